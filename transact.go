@@ -13,14 +13,20 @@ import (
 // with the ctx that fn gets, succeed or fail together.
 //
 // If ctx carries a running transaction, fn joins it. Otherwise fn can run several
-// times: a transaction that conflicts with another is run again until ctx is done, at
-// most 120 s. So fn must not keep state between runs.
+// times: a transaction that conflicts with another is run again until ctx is done, or
+// for 120 s if ctx has no deadline, and fn gets a ctx with that deadline. A Timeout of
+// the client does not shorten this. So fn must not keep state between runs.
 //
 // When fn returns an error, the transaction is aborted and the error returned. Do
 // not swallow the error of a call that wrote: the transaction may have ended with
 // it. If ctx ends while fn waits for a conflicting transaction, the error
-// matches ctx.Err() and names the conflict. Commit and abort do not look at
-// ctx; a Timeout of the client bounds them.
+// matches ctx.Err() and names the conflict.
+//
+// Transact returns half a second after ctx at the latest, also when the server does not
+// answer. [OutcomeOf] its error is Unknown if that was the commit, and NotDone if the
+// transaction was not to be committed. What the server may still have open is ended
+// in the background, within 30 s; on a session of yours, which nobody else may use,
+// by its next transaction.
 //
 // Cost: 1 round trip to commit, besides those of fn.
 func Transact(ctx context.Context, client *mongo.Client, fn func(ctx context.Context) error) error {

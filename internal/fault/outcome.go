@@ -113,9 +113,12 @@ func judge(err error) (ours, unknown bool) {
 
 // refused reports an error after which a write of one document is surely not done.
 func refused(err error) bool {
-	if errors.Is(err, mongo.ErrNoDocuments) || unsent(err) {
-		return true
-	}
+	return errors.Is(err, mongo.ErrNoDocuments) || unsent(err) || Denied(err)
+}
+
+// Denied reports the answer of a server that has not done what it was asked for: the write of one document, or a
+// commit.
+func Denied(err error) bool {
 	var server mongo.ServerError
 	if !errors.As(err, &server) || server.HasErrorLabel("NetworkError") || server.HasErrorLabel(labelUnanswered) ||
 		server.HasErrorLabel("RetryableWriteError") { // the answer is the retry's: the first attempt may be done

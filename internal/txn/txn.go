@@ -26,10 +26,22 @@ const (
 	codeWriteConflict    = 112
 	labelTransient       = "TransientTransactionError"
 
-	// retryLimit is how long write conflicts without a transient label are
-	// retried: the limit of the driver's own WithTransaction.
-	retryLimit = 120 * time.Second
-	backoffMax = 500 * time.Millisecond
+	// limit is how long a transaction is tried if its context has no deadline: as long as
+	// the driver's own.
+	limit = 120 * time.Second
+	// grace is how long after its context a call may return: a commit or an abort has it to
+	// be answered.
+	grace = 500 * time.Millisecond
+	// fenceBound is how long the end of a transaction may go on behind a call, fenceTry
+	// how long it waits for an answer before it tries again.
+	fenceBound = 30 * time.Second
+	fenceTry   = 5 * time.Second
+
+	// Those who wait for others try again after pauses that do not grow beyond pauseMax. The
+	// driver's grow to half a second: whoever has waited longest then sleeps longest, and
+	// newcomers get what he waits for.
+	pauseMin = 2 * time.Millisecond
+	pauseMax = 50 * time.Millisecond
 )
 
 // Running reports whether ctx carries a session with a transaction under way.
@@ -46,128 +58,238 @@ func Running(ctx context.Context) bool {
 // one, on the session of ctx or on a new one; fn can then run several times and
 // must not keep state between runs.
 //
-// A write conflict is retried even without the transient label, which some servers
-// leave out. When ctx ends during the retries, the error says what they waited for
-// in words alone: it is ctx's error and no conflict that a caller could solve.
-func Run(ctx context.Context, client *mongo.Client, fn func(ctx context.Context) error) (err error) {
+// A transaction that conflicts with another is run again until ctx ends, or for two
+// minutes if it has no deadline; a Timeout of the client does not shorten that, as it does
+// for the driver's WithTransaction. A write conflict is retried even without the transient
+// label, which some servers leave out. When ctx ends during the retries, the error says what
+// they waited for in words alone: it is ctx's error and no conflict that a caller could
+// solve.
+//
+// Run returns half a second after ctx at the latest, also if a commit or an abort is not
+// answered: the driver's would wait without end. Its error says whether the transaction is
+// committed, as fault has it.
+func Run(ctx context.Context, client *mongo.Client, fn func(ctx context.Context) error) error {
 	if Running(ctx) {
 		return fault.Unknown(unsupported(fn(ctx))) // until whoever began it commits
 	}
-	committing := false
-	defer func() {
-		if committing {
-			err = fault.Unknown(err)
-		} else {
-			err = fault.NotDone(err)
-		}
-	}()
-	session, end := mongo.SessionFromContext(ctx), func() {}
-	own := session == nil
-	if own {
-		if session, err = client.StartSession(); err != nil {
-			return err
-		}
-		end = func() { session.EndSession(context.WithoutCancel(ctx)) }
+	if err := ctx.Err(); err != nil {
+		return fault.NotDone(err)
 	}
-	defer func() { end() }()
-	opts := options.Transaction().
-		SetReadConcern(readconcern.Snapshot()).
-		SetWriteConcern(writeconcern.Majority()).
-		SetReadPreference(readpref.Primary()) // the client's may be another, which a transaction refuses
+	t := &transaction{client: client, session: mongo.SessionFromContext(ctx)}
+	if t.session == nil {
+		var err error
+		if t.session, err = client.StartSession(); err != nil {
+			return fault.NotDone(err)
+		}
+		t.own = true
+	}
+	ctx, cancel := within(ctx)
+	defer cancel()
+	late, stop := after(ctx)
+	defer stop()
+	defer t.end(ctx, late)
 	var waited error // for what fn is run again
-	body := func(ctx context.Context) (any, error) {
-		committing = false
-		// WithTransaction calls an expired server selection transient and comes
-		// back without a look at ctx.
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		err := fn(ctx)
-		if transient(err) {
-			waited = err
-		}
-		committing = err == nil
-		return nil, err
-	}
-
-	start := time.Now()
-	for backoff := 5 * time.Millisecond; ; backoff = min(backoff*2, backoffMax) {
-		_, err := session.WithTransaction(ctx, body, opts)
-		if err == nil {
+	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
+		err, committing := t.try(ctx, late, fn)
+		over := ctx.Err()
+		switch {
+		case err == nil:
 			return nil
-		}
-		if ctx.Err() != nil {
-			if own {
-				fenceAside(ctx, client, session, end)
-				end = func() {}
-			} else {
-				fence(ctx, client, session, fenceWait)
+		case committing && !aborted(err):
+			if over != nil {
+				err = ended(over, nil, err)
 			}
-			return ended(ctx.Err(), waited, err)
+			return fault.Unknown(err)
+		case over != nil:
+			return fault.NotDone(ended(over, waited, err))
+		case !transient(err):
+			return fault.NotDone(unsupported(err))
 		}
-		if !unlabelledConflict(err) || time.Since(start) > retryLimit {
-			return unsupported(err)
+		if !mongo.IsTimeout(err) { // that of ctx, which is about to end
+			waited = err
 		}
 		select {
 		case <-ctx.Done():
-			return ended(ctx.Err(), waited, err)
-		case <-time.After(rand.N(backoff)):
+			return fault.NotDone(ended(ctx.Err(), waited, err))
+		case <-time.After(pause/2 + rand.N(pause)):
 		}
 	}
 }
 
-const (
-	// fenceWait is how long a call whose context has ended waits for its fence,
-	// fenceBound how long the fence itself may take.
-	fenceWait  = 500 * time.Millisecond
-	fenceBound = 30 * time.Second
-)
+// within is ctx with a deadline. It also keeps the driver from giving each command the
+// client's Timeout.
+func within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, limit)
+}
 
-// fenceAside is fence for a session that nobody else has, which end then ends. What is
-// slow goes on after fenceWait: a fence that is cut off can leave its own transaction
-// open.
-func fenceAside(ctx context.Context, client *mongo.Client, session *mongo.Session, end func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		fence(ctx, client, session, fenceBound)
-		end()
-	}()
-	select {
-	case <-done:
-	case <-time.After(fenceWait):
+// after is a context that ends when grace has passed since ctx ended.
+func after(ctx context.Context) (late context.Context, stop context.CancelFunc) {
+	deadline, _ := ctx.Deadline()
+	late, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline.Add(grace))
+	free := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
+	return late, func() {
+		free()
+		cancel()
 	}
 }
 
-// fence makes sure that the transaction of a context that has ended is over. The driver
-// closes the connection of the command that was under way and sends the abort on another,
-// where it can overtake the command, which then opens the transaction for good: its
-// documents would stay locked until the server's transactionLifetimeLimitSeconds. A later
-// transaction of the same session ends an earlier one, and refuses it if it comes after.
-// The stage reads no collection, so any user may run it.
-func fence(ctx context.Context, client *mongo.Client, session *mongo.Session, bound time.Duration) {
-	if session.StartTransaction() != nil {
-		return
+// Late is a context that ends half a second after ctx, for what a call has to put right at its end.
+func Late(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := within(ctx)
+	late, stop := after(ctx)
+	return late, func() {
+		stop()
+		cancel()
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
-	defer cancel()
-	ctx = mongo.NewSessionContext(ctx, session)
-	c, err := client.Database("mongopatterns").Aggregate(ctx, mongo.Pipeline{{{Key: "$documents", Value: bson.A{}}}})
+}
+
+// A transaction is tried on one session, under a new number each time.
+type transaction struct {
+	client  *mongo.Client
+	session *mongo.Session
+	own     bool // the session is no one else's
+	open    bool // the server may have one of it open
+}
+
+// try runs fn once and commits. committing says that the error is the commit's.
+func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context) error) (err error, committing bool) {
+	if err := t.session.StartTransaction(options.Transaction().
+		SetReadConcern(readconcern.Snapshot()).
+		SetWriteConcern(writeconcern.Majority()).
+		SetReadPreference(readpref.Primary())); err != nil { // the client's may be another, which a transaction refuses
+		return err, false
+	}
+	err = fn(mongo.NewSessionContext(ctx, t.session))
+	if !t.session.TransactionRunning() { // fn has ended it
+		return err, false
+	}
 	if err == nil {
-		_ = c.Close(ctx)
+		err = ctx.Err()
 	}
-	_ = session.AbortTransaction(ctx)
+	if err == nil {
+		err = t.commit(late)
+		t.open = err != nil && (t.open || !aborted(err))
+		return err, true
+	}
+	// An abort without an answer does not keep the call until its deadline.
+	if !t.abort(late, grace) || ctx.Err() != nil || mongo.IsTimeout(err) || mongo.IsNetworkError(err) {
+		t.open = true
+	}
+	return err, false
+}
+
+// abort reports whether the server has answered, which the driver does not say: it repeats an abort without an
+// answer until the time is over.
+func (t *transaction) abort(ctx context.Context, bound time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	start := time.Now()
+	_ = t.session.AbortTransaction(ctx)
+	return ctx.Err() == nil && time.Since(start) < bound/2
+}
+
+// commit sends the commit until it is answered.
+func (t *transaction) commit(late context.Context) error {
+	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
+		err := t.session.CommitTransaction(late)
+		if err == nil || aborted(err) || late.Err() != nil ||
+			!fault.Unanswered(err) && !mongo.IsTimeout(err) && !mongo.IsNetworkError(err) && !labelled(err) {
+			return err
+		}
+		select {
+		case <-late.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
+}
+
+// aborted reports the answer to a commit that says that the transaction was aborted. The
+// driver labels some errors transient that come before a commit is sent again.
+func aborted(err error) bool {
+	var server mongo.CommandError
+	return errors.As(err, &server) && server.Code != 0 && !fault.Unanswered(err) && (labelled(err) || fault.Denied(err))
+}
+
+// end ends what may be open, and the session if it is Run's own. For that of the caller, who may
+// use it as soon as Run returns, only the time until late is left; what is open then ends
+// with its next transaction.
+func (t *transaction) end(ctx, late context.Context) {
+	switch {
+	case !t.open:
+		if t.own {
+			t.session.EndSession(late)
+		}
+	case t.own:
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), fenceBound)
+			defer cancel()
+			t.fence(bounded)
+			t.session.EndSession(bounded)
+		}()
+		if ctx.Err() == nil {
+			return
+		}
+		select {
+		case <-done:
+		case <-late.Done():
+		}
+	default:
+		bounded, cancel := context.WithTimeout(late, grace)
+		defer cancel()
+		t.fence(bounded)
+	}
+}
+
+// fence makes sure that the transaction is over. The driver closes the connection of a command
+// that was under way when its context ended, and sends the abort on another, where it can
+// overtake the command, which then opens the transaction for good: its documents would stay
+// locked until the server's transactionLifetimeLimitSeconds. A later transaction of the same
+// session ends an earlier one, and refuses it if it comes after; one that is being committed it
+// waits for. The stage reads no collection, so any user may run it.
+func (t *transaction) fence(ctx context.Context) {
+	if t.session.TransactionRunning() {
+		// Its commit had no answer. An abort beside it could reach another router at the same
+		// time: this one is not sent, and only clears the session.
+		unsent, cancel := context.WithCancel(ctx)
+		cancel()
+		_ = t.session.AbortTransaction(unsent)
+	}
+	for ctx.Err() == nil && t.session.StartTransaction() == nil {
+		if t.fenced(ctx) {
+			return
+		}
+		time.Sleep(pauseMin)
+	}
+}
+
+// fenced begins a transaction and aborts it, and reports whether both were answered.
+func (t *transaction) fenced(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, fenceTry)
+	defer cancel()
+	inside := mongo.NewSessionContext(ctx, t.session)
+	c, err := t.client.Database("mongopatterns").Aggregate(inside, mongo.Pipeline{{{Key: "$documents", Value: bson.A{}}}})
+	if err == nil {
+		_ = c.Close(inside)
+	}
+	return t.abort(ctx, fenceTry) && err == nil
 }
 
 // ended is the error of a transaction whose context is over.
 func ended(over, waited, last error) error {
-	if waited == nil {
-		if errors.Is(last, over) {
+	switch {
+	case errors.Is(last, over):
+		if waited == nil {
 			return last
 		}
+	case transient(last):
 		waited = last
-	}
-	if fault.Unanswered(last) {
+	default:
 		return fmt.Errorf("%w: %w", over, last)
 	}
 	return fmt.Errorf("%w; the transaction was waiting: %v", over, waited)
@@ -185,18 +307,19 @@ func Conflict(what string) error {
 }
 
 // transient reports an error after which a transaction is run again.
-func transient(err error) bool {
+func transient(err error) bool { return labelled(err) || unlabelledConflict(err) }
+
+func labelled(err error) bool {
 	var server mongo.ServerError
-	return errors.As(err, &server) && server.HasErrorLabel(labelTransient) || unlabelledConflict(err)
+	return errors.As(err, &server) && server.HasErrorLabel(labelTransient)
 }
 
 // Conflicted reports that a server ended a transaction, which another run may bring to its
 // end: for a conflict with another writer, or for its size or duration.
 func Conflicted(err error) bool { return err != nil && transient(err) && !mongo.IsNetworkError(err) }
 
-// unlabelledConflict reports a conflict that WithTransaction has not retried
-// itself: DocumentDB sends them without the label, those of snapshots under other
-// codes.
+// unlabelledConflict reports a conflict without the label: DocumentDB sends them so,
+// those of snapshots under other codes.
 func unlabelledConflict(err error) bool {
 	var server mongo.ServerError
 	return errors.As(err, &server) && !server.HasErrorLabel(labelTransient) &&

@@ -329,7 +329,7 @@ func TestUnknownCommitOfACancelledContext(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	fail(bson.D{{Key: "times", Value: 1}}, bson.D{{Key: "failCommands", Value: bson.A{"commitTransaction"}}, {Key: "appName", Value: t.Name()},
+	fail("alwaysOn", bson.D{{Key: "failCommands", Value: bson.A{"commitTransaction"}}, {Key: "appName", Value: t.Name()},
 		{Key: "errorCode", Value: 50},
 		{Key: "errorLabels", Value: bson.A{"UnknownTransactionCommitResult"}}})
 	defer fail("off", bson.D{})

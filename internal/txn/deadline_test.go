@@ -1,0 +1,254 @@
+package txn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/proxy"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// slack is what a busy machine may add to the half second after a deadline.
+const slack = time.Second
+
+// clients are those whose answers a proxy can swallow: with and without a Timeout, which must not matter.
+func clients(t *testing.T, test func(t *testing.T, p *proxy.Proxy, coll *mongo.Collection)) {
+	for name, opts := range map[string]*options.ClientOptions{
+		"default": options.Client(),
+		"Timeout": options.Client().SetTimeout(700 * time.Millisecond),
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := proxy.New(t, mongotest.URI(t))
+			db := mongotest.Database(t, opts, p.Options())
+			t.Cleanup(func() { p.Break(nil) })
+			coll := db.Collection("c")
+			for _, id := range []string{"a", "b"} {
+				if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: id}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			test(t, p, coll)
+		})
+	}
+}
+
+// sessions runs a test on a session of the call's own and on one of its caller's.
+func sessions(t *testing.T, coll *mongo.Collection, test func(t *testing.T, ctx context.Context)) {
+	t.Run("own session", func(t *testing.T) { test(t, t.Context()) })
+	t.Run("caller's session", func(t *testing.T) {
+		session, err := coll.Database().Client().StartSession()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer session.EndSession(context.Background())
+		ctx := mongo.NewSessionContext(t.Context(), session)
+		test(t, ctx)
+		// It can be used again, at once, and ends what was left open.
+		if err := txn.Run(ctx, coll.Database().Client(), func(ctx context.Context) error { return inc(ctx, coll, "b") }); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// An answer to the commit that never comes: the call returns with its context, and says that it does not know.
+func TestSwallowedCommit(t *testing.T) {
+	clients(t, func(t *testing.T, p *proxy.Proxy, coll *mongo.Collection) {
+		sessions(t, coll, func(t *testing.T, parent context.Context) {
+			for name, test := range map[string]struct {
+				fault proxy.Fault
+				end   func() (context.Context, context.CancelFunc)
+				want  error
+			}{
+				"deadline, applied": {proxy.SilentAfter, func() (context.Context, context.CancelFunc) { return context.WithTimeout(parent, time.Second) }, context.DeadlineExceeded},
+				"deadline, lost":    {proxy.SilentBefore, func() (context.Context, context.CancelFunc) { return context.WithTimeout(parent, time.Second) }, context.DeadlineExceeded},
+				"cancelled": {proxy.SilentAfter, func() (context.Context, context.CancelFunc) {
+					ctx, cancel := context.WithCancel(parent)
+					time.AfterFunc(time.Second, cancel)
+					return ctx, cancel
+				}, context.Canceled},
+			} {
+				t.Run(name, func(t *testing.T) {
+					p.Break(proxy.Each("commitTransaction", test.fault))
+					defer p.Break(nil)
+					ctx, cancel := test.end()
+					defer cancel()
+					start := time.Now()
+					err := txn.Run(ctx, coll.Database().Client(), func(ctx context.Context) error { return inc(ctx, coll, "a") })
+					if took := time.Since(start); took > 1500*time.Millisecond+slack || took < time.Second {
+						t.Errorf("returned after %v", took)
+					}
+					if !errors.Is(err, test.want) || fault.Undone(err) {
+						t.Errorf("%v, not done: %v", err, fault.Undone(err))
+					}
+				})
+			}
+		})
+		// What was left open is ended: the document can be written.
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if err := inc(ctx, coll, "a"); err != nil {
+			t.Errorf("locked: %v", err)
+		}
+	})
+}
+
+// An answer to an abort that never comes does not hide why the transaction was refused, nor holds up the call.
+func TestSwallowedAbort(t *testing.T) {
+	refusal := fault.New("owned by another parent", fault.ErrConflict)
+	clients(t, func(t *testing.T, p *proxy.Proxy, coll *mongo.Collection) {
+		client, n := coll.Database().Client(), 0
+		sessions(t, coll, func(t *testing.T, parent context.Context) {
+			for name, within := range map[string]time.Duration{"at the deadline": 300 * time.Millisecond, "long before": time.Minute} {
+				t.Run(name, func(t *testing.T) {
+					n++
+					id := fmt.Sprint("abort ", n)
+					if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: id}}); err != nil {
+						t.Fatal(err)
+					}
+					p.Break(proxy.Nth("abortTransaction", "", 0, proxy.SilentBefore))
+					ctx, cancel := context.WithTimeout(parent, within)
+					defer cancel()
+					start := time.Now()
+					err := txn.Run(ctx, client, func(ctx context.Context) error {
+						if err := inc(ctx, coll, id); err != nil {
+							return err
+						}
+						return refusal
+					})
+					if took := time.Since(start); took > time.Second+slack {
+						t.Errorf("returned after %v", took)
+					}
+					if !errors.Is(err, refusal) || !fault.Undone(err) {
+						t.Errorf("%v, not done: %v", err, fault.Undone(err))
+					}
+					p.Break(nil)
+					// What was left open ends behind the call, or with the next transaction of the caller's session.
+					ctx, cancel = context.WithTimeout(parent, 15*time.Second)
+					defer cancel()
+					if mongo.SessionFromContext(parent) != nil {
+						if err := txn.Run(ctx, client, func(ctx context.Context) error { return inc(ctx, coll, "b") }); err != nil {
+							t.Error(err)
+						}
+					}
+					if err := inc(ctx, coll, id); err != nil {
+						t.Errorf("locked: %v", err)
+					}
+					if n := value(t, coll, id); n != 1 {
+						t.Errorf("%d, want the last alone", n)
+					}
+				})
+			}
+		})
+	})
+}
+
+// A commit whose answer is lost is sent again, and is done once.
+func TestCommitIsRepeated(t *testing.T) {
+	clients(t, func(t *testing.T, p *proxy.Proxy, coll *mongo.Collection) {
+		want := 0
+		for _, faults := range [][]proxy.Fault{
+			{proxy.CloseBefore}, {proxy.CloseAfter}, {proxy.CloseAfter, proxy.CloseAfter, proxy.CloseAfter},
+			{proxy.Refuse(proxy.NotWritablePrimary)}, {proxy.ConcernError(proxy.WriteConcernTimeout)}, {proxy.Refuse(proxy.WriteConflict)},
+		} {
+			p.Break(proxy.Nth("commitTransaction", "", 0, faults...))
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			err := txn.Run(ctx, coll.Database().Client(), func(ctx context.Context) error { return inc(ctx, coll, "a") })
+			cancel()
+			if err != nil {
+				t.Error(err)
+			}
+			if want++; value(t, coll, "a") != want {
+				t.Fatalf("%d, want %d", value(t, coll, "a"), want)
+			}
+		}
+	})
+}
+
+// A Timeout of the client bounds single commands, and not how long a call waits for others.
+func TestTimeoutDoesNotEndTheWait(t *testing.T) {
+	db := mongotest.Database(t, options.Client().SetTimeout(time.Second))
+	coll := db.Collection("c")
+	if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "a"}}); err != nil {
+		t.Fatal(err)
+	}
+	session, err := db.Client().StartSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.EndSession(context.Background())
+	if err := session.StartTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := inc(mongo.NewSessionContext(t.Context(), session), coll, "a"); err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	start := time.Now()
+	for i := range 16 {
+		group.Go(func() {
+			ctx, cancel := t.Context(), func() {}
+			if i%2 == 0 {
+				ctx, cancel = context.WithTimeout(ctx, time.Minute)
+			}
+			defer cancel()
+			for range 5 {
+				if err := txn.Run(ctx, db.Client(), func(ctx context.Context) error { return inc(ctx, coll, "a") }); err != nil {
+					t.Errorf("after %v: %v", time.Since(start), err)
+				}
+			}
+		})
+	}
+	time.Sleep(3 * time.Second) // others wait for this transaction longer than the Timeout
+	if err := session.AbortTransaction(t.Context()); err != nil {
+		t.Error(err)
+	}
+	group.Wait()
+	if n := value(t, coll, "a"); n != 80 {
+		t.Errorf("%d, want 80", n)
+	}
+}
+
+// What the error of a transaction says of its outcome.
+func TestOutcomes(t *testing.T) {
+	db, coll := counters(t)
+	run := func(ctx context.Context, err error) error {
+		return txn.Run(ctx, db.Client(), func(ctx context.Context) error {
+			if err := inc(ctx, coll, "a"); err != nil {
+				return err
+			}
+			return err
+		})
+	}
+	if err := run(t.Context(), fault.Unknown(fault.ErrConflict)); !errors.Is(err, fault.ErrConflict) || !fault.Undone(err) {
+		t.Errorf("aborted: %v is not known", err)
+	}
+	session, err := db.Client().StartSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.EndSession(context.Background())
+	if err := session.StartTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(mongo.NewSessionContext(t.Context(), session), fault.ErrConflict); !errors.Is(err, fault.ErrConflict) || fault.Undone(err) {
+		t.Errorf("joined: %v is known before the caller's commit", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := run(ctx, nil); !errors.Is(err, context.Canceled) || !fault.Undone(err) {
+		t.Errorf("not begun: %v is not known", err)
+	}
+	if n := value(t, coll, "a"); n != 0 {
+		t.Errorf("%d", n)
+	}
+}
