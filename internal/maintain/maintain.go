@@ -105,17 +105,23 @@ type Step func(ctx context.Context, batch []bson.Raw, work mongopatterns.Work, r
 //
 // The documents of a batch are distinct, and read before step: a step that writes
 // guards what it has read.
-func Run(ctx context.Context, coll *mongo.Collection, work *mongopatterns.Work, scan Scan, step Step) (mongopatterns.Result, error) {
-	var total mongopatterns.Result
+func Run(ctx context.Context, coll *mongo.Collection, work *mongopatterns.Work, scan Scan, step Step) (total mongopatterns.Result, err error) {
 	w, err := Of(work, scan.BatchSize)
 	if err != nil {
 		return total, err
 	}
+	begun := false
+	defer func() {
+		if begun && !w.DryRun {
+			err = fault.After(err) // a step may write several times
+		}
+	}()
 	for batch, err := range Batches(ctx, coll, w, scan) {
 		if err != nil {
 			return total, err
 		}
 		do := func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
+			begun = true
 			return step(ctx, part, w, result)
 		}
 		progress := func() { w.Progress(total) }
