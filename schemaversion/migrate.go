@@ -38,6 +38,7 @@ import (
 // each that changes. Reads by _id, or by the index on the version.
 func (v *Versions[T]) Migrate(ctx context.Context, to int, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "schemaversion: migrate")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return v.core.migrate(ctx, to, work)
 }
 
@@ -187,7 +188,7 @@ func (l *lease) prolong(ctx context.Context) error {
 
 // release gives the lease back, also after the context has ended.
 func (l *lease) release(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	ctx, cancel := txn.Late(ctx)
 	defer cancel()
 	unset := bson.D{{Key: "owner", Value: ""}, {Key: "until", Value: ""}}
 	_, err := fault.One(l.state.UpdateOne(ctx, bson.D{{Key: "_id", Value: l.id}, {Key: "owner", Value: l.owner}}, bson.D{{Key: "$unset", Value: unset}}))
