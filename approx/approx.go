@@ -88,8 +88,8 @@ func (c *Counters[K]) ShardKey() map[string]bson.D { return c.core.shardKey() }
 
 // Add adds n, which may be negative. It writes the key when Every changes wait for
 // it, however large they are, and everything that waits when Interval or MaxKeys
-// says so. After an error nothing is lost: what was not stored waits for the next
-// call.
+// says so. An Add with an error has counted as well, unless the key or n was refused:
+// what was not stored waits for the next call. So do not repeat it.
 //
 // Cost: none mostly; 1 round trip and 1 document written at every Every-th change
 // of a key, index KeyField. When it flushes, that of Flush.
@@ -107,7 +107,7 @@ func (c *Counters[K]) Add(ctx context.Context, key K, n int64) (err error) {
 		return err
 	}
 	_, err = c.write(ctx, due)
-	return err
+	return fault.After(err)
 }
 
 // Flush writes all that waits. Result.Done are the keys written, Skipped those
@@ -116,6 +116,7 @@ func (c *Counters[K]) Add(ctx context.Context, key K, n int64) (err error) {
 // Cost: 1 round trip for 1000 keys that wait, index KeyField; none if none does.
 func (c *Counters[K]) Flush(ctx context.Context) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "approx: flush")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return c.write(ctx, c.waiting.take())
 }
 

@@ -108,7 +108,7 @@ func (d *Distinct[K, V]) Add(ctx context.Context, key K, values ...V) (err error
 		return err
 	}
 	_, err = d.write(ctx, due)
-	return err
+	return fault.After(err)
 }
 
 // raise counts values and returns what is to be written now.
@@ -153,6 +153,7 @@ func (d *Distinct[K, V]) all() (out []*sketch) {
 // is none.
 func (d *Distinct[K, V]) Flush(ctx context.Context) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "approx: flush")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return d.write(ctx, d.waiting(false))
 }
 
