@@ -34,7 +34,8 @@
 //
 // Let the holder be the order or the request, not the person. Then every call can
 // be repeated after a lost answer: a second Claim by the same holder succeeds and
-// changes nothing.
+// changes nothing; a second Release is ErrTaken where a cell that the first freed has
+// been taken since.
 //
 // # Costs
 //

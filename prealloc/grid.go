@@ -160,7 +160,9 @@ func (g *Grids[ID, H]) Claim(ctx context.Context, id ID, holder H, cells ...Cell
 }
 
 // Release frees cells of the holder, claimed or held. Cells that are free already
-// are no error; those of another holder are [ErrTaken], and then none is freed.
+// are no error; those of another holder are [ErrTaken], and then none is freed. So it is
+// if Release is repeated after a lost answer, and somebody has taken a cell that the
+// first had freed.
 //
 // Cost: 1 round trip, 1 document written, index _id. Refused: 1 more to say why.
 func (g *Grids[ID, H]) Release(ctx context.Context, id ID, holder H, cells ...Cell) (err error) {
