@@ -6,7 +6,8 @@ import "github.com/mongopatterns/mongopatterns/internal/fault"
 // only where a caller decides by them, and each matches the general one here: a
 // missing parent is an ErrNotFound.
 var (
-	// ErrInvalid: an argument or an option is not valid. Nothing was sent.
+	// ErrInvalid: an argument or an option is not valid. Nothing was sent, but for a call
+	// for many that met it on its way: its Result says what it had done by then.
 	ErrInvalid = fault.ErrInvalid
 	// ErrNotFound: what the call is about does not exist. It matches
 	// mongo.ErrNoDocuments.
