@@ -63,6 +63,7 @@ type Column struct {
 // for a batch in which not all are written.
 func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "attribute: adopt")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	if err := a.c.checkColumns(columns); err != nil {
 		return result, err
 	}
@@ -98,6 +99,7 @@ func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, work *m
 // Cost: as Adopt.
 func (a *Attributes[ID, V]) Unadopt(ctx context.Context, columns []Column, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "attribute: unadopt")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	if err := a.c.checkColumns(columns); err != nil {
 		return result, err
 	}

@@ -57,6 +57,7 @@ func (a *Attributes[ID, V]) Check(ctx context.Context, work *mongopatterns.Work)
 // by _id.
 func (a *Attributes[ID, V]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "attribute: repair")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	c := a.c
 	return maintain.Run(ctx, c.coll, work, c.inspection(),
 		func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
