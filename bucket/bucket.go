@@ -145,6 +145,7 @@ func (b *Buckets[S, M]) Append(ctx context.Context, series S, m M) (stored bool,
 // meets buckets which cannot take a whole group: 2 more. In a transaction: 2 a batch.
 func (b *Buckets[S, M]) AppendMany(ctx context.Context, items iter.Seq2[S, M], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: append many")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return b.core.Many(ctx, frame.Untyped(items, func(m M) any { return m }), work, b.core.begin)
 }
 

@@ -47,6 +47,7 @@ func (b *Buckets[S, M]) Check(ctx context.Context, work *mongopatterns.Work) ite
 // Cost: a Check, and 1 round trip for each batch with wrong buckets, found by _id.
 func (b *Buckets[S, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: repair")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return b.core.Repair(ctx, work, b.core.scan(), b.core.audit)
 }
 
@@ -132,5 +133,6 @@ func agree(have, want, slack bson.RawValue) bool {
 // series, {start} if you have made it, else a scan); for each batch 5 and 2 writes a document.
 func (b *Buckets[S, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: archive")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return b.core.Archive(ctx, before, target, work, frame.Insert)
 }

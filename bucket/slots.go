@@ -171,6 +171,7 @@ func (s *Slots[S, M]) Set(ctx context.Context, series S, t time.Time, m M) (err 
 // One more when another writer makes one of them at the same moment.
 func (s *Slots[S, M]) SetMany(ctx context.Context, slots iter.Seq2[S, Slot[M]], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: set many")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return s.core.Many(ctx, frame.Untyped(slots, func(slot Slot[M]) any { return Slot[any]{slot.Time, slot.Value} }), work, s.core.begin)
 }
 
@@ -438,6 +439,7 @@ func (s *Slots[S, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.
 // Cost: a Check, and 1 round trip for each batch with wrong ends, found by _id.
 func (s *Slots[S, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: repair")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return s.core.Repair(ctx, work, maintain.Scan{Projection: s.core.fields(s.core.End)}, s.core.audit)
 }
 
@@ -452,6 +454,7 @@ func (g *grid) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
 // Cost: as Archive of Buckets, with 4 round trips for each batch.
 func (s *Slots[S, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: archive")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return s.core.base.Archive(ctx, before, target, work, s.core.arrive)
 }
 
@@ -498,6 +501,7 @@ func (g *grid) bring(doc bson.Raw, p frame.Place, later bool) mongo.WriteModel {
 // document.
 func (s *Slots[S, M]) Adopt(ctx context.Context, parse func(start string) (time.Time, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: adopt")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	g := s.core
 	if parse == nil {
 		parse = parseTime
