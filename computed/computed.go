@@ -174,6 +174,7 @@ func (c *Computed[S, ID, T]) Get(ctx context.Context, id ID, maxAge time.Duratio
 // transaction that keeps others out.
 func (c *Computed[S, ID, T]) Refresh(ctx context.Context, targets ...ID) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "computed: refresh")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	all, err := ids(c.core, targets)
 	if err != nil {
 		return result, err
@@ -215,6 +216,7 @@ func (c *Computed[S, ID, T]) Mark(ctx context.Context, targets ...ID) (err error
 // end, index {"computed.dirty": 1}. Where the server refuses: 1 more to note why.
 func (c *Computed[S, ID, T]) Drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "computed: drain")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return c.core.drain(ctx, work)
 }
 
@@ -250,6 +252,7 @@ func (c *Computed[S, ID, T]) Check(ctx context.Context, work *mongopatterns.Work
 // 1 write for each of these.
 func (c *Computed[S, ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "computed: repair")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return c.core.repair(ctx, work)
 }
 
@@ -258,6 +261,7 @@ func (c *Computed[S, ID, T]) Repair(ctx context.Context, work *mongopatterns.Wor
 // Cost: that of Repair.
 func (c *Computed[S, ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "computed: adopt")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return c.core.repair(ctx, work)
 }
 
