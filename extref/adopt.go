@@ -34,6 +34,7 @@ import (
 // 2 for each source, 3 if it has no version.
 func (r *Ref[ID, S]) Adopt(ctx context.Context, target string, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "extref: adopt")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	t, err := r.core.target(target)
 	if err != nil {
 		return result, err

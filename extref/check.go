@@ -91,6 +91,7 @@ func (r *Ref[ID, S]) Check(ctx context.Context, work *mongopatterns.Work) iter.S
 // first round trip writes to the source if some are Ahead or Different.
 func (r *Ref[ID, S]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "extref: repair")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return r.core.repair(ctx, work)
 }
 

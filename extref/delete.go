@@ -31,6 +31,7 @@ var ErrReferenced = fault.New("still referenced", fault.ErrConflict)
 // Unset or Cascade.
 func (r *Ref[ID, S]) Delete(ctx context.Context, id ID) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "extref: delete")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	key, err := r.core.codec.ID("source", id)
 	if err != nil {
 		return result, err

@@ -37,6 +37,7 @@ import (
 // whatever the size of a batch.
 func (r *Ref[ID, S]) Propagate(ctx context.Context, id ID, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "extref: propagate")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	key, err := r.core.codec.ID("source", id)
 	if err != nil {
 		return result, err
