@@ -108,8 +108,8 @@ type Batch interface {
 }
 
 // Many stores measurements batch by batch. One that is not valid ends it after those before it.
-func (f *Frame) Many(ctx context.Context, items iter.Seq2[any, any], work *mongopatterns.Work, begin func() Batch) (mongopatterns.Result, error) {
-	var total mongopatterns.Result
+func (f *Frame) Many(ctx context.Context, items iter.Seq2[any, any], work *mongopatterns.Work, begin func() Batch) (total mongopatterns.Result, err error) {
+	defer fault.Part(&err, &total.Done, &total.Unknown)
 	w, err := maintain.Of(work, ManyBatch)
 	if err == nil && w.Filter != nil {
 		err = fault.Invalid("Work.Filter: there are no documents to select")
@@ -173,6 +173,7 @@ type Load interface {
 // Write sends a load and counts what became of its measurements. What another writer came before is repeated,
 // boundedly. Within a transaction, which a duplicate key would end, it looks first.
 func (f *Frame) Write(ctx context.Context, load Load) (r mongopatterns.Result, err error) {
+	defer fault.Part(&err, &r.Done, &r.Unknown)
 	joined := txn.Running(ctx)
 	for attempt := 0; ; attempt++ {
 		all, skipped, err := load.Next(ctx, joined || attempt > 0)
