@@ -67,6 +67,7 @@ func (l *Lists[ID, E]) Add(ctx context.Context, id ID, elements ...E) (added int
 // Cost: that of an Add for each list that comes in 1000 elements.
 func (l *Lists[ID, E]) AddMany(ctx context.Context, elements iter.Seq2[ID, E]) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "outlier: add many")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	if elements == nil {
 		return result, nil
 	}

@@ -202,6 +202,7 @@ func (c *core) strays() maintain.Scan {
 // duplicates is folded, and so read and written as a whole. Orphans: 3 for each parent.
 func (l *Lists[ID, E]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "outlier: repair")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	c := &l.c
 	result, err = maintain.Run(ctx, c.coll, work, c.suspects(work), c.repair)
 	if err != nil || work != nil && work.Filter != nil {
@@ -301,6 +302,7 @@ func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 // elements as in Repair.
 func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "outlier: adopt")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	c := &l.c
 	wrong := expr.Op("$or", expr.Op("$not", bson.A{c.isList()}), c.overBounds())
 	small := expr.Op("$lte", l.TotalExpression(), c.o.FoldBack)
