@@ -78,6 +78,7 @@ func (r *Relation[P, C, T]) Check(ctx context.Context, work *mongopatterns.Work)
 // and each that a one-sided reference leads to.
 func (r *Relation[P, C, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "relation: repair")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	c := r.core
 	for _, e := range c.ends(work) {
 		one, err := maintain.Run(ctx, e.coll, work, e.scan(), func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
@@ -292,6 +293,7 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 // written; 3 more at most if an _id is taken, 4 whenever the parent changes meanwhile.
 func (r *Relation[P, C, T]) Extract(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "relation: extract")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return r.core.convert(ctx, work, expr.Op("$type", "object"), r.core.extract)
 }
 
@@ -305,6 +307,7 @@ func (r *Relation[P, C, T]) Extract(ctx context.Context, work *mongopatterns.Wor
 // document written; 6 more whenever the parent changes meanwhile.
 func (r *Relation[P, C, T]) Embed(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "relation: embed")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return r.core.convert(ctx, work, bson.D{{Key: "$elemMatch", Value: expr.Op("$not", expr.Op("$type", "object"))}}, r.core.embed)
 }
 
