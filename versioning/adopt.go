@@ -9,6 +9,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/doc"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
@@ -184,8 +185,8 @@ func (d *store) adopted(raw bson.Raw) bool {
 }
 
 func (d *store) pastRow(past *Revision[bson.Raw]) (bson.Raw, error) {
-	all, err := fields(past.Document)
-	s := &state{id: find(all, "_id"), number: past.Number, deleted: past.Deleted}
+	all, err := doc.Parse(past.Document)
+	s := &state{id: doc.Find(all, "_id"), number: past.Number, deleted: past.Deleted}
 	switch {
 	case err != nil:
 		return nil, fault.Invalid("Revision.Document: %w", err)
@@ -198,6 +199,6 @@ func (d *store) pastRow(past *Revision[bson.Raw]) (bson.Raw, error) {
 	if s.change, err = d.stamp(past.Change); err != nil {
 		return nil, err
 	}
-	s.all = append([]field{{"_id", s.id}}, without(all, "_id")...)
+	s.all = append([]doc.Field{field("_id", s.id)}, doc.Without(all, "_id")...)
 	return d.row(s, nil), nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/doc"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
@@ -309,7 +310,7 @@ func (h *history) add(s *state, invalid error) {
 		}
 	case next.row.Type == 0 && next.number <= s.number:
 		h.found(NumberTaken, nil, next.number, mongopatterns.Problem{Field: h.opts.RevisionField,
-			Have: find(next.all, h.opts.RevisionField), Want: valueOf(s.number + 1)})
+			Have: doc.Find(next.all, h.opts.RevisionField), Want: valueOf(s.number + 1)})
 		next = nil
 	case next.number == s.number:
 		h.found(DuplicateRevision, s, s.number, mongopatterns.Problem{})

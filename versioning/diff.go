@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns/internal/doc"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -33,60 +33,10 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %v is now %v", d.Path, d.Old, d.New)
 }
 
-func differences(out []Difference, prefix string, a, b []field) []Difference {
-	inA, inB := index{all: a}, index{all: b}
-	for _, x := range a {
-		if y := inB.value(x.key); !identical(x.value, y) {
-			out = differ(out, prefix+x.key, x.value, y)
-		}
+func differences(a, b []doc.Field) (out []Difference) {
+	for _, d := range doc.Diff(a, b) {
+		out = append(out, Difference(d))
 	}
-	for _, y := range b {
-		if inA.value(y.key).Type == 0 {
-			out = append(out, Difference{Path: prefix + y.key, New: y.value})
-		}
-	}
-	return out
-}
-
-func differ(out []Difference, path string, a, b bson.RawValue) []Difference {
-	x, xOK := parts(a)
-	y, yOK := parts(b)
-	if xOK && yOK && a.Type == b.Type {
-		inner := slices.Clip(out)
-		if a.Type == bson.TypeArray {
-			inner = elementDifferences(inner, path+".", x, y)
-		} else {
-			inner = differences(inner, path+".", x, y)
-		}
-		if len(inner) > len(out) {
-			return inner
-		}
-	}
-	return append(out, Difference{Path: path, Old: a, New: b})
-}
-
-func elementDifferences(out []Difference, prefix string, a, b []field) []Difference {
-	from := match(a, b, identical)
-	increasing(from)
-	removed := func(from, to int) {
-		for i := from; i < to; i++ {
-			out = append(out, Difference{Path: prefix + strconv.Itoa(i), Old: a[i].value})
-		}
-	}
-	done := 0 // of a
-	for j, y := range b {
-		path := prefix + strconv.Itoa(j)
-		if from[j] < 0 {
-			out = append(out, Difference{Path: path, New: y.value})
-			continue
-		}
-		removed(done, from[j])
-		done = from[j] + 1
-		if !identical(a[from[j]].value, y.value) {
-			out = differ(out, path, a[from[j]].value, y.value)
-		}
-	}
-	removed(done, len(a))
 	return out
 }
 
@@ -104,10 +54,10 @@ func (d *Documents[ID, T]) Diff(ctx context.Context, id ID, from, to int64) (_ [
 		return nil, err
 	}
 	a, b, err := d.core.two(ctx, key, from, to)
-	return differences(nil, "", a, b), err
+	return differences(a, b), err
 }
 
-func (d *store) two(ctx context.Context, id bson.RawValue, m, n int64) (a, b []field, err error) {
+func (d *store) two(ctx context.Context, id bson.RawValue, m, n int64) (a, b []doc.Field, err error) {
 	x, err := d.revision(ctx, id, m, nil, nil)
 	if err != nil {
 		return nil, nil, err
@@ -148,7 +98,7 @@ func (d *store) lastChange(ctx context.Context, id bson.RawValue, path string) (
 			break
 		}
 		v := value.Lookup(s.document(), path)
-		if newer != nil && !identical(v, now) {
+		if newer != nil && !doc.Identical(v, now) {
 			return newer, nil
 		}
 		newer, now = s, v

@@ -3,14 +3,12 @@ package versioning
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns/internal/doc"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -60,62 +58,6 @@ func TestConflictWithoutReason(t *testing.T) {
 	}
 }
 
-// What differs, and what stands twice, is found in any order of the fields.
-func TestDiffering(t *testing.T) {
-	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 2))
-	skip := []string{"c", "revision"}
-	twice := 0
-	for range 20000 {
-		made := func() (all []field) { // few changes to the order, and few values
-			for key := range strings.SplitSeq("a b c d e f g h revision", " ") {
-				if random.IntN(8) > 0 {
-					all = append(all, field{key, valueOf(int32(random.IntN(3) / 2))})
-				}
-			}
-			if n := len(all); n > 2 && random.IntN(3) == 0 {
-				i, j := random.IntN(n), random.IntN(n)
-				all[i], all[j] = all[j], all[i]
-			}
-			return all
-		}
-		a, b := made(), made()
-		if random.IntN(4) == 0 && len(b) > 0 {
-			b = slices.Insert(b, random.IntN(len(b)+1), b[random.IntN(len(b))])
-		}
-		if !same(open(document(b)), b) || size(b) != len(document(b)) {
-			t.Fatalf("%v", document(b))
-		}
-		x, y, ok := differing(a, b, identical, skip...)
-		if !distinct(b) {
-			key := ""
-			for i, f := range b {
-				if slices.ContainsFunc(b[:i], func(g field) bool { return g.key == f.key }) {
-					key = f.key
-				}
-			}
-			if want := !slices.Contains(skip, key) || find(a, key).Type != 0; ok == want {
-				t.Fatalf("%v and %v: %v", document(a), document(b), ok)
-			}
-			twice++
-			continue
-		}
-		only := func(all, other []field) []field {
-			return slices.DeleteFunc(without(all, skip...), func(f field) bool { return identical(find(other, f.key), f.value) })
-		}
-		wantX, wantY := only(a, b), only(b, a)
-		byKey := func(f, g field) int { return strings.Compare(f.key, g.key) }
-		slices.SortFunc(x, byKey) // what has changed comes before what is gone
-		slices.SortFunc(wantX, byKey)
-		if !ok || !same(x, wantX) || !same(y, wantY) {
-			t.Fatalf("%v and %v: %v, %v, %v", document(a), document(b), document(x), document(y), ok)
-		}
-	}
-	if twice < 1000 {
-		t.Errorf("%d with a field that stands twice", twice)
-	}
-}
-
 // An update names what differs. Where the order of fields is not what the server makes
 // of one, or a key cannot be part of a path, it is the whole document, at the top a
 // replacement.
@@ -143,17 +85,17 @@ func TestEdit(t *testing.T) {
 		{bson.D{{Key: "", Value: 1}}, bson.D{{Key: "", Value: 2}}, "$set p", "replace"},
 	} {
 		edit := func(a, b bson.D) string {
-			x, _ := fields(raw(t, a))
-			y, _ := fields(raw(t, b))
-			s := state{before: &state{all: x}, changes: changes(x, y)}
+			x, _ := doc.Parse(raw(t, a))
+			y, _ := doc.Parse(raw(t, b))
+			s := state{before: &state{all: x}, changes: doc.Changes(x, y)}
 			update := s.edit(true)
 			if update == nil {
 				return "replace"
 			}
 			out := ""
-			for _, op := range open(update) {
-				for _, e := range open(op.value.Document()) {
-					out += fmt.Sprint(" ", op.key, " ", e.key)
+			for _, op := range doc.Open(update) {
+				for _, e := range doc.Open(op.Value.Document()) {
+					out += fmt.Sprint(" ", op.Key, " ", e.Key)
 				}
 			}
 			if s.edit(false) == nil {
@@ -192,7 +134,16 @@ func TestSaveComparesBytesFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if len(w.changes) != 1 || w.changes[0].key != "field 999" || allocs > 300 {
+	if len(w.changes) != 1 || w.changes[0].Key != "field 999" || allocs > 300 {
 		t.Errorf("%v, %v allocations", w.changes, allocs)
 	}
+}
+
+func raw(t testing.TB, v any) bson.Raw {
+	t.Helper()
+	out, err := bson.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }

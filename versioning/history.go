@@ -1,11 +1,14 @@
 package versioning
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -13,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/doc"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -56,20 +60,20 @@ func (d *store) row(s, next *state) bson.Raw {
 	if s.deleted {
 		key, what = deletedKey, bson.RawValue{Type: bson.TypeBoolean, Value: []byte{1}}
 	} else {
-		what = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: document(s.all, d.unkept...)}
+		what = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: doc.Raw(s.all, d.unkept...)}
 		if next != nil && s.number%int64(d.opts.SnapshotEvery) != 0 {
 			a := d.kept(next)
-			if delta, ok := deltaOf(a, d.kept(s)); ok {
-				made := documentValue(append([]field{{ofKey, valueOf(d.digest(a))}}, delta...))
+			if delta, ok := doc.Delta(a, d.kept(s)); ok {
+				made := doc.Embedded(append([]doc.Field{field(ofKey, valueOf(d.digest(a)))}, delta...))
 				if len(made.Value) < len(what.Value) {
 					key, what = deltaKey, made
 				}
 			}
 		}
 	}
-	return document([]field{
-		{d.opts.DocumentIDField, s.id}, {d.opts.RevisionField, valueOf(s.number)},
-		{d.opts.ChangeField, s.change.value()}, {key, what},
+	return doc.Raw([]doc.Field{
+		field(d.opts.DocumentIDField, s.id), field(d.opts.RevisionField, valueOf(s.number)),
+		field(d.opts.ChangeField, s.change.value()), field(key, what),
 	})
 }
 
@@ -94,7 +98,7 @@ func (d *store) parseRow(raw bson.Raw) (*state, error) {
 		return s, nil
 	}
 	if isWhole {
-		s.all = patch(open(whole), d.own(s))
+		s.all = doc.Patch(doc.Open(whole), d.own(s))
 	} else {
 		s.delta, _ = raw.Lookup(deltaKey).DocumentOK()
 	}
@@ -106,6 +110,28 @@ var (
 	errNoNext  = errors.New("the revision that its delta is made from is missing")
 	errOther   = errors.New("the revision that its delta is made from was changed by something else")
 )
+
+// ofKey is the digest of the document that a delta is made from, beside the delta.
+const ofKey = "of"
+
+const namesBytes = 4
+
+// digest tells the document that a delta is made from: what the history keeps of it. It
+// begins with a digest of the names of Options.Ignored, as with others it covers other
+// fields.
+func (d *store) digest(kept []doc.Field) []byte {
+	names := sha256.Sum256([]byte(strings.Join(slices.Sorted(slices.Values(d.opts.Ignored)), "\x00")))
+	content := sha256.Sum256(doc.Raw(kept))
+	return append(names[:namesBytes:namesBytes], content[:12]...)
+}
+
+// fits reports whether a delta was made from a state. One made with other names in
+// Options.Ignored cannot be told from it, and passes.
+func (d *store) fits(delta bson.Raw, next *state) bool {
+	_, was, ok := delta.Lookup(ofKey).BinaryOK()
+	is := d.digest(d.kept(next))
+	return ok && len(was) > namesBytes && (bytes.Equal(was, is) || !bytes.Equal(was[:namesBytes], is[:namesBytes]))
+}
 
 // resolve makes the document of a revision out of the following one, if that is known.
 // With an error it is lost.
@@ -121,9 +147,9 @@ func (d *store) resolve(s, next *state) error {
 	case !d.fits(s.delta, next):
 		err = errOther
 	default:
-		var all []field
-		if all, err = applyDelta(without(next.all, d.names...), s.delta, d.opts.Ignored...); err == nil {
-			s.all = patch(all, d.own(s))
+		var all []doc.Field
+		if all, err = doc.Apply(doc.Without(next.all, d.names...), doc.Without(doc.Open(s.delta), ofKey), d.opts.Ignored...); err == nil {
+			s.all = doc.Patch(all, d.own(s))
 			return nil
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/doc"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -45,18 +46,18 @@ type state struct {
 	bare    bool // no number is stored, which is then 1
 	change  stamp
 	deleted bool
-	lost    bool    // its document cannot be known any more
-	invalid error   // of loadMany: why it cannot be read
-	all     []field // the document, with number and change
+	lost    bool        // its document cannot be known any more
+	invalid error       // of loadMany: why it cannot be read
+	all     []doc.Field // the document, with number and change
 	raw     bson.Raw
 
 	row   bson.RawValue // of one from the history: the _id of its row,
 	past  bool          // and it lacks Options.Ignored
 	delta bson.Raw      // and this makes it of the following one, until resolve has
 
-	before  *state  // of one that a call has made of another,
-	changes []field // by these,
-	own     []field // and these of number and change
+	before  *state      // of one that a call has made of another,
+	changes []doc.Field // by these,
+	own     []doc.Field // and these of number and change
 }
 
 // load reads a current document; nil if there is none.
@@ -87,20 +88,20 @@ func byID(id bson.RawValue) bson.D { return bson.D{expr.Element("_id", value.Equ
 func (d *store) guard(id bson.RawValue, number int64) bson.Raw {
 	is := valueOf(number)
 	if number == 1 {
-		is = documentValue([]field{{"$in", arrayValue([]field{{value: bson.RawValue{Type: bson.TypeNull}}, {value: is}})}})
+		is = doc.Embedded([]doc.Field{field("$in", doc.Array([]doc.Field{field("", bson.RawValue{Type: bson.TypeNull}), field("", is)}))})
 	}
 	if id.Type == bson.TypeEmbeddedDocument || id.Type == bson.TypeRegex {
-		id = documentValue([]field{{"$eq", id}})
+		id = doc.Embedded([]doc.Field{field("$eq", id)})
 	}
-	return document([]field{{"_id", id}, {d.opts.RevisionField, is}})
+	return doc.Raw([]doc.Field{field("_id", id), field(d.opts.RevisionField, is)})
 }
 
 // parse takes a current document apart. If it is no revision, what is known of it
 // comes with the error.
 func (d *store) parse(raw bson.Raw) (*state, error) {
-	s := &state{raw: raw, all: open(raw)}
-	s.id = find(s.all, "_id")
-	number, change := find(s.all, d.opts.RevisionField), find(s.all, d.opts.ChangeField)
+	s := &state{raw: raw, all: doc.Open(raw)}
+	s.id = doc.Find(s.all, "_id")
+	number, change := doc.Find(s.all, d.opts.RevisionField), doc.Find(s.all, d.opts.ChangeField)
 	invalid := func(format string, args ...any) (*state, error) {
 		return s, fault.Of(s.id, fault.Invalid(format, args...))
 	}
@@ -125,23 +126,23 @@ func (d *store) parse(raw bson.Raw) (*state, error) {
 // document is the document with number and change.
 func (s *state) document() bson.Raw {
 	if s.raw == nil {
-		s.raw = document(s.all)
+		s.raw = doc.Raw(s.all)
 	}
 	return s.raw
 }
 
-func (d *store) own(s *state) []field {
-	return []field{{d.opts.RevisionField, valueOf(s.number)}, {d.opts.ChangeField, s.change.value()}}
+func (d *store) own(s *state) []doc.Field {
+	return []doc.Field{field(d.opts.RevisionField, valueOf(s.number)), field(d.opts.ChangeField, s.change.value())}
 }
 
 // kept is what the history keeps of a document.
-func (d *store) kept(s *state) []field { return without(s.all, d.unkept...) }
+func (d *store) kept(s *state) []doc.Field { return doc.Without(s.all, d.unkept...) }
 
 // past is a state as the history shows it, without Options.Ignored.
 func (d *store) past(s *state) *state {
 	out := *s
 	out.raw, out.past = nil, len(d.opts.Ignored) > 0
-	out.all = patch(d.kept(s), d.own(s))
+	out.all = doc.Patch(d.kept(s), d.own(s))
 	return &out
 }
 
@@ -151,30 +152,51 @@ func (s *state) check() error {
 	if s.number == math.MaxInt64 {
 		return fault.Of(s.id, fault.Invalid("revision %d is the last one", s.number-1))
 	}
-	if n := size(s.all); n > maxBytes {
+	if n := doc.Size(s.all); n > maxBytes {
 		return fault.Of(s.id, fault.Invalid("%d bytes are too many for a revision (%d)", n, maxBytes))
 	}
 	return nil
 }
 
+func field(key string, v bson.RawValue) doc.Field { return doc.Field{Key: key, Value: v} }
+
+// valueOf encodes a value of one of the driver's own types.
+func valueOf(v any) bson.RawValue {
+	out, _ := codec.Codec{}.Value(v)
+	return out
+}
+
+func dateValue(t time.Time) bson.RawValue {
+	return bson.RawValue{Type: bson.TypeDateTime, Value: valueOf(t.UnixMilli()).Value}
+}
+
+// wholeNumber reads a revision's number, after which there is another one.
+func wholeNumber(v bson.RawValue) (int64, bool) {
+	if f, ok := v.DoubleOK(); ok && (f != math.Trunc(f) || math.Abs(f) > 1<<53) {
+		return 0, false
+	}
+	n, ok := v.AsInt64OK()
+	return n, ok && n >= 1 && n < math.MaxInt64
+}
+
 // A stamp is a change as it is stored.
 type stamp struct {
 	at   time.Time
-	rest []field // all but the time
+	rest []doc.Field // all but the time
 }
 
 func stampOf(v bson.RawValue) stamp {
 	raw, _ := v.DocumentOK()
-	all := open(raw)
-	out := stamp{rest: without(all, atKey)}
-	if ms, ok := find(all, atKey).DateTimeOK(); ok {
+	all := doc.Open(raw)
+	out := stamp{rest: doc.Without(all, atKey)}
+	if ms, ok := doc.Find(all, atKey).DateTimeOK(); ok {
 		out.at = time.UnixMilli(ms).UTC()
 	}
 	return out
 }
 
 func (c stamp) value() bson.RawValue {
-	return documentValue(append([]field{{atKey, dateValue(c.at)}}, c.rest...))
+	return doc.Embedded(append([]doc.Field{field(atKey, dateValue(c.at))}, c.rest...))
 }
 
 // after is a stamp with the time that it is stored with: in milliseconds, and not
@@ -197,10 +219,10 @@ func (d *store) stamp(c Change) (stamp, error) {
 		return out, err
 	}
 	if c.Author != "" {
-		out.rest = append(out.rest, field{authorKey, valueOf(c.Author)})
+		out.rest = append(out.rest, field(authorKey, valueOf(c.Author)))
 	}
 	if c.Reason != "" {
-		out.rest = append(out.rest, field{reasonKey, valueOf(c.Reason)})
+		out.rest = append(out.rest, field(reasonKey, valueOf(c.Reason)))
 	}
 	if c.Fields == nil {
 		return out, nil
@@ -209,10 +231,10 @@ func (d *store) stamp(c Change) (stamp, error) {
 	if err != nil {
 		return out, fmt.Errorf("Change.Fields: %w", err)
 	}
-	for _, f := range open(raw) {
-		if slices.Contains([]string{"", atKey, authorKey, reasonKey}, f.key) || strings.ContainsAny(f.key, "$.") ||
-			find(out.rest, f.key).Type != 0 {
-			return out, fault.Invalid("Change.Fields: %q", f.key)
+	for _, f := range doc.Open(raw) {
+		if slices.Contains([]string{"", atKey, authorKey, reasonKey}, f.Key) || strings.ContainsAny(f.Key, "$.") ||
+			doc.Find(out.rest, f.Key).Type != 0 {
+			return out, fault.Invalid("Change.Fields: %q", f.Key)
 		}
 		out.rest = append(out.rest, f)
 	}
@@ -222,13 +244,13 @@ func (d *store) stamp(c Change) (stamp, error) {
 // change is a stamp as callers see it.
 func (d *store) change(c stamp) (Change, error) {
 	out := Change{At: c.at}
-	var own []field
+	var own []doc.Field
 	for _, f := range c.rest {
-		text, ok := f.value.StringValueOK()
+		text, ok := f.Value.StringValueOK()
 		switch {
-		case f.key == authorKey && ok:
+		case f.Key == authorKey && ok:
 			out.Author = text
-		case f.key == reasonKey && ok:
+		case f.Key == reasonKey && ok:
 			out.Reason = text
 		default:
 			own = append(own, f)
@@ -237,7 +259,7 @@ func (d *store) change(c stamp) (Change, error) {
 	if own == nil {
 		return out, nil
 	}
-	return out, d.codec.Decode(document(own), &out.Fields)
+	return out, d.codec.Decode(doc.Raw(own), &out.Fields)
 }
 
 // checkTime refuses times that JSON cannot write. Among them are those of which UnixMilli

@@ -18,6 +18,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/doc"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
@@ -243,11 +244,11 @@ func (d *Documents[ID, T]) Create(ctx context.Context, document T, change Change
 	if err != nil {
 		return Revision[T]{}, err
 	}
-	all := open(raw)
-	if !distinct(all) {
+	all := doc.Open(raw)
+	if !doc.Distinct(all) {
 		return Revision[T]{}, fault.Invalid("document: a field stands twice")
 	}
-	id := find(all, "_id")
+	id := doc.Find(all, "_id")
 	made := id.Type == 0
 	if made {
 		id = valueOf(bson.NewObjectID())
@@ -255,7 +256,7 @@ func (d *Documents[ID, T]) Create(ctx context.Context, document T, change Change
 	if err := d.checkID(id); err != nil {
 		return Revision[T]{}, err
 	}
-	all = append([]field{{"_id", id}}, without(all, "_id")...) // the server puts it first, too
+	all = append([]doc.Field{field("_id", id)}, doc.Without(all, "_id")...) // the server puts it first, too
 	if !made {
 		return d.shown(d.core.create(ctx, id, all, c))
 	}
@@ -428,21 +429,21 @@ func (d *Documents[ID, T]) saved(r Revision[T], s *state, err error) (Revision[T
 	}
 	before := s.before
 	s.before = nil // or each revision would keep all before it
-	doc, isD := any(&r.Document).(*bson.D)
+	written, isD := any(&r.Document).(*bson.D)
 	if before == nil || before != r.stored || d.core.upgrades || !isD && (d.core.shows || !exact(s.changes)) {
 		return d.shown(s, nil)
 	}
 	if isD {
 		var changed bson.D
-		if err := d.core.codec.Decode(document(patch(nil, append(slices.Clip(s.changes), s.own...))), &changed); err != nil {
+		if err := d.core.codec.Decode(doc.Raw(doc.Patch(nil, append(slices.Clip(s.changes), s.own...))), &changed); err != nil {
 			return d.shown(s, nil)
 		}
-		*doc = slices.Clone(*doc)
+		*written = slices.Clone(*written)
 		for _, e := range changed {
-			if i := slices.IndexFunc(*doc, func(f bson.E) bool { return f.Key == e.Key }); i >= 0 {
-				(*doc)[i] = e
+			if i := slices.IndexFunc(*written, func(f bson.E) bool { return f.Key == e.Key }); i >= 0 {
+				(*written)[i] = e
 			} else {
-				*doc = append(*doc, e)
+				*written = append(*written, e)
 			}
 		}
 	}
@@ -454,8 +455,8 @@ func (d *Documents[ID, T]) saved(r Revision[T], s *state, err error) (Revision[T
 
 // exact says that values read as the caller has them. A time is stored without its
 // nanoseconds, an empty slice may be left out.
-func exact(changes []field) bool {
-	return !slices.ContainsFunc(changes, func(f field) bool { return !scalar(f.value.Type) || f.value.Type == bson.TypeDateTime })
+func exact(changes []doc.Field) bool {
+	return !slices.ContainsFunc(changes, func(f doc.Field) bool { return !scalar(f.Value.Type) || f.Value.Type == bson.TypeDateTime })
 }
 
 // encode encodes the caller's document and says whether the order of its fields is

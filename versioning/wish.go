@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns/internal/doc"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -15,30 +16,31 @@ import (
 type wish struct {
 	id      bson.RawValue
 	read    int64
-	raw     bson.Raw // the document as T encodes it
-	loose   bool     // the order of its fields is that of Go maps
-	base    *state   // what was read, nil if that is not known
-	partial bool     // it is from the history, and lacks Options.Ignored
-	changes []field  // of base, once that is known
+	raw     bson.Raw    // the document as T encodes it
+	loose   bool        // the order of its fields is that of Go maps
+	base    *state      // what was read, nil if that is not known
+	partial bool        // it is from the history, and lacks Options.Ignored
+	changes []doc.Field // of base, once that is known
 }
 
 // apply carries the changes of the caller over to what is stored by now.
-func (w *wish) apply(stored *state) []field {
+func (w *wish) apply(stored *state) []doc.Field {
 	if w.base == stored || bytes.Equal(stored.document(), w.base.document()) {
 		return w.changes
 	}
 	// No others: one that stands twice would come out as the first of it, twice.
-	pick := func(all []field) (out []field) { // of the fields that change
-		in := index{all: all}
+	pick := func(all []doc.Field) (out []doc.Field) { // of the fields that change
+		in := doc.In(all)
 		for _, c := range w.changes {
-			if v := in.value(c.key); v.Type != 0 {
-				out = append(out, field{c.key, v})
+			if v := in.Value(c.Key); v.Type != 0 {
+				out = append(out, doc.Field{Key: c.Key, Value: v})
 			}
 		}
 		return out
 	}
 	now := pick(stored.all)
-	return changes(now, beside().document(now, pick(w.base.all), pick(w.changes)))
+	merged, _ := doc.Merge(pick(w.base.all), now, pick(w.changes), doc.Options{}) // of two writers: an array is one value
+	return doc.Changes(now, merged)
 }
 
 // know completes a wish by what was read. Fields whose bytes T writes as they are stored
@@ -53,11 +55,11 @@ func (d *store) know(w *wish, base *state) error {
 	if w.partial {
 		skip = append(skip, d.opts.Ignored...)
 	}
-	all, same := open(w.raw), identical
+	all, same := doc.Open(w.raw), doc.Identical
 	if w.loose {
-		same = alike
+		same = doc.Alike
 	}
-	stored, next, ok := differing(base.all, all, same, skip...)
+	stored, next, ok := doc.Differing(base.all, all, same, skip...)
 	if !ok {
 		return fault.Invalid("document: a field stands twice")
 	}
@@ -65,29 +67,31 @@ func (d *store) know(w *wish, base *state) error {
 		w.changes = next
 		return nil
 	}
-	view := document(stored)
+	view := doc.Raw(stored)
 	if d.upgrades {
-		stored, next, view = without(base.all, skip...), without(all, skip...), base.document()
+		stored, next, view = doc.Without(base.all, skip...), doc.Without(all, skip...), base.document()
 	}
 	raw, loose, err := d.view(view)
 	if err != nil {
 		return fault.Of(base.id, err)
 	}
-	known := without(open(raw), skip...)
-	m := seen(w.loose || loose)
-	all = m.document(stored, known, next)
-	if d.upgrades && len(changes(stored, all)) > 0 {
-		m.full = true
-		all = d.faithful(base, stored, next, all, m.document(stored, known, next), skip)
+	known := doc.Without(doc.Open(raw), skip...)
+	merge := func(madeUp bool) []doc.Field {
+		out, _ := doc.Merge(known, stored, next, doc.Options{Arrays: doc.Placed, Loose: w.loose || loose, MadeUp: madeUp})
+		return out
 	}
-	w.changes = changes(stored, all)
+	all = merge(false)
+	if d.upgrades && len(doc.Changes(stored, all)) > 0 {
+		all = d.faithful(base, stored, next, all, merge(true), skip)
+	}
+	w.changes = doc.Changes(stored, all)
 	return nil
 }
 
 // plain says that only values have changed that any T shows as they are stored.
-func plain(a, b []field) bool {
-	return slices.EqualFunc(a, b, func(x, y field) bool {
-		return x.key == y.key && x.value.Type == y.value.Type && scalar(x.value.Type)
+func plain(a, b []doc.Field) bool {
+	return slices.EqualFunc(a, b, func(x, y doc.Field) bool {
+		return x.Key == y.Key && x.Value.Type == y.Value.Type && scalar(x.Value.Type)
 	})
 }
 
@@ -105,38 +109,38 @@ func scalar(t bson.Type) bool {
 // or take the new ones for old. Then the fields that T makes are written too, and of
 // those that it does not write only the ones stay that do not change what is read. full
 // is what the merge makes with what T makes up, at any depth.
-func (d *store) faithful(base *state, stored, next, merged, full []field, skip []string) []field {
-	read := func(all []field) []field {
-		raw, _, err := d.view(document(patch(base.all, changes(stored, all))))
+func (d *store) faithful(base *state, stored, next, merged, full []doc.Field, skip []string) []doc.Field {
+	read := func(all []doc.Field) []doc.Field {
+		raw, _, err := d.view(doc.Raw(doc.Patch(base.all, doc.Changes(stored, all))))
 		if err != nil {
 			return nil
 		}
-		return without(open(raw), skip...)
+		return doc.Without(doc.Open(raw), skip...)
 	}
-	reads := func(all []field) bool {
+	reads := func(all []doc.Field) bool {
 		got := read(all)
-		return got != nil && alike(documentValue(got), documentValue(next))
+		return got != nil && doc.Alike(doc.Embedded(got), doc.Embedded(next))
 	}
 	if reads(merged) || !reads(next) {
 		return merged
 	}
-	inNext := index{all: next}
-	var out, others []field
+	inNext := doc.In(next)
+	var out, others []doc.Field
 	for _, f := range full {
-		if inNext.place(f.key) >= 0 {
+		if inNext.Place(f.Key) >= 0 {
 			out = append(out, f)
 		} else {
 			others = append(others, f)
 		}
 	}
-	shown := index{all: read(out)}
+	shown := doc.In(read(out))
 	for i, f := range out {
-		if v := inNext.value(f.key); !alike(shown.value(f.key), v) {
-			out[i].value = v
+		if v := inNext.Value(f.Key); !doc.Alike(shown.Value(f.Key), v) {
+			out[i].Value = v
 		}
 	}
-	var keep func(some []field)
-	keep = func(some []field) {
+	var keep func(some []doc.Field)
+	keep = func(some []doc.Field) {
 		if with := append(out[:len(out):len(out)], some...); reads(with) {
 			out = with
 		} else if len(some) > 1 {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/doc"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
@@ -32,7 +33,7 @@ func (d *store) transact(ctx context.Context, fn func(ctx context.Context) error
 }
 
 // create inserts a document, after the history that it may have.
-func (d *store) create(ctx context.Context, id bson.RawValue, all []field, change stamp) (*state, error) {
+func (d *store) create(ctx context.Context, id bson.RawValue, all []doc.Field, change stamp) (*state, error) {
 	var s *state
 	err := d.transact(ctx, func(ctx context.Context) error {
 		var err error
@@ -70,9 +71,9 @@ func (d *store) create(ctx context.Context, id bson.RawValue, all []field, chang
 	return s, err
 }
 
-func (d *store) created(id bson.RawValue, all []field, number int64, change stamp) (*state, error) {
+func (d *store) created(id bson.RawValue, all []doc.Field, number int64, change stamp) (*state, error) {
 	s := &state{id: id, number: number, change: change}
-	s.all = patch(all, d.own(s))
+	s.all = doc.Patch(all, d.own(s))
 	return s, s.check()
 }
 
@@ -136,8 +137,8 @@ func (d *store) over(w *wish, now *state) error {
 
 // next is what changes make of the current document: itself if there are none, under the
 // same number if only Options.Ignored change.
-func (d *store) next(now *state, change stamp, what []field) (*state, error) {
-	if slices.ContainsFunc(what, func(f field) bool { return !slices.Contains(d.opts.Ignored, f.key) }) {
+func (d *store) next(now *state, change stamp, what []doc.Field) (*state, error) {
+	if slices.ContainsFunc(what, func(f doc.Field) bool { return !slices.Contains(d.opts.Ignored, f.Key) }) {
 		return d.successor(now, &change, what)
 	}
 	if len(what) > 0 {
@@ -148,7 +149,7 @@ func (d *store) next(now *state, change stamp, what []field) (*state, error) {
 
 // revise changes base, the current document, or, if that is stored otherwise by now, what
 // is stored.
-func (d *store) revise(ctx context.Context, base *state, change stamp, what func(*state) []field) (*state, error) {
+func (d *store) revise(ctx context.Context, base *state, change stamp, what func(*state) []doc.Field) (*state, error) {
 	first, err := d.next(base, change, what(base))
 	if err != nil || first == base {
 		return first, err
@@ -187,14 +188,14 @@ func (d *store) revise(ctx context.Context, base *state, change stamp, what func
 
 // successor is the revision that follows before, or with a nil change the same one
 // with other fields.
-func (d *store) successor(before *state, change *stamp, what []field) (*state, error) {
+func (d *store) successor(before *state, change *stamp, what []doc.Field) (*state, error) {
 	next := state{id: before.id, number: before.number, bare: before.bare, change: before.change, before: before}
 	if change != nil {
 		next.number, next.bare, next.change = before.number+1, false, change.after(before.change)
 		next.own = d.own(&next)
 	}
 	next.changes = what
-	next.all = patch(before.all, append(slices.Clip(what), next.own...))
+	next.all = doc.Patch(before.all, append(slices.Clip(what), next.own...))
 	return &next, next.check()
 }
 
@@ -229,39 +230,39 @@ func (s *state) edit(blind bool) bson.Raw {
 	ok := e.add("", s.before.all, s.changes)
 	for _, f := range s.own {
 		e.set = append(e.set, f)
-		if find(s.before.all, f.key).Type == 0 {
+		if doc.Find(s.before.all, f.Key).Type == 0 {
 			e.added++
 		}
 	}
 	if !ok || e.added > 1 && !blind {
 		return nil
 	}
-	return document(filled(field{"$set", documentValue(e.set)}, field{"$unset", documentValue(e.unset)}))
+	return doc.Raw(doc.Filled(field("$set", doc.Embedded(e.set)), field("$unset", doc.Embedded(e.unset))))
 }
 
 // An edit collects values to set and to unset, by their paths, and counts new fields.
 type edit struct {
-	set, unset []field
+	set, unset []doc.Field
 	added      int
 	blind      bool
 }
 
 // add adds changes of a document. Documents change inside where that is exact, so that
 // what other code writes beside is kept.
-func (e *edit) add(prefix string, all, what []field) bool {
-	in := index{all: all}
+func (e *edit) add(prefix string, all, what []doc.Field) bool {
+	in := doc.In(all)
 	for _, c := range what {
-		if c.key == "" || c.key[0] == '$' || strings.Contains(c.key, ".") {
+		if c.Key == "" || c.Key[0] == '$' || strings.Contains(c.Key, ".") {
 			return false
 		}
-		old := in.value(c.key)
-		c.key = prefix + c.key
+		old := in.Value(c.Key)
+		c.Key = prefix + c.Key
 		switch {
-		case c.value.Type == 0:
-			e.unset = append(e.unset, field{c.key, valueOf("")})
+		case c.Value.Type == 0:
+			e.unset = append(e.unset, field(c.Key, valueOf("")))
 		case old.Type == 0:
 			e.set, e.added = append(e.set, c), e.added+1
-		case !identical(old, c.value) && !e.inside(c.key+".", old, c.value):
+		case !doc.Identical(old, c.Value) && !e.inside(c.Key+".", old, c.Value):
 			e.set = append(e.set, c)
 		}
 	}
@@ -269,14 +270,13 @@ func (e *edit) add(prefix string, all, what []field) bool {
 }
 
 func (e *edit) inside(prefix string, old, value bson.RawValue) bool {
-	x, xOK := parts(old)
-	y, yOK := parts(value)
-	if !xOK || !yOK || old.Type != bson.TypeEmbeddedDocument || value.Type != old.Type {
+	x, y, ok := doc.Inside(old, value)
+	if !ok || value.Type != bson.TypeEmbeddedDocument {
 		return false
 	}
 	inner := edit{blind: e.blind}
-	what := changes(x, y)
-	if !same(patch(x, what), y) || !inner.add(prefix, x, what) || inner.added > 1 && !e.blind {
+	what := doc.Changes(x, y)
+	if !doc.Same(doc.Patch(x, what), y) || !inner.add(prefix, x, what) || inner.added > 1 && !e.blind {
 		return false
 	}
 	e.set, e.unset = append(e.set, inner.set...), append(e.unset, inner.unset...)
@@ -406,11 +406,11 @@ func (d *store) restore(ctx context.Context, id bson.RawValue, n int64, change s
 		return nil, err
 	}
 	old := d.kept(then)
-	but := func(all []field) []field { return without(all, "_id") } // 1 stays where 1.0 was
+	but := func(all []doc.Field) []doc.Field { return doc.Without(all, "_id") } // 1 stays where 1.0 was
 	if s == nil {
 		return d.create(ctx, then.id, old, change)
 	}
-	return d.revise(ctx, s, change, func(stored *state) []field { return changes(but(d.kept(stored)), but(old)) })
+	return d.revise(ctx, s, change, func(stored *state) []doc.Field { return doc.Changes(but(d.kept(stored)), but(old)) })
 }
 
 func (d *store) undo(ctx context.Context, id bson.RawValue, n int64, change stamp) (*state, error) {
@@ -423,12 +423,11 @@ func (d *store) undo(ctx context.Context, id bson.RawValue, n int64, change stam
 		return nil, err
 	}
 	var clashes []string
-	what := func(stored *state) []field {
-		m := later()
+	what := func(stored *state) []doc.Field {
 		now := d.kept(stored)
-		merged := m.document(now, after, before)
-		clashes = m.clashes
-		return changes(now, merged)
+		var merged []doc.Field
+		merged, clashes = doc.Merge(after, now, before, doc.Options{Arrays: doc.Matched})
+		return doc.Changes(now, merged)
 	}
 	if what(s); clashes != nil {
 		err := fmt.Errorf("%w: later revisions have changed %s too", fault.ErrConflict, strings.Join(clashes, ", "))
@@ -494,7 +493,7 @@ func (d *store) saveMany(
 ) error {
 	keys := make([]bson.Raw, len(wishes))
 	for i, w := range wishes {
-		keys[i] = document([]field{{"_id", w.id}, {"i", valueOf(int32(i))}})
+		keys[i] = doc.Raw([]doc.Field{field("_id", w.id), field("i", valueOf(int32(i)))})
 	}
 	do := func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
 		some := make([]*wish, len(part))

@@ -54,7 +54,7 @@ func Delta(a, b []Field) (delta []Field, ok bool) {
 // deltaInside is the delta of two documents, or two arrays, if it takes less than the
 // second one.
 func deltaInside(a, b bson.RawValue) (bson.RawValue, bool) {
-	x, y, ok := both(a, b)
+	x, y, ok := Inside(a, b)
 	if !ok {
 		return bson.RawValue{}, false
 	}

@@ -39,7 +39,7 @@ func inDocument(prefix string, a, b []Field) (out []Difference) {
 
 // inValue lists the differences of two values that differ.
 func inValue(path string, a, b bson.RawValue) (out []Difference) {
-	if x, y, ok := both(a, b); ok {
+	if x, y, ok := Inside(a, b); ok {
 		if a.Type == bson.TypeArray {
 			out = inArray(path+".", x, y)
 		} else {

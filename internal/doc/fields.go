@@ -118,8 +118,9 @@ func inner(v bson.RawValue) (all []Field, ok bool) {
 	return all, true
 }
 
-// both is inner of two values of the same type.
-func both(a, b bson.RawValue) (x, y []Field, ok bool) {
+// Inside takes apart two values of the same type, if both are documents or arrays whose
+// fields can be told by their names.
+func Inside(a, b bson.RawValue) (x, y []Field, ok bool) {
 	if a.Type != b.Type {
 		return nil, nil, false
 	}
