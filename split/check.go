@@ -3,6 +3,7 @@ package split
 import (
 	"context"
 	"iter"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -18,9 +19,14 @@ const (
 	// MissingCold is a hot document without a cold one. Repair inserts one with
 	// the ID alone, or with what it moves there.
 	MissingCold mongopatterns.ProblemKind = "no cold document"
-	// Misplaced is a cold field in the hot document. Repair moves it; what the cold
-	// document holds there is overwritten.
+	// Misplaced is a cold field in the hot document that is the newer, or alone. Repair moves
+	// it; what the cold document holds there is overwritten.
 	Misplaced mongopatterns.ProblemKind = "cold field in the hot document"
+	// InBoth is a number, an array or a document that old code has written to a cold field of
+	// the hot document, and that may be a fragment of what the cold document holds there, as
+	// $inc, $push and $set of a part leave it. Adopt and Repair leave both, unless
+	// Options.Keep, and count the document as Remaining. Until then the cold document's counts.
+	InBoth mongopatterns.ProblemKind = "in both documents"
 	// Orphan is a cold document without a hot one. Repair leaves it.
 	Orphan mongopatterns.ProblemKind = "orphan"
 )
@@ -73,18 +79,28 @@ func (c *core) check(ctx context.Context, hot []bson.Raw) (problems []mongopatte
 	if len(ids) == 0 {
 		return nil, nil
 	}
+	projection := expr.D("_id", 1)
+	for _, field := range c.fields {
+		projection = append(projection, expr.Element(field, 1))
+	}
 	err = c.run(ctx, func(ctx context.Context) error {
 		problems = nil
-		hot, divided, err := c.read(ctx, ids, c.misplaced())
+		hot, cold, err := c.read(ctx, ids, projection)
 		for _, doc := range hot {
 			p := mongopatterns.Problem{Pattern: "split", Kind: MissingCold, Collection: c.hot.Name(), ID: doc.Lookup("_id")}
-			if !divided[value.Key(p.ID)] {
+			whole, divided := cold[value.Key(p.ID)]
+			if !divided {
 				problems = append(problems, p)
 			}
-			fields, _ := doc.Lookup("fields").Array().Values()
-			for _, v := range fields {
-				p.Kind, p.Field = Misplaced, v.StringValue()
-				problems = append(problems, p)
+			contested := c.contested(doc, whole)
+			for _, field := range c.fields {
+				p.Kind, p.Field, p.Have = Misplaced, field, doc.Lookup(field)
+				if slices.Contains(contested, field) {
+					p.Kind = InBoth
+				}
+				if p.Have.Type != 0 {
+					problems = append(problems, p)
+				}
 			}
 		}
 		return err
@@ -94,9 +110,10 @@ func (c *core) check(ctx context.Context, hot []bson.Raw) (problems []mongopatte
 
 // Repair moves cold fields that stand in hot documents and gives hot documents
 // without a cold one such a document, a batch in a transaction, beside live
-// writes. Work.Filter selects hot documents.
+// writes. Work.Filter selects hot documents. Remaining are those with fields InBoth, unless
+// Options.Keep says which to keep.
 //
-// Cost: 1 round trip for each batch of 100 documents; 5 more if some are wrong, 6 if
+// Cost: 1 round trip for each batch of 100 documents; 6 more if some are wrong, 7 if
 // of these some have a cold one and others do not; 2 writes to the hot document and 1
 // to the cold one.
 func (s *Split[ID, H, C]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
@@ -108,7 +125,10 @@ func (s *Split[ID, H, C]) Repair(ctx context.Context, work *mongopatterns.Work) 
 // of its documents move to the cold collection, a batch in a transaction, beside
 // live writes. Every document gets a cold one. Work.Filter selects hot documents.
 // It can be stopped and run again, also to fetch what old programs have written to
-// the hot collection since: that overwrites the cold document's fields.
+// the hot collection since. Where the cold document has the field as well, that overwrites
+// it if it is a scalar, or if the whole document was replaced; else it is InBoth, and the
+// document is counted as Remaining, unless Options.Keep says which to keep. A batch that
+// conflicts with another writer is done in halves (Result.Conflicts).
 // mongopatterns.ErrInvalid if the cold fields are not known.
 //
 // Cost: as Repair.
@@ -122,14 +142,19 @@ func (s *Split[ID, H, C]) Adopt(ctx context.Context, work *mongopatterns.Work) (
 
 // divideAll divides the hot documents that have no cold one, or cold fields in them.
 func (c *core) divideAll(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
-	step := func(ctx context.Context, hot []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) (err error) {
+	step := func(ctx context.Context, hot []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) error {
 		ids := suspects(hot)
-		done := int64(len(ids))
-		if done > 0 && !work.DryRun {
-			done, err = c.divide(ctx, ids)
+		if len(ids) == 0 {
+			return nil
 		}
+		var n division
+		err := maintain.Once(ctx, c.hot.Database().Client(), func(ctx context.Context) (err error) {
+			n, err = c.divide(ctx, ids, c.keep, work.DryRun)
+			return err
+		})
 		if err == nil {
-			result.Done += done
+			result.Done += n.done
+			result.Remaining += n.contested
 		}
 		return err
 	}

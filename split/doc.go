@@ -37,7 +37,7 @@
 //	Update of cold          2 RT  1 document written, no transaction; the first looks for cold fields in the hot one
 //	Update of both          3 RT  2 documents written
 //	Check                   1 RT  a batch of 100 documents, and a scan of the cold ones
-//	Adopt, Repair           as Check, and 5 or 6 RT a batch in which documents are to be split
+//	Adopt, Repair           as Check, and 6 or 7 RT a batch in which documents are to be split
 //
 // # When to use it
 //
@@ -59,9 +59,26 @@
 // [Split.Adopt] moves the cold fields of an existing collection, which becomes the hot
 // one, out of it. It runs beside programs that use the Split already: until a
 // document is split, Get and JoinPipeline read its cold fields where they are, Update
-// moves them first, and GetCold is mongopatterns.ErrNotFound. Run it again while old
-// programs write: what they put into the hot document counts as the newer. All
-// programs must know the same cold fields before one of them adopts. [Split.Check] and
+// moves them first, and GetCold is mongopatterns.ErrNotFound. All new
+// programs must know the same cold fields before one of them adopts.
+//
+// Run it again while old programs write. A whole document that they write counts as the
+// newer, and so does a scalar that they set. But a number, an array or a document may be a
+// fragment, as their $inc, $push and $set of a part leave it where the field has moved away:
+// if the cold document has the field as well, and not all that it holds is back in the hot
+// one, Check names the field as [InBoth] and everybody leaves both; reads show the cold
+// document's. A Split with Options.Keep, [Hot] or [Cold], adopts these; before you give it,
+// compare them.
+//
+// Old programs must not change a cold field by what it held ($inc, $push, $pull, parts), nor
+// $unset one, which does nothing, nor leave some out of a document that they replace, nor delete
+// documents: Check names the [Orphan], but where the _id is inserted again in the
+// meantime, it gets the cold document that was there. What cannot be told: a cold field
+// that old programs took away returns. What is told too often: where the cold fields are numbers
+// alone, or an array that was replaced has no element of the cold one's, a whole document
+// can be InBoth.
+//
+// [Split.Check] and
 // [Split.Repair] look after documents without counterpart and fields on the wrong side.
 // To go back, stop the writers, aggregate the hot documents with JoinPipeline and
 // {$merge: {into: "movies", whenNotMatched: "discard"}}, and empty the cold collection;

@@ -153,21 +153,21 @@ func TestAdoptCountsWhatIsCommitted(t *testing.T) {
 	s := newSplit[int, bson.D, bson.D](t, db, &split.Options{IDField: "movie_id", ColdFields: []string{"plot"}})
 	hot, cold := db.Collection("movies"), db.Collection("movie_details")
 	insert(t, hot, d("_id", 1, "plot", "a"), d("_id", 2, "plot", "b"))
-	fail := func(data ...any) {
-		must(t, db.Client().Database("admin").RunCommand(t.Context(), d("configureFailPoint", "failCommand", "mode", d("times", 1),
+	fail := func(mode bson.D, data ...any) {
+		must(t, db.Client().Database("admin").RunCommand(t.Context(), d("configureFailPoint", "failCommand", "mode", mode,
 			"data", append(d("appName", t.Name(), "failCommands", bson.A{"update"}, "namespace", db.Name()+".movies"), d(data...)...))).Err())
 	}
-	fail("errorCode", 13) // after the cold documents are written
+	fail(d("skip", 1), "errorCode", 13) // after the cold documents are written
 	result, err := s.Adopt(t.Context(), nil)
 	if err == nil {
 		t.Fatal("no error")
 	}
 	same(t, "ended by an error", mongopatterns.Result{}, result)
 	same(t, "cold", []bson.D{}, stored(t, cold))
-	fail("errorCode", 112, "errorLabels", bson.A{"TransientTransactionError"})
+	fail(d("times", 1), "errorCode", 112, "errorLabels", bson.A{"TransientTransactionError"})
 	result, err = s.Adopt(t.Context(), nil)
 	must(t, err)
-	same(t, "run again", mongopatterns.Result{Examined: 2, Done: 2}, result)
+	same(t, "run again", mongopatterns.Result{Examined: 2, Done: 2, Conflicts: 1}, result)
 	sound(t, db, s)
 
 	_, err = cold.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: d("plot", 1), Options: options.Index().SetUnique(true)})

@@ -33,6 +33,7 @@ type core struct {
 	hot, cold *mongo.Collection
 	idField   string
 	fields    []string // the cold ones; nil if they are not known
+	keep      Side
 	codec     codec.Codec
 	both      bson.A // the stages of Get after its $match
 	present   any    // the conditions one of which a hot document with cold fields meets
@@ -48,11 +49,24 @@ type Options struct {
 	// is refused, and fields on the wrong side go unnoticed.
 	ColdFields []string
 
+	// Keep says which one Adopt and Repair keep of a cold field that is InBoth documents.
+	// Default "": both stay, and the document is counted as Remaining. Writes leave both in
+	// any case.
+	Keep Side
+
 	// Registry and BSON encode IDs and documents. Give the client's own, if it has
 	// any: a collection does not show them. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
+
+// A Side is one of the two documents of an ID.
+type Side string
+
+const (
+	Hot  Side = "hot"
+	Cold Side = "cold"
+)
 
 // fieldTouch marks a hot document where a write changes nothing else in it, so that
 // other writers conflict with it. It is set and removed in one command.
@@ -74,7 +88,7 @@ func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID,
 	if err := config.Apply(config.Name("Options.IDField", &o.IDField, "_id")); err != nil {
 		return nil, err
 	}
-	c := &core{hot: hot, cold: cold, idField: o.IDField, fields: slices.Clone(o.ColdFields)}
+	c := &core{hot: hot, cold: cold, idField: o.IDField, fields: slices.Clone(o.ColdFields), keep: o.Keep}
 	c.codec = codec.Codec{Registry: o.Registry, BSON: o.BSON}
 	option := "Options.ColdFields"
 	if len(c.fields) == 0 {
@@ -89,7 +103,12 @@ func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID,
 	}
 	c.present = expr.Fixed(present)
 	hotFields, _ := c.codec.Fields(reflect.TypeFor[H]())
-	return &Split[ID, H, C]{c}, config.Apply(config.Check(option, func() error {
+	return &Split[ID, H, C]{c}, config.Apply(config.Check("Options.Keep", func() error {
+		if !slices.Contains([]Side{"", Hot, Cold}, o.Keep) {
+			return fmt.Errorf("unknown: %q", string(o.Keep))
+		}
+		return nil
+	}), config.Check("fields of C", func() error { return readable[ID, C](c) }), config.Check(option, func() error {
 		for i, field := range c.fields {
 			switch {
 			case c.isID(field) || field == fieldTouch:
@@ -105,6 +124,34 @@ func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID,
 		}
 		return nil
 	}))
+}
+
+// readable refuses a struct C that cannot be read from the cold documents that Adopt makes.
+// Of a type that decodes itself nothing is known.
+func readable[ID, C any](c *core) error {
+	names, _ := c.codec.Fields(reflect.TypeFor[C]())
+	var id ID
+	value, err := c.codec.Value(id)
+	if err != nil {
+		return nil // for the calls to refuse
+	}
+	made := bson.D{{Key: c.idField, Value: value}}
+	if c.idField != "_id" {
+		made = append(made, bson.E{Key: "_id", Value: bson.ObjectID{}})
+	}
+	for _, e := range made {
+		if !slices.Contains(names, e.Key) {
+			continue
+		}
+		raw, err := bson.Marshal(bson.D{e})
+		if err == nil {
+			err = c.codec.Decode(raw, new(C))
+		}
+		if err != nil {
+			return fmt.Errorf("%q cannot hold the %T that Adopt stores there: %w", e.Key, e.Value, err)
+		}
+	}
+	return nil
 }
 
 func (c *core) isID(field string) bool { return field == "_id" || field == c.idField }
@@ -182,7 +229,8 @@ func (s *Split[ID, H, C]) GetCold(ctx context.Context, id ID) (cold C, err error
 }
 
 // Get returns both documents of an ID. Cold fields in the hot document are returned
-// as the cold one's, so that it reads alike before and after Adopt.
+// as the cold one's, so that it reads alike before and after Adopt; of those InBoth
+// the cold document's.
 // mongopatterns.ErrNotFound if there is no hot document, or neither a cold one nor
 // cold fields.
 //
@@ -216,14 +264,12 @@ func (s *Split[ID, H, C]) Get(ctx context.Context, id ID) (hot H, cold C, err er
 // stages make {hot: …, cold: [one or none]} of a hot document. They are the same in
 // every call, so they are encoded once.
 func (c *core) stages() (encoded bson.A) {
-	own := expr.Op("$arrayToObject", expr.Filter(expr.Op("$objectToArray", "$hot"), "field",
-		expr.Op("$in", "$$field.k", expr.Literal(append([]string{}, c.fields...)))))
-	whole := expr.Op("$mergeObjects", expr.D(c.idField, "$hot._id"), first("$cold"), "$$own")
+	whole := expr.Op("$mergeObjects", expr.D(c.idField, "$hot._id"), first("$cold"), without("$$own", c.contestedOnServer("$$own", first("$cold"))))
 	none := expr.Op("$and", expr.Op("$eq", "$cold", bson.A{}), expr.Op("$eq", "$$own", expr.Literal(bson.D{})))
 	pipeline := mongo.Pipeline{
 		expr.D("$replaceWith", expr.D("hot", "$$ROOT")),
 		c.lookup("hot._id"),
-		expr.D("$set", expr.D("cold", expr.Let("own", own, expr.Cond(none, bson.A{}, bson.A{whole})))),
+		expr.D("$set", expr.D("cold", expr.Let("own", c.own("$hot"), expr.Cond(none, bson.A{}, bson.A{whole})))),
 	}
 	if len(c.fields) > 0 {
 		var cold bson.A
@@ -248,6 +294,19 @@ func (c *core) lookup(id string, pipeline ...bson.D) bson.D {
 	return expr.D("$lookup", append(lookup, expr.Element("as", "cold")))
 }
 
+// own is the expression for the cold fields of a hot document.
+func (c *core) own(hot string) bson.D {
+	return expr.Op("$arrayToObject", expr.Filter(expr.Op("$objectToArray", hot), "field",
+		expr.Op("$in", "$$field.k", expr.Literal(append([]string{}, c.fields...)))))
+}
+
+// without is a document without the fields of these names, mostly none.
+func without(doc string, names any) bson.D {
+	some := expr.Op("$arrayToObject", expr.Filter(expr.Op("$objectToArray", doc), "field",
+		expr.Op("$not", expr.Op("$in", "$$field.k", "$$names"))))
+	return expr.Let("names", names, expr.Cond(expr.Op("$eq", "$$names", bson.A{}), doc, some))
+}
+
 // first is the document in an array, an empty one if there is none.
 func first(array string) bson.D {
 	return expr.IfNull(expr.Op("$arrayElemAt", array, 0), expr.Literal(bson.D{}))
@@ -255,16 +314,20 @@ func first(array string) bson.D {
 
 // JoinPipeline makes whole documents of the hot ones that come: what stands after
 // a $match and $limit on the hot collection. Where both sides have a field, the
-// hot one counts.
+// hot one counts, unless Check names it as InBoth.
 func (s *Split[ID, H, C]) JoinPipeline() mongo.Pipeline {
 	c := s.core
 	own := expr.D("_id", 0)
 	if c.idField != "_id" {
 		own = append(own, expr.Element(c.idField, 0))
 	}
+	last := any("$hot")
+	if len(c.fields) > 0 {
+		last = without("$hot", c.contestedOnServer(c.own("$hot"), first("$cold")))
+	}
 	return mongo.Pipeline{
 		expr.D("$replaceWith", expr.D("hot", "$$ROOT")),
 		c.lookup("hot._id", expr.D("$project", own)),
-		expr.D("$replaceWith", expr.Op("$mergeObjects", "$hot", first("$cold"), "$hot")),
+		expr.D("$replaceWith", expr.Op("$mergeObjects", "$hot", first("$cold"), last)),
 	}
 }

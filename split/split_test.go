@@ -573,8 +573,8 @@ func TestWritesBeforeAdopt(t *testing.T) {
 		"both, joined":              {edit, inc, nil, true, d("plot", "new", "votes", int32(8))},
 		"cold alone":                {nil, inc, nil, false, d("plot", "new", "votes", int32(8))},
 		"cold alone, joined":        {nil, inc, nil, true, d("plot", "new", "votes", int32(8))},
-		"both, a cold one there":    {edit, inc, d("votes", 1, "more", 1), false, d("plot", "new", "votes", int32(8), "more", int32(1))},
-		"cold, a further ColdField": {nil, inc, d("votes", 1, "more", 1), false, d("plot", "new", "votes", int32(8), "more", int32(1))},
+		"both, a cold one there":    {edit, inc, d("plot", "older", "more", 1), false, d("plot", "new", "votes", int32(8), "more", int32(1))},
+		"cold, a further ColdField": {nil, inc, d("plot", "older", "more", 1), false, d("plot", "new", "votes", int32(8), "more", int32(1))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -74,13 +74,13 @@ func (c *core) documents(id, hot, cold any) (hotDoc, coldDoc bson.Raw, err error
 // document, or for nil in its place no cold one either; a missing cold one is
 // inserted. Cold fields that still stand in the hot document (Adopt has not
 // reached it, or an old program has written them) move to the cold one before
-// that changes, in the same transaction. $set may name a whole document, if the IDs in
+// that changes, in the same transaction; those InBoth stay where they are. $set may name a whole document, if the IDs in
 // it are those stored. An update must not change IDField, nor put cold fields into the
 // hot document: Check finds both.
 //
 // Cost: both 3 round trips, 2 documents written; hot alone 1 and 1; cold alone 2 and
-// 1, and no transaction. Where the hot document has cold fields 5 round trips more,
-// and 6 where it has no cold document. 1 key of each index.
+// 1, and no transaction. Where the hot document has cold fields 6 round trips more,
+// and 7 where it has no cold document. 1 key of each index.
 func (s *Split[ID, H, C]) Update(ctx context.Context, id ID, hot, cold any) (err error) {
 	defer fault.In(&err, "split: update")
 	c := s.core
@@ -126,8 +126,8 @@ func (c *core) updateBoth(ctx context.Context, id bson.RawValue, hot, cold any) 
 		hotDone, err = one(ctx, c.hot, filter, hot)
 	}
 	if errors.Is(err, fault.ErrNotFound) {
-		var n int64
-		if n, err = c.divide(ctx, bson.A{id}); err == nil && n == 0 {
+		var n division
+		if n, err = c.divide(ctx, bson.A{id}, "", false); err == nil && n.found == 0 {
 			err = fault.ErrNotFound
 		}
 		if err == nil && hot != nil {
@@ -142,7 +142,7 @@ func (c *core) updateBoth(ctx context.Context, id bson.RawValue, hot, cold any) 
 		return err
 	}
 	// Else nothing conflicts with a deletion at the same time, which would leave the cold one alone.
-	return c.touch(ctx, c.hotOf(id), expr.D(fieldTouch, ""))
+	return c.touch(ctx, c.hotOf(id))
 }
 
 // undivided looks whether a hot document has cold fields.
@@ -158,12 +158,12 @@ func (c *core) undivided(ctx context.Context, id bson.RawValue) (bool, error) {
 	return err == nil, err
 }
 
-// touch is one command of two updates of hot documents: a mark, and its removal with
-// other fields. Both are real writes, and so conflict with others.
-func (c *core) touch(ctx context.Context, filter, unset bson.D) error {
+// touch is one command of two updates of a hot document: a mark, and its removal. Both
+// are real writes, and so conflict with others.
+func (c *core) touch(ctx context.Context, filter bson.D) error {
 	_, err := fault.Many(c.hot.BulkWrite(ctx, []mongo.WriteModel{
-		mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(expr.D("$set", expr.D(fieldTouch, true))),
-		mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(expr.D("$unset", unset)),
+		mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(expr.D("$set", expr.D(fieldTouch, true))),
+		mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(expr.D("$unset", expr.D(fieldTouch, ""))),
 	}))
 	return err
 }
@@ -192,47 +192,84 @@ func (s *Split[ID, H, C]) Delete(ctx context.Context, id ID) (err error) {
 	})
 }
 
-// divide moves the cold fields of hot documents in a transaction, gives each a cold
-// document, and says how many hot ones there are. It reads in the transaction's
-// snapshot and writes all hot ones for real: so it conflicts with whatever has
-// changed them since.
-func (c *core) divide(ctx context.Context, ids bson.A) (written int64, err error) {
-	projection, unset := expr.D("_id", 1), expr.D(fieldTouch, "")
-	for _, field := range c.fields {
-		projection, unset = append(projection, expr.Element(field, 1)), append(unset, expr.Element(field, ""))
-	}
-	err = c.run(ctx, func(ctx context.Context) error {
-		hot, divided, err := c.read(ctx, ids, projection)
-		written = int64(len(hot))
-		if err != nil || written == 0 {
-			return err
+// A division says how many hot documents there were, what became of them, and how many have
+// fields that stay in both.
+type division struct{ found, done, contested int64 }
+
+// divide moves the cold fields of hot documents, within a transaction, and gives each a cold
+// document. It writes the hot ones first: from then on other writers wait, and it conflicts
+// with none. Of the contested fields it keeps those of one side, or both.
+func (c *core) divide(ctx context.Context, ids bson.A, keep Side, dry bool) (n division, err error) {
+	all := expr.D("_id", expr.Op("$in", ids))
+	if !dry {
+		if _, err := fault.Many(c.hot.UpdateMany(ctx, all, expr.D("$set", expr.D(fieldTouch, true)))); err != nil {
+			return n, err
 		}
-		var models []mongo.WriteModel
-		var these bson.A
-		for _, doc := range hot {
-			id := doc.Lookup("_id")
-			these = append(these, id)
-			fields := value.Pick(doc, func(field []byte) bool { return string(field) != "_id" })
-			if !divided[value.Key(id)] {
-				cold := value.With(fields, value.Element{Name: c.idField, Value: id})
-				models = append(models, mongo.NewInsertOneModel().SetDocument(cold))
-			} else {
-				merged := mongo.Pipeline{expr.D("$replaceWith", expr.Op("$mergeObjects", "$$ROOT", expr.Literal(fields)))}
-				models = append(models, mongo.NewUpdateOneModel().SetFilter(c.coldOf(id)).SetUpdate(merged))
+	}
+	projection := expr.D("_id", 1)
+	for _, field := range c.fields {
+		projection = append(projection, expr.Element(field, 1))
+	}
+	hot, cold, err := c.read(ctx, ids, projection)
+	if err != nil {
+		return n, err
+	}
+	n.found = int64(len(hot))
+	var colds, hots []mongo.WriteModel
+	unset := func(filter bson.D, but []string) mongo.WriteModel {
+		fields := expr.D(fieldTouch, "")
+		for _, field := range c.fields {
+			if !slices.Contains(but, field) {
+				fields = append(fields, expr.Element(field, ""))
 			}
 		}
-		// Unordered, so that they go in two commands at most, by their kind.
-		if _, err := fault.Many(c.cold.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))); err != nil {
-			return err
+		return mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(expr.D("$unset", fields))
+	}
+	var these bson.A // from which all cold fields go
+	for _, doc := range hot {
+		id := doc.Lookup("_id")
+		whole, divided := cold[value.Key(id)]
+		contested := c.contested(doc, whole)
+		fields := value.Pick(doc, func(field []byte) bool {
+			return string(field) != "_id" && (keep == Hot || !slices.Contains(contested, string(field)))
+		})
+		some, _ := fields.Elements()
+		switch {
+		case !divided:
+			colds = append(colds, mongo.NewInsertOneModel().SetDocument(value.With(fields, value.Element{Name: c.idField, Value: id})))
+		case len(some) > 0:
+			merged := mongo.Pipeline{expr.D("$replaceWith", expr.Op("$mergeObjects", "$$ROOT", expr.Literal(fields)))}
+			colds = append(colds, mongo.NewUpdateOneModel().SetFilter(c.coldOf(id)).SetUpdate(merged))
 		}
-		return c.touch(ctx, expr.D("_id", expr.Op("$in", these)), unset)
-	})
-	return written, err
+		if len(contested) > 0 && keep == "" {
+			n.contested++
+			hots = append(hots, unset(c.hotOf(id), contested))
+		} else {
+			these = append(these, id)
+		}
+		if !divided || len(some) > 0 || len(contested) > 0 && keep == Cold {
+			n.done++
+		}
+	}
+	if dry || len(hot) == 0 {
+		return n, nil
+	}
+	// Unordered, so that they go in two commands at most, by their kind.
+	if len(colds) > 0 {
+		if _, err := fault.Many(c.cold.BulkWrite(ctx, colds, options.BulkWrite().SetOrdered(false))); err != nil {
+			return n, err
+		}
+	}
+	if len(these) > 0 {
+		hots = append(hots, unset(expr.D("_id", expr.Op("$in", these)), nil))
+	}
+	_, err = fault.Many(c.hot.BulkWrite(ctx, hots))
+	return n, err
 }
 
-// read reads these hot documents and which of them have a cold one, within a transaction.
-func (c *core) read(ctx context.Context, ids bson.A, projection bson.D) (
-	hot []bson.Raw, divided map[string]bool, err error) {
+// read reads these hot documents and, by the keys of their IDs, their cold ones, within a
+// transaction.
+func (c *core) read(ctx context.Context, ids bson.A, projection bson.D) (hot []bson.Raw, cold map[string]bson.Raw, err error) {
 	find := func(coll *mongo.Collection, field string, projection bson.D) ([]bson.Raw, error) {
 		return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 			opts := options.Find().SetBatchSize(int32(len(ids) + 1)).SetProjection(projection)
@@ -242,10 +279,10 @@ func (c *core) read(ctx context.Context, ids bson.A, projection bson.D) (
 	if hot, err = find(c.hot, "_id", projection); err != nil {
 		return nil, nil, err
 	}
-	cold, err := find(c.cold, c.idField, expr.D(c.idField, 1))
-	divided = map[string]bool{}
-	for _, doc := range cold {
-		divided[value.Key(doc.Lookup(c.idField))] = true
+	docs, err := find(c.cold, c.idField, bson.D{})
+	cold = map[string]bson.Raw{}
+	for _, doc := range docs {
+		cold[value.Key(doc.Lookup(c.idField))] = doc
 	}
-	return hot, divided, err
+	return hot, cold, err
 }

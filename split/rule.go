@@ -1,0 +1,111 @@
+package split
+
+import (
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+// A cold field in a hot document that has a cold one was written by old code. A scalar was
+// set anew, and is the newer. A number, an array or a document may be a fragment: $inc, $push
+// and $set of a part begin anew where the field has moved away. It is none if all that the
+// cold document holds is back: then the document was replaced, and is the newer. A field is
+// back, if it is there; a document, if all its fields are; an array, if it has an element of
+// the other, or one of them is empty, or a document of several fields is back. Numbers
+// alone are no evidence.
+//
+// The rule stands here twice: for writes, and for the server, in reads.
+
+// contested are the names of the cold fields in a hot document, own, that stay in both.
+func (c *core) contested(own, cold bson.Raw) (names []string) {
+	elements, _ := cold.Elements()
+	elements = slices.DeleteFunc(elements, func(e bson.RawElement) bool { return c.isID(e.Key()) })
+	proven := slices.ContainsFunc(elements, func(e bson.RawElement) bool {
+		doc, _ := e.Value().DocumentOK()
+		fields, _ := doc.Elements()
+		return len(fields) > 1 && back(own.Lookup(e.Key()), e.Value(), false)
+	})
+	replaced, evidence := true, false
+	for _, e := range elements {
+		hot := own.Lookup(e.Key())
+		replaced = replaced && back(hot, e.Value(), proven)
+		evidence = evidence || telling(hot)
+		switch {
+		case hot.IsNumber(), hot.Type == bson.TypeArray, hot.Type == bson.TypeEmbeddedDocument:
+			if value.Key(hot) != value.Key(e.Value()) {
+				names = append(names, e.Key())
+			}
+		}
+	}
+	if replaced && evidence {
+		return nil
+	}
+	return names
+}
+
+func back(hot, cold bson.RawValue, proven bool) bool {
+	if hot.Type == 0 {
+		return false
+	}
+	ours, isArray := hot.ArrayOK()
+	theirs, wasArray := cold.ArrayOK()
+	if isArray && wasArray {
+		a, _ := ours.Values()
+		b, _ := theirs.Values()
+		return proven || len(a) == 0 || len(b) == 0 || slices.ContainsFunc(a, func(x bson.RawValue) bool {
+			return slices.ContainsFunc(b, func(y bson.RawValue) bool { return value.Key(x) == value.Key(y) })
+		})
+	}
+	if old, was := cold.DocumentOK(); was {
+		doc, is := hot.DocumentOK()
+		fields, _ := old.Elements()
+		return is && !slices.ContainsFunc(fields, func(e bson.RawElement) bool { return doc.Lookup(e.Key()).Type == 0 })
+	}
+	return true
+}
+
+// telling reports a value that no operator makes of nothing but by setting it.
+func telling(hot bson.RawValue) bool {
+	if doc, ok := hot.DocumentOK(); ok {
+		values, _ := doc.Values()
+		return slices.ContainsFunc(values, func(v bson.RawValue) bool { return !v.IsNumber() })
+	}
+	return hot.Type != 0 && !hot.IsNumber()
+}
+
+// contestedOnServer is contested as an expression, of expressions for two documents.
+func (c *core) contestedOnServer(own, cold any) bson.D {
+	pairs := expr.Map(expr.Filter(expr.Op("$objectToArray", "$$theirs"), "field",
+		expr.Op("$not", expr.Op("$in", "$$field.k", expr.Literal([]string{"_id", c.idField})))), "field",
+		expr.D("k", "$$field.k", "cold", "$$field.v", "hot", expr.Op("$arrayElemAt",
+			expr.Filter(expr.Op("$objectToArray", "$$ours"), "own", expr.Op("$eq", "$$own.k", "$$field.k")), 0)))
+	keys := func(doc string) bson.D { return expr.Map(expr.Op("$objectToArray", doc), "f", "$$f.k") }
+	documentBack := expr.Cond(expr.IsType("$$pair.hot.v", "object"), expr.Op("$setIsSubset", keys("$$pair.cold"), keys("$$pair.hot.v")), false)
+	proof := expr.Cond(expr.IsType("$$pair.cold", "object"),
+		expr.Op("$and", expr.Op("$gt", expr.Op("$size", keys("$$pair.cold")), 1), documentBack), false)
+	isBack := expr.Op("$switch", expr.D("branches", bson.A{
+		expr.D("case", expr.IsType("$$pair.hot.v", "missing"), "then", false),
+		expr.D("case", expr.Op("$and", expr.Op("$isArray", "$$pair.hot.v"), expr.Op("$isArray", "$$pair.cold")),
+			"then", expr.Op("$or", "$$proven", expr.Op("$eq", "$$pair.hot.v", bson.A{}), expr.Op("$eq", "$$pair.cold", bson.A{}),
+				expr.Op("$ne", expr.Op("$setIntersection", "$$pair.hot.v", "$$pair.cold"), bson.A{}))),
+		expr.D("case", expr.IsType("$$pair.cold", "object"), "then", documentBack),
+	}, "default", true))
+	isNumber := func(v string) bson.D { return expr.Op("$isNumber", v) }
+	isTelling := expr.Op("$switch", expr.D("branches", bson.A{
+		expr.D("case", expr.IsType("$$pair.hot.v", "missing"), "then", false),
+		expr.D("case", expr.IsType("$$pair.hot.v", "object"), "then", expr.Op("$anyElementTrue", bson.A{
+			expr.Map(expr.Op("$objectToArray", "$$pair.hot.v"), "f", expr.Op("$not", bson.A{isNumber("$$f.v")}))})),
+	}, "default", expr.Op("$not", bson.A{isNumber("$$pair.hot.v")})))
+	some := func(test any) bson.D { return expr.Op("$anyElementTrue", bson.A{expr.Map("$$pairs", "pair", test)}) }
+	replaced := expr.Let("proven", some(proof), expr.Op("$and",
+		expr.Op("$allElementsTrue", bson.A{expr.Map("$$pairs", "pair", isBack)}), some(isTelling)))
+	left := expr.Map(expr.Filter("$$pairs", "pair", expr.Op("$and",
+		expr.Op("$or", isNumber("$$pair.hot.v"), expr.IsType("$$pair.hot.v", "array", "object")),
+		expr.Op("$ne", "$$pair.hot.v", "$$pair.cold"))), "pair", "$$pair.k")
+	none := expr.Op("$or", expr.Op("$eq", "$$ours", expr.Literal(bson.D{})), expr.Op("$eq", "$$theirs", expr.Literal(bson.D{})))
+	return expr.Let("ours", own, expr.Let("theirs", cold,
+		expr.Cond(none, bson.A{}, expr.Let("pairs", pairs, expr.Cond(replaced, bson.A{}, left)))))
+}
