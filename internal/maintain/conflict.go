@@ -61,7 +61,7 @@ func patiently(ctx context.Context, batch []bson.Raw, total *mongopatterns.Resul
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ctx.Err(), wait)
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
 		case <-time.After(rand.N(pause)):
 		}
 	}
