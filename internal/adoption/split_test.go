@@ -93,4 +93,88 @@ func startSplit(w *world) service {
 	return service{old: old, fresh: fresh, oracle: oracle}
 }
 
-var splitSays = []sentence{}
+// divided is a movie after Adopt.
+func divided(t *testing.T, w *world, id string) *split.Split[any, bson.M, bson.M] {
+	t.Helper()
+	w.insert(t, "movies", d("_id", id, "title", "t", "plot", "p", "imdb", d("rating", 7, "votes", 40), "comments", bson.A{"a", "b"}))
+	w.clean(t)
+	return w.h.value.(*split.Split[any, bson.M, bson.M])
+}
+
+func coldOf(t *testing.T, s *split.Split[any, bson.M, bson.M], id string) bson.M {
+	t.Helper()
+	_, cold, err := s.Get(t.Context(), id)
+	must(t, err)
+	return without(cold, "_id", "movie_id")
+}
+
+var wholeCold = bson.M{"plot": "p", "imdb": bson.M{"rating": int32(7), "votes": int32(40)}, "comments": bson.A{"a", "b"}}
+
+var splitSays = []sentence{
+	{"moves cold fields out of the documents", nil},
+	{"insert documents, write whole documents with all the cold fields that they have, `$set` cold fields that are no numbers, arrays or documents", nil},
+	{"change a cold field by what it held, as by `$inc`, `$push` or `$set` of a part, which begins anew: Check names the fragment, in both documents and Remaining, and reads show the cold one", func(t *testing.T, w *world) {
+		s := divided(t, w, "fragments")
+		for _, change := range []bson.D{d("$inc", d("imdb.votes", 1)), d("$push", d("comments", "c")), d("$set", d("imdb.rating", 8))} {
+			w.update(t, "movies", d("_id", "fragments"), change)
+		}
+		result, problems := w.again(t)
+		if result.Remaining != 1 {
+			t.Errorf("%+v", result)
+		}
+		named(t, problems, split.InBoth, "fragments")
+		same(t, "fragments", coldOf(t, s, "fragments"), bson.M{"plot": "p", "imdb": bson.M{"rating": int32(7), "votes": int32(40)}, "comments": bson.A{"a", "b"}})
+		must(t, s.Delete(t.Context(), "fragments"))
+	}},
+	{"Take a cold field away: it returns", func(t *testing.T, w *world) {
+		s := divided(t, w, "taken")
+		w.update(t, "movies", d("_id", "taken"), d("$unset", d("plot", "")))
+		w.clean(t)
+		same(t, "taken", coldOf(t, s, "taken"), wholeCold)
+	}},
+	{"Delete a document: Check names its cold document as an orphan", func(t *testing.T, w *world) {
+		divided(t, w, "deleted")
+		w.remove(t, "movies", "deleted")
+		_, problems := w.again(t)
+		if len(problems) != 1 || problems[0].Kind != split.Orphan {
+			t.Errorf("%v", problems)
+		}
+		_, err := w.db.Collection("movie_details").DeleteOne(t.Context(), d("movie_id", "deleted"))
+		must(t, err)
+	}},
+	{"Delete one and insert it again: the cold fields that it lacks return", func(t *testing.T, w *world) {
+		s := divided(t, w, "again")
+		w.remove(t, "movies", "again")
+		w.insert(t, "movies", d("_id", "again", "title", "another", "plot", "another"))
+		w.clean(t)
+		same(t, "again", coldOf(t, s, "again"), merged(wholeCold, bson.M{"plot": "another"}))
+	}},
+	{"the second Adopt moves what is the newer", nil},
+	{"Compare the fragments, and adopt with `Options.Keep`: `Hot` or `Cold`", func(t *testing.T, w *world) {
+		for keep, want := range map[split.Side]bson.A{split.Hot: {"c"}, split.Cold: {"a", "b"}} {
+			s := divided(t, w, string(keep))
+			w.update(t, "movies", d("_id", string(keep)), d("$push", d("comments", "c")))
+			told, err := split.New[any, bson.M, bson.M](w.db.Collection("movies"), w.db.Collection("movie_details"), &split.Options{
+				IDField: "movie_id", ColdFields: []string{"plot", "imdb", "comments"}, Keep: keep,
+			})
+			must(t, err)
+			_, err = told.Adopt(t.Context(), nil)
+			must(t, err)
+			w.clean(t)
+			same(t, string(keep), coldOf(t, s, string(keep)), merged(wholeCold, bson.M{"comments": want}))
+		}
+	}},
+	{"Whole documents whose cold fields are numbers alone are taken for fragments", func(t *testing.T, w *world) {
+		s := w.h.value.(*split.Split[any, bson.M, bson.M])
+		w.insert(t, "movies", d("_id", "numbers", "imdb", d("rating", 7, "votes", 40)))
+		w.clean(t)
+		_, err := w.db.Collection("movies").ReplaceOne(t.Context(), d("_id", "numbers"), d("imdb", d("rating", 7, "votes", 41)))
+		must(t, err)
+		result, problems := w.again(t)
+		if result.Remaining != 1 {
+			t.Errorf("%+v", result)
+		}
+		named(t, problems, split.InBoth, "numbers")
+		must(t, s.Delete(t.Context(), "numbers"))
+	}},
+}
