@@ -408,3 +408,59 @@ func TestNoEdits(t *testing.T) {
 	clean(t, db, s)
 	same(t, "items", 3+4, len(stored(t, db.Collection("items"))))
 }
+
+// Two elements of one _id, of which the collection has one: the other is not dropped.
+func TestTwiceInTheArray(t *testing.T) {
+	t.Parallel()
+	for _, position := range []int{0, 9} {
+		db := mongotest.Database(t)
+		s := newSubset[int, bson.D](t, db, &subset.Options{N: 3})
+		parents := db.Collection("parents")
+		insert(t, parents, d("_id", 1, "items", bson.A{d("_id", 8, "text", "as it was")}))
+		_, err := s.Adopt(t.Context(), nil)
+		must(t, err)
+		update(t, parents, d(), d("$push", d("items", d("$each", bson.A{d("_id", 8, "text", "another")}, "$position", position))))
+		before := stored(t, parents)
+		result, err := s.Adopt(t.Context(), nil)
+		must(t, err)
+		same(t, "adopt", mongopatterns.Result{Examined: 1, Remaining: 1}, result)
+		same(t, "left", before, stored(t, parents))
+		same(t, "named", []string{`parents {"$numberInt":"1"} edited items`}, problems(t, s.Check(t.Context(), nil)))
+	}
+}
+
+// A count that was typed as text does not keep new code out.
+func TestCountAsText(t *testing.T) {
+	t.Parallel()
+	for name, write := range map[string]func(context.Context, *subset.Subset[int, bson.D]) error{
+		"add": func(ctx context.Context, s *subset.Subset[int, bson.D]) error {
+			_, err := s.Add(ctx, 1, d("_id", 9))
+			return err
+		},
+		"add many": func(ctx context.Context, s *subset.Subset[int, bson.D]) error {
+			_, err := s.AddMany(ctx, seq(1, d("_id", 9)))
+			return err
+		},
+		"update": func(ctx context.Context, s *subset.Subset[int, bson.D]) error {
+			return s.Update(ctx, 1, 7, d("$set", d("a", 1)))
+		},
+		"delete": func(ctx context.Context, s *subset.Subset[int, bson.D]) error { return s.Delete(ctx, 1, 7) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := mongotest.Database(t)
+			s := newSubset[int, bson.D](t, db, &subset.Options{N: 3})
+			insert(t, db.Collection("parents"), d("_id", 1, "items", bson.A{d("_id", 7), d("_id", 8)}, "items_count", "2"))
+			insert(t, db.Collection("items"), d("_id", 7, "parent", 1))
+			must(t, write(t.Context(), s))
+			clean(t, db, s)
+			insert(t, db.Collection("parents"), d("_id", 2, "items", bson.A{}, "items_count", "none"))
+			_, err := s.Add(t.Context(), 2, d("_id", 20))
+			must(t, err)
+			insert(t, db.Collection("parents"), d("_id", 3, "items_count", "none"))
+			_, err = s.AddMany(t.Context(), seq(3, d("_id", 30)))
+			must(t, err)
+			clean(t, db, s)
+		})
+	}
+}

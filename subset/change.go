@@ -33,7 +33,7 @@ type expressions struct {
 	array, size, count          any // the kept items, the best first; how many; how many there are in all
 	one, remove, inPlace, batch form
 	means                       mongo.Pipeline
-	counted, empty              any // conditions: its items were counted; its array has none
+	counted, empty              any // conditions: its items were counted; it has neither a count nor items in its array
 }
 
 // A form of a change is two expressions of $$come and $$out. $$come is what the parent keeps
@@ -79,8 +79,8 @@ func (c *core) expressions() (x expressions) {
 	x.inPlace.array = expr.Fixed(c.stored(expr.Map(x.array, "item",
 		expr.Cond(expr.Op("$eq", "$$item._id", "$$out"), "$$come", "$$item"))))
 	x.means = c.means()
-	x.counted = expr.Fixed(expr.Op("$gt", expr.Field(c.o.CountField), nil))
-	x.empty = expr.Fixed(expr.Op("$eq", x.size, 0))
+	x.counted = expr.Fixed(expr.Op("$isNumber", expr.Field(c.o.CountField)))
+	x.empty = expr.Fixed(expr.Op("$and", expr.Op("$eq", expr.IfNull(expr.Field(c.o.CountField), nil), nil), expr.Op("$eq", x.size, 0)))
 	return x
 }
 
@@ -254,7 +254,13 @@ func read(id bson.RawValue, doc bson.Raw) parent {
 	return p
 }
 
-func (p parent) counted() bool { return p.count.Type != 0 && p.count.Type != bson.TypeNull }
+// empty reports that nothing says that it has items.
+func (p parent) empty() bool {
+	return p.size == 0 && (p.count.Type == 0 || p.count.Type == bson.TypeNull)
+}
+
+// counted reports whether its items were counted; text that somebody typed is no count.
+func (p parent) counted() bool { return p.count.IsNumber() }
 
 // apply makes a change of at most one item each in its parent: the write on which all
 // that change items of a parent conflict. The answer is made of the document as it was.
@@ -316,21 +322,21 @@ var (
 // lost are those of these items, which a write takes out of their parents, that are not
 // in the collection.
 func (c *core) lost(ctx context.Context, all []held) ([]held, error) {
-	there, err := c.among(ctx, all, included(c.o.ParentField), func(bson.Raw, held) {})
+	there, err := c.among(ctx, all, included(c.o.ParentField), func(bson.Raw, string) {})
 	lost := slices.DeleteFunc(slices.Clone(all), func(h held) bool { return there[h.key()] })
 	return lost, err
 }
 
 // among says by key which of these items the collection has, and has see look at each.
-func (c *core) among(ctx context.Context, all []held, projection bson.D, see func(doc bson.Raw, h held)) (map[string]bool, error) {
-	there, wanted := map[string]bool{}, map[string]held{}
+func (c *core) among(ctx context.Context, all []held, projection bson.D, see func(doc bson.Raw, key string)) (map[string]bool, error) {
+	there, wanted := map[string]bool{}, map[string]bool{}
 	var parents, ids bson.A
 	for i, h := range all {
 		if i == 0 || !h.parent.Equal(all[i-1].parent) {
 			parents = append(parents, h.parent)
 		}
 		if id := h.id(); value.CheckID(id) == nil { // a pattern would select others
-			ids, wanted[h.key()] = append(ids, id), h
+			ids, wanted[h.key()] = append(ids, id), true
 		}
 	}
 	if len(ids) == 0 {
@@ -345,9 +351,9 @@ func (c *core) among(ctx context.Context, all []held, projection bson.D, see fun
 			return nil, err
 		}
 		key := itemKey(doc.Current.Lookup(c.o.ParentField), doc.Current.Lookup("_id"))
-		if h, ok := wanted[key]; ok {
+		if wanted[key] {
 			there[key] = true
-			see(doc.Current, h)
+			see(doc.Current, key)
 		}
 	}
 	return there, nil

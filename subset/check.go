@@ -235,24 +235,30 @@ func (c *core) compare(ctx context.Context, states []state) error {
 		}
 		all = append(all, st.held...)
 	}
-	edited := map[string]bool{}
-	there, err := c.among(ctx, all, bson.D{}, func(doc bson.Raw, h held) {
-		item, _ := h.item.DocumentOK()
-		edited[h.key()] = !c.covers(item, c.cut(doc)) || !c.covers(doc, item)
+	places, edited := map[string][]int{}, make([]bool, len(all))
+	for i, h := range all {
+		places[h.key()] = append(places[h.key()], i)
+	}
+	there, err := c.among(ctx, all, bson.D{}, func(doc bson.Raw, key string) {
+		for _, i := range places[key] {
+			item, _ := all[i].item.DocumentOK()
+			edited[i] = !c.covers(item, c.cut(doc)) || !c.covers(doc, item)
+		}
 	})
 	if err != nil {
 		return err
 	}
 	for i := range states {
 		st := &states[i]
-		for _, h := range st.held {
-			switch key := h.key(); {
-			case !there[key]:
+		for n, h := range st.held {
+			switch {
+			case !there[h.key()]:
 				st.lacking = append(st.lacking, h)
-			case edited[key]:
+			case edited[n]:
 				st.edited = append(st.edited, h)
 			}
 		}
+		edited = edited[len(st.held):]
 		if !st.wrongArray() {
 			continue
 		}

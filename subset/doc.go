@@ -102,15 +102,17 @@
 // Old programs must not edit items inside the array, nor pull them out, nor replace a whole
 // parent by a copy that they read before its adoption. An edited or pulled item stays as
 // they have left it until a write puts others into its place: Adopt leaves the array and
-// counts the parent as Remaining, Check names it as [Edited] or [Pulled], and Repair takes the
-// collection as the truth and undoes it. What cannot be told: a replaced parent brings back
-// items that were deleted since, and one that is deleted and inserted again has the items of
-// the former as well; delete parents by DeleteParent.
+// counts the parent as Remaining, Check names it as [Edited] or [Pulled], and Repair takes
+// the collection as the truth and undoes it. An item that somebody deletes from the
+// collection by hand returns from the array: $pull it there as well. What cannot be told: a
+// replaced parent brings back items that were deleted since, and one that is deleted and
+// inserted again has the items of the former as well; delete parents by DeleteParent.
 //
 // [Subset.Check] finds the parents that do not hold what their items say;
-// [Subset.Repair] rebuilds them, all or those that Work.Filter selects. After changing an option run EnsureIndexes and Repair; a
-// larger N is also filled by the next item that comes, leaves or changes its rank. Sorting in the parent is by its
-// collection's collation, in the items by theirs: let both be the same.
+// [Subset.Repair] rebuilds them, all or those that Work.Filter selects. After changing an
+// option run EnsureIndexes and Repair; a larger N is also filled by the next item that
+// comes, leaves or changes its rank. Sorting in the parent is by its collection's
+// collation, in the items by theirs: let both be the same.
 //
 // # Sharding
 //

@@ -297,10 +297,10 @@ func (c *core) unadopted(ctx context.Context, b batch, parents []parent) (out bs
 		switch {
 		case len(ch.in) == 0:
 			continue
-		case !p.counted() && p.size > 0:
-			out = append(out, ch.parent)
-		case !p.counted():
+		case p.empty():
 			first = append(first, ch.parent)
+		case !p.counted():
+			out = append(out, ch.parent)
 		default:
 			gone = append(gone, p.gone...)
 		}
@@ -438,7 +438,7 @@ func (c *core) edited(ctx context.Context, parent bson.RawValue, before, after i
 		return nil
 	}
 	if ch.inPlace {
-		filter := append(c.roomFor(byID(parent)), expr.Element(c.o.CountField, expr.D("$ne", nil)))
+		filter := append(c.roomFor(byID(parent)), expr.Element(c.o.CountField, expr.D("$type", "number")))
 		return c.twice(ctx, parent, filter, c.update(ch))
 	}
 	return c.change(ctx, ch, false)
