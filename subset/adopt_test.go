@@ -464,3 +464,21 @@ func TestCountAsText(t *testing.T) {
 		})
 	}
 }
+
+// What new code deletes beside a push of old code is no pull.
+func TestDeletionBesideAPush(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	s := newSubset[int, bson.D](t, db, &subset.Options{N: 3})
+	insert(t, db.Collection("parents"), d("_id", 1))
+	for i := range 5 {
+		_, err := s.Add(t.Context(), 1, d("_id", 10+i))
+		must(t, err)
+	}
+	update(t, db.Collection("parents"), d(), d("$push", d("items", d("_id", 5))))
+	must(t, s.Delete(t.Context(), 1, 14))
+	result, err := s.Adopt(t.Context(), nil)
+	must(t, err)
+	same(t, "adopt", mongopatterns.Result{Examined: 1, Done: 1}, result)
+	clean(t, db, s)
+}

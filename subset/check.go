@@ -297,9 +297,6 @@ func (c *core) pulled(st state) (out []bson.RawValue) {
 	for _, h := range st.held {
 		there[h.key()] = true
 	}
-	for _, it := range st.moved {
-		there[itemKey(st.id(), it.id)] = true
-	}
 	for _, doc := range st.top {
 		if id := doc.Lookup("_id"); !there[itemKey(st.id(), id)] {
 			out = append(out, id)

@@ -145,7 +145,8 @@ func (c *core) rebuild(ctx context.Context, states []state, adopt, dry bool, res
 	}
 	for _, st := range left {
 		set := expr.D(fieldTouch, "$$REMOVE")
-		edited := adopt && (len(st.edited) > 0 || !(dry && len(st.lacking) > 0) && len(c.pulled(st)) > 0)
+		// Beside what was pushed a deletion of new code may have left a place that it did not fill.
+		edited := adopt && (len(st.edited) > 0 || len(st.lacking) == 0 && len(c.pulled(st)) > 0)
 		if edited {
 			result.Remaining++
 			if len(st.lacking) == 0 && len(st.problems) == 1 { // there is nothing else to do
