@@ -414,6 +414,42 @@ func TestMovesByOldCode(t *testing.T) {
 	}
 }
 
+// A move by old code after Adopt or Repair has seen the node above others stays.
+func TestMovedMeanwhile(t *testing.T) {
+	for _, v := range append(late()[:4], variant{name: "parent", rep: tree.ParentReferences, opts: tree.Options{ChildCountField: "n"}}) {
+		for _, repair := range []bool{false, true} {
+			if repair && (v.rep == tree.ChildReferences || v.rep == tree.MaterializedPath) {
+				continue // where it is decides
+			}
+			t.Run(fmt.Sprint(v.name, repair), func(t *testing.T) {
+				t.Parallel()
+				ctx := t.Context()
+				coll := mongotest.Database(t).Collection("nodes")
+				tr := v.open(t, coll)
+				v.oldCode(t, coll, [2]string{"a", "z"}, [2]string{"r1", ""}, [2]string{"r2", ""}, [2]string{"z", "r1"})
+				call := tr.Adopt
+				if repair {
+					call = tr.Repair
+				}
+				got, err := call(ctx, &mongopatterns.Work{BatchSize: 1, Progress: func(r mongopatterns.Result) {
+					if r.Examined == 2 {
+						changeDoc(t, coll, "z", dd("$set", dd("parent", "r2")))
+					}
+				}})
+				wrong(t, err != nil || got.Remaining != 0, "%+v, %v", got, err)
+				get(tr.Repair(ctx, nil))(t)
+				healthy(t, tr)
+				v.ordered = false
+				at := "r2"
+				if v.rep == tree.ChildReferences { // z was adopted with a
+					at = "r1"
+				}
+				v.compare(t, tr, modelOf([][2]string{{"r1", ""}, {"r2", ""}, {"z", at}, {"a", "z"}}))
+			})
+		}
+	}
+}
+
 // A parent that does not exist, an array of parents and a cycle of parent fields: named, and left until MakeRoots.
 func TestUnadoptedOrphans(t *testing.T) {
 	for _, v := range late()[:4] {

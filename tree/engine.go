@@ -58,7 +58,8 @@ type spot struct {
 	rooted  bool    // every way up ends at a root, and there is one
 	late    bool    // no array lists it, and it names a parent: see unadopted
 
-	resolved       bool // ups are known
+	resolved       bool   // ups are known
+	named          string // the parent that the node named then
 	index, lowlink int
 	stacked        bool
 }
@@ -100,6 +101,14 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*spot, error) {
 	if len(e.known) > knownMax {
 		e.forget(e.counter)
 	}
+	// Old code moves nodes without the lock: what is known of such a node, and of those below, is wrong now.
+	for _, n := range nodes {
+		up, _ := e.from.rep.ref(n)
+		if s := e.known[key(n.id)]; s != nil && s.resolved && !s.settled && s.named != refKey(up) {
+			e.forget(e.counter)
+			break
+		}
+	}
 	var all []*spot
 	for _, n := range nodes {
 		all = append(all, e.spot(n))
@@ -114,7 +123,8 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*spot, error) {
 			}
 			s.resolved = true
 			ref, broken := e.from.rep.ref(s.node)
-			up := e.known[refKey(ref)]
+			s.named = refKey(ref)
+			up := e.known[s.named]
 			switch s.lost = broken; {
 			case broken != "", s.settled:
 			case up != nil:
