@@ -12,8 +12,8 @@ import (
 // Code that knows the parent field only inserts nodes without the fields that are derived from it. Such a node
 // is not adopted: it is no root, whatever the missing field would say of one.
 
-// unadopted reports whether a node names a parent and has no derived field. In ChildReferences a node that some
-// array lists is adopted all the same: settled asks.
+// unadopted reports whether a node names a parent and has no derived field. In ChildReferences a node that its
+// parent lists is adopted all the same: settled asks.
 func (c *core) unadopted(raw bson.Raw) bool {
 	return c.derived != "" && raw != nil && raw.Lookup(c.derived).Type == 0 && !isNull(raw.Lookup(c.o.ParentField))
 }
@@ -44,32 +44,34 @@ func notAdopted(id bson.RawValue, field string) error {
 	return fmt.Errorf("%w: %s names a parent and has no %s, run Adopt or Repair", ErrNotAdopted, text(id), field)
 }
 
-// settled refuses a node that is not adopted.
+// settled refuses a node that is not adopted. It reads only in ChildReferences, and only for a node without an
+// array that names a parent.
 func (c *core) settled(ctx context.Context, n node) error {
 	if !c.unadopted(n.raw) {
 		return nil
 	}
-	return c.listed(ctx, n.id)
-}
-
-// listed refuses a node without the derived field, unless an array lists it.
-func (c *core) listed(ctx context.Context, id bson.RawValue) error {
 	if c.rep.rootsMatch() == nil {
-		p, err := c.findOne(ctx, c.in(c.link, equal(id)), nil)
+		p, err := c.findOne(ctx, append(c.byID(n.parent), bson.E{Key: c.link, Value: equal(n.id)}), nil)
 		if err != nil || p.raw != nil {
 			return err
 		}
 	}
-	return notAdopted(id, c.derived)
+	return notAdopted(n.id, c.derived)
 }
 
-// wayless refuses a node from which a way up of so many nodes, itself included, was read: without the derived
-// field the node alone is no way.
-func (c *core) wayless(id bson.RawValue, way int, late bool) error {
-	if late && way == 1 {
+// wayless refuses a node of which a way up was read, of so many nodes, if the way does not tell where it is.
+func (c *core) wayless(ctx context.Context, id bson.RawValue, way int, late bool) error {
+	switch {
+	case !late, way > 1 && c.keepsParent: // the way was found by the parent field
+		return nil
+	case c.rep.rootsMatch() != nil:
 		return notAdopted(id, c.derived)
 	}
-	return nil
+	n, err := c.findOne(ctx, c.byID(id), missing(id))
+	if err == nil {
+		err = c.settled(ctx, n)
+	}
+	return err
 }
 
 // kidsOf matches the children of a node, those that are not adopted too.

@@ -483,12 +483,12 @@ func TestUnadoptedOrphans(t *testing.T) {
 	}
 }
 
-// An element of an array of children is adopted, whatever it names and lacks: an old service has replaced it.
+// A node that its parent lists is adopted, with an array of its own or without.
 func TestListedIsAdopted(t *testing.T) {
 	ctx := t.Context()
 	coll := mongotest.Database(t).Collection("nodes")
 	tr := newAny(t, coll, tree.ChildReferences, nil)
-	putDocs(t, coll, dd("_id", "A", "children", bson.A{"B", "C"}), dd("_id", "B", "parent", "A"), dd("_id", "C", "parent", "gone"))
+	putDocs(t, coll, dd("_id", "A", "children", bson.A{"B", "C"}), dd("_id", "B", "parent", "A"), dd("_id", "C"))
 	allRight(t, tr)
 	if ids := get(tr.Breadcrumb(ctx, "B"))(t); len(ids) != 2 {
 		t.Errorf("%v", ids)
@@ -569,5 +569,57 @@ func TestUnadoptedCosts(t *testing.T) {
 			plan := mongotest.Explain(t, db, find.Body)
 			wrong(t, plan.KeysExamined > 10, "%v: %v", policy, plan)
 		}
+	}
+}
+
+// Old code deletes nodes, which stay in the arrays of their parents, and inserts them again elsewhere. In an array
+// of children they are where they were until Adopt has moved them; the others forget them at once.
+func TestInsertedAgain(t *testing.T) {
+	for _, v := range late() {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			coll := mongotest.Database(t).Collection("nodes")
+			tr := v.open(t, coll)
+			v.oldCode(t, coll, [2]string{"A", ""}, [2]string{"B", ""}, [2]string{"D", "B"}, [2]string{"x", "A"}, [2]string{"y", "D"})
+			get(tr.Adopt(ctx, nil))(t)
+			for _, id := range []string{"x", "y"} {
+				get(coll.DeleteOne(ctx, tr.Filter(id)))(t)
+			}
+			v.oldCode(t, coll, [2]string{"x", "B"})
+			found := v.kinds(t, tr, coll)
+			wrong(t, !slices.Contains(found, "wrong field x"), "x is not among %v", found)
+			refused := map[string]error{
+				"insert": errOf(tr.Insert(ctx, v.doc("new"), tr.Under("x"))), "move": tr.Move(ctx, "x", tr.Under("D")),
+				"delete": errOf(tr.Delete(ctx, "x", tree.Restrict)), "cascade": errOf(tr.Delete(ctx, "x", tree.Cascade)),
+				"cascade above": errOf(tr.Delete(ctx, "B", tree.Cascade)), "way up": errOf(tr.Breadcrumb(ctx, "x")),
+				"subtree": errOf(tr.Subtree(ctx, "x", 0)), "ancestors": errOf(tr.Ancestors(ctx, "x")),
+			}
+			if v.rep == tree.ChildReferences {
+				refused["cascade where it was"] = errOf(tr.Delete(ctx, "A", tree.Cascade))
+				is(t, drain(tr.Preorder(ctx, "x", 0)), tree.ErrNotAdopted)
+			}
+			for what, err := range refused {
+				if up := what == "way up" || what == "ancestors"; up && v.rep == tree.NestedSets {
+					good(t, err)
+				} else if !errors.Is(err, tree.ErrNotAdopted) {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			is(t, errOf(tr.Delete(ctx, "B", tree.Restrict)), tree.ErrHasChildren)
+			// What is in the array is gone, or elsewhere.
+			m := modelOf([][2]string{{"B", ""}, {"D", "B"}, {"x", "B"}})
+			for _, id := range []string{"D", "A"} {
+				n, err := tr.Delete(ctx, id, tree.Restrict)
+				wrong(t, n != 1 || err != nil, "%d, %v", n, err)
+				delete(m.parent, id)
+			}
+			got, err := tr.Adopt(ctx, nil)
+			wrong(t, err != nil || got.Remaining != 0, "%+v, %v", got, err)
+			get(tr.Repair(ctx, nil))(t)
+			healthy(t, tr)
+			v.ordered = false
+			v.compare(t, tr, m)
+		})
 	}
 }

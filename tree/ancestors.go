@@ -98,7 +98,7 @@ func (a ancestorArray) adopted(n node) error {
 		last = above[len(above)-1]
 	}
 	if !same(last, n.parent) {
-		return fmt.Errorf("node %s has parent %s and ancestors %s, run Adopt or Repair",
+		return fmt.Errorf("%w: %s has parent %s and ancestors %s, run Adopt or Repair", ErrNotAdopted,
 			text(n.id), text(n.parent), text(n.raw.Lookup(a.o.AncestorsField)))
 	}
 	return nil

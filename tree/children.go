@@ -1,8 +1,8 @@
 package tree
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -89,6 +89,9 @@ func (r childRefs) target(pos position, nodes []node, self bson.RawValue) (paren
 	for _, n := range nodes {
 		kids := without(n.children, self)
 		if at := slices.IndexFunc(kids, func(id bson.RawValue) bool { return same(id, pos.ref) }); at >= 0 {
+			if r.unadopted(ref.raw) && !same(ref.parent, n.id) {
+				break
+			}
 			if pos.kind == afterSibling {
 				at++
 			}
@@ -165,7 +168,7 @@ func (r childRefs) move(ctx context.Context, id bson.RawValue, pos position) err
 		return fault.Invalid("a graph is changed with Link and Unlink")
 	}
 	return r.atomically(ctx, true, func(ctx context.Context) error {
-		_, _, nodes, err := r.both(ctx, id, pos, r.o.ChildrenField)
+		x, _, nodes, err := r.both(ctx, id, pos, r.o.ChildrenField)
 		if err != nil || pos.sibling() && same(pos.ref, id) {
 			return err
 		}
@@ -179,8 +182,8 @@ func (r childRefs) move(ctx context.Context, id bson.RawValue, pos position) err
 				models = append(models, r.unlink(n.id, id))
 			}
 		}
-		if len(models) == 0 && r.unadopted(pick(nodes, id).raw) {
-			return notAdopted(id, r.link)
+		if err := r.settled(ctx, x); err != nil {
+			return err
 		}
 		if parent != nil {
 			if err := r.settled(ctx, *parent); err != nil {
@@ -197,29 +200,33 @@ func (r childRefs) move(ctx context.Context, id bson.RawValue, pos position) err
 
 // bequeath puts the children of x in its place among those of each parent.
 func (r childRefs) bequeath(ctx context.Context, x node, policy DeletePolicy) ([]mongo.WriteModel, error) {
+	if err := r.settled(ctx, x); err != nil {
+		return nil, err
+	}
 	hasChildren := fmt.Errorf("%w: %s", ErrHasChildren, text(x.id))
 	if policy == Restrict && len(x.children) > 0 {
-		return nil, hasChildren
+		// Old code deletes nodes without telling their parents, and inserts them elsewhere.
+		own := d("$nor", bson.A{r.late(d("$nin", bson.A{nil, x.id}))})
+		n, err := r.findOne(ctx, append(r.byIDs(x.children), own...), nil)
+		if err != nil || n.raw != nil {
+			return nil, cmp.Or(err, hasChildren)
+		}
 	}
 	nodes, err := r.findAll(ctx, d("$or", bson.A{r.parentsOf(x.id), r.lateBelow(equal(x.id))}))
 	if err != nil {
 		return nil, err
 	}
-	var parents, late []node
+	var parents []node
 	for _, n := range nodes {
-		if holds(n.children, x.id) {
+		switch {
+		case holds(n.children, x.id):
 			parents = append(parents, n)
-		} else {
-			late = append(late, n)
+		case holds(x.children, n.id):
+		case policy == Restrict:
+			return nil, hasChildren
+		default:
+			return nil, notAdopted(n.id, r.link)
 		}
-	}
-	if len(parents) == 0 && r.unadopted(x.raw) {
-		return nil, notAdopted(x.id, r.link)
-	}
-	if err := r.noneLate(ctx, late); policy == Restrict && errors.Is(err, ErrNotAdopted) {
-		return nil, hasChildren
-	} else if err != nil {
-		return nil, err
 	}
 	if policy != Promote || len(x.children) == 0 {
 		return []mongo.WriteModel{r.unlink(null, x.id)}, nil
@@ -234,32 +241,6 @@ func (r childRefs) bequeath(ctx context.Context, x node, policy DeletePolicy) ([
 		}
 	}
 	return models, nil
-}
-
-// noneLate refuses nodes without an array, unless others list them.
-func (r childRefs) noneLate(ctx context.Context, nodes []node) error {
-	if len(nodes) == 0 {
-		return nil
-	}
-	listed, err := r.listedOf(ctx, idsOf(nodes))
-	for _, n := range nodes {
-		if err == nil && !listed[key(n.id)] {
-			err = notAdopted(n.id, r.link)
-		}
-	}
-	return err
-}
-
-// listedOf are the keys of the nodes that some array lists.
-func (r childRefs) listedOf(ctx context.Context, ids []bson.RawValue) (map[string]bool, error) {
-	parents, err := r.findAll(ctx, r.in(r.o.ChildrenField, d("$in", ids)))
-	listed := map[string]bool{}
-	for _, p := range parents {
-		for _, id := range p.children {
-			listed[key(id)] = true
-		}
-	}
-	return listed, err
 }
 
 // cascade deletes a node and the descendants that only it leads to: in a graph a node that has a parent
@@ -297,13 +278,20 @@ func (r childRefs) cascade(ctx context.Context, id bson.RawValue) (int64, []mong
 	}
 	late, err := r.findAll(ctx, r.lateBelow(d("$in", ids)), lateMax)
 	if err == nil {
-		err = r.noneLate(ctx, late)
-	}
-	if err == nil && r.unadopted(doomed[key(id)].raw) {
-		err = r.listed(ctx, id)
+		err = r.settled(ctx, doomed[key(id)])
 	}
 	if err != nil {
 		return 0, nil, err
+	}
+	for _, n := range doomed {
+		if r.unadopted(n.raw) && !same(n.id, id) {
+			late = append(late, n)
+		}
+	}
+	for _, n := range late {
+		if !holds(doomed[key(n.parent)].children, n.id) {
+			return 0, nil, notAdopted(n.id, r.link)
+		}
 	}
 	deleted, err := r.deleteIDs(ctx, ids)
 	return deleted, []mongo.WriteModel{r.unlink(null, id)}, err
@@ -311,8 +299,8 @@ func (r childRefs) cascade(ctx context.Context, id bson.RawValue) (int64, []mong
 
 func (r childRefs) arrange(ctx context.Context, items []*item) error {
 	for _, it := range items {
-		if it.parent != nil && r.unadopted(it.parent.raw) {
-			if err := r.listed(ctx, it.parent.id); err != nil {
+		if it.parent != nil {
+			if err := r.settled(ctx, *it.parent); err != nil {
 				return err
 			}
 		}
@@ -398,7 +386,7 @@ func (r childRefs) audit(e *engine, n node, s *spot, kids []node) (found []findi
 		found = append(found, e.finding(WrongField, n, f, detail, update(r.byID(n.id), d("$set", d(f, keep)))))
 	}
 	if s != nil && s.late && s.lost == "" && s.loop == nil { // Adopt links it
-		found = append(found, e.finding(WrongField, n, f, "not adopted: no node lists it, and it names the parent "+text(n.parent)))
+		found = append(found, e.finding(WrongField, n, f, "not adopted: its parent "+text(n.parent)+" does not list it"))
 	}
 	if s == nil || r.o.Graph || len(s.ups) < 2 {
 		return found
@@ -425,23 +413,44 @@ func (r childRefs) keeper(s *spot) *spot {
 	})
 }
 
-// join takes the children that some node lists already from those that parent fields name, and those that have
-// an array from a node that is new itself: they are roots, or were. A node that none lists goes to its parent, if
-// that has its children already.
+// join takes from the children that parent fields name those that have an array and are in one, or whose parent
+// is new itself: they are roots, or were. A node without an array leaves those that list it, where it was before
+// it was deleted, and goes to its parent, if that has its children already.
 func (r childRefs) join(ctx context.Context, e *engine, nodes []node, spots []*spot, kids [][]node) ([]finding, error) {
 	ids := idsOf(nodes)
 	for _, all := range kids {
 		ids = append(ids, idsOf(all)...)
 	}
-	listed, err := r.listedOf(ctx, ids)
+	parents, err := r.findAll(ctx, r.in(r.o.ChildrenField, d("$in", ids)))
+	listed := map[string][]node{}
+	for _, p := range parents {
+		for _, id := range p.children {
+			listed[key(id)] = append(listed[key(id)], p)
+		}
+	}
 	var found []finding
 	for i, n := range nodes {
-		fresh := !isNull(n.parent) && !listed[key(n.id)]
+		by := listed[key(n.id)]
+		fresh := !isNull(n.parent) && len(by) == 0
 		kids[i] = slices.DeleteFunc(kids[i], func(kid node) bool {
-			return listed[key(kid.id)] || fresh && kid.raw.Lookup(r.link).Type != 0
+			return kid.raw.Lookup(r.link).Type != 0 && (fresh || len(listed[key(kid.id)]) > 0)
 		})
-		if up := spots[i].ups; !spots[i].settled && !listed[key(n.id)] && len(up) == 1 && up[0].settled {
-			found = append(found, e.finding(WrongField, n, "", "", r.push(up[0].id, -1, n.id)))
+		up := spots[i].ups
+		if spots[i].settled || len(up) != 1 {
+			continue
+		}
+		at, there := up[0], false
+		f := e.finding(WrongField, n, "", "")
+		for _, p := range by {
+			if there = there || same(p.id, at.id); !same(p.id, at.id) {
+				f.writes = append(f.writes, r.unlink(p.id, n.id))
+			}
+		}
+		if at.settled && !there {
+			f.writes = append(f.writes, r.push(at.id, -1, n.id))
+		}
+		if f.writes != nil {
+			found = append(found, f)
 		}
 	}
 	return found, err

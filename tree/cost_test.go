@@ -204,7 +204,7 @@ func TestWriteCosts(t *testing.T) {
 	// In the order of the script below; -1 writes is any number.
 	base := map[tree.Representation][]cost{
 		tree.ParentReferences: {{1, 1}, {3, 3}, {5, 1}, {4, 1}, {5, 1}, {4, 1}, {4, 1}, {5, 3}, {5, 4}, {4, 3}},
-		tree.ChildReferences:  {{1, 1}, {3, 2}, {5, 2}, {4, 1}, {5, 1}, {3, 1}, {5, 2}, {5, 3}, {5, 2}, {6, 4}},
+		tree.ChildReferences:  {{1, 1}, {3, 2}, {5, 2}, {4, 1}, {5, 1}, {4, 1}, {5, 2}, {5, 3}, {5, 2}, {6, 4}},
 		tree.AncestorArray:    {{1, 1}, {3, 3}, {4, 3}, {4, 3}, {4, 3}, {4, 1}, {4, 1}, {5, 3}, {5, 4}, {4, 3}},
 		tree.MaterializedPath: {{1, 1}, {3, 3}, {4, 3}, {4, 3}, {4, 3}, {4, 1}, {4, 1}, {5, 3}, {5, 4}, {4, 3}},
 		tree.NestedSets:       {{5, 1}, {5, -1}, {4, -1}, {6, -1}, {4, -1}, {4, 1}, {5, -1}, {5, -1}, {7, -1}, {5, -1}},

@@ -153,9 +153,12 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*spot, error) {
 		}
 		for _, s := range asking {
 			ref, _ := e.from.rep.ref(s.node)
-			if asks && len(s.ups) == 0 && e.from.unadopted(s.node.raw) {
-				s.late = true
-				if ref, s.lost = (parentField{base{e.from}}).ref(s.node); s.lost == "" && e.from != e.to {
+			if asks && e.from.unadopted(s.node.raw) {
+				up, broken := (parentField{base{e.from}}).ref(s.node)
+				if s.late = !slices.ContainsFunc(s.ups, func(p *spot) bool { return key(p.id) == refKey(up) }); s.late {
+					ref, s.lost, s.ups = up, broken, nil
+				}
+				if s.late && s.lost == "" && e.from != e.to {
 					s.lost = "not adopted"
 				}
 			}

@@ -244,7 +244,7 @@ func (t *Tree[K, T]) Ancestors(ctx context.Context, id K) (_ []T, err error) {
 		late = t.c.unadopted(cur.Current)
 		return v, cur.Decode(&v)
 	})
-	return all[:max(0, len(all)-1)], cmp.Or(err, t.c.wayless(raw, len(all), late))
+	return all[:max(0, len(all)-1)], cmp.Or(err, t.c.wayless(ctx, raw, len(all), late))
 }
 
 // fixed are the stages of a pipeline after the first, encoded.
@@ -316,11 +316,11 @@ func (t *Tree[K, T]) Parent(ctx context.Context, id K) (parent T, err error) {
 	if err != nil {
 		return none, err
 	}
+	if err := t.c.wayless(ctx, raw, len(all), t.c.unadopted(x.raw)); err != nil {
+		return none, err
+	}
 	if len(all) > 1 {
 		return all[0], nil
-	}
-	if t.c.unadopted(x.raw) {
-		return none, notAdopted(x.id, t.c.derived)
 	}
 	if up, broken := t.c.rep.ref(x); up.id.Type != 0 || broken != "" {
 		return none, fmt.Errorf("%w: that of %s", ErrParentNotFound, text(x.id))
@@ -353,7 +353,7 @@ func (c *core) ancestry(ctx context.Context, id any) (ids []bson.RawValue, depth
 			err = missing(raw)
 		}
 		ids = c.rep.above(n)
-		return ids, len(ids), cmp.Or(err, c.wayless(raw, 1, c.unadopted(n.raw)))
+		return ids, len(ids), cmp.Or(err, c.wayless(ctx, raw, 1, c.unadopted(n.raw)))
 	}
 	late := false
 	ids, err = upFrom(ctx, raw, c.sent(raw, c.crumbs), func(cur *mongo.Cursor) (bson.RawValue, error) {
@@ -362,7 +362,7 @@ func (c *core) ancestry(ctx context.Context, id any) (ids []bson.RawValue, depth
 		late = doc.Lookup("late").Boolean()
 		return doc.Lookup("id"), nil
 	})
-	return ids[:max(0, len(ids)-1)], depth, cmp.Or(err, c.wayless(raw, len(ids), late))
+	return ids[:max(0, len(ids)-1)], depth, cmp.Or(err, c.wayless(ctx, raw, len(ids), late))
 }
 
 // Depth returns how many levels a node is below its root, 0 for a root. In a graph it is the longest of the
@@ -407,7 +407,7 @@ func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) (_ []Crumb[K], err er
 		crumb.ID, err = codec.DecodeValue[K](t.c.codec, cur.Current.Lookup("id"))
 		return crumb, err
 	})
-	if err = cmp.Or(err, t.c.wayless(raw, len(all), late)); err != nil {
+	if err = cmp.Or(err, t.c.wayless(ctx, raw, len(all), late)); err != nil {
 		return nil, err
 	}
 	return all, nil
@@ -438,7 +438,7 @@ func (t *Tree[K, T]) subtree(ctx context.Context, id K, maxDepth int) (*Node[T],
 		return nil, raw, err
 	}
 	if ties[at].late {
-		if err := t.c.listed(ctx, raw); err != nil {
+		if err := t.c.wayless(ctx, raw, 1, true); err != nil {
 			return nil, raw, err
 		}
 	}

@@ -31,8 +31,9 @@ var (
 	ErrCycle = fault.New("node would lie under itself", nil)
 	// ErrHasChildren: Delete with Restrict met a node with children.
 	ErrHasChildren = fault.New("node has children", nil)
-	// ErrNotAdopted: the call needs the place of a node that names a parent but has no ancestors, path, list of
-	// children or numbers yet. Nothing was written: run Adopt and repeat the call.
+	// ErrNotAdopted: the call needs the place of a node that names a parent but has no ancestors, path, array of
+	// children or numbers yet, or has ancestors that do not end with the parent. Nothing was written: run Adopt
+	// and repeat the call.
 	ErrNotAdopted = fault.New("the node is not adopted", nil)
 )
 
