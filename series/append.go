@@ -60,6 +60,7 @@ func (s *Series[S, M]) Append(ctx context.Context, series S, m M) (err error) {
 // happens. In a transaction: 2 round trips a batch.
 func (s *Series[S, M]) AppendMany(ctx context.Context, items iter.Seq2[S, M], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "series: append many")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return s.core.Many(ctx, frame.Untyped(items, func(m M) any { return s.core.measurement(&m) }), work, s.core.begin)
 }
 

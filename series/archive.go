@@ -25,5 +25,6 @@ import (
 // each batch 5, commit included, and 2 writes per document.
 func (s *Series[S, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "series: archive")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return s.core.Archive(ctx, before, target, work, frame.Insert)
 }

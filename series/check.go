@@ -46,6 +46,7 @@ func (s *Series[S, M]) Check(ctx context.Context, work *mongopatterns.Work) iter
 // Cost: a Check, and 1 round trip for each batch with wrong documents, found by _id.
 func (s *Series[S, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "series: repair")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	c := s.core
 	return c.Frame.Repair(ctx, work, maintain.Scan{BatchSize: frame.WholeBatch}, c.audit, c.Guards...)
 }

@@ -31,6 +31,7 @@ import (
 // several blocks.
 func (s *Series[S, M]) Compact(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "series: compact")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	c := s.core
 	open := bson.D{{Key: c.opts.BlocksField + ".1", Value: bson.D{{Key: "$exists", Value: true}}}}
 	return maintain.Run(ctx, c.Coll, work, maintain.Scan{Filter: open, BatchSize: frame.WholeBatch},

@@ -117,6 +117,7 @@ func (g *Gatherer[S, M]) Add(ctx context.Context, series S, m M) (err error) {
 // Cost: that of AppendMany; none if nothing waits.
 func (g *Gatherer[S, M]) Flush(ctx context.Context) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "series: flush")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return g.core.flush(ctx)
 }
 
