@@ -118,6 +118,7 @@ func (c *core) check(ctx context.Context, hot []bson.Raw) (problems []mongopatte
 // to the cold one.
 func (s *Split[ID, H, C]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "split: repair")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return s.core.divideAll(ctx, work)
 }
 
@@ -134,6 +135,7 @@ func (s *Split[ID, H, C]) Repair(ctx context.Context, work *mongopatterns.Work) 
 // Cost: as Repair.
 func (s *Split[ID, H, C]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "split: adopt")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	if len(s.core.fields) == 0 {
 		return result, fault.Invalid("Options.ColdFields: not set, and C is no struct with fields")
 	}
