@@ -25,6 +25,7 @@ import (
 // wrong, and 1 more if arrays are; 2 writes to each wrong parent.
 func (s *Subset[P, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "subset: repair")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return s.core.rebuildAll(ctx, work, false)
 }
 
@@ -45,6 +46,7 @@ func (s *Subset[P, T]) Repair(ctx context.Context, work *mongopatterns.Work) (re
 // Cost: as Repair; 2 more for each batch with items to insert, and 1 write for each of them.
 func (s *Subset[P, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "subset: adopt")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return s.core.rebuildAll(ctx, work, true)
 }
 

@@ -170,6 +170,7 @@ const (
 // are to be adopted: 8 more, and 1 write for each item in their arrays.
 func (s *Subset[P, T]) AddMany(ctx context.Context, items iter.Seq2[P, T]) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "subset: add many")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	c := s.core
 	var pending batch
 	flush := func() error {
