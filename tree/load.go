@@ -122,6 +122,7 @@ func slim(n node) node {
 func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], error], pos Position[K],
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: load")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	w, err := maintain.Of(work, defaultBatch)
 	if err == nil && (w.DryRun || w.Filter != nil) {
 		err = fault.Invalid("Work.DryRun, Work.Filter: not for Load")

@@ -51,6 +51,7 @@ const maxPasses = 100
 // is written once. Nested sets: 4 more (lock, all nodes, updates, commit).
 func (t *Tree[K, T]) Repair(ctx context.Context, work *mongopatterns.Work) (total mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: repair")
+	defer fault.Part(&err, &total.Done, &total.Unknown)
 	for pass := range maxPasses {
 		e := newEngine(t.c, t.c)
 		result, err := e.run(ctx, work)
@@ -81,6 +82,7 @@ func (t *Tree[K, T]) Repair(ctx context.Context, work *mongopatterns.Work) (tota
 // order: twice that.
 func (t *Tree[K, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (total mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: adopt")
+	defer fault.Part(&err, &total.Done, &total.Unknown)
 	e := newEngine(t.c, t.c)
 	e.quick = true
 	if !t.c.keepsParent {
