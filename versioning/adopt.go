@@ -25,8 +25,9 @@ import (
 // Cost: for each 100 documents 1 round trip to read, 1 to look for a history and 1 to
 // write them, by _id.
 func (d *Documents[ID, T]) Adopt(ctx context.Context, known func(stored bson.Raw) Change,
-	work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
+	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: adopt")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	projection := bson.D{expr.Element(d.core.opts.ChangeField, 1)} // parse refuses one without a number
 	if known == nil {
 		known = func(bson.Raw) Change { return Change{} }
@@ -111,8 +112,9 @@ func (d *store) ends(ctx context.Context, ids bson.A) (map[string]state, error) 
 // Cost: reads all rows; for each 100 documents 1 round trip to write them, by _id, and 1
 // more if one of them has changed meanwhile.
 func (d *Documents[ID, T]) AdoptHistory(ctx context.Context, read func(row bson.Raw) (*Revision[bson.Raw], error),
-	work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
+	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: adopt history")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	if d.core.revisions == nil {
 		return mongopatterns.Result{}, fault.Invalid("Options.NoHistory: there is none")
 	}

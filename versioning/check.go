@@ -66,8 +66,9 @@ func (d *Documents[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) 
 //
 // Cost: a Check, and for each number 2 round trips and 1 document written, for each
 // deletion 4 and 1.
-func (d *Documents[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
+func (d *Documents[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: repair")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return d.core.repair(ctx, work)
 }
 
@@ -352,8 +353,9 @@ type Retention struct {
 //
 // Cost: for each 100 documents 2 round trips, reading the index on time alone, and 1
 // to delete, by the unique index; 1 or more to list those that only the history has.
-func (d *Documents[ID, T]) Prune(ctx context.Context, keep Retention, work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
+func (d *Documents[ID, T]) Prune(ctx context.Context, keep Retention, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: prune")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	if err := checkTime("Retention.Before", keep.Before); err != nil {
 		return mongopatterns.Result{}, err
 	}

@@ -448,6 +448,7 @@ func (d *store) undo(ctx context.Context, id bson.RawValue, n int64, change stam
 func (d *Documents[ID, T]) SaveMany(ctx context.Context, revisions iter.Seq2[Revision[T], error], change Change,
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: save many")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	w, err := maintain.Of(work, batchSize)
 	if err != nil {
 		return result, err
