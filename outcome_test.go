@@ -79,6 +79,28 @@ func TestWritesAreRecorded(t *testing.T) {
 	}
 }
 
+// A call for many records that some are done.
+func TestPartsAreRecorded(t *testing.T) {
+	found := 0
+	for _, dir := range patterns(t) {
+		for _, file := range parse(t, dir) {
+			for _, decl := range file.Decls {
+				d, ok := decl.(*ast.FuncDecl)
+				if !ok || d.Recv == nil || !d.Name.IsExported() || !ast.IsExported(receiver(d)) ||
+					!strings.HasPrefix(strings.Join(types(d.Type.Results), ", "), "mongopatterns.Result, ") {
+					continue
+				}
+				if found++; !strings.Contains(text(d.Body), "defer fault.Part(&err, &") {
+					t.Errorf("%s.%s does not begin with fault.Part", dir, d.Name.Name)
+				}
+			}
+		}
+	}
+	if found < 30 {
+		t.Errorf("only %d calls found", found)
+	}
+}
+
 // What OutcomeOf makes of the driver's errors, by what was sent.
 func TestOutcomeOf(t *testing.T) {
 	const done, notDone, unknown = mongopatterns.Done, mongopatterns.NotDone, mongopatterns.Unknown
