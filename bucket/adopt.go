@@ -45,6 +45,7 @@ import (
 // entries.
 func (b *Buckets[S, M]) Adopt(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (S, M, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: adopt")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return b.core.base.Adopt(ctx, src, work, b.core.begin, b.taking(convert))
 }
 
