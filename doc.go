@@ -1,6 +1,7 @@
 // Package mongopatterns has the words that the packages of this library share:
 // errors, the [Problem] that a check finds, the [Work] and [Result] of calls that go
-// over many documents, and [Transact], which runs several calls as one.
+// over many documents, [OutcomeOf], which says what became of a call that failed, and
+// [Transact], which runs several calls as one.
 //
 // Each schema pattern is a package:
 //
