@@ -1,0 +1,11 @@
+// Package sweep is a test: it fails every command of every call that writes, one after the
+// other and in each way in which a network, a server and a caller can, and looks what is
+// stored, what the error says, and whether the repetition ends right.
+//
+//	go test ./internal/sweep                                       a part, in two minutes
+//	go test ./internal/sweep -sweep=all -timeout 1h                the whole
+//	go test ./internal/sweep -sweep=all -run 'TestSweep/tree.*'    of one package
+//	go test ./internal/sweep -sweep=all -update -timeout 1h        the figures in docs/failures.md
+//
+// A new method that writes needs a row in the table of its package, rows_<package>_test.go.
+package sweep
