@@ -26,7 +26,9 @@ func (m *model) write(name string, fits func(*record) bool, do func(ctx context.
 			return err
 		}
 		defer release()
-		return do(ctx, c, r)
+		err = do(ctx, c, r)
+		m.note(c, r, name, err)
+		return err
 	}}
 }
 
@@ -38,7 +40,9 @@ func (m *model) beside(name string, fits func(*record) bool, do func(ctx context
 			return err
 		}
 		defer release()
-		return do(ctx, c, r)
+		err = do(ctx, c, r)
+		m.note(c, r, name, err)
+		return err
 	}}
 }
 

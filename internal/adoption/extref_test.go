@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -28,6 +29,16 @@ func openExtref(db *mongo.Database) (helper, error) {
 			return r.Adopt(ctx, orderCopies, work)
 		},
 	}, nil
+}
+
+// watchedExtref has Watch follow while old code is there, so that Repair has nothing to do.
+func watchedExtref(w *world) service {
+	r := w.h.value.(*extref.Ref[any, bson.M])
+	s := startExtref(w)
+	s.follow = func(ctx context.Context) error {
+		return r.Watch(ctx, w.db.Collection("tokens"), &extref.WatchOptions{MaxAwait: 50 * time.Millisecond})
+	}
+	return s
 }
 
 func startExtref(w *world) service {
@@ -102,6 +113,22 @@ func startExtref(w *world) service {
 			lived(r)
 			return err
 		}),
+		customers.write("insert a source again", alive, func(ctx context.Context, c *client, r *record) error {
+			doc := merged(customer(c), bson.M{"_id": r.id})
+			stored := merged(doc)
+			if c.IntN(2) == 0 {
+				stored["version"] = int64(1)
+			}
+			_, err := customers.coll.DeleteOne(ctx, d("_id", r.id))
+			if err == nil {
+				_, err = customers.coll.InsertOne(ctx, stored)
+			}
+			if err == nil {
+				customers.set(r, doc)
+				lived(r)
+			}
+			return err
+		}),
 	})
 	fresh := []op{
 		customers.write("Update", alive, func(ctx context.Context, c *client, rec *record) error {
@@ -161,4 +188,62 @@ func startExtref(w *world) service {
 	return service{old: old, fresh: fresh, oracle: oracle}
 }
 
-var extrefSays = []sentence{}
+// placed is a customer, with the _id, and an order of the same, after Adopt.
+func placed(t *testing.T, w *world, id string) {
+	t.Helper()
+	w.insert(t, "customers", d("_id", id, "name", "before", "address", "before"))
+	w.insert(t, "orders", d("_id", id, "customer", d("_id", id)))
+	w.clean(t)
+}
+
+func copied(t *testing.T, w *world, id string) any {
+	t.Helper()
+	return w.stored(t, "orders", id)["customer"].(bson.M)["name"]
+}
+
+var extrefSays = []sentence{
+	{"fills in copies, and gives them and their sources versions", func(t *testing.T, w *world) {
+		placed(t, w, "both")
+		if w.stored(t, "customers", "both")["version"] == nil || w.stored(t, "orders", "both")["customer"].(bson.M)["version"] == nil {
+			t.Errorf("%v %v", w.stored(t, "customers", "both"), w.stored(t, "orders", "both"))
+		}
+	}},
+	{"change, replace, delete and insert sources again, with an old version or without one; insert, replace and delete documents with references that have no version", nil},
+	{"write into copies: the source's values return with its next change, or with Repair", func(t *testing.T, w *world) {
+		r := w.h.value.(*extref.Ref[any, bson.M])
+		placed(t, w, "copies")
+		write := d("$set", d("customer.name", "by old code"))
+		w.update(t, "orders", d("_id", "copies"), write)
+		got(r.Update(t.Context(), "copies", d("$set", d("name", "after"))))(t)
+		if name := copied(t, w, "copies"); name != "after" {
+			t.Error(name)
+		}
+		w.update(t, "orders", d("_id", "copies"), write)
+		if left := w.repaired(t); len(left) != 0 || copied(t, w, "copies") != "after" {
+			t.Error(left, copied(t, w, "copies"))
+		}
+	}},
+	{"Delete a source for good: its copies dangle, as Check says", func(t *testing.T, w *world) {
+		placed(t, w, "gone")
+		w.remove(t, "customers", "gone")
+		_, problems := w.again(t)
+		named(t, problems, extref.Dangling, "gone")
+		w.remove(t, "orders", "gone")
+	}},
+	{"Without it the copies stay behind until Repair", func(t *testing.T, w *world) {
+		placed(t, w, "behind")
+		w.update(t, "customers", d("_id", "behind"), d("$set", d("name", "after")))
+		_, problems := w.again(t)
+		if len(problems) == 0 || copied(t, w, "behind") != "before" {
+			t.Error(problems, copied(t, w, "behind"))
+		}
+		if left := w.repaired(t); len(left) != 0 || copied(t, w, "behind") != "after" {
+			t.Error(left, copied(t, w, "behind"))
+		}
+	}},
+	{"The second Adopt fills in the new references", nil},
+}
+
+var watchSays = []sentence{
+	{"let `Watch` follow until the old code is gone: it raises the source's version and writes the copies", nil},
+}

@@ -28,6 +28,16 @@ type record struct {
 	id   any
 	doc  bson.M
 	tags map[string]any // what a pattern keeps beside it
+	did  []string       // what was done to it, for who looks for a difference
+}
+
+// note adds an operation to what was done to a document.
+func (m *model) note(c *client, r *record, name string, err error) {
+	if err == nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		r.did = append(r.did, fmt.Sprintf("%c: %s, then %s", c.name, name, show(r.doc)))
+	}
 }
 
 // seed inserts documents of before the adoption.

@@ -7,10 +7,10 @@ var patterns []pattern
 
 func init() {
 	patterns = []pattern{
-		{"tree", "tree, ancestor arrays", openTree(tree.AncestorArray, nil), startTree(true), treeMoves},
-		{"tree", "tree, paths", openTree(tree.MaterializedPath, nil), startTree(false), treeStays},
-		{"tree", "tree, child references", openTree(tree.ChildReferences, nil), startTree(false), treeStays},
-		{"tree", "tree, nested sets", openTree(tree.NestedSets, nil), startTree(true), treeMoves},
+		{"tree", "tree, ancestor arrays", openTree(tree.AncestorArray, nil), startTree(tree.AncestorArray), treeMoves},
+		{"tree", "tree, paths", openTree(tree.MaterializedPath, nil), startTree(tree.MaterializedPath), pathSays},
+		{"tree", "tree, child references", openTree(tree.ChildReferences, nil), startTree(tree.ChildReferences), childrenSays},
+		{"tree", "tree, nested sets", openTree(tree.NestedSets, nil), startTree(tree.NestedSets), treeMoves},
 		{"bucket", "bucket", openBucket(""), startMeasurements, bucketSays},
 		{"bucket", "bucket with IDs", openBucket("key"), startMeasurements, nil},
 		{"bucket", "slots", openSlots, startSlots, slotsSays},
@@ -20,8 +20,10 @@ func init() {
 		{"subset", "subset", openSubset, startSubset, subsetSays},
 		{"split", "split", openSplit, startSplit, splitSays},
 		{"extref", "extref", openExtref, startExtref, extrefSays},
+		{"extref", "extref with Watch", openExtref, watchedExtref, watchSays},
 		{"relation", "relation", openRelation, startRelation, relationSays},
 		{"versioning", "versioning", openVersioning, startVersioning, versioningSays},
+		{"versioning", "versioning, a history kept by hand", openHistory, startHistory, nil},
 		{"schemaversion", "schemaversion", openSchema, startSchema, schemaSays},
 		{"polymorphic", "polymorphic", openPolymorphic, startPolymorphic, polymorphicSays},
 		{"computed", "computed", openComputed, startComputed, computedSays},

@@ -12,7 +12,7 @@ import (
 )
 
 func openRelation(db *mongo.Database) (helper, error) {
-	r, err := relation.New[any, any, bson.M](db.Collection("people"), db.Collection("tasks"), &relation.Options{Children: "tasks", Owner: "owner"})
+	r, err := relation.New[any, string, bson.M](db.Collection("people"), db.Collection("tasks"), &relation.Options{Children: "tasks", Owner: "owner"})
 	if err != nil {
 		return helper{}, err
 	}
@@ -20,9 +20,9 @@ func openRelation(db *mongo.Database) (helper, error) {
 }
 
 func startRelation(w *world) service {
-	r := w.h.value.(*relation.Relation[any, any, bson.M])
+	r := w.h.value.(*relation.Relation[any, string, bson.M])
 	m := &model{coll: w.db.Collection("people")}
-	task := func(c *client) bson.M { return bson.M{"_id": c.id(), "text": c.text()} }
+	task := func(c *client) bson.M { return bson.M{"_id": c.id().Hex(), "text": c.text()} }
 	person := func(c *client) bson.M {
 		list := bson.A{}
 		for range c.IntN(4) {
@@ -44,9 +44,37 @@ func startRelation(w *world) service {
 	push := func(ctx context.Context, c *client, rec *record) error {
 		return m.update(ctx, rec, d("$push", d("tasks", task(c))))
 	}
+	// A client sees by MatchedCount whether the child is still embedded.
+	embedded := func(ctx context.Context, c *client, rec *record, change func(list bson.A, i int) bson.D) (i int, found bool, err error) {
+		list := tasks(rec)
+		if len(list) == 0 {
+			return 0, false, errNothing
+		}
+		i = c.IntN(len(list))
+		result, err := m.coll.UpdateOne(ctx, d("_id", rec.id, "tasks._id", list[i].(bson.M)["_id"]), change(list, i))
+		return i, err == nil && result.MatchedCount == 1, err
+	}
 	old := join(m.own(), m.deleted(idle, func(c *client) bson.M { return bson.M{"idle": true} }), []op{
 		m.inserted(person),
 		m.beside("push", busy, push), m.beside("push", busy, push), m.beside("push", busy, push),
+		m.write("pull", busy, func(ctx context.Context, c *client, rec *record) error {
+			i, found, err := embedded(ctx, c, rec, func(list bson.A, i int) bson.D {
+				return d("$pull", d("tasks", d("_id", list[i].(bson.M)["_id"])))
+			})
+			if found {
+				m.follow(rec, d("$pull", d("tasks", d("_id", tasks(rec)[i].(bson.M)["_id"]))))
+			}
+			return err
+		}),
+		m.write("edit", busy, func(ctx context.Context, c *client, rec *record) error {
+			text := c.text()
+			i, found, err := embedded(ctx, c, rec, func(bson.A, int) bson.D { return d("$set", d("tasks.$.text", text)) })
+			if found {
+				tasks(rec)[i].(bson.M)["text"] = text
+			}
+			return err
+		}),
+		m.rewritten("replace", busy, func(c *client, rec *record) bson.D { return d("$set", d("name", c.text())) }),
 	})
 	fresh := []op{
 		m.beside("Insert", busy, func(ctx context.Context, c *client, rec *record) error {
@@ -57,10 +85,7 @@ func startRelation(w *world) service {
 			}
 			return err
 		}),
-		m.write("DeleteChild", func(rec *record) bool { return busy(rec) && rec.tags["mine"] != nil }, func(ctx context.Context, c *client, rec *record) error {
-			return errNothing
-		}),
-	}[:1]
+	}
 
 	oracle := func(t *testing.T) {
 		stored := read(t, m.coll)
@@ -98,4 +123,78 @@ func startRelation(w *world) service {
 	return service{old: old, fresh: fresh, oracle: oracle}
 }
 
-var relationSays = []sentence{}
+// parent is one with a child that was extracted.
+func extracted(t *testing.T, w *world, id string) *relation.Relation[any, string, bson.M] {
+	t.Helper()
+	w.insert(t, "people", d("_id", id, "tasks", bson.A{d("_id", id+"'s", "text", "as it was")}))
+	w.clean(t)
+	return w.h.value.(*relation.Relation[any, string, bson.M])
+}
+
+var relationSays = []sentence{
+	{"nothing; Extract turns embedded children into documents", nil},
+	{"insert parents, push embedded children, pull and edit those that are still embedded, delete parents without children and insert them again", nil},
+	{"A parent written back as it was before gets its children linked again if they have `_id`s and are unchanged", func(t *testing.T, w *world) {
+		before := bson.M{"_id": "back", "tasks": bson.A{d("_id", "back's", "text", "as it was")}}
+		r := extracted(t, w, "back")
+		w.replace(t, "people", before)
+		w.clean(t)
+		if joined := got(r.Of(t.Context(), "back", nil))(t); len(joined.Items) != 1 || joined.Items[0]["text"] != "as it was" {
+			t.Errorf("%+v", joined)
+		}
+	}},
+	{"edit or pull what is extracted: it does nothing", func(t *testing.T, w *world) {
+		r := extracted(t, w, "edit")
+		if w.update(t, "people", d("_id", "edit", "tasks._id", "edit's"), d("$set", d("tasks.$.text", "edited"))) {
+			t.Error("it was edited")
+		}
+		w.update(t, "people", d("_id", "edit"), d("$pull", d("tasks", d("_id", "edit's"))))
+		w.clean(t)
+		if joined := got(r.Of(t.Context(), "edit", nil))(t); len(joined.Items) != 1 || joined.Items[0]["text"] != "as it was" {
+			t.Errorf("%+v", joined)
+		}
+	}},
+	{"Write a parent back with children that have changed since: Extract names it, as Failed; those without `_id`s are stored twice", func(t *testing.T, w *world) {
+		r := extracted(t, w, "changed")
+		w.update(t, "tasks", d("_id", "changed's"), d("$set", d("text", "by new code")))
+		w.replace(t, "people", bson.M{"_id": "changed", "tasks": bson.A{d("_id", "changed's", "text", "as it was")}})
+		result, _ := w.again(t)
+		if result.Failed != 1 || result.Failures[0].ID.StringValue() != "changed" {
+			t.Errorf("%+v", result)
+		}
+		w.replace(t, "people", bson.M{"_id": "changed", "tasks": bson.A{"changed's"}})
+		w.clean(t)
+
+		without := func() bson.M { return bson.M{"_id": "without", "tasks": bson.A{d("text", "no _id")}} }
+		w.insert(t, "people", d("_id", "without"))
+		for range 2 {
+			w.replace(t, "people", without())
+			w.again(t)
+		}
+		if n := got(w.db.Collection("tasks").CountDocuments(t.Context(), d("owner", "without")))(t); n != 2 {
+			t.Errorf("%d tasks", n)
+		}
+		w.repaired(t)
+		if joined := got(r.Of(t.Context(), "without", nil))(t); len(joined.Items) != 2 {
+			t.Errorf("%+v", joined)
+		}
+	}},
+	{"Delete a parent: Check names its children's owner as dangling", func(t *testing.T, w *world) {
+		extracted(t, w, "deleted")
+		w.remove(t, "people", "deleted")
+		_, problems := w.again(t)
+		named(t, problems, relation.Dangling, "deleted's")
+		w.repaired(t)
+	}},
+	{"the second Extract takes what is pushed; until then reads return it as `Malformed`", func(t *testing.T, w *world) {
+		r := extracted(t, w, "pushed")
+		w.update(t, "people", d("_id", "pushed"), d("$push", d("tasks", d("_id", "second", "text", "as it was"))))
+		if joined := got(r.Of(t.Context(), "pushed", nil))(t); len(joined.Items) != 1 || len(joined.Malformed) != 1 {
+			t.Errorf("%+v", joined)
+		}
+		w.clean(t)
+		if joined := got(r.Of(t.Context(), "pushed", nil))(t); len(joined.Items) != 2 || len(joined.Malformed) != 0 {
+			t.Errorf("%+v", joined)
+		}
+	}},
+}

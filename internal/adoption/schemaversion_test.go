@@ -124,7 +124,46 @@ func startSchema(w *world) service {
 	return service{old: old, fresh: fresh, oracle: oracle}
 }
 
-var schemaSays = []sentence{}
+// upgraded is a contact of the newest version.
+func upgraded(t *testing.T, w *world, id string) *schemaversion.Versions[bson.M] {
+	t.Helper()
+	w.insert(t, "contacts", d("_id", id, "home", "1", "work", "2"))
+	w.clean(t)
+	return w.h.value.(*schemaversion.Versions[bson.M])
+}
+
+var schemaSays = []sentence{
+	{"nothing before Migrate", nil},
+	{"insert, change and delete documents of the old version", nil},
+	{"change fields of the old version in an upgraded document: they stay beside the new ones, which do not follow", func(t *testing.T, w *world) {
+		v := upgraded(t, w, "changed")
+		w.update(t, "contacts", d("_id", "changed"), d("$set", d("home", "3")))
+		w.clean(t)
+		have := normal(got(v.Get(t.Context(), "changed"))(t)).(bson.M)
+		if have["home"] != "3" || have["contact"].(bson.A)[0].(bson.M)["number"] != "1" {
+			t.Errorf("%v", have)
+		}
+	}},
+	{"Write an upgraded document back whole: it is of the old version again, and what only the new one has is lost", func(t *testing.T, w *world) {
+		v := upgraded(t, w, "back")
+		must(t, v.Update(t.Context(), "back", d("$push", d("contact", d("how", "mobile", "number", "4")))))
+		w.replace(t, "contacts", bson.M{"_id": "back", "home": "1", "work": "3"})
+		w.clean(t)
+		have := normal(got(v.Get(t.Context(), "back"))(t)).(bson.M)
+		if ways := have["contact"].(bson.A); len(ways) != 2 {
+			t.Errorf("%v", have)
+		}
+	}},
+	{"both versions are read all the time", func(t *testing.T, w *world) {
+		v := w.h.value.(*schemaversion.Versions[bson.M])
+		w.insert(t, "contacts", d("_id", "read", "home", "1", "work", "2"))
+		have := normal(got(v.Get(t.Context(), "read"))(t)).(bson.M)
+		if ways, ok := have["contact"].(bson.A); !ok || len(ways) != 2 {
+			t.Errorf("%v", have)
+		}
+	}},
+	{"Migrate again after the old code is gone", nil},
+}
 
 type athlete interface{ called() string }
 
@@ -193,4 +232,19 @@ func startPolymorphic(w *world) service {
 	return service{old: old, fresh: fresh, oracle: oracle}
 }
 
-var polymorphicSays = []sentence{}
+var polymorphicSays = []sentence{
+	{"nothing: make the old kind the Default", nil},
+	{"insert, change and delete documents without a kind", nil},
+	{"write a document of another kind back whole: without its kind it is read as the Default", func(t *testing.T, w *world) {
+		kinds := w.h.value.(*polymorphic.Kinds[athlete])
+		w.insert(t, "athletes", d("_id", "back", "sport", "tennis", "name", "Martina", "titles", int32(167)))
+		w.replace(t, "athletes", bson.M{"_id": "back", "name": "Martina", "titles": int32(167)})
+		for a, err := range kinds.Find(t.Context(), w.db.Collection("athletes"), d("_id", "back")) {
+			must(t, err)
+			if _, ok := a.(bowler); !ok {
+				t.Errorf("%T", a)
+			}
+		}
+	}},
+	{"documents without a kind are of the Default", nil},
+}
