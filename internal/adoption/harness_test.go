@@ -97,8 +97,9 @@ type world struct {
 	db *mongo.Database
 	h  helper
 
-	mu  sync.Mutex
-	did map[string]int // operations that were acknowledged
+	mu     sync.Mutex
+	did    map[string]int // operations that were acknowledged
+	models []*model
 }
 
 // client is a program: its random numbers, and its clock.
@@ -384,7 +385,7 @@ func steps(t *testing.T, p pattern, db *mongo.Database) {
 		}
 		if err == nil && (result.Failed != 0 || result.Remaining != 0) {
 			left := w.problems(w.t)
-			err = fmt.Errorf("the last Adopt: %+v; Check finds %d: %v", result, len(left), left[:min(3, len(left))])
+			err = fmt.Errorf("the last Adopt: %+v; Check finds %d: %s", result, len(left), w.stories(left))
 		}
 		return err
 	})
@@ -446,6 +447,28 @@ func (w *world) problems(t testing.TB) (out []mongopatterns.Problem) {
 	return out
 }
 
+// stories are the first problems, and what was done to their documents.
+func (w *world) stories(problems []mongopatterns.Problem) string {
+	var out strings.Builder
+	for _, p := range problems[:min(3, len(problems))] {
+		fmt.Fprintf(&out, "\n%v", p)
+		var id any
+		if p.ID.Unmarshal(&id) != nil {
+			continue
+		}
+		for _, m := range w.models {
+			m.mu.Lock()
+			for _, r := range m.all {
+				if reflect.DeepEqual(r.id, normal(id)) {
+					fmt.Fprintf(&out, "\n\t%s", strings.Join(r.did, "\n\t"))
+				}
+			}
+			m.mu.Unlock()
+		}
+	}
+	return out.String()
+}
+
 // settle checks until nothing is found; Repair does what Adopt left.
 func (w *world) settle(t *testing.T) {
 	t.Helper()
@@ -462,7 +485,7 @@ func (w *world) settle(t *testing.T) {
 	}
 	t.Logf("Repair had %d problems to solve, the first: %v", len(found), found[0])
 	if left := w.problems(t); len(left) != 0 {
-		t.Fatalf("after Repair %d problems: %v", len(left), left[:min(len(left), 5)])
+		t.Fatalf("after Repair %d problems: %s", len(left), w.stories(left))
 	}
 }
 

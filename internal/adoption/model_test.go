@@ -36,13 +36,16 @@ func (m *model) note(c *client, r *record, name string, err error) {
 	if err == nil {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		r.did = append(r.did, fmt.Sprintf("%c: %s, then %s", c.name, name, show(r.doc)))
+		r.did = append(r.did, fmt.Sprintf("%c: %s, then %.200s", c.name, name, show(r.doc)))
 	}
 }
 
 // seed inserts documents of before the adoption.
 func (m *model) seed(w *world, docs ...bson.M) {
 	w.t.Helper()
+	if len(m.all) == 0 {
+		w.models = append(w.models, m)
+	}
 	for _, doc := range docs {
 		m.all = append(m.all, &record{id: doc["_id"], doc: normal(doc).(bson.M), tags: map[string]any{}})
 		if _, err := m.coll.InsertOne(w.t.Context(), doc); err != nil {

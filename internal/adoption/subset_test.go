@@ -232,5 +232,10 @@ var subsetSays = []sentence{
 		if n := all(t, w, "written"); n != 3 || w.stored(t, "products", "written")["num_reviews"] != int32(3) {
 			t.Errorf("%d reviews", n)
 		}
+		// The next one follows the best, though old code has pushed another one.
+		adopted(t, w, "next")
+		w.update(t, "products", d("_id", "next"), d("$push", d("reviews", merged(reviewed("next", 9), bson.M{"rank": "00"}))))
+		must(t, w.h.value.(*subset.Subset[any, bson.M]).Delete(t.Context(), "next", "next4"))
+		w.clean(t)
 	}},
 }
