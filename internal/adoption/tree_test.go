@@ -124,25 +124,11 @@ func startTree(rep tree.Representation) func(w *world) service {
 			return do()
 		}
 		remove := m.write("delete", leaf, func(ctx context.Context, _ *client, r *record) error {
-			return from(r, func() error {
-				r.tags["under"] = parent(r)
-				return m.remove(ctx, r)
-			})
+			return from(r, func() error { return m.remove(ctx, r) })
 		})
 		again := m.write("insert again", func(r *record) bool { return r.doc == nil }, func(ctx context.Context, c *client, r *record) error {
 			if level(r) == 0 {
 				return m.revive(ctx, r, bson.M{"name": c.text(), "parent": nil})
-			}
-			if above := byID[r.tags["under"]]; rep == tree.ChildReferences && above != nil {
-				// The list of its parent still has it.
-				if !above.lock.TryRLock() {
-					return errNothing
-				}
-				defer above.lock.RUnlock()
-				if !alive(above) {
-					return errNothing
-				}
-				return m.revive(ctx, r, bson.M{"name": c.text(), "parent": above.id})
 			}
 			above, release, err := under(c, level(r), r)
 			if err != nil {
@@ -422,16 +408,7 @@ var pathSays = append([]sentence{treeParentIgnored, {"With paths: write a whole 
 	}
 }}}, treeAny...)
 
-var childrenSays = append([]sentence{treeParentIgnored, {"Delete a node and insert it again below another parent: it is where it was", func(t *testing.T, w *world) {
-	a, b, x := family(t, w)
-	w.remove(t, "categories", x)
-	w.insert(t, "categories", d("_id", x, "parent", b))
-	w.clean(t)
-	tr := w.h.value.(*tree.Tree[bson.ObjectID, bson.M])
-	if p := got(tr.Parent(t.Context(), x))(t); p["_id"] != a {
-		t.Errorf("%v", p)
-	}
-}}, {"With children: write a whole document with an older list of children: those that it lacks are roots", func(t *testing.T, w *world) {
+var childrenSays = append([]sentence{treeParentIgnored, {"With children: write a whole document with an older list of children: those that it lacks are roots", func(t *testing.T, w *world) {
 	a, _, x := family(t, w)
 	w.replace(t, "categories", bson.M{"_id": a, "children": bson.A{}})
 	w.clean(t)
