@@ -519,6 +519,25 @@ func TestLinkUnadopted(t *testing.T) {
 	allRight(t, tr)
 }
 
+// What old code leaves behind when it deletes a node with children is counted by Adopt, too.
+func TestAdoptCountsOrphans(t *testing.T) {
+	for _, v := range late()[1:4] {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			coll := mongotest.Database(t).Collection("nodes")
+			tr := v.open(t, coll)
+			v.oldCode(t, coll, [2]string{"A", ""}, [2]string{"B", "A"}, [2]string{"C", "B"})
+			get(tr.Adopt(ctx, nil))(t)
+			get(coll.DeleteOne(ctx, tr.Filter("A")))(t)
+			v.oldCode(t, coll, [2]string{"O", "gone"})
+			got, err := tr.Adopt(ctx, nil)
+			wrong(t, err != nil || got.Remaining < 2 || got.Examined != 3, "%+v, %v", got, err)
+			wrong(t, !slices.Contains(v.kinds(t, tr, coll), "orphan B"), "B is no orphan")
+		})
+	}
+}
+
 // An old service that saves whole documents takes away what it does not know. Adopt gives it back.
 func TestReplacedByOldCode(t *testing.T) {
 	for _, v := range late()[:4] {

@@ -385,7 +385,7 @@ func (r childRefs) audit(e *engine, n node, s *spot, kids []node) (found []findi
 	if detail != "" {
 		found = append(found, e.finding(WrongField, n, f, detail, update(r.byID(n.id), d("$set", d(f, keep)))))
 	}
-	if s != nil && s.late && s.lost == "" && s.loop == nil { // Adopt links it
+	if s != nil && s.late && s.lost == "" && s.loop == nil && !e.quick { // Adopt links it
 		found = append(found, e.finding(WrongField, n, f, "not adopted: its parent "+text(n.parent)+" does not list it"))
 	}
 	if s == nil || r.o.Graph || len(s.ups) < 2 {

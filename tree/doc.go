@@ -105,8 +105,8 @@
 // Repair.
 //
 // A node that names a parent in Options.ParentField and has no ancestors, path or numbers is
-// not adopted, and it is not a root; in ChildReferences that is a node without an array which
-// no array lists. Adopt finds its place. Until then:
+// not adopted, and it is not a root; in ChildReferences that is a node without an array that
+// its parent does not list. Adopt finds its place. Until then:
 //   - Insert, Load and Move under it, beside it or below it, Move and Delete of it, and Cascade
 //     above it are [ErrNotAdopted], and so are Promote and MakeRoots of its parent; Restrict of
 //     its parent is [ErrHasChildren]. Nothing is written. Run Adopt, with Work.Filter for one
@@ -115,8 +115,9 @@
 //   - Reads of what is above it, and its Subtree, are ErrNotAdopted; NestedSets read the way up
 //     in the parent fields.
 //   - Roots, Descendants and other sets do not hold it, and its own are empty. But AncestorArray
-//     and NestedSets find children, and leaves, by the parent field. Forest and Dump hold it;
-//     Dump of ChildReferences is ErrNotAdopted.
+//     and NestedSets find children, and leaves, by the parent field, and ChildReferences find it in
+//     an array that still lists it. Forest and Dump hold it; Dump of ChildReferences is
+//     ErrNotAdopted.
 //   - FindOrCreate finds it. Check names it. Convert takes it along, but from ChildReferences it
 //     is Remaining.
 //
@@ -124,7 +125,8 @@
 // finds the fields that are stale then, and Repair mends them. A path and an array of children
 // decide themselves; what old code moves stays where it is. A document that old code replaces
 // loses the derived fields, and Adopt gives it new ones. Not so in ChildReferences: there the
-// children of a replaced node are roots until Adopt has run, so let old code use $set.
+// children of a node that old code replaces are roots until Adopt has run, and those of one that
+// it deletes stay roots, so let it use $set, and delete leaves only.
 //
 // # Sharding
 //

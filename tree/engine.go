@@ -56,7 +56,7 @@ type spot struct {
 	lost    string  // why it has no parent
 	loop    []*spot // the cycle that it lies on
 	rooted  bool    // every way up ends at a root, and there is one
-	late    bool    // no array lists it, and it names a parent: see unadopted
+	late    bool    // it names a parent that does not list it, and has no array: see unadopted
 
 	resolved       bool   // ups are known
 	named          string // the parent that the node named then

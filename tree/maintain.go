@@ -78,8 +78,7 @@ func (t *Tree[K, T]) Repair(ctx context.Context, work *mongopatterns.Work) (tota
 // Whole numbers in the OrderField stay. Siblings without one come after those, in the order of their other
 // values there and then of their _id; in NestedSets and ChildReferences all come in the order of their _id.
 //
-// Cost: as Repair where the parent field stays; MaterializedPath and ChildReferences with a counter or an
-// order: twice that.
+// Cost: as Repair where the parent field stays; MaterializedPath and ChildReferences: twice that.
 func (t *Tree[K, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (total mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: adopt")
 	defer fault.Part(&err, &total.Done, &total.Unknown)
@@ -97,13 +96,19 @@ func (t *Tree[K, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (total
 		}
 		catchUp := newEngine(from, t.c)
 		catchUp.catchUp = true
-		if total, err = catchUp.run(ctx, work); err != nil || t.c.o.OrderField == "" && t.c.o.ChildCountField == "" {
+		if total, err = catchUp.run(ctx, work); err != nil || catchUp.dry {
 			return total, err
+		}
+		// A second look has counters and orders, and finds those again that remain and, in paths, that failed; and
+		// orphans that were adopted before.
+		total.Remaining = 0
+		if t.c.rep.listing(nil) == nil {
+			total.Failed, total.Failures = 0, nil
 		}
 	}
 	again, err := e.run(ctx, work)
 	if total.Examined > 0 {
-		again.Examined, again.Remaining = 0, 0
+		again.Examined = 0
 	}
 	total.Add(again)
 	return total, err

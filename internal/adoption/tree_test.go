@@ -314,7 +314,7 @@ var treeOrphan = sentence{"delete a node with children: Check names these as orp
 	a, _, x := family(t, w)
 	list := w.stored(t, "categories", a)["children"] != nil
 	w.remove(t, "categories", a)
-	_, problems := w.again(t)
+	result, problems := w.again(t)
 	if list {
 		tr := w.h.value.(*tree.Tree[bson.ObjectID, bson.M])
 		if p, err := tr.Parent(t.Context(), x); err == nil || len(problems) > 0 {
@@ -322,6 +322,9 @@ var treeOrphan = sentence{"delete a node with children: Check names these as orp
 		}
 	} else {
 		named(t, problems, tree.Orphan, x)
+		if result.Remaining == 0 {
+			t.Errorf("%+v", result)
+		}
 	}
 	w.remove(t, "categories", x)
 }}
