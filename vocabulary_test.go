@@ -271,8 +271,8 @@ var sentinels = []struct {
 	err     error
 	general error
 }{
-	{"tree.ErrParentNotFound", tree.ErrParentNotFound, mongopatterns.ErrNotFound},
 	{"tree.ErrNoParent", tree.ErrNoParent, mongopatterns.ErrNotFound},
+	{"tree.ErrIsRoot", tree.ErrIsRoot, mongopatterns.ErrNotFound},
 	{"tree.ErrCycle", tree.ErrCycle, nil},
 	{"tree.ErrHasChildren", tree.ErrHasChildren, nil},
 	{"tree.ErrNotAdopted", tree.ErrNotAdopted, nil},

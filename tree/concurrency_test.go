@@ -92,7 +92,7 @@ func (k *known) drop(id string) {
 }
 
 func expected(err error) bool {
-	return errors.Is(err, mongopatterns.ErrNotFound) || errors.Is(err, tree.ErrParentNotFound) ||
+	return errors.Is(err, mongopatterns.ErrNotFound) || errors.Is(err, tree.ErrNoParent) ||
 		errors.Is(err, tree.ErrCycle) || errors.Is(err, tree.ErrHasChildren) || lost(err)
 }
 

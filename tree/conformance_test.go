@@ -230,7 +230,7 @@ func TestReads(t *testing.T) {
 		if got := id(tr.Parent(ctx, "MongoDB")); got != "Databases" {
 			t.Errorf("parent of MongoDB: %s", got)
 		}
-		if _, err := tr.Parent(ctx, "Books"); !errors.Is(err, tree.ErrNoParent) || !errors.Is(err, mongo.ErrNoDocuments) {
+		if _, err := tr.Parent(ctx, "Books"); !errors.Is(err, tree.ErrIsRoot) || !errors.Is(err, mongo.ErrNoDocuments) {
 			t.Errorf("parent of a root: %v", err)
 		}
 		if _, err := tr.Parent(ctx, "none"); !errors.Is(err, mongopatterns.ErrNotFound) || !errors.Is(err, mongo.ErrNoDocuments) {

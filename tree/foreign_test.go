@@ -50,10 +50,10 @@ func TestNestedSetsBeside(t *testing.T) {
 	if _, err := sets.Repair(ctx, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sets.Insert(ctx, bson.M{"_id": "P"}, sets.Before("O")); !errors.Is(err, tree.ErrParentNotFound) {
+	if _, err := sets.Insert(ctx, bson.M{"_id": "P"}, sets.Before("O")); !errors.Is(err, tree.ErrNoParent) {
 		t.Error(err)
 	}
-	if err := sets.Move(ctx, "B", sets.After("O")); !errors.Is(err, tree.ErrParentNotFound) {
+	if err := sets.Move(ctx, "B", sets.After("O")); !errors.Is(err, tree.ErrNoParent) {
 		t.Error(err)
 	}
 }

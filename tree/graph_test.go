@@ -37,7 +37,7 @@ func TestGraph(t *testing.T) {
 	for _, link := range [][2]string{{"MongoDB", "Books"}, {"MongoDB", "Software"}, {"Databases", "Databases"}} {
 		is(t, tr.Link(ctx, link[0], link[1]), tree.ErrCycle)
 	}
-	is(t, tr.Link(ctx, "none", "Books"), tree.ErrParentNotFound)
+	is(t, tr.Link(ctx, "none", "Books"), tree.ErrNoParent)
 	is(t, tr.Link(ctx, "Books", "none"), mongopatterns.ErrNotFound)
 	is(t, tr.Unlink(ctx, "Books", "MongoDB"), mongopatterns.ErrNotFound)
 	is(t, tr.Move(ctx, "MongoDB", tr.AsRoot()), mongopatterns.ErrInvalid)

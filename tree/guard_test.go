@@ -360,14 +360,14 @@ func TestAbsentPositions(t *testing.T) {
 		insertAll(t, v, tr, books)
 		before := stored(t, coll)
 		for _, id := range []string{"dbm", "Books"} {
-			is(t, tr.Move(ctx, id, tr.Under("none")), tree.ErrParentNotFound)
+			is(t, tr.Move(ctx, id, tr.Under("none")), tree.ErrNoParent)
 			is(t, tr.Move(ctx, "none", tr.Under(id)), mongopatterns.ErrNotFound)
 		}
 		if v.ordered {
 			for _, err := range []error{tr.Move(ctx, "dbm", tr.Before("none")),
 				errOf(tr.Insert(ctx, v.doc("x"), tr.After("none")))} {
 				is(t, err, mongopatterns.ErrNotFound)
-				wrong(t, errors.Is(err, tree.ErrParentNotFound), "%v", err)
+				wrong(t, errors.Is(err, tree.ErrNoParent), "%v", err)
 			}
 		}
 		match(t, "", before, stored(t, coll))

@@ -140,7 +140,7 @@ func (b base) sound(n node) error {
 }
 
 func (b base) orphaned(n node) error {
-	return fmt.Errorf("%w: %s, of %s", ErrParentNotFound, text(n.raw.Lookup(b.link)), text(n.id))
+	return fmt.Errorf("%w: %s, of %s", ErrNoParent, text(n.raw.Lookup(b.link)), text(n.id))
 }
 
 func (b base) ordered(pos position) error {

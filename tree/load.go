@@ -109,7 +109,7 @@ func slim(n node) node {
 // without an _id is inserted once more.
 //
 // In the result Done are inserted, Skipped were there already. A document that the server refuses is counted
-// and passed over; its children end Load with ErrParentNotFound. Unknown are those of a last batch whose commit
+// and passed over; its children end Load with ErrNoParent. Unknown are those of a last batch whose commit
 // had no answer. Work.Filter and DryRun are ErrInvalid.
 //
 // Siblings get the order of the entries, after those they find. Nested sets are numbered in one last
@@ -267,7 +267,7 @@ func (c *core) fresh(ctx context.Context, batch []bson.Raw) (items []*item, pare
 		case own[p] != nil:
 			it.parent, own[p].kids = &own[p].node, append(own[p].kids, it.id)
 		default:
-			return nil, nil, fmt.Errorf("%w: %s, of %s", ErrParentNotFound, text(it.above), text(it.id))
+			return nil, nil, fmt.Errorf("%w: %s, of %s", ErrNoParent, text(it.above), text(it.id))
 		}
 		elements, _ := entry.Lookup("doc").Document().Elements()
 		for _, e := range elements {

@@ -156,7 +156,7 @@ func TestLoad(t *testing.T) {
 			t.Errorf("%d, %v", d, err)
 		}
 
-		is(t, errOf(tr.Load(t.Context(), v.entries([][2]string{{"x"}}), tr.Under("none"), nil)), tree.ErrParentNotFound)
+		is(t, errOf(tr.Load(t.Context(), v.entries([][2]string{{"x"}}), tr.Under("none"), nil)), tree.ErrNoParent)
 		boom := errors.New("boom")
 		if _, err := tr.Load(t.Context(), func(yield func(tree.Entry[string, bson.M], error) bool) {
 			yield(tree.Entry[string, bson.M]{}, boom)

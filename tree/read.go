@@ -295,7 +295,7 @@ func upFrom[V any](ctx context.Context, id bson.RawValue, open opener,
 	return all, err
 }
 
-// Parent returns the parent of a node: ErrNoParent for a root, ErrParentNotFound for an orphan. Of several
+// Parent returns the parent of a node: ErrIsRoot for a root, ErrNoParent for an orphan. Of several
 // parents in a graph it returns one, see Parents.
 //
 // Cost: 1 round trip, index as Ancestors.
@@ -323,9 +323,9 @@ func (t *Tree[K, T]) Parent(ctx context.Context, id K) (parent T, err error) {
 		return all[0], nil
 	}
 	if up, broken := t.c.rep.ref(x); up.id.Type != 0 || broken != "" {
-		return none, fmt.Errorf("%w: that of %s", ErrParentNotFound, text(x.id))
+		return none, fmt.Errorf("%w: that of %s", ErrNoParent, text(x.id))
 	}
-	return none, fmt.Errorf("%w: %s", ErrNoParent, text(x.id))
+	return none, fmt.Errorf("%w: %s", ErrIsRoot, text(x.id))
 }
 
 // Parents yields all parents of a node of a graph; of a tree it yields one or none.

@@ -19,7 +19,7 @@ import (
 
 func missing(id bson.RawValue) error { return fmt.Errorf("node %w: %s", fault.ErrNotFound, text(id)) }
 
-func noParent(id bson.RawValue) error { return fmt.Errorf("%w: %s", ErrParentNotFound, text(id)) }
+func noParent(id bson.RawValue) error { return fmt.Errorf("%w: %s", ErrNoParent, text(id)) }
 
 // findOne reads the shape of the node that matches, the first of several.
 func (c *core) findOne(ctx context.Context, match bson.D, absent error, sort ...any) (node, error) {

@@ -22,11 +22,11 @@ import (
 
 // Errors that a caller decides by, besides those of the root package.
 var (
-	// ErrParentNotFound: a parent is not in the tree, either the one to put a node under or that of an orphan.
-	// It matches mongopatterns.ErrNotFound.
-	ErrParentNotFound = fault.New("no such parent", fault.ErrNotFound)
-	// ErrNoParent: Parent was asked of a root. It matches mongopatterns.ErrNotFound.
-	ErrNoParent = fault.New("the node is a root and has no parent", fault.ErrNotFound)
+	// ErrNoParent: a parent does not exist, either the one to put a node under or that of an orphan. It matches
+	// mongopatterns.ErrNotFound.
+	ErrNoParent = fault.New("no such parent", fault.ErrNotFound)
+	// ErrIsRoot: Parent was asked of a root. It matches mongopatterns.ErrNotFound.
+	ErrIsRoot = fault.New("the node is a root and has no parent", fault.ErrNotFound)
 	// ErrCycle: a node would lie under itself.
 	ErrCycle = fault.New("node would lie under itself", nil)
 	// ErrHasChildren: Delete with Restrict met a node with children.

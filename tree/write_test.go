@@ -100,7 +100,7 @@ func TestWriteErrors(t *testing.T) {
 			_, err := tr.Insert(ctx, v.doc(id), pos)
 			return err
 		}
-		fails("insert under nothing", insert("x", tr.Under("none")), tree.ErrParentNotFound)
+		fails("insert under nothing", insert("x", tr.Under("none")), tree.ErrNoParent)
 		fails("the same", insert("x", tr.Under("none")), mongo.ErrNoDocuments)
 		if err := insert("dbm", tr.Under("Books")); !mongo.IsDuplicateKeyError(err) {
 			t.Errorf("insert twice: %v", err)
@@ -109,7 +109,7 @@ func TestWriteErrors(t *testing.T) {
 			t.Errorf("insert twice: %v", err)
 		}
 		fails("move nothing", tr.Move(ctx, "none", tr.AsRoot()), mongopatterns.ErrNotFound)
-		fails("move under nothing", tr.Move(ctx, "dbm", tr.Under("none")), tree.ErrParentNotFound)
+		fails("move under nothing", tr.Move(ctx, "dbm", tr.Under("none")), tree.ErrNoParent)
 		fails("move under itself", tr.Move(ctx, "Books", tr.Under("Books")), tree.ErrCycle)
 		fails("move under its child", tr.Move(ctx, "Books", tr.Under("Programming")), tree.ErrCycle)
 		fails("move under its descendant", tr.Move(ctx, "Books", tr.Under("dbm")), tree.ErrCycle)
