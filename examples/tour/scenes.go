@@ -130,6 +130,9 @@ func init() {
 			if err == nil {
 				_, err = s.Compact(ctx, nil)
 			}
+			if err == nil { // the mark is random, and the picture the same each time
+				_, err = db.Collection("hours").UpdateMany(ctx, bson.D{}, d("$set", d("mark", int64(5577006791947779410))))
+			}
 			return err
 		})
 	scenes["attribute"] = adopted("attribute: one index for many similar fields", "Adopt: columns become entries",
