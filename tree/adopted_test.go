@@ -504,6 +504,44 @@ func TestListedIsAdopted(t *testing.T) {
 	}
 }
 
+// A node that its parent lists and that has no array of its own is moved for good: its parent field, which is not
+// written, does not call it back.
+func TestListedWithoutArrayMoves(t *testing.T) {
+	ctx := t.Context()
+	for name, test := range map[string]struct {
+		graph bool
+		move  func(tr *anyTree) error
+		want  [][2]string
+	}{
+		"move":       {false, func(tr *anyTree) error { return tr.Move(ctx, "X", tr.Under("Q")) }, [][2]string{{"A", ""}, {"R", "A"}, {"Q", "A"}, {"X", "Q"}}},
+		"to a root":  {false, func(tr *anyTree) error { return tr.Move(ctx, "X", tr.AsRoot()) }, [][2]string{{"A", ""}, {"R", "A"}, {"Q", "A"}, {"X", ""}}},
+		"promote":    {false, func(tr *anyTree) error { return errOf(tr.Delete(ctx, "R", tree.Promote)) }, [][2]string{{"A", ""}, {"X", "A"}, {"Q", "A"}}},
+		"make roots": {false, func(tr *anyTree) error { return errOf(tr.Delete(ctx, "R", tree.MakeRoots)) }, [][2]string{{"A", ""}, {"Q", "A"}, {"X", ""}}},
+		"unlink":     {true, func(tr *anyTree) error { return tr.Unlink(ctx, "R", "X") }, [][2]string{{"A", ""}, {"R", "A"}, {"Q", "A"}, {"X", ""}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			coll := mongotest.Database(t).Collection("nodes")
+			tr := newAny(t, coll, tree.ChildReferences, &tree.Options{Graph: test.graph})
+			putDocs(t, coll, dd("_id", "A", "children", bson.A{"R", "Q"}), dd("_id", "R", "children", bson.A{"X"}),
+				dd("_id", "Q", "children", bson.A{}), dd("_id", "X", "parent", "R"))
+			good(t, test.move(tr))
+			allRight(t, tr)
+			for _, n := range test.want {
+				parent, err := tr.Parent(ctx, n[0])
+				if n[1] == "" {
+					is(t, err, tree.ErrIsRoot)
+				} else if good(t, err); parent["_id"] != n[1] {
+					t.Errorf("%s lies under %v, want %s", n[0], parent["_id"], n[1])
+				}
+			}
+			if name == "move" {
+				good(t, errOf(tr.Delete(ctx, "R", tree.Restrict)))
+			}
+		})
+	}
+}
+
 // Link refuses both, as an array would make them what they are not.
 func TestLinkUnadopted(t *testing.T) {
 	ctx := t.Context()

@@ -194,8 +194,17 @@ func (r childRefs) move(ctx context.Context, id bson.RawValue, pos position) err
 			}
 			models = append(models, r.push(parent.id, at, id))
 		}
+		if r.unadopted(x.raw) {
+			models = append(models, r.anchor(id))
+		}
 		return r.write(ctx, models...)
 	})
+}
+
+// anchor gives an array to those of these nodes that name a parent and have none: as long as a node has none it is
+// where its parent field says, and who moves it does not write that.
+func (r childRefs) anchor(ids ...bson.RawValue) mongo.WriteModel {
+	return update(append(r.byIDs(ids), r.late(d("$ne", nil))...), d("$set", d(r.o.ChildrenField, bson.A{})))
 }
 
 // bequeath puts the children of x in its place among those of each parent.
@@ -228,10 +237,13 @@ func (r childRefs) bequeath(ctx context.Context, x node, policy DeletePolicy) ([
 			return nil, notAdopted(n.id, r.link)
 		}
 	}
-	if policy != Promote || len(x.children) == 0 {
+	if policy == Restrict || len(x.children) == 0 {
 		return []mongo.WriteModel{r.unlink(null, x.id)}, nil
 	}
-	var models []mongo.WriteModel
+	models := []mongo.WriteModel{r.anchor(x.children...)}
+	if policy != Promote {
+		return append(models, r.unlink(null, x.id)), nil
+	}
 	for _, p := range parents {
 		models = append(models, r.unlink(p.id, x.id))
 		at := slices.IndexFunc(p.children, func(id bson.RawValue) bool { return same(id, x.id) })
@@ -334,8 +346,7 @@ func (r childRefs) parents(nodes []node) bson.D {
 
 // uproot leaves the node an array: with one it is a root, whatever parent it names.
 func (r childRefs) uproot(n node) []mongo.WriteModel {
-	bare := append(r.byID(n.id), r.late(d("$ne", nil))...)
-	return []mongo.WriteModel{r.unlink(null, n.id), update(bare, d("$set", d(r.o.ChildrenField, bson.A{})))}
+	return []mongo.WriteModel{r.unlink(null, n.id), r.anchor(n.id)}
 }
 
 func (r childRefs) family(nodes []node) mongo.Pipeline { return r.referenced(r.byIDs(idsOf(nodes))) }
@@ -497,6 +508,8 @@ func (c *core) relink(ctx context.Context, parent, child any, add bool) error {
 			return err
 		case !add && !holds(n.children, x):
 			return fmt.Errorf("%w: %s is not a child of %s", fault.ErrNotFound, text(x), text(p))
+		case !add && r.unadopted(child.raw):
+			return r.write(ctx, r.unlink(p, x), r.anchor(x))
 		case !add:
 			return r.write(ctx, r.unlink(p, x))
 		case holds(n.children, x):
