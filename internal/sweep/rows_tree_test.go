@@ -57,6 +57,27 @@ func plain(s *scene) {
 // locks has a counter that each try raises.
 var locks = []string{"nodes_locks"}
 
+// numbers get nodes last, all at once; Check looks at them.
+var numbers = []string{"left", "right"}
+
+// sorted are the nodes on their way to nested sets, which get a position among their siblings
+// first.
+func sorted(rep tree.Representation) map[string][]bson.D {
+	out := map[string][]bson.D{}
+	for _, n := range parents {
+		for _, position := range []int64{0, 65536} {
+			parent := any(n[1])
+			if n[1] == "" {
+				parent = nil
+			}
+			if rep == tree.NestedSets {
+				out["nodes"] = append(out["nodes"], doc("_id", n[0], "parent", parent, "left", position))
+			}
+		}
+	}
+	return out
+}
+
 // damage is, by representation, what somebody wrote into a node that is not so.
 var damage = map[tree.Representation]bson.D{
 	tree.ParentReferences: doc("n", 9),
@@ -116,7 +137,7 @@ func treeRows() (out []row) {
 				more := [][2]string{{"Jazz", ""}, {"Bebop", "Jazz"}, {"Swing", "Jazz"}}
 				return call{many: func(ctx context.Context) (mongopatterns.Result, error) {
 					return c.Load(ctx, catalog(more), c.Under("Music"), &mongopatterns.Work{BatchSize: 2})
-				}, aside: locks, check: []mongopatterns.Checker{c}}
+				}, masks: numbers, aside: locks, check: []mongopatterns.Checker{c}}
 			}},
 			row{"tree.Tree.Repair/" + rep.String(), func(s *scene) call {
 				opts := &tree.Options{}
@@ -140,7 +161,7 @@ func treeRows() (out []row) {
 					from := forest(s, tree.ParentReferences, nil)
 					to := must(tree.New[string, bson.D](s.coll("nodes"), rep, nil))
 					s.ok(to.EnsureIndexes(s.Context()))
-					return call{upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return tree.Convert(ctx, from, to, small) }, aside: locks, check: []mongopatterns.Checker{from, to}}
+					return call{upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return tree.Convert(ctx, from, to, small) }, passing: sorted(rep), aside: locks, check: []mongopatterns.Checker{from, to}}
 				}},
 			)
 		}
