@@ -137,7 +137,8 @@ func treeRows() (out []row) {
 				more := [][2]string{{"Jazz", ""}, {"Bebop", "Jazz"}, {"Swing", "Jazz"}}
 				return call{many: func(ctx context.Context) (mongopatterns.Result, error) {
 					return c.Load(ctx, catalog(more), c.Under("Music"), &mongopatterns.Work{BatchSize: 2})
-				}, masks: numbers, aside: locks, check: []mongopatterns.Checker{c}}
+				}, masks: numbers, passing: map[string][]bson.D{"nodes": {doc("_id", "Jazz", "children", bson.A{"Bebop"})}}, // the first batch
+					aside: locks, check: []mongopatterns.Checker{c}}
 			}},
 			row{"tree.Tree.Repair/" + rep.String(), func(s *scene) call {
 				opts := &tree.Options{}
