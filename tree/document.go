@@ -187,11 +187,11 @@ func (c *core) byIDs(ids []bson.RawValue) bson.D {
 func (c *core) id(v any) (bson.RawValue, error) { return c.codec.ID("id", v) }
 
 // prepare is a new document of the user's without the fields that the tree writes itself, but with an _id, the
-// scope and a child counter.
-func (c *core) prepare(user any) (doc bson.D, id bson.RawValue, err error) {
+// scope and a child counter. fresh says that its ID is an ObjectID made for it.
+func (c *core) prepare(user any) (doc bson.D, id bson.RawValue, fresh bool, err error) {
 	raw, err := c.codec.Document(user)
 	if err != nil {
-		return nil, id, err
+		return nil, id, false, err
 	}
 	drop := append(append(c.fields, c.o.OrderField, c.o.ChildCountField), internal...)
 	for _, e := range c.scope {
@@ -199,7 +199,7 @@ func (c *core) prepare(user any) (doc bson.D, id bson.RawValue, err error) {
 	}
 	all, err := raw.Elements()
 	if err != nil { // a RawValue inside that is none
-		return nil, id, fault.Invalid("%w", err)
+		return nil, id, false, fault.Invalid("%w", err)
 	}
 	for _, e := range all {
 		if k := e.Key(); k == c.o.IDField || !slices.Contains(drop, k) {
@@ -207,24 +207,25 @@ func (c *core) prepare(user any) (doc bson.D, id bson.RawValue, err error) {
 		}
 	}
 	if lookup(doc, "_id") == nil {
-		fresh, err := c.codec.Value(bson.NewObjectID())
+		made, err := c.codec.Value(bson.NewObjectID())
 		if err != nil {
-			return nil, id, err
+			return nil, id, false, err
 		}
-		doc = append(bson.D{{Key: "_id", Value: fresh}}, doc...)
+		fresh = c.o.IDField == "_id"
+		doc = append(bson.D{{Key: "_id", Value: made}}, doc...)
 	}
 	id, _ = lookup(doc, c.o.IDField).(bson.RawValue)
 	if err := value.CheckID(id); err != nil {
-		return nil, id, fault.Invalid("%s: %w", c.o.IDField, err)
+		return nil, id, false, fault.Invalid("%s: %w", c.o.IDField, err)
 	}
 	if s, ok := id.StringValueOK(); ok && s == "" {
-		return nil, id, fault.Invalid("%s: an empty string is no ID for a new node", c.o.IDField)
+		return nil, id, false, fault.Invalid("%s: an empty string is no ID for a new node", c.o.IDField)
 	}
 	doc = append(doc, c.scope...)
 	if c.o.ChildCountField != "" {
 		doc = append(doc, bson.E{Key: c.o.ChildCountField, Value: int64(0)})
 	}
-	return doc, id, c.rep.usable(node{id: id})
+	return doc, id, fresh, c.rep.usable(node{id: id})
 }
 
 // scopeID is the _id of the lock document, the same for all values and orders of fields that are one scope to

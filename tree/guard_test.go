@@ -452,3 +452,20 @@ func TestMoveReadsNoGrandparent(t *testing.T) {
 	read := get(got.Named("find")[0].Reply.Lookup("cursor", "firstBatch").Array().Values())(t)
 	wrong(t, len(read) != 3, "not the node, its parent and the new one: %v", read)
 }
+
+// TestDocumentWithoutID: the error says what is missing, and Load does not store what the tree cannot read.
+func TestDocumentWithoutID(t *testing.T) {
+	type plain struct{ Name string }
+	ctx := t.Context()
+	coll := mongotest.Database(t).Collection("nodes")
+	tr := get(tree.New[string, plain](coll, tree.AncestorArray, nil))(t)
+	ok(t, tr.EnsureIndexes(ctx))
+	entries := func(yield func(tree.Entry[string, plain], error) bool) { yield(tree.Entry[string, plain]{}, nil) }
+	for _, err := range []error{errOf(tr.Insert(ctx, plain{"a"}, tr.AsRoot())), errOf(tr.Load(ctx, entries, tr.AsRoot(), nil))} {
+		is(t, err, mongopatterns.ErrInvalid)
+		if !strings.Contains(fmt.Sprint(err), "the document has no _id") || strings.Contains(fmt.Sprint(err), "HexString") {
+			t.Error(err)
+		}
+	}
+	match(t, "refused, yet", 0, len(stored(t, coll)))
+}

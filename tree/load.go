@@ -169,7 +169,7 @@ func (t *Tree[K, T]) encoded(entries iter.Seq2[Entry[K, T], error], above bson.R
 		if err != nil {
 			return nil, err
 		}
-		doc, id, err := t.c.prepare(e.Value)
+		doc, id, _, err := t.prepare(e.Value)
 		if err != nil {
 			return nil, err
 		}

@@ -45,14 +45,25 @@ func (t *Tree[K, T]) Insert(ctx context.Context, doc T, pos Position[K]) (id K, 
 }
 
 func (t *Tree[K, T]) insert(ctx context.Context, doc T, pos position) (id K, raw bson.RawValue, err error) {
-	full, raw, err := t.c.prepare(doc)
+	full, raw, id, err := t.prepare(doc)
 	if err != nil {
 		return id, raw, err
 	}
-	if id, err = codec.DecodeValue[K](t.c.codec, raw); err != nil {
-		return id, raw, fault.Invalid("id: %w", err)
-	}
 	return id, raw, t.c.rep.insert(ctx, full, pos)
+}
+
+// prepare is core.prepare for an ID that a K can hold.
+func (t *Tree[K, T]) prepare(user T) (doc bson.D, raw bson.RawValue, id K, err error) {
+	doc, raw, fresh, err := t.c.prepare(user)
+	if err != nil {
+		return nil, raw, id, err
+	}
+	if id, err = codec.DecodeValue[K](t.c.codec, raw); err != nil && fresh {
+		err = fault.Invalid("the document has no _id, and a new ObjectID is no %T", id)
+	} else if err != nil {
+		err = fault.Invalid("id: %w", err)
+	}
+	return doc, raw, id, err
 }
 
 // Move puts a node, with all that is below it, at another position. It refuses one below the node itself:
