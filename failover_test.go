@@ -610,3 +610,86 @@ func TestDeadlines(t *testing.T) {
 		}
 	}
 }
+
+// A primary that stops in the middle of a commit: the call returns with its context and says
+// that it does not know, with a Timeout of the client and without; and the transaction is done
+// or not, never in part.
+func TestPausedCommit(t *testing.T) {
+	server := mongotest.ReplicaSet(t, 3)
+	for name, opts := range map[string]*options.ClientOptions{
+		"default": options.Client(),
+		"Timeout": options.Client().SetTimeout(700 * time.Millisecond),
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := server.Database(t, opts)
+			primary := must(server.Primary(t.Context()))
+			var coll *mongo.Collection
+			both := func(ctx context.Context) error {
+				return errorOf(coll.InsertMany(ctx, []any{bson.M{"_id": 1}, bson.M{"_id": 2}}))
+			}
+			var err error
+			paused := false
+			// On a busy machine the deadline may pass before the commit, and a process that gets
+			// its signal may still answer for some milliseconds: then again, with another collection.
+			for within := 1500 * time.Millisecond; !paused || err == nil; within += time.Second {
+				coll = db.Collection(fmt.Sprint(within))
+				ensure(t, errorOf(coll.InsertOne(t.Context(), bson.M{"_id": 0})))
+				ctx, cancel := context.WithTimeout(t.Context(), within)
+				start, result := time.Now(), make(chan error, 1)
+				go func() {
+					result <- mongopatterns.Transact(ctx, db.Client(), func(ctx context.Context) error {
+						if err := both(ctx); err != nil {
+							return err
+						}
+						paused = true
+						return primary.Pause()
+					})
+				}()
+				hung := false
+				select {
+				case err = <-result:
+				case <-time.After(within + 2*time.Second):
+					hung = true
+				}
+				took := time.Since(start)
+				ensure(t, primary.Resume())
+				if hung {
+					err = <-result
+					t.Errorf("no end %v after a start with %v", took, within)
+				}
+				cancel()
+				t.Logf("%v after %v of %v: %v", mongopatterns.OutcomeOf(err), took, within, err)
+				if within > 20*time.Second {
+					t.Fatal("the primary never stopped before its answer")
+				}
+			}
+			outcome := mongopatterns.OutcomeOf(err)
+			if outcome == mongopatterns.Done || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%v: %v", outcome, err)
+			}
+			stored := func() int {
+				var docs []bson.M
+				ensure(t, mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
+					cursor, err := coll.Find(ctx, bson.M{"_id": bson.M{"$gt": 0}})
+					if err != nil {
+						return err
+					}
+					return cursor.All(ctx, &docs)
+				}))
+				return len(docs)
+			}
+			if n := stored(); n == 1 || n == 2 && outcome == mongopatterns.NotDone {
+				t.Errorf("%v, and %d of 2 are there", outcome, n)
+			}
+			// Its documents do not stay locked, and the repetition is refused or does it.
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if err := done(mongopatterns.Transact(ctx, db.Client(), both)); err != nil {
+				t.Error(err)
+			}
+			if n := stored(); n != 2 {
+				t.Errorf("%d of 2 are there after the repetition", n)
+			}
+		})
+	}
+}
