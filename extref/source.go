@@ -17,6 +17,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -289,11 +290,8 @@ func (c *core) causal(ctx context.Context) (context.Context, func()) {
 	if mongo.SessionFromContext(ctx) != nil {
 		return ctx, func() {}
 	}
-	session, err := c.client().StartSession()
-	if err != nil {
-		return ctx, func() {} // the client is closed, as the operations will say
-	}
-	return mongo.NewSessionContext(ctx, session), func() { session.EndSession(context.WithoutCancel(ctx)) }
+	ctx, end, _ := txn.Session(ctx, c.client()) // if the client is closed, the operations will say so
+	return ctx, end
 }
 
 func in(field string, values any) bson.D { return expr.Op(field, expr.Op("$in", values)) }

@@ -86,7 +86,7 @@ type watcher struct {
 	pause  time.Duration
 }
 
-func (c *core) watch(ctx context.Context, tokens *mongo.Collection, opts *WatchOptions) error {
+func (c *core) watch(ctx context.Context, tokens *mongo.Collection, opts *WatchOptions) (err error) {
 	w := &watcher{core: c, tokens: tokens, pause: firstPause}
 	if opts != nil {
 		w.o = *opts
@@ -99,6 +99,7 @@ func (c *core) watch(ctx context.Context, tokens *mongo.Collection, opts *WatchO
 	}
 	w.o.Name = cmp.Or(w.o.Name, c.source.Database().Name()+"."+c.source.Name())
 	w.work, _ = maintain.Of(nil, 0)
+	defer func() { err = fault.After(err) }() // changes may have been applied
 	for {
 		err := w.attempt(ctx)
 		switch {

@@ -614,12 +614,17 @@ func (e *engine) run(ctx context.Context, work *mongopatterns.Work) (result mong
 		}
 		return e.apply(ctx, result, parts)
 	}
-	result, err = maintain.Run(ctx, e.from.coll, work, e.scan(), step)
-	if err == nil {
-		var parts []part
-		if parts, err = e.crowned(ctx, work, nil); err == nil {
-			err = e.apply(ctx, &result, parts)
+	if result, err = maintain.Run(ctx, e.from.coll, work, e.scan(), step); err != nil {
+		return result, err
+	}
+	defer func() {
+		if !e.dry {
+			err = fault.After(err)
 		}
+	}()
+	parts, err := e.crowned(ctx, work, nil)
+	if err == nil {
+		err = e.apply(ctx, &result, parts)
 	}
 	if err == nil && e.renumber {
 		var n int64

@@ -14,6 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
 // Entry is a document and the ID of its parent, nil for a root.
@@ -143,7 +144,7 @@ func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], er
 		switch {
 		case err == nil:
 			done.Done, done.Skipped = int64(inserted), int64(len(part)-inserted)
-		case fault.Unanswered(err):
+		case !txn.Running(ctx) && !fault.Undone(err):
 			done.Unknown = int64(len(part))
 		}
 		return err

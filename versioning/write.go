@@ -505,7 +505,7 @@ func (d *store) saveMany(
 			*result = mongopatterns.Result{}
 			return d.saveBatch(ctx, some, change, work.DryRun, result)
 		})
-		if fault.Unanswered(err) {
+		if err != nil && !txn.Running(ctx) && !fault.Undone(err) {
 			total.Unknown += result.Done
 		}
 		if err != nil {

@@ -82,6 +82,8 @@ func Run(ctx context.Context, client *mongo.Client, fn func(ctx context.Context)
 			return fault.NotDone(err)
 		}
 		t.own = true
+	} else if l, ok := ctx.Value(lentKey{}).(*lent); ok && l.session == t.session {
+		t.lent = l
 	}
 	ctx, cancel := within(ctx)
 	defer cancel()
@@ -151,7 +153,35 @@ type transaction struct {
 	client  *mongo.Client
 	session *mongo.Session
 	own     bool // the session is no one else's
+	lent    *lent
 	open    bool // the server may have one of it open
+}
+
+// lent is a session that Session has put into a context.
+type lent struct {
+	session *mongo.Session
+	open    bool // the server may have a transaction of it open
+}
+
+type lentKey struct{}
+
+// Session gives ctx a session for all that a call does, its transactions included. end ends it; a transaction that
+// may be open is ended behind the call then, as Run does it on a session of its own. Without one in between the
+// server would keep it open until transactionLifetimeLimitSeconds.
+func Session(ctx context.Context, client *mongo.Client) (in context.Context, end func(), err error) {
+	session, err := client.StartSession()
+	if err != nil {
+		return ctx, func() {}, err
+	}
+	l := &lent{session: session}
+	in = context.WithValue(mongo.NewSessionContext(ctx, session), lentKey{}, l)
+	return in, func() {
+		if !l.open {
+			session.EndSession(context.WithoutCancel(ctx))
+			return
+		}
+		go (&transaction{client: client, session: session}).close(ctx)
+	}, nil
 }
 
 // try runs fn once and commits. committing says that the error is the commit's.
@@ -218,6 +248,10 @@ func aborted(err error) bool {
 // use it as soon as Run returns, only the time until late is left; what is open then ends
 // with its next transaction.
 func (t *transaction) end(ctx, late context.Context) {
+	if t.lent != nil {
+		t.lent.open = t.open
+		return
+	}
 	switch {
 	case !t.open:
 		if t.own {
@@ -227,10 +261,7 @@ func (t *transaction) end(ctx, late context.Context) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), fenceBound)
-			defer cancel()
-			t.fence(bounded)
-			t.session.EndSession(bounded)
+			t.close(ctx)
 		}()
 		if ctx.Err() == nil {
 			return
@@ -244,6 +275,14 @@ func (t *transaction) end(ctx, late context.Context) {
 		defer cancel()
 		t.fence(bounded)
 	}
+}
+
+// close ends the transaction, then the session.
+func (t *transaction) close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fenceBound)
+	defer cancel()
+	t.fence(ctx)
+	t.session.EndSession(ctx)
 }
 
 // fence makes sure that the transaction is over. The driver closes the connection of a command
