@@ -176,7 +176,22 @@ var versioningSays = []sentence{
 			must(t, save(id))
 		}
 	}},
-	{"that state is the one before the next save: nothing is lost but who and when", nil},
+	{"that state takes the place of the revision that it overwrites: lost are who and when, and that revision as it was saved", func(t *testing.T, w *world) {
+		v := w.h.value.(*versioning.Documents[any, bson.M])
+		save := func(name string) {
+			_, err := v.Update(t.Context(), "over", func(doc *bson.M) error { (*doc)["name"] = name; return nil }, versioning.Change{})
+			must(t, err)
+		}
+		w.insert(t, "policies", d("_id", "over", "name", "a"))
+		save("b")
+		w.update(t, "policies", d("_id", "over"), d("$set", d("name", "old code")))
+		save("c")
+		for n, want := range map[int64]string{1: "a", 2: "old code", 3: "c"} {
+			if r := got(v.At(t.Context(), "over", n))(t); r.Document["name"] != want {
+				t.Errorf("%d: %+v", n, r)
+			}
+		}
+	}},
 	{"Keep whole revisions (no `SnapshotEvery`) until the old code has stopped", func(t *testing.T, w *world) {
 		v := got(versioning.New[any, bson.M](w.db.Collection("policies"), w.db.Collection("policy_revisions"), &versioning.Options{
 			DocumentIDField: "policy_id", SnapshotEvery: 10,
