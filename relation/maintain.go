@@ -440,15 +440,17 @@ func (c *core) unstored(ctx context.Context, p bson.RawValue, docs []bson.D) ([]
 	}
 	same := func(id bson.RawValue) bool { return value.Key(id) == value.Key(p) }
 	return slices.DeleteFunc(docs, func(doc bson.D) bool {
-		for _, stored := range found.of(doc[0].Value.(bson.RawValue)) {
-			fields, err := c.fields(stored.Lookup("_id"), stored)
-			if c.up != "" {
-				doc = doc[:len(doc)-1]
-			}
-			return err == nil && maps.Equal(content(doc), content(fields)) &&
-				(c.up == "" || slices.ContainsFunc(references(stored, c.up), same))
+		all := found.of(doc[0].Value.(bson.RawValue))
+		if len(all) == 0 {
+			return false
 		}
-		return false
+		stored := all[0] // of an _id there is one
+		fields, err := c.fields(stored.Lookup("_id"), stored)
+		if c.up != "" {
+			doc = doc[:len(doc)-1]
+		}
+		return err == nil && maps.Equal(content(doc), content(fields)) &&
+			(c.up == "" || slices.ContainsFunc(references(stored, c.up), same))
 	}), nil
 }
 

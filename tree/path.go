@@ -247,7 +247,7 @@ const malformed = "malformed"
 
 func (p pathShape) ref(n node) (up node, broken string) {
 	if p.unadopted(n.raw) {
-		return parentField{p.base}.ref(n)
+		return parentField(p).ref(n)
 	}
 	segments, sep := p.segments(n.path), p.o.PathDelimiter
 	if len(segments) == 0 {

@@ -173,17 +173,6 @@ func (m *model) living() (out []*record) {
 	return out
 }
 
-func (m *model) gone() (out []*record) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, r := range m.all {
-		if r.doc == nil {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
 // apply is what the server does for the operators that the clients use. $pull takes equal
 // elements, or those that have the fields of a document.
 func apply(doc bson.M, update bson.D) {

@@ -47,8 +47,8 @@ func conflicting(t *testing.T, coll *mongo.Collection, meanwhile func(ids bson.A
 // Progress says so each time. What is refused is named all the same.
 func TestConflicts(t *testing.T) {
 	t.Parallel()
-	db, coll := numbers(t, 9) // 3 and 7 are refused
-	coll = db.Collection("c")
+	db, _ := numbers(t, 9) // 3 and 7 are refused
+	coll := db.Collection("c")
 	disturbed := map[any]int{}
 	step := conflicting(t, coll, func(ids bson.A) bool {
 		disturbed[ids[0]]++
