@@ -518,13 +518,22 @@ func TestListedWithoutArrayMoves(t *testing.T) {
 		"promote":    {false, func(tr *anyTree) error { return errOf(tr.Delete(ctx, "R", tree.Promote)) }, [][2]string{{"A", ""}, {"X", "A"}, {"Q", "A"}}},
 		"make roots": {false, func(tr *anyTree) error { return errOf(tr.Delete(ctx, "R", tree.MakeRoots)) }, [][2]string{{"A", ""}, {"Q", "A"}, {"X", ""}}},
 		"unlink":     {true, func(tr *anyTree) error { return tr.Unlink(ctx, "R", "X") }, [][2]string{{"A", ""}, {"R", "A"}, {"Q", "A"}, {"X", ""}}},
+		"insert under": {false, func(tr *anyTree) error { _, err := tr.Insert(ctx, bson.M{"_id": "Y"}, tr.Under("X")); return err },
+			[][2]string{{"A", ""}, {"R", "A"}, {"Q", "A"}, {"X", "R"}, {"Y", "X"}}},
+		"move under": {false, func(tr *anyTree) error { return tr.Move(ctx, "Q", tr.Under("X")) }, [][2]string{{"A", ""}, {"R", "A"}, {"X", "R"}, {"Q", "X"}}},
+		"load under": {false, func(tr *anyTree) error {
+			return errOf(tr.Load(ctx, func(yield func(tree.Entry[any, bson.M], error) bool) {
+				yield(tree.Entry[any, bson.M]{Value: bson.M{"_id": "Y"}}, nil)
+			}, tr.Under("X"), nil))
+		}, [][2]string{{"A", ""}, {"R", "A"}, {"Q", "A"}, {"X", "R"}, {"Y", "X"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			coll := mongotest.Database(t).Collection("nodes")
 			tr := newAny(t, coll, tree.ChildReferences, &tree.Options{Graph: test.graph})
-			putDocs(t, coll, dd("_id", "A", "children", bson.A{"R", "Q"}), dd("_id", "R", "children", bson.A{"X"}),
-				dd("_id", "Q", "children", bson.A{}), dd("_id", "X", "parent", "R"))
+			stale := bson.A{"X"} // it was there before old code deleted it and inserted it again
+			putDocs(t, coll, dd("_id", "A", "children", bson.A{"R", "Q", "X"}), dd("_id", "R", "children", bson.A{"X"}),
+				dd("_id", "Q", "children", stale), dd("_id", "X", "parent", "R"))
 			good(t, test.move(tr))
 			allRight(t, tr)
 			for _, n := range test.want {

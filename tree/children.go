@@ -150,9 +150,9 @@ func (r childRefs) insert(ctx context.Context, doc bson.D, pos position) error {
 		if err == nil && res.MatchedCount == 0 {
 			var n node
 			if n, err = r.findOne(ctx, r.byID(parent.id), noParent(parent.id)); err == nil {
-				err = r.settled(ctx, n)
+				err = r.placed(ctx, n)
 			}
-			if err == nil { // it has no array, but is in one
+			if err == nil { // it had no array, but is in one
 				err = r.write(ctx, r.push(parent.id, at, id))
 			}
 		}
@@ -182,11 +182,11 @@ func (r childRefs) move(ctx context.Context, id bson.RawValue, pos position) err
 				models = append(models, r.unlink(n.id, id))
 			}
 		}
-		if err := r.settled(ctx, x); err != nil {
+		if err := r.placed(ctx, x); err != nil {
 			return err
 		}
 		if parent != nil {
-			if err := r.settled(ctx, *parent); err != nil {
+			if err := r.placed(ctx, *parent); err != nil {
 				return err
 			}
 			if err := r.acyclic(ctx, id, *parent); err != nil {
@@ -194,17 +194,35 @@ func (r childRefs) move(ctx context.Context, id bson.RawValue, pos position) err
 			}
 			models = append(models, r.push(parent.id, at, id))
 		}
-		if r.unadopted(x.raw) {
-			models = append(models, r.anchor(id))
-		}
 		return r.write(ctx, models...)
 	})
 }
 
-// anchor gives an array to those of these nodes that name a parent and have none: as long as a node has none it is
-// where its parent field says, and who moves it does not write that.
-func (r childRefs) anchor(ids ...bson.RawValue) mongo.WriteModel {
-	return update(append(r.byIDs(ids), r.late(d("$ne", nil))...), d("$set", d(r.o.ChildrenField, bson.A{})))
+// placed is settled for a write. The node gets an array if it has none, as the write may give it one: from then on
+// the arrays alone say where it is.
+func (r childRefs) placed(ctx context.Context, n node) error {
+	if !r.unadopted(n.raw) {
+		return nil
+	}
+	if err := r.settled(ctx, n); err != nil {
+		return err
+	}
+	return r.write(ctx, r.anchor(n)...)
+}
+
+// anchor gives a node without an array one, and takes it out of the arrays in which old code has left it: as long as
+// it has none, it is where its parent field says.
+func (r childRefs) anchor(n node) []mongo.WriteModel {
+	left := append(r.parentsOf(n.id), bson.E{Key: r.o.IDField, Value: d("$ne", n.parent)})
+	return []mongo.WriteModel{
+		update(left, append(d("$pull", d(r.o.ChildrenField, d("$in", bson.A{n.id}))), r.count(-1)...)),
+		r.array(n),
+	}
+}
+
+// array gives a node that names a parent and has no array one.
+func (r childRefs) array(n node) mongo.WriteModel {
+	return update(append(r.byID(n.id), r.late(d("$ne", nil))...), d("$set", d(r.o.ChildrenField, bson.A{})))
 }
 
 // bequeath puts the children of x in its place among those of each parent.
@@ -226,11 +244,14 @@ func (r childRefs) bequeath(ctx context.Context, x node, policy DeletePolicy) ([
 		return nil, err
 	}
 	var parents []node
+	var models []mongo.WriteModel
+	bare := map[string]bool{} // children without arrays
 	for _, n := range nodes {
 		switch {
 		case holds(n.children, x.id):
 			parents = append(parents, n)
 		case holds(x.children, n.id):
+			models, bare[key(n.id)] = append(models, r.anchor(n)...), true
 		case policy == Restrict:
 			return nil, hasChildren
 		default:
@@ -240,14 +261,13 @@ func (r childRefs) bequeath(ctx context.Context, x node, policy DeletePolicy) ([
 	if policy == Restrict || len(x.children) == 0 {
 		return []mongo.WriteModel{r.unlink(null, x.id)}, nil
 	}
-	models := []mongo.WriteModel{r.anchor(x.children...)}
 	if policy != Promote {
 		return append(models, r.unlink(null, x.id)), nil
 	}
 	for _, p := range parents {
 		models = append(models, r.unlink(p.id, x.id))
 		at := slices.IndexFunc(p.children, func(id bson.RawValue) bool { return same(id, x.id) })
-		added := slices.DeleteFunc(slices.Clone(x.children), func(id bson.RawValue) bool { return holds(p.children, id) })
+		added := slices.DeleteFunc(slices.Clone(x.children), func(id bson.RawValue) bool { return holds(p.children, id) && !bare[key(id)] })
 		if len(added) > 0 {
 			models = append(models, r.push(p.id, at, added...))
 		}
@@ -312,7 +332,7 @@ func (r childRefs) cascade(ctx context.Context, id bson.RawValue) (int64, []mong
 func (r childRefs) arrange(ctx context.Context, items []*item) error {
 	for _, it := range items {
 		if it.parent != nil {
-			if err := r.settled(ctx, *it.parent); err != nil {
+			if err := r.placed(ctx, *it.parent); err != nil {
 				return err
 			}
 		}
@@ -346,7 +366,7 @@ func (r childRefs) parents(nodes []node) bson.D {
 
 // uproot leaves the node an array: with one it is a root, whatever parent it names.
 func (r childRefs) uproot(n node) []mongo.WriteModel {
-	return []mongo.WriteModel{r.unlink(null, n.id), r.anchor(n.id)}
+	return []mongo.WriteModel{r.unlink(null, n.id), r.array(n)}
 }
 
 func (r childRefs) family(nodes []node) mongo.Pipeline { return r.referenced(r.byIDs(idsOf(nodes))) }
@@ -508,15 +528,15 @@ func (c *core) relink(ctx context.Context, parent, child any, add bool) error {
 			return err
 		case !add && !holds(n.children, x):
 			return fmt.Errorf("%w: %s is not a child of %s", fault.ErrNotFound, text(x), text(p))
-		case !add && r.unadopted(child.raw):
-			return r.write(ctx, r.unlink(p, x), r.anchor(x))
+		case !add && r.unadopted(child.raw) && same(child.parent, p):
+			return r.write(ctx, append(r.anchor(child), r.unlink(p, x))...)
 		case !add:
 			return r.write(ctx, r.unlink(p, x))
 		case holds(n.children, x):
 			return nil
 		}
 		for _, n := range []node{n, child} {
-			if err := c.settled(ctx, n); err != nil {
+			if err := r.placed(ctx, n); err != nil {
 				return err
 			}
 		}

@@ -104,7 +104,13 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*spot, error) {
 	// Old code moves nodes without the lock: what is known of such a node, and of those below, is wrong now.
 	for _, n := range nodes {
 		up, _ := e.from.rep.ref(n)
-		if s := e.known[key(n.id)]; s != nil && s.resolved && !s.settled && s.named != refKey(up) {
+		s := e.known[key(n.id)]
+		if s == nil || !s.resolved {
+			continue
+		}
+		// In ChildReferences the parent field says where a node without an array is.
+		elsewhere := e.from.unadopted(n.raw) && (s.settled || !e.from.unadopted(s.node.raw) || !same(n.parent, s.node.parent))
+		if elsewhere || !s.settled && s.named != refKey(up) {
 			e.forget(e.counter)
 			break
 		}

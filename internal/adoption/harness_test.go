@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/exec"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -392,10 +393,15 @@ func steps(t *testing.T, p pattern, db *mongo.Database) {
 	followed(t)
 	w.settle(t)
 	t.Logf("adopted in %v: %v", time.Since(begun).Round(time.Millisecond), w.did)
+	var never []string
 	for _, o := range append(append([]op{}, s.old...), s.fresh...) {
-		if w.did[o.name] == 0 {
-			t.Errorf("%s was never done", o.name)
+		if w.did[o.name] == 0 && !slices.Contains(never, o.name) {
+			never = append(never, o.name)
 		}
+	}
+	// In a short run chance leaves out one that is rarely possible.
+	if len(never) > 1 || len(never) == 1 && *flagOps >= 1000 {
+		t.Errorf("%v were never done", never)
 	}
 	t.Run("oracle", s.oracle)
 	for _, says := range p.says {
