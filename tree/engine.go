@@ -146,6 +146,7 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*spot, error) {
 		}
 		found, err := e.from.findAll(ctx, e.from.rep.parents(ask))
 		if err != nil {
+			e.forget(e.counter) // that these have no parents: the transaction may be run again
 			return nil, err
 		}
 		for _, p := range found {
