@@ -148,7 +148,7 @@ func TestOutcomeOf(t *testing.T) {
 		"network":                   {one(mongo.CommandError{Labels: []string{"NetworkError"}}), unknown},
 		"time-out":                  {one(context.DeadlineExceeded), unknown},
 		"cancelled":                 {single(context.Canceled), unknown},
-		"after another write":       {fault.After(fault.Invalid("item 7")), unknown},
+		"after another write":       {fault.Unknown(fault.Invalid("item 7")), unknown},
 		"aborted":                   {fault.NotDone(fmt.Errorf("insert: %w", one(context.Canceled))), notDone},
 		"joined":                    {fault.Unknown(fault.ErrConflict), unknown},
 		"aborted, called by a user": {fmt.Errorf("save: %w", fault.NotDone(one(context.Canceled))), notDone},

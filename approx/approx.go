@@ -107,7 +107,7 @@ func (c *Counters[K]) Add(ctx context.Context, key K, n int64) (err error) {
 		return err
 	}
 	_, err = c.write(ctx, due)
-	return fault.After(err)
+	return fault.Unknown(err)
 }
 
 // Flush writes all that waits. Result.Done are the keys written, Skipped those

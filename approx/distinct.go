@@ -108,7 +108,7 @@ func (d *Distinct[K, V]) Add(ctx context.Context, key K, values ...V) (err error
 		return err
 	}
 	_, err = d.write(ctx, due)
-	return fault.After(err)
+	return fault.Unknown(err)
 }
 
 // raise counts values and returns what is to be written now.

@@ -552,12 +552,12 @@ func (c *core) refreshAll(ctx context.Context) error {
 		return err
 	}
 	if _, err := cursor.Collect(cursor.Docs(ctx, func(context.Context) (*mongo.Cursor, error) { return cur, nil })); err != nil {
-		return fault.After(err)
+		return fault.Unknown(err)
 	}
 	// Targets that no source leads to.
 	_, err = fault.Many(c.targets.UpdateMany(ctx, bson.D{{Key: mark.Key, Value: expr.Op("$ne", run)}},
 		mongo.Pipeline{expr.Op("$set", append(append(zero, c.stamp...), mark))}))
-	return fault.After(err)
+	return fault.Unknown(err)
 }
 
 func (c *core) scan() maintain.Scan {

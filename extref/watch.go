@@ -99,7 +99,7 @@ func (c *core) watch(ctx context.Context, tokens *mongo.Collection, opts *WatchO
 	}
 	w.o.Name = cmp.Or(w.o.Name, c.source.Database().Name()+"."+c.source.Name())
 	w.work, _ = maintain.Of(nil, 0)
-	defer func() { err = fault.After(err) }() // changes may have been applied
+	defer func() { err = fault.Unknown(err) }() // changes may have been applied
 	for {
 		err := w.attempt(ctx)
 		switch {

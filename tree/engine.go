@@ -626,7 +626,7 @@ func (e *engine) run(ctx context.Context, work *mongopatterns.Work) (result mong
 	}
 	defer func() {
 		if !e.dry {
-			err = fault.After(err)
+			err = fault.Unknown(err)
 		}
 	}()
 	parts, err := e.crowned(ctx, work, nil)

@@ -30,23 +30,20 @@ func judged(err error, unknown bool) error {
 	return &verdict{err, unknown}
 }
 
-// Unknown says of an error that the writes of its call may be done.
+// Unknown says of an error that writes of its call may be done: no answer came, or an earlier one of
+// the call, outside of a transaction, was acknowledged.
 func Unknown(err error) error { return judged(err, true) }
 
 // NotDone says of an error that no write of its call is done, and none will be.
 func NotDone(err error) error { return judged(err, false) }
 
-// After is Unknown for an error that comes after a write of the same call, outside of a transaction, was
-// acknowledged.
-func After(err error) error { return Unknown(err) }
-
-// Part is After for a call that counts what it did:
+// Part is Unknown for a call that counts what it did:
 //
 //	defer fault.Part(&err, &result.Done, &result.Unknown)
 func Part(err *error, counts ...*int64) {
 	for _, n := range counts {
 		if *n > 0 {
-			*err = After(*err)
+			*err = Unknown(*err)
 			return
 		}
 	}

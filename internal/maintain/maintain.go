@@ -113,7 +113,7 @@ func Run(ctx context.Context, coll *mongo.Collection, work *mongopatterns.Work, 
 	begun := false
 	defer func() {
 		if begun && !w.DryRun {
-			err = fault.After(err) // a step may write several times
+			err = fault.Unknown(err) // a step may write several times
 		}
 	}()
 	for batch, err := range Batches(ctx, coll, w, scan) {
