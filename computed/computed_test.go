@@ -566,6 +566,20 @@ func TestDrain(t *testing.T) {
 	right(t, db, c, opts)
 }
 
+// Of a Get that fails behind its computation the error does not say that nothing is written.
+func TestGetFailsAfterItsWrite(t *testing.T) {
+	db, _ := cinema(t, perFilm())
+	c := must(computed.New[int, string, struct{ Title int }](db.Collection("screenings"), db.Collection("films"), perFilm()))
+	for _, want := range []mongopatterns.Outcome{mongopatterns.Unknown, mongopatterns.NotDone} { // the second only reads
+		if _, err := c.Get(t.Context(), "A", time.Hour); err == nil || mongopatterns.OutcomeOf(err) != want {
+			t.Errorf("%v is %v, want %v", err, mongopatterns.OutcomeOf(err), want)
+		}
+	}
+	if got, want := stored(t, db)["A"], truth(t, db, true)["A"]; got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 // A source that no computation can take is tried Options.Attempts times and set aside; the
 // other targets go on, and a new mark gives it a new chance.
 func TestPoisonIsSetAside(t *testing.T) {
@@ -586,7 +600,8 @@ func TestPoisonIsSetAside(t *testing.T) {
 		return out
 	}
 	var result mongopatterns.Result
-	if strict, err := c.Drain(t.Context(), &mongopatterns.Work{Strict: true, Filter: bson.M{"_id": "B"}}); err == nil || strict.Failed != 1 {
+	if strict, err := c.Drain(t.Context(), &mongopatterns.Work{Strict: true, Filter: bson.M{"_id": "B"}}); err == nil || strict.Failed != 1 ||
+		mongopatterns.OutcomeOf(err) != mongopatterns.Unknown { // the attempt is counted
 		t.Errorf("%+v, %v", strict, err)
 	}
 	for start := time.Now(); len(failures()) == 0 && time.Since(start) < time.Minute; {

@@ -413,11 +413,11 @@ func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, 
 		if err != nil {
 			return err
 		}
-		if mine != nil {
+		if mine != nil { // the lease is written, and then perhaps the values
 			if _, err := c.refresh(ctx, []bson.RawValue{id}); err != nil {
-				return err
+				return fault.Unknown(err)
 			}
-			return c.targets.FindOne(ctx, byID(id)).Decode(out)
+			return fault.Unknown(c.targets.FindOne(ctx, byID(id)).Decode(out))
 		}
 		if computed && !c.Wait {
 			return found.Decode(out)
@@ -475,12 +475,19 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mong
 		result.Examined = result.Done
 		return result, err
 	}
+	leased := false // a lease and an attempt are written, also where no value is
+	defer func() {
+		if leased {
+			err = fault.Unknown(err)
+		}
+	}()
 	attempt := bson.D{{Key: c.state("attempts"), Value: expr.Op("$add", expr.IfNull(expr.Field(c.state("attempts")), 0), 1)}}
 	for {
 		mine, err := c.lease(ctx, filter, attempt)
 		if err != nil || mine == nil {
 			return result, err
 		}
+		leased = true
 		id := mine.Lookup("_id")
 		attempts := value.Lookup(mine, c.state("attempts"))
 		var one mongopatterns.Result

@@ -295,11 +295,17 @@ func (c *core) model(before, after bson.Raw) (*mongo.UpdateOneModel, error) {
 	return mongo.NewUpdateOneModel().SetUpdate(update).SetFilter(bson.D{id, expr.Element("$expr", guard)}), nil
 }
 
-func (c *core) update(ctx context.Context, id, update any) error {
+func (c *core) update(ctx context.Context, id, update any) (err error) {
 	key, err := c.codec.Value(id)
 	if err != nil {
 		return err
 	}
+	upgraded := false
+	defer func() {
+		if upgraded {
+			err = fault.Unknown(err)
+		}
+	}()
 	current := bson.D{{Key: "_id", Value: value.Equal(key)}, c.current}
 	for {
 		result, err := fault.One(c.coll.UpdateOne(ctx, current, update))
@@ -314,6 +320,7 @@ func (c *core) update(ctx context.Context, id, update any) error {
 		if err != nil {
 			return err
 		}
+		upgraded = upgraded || done
 		if !done && txn.Running(ctx) {
 			// Its snapshot will not show what the other wrote.
 			return txn.Conflict("upgrade")

@@ -1003,3 +1003,17 @@ func TestDocKeepsOtherFields(t *testing.T) {
 		t.Errorf("%v", again)
 	}
 }
+
+// Of an update that is refused after the document was upgraded the error does not say that nothing is
+// written.
+func TestRefusedAfterTheUpgrade(t *testing.T) {
+	_, coll, v := contacts(t, schemaversion.Options{})
+	check(t, errorOf(coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: 100}, {Key: "home", Value: "555"}})))
+	immutable := bson.D{{Key: "$set", Value: bson.D{{Key: "_id", Value: 2}}}}
+	if err := v.Update(t.Context(), 100, immutable); mongopatterns.OutcomeOf(err) != mongopatterns.Unknown {
+		t.Errorf("after the upgrade: %v is %v", err, mongopatterns.OutcomeOf(err))
+	}
+	if err := v.Update(t.Context(), 100, immutable); mongopatterns.OutcomeOf(err) != mongopatterns.NotDone {
+		t.Errorf("without an upgrade: %v is %v", err, mongopatterns.OutcomeOf(err))
+	}
+}
