@@ -505,11 +505,8 @@ func (d *store) saveMany(
 			*result = mongopatterns.Result{}
 			return d.saveBatch(ctx, some, change, work.DryRun, result)
 		})
-		if err != nil && !txn.Running(ctx) && !fault.Undone(err) {
-			total.Unknown += result.Done
-		}
 		if err != nil {
-			*result = mongopatterns.Result{} // the transaction is aborted, or its end not known
+			*result = mongopatterns.Result{} // the transaction is aborted, or its end not known: Apart counts it so
 		}
 		return err
 	}

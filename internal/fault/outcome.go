@@ -87,6 +87,12 @@ func Undone(err error) bool {
 	return ours && !unknown
 }
 
+// MayBeDone reports an error that says of a write of its call that it may be done.
+func MayBeDone(err error) bool {
+	_, unknown := judge(err)
+	return unknown
+}
+
 // judge says whether an error, or a part of it, is of this library, and whether what it was about may be done.
 func judge(err error) (ours, unknown bool) {
 	switch e := err.(type) {

@@ -167,6 +167,9 @@ func apart(ctx context.Context, collection string, batch []bson.Raw, strict bool
 			return nil
 		}
 		if strict || !fault.Refused(err) || txn.Running(ctx) {
+			if result.Unknown == 0 && fault.MayBeDone(err) && !txn.Running(ctx) {
+				result.Unknown = max(0, int64(len(batch))-result.Done)
+			}
 			total.Add(result) // what was done before the error
 			return err
 		}

@@ -227,3 +227,36 @@ func TestRewriteBesideARefusal(t *testing.T) {
 		t.Errorf("%+v, %v", result, err)
 	}
 }
+
+// What a batch without an answer may have done is Unknown, but for what is surely done. In the
+// caller's transaction the commit says it.
+func TestTheBatchUnderWayIsUnknown(t *testing.T) {
+	t.Parallel()
+	db, coll := numbers(t, 10)
+	lost := errors.New("no answer")
+	run := func(ctx context.Context, last error) (mongopatterns.Result, error) {
+		return maintain.Run(ctx, coll, &mongopatterns.Work{BatchSize: 4}, maintain.Scan{}, func(_ context.Context, batch []bson.Raw, _ mongopatterns.Work, result *mongopatterns.Result) error {
+			if batch[0].Lookup("_id").AsInt64() == 0 {
+				result.Done += 4
+				return nil
+			}
+			result.Done++
+			return last
+		})
+	}
+	if result, err := run(t.Context(), fault.Unknown(lost)); !errors.Is(err, lost) || result.Done != 5 || result.Unknown != 3 {
+		t.Errorf("without an answer: %+v, %v", result, err)
+	}
+	if result, err := run(t.Context(), fault.NotDone(lost)); !errors.Is(err, lost) || result.Done != 5 || result.Unknown != 0 {
+		t.Errorf("not done: %+v, %v", result, err)
+	}
+	if err := mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
+		result, err := run(ctx, fault.Unknown(lost))
+		if result.Done != 5 || result.Unknown != 0 {
+			t.Errorf("in a transaction: %+v", result)
+		}
+		return err
+	}); !errors.Is(err, lost) {
+		t.Error(err)
+	}
+}
