@@ -43,10 +43,16 @@ type Member struct {
 // Cost: starts the members, which takes some seconds.
 func ReplicaSet(t testing.TB, members int) *Server {
 	t.Helper()
+	return alone(t, Options{Members: members})
+}
+
+// alone starts a server for t, which closes it.
+func alone(t testing.TB, opts Options) *Server {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("needs a server; not run with -short")
 	}
-	s, err := Start(t.Context(), &Options{Members: members})
+	s, err := Start(t.Context(), &opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,10 +143,15 @@ func (m *Member) Kill() error {
 // timeouts in [Server.URI], and after 70 s with its defaults, unless the context or
 // the client's Timeout ends it.
 //
-// Cost: none.
+// Cost: none; on Linux it waits until the process has stopped.
 func (m *Member) Pause() error {
 	if err := m.process.signal("STOP"); err != nil {
 		return fmt.Errorf("mongotest: pause %s: %w", m.host, err)
+	}
+	for bound := time.Now().Add(stopBound); !m.process.stopped(); time.Sleep(time.Millisecond) {
+		if time.Now().After(bound) {
+			return fmt.Errorf("mongotest: %s still runs %v after it was paused", m.host, stopBound)
+		}
 	}
 	return nil
 }
@@ -254,4 +265,15 @@ func (p *process) pid() int {
 	text, _ := os.ReadFile(filepath.Join(p.dir, "pid"))
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
 	return pid
+}
+
+// stopped reports that no thread of the child runs: a signal stops them one by one, after kill has
+// returned. Where there is no /proc it cannot tell, and reports true.
+func (p *process) stopped() bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.pid()))
+	return !slices.ContainsFunc(threads, func(path string) bool {
+		text, err := os.ReadFile(path)
+		_, state, _ := strings.Cut(string(text), ") ")
+		return err == nil && !strings.HasPrefix(state, "T")
+	})
 }

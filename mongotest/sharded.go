@@ -32,19 +32,7 @@ import (
 // Cost: starts a mongod for each shard and one for the configuration, which takes some seconds.
 func Sharded(t testing.TB, shards int) *Server {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a server; not run with -short")
-	}
-	s, err := Start(t.Context(), &Options{Shards: shards})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
+	return alone(t, Options{Shards: shards})
 }
 
 // Shards returns the shards of a cluster that Start started, each a replica set of one: kill one,
