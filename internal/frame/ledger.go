@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -15,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -83,15 +85,8 @@ func (f *Frame) openLedger(ctx context.Context, src *mongo.Collection) (*ledger,
 	if namespace(src) == namespace(f.Coll) {
 		return nil, fault.Invalid("src: the collection that adopts")
 	}
-	// No transaction lists collections.
-	all, err := src.Database().ListCollectionSpecifications(mongo.NewSessionContext(ctx, nil), bson.D{{Key: "name", Value: src.Name()}})
-	if err != nil {
-		return nil, err
-	}
-	for _, its := range all {
-		if collation := value.Lookup(its.Options, "collation"); collation.Type != 0 {
-			return nil, fault.Invalid("src: it has the collation %s, which orders its _ids in another way", value.Text(value.Lookup(its.Options, "collation.locale")))
-		}
+	if err := collation.Refuse(ctx, src); err != nil { // its _ids are in another order
+		return nil, fmt.Errorf("src: %w", err)
 	}
 	l := &ledger{coll: majority(f.Coll.Database().Collection(f.Coll.Name() + ".adopt")), source: namespace(src), concurrent: f.Concurrent}
 	lowest := bson.RawValue{Type: bson.TypeMinKey}
