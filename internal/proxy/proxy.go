@@ -5,14 +5,14 @@ package proxy
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"net"
 	"sync"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/wire"
 )
 
 // Proxy passes on what its clients send, but for the commands that a Rule breaks.
@@ -212,15 +212,15 @@ func (l *link) requests() {
 		}
 	}()
 	for {
-		m, err := read(l.client)
+		m, err := wire.Read(l.client)
 		if err != nil {
 			return
 		}
-		c, ok, err := m.command()
+		c, ok, err := command(m)
 		if err != nil {
 			panic(err) // nothing that a driver sends by default: a test could not trust the proxy
 		}
-		wait := &pending{request: m.id()}
+		wait := &pending{request: m.ID()}
 		if ok && !own[c.Name] {
 			wait.fault, wait.counted = l.p.judge(c), true
 		}
@@ -229,7 +229,7 @@ func (l *link) requests() {
 		}
 		switch {
 		case wait.fault.Abort && c.InTransaction() && c.Body.Lookup("startTransaction").Type == 0:
-			m = abort(m.id(), c)
+			m = abort(m.ID(), c)
 		case wait.fault.Lost || wait.fault.Abort:
 			stays := l.answer(wait, nil)
 			l.p.done(wait)
@@ -239,7 +239,7 @@ func (l *link) requests() {
 			continue
 		}
 		l.mu.Lock()
-		if m.moreToCome() { // not acknowledged
+		if m.MoreToCome() { // not acknowledged
 			l.p.done(wait)
 		} else {
 			l.open[wait.request] = wait
@@ -276,12 +276,12 @@ func (l *link) forget() {
 }
 
 // end takes the request that an answer is for.
-func (l *link) end(m message) *pending {
+func (l *link) end(m wire.Message) *pending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	wait := l.open[m.responseTo()]
-	if !m.moreToCome() {
-		delete(l.open, m.responseTo())
+	wait := l.open[m.ResponseTo()]
+	if !m.MoreToCome() {
+		delete(l.open, m.ResponseTo())
 	}
 	return wait
 }
@@ -292,7 +292,7 @@ func (l *link) answers() {
 	defer l.p.drop(l.server)
 	defer l.forget()
 	for {
-		m, err := read(l.server)
+		m, err := wire.Read(l.server)
 		if err != nil {
 			return
 		}
@@ -316,7 +316,7 @@ func (l *link) answers() {
 
 // answer gives the client its answer, m or what the fault says. It reports whether the
 // client's connection stays.
-func (l *link) answer(wait *pending, m message) bool {
+func (l *link) answer(wait *pending, m wire.Message) bool {
 	fault := wait.fault
 	if fault.After != nil {
 		fault.After()
@@ -327,9 +327,9 @@ func (l *link) answer(wait *pending, m message) bool {
 	if fault.Answer != nil {
 		var real bson.Raw
 		if !fault.Lost && !fault.Abort {
-			real = m.document()
+			real = m.Document()
 		}
-		m = reply(wait.request, l.p.marked(fault.Answer(real)))
+		m = wire.New(wire.NextID(), wait.request, l.p.marked(fault.Answer(real)))
 	}
 	if m != nil {
 		_, _ = l.client.Write(m) // if the client has gone, what it has sent is answered all the same
@@ -371,8 +371,8 @@ func (p *Proxy) judge(c Command) Fault {
 }
 
 // learn keeps the topology's version, which a server puts into each answer to hello.
-func (p *Proxy) learn(m message) {
-	if v := m.document().Lookup("topologyVersion"); v.Type != 0 {
+func (p *Proxy) learn(m wire.Message) {
+	if v := m.Document().Lookup("topologyVersion"); v.Type != 0 {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.topology = v
@@ -393,18 +393,3 @@ func (p *Proxy) marked(answer bson.Raw) bson.Raw {
 
 // own are the commands of the connection and the driver's monitor.
 var own = map[string]bool{"hello": true, "isMaster": true, "ismaster": true, "endSessions": true, "saslStart": true, "saslContinue": true}
-
-// read reads one message.
-func read(from io.Reader) (message, error) {
-	head := make(message, headerSize)
-	if _, err := io.ReadFull(from, head); err != nil {
-		return nil, err
-	}
-	size := head.size()
-	if size < headerSize || size > 64<<20 {
-		return nil, fmt.Errorf("a message of %d bytes", size)
-	}
-	m := append(head, make(message, size-headerSize)...)
-	_, err := io.ReadFull(from, m[headerSize:])
-	return m, err
-}

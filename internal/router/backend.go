@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/wire"
 )
 
 // configServer is the name of the config server beside those of the shards.
@@ -45,7 +47,7 @@ func (b *backend) send(on, db string, cmd bson.D) (bson.Raw, error) {
 		cmd = with(cmd, clusterTime(now))
 	}
 	doc := encode(with(cmd, bson.E{Key: "$db", Value: db}))
-	m := append(append(head(len(doc)+5, 0, opMsg), 0, 0, 0, 0, 0), doc...)
+	m := wire.New(wire.NextID(), 0, doc)
 	c := b.conns[on]
 	if c != nil && gone(c) {
 		_ = c.Close()
@@ -60,19 +62,19 @@ func (b *backend) send(on, db string, cmd bson.D) (bson.Raw, error) {
 		b.conns[on] = c
 	}
 	_, err := c.Write(m)
-	var reply message
+	var reply wire.Message
 	if err == nil {
-		reply, err = readMessage(c)
+		reply, err = wire.Read(c)
 	}
-	if err == nil && len(reply.body()) == 0 {
-		err = errors.New("an answer that is no document")
+	var answer bson.Raw
+	if err == nil {
+		answer, _, err = reply.Parse()
 	}
 	if err != nil {
 		_ = c.Close()
 		delete(b.conns, on)
 		return nil, fmt.Errorf("%s: %w", on, err)
 	}
-	answer := bson.Raw(reply.body())
 	b.r.tick(answer)
 	return answer, nil
 }

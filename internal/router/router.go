@@ -27,6 +27,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/wire"
 )
 
 // Shard is a replica set of one that is a shard.
@@ -113,7 +115,7 @@ func (r *Router) serve(c net.Conn) {
 		r.mu.Unlock()
 	}()
 	for {
-		m, err := readMessage(c)
+		m, err := wire.Read(c)
 		if err != nil {
 			return
 		}
@@ -185,12 +187,12 @@ func notHere(format string, args ...any) refusal {
 var majority = bson.E{Key: "writeConcern", Value: bson.D{{Key: "w", Value: "majority"}, {Key: "wtimeout", Value: int32(60_000)}}}
 
 // answer runs the command of a message and makes the message that answers it.
-func (b *backend) answer(m message) (reply []byte, moreToCome bool) {
-	db, cmd, err := m.command()
+func (b *backend) answer(m wire.Message) (reply wire.Message, moreToCome bool) {
+	db, cmd, err := parse(m)
 	if err != nil {
-		return m.reply(encode(refusal{code: 9, name: "FailedToParse", text: err.Error()}.document())), false
+		return m.Reply(encode(refusal{code: 9, name: "FailedToParse", text: err.Error()}.document())), false
 	}
-	b.r.tick(bson.Raw(m.body()))
+	b.r.tick(m.Document())
 	out, err := b.run(context.Background(), db, cmd)
 	if err != nil {
 		var refused refusal
@@ -199,7 +201,7 @@ func (b *backend) answer(m message) (reply []byte, moreToCome bool) {
 		}
 		out = encode(refused.document())
 	}
-	return m.reply(b.r.timed(out)), m.moreToCome()
+	return m.Reply(b.r.timed(out)), m.MoreToCome()
 }
 
 // unreachable is the answer about a shard that did not answer, with the label that a mongos gives.

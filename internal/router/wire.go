@@ -1,124 +1,38 @@
 package router
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
-	"sync/atomic"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/wire"
 )
 
-const (
-	opQuery   = 2004
-	opReply   = 1
-	opMsg     = 2013
-	headSize  = 16
-	moreFlag  = 1 << 1
-	checkFlag = 1
-	maxSize   = 48_000_000 + headSize
-)
-
-// message is one message of the wire protocol, with its head.
-type message []byte
-
-func readMessage(from io.Reader) (message, error) {
-	var head [4]byte
-	if _, err := io.ReadFull(from, head[:]); err != nil {
-		return nil, err
-	}
-	size := binary.LittleEndian.Uint32(head[:])
-	if size < headSize || size > maxSize {
-		return nil, fmt.Errorf("a message of %d bytes", size)
-	}
-	m := make(message, size)
-	copy(m, head[:])
-	_, err := io.ReadFull(from, m[4:])
-	return m, err
-}
-
-func (m message) id() uint32 { return binary.LittleEndian.Uint32(m[4:]) }
-func (m message) op() uint32 { return binary.LittleEndian.Uint32(m[12:]) }
-
-// moreToCome reports a command that is not answered.
-func (m message) moreToCome() bool {
-	return m.op() == opMsg && binary.LittleEndian.Uint32(m[16:])&moreFlag != 0
-}
-
-// body is the document of an answer, or of a command without its further documents.
-func (m message) body() []byte {
-	if m.op() != opMsg || len(m) < headSize+9 {
-		return nil
-	}
-	return m[headSize+5:]
-}
-
-// command is the command of a message and its database, with all further documents inside it.
-func (m message) command() (db string, cmd bson.D, err error) {
-	switch m.op() {
-	case opQuery: // drivers begin with one
+// parse is the command of a message and its database, with the documents that are sent behind it
+// inside it.
+func parse(m wire.Message) (db string, cmd bson.D, err error) {
+	if m.OldHello() {
 		return "admin", bson.D{{Key: "hello", Value: 1}}, nil
-	case opMsg:
-	default:
-		return "", nil, fmt.Errorf("a message of kind %d", m.op())
 	}
-	rest := m[headSize+4:]
-	if binary.LittleEndian.Uint32(m[16:])&checkFlag != 0 {
-		rest = rest[:len(rest)-4]
+	doc, behind, err := m.Parse()
+	if err != nil {
+		return "", nil, err
 	}
-	var further bson.D
-	for len(rest) > 5 {
-		kind, size := rest[0], int(binary.LittleEndian.Uint32(rest[1:]))
-		if size < 5 || size > len(rest)-1 {
-			return "", nil, errors.New("a section longer than its message")
-		}
-		section := rest[1 : 1+size]
-		rest = rest[1+size:]
-		if kind == 0 {
-			cmd = decode(bson.Raw(section))
-			continue
-		}
-		name := section[4:]
-		end := slices.Index(name, 0)
-		if end < 0 {
-			return "", nil, errors.New("a section without a name")
-		}
-		docs := bson.A{}
-		for at := name[end+1:]; len(at) >= 5; {
-			n := int(binary.LittleEndian.Uint32(at))
-			if n < 5 || n > len(at) {
-				return "", nil, errors.New("a document longer than its section")
-			}
-			docs, at = append(docs, bson.Raw(at[:n])), at[n:]
-		}
-		further = append(further, bson.E{Key: string(name[:end]), Value: raw(docs)})
-	}
-	if len(cmd) == 0 {
+	if cmd = decode(doc); len(cmd) == 0 {
 		return "", nil, errors.New("no command")
 	}
 	db, _ = lookup(cmd, "$db").StringValueOK()
-	return db, append(without(cmd, "$db"), further...), nil
-}
-
-// reply is the message that answers m.
-func (m message) reply(doc bson.Raw) []byte {
-	if m.op() == opQuery {
-		out := head(len(doc)+20, m.id(), opReply)
-		out = append(out, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0)
-		return append(out, doc...)
+	cmd = without(cmd, "$db")
+	for _, s := range behind {
+		docs := bson.A{}
+		for _, doc := range s.Documents {
+			docs = append(docs, doc)
+		}
+		cmd = append(cmd, bson.E{Key: s.Name, Value: raw(docs)})
 	}
-	return append(append(head(len(doc)+5, m.id(), opMsg), 0, 0, 0, 0, 0), doc...)
-}
-
-var requests atomic.Uint32
-
-func head(size int, to, op uint32) []byte {
-	out := binary.LittleEndian.AppendUint32(nil, uint32(headSize+size))
-	out = binary.LittleEndian.AppendUint32(out, requests.Add(1))
-	out = binary.LittleEndian.AppendUint32(out, to)
-	return binary.LittleEndian.AppendUint32(out, op)
+	return db, cmd, nil
 }
 
 // decode takes a document apart by its elements and leaves their values as they are.
