@@ -28,7 +28,8 @@
 //     anything else, it is as in ours, and its path is a clash.
 //   - The order at the top is that of theirs. Inside, it is that of ours, and a field that
 //     only theirs has stands behind the one that it follows there. New ones come last.
-//   - An array is one value, or its elements are merged: see [Arrays].
+//   - An array is one value, or its elements are merged: see [Arrays]. An element that both
+//     have inserted alike is inserted once.
 //
 // With base as theirs, or ours as theirs, the result has what ours has; with ours as
 // base it is theirs.

@@ -149,7 +149,22 @@ func (m *merge) array(path string, base, theirs, ours []Field, names []int) []Fi
 		}
 		return out
 	}
-	return m.document(path, base, called(theirs, names, "theirs "), called(ours, match(base, ours, m.same), "ours "))
+	from := match(base, ours, m.same)
+	t, o := called(theirs, names, "theirs "), called(ours, from, "ours ")
+	// What both have inserted alike is one element: a change that is made twice is made once.
+	inserted := map[string][]string{} // the names of theirs, by value
+	key := func(v bson.RawValue) string { return string(rune(v.Type)) + string(v.Value) }
+	for i, f := range t {
+		if names[i] < 0 {
+			inserted[key(f.Value)] = append(inserted[key(f.Value)], f.Key)
+		}
+	}
+	for i, f := range o {
+		if same := inserted[key(f.Value)]; from[i] < 0 && len(same) > 0 {
+			o[i].Key, inserted[key(f.Value)] = same[0], same[1:]
+		}
+	}
+	return m.document(path, base, t, o)
 }
 
 // arranged is all in the order of like, and what that does not have at the end. Of a field

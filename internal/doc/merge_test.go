@@ -151,6 +151,8 @@ func list(t testing.TB, json string) bson.D {
 func TestMergeOfMatchedElements(t *testing.T) {
 	for name, test := range map[string]struct{ base, theirs, ours, want, clashes string }{
 		"both insert":       {`[1, 2]`, `[0, 1, 2]`, `[1, 2, 3]`, `[0, 1, 2, 3]`, ""},
+		"both alike":        {`[1, 2]`, `[1, 3, 3, 2]`, `[3, 1, 2, {"a": 1}, 3]`, `[3, 1, 2, {"a": 1}, 3]`, ""},
+		"one of two alike":  {`[1]`, `[1, 3, 3]`, `[1, 3]`, `[1, 3, 3]`, ""},
 		"moved there":       {`[{"id": 1, "n": 1}, {"id": 2, "n": 1}]`, `[{"id": 2, "n": 1}, {"id": 1, "n": 1}]`, `[{"id": 1, "n": 5}, {"id": 2, "n": 1}]`, `[{"id": 1, "n": 5}, {"id": 2, "n": 1}]`, ""},
 		"edited there":      {`[{"id": 1, "n": 1}, {"id": 2, "n": 1}]`, `[{"id": 1, "n": 1, "x": 1}, {"id": 2, "n": 1}]`, `[{"id": 1, "n": 5}, {"id": 2, "n": 1}]`, `[{"id": 1, "n": 5, "x": 1}, {"id": 2, "n": 1}]`, ""},
 		"removed there":     {`[{"id": 1}, {"id": 2}]`, `[{"id": 2}]`, `[{"id": 1}, {"id": 2, "n": 5}]`, `[{"id": 2, "n": 5}]`, ""},
