@@ -252,3 +252,45 @@ func TestOutcomes(t *testing.T) {
 		t.Errorf("%d", n)
 	}
 }
+
+// Without a deadline a transaction has 120 s: it then gives up waiting for another one, and for an answer
+// to its commit.
+func TestLimit(t *testing.T) {
+	const short = time.Second
+	if limit := txn.Limit(short); limit != 120*time.Second {
+		t.Errorf("docs/failures.md says 120 s, and not %v", limit)
+	}
+	t.Cleanup(func() { txn.Limit(120 * time.Second) })
+	p := proxy.New(t, mongotest.URI(t))
+	db := mongotest.Database(t, p.Options())
+	t.Cleanup(func() { p.Break(nil) })
+	coll := db.Collection("c")
+	if _, err := coll.InsertMany(t.Context(), []any{bson.D{{Key: "_id", Value: "a"}}, bson.D{{Key: "_id", Value: "b"}}}); err != nil {
+		t.Fatal(err)
+	}
+	limited := func(id string, undone bool) {
+		t.Helper()
+		start := time.Now()
+		err := txn.Run(t.Context(), db.Client(), func(ctx context.Context) error { return inc(ctx, coll, id) })
+		if took := time.Since(start); took < short || took > short+500*time.Millisecond+slack {
+			t.Errorf("returned after %v", took)
+		}
+		if !errors.Is(err, context.DeadlineExceeded) || fault.Undone(err) != undone {
+			t.Errorf("%v, not done: %v", err, fault.Undone(err))
+		}
+	}
+	session, err := db.Client().StartSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.EndSession(context.Background())
+	if err := session.StartTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := inc(mongo.NewSessionContext(t.Context(), session), coll, "a"); err != nil {
+		t.Fatal(err)
+	}
+	limited("a", true)
+	p.Break(proxy.Each("commitTransaction", proxy.SilentAfter))
+	limited("b", false)
+}

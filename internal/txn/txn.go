@@ -26,9 +26,6 @@ const (
 	codeWriteConflict    = 112
 	labelTransient       = "TransientTransactionError"
 
-	// limit is how long a transaction is tried if its context has no deadline: as long as
-	// the driver's own.
-	limit = 120 * time.Second
 	// grace is how long after its context a call may return: a commit or an abort has it to
 	// be answered.
 	grace = 500 * time.Millisecond
@@ -43,6 +40,10 @@ const (
 	pauseMin = 2 * time.Millisecond
 	pauseMax = 50 * time.Millisecond
 )
+
+// limit is how long a transaction is tried if its context has no deadline: as long as
+// the driver's own.
+var limit = 120 * time.Second // a test shortens it
 
 // Running reports whether ctx carries a session with a transaction under way.
 func Running(ctx context.Context) bool {
