@@ -1,0 +1,214 @@
+package mongopatterns_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/computed"
+	"github.com/mongopatterns/mongopatterns/internal/proxy"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/prealloc"
+	"github.com/mongopatterns/mongopatterns/schemaversion"
+	"github.com/mongopatterns/mongopatterns/series"
+	"github.com/mongopatterns/mongopatterns/versioning"
+)
+
+// What docs/failures.md says of single calls, beside what internal/sweep asserts of all.
+func TestFailuresPage(t *testing.T) {
+	text, err := os.ReadFile("docs/failures.md")
+	ensure(t, err)
+	page := strings.Join(strings.Fields(string(text)), " ")
+	for _, s := range []struct {
+		name, says string
+		test       func(t *testing.T)
+	}{
+		{"BatchField", "with a `BatchField` until Compact", batchesUntilCompact},
+		{"Release", "A second Release of prealloc is `ErrTaken` where somebody has taken a freed cell since.", releaseOfATakenCell},
+		{"Undo", "Undo and Restore may be repeated: they write nothing then, and Undo can say that it is an `ErrConflict`.", undoAndRestoreAgain},
+		{"not repeated", "`updateMany` and `deleteMany`, and so `Mark` and `RefreshAll` of computed, are not repeated.", notRepeated},
+		{"Migrate", "Every call returns when its context ends, within half a second", migrateEnds},
+		{"limit", "A transaction whose context has no deadline has one of 120 s.", nil}, // internal/txn: TestLimit
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			if !strings.Contains(page, s.says) {
+				t.Errorf("docs/failures.md does not say %q", s.says)
+			}
+			if s.test != nil {
+				s.test(t)
+			}
+		})
+	}
+}
+
+func batchesUntilCompact(t *testing.T) {
+	type event struct {
+		Timestamp time.Time
+		N         int
+	}
+	s := must(series.New[string, event](mongotest.Database(t).Collection("events"), series.Every(time.Hour),
+		&series.Options{BatchField: "batches", Values: []series.Value{{Field: "n"}}}))
+	ensure(t, s.EnsureIndexes(t.Context()))
+	var events []event
+	for i := range 10 {
+		events = append(events, event{time.Date(2030, 1, 1, 0, 0, i, 0, time.UTC), i})
+	}
+	send := func(done, skipped int64) {
+		t.Helper()
+		// In two blocks: Compact leaves one that is alone.
+		result := must(s.AppendMany(t.Context(), series.Of("a", events...), &mongopatterns.Work{BatchSize: 5}))
+		if result.Done != done || result.Skipped != skipped {
+			t.Errorf("%+v, want %d and %d", result, done, skipped)
+		}
+	}
+	send(10, 0)
+	send(0, 10)
+	ensure(t, errorOf(s.Compact(t.Context(), nil)))
+	send(10, 0)
+}
+
+func releaseOfATakenCell(t *testing.T) {
+	g := must(prealloc.New[int, string](mongotest.Database(t).Collection("screenings"), nil))
+	cells := prealloc.Row("A", 2)
+	ensure(t, g.Create(t.Context(), 1, nil, cells...))
+	ensure(t, g.Claim(t.Context(), 1, "ann", cells...))
+	for range 2 { // what is free already is no error
+		ensure(t, g.Release(t.Context(), 1, "ann", cells...))
+	}
+	ensure(t, g.Claim(t.Context(), 1, "bob", cells[1]))
+	if err := g.Release(t.Context(), 1, "ann", cells...); !errors.Is(err, prealloc.ErrTaken) {
+		t.Errorf("released again: %v", err)
+	}
+	for _, c := range must(g.Cells(t.Context(), 1)) {
+		if taken := c.Cell == cells[1]; taken != (c.By == "bob") {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+func undoAndRestoreAgain(t *testing.T) {
+	type page struct {
+		ID    int      `bson:"_id"`
+		Title string   `bson:"title"`
+		Tags  []string `bson:"tags"`
+	}
+	db := mongotest.Database(t)
+	d := must(versioning.New[int, page](db.Collection("pages"), db.Collection("pages_history"), nil))
+	ensure(t, d.EnsureIndexes(t.Context()))
+	r := must(d.Create(t.Context(), page{1, "a", []string{"x", "y"}}, versioning.Change{}))
+	for _, next := range []page{
+		{1, "b", []string{"x", "y"}},
+		{1, "b", []string{"x"}},
+		{1, "b", []string{"x", "z"}},
+	} {
+		r.Document = next
+		r = must(d.Save(t.Context(), r, versioning.Change{}))
+	}
+	number := r.Number
+	for _, call := range []struct {
+		name string
+		do   func() (versioning.Revision[page], error)
+		want page
+	}{
+		{"undo a value", func() (versioning.Revision[page], error) { return d.Undo(t.Context(), 1, 2, versioning.Change{}) }, page{1, "a", []string{"x", "z"}}},
+		{"undo a removal", func() (versioning.Revision[page], error) { return d.Undo(t.Context(), 1, 3, versioning.Change{}) }, page{1, "a", []string{"x", "z", "y"}}},
+		{"undo an addition", func() (versioning.Revision[page], error) { return d.Undo(t.Context(), 1, 4, versioning.Change{}) }, page{1, "a", []string{"x", "y"}}},
+		{"restore", func() (versioning.Revision[page], error) { return d.Restore(t.Context(), 1, 3, versioning.Change{}) }, page{1, "b", []string{"x"}}},
+	} {
+		number++
+		for again := range 2 {
+			if _, err := call.do(); err != nil && (again == 0 || !errors.Is(err, mongopatterns.ErrConflict)) {
+				t.Errorf("%s: %v", call.name, err)
+			}
+			if got := must(d.Get(t.Context(), 1)); got.Number != number || !reflect.DeepEqual(got.Document, call.want) {
+				t.Errorf("%s: revision %d, %+v", call.name, got.Number, got.Document)
+			}
+		}
+	}
+}
+
+// The driver sends an update of one document again after a closed connection, and not these calls.
+func notRepeated(t *testing.T) {
+	p := proxy.New(t, mongotest.URI(t))
+	db := mongotest.Database(t, p.Options())
+	films, screenings := db.Collection("films"), db.Collection("screenings")
+	c := must(computed.New[int, string, bson.D](screenings, films, &computed.Options{
+		Key: "film", Empty: bson.D{{Key: "viewers", Value: 0}},
+		Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "viewers", Value: bson.D{{Key: "$sum", Value: "$viewers"}}}}}}},
+	}))
+	ensure(t, c.EnsureIndexes(t.Context()))
+	ensure(t, errorOf(films.InsertOne(t.Context(), bson.M{"_id": "Dumbo"})))
+	ensure(t, errorOf(screenings.InsertOne(t.Context(), bson.M{"_id": 1, "film": "Dumbo", "viewers": 10})))
+	for _, call := range []struct {
+		name, command, collection string
+		do                        func() error
+		repeated                  bool
+	}{
+		{"one document", "update", "films", func() error { return errorOf(films.UpdateByID(t.Context(), "Dumbo", bson.M{"$set": bson.M{"a": 1}})) }, true},
+		{"Mark", "update", "films", func() error { return c.Mark(t.Context(), "Dumbo") }, false},
+		{"RefreshAll", "aggregate", "screenings", func() error { return c.RefreshAll(t.Context()) }, false},
+		{"RefreshAll's second command", "update", "films", func() error { return c.RefreshAll(t.Context()) }, false},
+	} {
+		sent := 0
+		p.Break(func(cmd proxy.Command) *proxy.Fault {
+			if cmd.Name != call.command || cmd.Collection != call.collection {
+				return nil
+			}
+			if sent++; sent == 1 {
+				return &proxy.CloseBefore
+			}
+			return nil
+		})
+		err := call.do()
+		p.Break(nil)
+		want := 1
+		if call.repeated {
+			want = 2
+		}
+		if (err == nil) != call.repeated || sent != want {
+			t.Errorf("%s: sent %d times, %v", call.name, sent, err)
+		}
+		if !call.repeated && mongopatterns.OutcomeOf(err) != mongopatterns.Unknown {
+			t.Errorf("%s: %v is %v", call.name, err, mongopatterns.OutcomeOf(err))
+		}
+	}
+}
+
+// Migrate also gives its lease back when its context ends: that it is not answered does not hold it up.
+func migrateEnds(t *testing.T) {
+	p := proxy.New(t, mongotest.URI(t))
+	db := mongotest.Database(t, p.Options())
+	t.Cleanup(func() { p.Break(nil) })
+	coll := db.Collection("contacts")
+	v := must(schemaversion.New[bson.D](coll, []schemaversion.Step{{Up: func(d bson.D) (bson.D, error) { return append(d, bson.E{Key: "up", Value: 1}), nil }}}, nil))
+	for id := range 3 {
+		ensure(t, errorOf(coll.InsertOne(t.Context(), bson.M{"_id": id})))
+	}
+	for _, silent := range []proxy.Rule{
+		proxy.Nth("update", "contacts.migrations", 0, proxy.SilentAfter, proxy.SilentAfter, proxy.SilentAfter), // the lease
+		proxy.Each("update", proxy.SilentBefore),
+	} {
+		p.Break(silent)
+		const within = time.Second
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		start := time.Now()
+		_, err := v.Migrate(ctx, v.Newest(), nil)
+		took := time.Since(start)
+		cancel()
+		p.Break(nil)
+		const busy = time.Second // what a busy machine may add
+		if !errors.Is(err, context.DeadlineExceeded) || took > within+500*time.Millisecond+busy {
+			t.Errorf("%v, after %v", err, took)
+		}
+		ensure(t, errorOf(coll.Database().Collection("contacts.migrations").DeleteMany(t.Context(), bson.M{})))
+		ensure(t, errorOf(coll.UpdateMany(t.Context(), bson.M{}, bson.M{"$unset": bson.M{"up": "", "schema_version": ""}})))
+	}
+}
