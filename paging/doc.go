@@ -64,7 +64,7 @@
 // [Pager.Indexes]; other conditions of your filter add the keys they reject. More than
 // one find take:
 //
-//   - a token whose sort values hold null: up to one a branch, one or two a sort field,
+//   - a token whose sort values hold null: up to one a branch, one to three a sort field,
 //     until the page is full, as the server's merge of ranges takes null and missing for
 //     different;
 //   - a filter that fixes a field of Equality to k values with $in: k+2 if a document on
@@ -87,6 +87,9 @@
 // Values come as MongoDB sorts them, null and missing as equals. `_id` is added as the
 // last field, in the direction of the one before it. A page that meets a document with
 // an array as a sort value, or another that has no place in the order, is [ErrUnsortable].
+// Under a collation that includes symbols, a type that no driver writes any more: the server
+// sorts them by one rule and compares them by another. A page that begins after a text can
+// leave one out; the index of EnsureIndexes rules that out, as the server takes none into it.
 //
 // # Tokens
 //

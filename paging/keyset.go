@@ -96,9 +96,10 @@ func isNaN(v bson.RawValue) bool {
 // serves where arrays lie beyond v, and for _id, which is never an array.
 //
 // Elsewhere three matches together do: the comparison of a filter, which stays
-// within the bracket of v; $type for other brackets; and equality with null,
-// MinKey, NaN and [], which neither of the two finds. An _id needs none of the
-// last, for which the planner may leave the index of the sort.
+// within the bracket of v; $type for other brackets and for undefined, which sorts
+// below null; and equality with null, MinKey, NaN and [], which neither of the two
+// finds. An _id needs none of the last, for which the planner may leave the index of
+// the sort, and is never undefined.
 //
 // typed puts the comparison of a filter in front of $expr: for who wants a plain
 // range first, and reads on only if that ends.
@@ -106,7 +107,15 @@ func (k sortKey) beyond(v bson.RawValue, desc, inclusive, typed bool) []bson.D {
 	bracket := bracketOf[v.Type]
 	id := k.path == "_id"
 	is := func(condition any) bson.D { return bson.D{{Key: k.path, Value: condition}} }
-	among := func(values ...any) bson.D { return is(expr.Op("$in", append(bson.A{}, values...))) }
+	// low finds these values and all below null. Undefined comes first, so that a page which
+	// is read condition by condition meets it before it is full.
+	low := func(values ...any) []bson.D {
+		rest := is(expr.Op("$in", append(append(bson.A{}, values...), bson.A{}, bson.MinKey{})))
+		if id {
+			return []bson.D{rest}
+		}
+		return []bson.D{is(expr.Op("$type", "undefined")), rest}
+	}
 	compared := is(expr.Op(operator(desc, inclusive), v))
 	field := expr.Field(k.path)
 	total := func(inclusive bool) bson.D { return expr.Op(operator(desc, inclusive), field, expr.Literal(v)) }
@@ -115,9 +124,9 @@ func (k sortKey) beyond(v bson.RawValue, desc, inclusive, typed bool) []bson.D {
 	case bracket == bracketNull && inclusive && !desc: // $expr puts missing before null
 		return []bson.D{is(nil), computed(total(false))}
 	case bracket == bracketNull && inclusive:
-		return []bson.D{among(nil, bson.A{}, bson.MinKey{})}
+		return low(nil)
 	case bracket == bracketNull && desc:
-		return []bson.D{among(bson.A{}, bson.MinKey{})}
+		return low()
 	case bracket == bracketMinKey && desc, bracket == bracketMaxKey && !desc:
 		if inclusive {
 			return []bson.D{is(v)}
@@ -133,13 +142,13 @@ func (k sortKey) beyond(v bson.RawValue, desc, inclusive, typed bool) []bson.D {
 	case !desc:
 		return []bson.D{compared, is(types(bracket+1, bracketMaxKey))}
 	case isNaN(v) && inclusive:
-		return []bson.D{among(math.NaN(), nil, bson.A{}, bson.MinKey{})}
+		return low(math.NaN(), nil)
 	case isNaN(v):
-		return []bson.D{among(nil, bson.A{}, bson.MinKey{})}
+		return low(nil)
 	case bracket == bracketNumber:
-		return []bson.D{compared, among(math.NaN(), nil, bson.A{}, bson.MinKey{})}
+		return append([]bson.D{compared}, low(math.NaN(), nil)...)
 	}
-	return []bson.D{compared, is(types(bracketNumber, bracket-1)), among(nil, bson.A{}, bson.MinKey{})}
+	return append([]bson.D{compared, is(types(bracketNumber, bracket-1))}, low(nil)...)
 }
 
 func operator(desc, inclusive bool) string {
@@ -180,6 +189,10 @@ func (p *core) readPlace(out place, doc bson.Raw, where order) error {
 	}
 	if size > maxValues {
 		return unsortable(fmt.Sprintf("the sort fields are too large for a token (%d bytes)", size))
+	}
+	if p.collated && slices.ContainsFunc(out, holdsSymbol) {
+		// Which the server sorts by their bytes and compares by the collation.
+		return unsortable("a sort field holds a symbol, under a collation")
 	}
 	if p.collated && !p.opts.DistinctIDs && holdsText(out[p.id]) {
 		return unsortable("its _id is text under a collation; see Options.DistinctIDs")
@@ -229,6 +242,11 @@ func shallow(v bson.RawValue, levels int) bool {
 func holdsText(v bson.RawValue) bool {
 	text := func(v bson.RawValue) bool { return v.Type == bson.TypeString || v.Type == bson.TypeSymbol }
 	return text(v) || inside(v, func(e bson.RawElement) bool { return text(e.Value()) })
+}
+
+func holdsSymbol(v bson.RawValue) bool {
+	return v.Type == bson.TypeSymbol ||
+		inside(v, func(e bson.RawElement) bool { return e.Value().Type == bson.TypeSymbol })
 }
 
 // inside reports that test holds for a field or an element of v, at any depth.

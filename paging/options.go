@@ -49,7 +49,7 @@ type Options struct {
 
 	// Sequential never sends several ranges in one find: for engines that do not
 	// merge the branches of $or and find no range in $expr (DocumentDB). A page
-	// takes up to one find a branch, two or three a sort field. Default false.
+	// takes up to one find a branch, two to four a sort field. Default false.
 	Sequential bool
 
 	// Registry and BSON encode filters when tokens are bound to them, projections,

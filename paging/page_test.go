@@ -430,6 +430,31 @@ func TestCollation(t *testing.T) {
 			}
 		}
 	})
+	t.Run("symbols", func(t *testing.T) {
+		coll := db.Collection("symbols")
+		insert(t, coll, bson.D{{Key: "_id", Value: 1}, {Key: "name", Value: "b"}},
+			bson.D{{Key: "_id", Value: 2}, {Key: "name", Value: bson.Symbol("a")}})
+		collated := newPager[bson.Raw](t, coll, byName, &paging.Options{Find: find})
+		for _, fromEnd := range []bool{false, true} {
+			_, err := collated.Page(ctx, nil, paging.Request{FromEnd: fromEnd})
+			if !errors.Is(err, paging.ErrUnsortable) || !strings.Contains(err.Error(), "symbol") {
+				t.Errorf("from the end %v: %v", fromEnd, err)
+			}
+		}
+		// In a document the server itself refuses to sort it.
+		for _, name := range []any{bson.Symbol("a"), bson.D{{Key: "x", Value: bson.Symbol("a")}}} {
+			if _, err := collated.Token(nil, bson.D{{Key: "_id", Value: 2}, {Key: "name", Value: name}}); !errors.Is(err, paging.ErrUnsortable) {
+				t.Errorf("token of %v: %v", name, err)
+			}
+		}
+		// The index that the pages need does not take them.
+		if err := collated.EnsureIndexes(ctx); err == nil {
+			t.Error("the server has symbols in an index with a collation: are pages right that begin after a text?")
+		}
+		if page, err := newPager[bson.Raw](t, coll, byName, nil).Page(ctx, nil, paging.Request{}); err != nil || len(page.Items) != 2 {
+			t.Errorf("without a collation: %v, %v", page, err)
+		}
+	})
 	t.Run("text as _id", func(t *testing.T) {
 		coll := db.Collection("texts")
 		insert(t, coll, bson.D{{Key: "_id", Value: "x"}}, bson.D{{Key: "_id", Value: "y"}})

@@ -42,9 +42,10 @@ var (
 	ErrOutOfReach = fault.New("page out of reach", fault.ErrInvalid)
 
 	// ErrUnsortable says that a document, which it names, has no place in the order:
-	// a sort field holds an array, undefined, a regular expression or a value nested
-	// more than 100 levels deep, all together are too large for a token (48 KB), or
-	// a text `_id` may tie under a collation (see Options.DistinctIDs).
+	// a sort field holds an array, undefined, a regular expression, a symbol under the
+	// collation of Options.Find, or a value nested more than 100 levels deep; all
+	// together are too large for a token (48 KB); or a text `_id` may tie under that
+	// collation (see Options.DistinctIDs).
 	ErrUnsortable = fault.New("unsortable value", nil)
 )
 

@@ -311,32 +311,42 @@ func TestEveryKindOfValue(t *testing.T) {
 	}
 }
 
-// What has no place in the order is met, and not passed over, in both directions.
+// What has no place in the order is met, and not passed over, in both directions: before and
+// after the documents that a filter takes for equal to it, and where there are none.
 func TestUnsortableValuesAreMet(t *testing.T) {
 	db := mongotest.Database(t)
-	around := []any{nil, 1, 5, "a", "b", bson.D{}, bson.Binary{Data: []byte{1}}, bson.ObjectID{1}, true, bson.DateTime(5), bson.MinKey{}, bson.MaxKey{}}
+	around := []any{1, 5, "a", "b", bson.D{}, bson.Binary{Data: []byte{1}}, bson.ObjectID{1}, true, bson.DateTime(5), bson.MinKey{}, bson.MaxKey{}}
+	withNull := append([]any{nil}, around...)
 	for i, bad := range []any{
-		bson.A{}, bson.A{3}, bson.A{1, 9}, bson.A{bson.A{1, 2}}, bson.A{bson.A{}}, bson.A{nil}, bson.A{"x", true}, bson.Undefined{}, bson.Regex{Pattern: "x"},
+		bson.A{}, bson.A{3}, bson.A{1, 9}, bson.A{bson.A{1, 2}}, bson.A{bson.A{}}, bson.A{nil}, bson.A{"x", true}, bson.Regex{Pattern: "x"},
+		bson.Undefined{}, bson.Undefined{},
 	} {
-		coll := db.Collection(fmt.Sprint("list", i))
-		docs := []bson.D{{{Key: "_id", Value: -1}, {Key: "s", Value: bad}}}
-		for j, value := range around {
-			docs = append(docs, bson.D{{Key: "_id", Value: j}, {Key: "s", Value: value}})
+		for id, around := range map[int][]any{-1: withNull, 98: around, 99: withNull} {
+			t.Run(fmt.Sprintf("%d %T %v", i, bad, id), func(t *testing.T) {
+				unsortableIsMet(t, db.Collection(fmt.Sprint("list", i, id)), bson.D{{Key: "_id", Value: id}, {Key: "s", Value: bad}}, around, i%2 == 0)
+			})
 		}
-		insert(t, coll, docs...)
-		for _, opts := range []*paging.Options{{}, {Sequential: true}} {
-			for _, direction := range []int{1, -1} {
-				pager := newPager[bson.Raw](t, coll, bson.D{{Key: "s", Value: direction}}, opts)
-				if i%2 == 0 {
-					ensure(t, pager)
+	}
+}
+
+func unsortableIsMet(t *testing.T, coll *mongo.Collection, bad bson.D, around []any, indexed bool) {
+	docs := []bson.D{bad}
+	for j, value := range around {
+		docs = append(docs, bson.D{{Key: "_id", Value: j}, {Key: "s", Value: value}})
+	}
+	insert(t, coll, docs...)
+	for _, opts := range []*paging.Options{{}, {Sequential: true}} {
+		for _, direction := range []int{1, -1} {
+			pager := newPager[bson.Raw](t, coll, bson.D{{Key: "s", Value: direction}}, opts)
+			if indexed {
+				ensure(t, pager)
+			}
+			for _, req := range []paging.Request{{Size: 1}, {Size: 3}, {Size: 1, FromEnd: true}} {
+				var err error
+				for _, err = range pages(t.Context(), pager, nil, req) {
 				}
-				for _, req := range []paging.Request{{Size: 1}, {Size: 3}, {Size: 1, FromEnd: true}} {
-					var err error
-					for _, err = range pages(t.Context(), pager, nil, req) {
-					}
-					if !errors.Is(err, paging.ErrUnsortable) {
-						t.Errorf("%v, direction %d, %+v, %+v: %v", bad, direction, req, opts, err)
-					}
+				if !errors.Is(err, paging.ErrUnsortable) {
+					t.Errorf("direction %d, %+v, %+v: %v", direction, req, opts, err)
 				}
 			}
 		}
