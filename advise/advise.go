@@ -1,0 +1,265 @@
+package advise
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+)
+
+// Options bound what Look does and say what it knows beside the database. The zero
+// value looks at all collections, for a minute at most.
+type Options struct {
+	// Collections are the collections to look at. Default nil: all.
+	Collections []string
+	// Queries are what a service sends: those of [Commands], [Log] or your own. Look
+	// adds those of system.profile and $queryStats, where it may read them. Default nil.
+	Queries []Query
+
+	// MaxTime bounds each command, on the server too. Default 2 seconds.
+	MaxTime time.Duration
+	// Budget bounds Look. Default 1 minute.
+	Budget time.Duration
+	// MaxCommands bounds the commands. Default 20,000.
+	MaxCommands int
+
+	// Progress is called before each collection. Default nil.
+	Progress func(Progress)
+}
+
+// Progress says how far Look is.
+type Progress struct {
+	Collection string // the next one
+	Done, Of   int    // collections
+	Commands   int    // sent so far
+}
+
+// least is how many documents a collection has at least for a look: in fewer, a
+// share of the documents says nothing, and there is little to save.
+const least = 100
+
+// Look looks at the collections of a database and says which patterns would pay.
+// It only reads. If ctx ends, it returns what it has found by then, and the error.
+// A collection that cannot be read, for lack of a role or of time, is no error: the
+// report names it.
+//
+// Cost: 2 round trips, 1 for each source of queries, 1 for each collection, and for
+// each collection of at least 100 documents 1 or 2 for its fields, 1 scan for each
+// array of more than a few elements, and 1 for each finding; all within
+// Options.MaxTime, Budget and MaxCommands.
+func Look(ctx context.Context, db *mongo.Database, opts *Options) (report *Report, err error) {
+	defer fault.In(&err, "advise: look")
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.MaxTime < 0 || o.Budget < 0 || o.MaxCommands < 0 {
+		return nil, fault.Invalid("Options.MaxTime, Budget and MaxCommands must not be negative")
+	}
+	o.MaxTime = cmp.Or(o.MaxTime, 2*time.Second)
+	o.Budget = cmp.Or(o.Budget, time.Minute)
+	o.MaxCommands = cmp.Or(o.MaxCommands, 20_000)
+
+	begin := time.Now()
+	l := &looker{
+		options: o,
+		server:  &server{db: db, maxTime: o.MaxTime, ends: begin.Add(o.Budget), left: o.MaxCommands},
+		report:  &Report{Database: db.Name(), At: begin},
+	}
+	err = l.look(ctx)
+	l.report.finish(l.server.sent, time.Since(begin))
+	return l.report, err
+}
+
+// looker is one run of Look.
+type looker struct {
+	options Options
+	*server
+	report *Report
+	reads  map[string]*traffic // by collection
+}
+
+// collection is what is known of a collection.
+type collection struct {
+	name   string
+	count  int64
+	size   int64 // bytes of BSON
+	capped bool
+	fields []field
+	idType string
+	*traffic
+}
+
+func (c *collection) mean() int64 { return c.size / max(c.count, 1) }
+
+func (l *looker) look(ctx context.Context) error {
+	names, err := l.list(ctx)
+	if err != nil {
+		return err
+	}
+	if err := l.queries(ctx); err != nil {
+		return err
+	}
+	all, err := l.sizes(ctx, names)
+	if err != nil {
+		return err
+	}
+	for i, c := range all {
+		if l.options.Progress != nil {
+			l.options.Progress(Progress{c.name, i, len(all), l.sent})
+		}
+		if err := l.lookAt(ctx, c); err != nil {
+			l.unknown("", c.name, "", "the look was ended before", "another run")
+			return err
+		}
+	}
+	return nil
+}
+
+// list returns the names of the plain collections. Views have no documents, and
+// time series are a pattern already.
+func (l *looker) list(ctx context.Context) ([]string, error) {
+	var only bson.D
+	if len(l.options.Collections) > 0 {
+		only = bson.D{{Key: "name", Value: bson.D{{Key: "$in", Value: l.options.Collections}}}}
+	}
+	command := bson.D{{Key: "listCollections", Value: 1}, {Key: "cursor", Value: bson.D{{Key: "batchSize", Value: 100_000}}}}
+	if only != nil {
+		command = append(command, bson.E{Key: "filter", Value: only})
+	}
+	reply, err := l.run(ctx, l.db, command)
+	if err != nil {
+		return nil, err
+	}
+	batch, err := l.batch(ctx, l.db, reply)
+	if err != nil {
+		return nil, err
+	}
+	var names, others []string
+	for _, raw := range batch {
+		var c struct {
+			Name string `bson:"name"`
+			Type string `bson:"type"`
+		}
+		if err := bson.Unmarshal(raw, &c); err != nil {
+			return nil, err
+		}
+		switch {
+		case strings.HasPrefix(c.Name, "system."):
+		case c.Type == "collection":
+			names = append(names, c.Name)
+		default:
+			others = append(others, c.Name)
+			l.not("", c.Name, "", "is a "+c.Type)
+		}
+	}
+	for _, name := range l.options.Collections {
+		if !slices.Contains(names, name) && !slices.Contains(others, name) {
+			return nil, fault.Invalid("Options.Collections: there is no collection %q", name)
+		}
+	}
+	return names, nil
+}
+
+// sizes returns the collections worth a look, the largest first, so that the budget
+// is spent where most can be saved. Both numbers are exact, and cost no scan.
+func (l *looker) sizes(ctx context.Context, names []string) ([]*collection, error) {
+	var all []*collection
+	small := 0
+	for _, name := range names {
+		c, err := l.stats(ctx, name)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			l.unknown("", name, "", l.reason(err), l.remedy(err))
+		case c.count < least && len(l.options.Collections) == 0:
+			small++
+		case c.count < least:
+			l.not("", name, "", fmt.Sprintf("has %s, fewer than %d", many(c.count, "document"), least))
+		default:
+			all = append(all, c)
+		}
+	}
+	if small > 0 {
+		l.not("", many(int64(small), "collection"), "", fmt.Sprintf("fewer than %d documents each", least))
+	}
+	slices.SortStableFunc(all, func(a, b *collection) int { return cmp.Compare(b.size, a.size) })
+	return all, nil
+}
+
+// stats reads what the server keeps about a collection; a shard each counts its own.
+func (l *looker) stats(ctx context.Context, name string) (*collection, error) {
+	sum := func(field string) bson.D { return bson.D{{Key: "$sum", Value: "$storageStats." + field}} }
+	batch, err := l.aggregate(ctx, name, bson.A{
+		bson.D{{Key: "$collStats", Value: bson.D{{Key: "storageStats", Value: bson.D{}}}}},
+		bson.D{{Key: "$group", Value: bson.D{
+			{Key: "_id", Value: nil}, {Key: "count", Value: sum("count")}, {Key: "size", Value: sum("size")},
+			{Key: "capped", Value: bson.D{{Key: "$max", Value: "$storageStats.capped"}}},
+		}}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	c := &collection{name: name, traffic: l.reads[name]}
+	if c.traffic == nil {
+		c.traffic = &traffic{}
+	}
+	if len(batch) > 0 {
+		c.count, c.size = integer(batch[0], "count"), integer(batch[0], "size")
+		c.capped, _ = batch[0].Lookup("capped").BooleanOK()
+	}
+	return c, nil
+}
+
+// lookAt asks every detector about one collection. Only the end of ctx is an error.
+func (l *looker) lookAt(ctx context.Context, c *collection) error {
+	if c.capped {
+		l.not("", c.name, "", "is capped: its documents cannot move to another collection")
+		return nil
+	}
+	if err := l.shape(ctx, c); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		l.unknown("", c.name, "", l.reason(err), l.remedy(err))
+		return nil
+	}
+	lists, err := l.lists(ctx, c)
+	if err != nil {
+		return err
+	}
+	for _, list := range lists {
+		if err := l.outlier(ctx, c, list); err != nil {
+			return err
+		}
+		if err := l.subset(ctx, c, list); err != nil {
+			return err
+		}
+	}
+	return l.split(ctx, c)
+}
+
+// failed notes an error of a command, unless the context is over.
+func (l *looker) failed(ctx context.Context, err error, pattern string, c *collection, path string) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	l.unknown(pattern, c.name, path, l.reason(err), l.remedy(err))
+	return nil
+}
+
+func (l *looker) not(pattern, collection, path, reason string) {
+	l.report.NotAdvised = append(l.report.NotAdvised, Note{Pattern: pattern, Collection: collection, Path: path, Reason: reason})
+}
+
+func (l *looker) unknown(pattern, collection, path, reason, tells string) {
+	l.report.Unknown = append(l.report.Unknown, Note{Pattern: pattern, Collection: collection, Path: path, Reason: reason, Tells: tells})
+}

@@ -1,0 +1,143 @@
+package advise_test
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mongopatterns/mongopatterns/advise"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+var (
+	seeds  = flag.Int("seeds", 0, "generated databases of each size; 0: few")
+	update = flag.Bool("update", false, "write the figures to docs/advise.md")
+)
+
+func TestMain(m *testing.M) { mongotest.Main(m) }
+
+// unhurried is what tests look with: a loaded machine must not change what is found.
+func unhurried(queries []advise.Query) *advise.Options {
+	return &advise.Options{Queries: queries, MaxTime: time.Minute, Budget: time.Hour}
+}
+
+// score counts what a detector said against the labels.
+type score struct{ right, wrong, missed, silent int }
+
+func (s score) precision() float64 { return ratio(s.right, s.right+s.wrong) }
+func (s score) recall() float64    { return ratio(s.right, s.right+s.missed) }
+
+func ratio(part, all int) float64 {
+	if all == 0 {
+		return 1
+	}
+	return float64(part) / float64(all)
+}
+
+var detectors = []string{"outlier", "subset", "split"}
+
+// What is advised is right: 95 of 100 times at least, for every detector and size.
+func TestClassifier(t *testing.T) {
+	sizes := []int{300, 1_200, 5_200} // of the last a sample is taken
+	scores := map[string]*score{}
+	for _, pattern := range detectors {
+		for _, n := range sizes {
+			scores[key(pattern, n)] = &score{}
+		}
+	}
+	for _, n := range sizes {
+		for seed := range cmp.Or(*seeds, 1+1500/n) {
+			classify(t, uint64(seed), n, scores)
+		}
+	}
+	for _, pattern := range detectors {
+		for _, n := range sizes {
+			s := scores[key(pattern, n)]
+			t.Logf("%s: precision %.3f, recall %.3f, %+v", key(pattern, n), s.precision(), s.recall(), *s)
+			if s.precision() < 0.95 {
+				t.Errorf("%s: precision %.3f (%+v)", key(pattern, n), s.precision(), *s)
+			}
+		}
+	}
+	if *update {
+		writeTable(t, sizes, scores)
+	}
+}
+
+func key(pattern string, n int) string { return fmt.Sprintf("%s, %d documents", pattern, n) }
+
+func classify(t *testing.T, seed uint64, n int, scores map[string]*score) {
+	db := mongotest.Database(t)
+	collections := database(seed, n, 6)
+	queries := store(t, db, collections)
+	report, err := advise.Look(t.Context(), db, unhurried(queries))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range collections {
+		for _, pattern := range detectors {
+			said := slices.ContainsFunc(report.Findings, func(f advise.Finding) bool { return f.Pattern == pattern && f.Collection == c.name })
+			want := slices.Contains(c.want, pattern)
+			s := scores[key(pattern, n)]
+			switch {
+			case said && want:
+				s.right++
+			case said:
+				s.wrong++
+				t.Logf("seed %d, %d documents: %s advised for %s", seed, n, pattern, c.kind)
+			case want:
+				s.missed++
+				t.Logf("seed %d, %d documents: %s missed for %s: %v", seed, n, pattern, c.kind, about(report, c.name))
+			default:
+				s.silent++
+			}
+		}
+	}
+	if err := db.Drop(t.Context()); err != nil { // 200 databases at once are too many
+		t.Fatal(err)
+	}
+}
+
+// about are the notes on a collection.
+func about(report *advise.Report, collection string) (out []string) {
+	for _, n := range append(slices.Clone(report.NotAdvised), report.Unknown...) {
+		if n.Collection == collection {
+			out = append(out, n.String())
+		}
+	}
+	return out
+}
+
+const docs = "../docs/advise.md"
+
+// writeTable replaces the table between the two marks.
+func writeTable(t *testing.T, sizes []int, scores map[string]*score) {
+	t.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d generated databases of each size, six collections in each.\n\n", *seeds)
+	b.WriteString("| detector | documents in a collection | pays | advised, and pays | advised, but does not pay | precision | recall |\n|---|---:|---:|---:|---:|---:|---:|\n")
+	for _, pattern := range detectors {
+		for _, n := range sizes {
+			s := scores[key(pattern, n)]
+			fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %.3f | %.3f |\n", pattern, n, s.right+s.missed, s.right, s.wrong, s.precision(), s.recall())
+		}
+	}
+	text, err := os.ReadFile(docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin, end = "<!-- classifier -->\n", "<!-- end -->"
+	before, rest, ok := strings.Cut(string(text), begin)
+	_, after, found := strings.Cut(rest, end)
+	if !ok || !found {
+		t.Fatalf("%s has no place for the table", docs)
+	}
+	if err := os.WriteFile(docs, []byte(before+begin+b.String()+end+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,4 @@
+package advise
+
+// Rows are the measurements that findings rest on.
+func Rows() []Row { return rows }

@@ -1,0 +1,107 @@
+package advise
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// The rule: at most outlierDocuments of the documents hold at least outlierElements
+// of all elements beyond a limit of max(100, five times the third quartile), and
+// the largest array is worth the trouble.
+const (
+	outlierDocuments = 0.05
+	outlierElements  = 0.10
+	outlierBytes     = 32 << 10
+)
+
+func (l *looker) outlier(ctx context.Context, c *collection, a *list) error {
+	const pattern = "outlier"
+	limit := round(max(100, 5*a.quantile(0.75)))
+	over := a.above(limit)
+	switch {
+	case a.longest() <= 100:
+		l.not(pattern, c.name, a.path, fmt.Sprintf("the longest list has %s", many(a.longest(), "element")))
+		return nil
+	case strings.Contains(a.path, "."):
+		l.not(pattern, c.name, a.path, "the list is inside a subdocument; the package takes lists at the top")
+		return nil
+	case c.has(a.path+"_overflow") || c.has(a.path+"_outside"):
+		l.not(pattern, c.name, a.path, "is in this pattern already: some documents have "+a.path+"_overflow")
+		return nil
+	case c.geometry(a.path):
+		l.not(pattern, c.name, a.path, "is a GeoJSON geometry, which must stay whole")
+		return nil
+	case over.Documents == 0:
+		l.not(pattern, c.name, a.path, fmt.Sprintf("no list is longer than five times the usual: half have up to %d elements, the longest %d", a.quantile(0.5), a.longest()))
+		return nil
+	case float64(over.Documents) > outlierDocuments*float64(a.docs):
+		l.not(pattern, c.name, a.path, fmt.Sprintf("long lists are no exception: %s have more than %d elements", share(over.Documents, a.docs), limit))
+		return nil
+	case float64(over.Elements) < outlierElements*float64(a.elements):
+		l.not(pattern, c.name, a.path, fmt.Sprintf("the long lists hold %s of all elements", share(over.Elements, a.elements)))
+		return nil
+	case a.largest() < outlierBytes:
+		l.not(pattern, c.name, a.path, fmt.Sprintf("the largest list takes %s", bytes(a.largest())))
+		return nil
+	}
+	// The figure that is printed is the one that the query to check it by hand gives.
+	query := d(fmt.Sprintf("%s.%d", a.path, limit), d("$exists", true))
+	check, err := l.check(ctx, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: query}}, "n")
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, a.path)
+	}
+	mean := float64(over.Bytes) / float64(over.Elements)
+	// After Adopt the parent of an outlier holds limit elements, and half of them
+	// after the next one has moved the older half out.
+	stays := mean * float64(limit) * float64(over.Documents)
+	f := Finding{
+		Pattern: pattern, Collection: c.name, Path: a.path,
+		Summary: fmt.Sprintf("%s of the documents (%s, counted) hold %s of all elements. "+
+			"The largest list takes %s (counted) of each read of its document, and of each write. "+
+			"The pattern bounds it to about %s; to read such a list whole then takes 3 round trips.",
+			share(check.Answer, c.count), group(check.Answer), share(over.Elements, a.elements),
+			bytes(a.largest()), bytes(int64(mean*float64(limit)))),
+		Sure: "counted: all lengths and bytes, in one scan",
+		Facts: []Fact{
+			{"documents", c.count, "counted"},
+			{"documents with the list", a.docs, "counted"},
+			{fmt.Sprintf("of them with more than %d elements", limit), check.Answer, "counted"},
+			{"elements of the longest list", a.longest(), "counted"},
+			{"elements of the usual list (three quarters have as many or fewer)", a.quantile(0.75), "counted"},
+		},
+		Saving: Interval{
+			Low: int64(float64(over.Bytes) - stays), High: int64(float64(over.Bytes) - stays/2),
+			Unit: "bytes", What: "that leave the parents, and so the reads and writes of them",
+			Before: c.size,
+		},
+		Rests: []Row{rowOutlierWhole, rowOutlierPage},
+		Costs: []Row{rowOutlierAll, rowOutlierAdd, rowOutlierContains},
+		Code:  outlierCode(c, a, limit),
+		Check: check,
+		Against: []string{
+			"A query or index on the elements sees those in the parent only; ContainingPipeline sees all.",
+			"Other programs that read or push into " + a.path + " must change together with this one.",
+			"If most reads want only the newest few, subset keeps just those; if the lists may be forgotten, $push with $slice is simpler.",
+		},
+		Distribution: a.bars,
+		Limit:        limit,
+	}
+	if f.Saving.Low <= 0 {
+		l.not(pattern, c.name, a.path, "little would leave the parents")
+		return nil
+	}
+	l.report.Findings = append(l.report.Findings, f)
+	return nil
+}
+
+// geometry reports a GeoJSON value: coordinates beside a type.
+func (c *collection) geometry(path string) bool {
+	above, name := "", path
+	if i := strings.LastIndex(path, "."); i >= 0 {
+		above, name = path[:i+1], path[i+1:]
+	}
+	return name == "coordinates" && c.has(above+"type", "string")
+}

@@ -1,0 +1,457 @@
+package advise
+
+import (
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// traffic is what was seen sent to a collection.
+type traffic struct {
+	finds  []read
+	writes []write
+}
+
+// read is a find or an aggregation, and what it needs of each document.
+type read struct {
+	calls int64
+	uses  []string // paths in filters, sorts, expressions and inclusions
+	// all: the documents come back, but for the fields without.
+	all     bool
+	without []string
+	parts   []part
+	counts  bool // it returns no documents: count, distinct
+}
+
+// part is a list of which a read wants some elements.
+type part struct {
+	path  string
+	n     int64  // at most; 0 not known
+	last  bool   // the last ones
+	order bson.D // nil: as stored
+}
+
+type write struct {
+	calls int64
+	sets  []string
+	whole bool // a replacement, or what cannot be told
+}
+
+func (t *traffic) add(q Query) {
+	var command bson.D
+	if bson.Unmarshal(q.Command, &command) != nil || len(command) == 0 {
+		return
+	}
+	calls := max(q.Calls, 1)
+	switch command[0].Key {
+	case "find":
+		t.finds = append(t.finds, find(command, calls))
+	case "aggregate":
+		pipeline, _ := at(command, "pipeline").(bson.A)
+		t.finds = append(t.finds, aggregation(pipeline, calls))
+	case "count":
+		t.finds = append(t.finds, read{calls: calls, uses: filterPaths(at(command, "query")), counts: true})
+	case "distinct":
+		key, _ := at(command, "key").(string)
+		t.finds = append(t.finds, read{calls: calls, uses: append(filterPaths(at(command, "query")), key), counts: true})
+	case "findAndModify", "findandmodify":
+		r := read{calls: calls, uses: filterPaths(at(command, "query")), all: true}
+		r.project(at(command, "fields"))
+		t.finds = append(t.finds, r)
+		if update := at(command, "update"); update != nil {
+			t.writes = append(t.writes, writeOf(update, calls))
+		}
+	case "update":
+		updates, _ := at(command, "updates").(bson.A)
+		for _, u := range updates {
+			if statement, ok := u.(bson.D); ok {
+				t.writes = append(t.writes, writeOf(at(statement, "u"), calls))
+			}
+		}
+	}
+}
+
+func find(command bson.D, calls int64) read {
+	r := read{calls: calls, all: true}
+	r.uses = append(filterPaths(at(command, "filter")), keys(at(command, "sort"))...)
+	r.project(at(command, "projection"))
+	return r
+}
+
+// project applies a projection to a read of whole documents.
+func (r *read) project(projection any) {
+	fields, _ := projection.(bson.D)
+	for _, f := range fields {
+		if f.Key == "_id" {
+			continue
+		}
+		if p, ok := slice(f.Key, f.Value); ok {
+			r.parts = append(r.parts, p)
+			continue
+		}
+		if no(f.Value) {
+			r.without = append(r.without, f.Key)
+			continue
+		}
+		r.all = false
+		r.uses = append(r.uses, expressionPaths(f.Value)...)
+		r.uses = append(r.uses, f.Key)
+	}
+	if len(fields) == 1 && fields[0].Key == "_id" && !no(fields[0].Value) {
+		r.all = false
+	}
+	if !r.all {
+		r.without = nil
+	}
+}
+
+// slice reads {list: {$slice: n}}, {list: {$slice: [skip, n]}} and, in a pipeline,
+// {any: {$slice: ["$list", n]}}.
+func slice(key string, value any) (part, bool) {
+	document, ok := value.(bson.D)
+	if !ok || len(document) != 1 || document[0].Key != "$slice" {
+		return part{}, false
+	}
+	p := part{path: key}
+	argument := document[0].Value
+	if list, ok := argument.(bson.A); ok {
+		if len(list) < 2 {
+			return part{}, false
+		}
+		if name, ok := list[0].(string); ok && strings.HasPrefix(name, "$") && !strings.HasPrefix(name, "$$") {
+			p.path = name[1:]
+		} else if skip, ok := number(list[0]); !ok || skip > 0 {
+			p.n = 0 // a page in the middle: how many are enough is not known
+			return p, true
+		}
+		argument = list[len(list)-1]
+	}
+	n, _ := number(argument)
+	if n < 0 {
+		n, p.last = -n, true
+	}
+	p.n = n
+	return p, true
+}
+
+// aggregation reads the stages up to the one that makes other documents.
+func aggregation(pipeline bson.A, calls int64) read {
+	r := read{calls: calls, all: true}
+	var unwound string
+	var order bson.D
+	for _, s := range pipeline {
+		stage, ok := s.(bson.D)
+		if !ok || len(stage) != 1 {
+			return r
+		}
+		value := stage[0].Value
+		switch stage[0].Key {
+		case "$match":
+			r.uses = append(r.uses, filterPaths(value)...)
+		case "$sort":
+			r.uses = append(r.uses, keys(value)...)
+			order, _ = value.(bson.D)
+		case "$skip", "$sample":
+		case "$limit":
+			if n, ok := number(value); unwound != "" && ok {
+				r.parts = append(r.parts, part{path: unwound, n: n, order: inside(order, unwound)})
+				unwound = ""
+			}
+		case "$unwind":
+			path, _ := value.(string)
+			if document, ok := value.(bson.D); ok {
+				path, _ = at(document, "path").(string)
+			}
+			unwound = strings.TrimPrefix(path, "$")
+		case "$unset":
+			switch names := value.(type) {
+			case string:
+				r.without = append(r.without, names)
+			case bson.A:
+				for _, name := range names {
+					if name, ok := name.(string); ok {
+						r.without = append(r.without, name)
+					}
+				}
+			}
+		case "$addFields", "$set":
+			fields, _ := value.(bson.D)
+			for _, f := range fields {
+				if p, ok := slice(f.Key, f.Value); ok && p.path == f.Key {
+					r.parts = append(r.parts, p)
+					continue
+				}
+				r.uses = append(r.uses, expressionPaths(f.Value)...)
+			}
+		case "$lookup":
+			document, _ := value.(bson.D)
+			if local, ok := at(document, "localField").(string); ok {
+				r.uses = append(r.uses, local)
+			}
+			r.uses = append(r.uses, expressionPaths(at(document, "let"))...)
+		case "$project":
+			r.project(value)
+			if !r.all {
+				return r.rooted(value)
+			}
+		case "$group", "$bucket", "$bucketAuto", "$sortByCount":
+			r.all, r.without = false, nil
+			r.uses = append(r.uses, expressionPaths(value)...)
+			return r.rooted(value)
+		case "$count":
+			r.all, r.without, r.counts = false, nil, true
+			return r
+		default: // it may need anything
+			r.all, r.without = true, nil
+			return r
+		}
+	}
+	return r
+}
+
+// rooted turns a read that hands on whole documents into one of all fields.
+func (r read) rooted(value any) read {
+	if slices.ContainsFunc(variables(value), func(v string) bool { return strings.HasPrefix(v, "$$ROOT") || strings.HasPrefix(v, "$$CURRENT") }) {
+		r.all = true
+	}
+	return r
+}
+
+// inside are the keys of a sort below a path, as an element has them.
+func inside(order bson.D, path string) bson.D {
+	var out bson.D
+	for _, key := range order {
+		if name, ok := strings.CutPrefix(key.Key, path+"."); ok {
+			direction := -1
+			if n, _ := number(key.Value); n > 0 {
+				direction = 1
+			}
+			out = append(out, bson.E{Key: name, Value: direction})
+		}
+	}
+	return out
+}
+
+// writeOf are the paths that an update sets.
+func writeOf(update any, calls int64) write {
+	w := write{calls: calls}
+	document, ok := update.(bson.D)
+	if !ok {
+		w.whole = true // a pipeline
+		return w
+	}
+	for _, operator := range document {
+		if !strings.HasPrefix(operator.Key, "$") {
+			w.whole = true
+			return w
+		}
+		w.sets = append(w.sets, keys(operator.Value)...)
+	}
+	return w
+}
+
+// needs reports whether a read needs a path, or something above or below it.
+func (r read) needs(path string) bool {
+	return r.names(path) || r.all && !slices.ContainsFunc(r.without, func(name string) bool { return name == path || strings.HasPrefix(path, name+".") })
+}
+
+// names reports whether a filter, sort or inclusion of a read names a path. JavaScript
+// may name any.
+func (r read) names(path string) bool {
+	return slices.ContainsFunc(r.uses, func(name string) bool { return name == "$where" || related(name, path) })
+}
+
+// related reports whether two paths are one, or one is above the other.
+func related(a, b string) bool {
+	return a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
+}
+
+// projected reports a list: documents come back, but not all of each.
+func (r read) projected() bool { return !r.counts && (!r.all || len(r.without) > 0) }
+
+// reads is how many reads of documents were seen.
+func (t *traffic) reads() (n int64) {
+	for _, r := range t.finds {
+		if !r.counts {
+			n += r.calls
+		}
+	}
+	return n
+}
+
+// cold are the fields at the top that no projected read needs, hot how many such reads
+// there are.
+func (c *collection) cold() (names []string, hot int64) {
+	for _, r := range c.finds {
+		if r.projected() {
+			hot += r.calls
+		}
+	}
+	for _, name := range c.tops() {
+		used := slices.ContainsFunc(c.finds, func(r read) bool { return r.names(name) || r.projected() && r.needs(name) })
+		if name != "_id" && !used {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, hot
+}
+
+// need is how many reads need one of the fields.
+func (t *traffic) need(names []string) (n int64) {
+	for _, r := range t.finds {
+		if !r.counts && slices.ContainsFunc(names, r.needs) {
+			n += r.calls
+		}
+	}
+	return n
+}
+
+// writesTo is how many writes set one of the fields.
+func (t *traffic) writesTo(names []string) (n int64) {
+	for _, w := range t.writes {
+		if w.whole || slices.ContainsFunc(w.sets, func(set string) bool {
+			return slices.ContainsFunc(names, func(name string) bool { return related(set, name) })
+		}) {
+			n += w.calls
+		}
+	}
+	return n
+}
+
+// want is what reads want of a list.
+type want struct {
+	part, whole int64 // reads
+	n           int64 // elements at most; 0 not known
+	last        bool
+	order       bson.D
+}
+
+// wanted sums up the reads of a list. Of several orders none is taken.
+func (t *traffic) wanted(path string) want {
+	var w want
+	orders := 0
+	for _, r := range t.finds {
+		i := slices.IndexFunc(r.parts, func(p part) bool { return p.path == path })
+		switch {
+		case i >= 0:
+			p := r.parts[i]
+			w.part += r.calls
+			w.n = max(w.n, p.n)
+			w.last = w.last || p.last
+			if p.order != nil && !sameOrder(p.order, w.order) {
+				orders++
+				w.order = p.order
+			}
+		case !r.counts && r.needs(path):
+			w.whole += r.calls
+		}
+	}
+	if orders > 1 {
+		w.order = nil
+	}
+	return w
+}
+
+func sameOrder(a, b bson.D) bool { return slices.Equal(a, b) }
+
+// filterPaths are the paths that a filter names.
+func filterPaths(filter any) []string {
+	var paths []string
+	document, _ := filter.(bson.D)
+	for _, f := range document {
+		switch {
+		case f.Key == "$expr":
+			paths = append(paths, expressionPaths(f.Value)...)
+		case f.Key == "$where":
+			paths = append(paths, f.Key)
+		case strings.HasPrefix(f.Key, "$"):
+			branches, _ := f.Value.(bson.A)
+			for _, branch := range branches {
+				paths = append(paths, filterPaths(branch)...)
+			}
+		default:
+			paths = append(paths, f.Key)
+		}
+	}
+	return paths
+}
+
+// expressionPaths are the paths "$a.b" in an expression. "$$ROOT.a" and variables of
+// the query's own count as nothing here; see rooted.
+func expressionPaths(value any) []string {
+	var paths []string
+	for _, v := range variables(value) {
+		if !strings.HasPrefix(v, "$$") {
+			paths = append(paths, v[1:])
+		}
+	}
+	return paths
+}
+
+// variables are all strings with a $ in front.
+func variables(value any) []string {
+	var out []string
+	switch v := value.(type) {
+	case string:
+		if strings.HasPrefix(v, "$") && len(v) > 1 {
+			out = append(out, v)
+		}
+	case bson.D:
+		for _, f := range v {
+			if f.Key != "$literal" {
+				out = append(out, variables(f.Value)...)
+			}
+		}
+	case bson.A:
+		for _, element := range v {
+			out = append(out, variables(element)...)
+		}
+	}
+	return out
+}
+
+func keys(value any) []string {
+	var names []string
+	document, _ := value.(bson.D)
+	for _, f := range document {
+		if !strings.HasPrefix(f.Key, "$") {
+			names = append(names, f.Key)
+		}
+	}
+	return names
+}
+
+// at is the value of a key, nil without one.
+func at(document bson.D, key string) any {
+	for _, f := range document {
+		if f.Key == key {
+			return f.Value
+		}
+	}
+	return nil
+}
+
+// no reports a projection's 0 or false.
+func no(value any) bool {
+	if b, ok := value.(bool); ok {
+		return !b
+	}
+	n, ok := number(value)
+	return ok && n == 0
+}
+
+func number(value any) (int64, bool) {
+	switch v := value.(type) {
+	case int32:
+		return int64(v), true
+	case int64:
+		return v, true
+	case int:
+		return int64(v), true
+	case float64:
+		return int64(v), true
+	}
+	return 0, false
+}

@@ -1,0 +1,227 @@
+package advise
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Report is what Look found.
+type Report struct {
+	Database string    `json:"database"`
+	At       time.Time `json:"at"`
+	// Findings are what would pay, the largest saving first.
+	Findings []Finding `json:"findings"`
+	// NotAdvised are the patterns that were weighed and would not pay.
+	NotAdvised []Note `json:"notAdvised"`
+	// Unknown could not be told.
+	Unknown []Note `json:"unknown"`
+	// Sources say where queries were looked for.
+	Sources  []Source      `json:"sources"`
+	Commands int           `json:"commands"` // sent
+	Took     time.Duration `json:"took"`
+}
+
+// Finding is a pattern that would pay, and why.
+type Finding struct {
+	Pattern    string   `json:"pattern"` // the package: outlier
+	Collection string   `json:"collection"`
+	Path       string   `json:"path,omitempty"`   // of the list
+	Fields     []string `json:"fields,omitempty"` // of a split
+
+	Summary string `json:"summary"` // a sentence or two
+	Sure    string `json:"sure"`    // how sure, and from what
+	Facts   []Fact `json:"facts"`
+	// Saving is what the pattern saves, Rests the measurements of docs/benchmarks.md
+	// that show it, Costs those of what it costs.
+	Saving Interval `json:"saving"`
+	Rests  []Row    `json:"rests"`
+	Costs  []Row    `json:"costs"`
+	// Code is Go that compiles where db is a *mongo.Database and err is handled.
+	Code string `json:"code"`
+	// Check is a query that gives the main figure.
+	Check Check `json:"check"`
+	// Against is what speaks against the pattern.
+	Against []string `json:"against"`
+
+	// Distribution has the documents by the length of the list, Limit the length that
+	// the Code names.
+	Distribution []Bar `json:"distribution,omitempty"`
+	Limit        int64 `json:"limit,omitempty"`
+}
+
+// Name is the finding in a word: outlier:orders.items.
+func (f Finding) Name() string { return f.Pattern + ":" + f.place() }
+
+func (f Finding) place() string {
+	if f.Path == "" {
+		return f.Collection
+	}
+	return f.Collection + "." + f.Path
+}
+
+// overlaps reports two findings that move the same field.
+func (f Finding) overlaps(other Finding) bool {
+	if f.Collection != other.Collection {
+		return false
+	}
+	moves := func(f Finding) []string {
+		if f.Path == "" {
+			return f.Fields
+		}
+		return []string{f.Path}
+	}
+	return slices.ContainsFunc(moves(f), func(a string) bool {
+		return slices.ContainsFunc(moves(other), func(b string) bool { return related(a, b) })
+	})
+}
+
+// Fact is a figure, and how it was found.
+type Fact struct {
+	What  string `json:"what"`
+	Value int64  `json:"value"`
+	How   string `json:"how"` // counted; of the queries seen
+}
+
+// Interval is a saving, of Before.
+type Interval struct {
+	Low    int64  `json:"low"`
+	High   int64  `json:"high"`
+	Unit   string `json:"unit"` // bytes
+	What   string `json:"what"`
+	Before int64  `json:"before"`
+}
+
+// Check is a command that only reads, and the figure in its answer.
+type Check struct {
+	Shell  string   `json:"shell"` // for mongosh
+	Answer int64    `json:"answer"`
+	Path   []string `json:"path"` // of the figure in the answer
+}
+
+// Bar is the documents whose lists have From to To elements.
+type Bar struct {
+	From      int64 `json:"from"`
+	To        int64 `json:"to"`
+	Documents int64 `json:"documents"`
+	Elements  int64 `json:"elements"`
+	Bytes     int64 `json:"bytes"`
+	Largest   int64 `json:"largest"` // bytes of the largest list
+}
+
+// Note is a pattern that is not advised, or of which nothing can be said.
+type Note struct {
+	Pattern    string `json:"pattern,omitempty"` // "": any
+	Collection string `json:"collection"`
+	Path       string `json:"path,omitempty"`
+	Reason     string `json:"reason"`
+	Tells      string `json:"tells,omitempty"` // what would tell it
+}
+
+// Source is a place where queries were looked for.
+type Source struct {
+	Name    string `json:"name"`
+	Queries int    `json:"queries"`
+	Note    string `json:"note,omitempty"` // why there are none
+}
+
+func (r *Report) finish(commands int, took time.Duration) {
+	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(b.Saving.Low, a.Saving.Low), strings.Compare(a.Name(), b.Name()))
+	})
+	for i := range r.Findings {
+		for j := range r.Findings {
+			if i != j && r.Findings[i].overlaps(r.Findings[j]) {
+				r.Findings[i].Against = append(r.Findings[i].Against, "It saves the same bytes as "+r.Findings[j].Name()+": choose one.")
+			}
+		}
+	}
+	byPlace := func(a, b Note) int {
+		return cmp.Or(strings.Compare(a.Collection, b.Collection), strings.Compare(a.Path, b.Path), strings.Compare(a.Pattern, b.Pattern))
+	}
+	slices.SortStableFunc(r.NotAdvised, byPlace)
+	slices.SortStableFunc(r.Unknown, byPlace)
+	r.Commands, r.Took = commands, took
+}
+
+// check runs the query that a reader can run by hand.
+func (l *looker) check(ctx context.Context, command bson.D, path ...string) (Check, error) {
+	printed, err := bson.MarshalExtJSON(command, false, false)
+	if err != nil {
+		return Check{}, err
+	}
+	reply, err := l.run(ctx, l.db, command)
+	if err != nil {
+		return Check{}, err
+	}
+	return Check{"db.runCommand(" + string(printed) + ")", integer(reply, path...), path}, nil
+}
+
+// integer is a number in a document, 0 if there is none.
+func integer(raw bson.Raw, path ...string) int64 {
+	n, _ := raw.Lookup(path...).AsInt64OK()
+	return n
+}
+
+func text(raw bson.Raw, path ...string) string {
+	s, _ := raw.Lookup(path...).StringValueOK()
+	return s
+}
+
+// share is a part in percent, with two digits that say something.
+func share(part, all int64) string {
+	percent := 100 * float64(part) / float64(max(all, 1))
+	switch {
+	case percent == 0 || percent >= 10:
+		return fmt.Sprintf("%.0f %%", percent)
+	case percent >= 1:
+		return fmt.Sprintf("%.1f %%", percent)
+	}
+	return strconv.FormatFloat(percent, 'g', 2, 64) + " %"
+}
+
+// bytes is a size with two or three digits.
+func bytes(n int64) string {
+	units := []string{"B", "kB", "MB", "GB", "TB"}
+	size, unit := float64(n), 0
+	for size >= 1000 && unit < len(units)-1 {
+		size /= 1000
+		unit++
+	}
+	if unit > 0 && size < 10 {
+		return fmt.Sprintf("%.1f %s", size, units[unit])
+	}
+	return fmt.Sprintf("%.0f %s", size, units[unit])
+}
+
+// group is a number with commas.
+func group(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// many is a number and a word: 1 document, 2 documents.
+func many(n int64, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return group(n) + " " + word + "s"
+}
+
+// round goes up to a number with one or two digits before its zeros: 137 becomes 140.
+func round(n int64) int64 {
+	step := int64(1)
+	for n/step >= 100 {
+		step *= 10
+	}
+	return (n + step - 1) / step * step
+}

@@ -1,0 +1,190 @@
+package advise
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Collections up to these bounds are looked at whole; of larger ones a sample
+// suggests what to count.
+const (
+	wholeCount = 5_000
+	wholeSize  = 16 << 20
+	sampleSize = 1_000
+	// fewElements is how many elements an array has at least, somewhere, to be counted.
+	fewElements = 16
+)
+
+// field is a path that documents have, with one type of value. What comes from a
+// sample is a suspicion: nothing of it is printed.
+type field struct {
+	path    string
+	kind    string // the server's name of the type
+	element string // the type of an array's first element
+	n       int64  // documents seen with it
+	most    int64  // elements of the longest array seen
+}
+
+// d is a document of one field: most expressions are.
+func d(key string, value any) bson.D { return bson.D{{Key: key, Value: value}} }
+
+// shape finds the fields of a collection. $sample prefers large documents or misses
+// them, so the largest are looked for besides: by a scan, under MaxTime.
+func (l *looker) shape(ctx context.Context, c *collection) error {
+	var first bson.A
+	sampled := c.count > wholeCount || c.size > wholeSize
+	if sampled {
+		// Above 5 % $sample sorts the collection.
+		first = bson.A{d("$sample", d("size", min(sampleSize, c.count/20)))}
+	}
+	if err := l.addFields(ctx, c, first); err != nil || !sampled {
+		return err
+	}
+	large := bson.A{
+		d("$match", d("$expr", d("$gt", bson.A{d("$bsonSize", "$$ROOT"), 4 * c.mean()}))),
+		d("$limit", 100),
+	}
+	if err := l.addFields(ctx, c, large); err != nil {
+		return l.failed(ctx, fmt.Errorf("documents far above the mean size: %w", err), "", c, "")
+	}
+	return nil
+}
+
+func (l *looker) addFields(ctx context.Context, c *collection, first bson.A) error {
+	batch, err := l.aggregate(ctx, c.name, append(first, shapePipeline...))
+	if err != nil {
+		return err
+	}
+	hidden := int64(0)
+	for _, raw := range batch {
+		f := field{
+			kind: text(raw, "_id", "t"), element: text(raw, "_id", "e"),
+			n: integer(raw, "n"), most: integer(raw, "most"),
+		}
+		var named bool
+		if f.path, named = raw.Lookup("_id", "p").StringValueOK(); !named {
+			hidden += f.n
+			continue
+		}
+		c.add(f)
+	}
+	if hidden > 0 {
+		l.unknown("", c.name, "", "has fields whose names are empty, contain a dot or begin with $", "other names: expressions cannot name these")
+	}
+	return nil
+}
+
+func (c *collection) add(f field) {
+	if f.path == "_id" && c.idType != f.kind {
+		if c.idType != "" {
+			f.kind = "mixed"
+		}
+		c.idType = f.kind
+	}
+	for i, known := range c.fields {
+		if known.path == f.path && known.kind == f.kind && known.element == f.element {
+			c.fields[i].n += f.n
+			c.fields[i].most = max(known.most, f.most)
+			return
+		}
+	}
+	c.fields = append(c.fields, f)
+}
+
+// tops are the names at the top of the documents.
+func (c *collection) tops() []string {
+	var names []string
+	seen := map[string]bool{}
+	for _, f := range c.fields {
+		if !strings.Contains(f.path, ".") && !seen[f.path] {
+			seen[f.path] = true
+			names = append(names, f.path)
+		}
+	}
+	return names
+}
+
+// has reports whether some document has a field, of a kind if one is given.
+func (c *collection) has(path string, kinds ...string) bool {
+	for _, f := range c.fields {
+		if f.path != path {
+			continue
+		}
+		if len(kinds) == 0 {
+			return true
+		}
+		for _, kind := range kinds {
+			if f.kind == kind {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// shapePipeline lists the paths of documents, three names deep, with their types.
+// It runs on the server, so that large values stay there.
+var shapePipeline = shapeStages()
+
+func shapeStages() bson.A {
+	// A name that an expression cannot use becomes null, so that its field is counted.
+	usable := func(name string) bson.D {
+		return d("$and", bson.A{
+			d("$ne", bson.A{name, ""}),
+			d("$ne", bson.A{d("$substrCP", bson.A{name, 0, 1}), d("$literal", "$")}),
+			d("$eq", bson.A{d("$indexOfBytes", bson.A{name, "."}), -1}),
+			d("$lt", bson.A{d("$strLenBytes", name), 200}),
+		})
+	}
+	members := func(document string, above any) bson.D {
+		path := any("$$c.k")
+		if above != nil {
+			path = d("$concat", bson.A{above, ".", "$$c.k"})
+		}
+		return d("$map", bson.D{
+			{Key: "input", Value: d("$slice", bson.A{d("$objectToArray", document), 500})},
+			{Key: "as", Value: "c"},
+			{Key: "in", Value: bson.D{
+				{Key: "p", Value: d("$cond", bson.A{usable("$$c.k"), path, nil})},
+				{Key: "v", Value: "$$c.v"},
+			}},
+		})
+	}
+	stages := bson.A{
+		d("$project", bson.D{{Key: "_id", Value: 0}, {Key: "f", Value: members("$$ROOT", nil)}}),
+		d("$unwind", "$f"),
+		d("$project", bson.D{{Key: "p", Value: "$f.p"}, {Key: "v", Value: "$f.v"}, {Key: "deep", Value: d("$literal", 1)}}),
+	}
+	for depth := 1; depth < 3; depth++ {
+		inside := d("$map", bson.D{
+			{Key: "input", Value: members("$v", "$p")},
+			{Key: "as", Value: "m"},
+			{Key: "in", Value: bson.D{{Key: "p", Value: "$$m.p"}, {Key: "v", Value: "$$m.v"}, {Key: "deep", Value: d("$literal", depth+1)}}},
+		})
+		opened := d("$and", bson.A{
+			d("$eq", bson.A{d("$type", "$v"), "object"}), d("$eq", bson.A{"$deep", depth}), d("$ne", bson.A{"$p", nil}),
+		})
+		itself := bson.D{{Key: "p", Value: "$p"}, {Key: "v", Value: "$v"}, {Key: "deep", Value: "$deep"}}
+		stages = append(stages,
+			d("$project", d("all", d("$concatArrays", bson.A{bson.A{itself}, d("$cond", bson.A{opened, inside, bson.A{}})}))),
+			d("$unwind", "$all"),
+			d("$replaceWith", "$all"),
+		)
+	}
+	isArray := d("$isArray", "$v")
+	return append(stages,
+		d("$group", bson.D{
+			{Key: "_id", Value: bson.D{
+				{Key: "p", Value: "$p"}, {Key: "t", Value: d("$type", "$v")},
+				{Key: "e", Value: d("$cond", bson.A{isArray, d("$type", d("$first", "$v")), ""})},
+			}},
+			{Key: "n", Value: d("$sum", 1)},
+			{Key: "most", Value: d("$max", d("$cond", bson.A{isArray, d("$size", "$v"), 0}))},
+		}),
+		d("$sort", bson.D{{Key: "n", Value: -1}, {Key: "_id", Value: 1}}),
+		d("$limit", maxReply/2),
+	)
+}

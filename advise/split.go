@@ -1,0 +1,99 @@
+package advise
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// The rule: fields that no projected read names take at least splitShare of the
+// bytes and more than splitBytes a document; there are at least splitReads such
+// reads, and at most one read in four needs the fields.
+const (
+	splitShare = 0.7
+	splitBytes = 1 << 10
+	splitReads = 50
+	splitNeed  = 0.25
+)
+
+func (l *looker) split(ctx context.Context, c *collection) error {
+	const pattern = "split"
+	if c.mean() <= splitBytes {
+		l.not(pattern, c.name, "", fmt.Sprintf("a document takes %s on average", bytes(c.mean())))
+		return nil
+	}
+	if c.reads() == 0 {
+		l.unknown(pattern, c.name, "", fmt.Sprintf("a document takes %s on average, but no read of it was seen", bytes(c.mean())), "queries: the profiler, -log, or advise.Commands in a test")
+		return nil
+	}
+	cold, hot := c.cold()
+	if hot < splitReads || len(cold) == 0 {
+		l.not(pattern, c.name, "", fmt.Sprintf("%d of %d reads leave fields out", hot, c.reads()))
+		return nil
+	}
+	names := strings.Join(cold, ", ")
+	need, writes := c.need(cold), c.writesTo(cold)
+	switch {
+	case float64(need) > splitNeed*float64(c.reads()):
+		l.not(pattern, c.name, "", fmt.Sprintf("%d of %d reads need %s: each would take longer (%s)", need, c.reads(), names, rowSplitPage))
+		return nil
+	case writes > hot:
+		l.not(pattern, c.name, "", fmt.Sprintf("%s are written more often (%d) than lists are read without them (%d)", names, writes, hot))
+		return nil
+	}
+	document := bson.D{}
+	for _, name := range cold {
+		document = append(document, bson.E{Key: name, Value: "$" + name})
+	}
+	size := d("$subtract", bson.A{d("$bsonSize", document), 5}) // 5 bytes are an empty document
+	check, err := l.check(ctx, bson.D{
+		{Key: "aggregate", Value: c.name},
+		{Key: "pipeline", Value: bson.A{d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "bytes", Value: d("$sum", size)}})}},
+		{Key: "cursor", Value: bson.D{}},
+	}, "cursor", "firstBatch", "0", "bytes")
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, "")
+	}
+	switch {
+	case float64(check.Answer) < splitShare*float64(c.size):
+		l.not(pattern, c.name, "", fmt.Sprintf("%s take %s of the bytes", names, share(check.Answer, c.size)))
+		return nil
+	case check.Answer/c.count <= splitBytes:
+		l.not(pattern, c.name, "", fmt.Sprintf("%s take %s a document", names, bytes(check.Answer/c.count)))
+		return nil
+	}
+	l.report.Findings = append(l.report.Findings, Finding{
+		Pattern: pattern, Collection: c.name, Fields: cold,
+		Summary: fmt.Sprintf("%s take %s of the bytes (%s, counted), and %d of %d reads do without them. "+
+			"In two collections these reads keep %s a document in the cache instead of %s.",
+			names, share(check.Answer, c.size), bytes(check.Answer), c.reads()-need, c.reads(),
+			bytes((c.size-check.Answer)/c.count), bytes(c.mean())),
+		Sure: "counted: bytes; of queries: those that were seen",
+		Facts: []Fact{
+			{"documents", c.count, "counted"},
+			{"bytes of these fields", check.Answer, "counted"},
+			{"reads with a projection that leaves them out", hot, "of the queries seen"},
+			{"reads that need them", need, "of the queries seen"},
+			{"writes to them", writes, "of the queries seen"},
+		},
+		Saving: Interval{
+			// Reads that need the fields bring them into the cache again.
+			Low:  int64(float64(check.Answer) * (1 - float64(need)/float64(c.reads()))),
+			High: check.Answer,
+			Unit: "bytes", What: "that leave the documents which lists read",
+			Before: c.size,
+		},
+		Rests: []Row{rowSplitBytes, rowSplitList},
+		Costs: []Row{rowSplitPage, rowSplitUpdate, rowSplitAdd},
+		Code:  splitCode(c, cold),
+		Check: check,
+		Against: []string{
+			"If all of the collection fits in the server's cache, lists become no faster: a projection saves the transfer already.",
+			"A read of both parts, a new document and a change of these fields take longer, see the costs.",
+			"Queries that were not seen may need the fields.",
+		},
+	})
+	return nil
+}

@@ -1,0 +1,113 @@
+package advise
+
+import (
+	"context"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// The rule: the list takes at least subsetShare of the bytes, half of the documents
+// have subsetLength elements or more, its mean size is over subsetBytes; at least
+// subsetReads reads want a part of it, and these are at least half of those that
+// read it.
+const (
+	subsetShare  = 0.5
+	subsetLength = 15
+	subsetBytes  = 2 << 10
+	subsetReads  = 10
+)
+
+func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
+	const pattern = "subset"
+	heavy := float64(a.bytes) >= subsetShare*float64(a.all)
+	switch {
+	case !heavy:
+		l.not(pattern, c.name, a.path, fmt.Sprintf("the list takes %s of the bytes", share(a.bytes, a.all)))
+		return nil
+	case a.quantile(0.5) < subsetLength:
+		l.not(pattern, c.name, a.path, fmt.Sprintf("half of the lists have up to %s", many(a.quantile(0.5), "element")))
+		return nil
+	case a.bytes/max(a.docs, 1) <= subsetBytes:
+		l.not(pattern, c.name, a.path, fmt.Sprintf("a list takes %s on average", bytes(a.bytes/max(a.docs, 1))))
+		return nil
+	}
+	large := fmt.Sprintf("the list takes %s of the bytes (counted)", share(a.bytes, a.all))
+	want := c.wanted(a.path)
+	switch {
+	case a.element != "object":
+		l.not(pattern, c.name, a.path, large+", but its elements are no documents; the package keeps documents with an _id")
+		return nil
+	case c.geometry(a.path):
+		l.not(pattern, c.name, a.path, "is a GeoJSON geometry, which must stay whole")
+		return nil
+	case c.has(a.path + "_count"):
+		l.not(pattern, c.name, a.path, "may be in this pattern already: documents have "+a.path+"_count")
+		return nil
+	case want.part == 0 && want.whole == 0:
+		l.unknown(pattern, c.name, a.path, large+"; no read of it was seen", "queries: the profiler, -log, or advise.Commands in a test")
+		return nil
+	case want.part < subsetReads:
+		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; %s of %d want a part of it", large, many(want.part, "read"), want.part+want.whole))
+		return nil
+	case want.part < want.whole:
+		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; %d reads want a part of it, but %d all of it", large, want.part, want.whole))
+		return nil
+	case want.n == 0:
+		l.unknown(pattern, c.name, a.path, large+"; reads take a part of it, but their number of elements was not seen", "queries with values: the profiler, -log, or advise.Commands in a test")
+		return nil
+	case 2*want.n > a.quantile(0.5):
+		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; reads take up to %d elements, half of the lists have up to %d", large, want.n, a.quantile(0.5)))
+		return nil
+	}
+	size := d("$cond", bson.A{d("$isArray", "$"+a.path), d("$bsonSize", d("a", "$"+a.path)), 0})
+	check, err := l.check(ctx, bson.D{
+		{Key: "aggregate", Value: c.name},
+		{Key: "pipeline", Value: bson.A{d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "bytes", Value: d("$sum", size)}})}},
+		{Key: "cursor", Value: bson.D{}},
+	}, "cursor", "firstBatch", "0", "bytes")
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, a.path)
+	}
+	// Elements that are read differ in size from the others: by a factor of two at most.
+	kept := a.kept(want.n)
+	f := Finding{
+		Pattern: pattern, Collection: c.name, Path: a.path,
+		Summary: fmt.Sprintf("The list takes %s of the bytes (%s, counted), half of the documents have %d elements or more, "+
+			"and %d of %d reads of it want %d at most. The pattern keeps these in the document, and all of them in a collection of their own.",
+			share(check.Answer, a.all), bytes(check.Answer), a.quantile(0.5), want.part, want.part+want.whole, want.n),
+		Sure: "counted: lengths and bytes; of queries: those that were seen",
+		Facts: []Fact{
+			{"documents", c.count, "counted"},
+			{"bytes of the list in all documents", check.Answer, "counted"},
+			{"elements in all documents", a.elements, "counted"},
+			{"reads that want a part of the list", want.part, "of the queries seen"},
+			{"reads that want all of it", want.whole, "of the queries seen"},
+		},
+		Saving: Interval{
+			Low: int64(float64(a.bytes) - 2*kept), High: int64(float64(a.bytes) - kept/2),
+			Unit: "bytes", What: "that leave the documents, which reads keep in the cache",
+			Before: c.size,
+		},
+		Rests: []Row{rowSubsetBytes, rowSubsetList},
+		Costs: []Row{rowSubsetAdd, rowSubsetAll},
+		Code:  subsetCode(c, a, want),
+		Check: check,
+		Against: []string{
+			"An element needs an _id, and is written twice while it is kept: a new one takes 3 round trips.",
+			"Reads of the whole list then go to the other collection.",
+			"If nobody reads older elements, $push with $slice is simpler.",
+		},
+		Distribution: a.bars,
+		Limit:        want.n,
+	}
+	if want.order == nil {
+		f.Against = append(f.Against, "No query said by which field the elements are ordered: Order is that of _id until you name one.")
+	}
+	if f.Saving.Low <= 0 {
+		l.not(pattern, c.name, a.path, "little would leave the documents")
+		return nil
+	}
+	l.report.Findings = append(l.report.Findings, f)
+	return nil
+}

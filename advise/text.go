@@ -1,0 +1,110 @@
+package advise
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Text writes the report in plain words, a screen a finding.
+func (r *Report) Text(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s in %v; %s advised\n", r.Database, many(int64(r.Commands), "command"),
+		r.Took.Round(10*time.Millisecond), many(int64(len(r.Findings)), "pattern"))
+	for _, s := range r.Sources {
+		fmt.Fprintf(&b, "queries, %s: %d%s\n", s.Name, s.Queries, after(" (", s.Note, ")"))
+	}
+	for i, f := range r.Findings {
+		fmt.Fprintf(&b, "\n%d. %s: %s\n", i+1, f.place(), f.Pattern)
+		f.text(&b)
+	}
+	notes(&b, "Not advised", r.NotAdvised)
+	notes(&b, "Could not be told", r.Unknown)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (f Finding) text(b *strings.Builder) {
+	fmt.Fprintf(b, "%s\n", wrap(f.Summary, "   "))
+	fmt.Fprintf(b, "   saves    %s\n", f.Saving)
+	for _, row := range f.Rests {
+		fmt.Fprintf(b, "   measured %s\n", row)
+	}
+	for _, row := range f.Costs {
+		fmt.Fprintf(b, "   costs    %s\n", row)
+	}
+	fmt.Fprintf(b, "   sure     %s\n", f.Sure)
+	for _, against := range f.Against {
+		fmt.Fprintf(b, "   against  %s\n", strings.TrimLeft(wrap(against, "            "), " "))
+	}
+	fmt.Fprintf(b, "\n%s\n\n", indent(f.Code))
+	fmt.Fprintf(b, "   check    %s\n            gives %s: %d\n", f.Check.Shell, strings.Join(f.Check.Path, "."), f.Check.Answer)
+}
+
+func (s Interval) String() string {
+	return fmt.Sprintf("%s to %s of %s %s", bytes(s.Low), bytes(s.High), bytes(s.Before), s.What)
+}
+
+func notes(b *strings.Builder, title string, all []Note) {
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%s:\n", title)
+	for _, n := range all {
+		fmt.Fprintf(b, "   %s\n", n)
+	}
+}
+
+func (n Note) String() string {
+	place := n.Collection
+	if n.Path != "" {
+		place += "." + n.Path
+	}
+	return place + after(", ", n.Pattern, "") + ": " + n.Reason + after("; would tell: ", n.Tells, "")
+}
+
+// after is text between two others, or nothing.
+func after(before, text, behind string) string {
+	if text == "" {
+		return ""
+	}
+	return before + text + behind
+}
+
+func indent(code string) string {
+	return "   " + strings.ReplaceAll(code, "\n", "\n   ")
+}
+
+// wrap breaks text into lines of some 90 characters.
+func wrap(text, margin string) string {
+	var b strings.Builder
+	line := 0
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+			b.WriteString(margin)
+		case line+len(word) > 90:
+			b.WriteString("\n" + margin)
+			line = 0
+		default:
+			b.WriteByte(' ')
+		}
+		b.WriteString(word)
+		line += len(word) + 1
+	}
+	return b.String()
+}
+
+// JSON writes the findings, one object a line.
+func (r *Report) JSON(w io.Writer) error {
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	for _, f := range r.Findings {
+		if err := out.Encode(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,222 @@
+// Command advise looks at a live database and says which pattern would pay, with the
+// figures and the code to paste. It only reads.
+//
+//	go run ./cmd/advise -uri mongodb://localhost:27017 -db shop
+//	go run ./cmd/advise -uri … -db shop -log mongod.log      # with the slow queries of a log
+//	go run ./cmd/advise -uri … -db shop -html page.html      # with the distributions
+//	go run ./cmd/advise -uri … -db shop -json > known.json   # one object a finding
+//	go run ./cmd/advise -uri … -db shop -baseline known.json # what is new since then
+//	go run ./cmd/advise -uri … -db shop -ignore 'outlier:orders.*'
+//
+// It exits with 0 if it advises nothing, or nothing that is new and not ignored, with 1
+// if it advises something, and with 2 if it failed or was interrupted: what it has
+// found by then is printed. Package advise says what findings mean and how the server
+// is spared.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/advise"
+)
+
+const (
+	exitNothing = 0
+	exitAdvised = 1
+	exitFailed  = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// settings are the command line.
+type settings struct {
+	uri, db     string
+	collections list
+	logs        list
+	ignore      list
+	baseline    string
+	html        string
+	json, quiet bool
+	options     advise.Options
+}
+
+// list is a flag that may be given several times.
+type list []string
+
+func (l *list) String() string     { return strings.Join(*l, ",") }
+func (l *list) Set(s string) error { *l = append(*l, s); return nil }
+
+func parse(args []string, notes io.Writer) (settings, error) {
+	var s settings
+	flags := flag.NewFlagSet("advise", flag.ContinueOnError)
+	flags.SetOutput(notes)
+	flags.StringVar(&s.uri, "uri", os.Getenv("MONGODB_URI"), "the server's `URI`; default $MONGODB_URI")
+	flags.StringVar(&s.db, "db", "", "the database")
+	flags.Var(&s.collections, "collection", "look at this collection alone; may be repeated")
+	flags.Var(&s.logs, "log", "take slow queries from this `file`, a mongod's log; may be repeated")
+	flags.Var(&s.ignore, "ignore", "leave out findings such as outlier:orders.items; * stands for any characters; may be repeated")
+	flags.StringVar(&s.baseline, "baseline", "", "leave out the findings in this `file`, an earlier output of -json")
+	flags.StringVar(&s.html, "html", "", "write a page to this `file`")
+	flags.BoolVar(&s.json, "json", false, "print one JSON object a finding")
+	flags.BoolVar(&s.quiet, "quiet", false, "no progress")
+	flags.DurationVar(&s.options.MaxTime, "max-time", 2*time.Second, "bound of each command")
+	flags.DurationVar(&s.options.Budget, "budget", time.Minute, "bound of all together")
+	flags.IntVar(&s.options.MaxCommands, "max-commands", 20_000, "bound of the number of commands")
+	if err := flags.Parse(args); err != nil {
+		return s, err
+	}
+	if s.uri == "" || s.db == "" || flags.NArg() > 0 {
+		flags.Usage()
+		return s, errors.New("-uri and -db are required, and there are no other arguments")
+	}
+	s.options.Collections = s.collections
+	return s, nil
+}
+
+// run prints the report and returns the exit code.
+func run(ctx context.Context, args []string, out, notes io.Writer) int {
+	code, err := advised(ctx, args, out, notes)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitNothing
+	case err != nil:
+		fmt.Fprintln(notes, err)
+		return exitFailed
+	}
+	return code
+}
+
+func advised(ctx context.Context, args []string, out, notes io.Writer) (int, error) {
+	s, err := parse(args, notes)
+	if err != nil {
+		return 0, err
+	}
+	known, err := baseline(s.baseline)
+	if err != nil {
+		return 0, err
+	}
+	if s.options.Queries, err = logged(s.logs); err != nil {
+		return 0, err
+	}
+	for _, pattern := range s.ignore {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return 0, fmt.Errorf("-ignore %s: %w", pattern, err)
+		}
+	}
+	if !s.quiet {
+		s.options.Progress = func(p advise.Progress) {
+			fmt.Fprintf(notes, "%d of %d: %s\n", p.Done+1, p.Of, p.Collection)
+		}
+	}
+	client, err := mongo.Connect(options.Client().ApplyURI(s.uri).SetAppName("mongopatterns advise"))
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = client.Disconnect(ending) // nothing was written
+	}()
+	report, lookErr := advise.Look(ctx, client.Database(s.db), &s.options)
+	if report == nil {
+		return 0, lookErr
+	}
+	all := len(report.Findings)
+	report.Findings = slices.DeleteFunc(report.Findings, func(f advise.Finding) bool {
+		return known[f.Name()] || ignored(s.ignore, f.Name())
+	})
+	if left := all - len(report.Findings); left > 0 {
+		fmt.Fprintf(notes, "%d left out by -ignore or -baseline\n", left)
+	}
+	if err := errors.Join(write(s, report, out), lookErr); err != nil {
+		return 0, err
+	}
+	if len(report.Findings) > 0 {
+		return exitAdvised, nil
+	}
+	return exitNothing, nil
+}
+
+func write(s settings, report *advise.Report, out io.Writer) error {
+	if s.html != "" {
+		file, err := os.Create(s.html)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(report.HTML(file), file.Close()); err != nil {
+			return err
+		}
+	}
+	if s.json {
+		return report.JSON(out)
+	}
+	return report.Text(out)
+}
+
+// baseline reads the names of the findings that an earlier run printed by -json.
+func baseline(file string) (map[string]bool, error) {
+	known := map[string]bool{}
+	if file == "" {
+		return known, nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	in := json.NewDecoder(bufio.NewReader(f))
+	for {
+		var finding advise.Finding
+		err := in.Decode(&finding)
+		if errors.Is(err, io.EOF) {
+			return known, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("-baseline %s: %w", file, err)
+		}
+		known[finding.Name()] = true
+	}
+}
+
+func logged(files []string) ([]advise.Query, error) {
+	var queries []advise.Query
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		more, err := advise.Log(f)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return nil, fmt.Errorf("-log %s: %w", name, err)
+		}
+		queries = append(queries, more...)
+	}
+	return queries, nil
+}
+
+func ignored(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		matches, err := path.Match(pattern, name)
+		return err == nil && matches
+	})
+}
