@@ -1,0 +1,214 @@
+package advise_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/advise"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// A database that is hard to read makes no error and no advice, and the healthy
+// collection among the others is still advised.
+func TestPoisoned(t *testing.T) {
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	store(t, db, three(t, 200)[:1])
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill := func(name string, doc func(i int) bson.D) {
+		t.Helper()
+		var docs []any
+		for i := range 150 {
+			docs = append(docs, doc(i))
+		}
+		insert(t, db.Collection(name), docs)
+	}
+	long := make(bson.A, 5000)
+	for i := range long {
+		long[i] = "an element"
+	}
+	must(db.CreateView(ctx, "view", "books", mongo.Pipeline{}))
+	must(db.CreateCollection(ctx, "measurements", options.CreateCollection().SetTimeSeriesOptions(options.TimeSeries().SetTimeField("at"))))
+	must(db.CreateCollection(ctx, "capped", options.CreateCollection().SetCapped(true).SetSizeInBytes(8<<20)))
+	fill("capped", func(i int) bson.D { return bson.D{{Key: "list", Value: some(long, i)}} })
+	fill("a.b.c", func(i int) bson.D { return bson.D{{Key: "x", Value: i}} })
+	fill("names", func(i int) bson.D {
+		return bson.D{{Key: "with.dot", Value: some(long, i)}, {Key: "$dollar", Value: some(long, i)}, {Key: "", Value: i}, {Key: "fine", Value: i}}
+	})
+	fill("huge", func(i int) bson.D {
+		if i == 7 {
+			return bson.D{{Key: "_id", Value: i}, {Key: "blob", Value: make([]byte, 16<<20-60)}}
+		}
+		return bson.D{{Key: "_id", Value: i}, {Key: "blob", Value: []byte{1}}}
+	})
+	fill("hugeList", func(i int) bson.D {
+		if i != 7 {
+			return bson.D{{Key: "list", Value: bson.A{1}}}
+		}
+		list := make(bson.A, 1_000_000) // 16 MB
+		for j := range list {
+			list[j] = int32(j)
+		}
+		return bson.D{{Key: "list", Value: list}}
+	})
+	fill("deep", func(int) bson.D {
+		doc := bson.D{{Key: "x", Value: 1}}
+		for range 90 {
+			doc = bson.D{{Key: "x", Value: doc}}
+		}
+		return doc
+	})
+	fill("keys", func(i int) bson.D {
+		var doc bson.D
+		for j := range 700 {
+			doc = append(doc, bson.E{Key: fmt.Sprintf("k%d_%d", i, j), Value: j})
+		}
+		return doc
+	})
+	fill("mixed", func(i int) bson.D {
+		values := []any{i, fmt.Sprint(i), bson.NewObjectID(), float64(i) + 0.5, bson.D{{Key: "a", Value: i}}}
+		return bson.D{{Key: "_id", Value: values[i%5]}, {Key: "v", Value: values[(i+1)%5]}, {Key: "n", Value: nil}}
+	})
+	fill("notAlwaysAList", func(i int) bson.D {
+		return bson.D{{Key: "list", Value: []any{i, nil, "x", bson.A{}, bson.D{{Key: "100", Value: 1}}}[i%5]}}
+	})
+
+	report := look(t, db, unhurried(nil))
+	for _, f := range report.Findings {
+		switch f.Name() {
+		case "outlier:books." + f.Path, "outlier:hugeList.list": // one list of 16 MB is an outlier
+		default:
+			t.Errorf("advised %s", f.Name())
+		}
+	}
+	if len(report.Findings) != 2 {
+		t.Errorf("%d findings: %v, %v", len(report.Findings), report.NotAdvised, report.Unknown)
+	}
+	for name, want := range map[string]string{
+		"view": "is a view", "measurements": "is a timeseries", "capped": "is capped", "names": "fields whose names",
+	} {
+		if notes := strings.Join(about(report, name), "; "); !strings.Contains(notes, want) {
+			t.Errorf("%s: %q, want %q", name, notes, want)
+		}
+	}
+	for _, n := range report.Unknown {
+		if n.Collection != "names" && n.Pattern == "" {
+			t.Errorf("%v", n)
+		}
+	}
+}
+
+// some gives one document in a hundred the long list.
+func some(long bson.A, i int) bson.A {
+	if i%100 == 3 {
+		return long
+	}
+	return long[:i%4]
+}
+
+// The role read on the database is enough. What more rights would add is told.
+func TestRoleRead(t *testing.T) {
+	uri := authenticated(t)
+	connect := func(options *options.ClientOptions) *mongo.Client {
+		t.Helper()
+		client, err := mongo.Connect(options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
+		return client
+	}
+	run := func(db *mongo.Database, command bson.D) {
+		t.Helper()
+		if err := db.RunCommand(t.Context(), command).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The first user may be made without one, from the server's own machine.
+	run(connect(options.Client().ApplyURI(uri)).Database("admin"), bson.D{
+		{Key: "createUser", Value: "root"}, {Key: "pwd", Value: "secret"}, {Key: "roles", Value: bson.A{"root"}}})
+	as := func(user string) *mongo.Database {
+		return connect(options.Client().ApplyURI(uri).SetAuth(options.Credential{Username: user, Password: "secret"})).Database("shop")
+	}
+	root := as("root")
+	run(root.Client().Database("admin"), bson.D{{Key: "createUser", Value: "reader"}, {Key: "pwd", Value: "secret"},
+		{Key: "roles", Value: bson.A{bson.D{{Key: "role", Value: "read"}, {Key: "db", Value: "shop"}}}}})
+	queries := store(t, root, three(t, 200))
+
+	report := look(t, as("reader"), unhurried(queries))
+	if len(report.Findings) != 3 {
+		t.Errorf("%d findings: %v, %v", len(report.Findings), report.NotAdvised, report.Unknown)
+	}
+	for _, s := range report.Sources {
+		if s.Name == "system.profile" && !strings.Contains(s.Note, "clusterMonitor") {
+			t.Errorf("%+v", s)
+		}
+	}
+	other := connect(options.Client().ApplyURI(uri).SetAuth(options.Credential{Username: "reader", Password: "secret"})).Database("other")
+	if report, err := advise.Look(t.Context(), other, nil); err == nil {
+		t.Errorf("a database that the user may not read: %+v", report)
+	}
+}
+
+// authenticated starts the mongod that the tests run on once more, with --auth, and
+// returns its URI. It ends with the test's process.
+func authenticated(t *testing.T) string {
+	db := mongotest.Database(t)
+	raw, err := db.Client().Database("admin").RunCommand(t.Context(), bson.D{{Key: "getCmdLineOpts", Value: 1}}).Raw()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, _ := raw.Lookup("argv", "0").StringValueOK()
+	if _, err := os.Stat(program); err != nil {
+		t.Skipf("the server's program is not on this machine: %v", err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	_, port, _ := net.SplitHostPort(address)
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// The shell ends the server at the end of its input, however this process ends.
+	cmd := exec.Command("sh", "-c", `"$@" >/dev/null 2>&1 & read -r _; kill -9 $!; wait`, "sh", program, "--auth",
+		"--bind_ip", "127.0.0.1", "--port", port, "--dbpath", t.TempDir(), "--nounixsocket",
+		"--wiredTigerCacheSizeGB", "0.25", "--setParameter", "diagnosticDataCollectionEnabled=false")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_, _ = io.WriteString(stdin, "\n")
+		_ = cmd.Wait()
+	})
+	for range 600 {
+		if c, err := net.Dial("tcp", address); err == nil {
+			_ = c.Close()
+			return "mongodb://" + address + "/?directConnection=true"
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Fatal("the server with --auth does not listen")
+	return ""
+}

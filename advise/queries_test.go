@@ -1,0 +1,165 @@
+package advise_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/advise"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// service sends what a service with lists of films and pages of products sends.
+func service(t *testing.T, db *mongo.Database, all []labelled, times int) {
+	t.Helper()
+	ctx := t.Context()
+	list := string(all[1].commands[0].Body.Lookup("pipeline", "1", "$unwind").StringValue()[1:])
+	for range times {
+		cursor, err := db.Collection("films").Find(ctx, bson.D{{Key: "year", Value: 1950}}, options.Find().SetProjection(bson.D{{Key: "title", Value: 1}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = cursor.Close(ctx)
+		db.Collection("products").FindOne(ctx, bson.D{{Key: "_id", Value: 3}}, options.FindOne().SetProjection(bson.D{{Key: list, Value: bson.D{{Key: "$slice", Value: -5}}}}))
+	}
+	if _, err := db.Collection("products").UpdateOne(ctx, bson.D{{Key: "_id", Value: 3}}, bson.D{{Key: "$set", Value: bson.D{{Key: "year", Value: 1}}}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Queries count, wherever they were seen: in a service's tests, in the profile, in the
+// server's log. Without them nothing that depends on them is advised.
+func TestSources(t *testing.T) {
+	all := three(t, 200)
+	want := []string{"outlier:books", "split:films", "subset:products"}
+	db := mongotest.Database(t)
+	store(t, db, all)
+	profile := func(level, slow int) {
+		t.Helper()
+		if err := db.RunCommand(t.Context(), bson.D{{Key: "profile", Value: level}, {Key: "slowms", Value: slow}}).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := named(look(t, db, unhurried(nil))); !slices.Equal(got, want[:1]) {
+		t.Errorf("without queries: %v", got)
+	}
+	cmds := mongotest.Record(t, db, func() { service(t, db, all, 60) })
+	if got := named(look(t, db, unhurried(advise.Commands(cmds)))); !slices.Equal(got, want) {
+		t.Errorf("with recorded commands: %v", got)
+	}
+
+	profile(0, -1) // the log has every command
+	service(t, db, all, 60)
+	profile(0, 100)
+	reply, err := db.Client().Database("admin").RunCommand(t.Context(), bson.D{{Key: "getLog", Value: "global"}}).Raw()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines strings.Builder
+	values, err := reply.Lookup("log").Array().Values()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range values {
+		lines.WriteString(v.StringValue() + "\n")
+	}
+	logged, err := advise.Log(strings.NewReader("not JSON\n" + lines.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := named(look(t, db, unhurried(logged))); !slices.Equal(got, want) {
+		t.Errorf("with the log, %d queries: %v", len(logged), got)
+	}
+
+	profile(2, 100)
+	service(t, db, all, 60)
+	look(t, db, unhurried(nil)) // its own reads are in the profile, and do not count
+	profile(0, 100)
+	report := look(t, db, unhurried(nil))
+	if got := named(report); !slices.Equal(got, want) {
+		t.Errorf("with the profile: %v, %v", got, report.Sources)
+	}
+	for _, s := range report.Sources {
+		if s.Name == "system.profile" && s.Queries != 121 {
+			t.Errorf("%+v, want 121 queries", s)
+		}
+	}
+}
+
+// A shape of $queryStats has names, and no values: it says which fields a read needs.
+func TestQueryStatsShape(t *testing.T) {
+	raw, err := bson.Marshal(bson.D{
+		{Key: "shape", Value: bson.D{
+			{Key: "cmdNs", Value: bson.D{{Key: "db", Value: "shop"}, {Key: "coll", Value: "films"}}},
+			{Key: "command", Value: "find"},
+			{Key: "filter", Value: bson.D{{Key: "year", Value: bson.D{{Key: "$eq", Value: "?number"}}}}},
+			{Key: "projection", Value: bson.D{{Key: "title", Value: true}, {Key: "_id", Value: true}}},
+		}},
+		{Key: "calls", Value: int64(70)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, ok := advise.ShapeQuery(raw)
+	if !ok || q.Collection != "films" || q.Database != "shop" || q.Calls != 70 {
+		t.Fatalf("%+v", q)
+	}
+	for path, want := range map[string]bool{"title": true, "year": true, "plot": false} {
+		if got := advise.Needs(q, path); got != want {
+			t.Errorf("needs %s: %v", path, got)
+		}
+	}
+}
+
+// What a read needs of a document.
+func TestNeeds(t *testing.T) {
+	for _, test := range []struct {
+		command string
+		needs   string // of a, b, c, d
+	}{
+		{`{"find": "x"}`, "abcd"},
+		{`{"find": "x", "projection": {"a": 1}}`, "a"},
+		{`{"find": "x", "projection": {"a.x": 1}, "filter": {"b": 1}, "sort": {"c": 1}}`, "abc"},
+		{`{"find": "x", "projection": {"a": 0}}`, "bcd"},
+		{`{"find": "x", "projection": {"a.x": 0}}`, "abcd"},
+		{`{"find": "x", "projection": {"_id": 1}}`, ""},
+		{`{"find": "x", "projection": {"_id": 0}}`, "abcd"},
+		{`{"find": "x", "projection": {"n": "$b"}}`, "b"},
+		{`{"find": "x", "projection": {"a": 1}, "filter": {"$or": [{"b": 1}, {"$and": [{"c.d": 2}]}]}}`, "abc"},
+		{`{"find": "x", "projection": {"a": 1}, "filter": {"$expr": {"$gt": ["$b", {"$literal": "$c"}]}}}`, "ab"},
+		{`{"find": "x", "projection": {"a": 1}, "filter": {"$where": "this.b"}}`, "abcd"},
+		{`{"find": "x", "projection": {"a": {"$slice": 5}}}`, "abcd"},
+		{`{"find": "x", "projection": {"a": {"$slice": 5}, "b": 1}}`, "b"},
+		{`{"count": "x", "query": {"a": 1}}`, "a"},
+		{`{"distinct": "x", "key": "a", "query": {"b": 1}}`, "ab"},
+		{`{"findAndModify": "x", "query": {"a": 1}, "update": {"$set": {"b": 1}}}`, "abcd"},
+		{`{"findAndModify": "x", "query": {"a": 1}, "fields": {"b": 1}, "update": {"$set": {"c": 1}}}`, "ab"},
+		{`{"aggregate": "x", "pipeline": []}`, "abcd"},
+		{`{"aggregate": "x", "pipeline": [{"$match": {"a": 1}}, {"$group": {"_id": "$b"}}]}`, "ab"},
+		{`{"aggregate": "x", "pipeline": [{"$group": {"_id": "$b", "d": {"$push": "$$ROOT"}}}]}`, "abcd"},
+		{`{"aggregate": "x", "pipeline": [{"$project": {"a": "$b"}}, {"$match": {"c": 1}}]}`, "ab"},
+		{`{"aggregate": "x", "pipeline": [{"$project": {"a": 0}}, {"$unset": ["b"]}]}`, "cd"},
+		{`{"aggregate": "x", "pipeline": [{"$match": {"a": 1}}, {"$count": "n"}]}`, "a"},
+		{`{"aggregate": "x", "pipeline": [{"$lookup": {"from": "y", "localField": "a", "foreignField": "_id", "as": "z"}}, {"$project": {"z": 1}}]}`, "a"},
+		{`{"aggregate": "x", "pipeline": [{"$facet": {"n": [{"$count": "n"}]}}]}`, "abcd"},
+		{`{"aggregate": "x", "pipeline": [{"$sortByCount": "$c"}]}`, "c"},
+	} {
+		var command bson.Raw
+		if err := bson.UnmarshalExtJSON([]byte(test.command), false, &command); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, path := range []string{"a", "b", "c", "d"} {
+			if advise.Needs(advise.Query{Collection: "x", Command: command}, path) {
+				got += path
+			}
+		}
+		if got != test.needs {
+			t.Errorf("%s needs %q, want %q", test.command, got, test.needs)
+		}
+	}
+}
