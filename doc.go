@@ -9,7 +9,9 @@
 //     representations
 //   - [github.com/mongopatterns/mongopatterns/paging]: keyset and numbered pages
 //   - [github.com/mongopatterns/mongopatterns/bucket]: time series in buckets
+//   - [github.com/mongopatterns/mongopatterns/slots]: one measurement for each minute, say
 //   - [github.com/mongopatterns/mongopatterns/series]: time series as packed blocks
+//   - [github.com/mongopatterns/mongopatterns/timeseries]: the words that these three share
 //   - [github.com/mongopatterns/mongopatterns/attribute]: many similar fields
 //     as key and value under one index
 //   - [github.com/mongopatterns/mongopatterns/outlier]: lists that overflow into

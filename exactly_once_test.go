@@ -22,6 +22,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
 	"github.com/mongopatterns/mongopatterns/subset"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 var (
@@ -62,8 +63,8 @@ func adders(t *testing.T, db *mongo.Database) []adder {
 		Timestamp time.Time
 	}
 	first := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	buckets := must(bucket.New[int, reading](db.Collection("once_buckets"), bucket.Every(time.Hour),
-		&bucket.Options{IDField: "id", MaxCount: 17, Values: []bucket.Value{{Field: "value", Sum: "sum"}}}))
+	buckets := must(bucket.New[int, reading](db.Collection("once_buckets"), timeseries.Every(time.Hour),
+		&bucket.Options{IDField: "id", MaxCount: 17, Values: []timeseries.Value{{Field: "value", Sum: "sum"}}}))
 
 	set := &outlier.Options{Set: true, MaxCount: 30, OverflowMaxCount: 50}
 	lists := must(outlier.New[int, int](db.Collection("once_lists"), db.Collection("once_lists_more"), set))

@@ -29,6 +29,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/series"
 	"github.com/mongopatterns/mongopatterns/split"
 	"github.com/mongopatterns/mongopatterns/subset"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 	"github.com/mongopatterns/mongopatterns/tree"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
@@ -258,8 +259,8 @@ var workloads = []workload{
 			ID, Value int
 			Timestamp time.Time
 		}
-		b := must(bucket.New[string, reading](db.Collection("buckets"), bucket.Every(time.Hour), &bucket.Options{
-			IDField: "id", MaxCount: 7, Values: []bucket.Value{{Field: "value", Sum: "sum"}},
+		b := must(bucket.New[string, reading](db.Collection("buckets"), timeseries.Every(time.Hour), &bucket.Options{
+			IDField: "id", MaxCount: 7, Values: []timeseries.Value{{Field: "value", Sum: "sum"}},
 		}))
 		ensure(t, b.EnsureIndexes(t.Context()))
 		first := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -283,8 +284,8 @@ var workloads = []workload{
 			ID   int       `bson:"id"`
 			Time time.Time `bson:"timestamp"`
 		}
-		s := must(series.New[string, reading](db.Collection("series"), series.Every(time.Hour), &series.Options{
-			BatchField: "batches", MaxCount: 7, Values: []series.Value{{Field: "id"}},
+		s := must(series.New[string, reading](db.Collection("series"), timeseries.Every(time.Hour), &series.Options{
+			BatchField: "batches", MaxCount: 7, Values: []timeseries.Value{{Field: "id"}},
 		}))
 		ensure(t, s.EnsureIndexes(t.Context()))
 		first := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)

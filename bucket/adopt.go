@@ -18,6 +18,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/number"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 // Adopt copies a collection of one document per measurement into buckets, in the order of its _id. convert
@@ -46,7 +47,7 @@ import (
 func (b *Buckets[S, M]) Adopt(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (S, M, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: adopt")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
-	return b.core.base.Adopt(ctx, src, work, b.core.begin, b.taking(convert))
+	return b.core.Frame.Adopt(ctx, src, work, b.core.begin, b.taking(convert))
 }
 
 // The kinds of problems that Compare finds.
@@ -81,7 +82,7 @@ func (b *Buckets[S, M]) Compare(ctx context.Context, src *mongo.Collection, conv
 	for _, v := range c.opts.Values {
 		comparison.Values = append(comparison.Values, c.opts.ArrayField+"."+v.Field)
 	}
-	return fault.Seq("bucket: compare", c.base.Compare(ctx, src, work, comparison))
+	return fault.Seq("bucket: compare", c.Frame.Compare(ctx, src, work, comparison))
 }
 
 // taking adds the measurement of a document to a batch.
@@ -122,7 +123,7 @@ func (c *arrays) summaries(b frame.Batch) frame.Summaries {
 }
 
 // addAll adds a number with all its digits.
-func addAll(s *number.Sum, n Number) {
+func addAll(s *number.Sum, n timeseries.Number) {
 	raw := n.Raw()
 	f, double := raw.DoubleOK()
 	if d, ok := raw.Decimal128OK(); ok {

@@ -10,6 +10,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 // Documents that come behind, failed once, or are selected by another filter are adopted once. The ledger itself is
@@ -18,7 +19,7 @@ func TestAdoptOnce(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	src := db.Collection("src")
-	b := newBuckets[string, event](t, db.Collection("c"), bucket.Every(time.Hour), &bucket.Options{MaxCount: 7, Values: []bucket.Value{{Field: "v", Sum: "sum"}}})
+	b := newBuckets[string, event](t, db.Collection("c"), timeseries.Every(time.Hour), &bucket.Options{MaxCount: 7, Values: []timeseries.Value{{Field: "v", Sum: "sum"}}})
 	doc := func(id, i int) bson.D {
 		return bson.D{{Key: "_id", Value: id}, {Key: "series", Value: "s"}, {Key: "timestamp", Value: at(i%5, i, 0)}, {Key: "v", Value: float64(i) / 8}}
 	}
@@ -55,7 +56,7 @@ func TestCompare(t *testing.T) {
 	db := mongotest.Database(t)
 	src, coll := db.Collection("src"), db.Collection("c")
 	type M = bson.D
-	b := newBuckets[int, M](t, coll, bucket.Every(time.Hour), &bucket.Options{IDField: "id", MaxCount: 5, Values: []bucket.Value{{Field: "v.x", Count: "n"}, {Field: "w", Max: "max", Count: "m"}}})
+	b := newBuckets[int, M](t, coll, timeseries.Every(time.Hour), &bucket.Options{IDField: "id", MaxCount: 5, Values: []timeseries.Value{{Field: "v.x", Count: "n"}, {Field: "w", Max: "max", Count: "m"}}})
 	numbers := []any{0.1, 1e17, -1e17, 5e-324, int32(7), int64(1) << 60, decimal(t, "0.1"), decimal(t, "1E+20"), nan(), "text", nil, 3.0, -0.5}
 	for i := range 60 {
 		must(t, second(src.InsertOne(t.Context(), M{{Key: "series", Value: i % 3}, {Key: "id", Value: i}, {Key: "timestamp", Value: at(i%7, i, 0)},

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 // minutes are two days of five sensors. What buckets save against plain documents and
@@ -23,7 +23,7 @@ func minutes(yield func(string, reading) bool) {
 }
 
 func BenchmarkAppend(b *testing.B) {
-	buckets := newBuckets[string, reading](b, mongotest.Database(b).Collection("c"), bucket.Every(time.Hour), scenario())
+	buckets := newBuckets[string, reading](b, mongotest.Database(b).Collection("c"), timeseries.Every(time.Hour), scenario())
 	next, stop := iter.Pull2(minutes)
 	defer stop()
 	for b.Loop() {
@@ -35,7 +35,7 @@ func BenchmarkAppend(b *testing.B) {
 func BenchmarkAppendMany(b *testing.B) {
 	var total int64
 	for b.Loop() {
-		buckets := newBuckets[string, reading](b, mongotest.Database(b).Collection("c"), bucket.Every(time.Hour), scenario())
+		buckets := newBuckets[string, reading](b, mongotest.Database(b).Collection("c"), timeseries.Every(time.Hour), scenario())
 		result, err := buckets.AppendMany(b.Context(), minutes, nil)
 		must(b, err)
 		total += result.Done
@@ -45,7 +45,7 @@ func BenchmarkAppendMany(b *testing.B) {
 
 // Six hours of a sensor, and their mean.
 func BenchmarkReads(b *testing.B) {
-	buckets := newBuckets[string, reading](b, mongotest.Database(b).Collection("c"), bucket.Every(time.Hour), scenario())
+	buckets := newBuckets[string, reading](b, mongotest.Database(b).Collection("c"), timeseries.Every(time.Hour), scenario())
 	must(b, second(buckets.AppendMany(b.Context(), minutes, nil)))
 	b.Run("range", func(b *testing.B) {
 		for b.Loop() {

@@ -15,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 // block stores a bucket that another writer has filled.
@@ -36,7 +37,7 @@ func TestAppendManyFillsBuckets(t *testing.T) {
 	coll := fresh(t)
 	o := full()
 	o.MaxCount = 10
-	b := newBuckets[int64, event](t, coll, bucket.Every(time.Hour), o)
+	b := newBuckets[int64, event](t, coll, timeseries.Every(time.Hour), o)
 	// Of one window bucket 0 is full and bucket 1 takes 3 more; of the other
 	// nothing is known.
 	one := int32(1) // equal to int64(1), also inside _id
@@ -47,7 +48,7 @@ func TestAppendManyFillsBuckets(t *testing.T) {
 		batch = append(batch, event{ID: fmt.Sprint(i), Timestamp: at(1, 30, i), V: 1}, event{ID: fmt.Sprint(i), Timestamp: at(2, 30, i), V: 1})
 	}
 	var progress []int64
-	result, err := b.AppendMany(t.Context(), bucket.Of(int64(1), batch...), &mongopatterns.Work{
+	result, err := b.AppendMany(t.Context(), timeseries.Of(int64(1), batch...), &mongopatterns.Work{
 		BatchSize: 40, Progress: func(r mongopatterns.Result) { progress = append(progress, r.Done) },
 	})
 	if err != nil || result.Done != 50 || result.Skipped != 0 {
@@ -66,21 +67,21 @@ func TestAppendManyDuplicates(t *testing.T) {
 	coll := fresh(t)
 	o := full()
 	o.MaxCount = 4
-	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
+	b := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), o)
 	var batch []event
 	for i := range 9 {
 		batch = append(batch, event{ID: fmt.Sprint(i), Timestamp: at(1, i, 0), V: 1})
 	}
 	for round, want := range []mongopatterns.Result{{Examined: 6, Done: 6}, {Examined: 9, Done: 3, Skipped: 6}, {Examined: 9, Skipped: 9}} {
 		upTo := min(6+3*round, 9)
-		result, err := b.AppendMany(t.Context(), bucket.Of("s", batch[:upTo]...), nil)
+		result, err := b.AppendMany(t.Context(), timeseries.Of("s", batch[:upTo]...), nil)
 		if err != nil || !cmp.Equal(result, want) {
 			t.Errorf("round %d: %+v, %v", round, result, err)
 		}
 	}
 	// Twice in one batch, and in two batches.
 	twice := []event{{ID: "x", Timestamp: at(2, 0, 0)}, {ID: "x", Timestamp: at(2, 0, 0)}, {ID: "x", Timestamp: at(2, 5, 0)}}
-	result, err := b.AppendMany(t.Context(), bucket.Of("s", twice...), &mongopatterns.Work{BatchSize: 2})
+	result, err := b.AppendMany(t.Context(), timeseries.Of("s", twice...), &mongopatterns.Work{BatchSize: 2})
 	if err != nil || result.Done != 1 || result.Skipped != 2 {
 		t.Errorf("%+v, %v", result, err)
 	}
@@ -97,7 +98,7 @@ func TestEqualKeysOfOtherTypes(t *testing.T) {
 	equal := []any{doc(int32(1)), doc(int64(1)), doc(one)}
 	ids := [][]any{{int32(1), one}, {doc(int64(2)), doc(2.0)}}
 	for i, series := range equal { // each as another process
-		b := newBuckets[any, bson.D](t, coll, bucket.Every(time.Hour), &bucket.Options{IDField: "id", MaxCount: 2})
+		b := newBuckets[any, bson.D](t, coll, timeseries.Every(time.Hour), &bucket.Options{IDField: "id", MaxCount: 2})
 		var ms []bson.D
 		for _, id := range ids {
 			ms = append(ms, bson.D{{Key: "id", Value: id[i%2]}, {Key: "timestamp", Value: at(1, 0, 0)}})
@@ -107,14 +108,14 @@ func TestEqualKeysOfOtherTypes(t *testing.T) {
 		if i == 0 {
 			want = mongopatterns.Result{Examined: 4, Done: 2, Skipped: 2}
 		}
-		gives(t, want)(b.AppendMany(t.Context(), bucket.Of(series, ms...), nil))
+		gives(t, want)(b.AppendMany(t.Context(), timeseries.Of(series, ms...), nil))
 		for _, m := range ms {
 			if got, err := b.Append(t.Context(), series, m); err != nil || got {
 				t.Errorf("%v: %+v, %v", series, got, err)
 			}
 		}
 		mustAppend(t, b, series, bson.D{{Key: "id", Value: fmt.Sprint(i)}, {Key: "timestamp", Value: at(1, 2, 0)}})
-		result, err := b.AppendMany(t.Context(), bucket.Of(series, bson.D{{Key: "id", Value: fmt.Sprint("many", i)}, {Key: "timestamp", Value: at(1, 2, 0)}}), nil)
+		result, err := b.AppendMany(t.Context(), timeseries.Of(series, bson.D{{Key: "id", Value: fmt.Sprint("many", i)}, {Key: "timestamp", Value: at(1, 2, 0)}}), nil)
 		if err != nil || result.Done != 1 {
 			t.Errorf("%v: %+v, %v", series, result, err)
 		}
@@ -127,7 +128,7 @@ func TestEqualKeysOfOtherTypes(t *testing.T) {
 func TestContended(t *testing.T) {
 	coll := fresh(t)
 	o := full()
-	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
+	b := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), o)
 	// A unique index that the pattern knows nothing of has the same effect.
 	must(t, second(coll.Indexes().CreateOne(t.Context(), unique("room"))))
 	mustAppend(t, b, "s", event{ID: "1", Timestamp: at(1, 0, 0)})
@@ -138,7 +139,7 @@ func TestContended(t *testing.T) {
 		}
 	})
 	diff(t, 17, len(cmds.Named("update")))
-	result, err := b.AppendMany(t.Context(), bucket.Of("s", event{ID: "2", Timestamp: at(2, 0, 0)},
+	result, err := b.AppendMany(t.Context(), timeseries.Of("s", event{ID: "2", Timestamp: at(2, 0, 0)},
 		event{ID: "3", Timestamp: at(1, 0, 0)}), nil)
 	if !errors.Is(err, bucket.ErrContended) || !mongo.IsDuplicateKeyError(err) || result.Done != 1 {
 		t.Errorf("%+v, %v", result, err)
@@ -151,16 +152,16 @@ func unique(field string) mongo.IndexModel {
 
 func TestAppendManyStopsAtInvalid(t *testing.T) {
 	coll := fresh(t)
-	b := newBuckets[string, bson.D](t, coll, bucket.Every(time.Hour), nil)
+	b := newBuckets[string, bson.D](t, coll, timeseries.Every(time.Hour), nil)
 	good := bson.D{{Key: "timestamp", Value: at(1, 0, 0)}}
-	result, err := b.AppendMany(t.Context(), bucket.Of("s", good, good, good, bson.D{}), &mongopatterns.Work{BatchSize: 2})
+	result, err := b.AppendMany(t.Context(), timeseries.Of("s", good, good, good, bson.D{}), &mongopatterns.Work{BatchSize: 2})
 	if !errors.Is(err, mongopatterns.ErrInvalid) || result.Done != 3 || result.Failed != 1 || result.Examined != 4 || !strings.Contains(err.Error(), `item 3: measurement: `) {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if _, err := b.AppendMany(t.Context(), bucket.Of("s", good), &mongopatterns.Work{BatchSize: -1}); err == nil {
+	if _, err := b.AppendMany(t.Context(), timeseries.Of("s", good), &mongopatterns.Work{BatchSize: -1}); err == nil {
 		t.Error("negative batch size")
 	}
-	if result, err := b.AppendMany(t.Context(), bucket.Of[string, bson.D]("s"), nil); err != nil || result.Done != 0 {
+	if result, err := b.AppendMany(t.Context(), timeseries.Of[string, bson.D]("s"), nil); err != nil || result.Done != 0 {
 		t.Errorf("nothing: %+v, %v", result, err)
 	}
 }
@@ -175,11 +176,11 @@ func TestInTransaction(t *testing.T) {
 		if !ids {
 			o.IDField = ""
 		}
-		b := newBuckets[bool, event](t, coll, bucket.Every(time.Hour), o)
+		b := newBuckets[bool, event](t, coll, timeseries.Every(time.Hour), o)
 		for i := range 3 {
 			mustAppend(t, b, ids, event{ID: fmt.Sprint(i), Timestamp: at(1, i, 0)})
 		}
-		cold := newBuckets[bool, event](t, coll, bucket.Every(time.Hour), o)
+		cold := newBuckets[bool, event](t, coll, timeseries.Every(time.Hour), o)
 		session, err := coll.Database().Client().StartSession()
 		must(t, err)
 		defer session.EndSession(context.Background())
@@ -196,7 +197,7 @@ func TestInTransaction(t *testing.T) {
 					t.Errorf("%+v, %v", got, err)
 				}
 			}
-			result, err := cold.AppendMany(ctx, bucket.Of(ids, event{ID: "8", Timestamp: at(1, 8, 0)}, event{ID: "9", Timestamp: at(1, 9, 0)},
+			result, err := cold.AppendMany(ctx, timeseries.Of(ids, event{ID: "8", Timestamp: at(1, 8, 0)}, event{ID: "9", Timestamp: at(1, 9, 0)},
 				event{ID: "10", Timestamp: at(5, 0, 0)}), nil)
 			if err != nil || result.Done != 3 {
 				t.Fatalf("%+v, %v", result, err)
@@ -218,7 +219,7 @@ func TestInTransaction(t *testing.T) {
 // What an aborted transaction learned about full buckets is forgotten with it.
 func TestAbortedTransactionLeavesNoGap(t *testing.T) {
 	coll := fresh(t)
-	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), &bucket.Options{MaxCount: 2})
+	b := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), &bucket.Options{MaxCount: 2})
 	mustAppend(t, b, "s", event{Timestamp: at(1, 0, 0)})
 	session, err := coll.Database().Client().StartSession()
 	must(t, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/internal/costs"
 	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 const base, byID = "series_1_start_1", "series_1_start_1_measurements.id_1"
@@ -91,7 +92,7 @@ func TestCosts(t *testing.T) {
 	coll, archive, src := db.Collection("c"), db.Collection("archive"), db.Collection("src")
 	o := full()
 	o.MaxCount = 10
-	b, err := bucket.New[string, event](coll, bucket.Every(time.Hour), o)
+	b, err := bucket.New[string, event](coll, timeseries.Every(time.Hour), o)
 	must(t, err)
 	checkCosts(t, db, []cost{
 		{what: "new indexes", call: b.EnsureIndexes, sends: []string{"listIndexes", "createIndexes"}},
@@ -100,9 +101,9 @@ func TestCosts(t *testing.T) {
 	must(t, second(coll.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "start", Value: 1}}})))
 	noIDs := *o
 	noIDs.IDField = ""
-	plain := newBuckets[string, event](t, coll, bucket.Every(time.Hour), &noIDs)
-	newBuckets[string, event](t, archive, bucket.Every(time.Hour), &noIDs)
-	cold := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
+	plain := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), &noIDs)
+	newBuckets[string, event](t, archive, timeseries.Every(time.Hour), &noIDs)
+	cold := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), o)
 	add := func(b *bucket.Buckets[string, event], id string, at time.Time) func(ctx context.Context) error {
 		return func(ctx context.Context) error {
 			_, err := b.Append(ctx, "s", event{ID: id, Timestamp: at, V: 1})
@@ -151,7 +152,7 @@ func TestCosts(t *testing.T) {
 		{what: "many in a transaction", call: aborted(t, db, many(cold, nil, []string{"s"}, late)), sends: []string{"find", "update", "abortTransaction"}, writes: 1},
 		{what: "many", call: many(b, &mongopatterns.Work{BatchSize: len(day24)}, []string{"x", "y"}, day24...), sends: []string{"update", "update"}, writes: 48},
 		{what: "many by _id", call: many(b, nil, []string{"x"}, event{ID: "id", Timestamp: at(3, 59, 0), V: 1}), sends: []string{"update"}, writes: 1, index: "_id_", keys: 1, docs: 1},
-		{what: "many meets full", call: many(newBuckets[string, event](t, coll, bucket.Every(time.Hour), o), nil, []string{"s"}, z...),
+		{what: "many meets full", call: many(newBuckets[string, event](t, coll, timeseries.Every(time.Hour), o), nil, []string{"s"}, z...),
 			sends: []string{"update", "find", "update"}, writes: 2},
 
 		{what: "range", call: func(ctx context.Context) error { return drain(b.Range(ctx, "x", at(3, 5, 0), at(6, 5, 0))) },
@@ -162,9 +163,6 @@ func TestCosts(t *testing.T) {
 			sends: []string{"aggregate"}, index: base, keys: 4, docs: 3},
 		{what: "latest", call: func(ctx context.Context) error { return second(b.Latest(ctx, "s")) },
 			sends: []string{"aggregate"}, index: base, keys: 1, docs: 1},
-		{what: "across", call: func(ctx context.Context) error {
-			return drain(b.RangeAcross(ctx, archive, "x", at(3, 5, 0), at(6, 5, 0)))
-		}, sends: []string{"aggregate"}, index: base, keys: 5, docs: 4},
 		{what: "page", call: func(ctx context.Context) error { return second(b.Page(ctx, "s", at(1, 0, 0), 1)) },
 			sends: []string{"find"}, index: "_id_", keys: 1, docs: 1},
 		{what: "last page but one", call: func(ctx context.Context) error { return second(b.Page(ctx, "s", at(1, 0, 0), -2)) },
@@ -215,57 +213,4 @@ func TestCosts(t *testing.T) {
 		{what: "compare", call: func(ctx context.Context) error { return drain(plain.Compare(ctx, src, nil, nil)) },
 			sends: []string{"listCollections", "find", "find", "aggregate"}, explain: 2, index: "_id_", keys: 6, docs: 6},
 	})
-}
-
-func TestSlotCosts(t *testing.T) {
-	t.Parallel()
-	db := mongotest.Database(t)
-	coll, archive := db.Collection("c"), db.Collection("archive")
-	s, err := bucket.NewSlots[string, weather](coll, bucket.Days(nil), &bucket.SlotOptions{EndField: "end"})
-	must(t, err)
-	newSlots[string, weather](t, archive, bucket.Days(nil), nil)
-	set := func(d, h int) func(ctx context.Context) error {
-		return func(ctx context.Context) error { return s.Set(ctx, "s", at(24*d+h, 0, 0), weather{1, 1}) }
-	}
-	update, find := []string{"update"}, []string{"find"}
-	move := []string{"find", "find", "update", "delete", "commitTransaction"}
-	checkCosts(t, db, []cost{
-		{what: "new indexes", call: s.EnsureIndexes, sends: []string{"listIndexes", "createIndexes"}},
-		{what: "indexes", call: s.EnsureIndexes, sends: []string{"listIndexes"}},
-		{what: "set", call: set(0, 1), sends: update, writes: 1},
-		{what: "set again", call: set(0, 2), sends: update, writes: 1, index: base, keys: 1, docs: 1},
-		{what: "set", call: set(1, 1), sends: update, writes: 1},
-		{what: "set", call: set(2, 1), sends: update, writes: 1},
-		{what: "set", call: set(3, 1), sends: update, writes: 1},
-		{what: "set many", call: func(ctx context.Context) error {
-			return second(s.SetMany(ctx, bucket.Of("s", bucket.Slot[weather]{Time: at(1, 0, 0)}, bucket.Slot[weather]{Time: at(25, 0, 0)},
-				bucket.Slot[weather]{Time: at(2, 0, 0), Value: weather{2, 2}}), &mongopatterns.Work{BatchSize: 2}))
-		}, sends: []string{"update", "update"}, writes: 3, index: base, keys: 1, docs: 1},
-		{what: "get", call: func(ctx context.Context) error { return second(s.Get(ctx, "s", at(1, 0, 0))) },
-			sends: find, index: base, keys: 1, docs: 1},
-		{what: "get of no document", call: func(ctx context.Context) error {
-			if _, err := s.Get(ctx, "s", at(999, 0, 0)); !errors.Is(err, mongopatterns.ErrNotFound) {
-				return fmt.Errorf("get: %w", err)
-			}
-			return nil
-		}, sends: []string{"find", "find"}, explain: 1, index: base, keys: 1},
-		{what: "range", call: func(ctx context.Context) error { return drain(s.Range(ctx, "s", at(1, 0, 0), at(48, 0, 0))) },
-			sends: find, index: base, keys: 3, docs: 2, unsorted: true},
-		{what: "latest", call: func(ctx context.Context) error { return second(s.Latest(ctx, "s")) },
-			sends: find, index: base, keys: 1, docs: 1},
-		{what: "delete", call: func(ctx context.Context) error { return s.Delete(ctx, "s", at(24*3+1, 0, 0)) },
-			sends: update, writes: 1, index: base, keys: 1, docs: 1},
-		{what: "latest after an empty one", call: func(ctx context.Context) error { return second(s.Latest(ctx, "s")) }, sends: []string{"find", "find"}},
-		{what: "check", call: func(ctx context.Context) error { return drain(s.Check(ctx, nil)) }, sends: find},
-		{what: "repair of nothing", call: func(ctx context.Context) error { return second(s.Repair(ctx, nil)) }, sends: find},
-		{what: "archive", call: func(ctx context.Context) error { return second(s.Archive(ctx, at(48, 0, 0), archive, nil)) },
-			sends: move, writes: 4},
-		{what: "late", call: set(0, 1), sends: update, writes: 1},
-		{what: "archive what is there", call: func(ctx context.Context) error { return second(s.Archive(ctx, at(48, 0, 0), archive, nil)) },
-			sends: move, writes: 2},
-	})
-	must(t, second(coll.InsertOne(t.Context(), bson.D{{Key: "series", Value: "old"}, {Key: "start", Value: "2019-01-31"},
-		{Key: "data", Value: bson.D{{Key: "1", Value: bson.D{{Key: "2", Value: weather{1, 1}}}}}}})))
-	checkCosts(t, db, []cost{{what: "adopt", call: func(ctx context.Context) error { return second(s.Adopt(ctx, nil, nil)) },
-		sends: []string{"find", "find", "delete", "update", "commitTransaction"}, writes: 2}})
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/slots"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 // A conversion can leave documents out; the next call asks about them again.
@@ -31,7 +33,7 @@ func TestAdoptSkips(t *testing.T) {
 		docs = append(docs, doc)
 	}
 	must(t, second(src.InsertMany(t.Context(), docs)))
-	b := newBuckets[string, bson.D](t, db.Collection("c"), bucket.Every(time.Hour), nil)
+	b := newBuckets[string, bson.D](t, db.Collection("c"), timeseries.Every(time.Hour), nil)
 	seen := 0
 	convert := func(doc bson.Raw) (string, bson.D, error) {
 		seen++
@@ -70,14 +72,14 @@ func TestAdoptSkips(t *testing.T) {
 // Times beyond the years 1 to 9999 are refused before anything is sent.
 func TestFarTimes(t *testing.T) {
 	t.Parallel()
-	b := mustNew[string, event](t, bucket.Every(time.Hour), full())
-	slots, err := bucket.NewSlots[string, int](offline(t), bucket.Months(zone(t, "Europe/Berlin")), nil)
+	b := mustNew[string, event](t, timeseries.Every(time.Hour), full())
+	slots, err := slots.New[string, int](offline(t), timeseries.Months(zone(t, "Europe/Berlin")), nil)
 	must(t, err)
 	for _, year := range []int{10000, 300_000_000, 0, -300_000_000} {
 		at := time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)
 		e := event{ID: "far", Timestamp: at, V: 1}
 		for what, err := range map[string]error{
-			"append": second(b.Append(t.Context(), "s", e)), "many": second(b.AppendMany(t.Context(), bucket.Of("s", e), nil)),
+			"append": second(b.Append(t.Context(), "s", e)), "many": second(b.AppendMany(t.Context(), timeseries.Of("s", e), nil)),
 			"update": b.Update(t.Context(), "s", e), "delete": b.Delete(t.Context(), "s", at),
 			"set": slots.Set(t.Context(), "s", at, 1), "slot": slots.Delete(t.Context(), "s", at),
 		} {
@@ -92,14 +94,14 @@ func TestFarTimes(t *testing.T) {
 func TestWrappingTimes(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
-	b := newBuckets[string, bson.D](t, db.Collection("b"), bucket.Every(time.Hour), nil)
-	slots := newSlots[string, int](t, db.Collection("c"), bucket.Days(nil), nil)
+	b := newBuckets[string, bson.D](t, db.Collection("b"), timeseries.Every(time.Hour), nil)
+	slots := newSlots[string, int](t, db.Collection("c"), timeseries.Days(nil), nil)
 	far := time.Unix(day.Unix()+18446744073709551, 616e6) // 2^64 ms after day
 	must(t, slots.Set(t.Context(), "s", day, 1))
 	for what, err := range map[string]error{
 		"set": slots.Set(t.Context(), "s", far, 2), "get": second(slots.Get(t.Context(), "s", far)), "slot": slots.Delete(t.Context(), "s", far),
 		"delete": b.Delete(t.Context(), "s", far), "archive": second(slots.Archive(t.Context(), far, db.Collection("a"), nil)),
-		"ID": mustNew[string, event](t, bucket.Every(time.Hour), full()).DeleteByID(t.Context(), "s", far, "1"),
+		"ID": mustNew[string, event](t, timeseries.Every(time.Hour), full()).DeleteByID(t.Context(), "s", far, "1"),
 	} {
 		if !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), "years 1 to 9999") {
 			t.Errorf("%s: %v", what, err)
@@ -122,7 +124,7 @@ func TestWrappingTimes(t *testing.T) {
 func TestNoTimeInABatch(t *testing.T) {
 	b := newBuckets[string, bson.D](t, fresh(t), bucket.ByCount(), nil)
 	at := func(t time.Time) bson.D { return bson.D{{Key: "timestamp", Value: t}} }
-	result, err := b.AppendMany(t.Context(), bucket.Of("s", at(day), at(time.Time{})), nil)
+	result, err := b.AppendMany(t.Context(), timeseries.Of("s", at(day), at(time.Time{})), nil)
 	if !errors.Is(err, mongopatterns.ErrInvalid) || result.Done != 1 || result.Failed != 1 {
 		t.Errorf("%+v, %v", result, err)
 	}
@@ -132,23 +134,22 @@ func TestNoTimeInABatch(t *testing.T) {
 func TestBadArguments(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
-	b := newBuckets[string, event](t, db.Collection("c"), bucket.Every(time.Hour), full())
-	s := newSlots[string, int](t, db.Collection("s"), bucket.Days(nil), nil)
+	b := newBuckets[string, event](t, db.Collection("c"), timeseries.Every(time.Hour), full())
+	s := newSlots[string, int](t, db.Collection("s"), timeseries.Days(nil), nil)
 	ctx, batch := t.Context(), &mongopatterns.Work{BatchSize: -1}
 	e := event{ID: "1", Timestamp: day}
 	for want, err := range map[string]error{
 		"bucket: adopt: invalid: src: nil collection":                                    second(b.Adopt(ctx, nil, nil, nil)),
 		"bucket: adopt: invalid: src: the collection that adopts":                        second(b.Adopt(ctx, db.Collection("c"), nil, nil)),
 		"bucket: repair: invalid: Work.BatchSize, Work.BatchBytes: negative":             second(b.Repair(ctx, batch)),
-		"bucket: append many: invalid: Work.BatchSize, Work.BatchBytes: negative":        second(b.AppendMany(ctx, bucket.Of("s", e), batch)),
-		"bucket: set many: invalid: Work.Filter: there are no documents to select":       second(s.SetMany(ctx, bucket.Of("s", bucket.Slot[int]{}), &mongopatterns.Work{Filter: bson.D{}})),
+		"bucket: append many: invalid: Work.BatchSize, Work.BatchBytes: negative":        second(b.AppendMany(ctx, timeseries.Of("s", e), batch)),
+		"slots: set many: invalid: Work.Filter: there are no documents to select":        second(s.SetMany(ctx, timeseries.Of("s", slots.Slot[int]{}), &mongopatterns.Work{Filter: bson.D{}})),
 		"bucket: archive: invalid: no time":                                              second(b.Archive(ctx, time.Time{}, db.Collection("a"), nil)),
 		`bucket: archive: invalid: target: the collection "c" is coll already`:           second(b.Archive(ctx, day, db.Collection("c"), nil)),
-		"bucket: range across: invalid: archive: nil collection":                         drain(b.RangeAcross(ctx, nil, "s", day, day)),
 		`bucket: append: measurement: invalid: no ID in "id": invalid: not set`:          second(b.Append(ctx, "s", event{Timestamp: day})),
 		`bucket: append: invalid: no time`:                                               second(b.Append(ctx, "s", event{ID: "1"})),
 		`bucket: delete: invalid: no time`:                                               b.Delete(ctx, "s", time.Time{}),
-		`bucket: append: series: invalid: a value of the type array tells nothing apart`: second(mustNew[any, event](t, bucket.Days(nil), nil).Append(ctx, bson.A{1}, e)),
+		`bucket: append: series: invalid: a value of the type array tells nothing apart`: second(mustNew[any, event](t, timeseries.Days(nil), nil).Append(ctx, bson.A{1}, e)),
 	} {
 		if !errors.Is(err, mongopatterns.ErrInvalid) || err.Error() != want {
 			t.Errorf("%v\nwant %s", err, want)
@@ -158,8 +159,8 @@ func TestBadArguments(t *testing.T) {
 		`bucket: latest: not found`: second(b.Latest(ctx, "s")),
 		`bucket: delete by ID: series "s", time 2019-01-31T00:00:00Z, id 7: not found`: b.DeleteByID(ctx, "s", day, 7),
 		`bucket: update: series "s", time 2019-01-31T00:00:00Z, id "1": not found`:     b.Update(ctx, "s", e),
-		`bucket: get: series "s", time 2019-01-31T00:00:00Z: not found`:                second(s.Get(ctx, "s", day)),
-		`bucket: delete: series "s", time 2019-01-31T00:00:00Z: not found`:             s.Delete(ctx, "s", day),
+		`slots: get: series "s", time 2019-01-31T00:00:00Z: not found`:                 second(s.Get(ctx, "s", day)),
+		`slots: delete: series "s", time 2019-01-31T00:00:00Z: not found`:              s.Delete(ctx, "s", day),
 		`bucket: page: not found`: second(b.Page(ctx, "s", day, 0)),
 	} {
 		if !errors.Is(err, mongopatterns.ErrNotFound) || err.Error() != want {
@@ -176,13 +177,13 @@ func TestBadArguments(t *testing.T) {
 // An empty piece of a bucket has no sums, like a range without buckets.
 func TestAggregateOfNothing(t *testing.T) {
 	t.Parallel()
-	b := newBuckets[string, event](t, mongotest.Database(t).Collection("c"), bucket.Every(time.Hour), full())
+	b := newBuckets[string, event](t, mongotest.Database(t).Collection("c"), timeseries.Every(time.Hour), full())
 	mustAppend(t, b, "s", event{ID: "1", Timestamp: at(1, 0, 0), V: 1})
 	for _, r := range [][2]time.Time{{at(1, 10, 0), at(1, 20, 0)}, {at(3, 10, 0), at(3, 20, 0)}, {at(2, 0, 0), at(1, 0, 0)}} {
 		stats, err := b.Aggregate(t.Context(), "s", r[0], r[1])
 		must(t, err)
 		v := stats.Values["v"]
-		if v.Count != 0 || !v.Sum.IsZero() || !v.Moments.Sum.IsZero() || !v.Min.IsZero() || !v.First.Value.IsZero() || !math.IsNaN(v.Mean()) {
+		if v.Count != 0 || !v.Sum.IsZero() || !v.Squares.IsZero() || !v.Min.IsZero() || !v.First.Value.IsZero() || !math.IsNaN(v.Mean()) {
 			t.Errorf("%v: %+v", r, v)
 		}
 		if got, err := json.Marshal(stats); err != nil || string(got) != `{"count":0,"values":{"v":{"count":0}}}` {
@@ -193,7 +194,7 @@ func TestAggregateOfNothing(t *testing.T) {
 
 func TestStatsAsJSON(t *testing.T) {
 	coll := fresh(t)
-	b := newBuckets[string, bson.D](t, coll, bucket.Every(time.Hour), full())
+	b := newBuckets[string, bson.D](t, coll, timeseries.Every(time.Hour), full())
 	for i, v := range []any{1, int64(math.MaxInt64), 0.1, 1e21, decimal(t, "12345678901234567890.10"), decimal(t, "-1E+400"), decimal(t, "0E-7")} {
 		mustAppend(t, b, fmt.Sprint(i), bson.D{{Key: "id", Value: i}, {Key: "timestamp", Value: at(1, 0, 0)}, {Key: "v", Value: v}})
 		stats, err := b.Aggregate(t.Context(), fmt.Sprint(i), time.Time{}, time.Time{})
@@ -208,7 +209,7 @@ func TestStatsAsJSON(t *testing.T) {
 				t.Error(err)
 			}
 			sample := `{"time":"2019-01-31T01:00:00Z","value":1}`
-			diff(t, `{"count":1,"values":{"v":{"count":1,"sum":1,"min":1,"max":1,"first":`+sample+`,"last":`+sample+`,"moments":{"sum":1,"squares":1}}}}`, string(got))
+			diff(t, `{"count":1,"values":{"v":{"count":1,"sum":1,"squares":1,"min":1,"max":1,"first":`+sample+`,"last":`+sample+`}}}`, string(got))
 		}
 	}
 	// What something else stored there and JSON has not.
@@ -235,8 +236,8 @@ func decimal(t testing.TB, s string) bson.Decimal128 {
 func TestUndecodable(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
-	b := newBuckets[string, event](t, db.Collection("c"), bucket.Every(time.Hour), nil)
-	s := newSlots[string, int](t, db.Collection("s"), bucket.Every(time.Hour), &bucket.SlotOptions{Levels: []time.Duration{time.Minute}})
+	b := newBuckets[string, event](t, db.Collection("c"), timeseries.Every(time.Hour), nil)
+	s := newSlots[string, int](t, db.Collection("s"), timeseries.Every(time.Hour), &slots.Options{Levels: []time.Duration{time.Minute}})
 	mustAppend(t, b, "s", event{Timestamp: at(1, 0, 0)}, event{Timestamp: at(2, 0, 0)})
 	for _, at := range []time.Time{at(1, 0, 0), at(2, 0, 0)} {
 		must(t, s.Set(t.Context(), "s", at, 1))
@@ -256,9 +257,9 @@ func TestUndecodable(t *testing.T) {
 // bucket lies in the range.
 func TestRangeWithMisplaced(t *testing.T) {
 	coll := mongotest.Database(t).Collection("readings")
-	b := newBuckets[int, reading](t, coll, bucket.Every(time.Hour), scenario())
+	b := newBuckets[int, reading](t, coll, timeseries.Every(time.Hour), scenario())
 	want := []reading{{at(10, 0, 0), 40}, {at(10, 30, 0), 41}}
-	must(t, second(b.AppendMany(t.Context(), bucket.Of(1, want...), nil)))
+	must(t, second(b.AppendMany(t.Context(), timeseries.Of(1, want...), nil)))
 	for _, misplaced := range []time.Time{at(9, 0, 0), at(11, 0, 0)} {
 		must(t, second(coll.UpdateOne(t.Context(), bson.D{}, bson.D{{Key: "$push", Value: bson.D{{Key: "measurements", Value: reading{misplaced, 1}}}}})))
 	}
@@ -270,7 +271,7 @@ func TestRangeWithMisplaced(t *testing.T) {
 func TestRepairOfNoArray(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("b")
-	b := newBuckets[int, reading](t, coll, bucket.Every(time.Hour), &bucket.Options{EndField: "end"})
+	b := newBuckets[int, reading](t, coll, timeseries.Every(time.Hour), &bucket.Options{EndField: "end"})
 	_, err := coll.InsertOne(t.Context(), bson.D{{Key: "series", Value: 1}, {Key: "start", Value: time.Unix(3600, 0)}, {Key: "measurements", Value: "x"}, {Key: "count", Value: 0}})
 	must(t, err)
 	result, err := b.Repair(t.Context(), nil)
@@ -289,21 +290,11 @@ func TestRepairOfNoArray(t *testing.T) {
 	}
 }
 
-// null is what Get has of a slot that is not there: it is none to set.
-func TestNullSlot(t *testing.T) {
-	t.Parallel()
-	s, err := bucket.NewSlots[int, any](mongotest.Database(t).Collection("s"), bucket.Every(time.Hour), nil)
-	must(t, err)
-	if err := s.Set(t.Context(), 1, time.Unix(3600, 0), nil); !errors.Is(err, mongopatterns.ErrInvalid) {
-		t.Error(err)
-	}
-}
-
 // With Work.Strict a document that cannot be converted ends Adopt.
 func TestAdoptStrict(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
-	b := newBuckets[int, reading](t, db.Collection("b"), bucket.Every(time.Hour), nil)
+	b := newBuckets[int, reading](t, db.Collection("b"), timeseries.Every(time.Hour), nil)
 	_, err := db.Collection("src").InsertOne(t.Context(), bson.D{{Key: "_id", Value: 1}, {Key: "series", Value: 1}, {Key: "timestamp", Value: "no date"}})
 	must(t, err)
 	if result, err := b.Adopt(t.Context(), db.Collection("src"), nil, &mongopatterns.Work{Strict: true}); err == nil {
@@ -312,7 +303,7 @@ func TestAdoptStrict(t *testing.T) {
 	if result, err := b.Adopt(t.Context(), db.Collection("src"), nil, nil); err != nil || result.Failed != 1 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	slots, err := bucket.NewSlots[int, any](db.Collection("slots"), bucket.Every(time.Hour), nil)
+	slots, err := slots.New[int, any](db.Collection("slots"), timeseries.Every(time.Hour), nil)
 	must(t, err)
 	_, err = db.Collection("slots").InsertOne(t.Context(), bson.D{{Key: "series", Value: 1}, {Key: "start", Value: "no date"}, {Key: "data", Value: bson.D{}}})
 	must(t, err)

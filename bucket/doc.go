@@ -22,56 +22,45 @@
 // A bucket takes Options.MaxCount measurements; then the next one of the same
 // window begins, with n: 1. With [ByCount] buckets are pages of a series.
 //
-// [Slots] have a fixed place for each minute of a day, say, and keep the last
-// measurement set there:
-//
-//	{
-//	  _id: {sensor_id: "SENSOR-1", created_time: 2019-01-31T00:00:00Z},
-//	  sensor_id: "SENSOR-1",
-//	  created_time: 2019-01-31T00:00:00Z,
-//	  data: {"0": {"0": {temperature: 21.36, humidity: 0.67}, ..., "59": {...}}, ..., "23": {...}}
-//	}
-//
 // # The calls
 //
-//	buckets, err := bucket.New[int, Reading](coll, bucket.Every(time.Hour), &bucket.Options{
+//	buckets, err := bucket.New[int, Reading](coll, timeseries.Every(time.Hour), &bucket.Options{
 //		SeriesField: "sensor_id",
 //		StartField:  "start_date",
 //		EndField:    "end_date",
 //		CountField:  "transaction_count",
-//		Values:      []bucket.Value{{Field: "temperature", Sum: "sum_temperature"}},
+//		Values:      []timeseries.Value{{Field: "temperature", Sum: "sum_temperature"}},
 //	})
 //	err = buckets.EnsureIndexes(ctx)
 //
 //	_, err = buckets.Append(ctx, 12345, Reading{now, 40})
-//	_, err = buckets.AppendMany(ctx, bucket.Of(12345, readings...), nil)
+//	_, err = buckets.AppendMany(ctx, timeseries.Of(12345, readings...), nil)
 //	for reading, err := range buckets.Range(ctx, 12345, from, to) { ... }
 //	latest, err := buckets.Latest(ctx, 12345)
 //	stats, err := buckets.Aggregate(ctx, 12345, from, to)
 //	mean := stats.Values["temperature"].Mean()
 //
-// Slots have Set, Get, Delete, SetMany and Range. Filter, Projection and the pipelines are
-// what the calls send, for stages of your own.
+// Windows, values and what Aggregate returns are words of package timeseries. Filter and the
+// pipelines are what the calls send, for stages of your own.
 //
 // # Costs
 //
 // Round trips (RT) in the usual case; each call says more.
 //
 //	Append                 1 RT  1 document written, by _id, rollover included
-//	AppendMany, SetMany    1 RT  a batch, 1 write for each bucket in it
+//	AppendMany             1 RT  a batch, 1 write for each bucket in it
 //	Range                  1 RT  a batch of the cursor; 1 key and document for each bucket
 //	Aggregate              1 RT  1 key and document for each bucket; arrays read at the edges only
 //	Latest                 1 RT  the buckets of the newest window
 //	Page, Pages            1 RT  by _id
 //	Update, Delete         1 RT  1 document written, its aggregates recomputed
-//	Set, Get               1 RT  1 key, 1 document
-//	Archive                5 RT  a batch, 2 writes for each document; of Slots 4
-//	Adopt                  4 RT  a batch of new documents, and reads the whole source; of Slots 4
+//	Archive                5 RT  a batch, 2 writes for each document
+//	Adopt                  4 RT  a batch of new documents, and reads the whole source
 //	Compare                a scan of the source and, on the server, of the buckets
 //	Check, Repair          a scan of the collection
 //
-// Indexes: {series, start} for all reads, unique for Slots; {series, start,
-// "measurements.id"}, unique, with IDField. Make {start} yourself to archive all series.
+// Indexes: {series, start} for all reads; {series, start, "measurements.id"}, unique, with
+// IDField. Make {start} yourself to archive all series.
 //
 // # When to use it, and when not
 //
@@ -82,17 +71,16 @@
 // window: take a longer window. Each append rewrites its bucket as a whole, so keep that
 // to some hundred kilobytes; single measurements of many series in turn cost more than
 // plain inserts: collect them, see package series. A collection created with
-// block_compressor=zstd stores arrays of a day in 43 % less disk space. Slots are for
-// setting one place, not for storage.
+// block_compressor=zstd stores arrays of a day in 43 % less disk space. For one measurement
+// a minute that is set again and again, see package slots.
 //
 // # Concurrency
 //
 // Any number of processes may write the same series, with the same window. A bucket and
 // its aggregates change in one write. Sums of doubles may differ in the last digits with
-// the order of arrival; [Value].Moments gives a variance that does not. A writer that
+// the order of arrival; with Squares they are Decimal128, and do not. A writer that
 // finds the bucket full gets a duplicate key, looks up the newest bucket and tries again;
-// after 16 times it gives up with [ErrContended]. Archive, the Adopts and RangeAcross
-// need a replica set. All calls join the caller's transaction; after an error from a
+// after 16 times it gives up with [ErrContended]. Archive and Adopt need a replica set. All calls join the caller's transaction; after an error from a
 // call that writes, abort it.
 //
 // # Adoption and maintenance
@@ -101,8 +89,7 @@
 // still inserts them; a ledger beside the buckets says which, and [Buckets.Compare] what
 // differs then. Adopt carries no later edits and deletions of the source over, and promises
 // nothing once the ledger or the source was dropped and begun anew, or for writes to the
-// source that were rolled back (w: 1). [Slots.Adopt] converts slots whose day is stored as
-// a string; what old code then sets anew in a slot that has a date already is dropped.
+// source that were rolled back (w: 1).
 //
 // Buckets that something else made, with any _id, are read, edited and archived like these; Repair computes
 // what they lack, and aggregates that you configure later. To delete old documents make

@@ -13,14 +13,15 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 func uniqueOption() *options.IndexOptionsBuilder { return options.Index().SetUnique(true) }
 
 func TestEditErrors(t *testing.T) {
 	coll := fresh(t)
-	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), full())
-	plain, err := bucket.New[string, event](coll, bucket.Every(time.Hour), nil)
+	b := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), full())
+	plain, err := bucket.New[string, event](coll, timeseries.Every(time.Hour), nil)
 	must(t, err)
 	mustAppend(t, b, "s", event{ID: "1", Timestamp: at(1, 0, 0), V: 1})
 	missing := event{ID: "2", Timestamp: at(1, 30, 0), V: 1}
@@ -50,8 +51,8 @@ func TestEditErrors(t *testing.T) {
 func TestEmptiedBucket(t *testing.T) {
 	coll := fresh(t)
 	o := full()
-	o.Values[0].Sum, o.Values[0].Moments = "sum", ""
-	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
+	o.Values[0].Sum, o.Values[0].Squares = "sum", ""
+	b := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), o)
 	mustAppend(t, b, "s", event{ID: "1", Timestamp: at(1, 0, 0), V: 5})
 	before := stored(t, coll)
 	must(t, b.Delete(t.Context(), "s", at(1, 0, 0)))
@@ -79,7 +80,7 @@ func TestEmptiedBucket(t *testing.T) {
 // keeps is what is computed anew.
 func TestLargeInts(t *testing.T) {
 	coll := fresh(t)
-	b := newBuckets[string, bson.D](t, coll, bucket.Every(time.Hour), full())
+	b := newBuckets[string, bson.D](t, coll, timeseries.Every(time.Hour), full())
 	for i, v := range []int64{1 << 31, 2_200_000_000, 3_000_000_001, 1 << 62, math.MaxInt64, math.MinInt64} {
 		series := fmt.Sprint(i)
 		var ms []bson.D
@@ -88,7 +89,7 @@ func TestLargeInts(t *testing.T) {
 		}
 		mustAppend(t, b, series, ms[:3]...)
 		must(t, b.Update(t.Context(), series, ms[0]))
-		must(t, second(b.AppendMany(t.Context(), bucket.Of(series, ms[3:]...), nil)))
+		must(t, second(b.AppendMany(t.Context(), timeseries.Of(series, ms[3:]...), nil)))
 		must(t, b.DeleteByID(t.Context(), series, at(1, 0, 0), 0))
 		mustAppend(t, b, series, ms[0])
 		for _, to := range []time.Time{at(2, 0, 0), at(1, 30, 0)} { // stored and computed
@@ -99,7 +100,7 @@ func TestLargeInts(t *testing.T) {
 				t.Errorf("%d: sum %v", v, got.Sum)
 			}
 			if got.Variance() > float64(v)*float64(v)*1e-30 {
-				t.Errorf("%d: variance %v of %v", v, got.Variance(), got.Moments)
+				t.Errorf("%d: variance %v of %v", v, got.Variance(), got.Squares)
 			}
 		}
 	}
@@ -109,7 +110,9 @@ func TestLargeInts(t *testing.T) {
 // Numbers keep their types through appends, edits and aggregates.
 func TestNumberTypes(t *testing.T) {
 	coll := fresh(t)
-	b := newBuckets[string, bson.D](t, coll, bucket.Every(time.Hour), full())
+	o := full()
+	o.Values[0].Squares = ""
+	b := newBuckets[string, bson.D](t, coll, timeseries.Every(time.Hour), o)
 	dec := func(s string) bson.Decimal128 { return decimal(t, s) }
 	for i, c := range []struct {
 		values []any
@@ -129,7 +132,7 @@ func TestNumberTypes(t *testing.T) {
 			ms = append(ms, bson.D{{Key: "id", Value: j}, {Key: "timestamp", Value: at(1, j, 0)}, {Key: "v", Value: v}})
 		}
 		mustAppend(t, b, series+"single", ms...)
-		must(t, second(b.AppendMany(t.Context(), bucket.Of(series+"bulk", ms...), nil)))
+		must(t, second(b.AppendMany(t.Context(), timeseries.Of(series+"bulk", ms...), nil)))
 		mustAppend(t, b, series+"edited", ms...)
 		must(t, b.Update(t.Context(), series+"edited", ms[0]))
 		for _, how := range []string{"single", "bulk", "edited"} {

@@ -11,6 +11,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 type Reading struct {
@@ -28,12 +29,12 @@ func Example() {
 	ctx := context.Background()
 	coll := mongotest.ExampleDatabase().Collection("temperatures")
 
-	buckets, err := bucket.New[int, Reading](coll, bucket.Every(time.Hour), &bucket.Options{
+	buckets, err := bucket.New[int, Reading](coll, timeseries.Every(time.Hour), &bucket.Options{
 		SeriesField: "sensor_id",
 		StartField:  "start_date",
 		EndField:    "end_date",
 		CountField:  "transaction_count",
-		Values:      []bucket.Value{{Field: "temperature", Sum: "sum_temperature"}},
+		Values:      []timeseries.Value{{Field: "temperature", Sum: "sum_temperature"}},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -46,7 +47,7 @@ func Example() {
 	if _, err := buckets.Append(ctx, 12345, Reading{ten, 40}); err != nil {
 		log.Fatal(err)
 	}
-	_, err = buckets.AppendMany(ctx, bucket.Of(12345,
+	_, err = buckets.AppendMany(ctx, timeseries.Of(12345,
 		Reading{ten.Add(time.Minute), 41.5},
 		Reading{ten.Add(time.Hour), 38}), nil)
 	if err != nil {
@@ -77,49 +78,13 @@ func Example() {
 	// mean 40.75 of 2
 }
 
-func ExampleNewSlots() {
-	ctx := context.Background()
-	coll := mongotest.ExampleDatabase().Collection("sensors")
-
-	slots, err := bucket.NewSlots[string, Weather](coll, bucket.Days(nil), &bucket.SlotOptions{
-		SeriesField: "sensor_id",
-		StartField:  "created_time",
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	day := time.Date(2019, 1, 31, 0, 0, 0, 0, time.UTC)
-	for minute := range 120 {
-		if err := slots.Set(ctx, "SENSOR-1", day.Add(time.Duration(minute)*time.Minute), Weather{20 + float64(minute)/4, 0.5}); err != nil {
-			log.Fatal(err)
-		}
-	}
-	fmt.Println(slots.Path(day.Add(61 * time.Minute)))
-	weather, err := slots.Get(ctx, "SENSOR-1", day.Add(61*time.Minute))
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(weather.Temperature)
-	for slot, err := range slots.Range(ctx, "SENSOR-1", day.Add(59*time.Minute), day.Add(61*time.Minute)) {
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Println(slot.Time.Format("15:04"), slot.Value.Temperature)
-	}
-	// Output:
-	// data.1.1
-	// 35.25
-	// 00:59 34.75
-	// 01:00 35
-}
-
 // Measurements that are sent again, because the answer got lost, count once.
 func ExampleBuckets_Append_duplicates() {
 	ctx := context.Background()
 	coll := mongotest.ExampleDatabase().Collection("events")
-	buckets, err := bucket.New[string, bson.D](coll, bucket.Days(nil), &bucket.Options{
+	buckets, err := bucket.New[string, bson.D](coll, timeseries.Days(nil), &bucket.Options{
 		IDField: "_id",
-		Values:  []bucket.Value{{Field: "amount", Sum: "total"}},
+		Values:  []timeseries.Value{{Field: "amount", Sum: "total"}},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -150,8 +115,8 @@ func ExampleBuckets_Append_duplicates() {
 func ExampleBuckets_AggregateWindows() {
 	ctx := context.Background()
 	coll := mongotest.ExampleDatabase().Collection("temperatures")
-	buckets, err := bucket.New[string, Reading](coll, bucket.Every(time.Hour), &bucket.Options{
-		Values: []bucket.Value{{Field: "temperature", Sum: "sum", Min: "min", Max: "max", Last: "last", Moments: "moments"}},
+	buckets, err := bucket.New[string, Reading](coll, timeseries.Every(time.Hour), &bucket.Options{
+		Values: []timeseries.Value{{Field: "temperature", Sum: "sum", Min: "min", Max: "max", Last: "last", Squares: "squares"}},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -181,7 +146,7 @@ func ExampleBuckets_Archive() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()
 	coll, archive := db.Collection("temperatures"), db.Collection("temperatures_archive")
-	buckets, err := bucket.New[string, Reading](coll, bucket.Months(nil), nil)
+	buckets, err := bucket.New[string, Reading](coll, timeseries.Months(nil), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -195,16 +160,17 @@ func ExampleBuckets_Archive() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	n := 0
-	for _, err := range buckets.RangeAcross(ctx, archive, "roof", time.Time{}, time.Time{}) {
-		if err != nil {
-			log.Fatal(err)
-		}
-		n++
+	archived, err := bucket.New[string, Reading](archive, timeseries.Months(nil), nil)
+	if err != nil {
+		log.Fatal(err)
 	}
-	fmt.Println("archived", result.Done, "read", n)
+	oldest, err := archived.Aggregate(ctx, "roof", time.Time{}, time.Time{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("archived", result.Done, "read", oldest.Count)
 	// Output:
-	// archived 4 read 6
+	// archived 4 read 4
 }
 
 // A collection of one document per measurement becomes buckets.
@@ -223,7 +189,7 @@ func ExampleBuckets_Adopt() {
 			log.Fatal(err)
 		}
 	}
-	buckets, err := bucket.New[int, Reading](db.Collection("buckets"), bucket.Every(time.Hour), &bucket.Options{SeriesField: "sensor"})
+	buckets, err := bucket.New[int, Reading](db.Collection("buckets"), timeseries.Every(time.Hour), &bucket.Options{SeriesField: "sensor"})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -19,6 +18,8 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/slots"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 // seconds are n measurements, one a second from midnight on.
@@ -57,9 +58,9 @@ func TestAppendManyOutcomes(t *testing.T) {
 	}
 	work := &mongopatterns.Work{BatchSize: 1000}
 	t.Run("lost", func(t *testing.T) {
-		b := newBuckets[string, event](t, db.Collection("lost"), bucket.Every(time.Minute), nil)
+		b := newBuckets[string, event](t, db.Collection("lost"), timeseries.Every(time.Minute), nil)
 		failUpdates(t, app, bson.D{{Key: "skip", Value: 3}}, bson.D{{Key: "closeConnection", Value: true}})
-		result, err := b.AppendMany(t.Context(), bucket.Of("s", seconds(5000)...), work)
+		result, err := b.AppendMany(t.Context(), timeseries.Of("s", seconds(5000)...), work)
 		if !mongo.IsNetworkError(err) || result.Done != 3000 || result.Unknown != 1000 || result.Examined != 4000 || stored(b) != 3000 {
 			t.Errorf("%+v, %v; stored %d", result, err, stored(b))
 		}
@@ -67,8 +68,8 @@ func TestAppendManyOutcomes(t *testing.T) {
 	t.Run("refused", func(t *testing.T) {
 		must(t, db.CreateCollection(t.Context(), "refused", options.CreateCollection().SetValidator(
 			bson.D{{Key: "start", Value: bson.D{{Key: "$ne", Value: at(0, 20, 0)}}}})))
-		b := newBuckets[string, event](t, db.Collection("refused"), bucket.Every(time.Minute), nil)
-		result, err := b.AppendMany(t.Context(), bucket.Of("s", seconds(5000)...), work)
+		b := newBuckets[string, event](t, db.Collection("refused"), timeseries.Every(time.Minute), nil)
+		result, err := b.AppendMany(t.Context(), timeseries.Of("s", seconds(5000)...), work)
 		if err == nil || result.Done != 1940 || result.Failed != 60 || result.Examined != 2000 || result.Unknown != 0 || stored(b) != 1940 {
 			t.Errorf("%+v, %v; stored %d", result, err, stored(b))
 		}
@@ -77,27 +78,27 @@ func TestAppendManyOutcomes(t *testing.T) {
 		}
 	})
 	t.Run("deadline before", func(t *testing.T) {
-		b := newBuckets[string, event](t, db.Collection("before"), bucket.Every(time.Minute), nil)
+		b := newBuckets[string, event](t, db.Collection("before"), timeseries.Every(time.Minute), nil)
 		ctx, cancel := context.WithCancel(t.Context())
-		result, err := b.AppendMany(ctx, bucket.Of("s", seconds(2500)...), &mongopatterns.Work{BatchSize: 1000, Progress: func(mongopatterns.Result) { cancel() }})
+		result, err := b.AppendMany(ctx, timeseries.Of("s", seconds(2500)...), &mongopatterns.Work{BatchSize: 1000, Progress: func(mongopatterns.Result) { cancel() }})
 		if !errors.Is(err, context.Canceled) || result.Done != 1000 || result.Unknown != 0 || stored(b) != 1000 {
 			t.Errorf("%+v, %v", result, err)
 		}
 	})
 	t.Run("write concern", func(t *testing.T) {
-		b := newBuckets[string, event](t, db.Collection("concern"), bucket.Every(time.Minute), nil)
+		b := newBuckets[string, event](t, db.Collection("concern"), timeseries.Every(time.Minute), nil)
 		failUpdates(t, app, bson.D{{Key: "times", Value: 1}}, bson.D{{Key: "writeConcernError", Value: bson.D{{Key: "code", Value: 64}, {Key: "errmsg", Value: "timed out"}}}})
-		result, err := b.AppendMany(t.Context(), bucket.Of("s", seconds(2500)...), work)
+		result, err := b.AppendMany(t.Context(), timeseries.Of("s", seconds(2500)...), work)
 		if err == nil || result.Done != 0 || result.Unknown != 1000 {
 			t.Errorf("%+v, %v", result, err)
 		}
 	})
 	t.Run("slots", func(t *testing.T) {
-		s := newSlots[string, int](t, db.Collection("slots"), bucket.Every(time.Hour), &bucket.SlotOptions{Levels: []time.Duration{time.Second}})
+		s := newSlots[string, int](t, db.Collection("slots"), timeseries.Every(time.Hour), &slots.Options{Levels: []time.Duration{time.Second}})
 		failUpdates(t, app, bson.D{{Key: "skip", Value: 1}}, bson.D{{Key: "closeConnection", Value: true}})
-		result, err := s.SetMany(t.Context(), func(yield func(string, bucket.Slot[int]) bool) {
+		result, err := s.SetMany(t.Context(), func(yield func(string, slots.Slot[int]) bool) {
 			for i := range 2500 {
-				if !yield("s", bucket.Slot[int]{Time: at(0, 0, i)}) {
+				if !yield("s", slots.Slot[int]{Time: at(0, 0, i)}) {
 					return
 				}
 			}
@@ -113,8 +114,8 @@ func TestAppendManyOutcomes(t *testing.T) {
 func TestVariance(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
-	b := newBuckets[string, event](t, db.Collection("c"), bucket.Every(time.Hour), &bucket.Options{
-		MaxCount: 100, Values: []bucket.Value{{Field: "v", Sum: "sum", Moments: "moments"}},
+	b := newBuckets[string, event](t, db.Collection("c"), timeseries.Every(time.Hour), &bucket.Options{
+		MaxCount: 100, Values: []timeseries.Value{{Field: "v", Sum: "sum", Squares: "squares"}},
 	})
 	random := rand.New(rand.NewPCG(1, 2))
 	var events []event
@@ -137,10 +138,10 @@ func TestVariance(t *testing.T) {
 		for i := 1 + rest; i < len(events); i += 5 {
 			part = append(part, events[i])
 		}
-		must(t, second(b.AppendMany(t.Context(), bucket.Of("s", part...), nil)))
+		must(t, second(b.AppendMany(t.Context(), timeseries.Of("s", part...), nil)))
 	}
 	mustCheck(t, b)
-	check := func(what string, v bucket.ValueStats, err error) {
+	check := func(what string, v timeseries.ValueStats, err error) {
 		t.Helper()
 		if err != nil || v.Count != 1000 || math.Abs(v.Variance()/want-1) > 1e-9 || math.Abs(v.StdDev()/math.Sqrt(want)-1) > 1e-9 {
 			t.Errorf("%s: variance %v of %d, want %v (%v)", what, v.Variance(), v.Count, want, err)
@@ -148,10 +149,10 @@ func TestVariance(t *testing.T) {
 	}
 	whole, err := b.Aggregate(t.Context(), "s", time.Time{}, time.Time{})
 	check("stored", whole.Values["v"], err)
-	one := newBuckets[string, event](t, db.Collection("c"), bucket.Months(nil), &bucket.Options{Values: []bucket.Value{{Field: "v", Moments: "moments"}}})
+	one := newBuckets[string, event](t, db.Collection("c"), timeseries.Months(nil), &bucket.Options{Values: []timeseries.Value{{Field: "v", Sum: "sum", Squares: "squares"}}})
 	cut, err := one.Aggregate(t.Context(), "s", at(-1, 0, 0), at(100, 0, 0)) // from the measurements
 	check("computed", cut.Values["v"], err)
-	must(t, second(db.Collection("c").UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$unset", Value: bson.D{{Key: "moments", Value: ""}}}})))
+	must(t, second(db.Collection("c").UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$unset", Value: bson.D{{Key: "squares", Value: ""}, {Key: "sum", Value: ""}}}})))
 	must(t, second(b.Repair(t.Context(), nil)))
 	whole, err = b.Aggregate(t.Context(), "s", time.Time{}, time.Time{})
 	check("repaired", whole.Values["v"], err)
@@ -167,10 +168,10 @@ func TestLargeMeasurements(t *testing.T) {
 		events = append(events, event{ID: fmt.Sprint(i), Timestamp: at(1, 0, i), Note: strings.Repeat("x", 20_000), V: 1})
 	}
 	open := func() *bucket.Buckets[string, event] {
-		return newBuckets[string, event](t, coll, bucket.Every(time.Hour), &bucket.Options{IDField: "id"})
+		return newBuckets[string, event](t, coll, timeseries.Every(time.Hour), &bucket.Options{IDField: "id"})
 	}
 	b := open()
-	if result, err := b.AppendMany(t.Context(), bucket.Of("s", events[:900]...), nil); err != nil || result.Done != 900 {
+	if result, err := b.AppendMany(t.Context(), timeseries.Of("s", events[:900]...), nil); err != nil || result.Done != 900 {
 		t.Fatalf("%+v, %v", result, err)
 	}
 	// Bring each bucket to its limit, behind the writers' backs.
@@ -186,11 +187,11 @@ func TestLargeMeasurements(t *testing.T) {
 	}
 	again := open()
 	err := mongopatterns.Transact(t.Context(), coll.Database().Client(), func(ctx context.Context) error {
-		_, err := again.AppendMany(ctx, bucket.Of("s", events[902:1400]...), nil)
+		_, err := again.AppendMany(ctx, timeseries.Of("s", events[902:1400]...), nil)
 		return err
 	})
 	must(t, err)
-	if result, err := open().AppendMany(t.Context(), bucket.Of("s", events...), nil); err != nil || result.Done != 400 || result.Skipped != 1400 {
+	if result, err := open().AppendMany(t.Context(), timeseries.Of("s", events...), nil); err != nil || result.Done != 400 || result.Skipped != 1400 {
 		t.Errorf("%+v, %v", result, err)
 	}
 	if n := count(t, coll); n <= before {
@@ -213,7 +214,7 @@ func TestLargeMetadata(t *testing.T) {
 			return bson.D{{Key: "pad", Value: strings.Repeat("x", size[series.(string)])}}
 		}
 		must(t, second(coll.DeleteMany(t.Context(), bson.D{})))
-		b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
+		b := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), o)
 		many := func(yield func(string, event) bool) {
 			_ = yield("small", event{Timestamp: day})
 			for i := range 700 {
@@ -236,7 +237,7 @@ func TestLargeMetadata(t *testing.T) {
 // and go on in the next one.
 func TestLargeInTransaction(t *testing.T) {
 	coll := fresh(t)
-	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), nil)
+	b := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), nil)
 	mustAppend(t, b, "s", event{Timestamp: at(1, 0, 0)})
 	must(t, second(coll.UpdateOne(t.Context(), bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "pad", Value: strings.Repeat("x", 16<<20-600)}}}})))
 	large := event{Timestamp: at(1, 1, 0), Note: strings.Repeat("x", 1000)}
@@ -245,11 +246,11 @@ func TestLargeInTransaction(t *testing.T) {
 			return second(b.Append(ctx, "s", large))
 		},
 		"many": func(ctx context.Context, b *bucket.Buckets[string, event]) error {
-			return second(b.AppendMany(ctx, bucket.Of("s", large), nil))
+			return second(b.AppendMany(ctx, timeseries.Of("s", large), nil))
 		},
 	} {
 		runs := 0
-		fresh := newBuckets[string, event](t, coll, bucket.Every(time.Hour), nil)
+		fresh := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), nil)
 		err := mongopatterns.Transact(t.Context(), coll.Database().Client(), func(ctx context.Context) error {
 			runs++
 			return call(ctx, fresh)
@@ -264,7 +265,7 @@ func TestLargeInTransaction(t *testing.T) {
 // Those of one time are read in the order in which they came.
 func TestTiesKeepTheirOrder(t *testing.T) {
 	coll := fresh(t)
-	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), &bucket.Options{IDField: "id", MaxCount: 15})
+	b := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), &bucket.Options{IDField: "id", MaxCount: 15})
 	var want, got []string
 	for i := range 40 {
 		e := event{ID: fmt.Sprint(i), Timestamp: at(1, 0, 0), V: 1}
@@ -285,8 +286,8 @@ func TestTiesKeepTheirOrder(t *testing.T) {
 func TestArchiveByBytes(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
-	b := newBuckets[string, event](t, db.Collection("c"), bucket.Every(time.Hour), nil)
-	newBuckets[string, event](t, db.Collection("archive"), bucket.Every(time.Hour), nil)
+	b := newBuckets[string, event](t, db.Collection("c"), timeseries.Every(time.Hour), nil)
+	newBuckets[string, event](t, db.Collection("archive"), timeseries.Every(time.Hour), nil)
 	for h := range 10 {
 		mustAppend(t, b, "s", event{Timestamp: at(h, 0, 0), Note: strings.Repeat("x", 1<<20)})
 	}
@@ -304,17 +305,17 @@ func TestArchiveByBytes(t *testing.T) {
 func TestOperatorsAreRefused(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
-	b := newBuckets[any, bson.D](t, db.Collection("c"), bucket.Every(time.Hour), &bucket.Options{IDField: "id"})
-	s := newSlots[any, int](t, db.Collection("s"), bucket.Every(time.Hour), nil)
+	b := newBuckets[any, bson.D](t, db.Collection("c"), timeseries.Every(time.Hour), &bucket.Options{IDField: "id"})
+	s := newSlots[any, int](t, db.Collection("s"), timeseries.Every(time.Hour), nil)
 	ctx := t.Context()
 	good := bson.D{{Key: "id", Value: 1}, {Key: "timestamp", Value: at(1, 0, 0)}}
 	for _, bad := range []any{bson.D{{Key: "$gt", Value: ""}}, bson.D{{Key: "a", Value: bson.D{{Key: "$gt", Value: 1}}}}, bson.D{{Key: "a", Value: bson.A{bson.D{{Key: "$gt", Value: 1}}}}}} {
 		m := bson.D{{Key: "id", Value: bad}, {Key: "timestamp", Value: at(1, 0, 0)}}
 		for what, err := range map[string]error{
-			"append": second(b.Append(ctx, bad, good)), "many": second(b.AppendMany(ctx, bucket.Of(bad, good), nil)),
+			"append": second(b.Append(ctx, bad, good)), "many": second(b.AppendMany(ctx, timeseries.Of(bad, good), nil)),
 			"range": drain(b.Range(ctx, bad, day, day)), "latest": second(b.Latest(ctx, bad)), "aggregate": second(b.Aggregate(ctx, bad, day, day)),
 			"windows": drain(b.AggregateWindows(ctx, bad, day, day)), "delete": b.Delete(ctx, bad, day), "page": second(b.Page(ctx, bad, day, 0)),
-			"ID": second(b.Append(ctx, "s", m)), "many IDs": second(b.AppendMany(ctx, bucket.Of[any]("s", m), nil)),
+			"ID": second(b.Append(ctx, "s", m)), "many IDs": second(b.AppendMany(ctx, timeseries.Of[any]("s", m), nil)),
 			"update ID": b.Update(ctx, "s", m), "delete ID": b.DeleteByID(ctx, "s", day, bad),
 			"set": s.Set(ctx, bad, day, 1), "get": second(s.Get(ctx, bad, day)), "slots": drain(s.Range(ctx, bad, day, day)),
 		} {
@@ -331,7 +332,7 @@ func TestDecimalsAgree(t *testing.T) {
 	coll := fresh(t)
 	o := full()
 	o.IDField = ""
-	b := newBuckets[string, bson.D](t, coll, bucket.Every(time.Hour), o)
+	b := newBuckets[string, bson.D](t, coll, timeseries.Every(time.Hour), o)
 	random := rand.New(rand.NewPCG(8, 8))
 	for series, kinds := range map[string]int{"decimals": 1, "ints": 2, "doubles": 3} {
 		for range 12 {
@@ -347,7 +348,7 @@ func TestDecimalsAgree(t *testing.T) {
 				batch = append(batch, bson.D{{Key: "id", Value: i}, {Key: "timestamp", Value: at(0, 0, random.IntN(3600))}, {Key: "v", Value: v}})
 			}
 			mustAppend(t, b, series, batch[0])
-			must(t, second(b.AppendMany(t.Context(), bucket.Of(series, batch[1:]...), nil)))
+			must(t, second(b.AppendMany(t.Context(), timeseries.Of(series, batch[1:]...), nil)))
 		}
 		mustCheck(t, b)
 	}
@@ -358,87 +359,19 @@ func TestDecimalsAgree(t *testing.T) {
 func TestEndTimes(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
-	for i, want := range []time.Time{bucket.LastMillisecond: at(10, 59, 59).Add(999 * time.Millisecond), bucket.LastSecond: at(10, 59, 59)} {
+	for i, want := range []time.Time{timeseries.LastMillisecond: at(10, 59, 59).Add(999 * time.Millisecond), timeseries.LastSecond: at(10, 59, 59)} {
 		name := fmt.Sprint("c", i)
 		o := scenario()
-		o.EndTime = bucket.EndTime(i)
-		b := newBuckets[int, reading](t, db.Collection(name), bucket.Every(time.Hour), o)
+		o.EndTime = timeseries.EndTime(i)
+		b := newBuckets[int, reading](t, db.Collection(name), timeseries.Every(time.Hour), o)
 		mustAppend(t, b, 12345, reading{at(10, 30, 0), 40})
 		diff(t, any(date(want)), stored(t, db.Collection(name))[0]["end_date"])
 		mustCheck(t, b)
 		o.EndTime = (o.EndTime + 1) % 2 // another opinion, to repair by
-		other := newBuckets[int, reading](t, db.Collection(name), bucket.Every(time.Hour), o)
+		other := newBuckets[int, reading](t, db.Collection(name), timeseries.Every(time.Hour), o)
 		done(t, 1)(other.Repair(t.Context(), nil))
 		mustCheck(t, other)
 	}
-}
-
-// Slots whose day is a string are an error that names the field, and Adopt converts
-// them, beside what was written since.
-func TestSlotsAdopt(t *testing.T) {
-	coll := fresh(t)
-	s := newSlots[string, weather](t, coll, bucket.Days(nil), &bucket.SlotOptions{SeriesField: "sensor_id", StartField: "created_time", EndField: "end"})
-	july := time.Date(2021, 7, 5, 0, 0, 0, 0, time.UTC)
-	slot := func(t float64) bson.D { return bson.D{{Key: "temperature", Value: t}, {Key: "humidity", Value: 0.5}} }
-	published := func(id any, created string, minutes bson.D) bson.D {
-		return bson.D{{Key: "_id", Value: id}, {Key: "sensor_id", Value: "SENSOR-1"}, {Key: "created_time", Value: created}, {Key: "room", Value: 7},
-			{Key: "data", Value: bson.D{{Key: "0", Value: minutes}}}}
-	}
-	must(t, second(coll.InsertMany(t.Context(), []any{
-		published(1, "2021-07-05 00:00:00", bson.D{{Key: "0", Value: slot(21.36)}, {Key: "1", Value: slot(21)}}),
-		published(2, "2021-07-06", bson.D{{Key: "0", Value: slot(22)}, {Key: "1", Value: slot(22)}}),
-		published(3, "2021-07-07T00:00:00+00:00", bson.D{{Key: "0", Value: slot(23)}}),
-		published(4, "2021-07-08 10:00:00", bson.D{{Key: "0", Value: slot(23)}}),
-		published(5, "yesterday", bson.D{{Key: "0", Value: slot(23)}}),
-	})))
-	for what, err := range map[string]error{
-		"get":    second(s.Get(t.Context(), "SENSOR-1", july)),
-		"range":  drain(s.Range(t.Context(), "SENSOR-1", july, july.Add(time.Hour))),
-		"all":    drain(s.Range(t.Context(), "SENSOR-1", time.Time{}, time.Time{})),
-		"latest": second(s.Latest(t.Context(), "SENSOR-1")),
-	} {
-		if err == nil || errors.Is(err, mongopatterns.ErrNotFound) || !strings.Contains(err.Error(), `created_time is "2021`) && !strings.Contains(err.Error(), `created_time is "yesterday"`) {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	diff(t, 5, len(collect(t, s.Check(t.Context(), nil))))
-	// Written since: the later value stays.
-	must(t, s.Set(t.Context(), "SENSOR-1", july.AddDate(0, 0, 1), weather{30, 1}))
-	for _, dry := range []bool{true, false} {
-		result, err := s.Adopt(t.Context(), nil, &mongopatterns.Work{BatchSize: 2, DryRun: dry})
-		if err != nil || result.Examined != 5 || result.Done != 3 || result.Failed != 2 || len(result.Failures) != 2 {
-			t.Errorf("%+v, %v", result, err)
-		}
-	}
-	var got []string
-	for _, slot := range collect(t, s.Range(t.Context(), "SENSOR-1", july, july.AddDate(0, 0, 9))) {
-		got = append(got, fmt.Sprint(slot.Time.Format("02 15:04 "), slot.Value.Temperature))
-	}
-	diff(t, []string{"05 00:00 21.36", "05 00:01 21", "06 00:00 30", "06 00:01 22", "07 00:00 23"}, got)
-	if doc := stored(t, coll)[0]; doc["_id"] != int32(1) || doc["room"] != int32(7) || doc["end"] != date(july.AddDate(0, 0, 1).Add(-time.Millisecond)) {
-		t.Errorf("%v", doc)
-	}
-	result, err := s.Adopt(t.Context(), func(string) (time.Time, error) { return july.AddDate(0, 0, 3), nil }, &mongopatterns.Work{Filter: bson.M{"_id": 4}})
-	if err != nil || !cmp.Equal(result, mongopatterns.Result{Examined: 1, Done: 1}) {
-		t.Errorf("%+v, %v", result, err)
-	}
-	if n := len(collect(t, s.Check(t.Context(), nil))); n != 1 || count(t, coll) != 5 {
-		t.Errorf("%d problems, %d documents", n, count(t, coll))
-	}
-	// A wrong end is repaired.
-	must(t, second(coll.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: 1}}, bson.D{{Key: "$set", Value: bson.D{{Key: "end", Value: day}}}})))
-	if result, err := s.Repair(t.Context(), nil); err != nil || result.Done != 1 || result.Remaining != 1 {
-		t.Errorf("%+v, %v", result, err)
-	}
-}
-
-// The window that ends at 1970 has an end like any other.
-func TestSlotsAdoptBefore1970(t *testing.T) {
-	coll := fresh(t)
-	s := newSlots[string, int](t, coll, bucket.Days(nil), &bucket.SlotOptions{EndField: "end"})
-	must(t, second(coll.InsertOne(t.Context(), bson.D{{Key: "series", Value: "s"}, {Key: "start", Value: "1969-12-31"}, {Key: "end", Value: "23:59"}})))
-	done(t, 1)(s.Adopt(t.Context(), nil, nil))
-	diff(t, any(bson.DateTime(-1)), stored(t, coll)[0]["end"])
 }
 
 // Pages of trades: buckets by count alone, by number from either end.
@@ -449,7 +382,7 @@ func TestPages(t *testing.T) {
 		e := event{ID: fmt.Sprint(i), Timestamp: at(-24*i*i, 0, 0), V: 1} // of any time
 		if i < 21 {
 			mustAppend(t, b, "MDB", e)
-		} else if _, err := b.AppendMany(t.Context(), bucket.Of("MDB", e), nil); err != nil {
+		} else if _, err := b.AppendMany(t.Context(), timeseries.Of("MDB", e), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -482,13 +415,13 @@ func TestBSONOptions(t *testing.T) {
 	}
 	db := mongotest.Database(t)
 	o := &options.BSONOptions{UseJSONStructTags: true, NilSliceAsEmpty: true}
-	b := newBuckets[string, trade](t, db.Collection("c"), bucket.Every(time.Hour), &bucket.Options{TimeField: "at", BSON: o,
-		Values: []bucket.Value{{Field: "price", Sum: "sum"}}})
+	b := newBuckets[string, trade](t, db.Collection("c"), timeseries.Every(time.Hour), &bucket.Options{TimeField: "at", BSON: o,
+		Values: []timeseries.Value{{Field: "price", Sum: "sum"}}})
 	mustAppend(t, b, "s", trade{At: at(1, 0, 0), Price: 2})
 	diff(t, any(bson.A{bson.D{{Key: "at", Value: date(at(1, 0, 0))}, {Key: "price", Value: 2.0}, {Key: "tags", Value: bson.A{}}}}),
 		stored(t, db.Collection("c"))[0]["measurements"])
 	diff(t, []trade{{at(1, 0, 0), 2, []string{}}}, collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{})))
-	s := newSlots[string, trade](t, db.Collection("s"), bucket.Days(nil), &bucket.SlotOptions{BSON: o})
+	s := newSlots[string, trade](t, db.Collection("s"), timeseries.Days(nil), &slots.Options{BSON: o})
 	must(t, s.Set(t.Context(), "s", at(1, 0, 0), trade{At: day, Price: 3}))
 	gives(t, trade{day, 3, []string{}})(s.Get(t.Context(), "s", at(1, 0, 0)))
 }
@@ -501,7 +434,7 @@ func TestWork(t *testing.T) {
 	for i := range 6 {
 		must(t, second(src.InsertOne(t.Context(), bson.D{{Key: "_id", Value: i}, {Key: "series", Value: i % 2}, {Key: "room", Value: 1}, {Key: "timestamp", Value: at(1, i, 0)}})))
 	}
-	b := newBuckets[int, bson.D](t, coll, bucket.Every(time.Hour), nil)
+	b := newBuckets[int, bson.D](t, coll, timeseries.Every(time.Hour), nil)
 	for i, want := range []int64{3, 3, 0, 0, 0} {
 		w := &mongopatterns.Work{Filter: bson.M{"series": 0, "room": 1}, DryRun: i == 0}
 		if result, err := b.Adopt(t.Context(), src, nil, w); err != nil || result.Done != want {
@@ -510,7 +443,7 @@ func TestWork(t *testing.T) {
 	}
 	done(t, 3)(b.Adopt(t.Context(), src, nil, &mongopatterns.Work{Filter: bson.D{{Key: "series", Value: 1}}}))
 	dry := &mongopatterns.Work{DryRun: true}
-	done(t, 1)(b.AppendMany(t.Context(), bucket.Of(5, bson.D{{Key: "timestamp", Value: day}}), dry))
+	done(t, 1)(b.AppendMany(t.Context(), timeseries.Of(5, bson.D{{Key: "timestamp", Value: day}}), dry))
 	if result, err := b.Archive(t.Context(), at(24, 0, 0), db.Collection("archive"), dry); err != nil || result.Done != 2 || count(t, coll) != 2 {
 		t.Errorf("%+v, %v", result, err)
 	}

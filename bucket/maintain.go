@@ -24,8 +24,7 @@ const (
 	// OutsideWindow is a measurement whose time is outside the bucket's window or no date at all: a range
 	// read misses it. Delete and append, or adopt anew.
 	OutsideWindow = frame.OutsideWindow
-	// BadStart is a start that is no date or begins no window: reads miss the document. Adopt of Slots
-	// converts times that are stored as strings.
+	// BadStart is a start that is not a date or does not begin a window: reads miss the document.
 	BadStart = frame.BadStart
 	// DuplicateID is an ID that a bucket holds twice.
 	DuplicateID mongopatterns.ProblemKind = "duplicate ID"
@@ -111,7 +110,7 @@ func (c *arrays) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
 func agree(have, want, slack bson.RawValue) bool {
 	if a, ok := have.DocumentOK(); ok {
 		b, ok := want.DocumentOK()
-		return ok && a.Lookup(timeKey).Equal(b.Lookup(timeKey)) && agree(a.Lookup(valueKey), b.Lookup(valueKey), bson.RawValue{})
+		return ok && a.Lookup(frame.TimeKey).Equal(b.Lookup(frame.TimeKey)) && agree(a.Lookup(frame.ValueKey), b.Lookup(frame.ValueKey), bson.RawValue{})
 	}
 	x, y, most := value.Number(have), value.Number(want), value.Number(slack)
 	if x == nil || y == nil {

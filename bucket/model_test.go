@@ -18,6 +18,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 // model is what a series should hold, by ID.
@@ -37,7 +38,7 @@ func (m model) between(from, to time.Time) []event {
 }
 
 // compareStats checks aggregates of a range against the measurements in it.
-func compareStats(t *testing.T, what string, want []event, got bucket.Stats) {
+func compareStats(t *testing.T, what string, want []event, got timeseries.Stats) {
 	t.Helper()
 	v := got.Values["v"]
 	if got.Count != int64(len(want)) || v.Count != got.Count {
@@ -58,8 +59,8 @@ func compareStats(t *testing.T, what string, want []event, got bucket.Stats) {
 		low, high = min(low, e.V), max(high, e.V)
 	}
 	first, last := slices.MinFunc(want, sample), slices.MaxFunc(want, sample)
-	wants := fmt.Sprint(sum, sum, squares, low, high, first.Timestamp, first.V, last.Timestamp, last.V)
-	gots := fmt.Sprint(v.Sum, v.Moments.Sum.Float64(), v.Moments.Squares.Float64(), v.Min, v.Max, v.First.Time, v.First.Value, v.Last.Time, v.Last.Value)
+	wants := fmt.Sprint(sum, squares, low, high, first.Timestamp, first.V, last.Timestamp, last.V)
+	gots := fmt.Sprint(v.Sum.Float64(), v.Squares.Float64(), v.Min, v.Max, v.First.Time, v.First.Value, v.Last.Time, v.Last.Value)
 	if wants != gots {
 		t.Fatalf("%s:\ngot  %s\nwant %s", what, gots, wants)
 	}
@@ -80,7 +81,7 @@ func TestAgainstModel(t *testing.T) {
 			o.MaxCount = 5
 			change(o)
 			coll := mongotest.Database(t).Collection("c")
-			b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
+			b := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), o)
 			random := rand.New(rand.NewPCG(7, uint64(len(name))))
 			models := map[string]model{"x": {}, "y": {}}
 			used := map[int64]bool{}
@@ -263,13 +264,13 @@ func TestConcurrentWriters(t *testing.T) {
 				if !ids {
 					o.IDField = ""
 				}
-				one := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
+				one := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), o)
 				const writers, each = 16, 100
 				var wait sync.WaitGroup
 				for w := range writers {
 					b := one
 					if !shared {
-						b = newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
+						b = newBuckets[string, event](t, coll, timeseries.Every(time.Hour), o)
 					}
 					wait.Go(func() {
 						for i := range each {
@@ -326,7 +327,7 @@ func TestConcurrentBulkAndEdits(t *testing.T) {
 	o := full()
 	o.MaxCount = 20
 	make := func() *bucket.Buckets[string, event] {
-		return newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
+		return newBuckets[string, event](t, coll, timeseries.Every(time.Hour), o)
 	}
 	var mu sync.Mutex
 	want := model{}
@@ -341,7 +342,7 @@ func TestConcurrentBulkAndEdits(t *testing.T) {
 					batch = append(batch, event{ID: fmt.Sprintf("%d-%d-%d", w, round, i), V: float64(random.IntN(100)),
 						Timestamp: at(random.IntN(2), random.IntN(60), random.IntN(60))})
 				}
-				if result, err := b.AppendMany(t.Context(), bucket.Of("s", batch...), nil); err != nil || result.Done != 9 {
+				if result, err := b.AppendMany(t.Context(), timeseries.Of("s", batch...), nil); err != nil || result.Done != 9 {
 					t.Errorf("%+v, %v", result, err)
 					return
 				}

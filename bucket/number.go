@@ -7,16 +7,17 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/internal/number"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 // finite is the number in v, none for NaN, infinities and anything else.
-func finite(v bson.RawValue) Number {
+func finite(v bson.RawValue) timeseries.Number {
 	f, _ := v.DoubleOK()
 	d, _ := v.Decimal128OK()
 	if math.IsNaN(f) || math.IsInf(f, 0) || d.IsNaN() || d.IsInf() != 0 {
-		return Number{}
+		return timeseries.Number{}
 	}
-	return number.Of(v)
+	return timeseries.NumberOf(v)
 }
 
 // exact is a finite number with more than the 34 digits of a Decimal128.
@@ -36,10 +37,10 @@ func exact(v bson.RawValue) *big.Float {
 // A tally is what a few measurements add to the aggregates of one value.
 type tally struct {
 	limit int64 // larger ints count as doubles
-	exact bool  // for Moments, or as there are Decimal128
+	exact bool  // for Squares, or as there are Decimal128
 
 	count                 int64
-	min, max              Number
+	min, max              timeseries.Number
 	first, last           sample
 	ints                  int64
 	doubles               float64
@@ -49,7 +50,7 @@ type tally struct {
 
 type sample struct {
 	ms int64
-	Number
+	timeseries.Number
 }
 
 func (s sample) before(o sample) bool {
@@ -57,7 +58,7 @@ func (s sample) before(o sample) bool {
 }
 
 // add keeps ints and doubles apart, so that each sum is as exact as it can be.
-func (t *tally) add(at int64, n Number) {
+func (t *tally) add(at int64, n timeseries.Number) {
 	s := sample{at, n}
 	if t.count == 0 || n.Less(t.min) {
 		t.min = n
@@ -92,10 +93,10 @@ func (t *tally) add(at int64, n Number) {
 }
 
 // sum has the type that the server's own would have: ints make ints, ints and doubles a double, anything and
-// a Decimal128 a Decimal128.
-func (t *tally) sum() Number {
+// a Decimal128 a Decimal128. With digits it is one in any case.
+func (t *tally) sum(digits bool) timeseries.Number {
 	switch {
-	case t.decimal:
+	case digits || t.decimal:
 		return decimal(&t.total)
 	case t.double:
 		return number.Double(t.doubles + float64(t.ints))
@@ -106,7 +107,7 @@ func (t *tally) sum() Number {
 }
 
 // decimal rounds to 34 digits; beyond its exponents, to 0 or an infinity, as the server does.
-func decimal(x *big.Float) Number {
+func decimal(x *big.Float) timeseries.Number {
 	d, err := bson.ParseDecimal128(x.Text('g', 34))
 	switch {
 	case err == nil:

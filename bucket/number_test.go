@@ -10,9 +10,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-func numberOfAny(t testing.TB, v any) Number {
+func numberOfAny(t testing.TB, v any) timeseries.Number {
 	t.Helper()
 	kind, data, err := bson.MarshalValue(v)
 	if err != nil {
@@ -62,7 +63,7 @@ func TestSums(t *testing.T) {
 			sum.add(0, numberOfAny(t, v))
 		}
 		var got any
-		if err := sum.sum().Raw().Unmarshal(&got); err != nil {
+		if err := sum.sum(false).Raw().Unmarshal(&got); err != nil {
 			t.Fatal(err)
 		}
 		if fmt.Sprintf("%T %v", got, got) != fmt.Sprintf("%T %v", c.want, c.want) {
@@ -95,9 +96,9 @@ func TestDecimalSums(t *testing.T) {
 			squares.Add(squares, new(big.Rat).Mul(x, x))
 		}
 		for _, c := range []struct {
-			got  Number
+			got  timeseries.Number
 			want *big.Rat
-		}{{sum.sum(), exact}, {decimal(&sum.total), exact}, {decimal(&sum.squares), squares}} {
+		}{{sum.sum(false), exact}, {decimal(&sum.total), exact}, {decimal(&sum.squares), squares}} {
 			if value.Number(c.got.Raw()).Cmp(c.want) != 0 {
 				t.Fatalf("%v, want %v", c.got, c.want)
 			}

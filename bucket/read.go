@@ -1,14 +1,12 @@
 package bucket
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"math"
 	"math/big"
-	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -17,13 +15,12 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/frame"
-	"github.com/mongopatterns/mongopatterns/internal/number"
-	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 // Range returns the measurements of series from from until before to in time order, late arrivals in their
@@ -34,32 +31,7 @@ import (
 // and 1 document per bucket of the range.
 func (b *Buckets[S, M]) Range(ctx context.Context, series S, from, to time.Time) iter.Seq2[M, error] {
 	c := b.core
-	return fault.Seq("bucket: range", inOrder(&c.base, c.buckets(ctx, series, from, to, ""), from, to, plain[M]))
-}
-
-// RangeAcross is Range over the collection and its archive together. It reads both as they were at one
-// moment, in a snapshot session or the caller's transaction: a measurement that Archive moves meanwhile is
-// seen exactly once. The server keeps a snapshot, and so the loop can last, for 5 minutes by default.
-//
-// Cost: 1 round trip, further ones as for Range; index {series, start} of both.
-func (b *Buckets[S, M]) RangeAcross(ctx context.Context, archive *mongo.Collection, series S, from, to time.Time) iter.Seq2[M, error] {
-	c := b.core
-	return fault.Seq("bucket: range across", func(yield func(M, error) bool) {
-		var none M
-		err := config.Collections("coll", c.Coll, "archive", archive)
-		if err == nil && !txn.Running(ctx) {
-			var session *mongo.Session
-			if session, err = c.Coll.Database().Client().StartSession(options.Session().SetSnapshot(true)); err == nil {
-				defer session.EndSession(ctx)
-				ctx = mongo.NewSessionContext(ctx, session)
-			}
-		}
-		if err != nil {
-			yield(none, err)
-			return
-		}
-		inOrder(&c.base, c.buckets(ctx, series, from, to, archive.Name()), from, to, plain[M])(yield)
-	})
+	return fault.Seq("bucket: range", frame.InOrder(&c.Frame, c.buckets(ctx, series, from, to), c.entries, from, to, plain[M]))
 }
 
 // Latest returns the measurement of series with the latest time; ErrNotFound if there is none. In a
@@ -71,7 +43,7 @@ func (b *Buckets[S, M]) Latest(ctx context.Context, series S) (m M, err error) {
 	if _, err := b.core.SeriesOf(series); err != nil {
 		return m, err
 	}
-	doc, err := first(pipe(ctx, b.core.Coll, b.LatestPipeline(series)))
+	doc, err := frame.First(pipe(ctx, b.core.Coll, b.LatestPipeline(series)))
 	if err == nil {
 		err = b.core.Codec.Decode(doc, &m)
 	}
@@ -142,33 +114,33 @@ func (c *arrays) bucket(ctx context.Context, series any, at time.Time, n int64, 
 	if n < 0 {
 		filter, skip = c.Since(p, 0), -n-1
 	}
-	return first(frame.Find(ctx, c.Coll, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetSkip(skip).
+	return frame.First(frame.Find(ctx, c.Coll, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetSkip(skip).
 		SetLimit(1).SetProjection(fields)))
 }
 
-// buckets reads the buckets of a range, and those in an archive with them, by start.
-func (c *arrays) buckets(ctx context.Context, series any, from, to time.Time, archive string) iter.Seq2[bson.Raw, error] {
+// buckets reads the buckets of a range by start.
+func (c *arrays) buckets(ctx context.Context, series any, from, to time.Time) iter.Seq2[bson.Raw, error] {
 	if _, err := c.SeriesOf(series); err != nil {
 		return fault.Stop[bson.Raw](err)
 	}
 	measurements, field := any(1), expr.Field(c.opts.ArrayField)
-	if cut := c.cut(from, to, field); cut != nil {
+	if cut := c.inside(from, to, field); cut != nil {
 		// What is no array is left for the error that names the bucket.
 		measurements = expr.Cond(expr.Op("$isArray", field), cut, field)
 	}
 	filter, sort := c.Filter(series, from, to), bson.D{{Key: c.Start, Value: 1}}
 	fields := bson.D{{Key: c.Start, Value: 1}, {Key: c.opts.ArrayField, Value: measurements}}
-	if archive == "" {
-		return frame.Find(ctx, c.Coll, filter, options.Find().SetSort(sort).SetProjection(fields))
-	}
-	pipeline := mongo.Pipeline{expr.Op("$match", filter), expr.Op("$sort", sort), expr.Op("$project", fields)}
-	return pipe(ctx, c.Coll, append(pipeline,
-		expr.Op("$unionWith", bson.D{{Key: "coll", Value: archive}, {Key: "pipeline", Value: pipeline}}), expr.Op("$sort", sort)))
+	return frame.Find(ctx, c.Coll, filter, options.Find().SetSort(sort).SetProjection(fields))
 }
 
-// cut is whole for a bucket whose window lies in a range, else its measurements there; nil if the range cuts no
+// pipe reads documents, which stay valid.
+func pipe(ctx context.Context, coll *mongo.Collection, pipeline mongo.Pipeline) iter.Seq2[bson.Raw, error] {
+	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return coll.Aggregate(ctx, pipeline) })
+}
+
+// inside is whole for a bucket whose window lies in a range, else its measurements there; nil if the range cuts no
 // window. To filter a bucket takes the server longer than to send it.
-func (c *arrays) cut(from, to time.Time, whole any) any {
+func (c *arrays) inside(from, to time.Time, whole any) any {
 	var within, inside bson.A
 	limits := frame.Between(frame.Limits(from, to))
 	for _, limit := range limits {
@@ -189,7 +161,7 @@ func (c *arrays) cut(from, to time.Time, whole any) any {
 	return expr.Cond(expr.Op("$and", within), whole, expr.Filter(c.array(), "m", expr.Op("$and", inside)))
 }
 
-func (c *arrays) entries(doc bson.Raw) (out []entry, err error) {
+func (c *arrays) entries(doc bson.Raw) (out []frame.Entry, err error) {
 	array := value.Lookup(doc, c.opts.ArrayField)
 	list, ok := array.ArrayOK()
 	if !ok {
@@ -199,145 +171,26 @@ func (c *arrays) entries(doc bson.Raw) (out []entry, err error) {
 		return nil, err
 	}
 	items, err := list.Values()
-	out = make([]entry, 0, len(items))
+	out = make([]frame.Entry, 0, len(items))
 	seq, _ := frame.Number(doc)
 	for _, item := range items {
-		e := entry{time: math.MinInt64, seq: seq, raw: item} // the time of nothing this package wrote
+		e := frame.Entry{Time: math.MinInt64, Seq: seq, Raw: item} // the time of nothing this package wrote
 		m, _ := item.DocumentOK()
 		if at, ok := value.Lookup(m, c.opts.TimeField).DateTimeOK(); ok {
-			e.time = at
+			e.Time = at
 		}
 		out = append(out, e)
 	}
 	return out, err
 }
 
-// An entry is a measurement as it is stored.
-type entry struct {
-	time int64
-	seq  int64 // of its bucket
-	raw  bson.RawValue
-}
-
-func plain[M any](m M, _ entry) M { return m }
-
-// inOrder puts together the entries of a range in the documents of each window, which docs gives by start, and yields
-// what as makes of them: by time, then by bucket, then as they came.
-func inOrder[M, T any](b *base, docs iter.Seq2[bson.Raw, error], from, to time.Time, as func(M, entry) T) iter.Seq2[T, error] {
-	low, high := frame.Limits(from, to)
-	return func(yield func(T, error) bool) {
-		var none T
-		var start bson.RawValue
-		var window []entry
-		flush := func() bool {
-			slices.SortStableFunc(window, func(x, y entry) int {
-				return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.seq, y.seq))
-			})
-			array := codec.Build(64 * len(window))
-			array.Array("v", len(window), func(i int) bson.RawValue { return window[i].raw })
-			var all struct {
-				V []M `bson:"v" json:"v"`
-			}
-			err := b.Codec.Decode(array.Done(), &all)
-			if err != nil {
-				yield(none, fmt.Errorf("window %s: %w", time.UnixMilli(start.DateTime()).UTC().Format(time.RFC3339), err))
-				return false
-			}
-			for i, m := range all.V {
-				if !yield(as(m, window[i]), nil) {
-					return false
-				}
-			}
-			return true
-		}
-		for doc, err := range docs {
-			var found []entry
-			at := value.Lookup(doc, b.Start)
-			if err == nil && at.Type != bson.TypeDateTime {
-				err = b.noDate(doc)
-			} else if err == nil {
-				found, err = b.layout.entries(doc)
-				err = fault.Of(doc.Lookup("_id"), err)
-			}
-			if err != nil {
-				yield(none, err)
-				return
-			}
-			if !at.Equal(start) {
-				if !flush() {
-					return
-				}
-				start, window = at, nil
-			}
-			outside := func(e entry) bool { return e.time < low || e.time >= high } // as misplaced ones can be
-			window = append(window, slices.DeleteFunc(found, outside)...)
-		}
-		flush()
-	}
-}
-
-// Stats are aggregates of the measurements in a range.
-type Stats struct {
-	Count  int64                 `json:"count"`
-	Values map[string]ValueStats `json:"values"` // of each of Options.Values, by Value.Field
-}
-
-// ValueStats are the aggregates of one value. What Options do not keep, and what has no measurement, is the
-// zero Number or Sample, and left out of JSON.
-type ValueStats struct {
-	Count   int64   `json:"count"` // of the measurements that have the value
-	Sum     Number  `json:"sum,omitzero"`
-	Min     Number  `json:"min,omitzero"`
-	Max     Number  `json:"max,omitzero"`
-	First   Sample  `json:"first,omitzero"`
-	Last    Sample  `json:"last,omitzero"`
-	Moments Moments `json:"moments,omitzero"`
-}
-
-// Moments are the sum of the numbers and that of their squares, as Decimal128.
-type Moments struct {
-	Sum     Number `json:"sum"`
-	Squares Number `json:"squares"`
-}
-
-// Mean is the sum / Count; NaN if there are none or neither Sum nor Moments is kept.
-func (v ValueStats) Mean() float64 {
-	sum := v.Sum
-	if sum.IsZero() {
-		sum = v.Moments.Sum
-	}
-	return sum.Float64() / float64(v.Count)
-}
-
-// Variance is that of the whole population; NaN without Moments or measurements. It loses no digits to a mean
-// that is large against the deviation: at 10^9 times it is right to 15 digits.
-func (v ValueStats) Variance() float64 {
-	return number.Variance(v.Count, v.Moments.Sum, v.Moments.Squares)
-}
-
-// StdDev is the square root of Variance.
-func (v ValueStats) StdDev() float64 { return math.Sqrt(v.Variance()) }
-
-// A Sample is a value with the time of its measurement.
-type Sample struct {
-	Time  time.Time `json:"time"`
-	Value Number    `json:"value"`
-}
-
-// A Number is an int32, int64, double or Decimal128 as the server keeps it; zero is none.
-type Number = number.Number
-
-// A WindowStats is the aggregates of one window.
-type WindowStats struct {
-	Start time.Time `json:"start"`
-	Stats
-}
+func plain[M any](m M, _ frame.Entry) M { return m }
 
 // Aggregate returns the aggregates of series from from until before to; a zero time is no limit. Buckets of
 // whole windows give their stored aggregates; measurements are read only in the windows that from and to cut.
 //
 // Cost: 1 round trip; index {series, start}; 1 key and 1 document per bucket.
-func (b *Buckets[S, M]) Aggregate(ctx context.Context, series S, from, to time.Time) (stats Stats, err error) {
+func (b *Buckets[S, M]) Aggregate(ctx context.Context, series S, from, to time.Time) (stats timeseries.Stats, err error) {
 	defer fault.In(&err, "bucket: aggregate")
 	for w, err := range b.core.sums(ctx, series, b.AggregatePipeline(series, from, to)) {
 		return w.Stats, err
@@ -349,18 +202,18 @@ func (b *Buckets[S, M]) Aggregate(ctx context.Context, series S, from, to time.T
 // order; from and to can cut the first and the last.
 //
 // Cost: 1 round trip, more for many windows; index {series, start}; 1 key and 1 document per bucket.
-func (b *Buckets[S, M]) AggregateWindows(ctx context.Context, series S, from, to time.Time) iter.Seq2[WindowStats, error] {
+func (b *Buckets[S, M]) AggregateWindows(ctx context.Context, series S, from, to time.Time) iter.Seq2[timeseries.WindowStats, error] {
 	return fault.Seq("bucket: aggregate windows", b.core.sums(ctx, series, b.AggregateWindowsPipeline(series, from, to)))
 }
 
-func (c *arrays) sums(ctx context.Context, series any, pipeline mongo.Pipeline) iter.Seq2[WindowStats, error] {
+func (c *arrays) sums(ctx context.Context, series any, pipeline mongo.Pipeline) iter.Seq2[timeseries.WindowStats, error] {
 	if _, err := c.SeriesOf(series); err != nil {
-		return fault.Stop[WindowStats](err)
+		return fault.Stop[timeseries.WindowStats](err)
 	}
-	return func(yield func(WindowStats, error) bool) {
+	return func(yield func(timeseries.WindowStats, error) bool) {
 		for doc, err := range pipe(ctx, c.Coll, pipeline) {
 			ms, _ := doc.Lookup("_id").DateTimeOK()
-			if !yield(WindowStats{time.UnixMilli(ms).UTC(), c.stats(doc)}, err) {
+			if !yield(timeseries.WindowStats{Start: time.UnixMilli(ms).UTC(), Stats: c.stats(doc)}, err) {
 				return
 			}
 		}
@@ -383,39 +236,32 @@ func (b *Buckets[S, M]) AggregateWindowsPipeline(series S, from, to time.Time) m
 // partials is a stage sequence that has the aggregates of each bucket at their paths, as far as it lies in the range.
 func (c *arrays) partials(series any, from, to time.Time) mongo.Pipeline {
 	pipeline := mongo.Pipeline{expr.Op("$match", c.Filter(series, from, to))}
-	if cut := c.cut(from, to, nil); cut != nil {
+	if cut := c.inside(from, to, nil); cut != nil {
 		pipeline = append(pipeline, expr.Op("$set", bson.D{{Key: "~cut", Value: cut}}), expr.Op("$set", c.recut))
 	}
 	return pipeline
 }
 
-func (c *arrays) stats(doc bson.Raw) Stats {
-	stats := Stats{Values: map[string]ValueStats{}}
+func (c *arrays) stats(doc bson.Raw) timeseries.Stats {
+	stats := timeseries.Stats{Values: map[string]timeseries.ValueStats{}}
 	stats.Count, _ = value.Lookup(doc, "count").AsInt64OK()
 	for i, v := range c.opts.Values {
 		get := func(name string) bson.RawValue { return value.Lookup(doc, fmt.Sprintf("v%d_%s", i, name)) }
-		out := ValueStats{
+		out := timeseries.ValueStats{
 			Count: stats.Count,
-			Sum:   number.Of(get("sum")), Min: number.Of(get("min")), Max: number.Of(get("max")),
-			First: sampleOf(get("first")), Last: sampleOf(get("last")),
-			Moments: Moments{Sum: number.Of(get("total")), Squares: number.Of(get("squares"))},
+			Sum:   timeseries.NumberOf(get("sum")), Squares: timeseries.NumberOf(get("squares")),
+			Min: timeseries.NumberOf(get("min")), Max: timeseries.NumberOf(get("max")),
+			First: frame.SampleOf(get("first")), Last: frame.SampleOf(get("last")),
 		}
 		if v.Count != "" {
 			out.Count, _ = get("count").AsInt64OK()
 		}
 		if out.Count == 0 { // sums of nothing are 0 to the server
-			out.Sum, out.Moments = Number{}, Moments{}
+			out.Sum, out.Squares = timeseries.Number{}, timeseries.Number{}
 		}
 		stats.Values[v.Field] = out
 	}
 	return stats
-}
-
-func sampleOf(v bson.RawValue) (s Sample) {
-	if doc, ok := v.DocumentOK(); ok {
-		s = Sample{Time: time.UnixMilli(doc.Lookup(timeKey).DateTime()).UTC(), Value: number.Of(doc.Lookup(valueKey))}
-	}
-	return s
 }
 
 // A derived is a field of a bucket that follows from its measurements: op over what each of those with a
@@ -443,16 +289,13 @@ func (c *arrays) derive() {
 	add("count", c.opts.CountField, "$sum", 1, "")
 	for i, v := range c.opts.Values {
 		n, name := at(v.Field), fmt.Sprintf("v%d_", i)
-		sample := bson.D{{Key: timeKey, Value: at(c.opts.TimeField)}, {Key: valueKey, Value: n}}
-		add(name+"sum", v.Sum, "$sum", c.summand(n), v.Field)
+		sample := bson.D{{Key: frame.TimeKey, Value: at(c.opts.TimeField)}, {Key: frame.ValueKey, Value: n}}
+		add(name+"sum", v.Sum, "$sum", c.summand(n, v.Squares != ""), v.Field)
 		add(name+"min", v.Min, "$min", n, v.Field)
 		add(name+"max", v.Max, "$max", n, v.Field)
 		add(name+"first", v.First, "$min", sample, v.Field)
 		add(name+"last", v.Last, "$max", sample, v.Field)
-		if v.Moments != "" {
-			add(name+"total", v.Moments+"."+sumKey, "$sum", allDigits(n), v.Field)
-			add(name+"squares", v.Moments+"."+squaresKey, "$sum", expr.Op("$multiply", allDigits(n), allDigits(n)), v.Field)
-		}
+		add(name+"squares", v.Squares, "$sum", expr.Op("$multiply", allDigits(n), allDigits(n)), v.Field)
 		add(name+"count", v.Count, "$sum", 1, v.Field)
 	}
 	recut, total := bson.D{}, bson.D{{Key: "_id", Value: nil}}
@@ -496,7 +339,10 @@ func (d derived) slack(measurements any) bson.D {
 func (c *arrays) sumLimit() int64 { return math.MaxInt64 / int64(c.opts.MaxCount) }
 
 // summand is a number as Sum adds it.
-func (c *arrays) summand(n any) bson.D {
+func (c *arrays) summand(n any, digits bool) bson.D {
+	if digits {
+		return allDigits(n)
+	}
 	large := expr.Op("$or", expr.Op("$gt", n, c.sumLimit()), expr.Op("$lt", n, -c.sumLimit()))
 	return expr.Cond(expr.Op("$and", expr.IsType(n, "int", "long"), large), expr.Op("$toDouble", n), n)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/schemaversion"
 	"github.com/mongopatterns/mongopatterns/split"
 	"github.com/mongopatterns/mongopatterns/subset"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 	"github.com/mongopatterns/mongopatterns/tree"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
@@ -152,7 +153,7 @@ func TestDocInAllPackages(t *testing.T) {
 		},
 		"bucket": func(t *testing.T, coll, _ *mongo.Collection) {
 			type shotDoc = polymorphic.Doc[shot, shots]
-			hours := must(bucket.New[int, shotDoc](coll, bucket.Every(time.Hour), &bucket.Options{TimeField: "at"}))
+			hours := must(bucket.New[int, shotDoc](coll, timeseries.Every(time.Hour), &bucket.Options{TimeField: "at"}))
 			check(t, hours.EnsureIndexes(ctx))
 			at := time.Date(2024, 5, 1, 10, 0, 0, 0, time.UTC)
 			must(hours.Append(ctx, 1, shotDoc{V: frame{at, 9}}))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"math"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -15,8 +14,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
-	"github.com/mongopatterns/mongopatterns/internal/pack"
 	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 )
 
 // Adopt copies the measurements of another collection, in the order of its _id. convert
@@ -144,8 +143,8 @@ func (c *store) summary(series bson.RawValue, t *pack.Table) *frame.Summary {
 	}
 	out.Count, out.First, out.Last = int64(rows), slices.Min(t.Times), slices.Max(t.Times)
 	for i, v := range c.opts.Values {
-		if n := t.Tally(v.Field, 0, rows); n.Count > 0 {
-			out.Sums[i], out.Most[i] = n.Sum, max(math.Abs(n.Min.Float64()), math.Abs(n.Max.Float64()))*float64(n.Count)
+		if n := t.Tally(v.Field, 0, rows, pack.Sum|pack.Extremes); n.Count > 0 {
+			out.Sums[i], out.Most[i] = n.Sum, n.Most()*float64(n.Count)
 		}
 	}
 	return out

@@ -15,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/series"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 // Plain documents come in, in batches that can be stopped, and go out as they were; late
@@ -36,7 +37,7 @@ func TestAdoptAndBack(t *testing.T) {
 	if _, err := src.InsertMany(t.Context(), docs); err != nil {
 		t.Fatal(err)
 	}
-	s := open[string, event](t, db.Collection("c"), series.Every(time.Hour), &series.Options{Values: values})
+	s := open[string, event](t, db.Collection("c"), timeseries.Every(time.Hour), &series.Options{Values: values})
 	if result, err := s.Adopt(t.Context(), src, nil, &mongopatterns.Work{DryRun: true}); err != nil || result.Done != 250 || total(t, s) != 0 {
 		t.Fatalf("%+v, %v", result, err)
 	}
@@ -90,7 +91,7 @@ func TestAdoptBuckets(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	s := open[string, event](t, db.Collection("c"), series.Every(time.Hour), nil)
+	s := open[string, event](t, db.Collection("c"), timeseries.Every(time.Hour), nil)
 	unwind := s.Unwind("sensor_id", "measurements")
 	result, err := s.Adopt(t.Context(), src, func(doc bson.Raw) (string, []event, error) {
 		key, all, err := unwind(doc)
@@ -108,7 +109,7 @@ func TestAdoptBuckets(t *testing.T) {
 		t.Error(err)
 	}
 	// Of two adoptions at once, one gives up before it stores anything twice.
-	other := open[string, event](t, db.Collection("d"), series.Every(time.Hour), nil)
+	other := open[string, event](t, db.Collection("d"), timeseries.Every(time.Hour), nil)
 	both := func(doc bson.Raw) (string, []event, error) {
 		if _, err := other.Adopt(t.Context(), src, unwind, nil); err != nil {
 			return "", nil, err
@@ -128,8 +129,8 @@ func TestArchive(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	target := db.Collection("archive")
-	s := open[string, event](t, db.Collection("c"), series.Every(time.Hour), &series.Options{Values: values})
-	archived := open[string, event](t, target, series.Every(time.Hour), &series.Options{Values: values})
+	s := open[string, event](t, db.Collection("c"), timeseries.Every(time.Hour), &series.Options{Values: values})
+	archived := open[string, event](t, target, timeseries.Every(time.Hour), &series.Options{Values: values})
 	for h := range 5 {
 		appendMany(t, s, "s", event{Timestamp: at(h, 0, 0), V: float64(h)})
 	}
@@ -168,13 +169,13 @@ func TestTransactions(t *testing.T) {
 	db := mongotest.Database(t)
 	coll, archive := db.Collection("c"), db.Collection("archive")
 	o := &series.Options{Values: values, MaxCount: 5, BatchField: "batches"}
-	s := open[string, event](t, coll, series.Every(time.Hour), o)
-	open[string, event](t, archive, series.Every(time.Hour), &series.Options{})
+	s := open[string, event](t, coll, timeseries.Every(time.Hour), o)
+	open[string, event](t, archive, timeseries.Every(time.Hour), &series.Options{})
 	appendMany(t, s, "s", seconds(6)...)
 	abort := errors.New("abort")
 	err := mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
 		for range 3 {
-			if _, err := s.AppendMany(ctx, series.Of("s", seconds(4)...), nil); err != nil {
+			if _, err := s.AppendMany(ctx, timeseries.Of("s", seconds(4)...), nil); err != nil {
 				return err
 			}
 		}
@@ -203,7 +204,7 @@ func TestTransactions(t *testing.T) {
 func TestDuplicateKeysOfOthers(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
-	s := open[string, event](t, coll, series.Every(time.Hour), nil)
+	s := open[string, event](t, coll, timeseries.Every(time.Hour), nil)
 	if _, err := coll.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "series", Value: 1}}, Options: options.Index().SetUnique(true)}); err != nil {
 		t.Fatal(err)
 	}

@@ -13,48 +13,10 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/number"
-	"github.com/mongopatterns/mongopatterns/internal/pack"
 	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/series/internal/pack"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
-
-// A Number is an int32, int64, double or Decimal128 as the server keeps it. The zero
-// Number is none.
-type Number = number.Number
-
-// Stats are aggregates of the measurements in a range.
-type Stats struct {
-	// Count is how many measurements there are.
-	Count int64 `json:"count"`
-	// Values has an entry for each of Options.Values, by Value.Field.
-	Values map[string]ValueStats `json:"values"`
-}
-
-// ValueStats are the aggregates of one value. Without a measurement that has it they
-// are zero Numbers.
-type ValueStats struct {
-	// Count is how many measurements have the value.
-	Count   int64  `json:"count"`
-	Sum     Number `json:"sum,omitzero"`
-	Squares Number `json:"squares,omitzero"`
-	Min     Number `json:"min,omitzero"`
-	Max     Number `json:"max,omitzero"`
-}
-
-// Mean is Sum / Count; NaN if there are none.
-func (v ValueStats) Mean() float64 { return v.Sum.Float64() / float64(v.Count) }
-
-// Variance is that of the whole population; NaN without measurements. It loses no
-// digits to a mean that is large against the deviation.
-func (v ValueStats) Variance() float64 { return number.Variance(v.Count, v.Sum, v.Squares) }
-
-// StdDev is the square root of Variance.
-func (v ValueStats) StdDev() float64 { return math.Sqrt(v.Variance()) }
-
-// A WindowStats is the aggregates of one window.
-type WindowStats struct {
-	Start time.Time `json:"start"`
-	Stats
-}
 
 // Aggregate returns the aggregates of series from from until before to; a zero time is
 // no limit. Documents of whole windows give their stored sums, and no measurement leaves
@@ -62,13 +24,13 @@ type WindowStats struct {
 //
 // Cost: 1 round trip, further ones for many documents; index {series, start}; 1 key
 // and 1 document for each document of the range.
-func (s *Series[S, M]) Aggregate(ctx context.Context, series S, from, to time.Time) (stats Stats, err error) {
+func (s *Series[S, M]) Aggregate(ctx context.Context, series S, from, to time.Time) (stats timeseries.Stats, err error) {
 	defer fault.In(&err, "series: aggregate")
 	c := s.core
 	all := c.tally(nil, 0, 0)
 	for w, err := range c.aggregates(ctx, series, from, to, nil) {
 		if err != nil {
-			return Stats{}, err
+			return timeseries.Stats{}, err
 		}
 		all.join(w.tally)
 	}
@@ -81,15 +43,15 @@ func (s *Series[S, M]) Aggregate(ctx context.Context, series S, from, to time.Ti
 // say, are computed from the measurements.
 //
 // Cost: as Aggregate; with by all measurements of the range leave the server, packed.
-func (s *Series[S, M]) AggregateWindows(ctx context.Context, series S, from, to time.Time, by Window) iter.Seq2[WindowStats, error] {
+func (s *Series[S, M]) AggregateWindows(ctx context.Context, series S, from, to time.Time, by timeseries.Window) iter.Seq2[timeseries.WindowStats, error] {
 	c := s.core
-	return fault.Seq("series: aggregate windows", func(yield func(WindowStats, error) bool) {
+	return fault.Seq("series: aggregate windows", func(yield func(timeseries.WindowStats, error) bool) {
 		for w, err := range c.aggregates(ctx, series, from, to, by) {
 			if err != nil {
-				yield(WindowStats{}, err)
+				yield(timeseries.WindowStats{}, err)
 				return
 			}
-			if !yield(WindowStats{Start: time.UnixMilli(w.start).UTC(), Stats: w.stats(c)}, nil) {
+			if !yield(timeseries.WindowStats{Start: time.UnixMilli(w.start).UTC(), Stats: w.stats(c)}, nil) {
 				return
 			}
 		}
@@ -103,7 +65,7 @@ type part struct {
 }
 
 // aggregates are those of the windows of a range that have measurements.
-func (c *store) aggregates(ctx context.Context, series any, from, to time.Time, by Window) iter.Seq2[part, error] {
+func (c *store) aggregates(ctx context.Context, series any, from, to time.Time, by timeseries.Window) iter.Seq2[part, error] {
 	parts := c.computed(ctx, series, from, to, by)
 	if by == nil {
 		parts = c.summed(ctx, series, from, to)
@@ -134,7 +96,7 @@ func (c *store) aggregates(ctx context.Context, series any, from, to time.Time, 
 }
 
 // computed are the aggregates of the windows of by, from the measurements.
-func (c *store) computed(ctx context.Context, series any, from, to time.Time, by Window) iter.Seq2[part, error] {
+func (c *store) computed(ctx context.Context, series any, from, to time.Time, by timeseries.Window) iter.Seq2[part, error] {
 	return func(yield func(part, error) bool) {
 		low, high := frame.Limits(from, to)
 		for t, err := range c.windows(ctx, series, from, to) {
@@ -195,8 +157,10 @@ func (c *store) summed(ctx context.Context, series any, from, to time.Time) iter
 func (c *store) sums(first, before int64) bson.D {
 	fields := bson.D{{Key: c.Start, Value: 1}, {Key: c.opts.CountField, Value: 1}}
 	for _, v := range c.opts.Values {
-		for _, path := range []string{v.Count, v.Sum, v.Squares, v.Min, v.Max} {
-			fields = append(fields, bson.E{Key: path, Value: 1})
+		for _, path := range []string{v.Count, v.Sum, v.Squares, v.Min, v.Max, v.First, v.Last} {
+			if path != "" {
+				fields = append(fields, bson.E{Key: path, Value: 1})
+			}
 		}
 	}
 	if first == math.MinInt64 && before == math.MaxInt64 {
@@ -218,7 +182,7 @@ func (c *store) tally(t *pack.Table, first, end int) *tally {
 	out := &tally{int64(end - first), make([]pack.Tally, len(c.opts.Values))}
 	for i, v := range c.opts.Values {
 		if t != nil {
-			out.values[i] = *t.Tally(v.Field, first, end)
+			out.values[i] = *t.Tally(v.Field, first, end, parts(v))
 		}
 	}
 	return out
@@ -230,8 +194,11 @@ func (c *store) stored(doc bson.Raw) *tally {
 	out.count, _ = value.Lookup(doc, c.opts.CountField).AsInt64OK()
 	for i, v := range c.opts.Values {
 		n := &out.values[i]
-		n.Count, _ = value.Lookup(doc, v.Count).AsInt64OK()
-		n.Min, n.Max = number.Of(value.Lookup(doc, v.Min)), number.Of(value.Lookup(doc, v.Max))
+		if n.Count = out.count; v.Count != "" {
+			n.Count, _ = value.Lookup(doc, v.Count).AsInt64OK()
+		}
+		n.Min, n.Max = timeseries.NumberOf(value.Lookup(doc, v.Min)), timeseries.NumberOf(value.Lookup(doc, v.Max))
+		n.First, n.Last = sampleOf(value.Lookup(doc, v.First)), sampleOf(value.Lookup(doc, v.Last))
 		if d, ok := value.Lookup(doc, v.Sum).Decimal128OK(); ok {
 			n.Sum.AddDecimal(d)
 		}
@@ -249,14 +216,44 @@ func (t *tally) join(o *tally) {
 	}
 }
 
-func (t *tally) stats(c *store) Stats {
-	out := Stats{Count: t.count, Values: make(map[string]ValueStats, len(t.values))}
+func (t *tally) stats(c *store) timeseries.Stats {
+	out := timeseries.Stats{Count: t.count, Values: make(map[string]timeseries.ValueStats, len(t.values))}
 	for i, v := range c.opts.Values {
-		var one ValueStats
-		if n := &t.values[i]; n.Count > 0 {
-			one = ValueStats{Count: n.Count, Sum: number.Decimal(n.Sum.Decimal()), Squares: number.Decimal(n.Squares.Decimal()), Min: n.Min, Max: n.Max}
-		}
-		out.Values[v.Field] = one
+		out.Values[v.Field] = stats(&t.values[i], v)
 	}
 	return out
+}
+
+// stats are what v keeps of a tally.
+func stats(n *pack.Tally, v timeseries.Value) (out timeseries.ValueStats) {
+	if n.Count == 0 {
+		return out
+	}
+	out.Count = n.Count
+	if v.Sum != "" {
+		out.Sum = number.Decimal(n.Sum.Decimal())
+	}
+	if v.Squares != "" {
+		out.Squares = number.Decimal(n.Squares.Decimal())
+	}
+	if v.Min != "" {
+		out.Min = n.Min
+	}
+	if v.Max != "" {
+		out.Max = n.Max
+	}
+	if v.First != "" && !n.First.Value.IsZero() {
+		out.First = timeseries.Sample{Time: time.UnixMilli(n.First.Time).UTC(), Value: n.First.Value}
+	}
+	if v.Last != "" && !n.Last.Value.IsZero() {
+		out.Last = timeseries.Sample{Time: time.UnixMilli(n.Last.Time).UTC(), Value: n.Last.Value}
+	}
+	return out
+}
+
+func sampleOf(v bson.RawValue) (s pack.Sample) {
+	if stored := frame.SampleOf(v); !stored.Value.IsZero() {
+		s = pack.Sample{Time: stored.Time.UnixMilli(), Value: stored.Value}
+	}
+	return s
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
@@ -21,9 +20,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/frame"
-	"github.com/mongopatterns/mongopatterns/internal/number"
-	"github.com/mongopatterns/mongopatterns/internal/pack"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 )
 
 // Append adds one measurement, which is a block of its own, some seventy bytes: take
@@ -32,7 +31,7 @@ import (
 // Cost: that of AppendMany.
 func (s *Series[S, M]) Append(ctx context.Context, series S, m M) (err error) {
 	defer fault.In(&err, "series: append")
-	one := s.core.begin()
+	one := &batch{store: s.core}
 	if err = one.Add(series, s.core.measurement(&m)); err == nil {
 		_, err = one.Store(ctx)
 	}
@@ -82,11 +81,11 @@ func (c *store) begin() frame.Batch { return &batch{store: c} }
 
 func (b *batch) Size() (count, bytes int) { return b.Count, b.Bytes }
 
-// Store packs what waits, once.
+// Store packs the batch, once, and stores the blocks.
 //
 // Cost: that of a batch of AppendMany.
 func (b *batch) Store(ctx context.Context) (mongopatterns.Result, error) {
-	return b.write(ctx, b.sealed())
+	return b.save(ctx, b.sealed())
 }
 
 // Add encodes a measurement into the group it belongs to.
@@ -186,14 +185,15 @@ func (b *batch) grow(g *group, bytes int) {
 // A block is a packed table on its way to a document.
 type block struct {
 	frame.Place
-	rows   int
-	bytes  int   // of its measurements in memory
-	id     int64 // of its content
-	update bson.Raw
-	least  int64 // the documents before are full
-	seq    int64
-	sure   bool // that its document has room
-	stored bool
+	rows    int
+	bytes   int   // of its measurements in memory
+	id      int64 // of its content
+	update  bson.Raw
+	least   int64 // the documents before are full
+	seq     int64
+	sure    bool // that its document has room
+	stored  bool
+	refused error // by the server, which would refuse it again
 }
 
 // sealed packs the batch, once for all attempts to store it.
@@ -212,39 +212,27 @@ func (c *store) block(p frame.Place, t *pack.Table) *block {
 	data := t.Encode()
 	hash := sha256.Sum256(data)
 	out := &block{Place: p, rows: len(t.Times), bytes: len(data), id: int64(binary.LittleEndian.Uint64(hash[:]))}
-	tallies := make([]*pack.Tally, len(c.opts.Values))
-	for i, v := range c.opts.Values {
-		tallies[i] = t.Tally(v.Field, 0, out.rows)
-	}
-	b := codec.Build(256 + 128*len(tallies) + len(data))
+	derived := c.derived(t)
+	b := codec.Build(256 + 64*len(derived) + len(data))
 	b.Open("$push")
 	b.Binary(c.opts.BlocksField, data)
 	if c.opts.BatchField != "" {
 		b.Int(c.opts.BatchField, out.id)
 	}
 	b.Close()
-	each := func(op string, write func(v *Value, n *pack.Tally)) {
-		b.Some(op, func() {
-			for i, n := range tallies {
-				if n.Count > 0 {
-					write(&c.opts.Values[i], n)
-				}
+	add := func(op string) {
+		for _, d := range derived {
+			if d.op == op && d.want.Type != 0 {
+				b.Value(d.path, d.want)
 			}
-		})
-	}
-	b.Open("$inc")
-	b.Int(c.opts.CountField, int64(out.rows))
-	b.Int(c.opts.BytesField, int64(len(data)))
-	for i, n := range tallies {
-		if v := c.opts.Values[i]; n.Count > 0 {
-			b.Int(v.Count, n.Count)
-			b.Value(v.Sum, number.Decimal(n.Sum.Decimal()).Raw())
-			b.Value(v.Squares, number.Decimal(n.Squares.Decimal()).Raw())
 		}
 	}
+	b.Open("$inc")
+	b.Int(c.opts.BytesField, int64(len(data)))
+	add("$inc")
 	b.Close()
-	each("$min", func(v *Value, n *pack.Tally) { b.Value(v.Min, n.Min.Raw()) })
-	each("$max", func(v *Value, n *pack.Tally) { b.Value(v.Max, n.Max.Raw()) })
+	b.Some("$min", func() { add("$min") })
+	b.Some("$max", func() { add("$max") })
 	b.Open("$setOnInsert")
 	b.Value(c.Series, p.Series)
 	b.Date(c.Start, p.Start)
@@ -293,14 +281,66 @@ func (c *store) open(b *block) bson.Raw {
 	return filter.Done()
 }
 
-// A load is blocks on their way.
-type load struct {
-	*store
-	blocks, sent []*block
+// save sends blocks, and again what met a document that was full or held the block already. It marks those that are
+// stored.
+//
+// Cost: that of a batch of AppendMany.
+func (c *store) save(ctx context.Context, blocks []*block) (r mongopatterns.Result, err error) {
+	defer fault.Part(&err, &r.Done, &r.Unknown)
+	c.place(blocks)
+	joined := txn.Running(ctx)
+	for attempt := 0; len(blocks) > 0; attempt++ {
+		if joined || attempt > 0 {
+			skipped := 0
+			if blocks, skipped, err = c.locate(ctx, blocks); err != nil {
+				return r, err
+			}
+			r.Skipped += int64(skipped)
+			if len(blocks) == 0 {
+				break
+			}
+		}
+		upserts := make([]frame.Upsert, len(blocks))
+		for i, b := range blocks {
+			upserts[i] = frame.Upsert{Filter: c.open(b), Update: b.marked()}
+		}
+		outcomes, err := c.Send(ctx, upserts)
+		sent := blocks
+		blocks = nil
+		var full error
+		for i, o := range outcomes {
+			b := sent[i]
+			switch o.Fate {
+			case frame.Stored:
+				r.Done += int64(b.rows)
+				b.stored = true
+				if !joined { // else it may be undone
+					c.remember(b)
+				}
+			case frame.Unknown:
+				r.Unknown += int64(b.rows)
+			case frame.Taken:
+				full, blocks = o.Err, append(blocks, b)
+			case frame.TooLarge: // other fields of the document take the room
+				b.least = b.seq + 1
+				full, blocks = o.Err, append(blocks, b)
+			case frame.Refused:
+				b.refused = o.Err
+				c.Refuse(&r, upserts[i], b.rows, o.Err)
+			}
+		}
+		if err == nil && full != nil {
+			err = c.Again(ctx, attempt, full)
+		}
+		if err != nil {
+			return r, err
+		}
+	}
+	return r, ctx.Err()
 }
 
-// write stores blocks.
-func (c *store) write(ctx context.Context, blocks []*block) (mongopatterns.Result, error) {
+// place gives blocks the documents to go on in, as far as they are known.
+func (c *store) place(blocks []*block) {
 	for _, b := range blocks {
 		b.sure = false
 		b.least = c.rooms.Change(b.Key, func(r room) room {
@@ -311,45 +351,21 @@ func (c *store) write(ctx context.Context, blocks []*block) (mongopatterns.Resul
 		}).seq
 		b.seq = b.least
 	}
-	return c.Write(ctx, &load{c, blocks, nil})
 }
 
-// Next looks where blocks go on after a duplicate key, which says that a document was full, or holds the block.
-//
-// Cost: none, or with look 1 round trip.
-func (l *load) Next(ctx context.Context, look bool) (out []frame.Statement, skipped int, err error) {
-	l.sent, l.blocks = l.blocks, nil
-	if look && len(l.sent) > 0 {
-		if l.sent, skipped, err = l.locate(ctx, l.sent); err != nil {
-			return nil, 0, err
-		}
-	}
-	for _, b := range l.sent {
-		out = append(out, frame.Statement{Rows: b.rows, Filter: l.open(b), Update: b.marked()})
-	}
-	return out, skipped, nil
-}
-
-func (l *load) Stored(i int, sure bool) {
-	b := l.sent[i]
-	b.stored = true
-	if sure && !b.sure {
-		l.rooms.Change(b.Key, func(room) room {
-			return room{b.seq, l.opts.MaxCount / 16, min(l.opts.MaxBytes/16, largestRoom)}
+// remember notes that the document of a stored block has room for more, if the server was asked.
+func (c *store) remember(b *block) {
+	if !b.sure {
+		c.rooms.Change(b.Key, func(room) room {
+			return room{b.seq, c.opts.MaxCount / 16, min(c.opts.MaxBytes/16, largestRoom)}
 		})
 	}
 }
 
-func (l *load) Again(i int, err error) bool {
-	if !mongo.IsDuplicateKeyError(err) {
-		return false
-	}
-	l.blocks = append(l.blocks, l.sent[i])
-	return true
-}
-
 // locate finds where blocks go on: in the newest document of their window, or after it
 // if that is full. It drops the blocks that their windows hold.
+//
+// Cost: 1 round trip.
 func (c *store) locate(ctx context.Context, blocks []*block) (left []*block, skipped int, err error) {
 	type newest struct {
 		seq  int64

@@ -12,6 +12,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/costs"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/series"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 const base = "series_1_start_1"
@@ -23,7 +24,7 @@ func TestCosts(t *testing.T) {
 	db := mongotest.Database(t)
 	coll, archive, src := db.Collection("c"), db.Collection("archive"), db.Collection("src")
 	o := &series.Options{Values: values, MaxCount: 10, BatchField: "batches"}
-	s, err := series.New[string, event](coll, series.Every(time.Hour), o)
+	s, err := series.New[string, event](coll, timeseries.Every(time.Hour), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,10 +71,10 @@ func TestCosts(t *testing.T) {
 		call       func(ctx context.Context) error
 	}{
 		{"append many", []string{"update"}, 3, 0, "_id_", 1, 1, func(ctx context.Context) error {
-			return done(s.AppendMany(ctx, series.Of("s", many...), nil))
+			return done(s.AppendMany(ctx, timeseries.Of("s", many...), nil))
 		}},
 		{"a repeated batch", []string{"update", "find"}, 0, 1, "", 0, 0, func(ctx context.Context) error {
-			return done(s.AppendMany(ctx, series.Of("s", many...), nil))
+			return done(s.AppendMany(ctx, timeseries.Of("s", many...), nil))
 		}},
 		{"into a full document", []string{"update", "find", "update"}, 1, 0, "", 0, 0, func(ctx context.Context) error {
 			return s.Append(ctx, "s", event{Timestamp: at(0, 59, 0)})
@@ -162,7 +163,7 @@ func TestCosts(t *testing.T) {
 func TestAggregateReadsSumsOnly(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
-	s := open[string, event](t, db.Collection("c"), series.Every(time.Hour), &series.Options{Values: values})
+	s := open[string, event](t, db.Collection("c"), timeseries.Every(time.Hour), &series.Options{Values: values})
 	for h := range 5 {
 		appendMany(t, s, "s", event{Timestamp: at(h, 0, 0), V: 1}, event{Timestamp: at(h, 30, 0), V: 2})
 	}

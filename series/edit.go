@@ -3,7 +3,6 @@ package series
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -11,11 +10,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/frame"
-	"github.com/mongopatterns/mongopatterns/internal/pack"
+	"github.com/mongopatterns/mongopatterns/internal/number"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/series/internal/pack"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 // Update puts m in the place of the stored measurement with exactly m's time.
@@ -107,26 +109,58 @@ func (c *store) recounted(t *pack.Table) mongo.Pipeline {
 	return pipeline(set, unset)
 }
 
-// A derived is what a field holds that follows from the measurements, the zero value for
-// nothing. A sum of so many numbers up to most may be rounded.
+// A derived is what a field holds that follows from the measurements.
 type derived struct {
 	path string
-	want bson.RawValue
-	most float64
+	op   string        // by which the server joins those of two blocks
+	want bson.RawValue // zero: nothing
+	most float64       // of a sum: that of the absolute numbers, which its rounding is in proportion to
 }
 
+// derived are the count of a table and the aggregates that Options.Values keep of it.
 func (c *store) derived(t *pack.Table) []derived {
 	rows := len(t.Times)
-	out := []derived{{path: c.opts.CountField, want: rawValue(int32(rows))}}
+	out := append(make([]derived, 0, 1+7*len(c.opts.Values)), derived{path: c.opts.CountField, op: "$inc", want: number.Int32(int32(rows)).Raw()})
 	for _, v := range c.opts.Values {
-		var values [5]bson.RawValue
-		n := t.Tally(v.Field, 0, rows)
-		most := max(math.Abs(n.Min.Float64()), math.Abs(n.Max.Float64())) * float64(n.Count)
-		if n.Count > 0 {
-			values = [5]bson.RawValue{rawValue(int32(n.Count)), n.Min.Raw(), n.Max.Raw(), rawValue(n.Sum.Decimal()), rawValue(n.Squares.Decimal())}
+		n := t.Tally(v.Field, 0, rows, parts(v))
+		add := func(path, op string, want bson.RawValue, most float64) {
+			if n.Count == 0 {
+				want = bson.RawValue{}
+			}
+			if path != "" {
+				out = append(out, derived{path, op, want, most})
+			}
 		}
-		out = append(out, derived{v.Count, values[0], 0}, derived{v.Min, values[1], 0}, derived{v.Max, values[2], 0},
-			derived{v.Sum, values[3], most}, derived{v.Squares, values[4], most * most})
+		most := n.Most() * float64(n.Count)
+		add(v.Count, "$inc", number.Int32(int32(n.Count)).Raw(), 0)
+		add(v.Sum, "$inc", number.Decimal(n.Sum.Decimal()).Raw(), most)
+		add(v.Squares, "$inc", number.Decimal(n.Squares.Decimal()).Raw(), most*most)
+		add(v.Min, "$min", n.Min.Raw(), 0)
+		add(v.Max, "$max", n.Max.Raw(), 0)
+		add(v.First, "$min", sample(n.First), 0)
+		add(v.Last, "$max", sample(n.Last), 0)
 	}
 	return out
+}
+
+// parts are what a Value needs of a tally.
+func parts(v timeseries.Value) (out pack.Parts) {
+	for path, part := range map[string]pack.Parts{v.Sum: pack.Sum, v.Squares: pack.Squares, v.Min: pack.Extremes, v.Max: pack.Extremes,
+		v.First: pack.Samples, v.Last: pack.Samples} {
+		if path != "" {
+			out |= part
+		}
+	}
+	return out
+}
+
+// sample is a Sample as it is stored.
+func sample(s pack.Sample) bson.RawValue {
+	if s.Value.IsZero() {
+		return bson.RawValue{}
+	}
+	b := codec.Build(48)
+	b.Date(frame.TimeKey, s.Time)
+	b.Value(frame.ValueKey, s.Value.Raw())
+	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: b.Done()}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/series"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 type Reading struct {
@@ -23,13 +24,13 @@ func Example() {
 	ctx := context.Background()
 	coll := mongotest.ExampleDatabase().Collection("temperatures")
 
-	s, err := series.New[int, Reading](coll, series.Every(time.Hour), &series.Options{
+	s, err := series.New[int, Reading](coll, timeseries.Every(time.Hour), &series.Options{
 		SeriesField: "sensor_id",
 		StartField:  "start_date",
 		EndField:    "end_date",
 		BlocksField: "measurements",
 		CountField:  "transaction_count",
-		Values:      []series.Value{{Field: "temperature", Sum: "sum_temperature"}},
+		Values:      []timeseries.Value{{Field: "temperature", Sum: "sum_temperature"}},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -39,7 +40,7 @@ func Example() {
 	}
 
 	ten := time.Date(2019, 1, 31, 10, 0, 0, 0, time.UTC)
-	_, err = s.AppendMany(ctx, series.Of(12345, Reading{ten, 40}, Reading{ten.Add(time.Minute), 41.5}, Reading{ten.Add(time.Hour), 38}), nil)
+	_, err = s.AppendMany(ctx, timeseries.Of(12345, Reading{ten, 40}, Reading{ten.Add(time.Minute), 41.5}, Reading{ten.Add(time.Hour), 38}), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func Example() {
 // Measurements that come one by one wait for each other and are stored as one block.
 func ExampleGatherer() {
 	ctx := context.Background()
-	s, err := series.New[string, Reading](mongotest.ExampleDatabase().Collection("gathered"), series.Days(nil), nil)
+	s, err := series.New[string, Reading](mongotest.ExampleDatabase().Collection("gathered"), timeseries.Days(nil), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -114,8 +115,8 @@ func ExampleSeries_AggregateWindows() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	s, err := series.New[string, Reading](mongotest.ExampleDatabase().Collection("hours"), series.Days(berlin), &series.Options{
-		Values: []series.Value{{Field: "temperature"}},
+	s, err := series.New[string, Reading](mongotest.ExampleDatabase().Collection("hours"), timeseries.Days(berlin), &series.Options{
+		Values: []timeseries.Value{{Field: "temperature"}},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -125,11 +126,11 @@ func ExampleSeries_AggregateWindows() {
 	for t := midnight; t.Day() == 31; t = t.Add(10 * time.Minute) {
 		day = append(day, Reading{t, float64(t.Hour())})
 	}
-	if _, err := s.AppendMany(ctx, series.Of("kitchen", day...), nil); err != nil {
+	if _, err := s.AppendMany(ctx, timeseries.Of("kitchen", day...), nil); err != nil {
 		log.Fatal(err)
 	}
 	hours := 0
-	for hour, err := range s.AggregateWindows(ctx, "kitchen", midnight, midnight.AddDate(0, 0, 1), series.Every(time.Hour)) {
+	for hour, err := range s.AggregateWindows(ctx, "kitchen", midnight, midnight.AddDate(0, 0, 1), timeseries.Every(time.Hour)) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -155,7 +156,7 @@ func ExampleSeries_Adopt() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	s, err := series.New[string, Reading](db.Collection("adopted"), series.Days(nil), nil)
+	s, err := series.New[string, Reading](db.Collection("adopted"), timeseries.Days(nil), nil)
 	if err != nil {
 		log.Fatal(err)
 	}

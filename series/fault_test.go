@@ -21,6 +21,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/series"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 // seconds are n measurements, one a second from midnight on.
@@ -75,9 +76,9 @@ func TestAppendManyOutcomes(t *testing.T) {
 	work := &mongopatterns.Work{BatchSize: 1000}
 	lost := bson.D{{Key: "closeConnection", Value: true}}
 	t.Run("lost", func(t *testing.T) {
-		s := open[string, event](t, db.Collection("lost"), series.Every(time.Minute), nil)
+		s := open[string, event](t, db.Collection("lost"), timeseries.Every(time.Minute), nil)
 		failUpdates(t, app, bson.D{{Key: "skip", Value: 3}}, lost)
-		result, err := s.AppendMany(t.Context(), series.Of("s", seconds(5000)...), work)
+		result, err := s.AppendMany(t.Context(), timeseries.Of("s", seconds(5000)...), work)
 		if !mongo.IsNetworkError(err) || result.Done != 3000 || result.Unknown != 1000 || result.Examined != 4000 || total(t, s) != 3000 {
 			t.Errorf("%+v, %v", result, err)
 		}
@@ -87,8 +88,8 @@ func TestAppendManyOutcomes(t *testing.T) {
 			bson.D{{Key: "start", Value: bson.D{{Key: "$ne", Value: at(0, 20, 0)}}}})); err != nil {
 			t.Fatal(err)
 		}
-		s := open[string, event](t, db.Collection("refused"), series.Every(time.Minute), nil)
-		result, err := s.AppendMany(t.Context(), series.Of("s", seconds(5000)...), work)
+		s := open[string, event](t, db.Collection("refused"), timeseries.Every(time.Minute), nil)
+		result, err := s.AppendMany(t.Context(), timeseries.Of("s", seconds(5000)...), work)
 		if err == nil || result.Done != 1940 || result.Failed != 60 || result.Examined != 2000 || result.Unknown != 0 || total(t, s) != 1940 {
 			t.Errorf("%+v, %v", result, err)
 		}
@@ -97,33 +98,33 @@ func TestAppendManyOutcomes(t *testing.T) {
 		}
 	})
 	t.Run("canceled", func(t *testing.T) {
-		s := open[string, event](t, db.Collection("canceled"), series.Every(time.Minute), nil)
+		s := open[string, event](t, db.Collection("canceled"), timeseries.Every(time.Minute), nil)
 		ctx, cancel := context.WithCancel(t.Context())
-		result, err := s.AppendMany(ctx, series.Of("s", seconds(2500)...), &mongopatterns.Work{BatchSize: 1000, Progress: func(mongopatterns.Result) { cancel() }})
+		result, err := s.AppendMany(ctx, timeseries.Of("s", seconds(2500)...), &mongopatterns.Work{BatchSize: 1000, Progress: func(mongopatterns.Result) { cancel() }})
 		if !errors.Is(err, context.Canceled) || result.Done != 1000 || result.Unknown != 0 || total(t, s) != 1000 {
 			t.Errorf("%+v, %v", result, err)
 		}
 	})
 	t.Run("write concern", func(t *testing.T) {
-		s := open[string, event](t, db.Collection("concern"), series.Every(time.Minute), nil)
+		s := open[string, event](t, db.Collection("concern"), timeseries.Every(time.Minute), nil)
 		failUpdates(t, app, bson.D{{Key: "times", Value: 1}}, bson.D{{Key: "writeConcernError", Value: bson.D{{Key: "code", Value: 64}, {Key: "errmsg", Value: "timed out"}}}})
-		result, err := s.AppendMany(t.Context(), series.Of("s", seconds(2500)...), work)
+		result, err := s.AppendMany(t.Context(), timeseries.Of("s", seconds(2500)...), work)
 		if err == nil || result.Done != 0 || result.Unknown != 1000 {
 			t.Errorf("%+v, %v", result, err)
 		}
 	})
 	t.Run("invalid", func(t *testing.T) {
-		s := open[string, event](t, db.Collection("invalid"), series.Every(time.Minute), nil)
+		s := open[string, event](t, db.Collection("invalid"), timeseries.Every(time.Minute), nil)
 		items := seconds(10)
 		items[7].Timestamp = time.Time{}
-		result, err := s.AppendMany(t.Context(), series.Of("s", items...), nil)
+		result, err := s.AppendMany(t.Context(), timeseries.Of("s", items...), nil)
 		if !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), "item 7") || result.Done != 7 || result.Failed != 1 || total(t, s) != 7 {
 			t.Errorf("%+v, %v", result, err)
 		}
 	})
 	t.Run("dry", func(t *testing.T) {
-		s := open[string, event](t, db.Collection("dry"), series.Every(time.Minute), nil)
-		result, err := s.AppendMany(t.Context(), series.Of("s", seconds(10)...), &mongopatterns.Work{DryRun: true})
+		s := open[string, event](t, db.Collection("dry"), timeseries.Every(time.Minute), nil)
+		result, err := s.AppendMany(t.Context(), timeseries.Of("s", seconds(10)...), &mongopatterns.Work{DryRun: true})
 		if err != nil || result.Done != 10 || total(t, s) != 0 {
 			t.Errorf("%+v, %v", result, err)
 		}
@@ -131,7 +132,7 @@ func TestAppendManyOutcomes(t *testing.T) {
 	// A flush that fails keeps what it has, and the next one stores it; with BatchField
 	// once, also if it was stored and the answer lost.
 	t.Run("gatherer", func(t *testing.T) {
-		s := open[string, event](t, db.Collection("gatherer"), series.Every(time.Minute), &series.Options{BatchField: "batches"})
+		s := open[string, event](t, db.Collection("gatherer"), timeseries.Every(time.Minute), &series.Options{BatchField: "batches"})
 		g, err := series.NewGatherer(s, &series.GathererOptions{MaxCount: 150})
 		if err != nil {
 			t.Fatal(err)
@@ -152,7 +153,7 @@ func TestAppendManyOutcomes(t *testing.T) {
 			t.Fatal(result, err, g.Waiting())
 		}
 		// The same batches, come on another way: as if the answer had been lost.
-		other := open[string, event](t, db.Collection("gatherer"), series.Every(time.Minute), &series.Options{BatchField: "batches"})
+		other := open[string, event](t, db.Collection("gatherer"), timeseries.Every(time.Minute), &series.Options{BatchField: "batches"})
 		appendMany(t, other, "s", seconds(60)...)
 		if err := g.Close(t.Context()); err != nil || g.Waiting() != 0 || total(t, s) != 150 {
 			t.Fatal(err, g.Waiting(), total(t, s))
@@ -168,7 +169,7 @@ func TestAppendManyOutcomes(t *testing.T) {
 func TestGatherer(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
-	s := open[string, event](t, coll, series.Days(nil), &series.Options{Values: values})
+	s := open[string, event](t, coll, timeseries.Days(nil), &series.Options{Values: values})
 	g, err := series.NewGatherer(s, &series.GathererOptions{MaxCount: 100, Interval: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
@@ -214,12 +215,12 @@ func TestConcurrency(t *testing.T) {
 			t.Parallel()
 			o.Values = values
 			coll := mongotest.Database(t).Collection("c")
-			open[string, event](t, coll, series.Every(time.Hour), &o)
+			open[string, event](t, coll, timeseries.Every(time.Hour), &o)
 			writing := make(chan struct{})
 			var writers, others sync.WaitGroup
 			for w := range 4 {
 				writers.Go(func() {
-					s := open[string, event](t, coll, series.Every(time.Hour), &o)
+					s := open[string, event](t, coll, timeseries.Every(time.Hour), &o)
 					for i := range 30 {
 						all := make([]event, 5)
 						for j := range all {
@@ -230,7 +231,7 @@ func TestConcurrency(t *testing.T) {
 				})
 			}
 			others.Go(func() {
-				s := open[string, event](t, coll, series.Every(time.Hour), &o)
+				s := open[string, event](t, coll, timeseries.Every(time.Hour), &o)
 				for {
 					if result, err := s.Compact(t.Context(), nil); err != nil || result.Failed > 0 {
 						t.Errorf("%+v, %v", result, err)
@@ -238,7 +239,7 @@ func TestConcurrency(t *testing.T) {
 					if err := s.Update(t.Context(), "s", event{Timestamp: at(0, 0, 0), V: 100}); err != nil && !errors.Is(err, mongopatterns.ErrNotFound) && !errors.Is(err, mongopatterns.ErrConflict) {
 						t.Error(err)
 					}
-					n, stats := 0, series.Stats{}
+					n, stats := 0, timeseries.Stats{}
 					for range s.Range(t.Context(), "s", time.Time{}, time.Time{}) {
 						n++
 					}
@@ -256,7 +257,7 @@ func TestConcurrency(t *testing.T) {
 			writers.Wait()
 			close(writing)
 			others.Wait()
-			s := open[string, event](t, coll, series.Every(time.Hour), &o)
+			s := open[string, event](t, coll, timeseries.Every(time.Hour), &o)
 			healthy(t, s)
 			got := collect(t, s.Range(t.Context(), "s", time.Time{}, time.Time{}))
 			times := map[time.Time]bool{}
@@ -300,7 +301,7 @@ func TestBetween(t *testing.T) {
 				t.Parallel()
 				coll := mongotest.Database(t).Collection("c")
 				o := &series.Options{Values: values}
-				plain := open[string, event](t, coll, series.Every(time.Hour), o)
+				plain := open[string, event](t, coll, timeseries.Every(time.Hour), o)
 				want := seconds(5)
 				appendMany(t, plain, "s", want[:3]...)
 				appendMany(t, plain, "s", want[3:]...)
@@ -316,7 +317,7 @@ func TestBetween(t *testing.T) {
 							t.Error(err)
 						}
 					})
-				}), series.Every(time.Hour), o)
+				}), timeseries.Every(time.Hour), o)
 				if err := call(t.Context(), s); err != nil {
 					t.Fatal(err)
 				}
@@ -343,13 +344,13 @@ func TestBetween(t *testing.T) {
 func TestEditGivesUp(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
-	plain := open[string, event](t, coll, series.Every(time.Hour), nil)
+	plain := open[string, event](t, coll, timeseries.Every(time.Hour), nil)
 	appendMany(t, plain, "s", seconds(2)...)
 	s := open[string, event](t, beforeUpdate(t, coll, func() {
 		if err := plain.Update(t.Context(), "s", event{Timestamp: at(0, 0, 1)}); err != nil {
 			t.Error(err)
 		}
-	}), series.Every(time.Hour), nil)
+	}), timeseries.Every(time.Hour), nil)
 	if err := s.Update(t.Context(), "s", event{Timestamp: day, V: 5}); !errors.Is(err, mongopatterns.ErrConflict) {
 		t.Error(err)
 	}
@@ -390,7 +391,7 @@ func TestDamage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			coll := mongotest.Database(t).Collection("c")
-			s := open[string, event](t, coll, series.Every(time.Hour), &series.Options{Values: values})
+			s := open[string, event](t, coll, timeseries.Every(time.Hour), &series.Options{Values: values})
 			appendMany(t, s, "s", seconds(5)...)
 			if name == "compacted" {
 				appendMany(t, s, "s", seconds(3)...)
@@ -412,7 +413,7 @@ func TestDamage(t *testing.T) {
 			for what, err := range map[string]error{
 				"range": drain(s.Range(ctx, "s", day, at(1, 0, 0))), "documents": drain(s.Documents(ctx, nil)),
 				"aggregate": second(s.Aggregate(ctx, "s", at(0, 0, 1), at(1, 0, 0))), "delete": s.Delete(ctx, "s", day),
-				"windows": drain(s.AggregateWindows(ctx, "s", day, at(1, 0, 0), series.Every(time.Minute))),
+				"windows": drain(s.AggregateWindows(ctx, "s", day, at(1, 0, 0), timeseries.Every(time.Minute))),
 			} {
 				if !errors.Is(err, series.ErrDamaged) || !strings.Contains(err.Error(), `_id {"series": "s","start":`) {
 					t.Errorf("%s: %v", what, err)
@@ -454,7 +455,7 @@ func TestDamage(t *testing.T) {
 func TestCheckAndRepair(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
-	s := open[string, event](t, coll, series.Every(time.Hour), &series.Options{Values: values, EndField: "end"})
+	s := open[string, event](t, coll, timeseries.Every(time.Hour), &series.Options{Values: values, EndField: "end"})
 	appendMany(t, s, "s", seconds(10)...)
 	appendMany(t, s, "s", event{Timestamp: at(0, 1, 0), V: math.NaN()}, event{Timestamp: at(0, 1, 1), V: math.Inf(1)})
 	healthy(t, s)
@@ -501,13 +502,13 @@ func TestRepeatedBatches(t *testing.T) {
 	coll := mongotest.Database(t).Collection("c")
 	o := &series.Options{BatchField: "batches", MaxCount: 20, Values: values}
 	for i, want := range []struct{ done, skipped int64 }{{90, 0}, {0, 90}} {
-		s := open[string, event](t, coll, series.Every(time.Hour), o)
-		result, err := s.AppendMany(t.Context(), series.Of("s", seconds(90)...), &mongopatterns.Work{BatchSize: 7})
+		s := open[string, event](t, coll, timeseries.Every(time.Hour), o)
+		result, err := s.AppendMany(t.Context(), timeseries.Of("s", seconds(90)...), &mongopatterns.Work{BatchSize: 7})
 		if err != nil || result.Done != want.done || result.Skipped != want.skipped {
 			t.Fatalf("%d: %+v, %v", i, result, err)
 		}
 	}
-	s := open[string, event](t, coll, series.Every(time.Hour), o)
+	s := open[string, event](t, coll, timeseries.Every(time.Hour), o)
 	if total(t, s) != 90 {
 		t.Error(total(t, s))
 	}
@@ -515,7 +516,7 @@ func TestRepeatedBatches(t *testing.T) {
 	if _, err := s.Compact(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	result, err := s.AppendMany(t.Context(), series.Of("s", seconds(90)...), &mongopatterns.Work{BatchSize: 7})
+	result, err := s.AppendMany(t.Context(), timeseries.Of("s", seconds(90)...), &mongopatterns.Work{BatchSize: 7})
 	if err != nil || result.Done != 84 || result.Skipped != 6 { // the last block was alone
 		t.Errorf("%+v, %v", result, err)
 	}
@@ -526,7 +527,7 @@ func TestRollOver(t *testing.T) {
 	t.Parallel()
 	for _, sharded := range []bool{false, true} {
 		coll := mongotest.Database(t).Collection("c")
-		s := open[string, event](t, coll, series.Days(nil), &series.Options{MaxCount: 160, Sharded: sharded})
+		s := open[string, event](t, coll, timeseries.Days(nil), &series.Options{MaxCount: 160, Sharded: sharded})
 		for _, e := range seconds(1000) {
 			if err := s.Append(t.Context(), "s", e); err != nil {
 				t.Fatal(err)
@@ -546,7 +547,7 @@ func TestRollOver(t *testing.T) {
 func TestTies(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
-	s := open[string, event](t, coll, series.Days(nil), &series.Options{MaxCount: 15})
+	s := open[string, event](t, coll, timeseries.Days(nil), &series.Options{MaxCount: 15})
 	var want []event
 	for i := range 40 {
 		e := event{Timestamp: at(1, 0, 0), N: i + 1}
@@ -590,7 +591,7 @@ type wrapped struct {
 func TestShapesAreBSON(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
-	fast, slow := open[string, Flat](t, db.Collection("fast"), series.Days(nil), nil), open[string, wrapped](t, db.Collection("slow"), series.Days(nil), nil)
+	fast, slow := open[string, Flat](t, db.Collection("fast"), timeseries.Days(nil), nil), open[string, wrapped](t, db.Collection("slow"), timeseries.Days(nil), nil)
 	random := rand.New(rand.NewPCG(1, 2))
 	var all []Flat
 	for i := range 200 {
@@ -607,21 +608,21 @@ func TestShapesAreBSON(t *testing.T) {
 		t.Errorf("%v\n%v", a[0], b[0])
 	}
 	diff(t, all, collect(t, fast.Range(t.Context(), "s", time.Time{}, time.Time{})))
-	crossed := open[string, Flat](t, db.Collection("slow"), series.Days(nil), nil)
+	crossed := open[string, Flat](t, db.Collection("slow"), timeseries.Days(nil), nil)
 	diff(t, all, collect(t, crossed.Range(t.Context(), "s", time.Time{}, time.Time{})))
 	// What does not fit a field is the driver's error, as with documents.
 	type narrow struct {
 		At time.Time `bson:"timestamp"`
 		I  int8      `bson:"i"`
 	}
-	if err := drain(open[string, narrow](t, db.Collection("fast"), series.Days(nil), nil).Range(t.Context(), "s", time.Time{}, time.Time{})); err == nil || !strings.Contains(err.Error(), "overflows") {
+	if err := drain(open[string, narrow](t, db.Collection("fast"), timeseries.Days(nil), nil).Range(t.Context(), "s", time.Time{}, time.Time{})); err == nil || !strings.Contains(err.Error(), "overflows") {
 		t.Error(err)
 	}
 	type other struct {
 		At time.Time `bson:"timestamp"`
 		T  string    `bson:"t"`
 	}
-	if err := drain(open[string, other](t, db.Collection("fast"), series.Days(nil), nil).Range(t.Context(), "s", time.Time{}, time.Time{})); err == nil {
+	if err := drain(open[string, other](t, db.Collection("fast"), timeseries.Days(nil), nil).Range(t.Context(), "s", time.Time{}, time.Time{})); err == nil {
 		t.Error("a number was read as text")
 	}
 }
@@ -635,7 +636,7 @@ func TestBSONOptions(t *testing.T) {
 		List []string  `json:"list"`
 	}
 	coll := mongotest.Database(t).Collection("c")
-	s := open[string, tagged](t, coll, series.Days(nil), &series.Options{BSON: &options.BSONOptions{UseJSONStructTags: true, NilSliceAsEmpty: true}, Values: []series.Value{{Field: "value"}}})
+	s := open[string, tagged](t, coll, timeseries.Days(nil), &series.Options{BSON: &options.BSONOptions{UseJSONStructTags: true, NilSliceAsEmpty: true}, Values: []timeseries.Value{{Field: "value"}}})
 	appendMany(t, s, "s", tagged{At: day, V: 1.5})
 	for doc := range s.Documents(t.Context(), nil) {
 		if doc.Lookup("value").Double() != 1.5 || doc.Lookup("list").Type != bson.TypeArray {
@@ -652,7 +653,7 @@ func TestBSONOptions(t *testing.T) {
 func TestInvalid(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
-	s := open[any, bson.D](t, db.Collection("c"), series.Days(nil), nil)
+	s := open[any, bson.D](t, db.Collection("c"), timeseries.Days(nil), nil)
 	ctx := t.Context()
 	good := bson.D{{Key: "timestamp", Value: day}}
 	cmds := mongotest.Record(t, db, func() {
@@ -703,22 +704,22 @@ func TestInvalid(t *testing.T) {
 // What New refuses is ErrInvalid and names the option.
 func TestConfigurationErrors(t *testing.T) {
 	coll := mongotest.Database(t).Collection("c")
-	with := func(o series.Options) error { return second(series.New[int, event](coll, series.Days(nil), &o)) }
+	with := func(o series.Options) error { return second(series.New[int, event](coll, timeseries.Days(nil), &o)) }
 	for _, c := range []struct {
 		err  error
 		want string
 	}{
-		{second(series.New[int, event](nil, series.Days(nil), nil)), "coll: nil collection"},
+		{second(series.New[int, event](nil, timeseries.Days(nil), nil)), "coll: nil collection"},
 		{second(series.New[int, event](coll, nil, nil)), "window: nil"},
-		{second(series.New[int, event](coll, series.Every(0), nil)), "window: the length of Every"},
+		{second(series.New[int, event](coll, timeseries.Every(0), nil)), "window: the length of Every"},
 		{with(series.Options{SeriesField: "a.b"}), "Options.SeriesField"}, {with(series.Options{SeriesField: "n"}), "Options.SeriesField"},
 		{with(series.Options{EndField: "start"}), "Options.EndField"}, {with(series.Options{BlocksField: "_id"}), "Options.BlocksField"},
 		{with(series.Options{TimeField: "a.b"}), "Options.TimeField"}, {with(series.Options{BatchField: "$b"}), "Options.BatchField"},
 		{with(series.Options{MaxBytes: 9 << 20}), "Options.MaxBytes"}, {with(series.Options{MaxCount: -1}), "Options.MaxCount"},
-		{with(series.Options{Values: []series.Value{{}}}), "Options.Values[0].Field: empty"},
-		{with(series.Options{Values: []series.Value{{Field: "v"}, {Field: "v"}}}), `Options.Values[1].Field: "v" stands twice`},
-		{with(series.Options{Values: []series.Value{{Field: "v", Sum: "count"}}}), "Options.Values[0].Sum"},
-		{with(series.Options{Values: []series.Value{{Field: "v", Sum: "s", Min: "s.m"}}}), "Options.Values[0].Min"},
+		{with(series.Options{Values: []timeseries.Value{{}}}), "Options.Values[0].Field: empty"},
+		{with(series.Options{Values: []timeseries.Value{{Field: "v"}, {Field: "v"}}}), `Options.Values[1].Field: "v" stands twice`},
+		{with(series.Options{Values: []timeseries.Value{{Field: "v", Sum: "count"}}}), "Options.Values[0].Sum"},
+		{with(series.Options{Values: []timeseries.Value{{Field: "v", Sum: "s", Min: "s.m"}}}), "Options.Values[0].Min"},
 	} {
 		if !errors.Is(c.err, mongopatterns.ErrInvalid) || !strings.HasPrefix(c.err.Error(), "series: new: invalid: "+c.want) {
 			t.Errorf("got %v, want %s", c.err, c.want)
@@ -730,7 +731,7 @@ func TestConfigurationErrors(t *testing.T) {
 func TestAppendAfterTheNewestIsGone(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
-	s := open[string, event](t, coll, series.Days(nil), &series.Options{Values: values, MaxCount: 10})
+	s := open[string, event](t, coll, timeseries.Days(nil), &series.Options{Values: values, MaxCount: 10})
 	for n := range 2 {
 		var ten []event
 		for i := range 10 {

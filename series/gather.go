@@ -11,10 +11,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/pace"
+	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 )
 
 // GathererOptions bound what a Gatherer holds. The zero value of each is its default.
@@ -51,6 +53,26 @@ type gatherer struct {
 	bytes   int
 }
 
+// A RefusedError hands back the measurements that the server refuses, of one flush. The
+// flush has sent those of other series; the error wraps the server's.
+type RefusedError[S, M any] struct {
+	Refused []Refused[S, M]
+	err     error
+}
+
+// Refused is measurements of one series and window that the server refuses.
+type Refused[S, M any] struct {
+	Series       S
+	Measurements []M
+	Err          error // the server's
+}
+
+// Error is the message of the flush.
+func (e *RefusedError[S, M]) Error() string { return e.err.Error() }
+
+// Unwrap is the error of the flush.
+func (e *RefusedError[S, M]) Unwrap() error { return e.err }
+
 // NewGatherer returns a Gatherer that stores in s. It does no I/O.
 func NewGatherer[S, M any](s *Series[S, M], opts *GathererOptions) (g *Gatherer[S, M], err error) {
 	defer fault.In(&err, "series: new gatherer")
@@ -79,7 +101,7 @@ func NewGatherer[S, M any](s *Series[S, M], opts *GathererOptions) (g *Gatherer[
 
 // Add takes a measurement, which waits until a flush. It flushes first if MaxCount,
 // MaxBytes or Interval says so; if that fails, m is not taken, and what waited waits
-// on: so memory stays bounded. What cannot be stored is ErrInvalid here.
+// on, but for what a [RefusedError] hands back: so memory stays bounded. What cannot be stored is ErrInvalid here.
 //
 // Cost: none mostly; when it flushes, that of Flush.
 func (g *Gatherer[S, M]) Add(ctx context.Context, series S, m M) (err error) {
@@ -99,7 +121,7 @@ func (g *Gatherer[S, M]) Add(ctx context.Context, series S, m M) (err error) {
 			err = c.waiting.Add(series, measurement)
 		default:
 			c.mu.Unlock()
-			if _, err := c.flush(ctx); err != nil {
+			if _, err := g.flush(ctx); err != nil {
 				return err
 			}
 			continue
@@ -112,17 +134,46 @@ func (g *Gatherer[S, M]) Add(ctx context.Context, series S, m M) (err error) {
 // Flush stores all that waits. After an error nothing is lost: what is not known to be
 // stored waits for the next flush, in the same blocks. So with Options.BatchField
 // those of which no answer came (Result.Unknown) are stored once; without, they may be
-// stored twice.
+// stored twice. What the server refuses (a validator, say) does not wait any longer: a
+// [RefusedError] hands it back, once.
 //
 // Cost: that of AppendMany; none if nothing waits.
 func (g *Gatherer[S, M]) Flush(ctx context.Context) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "series: flush")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
-	return g.core.flush(ctx)
+	return g.flush(ctx)
+}
+
+// flush hands back what the server refuses.
+func (g *Gatherer[S, M]) flush(ctx context.Context) (mongopatterns.Result, error) {
+	result, blocks, err := g.core.flush(ctx)
+	if len(blocks) == 0 {
+		return result, err
+	}
+	c, out := g.core.store, &RefusedError[S, M]{err: err}
+	for _, b := range blocks {
+		one := Refused[S, M]{Err: b.refused}
+		var failed error
+		if one.Series, failed = codec.DecodeValue[S](c.Codec, b.Series); failed == nil {
+			one.Measurements, failed = unpack[M](c, b)
+		}
+		out.Refused, out.err = append(out.Refused, one), errors.Join(out.err, failed)
+	}
+	return result, out
+}
+
+// unpack is the measurements of a block that was not stored.
+func unpack[M any](c *store, b *block) ([]M, error) {
+	var t pack.Table
+	_, data := b.update.Lookup("$push", c.opts.BlocksField).Binary()
+	if err := t.Add(data); err != nil {
+		return nil, err
+	}
+	return decode[M](c, &t, 0, len(t.Times))
 }
 
 // Close flushes and refuses later Adds with ErrClosed. After an error call it again:
-// what was not stored still waits.
+// what was not stored still waits, but for what a [RefusedError] hands back.
 //
 // Cost: that of Flush.
 func (g *Gatherer[S, M]) Close(ctx context.Context) (err error) {
@@ -130,7 +181,7 @@ func (g *Gatherer[S, M]) Close(ctx context.Context) (err error) {
 	g.core.mu.Lock()
 	g.core.closed = true
 	g.core.mu.Unlock()
-	_, err = g.core.flush(ctx)
+	_, err = g.flush(ctx)
 	return err
 }
 
@@ -153,8 +204,8 @@ func (g *Gatherer[S, M]) Waiting() int {
 	return c.waiting.Count + c.rows
 }
 
-// flush stores what waits, outside any transaction of ctx.
-func (g *gatherer) flush(ctx context.Context) (mongopatterns.Result, error) {
+// flush stores what waits, outside any transaction of ctx. What the server refuses is taken out.
+func (g *gatherer) flush(ctx context.Context) (result mongopatterns.Result, refused []*block, err error) {
 	g.writing.Lock()
 	defer g.writing.Unlock()
 	g.mu.Lock()
@@ -162,13 +213,22 @@ func (g *gatherer) flush(ctx context.Context) (mongopatterns.Result, error) {
 	g.waiting, g.flushed = &batch{store: g.store}, time.Now()
 	g.mu.Unlock()
 	if len(g.left) == 0 {
-		return mongopatterns.Result{}, nil
+		return result, nil, nil
 	}
-	result, err := g.store.write(mongo.NewSessionContext(ctx, nil), g.left)
+	result, err = g.store.save(mongo.NewSessionContext(ctx, nil), slices.Clone(g.left))
+	var left []*block
+	for _, b := range g.left {
+		switch {
+		case b.refused != nil:
+			refused = append(refused, b)
+		case !b.stored:
+			left = append(left, b)
+		}
+	}
 	g.mu.Lock()
-	g.keep(slices.DeleteFunc(g.left, func(b *block) bool { return b.stored }))
+	g.keep(left)
 	g.mu.Unlock()
-	return result, err
+	return result, refused, err
 }
 
 // keep sets what is left, and counts it.

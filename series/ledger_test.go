@@ -19,6 +19,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/series"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 // plainDoc is a document of a source.
@@ -65,7 +66,7 @@ func TestAdoptBehind(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	src := db.Collection("src")
-	s := open[string, event](t, db.Collection("c"), series.Every(time.Hour), nil)
+	s := open[string, event](t, db.Collection("c"), timeseries.Every(time.Hour), nil)
 	clock := func(i int, ahead time.Duration) bson.ObjectID {
 		return bson.NewObjectIDFromTimestamp(day.Add(ahead + time.Duration(i)*time.Second))
 	}
@@ -101,7 +102,7 @@ func TestAdoptBesideInserts(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	src := db.Collection("src")
-	s := open[string, event](t, db.Collection("c"), series.Every(time.Hour), nil)
+	s := open[string, event](t, db.Collection("c"), timeseries.Every(time.Hour), nil)
 	var writers sync.WaitGroup
 	const each = 600
 	for w := range 2 {
@@ -138,9 +139,9 @@ func TestAdoptAfterFailures(t *testing.T) {
 		doc[2].Key = "at"
 		insert(t, src, doc)
 	}
-	forgotten := open[string, bson.D](t, db.Collection("c"), series.Every(time.Hour), nil)
+	forgotten := open[string, bson.D](t, db.Collection("c"), timeseries.Every(time.Hour), nil)
 	result(t, mongopatterns.Result{Examined: 100, Failed: 100})(forgotten.Adopt(t.Context(), src, nil, nil))
-	set := open[string, bson.D](t, db.Collection("c"), series.Every(time.Hour), &series.Options{TimeField: "at"})
+	set := open[string, bson.D](t, db.Collection("c"), timeseries.Every(time.Hour), &series.Options{TimeField: "at"})
 	result(t, mongopatterns.Result{Examined: 100, Done: 100})(set.Adopt(t.Context(), src, nil, nil))
 
 	ten := db.Collection("ten")
@@ -151,7 +152,7 @@ func TestAdoptAfterFailures(t *testing.T) {
 		}
 		insert(t, ten, doc)
 	}
-	s := open[string, event](t, db.Collection("d"), series.Every(time.Hour), nil)
+	s := open[string, event](t, db.Collection("d"), timeseries.Every(time.Hour), nil)
 	result(t, mongopatterns.Result{Examined: 10, Done: 9, Failed: 1})(s.Adopt(t.Context(), ten, nil, nil))
 	if _, err := ten.ReplaceOne(t.Context(), bson.D{{Key: "_id", Value: 4}}, plainDoc(4, 4)); err != nil {
 		t.Fatal(err)
@@ -168,7 +169,7 @@ func TestAdoptByFilters(t *testing.T) {
 	for i := range 60 {
 		insert(t, src, plainDoc(i, i))
 	}
-	s := open[string, event](t, db.Collection("c"), series.Every(time.Hour), nil)
+	s := open[string, event](t, db.Collection("c"), timeseries.Every(time.Hour), nil)
 	for _, c := range []struct {
 		filter        any
 		done, skipped int64
@@ -191,7 +192,7 @@ func TestAdoptEditedAndDeleted(t *testing.T) {
 	for i := range 20 {
 		insert(t, src, plainDoc(i, i))
 	}
-	s := open[string, event](t, coll, series.Every(time.Hour), &series.Options{Values: values})
+	s := open[string, event](t, coll, timeseries.Every(time.Hour), &series.Options{Values: values})
 	result(t, mongopatterns.Result{Examined: 20, Done: 20})(s.Adopt(t.Context(), src, nil, &mongopatterns.Work{BatchSize: 6}))
 	healthyCopy(t, s, src)
 	must := func(err error) {
@@ -254,7 +255,7 @@ func TestAdoptAnyID(t *testing.T) {
 		ids = append(ids, []any{random.IntN(1 << 20), random.Int64() - 1<<62, random.NormFloat64(), fmt.Sprint(i), bson.D{{Key: "sensor", Value: random.IntN(5)}, {Key: "at", Value: bson.DateTime(i)}}}[i%5])
 	}
 	random.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
-	s := open[string, event](t, coll, series.Every(time.Hour), nil)
+	s := open[string, event](t, coll, timeseries.Every(time.Hour), nil)
 	n := 0
 	for part := range slices.Chunk(ids, 50) {
 		for _, id := range part {
@@ -281,7 +282,7 @@ func TestLedgerSplits(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	src, ledger := db.Collection("src"), db.Collection("c.adopt")
-	s := open[string, event](t, db.Collection("c"), series.Days(nil), nil)
+	s := open[string, event](t, db.Collection("c"), timeseries.Days(nil), nil)
 	const all = 12_000
 	order := rand.New(rand.NewPCG(1, 1)).Perm(all)
 	check := func(n int) {
@@ -356,7 +357,7 @@ func TestAdoptsAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() {
-			s := open[string, event](t, db.Collection("c"), series.Every(time.Hour), nil)
+			s := open[string, event](t, db.Collection("c"), timeseries.Every(time.Hour), nil)
 			for {
 				result, err := s.Adopt(t.Context(), src, nil, &mongopatterns.Work{BatchSize: 200})
 				if err == nil && result.Failed == 0 {
@@ -370,7 +371,7 @@ func TestAdoptsAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	s := open[string, event](t, db.Collection("c"), series.Every(time.Hour), nil)
+	s := open[string, event](t, db.Collection("c"), timeseries.Every(time.Hour), nil)
 	adopted(t, s, all)
 	healthyCopy(t, s, src)
 }
@@ -385,7 +386,7 @@ func TestAdoptCutOff(t *testing.T) {
 		docs = append(docs, plainDoc(i, i))
 	}
 	insert(t, src, docs...)
-	s := open[string, event](t, db.Collection("c"), series.Every(time.Hour), nil)
+	s := open[string, event](t, db.Collection("c"), timeseries.Every(time.Hour), nil)
 	admin := mongotest.Database(t).Client().Database("admin")
 	for i := range 12 {
 		for _, command := range []string{"find", "update", "commitTransaction"} {
@@ -420,7 +421,7 @@ func TestAdoptRefusesSources(t *testing.T) {
 	if err := db.CreateView(t.Context(), "twice", "plain", mongo.Pipeline{unwind}); err != nil {
 		t.Fatal(err)
 	}
-	s := open[string, event](t, db.Collection("c"), series.Every(time.Hour), nil)
+	s := open[string, event](t, db.Collection("c"), timeseries.Every(time.Hour), nil)
 	for name, want := range map[string]string{"collated": "collation", "twice": "two documents have this _id"} {
 		if _, err := s.Adopt(t.Context(), db.Collection(name), nil, nil); !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
@@ -442,7 +443,7 @@ func TestAdoptInATransaction(t *testing.T) {
 	for i := range 30 {
 		insert(t, src, plainDoc(i, i))
 	}
-	s := open[string, event](t, db.Collection("c"), series.Every(time.Hour), nil)
+	s := open[string, event](t, db.Collection("c"), timeseries.Every(time.Hour), nil)
 	abort := errors.New("abort")
 	for _, end := range []error{abort, nil} {
 		err := mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {

@@ -14,6 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/series"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 // A document that goes away between the read and the write of a call, and is begun anew
@@ -65,8 +66,8 @@ func TestBegunAnew(t *testing.T) {
 				db := mongotest.Database(t)
 				coll := db.Collection("c")
 				o := &series.Options{Values: values}
-				plain := open[string, event](t, coll, series.Every(time.Hour), o)
-				archive := open[string, event](t, db.Collection("archive"), series.Every(time.Hour), o)
+				plain := open[string, event](t, coll, timeseries.Every(time.Hour), o)
+				archive := open[string, event](t, db.Collection("archive"), timeseries.Every(time.Hour), o)
 				store(t, plain, before)
 				damage := bson.D{{Key: "$unset", Value: bson.D{{Key: "none", Value: ""}}}}
 				if old {
@@ -90,7 +91,7 @@ func TestBegunAnew(t *testing.T) {
 						}
 						store(t, plain, anew)
 					})
-				}), series.Every(time.Hour), o)
+				}), timeseries.Every(time.Hour), o)
 				call(t, s)
 				want := slices.Clone(anew)
 				switch name {
@@ -116,7 +117,7 @@ func TestMarks(t *testing.T) {
 	db := mongotest.Database(t, options.Client().SetAppName(app).SetRetryWrites(false))
 	coll, archive := db.Collection("c"), db.Collection("archive")
 	o := &series.Options{Values: values, MarkField: "born"}
-	s := open[string, event](t, coll, series.Every(time.Hour), o)
+	s := open[string, event](t, coll, timeseries.Every(time.Hour), o)
 	mark := func(coll *mongo.Collection) int64 {
 		t.Helper()
 		doc, err := coll.FindOne(t.Context(), bson.D{}).Raw()

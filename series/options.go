@@ -1,16 +1,14 @@
 package series
 
 import (
-	"errors"
-	"fmt"
-
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/frame"
-	"github.com/mongopatterns/mongopatterns/internal/pack"
+	"github.com/mongopatterns/mongopatterns/series/internal/pack"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 // Errors beside those of the root package.
@@ -47,7 +45,7 @@ const (
 // Options name the fields of a document and bound it. The zero value keeps {series,
 // start, count, bytes, blocks, revision, mark}, without sums.
 //
-// All names but the paths of a [Value] are plain.
+// All names but the paths of Values are plain.
 type Options struct {
 	// SeriesField holds the key of the series. Default "series".
 	SeriesField string
@@ -77,9 +75,11 @@ type Options struct {
 	// TimeField is the field of a measurement with its time, a BSON date. Default
 	// "timestamp".
 	TimeField string
-	// Values are the numbers of which documents keep sums. Default none: only
-	// measurements are counted.
-	Values []Value
+	// Values are the numbers whose aggregates documents keep; Field is a name. Sum and
+	// Squares are Decimal128, exact up to 34 digits in whatever order measurements come. A
+	// double counts as the shortest decimal that reads back as it: ten times 0.1 is 1.
+	// Default none: only measurements are counted.
+	Values []timeseries.Value
 
 	// MaxCount and MaxBytes bound a document: from so many measurements, or bytes of
 	// blocks, on the next batch begins a further one of the same window. Each writer may
@@ -96,27 +96,6 @@ type Options struct {
 	// times as long as flat structs do without.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
-}
-
-// A Value is a number in each measurement and where a document keeps its sums. The
-// paths may be dotted.
-//
-// The number may be int32, int64, double or Decimal128. A measurement without it
-// (missing, another type, NaN, infinite) is stored and left out of its sums. A double
-// counts as the shortest decimal that reads back as it: ten times 0.1 is 1.
-type Value struct {
-	// Field is the name in the measurement, "temperature" say. Required.
-	Field string
-	// Sum and Squares hold the sums of the numbers and of their squares, as
-	// Decimal128: exact up to 34 digits in whatever order they come. Default
-	// "stats.temperature.sum" and "stats.temperature.squares".
-	Sum, Squares string
-	// Min and Max hold the smallest and the largest number. Default
-	// "stats.temperature.min" and "stats.temperature.max".
-	Min, Max string
-	// Count holds how many measurements have the number. Default
-	// "stats.temperature.count".
-	Count string
 }
 
 // settings completes the options and lists the fields of a document.
@@ -136,31 +115,10 @@ func (o *Options) settings() []config.Setting {
 		config.Number("Options.MaxBytes", &o.MaxBytes, defaultMaxBytes, 1, largestMaxBytes),
 		frame.Unnumbered(&o.SeriesField, &o.StartField),
 	}
-	fields := map[string]bool{}
-	for i := range o.Values {
-		v, option := &o.Values[i], fmt.Sprintf("Options.Values[%d]", i)
-		out = append(out, inside(option+".Field", &v.Field, ""), config.Check(option+".Field", func() error {
-			switch {
-			case v.Field == "":
-				return errors.New("empty")
-			case fields[v.Field]:
-				return fmt.Errorf("%q stands twice", v.Field)
-			}
-			fields[v.Field] = true
-			return nil
-		}))
-		below := "stats." + v.Field + "."
-		out = append(out,
-			config.Path(option+".Sum", &v.Sum, below+"sum"),
-			config.Path(option+".Squares", &v.Squares, below+"squares"),
-			config.Path(option+".Min", &v.Min, below+"min"),
-			config.Path(option+".Max", &v.Max, below+"max"),
-			config.Path(option+".Count", &v.Count, below+"count"))
-	}
-	return out
+	return append(out, frame.Values(o.Values, config.Name)...)
 }
 
 // inside is a name in a measurement, which collides with none in the document.
 func inside(option string, name *string, otherwise string) config.Setting {
-	return config.Check(option, func() error { return config.Apply(config.Name(option, name, otherwise)) })
+	return frame.Inside(option, name, otherwise, config.Name)
 }

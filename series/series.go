@@ -2,7 +2,6 @@ package series
 
 import (
 	"context"
-	"iter"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -14,23 +13,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
-	"github.com/mongopatterns/mongopatterns/internal/window"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
-
-// Window cuts time into the intervals that a document covers. [Every], [Days] and
-// [Months] are windows; others need its one method.
-type Window = window.Window
-
-// Every is windows of one length, a whole number of milliseconds, counted from
-// 1970-01-01 00:00 UTC in both directions.
-func Every(length time.Duration) Window { return window.Every(length) }
-
-// Days is calendar days in a time zone; nil is UTC. A day has 23 or 25 hours where
-// the clock changes.
-func Days(loc *time.Location) Window { return window.Days(loc) }
-
-// Months is calendar months in a time zone; nil is UTC.
-func Months(loc *time.Location) Window { return window.Months(loc) }
 
 // Series stores measurements M of series S as packed blocks. It is safe for
 // concurrent use.
@@ -53,7 +37,7 @@ type store struct {
 // in it. Numbers, dates, strings and booleans in it are packed; a nested document or
 // array is kept whole, once for each that differs, and has no sums. opts may be nil.
 // All that write one collection must use the same window and options.
-func New[S, M any](coll *mongo.Collection, window Window, opts *Options) (s *Series[S, M], err error) {
+func New[S, M any](coll *mongo.Collection, window timeseries.Window, opts *Options) (s *Series[S, M], err error) {
 	defer fault.In(&err, "series: new")
 	c, err := newStore(coll, window, opts)
 	if err != nil {
@@ -63,12 +47,12 @@ func New[S, M any](coll *mongo.Collection, window Window, opts *Options) (s *Ser
 	return &Series[S, M]{c}, nil
 }
 
-func newStore(coll *mongo.Collection, w Window, opts *Options) (*store, error) {
+func newStore(coll *mongo.Collection, w timeseries.Window, opts *Options) (*store, error) {
 	var o Options
 	if opts != nil {
 		o = *opts
 	}
-	o.Values = append([]Value(nil), o.Values...)
+	o.Values = append([]timeseries.Value(nil), o.Values...)
 	settings := o.settings()
 	c := &store{Frame: frame.Frame{Pattern: "series", Coll: coll, Window: w, Codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
 		Early: time.Millisecond, Skip: ErrSkip, Concurrent: ErrConcurrentAdopt, Contended: fault.ErrConflict}}
@@ -115,9 +99,4 @@ func (s *Series[S, M]) ShardKey() map[string]bson.D {
 // before to; a zero time is no limit. It uses the index {series, start}.
 func (s *Series[S, M]) Filter(series S, from, to time.Time) bson.D {
 	return s.core.Filter(series, from, to)
-}
-
-// Of returns measurements of one series as AppendMany takes them.
-func Of[S, M any](series S, measurements ...M) iter.Seq2[S, M] {
-	return frame.Of(series, measurements...)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/series"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 // event is a measurement that goes without BSON.
@@ -36,9 +37,9 @@ func at(h, m, s int) time.Time {
 	return day.Add(time.Duration(h)*time.Hour + time.Duration(m)*time.Minute + time.Duration(s)*time.Second)
 }
 
-var values = []series.Value{{Field: "v"}, {Field: "n"}}
+var values = []timeseries.Value{{Field: "v"}, {Field: "n"}}
 
-func open[S, M any](t testing.TB, coll *mongo.Collection, w series.Window, o *series.Options) *series.Series[S, M] {
+func open[S, M any](t testing.TB, coll *mongo.Collection, w timeseries.Window, o *series.Options) *series.Series[S, M] {
 	t.Helper()
 	s, err := series.New[S, M](coll, w, o)
 	if err != nil {
@@ -52,7 +53,7 @@ func open[S, M any](t testing.TB, coll *mongo.Collection, w series.Window, o *se
 
 func appendMany[S, M any](t testing.TB, s *series.Series[S, M], key S, all ...M) {
 	t.Helper()
-	result, err := s.AppendMany(context.Background(), series.Of(key, all...), nil)
+	result, err := s.AppendMany(context.Background(), timeseries.Of(key, all...), nil)
 	if err != nil || result.Done != int64(len(all)) {
 		t.Fatalf("%+v, %v", result, err)
 	}
@@ -95,7 +96,7 @@ func count(t testing.TB, coll *mongo.Collection, filter bson.D) int {
 }
 
 // compare checks aggregates against the measurements they are of, exactly.
-func compare(t testing.TB, what string, want []event, got series.Stats) {
+func compare(t testing.TB, what string, want []event, got timeseries.Stats) {
 	t.Helper()
 	v := got.Values["v"]
 	if got.Count != int64(len(want)) || v.Count != got.Count {
@@ -171,7 +172,7 @@ func testModel[M any](t *testing.T, make func(event) M, back func(M) event, o se
 	o.Values = values
 	ctx := t.Context()
 	coll := mongotest.Database(t).Collection("c")
-	s := open[string, M](t, coll, series.Every(time.Hour), &o)
+	s := open[string, M](t, coll, timeseries.Every(time.Hour), &o)
 	random := rand.New(rand.NewPCG(1, uint64(o.MaxCount)))
 	models := map[string]model{}
 	used := map[int64]bool{}
@@ -253,8 +254,8 @@ func testModel[M any](t *testing.T, make func(event) M, back func(M) event, o se
 				t.Fatal(err)
 			}
 			compare(t, fmt.Sprint("step ", step), want, stats)
-			for _, by := range []series.Window{nil, series.Every(10 * time.Minute), series.Every(7 * time.Hour)} {
-				width := cmp.Or(by, series.Every(time.Hour))
+			for _, by := range []timeseries.Window{nil, timeseries.Every(10 * time.Minute), timeseries.Every(7 * time.Hour)} {
+				width := cmp.Or(by, timeseries.Every(time.Hour))
 				for _, w := range collect(t, s.AggregateWindows(ctx, key, from, to, by)) {
 					start, end := width.Bounds(w.Start)
 					var part []event
@@ -303,9 +304,9 @@ func TestSensors(t *testing.T) {
 		Temperature float64   `bson:"temperature"`
 	}
 	coll := mongotest.Database(t).Collection("sensors")
-	s := open[int, reading](t, coll, series.Every(time.Hour), &series.Options{
+	s := open[int, reading](t, coll, timeseries.Every(time.Hour), &series.Options{
 		SeriesField: "sensor_id", StartField: "start_date", EndField: "end_date", BlocksField: "measurements", CountField: "transaction_count",
-		Values: []series.Value{{Field: "temperature", Sum: "sum_temperature", Squares: "squares", Min: "min", Max: "max", Count: "n"}},
+		Values: []timeseries.Value{{Field: "temperature", Sum: "sum_temperature", Squares: "squares", Min: "min", Max: "max", Count: "n"}},
 	})
 	morning := time.Date(2019, 1, 31, 0, 0, 0, 0, time.UTC)
 	var all []reading

@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/pack"
+	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 )
 
 // A shape is how a flat struct is written to and read from columns without BSON, as

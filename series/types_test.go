@@ -11,6 +11,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/series"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 type text struct{ s string }
@@ -28,7 +29,7 @@ func (x *text) UnmarshalBSONValue(kind byte, data []byte) error {
 // comesBack stores two measurements of a type, open and compacted, and reads them.
 func comesBack[M any](t *testing.T, first, second M) {
 	t.Helper()
-	s := open[string, M](t, mongotest.Database(t).Collection("c"), series.Days(nil), &series.Options{Values: []series.Value{{Field: "v"}}})
+	s := open[string, M](t, mongotest.Database(t).Collection("c"), timeseries.Days(nil), &series.Options{Values: []timeseries.Value{{Field: "v"}}})
 	appendMany(t, s, "s", first, second)
 	for range 2 {
 		got := collect(t, s.Range(t.Context(), "s", time.Time{}, time.Time{}))
@@ -101,7 +102,7 @@ func TestTypes(t *testing.T) {
 	comesBack(t, bson.M{"timestamp": day}, bson.M{"timestamp": at(0, 0, 1)})
 	comesBack(t, &pointers{day, &x}, &pointers{at(0, 0, 1), &x})
 	comesBack(t, bson.D{{Key: "timestamp", Value: day}, {Key: "v", Value: d}, {Key: "n", Value: nil}}, bson.D{{Key: "timestamp", Value: at(0, 0, 1)}, {Key: "v", Value: int64(1) << 60}, {Key: "id", Value: bson.ObjectID{1}}})
-	s := open[string, event](t, mongotest.Database(t).Collection("c"), series.Days(nil), nil)
+	s := open[string, event](t, mongotest.Database(t).Collection("c"), timeseries.Days(nil), nil)
 	if err := s.Append(t.Context(), "s", event{Timestamp: day, Note: strings.Repeat("x", 5<<20)}); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Error(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"iter"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,8 +16,9 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
-	"github.com/mongopatterns/mongopatterns/internal/pack"
 	"github.com/mongopatterns/mongopatterns/series"
+	"github.com/mongopatterns/mongopatterns/slots"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 var bucketCases = []benchmark{
@@ -281,11 +281,11 @@ func eachMean(ctx context.Context, coll *mongo.Collection, fn func(slotReading),
 }
 
 // array is the readings as bucket.Buckets stores them.
-func array(db *mongo.Database, name string, window bucket.Window, most int) (l layout, b *bucket.Buckets[int32, reading], err error) {
+func array(db *mongo.Database, name string, window timeseries.Window, most int) (l layout, b *bucket.Buckets[int32, reading], err error) {
 	coll := db.Collection(name)
 	opts := &bucket.Options{SeriesField: "sensor_id", TimeField: "at", MaxCount: most}
 	for _, field := range []string{"temperature", "humidity", "pressure"} {
-		opts.Values = append(opts.Values, bucket.Value{Field: field, Sum: "sum." + field, Min: "min." + field, Max: "max." + field})
+		opts.Values = append(opts.Values, timeseries.Value{Field: field, Sum: "sum." + field, Min: "min." + field, Max: "max." + field})
 	}
 	if b, err = bucket.New[int32, reading](coll, window, opts); err != nil {
 		return l, nil, err
@@ -304,7 +304,7 @@ func array(db *mongo.Database, name string, window bucket.Window, most int) (l l
 }
 
 func arrayHourLayout(db *mongo.Database) (layout, error) {
-	l, b, err := array(db, "array_hour", bucket.Every(time.Hour), 100)
+	l, b, err := array(db, "array_hour", timeseries.Every(time.Hour), 100)
 	l.name = "array, hour"
 	l.hourly = func(ctx context.Context, sensor int32, from, to time.Time, fn func(slotReading)) error {
 		for hour, err := range b.AggregateWindows(ctx, sensor, from, to) {
@@ -320,7 +320,7 @@ func arrayHourLayout(db *mongo.Database) (layout, error) {
 
 // arrayDayLayout has no sums of hours, so the server computes them from the arrays.
 func arrayDayLayout(db *mongo.Database) (layout, error) {
-	l, b, err := array(db, "array_day", bucket.Days(time.UTC), 2000)
+	l, b, err := array(db, "array_day", timeseries.Days(time.UTC), 2000)
 	l.name = "array, day"
 	l.hourly = func(ctx context.Context, sensor int32, from, to time.Time, fn func(slotReading)) error {
 		return eachMean(ctx, l.coll, fn, d("$match", b.Filter(sensor, from, to)), d("$project", d("measurements", 1)),
@@ -331,7 +331,7 @@ func arrayDayLayout(db *mongo.Database) (layout, error) {
 
 func slotsLayout(db *mongo.Database) (layout, error) {
 	coll := db.Collection("slots")
-	s, err := bucket.NewSlots[int32, slotReading](coll, bucket.Days(time.UTC), &bucket.SlotOptions{SeriesField: "sensor_id"})
+	s, err := slots.New[int32, slotReading](coll, timeseries.Days(time.UTC), &slots.Options{SeriesField: "sensor_id"})
 	if err != nil {
 		return layout{}, err
 	}
@@ -339,9 +339,9 @@ func slotsLayout(db *mongo.Database) (layout, error) {
 		name: "slots", coll: coll,
 		empty: dropAndIndex(coll, s.EnsureIndexes),
 		ingest: func(ctx context.Context, readings iter.Seq2[int32, reading], batch int) error {
-			_, err := s.SetMany(ctx, func(yield func(int32, bucket.Slot[slotReading]) bool) {
+			_, err := s.SetMany(ctx, func(yield func(int32, slots.Slot[slotReading]) bool) {
 				for sensor, r := range readings {
-					if !yield(sensor, bucket.Slot[slotReading]{Time: r.At, Value: slotReading{r.Temperature, r.Humidity, r.Pressure}}) {
+					if !yield(sensor, slots.Slot[slotReading]{Time: r.At, Value: slotReading{r.Temperature, r.Humidity, r.Pressure}}) {
 						return
 					}
 				}
@@ -349,13 +349,13 @@ func slotsLayout(db *mongo.Database) (layout, error) {
 			return err
 		},
 		read: func(ctx context.Context, sensor int32, from, to time.Time, fn func(reading)) error {
-			return each(s.Range(ctx, sensor, from, to), func(slot bucket.Slot[slotReading]) {
+			return each(s.Range(ctx, sensor, from, to), func(slot slots.Slot[slotReading]) {
 				fn(reading{slot.Time, slot.Value.Temperature, slot.Value.Humidity, slot.Value.Pressure})
 			})
 		},
 		hourly: func(ctx context.Context, sensor int32, from, to time.Time, fn func(slotReading)) error {
 			var h hours
-			err := each(s.Range(ctx, sensor, from, to), func(slot bucket.Slot[slotReading]) { h.add(slot.Time, slot.Value, fn) })
+			err := each(s.Range(ctx, sensor, from, to), func(slot slots.Slot[slotReading]) { h.add(slot.Time, slot.Value, fn) })
 			h.end(fn)
 			return err
 		},
@@ -364,16 +364,16 @@ func slotsLayout(db *mongo.Database) (layout, error) {
 
 // seriesLayout is packed blocks, as they are when nothing has been compacted.
 func seriesLayout(db *mongo.Database) (layout, error) {
-	l, _, err := packed(db, openName, series.Days(time.UTC))
+	l, _, err := packed(db, openName, timeseries.Days(time.UTC))
 	return l, err
 }
 
 // packed is the readings as series.Series stores them.
-func packed(db *mongo.Database, name string, window series.Window) (layout, *series.Series[int32, reading], error) {
+func packed(db *mongo.Database, name string, window timeseries.Window) (layout, *series.Series[int32, reading], error) {
 	coll := db.Collection(strings.ReplaceAll(name, ", ", "_"))
 	opts := &series.Options{SeriesField: "sensor_id", TimeField: "at"}
 	for _, field := range []string{"temperature", "humidity", "pressure"} {
-		opts.Values = append(opts.Values, series.Value{Field: field})
+		opts.Values = append(opts.Values, timeseries.Value{Field: field})
 	}
 	s, err := series.New[int32, reading](coll, window, opts)
 	if err != nil {
@@ -390,7 +390,7 @@ func packed(db *mongo.Database, name string, window series.Window) (layout, *ser
 			return each(s.Range(ctx, sensor, from, to), fn)
 		},
 		hourly: func(ctx context.Context, sensor int32, from, to time.Time, fn func(slotReading)) error {
-			return each(s.AggregateWindows(ctx, sensor, from, to, series.Every(time.Hour)), func(hour series.WindowStats) {
+			return each(s.AggregateWindows(ctx, sensor, from, to, timeseries.Every(time.Hour)), func(hour timeseries.WindowStats) {
 				fn(slotReading{hour.Values["temperature"].Mean(), hour.Values["humidity"].Mean(), hour.Values["pressure"].Mean()})
 			})
 		},
@@ -406,7 +406,7 @@ func packed(db *mongo.Database, name string, window series.Window) (layout, *ser
 
 // gathered is readings that wait in the client until there are 50 of each sensor.
 func gathered(db *mongo.Database, sensors int) (layout, error) {
-	l, s, err := packed(db, gathererName, series.Days(time.UTC))
+	l, s, err := packed(db, gathererName, timeseries.Days(time.UTC))
 	l.ingest = func(ctx context.Context, readings iter.Seq2[int32, reading], _ int) error {
 		gatherer, err := series.NewGatherer(s, &series.GathererOptions{MaxCount: 50 * sensors})
 		if err != nil {
@@ -424,7 +424,7 @@ func gathered(db *mongo.Database, sensors int) (layout, error) {
 
 // compacted is a copy of a series, compacted.
 func compacted(ctx context.Context, open layout) (l layout, took time.Duration, err error) {
-	if l, _, err = packed(open.coll.Database(), compactedName, series.Days(time.UTC)); err != nil {
+	if l, _, err = packed(open.coll.Database(), compactedName, timeseries.Days(time.UTC)); err != nil {
 		return l, 0, err
 	}
 	if err := l.empty(ctx); err != nil {
@@ -533,7 +533,7 @@ func bucketStorage(ctx context.Context, b *bench) error {
 		return fmt.Errorf("compact: %w", err)
 	}
 	b.report("time for a measurement", "µs", value{"load of plain documents", b.results[0].Baseline}, value{"compaction of series", micros(took) / float64(total)})
-	months, _, err := packed(all[0].coll.Database(), monthsName, series.Months(time.UTC))
+	months, _, err := packed(all[0].coll.Database(), monthsName, timeseries.Months(time.UTC))
 	for _, step := range []func(context.Context) error{
 		months.empty,
 		func(ctx context.Context) error { return months.ingest(ctx, w.bySeries(), 10_000) },
@@ -641,38 +641,62 @@ func reportParts(ctx context.Context, b *bench, l layout, w *weather, window int
 	if err != nil {
 		return fmt.Errorf("size of %s: %w", l.name, err)
 	}
-	// Each column is packed by itself, so it takes what a table with it takes more than one without.
+	// Each column is packed by itself, so it takes what a block with it takes more than one without.
 	columns := []string{"at", "temperature", "humidity", "pressure"}
-	bytes, total, columned := make([]int, len(columns)), len(w.packed), 0
-	for part := range slices.Chunk(w.packed, window) {
-		var empty int
-		for i, name := range columns {
-			var t pack.Table
-			for _, r := range part {
-				t.Times = append(t.Times, r.at)
-				if i > 0 {
-					tenths := []int32{r.temperature, r.humidity, r.pressure}[i-1]
-					t.Float(t.Col(name, pack.Double), float64(tenths)/10)
-				}
-			}
-			size := len(t.Encode())
-			if i == 0 {
-				empty = size
-			} else {
-				size -= empty
-			}
-			bytes[i] += size
-			columned += size
+	bytes, total, columned := make([]float64, len(columns)), len(w.packed), 0.0
+	for i, name := range columns {
+		if bytes[i], err = blockBytes(ctx, l.coll.Database().Collection("parts"), w, window, i-1, name); err != nil {
+			return err
 		}
+		if i > 0 {
+			bytes[i] -= bytes[0]
+		}
+		columned += bytes[i]
 	}
 	var parts []value
 	for i, name := range columns {
-		parts = append(parts, value{name, float64(bytes[i]) / float64(total)})
+		parts = append(parts, value{name, bytes[i] / float64(total)})
 	}
-	parts = append(parts, value{"keys, sums, ID", (stats.Size - float64(columned)) / float64(total)},
+	parts = append(parts, value{"keys, sums, ID", (stats.Size - columned) / float64(total)},
 		value{"least for at, any code", math.Log2(late) / 8})
 	b.report(l.name+", bytes of a measurement", "bytes", value{"all", stats.Size / float64(total)}, parts...)
 	return nil
+}
+
+// blockBytes is what the compacted blocks of the readings take with one column beside the time, or with -1 none.
+func blockBytes(ctx context.Context, coll *mongo.Collection, w *weather, window, column int, name string) (float64, error) {
+	if err := coll.Drop(ctx); err != nil {
+		return 0, err
+	}
+	s, err := series.New[int, bson.D](coll, timeseries.Every(100*365*24*time.Hour), &series.Options{TimeField: "at", MaxCount: 1 << 24, MaxBytes: 8 << 20})
+	if err != nil {
+		return 0, err
+	}
+	_, err = s.AppendMany(ctx, func(yield func(int, bson.D) bool) {
+		for i, r := range w.packed {
+			m := d("at", bson.DateTime(r.at))
+			if column >= 0 {
+				m = append(m, bson.E{Key: name, Value: float64([]int32{r.temperature, r.humidity, r.pressure}[column]) / 10})
+			}
+			if !yield(i/window, m) {
+				return
+			}
+		}
+	}, work(100_000))
+	if err == nil {
+		_, err = s.Compact(ctx, nil)
+	}
+	var sum []struct{ Bytes float64 }
+	if err == nil {
+		var cursor *mongo.Cursor
+		if cursor, err = coll.Aggregate(ctx, mongo.Pipeline{d("$group", d("_id", nil, "bytes", d("$sum", "$bytes")))}); err == nil {
+			err = cursor.All(ctx, &sum)
+		}
+	}
+	if err != nil || len(sum) == 0 {
+		return 0, err
+	}
+	return sum[0].Bytes, coll.Drop(ctx)
 }
 
 // storage is what a collection takes, in bytes.

@@ -35,6 +35,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/schemaversion"
 	"github.com/mongopatterns/mongopatterns/split"
 	"github.com/mongopatterns/mongopatterns/subset"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 	"github.com/mongopatterns/mongopatterns/tree"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
@@ -600,8 +601,8 @@ func overheadTimes(c *calls, db *mongo.Database) error {
 	start := time.Date(2019, 1, 31, 0, 0, 0, 0, time.UTC)
 	{
 		coll := db.Collection("bucket")
-		bk, err := bucket.New[int, degrees](coll, bucket.Every(time.Hour), &bucket.Options{
-			CountField: "count", Values: []bucket.Value{{Field: "temperature", Sum: "sum", Min: "min", Max: "max"}},
+		bk, err := bucket.New[int, degrees](coll, timeseries.Every(time.Hour), &bucket.Options{
+			CountField: "count", Values: []timeseries.Value{{Field: "temperature", Sum: "sum", Min: "min", Max: "max"}},
 		})
 		if err != nil {
 			return err
@@ -639,7 +640,7 @@ func overheadTimes(c *calls, db *mongo.Database) error {
 			for n := range readings {
 				readings[n] = at(n)
 			}
-			_, err := bk.AppendMany(ctx, bucket.Of(10+2*i, readings...), nil)
+			_, err := bk.AppendMany(ctx, timeseries.Of(10+2*i, readings...), nil)
 			return err
 		}, func(ctx context.Context, i int) error {
 			readings := make([]degrees, 60)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/examples/data"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 const station = "SEA"
@@ -35,12 +36,12 @@ func bucketChapter(ctx context.Context, g *guide) error {
 	for i, w := range weather {
 		hours[i] = hour{w.Time, w.Temperature, w.Pressure, w.Wind}
 	}
-	days, err := bucket.New[string, hour](g.db.Collection("weather"), bucket.Days(time.UTC), &bucket.Options{
+	days, err := bucket.New[string, hour](g.db.Collection("weather"), timeseries.Days(time.UTC), &bucket.Options{
 		SeriesField: "station",
 		StartField:  "day",
 		ArrayField:  "hours",
 		TimeField:   "time",
-		Values: []bucket.Value{
+		Values: []timeseries.Value{
 			{Field: "temperature", Sum: "temperature.sum", Min: "temperature.min", Max: "temperature.max"},
 			{Field: "wind", Max: "wind.max"},
 		},
@@ -61,7 +62,7 @@ func bucketChapter(ctx context.Context, g *guide) error {
 		return err
 	}
 	err = g.show(ctx, fmt.Sprintf("append the other %d hours of the year", len(hours)-1), firstDay, func() ([]string, error) {
-		result, err := days.AppendMany(ctx, bucket.Of(station, hours[1:]...), nil)
+		result, err := days.AppendMany(ctx, timeseries.Of(station, hours[1:]...), nil)
 		if err != nil {
 			return nil, err
 		}
@@ -86,7 +87,7 @@ func bucketChapter(ctx context.Context, g *guide) error {
 		return err
 	}
 	err = g.show(ctx, "the warmest days, each window from its sums", nil, func() ([]string, error) {
-		var warmest bucket.WindowStats
+		var warmest timeseries.WindowStats
 		windows := 0
 		for day, err := range days.AggregateWindows(ctx, station, time.Time{}, time.Time{}) {
 			if err != nil {
@@ -132,13 +133,20 @@ func bucketChapter(ctx context.Context, g *guide) error {
 	if err != nil {
 		return err
 	}
+	archived, err := bucket.New[string, hour](g.db.Collection("weather_archive"), timeseries.Days(time.UTC), &bucket.Options{
+		SeriesField: "station", StartField: "day", ArrayField: "hours", TimeField: "time"})
+	if err != nil {
+		return err
+	}
 	return g.show(ctx, "the whole year over both collections, each hour once", nil, func() ([]string, error) {
 		count := 0
-		for _, err := range days.RangeAcross(ctx, g.db.Collection("weather_archive"), station, time.Time{}, time.Time{}) {
-			if err != nil {
-				return nil, err
+		for _, half := range []*bucket.Buckets[string, hour]{archived, days} {
+			for _, err := range half.Range(ctx, station, time.Time{}, time.Time{}) {
+				if err != nil {
+					return nil, err
+				}
+				count++
 			}
-			count++
 		}
 		return []string{fmt.Sprintf("%d hours", count)}, nil
 	})

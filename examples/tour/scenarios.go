@@ -12,7 +12,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/outlier"
 	"github.com/mongopatterns/mongopatterns/paging"
+	"github.com/mongopatterns/mongopatterns/slots"
 	"github.com/mongopatterns/mongopatterns/split"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
 
@@ -104,12 +106,12 @@ type reading struct {
 }
 
 func sensorHours(ctx context.Context, g *guide) error {
-	hours, err := bucket.New[int, reading](g.db.Collection("sensor_hours"), bucket.Every(time.Hour), &bucket.Options{
+	hours, err := bucket.New[int, reading](g.db.Collection("sensor_hours"), timeseries.Every(time.Hour), &bucket.Options{
 		SeriesField: "sensor_id",
 		StartField:  "start_date",
 		EndField:    "end_date",
 		CountField:  "transaction_count",
-		Values:      []bucket.Value{{Field: "temperature", Sum: "sum_temperature"}},
+		Values:      []timeseries.Value{{Field: "temperature", Sum: "sum_temperature"}},
 	})
 	if err != nil {
 		return err
@@ -142,7 +144,7 @@ type climate struct {
 }
 
 func sensorDay(ctx context.Context, g *guide) error {
-	days, err := bucket.NewSlots[string, climate](g.db.Collection("sensor_days"), bucket.Days(time.UTC), &bucket.SlotOptions{
+	days, err := slots.New[string, climate](g.db.Collection("sensor_days"), timeseries.Days(time.UTC), &slots.Options{
 		SeriesField: "sensor_id",
 		StartField:  "created_time",
 	})

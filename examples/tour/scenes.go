@@ -15,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/series"
 	"github.com/mongopatterns/mongopatterns/split"
 	"github.com/mongopatterns/mongopatterns/subset"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 	"github.com/mongopatterns/mongopatterns/tree"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
@@ -94,9 +95,9 @@ func init() {
 				Timestamp   time.Time `bson:"timestamp"`
 				Temperature int       `bson:"temperature"`
 			}
-			b, err := bucket.New[int, reading](db.Collection("hours"), bucket.Every(time.Hour), &bucket.Options{
+			b, err := bucket.New[int, reading](db.Collection("hours"), timeseries.Every(time.Hour), &bucket.Options{
 				SeriesField: "sensor_id", StartField: "start_date", EndField: "end_date", CountField: "transaction_count",
-				Values: []bucket.Value{{Field: "temperature", Sum: "sum_temperature"}},
+				Values: []timeseries.Value{{Field: "temperature", Sum: "sum_temperature"}},
 			})
 			if err == nil {
 				err = b.EnsureIndexes(ctx)
@@ -114,8 +115,8 @@ func init() {
 				Timestamp   time.Time `bson:"timestamp"`
 				Temperature int       `bson:"temperature"`
 			}
-			s, err := series.New[int, reading](db.Collection("hours"), series.Every(time.Hour), &series.Options{
-				SeriesField: "sensor_id", StartField: "start_date", Values: []series.Value{{Field: "temperature"}},
+			s, err := series.New[int, reading](db.Collection("hours"), timeseries.Every(time.Hour), &series.Options{
+				SeriesField: "sensor_id", StartField: "start_date", Values: []timeseries.Value{{Field: "temperature"}},
 			})
 			hour := make([]reading, 60)
 			for m := range hour {
@@ -125,7 +126,7 @@ func init() {
 				err = s.EnsureIndexes(ctx)
 			}
 			if err == nil {
-				_, err = s.AppendMany(ctx, series.Of(12345, hour...), nil)
+				_, err = s.AppendMany(ctx, timeseries.Of(12345, hour...), nil)
 			}
 			if err == nil {
 				_, err = s.Compact(ctx, nil)

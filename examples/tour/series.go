@@ -10,6 +10,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/examples/data"
 	"github.com/mongopatterns/mongopatterns/series"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 func seriesChapter(ctx context.Context, g *guide) error {
@@ -22,11 +23,11 @@ func seriesChapter(ctx context.Context, g *guide) error {
 		hours[i] = hour{w.Time, w.Temperature, w.Pressure, w.Wind}
 	}
 	coll := g.db.Collection("packed_weather")
-	months, err := series.New[string, hour](coll, series.Months(time.UTC), &series.Options{
+	months, err := series.New[string, hour](coll, timeseries.Months(time.UTC), &series.Options{
 		SeriesField: "station",
 		StartField:  "month",
 		TimeField:   "time",
-		Values:      []series.Value{{Field: "temperature"}},
+		Values:      []timeseries.Value{{Field: "temperature"}},
 	})
 	if err != nil {
 		return err
@@ -53,7 +54,7 @@ func seriesChapter(ctx context.Context, g *guide) error {
 	}
 	return showAll(ctx, g, []told{
 		{"a year of hours of three values each, in blocks", nil, func() (string, error) {
-			result, err := months.AppendMany(ctx, series.Of(station, hours...), nil)
+			result, err := months.AppendMany(ctx, timeseries.Of(station, hours...), nil)
 			if err != nil {
 				return "", err
 			}

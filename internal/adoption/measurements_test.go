@@ -16,6 +16,8 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/series"
+	"github.com/mongopatterns/mongopatterns/slots"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 // reading is a measurement; Key is unique.
@@ -35,9 +37,9 @@ type measurements struct {
 
 func openBucket(idField string) func(db *mongo.Database) (helper, error) {
 	return func(db *mongo.Database) (helper, error) {
-		b, err := bucket.New[int32, reading](db.Collection("buckets"), bucket.Every(time.Hour), &bucket.Options{
+		b, err := bucket.New[int32, reading](db.Collection("buckets"), timeseries.Every(time.Hour), &bucket.Options{
 			SeriesField: "sensor", MaxCount: 20, IDField: idField,
-			Values: []bucket.Value{{Field: "value", Sum: "sum"}},
+			Values: []timeseries.Value{{Field: "value", Sum: "sum"}},
 		})
 		if err != nil {
 			return helper{}, err
@@ -64,8 +66,8 @@ func openBucket(idField string) func(db *mongo.Database) (helper, error) {
 }
 
 func openSeries(db *mongo.Database) (helper, error) {
-	s, err := series.New[int32, reading](db.Collection("series"), series.Days(nil), &series.Options{
-		SeriesField: "sensor", Values: []series.Value{{Field: "value"}},
+	s, err := series.New[int32, reading](db.Collection("series"), timeseries.Days(nil), &series.Options{
+		SeriesField: "sensor", Values: []timeseries.Value{{Field: "value"}},
 	})
 	if err != nil {
 		return helper{}, err
@@ -153,7 +155,7 @@ func startMeasurements(w *world) service {
 const aDay = "2026-03-01 00:00:00"
 
 func openSlots(db *mongo.Database) (helper, error) {
-	s, err := bucket.NewSlots[int32, int32](db.Collection("days"), bucket.Days(nil), &bucket.SlotOptions{SeriesField: "sensor"})
+	s, err := slots.New[int32, int32](db.Collection("days"), timeseries.Days(nil), &slots.Options{SeriesField: "sensor"})
 	if err != nil {
 		return helper{}, err
 	}
@@ -168,7 +170,7 @@ func openSlots(db *mongo.Database) (helper, error) {
 // startSlots has 40 sensors. Old code sets each slot once, in the document of the day as it
 // knows it, new code sets others.
 func startSlots(w *world) service {
-	s := w.h.value.(*bucket.Slots[int32, int32])
+	s := w.h.value.(*slots.Slots[int32, int32])
 	coll := w.db.Collection("days")
 	day := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	want := map[int32]map[time.Time]int32{}
@@ -311,8 +313,8 @@ var bucketSays = says("copies plain measurements into buckets, with a ledger of 
 
 var seriesSays = says("copies plain measurements, or those of array buckets, into blocks, with a ledger of what it took", []sentence{
 	{"`Documents` is the way back", func(t *testing.T, w *world) {
-		s := got(series.New[int32, reading](w.db.Collection("series"), series.Days(nil), &series.Options{
-			SeriesField: "sensor", Values: []series.Value{{Field: "value"}},
+		s := got(series.New[int32, reading](w.db.Collection("series"), timeseries.Days(nil), &series.Options{
+			SeriesField: "sensor", Values: []timeseries.Value{{Field: "value"}},
 		}))(t)
 		measured(t, w, 103)
 		n := 0
@@ -327,10 +329,11 @@ var seriesSays = says("copies plain measurements, or those of array buckets, int
 }, "series", "change or delete a measurement, or push into an array bucket, that was adopted: it stays in its block as it was")
 
 var slotsSays = []sentence{
-	{"Slots: dates the documents whose day is a string", nil},
-	{"Slots: set slots in documents whose day is a string", nil},
-	{"Slots: set one that was adopted, or that new code has set: the one in the dated document stays", func(t *testing.T, w *world) {
-		s := w.h.value.(*bucket.Slots[int32, int32])
+	{"dates the documents whose day is a string", nil},
+	{"a second Adopt takes what is left", nil},
+	{"set slots in documents whose day is a string", nil},
+	{"set one that was adopted, or that new code has set: the one in the dated document stays", func(t *testing.T, w *world) {
+		s := w.h.value.(*slots.Slots[int32, int32])
 		day := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 		set := func(id string, minute, value int32) {
 			w.insert(t, "days", d("_id", id, "sensor", int32(100), "start", aDay, "data", d("0", d(fmt.Sprint(minute), value))))

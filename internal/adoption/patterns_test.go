@@ -13,7 +13,7 @@ func init() {
 		{"tree", "tree, nested sets", openTree(tree.NestedSets, nil), startTree(tree.NestedSets), treeMoves},
 		{"bucket", "bucket", openBucket(""), startMeasurements, bucketSays},
 		{"bucket", "bucket with IDs", openBucket("key"), startMeasurements, nil},
-		{"bucket", "slots", openSlots, startSlots, slotsSays},
+		{"slots", "slots", openSlots, startSlots, slotsSays},
 		{"series", "series", openSeries, startMeasurements, seriesSays},
 		{"attribute", "attribute", openAttribute, startAttribute, attributeSays},
 		{"outlier", "outlier", openOutlier, startOutlier, outlierSays},

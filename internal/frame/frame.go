@@ -1,13 +1,15 @@
 // Package frame keeps documents that each hold a window of a series, {_id, series, start, end}: what packages
-// bucket and series share.
+// bucket, series and slots share.
 package frame
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,7 +22,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
-	"github.com/mongopatterns/mongopatterns/internal/window"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 // A Frame names the fields of the documents.
@@ -28,12 +30,12 @@ type Frame struct {
 	Pattern            string // the package
 	Coll               *mongo.Collection
 	Codec              codec.Codec
-	Window             window.Window
+	Window             timeseries.Window
 	Series, Start, End string        // names of fields; End may be ""
 	Early              time.Duration // how long before the next window End is
 	Guards             []string      // of these fields every append changes one
 
-	Skip, Concurrent, Contended error // of Adopt, and of Write
+	Skip, Concurrent, Contended error // of Adopt, and of Again
 }
 
 // SeqKey is the field of an _id that numbers the documents of a window.
@@ -44,11 +46,79 @@ func (f *Frame) Check(settings ...config.Setting) error {
 	if err := config.Collections("coll", f.Coll); err != nil {
 		return err
 	}
-	if err := window.Check(f.Window); err != nil {
-		return err
+	if f.Window == nil {
+		return fault.Invalid("window: nil")
+	}
+	if w, ok := f.Window.(interface{ Valid() error }); ok {
+		if err := w.Valid(); err != nil {
+			return err
+		}
 	}
 	id := "_id"
 	return config.Apply(append([]config.Setting{config.Name("_id", &id, "")}, settings...)...)
+}
+
+// Early is how long before the next window an EndField is.
+func Early(end timeseries.EndTime) time.Duration {
+	if end == timeseries.LastSecond {
+		return time.Second
+	}
+	return time.Millisecond
+}
+
+// A Naming is a kind of setting for names: config.Name, Named or Path.
+type Naming func(option string, name *string, otherwise string) config.Setting
+
+// Values are the settings of Options.Values, whose Field has a name of this kind. They name the usual fields where a
+// Value names none.
+func Values(values []timeseries.Value, kind Naming) (out []config.Setting) {
+	fields := map[string]bool{}
+	for i := range values {
+		v, option := &values[i], fmt.Sprintf("Options.Values[%d].", i)
+		if below := "stats." + v.Field + "."; *v == (timeseries.Value{Field: v.Field}) {
+			v.Sum, v.Squares, v.Min, v.Max, v.Count = below+"sum", below+"squares", below+"min", below+"max", below+"count"
+		}
+		out = append(out, Inside(option+"Field", &v.Field, "", kind), config.Check(option+"Field", func() error {
+			switch {
+			case v.Field == "":
+				return errors.New("empty")
+			case fields[v.Field]:
+				return fmt.Errorf("%q is given twice", v.Field)
+			}
+			fields[v.Field] = true
+			return nil
+		}), config.Check(option+"Squares", func() error {
+			if v.Squares != "" && v.Sum == "" {
+				return errors.New("needs Sum")
+			}
+			return nil
+		}),
+			config.Path(option+"Sum", &v.Sum, ""), config.Path(option+"Squares", &v.Squares, ""),
+			config.Path(option+"Min", &v.Min, ""), config.Path(option+"Max", &v.Max, ""),
+			config.Path(option+"First", &v.First, ""), config.Path(option+"Last", &v.Last, ""),
+			config.Path(option+"Count", &v.Count, ""))
+	}
+	return out
+}
+
+// The fields of a Sample that is stored. A sample compares field by field: by time, then by value.
+const (
+	TimeKey  = "time"
+	ValueKey = "value"
+)
+
+// SampleOf is a stored Sample, the zero Sample if there is none.
+func SampleOf(v bson.RawValue) (s timeseries.Sample) {
+	if doc, ok := v.DocumentOK(); ok {
+		ms, _ := doc.Lookup(TimeKey).DateTimeOK()
+		s = timeseries.Sample{Time: time.UnixMilli(ms).UTC(), Value: timeseries.NumberOf(doc.Lookup(ValueKey))}
+	}
+	return s
+}
+
+// Inside is a name or path in a measurement, which collides with none of the document.
+func Inside(option string, name *string, otherwise string, kind Naming) config.Setting {
+	return config.Check(option, func() error { return config.Apply(kind(option, name, otherwise)) })
 }
 
 // Unnumbered refuses SeqKey as a name that stands in _id beside it.
@@ -171,6 +241,30 @@ func (f *Frame) Since(p Place, n int64) bson.D {
 	}})
 }
 
+// Created is what the first write of a document sets besides its place. Metadata must not move it to another;
+// other names that are taken are the server's to refuse.
+func (f *Frame) Created(p Place, series any, metadata func(series any, start time.Time) bson.D) (bson.Raw, error) {
+	var out bson.D
+	if metadata != nil {
+		out = append(out, metadata(series, time.UnixMilli(p.Start).UTC())...)
+	}
+	for _, field := range out {
+		if name, _, _ := strings.Cut(field.Key, "."); name == f.Series || name == f.Start || name == "_id" {
+			return nil, fault.Invalid("field %q of Metadata: the name is taken", field.Key)
+		}
+	}
+	if f.End != "" {
+		out = append(out, bson.E{Key: f.End, Value: f.EndOf(p.End)})
+	}
+	if out == nil {
+		return nil, nil
+	}
+	return f.Codec.Document(out)
+}
+
+// MaxBytes leaves room below the server's 16 MiB for what is not measurements.
+const MaxBytes = 16<<20 - 64<<10
+
 // One begins a filter on the document of number n, with the shard key or without. Upserting on it and more makes
 // the document if there is none, and is a duplicate key on _id if there is one that was not selected.
 func (f *Frame) One(p Place, n int64, sharded bool) *codec.Builder {
@@ -272,6 +366,19 @@ func (f *Frame) EndOf(ms int64) bson.DateTime { return bson.DateTime(ms - f.Earl
 // Find reads documents, which stay valid.
 func Find(ctx context.Context, coll *mongo.Collection, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[bson.Raw, error] {
 	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return coll.Find(ctx, filter, opts...) })
+}
+
+// First is the first document, ErrNotFound if there is none.
+func First(docs iter.Seq2[bson.Raw, error]) (bson.Raw, error) {
+	for doc, err := range docs {
+		return doc, err
+	}
+	return nil, fault.ErrNotFound
+}
+
+// NoDate is the error of a document whose start is something else.
+func (f *Frame) NoDate(doc bson.Raw) error {
+	return fault.Of(doc.Lookup("_id"), fmt.Errorf("%s is %s, not a date", f.Start, value.Text(value.Lookup(doc, f.Start))))
 }
 
 // Date is a date as it is stored.

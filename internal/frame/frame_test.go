@@ -1,6 +1,15 @@
 package frame
 
 import (
+	"errors"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/timeseries"
+
 	"fmt"
 	"testing"
 )
@@ -18,5 +27,19 @@ func TestKnown(t *testing.T) {
 	}
 	if len(known.all) > mostKnown || raise(fmt.Sprint(mostKnown+9), 0) != 1 {
 		t.Error(len(known.all))
+	}
+}
+
+func TestWindowIsChecked(t *testing.T) {
+	coll := new(mongo.Collection)
+	for _, w := range []timeseries.Window{nil, timeseries.Every(0), timeseries.Every(-time.Hour), timeseries.Every(1500 * time.Microsecond)} {
+		if err := (&Frame{Coll: coll, Window: w}).Check(); !errors.Is(err, fault.ErrInvalid) || !strings.Contains(err.Error(), "window: ") {
+			t.Errorf("%v: %v", w, err)
+		}
+	}
+	for _, w := range []timeseries.Window{timeseries.Days(nil), timeseries.Every(time.Hour)} {
+		if err := (&Frame{Coll: coll, Window: w}).Check(); err != nil {
+			t.Error(err)
+		}
 	}
 }

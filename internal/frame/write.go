@@ -28,17 +28,6 @@ const (
 	MaxAttempts = 16
 )
 
-// Of is measurements of one series.
-func Of[S, M any](series S, measurements ...M) iter.Seq2[S, M] {
-	return func(yield func(S, M) bool) {
-		for _, m := range measurements {
-			if !yield(series, m) {
-				return
-			}
-		}
-	}
-}
-
 // Untyped is a sequence for Many, empty for nil.
 func Untyped[S, M any](items iter.Seq2[S, M], as func(M) any) iter.Seq2[any, any] {
 	return func(yield func(any, any) bool) {
@@ -153,88 +142,95 @@ func (f *Frame) Many(ctx context.Context, items iter.Seq2[any, any], work *mongo
 	return total, flush()
 }
 
-// A Statement is an upsert of a document that stores some measurements in it.
-type Statement struct {
-	Rows           int
-	Filter, Update bson.Raw
+// An Upsert is one of a document that stores some measurements in it.
+type Upsert struct{ Filter, Update bson.Raw }
+
+// A Fate is what became of an upsert.
+type Fate int
+
+// The fates of upserts.
+const (
+	Stored   Fate = iota
+	Taken         // there is a document with its _id that its filter did not select: it is full, or holds the measurements
+	TooLarge      // the document would exceed 16 MiB
+	Refused       // the server refuses it, and would again
+	Unsent        // it is not stored, and may be tried again
+	Unknown       // no answer came: it may be stored
+)
+
+// An Outcome is a fate with the server's error.
+type Outcome struct {
+	Fate Fate
+	Err  error
 }
 
-// A Load is measurements on their way.
-type Load interface {
-	// Next are the statements for all that is not stored. With look it asks the server how full documents are,
-	// and what they hold already: so many measurements are skipped.
-	Next(ctx context.Context, look bool) (all []Statement, skipped int, err error)
-	// Stored is told of a statement of Next that was executed; sure is false if that may be undone.
-	Stored(i int, sure bool)
-	// Again reports that a refused one is to be repeated after a look.
-	Again(i int, err error) bool
-}
-
-// Write sends a load and counts what became of its measurements. What another writer came before is repeated,
-// boundedly. Within a transaction, which a duplicate key would end, it looks first.
-func (f *Frame) Write(ctx context.Context, load Load) (r mongopatterns.Result, err error) {
-	defer fault.Part(&err, &r.Done, &r.Unknown)
-	joined := txn.Running(ctx)
-	for attempt := 0; ; attempt++ {
-		all, skipped, err := load.Next(ctx, joined || attempt > 0)
-		r.Skipped += int64(skipped)
-		if err == nil {
-			err = ctx.Err() // before the driver, which would not say that nothing was sent
-		}
-		if err != nil || len(all) == 0 {
-			return r, err
-		}
-		repeat, err := f.send(ctx, all, load, !joined, &r)
-		switch {
-		case err != nil || repeat == nil:
-			return r, err
-		case !joined && attempt < MaxAttempts:
-		case mongo.IsDuplicateKeyError(repeat):
-			return r, fmt.Errorf("%w: %w", f.Contended, repeat)
-		case joined: // in the next attempt it is known to be full
-			return r, txn.Conflict("a document is full: " + repeat.Error())
-		default:
-			return r, repeat
-		}
+// Send sends upserts in one unordered bulk write and says what became of each. err is nil if each is Stored, Taken or
+// TooLarge.
+//
+// Cost: 1 round trip.
+func (f *Frame) Send(ctx context.Context, all []Upsert) ([]Outcome, error) {
+	if err := ctx.Err(); err != nil { // before the driver, which would not say that nothing was sent
+		return nil, err
 	}
-}
-
-// send sends one unordered bulk write. repeat is the last error of what is to be repeated, err any other.
-func (f *Frame) send(ctx context.Context, all []Statement, load Load, sure bool, r *mongopatterns.Result) (repeat, err error) {
 	models := make([]mongo.WriteModel, len(all))
-	for i := range all {
-		models[i] = mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(all[i].Filter).SetUpdate(all[i].Update)
+	for i, u := range all {
+		models[i] = mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(u.Filter).SetUpdate(u.Update)
 	}
-	_, sent := fault.Many(f.Coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)))
+	_, err := fault.Many(f.Coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)))
+	out := make([]Outcome, len(all))
+	if err == nil {
+		return out, nil
+	}
 	var answer mongo.BulkWriteException
-	errs := map[int]error{}
-	unknown := sent != nil && !errors.As(sent, &answer) || answer.WriteConcernError != nil // it may be rolled back
-	if unknown {
-		err = sent
-	}
-	for _, e := range answer.WriteErrors {
-		errs[e.Index] = e
-	}
-	for i, s := range all {
-		switch refused := errs[i]; {
-		case refused == nil && unknown:
-			r.Unknown += int64(s.Rows)
-		case refused == nil:
-			r.Done += int64(s.Rows)
-			load.Stored(i, sure)
-		case load.Again(i, refused):
-			repeat = refused
-		default:
-			err = sent
-			if fault.Refused(refused) {
-				id := s.Filter.Lookup("_id")
-				if id.Type == 0 {
-					id = s.Update.Lookup("$setOnInsert", "_id")
-				}
-				r.Fail(f.Coll.Name(), id, refused)
-				r.Failed += int64(s.Rows - 1)
-			}
+	unknown := !errors.As(err, &answer) || answer.WriteConcernError != nil // it may be rolled back
+	for i := range out {
+		if unknown {
+			out[i] = Outcome{Unknown, err}
 		}
 	}
-	return repeat, err
+	failed := unknown
+	for _, e := range answer.WriteErrors {
+		out[e.Index] = Outcome{fateOf(e), e}
+		failed = failed || out[e.Index].Fate >= Refused
+	}
+	if !failed {
+		err = nil
+	}
+	return out, err
+}
+
+func fateOf(e mongo.BulkWriteError) Fate {
+	switch {
+	case mongo.IsDuplicateKeyError(e):
+		return Taken
+	case e.HasErrorCode(17419) || e.HasErrorCode(17420) || e.HasErrorCode(10334):
+		return TooLarge
+	case fault.Refused(e):
+		return Refused
+	}
+	return Unsent
+}
+
+// Refuse counts the rows of an upsert that the server refuses, and names its document.
+func (f *Frame) Refuse(r *mongopatterns.Result, u Upsert, rows int, err error) {
+	id := u.Filter.Lookup("_id")
+	if id.Type == 0 {
+		id = u.Update.Lookup("$setOnInsert", "_id")
+	}
+	r.Fail(f.Coll.Name(), id, err)
+	r.Failed += int64(rows - 1)
+}
+
+// Again says whether what was Taken may be sent again after so many attempts. Not within a transaction: the duplicate
+// key has ended it, and its next run looks first.
+func (f *Frame) Again(ctx context.Context, attempt int, taken error) error {
+	switch {
+	case txn.Running(ctx) && mongo.IsDuplicateKeyError(taken), attempt >= MaxAttempts && mongo.IsDuplicateKeyError(taken):
+		return fmt.Errorf("%w: %w", f.Contended, taken)
+	case txn.Running(ctx):
+		return txn.Conflict("a document is full: " + taken.Error())
+	case attempt >= MaxAttempts:
+		return taken
+	}
+	return nil
 }

@@ -1,9 +1,8 @@
-// Package number adds decimals exactly and shows BSON numbers as they are stored.
+// Package number adds decimals exactly.
 package number
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"math"
 	"math/big"
 	"math/bits"
@@ -11,94 +10,29 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-// A Number is an int32, int64, double or Decimal128 as the server keeps it. The
-// zero Number is none.
-type Number struct{ raw bson.RawValue }
-
-// Of is the number in a BSON value, the zero Number if it is none.
-func Of(v bson.RawValue) Number {
-	if !v.IsNumber() {
-		return Number{}
-	}
-	return Number{v}
-}
-
 // Decimal is a Decimal128 as a Number.
-func Decimal(d bson.Decimal128) Number {
+func Decimal(d bson.Decimal128) timeseries.Number {
 	high, low := d.GetBytes()
 	data := binary.LittleEndian.AppendUint64(make([]byte, 0, 16), low)
-	return Number{bson.RawValue{Type: bson.TypeDecimal128, Value: binary.LittleEndian.AppendUint64(data, high)}}
+	return timeseries.NumberOf(bson.RawValue{Type: bson.TypeDecimal128, Value: binary.LittleEndian.AppendUint64(data, high)})
 }
 
 // Double is a double as a Number.
-func Double(f float64) Number {
-	return Number{bson.RawValue{Type: bson.TypeDouble, Value: binary.LittleEndian.AppendUint64(nil, math.Float64bits(f))}}
+func Double(f float64) timeseries.Number {
+	return timeseries.NumberOf(bson.RawValue{Type: bson.TypeDouble, Value: binary.LittleEndian.AppendUint64(nil, math.Float64bits(f))})
 }
 
 // Int32 is an int32 as a Number.
-func Int32(n int32) Number {
-	return Number{bson.RawValue{Type: bson.TypeInt32, Value: binary.LittleEndian.AppendUint32(nil, uint32(n))}}
+func Int32(n int32) timeseries.Number {
+	return timeseries.NumberOf(bson.RawValue{Type: bson.TypeInt32, Value: binary.LittleEndian.AppendUint32(nil, uint32(n))})
 }
 
 // Int64 is an int64 as a Number.
-func Int64(n int64) Number {
-	return Number{bson.RawValue{Type: bson.TypeInt64, Value: binary.LittleEndian.AppendUint64(nil, uint64(n))}}
-}
-
-// Raw is the number as a BSON value; zero for none.
-func (n Number) Raw() bson.RawValue { return n.raw }
-
-// IsZero reports whether there is no number.
-func (n Number) IsZero() bool { return n.raw.Type == 0 }
-
-// Float64 is the nearest double; NaN for none.
-func (n Number) Float64() float64 {
-	if x, ok := n.raw.DoubleOK(); ok {
-		return x // also an infinite one
-	}
-	exact := value.Number(n.raw)
-	if exact == nil {
-		return math.NaN()
-	}
-	f, _ := exact.Float64()
-	return f
-}
-
-// String is the number in digits, "" for none.
-func (n Number) String() string {
-	if n.IsZero() {
-		return ""
-	}
-	return value.Text(n.raw)
-}
-
-// MarshalJSON writes the number with all its digits; null for none, NaN and
-// infinities.
-func (n Number) MarshalJSON() ([]byte, error) {
-	switch {
-	case value.Number(n.raw) == nil:
-		return []byte("null"), nil
-	case n.raw.Type == bson.TypeDouble:
-		return json.Marshal(n.raw.Double())
-	}
-	return []byte(n.String()), nil
-}
-
-// Less compares by value, exactly, whatever the types; false if one is not finite.
-func (n Number) Less(o Number) bool {
-	if n.raw.Type == o.raw.Type { // without an allocation
-		switch n.raw.Type {
-		case bson.TypeDouble:
-			return n.raw.Double() < o.raw.Double()
-		case bson.TypeInt32, bson.TypeInt64:
-			return n.raw.AsInt64() < o.raw.AsInt64()
-		}
-	}
-	x, y := value.Number(n.raw), value.Number(o.raw)
-	return x != nil && y != nil && x.Cmp(y) < 0
+func Int64(n int64) timeseries.Number {
+	return timeseries.NumberOf(bson.RawValue{Type: bson.TypeInt64, Value: binary.LittleEndian.AppendUint64(nil, uint64(n))})
 }
 
 // A Sum adds decimals without rounding. The zero Sum is 0. It is 128 bits while that is
@@ -251,17 +185,4 @@ func Shortest(f float64) (digits int64, places int) {
 		}
 	}
 	return digits, places
-}
-
-// Variance is that of a whole population, from exact sums; NaN for none. It loses no
-// digits to a mean that is large against the deviation.
-func Variance(count int64, sum, squares Number) float64 {
-	x, xx := value.Number(sum.raw), value.Number(squares.raw)
-	if x == nil || xx == nil || count == 0 {
-		return math.NaN()
-	}
-	n := new(big.Rat).SetInt64(count)
-	mean := x.Quo(x, n)
-	variance, _ := xx.Quo(xx, n).Sub(xx, mean.Mul(mean, mean)).Float64()
-	return max(variance, 0) // but for the last digits of Decimal128
 }

@@ -1,8 +1,6 @@
 package number_test
 
 import (
-	"encoding/json"
-	"math"
 	"math/big"
 	"math/rand/v2"
 	"testing"
@@ -75,44 +73,6 @@ func TestShortest(t *testing.T) {
 		if got := sum.Decimal(); value.Number(number.Decimal(got).Raw()).Cmp(value.Number(number.Decimal(d).Raw())) != 0 {
 			t.Errorf("%v is %v", f, got)
 		}
-	}
-}
-
-func TestNumber(t *testing.T) {
-	d, _ := bson.ParseDecimal128("1.5")
-	for _, c := range []struct {
-		n          number.Number
-		text, json string
-		float      float64
-	}{
-		{number.Number{}, "", "null", math.NaN()}, {number.Int32(-3), "-3", "-3", -3}, {number.Int64(1 << 60), "1152921504606846976", "1152921504606846976", 1 << 60},
-		{number.Double(2.5), "2.5", "2.5", 2.5}, {number.Double(math.Inf(1)), "+Inf", "null", math.Inf(1)}, {number.Decimal(d), "1.5", "1.5", 1.5},
-		{number.Of(bson.RawValue{Type: bson.TypeNull}), "", "null", math.NaN()},
-	} {
-		text, err := json.Marshal(c.n)
-		if f := c.n.Float64(); err != nil || string(text) != c.json || c.n.String() != c.text && c.text != "+Inf" || f != c.float && !math.IsNaN(c.float) {
-			t.Errorf("%v: %s, %v, %v", c.n, text, f, err)
-		}
-	}
-	parse := func(s string) number.Number {
-		d, _ := bson.ParseDecimal128(s)
-		return number.Decimal(d)
-	}
-	ascending := []number.Number{number.Int64(math.MinInt64), number.Double(-1.5), number.Int32(-1), parse("-0.5"), number.Int32(0), number.Double(0.1),
-		parse("0.25"), number.Double(0.5), number.Int64(1), parse("1.5"), number.Int32(2), number.Int32(3), number.Double(1 << 53), number.Int64(1<<53 + 1),
-		number.Int64(1<<60 - 1), number.Int64(1 << 60), parse("1E+30")}
-	for i, a := range ascending {
-		for j, b := range ascending {
-			if a.Less(b) != (i < j) {
-				t.Errorf("%v < %v is %v", a, b, i >= j)
-			}
-		}
-	}
-	if v := number.Variance(2, number.Int32(4), number.Int32(10)); v != 1 {
-		t.Error(v)
-	}
-	if !math.IsNaN(number.Variance(0, number.Int32(0), number.Int32(0))) || !math.IsNaN(number.Variance(1, number.Number{}, number.Int32(0))) {
-		t.Error("a variance of nothing")
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/slots"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 // reading is a measurement of a sensor.
@@ -38,11 +40,11 @@ func eachSeries(ids ...int) iter.Seq2[string, reading] {
 }
 
 func newSensors(s *scene, coll string, withID bool) *sensors {
-	opts := &bucket.Options{MaxCount: 3, Values: []bucket.Value{{Field: "temperature", Sum: "sum"}}}
+	opts := &bucket.Options{MaxCount: 3, Values: []timeseries.Value{{Field: "temperature", Sum: "sum"}}}
 	if withID {
 		opts.IDField = "id"
 	}
-	b := must(bucket.New[string, reading](s.coll(coll), bucket.Every(time.Hour), opts))
+	b := must(bucket.New[string, reading](s.coll(coll), timeseries.Every(time.Hour), opts))
 	s.ok(b.EnsureIndexes(s.Context()))
 	return b
 }
@@ -63,16 +65,16 @@ func sensor(n int, withID, look bool, do func(ctx context.Context, b *sensors) e
 	}
 }
 
-type slots = bucket.Slots[string, int]
+type minutes = slots.Slots[string, int]
 
-func newSlots(s *scene, coll string) *slots {
-	b := must(bucket.NewSlots[string, int](s.coll(coll), bucket.Days(nil), &bucket.SlotOptions{EndField: "end"}))
+func newSlots(s *scene, coll string) *minutes {
+	b := must(slots.New[string, int](s.coll(coll), timeseries.Days(nil), &slots.Options{EndField: "end"}))
 	s.ok(b.EnsureIndexes(s.Context()))
 	return b
 }
 
 // day are three slots of a day and one of the next.
-func day(s *scene) *slots {
+func day(s *scene) *minutes {
 	b := newSlots(s, "slots")
 	for m := range 3 {
 		s.ok(b.Set(s.Context(), "A", at(m), m))
@@ -81,7 +83,7 @@ func day(s *scene) *slots {
 	return b
 }
 
-func slot(do func(ctx context.Context, b *slots) error, repeated ...error) func(s *scene) call {
+func slot(do func(ctx context.Context, b *minutes) error, repeated ...error) func(s *scene) call {
 	return func(s *scene) call {
 		b := day(s)
 		return call{one: func(ctx context.Context) error { return do(ctx, b) }, repeated: repeated, check: []mongopatterns.Checker{b}}
@@ -123,34 +125,34 @@ var bucketRows = []row{
 			return b.Adopt(ctx, s.coll("plain"), nil, &mongopatterns.Work{BatchSize: 2})
 		}, aside: []string{"buckets.adopt"}, check: []mongopatterns.Checker{b}}
 	}},
-	{"bucket.Slots.Set", slot(func(ctx context.Context, b *slots) error { return b.Set(ctx, "A", at(3), 7) })},
-	{"bucket.Slots.Set/first", slot(func(ctx context.Context, b *slots) error { return b.Set(ctx, "B", at(3), 7) })},
-	{"bucket.Slots.SetMany", func(s *scene) call {
+	{"slots.Slots.Set", slot(func(ctx context.Context, b *minutes) error { return b.Set(ctx, "A", at(3), 7) })},
+	{"slots.Slots.Set/first", slot(func(ctx context.Context, b *minutes) error { return b.Set(ctx, "B", at(3), 7) })},
+	{"slots.Slots.SetMany", func(s *scene) call {
 		b := day(s)
 		return call{many: func(ctx context.Context) (mongopatterns.Result, error) {
-			return b.SetMany(ctx, func(yield func(string, bucket.Slot[int]) bool) {
+			return b.SetMany(ctx, func(yield func(string, slots.Slot[int]) bool) {
 				for m := range 4 {
-					if !yield(fmt.Sprint(m), bucket.Slot[int]{Time: at(m), Value: m}) {
+					if !yield(fmt.Sprint(m), slots.Slot[int]{Time: at(m), Value: m}) {
 						return
 					}
 				}
 			}, &mongopatterns.Work{BatchSize: 2})
 		}, counts: "slots", check: []mongopatterns.Checker{b}}
 	}},
-	{"bucket.Slots.Delete", slot(func(ctx context.Context, b *slots) error { return b.Delete(ctx, "A", at(1)) }, mongopatterns.ErrNotFound)},
-	{"bucket.Slots.Repair", func(s *scene) call {
+	{"slots.Slots.Delete", slot(func(ctx context.Context, b *minutes) error { return b.Delete(ctx, "A", at(1)) }, mongopatterns.ErrNotFound)},
+	{"slots.Slots.Repair", func(s *scene) call {
 		b := day(s)
 		s.ok(void(s.coll("slots").UpdateMany(s.Context(), doc(), doc("$set", doc("end", nine)))))
 		return call{upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return b.Repair(ctx, small) }, counts: "slots", check: []mongopatterns.Checker{b}}
 	}},
-	{"bucket.Slots.Archive", func(s *scene) call {
+	{"slots.Slots.Archive", func(s *scene) call {
 		b := day(s)
 		archive := newSlots(s, "archive")
 		return call{upkeep: func(ctx context.Context) (mongopatterns.Result, error) {
 			return b.Archive(ctx, nine.AddDate(0, 0, 9), s.coll("archive"), small)
 		}, counts: "slots", check: []mongopatterns.Checker{b, archive}}
 	}},
-	{"bucket.Slots.Adopt", func(s *scene) call {
+	{"slots.Slots.Adopt", func(s *scene) call {
 		b := newSlots(s, "slots")
 		for _, sensor := range []string{"A", "B"} {
 			start := "2021-07-05 00:00:00"

@@ -7,16 +7,17 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/series"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 type events = series.Series[string, reading]
 
 func newEvents(s *scene, coll string, batches bool) *events {
-	opts := &series.Options{MaxCount: 4, Values: []series.Value{{Field: "temperature"}}}
+	opts := &series.Options{MaxCount: 4, Values: []timeseries.Value{{Field: "temperature"}}}
 	if batches {
 		opts.BatchField = "batches"
 	}
-	e := must(series.New[string, reading](s.coll(coll), series.Every(time.Hour), opts))
+	e := must(series.New[string, reading](s.coll(coll), timeseries.Every(time.Hour), opts))
 	s.ok(e.EnsureIndexes(s.Context()))
 	return e
 }

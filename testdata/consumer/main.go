@@ -20,6 +20,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/outlier"
 	"github.com/mongopatterns/mongopatterns/paging"
 	"github.com/mongopatterns/mongopatterns/subset"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 	"github.com/mongopatterns/mongopatterns/tree"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
@@ -115,10 +116,10 @@ func run(ctx context.Context, db *mongo.Database) error {
 	}
 
 	// A sensor by the hour.
-	hours, err := bucket.New[string, reading](db.Collection("hours"), bucket.Every(time.Hour), &bucket.Options{
+	hours, err := bucket.New[string, reading](db.Collection("hours"), timeseries.Every(time.Hour), &bucket.Options{
 		SeriesField: "sensor",
 		TimeField:   "at",
-		Values:      []bucket.Value{{Field: "value", Sum: "sum", Max: "max"}},
+		Values:      []timeseries.Value{{Field: "value", Sum: "sum", Max: "max"}},
 	})
 	if err != nil {
 		return err
@@ -131,7 +132,7 @@ func run(ctx context.Context, db *mongo.Database) error {
 	for i := range 180 {
 		readings = append(readings, reading{start.Add(time.Duration(179-i) * time.Minute), float64(i % 60)})
 	}
-	appended, err := hours.AppendMany(ctx, bucket.Of("cellar", readings...), nil)
+	appended, err := hours.AppendMany(ctx, timeseries.Of("cellar", readings...), nil)
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,10 @@ import (
 	"github.com/mongopatterns/mongopatterns/attribute"
 	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/outlier"
+	"github.com/mongopatterns/mongopatterns/slots"
 	"github.com/mongopatterns/mongopatterns/split"
 	"github.com/mongopatterns/mongopatterns/subset"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 type reading struct {
@@ -26,7 +28,7 @@ type climate struct {
 }
 
 func buckets(ctx context.Context, w *world) error {
-	for name, end := range map[bucket.EndTime]string{bucket.LastMillisecond: "2019-01-31T10:59:59.999Z", bucket.LastSecond: "2019-01-31T10:59:59Z"} {
+	for name, end := range map[timeseries.EndTime]string{timeseries.LastMillisecond: "2019-01-31T10:59:59.999Z", timeseries.LastSecond: "2019-01-31T10:59:59Z"} {
 		if err := hours(ctx, w, fmt.Sprint("hours_", name), name, end); err != nil {
 			return err
 		}
@@ -35,10 +37,10 @@ func buckets(ctx context.Context, w *world) error {
 }
 
 // hours: arrays by the hour, the mean from the sum and the count alone, and an archive.
-func hours(ctx context.Context, w *world, name string, end bucket.EndTime, stored string) error {
-	sensors, err := bucket.New[int, reading](w.coll(name), bucket.Every(time.Hour), &bucket.Options{
+func hours(ctx context.Context, w *world, name string, end timeseries.EndTime, stored string) error {
+	sensors, err := bucket.New[int, reading](w.coll(name), timeseries.Every(time.Hour), &bucket.Options{
 		SeriesField: "sensor_id", StartField: "start_date", EndField: "end_date", EndTime: end, CountField: "transaction_count",
-		Values: []bucket.Value{{Field: "temperature", Sum: "sum_temperature"}},
+		Values: []timeseries.Value{{Field: "temperature", Sum: "sum_temperature"}},
 	})
 	if err != nil {
 		return err
@@ -89,7 +91,7 @@ func hours(ctx context.Context, w *world, name string, end bucket.EndTime, store
 
 // days: a place for each minute; the published form has the day as a string.
 func days(ctx context.Context, w *world) error {
-	sensors, err := bucket.NewSlots[string, climate](w.coll("days"), bucket.Days(time.UTC), &bucket.SlotOptions{SeriesField: "sensor_id", StartField: "created_time"})
+	sensors, err := slots.New[string, climate](w.coll("days"), timeseries.Days(time.UTC), &slots.Options{SeriesField: "sensor_id", StartField: "created_time"})
 	if err != nil {
 		return err
 	}

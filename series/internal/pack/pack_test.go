@@ -14,7 +14,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/mongopatterns/mongopatterns/internal/pack"
+	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 )
 
 // rows are documents as a table gives them back: the time first.
@@ -130,14 +130,14 @@ func TestTally(t *testing.T) {
 			table.Times = append(table.Times, int64(i))
 			table.Set("v", bson.Raw(raw).Lookup("v"))
 		}
-		got, part := table.Tally("v", 0, 5), table.Tally("v", 5, len(numbers))
+		got, part := table.Tally("v", 0, 5, pack.Sum|pack.Squares|pack.Extremes), table.Tally("v", 5, len(numbers), pack.Sum|pack.Squares|pack.Extremes)
 		got.Count += part.Count
 		got.Sum.AddDecimal(part.Sum.Decimal())
 		got.Squares.AddDecimal(part.Squares.Decimal())
 		if got.Count != 8 || got.Sum.Decimal().String() != "1152921504606846998.808333333333333" {
 			t.Fatalf("%d, %v", got.Count, got.Sum.Decimal())
 		}
-		all := table.Tally("v", 0, len(numbers))
+		all := table.Tally("v", 0, len(numbers), pack.Sum|pack.Squares|pack.Extremes)
 		if all.Min.String() != "-2.5" || all.Max.Raw().Int64() != 1<<60 {
 			t.Fatalf("%v to %v", all.Min, all.Max)
 		}
@@ -197,7 +197,7 @@ func FuzzDecode(f *testing.F) {
 		for range table.Documents("t", nil, 0, len(table.Times)) {
 		}
 		for _, c := range table.Cols {
-			table.Tally(c.Name, 0, len(table.Times))
+			table.Tally(c.Name, 0, len(table.Times), pack.Sum|pack.Squares|pack.Extremes|pack.Samples)
 		}
 		var again pack.Table
 		if err := again.Add(table.Encode()); err != nil {
@@ -233,7 +233,7 @@ func BenchmarkPack(b *testing.B) {
 	b.Run("tally", func(b *testing.B) {
 		for b.Loop() {
 			for _, c := range t.Cols {
-				t.Tally(c.Name, 0, 43200)
+				t.Tally(c.Name, 0, 43200, pack.Sum|pack.Squares|pack.Extremes)
 			}
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/43200, "ns/row")

@@ -1,4 +1,4 @@
-package bucket_test
+package slots_test
 
 import (
 	"context"
@@ -18,6 +18,8 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/slots"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 // weather is what a slot of the reference scenario holds.
@@ -26,9 +28,9 @@ type weather struct {
 	Humidity    float64 `bson:"humidity"`
 }
 
-func newSlots[S, M any](t testing.TB, coll *mongo.Collection, w bucket.Window, o *bucket.SlotOptions) *bucket.Slots[S, M] {
+func newSlots[S, M any](t testing.TB, coll *mongo.Collection, w timeseries.Window, o *slots.Options) *slots.Slots[S, M] {
 	t.Helper()
-	s, err := bucket.NewSlots[S, M](coll, w, o)
+	s, err := slots.New[S, M](coll, w, o)
 	must(t, err)
 	must(t, s.EnsureIndexes(t.Context()))
 	return s
@@ -37,7 +39,7 @@ func newSlots[S, M any](t testing.TB, coll *mongo.Collection, w bucket.Window, o
 // The daily slots of the reference scenario, by configuration alone.
 func TestScenarioDailySlots(t *testing.T) {
 	coll := fresh(t)
-	s := newSlots[string, weather](t, coll, bucket.Days(nil), &bucket.SlotOptions{SeriesField: "sensor_id", StartField: "created_time"})
+	s := newSlots[string, weather](t, coll, timeseries.Days(nil), &slots.Options{SeriesField: "sensor_id", StartField: "created_time"})
 	for _, m := range []struct {
 		at time.Time
 		w  weather
@@ -68,7 +70,7 @@ func TestForeignSlots(t *testing.T) {
 	coll := fresh(t)
 	id := bson.NewObjectID()
 	must(t, second(coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: id}, {Key: "series", Value: 1}, {Key: "start", Value: day}})))
-	s := newSlots[int, float64](t, coll, bucket.Days(nil), nil)
+	s := newSlots[int, float64](t, coll, timeseries.Days(nil), nil)
 	must(t, s.Set(t.Context(), 1, at(1, 2, 0), 5))
 	if docs := stored(t, coll); len(docs) != 1 || docs[0]["_id"] != id {
 		t.Errorf("%v", docs)
@@ -79,7 +81,7 @@ func TestForeignSlots(t *testing.T) {
 func TestSlotsOverClockChanges(t *testing.T) {
 	coll := fresh(t)
 	berlin := zone(t, "Europe/Berlin")
-	s := newSlots[string, int](t, coll, bucket.Days(berlin), &bucket.SlotOptions{Levels: []time.Duration{time.Hour}})
+	s := newSlots[string, int](t, coll, timeseries.Days(berlin), &slots.Options{Levels: []time.Duration{time.Hour}})
 	for _, c := range []struct {
 		month time.Month
 		day   int
@@ -113,17 +115,17 @@ func TestSlotsOverClockChanges(t *testing.T) {
 func TestSlotsAgainstModel(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		window bucket.Window
+		window timeseries.Window
 		levels []time.Duration
 	}{
-		"day of hours and minutes":      {bucket.Days(nil), nil},
-		"day of half hours":             {bucket.Days(nil), []time.Duration{30 * time.Minute}},
-		"month of days, hours, minutes": {bucket.Months(time.FixedZone("", 3600)), []time.Duration{24 * time.Hour, time.Hour, time.Minute}},
+		"day of hours and minutes":      {timeseries.Days(nil), nil},
+		"day of half hours":             {timeseries.Days(nil), []time.Duration{30 * time.Minute}},
+		"month of days, hours, minutes": {timeseries.Months(time.FixedZone("", 3600)), []time.Duration{24 * time.Hour, time.Hour, time.Minute}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			coll := mongotest.Database(t).Collection("c")
-			s := newSlots[string, weather](t, coll, c.window, &bucket.SlotOptions{Levels: c.levels, EndField: "end"})
+			s := newSlots[string, weather](t, coll, c.window, &slots.Options{Levels: c.levels, EndField: "end"})
 			unit := time.Minute
 			if len(c.levels) == 1 {
 				unit = c.levels[0]
@@ -138,13 +140,13 @@ func TestSlotsAgainstModel(t *testing.T) {
 					must(t, s.Set(t.Context(), "s", when, w))
 					model[when.Truncate(unit)] = w
 				case 1:
-					var many []bucket.Slot[weather]
+					var many []slots.Slot[weather]
 					for range random.IntN(60) {
-						slot := bucket.Slot[weather]{Time: moment(), Value: weather{float64(random.IntN(100)), 2}}
+						slot := slots.Slot[weather]{Time: moment(), Value: weather{float64(random.IntN(100)), 2}}
 						many = append(many, slot)
 						model[slot.Time.Truncate(unit)] = slot.Value
 					}
-					must(t, second(s.SetMany(t.Context(), bucket.Of("s", many...), &mongopatterns.Work{BatchSize: 25})))
+					must(t, second(s.SetMany(t.Context(), timeseries.Of("s", many...), &mongopatterns.Work{BatchSize: 25})))
 				case 2:
 					for when := range model {
 						must(t, s.Delete(t.Context(), "s", when.Add(unit-1)))
@@ -165,14 +167,14 @@ func TestSlotsAgainstModel(t *testing.T) {
 				case 3:
 					from, to = from.Truncate(time.Hour), to.Truncate(time.Hour)
 				}
-				var want, all []bucket.Slot[weather]
+				var want, all []slots.Slot[weather]
 				for when, w := range model {
-					all = append(all, bucket.Slot[weather]{Time: when, Value: w})
+					all = append(all, slots.Slot[weather]{Time: when, Value: w})
 					if (from.IsZero() || !when.Before(from)) && (to.IsZero() || when.Before(to)) {
-						want = append(want, bucket.Slot[weather]{Time: when, Value: w})
+						want = append(want, slots.Slot[weather]{Time: when, Value: w})
 					}
 				}
-				byTime := func(a, b bucket.Slot[weather]) int { return a.Time.Compare(b.Time) }
+				byTime := func(a, b slots.Slot[weather]) int { return a.Time.Compare(b.Time) }
 				slices.SortFunc(want, byTime)
 				slices.SortFunc(all, byTime)
 				got := collect(t, s.Range(t.Context(), "s", from, to))
@@ -200,7 +202,7 @@ func TestSlotsConcurrently(t *testing.T) {
 	coll := fresh(t)
 	var wait sync.WaitGroup
 	for w := range 8 {
-		s := newSlots[string, int](t, coll, bucket.Days(nil), nil)
+		s := newSlots[string, int](t, coll, timeseries.Days(nil), nil)
 		wait.Go(func() {
 			for i := range 10 {
 				if err := s.Set(t.Context(), "s", at(i, w, 0), w*10+i); err != nil {
@@ -210,7 +212,7 @@ func TestSlotsConcurrently(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	s := newSlots[string, int](t, coll, bucket.Days(nil), nil)
+	s := newSlots[string, int](t, coll, timeseries.Days(nil), nil)
 	diff(t, 80, len(collect(t, s.Range(t.Context(), "s", time.Time{}, time.Time{}))))
 	diff(t, 1, len(stored(t, coll)))
 }
@@ -218,11 +220,11 @@ func TestSlotsConcurrently(t *testing.T) {
 // A duplicate key for ever is given up on.
 func TestSlotsContended(t *testing.T) {
 	coll := fresh(t)
-	s := newSlots[string, int](t, coll, bucket.Days(nil), nil)
+	s := newSlots[string, int](t, coll, timeseries.Days(nil), nil)
 	must(t, second(coll.Indexes().CreateOne(t.Context(), unique("room"))))
 	must(t, s.Set(t.Context(), "s", day, 1))
 	err := s.Set(t.Context(), "t", day, 1)
-	_, many := s.SetMany(t.Context(), bucket.Of("u", bucket.Slot[int]{Time: day, Value: 2}), nil)
+	_, many := s.SetMany(t.Context(), timeseries.Of("u", slots.Slot[int]{Time: day, Value: 2}), nil)
 	for _, err := range []error{err, many} {
 		if !errors.Is(err, bucket.ErrContended) || !mongo.IsDuplicateKeyError(err) {
 			t.Error(err)
@@ -233,7 +235,7 @@ func TestSlotsContended(t *testing.T) {
 // What something else keeps among the slots is no slot.
 func TestKeysThatAreNoSlots(t *testing.T) {
 	coll := fresh(t)
-	s := newSlots[string, int](t, coll, bucket.Days(nil), nil)
+	s := newSlots[string, int](t, coll, timeseries.Days(nil), nil)
 	must(t, second(coll.InsertOne(t.Context(), bson.D{{Key: "series", Value: "s"}, {Key: "start", Value: day}, {Key: "data", Value: bson.D{
 		{Key: "note", Value: bson.D{{Key: "0", Value: 8}}},
 		{Key: "1", Value: bson.D{{Key: "x", Value: 9}, {Key: "2", Value: 5}}},
@@ -249,9 +251,9 @@ func TestArchiveSlots(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	coll, archive := db.Collection("c"), db.Collection("archive")
-	o := &bucket.SlotOptions{Metadata: func(any, time.Time) bson.D { return bson.D{{Key: "room", Value: 5}} }, EndField: "end", EndTime: bucket.LastSecond}
-	s := newSlots[string, int](t, coll, bucket.Days(nil), o)
-	archived := newSlots[string, int](t, archive, bucket.Days(nil), o)
+	o := &slots.Options{Metadata: func(any, time.Time) bson.D { return bson.D{{Key: "room", Value: 5}} }, EndField: "end", EndTime: timeseries.LastSecond}
+	s := newSlots[string, int](t, coll, timeseries.Days(nil), o)
+	archived := newSlots[string, int](t, archive, timeseries.Days(nil), o)
 	for d := range 4 {
 		must(t, s.Set(t.Context(), "s", day.AddDate(0, 0, d), d))
 	}
@@ -262,7 +264,7 @@ func TestArchiveSlots(t *testing.T) {
 	done(t, 2)(s.Archive(t.Context(), day.AddDate(0, 0, 2), archive, nil))
 	diff(t, before[:2], stored(t, archive))
 	// Late slots join what is archived.
-	for _, late := range []bucket.Slot[int]{{Time: at(0, 0, 0), Value: 100}, {Time: at(5, 5, 0), Value: 55}} {
+	for _, late := range []slots.Slot[int]{{Time: at(0, 0, 0), Value: 100}, {Time: at(5, 5, 0), Value: 55}} {
 		must(t, s.Set(t.Context(), "s", late.Time, late.Value))
 	}
 	done(t, 1)(s.Archive(t.Context(), day.AddDate(0, 0, 2), archive, nil))
@@ -283,7 +285,7 @@ func TestArchiveSlots(t *testing.T) {
 // The projection names what a range needs and no more.
 func TestSlotProjection(t *testing.T) {
 	coll := offline(t)
-	s, err := bucket.NewSlots[string, weather](coll, bucket.Days(nil), nil)
+	s, err := slots.New[string, weather](coll, timeseries.Days(nil), nil)
 	must(t, err)
 	for _, c := range []struct {
 		from, to time.Time
@@ -319,16 +321,16 @@ func offline(t testing.TB) *mongo.Collection {
 // stored; so do the index entries, of which there are two a day.
 func TestStorageRatio(t *testing.T) {
 	coll := fresh(t)
-	s := newSlots[string, weather](t, coll, bucket.Days(nil), &bucket.SlotOptions{SeriesField: "sensor_id", StartField: "created_time"})
+	s := newSlots[string, weather](t, coll, timeseries.Days(nil), &slots.Options{SeriesField: "sensor_id", StartField: "created_time"})
 	w := weather{20, 0.5}
 	plain, err := bson.Marshal(bson.D{{Key: "_id", Value: bson.NewObjectID()}, {Key: "sensor_id", Value: "SENSOR-1"},
 		{Key: "created_time", Value: day}, {Key: "temperature", Value: w.Temperature}, {Key: "humidity", Value: w.Humidity}})
 	must(t, err)
-	var slots []bucket.Slot[weather]
+	var all []slots.Slot[weather]
 	for m := range 24 * 60 {
-		slots = append(slots, bucket.Slot[weather]{Time: at(0, m, 0), Value: w})
+		all = append(all, slots.Slot[weather]{Time: at(0, m, 0), Value: w})
 	}
-	must(t, second(s.SetMany(t.Context(), bucket.Of("SENSOR-1", slots...), nil)))
+	must(t, second(s.SetMany(t.Context(), timeseries.Of("SENSOR-1", all...), nil)))
 	raw, err := coll.FindOne(t.Context(), bson.D{}).Raw()
 	must(t, err)
 	if ratio := float64(len(raw)) / float64(24*60*len(plain)); ratio > 0.46 {
@@ -356,19 +358,19 @@ func TestSlotsAdoptBetween(t *testing.T) {
 			t.Run(what+" before "+command, func(t *testing.T) {
 				t.Parallel()
 				coll := mongotest.Database(t).Collection("c")
-				plain := newSlots[string, int](t, coll, bucket.Days(nil), nil)
+				plain := newSlots[string, int](t, coll, timeseries.Days(nil), nil)
 				for i, start := range []string{"2021-07-05", "2021-07-06"} {
 					must(t, second(coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: i + 1}, {Key: "series", Value: "s"}, {Key: "start", Value: start},
 						{Key: "data", Value: bson.D{{Key: "0", Value: bson.D{{Key: "0", Value: 5}}}}}})))
 				}
 				var once sync.Once
-				s, err := bucket.NewSlots[string, int](beforeCommand(t, coll, command, func() {
+				s, err := slots.New[string, int](beforeCommand(t, coll, command, func() {
 					once.Do(func() {
 						if err := between(coll); err != nil {
 							t.Error(err)
 						}
 					})
-				}), bucket.Days(nil), nil)
+				}), timeseries.Days(nil), nil)
 				must(t, err)
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 				defer cancel()
@@ -388,8 +390,8 @@ func TestSlotsAdoptBetween(t *testing.T) {
 	}
 }
 
-func mustSlots(coll *mongo.Collection) *bucket.Slots[string, int] {
-	s, err := bucket.NewSlots[string, int](coll, bucket.Days(nil), nil)
+func mustSlots(coll *mongo.Collection) *slots.Slots[string, int] {
+	s, err := slots.New[string, int](coll, timeseries.Days(nil), nil)
 	if err != nil {
 		panic(err)
 	}

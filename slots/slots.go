@@ -1,4 +1,4 @@
-package bucket
+package slots
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -24,22 +25,29 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-// SlotOptions names the fields of a document of slots. The zero value stores {series, start, data: {hour:
-// {minute: measurement}}}. All fields are plain names.
-type SlotOptions struct {
-	// These are as in Options, with the same defaults.
-	SeriesField, StartField, EndField string
-	EndTime                           EndTime
-	Metadata                          func(series any, start time.Time) bson.D
-	Registry                          *bson.Registry
-	BSON                              *options.BSONOptions
-
-	DataField string // holds the slots. Default "data"
+// Options names the fields of a document of slots. The zero value stores {series, start, data: {hour: {minute:
+// measurement}}}. All fields are plain names.
+type Options struct {
+	SeriesField string             // the key of the series. Default "series"
+	StartField  string             // the window's first instant. Default "start"
+	EndField    string             // the window's end. Default "": not stored
+	EndTime     timeseries.EndTime // which instant that is. Default LastMillisecond
+	DataField   string             // holds the slots. Default "data"
 	// Levels are the lengths that the levels of DataField count, from the outside: one to three, each a whole
 	// multiple of the next. The last one is the length of a slot. Default time.Hour, time.Minute.
 	Levels []time.Duration
+
+	// Metadata returns further fields for the first write of a document, which must fit a document together with
+	// a slot. Default nil: none.
+	Metadata func(series any, start time.Time) bson.D
+
+	// Registry and BSON encode and decode. Give the client's own if it has them: a collection does not show
+	// them. Default nil: the driver's.
+	Registry *bson.Registry
+	BSON     *options.BSONOptions
 }
 
 // Slots stores at most one measurement M of a series S in each slot of time, one document for a window of a
@@ -51,11 +59,12 @@ type Slots[S, M any] struct{ core *grid }
 
 var _ mongopatterns.Checker = (*Slots[string, bson.D])(nil)
 
-// grid is the layout of Slots, on BSON.
+// grid is Slots on BSON.
 type grid struct {
-	base
-	data   string
-	levels []time.Duration
+	frame.Frame
+	metadata func(series any, start time.Time) bson.D
+	data     string
+	levels   []time.Duration
 }
 
 // A Slot is a measurement with the time at which its slot begins.
@@ -64,33 +73,34 @@ type Slot[M any] struct {
 	Value M         `json:"value"`
 }
 
-// NewSlots returns Slots over coll. It does no I/O; opts may be nil. M may be anything that encodes to a BSON
-// value but null, a plain number included.
-func NewSlots[S, M any](coll *mongo.Collection, window Window, opts *SlotOptions) (s *Slots[S, M], err error) {
-	defer fault.In(&err, "bucket: new slots")
-	var o SlotOptions
+// New returns Slots over coll. It does no I/O; opts may be nil. M may be anything that encodes to a BSON value
+// but null, a plain number included.
+func New[S, M any](coll *mongo.Collection, window timeseries.Window, opts *Options) (s *Slots[S, M], err error) {
+	defer fault.In(&err, "slots: new")
+	var o Options
 	if opts != nil {
 		o = *opts
 	}
-	g := &grid{base: newBase(coll, window, codec.Codec{Registry: o.Registry, BSON: o.BSON}, o.EndTime, o.Metadata),
-		levels: append([]time.Duration(nil), o.Levels...)}
+	g := &grid{Frame: frame.Frame{Pattern: "slots", Coll: coll, Window: window, Codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
+		Early: frame.Early(o.EndTime), Contended: ErrContended},
+		metadata: o.Metadata, levels: append([]time.Duration(nil), o.Levels...)}
 	if len(g.levels) == 0 {
 		g.levels = []time.Duration{time.Hour, time.Minute}
 	}
-	if window == ByCount() {
-		return nil, fault.Invalid("window: ByCount has no slots")
-	}
 	if err := g.Check(
-		config.Number("SlotOptions.EndTime", (*int)(&o.EndTime), 0, 0, int(LastSecond)),
-		config.Name("SlotOptions.SeriesField", &o.SeriesField, "series"),
-		config.Name("SlotOptions.StartField", &o.StartField, "start"),
-		config.Name("SlotOptions.EndField", &o.EndField, ""),
-		config.Name("SlotOptions.DataField", &o.DataField, "data"),
-		config.Check("SlotOptions.Levels", func() error { return checkLevels(g.levels) }),
+		config.Number("Options.EndTime", (*int)(&o.EndTime), 0, 0, int(timeseries.LastSecond)),
+		config.Name("Options.SeriesField", &o.SeriesField, "series"),
+		config.Name("Options.StartField", &o.StartField, "start"),
+		config.Name("Options.EndField", &o.EndField, ""),
+		config.Name("Options.DataField", &o.DataField, "data"),
+		config.Check("Options.Levels", func() error { return checkLevels(g.levels) }),
 	); err != nil {
 		return nil, err
 	}
-	g.layout, g.Series, g.Start, g.End, g.data = g, o.SeriesField, o.StartField, o.EndField, o.DataField
+	if start, end := window.Bounds(time.Unix(0, 0)); end.Sub(start) == math.MaxInt64 {
+		return nil, fault.Invalid("window: longer than 292 years")
+	}
+	g.Series, g.Start, g.End, g.data = o.SeriesField, o.StartField, o.EndField, o.DataField
 	return &Slots[S, M]{g}, nil
 }
 
@@ -103,7 +113,7 @@ func checkLevels(levels []time.Duration) error {
 			return fmt.Errorf("%v is not a positive number of milliseconds", level)
 		}
 		if i > 0 && (levels[i-1]%level != 0 || levels[i-1] == level) {
-			return fmt.Errorf("%v is no whole multiple of %v", levels[i-1], level)
+			return fmt.Errorf("%v is not a whole multiple of %v", levels[i-1], level)
 		}
 	}
 	return nil
@@ -115,11 +125,12 @@ func (s *Slots[S, M]) Indexes() map[string][]mongo.IndexModel {
 	return map[string][]mongo.IndexModel{s.core.Coll.Name(): {unique}}
 }
 
-// EnsureIndexes creates the Indexes that are missing, as that of Buckets.
+// EnsureIndexes creates the Indexes that are missing. An index on the same keys with other options is
+// ErrIndexConflict; nothing is dropped.
 //
 // Cost: 1 round trip if they are all there, else 2.
 func (s *Slots[S, M]) EnsureIndexes(ctx context.Context) (err error) {
-	defer fault.In(&err, "bucket: ensure indexes")
+	defer fault.In(&err, "slots: ensure indexes")
 	return indexes.EnsureAll(ctx, s.core.Coll.Database(), s.Indexes())
 }
 
@@ -155,8 +166,8 @@ func keys(offset time.Duration, levels []time.Duration) (path string) {
 // Cost: 1 round trip, 1 document written; index {series, start}, 1 key. One more when another writer makes
 // the document at the same moment.
 func (s *Slots[S, M]) Set(ctx context.Context, series S, t time.Time, m M) (err error) {
-	defer fault.In(&err, "bucket: set")
-	one := s.core.begin()
+	defer fault.In(&err, "slots: set")
+	one := &batch{grid: s.core}
 	if err := one.Add(series, Slot[any]{t, m}); err != nil {
 		return err
 	}
@@ -164,61 +175,116 @@ func (s *Slots[S, M]) Set(ctx context.Context, series S, t time.Time, m M) (err 
 	return err
 }
 
-// SetMany sets slots of any series in any order, in batches and with a Result as AppendMany. Of several for
-// one slot in a batch the last one stays. nil is no slots. It can be repeated.
+// SetMany sets slots of any series in any order, Work.BatchSize of them at a time, 10,000 by default. Of
+// several for one slot in a batch the last one stays. The Result counts what is stored, refused and without an answer
+// (Unknown); a slot that is not valid ends the call with an ErrInvalid that names its index, when those before it are
+// stored. nil is no slots. It can be repeated.
 //
 // Cost: 1 round trip a batch and 1 document written per document in it; index {series, start}, 1 key each.
 // One more when another writer makes one of them at the same moment.
 func (s *Slots[S, M]) SetMany(ctx context.Context, slots iter.Seq2[S, Slot[M]], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
-	defer fault.In(&err, "bucket: set many")
+	defer fault.In(&err, "slots: set many")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return s.core.Many(ctx, frame.Untyped(slots, func(slot Slot[M]) any { return Slot[any]{slot.Time, slot.Value} }), work, s.core.begin)
 }
 
-func (g *grid) item(_ *batch, v any) (item, error) {
+// A batch is slots by document, ready to be stored.
+type batch struct {
+	*grid
+	frame.Groups[waiting]
+}
+
+type group = frame.Group[waiting]
+
+// waiting is what a document is to take.
+type waiting struct {
+	created bson.Raw // what a new document has besides
+	items   []item
+}
+
+type item struct {
+	path string
+	raw  bson.RawValue
+}
+
+func (g *grid) begin() frame.Batch { return &batch{grid: g} }
+
+func (b *batch) Size() (count, bytes int) { return b.Count, b.Bytes }
+
+// Add encodes a slot once and puts it into the group of its window.
+func (b *batch) Add(series, v any) error {
 	slot := v.(Slot[any])
 	if err := frame.CheckTime(slot.Time); err != nil {
-		return item{}, err
+		return fmt.Errorf("slot: %w", err)
 	}
-	raw, err := g.Codec.Value(slot.Value)
+	raw, err := b.Codec.Value(slot.Value)
 	if err == nil && raw.Type == bson.TypeNull {
 		err = fault.Invalid("null is no slot")
 	}
-	return item{raw: raw, time: slot.Time.UnixMilli(), path: g.path(slot.Time)}, err
+	if err != nil {
+		return fmt.Errorf("slot: %w", err)
+	}
+	g, err := b.Find(&b.Frame, series, slot.Time.UnixMilli())
+	if err != nil {
+		return err
+	}
+	if g.Of.items == nil {
+		if g.Of.created, err = b.Created(g.Place, series, b.metadata); err != nil {
+			return err
+		}
+	}
+	if size := len(g.Of.created) + len(raw.Value); size > frame.MaxBytes {
+		return fault.Invalid("%d bytes with Metadata, more than a document takes", size)
+	}
+	g.Of.items = append(g.Of.items, item{b.path(slot.Time), raw})
+	b.Count, b.Bytes = b.Count+1, b.Bytes+len(raw.Value)
+	return nil
 }
 
-// A gridLoad is groups on their way into documents. A slot has one place: nothing is looked up or remembered.
-type gridLoad struct {
-	*grid
-	groups, sent []*group
-}
-
-func (g *grid) load(groups []*group) frame.Load { return &gridLoad{g, groups, nil} }
-
-// Next has an update for each document.
+// Store sends the slots of each document, and again where another writer has made the document at the same moment.
 //
-// Cost: none.
-func (l *gridLoad) Next(context.Context, bool) (out []frame.Statement, _ int, _ error) {
-	l.groups, l.sent = nil, l.groups
-	for _, g := range l.sent {
-		out = append(out, l.upsert(g))
+// Cost: that of a batch of SetMany.
+func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
+	defer fault.Part(&err, &r.Done, &r.Unknown)
+	left := slices.DeleteFunc(slices.Clone(b.All), func(g *group) bool { return g.Of.items == nil }) // its Metadata was refused
+	for attempt := 0; len(left) > 0; attempt++ {
+		upserts := make([]frame.Upsert, len(left))
+		for i, g := range left {
+			upserts[i] = b.upsert(g)
+		}
+		outcomes, err := b.Send(ctx, upserts)
+		sent := left
+		left = nil
+		var taken error
+		for i, o := range outcomes {
+			rows := len(sent[i].Of.items)
+			switch o.Fate {
+			case frame.Stored:
+				r.Done += int64(rows)
+			case frame.Unknown:
+				r.Unknown += int64(rows)
+			case frame.Taken:
+				taken, left = o.Err, append(left, sent[i])
+			case frame.TooLarge: // a slot has one place
+				err = cmp.Or(err, o.Err)
+				b.Refuse(&r, upserts[i], rows, o.Err)
+			case frame.Refused:
+				b.Refuse(&r, upserts[i], rows, o.Err)
+			}
+		}
+		if err == nil && taken != nil {
+			err = b.Again(ctx, attempt, taken)
+		}
+		if err != nil {
+			return r, err
+		}
 	}
-	return out, 0, nil
-}
-
-func (l *gridLoad) Stored(int, bool) {}
-
-func (l *gridLoad) Again(i int, err error) bool {
-	if !mongo.IsDuplicateKeyError(err) {
-		return false
-	}
-	l.groups = append(l.groups, l.sent[i])
-	return true
+	return r, ctx.Err()
 }
 
 // upsert is that of a group's document. It is found by series and start, so that documents with any _id serve; a new
-// one gets an _id that keeps a second writer from making another.
-func (g *grid) upsert(d *group) frame.Statement {
+// one gets an _id that keeps a second writer from making another. Of several items for one slot it takes the last.
+func (g *grid) upsert(d *group) frame.Upsert {
 	filter, update, last := codec.Build(128), codec.Build(256), map[string]int{}
 	g.Where(filter, d.Place)
 	for i, it := range d.Of.items {
@@ -241,7 +307,7 @@ func (g *grid) upsert(d *group) frame.Statement {
 		update.Value(e.Key(), e.Value())
 	}
 	update.Close()
-	return frame.Statement{Rows: len(d.Of.items), Filter: filter.Done(), Update: update.Done()}
+	return frame.Upsert{Filter: filter.Done(), Update: update.Done()}
 }
 
 // Delete empties the slot that holds t; ErrNotFound if it is empty: so it is when a deletion whose answer was
@@ -249,7 +315,7 @@ func (g *grid) upsert(d *group) frame.Statement {
 //
 // Cost: 1 round trip, 1 document written; index {series, start}, 1 key.
 func (s *Slots[S, M]) Delete(ctx context.Context, series S, t time.Time) (err error) {
-	defer fault.In(&err, "bucket: delete")
+	defer fault.In(&err, "slots: delete")
 	g := s.core
 	p, err := g.Place(series, t)
 	if err != nil {
@@ -270,13 +336,13 @@ func (s *Slots[S, M]) Delete(ctx context.Context, series S, t time.Time) (err er
 // Cost: 1 round trip; index {series, start}, 1 key. No document: 1 more, to look for times that are stored as
 // strings.
 func (s *Slots[S, M]) Get(ctx context.Context, series S, t time.Time) (m M, err error) {
-	defer fault.In(&err, "bucket: get")
+	defer fault.In(&err, "slots: get")
 	g := s.core
 	p, err := g.Place(series, t)
 	if err != nil {
 		return m, err
 	}
-	doc, err := first(frame.Find(ctx, g.Coll, g.Within(p), options.Find().SetLimit(1).
+	doc, err := frame.First(frame.Find(ctx, g.Coll, g.Within(p), options.Find().SetLimit(1).
 		SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: "m", Value: expr.Field(g.path(t))}})))
 	v := value.Lookup(doc, "m")
 	if errors.Is(err, mongopatterns.ErrNotFound) {
@@ -294,9 +360,9 @@ func (s *Slots[S, M]) Get(ctx context.Context, series S, t time.Time) (m M, err 
 // misfiled is the error of a series whose times are strings, which no range of dates finds, else ErrNotFound.
 func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
 	filter := bson.D{{Key: g.Series, Value: value.Equal(series)}, {Key: g.Start, Value: expr.Op("$type", "string")}}
-	doc, err := first(frame.Find(ctx, g.Coll, filter, options.Find().SetLimit(1).SetProjection(bson.D{{Key: g.Start, Value: 1}})))
+	doc, err := frame.First(frame.Find(ctx, g.Coll, filter, options.Find().SetLimit(1).SetProjection(bson.D{{Key: g.Start, Value: 1}})))
 	if err == nil {
-		err = g.noDate(doc)
+		err = g.NoDate(doc)
 	}
 	return err
 }
@@ -308,11 +374,11 @@ func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
 // key and 1 document per window. No document: 1 more, as for Get.
 func (s *Slots[S, M]) Range(ctx context.Context, series S, from, to time.Time) iter.Seq2[Slot[M], error] {
 	g := s.core
-	return fault.Seq("bucket: range", inOrder(&g.base, g.documents(ctx, series, from, to), from, to, slotOf[M]))
+	return fault.Seq("slots: range", frame.InOrder(&g.Frame, g.documents(ctx, series, from, to), g.entries, from, to, slotOf[M]))
 }
 
-func slotOf[M any](m M, e entry) Slot[M] {
-	return Slot[M]{Time: time.UnixMilli(e.time).UTC(), Value: m}
+func slotOf[M any](m M, e frame.Entry) Slot[M] {
+	return Slot[M]{Time: time.UnixMilli(e.Time).UTC(), Value: m}
 }
 
 func (g *grid) documents(ctx context.Context, series any, from, to time.Time) iter.Seq2[bson.Raw, error] {
@@ -369,28 +435,28 @@ func (g *grid) projection(from, to time.Time) bson.D {
 
 // walk visits the slots of a document. What has a key that is no number, which is nothing this package wrote, has no
 // time.
-func (g *grid) walk(doc bson.Raw, visit func(slot entry, path string, timed bool)) {
-	var below func(slot entry, path string, timed bool, levels []time.Duration)
-	below = func(slot entry, path string, timed bool, levels []time.Duration) {
-		inner, ok := slot.raw.DocumentOK()
+func (g *grid) walk(doc bson.Raw, visit func(slot frame.Entry, path string, timed bool)) {
+	var below func(slot frame.Entry, path string, timed bool, levels []time.Duration)
+	below = func(slot frame.Entry, path string, timed bool, levels []time.Duration) {
+		inner, ok := slot.Raw.DocumentOK()
 		if len(levels) == 0 || !ok {
-			visit(slot, path, timed && len(levels) == 0 && slot.raw.Type != bson.TypeNull)
+			visit(slot, path, timed && len(levels) == 0 && slot.Raw.Type != bson.TypeNull)
 			return
 		}
 		elements, _ := inner.Elements()
 		for _, e := range elements {
 			n, err := strconv.ParseInt(e.Key(), 10, 64)
-			at := entry{time: slot.time + n*levels[0].Milliseconds(), raw: e.Value()}
+			at := frame.Entry{Time: slot.Time + n*levels[0].Milliseconds(), Raw: e.Value()}
 			below(at, path+"."+e.Key(), timed && err == nil, levels[1:])
 		}
 	}
 	if data := value.Lookup(doc, g.data); data.Type != 0 {
-		below(entry{time: g.StartOf(doc), raw: data}, g.data, true, g.levels)
+		below(frame.Entry{Time: g.StartOf(doc), Raw: data}, g.data, true, g.levels)
 	}
 }
 
-func (g *grid) entries(doc bson.Raw) (out []entry, _ error) {
-	g.walk(doc, func(slot entry, _ string, timed bool) {
+func (g *grid) entries(doc bson.Raw) (out []frame.Entry, _ error) {
+	g.walk(doc, func(slot frame.Entry, _ string, timed bool) {
 		if timed {
 			out = append(out, slot)
 		}
@@ -402,45 +468,66 @@ func (g *grid) entries(doc bson.Raw) (out []entry, _ error) {
 //
 // Cost: 1 round trip; index {series, start}, 1 key; one more for each newest window that Delete has emptied.
 func (s *Slots[S, M]) Latest(ctx context.Context, series S) (slot Slot[M], err error) {
-	defer fault.In(&err, "bucket: latest")
+	defer fault.In(&err, "slots: latest")
 	g := s.core
 	raw, err := g.SeriesOf(series)
 	if err != nil {
 		return slot, err
 	}
 	for before := (time.Time{}); ; {
-		newest, err := first(frame.Find(ctx, g.Coll, g.Filter(raw, time.Time{}, before), options.Find().SetLimit(1).
+		newest, err := frame.First(frame.Find(ctx, g.Coll, g.Filter(raw, time.Time{}, before), options.Find().SetLimit(1).
 			SetSort(bson.D{{Key: g.Start, Value: -1}}).SetProjection(g.projection(time.Time{}, time.Time{}))))
 		if err == nil && value.Lookup(newest, g.Start).Type != bson.TypeDateTime {
-			err = g.noDate(newest)
+			err = g.NoDate(newest)
 		}
 		if err != nil {
 			return slot, err
 		}
 		if all, _ := g.entries(newest); len(all) > 0 {
-			last := slices.MaxFunc(all, func(a, b entry) int { return cmp.Compare(a.time, b.time) })
-			m, err := codec.DecodeValue[M](g.Codec, last.raw)
+			last := slices.MaxFunc(all, func(a, b frame.Entry) int { return cmp.Compare(a.Time, b.Time) })
+			m, err := codec.DecodeValue[M](g.Codec, last.Raw)
 			return slotOf(m, last), err
 		}
 		before = time.UnixMilli(g.StartOf(newest))
 	}
 }
 
+// The kinds of problems that Check finds. Repair solves WrongAggregate.
+const (
+	// WrongAggregate is an end that is not that of the window. Repair computes it anew.
+	WrongAggregate = frame.WrongAggregate
+	// BadStart is a start that is not a date or does not begin a window: reads miss the document. Adopt converts
+	// times that are stored as strings.
+	BadStart = frame.BadStart
+)
+
+// ErrContended says that a document could neither be found nor made: another unique index refuses it. The last
+// duplicate-key error is wrapped. It matches ErrConflict.
+var ErrContended = fault.New("gave up after repeated duplicate keys", fault.ErrConflict)
+
 // Check yields documents whose start is no date or begins no window (BadStart), and whose end is not that of
 // the window (WrongAggregate). Nothing else is derived.
 //
 // Cost: 1 round trip a batch; scans the collection by _id.
 func (s *Slots[S, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
-	return fault.Seq("bucket: check", s.core.Problems(ctx, work, maintain.Scan{Projection: s.core.fields(s.core.End)}, s.core.audit))
+	return fault.Seq("slots: check", s.core.Problems(ctx, work, s.core.scan(), s.core.audit))
 }
 
 // Repair sets wrong ends. Remaining are the documents with a bad start.
 //
 // Cost: a Check, and 1 round trip for each batch with wrong ends, found by _id.
 func (s *Slots[S, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
-	defer fault.In(&err, "bucket: repair")
+	defer fault.In(&err, "slots: repair")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
-	return s.core.Repair(ctx, work, maintain.Scan{Projection: s.core.fields(s.core.End)}, s.core.audit)
+	return s.core.Frame.Repair(ctx, work, s.core.scan(), s.core.audit)
+}
+
+func (g *grid) scan() maintain.Scan {
+	fields := g.Keys()
+	if g.End != "" {
+		fields = append(fields, bson.E{Key: g.End, Value: 1})
+	}
+	return maintain.Scan{Projection: fields}
 }
 
 func (g *grid) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
@@ -448,14 +535,17 @@ func (g *grid) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
 	return mongo.Pipeline{expr.Op("$set", ends)}
 }
 
-// Archive is Archive of Buckets; of a window that target holds already, the slots that were set later replace
-// the archived ones. target needs the indexes of a second Slots over it.
+// Archive moves the documents whose window ended at or before before into target, each batch (100 documents
+// by default, 8 MiB) in a transaction: every document is in exactly one of the two collections at any time.
+// It can be stopped and run again. Late data may start the window anew: the slots that were set later then
+// replace the archived ones. work.Filter selects documents. target needs the indexes of a second Slots over it.
 //
-// Cost: as Archive of Buckets, with 4 round trips for each batch.
+// Cost: 1 round trip, more for many documents, to find them (index {series, start} with a filter on the
+// series, {start} if you have made it, else a scan); for each batch 4 and 2 writes a document.
 func (s *Slots[S, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
-	defer fault.In(&err, "bucket: archive")
+	defer fault.In(&err, "slots: archive")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
-	return s.core.base.Archive(ctx, before, target, work, s.core.arrive)
+	return s.core.Frame.Archive(ctx, before, target, work, s.core.arrive)
 }
 
 func (g *grid) arrive(_ context.Context, _ *mongo.Collection, docs []bson.Raw) (updates []mongo.WriteModel, _ error) {
@@ -476,7 +566,7 @@ func (g *grid) bring(doc bson.Raw, p frame.Place, later bool) mongo.WriteModel {
 		}
 		set = append(set, bson.E{Key: path, Value: v})
 	}
-	g.walk(doc, func(slot entry, path string, _ bool) { put(path, expr.Literal(slot.raw), !later) })
+	g.walk(doc, func(slot frame.Entry, path string, _ bool) { put(path, expr.Literal(slot.Raw), !later) })
 	elements, _ := doc.Elements()
 	for _, e := range elements {
 		if k := e.Key(); k != g.Series && k != g.Start && k != g.data && (k != g.End || later) {
@@ -500,7 +590,7 @@ func (g *grid) bring(doc bson.Raw, p frame.Place, later bool) mongo.WriteModel {
 // Cost: 1 round trip to find 1000 documents, by a scan; for each batch of 100 4, commit included, and 2 writes a
 // document.
 func (s *Slots[S, M]) Adopt(ctx context.Context, parse func(start string) (time.Time, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
-	defer fault.In(&err, "bucket: adopt")
+	defer fault.In(&err, "slots: adopt")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	g := s.core
 	if parse == nil {

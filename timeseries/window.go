@@ -1,16 +1,15 @@
-// Package window cuts time into windows: of one length, or by the calendar of a time
-// zone.
-package window
+package timeseries
 
 import (
+	"iter"
 	"time"
 
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
 // Window cuts time into the intervals that a document covers. [Every], [Days]
-// and [Months] are windows; others (weeks, shifts, fiscal years) need this one
-// method.
+// and [Months] return windows; a type of your own (weeks, shifts, fiscal years)
+// needs this one method.
 type Window interface {
 	// Bounds returns the window [start, end) that holds t. Windows must follow
 	// each other without gap or overlap, at whole milliseconds, and be the same
@@ -20,7 +19,7 @@ type Window interface {
 
 // Every is windows of one length, a whole number of milliseconds, counted from
 // 1970-01-01 00:00 UTC in both directions: Every(time.Hour), Every(24*time.Hour)
-// for UTC days.
+// for UTC days. New refuses a length that is not positive.
 func Every(length time.Duration) Window { return every{length} }
 
 // Days is calendar days in a time zone; nil is UTC. A day has 23 or 25 hours
@@ -93,13 +92,30 @@ func midnight(y int, m time.Month, d int, loc *time.Location) time.Time {
 	return t.UTC()
 }
 
-// Check refuses what is no window.
-func Check(w Window) error {
-	if w == nil {
-		return fault.Invalid("window: nil")
-	}
-	if e, ok := w.(every); ok && (e.length <= 0 || e.length%time.Millisecond != 0) {
+// Valid is asked by the New of each package.
+func (w every) Valid() error {
+	if w.length <= 0 || w.length%time.Millisecond != 0 {
 		return fault.Invalid("window: the length of Every must be a positive number of milliseconds")
 	}
 	return nil
+}
+
+// EndTime is the instant that an EndField holds, for a window from 10:00 to 11:00.
+type EndTime int
+
+// The instants that an EndField can hold.
+const (
+	LastMillisecond EndTime = iota // 10:59:59.999, the default
+	LastSecond                     // 10:59:59.000
+)
+
+// Of returns measurements of one series as AppendMany and SetMany take them.
+func Of[S, M any](series S, measurements ...M) iter.Seq2[S, M] {
+	return func(yield func(S, M) bool) {
+		for _, m := range measurements {
+			if !yield(series, m) {
+				return
+			}
+		}
+	}
 }

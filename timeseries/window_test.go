@@ -1,14 +1,12 @@
-package window_test
+package timeseries_test
 
 import (
-	"errors"
 	"math/rand/v2"
 	"testing"
 	"time"
 	_ "time/tzdata"
 
-	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/window"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 func zone(t testing.TB, name string) *time.Location {
@@ -23,29 +21,29 @@ func zone(t testing.TB, name string) *time.Location {
 func TestWindowLengths(t *testing.T) {
 	berlin := zone(t, "Europe/Berlin")
 	for _, c := range []struct {
-		window window.Window
+		window timeseries.Window
 		at     string
 		start  string
 		length time.Duration
 	}{
-		{window.Every(time.Hour), "2019-01-31T10:59:59.999Z", "2019-01-31T10:00:00Z", time.Hour},
-		{window.Every(time.Hour), "1969-12-31T23:59:59.999Z", "1969-12-31T23:00:00Z", time.Hour},
-		{window.Every(24 * time.Hour), "1969-12-31T00:00:00Z", "1969-12-31T00:00:00Z", 24 * time.Hour},
-		{window.Every(7 * time.Millisecond), "1969-12-31T23:59:59.9999Z", "1969-12-31T23:59:59.993Z", 7 * time.Millisecond},
-		{window.Days(nil), "2024-03-31T23:00:00Z", "2024-03-31T00:00:00Z", 24 * time.Hour},
-		{window.Days(berlin), "2024-03-31T12:00:00+02:00", "2024-03-31T00:00:00+01:00", 23 * time.Hour},
-		{window.Days(berlin), "2024-10-27T23:59:00+01:00", "2024-10-27T00:00:00+02:00", 25 * time.Hour},
-		{window.Days(berlin), "2024-10-26T22:00:00Z", "2024-10-27T00:00:00+02:00", 25 * time.Hour},
-		{window.Days(berlin), "1945-02-10T12:00:00Z", "1945-02-10T00:00:00+01:00", 0},
-		{window.Months(nil), "2024-02-29T23:59:59Z", "2024-02-01T00:00:00Z", 29 * 24 * time.Hour},
-		{window.Months(berlin), "2024-03-31T21:59:59Z", "2024-02-29T23:00:00Z", 31*24*time.Hour - time.Hour},
-		{window.Months(berlin), "2024-12-31T23:00:00Z", "2024-12-31T23:00:00Z", 31 * 24 * time.Hour},
+		{timeseries.Every(time.Hour), "2019-01-31T10:59:59.999Z", "2019-01-31T10:00:00Z", time.Hour},
+		{timeseries.Every(time.Hour), "1969-12-31T23:59:59.999Z", "1969-12-31T23:00:00Z", time.Hour},
+		{timeseries.Every(24 * time.Hour), "1969-12-31T00:00:00Z", "1969-12-31T00:00:00Z", 24 * time.Hour},
+		{timeseries.Every(7 * time.Millisecond), "1969-12-31T23:59:59.9999Z", "1969-12-31T23:59:59.993Z", 7 * time.Millisecond},
+		{timeseries.Days(nil), "2024-03-31T23:00:00Z", "2024-03-31T00:00:00Z", 24 * time.Hour},
+		{timeseries.Days(berlin), "2024-03-31T12:00:00+02:00", "2024-03-31T00:00:00+01:00", 23 * time.Hour},
+		{timeseries.Days(berlin), "2024-10-27T23:59:00+01:00", "2024-10-27T00:00:00+02:00", 25 * time.Hour},
+		{timeseries.Days(berlin), "2024-10-26T22:00:00Z", "2024-10-27T00:00:00+02:00", 25 * time.Hour},
+		{timeseries.Days(berlin), "1945-02-10T12:00:00Z", "1945-02-10T00:00:00+01:00", 0},
+		{timeseries.Months(nil), "2024-02-29T23:59:59Z", "2024-02-01T00:00:00Z", 29 * 24 * time.Hour},
+		{timeseries.Months(berlin), "2024-03-31T21:59:59Z", "2024-02-29T23:00:00Z", 31*24*time.Hour - time.Hour},
+		{timeseries.Months(berlin), "2024-12-31T23:00:00Z", "2024-12-31T23:00:00Z", 31 * 24 * time.Hour},
 		// 00:00 is skipped; the whole day is skipped; 00:00 comes twice.
-		{window.Days(zone(t, "America/Sao_Paulo")), "2018-11-04T12:00:00Z", "2018-11-04T03:00:00Z", 23 * time.Hour},
-		{window.Days(zone(t, "Pacific/Apia")), "2011-12-30T09:59:59Z", "2011-12-29T10:00:00Z", 24 * time.Hour},
-		{window.Days(zone(t, "Pacific/Apia")), "2011-12-30T10:00:00Z", "2011-12-30T10:00:00Z", 24 * time.Hour},
-		{window.Days(zone(t, "America/Havana")), "2024-11-03T12:00:00Z", "2024-11-03T04:00:00Z", 25 * time.Hour},
-		{window.Days(zone(t, "Asia/Amman")), "2021-10-29T12:00:00Z", "2021-10-28T21:00:00Z", 25 * time.Hour},
+		{timeseries.Days(zone(t, "America/Sao_Paulo")), "2018-11-04T12:00:00Z", "2018-11-04T03:00:00Z", 23 * time.Hour},
+		{timeseries.Days(zone(t, "Pacific/Apia")), "2011-12-30T09:59:59Z", "2011-12-29T10:00:00Z", 24 * time.Hour},
+		{timeseries.Days(zone(t, "Pacific/Apia")), "2011-12-30T10:00:00Z", "2011-12-30T10:00:00Z", 24 * time.Hour},
+		{timeseries.Days(zone(t, "America/Havana")), "2024-11-03T12:00:00Z", "2024-11-03T04:00:00Z", 25 * time.Hour},
+		{timeseries.Days(zone(t, "Asia/Amman")), "2021-10-29T12:00:00Z", "2021-10-28T21:00:00Z", 25 * time.Hour},
 	} {
 		moment, err := time.Parse(time.RFC3339, c.at)
 		if err != nil {
@@ -66,13 +64,13 @@ func TestWindowLengths(t *testing.T) {
 // moment they hold.
 func TestWindowProperties(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	windows := map[string]window.Window{
-		"hour": window.Every(time.Hour), "odd": window.Every(12345 * time.Millisecond), "utc": window.Days(nil),
+	windows := map[string]timeseries.Window{
+		"hour": timeseries.Every(time.Hour), "odd": timeseries.Every(12345 * time.Millisecond), "utc": timeseries.Days(nil),
 	}
 	for _, name := range []string{"Europe/Berlin", "America/New_York", "America/Sao_Paulo", "America/Havana", "Pacific/Apia",
 		"Australia/Lord_Howe", "America/St_Johns", "Asia/Kolkata", "Africa/Cairo", "Asia/Beirut", "Antarctica/Troll"} {
 		loc := zone(t, name)
-		windows["days "+name], windows["months "+name] = window.Days(loc), window.Months(loc)
+		windows["days "+name], windows["months "+name] = timeseries.Days(loc), timeseries.Months(loc)
 	}
 	from, to := time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 	for name, w := range windows {
@@ -105,7 +103,7 @@ func TestWindowProperties(t *testing.T) {
 func TestDaysAreDates(t *testing.T) {
 	for _, name := range []string{"Europe/Berlin", "America/Sao_Paulo", "America/Havana", "Pacific/Apia", "Asia/Beirut", "Asia/Amman"} {
 		loc := zone(t, name)
-		w := window.Days(loc)
+		w := timeseries.Days(loc)
 		for moment := time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC); moment.Year() < 2030; {
 			start, end := w.Bounds(moment)
 			if y, m, d := start.In(loc).Date(); start.Add(-time.Second).In(loc).Day() == d {
@@ -119,7 +117,7 @@ func TestDaysAreDates(t *testing.T) {
 // Nobody stores such times, but a limit or a path may be asked for.
 func TestLargestTime(t *testing.T) {
 	largest := time.Unix(1<<63-62135596801, 999999999)
-	for _, w := range []window.Window{window.Days(nil), window.Months(nil), window.Every(time.Hour)} {
+	for _, w := range []timeseries.Window{timeseries.Days(nil), timeseries.Months(nil), timeseries.Every(time.Hour)} {
 		done := make(chan struct{})
 		go func() {
 			w.Bounds(largest)
@@ -130,16 +128,5 @@ func TestLargestTime(t *testing.T) {
 		case <-time.After(10 * time.Second):
 			t.Fatalf("%T does not return", w)
 		}
-	}
-}
-
-func TestCheck(t *testing.T) {
-	for _, w := range []window.Window{nil, window.Every(0), window.Every(-time.Hour), window.Every(1500 * time.Microsecond)} {
-		if err := window.Check(w); !errors.Is(err, fault.ErrInvalid) {
-			t.Errorf("%v: %v", w, err)
-		}
-	}
-	if err := window.Check(window.Days(nil)); err != nil {
-		t.Error(err)
 	}
 }

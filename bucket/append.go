@@ -1,0 +1,433 @@
+package bucket
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/frame"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/timeseries"
+)
+
+// Append adds one measurement to the window its time falls into, however late it comes, and starts a further
+// bucket where that one is full. With Options.IDField a repeated measurement is not stored again, and stored is
+// false; without it, an Append whose outcome is unknown may be stored twice if repeated.
+//
+// Cost: 1 round trip, 1 document written, found by _id. When other writers filled the bucket, or this one has not
+// written to the window yet and its first is full: 2 more. In a transaction: 2.
+func (b *Buckets[S, M]) Append(ctx context.Context, series S, m M) (stored bool, err error) {
+	defer fault.In(&err, "bucket: append")
+	one := &batch{arrays: b.core}
+	if err := one.Add(series, m); err != nil {
+		return false, err
+	}
+	result, err := one.Store(ctx)
+	return result.Done > 0, err
+}
+
+// AppendMany adds measurements of any series in any order. It takes Work.BatchSize of them at a time, 10,000
+// by default and no more than Work.BatchBytes, groups them by bucket and sends one unordered bulk write. nil
+// is no measurements.
+//
+// Skipped were held already, or came twice in a batch (Options.IDField); Unknown are one batch at most. Measurements
+// that the Result does not count were not stored, even after an error. A measurement that is not valid ends the call with an
+// ErrInvalid that names its index, when those before it are stored. With IDField the same input can be given
+// again; without, Unknown ones may then be stored twice.
+//
+// Cost: 1 round trip a batch, and 1 document written for each bucket in it, found by _id. Each time that it
+// meets buckets which cannot take a whole group: 2 more. In a transaction: 2 a batch.
+func (b *Buckets[S, M]) AppendMany(ctx context.Context, items iter.Seq2[S, M], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "bucket: append many")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
+	return b.core.Many(ctx, frame.Untyped(items, func(m M) any { return m }), work, b.core.begin)
+}
+
+// A batch is measurements by window, ready to be stored.
+type batch struct {
+	*arrays
+	frame.Groups[waiting]
+	slab []timeseries.Number // for the next items
+}
+
+type group = frame.Group[waiting]
+
+// waiting is what a window's buckets are to take.
+type waiting struct {
+	created bson.Raw // what a new bucket has besides
+	items   []item
+	room    room  // where to go on as far as known
+	least   int64 // the buckets before are full
+}
+
+// An item is a measurement ready to be stored.
+type item struct {
+	raw     bson.RawValue
+	time    int64 // in milliseconds
+	id      bson.RawValue
+	numbers []timeseries.Number // by Options.Values; zero where there is none
+}
+
+// A room is the bucket of a window to go on in, and what it holds at least. A window that is not known begins at 0,
+// and other writers may have filled the bucket: a failed write then, never a wrong one.
+type room struct{ seq, count, size int64 }
+
+// or is the room further on.
+func (r room) or(o room) room {
+	if o.seq > r.seq || o.seq == r.seq && o.count > r.count {
+		return o
+	}
+	return r
+}
+
+// partBytes is how much one update adds to a bucket without MaxBytes.
+const partBytes = 8 << 20
+
+func (c *arrays) begin() frame.Batch { return &batch{arrays: c} }
+
+func (b *batch) Size() (count, bytes int) { return b.Count, b.Bytes }
+
+// Add encodes a measurement once and puts it into the group of its window.
+func (b *batch) Add(series, m any) error {
+	it, err := b.item(b, m)
+	if err != nil {
+		return fmt.Errorf("measurement: %w", err)
+	}
+	g, err := b.Find(&b.Frame, series, it.time)
+	if err != nil {
+		return err
+	}
+	if g.Of.items == nil {
+		if g.Of.created, err = b.Created(g.Place, series, b.opts.Metadata); err != nil {
+			return err
+		}
+	}
+	if size := len(g.Of.created) + len(it.raw.Value); size > frame.MaxBytes {
+		return fault.Invalid("%d bytes with Metadata, more than a document takes", size)
+	}
+	g.Of.items = append(g.Of.items, it)
+	b.Count, b.Bytes = b.Count+1, b.Bytes+len(it.raw.Value)
+	return nil
+}
+
+// item encodes a measurement, reads what buckets derive from it, and refuses what they cannot store.
+func (c *arrays) item(b *batch, m any) (it item, err error) {
+	raw, err := c.Codec.Document(m)
+	if err != nil {
+		return it, err
+	}
+	at, dated := value.Lookup(raw, c.opts.TimeField).DateTimeOK()
+	if !dated {
+		return it, fault.Invalid("no date in %q", c.opts.TimeField)
+	}
+	it.raw, it.time = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}, at
+	if c.opts.IDField != "" {
+		it.id = value.Lookup(raw, c.opts.IDField)
+		if err := checkMeasurementID(it.id); err != nil {
+			return it, fault.Invalid("no ID in %q: %w", c.opts.IDField, err)
+		}
+	}
+	n := len(c.opts.Values)
+	if len(b.slab) < n {
+		b.slab = make([]timeseries.Number, n*min(b.Count+1, 1000))
+	}
+	it.numbers, b.slab = b.slab[:n], b.slab[n:]
+	for i, v := range c.opts.Values {
+		it.numbers[i] = finite(value.Lookup(raw, v.Field))
+		if it.numbers[i].IsZero() && v.Count == "" {
+			return it, fault.Invalid("no finite number in %q", v.Field)
+		}
+	}
+	if len(raw) > cmp.Or(c.opts.MaxBytes, frame.MaxBytes) {
+		return it, fault.Invalid("%d bytes, more than a bucket takes", len(raw))
+	}
+	return it, nil
+}
+
+// checkMeasurementID refuses what measurements cannot be told apart by, also what an ID is before it is set.
+func checkMeasurementID(id bson.RawValue) error {
+	text, _ := id.StringValueOK()
+	oid, _ := id.ObjectIDOK()
+	if id.Type == bson.TypeString && text == "" || id.Type == bson.TypeObjectID && oid.IsZero() {
+		return fault.Invalid("not set")
+	}
+	return frame.CheckKey(id)
+}
+
+// A part is items of a group for one bucket.
+type part struct {
+	group *group
+	items []item
+	after room
+}
+
+// Store sends what the batch holds, and again what met a full bucket. It leaves the groups as they are, so that a
+// transaction can call it again.
+//
+// Cost: that of a batch of AppendMany.
+func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
+	defer fault.Part(&err, &r.Done, &r.Unknown)
+	var groups []*group
+	for _, g := range b.All {
+		if clone := *g; g.Of.items != nil { // else its Metadata was refused
+			groups = append(groups, &clone)
+		}
+	}
+	joined := txn.Running(ctx)
+	for attempt := 0; ; attempt++ {
+		skipped, err := b.open(ctx, groups, joined || attempt > 0)
+		r.Skipped += int64(skipped)
+		if err != nil {
+			return r, err
+		}
+		parts, upserts := b.cut(groups)
+		if len(parts) == 0 {
+			return r, ctx.Err()
+		}
+		outcomes, err := b.Send(ctx, upserts)
+		var full error
+		for i, o := range outcomes {
+			p, rows := parts[i], len(parts[i].items)
+			switch o.Fate {
+			case frame.Stored:
+				r.Done += int64(rows)
+				if !joined { // else it may be undone
+					b.known.Change(p.group.Key, func(r room) room { return r.or(p.after) })
+				}
+			case frame.Unknown:
+				r.Unknown += int64(rows)
+			case frame.Taken: // another writer has made or filled the bucket
+				full = o.Err
+				p.group.Of.items = append(p.group.Of.items, p.items...)
+			case frame.TooLarge: // though the count allows it: the bucket is full, in whatever transaction
+				full = o.Err
+				p.group.Of.items = append(p.group.Of.items, p.items...)
+				p.group.Of.least = b.known.Change(p.group.Key, func(r room) room { return r.or(room{seq: p.after.seq + 1}) }).seq
+			case frame.Refused:
+				b.Refuse(&r, upserts[i], rows, o.Err)
+			}
+		}
+		if err == nil && full != nil {
+			err = b.Again(ctx, attempt, full)
+		}
+		if err != nil || full == nil {
+			return r, err
+		}
+	}
+}
+
+// cut divides groups into what fits their buckets and the ones that follow, and takes it out of them.
+func (c *arrays) cut(groups []*group) (parts []part, upserts []frame.Upsert) {
+	for _, g := range groups {
+		at, items := g.Of.room, g.Of.items
+		g.Of.items = nil
+		if c.opts.MaxBytes == 0 {
+			at.size = 0 // bytes are those of one update
+		}
+		bytes := int64(min(cmp.Or(c.opts.MaxBytes, partBytes), frame.MaxBytes-len(g.Of.created)))
+		for len(items) > 0 {
+			n := 0
+			for ; n < len(items) && at.count < int64(c.opts.MaxCount); n++ {
+				size := int64(len(items[n].raw.Value))
+				if at.size > 0 && at.size+size > bytes {
+					break
+				}
+				at.count, at.size = at.count+1, at.size+size
+			}
+			if n > 0 {
+				p := part{g, items[:n], at}
+				parts, upserts = append(parts, p), append(upserts, frame.Upsert{Filter: c.roomFor(p), Update: c.push(p)})
+			}
+			at, items = room{seq: at.seq + 1}, items[n:]
+		}
+	}
+	return parts, upserts
+}
+
+// roomFor selects the bucket of a part if it has room and holds none of the items yet. The server plans by the equality
+// on _id: no hint is needed.
+func (c *arrays) roomFor(p part) bson.Raw {
+	filter := c.One(p.group.Place, p.after.seq, true)
+	limit := func(field string, n int64) {
+		filter.Open(field)
+		filter.Int("$lte", n)
+		filter.Close()
+	}
+	limit(c.opts.CountField, int64(c.opts.MaxCount-len(p.items)))
+	if c.opts.MaxBytes > 0 {
+		limit(c.opts.BytesField, int64(c.opts.MaxBytes)-sizeOf(p.items))
+	}
+	if c.opts.IDField != "" {
+		filter.Open(c.idPath())
+		filter.Array("$nin", len(p.items), func(i int) bson.RawValue { return p.items[i].id })
+		filter.Close()
+	}
+	return filter.Done()
+}
+
+// push is the update that adds a part to its bucket or makes it with it.
+func (c *arrays) push(p part) bson.Raw {
+	tallies := make([]tally, len(c.opts.Values))
+	for i, v := range c.opts.Values {
+		t := &tallies[i]
+		t.limit, t.exact = c.sumLimit(), v.Squares != "" ||
+			slices.ContainsFunc(p.items, func(it item) bool { return it.numbers[i].Raw().Type == bson.TypeDecimal128 })
+		for _, it := range p.items {
+			if n := it.numbers[i]; !n.IsZero() {
+				t.add(it.time, n)
+			}
+		}
+	}
+	size := sizeOf(p.items)
+	b := codec.Build(512 + int(size) + 8*len(p.items))
+	b.Open("$push")
+	b.Open(c.opts.ArrayField)
+	b.Array("$each", len(p.items), func(i int) bson.RawValue { return p.items[i].raw })
+	b.Close()
+	b.Close()
+	b.Open("$inc")
+	b.Int(c.opts.CountField, int64(len(p.items)))
+	if c.opts.BytesField != "" {
+		b.Int(c.opts.BytesField, size)
+	}
+	for i, v := range c.opts.Values {
+		t := &tallies[i]
+		if v.Count != "" {
+			b.Int(v.Count, t.count)
+		}
+		if v.Sum != "" {
+			b.Value(v.Sum, t.sum(v.Squares != "").Raw())
+		}
+		if v.Squares != "" {
+			b.Value(v.Squares, decimal(&t.squares).Raw())
+		}
+	}
+	b.Close()
+	extremes := func(op string, fields func(v *timeseries.Value, t *tally) (number, sample string, n timeseries.Number, s sample)) {
+		b.Some(op, func() {
+			for i := range tallies {
+				number, at, n, s := fields(&c.opts.Values[i], &tallies[i])
+				if number != "" && !n.IsZero() {
+					b.Value(number, n.Raw())
+				}
+				if at != "" && !n.IsZero() {
+					b.Open(at)
+					b.Date(frame.TimeKey, s.ms)
+					b.Value(frame.ValueKey, s.Raw())
+					b.Close()
+				}
+			}
+		})
+	}
+	extremes("$min", func(v *timeseries.Value, t *tally) (string, string, timeseries.Number, sample) {
+		return v.Min, v.First, t.min, t.first
+	})
+	extremes("$max", func(v *timeseries.Value, t *tally) (string, string, timeseries.Number, sample) {
+		return v.Max, v.Last, t.max, t.last
+	})
+	if p.group.Of.created != nil {
+		b.Value("$setOnInsert", bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: p.group.Of.created})
+	}
+	return b.Done()
+}
+
+// open has groups go on where this process wrote last. With look it reads their buckets from there on, and
+// with IDField those of the windows that hold one of their IDs, and drops what is held: one find for all
+// groups.
+func (c *arrays) open(ctx context.Context, groups []*group, look bool) (dropped int, err error) {
+	byKey := map[string]*group{}
+	var wanted, all bson.A
+	for _, g := range groups {
+		g.Of.room = c.known.Change(g.Key, func(r room) room { return r.or(room{seq: g.Of.least}) })
+		if c.opts.IDField != "" {
+			dropped += drop(g, map[string]bool{})
+		}
+		if !look || len(g.Of.items) == 0 {
+			continue
+		}
+		byKey[g.Key] = g
+		g.Of.room = room{seq: g.Of.room.seq}
+		wanted = append(wanted, c.Since(g.Place, g.Of.room.seq))
+		if c.opts.IDField != "" {
+			ids := bson.A{}
+			for _, it := range g.Of.items {
+				ids = append(ids, it.id)
+			}
+			wanted = append(wanted, append(c.Within(g.Place), bson.E{Key: c.idPath(), Value: expr.Op("$in", ids)}))
+			all = append(all, ids...)
+		}
+	}
+	if wanted == nil {
+		return dropped, nil
+	}
+	fields := c.fields(c.opts.CountField, c.opts.BytesField)
+	opts := options.Find().SetBatchSize(1 << 20)
+	if c.opts.IDField != "" {
+		fields = append(fields, bson.E{Key: "~ids", Value: expr.Filter(
+			expr.Map(c.array(), "m", at(c.opts.IDField)), "id", expr.Op("$in", expr.Var("id"), expr.Literal(all)))})
+	} else if len(wanted) == 1 {
+		opts.SetSort(bson.D{{Key: "_id", Value: -1}}).SetLimit(1)
+	}
+	for doc, err := range frame.Find(ctx, cursor.Primary(c.Coll), expr.Op("$or", wanted), opts.SetProjection(fields)) {
+		if err != nil {
+			return dropped, err
+		}
+		g := byKey[c.KeyOf(doc)]
+		if g == nil {
+			continue
+		}
+		if list, ok := doc.Lookup("~ids").ArrayOK(); ok {
+			held := map[string]bool{}
+			ids, _ := list.Values()
+			for _, id := range ids {
+				held[value.Key(id)] = true
+			}
+			dropped += drop(g, held)
+		}
+		// What has no number is not this package's.
+		if seq, ok := frame.Number(doc); ok && seq >= g.Of.room.seq {
+			g.Of.room = c.filled(seq, doc)
+		}
+	}
+	return dropped, nil
+}
+
+// filled is the room of a bucket, or of the next one if it does not say how full it is.
+func (c *arrays) filled(seq int64, fill bson.Raw) room {
+	count, counted := value.Lookup(fill, c.opts.CountField).AsInt64OK()
+	size, sized := value.Lookup(fill, c.opts.BytesField).AsInt64OK()
+	if !counted || c.opts.MaxBytes > 0 && !sized {
+		return room{seq: seq + 1}
+	}
+	return room{seq, count, size}
+}
+
+// drop takes out the items whose IDs are held, and those that come twice.
+func drop(g *group, held map[string]bool) int {
+	all := len(g.Of.items)
+	g.Of.items = slices.DeleteFunc(slices.Clone(g.Of.items), func(it item) bool {
+		key := value.Key(it.id)
+		twice := held[key]
+		held[key] = true
+		return twice
+	})
+	return all - len(g.Of.items)
+}
+
+func sizeOf(items []item) (size int64) {
+	for _, it := range items {
+		size += int64(len(it.raw.Value))
+	}
+	return size
+}
