@@ -1,6 +1,8 @@
 package mongopatterns_test
 
 import (
+	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +21,12 @@ func TestMain(m *testing.M) { mongotest.Main(m) }
 // these files, and returns its folder.
 func consumer(t *testing.T, files map[string]string) string {
 	t.Helper()
+	return moduleOf(t, "example.com/consumer", files)
+}
+
+// moduleOf is consumer with a path for the module.
+func moduleOf(t *testing.T, path string, files map[string]string) string {
+	t.Helper()
 	root, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +41,7 @@ func consumer(t *testing.T, files map[string]string) string {
 	for name, text := range files {
 		write(name, text)
 	}
-	write("go.mod", "module example.com/consumer\n\ngo 1.25.0\n\n"+
+	write("go.mod", "module "+path+"\n\ngo 1.25.0\n\n"+
 		"require github.com/mongopatterns/mongopatterns v0.0.0\n\n"+
 		"replace github.com/mongopatterns/mongopatterns => "+root+"\n")
 	command(t, dir, nil, "go", "mod", "tidy")
@@ -50,7 +58,7 @@ func command(t *testing.T, dir string, env []string, name string, args ...string
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, stderr.String())
+		t.Fatalf("%s %s: %v\n%s%s", name, strings.Join(args, " "), err, out, stderr.String())
 	}
 	return string(out)
 }
@@ -151,6 +159,16 @@ func TestConsumer(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)
 	}
+}
+
+var onceElements = flag.Int("exactly.once", 600, "how many elements TestExactlyOnce adds")
+
+// A program that goes by OutcomeOf alone, in a module of its own, adds elements exactly once.
+func TestExactlyOnce(t *testing.T) {
+	uri := mongotest.URI(t) // skips under -short
+	dir := moduleOf(t, "github.com/mongopatterns/mongopatterns/exactlyonce", programs(t, "testdata/exactlyonce"))
+	t.Log(command(t, dir, []string{"MONGODB_URI=" + uri}, "go", "test", "-count=1", "-v", "-timeout=2h", ".",
+		"-args", fmt.Sprintf("-exactly.once=%d", *onceElements)))
 }
 
 // A module that imports a pattern package requires and vendors nothing of what

@@ -24,7 +24,7 @@ import (
 var (
 	how     = flag.String("sweep", "some", "`all` faults at each command, or some")
 	seed    = flag.Int("seed", 1, "which faults, with -sweep=some")
-	update  = flag.Bool("update", false, "write the figures to docs/failures.md, with -sweep=all")
+	update  = flag.Bool("update", false, "write the figures of the packages that were swept as a whole to docs/failures.md, with -sweep=all")
 	workers = flag.Int("workers", 12, "how many rows are swept at the same time; most of a case is waiting")
 )
 
@@ -470,7 +470,7 @@ func TestSweep(t *testing.T) {
 	if t.Failed() || *how != "all" {
 		return
 	}
-	t.Log(figures)
+	t.Log(figures.lines())
 	if *update {
 		figures.write(t)
 	}
