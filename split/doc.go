@@ -74,7 +74,10 @@
 // $unset one, which does nothing, nor leave some out of a document that they replace, nor delete
 // documents: Check names the [Orphan], but where the _id is inserted again in the
 // meantime, it gets the cold document that was there. What cannot be told: a cold field
-// that old programs took away returns. What is told too often: where the cold fields are numbers
+// that old programs took away, or left out, returns. A hot document without it is, to the
+// byte, one that nobody has touched, and beside other cold fields it is one in which these were
+// set: without a mark in each document, which old programs would take away too, nothing tells
+// them apart. What is told too often: where the cold fields are numbers
 // alone, or an array that was replaced has no element of the cold one's, a whole document
 // can be InBoth.
 //
