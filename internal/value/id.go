@@ -1,6 +1,7 @@
 package value
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -10,8 +11,8 @@ import (
 )
 
 // CheckID refuses what no _id can be and what no reference can name: nothing, null,
-// undefined, arrays, regular expressions, and documents that a filter would take for
-// operators.
+// undefined, arrays, regular expressions, documents that a filter would take for
+// operators, and the empty timestamp, which no reference keeps (see IsReplaced).
 func CheckID(id bson.RawValue) error {
 	switch id.Type {
 	case 0, bson.TypeNull, bson.TypeUndefined:
@@ -25,7 +26,32 @@ func CheckID(id bson.RawValue) error {
 			return errors.New("a document of operators is no _id")
 		}
 	}
+	if IsReplaced(id) {
+		return errors.New("an empty timestamp, which the server replaces in references, is no _id")
+	}
 	return nil
+}
+
+// IsReplaced reports the empty timestamp. Where an inserted document, or a replacement, has
+// it as a field other than _id, the server stores its own time in its place. Inside of
+// documents and arrays, and by an operator, it is stored as it is.
+func IsReplaced(v bson.RawValue) bool {
+	return v.Type == bson.TypeTimestamp && bytes.Equal(v.Value, make([]byte, 8))
+}
+
+// Replaced is the first field of a document in whose place the server would store its own
+// time, empty if there is none.
+func Replaced(doc bson.Raw) string {
+	if bytes.IndexByte(doc, byte(bson.TypeTimestamp)) < 0 {
+		return ""
+	}
+	elements, _ := doc.Elements()
+	for _, e := range elements {
+		if e.Key() != "_id" && IsReplaced(e.Value()) {
+			return e.Key()
+		}
+	}
+	return ""
 }
 
 // CheckKey refuses what CheckID refuses, and names of operators at any depth: a key that

@@ -114,18 +114,32 @@ func TestLookup(t *testing.T) {
 }
 
 func TestCheckID(t *testing.T) {
-	for _, v := range []any{1, "", bson.NewObjectID(), bson.D{{Key: "a", Value: 1}}, false, bson.MinKey{}} {
+	for _, v := range []any{1, "", bson.NewObjectID(), bson.D{{Key: "a", Value: 1}}, false, bson.MinKey{}, bson.Timestamp{I: 1}, int64(0)} {
 		if err := value.CheckID(raw(t, v)); err != nil {
 			t.Errorf("%v: %v", v, err)
 		}
 	}
-	for _, v := range []any{nil, bson.A{}, bson.A{1}, bson.Regex{Pattern: "a"}, bson.Undefined{}, bson.D{{Key: "$gt", Value: ""}}} {
+	for _, v := range []any{nil, bson.A{}, bson.A{1}, bson.Regex{Pattern: "a"}, bson.Undefined{}, bson.D{{Key: "$gt", Value: ""}}, bson.Timestamp{}} {
 		if value.CheckID(raw(t, v)) == nil {
 			t.Errorf("%v passes", v)
 		}
 	}
 	if value.CheckID(bson.RawValue{}) == nil {
 		t.Error("a missing _id passes")
+	}
+}
+
+func TestReplaced(t *testing.T) {
+	empty := bson.Timestamp{}
+	for want, docs := range map[string][]bson.D{
+		"":  {{}, {{Key: "_id", Value: empty}}, {{Key: "a", Value: bson.D{{Key: "b", Value: empty}}}, {Key: "c", Value: bson.Timestamp{T: 1}}}},
+		"b": {{{Key: "a", Value: 0x11}, {Key: "b", Value: empty}}},
+	} {
+		for _, doc := range docs {
+			if got := value.Replaced(raw(t, doc).Document()); got != want {
+				t.Errorf("%v: %q", doc, got)
+			}
+		}
 	}
 }
 
