@@ -360,8 +360,11 @@ func (c *core) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue,
 		docs = append(docs, expr.D(c.o.ParentField, id, c.o.NumberField, next, c.o.ArrayField, xs[:n]))
 		xs = xs[n:]
 	}
-	if len(docs) == 0 {
+	switch {
+	case len(docs) == 0:
 		return nil
+	case value.IsReplaced(id):
+		return fault.Invalid("an empty timestamp as _id, which the server would replace in overflow documents")
 	}
 	_, err = fault.Many(c.overflow.InsertMany(ctx, docs))
 	return err

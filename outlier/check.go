@@ -262,7 +262,7 @@ func (c *core) change(ctx context.Context, id bson.RawValue, w mongopatterns.Wor
 		result.Skipped++
 	case errors.Is(err, errNotArray):
 		result.Remaining++
-	case fault.Refused(err) && !w.Strict && !txn.Running(ctx): // others of the batch are done
+	case (fault.Refused(err) || errors.Is(err, fault.ErrInvalid)) && !w.Strict && !txn.Running(ctx): // others of the batch are done
 		result.Fail(c.coll.Name(), id, err)
 	default:
 		return fault.Of(id, err)

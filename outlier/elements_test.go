@@ -1,7 +1,9 @@
 package outlier_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -352,5 +354,69 @@ func TestPipelines(t *testing.T) {
 		if docs := run(pipeline); len(docs) != want {
 			t.Errorf("%v: %v", x, docs)
 		}
+	}
+}
+
+// The empty timestamp is refused as an _id: in overflow documents the server would store its
+// own time for it, and what they hold would be lost.
+func TestEmptyTimestampAsID(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[bson.Timestamp, int](t, db, &outlier.Options{MaxCount: 4})
+	parent := bson.D{{Key: "_id", Value: bson.Timestamp{}}, {Key: "items", Value: bson.A{1, 2, 3, 4, 5, 6}}}
+	insert(t, db.Collection("parents"), parent)
+	if _, err := lists.Add(t.Context(), bson.Timestamp{}, 7); !errors.Is(err, mongopatterns.ErrInvalid) {
+		t.Error(err)
+	}
+	for name, call := range map[string]func(context.Context, *mongopatterns.Work) (mongopatterns.Result, error){"adopt": lists.Adopt, "repair": lists.Repair} {
+		if result, err := call(t.Context(), nil); err != nil || result.Failed != 1 || result.Done != 0 {
+			t.Errorf("%s: %+v, %v", name, result, err)
+		}
+	}
+	if n := count(t, db.Collection("extras"), bson.D{}); n != 0 {
+		t.Errorf("%d overflow documents", n)
+	}
+	if n := count(t, db.Collection("parents"), parent); n != 1 {
+		t.Error("the parent has changed")
+	}
+}
+
+// An element as large as a document takes is removed as it was added.
+func TestRemoveLargeElements(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[int, string](t, db, &outlier.Options{MaxBytes: 16<<20 - 64<<10, MaxCount: 4})
+	large := strings.Repeat("x", 15<<20)
+	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}})
+	remove := func(id int, e string, want bool) {
+		t.Helper()
+		if removed, err := lists.Remove(t.Context(), id, e); err != nil || removed != want {
+			t.Fatal(removed, err)
+		}
+		healthy(t, lists)
+	}
+	add(t, lists, 1, "a")
+	add(t, lists, 1, large)
+	if held, err := lists.Contains(t.Context(), 1, large); err != nil || !held {
+		t.Error(held, err)
+	}
+	remove(1, large, true)
+	remove(1, large, false)
+	equal(t, []string{"a"}, collect(t, lists.All(t.Context(), 1)))
+	// In an outlier: in the parent, in an overflow document, in neither.
+	for _, outside := range []bool{false, true} {
+		for _, e := range []string{"b", "c", "d"} {
+			add(t, lists, 1, e)
+		}
+		add(t, lists, 1, large)
+		for i := 0; outside && i < 4; i++ {
+			add(t, lists, 1, fmt.Sprint(i))
+		}
+		remove(1, large, true)
+		remove(1, large, false)
+		if err := lists.Delete(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}, {Key: "items", Value: bson.A{"a"}}})
 	}
 }

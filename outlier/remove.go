@@ -23,7 +23,7 @@ import (
 // Outliers: 3, 1 document written, if the parent holds the element; else 4, 2
 // documents written (5 if there is none, the parent written twice).
 // An overflow document that is empty then is deleted: 1 more. Folding back: 5 more; of a
-// set 1 more.
+// set 1 more. An element of more than 4 MiB, in an outlier: 1 more, or 2.
 func (l *Lists[ID, E]) Remove(ctx context.Context, id ID, e E) (removed bool, err error) {
 	defer fault.In(&err, "outlier: remove")
 	raw, x, err := l.c.pair(id, e)
@@ -59,34 +59,35 @@ func (c *core) remove(ctx context.Context, id, x bson.RawValue) (removed bool, e
 // withoutLast is the array without the last x. An array without x stays what it is, also
 // missing or null.
 func (c *core) withoutLast(x bson.RawValue) bson.D {
-	array := c.x.array
-	at := expr.Let("reverse", expr.Op("$reverseArray", array), // the place of x; the server has no search from the end
-		expr.Op("$subtract", expr.Op("$subtract", size("$$reverse"), 1), expr.Op("$indexOfArray", "$$reverse", expr.Literal(x))))
-	length := expr.Op("$max", size(array), 1)
-	rest := expr.Let("at", at, expr.Op("$concatArrays",
+	array, length := c.x.array, expr.Op("$max", size(c.x.array), 1)
+	rest := expr.Op("$concatArrays",
 		expr.Cond(expr.Op("$gt", "$$at", 0), expr.Op("$slice", array, expr.Op("$max", "$$at", 1)), bson.A{}),
-		expr.Op("$slice", array, expr.Op("$add", "$$at", 1), length)))
-	return expr.Cond(expr.Op("$in", expr.Literal(x), array), rest, expr.Field(c.o.ArrayField))
+		expr.Op("$slice", array, expr.Op("$add", "$$at", 1), length))
+	return expr.Let("at", c.lastPlace(x), expr.Cond(expr.Op("$lt", "$$at", size(array)), rest, expr.Field(c.o.ArrayField)))
 }
+
+// lastPlace is where the last x stands in the array, its length if it has none. The server has
+// no search from the end. x, which may be as large as a command, is in it once.
+func (c *core) lastPlace(x bson.RawValue) bson.D {
+	return expr.Let("reverse", expr.Op("$reverseArray", c.x.array), expr.Op("$subtract",
+		expr.Op("$subtract", size("$$reverse"), 1), expr.Op("$indexOfArray", "$$reverse", expr.Literal(x))))
+}
+
+// sentTwice bounds an element that a command may hold twice; a larger one costs a round trip
+// more where its place has to be known.
+const sentTwice = 4 << 20
 
 // removeLocked removes from an outlier, in a transaction: ErrNotFound if the parent is none,
 // or not there. Elements outside are counted down first, and up again if there is none.
 func (c *core) removeLocked(ctx context.Context, id, x bson.RawValue) (bool, error) {
-	outside, held := expr.Field(c.o.OutsideField), expr.Op("$in", expr.Literal(x), c.x.array)
-	before, err := c.modify(ctx, c.parent(id, c.x.outlier...), mongo.Pipeline{expr.Op("$set", expr.D(
-		c.o.ArrayField, c.withoutLast(x),
-		c.o.OutsideField, expr.Cond(held, outside, expr.Op("$subtract", outside, 1)),
-	))}, document("size", c.x.size, "held", held))
+	before, held, err := c.removeInside(ctx, id, x)
 	if err != nil {
 		return false, err
 	}
 	id = before.ID // as the overflow documents have it
 	left := before.Outside + before.Of.Document().Lookup("size").AsInt64() - 1
-	if !before.Of.Document().Lookup("held").Boolean() {
-		var extra extent
-		err = fault.Single(c.overflow.FindOneAndUpdate(ctx, c.extras(id, c.holds(x)),
-			mongo.Pipeline{expr.Op("$set", expr.D(c.o.ArrayField, c.withoutLast(x)))},
-			options.FindOneAndUpdate().SetSort(c.byNumber(-1)).SetReturnDocument(options.Before).SetProjection(c.extent()))).Decode(&extra)
+	if !held {
+		extra, err := c.removeOutside(ctx, id, x)
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			_, err = fault.One(c.coll.UpdateOne(ctx, c.parent(id), expr.Op("$inc", expr.D(c.o.OutsideField, 1))))
 			return false, err
@@ -94,13 +95,57 @@ func (c *core) removeLocked(ctx context.Context, id, x bson.RawValue) (bool, err
 		if err == nil && extra.Size == 1 {
 			_, err = fault.One(c.overflow.DeleteOne(ctx, c.extras(id, expr.Element("_id", extra.ID))))
 		}
+		if err != nil {
+			return false, err
+		}
 		before.Outside--
 	}
 	// The last element outside makes the parent typical.
-	if err == nil && (before.Outside == 0 || left <= int64(c.o.FoldBack)) {
+	if before.Outside == 0 || left <= int64(c.o.FoldBack) {
 		err = c.arrange(ctx, id)
 	}
 	return true, err
+}
+
+// removeInside takes the last x out of the array of an outlier, or one from the number of
+// elements outside. It returns the state before, and whether the parent held x.
+func (c *core) removeInside(ctx context.Context, id, x bson.RawValue) (before state, held bool, err error) {
+	outside := func(field string) string { return expr.Field(c.o.OutsideField + field) }
+	update := mongo.Pipeline{
+		expr.Op("$set", expr.D(c.o.ArrayField, c.withoutLast(x),
+			c.o.OutsideField, expr.D("number", outside(""), "size", c.x.size))),
+		expr.Op("$set", expr.D(c.o.OutsideField, expr.Cond(expr.Op("$lt", c.x.size, outside(".size")),
+			outside(".number"), expr.Op("$subtract", outside(".number"), 1)))),
+	}
+	large, of := len(x.Value) > sentTwice, expr.D("size", c.x.size)
+	if !large {
+		of = append(of, expr.Element("held", expr.Op("$in", expr.Literal(x), c.x.array)))
+	}
+	before, err = c.modify(ctx, c.parent(id, c.x.outlier...), update, expr.Op("$mergeObjects", of))
+	if err != nil || !large {
+		held, _ = before.Of.Document().Lookup("held").BooleanOK()
+		return before, held, err
+	}
+	after, err := c.read(ctx, id, document("size", c.x.size))
+	if err != nil {
+		return before, false, err
+	}
+	return before, after.Of.Document().Lookup("size").AsInt64() < before.Of.Document().Lookup("size").AsInt64(), nil
+}
+
+// removeOutside takes the last x out of the overflow documents of a parent, and returns the
+// one that held it as it was, or ErrNoDocuments.
+func (c *core) removeOutside(ctx context.Context, id, x bson.RawValue) (extra extent, err error) {
+	filter, update := c.extras(id, c.holds(x)), mongo.Pipeline{expr.Op("$set", expr.D(c.o.ArrayField, c.withoutLast(x)))}
+	if len(x.Value) <= sentTwice {
+		err = fault.Single(c.overflow.FindOneAndUpdate(ctx, filter, update, options.FindOneAndUpdate().
+			SetSort(c.byNumber(-1)).SetReturnDocument(options.Before).SetProjection(c.extent()))).Decode(&extra)
+		return extra, err
+	}
+	if err = c.overflow.FindOne(ctx, filter, options.FindOne().SetSort(c.byNumber(-1)).SetProjection(c.extent())).Decode(&extra); err == nil {
+		_, err = fault.One(c.overflow.UpdateOne(ctx, c.extras(id, expr.Element("_id", extra.ID)), update))
+	}
+	return extra, err
 }
 
 // Delete deletes a parent and its overflow documents: ErrNotFound if there is no
