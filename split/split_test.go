@@ -672,3 +672,34 @@ func conflict(err error) bool {
 	var server mongo.ServerError
 	return errors.As(err, &server) && server.HasErrorLabel("TransientTransactionError")
 }
+
+// What the server would replace by its time is refused by Add, and moved as it is by Adopt.
+func TestEmptyTimestamps(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	s := newSplit[any, bson.D, bson.D](t, db, &split.Options{IDField: "movie_id", ColdFields: []string{"plot", "seen"}})
+	empty := bson.Timestamp{}
+	wantErr(t, s.Add(t.Context(), empty, d("year", 1), d("plot", "x")), mongopatterns.ErrInvalid)
+	wantErr(t, s.Add(t.Context(), 1, d("year", empty), d("plot", "x")), mongopatterns.ErrInvalid)
+	wantErr(t, s.Add(t.Context(), 1, d("year", 1), d("seen", empty)), mongopatterns.ErrInvalid)
+	insert(t, db.Collection("movies"), d("_id", 2, "plot", "x"), d("_id", 3, "plot", "y"), d("_id", empty, "plot", "z"))
+	for _, id := range []any{2, empty} {
+		update(t, db.Collection("movies"), d("_id", id), d("$set", d("seen", empty)))
+	}
+	if result, err := s.Adopt(t.Context(), nil); err != nil || result.Done != 3 || result.Failed != 0 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	cold := []bson.D{}
+	for _, doc := range stored(t, db.Collection("movie_details")) {
+		cold = append(cold, without(doc, "_id"))
+	}
+	slices.SortFunc(cold, func(a, b bson.D) int { return strings.Compare(get(a, "plot").(string), get(b, "plot").(string)) })
+	for _, doc := range cold {
+		sorted(doc)
+	}
+	same(t, "cold", []bson.D{d("movie_id", int32(2), "plot", "x", "seen", empty), d("movie_id", int32(3), "plot", "y"),
+		d("movie_id", empty, "plot", "z", "seen", empty)}, cold)
+	if problems := problems(t, s.Check(t.Context(), nil)); len(problems) > 0 {
+		t.Error(problems)
+	}
+}

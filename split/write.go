@@ -20,7 +20,8 @@ import (
 // Add stores both documents of an ID, or none. It sets _id in the hot one and
 // IDField in the cold one, whatever they hold there. A duplicate-key error of the
 // driver if the ID exists, as when an Add that was stored is repeated;
-// mongopatterns.ErrInvalid if a field is on the wrong side.
+// mongopatterns.ErrInvalid if a field is on the wrong side, or is an empty timestamp, which the
+// server would replace.
 //
 // Cost: 3 round trips, 2 documents written.
 func (s *Split[ID, H, C]) Add(ctx context.Context, id ID, hot H, cold C) (err error) {
@@ -53,6 +54,11 @@ func (c *core) documents(id, hot, cold any) (hotDoc, coldDoc bson.Raw, err error
 	}
 	if coldDoc, err = c.codec.Document(cold); err != nil {
 		return nil, nil, fmt.Errorf("cold: %w", err)
+	}
+	for _, doc := range []bson.Raw{hotDoc, coldDoc} {
+		if field := value.Replaced(doc); field != "" {
+			return nil, nil, fault.Invalid("%q is an empty timestamp, which the server would replace", field)
+		}
 	}
 	hotDoc = value.With(hotDoc, value.Element{Name: "_id", Value: raw})
 	coldDoc = value.With(coldDoc, value.Element{Name: c.idField, Value: raw})
@@ -234,12 +240,16 @@ func (c *core) divide(ctx context.Context, ids bson.A, keep Side, dry bool) (n d
 			return string(field) != "_id" && (keep == Hot || !slices.Contains(contested, string(field)))
 		})
 		some, _ := fields.Elements()
+		merged := mongo.NewUpdateOneModel().SetFilter(c.coldOf(id)).SetUpdate(
+			mongo.Pipeline{expr.D("$replaceWith", expr.Op("$mergeObjects", "$$ROOT", expr.Literal(fields)))})
+		made := value.With(fields, value.Element{Name: c.idField, Value: id})
 		switch {
+		case !divided && value.Replaced(made) != "": // which an update stores as it is
+			colds = append(colds, merged.SetUpsert(true))
 		case !divided:
-			colds = append(colds, mongo.NewInsertOneModel().SetDocument(value.With(fields, value.Element{Name: c.idField, Value: id})))
+			colds = append(colds, mongo.NewInsertOneModel().SetDocument(made))
 		case len(some) > 0:
-			merged := mongo.Pipeline{expr.D("$replaceWith", expr.Op("$mergeObjects", "$$ROOT", expr.Literal(fields)))}
-			colds = append(colds, mongo.NewUpdateOneModel().SetFilter(c.coldOf(id)).SetUpdate(merged))
+			colds = append(colds, merged)
 		}
 		if len(contested) > 0 && keep == "" {
 			n.contested++

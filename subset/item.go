@@ -53,6 +53,9 @@ func (c *core) valid(it item) error {
 	if err := value.CheckID(it.id); err != nil {
 		return fault.Invalid("item: %w", err)
 	}
+	if field := value.Replaced(it.doc); field != "" { // the parent's copy, inside an array, would keep it
+		return fault.Of(it.id, fault.Invalid("an empty timestamp, which the server would replace, in %q", field))
+	}
 	if field, why := c.defect(it.doc); field != "" {
 		return fault.Of(it.id, fault.Invalid("%s %q", why, field))
 	}

@@ -558,3 +558,29 @@ func collectErr[T any](seq func(func(T, error) bool)) error {
 	}
 	return out
 }
+
+// What the server would replace by its time in an item is refused: the parent's copy, inside
+// an array, would keep it.
+func TestEmptyTimestamps(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	s := newSubset[any, bson.D](t, db, &subset.Options{N: 2})
+	empty := bson.Timestamp{}
+	insert(t, db.Collection("parents"), d("_id", 1), d("_id", 2, "items", bson.A{d("_id", 7, "at", empty)}), d("_id", empty, "items", bson.A{d("_id", 8)}))
+	for _, item := range []bson.D{d("_id", 1, "at", empty), d("at", empty)} {
+		_, err := s.Add(t.Context(), 1, item)
+		wantErr(t, err, mongopatterns.ErrInvalid)
+		_, err = s.AddMany(t.Context(), seq[any](1, item))
+		wantErr(t, err, mongopatterns.ErrInvalid)
+	}
+	_, err := s.Add(t.Context(), empty, d("_id", 1))
+	wantErr(t, err, mongopatterns.ErrInvalid)
+	_, err = s.Add(t.Context(), 1, d("_id", 1, "in", d("at", empty)))
+	must(t, err)
+	wantErr(t, s.Update(t.Context(), 1, 1, d("$set", d("at", empty))), mongopatterns.ErrInvalid)
+	if result, err := s.Adopt(t.Context(), nil); err != nil || result.Failed != 2 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	same(t, "items", []bson.D{d("_id", int32(1), "parent", int32(1), "in", d("at", empty))}, stored(t, db.Collection("items")))
+	untouched(t, db.Collection("parents"))
+}

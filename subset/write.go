@@ -27,9 +27,9 @@ import (
 // is set whatever the item holds there.
 //
 // ErrNoParent if there is no such parent; ErrNotAdopted if it would have to be adopted, and
-// cannot; mongopatterns.ErrInvalid if the item cannot be ranked or counted, or has a field whose
-// name begins with $, which no update operator could change; a duplicate-key error of
-// the driver if its _id exists, as when an Add that was stored is repeated.
+// cannot; mongopatterns.ErrInvalid if the item cannot be ranked or counted, has a field whose
+// name begins with $, which no update operator could change, or has an empty timestamp, which
+// the server would replace; a duplicate-key error of the driver if its _id exists, as when an Add that was stored is repeated.
 //
 // Cost: 3 round trips, 2 documents written; index _id of both, 1 key for the parent
 // and for each item pushed out. The first item of a parent: 1 more. A parent that
