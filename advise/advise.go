@@ -244,7 +244,12 @@ func (l *looker) lookAt(ctx context.Context, c *collection) error {
 			return err
 		}
 	}
-	return l.split(ctx, c)
+	for _, detect := range []func(context.Context, *collection) error{l.split, l.paging, l.tree} {
+		if err := detect(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // failed notes an error of a command, unless the context is over.

@@ -39,37 +39,42 @@ func ratio(part, all int) float64 {
 	return float64(part) / float64(all)
 }
 
-var detectors = []string{"outlier", "subset", "split"}
+// detectors are those that shapes are labelled for, and those of questions.
+var detectors = []string{"outlier", "subset", "split", "paging", "tree"}
 
 // What is advised is right: 95 of 100 times at least, for every detector and size.
 func TestClassifier(t *testing.T) {
 	for _, n := range []int{300, 1_200, 5_200} { // of the last a sample is taken
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			scores := map[string]*score{}
-			for _, pattern := range detectors {
-				scores[pattern] = &score{}
-			}
-			runs := cmp.Or(*seeds, 1+1500/n)
-			for seed := range runs {
-				classify(t, uint64(seed), n, scores)
-			}
-			for _, pattern := range detectors {
-				s := scores[pattern]
-				t.Logf("%s: precision %.3f, recall %.3f, %+v", pattern, s.precision(), s.recall(), *s)
-				if s.precision() < 0.95 {
-					t.Errorf("%s: precision %.3f (%+v)", pattern, s.precision(), *s)
-				}
-			}
-			if *update {
-				writeTable(t, n, runs, scores)
-			}
-		})
+		t.Run(fmt.Sprint("classifier ", n), func(t *testing.T) { classifyAll(t, shapes, n, detectors[:3]) })
+		t.Run(fmt.Sprint("questions ", n), func(t *testing.T) { classifyAll(t, questions, n, detectors[3:]) })
 	}
 }
 
-func classify(t *testing.T, seed uint64, n int, scores map[string]*score) {
+func classifyAll(t *testing.T, kinds []kind, n int, labelled []string) {
+	scores := map[string]*score{}
+	for _, pattern := range detectors {
+		scores[pattern] = &score{}
+	}
+	runs := cmp.Or(*seeds, 1+1500/n)
+	for seed := range runs {
+		classify(t, kinds, uint64(seed), n, scores)
+	}
+	for _, pattern := range detectors {
+		s := scores[pattern]
+		t.Logf("%s: precision %.3f, recall %.3f, %+v", pattern, s.precision(), s.recall(), *s)
+		if s.precision() < 0.95 {
+			t.Errorf("%s: precision %.3f (%+v)", pattern, s.precision(), *s)
+		}
+	}
+	if *update {
+		name := strings.ReplaceAll(t.Name()[strings.Index(t.Name(), "/")+1:], "_", " ")
+		writeTable(t, name, fmt.Sprintf("%d databases of six collections with %d documents each", runs, n), labelled, scores)
+	}
+}
+
+func classify(t *testing.T, kinds []kind, seed uint64, n int, scores map[string]*score) {
 	db := mongotest.Database(t)
-	collections := database(seed, n, 6)
+	collections := database(kinds, seed, n, 6)
 	queries := store(t, db, collections)
 	report, err := advise.Look(t.Context(), db, unhurried(queries))
 	if err != nil {
@@ -111,13 +116,13 @@ func about(report *advise.Report, collection string) (out []string) {
 
 const docs = "../docs/advise.md"
 
-// writeTable replaces the table of a size between its two marks.
-func writeTable(t *testing.T, n, runs int, scores map[string]*score) {
+// writeTable replaces a table between its two marks.
+func writeTable(t *testing.T, name, title string, labelled []string, scores map[string]*score) {
 	t.Helper()
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%d databases of six collections with %d documents each:\n\n", runs, n)
+	fmt.Fprintf(&b, "\n%s:\n\n", title)
 	b.WriteString("| detector | collections where it pays | advised, and pays | advised, but does not pay | precision | recall |\n|---|---:|---:|---:|---:|---:|\n")
-	for _, pattern := range detectors {
+	for _, pattern := range labelled {
 		s := scores[pattern]
 		fmt.Fprintf(&b, "| %s | %d | %d | %d | %.3f | %.3f |\n", pattern, s.right+s.missed, s.right, s.wrong, s.precision(), s.recall())
 	}
@@ -125,7 +130,7 @@ func writeTable(t *testing.T, n, runs int, scores map[string]*score) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	begin, end := fmt.Sprintf("<!-- classifier %d -->\n", n), "<!-- end -->\n"
+	begin, end := "<!-- "+name+" -->\n", "<!-- end -->\n"
 	before, rest, ok := strings.Cut(string(text), begin)
 	_, after, found := strings.Cut(rest, end)
 	if !ok || !found {

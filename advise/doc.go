@@ -32,6 +32,10 @@
 //	split     fields that no projected read needs take 70 % of the bytes or more, over
 //	          1 KiB a document; 50 such reads or more, and at most one read in four
 //	          needs the fields
+//	paging    10 finds of one order or more skip over 1,000 documents
+//	tree      10 $graphLookups of a collection in itself or more, by a field that
+//	          names an _id in 95 % of the documents that have it, in three levels or
+//	          more, with more than one child a parent
 //
 // The other packages have no detector yet; docs/choosing.md starts from symptoms.
 // How often the detectors are right was measured on generated databases:
@@ -45,7 +49,7 @@
 // queries seen, and says so. What cannot be counted in the time is listed as
 // Unknown; nothing is extrapolated.
 //
-// subset and split depend on queries and are silent without them. Look takes those in
+// All but outlier depend on queries and are silent without them. Look takes those in
 // system.profile, if the profiler is on, and $queryStats, if the server has it and the
 // user may read it; Options.Queries adds the slow queries of a server's [Log], and what
 // a service's own tests sent, [Commands]:
@@ -53,7 +57,8 @@
 //	cmds := mongotest.Record(t, db, func() { service.ListProducts(ctx) })
 //	report, err := advise.Look(ctx, db, &advise.Options{Queries: advise.Commands(cmds)})
 //
-// A query that was not seen may need what a finding moves away.
+// $queryStats has no values, so that it says neither how far pages skip nor how many
+// elements of a list are wanted. A query that was not seen may need what a finding moves away.
 //
 // # On a live server
 //

@@ -22,12 +22,15 @@ type labelled struct {
 	commands []advise.Command
 }
 
-// kinds make collections of n documents: what pays, and what only looks like it.
-var kinds = []struct {
+// kind makes a collection of n documents.
+type kind struct {
 	name string
 	want []string
 	make func(*maker)
-}{
+}
+
+// shapes are what pays by its documents and reads, and what only looks like it.
+var shapes = []kind{
 	{"outlier: few very long lists", []string{"outlier"}, (*maker).longTail},
 	{"outlier: few long lists of documents", []string{"outlier"}, (*maker).longTailOfDocuments},
 	{"subset: pages show the newest", []string{"subset"}, (*maker).newestShown},
@@ -54,20 +57,42 @@ var kinds = []struct {
 	{"plain documents", nil, (*maker).plain},
 }
 
+// questions are what pays by its queries alone, and what only looks like it.
+var questions = []kind{
+	{"paging: deep pages by a field", []string{"paging"}, (*maker).deepPages},
+	{"paging: deep pages by _id", []string{"paging"}, (*maker).deepPagesByID},
+	{"tree: subtrees are read", []string{"tree"}, func(m *maker) { m.nodes(0, 3); m.graph(m.between(15, 60), true) }},
+	{"tree: the way up is read", []string{"tree"}, func(m *maker) { m.nodes(0.03*m.Float64(), 6); m.graph(m.between(15, 60), false) }},
+
+	{"pages near the beginning", nil, (*maker).shallowPages},
+	{"few deep pages", nil, (*maker).fewDeepPages},
+	{"deep pages by an array", nil, (*maker).pagesByArray},
+	{"pages behind the end", nil, (*maker).pagesBehindTheEnd},
+	{"deep pages in the order of storage", nil, (*maker).pagesByNatural},
+	{"a tree that nobody climbs", nil, func(m *maker) { m.nodes(0, 3) }},
+	{"a tree that is climbed rarely", nil, func(m *maker) { m.nodes(0, 3); m.graph(m.between(1, 8), true) }},
+	{"a tree of many that is broken", nil, func(m *maker) { m.nodes(0.1+0.3*m.Float64(), 3); m.graph(m.between(15, 60), true) }},
+	{"a chain", nil, func(m *maker) { m.nodes(0, 1); m.graph(m.between(15, 60), true) }},
+	{"two levels", nil, (*maker).twoLevels},
+	{"circles", nil, (*maker).circles},
+	{"a graph", nil, (*maker).severalParents},
+	{"plain documents", nil, (*maker).plain},
+}
+
 // database makes some labelled collections of n documents, always the same for a seed.
-func database(seed uint64, n, collections int) []labelled {
+func database(kinds []kind, seed uint64, n, collections int) []labelled {
 	r := rand.New(rand.NewPCG(seed, uint64(n)))
 	var out []labelled
 	for i, k := range r.Perm(len(kinds))[:collections] {
-		out = append(out, generate(r, k, n, fmt.Sprintf("%s%d", words[r.IntN(len(words))], i)))
+		out = append(out, generate(r, kinds[k], n, fmt.Sprintf("%s%d", words[r.IntN(len(words))], i)))
 	}
 	return out
 }
 
-func generate(r *rand.Rand, kind, n int, name string) labelled {
-	m := &maker{Rand: r, n: n, made: map[string]bson.RawValue{}, out: &labelled{kind: kinds[kind].name, name: name, want: kinds[kind].want}}
+func generate(r *rand.Rand, kind kind, n int, name string) labelled {
+	m := &maker{Rand: r, n: n, made: map[string]bson.RawValue{}, out: &labelled{kind: kind.name, name: name, want: kind.want}}
 	m.list, m.text = words[r.IntN(len(words))]+"_list", words[r.IntN(len(words))]+"_text"
-	kinds[kind].make(m)
+	kind.make(m)
 	return *m.out
 }
 
@@ -357,6 +382,106 @@ func (m *maker) plain() {
 	for range m.n {
 		m.add(bson.E{Key: "tags", Value: m.strings(m.IntN(5), 8)})
 	}
+}
+
+// pages sends finds of pages of 20 that skip from least to most documents.
+func (m *maker) pages(times, least, most int, sort bson.D) {
+	if most <= 1000 {
+		m.out.want = nil // too few documents for deep pages
+	}
+	for range times {
+		m.send(1, bson.D{{Key: "find", Value: m.out.name}, {Key: "filter", Value: bson.D{}}, {Key: "sort", Value: sort},
+			{Key: "skip", Value: int64(m.between(min(least, most), most))}, {Key: "limit", Value: int64(20)}})
+	}
+}
+
+func (m *maker) deepPages() {
+	m.plain()
+	m.pages(m.between(20, 60), 1001, m.n-50, bson.D{{Key: "year", Value: -1}, {Key: "title", Value: 1}})
+}
+
+func (m *maker) deepPagesByID() {
+	m.plain()
+	m.pages(m.between(20, 60), 1001, m.n-50, bson.D{{Key: "_id", Value: 1}})
+}
+
+func (m *maker) shallowPages() {
+	m.plain()
+	m.pages(m.between(20, 60), 0, min(m.n-50, 900), bson.D{{Key: "year", Value: -1}})
+}
+
+func (m *maker) fewDeepPages() {
+	m.plain()
+	m.pages(m.between(1, 8), 1001, m.n-50, bson.D{{Key: "year", Value: -1}})
+	m.pages(100, 0, 500, bson.D{{Key: "year", Value: -1}})
+}
+
+func (m *maker) pagesByArray() {
+	m.plain()
+	m.pages(m.between(20, 60), 1001, m.n-50, bson.D{{Key: "tags", Value: 1}})
+}
+
+func (m *maker) pagesBehindTheEnd() {
+	m.plain()
+	m.pages(m.between(20, 60), m.n, 2*m.n, bson.D{{Key: "year", Value: -1}})
+}
+
+func (m *maker) pagesByNatural() {
+	m.plain()
+	m.pages(m.between(20, 60), 1001, m.n-50, bson.D{{Key: "$natural", Value: -1}})
+}
+
+// nodes adds a tree of which each node has up to fan children, and a share of the
+// references leads nowhere.
+func (m *maker) nodes(dangling float64, fan int) {
+	for i := range m.n {
+		parent := any(nil)
+		switch {
+		case i > 0 && m.Float64() < dangling:
+			parent = m.n + i
+		case i > 0:
+			parent = (i - 1) / fan
+		}
+		m.add(bson.E{Key: m.text, Value: parent})
+	}
+}
+
+// graph sends $graphLookups down, or up.
+func (m *maker) graph(times int, down bool) {
+	from, to, start := m.text, "_id", "$"+m.text
+	if down {
+		from, to, start = "_id", m.text, "$_id"
+	}
+	m.send(times, bson.D{{Key: "aggregate", Value: m.out.name}, {Key: "pipeline", Value: bson.A{
+		bson.D{{Key: "$match", Value: bson.D{{Key: "_id", Value: 5}}}},
+		bson.D{{Key: "$graphLookup", Value: bson.D{{Key: "from", Value: m.out.name}, {Key: "startWith", Value: start},
+			{Key: "connectFromField", Value: from}, {Key: "connectToField", Value: to}, {Key: "as", Value: "found"}}}},
+	}}})
+}
+
+func (m *maker) twoLevels() {
+	for i := range m.n {
+		parent := any(nil)
+		if i >= 10 {
+			parent = i % 10
+		}
+		m.add(bson.E{Key: m.text, Value: parent})
+	}
+	m.graph(m.between(15, 60), true)
+}
+
+func (m *maker) circles() {
+	for i := range m.n {
+		m.add(bson.E{Key: m.text, Value: (i + 7) % m.n / 2})
+	}
+	m.graph(m.between(15, 60), false)
+}
+
+func (m *maker) severalParents() {
+	for i := range m.n {
+		m.add(bson.E{Key: m.text, Value: bson.A{i / 3, i / 4}})
+	}
+	m.graph(m.between(15, 60), false)
 }
 
 // store inserts the collections and returns the queries that go with them.

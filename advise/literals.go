@@ -41,6 +41,21 @@ func splitCode(c *collection, cold []string) string {
 })`, goType(c.idType), c.name, c.name+"_cold", strings.Join(quoted, ", "))
 }
 
+func pagingCode(c *collection, sort bson.D) string {
+	order := bson.D{}
+	for _, f := range sort {
+		n, _ := number(f.Value)
+		order = append(order, bson.E{Key: f.Key, Value: int(n)})
+	}
+	return fmt.Sprintf("pages, err := paging.New[bson.M](db.Collection(%q), %s, nil)", c.name, goSort(order))
+}
+
+func treeCode(c *collection, parent string) string {
+	return fmt.Sprintf(`nodes, err := tree.New[%s, bson.M](db.Collection(%q), tree.AncestorArray, &tree.Options{
+	ParentField: %q,
+})`, goType(c.idType), c.name, parent)
+}
+
 // goType is the Go type for the server's name of a type, any for one of several.
 func goType(kind string) string {
 	switch kind {

@@ -11,6 +11,8 @@ import (
 type traffic struct {
 	finds  []read
 	writes []write
+	pages  []skips
+	graphs []climbs
 }
 
 // read is a find or an aggregation, and what it needs of each document.
@@ -47,9 +49,17 @@ func (t *traffic) add(q Query) {
 	switch command[0].Key {
 	case "find":
 		t.finds = append(t.finds, find(command, calls))
+		t.page(command, calls)
 	case "aggregate":
 		pipeline, _ := at(command, "pipeline").(bson.A)
 		t.finds = append(t.finds, aggregation(pipeline, calls))
+		for _, s := range pipeline {
+			if stage, ok := s.(bson.D); ok {
+				if graph, ok := at(stage, "$graphLookup").(bson.D); ok {
+					t.graph(q.Collection, graph, calls)
+				}
+			}
+		}
 	case "count":
 		t.finds = append(t.finds, read{calls: calls, uses: filterPaths(at(command, "query")), counts: true})
 	case "distinct":

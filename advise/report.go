@@ -16,7 +16,8 @@ import (
 type Report struct {
 	Database string    `json:"database"`
 	At       time.Time `json:"at"`
-	// Findings are what would pay, the largest saving first.
+	// Findings are what would pay: first what saves bytes, then what saves reads their
+	// work, each the largest saving first.
 	Findings []Finding `json:"findings"`
 	// NotAdvised are the patterns that were weighed and would not pay.
 	NotAdvised []Note `json:"notAdvised"`
@@ -32,8 +33,8 @@ type Report struct {
 type Finding struct {
 	Pattern    string   `json:"pattern"` // the package: outlier
 	Collection string   `json:"collection"`
-	Path       string   `json:"path,omitempty"`   // of the list
-	Fields     []string `json:"fields,omitempty"` // of a split
+	Path       string   `json:"path,omitempty"`   // of the list, or of the reference
+	Fields     []string `json:"fields,omitempty"` // of a split, or of an order
 
 	Summary string `json:"summary"` // a sentence or two
 	Sure    string `json:"sure"`    // how sure, and from what
@@ -60,15 +61,18 @@ type Finding struct {
 func (f Finding) Name() string { return f.Pattern + ":" + f.place() }
 
 func (f Finding) place() string {
-	if f.Path == "" {
-		return f.Collection
+	switch {
+	case f.Path != "":
+		return f.Collection + "." + f.Path
+	case f.Pattern == "paging" && len(f.Fields) > 0:
+		return f.Collection + "." + strings.Join(f.Fields, ",")
 	}
-	return f.Collection + "." + f.Path
+	return f.Collection
 }
 
 // overlaps reports two findings that move the same field.
 func (f Finding) overlaps(other Finding) bool {
-	if f.Collection != other.Collection {
+	if f.Collection != other.Collection || f.Saving.Unit != "bytes" || other.Saving.Unit != "bytes" {
 		return false
 	}
 	moves := func(f Finding) []string {
@@ -93,7 +97,7 @@ type Fact struct {
 type Interval struct {
 	Low    int64  `json:"low"`
 	High   int64  `json:"high"`
-	Unit   string `json:"unit"` // bytes
+	Unit   string `json:"unit"` // bytes, keys, documents, %
 	What   string `json:"what"`
 	Before int64  `json:"before"`
 }
@@ -133,7 +137,7 @@ type Source struct {
 
 func (r *Report) finish(commands int, took time.Duration) {
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(b.Saving.Low, a.Saving.Low), strings.Compare(a.Name(), b.Name()))
+		return cmp.Or(cmp.Compare(unit(a), unit(b)), cmp.Compare(b.Saving.Low, a.Saving.Low), strings.Compare(a.Name(), b.Name()))
 	})
 	for i := range r.Findings {
 		for j := range r.Findings {
@@ -150,17 +154,26 @@ func (r *Report) finish(commands int, took time.Duration) {
 	r.Commands, r.Took = commands, took
 }
 
+// unit puts bytes before what single reads save, which is not comparable.
+func unit(f Finding) int {
+	return slices.Index([]string{"bytes", "keys", "documents", "%"}, f.Saving.Unit)
+}
+
 // check runs the query that a reader can run by hand.
 func (l *looker) check(ctx context.Context, command bson.D, path ...string) (Check, error) {
 	printed, err := bson.MarshalExtJSON(command, false, false)
 	if err != nil {
 		return Check{}, err
 	}
+	shell := "db.runCommand(" + string(printed) + ")"
+	if strings.Contains(shell, `{"$`) && command[0].Key == "explain" { // values of any type
+		shell = "db.runCommand(EJSON.deserialize(" + string(printed) + "))"
+	}
 	reply, err := l.run(ctx, l.db, command)
 	if err != nil {
 		return Check{}, err
 	}
-	return Check{"db.runCommand(" + string(printed) + ")", integer(reply, path...), path}, nil
+	return Check{shell, integer(reply, path...), path}, nil
 }
 
 // integer is a number in a document, 0 if there is none.

@@ -44,7 +44,13 @@ func (f Finding) text(b *strings.Builder) {
 }
 
 func (s Interval) String() string {
-	return fmt.Sprintf("%s to %s of %s %s", bytes(s.Low), bytes(s.High), bytes(s.Before), s.What)
+	if s.Unit == "bytes" {
+		return fmt.Sprintf("%s to %s of %s %s", bytes(s.Low), bytes(s.High), bytes(s.Before), s.What)
+	}
+	if s.Unit == "%" {
+		return fmt.Sprintf("%d to %d %% %s", s.Low, s.High, s.What)
+	}
+	return fmt.Sprintf("%s to %s of %s %s %s", group(s.Low), group(s.High), group(s.Before), s.Unit, s.What)
 }
 
 func notes(b *strings.Builder, title string, all []Note) {

@@ -1,0 +1,162 @@
+package advise
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// The rule: at least treeReads $graphLookups of a collection in itself climb or descend
+// by one field, which names an _id in treeFound of the documents that have it, with more
+// than one child a parent on average, and three levels or more.
+const (
+	treeReads = 10
+	treeFound = 0.95
+)
+
+// climbs are the $graphLookups of a collection in itself by one field.
+type climbs struct {
+	field    string
+	subtrees int64 // reads of all below
+	paths    int64 // reads of all above
+}
+
+// graph notes a $graphLookup by _id and another field.
+func (t *traffic) graph(name string, stage bson.D, calls int64) {
+	from, _ := at(stage, "from").(string)
+	down, _ := at(stage, "connectToField").(string)
+	up, _ := at(stage, "connectFromField").(string)
+	field, descends := up, false
+	if up == "_id" {
+		field, descends = down, true
+	}
+	if from != name || field == "" || field == "_id" || descends == (down == "_id") {
+		return
+	}
+	i := slices.IndexFunc(t.graphs, func(c climbs) bool { return c.field == field })
+	if i < 0 {
+		i = len(t.graphs)
+		t.graphs = append(t.graphs, climbs{field: field})
+	}
+	if descends {
+		t.graphs[i].subtrees += calls
+	} else {
+		t.graphs[i].paths += calls
+	}
+}
+
+func (l *looker) tree(ctx context.Context, c *collection) error {
+	for _, g := range c.graphs {
+		if err := l.climb(ctx, c, g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
+	const pattern = "tree"
+	switch {
+	case g.subtrees+g.paths < treeReads:
+		l.not(pattern, c.name, g.field, many(g.subtrees+g.paths, "read")+" by $graphLookup")
+		return nil
+	case strings.Contains(g.field, "."):
+		l.not(pattern, c.name, g.field, "the reference is inside a subdocument; the package takes fields at the top")
+		return nil
+	case c.has(g.field, "array"):
+		l.not(pattern, c.name, g.field, "some documents name several: a graph, not a tree")
+		return nil
+	}
+	links, err := l.links(ctx, c, g.field)
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, g.field)
+	}
+	switch {
+	case float64(links.found) < treeFound*float64(links.named):
+		l.not(pattern, c.name, g.field, fmt.Sprintf("%s of those with it name no document", share(links.named-links.found, links.named)))
+		return nil
+	case links.named >= c.count:
+		l.not(pattern, c.name, g.field, "every document has a parent: there are circles")
+		return nil
+	case links.self > 0:
+		l.not(pattern, c.name, g.field, fmt.Sprintf("%s name themselves", many(links.self, "document")))
+		return nil
+	case links.named <= links.parents:
+		l.not(pattern, c.name, g.field, "is a chain: no document has two children")
+		return nil
+	case links.grand == 0:
+		l.not(pattern, c.name, g.field, "has two levels: one query gives the children")
+		return nil
+	}
+	check, err := l.check(ctx, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d(g.field, d("$ne", nil))}}, "n")
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, g.field)
+	}
+	l.report.Findings = append(l.report.Findings, Finding{
+		Pattern: pattern, Collection: c.name, Path: g.field,
+		Summary: fmt.Sprintf("%s (counted) have a parent in %s, %s of them one that exists, in three levels or more; "+
+			"%d reads go down by $graphLookup, and %d up. With the ancestors in each document one range of an index gives a subtree, and one document the way up.",
+			many(check.Answer, "document"), g.field, share(links.found, links.named), g.subtrees, g.paths),
+		Sure: "counted: references; of queries: those that were seen",
+		Facts: []Fact{
+			{"documents", c.count, "counted"},
+			{"documents with a parent", check.Answer, "counted"},
+			{"documents that are a parent", links.parents, "counted"},
+			{"documents with a grandparent", links.grand, "counted"},
+			{"parents that do not exist", links.named - links.found, "counted"},
+			{"reads of a subtree", g.subtrees, "of the queries seen"},
+			{"reads of the way up", g.paths, "of the queries seen"},
+		},
+		// By the benchmark: AncestorArray against ParentReferences, which reads by $graphLookup.
+		Saving: Interval{
+			Low: saved(rowTreeAncestorsBefore, rowTreeAncestors), High: saved(rowTreeSubtreeBefore, rowTreeSubtree), Before: 100,
+			Unit: "%", What: "of the time of such a read, by the rows below",
+		},
+		Rests: []Row{rowTreeAncestors, rowTreeAncestorsBefore, rowTreeSubtree, rowTreeSubtreeBefore},
+		Costs: []Row{rowTreeInsert, rowTreeMove},
+		Code:  treeCode(c, g.field),
+		Check: check,
+		Against: []string{
+			"A move writes every document below; where moves are frequent, ParentReferences with the package's guards is cheaper.",
+			"Other programs that insert or move must change together with this one.",
+			"Without an index on " + g.field + " every level scans the collection: that index may be all you need.",
+		},
+	})
+	return nil
+}
+
+// links are the references of a field to _id.
+type links struct{ named, found, self, grand, parents int64 }
+
+func (l *looker) links(ctx context.Context, c *collection, field string) (links, error) {
+	exists := func(value any) bson.D { return d("$gt", bson.A{value, nil}) }
+	one := func(condition any) bson.D { return d("$sum", d("$cond", bson.A{condition, 1, 0})) }
+	batch, err := l.aggregate(ctx, c.name, bson.A{
+		d("$match", d(field, d("$ne", nil))),
+		d("$project", d("parent", "$"+field)),
+		d("$lookup", bson.D{
+			{Key: "from", Value: c.name}, {Key: "localField", Value: "parent"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "found"},
+			{Key: "pipeline", Value: bson.A{d("$project", d("up", "$"+field))}},
+		}),
+		d("$group", bson.D{
+			{Key: "_id", Value: "$parent"},
+			{Key: "named", Value: d("$sum", 1)},
+			{Key: "found", Value: one(d("$gt", bson.A{d("$size", "$found"), 0}))},
+			{Key: "self", Value: one(d("$eq", bson.A{"$_id", "$parent"}))},
+			{Key: "grand", Value: one(exists(d("$first", "$found.up")))},
+		}),
+		d("$group", bson.D{
+			{Key: "_id", Value: nil}, {Key: "parents", Value: d("$sum", 1)},
+			{Key: "named", Value: d("$sum", "$named")}, {Key: "found", Value: d("$sum", "$found")},
+			{Key: "self", Value: d("$sum", "$self")}, {Key: "grand", Value: d("$sum", "$grand")},
+		}),
+	})
+	if err != nil || len(batch) == 0 {
+		return links{}, err
+	}
+	n := func(name string) int64 { return integer(batch[0], name) }
+	return links{n("named"), n("found"), n("self"), n("grand"), n("parents")}, nil
+}
