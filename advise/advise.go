@@ -83,7 +83,8 @@ type looker struct {
 	options Options
 	*server
 	report *Report
-	reads  map[string]*traffic // by collection
+	reads  map[string]*traffic    // by collection
+	all    map[string]*collection // those that are looked at
 }
 
 // collection is what is known of a collection.
@@ -191,6 +192,10 @@ func (l *looker) sizes(ctx context.Context, names []string) ([]*collection, erro
 	if small > 0 {
 		l.not("", many(int64(small), "collection"), "", fmt.Sprintf("fewer than %d documents each", least))
 	}
+	l.all = map[string]*collection{}
+	for _, c := range all {
+		l.all[c.name] = c
+	}
 	slices.SortStableFunc(all, func(a, b *collection) int { return cmp.Compare(b.size, a.size) })
 	return all, nil
 }
@@ -244,7 +249,7 @@ func (l *looker) lookAt(ctx context.Context, c *collection) error {
 			return err
 		}
 	}
-	for _, detect := range []func(context.Context, *collection) error{l.split, l.paging, l.tree} {
+	for _, detect := range []func(context.Context, *collection) error{l.split, l.paging, l.tree, l.extref} {
 		if err := detect(ctx, c); err != nil {
 			return err
 		}

@@ -49,6 +49,14 @@ var (
 	rowTreeSubtreeBefore   = Row{"tree", "subtree of 10,000 nodes", "ParentReferences", "time", 0.0448}
 	rowTreeInsert          = Row{"tree", "a leaf", "AncestorArray", "time", 2.21}
 	rowTreeMove            = Row{"tree", "move of 10,000 nodes", "AncestorArray", "time", 0.042}
+
+	rowExtrefList   = Row{"extref", "list of 20 orders with names", "extref", "time", 0.296}
+	rowExtrefFilter = Row{"extref", "the 10 largest orders of customers of a name", "extref", "time", 0.189}
+	rowExtrefBytes  = Row{"extref", "", "extref", "documents", 1.38}
+	rowExtrefChange = Row{"extref", "change of a name with 10 copies", "extref", "time", 3.65}
+
+	// rowNone is the first row of any table.
+	rowNone = Row{Times: 1}
 )
 
 var rows = []Row{
@@ -57,6 +65,7 @@ var rows = []Row{
 	rowSplitBytes, rowSplitList, rowSplitPage, rowSplitUpdate, rowSplitAdd,
 	rowPagingFirst, rowPagingShallow, rowPagingDeep,
 	rowTreeAncestors, rowTreeAncestorsBefore, rowTreeSubtree, rowTreeSubtreeBefore, rowTreeInsert, rowTreeMove,
+	rowExtrefList, rowExtrefFilter, rowExtrefBytes, rowExtrefChange,
 }
 
 // saved is how much less the second row of a table takes than the first, in percent.

@@ -40,7 +40,7 @@ func ratio(part, all int) float64 {
 }
 
 // detectors are those that shapes are labelled for, and those of questions.
-var detectors = []string{"outlier", "subset", "split", "paging", "tree"}
+var detectors = []string{"outlier", "subset", "split", "paging", "tree", "extref"}
 
 // What is advised is right: 95 of 100 times at least, for every detector and size.
 func TestClassifier(t *testing.T) {

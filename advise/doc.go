@@ -36,6 +36,9 @@
 //	tree      10 $graphLookups of a collection in itself or more, by a field that
 //	          names an _id in 95 % of the documents that have it, in three levels or
 //	          more, with more than one child a parent
+//	extref    50 $lookups or more by a reference that names an _id in 95 % of the
+//	          documents that have it, all for the same one to five fields, and ten or
+//	          more for each copy that the writes seen would change
 //
 // The other packages have no detector yet; docs/choosing.md starts from symptoms.
 // How often the detectors are right was measured on generated databases:

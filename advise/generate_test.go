@@ -20,6 +20,7 @@ type labelled struct {
 	want     []string
 	docs     []any
 	commands []advise.Command
+	sources  []any // of the collection with "_source" added
 }
 
 // kind makes a collection of n documents.
@@ -64,6 +65,22 @@ var questions = []kind{
 	{"tree: subtrees are read", []string{"tree"}, func(m *maker) { m.nodes(0, 3); m.graph(m.between(15, 60), true) }},
 	{"tree: the way up is read", []string{"tree"}, func(m *maker) { m.nodes(0.03*m.Float64(), 6); m.graph(m.between(15, 60), false) }},
 
+	{"extref: names are joined", []string{"extref"}, func(m *maker) { m.orders(10, 0.02*m.Float64()); m.join(m.between(60, 200), "name") }},
+	{"extref: names of sources that change now and then", []string{"extref"}, func(m *maker) {
+		m.orders(2, 0)
+		m.join(m.between(100, 200), "name", "city")
+		m.change(m.between(1, 4), "name")
+		m.change(500, "balance")
+	}},
+
+	{"joins for all of the source", nil, func(m *maker) { m.orders(10, 0); m.join(m.between(60, 200)) }},
+	{"few joins", nil, func(m *maker) { m.orders(10, 0); m.join(m.between(1, 40), "name") }},
+	{"joins for what changes often", nil, func(m *maker) {
+		m.orders(10, 0)
+		m.join(m.between(60, 200), "balance")
+		m.change(m.between(30, 200), "balance")
+	}},
+	{"joins that lead nowhere", nil, func(m *maker) { m.orders(10, 0.15+0.5*m.Float64()); m.join(m.between(60, 200), "name") }},
 	{"pages near the beginning", nil, (*maker).shallowPages},
 	{"few deep pages", nil, (*maker).fewDeepPages},
 	{"deep pages by an array", nil, (*maker).pagesByArray},
@@ -136,7 +153,7 @@ func (m *maker) send(times int, command bson.D) {
 		panic(err)
 	}
 	for range times {
-		m.out.commands = append(m.out.commands, advise.Command{Name: command[0].Key, Collection: m.out.name, Body: raw})
+		m.out.commands = append(m.out.commands, advise.Command{Name: command[0].Key, Collection: command[0].Value.(string), Body: raw})
 	}
 }
 
@@ -431,6 +448,48 @@ func (m *maker) pagesByNatural() {
 	m.pages(m.between(20, 60), 1001, m.n-50, bson.D{{Key: "$natural", Value: -1}})
 }
 
+// orders adds documents that refer to sources, perSource to each, of which a share does
+// not exist.
+func (m *maker) orders(perSource int, dangling float64) {
+	sources := m.n / perSource
+	for i := range sources {
+		m.out.sources = append(m.out.sources, bson.D{{Key: "_id", Value: i}, {Key: "name", Value: m.string(12)}, {Key: "city", Value: "X"}, {Key: "balance", Value: i}})
+	}
+	for range m.n {
+		to := m.IntN(sources)
+		if m.Float64() < dangling {
+			to += sources
+		}
+		m.add(bson.E{Key: m.text, Value: to})
+	}
+	if sources < 100 {
+		m.out.want = nil // too few to be looked at
+	}
+}
+
+// join sends lists with fields of the source.
+func (m *maker) join(times int, fields ...string) {
+	pipeline := bson.A{
+		bson.D{{Key: "$match", Value: bson.D{{Key: "year", Value: 1999}}}},
+		bson.D{{Key: "$lookup", Value: bson.D{{Key: "from", Value: m.out.name + "_source"}, {Key: "localField", Value: m.text}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "joined"}}}},
+	}
+	if len(fields) > 0 {
+		projection := bson.D{{Key: "title", Value: 1}}
+		for _, name := range fields {
+			projection = append(projection, bson.E{Key: "joined." + name, Value: 1})
+		}
+		pipeline = append(pipeline, bson.D{{Key: "$project", Value: projection}})
+	}
+	m.send(times, bson.D{{Key: "aggregate", Value: m.out.name}, {Key: "pipeline", Value: pipeline}})
+}
+
+// change sends updates of a field of the source.
+func (m *maker) change(times int, field string) {
+	m.send(times, bson.D{{Key: "update", Value: m.out.name + "_source"}, {Key: "updates", Value: bson.A{
+		bson.D{{Key: "q", Value: bson.D{{Key: "_id", Value: 1}}}, {Key: "u", Value: bson.D{{Key: "$set", Value: bson.D{{Key: field, Value: "z"}}}}}},
+	}}})
+}
+
 // nodes adds a tree of which each node has up to fan children, and a share of the
 // references leads nowhere.
 func (m *maker) nodes(dangling float64, fan int) {
@@ -490,6 +549,9 @@ func store(t testing.TB, db *mongo.Database, all []labelled) []advise.Query {
 	var queries []advise.Query
 	for _, c := range all {
 		insert(t, db.Collection(c.name), c.docs)
+		if len(c.sources) > 0 {
+			insert(t, db.Collection(c.name+"_source"), c.sources)
+		}
 		queries = append(queries, advise.Commands(c.commands)...)
 	}
 	return queries

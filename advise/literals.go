@@ -56,6 +56,21 @@ func treeCode(c *collection, parent string) string {
 })`, goType(c.idType), c.name, parent)
 }
 
+// extrefCode keeps the copies beside the reference, under names that begin with its own.
+func extrefCode(c, source *collection, j joins) string {
+	var fields []string
+	for _, path := range j.fields {
+		as := j.local + "_" + path[strings.LastIndex(path, ".")+1:]
+		fields = append(fields, fmt.Sprintf("{Path: %q, As: %q}", path, as))
+	}
+	return fmt.Sprintf(`references, err := extref.New[%s, bson.M](db.Collection(%q), []extref.Target{{
+	Collection:   db.Collection(%q),
+	IDField:      %q,
+	VersionField: %q,
+	Fields:       []extref.Field{%s},
+}}, nil)`, goType(source.idType), source.name, c.name, j.local, j.local+"_version", strings.Join(fields, ", "))
+}
+
 // goType is the Go type for the server's name of a type, any for one of several.
 func goType(kind string) string {
 	switch kind {

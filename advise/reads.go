@@ -13,6 +13,7 @@ type traffic struct {
 	writes []write
 	pages  []skips
 	graphs []climbs
+	joins  []joins
 }
 
 // read is a find or an aggregation, and what it needs of each document.
@@ -52,9 +53,13 @@ func (t *traffic) add(q Query) {
 		t.page(command, calls)
 	case "aggregate":
 		pipeline, _ := at(command, "pipeline").(bson.A)
-		t.finds = append(t.finds, aggregation(pipeline, calls))
+		r := aggregation(pipeline, calls)
+		t.finds = append(t.finds, r)
 		for _, s := range pipeline {
 			if stage, ok := s.(bson.D); ok {
+				if lookup, ok := at(stage, "$lookup").(bson.D); ok {
+					t.join(lookup, r)
+				}
 				if graph, ok := at(stage, "$graphLookup").(bson.D); ok {
 					t.graph(q.Collection, graph, calls)
 				}

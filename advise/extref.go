@@ -1,0 +1,177 @@
+package advise
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// The rule: at least extrefReads reads join by $lookup the _id of another collection,
+// all want the same few fields of it, the reference names a document in extrefFound of
+// those that have it, and there are extrefRatio such reads or more for each copy that
+// the writes seen would have to change.
+const (
+	extrefReads  = 50
+	extrefFields = 5
+	extrefFound  = 0.95
+	extrefRatio  = 10
+)
+
+// joins are the $lookups from one field to the _id of a collection.
+type joins struct {
+	from, local string
+	calls       int64
+	fields      []string // of the other collection; nil: all, or not known
+}
+
+// join notes a $lookup. What it wants are the paths below its array that the read
+// names, or the inclusions of its own pipeline.
+func (t *traffic) join(stage bson.D, r read) {
+	from, _ := at(stage, "from").(string)
+	local, _ := at(stage, "localField").(string)
+	foreign, _ := at(stage, "foreignField").(string)
+	as, _ := at(stage, "as").(string)
+	if from == "" || local == "" || foreign != "_id" {
+		return
+	}
+	fields := below(r, as)
+	if pipeline, ok := at(stage, "pipeline").(bson.A); ok && len(pipeline) > 0 {
+		fields = nil
+		if only, ok := pipeline[0].(bson.D); ok && len(pipeline) == 1 {
+			if inner := aggregation(bson.A{only}, 1); !inner.all {
+				fields = inner.uses
+			}
+		}
+	}
+	fields = slices.DeleteFunc(fields, func(name string) bool { return name == "_id" })
+	i := slices.IndexFunc(t.joins, func(j joins) bool { return j.from == from && j.local == local })
+	if i < 0 {
+		t.joins = append(t.joins, joins{from, local, r.calls, fields})
+		return
+	}
+	j := &t.joins[i]
+	j.calls += r.calls
+	if fields == nil || j.fields == nil {
+		j.fields = nil
+		return
+	}
+	j.fields = append(j.fields, fields...)
+}
+
+// below are the paths under a name that a read uses; nil if it hands all of it on.
+func below(r read, name string) []string {
+	if r.all {
+		return nil
+	}
+	var fields []string
+	for _, used := range r.uses {
+		if used == name {
+			return nil
+		}
+		if field, ok := strings.CutPrefix(used, name+"."); ok {
+			fields = append(fields, field)
+		}
+	}
+	return fields
+}
+
+func (l *looker) extref(ctx context.Context, c *collection) error {
+	for _, j := range c.joins {
+		if err := l.joined(ctx, c, j); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *looker) joined(ctx context.Context, c *collection, j joins) error {
+	const pattern = "extref"
+	slices.Sort(j.fields)
+	j.fields = slices.Compact(j.fields)
+	source := l.all[j.from]
+	switch {
+	case j.calls < extrefReads:
+		l.not(pattern, c.name, j.local, fmt.Sprintf("%s join %s", many(j.calls, "read"), j.from))
+		return nil
+	case len(j.fields) == 0:
+		l.not(pattern, c.name, j.local, fmt.Sprintf("reads that join %s hand on all of it, or name no field", j.from))
+		return nil
+	case len(j.fields) > extrefFields:
+		l.not(pattern, c.name, j.local, fmt.Sprintf("reads want %d fields of %s", len(j.fields), j.from))
+		return nil
+	case source == nil || j.from == c.name || strings.Contains(j.local, ".") || c.has(j.local, "array"):
+		l.not(pattern, c.name, j.local, fmt.Sprintf("%s is the collection itself, too small, a view or not seen, or the reference is not a field at the top with one value", j.from))
+		return nil
+	}
+	copies := c.count / max(source.count, 1)
+	writes := source.writesTo(j.fields)
+	if need := extrefRatio * writes * max(copies, 1); j.calls < need {
+		l.not(pattern, c.name, j.local, fmt.Sprintf("%d reads join %s, but %d writes to %s would each change some %d copies",
+			j.calls, j.from, writes, strings.Join(j.fields, ", "), max(copies, 1)))
+		return nil
+	}
+	named, found, err := l.references(ctx, c.name, j.local, j.from)
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, j.local)
+	}
+	if named == 0 || float64(found) < extrefFound*float64(named) {
+		l.not(pattern, c.name, j.local, fmt.Sprintf("%s of those with it name no document of %s", share(named-found, named), j.from))
+		return nil
+	}
+	check, err := l.check(ctx, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d(j.local, d("$ne", nil))}}, "n")
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, j.local)
+	}
+	names := strings.Join(j.fields, ", ")
+	l.report.Findings = append(l.report.Findings, Finding{
+		Pattern: pattern, Collection: c.name, Path: j.local, Fields: j.fields,
+		Summary: fmt.Sprintf("%d reads join %s by %s for %s alone; %s (counted) would hold a copy, and %s the fields.",
+			j.calls, j.from, j.local, names, many(check.Answer, "document"), many(writes, "write")+" seen changed"),
+		Sure: "counted: references; of queries: those that were seen",
+		Facts: []Fact{
+			{"documents with the reference", check.Answer, "counted"},
+			{"of them naming a document of " + j.from, found, "counted"},
+			{"documents of " + j.from, source.count, "counted"},
+			{"reads that join", j.calls, "of the queries seen"},
+			{"writes to the fields", writes, "of the queries seen"},
+		},
+		// Where documents are larger than the benchmark's, the join is a smaller part.
+		Saving: Interval{
+			Low: saved(rowNone, rowExtrefList) / 2, High: saved(rowNone, rowExtrefFilter), Before: 100,
+			Unit: "%", What: "of the time of such a read, by the rows below",
+		},
+		Rests: []Row{rowExtrefList, rowExtrefFilter},
+		Costs: []Row{rowExtrefBytes, rowExtrefChange},
+		Code:  extrefCode(c, source, j),
+		Check: check,
+		Against: []string{
+			"Each field follows changes, unless its Policy says otherwise: a price paid or an address shipped to must not. Decide for each.",
+			"A change of the source writes every copy; writes that were not seen count, too.",
+			"Two queries take half the time of a $lookup already, and need no copies.",
+		},
+	})
+	return nil
+}
+
+// references counts the documents with a reference, and those whose reference leads
+// somewhere.
+func (l *looker) references(ctx context.Context, name, field, to string) (named, found int64, err error) {
+	batch, err := l.aggregate(ctx, name, bson.A{
+		d("$match", d(field, d("$ne", nil))),
+		d("$project", d("to", "$"+field)),
+		d("$lookup", bson.D{
+			{Key: "from", Value: to}, {Key: "localField", Value: "to"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "found"},
+			{Key: "pipeline", Value: bson.A{d("$project", d("_id", 1))}},
+		}),
+		d("$group", bson.D{
+			{Key: "_id", Value: nil}, {Key: "named", Value: d("$sum", 1)}, {Key: "found", Value: d("$sum", d("$size", "$found"))},
+		}),
+	})
+	if err != nil || len(batch) == 0 {
+		return 0, 0, err
+	}
+	return integer(batch[0], "named"), integer(batch[0], "found"), nil
+}
