@@ -26,7 +26,8 @@
 //
 //	outlier   at most 5 % of the documents hold at least 10 % of the elements of a
 //	          list beyond max(100, five times what three quarters have), and the
-//	          largest list takes 32 KiB or more
+//	          largest list takes 32 KiB or more; not if a quarter of the reads select
+//	          documents by elements
 //	subset    a list takes half of the bytes or more, over 2 KiB on average, and most
 //	          reads of it take a part: $slice, or $unwind, $sort and $limit
 //	split     fields that no projected read needs take 70 % of the bytes or more, over
@@ -49,7 +50,8 @@
 // The server's $sample is not uniform: it can show twenty times as many large documents
 // as there are, or miss them all. Here it only suggests which fields to count. Every
 // figure in a report was counted by the server, over all documents, or is of the
-// queries seen, and says so. What cannot be counted in the time is listed as
+// queries seen, and says so; only the number and size of a collection's documents are
+// those that the server keeps, which may be off after a crash. What cannot be counted in the time is listed as
 // Unknown; nothing is extrapolated.
 //
 // All but outlier depend on queries and are silent without them. Look takes those in

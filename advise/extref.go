@@ -132,11 +132,11 @@ func (l *looker) joined(ctx context.Context, c *collection, j joins) error {
 			j.calls, j.from, j.local, names, many(check.Answer, "document"), many(writes, "write")+" seen changed"),
 		Sure: "counted: references; of queries: those that were seen",
 		Facts: []Fact{
-			{"documents with the reference", check.Answer, "counted"},
-			{"of them naming a document of " + j.from, found, "counted"},
-			{"documents of " + j.from, source.count, "counted"},
-			{"reads that join", j.calls, "of the queries seen"},
-			{"writes to the fields", writes, "of the queries seen"},
+			{"documents with the reference", check.Answer, counted},
+			{"of them naming a document of " + j.from, found, counted},
+			{"documents of " + j.from, source.count, kept},
+			{"reads that join", j.calls, seen},
+			{"writes to the fields", writes, seen},
 		},
 		// Where documents are larger than the benchmark's, the join is a smaller part.
 		Saving: Interval{

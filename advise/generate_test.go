@@ -73,6 +73,10 @@ var questions = []kind{
 		m.change(500, "balance")
 	}},
 
+	{"long lists that reads select by", nil, func(m *maker) {
+		m.longTail()
+		m.send(m.between(20, 60), bson.D{{Key: "find", Value: m.out.name}, {Key: "filter", Value: bson.D{{Key: m.list, Value: "x"}}}})
+	}},
 	{"joins for all of the source", nil, func(m *maker) { m.orders(10, 0); m.join(m.between(60, 200)) }},
 	{"few joins", nil, func(m *maker) { m.orders(10, 0); m.join(m.between(1, 40), "name") }},
 	{"joins for what changes often", nil, func(m *maker) {

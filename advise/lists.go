@@ -13,6 +13,7 @@ type list struct {
 	path     string
 	element  string // the type of the elements that most arrays begin with
 	bars     []Bar  // by length, in order
+	total    int64  // documents
 	docs     int64  // with the array
 	elements int64
 	bytes    int64 // of the arrays
@@ -93,6 +94,7 @@ func (l *looker) count(ctx context.Context, c *collection, path string) (*list, 
 	out := &list{path: path, element: c.element(path)}
 	for _, raw := range batch {
 		out.all += integer(raw, "all")
+		out.total += integer(raw, "docs")
 		if integer(raw, "_id") < 0 {
 			continue
 		}

@@ -34,6 +34,9 @@ func (l *looker) outlier(ctx context.Context, c *collection, a *list) error {
 	case c.geometry(a.path):
 		l.not(pattern, c.name, a.path, "is a GeoJSON geometry, which must stay whole")
 		return nil
+	case 4*c.selecting(a.path) > c.reads():
+		l.not(pattern, c.name, a.path, fmt.Sprintf("%d of %d reads select documents by elements, of which the pattern moves some away", c.selecting(a.path), c.reads()))
+		return nil
 	case over.Documents == 0:
 		l.not(pattern, c.name, a.path, fmt.Sprintf("no list is longer than five times the usual: half have up to %d elements, the longest %d", a.quantile(0.5), a.longest()))
 		return nil
@@ -62,20 +65,20 @@ func (l *looker) outlier(ctx context.Context, c *collection, a *list) error {
 		Summary: fmt.Sprintf("%s of the documents (%s, counted) hold %s of all elements. "+
 			"The largest list takes %s (counted) of each read of its document, and of each write. "+
 			"The pattern bounds it to about %s; to read such a list whole then takes 3 round trips.",
-			share(check.Answer, c.count), group(check.Answer), share(over.Elements, a.elements),
+			share(check.Answer, a.total), group(check.Answer), share(over.Elements, a.elements),
 			bytes(a.largest()), bytes(int64(mean*float64(limit)))),
 		Sure: "counted: all lengths and bytes, in one scan",
 		Facts: []Fact{
-			{"documents", c.count, "counted"},
-			{"documents with the list", a.docs, "counted"},
-			{fmt.Sprintf("of them with more than %d elements", limit), check.Answer, "counted"},
-			{"elements of the longest list", a.longest(), "counted"},
-			{"elements of the usual list (three quarters have as many or fewer)", a.quantile(0.75), "counted"},
+			{"documents", a.total, counted},
+			{"documents with the list", a.docs, counted},
+			{fmt.Sprintf("of them with more than %d elements", limit), check.Answer, counted},
+			{"elements of the longest list", a.longest(), counted},
+			{"elements of the usual list (three quarters have as many or fewer)", a.quantile(0.75), counted},
 		},
 		Saving: Interval{
 			Low: int64(float64(over.Bytes) - stays), High: int64(float64(over.Bytes) - stays/2),
 			Unit: "bytes", What: "that leave the parents, and so the reads and writes of them",
-			Before: c.size,
+			Before: a.all,
 		},
 		Rests: []Row{rowOutlierWhole, rowOutlierPage},
 		Costs: []Row{rowOutlierAll, rowOutlierAdd, rowOutlierContains},

@@ -112,10 +112,10 @@ func (l *looker) pages(ctx context.Context, c *collection, s skips) error {
 			s.deep, order, group(pagingSkip), group(s.most), many(check.Answer, examined(check)), many(limit, "document")),
 		Sure: "counted: what the server examines, by explain; of queries: those that were seen",
 		Facts: []Fact{
-			{"documents", c.count, "counted"},
-			{"examined for the deepest page", check.Answer, "counted"},
-			{"pages that skip more than 1,000", s.deep, "of the queries seen"},
-			{"pages that skip", s.all, "of the queries seen"},
+			{"documents", c.count, kept},
+			{"examined for the deepest page", check.Answer, counted},
+			{"pages that skip more than 1,000", s.deep, seen},
+			{"pages that skip", s.all, seen},
 		},
 		Saving: Interval{
 			Low: s.least, High: check.Answer - limit, Before: check.Answer,

@@ -20,6 +20,7 @@ type traffic struct {
 type read struct {
 	calls int64
 	uses  []string // paths in filters, sorts, expressions and inclusions
+	match []string // those in filters
 	// all: the documents come back, but for the fields without.
 	all     bool
 	without []string
@@ -88,8 +89,8 @@ func (t *traffic) add(q Query) {
 }
 
 func find(command bson.D, calls int64) read {
-	r := read{calls: calls, all: true}
-	r.uses = append(filterPaths(at(command, "filter")), keys(at(command, "sort"))...)
+	r := read{calls: calls, all: true, match: filterPaths(at(command, "filter"))}
+	r.uses = append(slices.Clone(r.match), keys(at(command, "sort"))...)
 	r.project(at(command, "projection"))
 	return r
 }
@@ -163,6 +164,7 @@ func aggregation(pipeline bson.A, calls int64) read {
 		value := stage[0].Value
 		switch stage[0].Key {
 		case "$match":
+			r.match = append(r.match, filterPaths(value)...)
 			r.uses = append(r.uses, filterPaths(value)...)
 		case "$sort":
 			r.uses = append(r.uses, keys(value)...)
@@ -311,6 +313,16 @@ func (c *collection) cold() (names []string, hot int64) {
 	}
 	slices.Sort(names)
 	return names, hot
+}
+
+// selecting is how many reads select documents by what is in a path.
+func (t *traffic) selecting(path string) (n int64) {
+	for _, r := range t.finds {
+		if !r.counts && slices.ContainsFunc(r.match, func(name string) bool { return related(name, path) }) {
+			n += r.calls
+		}
+	}
+	return n
 }
 
 // need is how many reads need one of the fields.

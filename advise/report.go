@@ -90,8 +90,16 @@ func (f Finding) overlaps(other Finding) bool {
 type Fact struct {
 	What  string `json:"what"`
 	Value int64  `json:"value"`
-	How   string `json:"how"` // counted; of the queries seen
+	How   string `json:"how"` // counted, kept by the server, or of the queries seen
 }
+
+// How a figure was found. The server keeps the number and size of a collection's
+// documents without a scan; after a crash, or while a shard moves, they may be off.
+const (
+	counted = "counted"
+	kept    = "kept by the server"
+	seen    = "of the queries seen"
+)
 
 // Interval is a saving, of Before.
 type Interval struct {

@@ -72,11 +72,11 @@ func (l *looker) split(ctx context.Context, c *collection) error {
 			bytes((c.size-check.Answer)/c.count), bytes(c.mean())),
 		Sure: "counted: bytes; of queries: those that were seen",
 		Facts: []Fact{
-			{"documents", c.count, "counted"},
-			{"bytes of these fields", check.Answer, "counted"},
-			{"reads with a projection that leaves them out", hot, "of the queries seen"},
-			{"reads that need them", need, "of the queries seen"},
-			{"writes to them", writes, "of the queries seen"},
+			{"documents", c.count, kept},
+			{"bytes of these fields", check.Answer, counted},
+			{"reads with a projection that leaves them out", hot, seen},
+			{"reads that need them", need, seen},
+			{"writes to them", writes, seen},
 		},
 		Saving: Interval{
 			// Reads that need the fields bring them into the cache again.

@@ -102,13 +102,13 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 			many(check.Answer, "document"), g.field, share(links.found, links.named), g.subtrees, g.paths),
 		Sure: "counted: references; of queries: those that were seen",
 		Facts: []Fact{
-			{"documents", c.count, "counted"},
-			{"documents with a parent", check.Answer, "counted"},
-			{"documents that are a parent", links.parents, "counted"},
-			{"documents with a grandparent", links.grand, "counted"},
-			{"parents that do not exist", links.named - links.found, "counted"},
-			{"reads of a subtree", g.subtrees, "of the queries seen"},
-			{"reads of the way up", g.paths, "of the queries seen"},
+			{"documents", c.count, kept},
+			{"documents with a parent", check.Answer, counted},
+			{"documents that are a parent", links.parents, counted},
+			{"documents with a grandparent", links.grand, counted},
+			{"parents that do not exist", links.named - links.found, counted},
+			{"reads of a subtree", g.subtrees, seen},
+			{"reads of the way up", g.paths, seen},
 		},
 		// By the benchmark: AncestorArray against ParentReferences, which reads by $graphLookup.
 		Saving: Interval{

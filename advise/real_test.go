@@ -1,0 +1,60 @@
+package advise_test
+
+import (
+	"slices"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/examples/data"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// Real data as a control: airports, routes, hours of weather, and airports with their
+// routes inside, which are skewed but small. Nothing pays there.
+func TestRealData(t *testing.T) {
+	db := mongotest.Database(t)
+	airports, err := data.Airports()
+	if err != nil {
+		t.Fatal(err)
+	}
+	routes, err := data.Routes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	weather, err := data.SeattleWeather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := map[string]bson.A{}
+	for _, r := range routes {
+		from[r.Origin] = append(from[r.Origin], bson.D{{Key: "to", Value: r.Destination}, {Key: "flights", Value: r.Flights}})
+	}
+	var plain, hubs []any
+	for _, a := range airports {
+		plain = append(plain, bson.D{{Key: "_id", Value: a.IATA}, {Key: "name", Value: a.Name}, {Key: "city", Value: a.City}, {Key: "state", Value: a.State}})
+		list := from[a.IATA]
+		if list == nil {
+			list = bson.A{}
+		}
+		hubs = append(hubs, bson.D{{Key: "_id", Value: a.IATA}, {Key: "routes", Value: list}})
+	}
+	insert(t, db.Collection("airports"), plain)
+	insert(t, db.Collection("hubs"), hubs)
+	insert(t, db.Collection("routes"), documents(routes))
+	insert(t, db.Collection("weather"), documents(weather))
+	report := look(t, db, unhurried(nil))
+	if len(report.Findings) > 0 || len(report.Unknown) > 0 {
+		t.Errorf("advised %v, could not tell %v", named(report), report.Unknown)
+	}
+	if want := "hubs.routes, outlier: the largest list takes 6.0 kB"; !slices.Contains(about(report, "hubs"), want) {
+		t.Errorf("%q, want %q", about(report, "hubs"), want)
+	}
+}
+
+func documents[T any](all []T) (out []any) {
+	for _, v := range all {
+		out = append(out, v)
+	}
+	return out
+}
