@@ -80,8 +80,8 @@ func idsOf(batch []bson.Raw) bson.A {
 
 // ends finds where the histories of documents end, number and time only, keyed by
 // value.Key.
-func (d *store) ends(ctx context.Context, ids bson.A) (map[string]state, error) {
-	out := map[string]state{}
+func (d *store) ends(ctx context.Context, ids bson.A) (map[string]head, error) {
+	out := map[string]head{}
 	if d.revisions == nil {
 		return out, nil
 	}
@@ -96,7 +96,8 @@ func (d *store) ends(ctx context.Context, ids bson.A) (map[string]state, error) 
 			return nil, err
 		}
 		number, _ := wholeNumber(doc.Lookup("n"))
-		out[value.Key(doc.Lookup("_id"))] = state{number: number, change: stampOf(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: doc})}
+		id := doc.Lookup("_id")
+		out[value.Key(id)] = head{id, number, stampOf(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: doc})}
 	}
 	return out, nil
 }
@@ -181,26 +182,26 @@ func (d *store) left(ctx context.Context, ids bson.A, result *mongopatterns.Resu
 }
 
 func (d *store) adopted(raw bson.Raw) bool {
-	s, err := d.parseRow(raw)
+	r, err := d.parseRow(raw)
 	_, timed := value.Lookup(raw, d.at()).DateTimeOK()
-	return err == nil && timed && (s.all != nil || s.delta != nil || s.deleted)
+	return err == nil && timed && (r.document != nil || r.delta != nil || r.deleted)
 }
 
 func (d *store) pastRow(past *Revision[bson.Raw]) (bson.Raw, error) {
 	all, err := doc.Parse(past.Document)
-	s := &state{id: doc.Find(all, "_id"), number: past.Number, deleted: past.Deleted}
+	r := &row{head: head{id: doc.Find(all, "_id"), number: past.Number}, deleted: past.Deleted}
 	switch {
 	case err != nil:
 		return nil, fault.Invalid("Revision.Document: %w", err)
 	case past.Number < 1:
 		return nil, fault.Invalid("Revision.Number: %d, want 1 or more", past.Number)
 	}
-	if err := value.CheckID(s.id); err != nil {
+	if err := value.CheckID(r.id); err != nil {
 		return nil, fault.Invalid("Revision.Document: _id: %w", err)
 	}
-	if s.change, err = d.stamp(past.Change); err != nil {
+	if r.change, err = d.stamp(past.Change); err != nil {
 		return nil, err
 	}
-	s.all = append([]doc.Field{field("_id", s.id)}, doc.Without(all, "_id")...)
-	return d.row(s, nil), nil
+	r.document = append([]doc.Field{field("_id", r.id)}, doc.Without(all, append([]string{"_id"}, d.unkept...)...)...)
+	return d.encodeRow(r, nil), nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"strings"
 	"sync"
@@ -50,10 +51,10 @@ func TestSaveMany(t *testing.T) {
 			revision{Number: 1, Document: counter{ID: "odd"}},
 		)
 		var progress []int64
-		if dry, err := d.SaveMany(ctx, each(batch...), nobody, &mongopatterns.Work{DryRun: true}); err != nil || dry.Done != 24 || count(t, db.Collection("revisions")) != 1 {
+		if dry, err := d.SaveMany(ctx, places(batch), nobody, &mongopatterns.Work{DryRun: true}); err != nil || dry.Done != 24 || count(t, db.Collection("revisions")) != 1 || batch[0].Number != 1 {
 			t.Errorf("%+v, %v", dry, err)
 		}
-		saved, err := d.SaveMany(ctx, each(batch...), by("bulk", "price rise", month(2)), &mongopatterns.Work{BatchSize: 20, Progress: func(r mongopatterns.Result) { progress = append(progress, r.Examined) }})
+		saved, err := d.SaveMany(ctx, places(batch), by("bulk", "price rise", month(2)), &mongopatterns.Work{BatchSize: 20, Progress: func(r mongopatterns.Result) { progress = append(progress, r.Examined) }})
 		if err != nil || saved.Examined != 30 || saved.Done != 24 || saved.Skipped != 1 || saved.Failed != 5 || len(saved.Failures) != 5 {
 			t.Fatalf("%+v, %v, %v", saved, err, progress)
 		}
@@ -79,6 +80,10 @@ func TestSaveMany(t *testing.T) {
 				want = i + 100
 			}
 			r := get(t)(d.Get(ctx, id))
+			// What was saved is in the place of what was read, and can be saved again.
+			if i != 3 && i != 6 && !reflect.DeepEqual(shown(batch[i]), shown(r)) || i == 3 && batch[i].Number != 1 {
+				t.Errorf("%d: got %+v, stored %+v", i, batch[i], r)
+			}
 			if r.Document.N != want || i == 5 && !r.Document.LastSeen.Equal(month(1)) {
 				t.Errorf("%d: %+v", i, r)
 			}
@@ -95,11 +100,19 @@ func TestSaveMany(t *testing.T) {
 			t.Fatal(err)
 		}
 		clean(t, d)
-		if saved, err := d.SaveMany(ctx, each[revision](), nobody, nil); err != nil || saved.Examined != 0 {
+		if saved, err := d.SaveMany(ctx, each[*revision](), nobody, nil); err != nil || saved.Examined != 0 {
 			t.Errorf("%+v, %v", saved, err)
 		}
-		_, err = d.SaveMany(ctx, each[revision](), nobody, &mongopatterns.Work{BatchSize: -1})
+		_, err = d.SaveMany(ctx, each[*revision](), nobody, &mongopatterns.Work{BatchSize: -1})
 		wantErr(t, "batch size", err, mongopatterns.ErrInvalid)
+		_, err = d.SaveMany(ctx, each[*revision](), nobody, of("a"))
+		wantErr(t, "filter", err, mongopatterns.ErrInvalid)
+		again := batch[0]
+		again.Document.N++
+		none, err := d.SaveMany(ctx, each(nil, &again), nobody, nil)
+		if err != nil || none.Done != 1 || none.Failed != 1 || !errors.Is(none.Failures[0].Err, mongopatterns.ErrInvalid) || again.Number != 3 {
+			t.Errorf("%+v, %v, %+v", none, err, again)
+		}
 		for _, name := range []string{"current", "revisions"} {
 			if _, err := db.Collection(name).DeleteMany(ctx, bson.D{}); err != nil {
 				t.Fatal(err)
@@ -127,13 +140,13 @@ func TestSaveManyGoesOn(t *testing.T) {
 	}
 	batch[2].Document.N = 11
 	boom := errors.New("boom")
-	result, err := d.SaveMany(ctx, func(yield func(revision, error) bool) {
-		for r := range each(batch...) {
+	result, err := d.SaveMany(ctx, func(yield func(*revision, error) bool) {
+		for r := range places(batch) {
 			if !yield(r, nil) {
 				return
 			}
 		}
-		yield(revision{}, boom)
+		yield(nil, boom)
 	}, nobody, nil)
 	wantErr(t, "the sequence's", err, boom)
 	if result.Done != 3 || result.Failed != 1 || result.Failures[0].ID.StringValue() != "2" || !mongo.IsDuplicateKeyError(result.Failures[0].Err) {
@@ -176,7 +189,7 @@ func TestConcurrentSaveMany(t *testing.T) {
 					r.Document.N++
 					batch = append(batch, r)
 				}
-				saved, err := d.SaveMany(ctx, each(batch...), nobody, nil)
+				saved, err := d.SaveMany(ctx, places(batch), nobody, nil)
 				if err != nil {
 					t.Error(err)
 					return
@@ -199,6 +212,19 @@ func TestConcurrentSaveMany(t *testing.T) {
 		}
 	}
 	clean(t, d)
+}
+
+// shown is a revision without what it remembers.
+func shown(r revision) revision {
+	return revision{Number: r.Number, Change: r.Change, Deleted: r.Deleted, Document: r.Document}
+}
+
+func numbersOf[T any](t testing.TB, revisions iter.Seq2[versioning.Revision[T], error]) (out []int64) {
+	t.Helper()
+	for _, r := range collect(t, revisions) {
+		out = append(out, r.Number)
+	}
+	return out
 }
 
 func numbers[ID, T any](t testing.TB, d *versioning.Documents[ID, T], id ID) (out []int64) {
@@ -265,8 +291,6 @@ func TestPrune(t *testing.T) {
 		wantErr(t, "diff", err, versioning.ErrPruned)
 		_, err = d.Restore(ctx, "a", 1, nobody)
 		wantErr(t, "restore", err, versioning.ErrPruned)
-		_, err = d.LastChange(ctx, "a", "_id")
-		wantErr(t, "last change", err, versioning.ErrPruned)
 
 		// Everywhere: the newest one stays, a deletion too.
 		var progress []int64

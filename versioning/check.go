@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -61,7 +60,7 @@ func (d *Documents[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) 
 	return fault.Seq("versioning: check", problems)
 }
 
-// Repair removes NumberTaken and NoDeletion; deletions are recorded as of now, by nobody.
+// Repair removes NumberTaken and NoDeletion; deletions are recorded as of now, without author.
 // It is safe beside other writers. work.Filter is that of Check.
 //
 // Cost: a Check, and for each number 2 round trips and 1 document written, for each
@@ -178,7 +177,7 @@ func (d *store) bury(ctx context.Context, id bson.RawValue) (bool, error) {
 			return err
 		}
 		done = true
-		return d.archive(ctx, step{gone(last, stamp{}), nil})
+		return d.archive(ctx, step{deletion(last.head, stamp{}), nil})
 	})
 	if mongo.IsDuplicateKeyError(err) && !txn.Running(ctx) {
 		return false, nil // by Create, meanwhile
@@ -198,7 +197,7 @@ func (d *store) auditRemoved(ctx context.Context, batch []bson.Raw) ([]mongopatt
 
 // problems compares current documents with their histories, which are read now. What
 // another writer may have done in between is read again in a snapshot.
-func (d *store) problems(ctx context.Context, ids bson.A, current map[string]*state) ([]mongopatterns.Problem, error) {
+func (d *store) problems(ctx context.Context, ids bson.A, current map[string]loaded) ([]mongopatterns.Problem, error) {
 	if d.revisions == nil {
 		return nil, nil
 	}
@@ -238,9 +237,9 @@ func (d *store) foreign(ctx context.Context, ids bson.A) (out []mongopatterns.Pr
 		if err != nil {
 			return nil, err
 		}
-		if s, invalid := d.parseRow(raw); invalid != nil {
+		if r, invalid := d.parseRow(raw); invalid != nil {
 			h := history{store: d}
-			h.found(InvalidRevision, s, 0, mongopatterns.Problem{Detail: invalid.Error()})
+			h.found(InvalidRevision, r, 0, mongopatterns.Problem{Detail: invalid.Error()})
 			out = append(out, h.problems...)
 		}
 	}
@@ -251,15 +250,18 @@ func isNull(id any) bool { return id.(bson.RawValue).Type == bson.TypeNull }
 
 // examine reads histories, newest revision first, so that each delta has the revision that
 // it is made from. It returns those with problems.
-func (d *store) examine(ctx context.Context, ids bson.A, current map[string]*state) ([]*history, error) {
+func (d *store) examine(ctx context.Context, ids bson.A, current map[string]loaded) ([]*history, error) {
 	all, byKey := make([]*history, len(ids)), map[string]*history{}
 	for i, v := range ids {
 		id := v.(bson.RawValue)
 		now := current[value.Key(id)]
-		all[i] = &history{store: d, id: id, next: now, removed: now == nil}
-		if byKey[value.Key(id)] = all[i]; now != nil && now.invalid != nil {
-			all[i].next = nil
-			all[i].found(InvalidRevision, nil, 0, mongopatterns.Problem{Detail: now.invalid.Error()})
+		h := &history{store: d, id: id, removed: now.current == nil}
+		all[i], byKey[value.Key(id)] = h, h
+		switch {
+		case now.invalid != nil:
+			h.found(InvalidRevision, nil, 0, mongopatterns.Problem{Detail: now.invalid.Error()})
+		case now.current != nil:
+			h.next, h.stored = d.asRow(now.current), doc.Find(now.all, d.opts.RevisionField)
 		}
 	}
 	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
@@ -269,9 +271,9 @@ func (d *store) examine(ctx context.Context, ids bson.A, current map[string]*sta
 		if err != nil {
 			return nil, err
 		}
-		s, invalid := d.parseRow(raw)
-		if h := byKey[value.Key(s.id)]; h != nil {
-			h.add(s, invalid)
+		r, invalid := d.parseRow(raw)
+		if h := byKey[value.Key(r.id)]; h != nil {
+			h.add(r, invalid)
 		}
 	}
 	return slices.DeleteFunc(all, func(h *history) bool { return len(h.problems) == 0 }), nil
@@ -281,16 +283,17 @@ func (d *store) examine(ctx context.Context, ids bson.A, current map[string]*sta
 type history struct {
 	*store
 	id       bson.RawValue
-	removed  bool   // there is no current document, and nothing yet that says why
-	next     *state // the one after those to come
+	stored   bson.RawValue // the number of the current document, as it is stored
+	removed  bool          // there is no current document, and nothing yet that says why
+	next     *row          // the one after those to come
 	problems []mongopatterns.Problem
 }
 
 // found reports a problem of a revision, which is in the history or else current.
-func (h *history) found(kind mongopatterns.ProblemKind, s *state, number int64, p mongopatterns.Problem) {
+func (h *history) found(kind mongopatterns.ProblemKind, r *row, number int64, p mongopatterns.Problem) {
 	p.Pattern, p.Kind, p.Collection, p.ID = "versioning", kind, h.current.Name(), h.id
-	if s != nil && s.row.Type != 0 {
-		p.Collection, p.ID = h.revisions.Name(), s.row
+	if r != nil && r.key.Type != 0 {
+		p.Collection, p.ID = h.revisions.Name(), r.key
 	}
 	if p.Detail == "" {
 		p.Detail = fmt.Sprintf("revision %d of %s", number, value.Text(h.id))
@@ -299,149 +302,38 @@ func (h *history) found(kind mongopatterns.ProblemKind, s *state, number int64, 
 }
 
 // add compares a revision with the one after it.
-func (h *history) add(s *state, invalid error) {
+func (h *history) add(r *row, invalid error) {
 	next := h.next
 	switch {
 	case invalid != nil:
-		h.found(InvalidRevision, s, 0, mongopatterns.Problem{Detail: invalid.Error()})
+		h.found(InvalidRevision, r, 0, mongopatterns.Problem{Detail: invalid.Error()})
 		return
 	case next == nil:
-		if h.removed && !s.deleted {
-			h.found(NoDeletion, nil, s.number+1, mongopatterns.Problem{})
+		if h.removed && !r.deleted {
+			h.found(NoDeletion, nil, r.number+1, mongopatterns.Problem{})
 		}
-	case next.row.Type == 0 && next.number <= s.number:
+	case next.key.Type == 0 && next.number <= r.number:
 		h.found(NumberTaken, nil, next.number, mongopatterns.Problem{Field: h.opts.RevisionField,
-			Have: doc.Find(next.all, h.opts.RevisionField), Want: valueOf(s.number + 1)})
+			Have: h.stored, Want: valueOf(r.number + 1)})
 		next = nil
-	case next.number == s.number:
-		h.found(DuplicateRevision, s, s.number, mongopatterns.Problem{})
+	case next.number == r.number:
+		h.found(DuplicateRevision, r, r.number, mongopatterns.Problem{})
 		return
 	default:
-		if next.number > s.number+1 {
-			h.found(MissingRevision, nil, s.number+1, mongopatterns.Problem{})
+		if next.number > r.number+1 {
+			h.found(MissingRevision, nil, r.number+1, mongopatterns.Problem{})
 		}
-		if next.change.at.Before(s.change.at) {
+		if next.change.at.Before(r.change.at) {
 			h.found(TimeReversed, next, next.number, mongopatterns.Problem{Field: h.at(),
-				Have: dateValue(next.change.at), Want: dateValue(s.change.at)})
+				Have: dateValue(next.change.at), Want: dateValue(r.change.at)})
 		}
 	}
-	err := h.resolve(s, next)
+	err := h.resolve(r, next)
 	switch {
 	case errors.Is(err, errNoState):
-		h.found(InvalidRevision, s, 0, mongopatterns.Problem{Detail: err.Error()})
+		h.found(InvalidRevision, r, 0, mongopatterns.Problem{Detail: err.Error()})
 	case err != nil:
-		h.found(BrokenDelta, s, 0, mongopatterns.Problem{Field: deltaKey, Detail: err.Error()})
+		h.found(BrokenDelta, r, 0, mongopatterns.Problem{Field: deltaKey, Detail: err.Error()})
 	}
-	h.next, h.removed = s, false
-}
-
-// Retention says which revisions Prune leaves: those that Keep or Before protects.
-type Retention struct {
-	// Keep protects the newest revisions of a document in the history, the current
-	// one not counted, a deletion counted. Default 0: none. The newest one always stays,
-	// so that numbers go on.
-	Keep int
-	// Before protects what AsOf needs for this time and later ones: the revision
-	// that was current then, and those after it. In the years 1 to 9999. Default the
-	// zero time: none.
-	Before time.Time
-}
-
-// Prune deletes old revisions. At and AsOf then return ErrPruned for them. What is no
-// revision, see InvalidRevision, it leaves alone. Result.Examined counts documents, Done
-// the revisions deleted. work.Filter is that of Check.
-//
-// Cost: for each 100 documents 2 round trips, reading the index on time alone, and 1
-// to delete, by the unique index; 1 or more to list those that only the history has.
-func (d *Documents[ID, T]) Prune(ctx context.Context, keep Retention, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
-	defer fault.In(&err, "versioning: prune")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
-	if err := checkTime("Retention.Before", keep.Before); err != nil {
-		return mongopatterns.Result{}, err
-	}
-	switch {
-	case keep.Keep < 0:
-		return mongopatterns.Result{}, fault.Invalid("Retention.Keep: negative")
-	case keep.Keep == 0 && keep.Before.IsZero():
-		return mongopatterns.Result{}, fault.Invalid("Retention.Keep: it or Before is needed")
-	case d.core.revisions == nil:
-		return mongopatterns.Result{}, nil
-	}
-	prune := func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
-		return d.core.prune(ctx, keep, batch, w.DryRun, result)
-	}
-	return d.core.each(ctx, work, only, prune, prune)
-}
-
-func (d *store) prune(ctx context.Context, keep Retention, batch []bson.Raw, dry bool,
-	result *mongopatterns.Result) error {
-	histories := map[string][]*state{} // in the order of time
-	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		indexed := expr.D("_id", 0, d.opts.DocumentIDField, 1, d.opts.RevisionField, 1, d.at(), 1)
-		return d.primary.revisions.Find(ctx, d.rowsOf(expr.Op("$in", idsOf(batch))),
-			options.Find().SetSort(d.byTime()).SetProjection(indexed))
-	}) {
-		if err != nil {
-			return err
-		}
-		if r, invalid := d.parseRow(raw); invalid == nil && r.id.Type != bson.TypeNull {
-			key := value.Key(r.id)
-			histories[key] = append(histories[key], r)
-		}
-	}
-	var models []mongo.WriteModel
-	for _, rows := range histories {
-		cut := keep.cut(rows)
-		if cut == 1 {
-			continue
-		}
-		filter := d.before(rows[0].id, cut)
-		if !dry {
-			models = append(models, mongo.NewDeleteManyModel().SetFilter(filter))
-			continue
-		}
-		n, err := d.primary.revisions.CountDocuments(ctx, filter)
-		result.Done += n
-		if err != nil {
-			return err
-		}
-	}
-	if len(models) == 0 {
-		return nil
-	}
-	done, err := fault.Many(d.revisions.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)))
-	if done != nil {
-		result.Done += done.DeletedCount
-	}
-	return err
-}
-
-// cut is the number of the oldest revision that stays. Where times run backwards it
-// is not the first one in the order of time.
-func (k Retention) cut(rows []*state) int64 {
-	numbers := make([]int64, len(rows))
-	last := 0 // up to Before
-	for i, r := range rows {
-		numbers[i] = r.number
-		if r.change.at.UnixMilli() <= k.Before.UnixMilli() {
-			last = i
-		}
-	}
-	needed := slices.Min(numbers[last:])
-	slices.Sort(numbers)
-	cut := numbers[max(0, len(numbers)-max(k.Keep, 1))]
-	if !k.Before.IsZero() {
-		cut = min(cut, needed)
-	}
-	return cut
-}
-
-// before selects the revisions of a document before a number, and nothing that is
-// none.
-func (d *store) before(id bson.RawValue, number int64) bson.D {
-	return append(d.numbered(id, 1, expr.Element("$lt", number)), expr.Element("$or", bson.A{
-		bson.D{expr.Element(documentKey, expr.Op("$type", "object"))},
-		bson.D{expr.Element(deltaKey, expr.Op("$type", "object"))},
-		bson.D{expr.Element(deletedKey, true)},
-	}))
+	h.next, h.removed = r, false
 }

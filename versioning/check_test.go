@@ -284,6 +284,39 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
+// Two documents in memory differ as revisions do: without the ignored fields and those of
+// number and change, and the order in a map does not count.
+func TestDifferencesInMemory(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	docs := helper[string, bson.M](t, db, &versioning.Options{Ignored: []string{"seen"}})
+	document := func(n int) bson.M {
+		inner := bson.M{}
+		for i := range 9 {
+			inner[fmt.Sprint(i)] = i
+		}
+		inner["n"] = n
+		return bson.M{"_id": "a", "seen": n, "revision": n, "change": n, "in": inner, "list": bson.A{inner, "x"}[n-1:]}
+	}
+	for range 5 {
+		got := must[[]versioning.Difference](t)(docs.Differences(document(1), document(2)))
+		slices.SortFunc(got, func(a, b versioning.Difference) int { return strings.Compare(a.Path, b.Path) })
+		if len(got) != 2 || got[0].String() != `in.n: {"$numberInt":"1"} is now {"$numberInt":"2"}` || got[1].Path != "list.0" {
+			t.Fatalf("%v", got)
+		}
+		if same := must[[]versioning.Difference](t)(docs.Differences(document(1), document(1))); len(same) != 0 {
+			t.Fatalf("%v", same)
+		}
+	}
+	structs := helper[string, counter](t, db, nil)
+	got := must[[]versioning.Difference](t)(structs.Differences(counter{ID: "a", N: 1, Revision: 3}, counter{ID: "a", N: 2, Note: "x"}))
+	if fmt.Sprint(got) != `[n: {"$numberInt":"1"} is now {"$numberInt":"2"} note: added "x"]` {
+		t.Errorf("%v", got)
+	}
+	_, err := docs.Differences(nil, document(1))
+	wantErr(t, "nil", err, mongopatterns.ErrInvalid)
+}
+
 // What stands among the revisions and is none is named by its own _id, stops no call,
 // and stays.
 func TestForeignRows(t *testing.T) {

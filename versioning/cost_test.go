@@ -205,7 +205,7 @@ func TestCosts(t *testing.T) {
 	}
 	many := []string{"find", "update", "insert", "commitTransaction"}
 	cmds = record(t, db, 12, append(slices.Clone(many), many...), func() error {
-		_, err := d.SaveMany(ctx, each(batch...), nobody, &mongopatterns.Work{BatchSize: 3})
+		_, err := d.SaveMany(ctx, places(batch), nobody, &mongopatterns.Work{BatchSize: 3})
 		return err
 	})
 	examined(t, db, cmds[0], "_id_", 6, 3, "_id")
@@ -256,7 +256,16 @@ func TestCosts(t *testing.T) {
 	})
 	examined(t, db, cmds[1], byNumber, last, last, "document_id", "revision")
 	sorted(t, cmds[1], bson.D{{Key: "revision", Value: -1}})
-	record(t, db, 0, []string{"find", "find"}, func() error { _, err := d.LastChange(ctx, "a", "n"); return err })
+	cmds = record(t, db, 0, []string{"find", "find"}, func() error {
+		for _, err := range d.HistoryFrom(ctx, "a", 3) {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	examined(t, db, cmds[1], byNumber, last-2, last-2, "document_id", "revision")
+	sorted(t, cmds[1], bson.D{{Key: "revision", Value: 1}})
 	record(t, db, 0, []string{"find", "find", "find"}, func() error { _, err := d.Diff(ctx, "a", last-1, last); return err })
 
 	// Restore: At and 4; of a deleted one At and 5.

@@ -69,11 +69,11 @@ func TestCountsBesideARefusal(t *testing.T) {
 		if _, err := db.Collection("revisions").InsertOne(ctx, doc("document_id", "b", "revision", int64(4), "change", doc(), "deleted", true)); err != nil {
 			t.Fatal(err)
 		}
-		result, err := docs.SaveMany(ctx, func(yield func(versioning.Revision[bson.D], error) bool) {
+		result, err := docs.SaveMany(ctx, func(yield func(*versioning.Revision[bson.D], error) bool) {
 			for _, id := range []string{"a", "b"} {
 				r := must[versioning.Revision[bson.D]](t)(docs.Get(ctx, id))
 				r.Document = append(r.Document, bson.E{Key: "x", Value: 1})
-				if !yield(r, nil) {
+				if !yield(&r, nil) {
 					return
 				}
 			}
@@ -90,11 +90,11 @@ func TestCountsBesideARefusal(t *testing.T) {
 		}
 		refuse(t, db, doc("_id", "a", "x", 1))
 		for _, strict := range []bool{true, false} {
-			result, err := docs.SaveMany(ctx, func(yield func(versioning.Revision[bson.D], error) bool) {
+			result, err := docs.SaveMany(ctx, func(yield func(*versioning.Revision[bson.D], error) bool) {
 				for _, id := range []string{"a", "b"} {
 					r := must[versioning.Revision[bson.D]](t)(docs.Get(ctx, id))
 					r.Document = append(r.Document, bson.E{Key: "x", Value: 1})
-					if !yield(r, nil) {
+					if !yield(&r, nil) {
 						return
 					}
 				}

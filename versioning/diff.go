@@ -3,14 +3,11 @@ package versioning
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/internal/doc"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // A Difference is a value that two documents have different.
@@ -66,48 +63,25 @@ func (d *store) two(ctx context.Context, id bson.RawValue, m, n int64) (a, b []d
 	if err != nil {
 		return nil, nil, err
 	}
-	return d.kept(x), d.kept(y), nil
+	return x.document, y.document, nil
 }
 
-// LastChange returns the revision that gave the field at path the value it has now, or
-// took it away; its Change says who, when and why. path may lead through documents and
-// places of arrays ("items.0.name"). If no revision ever had the field the error is
-// mongopatterns.ErrNotFound, if the one that set it may have been pruned ErrPruned, if
-// it is lost ErrInconsistent.
-//
-// Cost: that of History as far back as the revision before.
-func (d *Documents[ID, T]) LastChange(ctx context.Context, id ID, path string) (_ Revision[T], err error) {
-	defer fault.In(&err, "versioning: last change")
-	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.lastChange(ctx, key, path) })
-}
-
-func (d *store) lastChange(ctx context.Context, id bson.RawValue, path string) (*state, error) {
-	if key, _, _ := strings.Cut(path, "."); path == "" || slices.Contains(d.opts.Ignored, key) {
-		return nil, fault.Invalid("path: %q has no history", path)
+// Differences returns the differences of document b from document a, both in memory, as
+// Diff does: of what T shows, without Options.Ignored and the fields of number and change.
+// The order of fields that Go maps have made does not count.
+func (d *Documents[ID, T]) Differences(a, b T) (_ []Difference, err error) {
+	defer fault.In(&err, "versioning: differences")
+	x, _, err := d.encode(a)
+	if err != nil {
+		return nil, err
 	}
-	var newer *state
-	var now bson.RawValue
-	for s, err := range d.walk(ctx, id) {
-		if err != nil {
-			return nil, err
-		}
-		if s.lost {
-			return nil, ofRevision(id, s.number, fmt.Errorf("%w: it is lost, and may have had another %q", ErrInconsistent, path))
-		}
-		if newer != nil && s.number+1 != newer.number { // as if it ended here
-			break
-		}
-		v := value.Lookup(s.document(), path)
-		if newer != nil && !doc.Identical(v, now) {
-			return newer, nil
-		}
-		newer, now = s, v
+	y, loose, err := d.encode(b)
+	if err != nil {
+		return nil, err
 	}
-	switch {
-	case newer.number > 1:
-		return nil, fault.Of(id, fmt.Errorf("%w: the revision that set %q", ErrPruned, path))
-	case now.Type == 0:
-		return nil, fault.Of(id, fmt.Errorf("%w: no revision has had a %q", fault.ErrNotFound, path))
+	before, after := doc.Without(doc.Open(x), d.core.unkept...), doc.Without(doc.Open(y), d.core.unkept...)
+	if loose {
+		after, _ = doc.Merge(before, before, after, doc.Options{Arrays: doc.Matched, Loose: true})
 	}
-	return newer, nil
+	return differences(before, after), nil
 }

@@ -44,10 +44,11 @@
 //
 //	policy, err = policies.AsOf(ctx, "bilbo", march)
 //
-// At and History read, [Documents.Diff] compares, [Documents.LastChange] says who last
-// changed a field, [Documents.Restore] and [Documents.Undo] make a new revision out of an
-// old one, Delete and Create go on counting, SaveMany saves in bulk, [Documents.Prune]
-// deletes old revisions. [ErrPruned] and [ErrDeleted] match mongopatterns.ErrNotFound.
+// At and History read, [Documents.HistoryFrom] from the oldest on, [Documents.Diff] compares
+// two revisions, [Documents.Differences] two documents in memory, [Documents.Restore] and
+// [Documents.Undo] make a new revision out of an old one, Delete and Create go on counting,
+// SaveMany saves in bulk, [Documents.Prune] deletes old revisions. [ErrPruned] and
+// [ErrDeleted] match mongopatterns.ErrNotFound. Who last changed a field is an example of Diff.
 //
 // # Costs
 //
@@ -62,7 +63,8 @@
 //	At               1 RT  1 key, 1 document; 2 RT if it is the current one
 //	AsOf             1 RT  if it is the current one, else 2
 //	History          2 RT  and a batch of the cursor each
-//	LastChange       that of History, as far back as it reads
+//	HistoryFrom      that of History
+//	Differences      none
 //	Restore, Undo    that of At, and 4 RT
 //	Prune            3 RT  for each 100 documents
 //	Adopt            3 RT  for each 100 documents
@@ -82,12 +84,29 @@
 //
 // # What a save stores
 //
-// A save carries over what the caller has changed in what T shows of the document read.
-// Fields that T does not have stay, at any depth. An element of an array is the same one
-// if it is equal, or shares a value that no other element has, or stands between the
-// same neighbours. A T with its own UnmarshalBSON may make new fields out of old ones:
-// what is stored then reads as what the caller has. Types count, and so does the order of
-// fields inside a document, unless a Go map has made them.
+// A save is a merge of three documents. Base is the document that was read, ours the one
+// that the caller hands back, theirs the one that is stored by now. What ours has different
+// from base, both as T shows them, is changed in theirs; all else stays in theirs as it is:
+//
+//  1. Ours is encoded. Of the fields that differ from base, base is decoded and encoded once,
+//     to see how T shows it: what T shows alike is not a change.
+//  2. The changes are merged into base, at any depth. Fields that T does not have stay. An
+//     element of an array is the same one if it is equal, or shares a value that no other
+//     element has, or stands between the same neighbours.
+//  3. The first write changes the current document if it still has the number read, and
+//     returns theirs. If that is not base, the changes are merged into theirs, where an array
+//     is one value, and written again.
+//  4. Theirs goes to the history.
+//
+// Types count, and so does the order of fields inside a document, unless a Go map has made
+// them.
+//
+// A T with its own UnmarshalBSON may read one field from others, as one that upgrades old
+// documents does. What it then shows and is not stored is stored too. What is to be stored
+// is read back first: if T does not show it as ours, it is stored as T writes it, and what T
+// does not write goes. So such a T has to keep what it does not know, as schemaversion.Doc
+// does. Codecs of single fields, a UUID's or one in Options.Registry, change nothing of this
+// for the fields beside them.
 //
 // Numbers begin at 1 and have no gaps; times never go back. Options.Ignored names fields
 // outside the history, a "last_seen" or a counter. With Options.SnapshotEvery: 20 only
@@ -96,17 +115,18 @@
 //
 // # Concurrency
 //
-// A save is one transaction. Its first write changes the current document if that still
-// has the number read; the revision stored is the document that this write found. So
-// no state is missing or doubled at any isolation level. Fields that other code writes
-// meanwhile, by update operators and without the number, are kept. Calls join the
+// A save is one transaction. As its first write finds what goes to the history, no state is
+// missing or doubled at any isolation level. Fields that other code writes meanwhile, by
+// update operators and without the number, are kept. Update, Restore and Undo begin again
+// after a conflict until their context ends; a transaction of the caller's has to do that
+// itself. Calls join the
 // transaction of their context; after an error from a call that writes, abort it. With a
 // read preference for secondaries, read the history in a session with causal consistency.
 //
 // # Adoption
 //
-// An existing collection works as it is. A document without a number is revision 1, by
-// nobody, since ever; the first save moves it to the history. A collection that counts
+// An existing collection works as it is. A document without a number is revision 1, without
+// author and time; the first save moves it to the history. A collection that counts
 // already goes on counting. [Documents.Adopt] writes numbers and what is known of
 // authors and times; [Documents.AdoptHistory], before it, makes revisions of a history that
 // was kept by hand. The indexes leave other rows of that collection alone, so old code

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -125,11 +126,24 @@ func ExampleDocuments_Diff() {
 	for _, difference := range differences {
 		fmt.Println(difference)
 	}
-	last, err := policies.LastChange(ctx, "frodo", "premium")
-	if err != nil {
-		log.Fatal(err)
+	// The newest revision that has another premium than the one before it.
+	var newer versioning.Revision[bson.D]
+	for older, err := range policies.History(ctx, "frodo") {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if newer.Number > 0 {
+			changed, err := policies.Differences(older.Document, newer.Document)
+			if err != nil {
+				log.Fatal(err)
+			}
+			if slices.ContainsFunc(changed, func(d versioning.Difference) bool { return d.Path == "premium" }) {
+				break
+			}
+		}
+		newer = older
 	}
-	fmt.Println("premium by", last.Change.Author, "in revision", last.Number)
+	fmt.Println("premium by", newer.Change.Author, "in revision", newer.Number)
 	// Output:
 	// premium: {"$numberInt":"10"} is now {"$numberDouble":"12.5"}
 	// owner.home: "Bag End" is now "Crickhollow"
@@ -203,19 +217,19 @@ func ExampleDocuments_SaveMany() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	var batch []versioning.Revision[Policy]
+	var batch []*versioning.Revision[Policy]
 	for _, id := range []string{"merry", "pippin", "sam"} {
 		policy, err := policies.Create(ctx, Policy{ID: id, Policy: "Shire standard"}, versioning.Change{})
 		if err != nil {
 			log.Fatal(err)
 		}
 		policy.Document.Policy = "Shire premium"
-		batch = append(batch, policy)
+		batch = append(batch, &policy)
 	}
 	if err := policies.Delete(ctx, "sam", 1, versioning.Change{}); err != nil {
 		log.Fatal(err)
 	}
-	result, err := policies.SaveMany(ctx, func(yield func(versioning.Revision[Policy], error) bool) {
+	result, err := policies.SaveMany(ctx, func(yield func(*versioning.Revision[Policy], error) bool) {
 		for _, policy := range batch {
 			if !yield(policy, nil) {
 				return
@@ -225,12 +239,12 @@ func ExampleDocuments_SaveMany() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(result.Done, "saved")
+	fmt.Println(result.Done, "saved, merry's as revision", batch[0].Number)
 	for _, failure := range result.Failures {
 		fmt.Println(failure.Err)
 	}
 	// Output:
-	// 2 saved
+	// 2 saved, merry's as revision 2
 	// _id "sam": not found
 }
 

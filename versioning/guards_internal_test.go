@@ -13,27 +13,29 @@ import (
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-func core(t *testing.T) *store {
+func core(t *testing.T) *store { return documents(t).core }
+
+func documents(t *testing.T) *Documents[string, bson.D] {
 	t.Helper()
 	db := mongotest.Database(t)
 	d, err := New[string, bson.D](db.Collection("current"), db.Collection("revisions"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d.core
+	return d
 }
 
 // What a save returns may be saved by several at once: nothing in it is made later.
 func TestSavedIsComplete(t *testing.T) {
 	t.Parallel()
-	d := &Documents[string, bson.D]{core(t)}
+	d := documents(t)
 	r, err := d.Create(t.Context(), bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: 1}}, Change{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Document[1].Value = 2
-	if r, err = d.Save(t.Context(), r, Change{}); err != nil || r.stored.raw == nil {
-		t.Errorf("%v, %v", r.stored, err)
+	if r, err = d.Save(t.Context(), r, Change{}); err != nil || r.base.raw == nil {
+		t.Errorf("%v, %v", r.base, err)
 	}
 }
 
@@ -61,7 +63,7 @@ func TestConflictWithoutReason(t *testing.T) {
 // An update names what differs. Where the order of fields is not what the server makes
 // of one, or a key cannot be part of a path, it is the whole document, at the top a
 // replacement.
-func TestEdit(t *testing.T) {
+func TestUpdateOperators(t *testing.T) {
 	t.Parallel()
 	one := func(keys ...string) bson.D {
 		doc := bson.D{}
@@ -87,8 +89,8 @@ func TestEdit(t *testing.T) {
 		edit := func(a, b bson.D) string {
 			x, _ := doc.Parse(raw(t, a))
 			y, _ := doc.Parse(raw(t, b))
-			s := state{before: &state{all: x}, changes: doc.Changes(x, y)}
-			update := s.edit(true)
+			next := draft{base: &current{all: x}, changes: doc.Changes(x, y)}
+			update := next.update(true)
 			if update == nil {
 				return "replace"
 			}
@@ -98,7 +100,7 @@ func TestEdit(t *testing.T) {
 					out += fmt.Sprint(" ", op.Key, " ", e.Key)
 				}
 			}
-			if s.edit(false) == nil {
+			if next.update(false) == nil {
 				out += " inexact"
 			}
 			return out[1:]
@@ -113,31 +115,34 @@ func TestEdit(t *testing.T) {
 // What a save takes apart is what differs: of 2,000 fields with one change it allocates
 // a few dozen times, not a few for each field.
 func TestSaveComparesBytesFirst(t *testing.T) {
-	d := core(t)
+	d := documents(t)
 	doc := bson.D{{Key: "_id", Value: "a"}}
 	for i := range 2000 {
 		doc = append(doc, bson.E{Key: fmt.Sprint("field ", i), Value: bson.D{{Key: "n", Value: i}}})
 	}
-	base, err := d.parse(raw(t, doc))
+	base, err := d.core.parse(raw(t, doc))
 	if err != nil {
 		t.Fatal(err)
 	}
 	doc[1000].Value = bson.D{{Key: "n", Value: -1}}
-	next := raw(t, doc)
-	var w wish
+	ours := &edited{raw: raw(t, doc), number: 1}
+	ours.all = open(ours.raw)
+	var next *draft
 	allocs := testing.AllocsPerRun(10, func() {
-		w = wish{raw: next, read: 1}
-		if err := d.know(&w, base); err != nil {
+		changes, err := d.compare(base, ours)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.successor(base, &stamp{}, w.changes); err != nil {
+		if next, err = d.core.draft(base, changes, &stamp{}); err != nil {
 			t.Fatal(err)
 		}
 	})
-	if len(w.changes) != 1 || w.changes[0].Key != "field 999" || allocs > 300 {
-		t.Errorf("%v, %v allocations", w.changes, allocs)
+	if len(next.changes) != 1 || next.changes[0].Key != "field 999" || allocs > 300 {
+		t.Errorf("%v, %v allocations", next.changes, allocs)
 	}
 }
+
+func open(raw bson.Raw) []doc.Field { return doc.Open(raw) }
 
 func raw(t testing.TB, v any) bson.Raw {
 	t.Helper()

@@ -53,18 +53,18 @@ func (d *store) byNumber(direction int) bson.D {
 	return bson.D{expr.Element(d.opts.RevisionField, direction)}
 }
 
-// row makes the revision document of a state. next is the state that follows, nil
-// if it must not be stored as a delta from that.
-func (d *store) row(s, next *state) bson.Raw {
+// encodeRow is a row as it is stored. next is the document that it may be stored as a delta
+// from; nil: it must be whole.
+func (d *store) encodeRow(r *row, next *current) bson.Raw {
 	key, what := documentKey, bson.RawValue{}
-	if s.deleted {
+	if r.deleted {
 		key, what = deletedKey, bson.RawValue{Type: bson.TypeBoolean, Value: []byte{1}}
 	} else {
-		what = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: doc.Raw(s.all, d.unkept...)}
-		if next != nil && s.number%int64(d.opts.SnapshotEvery) != 0 {
-			a := d.kept(next)
-			if delta, ok := doc.Delta(a, d.kept(s)); ok {
-				made := doc.Embedded(append([]doc.Field{field(ofKey, valueOf(d.digest(a)))}, delta...))
+		what = doc.Embedded(r.document)
+		if next != nil && r.number%int64(d.opts.SnapshotEvery) != 0 {
+			after := d.kept(next)
+			if delta, ok := doc.Delta(after, r.document); ok {
+				made := doc.Embedded(append([]doc.Field{field(ofKey, valueOf(d.digest(after)))}, delta...))
 				if len(made.Value) < len(what.Value) {
 					key, what = deltaKey, made
 				}
@@ -72,37 +72,37 @@ func (d *store) row(s, next *state) bson.Raw {
 		}
 	}
 	return doc.Raw([]doc.Field{
-		field(d.opts.DocumentIDField, s.id), field(d.opts.RevisionField, valueOf(s.number)),
-		field(d.opts.ChangeField, s.change.value()), field(key, what),
+		field(d.opts.DocumentIDField, r.id), field(d.opts.RevisionField, valueOf(r.number)),
+		field(d.opts.ChangeField, r.change.value()), field(key, what),
 	})
 }
 
-// parseRow takes a revision apart, but for its delta. If it is none, what is known of it
-// comes with the error.
-func (d *store) parseRow(raw bson.Raw) (*state, error) {
-	s := &state{row: raw.Lookup("_id"), id: raw.Lookup(d.opts.DocumentIDField), change: stampOf(raw.Lookup(d.opts.ChangeField))}
+// parseRow takes a stored row apart, but for its delta. If it is not a revision, its own
+// _id, and what else is known of it, comes with the error.
+func (d *store) parseRow(raw bson.Raw) (*row, error) {
+	r := &row{key: raw.Lookup("_id")}
+	r.id, r.change = raw.Lookup(d.opts.DocumentIDField), stampOf(raw.Lookup(d.opts.ChangeField))
 	var ok bool
-	s.number, ok = wholeNumber(raw.Lookup(d.opts.RevisionField))
+	r.number, ok = wholeNumber(raw.Lookup(d.opts.RevisionField))
 	missing := ""
 	switch {
-	case s.id.Type == 0:
-		s.id.Type, missing = bson.TypeNull, d.opts.DocumentIDField // null as the server has it
+	case r.id.Type == 0:
+		r.id.Type, missing = bson.TypeNull, d.opts.DocumentIDField // null as the server has it
 	case !ok:
 		missing = "number in " + d.opts.RevisionField
 	}
 	if missing != "" {
-		return s, fmt.Errorf("%w: revision with _id %s: no %s", ErrInconsistent, value.Text(s.row), missing)
+		return r, fmt.Errorf("%w: revision with _id %s: no %s", ErrInconsistent, value.Text(r.key), missing)
 	}
-	whole, isWhole := raw.Lookup(documentKey).DocumentOK()
-	if s.deleted, _ = raw.Lookup(deletedKey).BooleanOK(); s.deleted {
-		return s, nil
+	if r.deleted, _ = raw.Lookup(deletedKey).BooleanOK(); r.deleted {
+		return r, nil
 	}
-	if isWhole {
-		s.all = doc.Patch(doc.Open(whole), d.own(s))
+	if whole, ok := raw.Lookup(documentKey).DocumentOK(); ok {
+		r.document = doc.Without(doc.Open(whole), d.unkept...)
 	} else {
-		s.delta, _ = raw.Lookup(deltaKey).DocumentOK()
+		r.delta, _ = raw.Lookup(deltaKey).DocumentOK()
 	}
-	return s, nil
+	return r, nil
 }
 
 var (
@@ -125,51 +125,51 @@ func (d *store) digest(kept []doc.Field) []byte {
 	return append(names[:namesBytes:namesBytes], content[:12]...)
 }
 
-// fits reports whether a delta was made from a state. One made with other names in
+// fits reports whether a delta was made from a document. One made with other names in
 // Options.Ignored cannot be told from it, and passes.
-func (d *store) fits(delta bson.Raw, next *state) bool {
+func (d *store) fits(delta bson.Raw, next []doc.Field) bool {
 	_, was, ok := delta.Lookup(ofKey).BinaryOK()
-	is := d.digest(d.kept(next))
+	is := d.digest(next)
 	return ok && len(was) > namesBytes && (bytes.Equal(was, is) || !bytes.Equal(was[:namesBytes], is[:namesBytes]))
 }
 
 // resolve makes the document of a revision out of the following one, if that is known.
 // With an error it is lost.
-func (d *store) resolve(s, next *state) error {
+func (d *store) resolve(r, next *row) error {
 	var err error
 	switch {
-	case s.deleted || s.all != nil:
+	case r.deleted || r.document != nil:
 		return nil
-	case s.delta == nil:
+	case r.delta == nil:
 		err = errNoState
-	case next == nil || next.deleted || next.lost || next.number != s.number+1:
+	case next == nil || next.deleted || next.lost || next.number != r.number+1:
 		err = errNoNext
-	case !d.fits(s.delta, next):
+	case !d.fits(r.delta, next.document):
 		err = errOther
 	default:
 		var all []doc.Field
-		if all, err = doc.Apply(doc.Without(next.all, d.names...), doc.Without(doc.Open(s.delta), ofKey), d.opts.Ignored...); err == nil {
-			s.all = doc.Patch(all, d.own(s))
+		if all, err = doc.Apply(next.document, doc.Without(doc.Open(r.delta), ofKey), d.opts.Ignored...); err == nil {
+			r.document = doc.Without(all, d.unkept...)
 			return nil
 		}
 	}
-	s.lost = true
-	return ofRevision(s.id, s.number, fmt.Errorf("%w: %w", ErrInconsistent, err))
+	r.lost = true
+	return ofRevision(r.id, r.number, fmt.Errorf("%w: %w", ErrInconsistent, err))
 }
 
-func (d *store) rows(ctx context.Context, filter, sort bson.D, limit int64) iter.Seq2[*state, error] {
-	return func(yield func(*state, error) bool) {
+func (d *store) rows(ctx context.Context, filter, sort bson.D, limit int64) iter.Seq2[*row, error] {
+	return func(yield func(*row, error) bool) {
 		if d.revisions == nil {
 			return
 		}
 		for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 			return d.revisions.Find(ctx, filter, options.Find().SetSort(sort).SetLimit(limit))
 		}) {
-			var s *state
+			var r *row
 			if err == nil {
-				s, err = d.parseRow(raw)
+				r, err = d.parseRow(raw)
 			}
-			if !yield(s, err) || err != nil {
+			if !yield(r, err) || err != nil {
 				return
 			}
 		}
@@ -177,21 +177,21 @@ func (d *store) rows(ctx context.Context, filter, sort bson.D, limit int64) iter
 }
 
 // first is the first revision in an order, nil if there is none.
-func (d *store) first(ctx context.Context, filter, sort bson.D) (*state, error) {
-	for s, err := range d.rows(ctx, filter, sort, 1) {
-		return s, err
+func (d *store) first(ctx context.Context, filter, sort bson.D) (*row, error) {
+	for r, err := range d.rows(ctx, filter, sort, 1) {
+		return r, err
 	}
 	return nil, nil
 }
 
 // newest is the last revision in the history, nil if there is none.
-func (d *store) newest(ctx context.Context, id bson.RawValue) (*state, error) {
+func (d *store) newest(ctx context.Context, id bson.RawValue) (*row, error) {
 	return d.primary.first(ctx, d.numbered(id, 1), d.byNumber(-1))
 }
 
 // chain reads revisions without a gap from n on, up to one that stands by itself, or as far
 // as there are any. limit 0 is none.
-func (d *store) chain(ctx context.Context, id bson.RawValue, n, limit int64) (rows []*state, err error) {
+func (d *store) chain(ctx context.Context, id bson.RawValue, n, limit int64) (rows []*row, err error) {
 	for r, err := range d.rows(ctx, d.numbered(id, n), d.byNumber(1), limit) {
 		switch {
 		case err != nil:
@@ -206,11 +206,11 @@ func (d *store) chain(ctx context.Context, id bson.RawValue, n, limit int64) (ro
 	return rows, nil
 }
 
-func complete(rows []*state) bool { return len(rows) > 0 && rows[len(rows)-1].delta == nil }
+func complete(rows []*row) bool { return len(rows) > 0 && rows[len(rows)-1].delta == nil }
 
 // revision reads revision n. The first of its rows and the current document may have been
 // read already.
-func (d *store) revision(ctx context.Context, id bson.RawValue, n int64, rows []*state, current *state) (*state, error) {
+func (d *store) revision(ctx context.Context, id bson.RawValue, n int64, rows []*row, current *current) (*row, error) {
 	if n < 1 {
 		return nil, ofRevision(id, n, fault.ErrNotFound)
 	}
@@ -234,7 +234,10 @@ func (d *store) revision(ctx context.Context, id bson.RawValue, n int64, rows []
 	if current != nil && current.number >= n {
 		rows = rows[:min(len(rows), int(current.number-n))] // later ones have come since
 	}
-	next := current
+	var next *row
+	if current != nil {
+		next = d.asRow(current)
+	}
 	for _, r := range slices.Backward(rows) {
 		if err, next = d.resolve(r, next), r; err != nil && r.number == n {
 			return nil, err
@@ -248,10 +251,10 @@ func (d *store) revision(ctx context.Context, id bson.RawValue, n int64, rows []
 	case next.deleted:
 		return nil, ofRevision(id, n, ErrDeleted)
 	}
-	return d.past(next), nil
+	return next, nil
 }
 
-func (d *store) asOf(ctx context.Context, id bson.RawValue, moment time.Time) (*state, error) {
+func (d *store) asOf(ctx context.Context, id bson.RawValue, moment time.Time) (*row, error) {
 	if err := checkTime("moment", moment); err != nil {
 		return nil, err
 	}
@@ -262,7 +265,7 @@ func (d *store) asOf(ctx context.Context, id bson.RawValue, moment time.Time) (*
 		return nil, err
 	}
 	if current != nil && current.change.at.UnixMilli() <= moment.UnixMilli() {
-		return d.past(current), nil
+		return d.asRow(current), nil
 	}
 	until := expr.Element(d.at(), expr.Op("$lt", bson.DateTime(moment.UnixMilli()+1)))
 	then, err := d.first(ctx, append(d.numbered(id, 1), until), expr.D(d.at(), -1, d.opts.RevisionField, -1))
@@ -270,7 +273,7 @@ func (d *store) asOf(ctx context.Context, id bson.RawValue, moment time.Time) (*
 		return nil, err
 	}
 	if then != nil {
-		return d.revision(ctx, id, then.number, []*state{then}, current)
+		return d.revision(ctx, id, then.number, []*row{then}, current)
 	}
 	oldest, err := d.chain(ctx, id, 1, 1)
 	if err != nil {
@@ -282,26 +285,27 @@ func (d *store) asOf(ctx context.Context, id bson.RawValue, moment time.Time) (*
 	return nil, fault.Of(id, fault.ErrNotFound)
 }
 
-// walk yields the states of a document, newest first. Without any it is ErrNotFound.
-func (d *store) walk(ctx context.Context, id bson.RawValue) iter.Seq2[*state, error] {
-	return func(yield func(*state, error) bool) {
-		next, err := d.load(ctx, id) // first, see asOf
+// backward yields the revisions of a document, newest first. Without any it is ErrNotFound.
+func (d *store) backward(ctx context.Context, id bson.RawValue) iter.Seq2[*row, error] {
+	return func(yield func(*row, error) bool) {
+		current, err := d.load(ctx, id) // first, see asOf
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		filter, found := d.numbered(id, 1), next != nil
-		if found {
-			if !yield(d.past(next), nil) {
+		var next *row
+		filter := d.numbered(id, 1)
+		if current != nil {
+			if next = d.asRow(current); !yield(next, nil) {
 				return
 			}
 			filter = d.numbered(id, 1, expr.Element("$lt", next.number))
 		}
-		for s, err := range d.rows(ctx, filter, d.byNumber(-1), 0) {
-			if err == nil && !found && s.delta != nil {
-				var again *state
-				if again, err = d.primary.load(ctx, id); again != nil { // and saved, meanwhile
-					d.walk(ctx, id)(yield)
+		for r, err := range d.rows(ctx, filter, d.byNumber(-1), 0) {
+			if err == nil && next == nil && r.delta != nil {
+				var again bool
+				if again, err = d.exists(ctx, id); again { // and saved, meanwhile
+					d.backward(ctx, id)(yield)
 					return
 				}
 			}
@@ -309,16 +313,88 @@ func (d *store) walk(ctx context.Context, id bson.RawValue) iter.Seq2[*state, er
 				yield(nil, err)
 				return
 			}
-			_ = d.resolve(s, next) // a lost one is shown as such
-			found, next = true, s
-			if !yield(d.past(s), nil) {
+			_ = d.resolve(r, next) // a lost one is shown as such
+			next = r
+			if !yield(r, nil) {
 				return
 			}
 		}
-		if !found {
+		if next == nil {
 			yield(nil, fault.Of(id, fault.ErrNotFound))
 		}
 	}
+}
+
+// forward yields the revisions of a document from number n on, oldest first. Without any it
+// is ErrNotFound.
+func (d *store) forward(ctx context.Context, id bson.RawValue, n int64) iter.Seq2[*row, error] {
+	return func(yield func(*row, error) bool) {
+		current, err := d.load(ctx, id) // first, see asOf
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		filter := d.numbered(id, n)
+		if current != nil {
+			filter = d.numbered(id, n, expr.Element("$lt", current.number))
+		}
+		var waiting []*row // up to one that is whole, which their deltas begin with
+		found := false
+		flush := func(next *row) bool {
+			for _, r := range slices.Backward(waiting) {
+				_ = d.resolve(r, next) // a lost one is shown as such
+				next = r
+			}
+			for _, r := range waiting {
+				found = true
+				if !yield(r, nil) {
+					return false
+				}
+			}
+			waiting = nil
+			return true
+		}
+		for r, err := range d.rows(ctx, filter, d.byNumber(1), 0) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			waiting = append(waiting, r)
+			if r.delta == nil && !flush(nil) {
+				return
+			}
+		}
+		if current == nil && len(waiting) > 0 {
+			again, err := d.exists(ctx, id)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if again { // and saved, meanwhile
+				d.forward(ctx, id, waiting[0].number)(yield)
+				return
+			}
+		}
+		var last *row
+		if current != nil {
+			last = d.asRow(current)
+		}
+		if !flush(last) {
+			return
+		}
+		switch {
+		case last != nil && last.number >= n:
+			yield(last, nil)
+		case !found:
+			yield(nil, fault.Of(id, fault.ErrNotFound))
+		}
+	}
+}
+
+// exists reports whether there is a current document.
+func (d *store) exists(ctx context.Context, id bson.RawValue) (bool, error) {
+	now, err := d.primary.load(ctx, id)
+	return now != nil, err
 }
 
 // At returns revision n, the current one included, without Options.Ignored. It may
@@ -330,7 +406,11 @@ func (d *store) walk(ctx context.Context, id bson.RawValue) iter.Seq2[*state, er
 // revision follows; 3 where there is no such revision.
 func (d *Documents[ID, T]) At(ctx context.Context, id ID, n int64) (_ Revision[T], err error) {
 	defer fault.In(&err, "versioning: at")
-	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.revision(ctx, key, n, nil, nil) })
+	key, err := d.id(id)
+	if err != nil {
+		return Revision[T]{}, err
+	}
+	return d.showRow(d.core.revision(ctx, key, n, nil, nil))
 }
 
 // AsOf returns the revision that was current at a time, without Options.Ignored: the
@@ -342,7 +422,11 @@ func (d *Documents[ID, T]) At(ctx context.Context, id ID, n int64) (_ Revision[T
 // history.
 func (d *Documents[ID, T]) AsOf(ctx context.Context, id ID, moment time.Time) (_ Revision[T], err error) {
 	defer fault.In(&err, "versioning: as of")
-	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.asOf(ctx, key, moment) })
+	key, err := d.id(id)
+	if err != nil {
+		return Revision[T]{}, err
+	}
+	return d.showRow(d.core.asOf(ctx, key, moment))
 }
 
 // History yields all revisions of a document that are kept, the current or newest one
@@ -352,14 +436,27 @@ func (d *Documents[ID, T]) AsOf(ctx context.Context, id ID, moment time.Time) (_
 // Cost: 2 round trips, and further ones for many revisions; 1 key and document for
 // each.
 func (d *Documents[ID, T]) History(ctx context.Context, id ID) iter.Seq2[Revision[T], error] {
-	return fault.Seq("versioning: history", func(yield func(Revision[T], error) bool) {
+	return d.each("versioning: history", id, func(key bson.RawValue) iter.Seq2[*row, error] { return d.core.backward(ctx, key) })
+}
+
+// HistoryFrom yields the revisions of a document from number n on, oldest first, else as
+// History does; with n 1 all that are kept.
+//
+// Cost: that of History; with deltas up to SnapshotEvery revisions are held at a time.
+func (d *Documents[ID, T]) HistoryFrom(ctx context.Context, id ID, n int64) iter.Seq2[Revision[T], error] {
+	return d.each("versioning: history from", id, func(key bson.RawValue) iter.Seq2[*row, error] { return d.core.forward(ctx, key, n) })
+}
+
+// each yields rows as callers see them.
+func (d *Documents[ID, T]) each(what string, id ID, rows func(key bson.RawValue) iter.Seq2[*row, error]) iter.Seq2[Revision[T], error] {
+	return fault.Seq(what, func(yield func(Revision[T], error) bool) {
 		key, err := d.id(id)
 		if err != nil {
 			yield(Revision[T]{}, err)
 			return
 		}
-		for s, err := range d.core.walk(ctx, key) {
-			r, err := d.shown(s, err)
+		for past, err := range rows(key) {
+			r, err := d.showRow(past, err)
 			if !yield(r, err) || err != nil {
 				return
 			}

@@ -179,7 +179,8 @@ func TestPlansOfTheHistory(t *testing.T) {
 			return nil
 		}},
 		{"History", 1, func() error { collect(t, d.History(ctx, "1")); return nil }},
-		{"LastChange", 1, func() error { return one(d.LastChange(ctx, "1", "n")) }},
+		{"HistoryFrom", 1, func() error { collect(t, d.HistoryFrom(ctx, "1", 1)); return nil }},
+		{"HistoryFrom a number", 1, func() error { collect(t, d.HistoryFrom(ctx, "1", 4)); return nil }},
 		{"Diff", 2, func() error { return one(d.Diff(ctx, "1", 2, 7)) }},
 		{"Undo", 2, func() error { return one(d.Undo(ctx, "1", 10, nobody)) }},
 		{"Restore", 1, func() error { return one(d.Restore(ctx, "1", 3, nobody)) }},

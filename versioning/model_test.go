@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -235,27 +234,21 @@ func compare(t *testing.T, d *versioning.Documents[string, bson.D], id string, m
 	if n != m.kept-1 {
 		t.Errorf("history ended at %d, want %d", n+1, m.kept)
 	}
-	// The last change of a field, by looking at each.
-	for _, path := range []string{"items", "owner.n", "extra", "nothing", "items.0.name"} {
-		value := func(n int) string {
-			return marshal(t, bson.D{{Key: "v", Value: m.all[n-1].state}}).Lookup(strings.Split("v."+path, ".")...).String()
+	n = m.kept
+	for r, err := range d.HistoryFrom(ctx, id, 1) {
+		if err != nil {
+			t.Fatal(err)
 		}
-		want, missing := len(m.all), (bson.RawValue{}).String()
-		for want > m.kept && value(want) == value(want-1) {
-			want--
-		}
-		r, err := d.LastChange(ctx, id, path)
-		switch {
-		case want == m.kept && want > 1:
-			if !errors.Is(err, versioning.ErrPruned) {
-				t.Errorf("last change of %s: %v", path, err)
+		if p := m.all[n-1]; p.deleted {
+			if !r.Deleted || int(r.Number) != n {
+				t.Errorf("history from: %+v, want deletion %d", r, n)
 			}
-		case want == 1 && value(1) == missing:
-			if !errors.Is(err, mongopatterns.ErrNotFound) {
-				t.Errorf("last change of %s: %v", path, err)
-			}
-		case err != nil || int(r.Number) != want:
-			t.Errorf("last change of %s: %d, %v, want %d", path, r.Number, err, want)
+		} else {
+			check("history from", n, r, nil)
 		}
+		n++
+	}
+	if n != len(m.all)+1 {
+		t.Errorf("history from 1 ended at %d, want %d", n-1, len(m.all))
 	}
 }

@@ -62,10 +62,6 @@ type Options struct {
 	// has a dot replaces the document: what others wrote meanwhile is lost. Default false.
 	NoHistory bool
 
-	// MaxRetries is how often Update, Restore and Undo begin again after a conflict.
-	// Default 100.
-	MaxRetries int
-
 	// Registry and BSON encode and decode documents and IDs. Give the client's own
 	// if it has them: a collection does not show them. Default nil: the driver's.
 	Registry *bson.Registry
@@ -96,6 +92,5 @@ func (o *Options) complete() error {
 	return config.Apply(append(names("_id", documentKey, deltaKey, deletedKey),
 		config.Name("Options.DocumentIDField", &o.DocumentIDField, "document_id"),
 		config.Number("Options.SnapshotEvery", &o.SnapshotEvery, 1, 1, 1<<20),
-		config.Number("Options.MaxRetries", &o.MaxRetries, 100, 0, 1<<30),
 	)...)
 }

@@ -80,6 +80,21 @@ func TestWritesBetweenTheStepsOfARead(t *testing.T) {
 			last = r.Number
 		}
 		end()
+		for _, from := range []int64{1, last + 1} { // the other way round
+			meanwhile(func() {
+				get(t)(d.Create(ctx, counter{ID: "a", Note: note}, by("", "", month(2))))
+				save()
+				save()
+			})
+			next := from
+			for r, err := range d.HistoryFrom(ctx, "a", from) {
+				if err != nil || r.Lost || r.Number != next {
+					t.Fatalf("%+v, want %d, %v", r, next, err)
+				}
+				next++
+			}
+			end()
+		}
 		// As of a time, and a revision that never was.
 		meanwhile(func() { get(t)(d.Create(ctx, counter{ID: "a"}, by("", "", month(3)))) })
 		if _, err := d.AsOf(ctx, "a", month(2)); !errors.Is(err, versioning.ErrDeleted) {

@@ -198,17 +198,12 @@ func TestRefusalsNameTheDocument(t *testing.T) {
 	}
 	must[mongopatterns.Result](t)(d.Prune(ctx, versioning.Retention{Keep: 3}, of("a")))
 	get(t)(d.Create(ctx, counter{ID: "b"}, nobody))
-	r = get(t)(d.Create(ctx, counter{ID: "gap"}, nobody))
-	for n := range 2 {
-		r.Document.N = n + 1
-		r = get(t)(d.Save(ctx, r, nobody))
-	}
-	if _, err := db.Collection("revisions").DeleteOne(ctx, append(d.HistoryFilter("gap"), bson.E{Key: "revision", Value: 2})); err != nil {
-		t.Fatal(err)
-	}
-	var history error
+	var history, from error
 	for err := range errorsOf(d.History(ctx, "x")) {
 		history = err
+	}
+	for err := range errorsOf(d.HistoryFrom(ctx, "a", 6)) {
+		from = err
 	}
 	for what, test := range map[string]struct {
 		err, is error
@@ -231,22 +226,16 @@ func TestRefusalsNameTheDocument(t *testing.T) {
 		"as of":       {second(d.AsOf(ctx, "a", month(-1))), versioning.ErrPruned, `_id "a"`},
 		"as of none":  {second(d.AsOf(ctx, "x", month(-1))), mongopatterns.ErrNotFound, `_id "x"`},
 		"history":     {history, mongopatterns.ErrNotFound, `_id "x"`},
-		"last change": {second(d.LastChange(ctx, "x", "n")), mongopatterns.ErrNotFound, `_id "x"`},
-		"no field":    {second(d.LastChange(ctx, "a", "x.y")), versioning.ErrPruned, `: the revision that set "x.y"`},
-		"gap":         {second(d.LastChange(ctx, "gap", "n")), versioning.ErrPruned, `: the revision that set "n"`},
-		"no path":     {second(d.LastChange(ctx, "a", "")), mongopatterns.ErrInvalid, `invalid: path: "" has no history`},
-		"ignored": {second(helper[string, counter](t, db, &versioning.Options{Ignored: []string{"note"}}).LastChange(ctx, "a", "note.x")),
-			mongopatterns.ErrInvalid, `path: "note.x" has no history`},
-		"never had": {second(d.LastChange(ctx, "b", "note")), mongopatterns.ErrNotFound, `_id "b": not found: no revision has had a "note"`},
-		"exists":    {second(d.Create(ctx, counter{ID: "a"}, nobody)), versioning.ErrExists, `_id "a"`},
-		"no fn":     {second(d.Update(ctx, "a", nil, nobody)), mongopatterns.ErrInvalid, "invalid: fn: nil"},
-		"no number": {second(d.Save(ctx, revision{Document: counter{ID: "a"}}, nobody)), mongopatterns.ErrInvalid, "invalid: Revision.Number: 0"},
-		"not read":  {d.Delete(ctx, "a", -1, nobody), mongopatterns.ErrInvalid, "invalid: read: -1"},
-		"repair":    {second(d.Repair(ctx, &mongopatterns.Work{BatchSize: -1})), mongopatterns.ErrInvalid, "invalid: Work.BatchSize"},
-		"adopt":     {second(d.Adopt(ctx, nil, &mongopatterns.Work{BatchSize: -1})), mongopatterns.ErrInvalid, "invalid: Work.BatchSize"},
-		"undo":      {second(d.Undo(ctx, "a", 1, nobody)), mongopatterns.ErrInvalid, "revision: 1, want 2 or more"},
-		"null":      {second(helper[string, bson.D](t, db, nil).Create(ctx, bson.D{{Key: "_id", Value: nil}}, nobody)), mongopatterns.ErrInvalid, "_id null: invalid: no string: null is no _id"},
-		"nothing":   {second(d.Decode(marshal(t, bson.D{}))), mongopatterns.ErrInvalid, "no _id"},
+		"from":        {from, mongopatterns.ErrNotFound, `_id "a"`},
+		"exists":      {second(d.Create(ctx, counter{ID: "a"}, nobody)), versioning.ErrExists, `_id "a"`},
+		"no fn":       {second(d.Update(ctx, "a", nil, nobody)), mongopatterns.ErrInvalid, "invalid: fn: nil"},
+		"no number":   {second(d.Save(ctx, revision{Document: counter{ID: "a"}}, nobody)), mongopatterns.ErrInvalid, "invalid: Revision.Number: 0"},
+		"not read":    {d.Delete(ctx, "a", -1, nobody), mongopatterns.ErrInvalid, "invalid: read: -1"},
+		"repair":      {second(d.Repair(ctx, &mongopatterns.Work{BatchSize: -1})), mongopatterns.ErrInvalid, "invalid: Work.BatchSize"},
+		"adopt":       {second(d.Adopt(ctx, nil, &mongopatterns.Work{BatchSize: -1})), mongopatterns.ErrInvalid, "invalid: Work.BatchSize"},
+		"undo":        {second(d.Undo(ctx, "a", 1, nobody)), mongopatterns.ErrInvalid, "revision: 1, want 2 or more"},
+		"null":        {second(helper[string, bson.D](t, db, nil).Create(ctx, bson.D{{Key: "_id", Value: nil}}, nobody)), mongopatterns.ErrInvalid, "_id null: invalid: not of type string: null is no _id"},
+		"nothing":     {second(d.Decode(marshal(t, bson.D{}))), mongopatterns.ErrInvalid, "no _id"},
 	} {
 		if !errors.Is(test.err, test.is) || strings.Count(test.err.Error(), test.want) != 1 {
 			t.Errorf("%s: error %v, want %v and %q once", what, test.err, test.is, test.want)
@@ -327,7 +316,6 @@ func TestConfiguration(t *testing.T) {
 		"Options.Ignored[0]: ":         {Ignored: []string{"revision"}},
 		"Options.Ignored: ":            {Ignored: []string{"a", ""}},
 		"Options.SnapshotEvery: ":      {SnapshotEvery: -1},
-		"Options.MaxRetries: ":         {MaxRetries: -1},
 	} {
 		_, err := versioning.New[string, counter](db.Collection("current"), db.Collection("revisions"), opts)
 		if err == nil || !errors.Is(err, mongopatterns.ErrInvalid) || !strings.HasPrefix(err.Error(), "versioning: invalid: "+want) {
@@ -676,9 +664,6 @@ func TestDeleteAndCreateAgain(t *testing.T) {
 		wantErr(t, "as of", err, versioning.ErrDeleted)
 		_, err = d.Restore(ctx, "a", 3, nobody)
 		wantErr(t, "restore", err, versioning.ErrDeleted)
-		if r := get(t)(d.LastChange(ctx, "a", "n")); !r.Deleted || r.Number != 3 || r.Change.Reason != "enough" {
-			t.Errorf("last change %+v", r)
-		}
 		r = get(t)(d.Create(ctx, counter{ID: "a", N: 9}, by("d", "", month(1)))) // the clock is behind
 		if r.Number != 4 || !r.Change.At.Equal(month(2)) || r.Document.N != 9 {
 			t.Errorf("created again: %+v", r)
@@ -704,6 +689,9 @@ func TestDeleteAndCreateAgain(t *testing.T) {
 		}
 		if diff := cmp.Diff([]int64{6, 5, 4, 3, 2, 1}, numbers); diff != "" || !reflect.DeepEqual(deleted, []bool{false, true, false, true, false, false}) {
 			t.Errorf("history %v %v", numbers, deleted)
+		}
+		if diff := cmp.Diff([]int64{3, 4, 5, 6}, numbersOf(t, d.HistoryFrom(ctx, "a", 3))); diff != "" {
+			t.Errorf("from 3: %s", diff)
 		}
 		for err := range errorsOf(d.History(ctx, "none")) {
 			wantErr(t, "history", err, mongopatterns.ErrNotFound)
@@ -916,7 +904,6 @@ func TestConcurrentUpdates(t *testing.T) {
 		t.Run(fmt.Sprint(every), func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			// A change meets at most the 70 of the other writers, fewer than MaxRetries.
 			d := helper[string, bson.D](t, mongotest.Database(t), &versioning.Options{SnapshotEvery: every})
 			must[versioning.Revision[bson.D]](t)(d.Create(ctx, bson.D{{Key: "_id", Value: "a"}, {Key: "log", Value: bson.A{}}}, nobody))
 			var group sync.WaitGroup
@@ -1025,22 +1012,25 @@ func TestConcurrentLifecycles(t *testing.T) {
 	clean(t, d)
 }
 
-func TestUpdateGivesUp(t *testing.T) {
+// Update begins again until its context ends; an error of fn ends it.
+func TestUpdateBeginsAgain(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	db := mongotest.Database(t)
-	d := helper[string, counter](t, db, &versioning.Options{MaxRetries: 2})
+	d := helper[string, counter](t, db, nil)
 	get(t)(d.Create(ctx, counter{ID: "a"}, nobody))
 	other := helper[string, counter](t, db, nil)
+	bounded, cancel := context.WithCancel(ctx)
 	runs := 0
-	_, err := d.Update(ctx, "a", func(c *counter) error {
-		runs++
+	_, err := d.Update(bounded, "a", func(c *counter) error {
+		if runs++; runs == 3 {
+			cancel()
+		}
 		get(t)(other.Update(ctx, "a", func(c *counter) error { c.N += 10; return nil }, nobody))
 		c.N++
 		return nil
 	}, nobody)
-	wantConflict(t, "update", err, 3, 4)
-	if runs != 3 {
+	if wantErr(t, "update", err, context.Canceled); runs != 3 {
 		t.Errorf("%d runs", runs)
 	}
 	for _, own := range []error{versioning.ErrExists, &versioning.ConflictError{}} { // of another document
@@ -1092,7 +1082,8 @@ func TestDollarFields(t *testing.T) {
 		}
 	}
 	refused(second(d.Save(ctx, r, nobody)))
-	saved := must[mongopatterns.Result](t)(d.SaveMany(ctx, each(r, doc(d.Create(ctx, bson.M{"_id": "c", "a.b": 1, "": 1}, nobody))), nobody, nil))
+	other := doc(d.Create(ctx, bson.M{"_id": "c", "a.b": 1, "": 1}, nobody))
+	saved := must[mongopatterns.Result](t)(d.SaveMany(ctx, each(&r, &other), nobody, nil))
 	if saved.Skipped != 1 || saved.Failed != 1 || !strings.Contains(saved.Failures[0].Err.Error(), "$x") {
 		t.Errorf("%+v", saved)
 	}
@@ -1153,7 +1144,7 @@ func TestTimesOutOfRange(t *testing.T) {
 			"Change.At: create":            func() error { return second(d.Create(ctx, counter{ID: "b"}, change)) },
 			"Change.At: save":              func() error { return second(d.Save(ctx, changed, change)) },
 			"Change.At: save of no change": func() error { return second(d.Save(ctx, r, change)) },
-			"Change.At: save many":         func() error { return second(d.SaveMany(ctx, each(changed), change, nil)) },
+			"Change.At: save many":         func() error { return second(d.SaveMany(ctx, each(&changed), change, nil)) },
 			"Change.At: update": func() error {
 				return second(d.Update(ctx, "a", func(*counter) error { t.Error("fn ran"); return nil }, change))
 			},
@@ -1456,7 +1447,7 @@ func TestReinsertedAfterPrune(t *testing.T) {
 	wantErr(t, "delete", d.Delete(ctx, "a", 1, nobody), versioning.ErrInconsistent)
 	// Of a batch it is the only one that is not saved.
 	batch := []revision{{Number: 1, Document: counter{ID: "b", N: 8}}, {Number: 1, Document: counter{ID: "a", N: 8}}}
-	result := must[mongopatterns.Result](t)(d.SaveMany(ctx, each(batch...), nobody, nil))
+	result := must[mongopatterns.Result](t)(d.SaveMany(ctx, places(batch), nobody, nil))
 	if result.Done != 1 || result.Failed != 1 || result.Failures[0].ID.StringValue() != "a" ||
 		!errors.Is(result.Failures[0].Err, versioning.ErrInconsistent) {
 		t.Errorf("%+v", result)

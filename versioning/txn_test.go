@@ -92,7 +92,7 @@ func TestNothingHalfWritten(t *testing.T) {
 		t.Error("deleted")
 	}
 	failing(t, db, data, 1)
-	if result, err := d.SaveMany(ctx, each(r), nobody, nil); err == nil || result.Done != 0 {
+	if result, err := d.SaveMany(ctx, each(&r), nobody, nil); err == nil || result.Done != 0 {
 		t.Errorf("%+v", result)
 	}
 	if r := get(t)(d.Get(ctx, "a")); r.Number != 1 || r.Document.N != 0 || count(t, db.Collection("revisions")) != 0 {
@@ -159,7 +159,7 @@ func TestJoinsTransactions(t *testing.T) {
 		if r, err = d.Save(ctx, r, nobody); err != nil || r.Number != 3 {
 			return errors.Join(err, errors.New("ignored"))
 		}
-		saved, err := d.SaveMany(ctx, each(revision{Number: 3, Document: counter{ID: "a", N: 7}}, revision{Number: 1, Document: counter{ID: "b"}}), nobody, nil)
+		saved, err := d.SaveMany(ctx, each(&revision{Number: 3, Document: counter{ID: "a", N: 7}}, &revision{Number: 1, Document: counter{ID: "b"}}), nobody, nil)
 		if err != nil || saved.Done != 1 || saved.Failed != 1 || !errors.Is(saved.Failures[0].Err, mongopatterns.ErrNotFound) {
 			return errors.Join(err, errors.New("save many"))
 		}

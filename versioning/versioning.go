@@ -2,12 +2,9 @@ package versioning
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -18,11 +15,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
-	"github.com/mongopatterns/mongopatterns/internal/doc"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
-	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -30,6 +25,7 @@ import (
 // is safe for concurrent use.
 type Documents[ID, T any] struct {
 	core *store
+	kind kind // of T
 }
 
 var _ mongopatterns.Checker = (*Documents[string, bson.D])(nil)
@@ -61,7 +57,7 @@ type Revision[T any] struct {
 	// Document is the document, with the fields of number and change, if T has them.
 	Document T `json:"document"`
 
-	stored *state // what this was read from; nil: not known
+	base *current // what this was read from; nil: not known
 }
 
 var (
@@ -119,29 +115,15 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (_ *Doc
 	if err := config.Collections(colls...); err != nil {
 		return nil, err
 	}
-	t := reflect.TypeFor[T]()
 	core := &store{
 		opts: o, codec: codec.Codec{Registry: o.Registry, BSON: o.BSON}, current: current, revisions: revisions,
-		names:    []string{o.RevisionField, o.ChangeField},
-		unkept:   append([]string{o.RevisionField, o.ChangeField}, o.Ignored...),
-		upgrades: o.Registry != nil || codesItself(t),
+		names:  []string{o.RevisionField, o.ChangeField},
+		unkept: append([]string{o.RevisionField, o.ChangeField}, o.Ignored...),
 	}
-	if !core.upgrades && !isDocument(t) {
-		return nil, fault.Invalid("T: %v is no document", t)
-	}
-	names, all := core.codec.Fields(t)
-	core.shows = t.Kind() != reflect.Struct || !all || slices.ContainsFunc(reflect.VisibleFields(t),
-		func(f reflect.StructField) bool { return f.Type.Kind() == reflect.Interface })
-	for _, own := range core.names { // a stored "Version" is also what T calls "version"
-		core.shows = core.shows || slices.Contains(names, own) || slices.Contains(names, strings.ToLower(own))
-	}
-	d := &Documents[ID, T]{core}
-	core.view = func(raw bson.Raw) (bson.Raw, bool, error) {
-		var v T
-		if err := d.core.codec.Decode(raw, &v); err != nil {
-			return nil, false, err
-		}
-		return d.encode(v)
+	t := reflect.TypeFor[T]()
+	d := &Documents[ID, T]{core, kindOf(t, o.Registry)}
+	if !d.kind.coded && !isDocument(t) {
+		return nil, fault.Invalid("T: %v is not a document", t)
 	}
 	primary := *core
 	primary.current, primary.primary = cursor.Primary(current), &primary
@@ -209,7 +191,11 @@ func (d *Documents[ID, T]) HistoryFilter(id ID) bson.D {
 // Cost: 1 round trip, 1 key and document by _id.
 func (d *Documents[ID, T]) Get(ctx context.Context, id ID) (_ Revision[T], err error) {
 	defer fault.In(&err, "versioning: get")
-	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.get(ctx, key) })
+	key, err := d.id(id)
+	if err != nil {
+		return Revision[T]{}, err
+	}
+	return d.show(d.core.get(ctx, key))
 }
 
 // Decode makes a Revision of a whole current document that a query of your own returned.
@@ -218,269 +204,48 @@ func (d *Documents[ID, T]) Decode(stored bson.Raw) (_ Revision[T], err error) {
 	if err := stored.Validate(); err != nil {
 		return Revision[T]{}, fault.Invalid("%w", err)
 	}
-	s, err := d.core.parse(slices.Clone(stored))
-	if err == nil && s.id.Type == 0 {
+	c, err := d.core.parse(slices.Clone(stored))
+	if err == nil && c.id.Type == 0 {
 		err = fault.Invalid("no _id")
 	}
-	return d.shown(s, err)
+	return d.show(c, err)
 }
 
-// Create inserts a document as revision 1, or, if one of this _id was deleted, as
-// the revision after that. A document without _id gets an ObjectID. If there is a current
-// document of this _id, as for a repeated call, the error is ErrExists; if no ID finds the
-// _id, ErrInvalid. If something else has removed the document, its deletion is recorded
-// first, by nobody.
-//
-// Cost: 3 round trips, 1 document written, 1 key examined of the unique index.
-// Over a deleted one 4 and 2 writes, 5 and 3 where the deletion is missing. Without
-// _id, or a history, 1; if it exists 2.
-func (d *Documents[ID, T]) Create(ctx context.Context, document T, change Change) (_ Revision[T], err error) {
-	defer fault.In(&err, "versioning: create")
-	c, err := d.core.stamp(change)
+// show is a current document as callers see it.
+func (d *Documents[ID, T]) show(c *current, err error) (Revision[T], error) {
 	if err != nil {
 		return Revision[T]{}, err
 	}
-	raw, _, err := d.encode(document)
+	r, err := d.showHead(c.head)
 	if err != nil {
-		return Revision[T]{}, err
+		return r, err
 	}
-	all := doc.Open(raw)
-	if !doc.Distinct(all) {
-		return Revision[T]{}, fault.Invalid("document: a field stands twice")
-	}
-	id := doc.Find(all, "_id")
-	made := id.Type == 0
-	if made {
-		id = valueOf(bson.NewObjectID())
-	}
-	if err := d.checkID(id); err != nil {
-		return Revision[T]{}, err
-	}
-	all = append([]doc.Field{field("_id", id)}, doc.Without(all, "_id")...) // the server puts it first, too
-	if !made {
-		return d.shown(d.core.create(ctx, id, all, c))
-	}
-	s, err := d.core.created(id, all, 1, c.after(stamp{}))
-	if err == nil { // a new ID has no history
-		_, err = fault.One(d.core.current.InsertOne(ctx, s.document()))
-	}
-	return d.shown(s, err)
-}
-
-// Save stores what r.Document has different from the document read, as a new
-// revision, and returns it. r is what Get or another call returned, or is made by
-// hand of the number read and the document. If that number is no longer current, as for
-// a repeated call, the error is a *ConflictError, if the document is gone
-// mongopatterns.ErrNotFound.
-//
-// If nothing has changed, or nothing but Options.Ignored, the number stays. Changes
-// made meanwhile by code that does not raise the number are kept, except where
-// r.Document changes the same value. An array is one value. Options.Ignored stay as they
-// are stored if r is from the history. The result may share memory with r.Document.
-//
-// Cost: 3 round trips, 2 documents written, 1 key examined by _id; 1 round trip if
-// nothing, or only ignored fields, changed, and without a history. 1 more for r made
-// by hand, or of the history where fields are ignored; 1 more if something else has
-// changed the same value since it was read; 1 more for the first save of a document
-// without a number. A conflict costs 3, with the abort. Where something else has put
-// another value in the place of a document that changes inside: 3 more.
-func (d *Documents[ID, T]) Save(ctx context.Context, r Revision[T], change Change) (_ Revision[T], err error) {
-	defer fault.In(&err, "versioning: save")
-	c, err := d.core.stamp(change)
-	if err != nil {
-		return Revision[T]{}, err
-	}
-	return d.save(ctx, r, c)
-}
-
-func (d *Documents[ID, T]) save(ctx context.Context, r Revision[T], c stamp) (Revision[T], error) {
-	w, err := d.wish(r)
-	if err != nil {
-		return Revision[T]{}, err
-	}
-	s, err := d.core.save(ctx, w, c)
-	if w.raw.Lookup("_id").Type == 0 {
-		r.stored = nil // r.Document lacks what is stored
-	}
-	return d.saved(r, s, err)
-}
-
-func (d *Documents[ID, T]) wish(r Revision[T]) (*wish, error) {
-	raw, loose, err := d.encode(r.Document)
-	w := &wish{read: r.Number, raw: raw, loose: loose, partial: r.stored != nil && r.stored.past}
-	switch {
-	case err != nil:
-		return w, err
-	case r.Number < 1:
-		return w, fault.Invalid("Revision.Number: %d, want 1 or more", r.Number)
-	case r.stored != nil && r.stored.number == r.Number:
-		return w, d.core.know(w, r.stored)
-	}
-	if w.id = raw.Lookup("_id"); w.id.Type == 0 {
-		return w, fault.Invalid("document: no _id")
-	}
-	return w, nil
-}
-
-// Update reads the current document, has fn change it, and saves it. After a conflict
-// it begins again, so fn can run several times; an error of fn ends it. It returns the
-// new revision, or the current one if fn changed nothing. After Options.MaxRetries, in
-// the caller's transaction at once, the error is the *ConflictError.
-//
-// Cost: 4 round trips, 2 documents written; 2 if nothing changed, and without a
-// history. 4 more for each conflict; 1 more for a document without a number.
-func (d *Documents[ID, T]) Update(ctx context.Context, id ID, fn func(*T) error, change Change) (_ Revision[T], err error) {
-	defer fault.In(&err, "versioning: update")
-	if fn == nil {
-		return Revision[T]{}, fault.Invalid("fn: nil")
-	}
-	c, err := d.core.stamp(change)
-	if err != nil {
-		return Revision[T]{}, err
-	}
-	var own error // an error of fn, which may be a conflict of another document
-	r, err := d.retry(ctx, func() (Revision[T], error) {
-		r, err := d.one(id, func(key bson.RawValue) (*state, error) { return d.core.primary.get(ctx, key) })
-		if err != nil {
-			return r, err
-		}
-		if own = fn(&r.Document); own != nil {
-			return r, nil
-		}
-		return d.save(ctx, r, c)
-	})
-	if own != nil {
-		return Revision[T]{}, own
-	}
-	return r, err
-}
-
-// retry repeats what met another writer.
-func (d *Documents[ID, T]) retry(ctx context.Context, try func() (Revision[T], error)) (Revision[T], error) {
-	joined := txn.Running(ctx)
-	for attempt := 0; ; attempt++ {
-		r, err := try()
-		var conflict *ConflictError
-		met := errors.As(err, &conflict) || errors.Is(err, ErrExists) // of Restore: brought back by another
-		if !met || joined || attempt >= d.core.opts.MaxRetries {
-			return r, err
-		}
-		select {
-		case <-ctx.Done(): // an error of the deadline, not a conflict to be solved
-			return r, fmt.Errorf("%w; the last attempt: %v", ctx.Err(), err)
-		case <-time.After(rand.N(min(time.Millisecond<<min(attempt, 8), 100*time.Millisecond))):
-		}
-	}
-}
-
-// Delete removes the current document, if it still is the revision read, and leaves
-// its last state and the deletion in the history.
-//
-// Cost: 3 round trips, 3 documents written, 1 key examined by _id; 1 without a
-// history. 1 more for a document without a number. A conflict costs 3, with the abort.
-func (d *Documents[ID, T]) Delete(ctx context.Context, id ID, read int64, change Change) (err error) {
-	defer fault.In(&err, "versioning: delete")
-	if read < 1 {
-		return fault.Invalid("read: %d, want 1 or more", read)
-	}
-	c, err := d.core.stamp(change)
-	if err != nil {
-		return err
-	}
-	key, err := d.id(id)
-	if err != nil {
-		return err
-	}
-	return d.core.delete(ctx, key, read, c)
-}
-
-func (d *Documents[ID, T]) one(id ID, read func(id bson.RawValue) (*state, error)) (Revision[T], error) {
-	key, err := d.id(id)
-	if err != nil {
-		return Revision[T]{}, err
-	}
-	return d.shown(read(key))
-}
-
-func (d *Documents[ID, T]) shown(s *state, err error) (Revision[T], error) {
-	if err != nil {
-		return Revision[T]{}, err
-	}
-	r := Revision[T]{Number: s.number, Deleted: s.deleted, Lost: s.lost}
-	if r.Change, err = d.core.change(s.change); err != nil {
-		return Revision[T]{}, ofRevision(s.id, s.number, err)
-	}
-	if s.deleted || s.lost {
-		return r, nil
-	}
-	r.stored = s
-	if err := d.core.codec.Decode(s.document(), &r.Document); err != nil {
-		return Revision[T]{}, ofRevision(s.id, s.number, err)
+	r.base = c
+	if err := d.core.codec.Decode(c.raw, &r.Document); err != nil {
+		return Revision[T]{}, ofRevision(c.id, c.number, err)
 	}
 	return r, nil
 }
 
-// saved is shown for what a save has made of r: r.Document as it is, where T shows
-// neither number nor change, nobody else has written meanwhile, and what has changed
-// reads as the caller has it.
-func (d *Documents[ID, T]) saved(r Revision[T], s *state, err error) (Revision[T], error) {
+// showRow is a revision of the history as callers see it.
+func (d *Documents[ID, T]) showRow(past *row, err error) (Revision[T], error) {
 	if err != nil {
-		return d.shown(s, err)
+		return Revision[T]{}, err
 	}
-	before := s.before
-	s.before = nil // or each revision would keep all before it
-	written, isD := any(&r.Document).(*bson.D)
-	if before == nil || before != r.stored || d.core.upgrades || !isD && (d.core.shows || !exact(s.changes)) {
-		return d.shown(s, nil)
+	if !past.deleted && !past.lost {
+		return d.show(d.core.asCurrent(past), nil)
 	}
-	if isD {
-		var changed bson.D
-		if err := d.core.codec.Decode(doc.Raw(doc.Patch(nil, append(slices.Clip(s.changes), s.own...))), &changed); err != nil {
-			return d.shown(s, nil)
-		}
-		*written = slices.Clone(*written)
-		for _, e := range changed {
-			if i := slices.IndexFunc(*written, func(f bson.E) bool { return f.Key == e.Key }); i >= 0 {
-				(*written)[i] = e
-			} else {
-				*written = append(*written, e)
-			}
-		}
-	}
-	s.document() // now: several may save r at once
-	r.Number, r.stored = s.number, s
-	r.Change, err = d.core.change(s.change)
+	r, err := d.showHead(past.head)
+	r.Deleted, r.Lost = past.deleted, past.lost
 	return r, err
 }
 
-// exact says that values read as the caller has them. A time is stored without its
-// nanoseconds, an empty slice may be left out.
-func exact(changes []doc.Field) bool {
-	return !slices.ContainsFunc(changes, func(f doc.Field) bool { return !scalar(f.Value.Type) || f.Value.Type == bson.TypeDateTime })
-}
-
-// encode encodes the caller's document and says whether the order of its fields is
-// loose.
-func (d *Documents[ID, T]) encode(v T) (bson.Raw, bool, error) {
-	doc := reflect.ValueOf(&v)
-	for doc.Kind() == reflect.Pointer || doc.Kind() == reflect.Interface {
-		doc = doc.Elem()
-	}
-	isMap := doc.Kind() == reflect.Map
-	if isMap && doc.IsNil() {
-		return nil, false, fault.Invalid("document: nil")
-	}
-	raw, err := d.core.codec.Document(v)
+func (d *Documents[ID, T]) showHead(h head) (Revision[T], error) {
+	change, err := d.core.change(h.change)
 	if err != nil {
-		return nil, false, fmt.Errorf("document: %w", err)
+		return Revision[T]{}, ofRevision(h.id, h.number, err)
 	}
-	inner := d.core.upgrades || !isMap && loose(doc)
-	if isMap { // the order at the top counts for nobody
-		for _, v := range doc.Seq2() {
-			inner = inner || loose(v)
-		}
-	}
-	return raw, inner, nil
+	return Revision[T]{Number: h.number, Change: change}, nil
 }
 
 func (d *Documents[ID, T]) id(id ID) (bson.RawValue, error) {
@@ -504,7 +269,7 @@ func (d *Documents[ID, T]) checkID(v bson.RawValue) error {
 		}
 	}
 	if err != nil {
-		return fault.Of(v, fault.Invalid("no %v: %w", reflect.TypeFor[ID](), err))
+		return fault.Of(v, fault.Invalid("not of type %v: %w", reflect.TypeFor[ID](), err))
 	}
 	return nil
 }

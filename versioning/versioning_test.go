@@ -90,9 +90,20 @@ func each[T any](values ...T) iter.Seq2[T, error] {
 	}
 }
 
+// places yields where values are, for SaveMany.
+func places[T any](values []T) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
+		for i := range values {
+			if !yield(&values[i], nil) {
+				return
+			}
+		}
+	}
+}
+
 // saveOne is SaveMany of one revision; its failure is the error.
 func saveOne[ID, T any](ctx context.Context, d *versioning.Documents[ID, T], r versioning.Revision[T]) error {
-	result, err := d.SaveMany(ctx, each(r), nobody, nil)
+	result, err := d.SaveMany(ctx, each(&r), nobody, nil)
 	for _, f := range result.Failures {
 		err = errors.Join(err, f.Err)
 	}

@@ -138,11 +138,11 @@ func versioningPolicies(ctx context.Context, b *bench) error {
 			}
 			return nil
 		}, run: func(ctx context.Context) error {
-			result, err := whole.docs.SaveMany(ctx, func(yield func(versioning.Revision[policy], error) bool) {
+			result, err := whole.docs.SaveMany(ctx, func(yield func(*versioning.Revision[policy], error) bool) {
 				for _, r := range whole.held {
 					r.Document.Items = append([]item(nil), r.Document.Items...)
 					r.Document.Items[int(r.Number)%50].Value++
-					if !yield(r, nil) {
+					if !yield(&r, nil) {
 						return
 					}
 				}

@@ -83,11 +83,11 @@ var versioningRows = []row{
 	}, mongopatterns.ErrConflict)},
 	{"versioning.Documents.SaveMany", func(s *scene) call {
 		d := insured(s, nil)
-		var read []versioning.Revision[policy]
+		var read []*versioning.Revision[policy]
 		for _, id := range []int{1, 2} {
 			r := must(d.Get(s.Context(), id))
 			r.Document.Items = []string{"nothing"}
-			read = append(read, r)
+			read = append(read, &r)
 		}
 		return call{many: func(ctx context.Context) (mongopatterns.Result, error) {
 			return d.SaveMany(ctx, sequence(read), by, small)

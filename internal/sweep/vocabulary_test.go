@@ -41,7 +41,7 @@ var readers = map[string][]string{
 	"subset.Subset":          {"All", "Get", "Top"},
 	"tree.Tree": {"Ancestors", "AncestorsFilter", "Breadcrumb", "Children", "ChildrenFilter", "CountChildren", "CountDescendants", "Depth", "Descendants",
 		"DescendantsFilter", "Dump", "Forest", "IsDescendant", "Leaves", "LeavesBelow", "Parent", "Parents", "Preorder", "Roots", "RootsFilter", "Siblings", "Subtree"},
-	"versioning.Documents": {"AsOf", "At", "Diff", "Get", "History", "LastChange"},
+	"versioning.Documents": {"AsOf", "At", "Diff", "Get", "History", "HistoryFrom"},
 }
 
 // Every exported call with a context is swept, or known to write nothing.

@@ -24,14 +24,6 @@ type store struct {
 	opts          Options
 	codec         codec.Codec
 	names, unkept []string // the fields of number and change; with Options.Ignored
-	// view is a document as T shows it. loose says that the order of fields is not the
-	// caller's, see loose.
-	view func(raw bson.Raw) (shown bson.Raw, loose bool, err error)
-	// upgrades says that T, or something in it, decodes itself, see faithful.
-	upgrades bool
-	// shows says that T may show number or change, or a value as another Go type than
-	// the caller's.
-	shows bool
 
 	current, revisions *mongo.Collection // revisions is nil with Options.NoHistory
 	primary            *store            // the same with reads from the primary, for those that a write depends on
@@ -39,29 +31,43 @@ type store struct {
 
 func (d *store) client() *mongo.Client { return d.current.Database().Client() }
 
-// A state is a document at one revision, taken apart.
-type state struct {
-	id      bson.RawValue
-	number  int64
-	bare    bool // no number is stored, which is then 1
-	change  stamp
-	deleted bool
-	lost    bool        // its document cannot be known any more
-	invalid error       // of loadMany: why it cannot be read
-	all     []doc.Field // the document, with number and change
-	raw     bson.Raw
+// A head says which revision of which document something is, and how it came about.
+type head struct {
+	id     bson.RawValue
+	number int64
+	change stamp
+}
 
-	row   bson.RawValue // of one from the history: the _id of its row,
-	past  bool          // and it lacks Options.Ignored
-	delta bson.Raw      // and this makes it of the following one, until resolve has
+// A current is a current document. It does not change once it is made: several calls may
+// share it.
+type current struct {
+	head
+	all        []doc.Field // with number and change
+	raw        bson.Raw    // the same
+	unnumbered bool        // no number is stored: it is revision 1
+	partial    bool        // it was made of a row, and lacks Options.Ignored
+}
 
-	before  *state      // of one that a call has made of another,
-	changes []doc.Field // by these,
-	own     []doc.Field // and these of number and change
+// A row is a revision of the history, or the current one as the history will show it.
+type row struct {
+	head
+	key      bson.RawValue // its own _id; none if it is the current revision
+	document []doc.Field   // without number, change and Options.Ignored
+	delta    bson.Raw      // makes document out of that of the next revision; resolve does it
+	deleted  bool
+	lost     bool // its document cannot be known any more
+}
+
+// A draft is a revision to be written: what changes make of base.
+type draft struct {
+	current
+	base    *current
+	changes []doc.Field
+	own     []doc.Field // number and change; none where both stay
 }
 
 // load reads a current document; nil if there is none.
-func (d *store) load(ctx context.Context, id bson.RawValue) (*state, error) {
+func (d *store) load(ctx context.Context, id bson.RawValue) (*current, error) {
 	raw, err := d.current.FindOne(ctx, byID(id)).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, nil
@@ -72,13 +78,13 @@ func (d *store) load(ctx context.Context, id bson.RawValue) (*state, error) {
 	return d.parse(raw)
 }
 
-// get is load, but that a missing document is an error.
-func (d *store) get(ctx context.Context, id bson.RawValue) (*state, error) {
-	s, err := d.load(ctx, id)
-	if s == nil && err == nil {
+// get is load, but a missing document is an error.
+func (d *store) get(ctx context.Context, id bson.RawValue) (*current, error) {
+	c, err := d.load(ctx, id)
+	if c == nil && err == nil {
 		err = fault.Of(id, fault.ErrNotFound)
 	}
-	return s, err
+	return c, err
 }
 
 func byID(id bson.RawValue) bson.D { return bson.D{expr.Element("_id", value.Equal(id))} }
@@ -96,64 +102,105 @@ func (d *store) guard(id bson.RawValue, number int64) bson.Raw {
 	return doc.Raw([]doc.Field{field("_id", id), field(d.opts.RevisionField, is)})
 }
 
-// parse takes a current document apart. If it is no revision, what is known of it
-// comes with the error.
-func (d *store) parse(raw bson.Raw) (*state, error) {
-	s := &state{raw: raw, all: doc.Open(raw)}
-	s.id = doc.Find(s.all, "_id")
-	number, change := doc.Find(s.all, d.opts.RevisionField), doc.Find(s.all, d.opts.ChangeField)
-	invalid := func(format string, args ...any) (*state, error) {
-		return s, fault.Of(s.id, fault.Invalid(format, args...))
+// parse takes a current document apart. If it is invalid, its _id comes with the error.
+func (d *store) parse(raw bson.Raw) (*current, error) {
+	c := &current{raw: raw, all: doc.Open(raw)}
+	c.id = doc.Find(c.all, "_id")
+	number, change := doc.Find(c.all, d.opts.RevisionField), doc.Find(c.all, d.opts.ChangeField)
+	invalid := func(format string, args ...any) (*current, error) {
+		return c, fault.Of(c.id, fault.Invalid(format, args...))
 	}
 	if number.Type == 0 || number.Type == bson.TypeNull {
 		if change.Type != 0 {
 			return invalid("it has no %q, but %q: choose another Options.ChangeField", d.opts.RevisionField, d.opts.ChangeField)
 		}
-		s.number, s.bare = 1, true
-		return s, nil
+		c.number, c.unnumbered = 1, true
+		return c, nil
 	}
 	var ok bool
-	if s.number, ok = wholeNumber(number); !ok {
+	if c.number, ok = wholeNumber(number); !ok {
 		return invalid("%q is %s, no revision's number", d.opts.RevisionField, value.Text(number))
 	}
 	if change.Type != 0 && change.Type != bson.TypeEmbeddedDocument {
 		return invalid("%q is %s, no change", d.opts.ChangeField, value.Text(change))
 	}
-	s.change = stampOf(change)
-	return s, nil
+	c.change = stampOf(change)
+	return c, nil
 }
 
-// document is the document with number and change.
-func (s *state) document() bson.Raw {
-	if s.raw == nil {
-		s.raw = doc.Raw(s.all)
+// own is number and change as fields.
+func (d *store) own(h head) []doc.Field {
+	return []doc.Field{field(d.opts.RevisionField, valueOf(h.number)), field(d.opts.ChangeField, h.change.value())}
+}
+
+// kept is what the history keeps of a current document.
+func (d *store) kept(c *current) []doc.Field { return doc.Without(c.all, d.unkept...) }
+
+// asRow is the current revision as the history will show it.
+func (d *store) asRow(c *current) *row { return &row{head: c.head, document: d.kept(c)} }
+
+// asCurrent is a revision of the history as a document with number and change.
+func (d *store) asCurrent(r *row) *current {
+	c := &current{head: r.head, all: doc.Patch(r.document, d.own(r.head)), partial: len(d.opts.Ignored) > 0}
+	c.raw = doc.Raw(c.all)
+	return c
+}
+
+// deletion is the row that follows a revision.
+func deletion(last head, by stamp) *row {
+	return &row{head: head{last.id, last.number + 1, by.after(last.change)}, deleted: true}
+}
+
+// begin is a document as it is inserted.
+func (d *store) begin(id bson.RawValue, all []doc.Field, number int64, by stamp) (*current, error) {
+	c := &current{head: head{id, number, by}}
+	c.all = doc.Patch(all, d.own(c.head))
+	if err := checkSize(c.head, c.all); err != nil {
+		return nil, err
 	}
-	return s.raw
+	c.raw = doc.Raw(c.all)
+	return c, nil
 }
 
-func (d *store) own(s *state) []doc.Field {
-	return []doc.Field{field(d.opts.RevisionField, valueOf(s.number)), field(d.opts.ChangeField, s.change.value())}
-}
-
-// kept is what the history keeps of a document.
-func (d *store) kept(s *state) []doc.Field { return doc.Without(s.all, d.unkept...) }
-
-// past is a state as the history shows it, without Options.Ignored.
-func (d *store) past(s *state) *state {
-	out := *s
-	out.raw, out.past = nil, len(d.opts.Ignored) > 0
-	out.all = doc.Patch(d.kept(s), d.own(s))
-	return &out
-}
-
-// check refuses what is too large to be stored as a revision, and the number that could
-// not be read again.
-func (s *state) check() error {
-	if s.number == math.MaxInt64 {
-		return fault.Of(s.id, fault.Invalid("revision %d is the last one", s.number-1))
+// draft is what changes make of base: the next revision, or with a nil by the same one.
+func (d *store) draft(base *current, changes []doc.Field, by *stamp) (*draft, error) {
+	next := &draft{base: base, changes: changes}
+	next.head, next.unnumbered = base.head, base.unnumbered
+	if by != nil {
+		next.head = head{base.id, base.number + 1, by.after(base.change)}
+		next.own, next.unnumbered = d.own(next.head), false
 	}
-	if n := doc.Size(s.all); n > maxBytes {
-		return fault.Of(s.id, fault.Invalid("%d bytes are too many for a revision (%d)", n, maxBytes))
+	next.all = doc.Patch(base.all, append(slices.Clip(changes), next.own...))
+	if err := checkSize(next.head, next.all); err != nil {
+		return nil, err
+	}
+	next.raw = doc.Raw(next.all)
+	return next, nil
+}
+
+// alone is what the draft makes, without what it was made of: the next save begins with it.
+func (next *draft) alone() *current {
+	c := next.current
+	return &c
+}
+
+// counts is the stamp of the revision that changes make; nil if they are of Options.Ignored
+// only, and make none.
+func (d *store) counts(changes []doc.Field, by stamp) *stamp {
+	if slices.ContainsFunc(changes, func(f doc.Field) bool { return !slices.Contains(d.opts.Ignored, f.Key) }) {
+		return &by
+	}
+	return nil
+}
+
+// checkSize refuses what is too large to be stored as a revision, and the number after
+// which there is none.
+func checkSize(h head, all []doc.Field) error {
+	if h.number == math.MaxInt64 {
+		return fault.Of(h.id, fault.Invalid("revision %d is the last one", h.number-1))
+	}
+	if n := doc.Size(all); n > maxBytes {
+		return fault.Of(h.id, fault.Invalid("%d bytes are too many for a revision (%d)", n, maxBytes))
 	}
 	return nil
 }
@@ -262,8 +309,8 @@ func (d *store) change(c stamp) (Change, error) {
 	return out, d.codec.Decode(doc.Raw(own), &out.Fields)
 }
 
-// checkTime refuses times that JSON cannot write. Among them are those of which UnixMilli
-// wraps around: Prune would take a time long ago for one to come.
+// checkTime refuses times that JSON cannot write. UnixMilli overflows for some of them:
+// Prune would take a distant past for the future.
 func checkTime(what string, t time.Time) error {
 	if t.Before(time.Time{}) || t.UTC().Year() > 9999 {
 		return fault.Invalid("%s: %v is not in the years 1 to 9999", what, t)

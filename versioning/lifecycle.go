@@ -1,0 +1,237 @@
+package versioning
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/doc"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+)
+
+// Create inserts a document as revision 1, or, if one of this _id was deleted, as
+// the revision after that. A document without _id gets an ObjectID. If there is a current
+// document of this _id, as for a repeated call, the error is ErrExists; if no ID finds the
+// _id, ErrInvalid. If something else has removed the document, its deletion is recorded
+// first, without author.
+//
+// Cost: 3 round trips, 1 document written, 1 key examined of the unique index.
+// Over a deleted one 4 and 2 writes, 5 and 3 where the deletion is missing. Without
+// _id, or a history, 1; if it exists 2.
+func (d *Documents[ID, T]) Create(ctx context.Context, document T, change Change) (_ Revision[T], err error) {
+	defer fault.In(&err, "versioning: create")
+	by, err := d.core.stamp(change)
+	if err != nil {
+		return Revision[T]{}, err
+	}
+	raw, _, err := d.encode(document)
+	if err != nil {
+		return Revision[T]{}, err
+	}
+	all := doc.Open(raw)
+	if !doc.Distinct(all) {
+		return Revision[T]{}, fault.Invalid("document: a field stands twice")
+	}
+	id := doc.Find(all, "_id")
+	made := id.Type == 0
+	if made {
+		id = valueOf(bson.NewObjectID())
+	}
+	if err := d.checkID(id); err != nil {
+		return Revision[T]{}, err
+	}
+	all = append([]doc.Field{field("_id", id)}, doc.Without(all, "_id")...) // the server puts it first, too
+	if !made {
+		return d.show(d.core.create(ctx, id, all, by))
+	}
+	c, err := d.core.begin(id, all, 1, by.after(stamp{}))
+	if err == nil { // a new ID has no history
+		_, err = fault.One(d.core.current.InsertOne(ctx, c.raw))
+	}
+	return d.show(c, err)
+}
+
+// create inserts a document, after the history that it may have.
+func (d *store) create(ctx context.Context, id bson.RawValue, all []doc.Field, by stamp) (*current, error) {
+	var c *current
+	err := d.within(ctx, func(ctx context.Context) error {
+		var err error
+		if c, err = d.begin(id, all, 1, by.after(stamp{})); err != nil {
+			return err
+		}
+		// The insert comes first: it holds the _id, so that whoever deleted this
+		// document before has committed, and its last revision is seen.
+		if _, err := fault.One(d.current.InsertOne(ctx, c.raw)); err != nil {
+			return err
+		}
+		last, err := d.newest(ctx, id)
+		if err != nil || last == nil {
+			return err
+		}
+		if !last.deleted { // something else removed the document
+			last = deletion(last.head, stamp{at: c.change.at})
+			err := d.archive(ctx, step{last, nil})
+			if mongo.IsDuplicateKeyError(err) { // Repair has noticed, too
+				return txn.Conflict("record a deletion")
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if c, err = d.begin(id, all, last.number+1, by.after(last.change)); err != nil {
+			return err
+		}
+		_, err = fault.One(d.current.ReplaceOne(ctx, d.guard(id, 1), c.raw))
+		return err
+	})
+	if taken(err) {
+		err = fault.Of(id, fmt.Errorf("%w: %w", ErrExists, err))
+	}
+	return c, err
+}
+
+// within runs fn in a transaction, unless there is no history.
+func (d *store) within(ctx context.Context, fn func(ctx context.Context) error) error {
+	if d.revisions == nil {
+		return fn(ctx)
+	}
+	return txn.Run(ctx, d.client(), fn)
+}
+
+// taken reports whether err says that there is a document of this _id, and not that
+// another unique index refuses it.
+func taken(err error) bool {
+	var write mongo.WriteException
+	if !errors.As(err, &write) || !mongo.IsDuplicateKeyError(err) || len(write.WriteErrors) == 0 {
+		return false
+	}
+	pattern, ok := write.WriteErrors[0].Raw.Lookup("keyPattern").DocumentOK()
+	return !ok || pattern.Lookup("_id").Type != 0
+}
+
+// Delete removes the current document, if it still is the revision read, and leaves
+// its last state and the deletion in the history.
+//
+// Cost: 3 round trips, 3 documents written, 1 key examined by _id; 1 without a
+// history. 1 more for a document without a number. A conflict costs 3, with the abort.
+func (d *Documents[ID, T]) Delete(ctx context.Context, id ID, read int64, change Change) (err error) {
+	defer fault.In(&err, "versioning: delete")
+	if read < 1 {
+		return fault.Invalid("read: %d, want 1 or more", read)
+	}
+	by, err := d.core.stamp(change)
+	if err != nil {
+		return err
+	}
+	key, err := d.id(id)
+	if err != nil {
+		return err
+	}
+	return d.core.delete(ctx, key, read, by)
+}
+
+func (d *store) delete(ctx context.Context, id bson.RawValue, read int64, by stamp) error {
+	return d.within(ctx, func(ctx context.Context) error {
+		found, err := fault.Single(d.current.FindOneAndDelete(ctx, d.guard(id, read))).Raw()
+		if errors.Is(err, mongo.ErrNoDocuments) {
+			return d.conflict(ctx, id, read)
+		}
+		if err != nil || d.revisions == nil {
+			return err
+		}
+		last, err := d.parse(found)
+		if err != nil {
+			return err
+		}
+		after := deletion(last.head, by)
+		if err := checkSize(after.head, nil); err != nil {
+			return err
+		}
+		if err := d.begun(ctx, last); err != nil {
+			return err
+		}
+		return d.archive(ctx, step{d.asRow(last), nil}, step{after, nil})
+	})
+}
+
+// Restore makes revision n of the history current again, as a new revision, whatever
+// is current: also if the document was deleted. Options.Ignored stay as they are.
+// If the current document is the same already, as for a repeated call, nothing is
+// written. After a conflict it begins again, as Update does.
+//
+// Cost: that of At and 4 round trips, 2 documents written. Of a deleted document
+// that of At and 5, of one that something else removed 6 and 3; 1 more for a document
+// without a number.
+func (d *Documents[ID, T]) Restore(ctx context.Context, id ID, n int64, change Change) (_ Revision[T], err error) {
+	defer fault.In(&err, "versioning: restore")
+	return d.again(ctx, id, n, change, d.core.primary.restore)
+}
+
+// Undo takes back what revision n, 2 or more, has changed, and keeps what later revisions
+// have: the differences between n-1 and n are applied backwards to the current document,
+// as a new revision. Elements of arrays are found wherever they are now. If a later
+// revision has changed the same value, as after a repeated call, the error is
+// mongopatterns.ErrConflict, and names it. After a conflict with another writer it begins
+// again, as Update does.
+//
+// Cost: that of At twice, and 4 round trips, 2 documents written.
+func (d *Documents[ID, T]) Undo(ctx context.Context, id ID, n int64, change Change) (_ Revision[T], err error) {
+	defer fault.In(&err, "versioning: undo")
+	if n < 2 {
+		return Revision[T]{}, fault.Invalid("revision: %d, want 2 or more", n)
+	}
+	return d.again(ctx, id, n, change, d.core.primary.undo)
+}
+
+// again makes a new revision out of an old one.
+func (d *Documents[ID, T]) again(ctx context.Context, id ID, n int64, change Change,
+	do func(ctx context.Context, id bson.RawValue, n int64, by stamp) (*current, error)) (Revision[T], error) {
+	by, err := d.core.stamp(change)
+	if err != nil {
+		return Revision[T]{}, err
+	}
+	key, err := d.id(id)
+	if err != nil {
+		return Revision[T]{}, err
+	}
+	return d.retry(ctx, func() (Revision[T], error) { return d.show(do(ctx, key, n, by)) })
+}
+
+func (d *store) restore(ctx context.Context, id bson.RawValue, n int64, by stamp) (*current, error) {
+	then, err := d.revision(ctx, id, n, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	now, err := d.load(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if now == nil {
+		return d.create(ctx, then.id, then.document, by)
+	}
+	but := func(all []doc.Field) []doc.Field { return doc.Without(all, "_id") } // 1 stays where 1.0 was
+	return d.revise(ctx, now, doc.Changes(but(d.kept(now)), but(then.document)), by)
+}
+
+func (d *store) undo(ctx context.Context, id bson.RawValue, n int64, by stamp) (*current, error) {
+	before, after, err := d.two(ctx, id, n-1, n)
+	if err != nil {
+		return nil, err
+	}
+	now, err := d.get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	theirs := d.kept(now)
+	next, clashes := doc.Merge(after, theirs, before, doc.Options{Arrays: doc.Matched})
+	if clashes != nil {
+		err := fmt.Errorf("%w: later revisions have changed %s too", fault.ErrConflict, strings.Join(clashes, ", "))
+		return nil, ofRevision(id, n, err)
+	}
+	return d.revise(ctx, now, doc.Changes(theirs, next), by)
+}

@@ -1,0 +1,236 @@
+package versioning
+
+import (
+	"context"
+	"iter"
+	"sync"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/doc"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+// SaveMany saves documents, each as Save does, in one transaction a batch, and puts what
+// Save would return in the place of each revision: its new number, and the document as it is
+// stored. Those that cannot be saved are Failed, and stay: a *ConflictError,
+// mongopatterns.ErrNotFound, ErrInvalid, ErrInconsistent, or what the server refuses; they
+// leave the others alone. Unchanged ones are Skipped. If an error ends it, the batches before
+// are saved, and if the sequence ends with one, all before it. To repeat it, read again: what
+// was saved conflicts. work.Filter is ErrInvalid; with DryRun nothing changes.
+//
+// Cost: for each batch 4 round trips, commit included, and 2 documents written for
+// each document changed, found by _id; 1 more if one of them has had no number.
+func (d *Documents[ID, T]) SaveMany(ctx context.Context, revisions iter.Seq2[*Revision[T], error], change Change,
+	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "versioning: save many")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
+	w, err := maintain.Of(work, batchSize)
+	if err == nil && w.Filter != nil {
+		err = fault.Invalid("Work.Filter: there are no documents to select")
+	}
+	if err != nil {
+		return result, err
+	}
+	by, err := d.core.stamp(change)
+	if err != nil {
+		return result, err
+	}
+	var waiting []*saving[T] // those that no batch has had yet
+	var ended error
+	docs := func(yield func(bson.Raw, error) bool) {
+		var r *Revision[T]
+		for r, ended = range revisions {
+			if ended != nil {
+				return
+			}
+			ours, err := d.editedAt(r)
+			if err != nil {
+				result.Examined++
+				result.Fail(d.core.current.Name(), ours.raw.Lookup("_id"), err)
+				continue
+			}
+			waiting = append(waiting, &saving[T]{edited: ours, at: r})
+			if !yield(ours.raw, nil) {
+				return
+			}
+		}
+	}
+	for batch := range cursor.Batches(docs, w.BatchSize, w.BatchBytes) {
+		n := len(batch)
+		if err := d.saveMany(ctx, waiting[:n], by, w, &result); err != nil {
+			return result, err
+		}
+		waiting = waiting[n:]
+		w.Progress(result)
+	}
+	return result, ended
+}
+
+// A saving is one of the documents of SaveMany.
+type saving[T any] struct {
+	*edited
+	at   *Revision[T]
+	next *Revision[T] // nil if it has failed
+}
+
+func (d *Documents[ID, T]) editedAt(r *Revision[T]) (*edited, error) {
+	if r == nil {
+		return &edited{}, fault.Invalid("revision: nil")
+	}
+	return d.edited(*r)
+}
+
+// saveMany saves a batch; if the server refuses it, one by one.
+func (d *Documents[ID, T]) saveMany(
+	ctx context.Context, all []*saving[T], by stamp, work mongopatterns.Work, total *mongopatterns.Result,
+) error {
+	keys := make([]bson.Raw, len(all))
+	for i, s := range all {
+		keys[i] = doc.Raw([]doc.Field{field("_id", s.id), field("i", valueOf(int32(i)))})
+	}
+	do := func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
+		some := make([]*saving[T], len(part))
+		for i, key := range part {
+			some[i] = all[key.Lookup("i").Int32()]
+		}
+		err := txn.Run(ctx, d.core.client(), func(ctx context.Context) error {
+			*result = mongopatterns.Result{}
+			return d.saveBatch(ctx, some, by, work.DryRun, result)
+		})
+		if err != nil {
+			if !txn.Running(ctx) && !fault.Undone(err) {
+				total.Unknown += result.Done
+			}
+			*result = mongopatterns.Result{} // the transaction is aborted, or its end not known
+			return err
+		}
+		for _, s := range some {
+			if s.next != nil && !work.DryRun {
+				*s.at = *s.next
+			}
+		}
+		return nil
+	}
+	return maintain.Apart(ctx, d.core.current.Name(), keys, work.Strict, total, do)
+}
+
+func (d *Documents[ID, T]) saveBatch(ctx context.Context, all []*saving[T], by stamp, dry bool, result *mongopatterns.Result) error {
+	ids := bson.A{}
+	for _, s := range all {
+		ids = append(ids, s.id)
+	}
+	stored, err := d.core.loadMany(ctx, ids)
+	if err != nil {
+		return err
+	}
+	unnumbered := bson.A{}
+	for _, l := range stored {
+		if l.unnumbered {
+			unnumbered = append(unnumbered, l.id)
+		}
+	}
+	ends := sync.OnceValues(func() (map[string]head, error) { return d.core.ends(ctx, unnumbered) })
+	var models []mongo.WriteModel
+	var steps []step
+	for _, s := range all {
+		s.next = nil // the transaction may run again
+		now := stored[value.Key(s.id)]
+		next, err := d.successor(now, s.edited, by)
+		if err == nil && now.unnumbered && next.number > now.number {
+			known, failed := ends()
+			if failed != nil {
+				return failed
+			}
+			err = d.core.without(now.current, known)
+		}
+		var shown Revision[T]
+		if err == nil {
+			shown, err = d.show(next, nil)
+		}
+		if err != nil {
+			result.Fail(d.core.current.Name(), s.id, err)
+			continue
+		}
+		s.next = &shown
+		if next == now.current {
+			result.Skipped++
+			continue
+		}
+		if next.number > now.number && d.core.revisions != nil {
+			steps = append(steps, step{d.core.asRow(now.current), next})
+		}
+		result.Done++
+		models = append(models, mongo.NewReplaceOneModel().SetFilter(d.core.guard(now.id, now.number)).SetReplacement(next.raw))
+		stored[value.Key(s.id)] = loaded{current: next}
+	}
+	if dry || len(models) == 0 {
+		return nil
+	}
+	done, err := fault.Many(d.core.current.BulkWrite(ctx, models)) // ordered: one document may come twice
+	if err != nil {
+		return err
+	}
+	if done.MatchedCount != int64(len(models)) {
+		return txn.Conflict("save a batch")
+	}
+	if len(steps) == 0 {
+		return nil
+	}
+	return d.core.archive(ctx, steps...)
+}
+
+// successor is what ours makes of the current document, itself if nothing changes.
+func (d *Documents[ID, T]) successor(now loaded, ours *edited, by stamp) (*current, error) {
+	switch {
+	case now.invalid != nil:
+		return nil, now.invalid
+	case now.current == nil:
+		return nil, fault.Of(ours.id, fault.ErrNotFound)
+	}
+	changes, err := d.changes(now.current, ours)
+	if err != nil || len(changes) == 0 {
+		return now.current, err
+	}
+	next, err := d.core.draft(now.current, changes, d.core.counts(changes, by))
+	if err != nil {
+		return nil, err
+	}
+	return next.alone(), nil
+}
+
+// A loaded document is one of several that were read.
+type loaded struct {
+	*current
+	invalid error // why it cannot be read
+}
+
+// loadMany reads current documents by their _id, keyed by value.Key, invalid ones too.
+func (d *store) loadMany(ctx context.Context, ids bson.A) (map[string]loaded, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return d.primary.current.Find(ctx, bson.D{expr.Element("_id", expr.Op("$in", ids))},
+			options.Find().SetBatchSize(int32(min(len(ids)+1, 1<<20)))) // one more closes the cursor with the first answer
+	}))
+	return d.parseMany(docs), err
+}
+
+// parseMany is parse of several, keyed by value.Key, invalid ones too.
+func (d *store) parseMany(docs []bson.Raw) map[string]loaded {
+	out := make(map[string]loaded, len(docs))
+	for _, raw := range docs {
+		c, invalid := d.parse(raw)
+		out[value.Key(c.id)] = loaded{c, invalid}
+	}
+	return out
+}

@@ -1,0 +1,70 @@
+package versioning
+
+import (
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/doc"
+)
+
+// update makes a draft of its base by update operators; nil if only a replacement
+// does: a key may be one that no path can name, and where several fields are new the
+// server chooses their order, which only a blind write leaves to it.
+func (next *draft) update(blind bool) bson.Raw {
+	u := update{blind: blind}
+	ok := u.add("", next.base.all, next.changes)
+	for _, f := range next.own {
+		u.set = append(u.set, f)
+		if doc.Find(next.base.all, f.Key).Type == 0 {
+			u.added++
+		}
+	}
+	if !ok || u.added > 1 && !blind {
+		return nil
+	}
+	return doc.Raw(doc.Filled(field("$set", doc.Embedded(u.set)), field("$unset", doc.Embedded(u.unset))))
+}
+
+// An update collects values to set and to unset, by their paths, and counts new fields.
+type update struct {
+	set, unset []doc.Field
+	added      int
+	blind      bool
+}
+
+// add adds changes of a document. Documents change inside where that is exact, so that
+// what other code writes beside is kept.
+func (u *update) add(prefix string, all, changes []doc.Field) bool {
+	in := doc.In(all)
+	for _, c := range changes {
+		if c.Key == "" || c.Key[0] == '$' || strings.Contains(c.Key, ".") {
+			return false
+		}
+		old := in.Value(c.Key)
+		c.Key = prefix + c.Key
+		switch {
+		case c.Value.Type == 0:
+			u.unset = append(u.unset, field(c.Key, valueOf("")))
+		case old.Type == 0:
+			u.set, u.added = append(u.set, c), u.added+1
+		case !doc.Identical(old, c.Value) && !u.inside(c.Key+".", old, c.Value):
+			u.set = append(u.set, c)
+		}
+	}
+	return true
+}
+
+func (u *update) inside(prefix string, old, value bson.RawValue) bool {
+	x, y, ok := doc.Inside(old, value)
+	if !ok || value.Type != bson.TypeEmbeddedDocument {
+		return false
+	}
+	inner := update{blind: u.blind}
+	changes := doc.Changes(x, y)
+	if !doc.Same(doc.Patch(x, changes), y) || !inner.add(prefix, x, changes) || inner.added > 1 && !u.blind {
+		return false
+	}
+	u.set, u.unset = append(u.set, inner.set...), append(u.unset, inner.unset...)
+	return true
+}
