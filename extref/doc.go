@@ -97,6 +97,19 @@
 // and call its Propagate for each B in one mongopatterns.Transact with the update of A.
 // The same goes for a source that the versioning package saves.
 //
+// # Targets with a history
+//
+// Where the versioning package keeps revisions of the targets, a copy that follows changes
+// its past: propagation makes no revision, so the current one says the new name also for
+// the time before, and older ones that are deltas of it are lost. Choose for each field:
+//
+//   - Freeze: the history says what the copy said then.
+//   - Follow, with the field that holds the copy in versioning.Options.Ignored: the history
+//     does not have it. Keep the key beside it, by Path "" and As: {customer_id: 123,
+//     customer: {name: "…", version: 4}}.
+//   - Freeze, and after an Update of the source one versioning Update of each document with
+//     the copy that Fetch builds: a revision by propagation. [Ref.Filter] finds them.
+//
 // # Adoption
 //
 // [Ref.Adopt] fills in references that have only a key so far, and gives their sources a

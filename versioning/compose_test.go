@@ -2,9 +2,11 @@ package versioning_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -12,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
@@ -213,4 +216,82 @@ func TestIDIsNoPattern(t *testing.T) {
 	_, err := d.Get(ctx, bson.Regex{Pattern: "."})
 	wantErr(t, "get", err, mongopatterns.ErrNotFound)
 	wantErr(t, "delete", d.Delete(ctx, bson.Regex{Pattern: "."}, 1, nobody), mongopatterns.ErrNotFound)
+}
+
+// What the history says of a copied name, by how the copy is kept: the choices of the manual.
+func TestCopiesOfASource(t *testing.T) {
+	t.Parallel()
+	frozen := extref.Target{Path: "customer", Fields: []extref.Field{{Path: "name", Policy: extref.Freeze}}}
+	apart := extref.Target{IDField: "customer_id", VersionField: "customer.version", Fields: []extref.Field{{Path: "name", As: "customer.name"}}}
+	for name, test := range map[string]struct {
+		target    extref.Target
+		opts      versioning.Options
+		propagate bool   // by a revision of the order
+		lost      bool   // revision 1
+		past, now string // the name, as of revision 2 and current
+		number    int64  // that is current
+	}{
+		"follow":                    {extref.Target{Path: "customer", Fields: []extref.Field{{Path: "name"}}}, versioning.Options{}, false, false, "Pop", "Pop", 2},
+		"follow, deltas":            {extref.Target{Path: "customer", Fields: []extref.Field{{Path: "name"}}}, versioning.Options{SnapshotEvery: 5}, false, true, "Pop", "Pop", 2},
+		"freeze":                    {frozen, versioning.Options{SnapshotEvery: 5}, false, false, "Pope", "Pope", 2},
+		"ignored":                   {apart, versioning.Options{SnapshotEvery: 5, Ignored: []string{"customer"}}, false, false, "", "Pop", 2},
+		"a revision by propagation": {frozen, versioning.Options{SnapshotEvery: 5}, true, false, "Pope", "Pop", 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			db := mongotest.Database(t)
+			d := helper[string, bson.D](t, db, &test.opts)
+			test.target.Collection, test.target.Name = db.Collection("current"), "order"
+			customers := must[*extref.Ref[int, bson.D]](t)(extref.New[int, bson.D](db.Collection("customers"), []extref.Target{test.target}, nil))
+			source := doc("_id", 123, "name", "Pope", "version", 1)
+			insert(t, db.Collection("customers"), source)
+			copied := must[bson.D](t)(customers.Reference("order", source))
+			order := doc("_id", "A-17", "text", long, "status", "new")
+			if test.target.Path == "" {
+				order = append(order, copied...)
+			} else {
+				order = append(order, bson.E{Key: "customer", Value: copied})
+			}
+			must[versioning.Revision[bson.D]](t)(d.Create(ctx, order, by("", "", month(0))))
+			set := func(key string, value any, at time.Time) {
+				must[versioning.Revision[bson.D]](t)(d.Update(ctx, "A-17", func(o *bson.D) error {
+					for i := range *o {
+						if (*o)[i].Key == key {
+							(*o)[i].Value = value
+						}
+					}
+					return nil
+				}, by("", "", at)))
+			}
+			set("status", "paid", month(1))
+
+			if _, err := customers.Update(ctx, 123, doc("$set", doc("name", "Pop"))); err != nil {
+				t.Fatal(err)
+			}
+			if test.propagate {
+				set("customer", must[bson.D](t)(customers.Fetch(ctx, "order", 123)), month(2))
+			}
+
+			_, err := d.At(ctx, "A-17", 1)
+			if test.lost != errors.Is(err, versioning.ErrInconsistent) || !test.lost && err != nil {
+				t.Errorf("revision 1: %v", err)
+			}
+			called := func(r versioning.Revision[bson.D]) string {
+				name, _ := marshal(t, r.Document).Lookup("customer", "name").StringValueOK()
+				return name
+			}
+			past := must[versioning.Revision[bson.D]](t)(d.AsOf(ctx, "A-17", month(1)))
+			now := must[versioning.Revision[bson.D]](t)(d.Get(ctx, "A-17"))
+			if past.Number != 2 || called(past) != test.past || called(now) != test.now || now.Number != test.number {
+				t.Errorf("as of then %q, now %q: %+v", called(past), called(now), now)
+			}
+			if test.target.Path == "" && lookupD(past.Document, "customer_id") != int32(123) {
+				t.Errorf("as of then %v", past.Document)
+			}
+			if !test.lost {
+				clean(t, d)
+			}
+		})
+	}
 }

@@ -123,6 +123,20 @@
 // transaction of their context; after an error from a call that writes, abort it. With a
 // read preference for secondaries, read the history in a session with causal consistency.
 //
+// # Copies that follow their source
+//
+// Package extref can keep a copy of a customer's name in each order. Where the copy follows,
+// a change of the customer writes to orders beside this package: the current revision then
+// says the new name, also for a time before the change, and deltas made from it are lost.
+// Choose by what the order of March should say:
+//
+//   - The name of March: extref.Freeze. The copy is part of the order and of its history.
+//   - Nothing, the name is the customer's: follow, with the field of the copy in
+//     Options.Ignored. The history does not hold it, the current document has the newest.
+//     Keep the key in a field of its own, which is not ignored.
+//   - The old name until the change, and the new one after it: Freeze, and one Update of each
+//     order with the new copy, a revision by propagation. The example of Update does it.
+//
 // # Adoption
 //
 // An existing collection works as it is. A document without a number is revision 1, without

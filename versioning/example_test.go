@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
@@ -148,6 +149,68 @@ func ExampleDocuments_Diff() {
 	// premium: {"$numberInt":"10"} is now {"$numberDouble":"12.5"}
 	// owner.home: "Bag End" is now "Crickhollow"
 	// premium by sam in revision 2
+}
+
+// Orders with a copy of the customer's name that change by a revision each: the history
+// says the old name until then.
+func ExampleDocuments_Update() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	customerColl, orderColl := db.Collection("customers"), db.Collection("orders")
+	type Order struct {
+		ID       string `bson:"_id"`
+		Customer bson.D `bson:"customer"`
+	}
+	orders, err := versioning.New[string, Order](orderColl, db.Collection("orders.revisions"), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	customers, err := extref.New[int, bson.D](customerColl, []extref.Target{{
+		Collection: orderColl, Path: "customer", Fields: []extref.Field{{Path: "name", Policy: extref.Freeze}},
+	}}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := customerColl.InsertOne(ctx, bson.D{{Key: "_id", Value: 123}, {Key: "name", Value: "Katrina Pope"}}); err != nil {
+		log.Fatal(err)
+	}
+	copied, err := customers.Fetch(ctx, "orders.customer", 123)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := orders.Create(ctx, Order{"A-17", copied}, versioning.Change{Author: "shop"}); err != nil {
+		log.Fatal(err)
+	}
+
+	if _, err := customers.Update(ctx, 123, bson.D{{Key: "$set", Value: bson.D{{Key: "name", Value: "Katrina Pop"}}}}); err != nil {
+		log.Fatal(err)
+	}
+	if copied, err = customers.Fetch(ctx, "orders.customer", 123); err != nil {
+		log.Fatal(err)
+	}
+	open, err := customers.Filter("orders.customer", 123)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var ids []string
+	if err := orderColl.Distinct(ctx, "_id", open).Decode(&ids); err != nil {
+		log.Fatal(err)
+	}
+	for _, id := range ids {
+		change := func(o *Order) error { o.Customer = copied; return nil }
+		if _, err := orders.Update(ctx, id, change, versioning.Change{Author: "shop", Reason: "customer renamed"}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	for r, err := range orders.HistoryFrom(ctx, "A-17", 1) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(r.Number, r.Document.Customer[1].Value)
+	}
+	// Output:
+	// 1 Katrina Pope
+	// 2 Katrina Pop
 }
 
 // What was deleted comes back with its history.
