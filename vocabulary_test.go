@@ -285,6 +285,7 @@ var sentinels = []struct {
 	{"bucket.ErrConcurrentAdopt", bucket.ErrConcurrentAdopt, mongopatterns.ErrConflict},
 	{"slots.ErrContended", slots.ErrContended, mongopatterns.ErrConflict},
 	{"series.ErrDamaged", series.ErrDamaged, nil},
+	{"series.ErrNewer", series.ErrNewer, nil},
 	{"series.ErrSkip", series.ErrSkip, nil},
 	{"series.ErrConcurrentAdopt", series.ErrConcurrentAdopt, mongopatterns.ErrConflict},
 	{"series.ErrClosed", series.ErrClosed, mongopatterns.ErrInvalid},

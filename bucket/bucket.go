@@ -50,6 +50,9 @@ func New[S, M any](coll *mongo.Collection, window timeseries.Window, opts *Optio
 	if err := c.Check(o.settings()...); err != nil {
 		return nil, err
 	}
+	if err := frame.CheckFields[M](c.Codec, o.Values); err != nil {
+		return nil, err
+	}
 	c.opts, c.Guards = o, []string{o.CountField}
 	c.Series, c.Start, c.End = o.SeriesField, o.StartField, o.EndField
 	c.derive()

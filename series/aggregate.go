@@ -155,7 +155,7 @@ func (c *store) summed(ctx context.Context, series any, from, to time.Time) iter
 // sums projects the sums of documents, and the blocks of those that do not begin from
 // first until before before.
 func (c *store) sums(first, before int64) bson.D {
-	fields := bson.D{{Key: c.Start, Value: 1}, {Key: c.opts.CountField, Value: 1}}
+	fields := append(c.Keys(), bson.E{Key: c.opts.CountField, Value: 1})
 	for _, v := range c.opts.Values {
 		for _, path := range []string{v.Count, v.Sum, v.Squares, v.Min, v.Max, v.First, v.Last} {
 			if path != "" {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -95,6 +96,9 @@ func (b *batch) Add(series, m any) error {
 		if n := b.shape.text(p); n > largestRow {
 			return fault.Invalid("measurement: %d bytes, more than a block takes", n)
 		}
+		if name := b.shape.lacks(p); name != "" {
+			return fault.Invalid("measurement: no finite number in %q", name)
+		}
 		ms := is[time.Time](p, b.shape.time).UnixMilli()
 		g, err := b.Find(&b.Frame, series, ms)
 		if err == nil {
@@ -118,6 +122,11 @@ func (b *batch) addDocument(series any, doc bson.Raw) error {
 	if err != nil {
 		return fmt.Errorf("measurement: %w", err)
 	}
+	for _, v := range b.opts.Values {
+		if v.Count == "" && !finite(value.Lookup(doc, v.Field)) {
+			return fault.Invalid("measurement: no finite number in %q", v.Field)
+		}
+	}
 	g, err := b.Find(&b.Frame, series, ms)
 	if err != nil {
 		return err
@@ -136,13 +145,12 @@ func (c *store) takeApart(doc bson.Raw) (ms int64, fields []bson.RawElement, err
 	if err != nil {
 		return 0, nil, fault.Invalid("%w", err)
 	}
-	timed := false
-	for i, e := range elements {
-		for _, other := range elements[:i] {
-			if other.Key() == e.Key() {
-				return 0, nil, fault.Invalid("the field %q stands twice", e.Key())
-			}
+	timed, known := false, make(map[string]bool, len(elements))
+	for _, e := range elements {
+		if known[e.Key()] {
+			return 0, nil, fault.Invalid("the field %q is given twice", e.Key())
 		}
+		known[e.Key()] = true
 		if e.Key() == c.opts.TimeField {
 			ms, timed = e.Value().DateTimeOK()
 			continue
@@ -156,6 +164,12 @@ func (c *store) takeApart(doc bson.Raw) (ms int64, fields []bson.RawElement, err
 		return 0, nil, fault.Invalid("no date in %q", c.opts.TimeField)
 	}
 	return ms, fields, nil
+}
+
+func finite(v bson.RawValue) bool {
+	f, _ := v.DoubleOK()
+	d, _ := v.Decimal128OK()
+	return v.IsNumber() && !math.IsNaN(f) && !math.IsInf(f, 0) && !d.IsNaN() && d.IsInf() == 0
 }
 
 // checkName refuses names of fields that a packed document could not have.
@@ -209,7 +223,7 @@ func (b *batch) sealed() []*block {
 
 // block packs a table and writes the update that pushes it, with what it adds to the sums.
 func (c *store) block(p frame.Place, t *pack.Table) *block {
-	data := t.Encode()
+	data := t.Encode(p.Key)
 	hash := sha256.Sum256(data)
 	out := &block{Place: p, rows: len(t.Times), bytes: len(data), id: int64(binary.LittleEndian.Uint64(hash[:]))}
 	derived := c.derived(t)

@@ -2,6 +2,7 @@ package series
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"math/big"
 
@@ -20,9 +21,13 @@ const (
 	// WrongAggregate is a count, sum or other field that does not follow from the
 	// measurements. Repair computes it anew.
 	WrongAggregate = frame.WrongAggregate
-	// Damaged is a document with a block that cannot be read. Reads of its window end
+	// Damaged is a document with a block that cannot be read, or that was written for another
+	// series or window. Reads of its window end
 	// with ErrDamaged. Restore it, or delete it and append the measurements anew.
 	Damaged mongopatterns.ProblemKind = "damaged"
+	// Newer is a document with a block that a later version of this package has written. Reads
+	// of its window end with ErrNewer, and nothing here rewrites it: upgrade this program.
+	Newer mongopatterns.ProblemKind = "newer"
 	// OutsideWindow is a measurement whose time is outside the document's window: a
 	// range read misses it. Delete and append it, or adopt anew.
 	OutsideWindow = frame.OutsideWindow
@@ -56,7 +61,11 @@ func (c *store) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
 	var none bson.RawValue
 	t, err := c.load(doc)
 	if err != nil {
-		report(Damaged, "", none, none, err.Error())
+		kind := Damaged
+		if errors.Is(err, ErrNewer) {
+			kind = Newer
+		}
+		report(kind, "", none, none, err.Error())
 		return nil
 	}
 	t.Sort()

@@ -57,7 +57,7 @@ func (s *Series[S, M]) Compact(ctx context.Context, work *mongopatterns.Work) (r
 // had when it was read. Blocks come at the end, so those that came since remain: the
 // guard is mark and revision alone, and appends do not make it fail.
 func (c *store) compacted(doc bson.Raw, t *pack.Table) mongo.Pipeline {
-	data, one := t.Encode(), bson.A{}
+	data, one := t.Encode(c.KeyOf(doc)), bson.A{}
 	size := -c.sizeOf(doc)
 	if len(t.Times) > 0 {
 		one = append(one, bson.Binary{Data: data})

@@ -60,7 +60,7 @@ func (c *store) edit(ctx context.Context, p frame.Place, ms int64, by *pack.Tabl
 			return p.Named(ms, "", err)
 		}
 		if t.Delete(row); by != nil {
-			if err := t.Add(by.Encode()); err != nil {
+			if err := t.Add(by.Encode(""), ""); err != nil {
 				return err
 			}
 		}

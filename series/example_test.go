@@ -30,7 +30,7 @@ func Example() {
 		EndField:    "end_date",
 		BlocksField: "measurements",
 		CountField:  "transaction_count",
-		Values:      []timeseries.Value{{Field: "temperature", Sum: "sum_temperature"}},
+		Values:      []timeseries.Value{{Field: "temperature", Sum: "sum_temperature", Squares: "squares_temperature"}},
 	})
 	if err != nil {
 		log.Fatal(err)

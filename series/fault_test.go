@@ -717,7 +717,7 @@ func TestConfigurationErrors(t *testing.T) {
 		{with(series.Options{TimeField: "a.b"}), "Options.TimeField"}, {with(series.Options{BatchField: "$b"}), "Options.BatchField"},
 		{with(series.Options{MaxBytes: 9 << 20}), "Options.MaxBytes"}, {with(series.Options{MaxCount: -1}), "Options.MaxCount"},
 		{with(series.Options{Values: []timeseries.Value{{}}}), "Options.Values[0].Field: empty"},
-		{with(series.Options{Values: []timeseries.Value{{Field: "v"}, {Field: "v"}}}), `Options.Values[1].Field: "v" stands twice`},
+		{with(series.Options{Values: []timeseries.Value{{Field: "v"}, {Field: "v"}}}), `Options.Values[1].Field: "v" is given twice`},
 		{with(series.Options{Values: []timeseries.Value{{Field: "v", Sum: "count"}}}), "Options.Values[0].Sum"},
 		{with(series.Options{Values: []timeseries.Value{{Field: "v", Sum: "s", Min: "s.m"}}}), "Options.Values[0].Min"},
 	} {

@@ -166,7 +166,7 @@ func (g *Gatherer[S, M]) flush(ctx context.Context) (mongopatterns.Result, error
 func unpack[M any](c *store, b *block) ([]M, error) {
 	var t pack.Table
 	_, data := b.update.Lookup("$push", c.opts.BlocksField).Binary()
-	if err := t.Add(data); err != nil {
+	if err := t.Add(data, b.Key); err != nil {
 		return nil, err
 	}
 	return decode[M](c, &t, 0, len(t.Times))

@@ -17,6 +17,10 @@ var (
 	// names the document; Check finds all of them.
 	ErrDamaged = pack.ErrDamaged
 
+	// ErrNewer says that a later version of this package has written a block, as in a
+	// rolling upgrade. It is sound: read it with that version.
+	ErrNewer = pack.ErrNewer
+
 	// ErrSkip is for the convert function of Adopt to return, wrapped or not: the
 	// document is counted as Skipped and not looked at again.
 	ErrSkip = fault.New("skip this document", nil)

@@ -183,7 +183,7 @@ func (c *store) windows(ctx context.Context, series any, from, to time.Time) ite
 
 // content projects what a reader of measurements needs.
 func (c *store) content() bson.D {
-	return bson.D{{Key: c.Start, Value: 1}, {Key: c.opts.BlocksField, Value: 1}}
+	return append(c.Keys(), bson.E{Key: c.opts.BlocksField, Value: 1})
 }
 
 // span puts the documents of a window together, in time order.
@@ -217,13 +217,14 @@ func (c *store) load(doc bson.Raw) (*pack.Table, error) {
 // addTo appends the measurements of a document. The error names it.
 func (c *store) addTo(t *pack.Table, doc bson.Raw) error {
 	var err error
+	place := c.KeyOf(doc)
 	for i, block := range c.blocks(doc) {
 		if err != nil {
 			break
 		}
 		if _, data, ok := block.BinaryOK(); !ok {
 			err = fmt.Errorf("%s %d: %w: %s", c.opts.BlocksField, i, ErrDamaged, value.Text(block))
-		} else if err = t.Add(data); err != nil {
+		} else if err = t.Add(data, place); err != nil {
 			err = fmt.Errorf("%s %d: %w", c.opts.BlocksField, i, err)
 		}
 	}

@@ -43,6 +43,9 @@ func New[S, M any](coll *mongo.Collection, window timeseries.Window, opts *Optio
 	if err != nil {
 		return nil, err
 	}
+	if err := frame.CheckFields[M](c.Codec, c.opts.Values); err != nil {
+		return nil, err
+	}
 	c.shape = shapeOf[M](c)
 	return &Series[S, M]{c}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 )
 
@@ -20,6 +21,7 @@ type shape struct {
 	size   uintptr
 	time   uintptr // where the field with the time is
 	fields []field
+	needed []field // those that a Value without Count needs
 }
 
 type field struct {
@@ -76,6 +78,11 @@ func shapeOf[M any](c *store) *shape {
 			}
 		}
 		s.fields = append(s.fields, out)
+		for _, v := range c.opts.Values {
+			if v.Field == name && v.Count == "" {
+				s.needed = append(s.needed, out)
+			}
+		}
 	}
 	if !timed {
 		return nil
@@ -83,15 +90,30 @@ func shapeOf[M any](c *store) *shape {
 	return s
 }
 
-func encodesItself(t reflect.Type) bool {
-	p := reflect.PointerTo(t)
-	for _, own := range []reflect.Type{reflect.TypeFor[bson.Marshaler](), reflect.TypeFor[bson.ValueMarshaler](), reflect.TypeFor[bson.Unmarshaler](),
-		reflect.TypeFor[bson.ValueUnmarshaler](), reflect.TypeFor[bson.Zeroer]()} {
-		if p.Implements(own) && t != reflect.TypeFor[time.Time]() {
-			return true
+// lacks is the name of a field that is needed and is not a finite number, else "".
+func (s *shape) lacks(m unsafe.Pointer) string {
+	for _, f := range s.needed {
+		x := 0.0
+		switch f.kind {
+		case reflect.Float64:
+			x = *is[float64](m, f.at)
+		case reflect.Float32:
+			x = float64(*is[float32](m, f.at))
+		case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+			x = float64(f.int(m))
+		default:
+			return f.name
+		}
+		if math.IsNaN(x) || math.IsInf(x, 0) || f.omit && x == 0 {
+			return f.name
 		}
 	}
-	return false
+	return ""
+}
+
+// encodesItself reports a type that the driver leaves the encoding to.
+func encodesItself(t reflect.Type) bool {
+	return t != reflect.TypeFor[time.Time]() && frame.EncodesItself(t)
 }
 
 // measurement is what add takes of *m: with a shape the pointer, whose fields it reads in
@@ -220,7 +242,7 @@ func (f *field) fill(c *pack.Col, first, n int, size uintptr, out unsafe.Pointer
 	case f.kind == reflect.Float32 && c.Kind == pack.Double:
 		for i := from; i < to; i++ {
 			x := float32(c.Floats[i])
-			if *is[float32](row(i), f.at) = x; float64(x) != c.Floats[i] {
+			if *is[float32](row(i), f.at) = x; float64(x) != c.Floats[i] && x == x { // NaN is unlike itself
 				return false
 			}
 		}

@@ -28,14 +28,28 @@ const (
 	MaxAttempts = 16
 )
 
-// Untyped is a sequence for Many, empty for nil.
+// Untyped is a sequence for Many, empty for nil. Equal series are boxed once.
 func Untyped[S, M any](items iter.Seq2[S, M], as func(M) any) iter.Seq2[any, any] {
 	return func(yield func(any, any) bool) {
 		if items == nil {
 			return
 		}
+		boxes := map[any]any{}
 		for series, m := range items {
-			if !yield(series, as(m)) {
+			var boxed any
+			if value.Fixed(series) {
+				var known bool
+				if boxed, known = boxes[series]; !known {
+					boxed = series
+					if len(boxes) >= mostKnown {
+						clear(boxes)
+					}
+					boxes[boxed] = boxed
+				}
+			} else {
+				boxed = series
+			}
+			if !yield(boxed, as(m)) {
 				return
 			}
 		}

@@ -14,7 +14,7 @@ import (
 // behind it as exceptions.
 //
 //	slope       a varint, before many runs only: that of them all, with which the first begins
-//	head        1 byte: bits each (0 to 63) | 64 with exceptions | 128 above a line
+//	head        1 byte: bits each (0 to 63) | 64 with exceptions | 128 above a line; 255: 8 bytes for each follow
 //	base, slope 2 varints, above a line only, relative to where the last run ended
 //	rest        the bits, up to a whole byte
 //	exceptions  their number, then for each its place and its higher bits
@@ -24,7 +24,8 @@ const (
 	most     = 63 // bits each
 	patched  = 64
 	along    = 128
-	fraction = 8 // bits of the slope behind the point
+	raw      = most | patched | along // 8 bytes each: no other run has this head
+	fraction = 8                      // bits of the slope behind the point
 	steepest = 1 << 50
 )
 
@@ -79,6 +80,14 @@ func (c *course) appendRun(out []byte, xs []int64) []byte {
 			width, cost, head, next = w, bits+8*n, along, course{on(base, slope, len(xs)-1), slope}
 			rest, other, line, lined = other, rest, longer, n
 		}
+	}
+	if cost > 64*len(xs)+8 || head == along && width == most {
+		*c = course{prev, c.slope}
+		out = append(out, raw)
+		for _, x := range xs {
+			out = binary.LittleEndian.AppendUint64(out, uint64(x))
+		}
+		return out
 	}
 	*c = next
 	var exceptions []byte
@@ -242,6 +251,17 @@ func (r *reader) ints(xs []int64, n int) []int64 {
 
 func (c *course) readRun(r *reader, xs []int64) {
 	head := int(r.byte())
+	if head == raw {
+		packed := r.take(8 * len(xs))
+		if r.bad {
+			return
+		}
+		for i := range xs {
+			xs[i] = int64(binary.LittleEndian.Uint64(packed[8*i:]))
+		}
+		c.last = xs[len(xs)-1]
+		return
+	}
 	width := head & most
 	var base, slope int64
 	if head&along != 0 {

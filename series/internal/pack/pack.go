@@ -9,23 +9,28 @@ import (
 	"slices"
 	"strings"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// ErrDamaged is a binary that is not what this package has written.
+// ErrDamaged is a binary that is not what this package has written, or not for this place.
 var ErrDamaged = fault.New("a damaged block", nil)
 
-// A binary is its version, the number of rows, segments, and a checksum:
+// ErrNewer is a binary of a later version of this package.
+var ErrNewer = fault.New("a block of a newer version", nil)
+
+// A binary is its version, the number of rows, segments, and a checksum over these and the
+// place, which tells a block that was moved to another series or window. Every version ends
+// with that checksum, so that damage is never taken for a newer version:
 //
 //	segment   name (its length, then its bytes), kind, rows, data
 //	rows      0: all; 1: these, 2: all but these, their number and packed integers
 //	data      integers, packed; a double as a scale and packed integers (decimalKind),
-//	          or as a shift and its packed bits (bitsKind); values as a dictionary and
-//	          packed places in it
+//	          or as a shift and its packed bits (bitsKind); values as a dictionary
+//	          (see dict.go) and packed places in it
+//
+// testdata/golden.txt has binaries that every later version must read.
 const (
-	version     = 2
+	version     = 3
 	timesKind   = 0
 	decimalKind = byte(Double)
 	bitsKind    = byte(Double) + 1
@@ -34,15 +39,19 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Encode is the table in one binary.
-func (t *Table) Encode() []byte {
+// Encode is the table in one binary, for a place.
+func (t *Table) Encode(place string) []byte {
 	out := t.times(make([]byte, 0, 64+len(t.Times)*2*(1+len(t.Cols))))
 	for _, c := range t.Cols {
 		if c.Len() > 0 {
 			out = c.append(out, len(t.Times))
 		}
 	}
-	return binary.LittleEndian.AppendUint32(out, crc32.Checksum(out, castagnoli))
+	return binary.LittleEndian.AppendUint32(out, sum(out, place))
+}
+
+func sum(body []byte, place string) uint32 {
+	return crc32.Update(crc32.Checksum(body, castagnoli), castagnoli, []byte(place))
 }
 
 func (t *Table) times(out []byte) []byte {
@@ -78,12 +87,8 @@ func (c *Col) append(out []byte, n int) []byte {
 		}
 	case Value:
 		segment(byte(Value), c.Rows, len(c.Ints))
-		out = binary.AppendUvarint(out, uint64(len(c.Dict)))
-		for _, v := range c.Dict {
-			out = binary.AppendUvarint(append(out, byte(v.Type)), uint64(len(v.Value)))
-			out = append(out, v.Value...)
-		}
-		out = appendInts(out, c.Ints)
+		out = appendDict(out, c.Dict)
+		out = appendPlaces(out, c.Ints)
 	default:
 		segment(byte(c.Kind), c.Rows, len(c.Ints))
 		out = appendInts(out, c.Ints)
@@ -229,13 +234,16 @@ func damaged(format string, args ...any) error {
 }
 
 // open checks a binary and reads the number of its rows.
-func open(data []byte) (r *reader, rows int, err error) {
+func open(data []byte, place string) (r *reader, rows int, err error) {
 	if len(data) < 2+checksum {
 		return nil, 0, damaged("%d bytes", len(data))
 	}
 	body := data[:len(data)-checksum]
-	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(data[len(body):]) {
+	if sum(body, place) != binary.LittleEndian.Uint32(data[len(body):]) {
 		return nil, 0, damaged("the checksum is wrong")
+	}
+	if body[0] > version {
+		return nil, 0, fmt.Errorf("%w: %d, this program reads up to %d", ErrNewer, body[0], version)
 	}
 	if body[0] != version {
 		return nil, 0, damaged("version %d is not known", body[0])
@@ -248,9 +256,9 @@ func open(data []byte) (r *reader, rows int, err error) {
 	return r, int(n), nil
 }
 
-// Add appends the rows of what Encode made. After an error the table is not usable.
-func (t *Table) Add(data []byte) error {
-	r, n, err := open(data)
+// Add appends the rows of what Encode made for a place. After an error the table is not usable.
+func (t *Table) Add(data []byte, place string) error {
+	r, n, err := open(data, place)
 	if err != nil {
 		return err
 	}
@@ -389,18 +397,16 @@ func (r *reader) doubles(c *Col, bits bool, size int) {
 
 // values reads the data of a segment of values, which go to the column's dictionary.
 func (r *reader) values(c *Col, size int) {
-	var places []int64
-	for range r.length() {
-		v := bson.RawValue{Type: bson.Type(r.byte())}
-		v.Value = r.take(r.length())
-		if r.bad || v.Validate() != nil {
-			r.bad = true
-			return
-		}
-		places = append(places, c.place(v))
+	dict := r.dict()
+	if r.bad {
+		return
+	}
+	places := make([]int64, len(dict))
+	for i, v := range dict {
+		places[i] = c.place(v)
 	}
 	start := len(c.Ints)
-	c.Ints = r.ints(c.Ints, size)
+	c.Ints = r.places(c.Ints, size, len(places))
 	for i, x := range c.Ints[start:] {
 		if x < 0 || x >= int64(len(places)) {
 			r.bad = true

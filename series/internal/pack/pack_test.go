@@ -95,12 +95,12 @@ func TestRoundTrip(t *testing.T) {
 		n = n * n / 6
 		all := random(r, n)
 		var whole, blocks pack.Table
-		if err := whole.Add(all.table().Encode()); err != nil {
+		if err := whole.Add(all.table().Encode("p"), "p"); err != nil {
 			t.Fatal(err)
 		}
 		same(t, "whole", all, documents(&whole))
 		for part := range slices.Chunk(all, 1+n/3) {
-			if err := blocks.Add(part.table().Encode()); err != nil {
+			if err := blocks.Add(part.table().Encode("p"), "p"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -161,13 +161,13 @@ func mustDecimal(t *testing.T, text string) bson.Decimal128 {
 
 // Every flipped bit and every cut is found by the checksum.
 func TestDamage(t *testing.T) {
-	data := random(rand.New(rand.NewPCG(5, 6)), 20).table().Encode()
+	data := random(rand.New(rand.NewPCG(5, 6)), 20).table().Encode("p")
 	for i := range data {
 		for _, bad := range [][]byte{data[:i], append(bytes.Clone(data[:i]), data[i]^1)} {
 			if len(bad) == i+1 {
 				bad = append(bad, data[i+1:]...)
 			}
-			if err := new(pack.Table).Add(bad); !errors.Is(err, pack.ErrDamaged) {
+			if err := new(pack.Table).Add(bad, "p"); !errors.Is(err, pack.ErrDamaged) {
 				t.Fatalf("byte %d: %v", i, err)
 			}
 		}
@@ -179,13 +179,13 @@ func TestDamage(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, n := range []int{0, 1, 3, 70, 200} {
-		data := random(r, n).table().Encode()
+		data := random(r, n).table().Encode("p")
 		f.Add(data[:len(data)-4])
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		data := binary.LittleEndian.AppendUint32(bytes.Clone(body), crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
 		var table pack.Table
-		if err := table.Add(data); errors.Is(err, pack.ErrDamaged) {
+		if err := table.Add(data, "p"); errors.Is(err, pack.ErrDamaged) {
 			return
 		} else if err != nil {
 			t.Fatal(err)
@@ -200,7 +200,7 @@ func FuzzDecode(f *testing.F) {
 			table.Tally(c.Name, 0, len(table.Times), pack.Sum|pack.Squares|pack.Extremes|pack.Samples)
 		}
 		var again pack.Table
-		if err := again.Add(table.Encode()); err != nil {
+		if err := again.Add(table.Encode("p"), "p"); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -216,17 +216,17 @@ func BenchmarkPack(b *testing.B) {
 		t.Float(c[1], math.Round(10166+20*math.Sin(float64(i)/9000)+r.NormFloat64())/10)
 		t.Float(c[2], math.Round(40+20*math.Sin(float64(i)/700)+3*r.NormFloat64())/10)
 	}
-	data := t.Encode()
+	data := t.Encode("p")
 	b.Run("encode", func(b *testing.B) {
 		for b.Loop() {
-			t.Encode()
+			t.Encode("p")
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/43200, "ns/row")
 		b.ReportMetric(float64(len(data))/43200, "B/row")
 	})
 	b.Run("decode", func(b *testing.B) {
 		for b.Loop() {
-			new(pack.Table).Add(data)
+			new(pack.Table).Add(data, "p")
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/43200, "ns/row")
 	})

@@ -32,7 +32,16 @@ const (
 type Table struct {
 	Times []int64
 	Cols  []*Col
+	index map[column]*Col // of Cols, once they are many
 }
+
+type column struct {
+	name string
+	kind Kind
+}
+
+// few columns are found by looking at each.
+const few = 16
 
 // A Col is the values of one field and kind.
 type Col struct {
@@ -78,13 +87,26 @@ func (c *Col) Between(first, end int) (from, to int) {
 
 // Col is the column of this name and kind, a new one if there is none.
 func (t *Table) Col(name string, kind Kind) *Col {
-	for _, c := range t.Cols {
-		if c.Kind == kind && c.Name == name {
-			return c
+	if len(t.Cols) <= few {
+		for _, c := range t.Cols {
+			if c.Kind == kind && c.Name == name {
+				return c
+			}
 		}
+	} else if c := t.index[column{name, kind}]; c != nil {
+		return c
 	}
 	c := &Col{Name: name, Kind: kind}
 	t.Cols = append(t.Cols, c)
+	switch {
+	case t.index != nil:
+		t.index[column{name, kind}] = c
+	case len(t.Cols) > few:
+		t.index = make(map[column]*Col, 2*few)
+		for _, c := range t.Cols {
+			t.index[column{c.Name, c.Kind}] = c
+		}
+	}
 	return c
 }
 
