@@ -21,6 +21,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/frame"
+	"github.com/mongopatterns/mongopatterns/internal/number"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
@@ -51,13 +52,14 @@ func (s *Series[S, M]) Append(ctx context.Context, series S, m M) (err error) {
 // an ErrInvalid that names its index: exactly those before it are stored then.
 //
 // With BatchField the same items can be given again with the same Work: a block of
-// the same measurements in the same order is not stored again, until Compact has
-// merged the first. Without, give what is not stored, and know that Unknown ones may
+// the same measurements in the same order is not stored again, until ten minutes later
+// Compact, Update or Delete forgets the first. Without, give what is not stored, and know that Unknown ones may
 // come twice.
 //
 // Cost: 1 round trip a batch, and 1 document written for each document in it, found by
 // _id. A batch that meets full documents or known blocks: 2 more for as often as that
-// happens. In a transaction: 2 round trips a batch.
+// happens; the first batch of a process on a sharded collection: 2 more, as the server
+// then asks for the shard key. In a transaction: 2 round trips a batch.
 func (s *Series[S, M]) AppendMany(ctx context.Context, items iter.Seq2[S, M], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "series: append many")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
@@ -231,7 +233,10 @@ func (c *store) block(p frame.Place, t *pack.Table) *block {
 	b.Open("$push")
 	b.Binary(c.opts.BlocksField, data)
 	if c.opts.BatchField != "" {
-		b.Int(c.opts.BatchField, out.id)
+		b.Open(c.opts.BatchField)
+		b.Value("id", number.Int64(out.id).Raw())
+		b.Date("at", time.Now().UnixMilli())
+		b.Close()
 	}
 	b.Close()
 	add := func(op string) {
@@ -279,7 +284,7 @@ type room struct {
 // block yet. Where _id is enough it stands alone: the server then plans nothing, which is
 // a third of what an append takes.
 func (c *store) open(b *block) bson.Raw {
-	filter := c.One(b.Place, b.seq, c.opts.Sharded)
+	filter := c.One(b.Place, b.seq, c.sharded.Load())
 	compare := func(field, op string, n int64) {
 		filter.Open(field)
 		filter.Int(op, n)
@@ -290,7 +295,7 @@ func (c *store) open(b *block) bson.Raw {
 		compare(c.opts.BytesField, "$lt", int64(c.opts.MaxBytes))
 	}
 	if c.opts.BatchField != "" {
-		compare(c.opts.BatchField, "$ne", b.id)
+		compare(c.batchID(), "$ne", b.id)
 	}
 	return filter.Done()
 }
@@ -337,6 +342,9 @@ func (c *store) save(ctx context.Context, blocks []*block) (r mongopatterns.Resu
 				full, blocks = o.Err, append(blocks, b)
 			case frame.TooLarge: // other fields of the document take the room
 				b.least = b.seq + 1
+				full, blocks = o.Err, append(blocks, b)
+			case frame.Unkeyed: // the collection is sharded
+				c.sharded.Store(true)
 				full, blocks = o.Err, append(blocks, b)
 			case frame.Refused:
 				b.refused = o.Err
@@ -397,11 +405,12 @@ func (c *store) locate(ctx context.Context, blocks []*block) (left []*block, ski
 		wanted = append(wanted, c.Since(b.Place, b.least))
 	}
 	projection := append(c.Keys(), bson.E{Key: c.opts.CountField, Value: 1}, bson.E{Key: c.opts.BytesField, Value: 1})
-	if field := c.opts.BatchField; field != "" {
+	if c.opts.BatchField != "" {
 		for _, b := range blocks {
-			wanted = append(wanted, append(c.Within(b.Place), bson.E{Key: field, Value: b.id}))
+			wanted = append(wanted, append(c.Within(b.Place), bson.E{Key: c.batchID(), Value: b.id}))
 		}
-		projection = append(projection, bson.E{Key: field, Value: expr.Op("$setIntersection", expr.Array(expr.Field(field)), ids)})
+		held := expr.Op("$setIntersection", expr.Map(expr.Array(expr.Field(c.opts.BatchField)), "b", expr.Var("b.id")), ids)
+		projection = append(projection, bson.E{Key: c.opts.BatchField, Value: held})
 	}
 	for doc, err := range frame.Find(ctx, cursor.Primary(c.Coll), expr.Op("$or", wanted), options.Find().SetProjection(projection).SetBatchSize(int32(len(wanted)+1))) {
 		if err != nil {

@@ -3,6 +3,7 @@ package series
 import (
 	"context"
 	"math"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -12,7 +13,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
-	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 )
 
@@ -23,8 +23,8 @@ import (
 //
 // What is appended meanwhile stays as further blocks. A document that somebody else
 // compacts or edits meanwhile is Skipped. A damaged one is Failed, and stays as it is.
-// With Options.BatchField the IDs of the blocks are forgotten: a batch repeated after
-// that is stored twice.
+// With Options.BatchField the IDs of batches that came ten minutes ago or earlier are
+// forgotten: a batch repeated after that is stored twice.
 //
 // Cost: 1 round trip a batch of 100 documents to read, scanning the collection by _id
 // unless the filter has a better index; 1 to write, 1 document written for each with
@@ -53,6 +53,9 @@ func (s *Series[S, M]) Compact(ctx context.Context, work *mongopatterns.Work) (r
 		})
 }
 
+// remembered is how long the ID of a batch outlives the block.
+const remembered = 10 * time.Minute
+
 // compacted is the update that puts a table in the place of the blocks that a document
 // had when it was read. Blocks come at the end, so those that came since remain: the
 // guard is mark and revision alone, and appends do not make it fail.
@@ -74,10 +77,8 @@ func (c *store) compacted(doc bson.Raw, t *pack.Table) mongo.Pipeline {
 	}
 	if field := c.opts.BatchField; field != "" {
 		// No empty array, which the unique index would take for an ID.
-		held, _ := value.Lookup(doc, field).ArrayOK()
-		had, _ := held.Values()
-		since := later(field, len(had))
-		set = append(set, bson.E{Key: field, Value: expr.Cond(expr.Op("$eq", since, bson.A{}), "$$REMOVE", since)})
+		recent := expr.Filter(expr.Array(expr.Field(field)), "b", expr.Op("$gt", expr.Var("b.at"), expr.Op("$subtract", "$$NOW", remembered.Milliseconds())))
+		set = append(set, bson.E{Key: field, Value: expr.Cond(expr.Op("$eq", recent, bson.A{}), "$$REMOVE", recent)})
 	}
 	return mongo.Pipeline{{{Key: "$set", Value: set}}}
 }

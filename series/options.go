@@ -71,8 +71,9 @@ type Options struct {
 	// that has read a document does not write to a later one with the same _id, begun after
 	// the first was archived or expired. Default "mark".
 	MarkField string
-	// BatchField is the array of the IDs of the batches since the last Compact, by
-	// which a repeated batch is not stored again; EnsureIndexes must have run.
+	// BatchField is an array of {id, at}: the IDs of batches, by which a repeated batch is
+	// not stored again, and when they came by the clock of their writer. Compact, Update
+	// and Delete keep those of the last ten minutes. EnsureIndexes must have run.
 	// Default "": no de-duplication.
 	BatchField string
 
@@ -89,10 +90,6 @@ type Options struct {
 	// blocks, on the next batch begins a further one of the same window. Each writer may
 	// add a sixteenth before it notices. Default 100,000 and 256 KiB.
 	MaxCount, MaxBytes int
-
-	// Sharded has appends name the shard key, which a sharded collection needs, and takes
-	// a third more of the server for each. Default false: they name _id alone.
-	Sharded bool
 
 	// Registry and BSON encode series and measurements, and decode the latter.
 	// Give the client's own if it has them: a collection does not show them.

@@ -82,12 +82,12 @@ func (s *Series[S, M]) Latest(ctx context.Context, series S) (m M, err error) {
 		}
 	}
 	w, err := c.span(newest)
-	n := len(w.Times)
-	if err == nil && n == 0 {
-		err = mongopatterns.ErrNotFound
-	}
 	if err != nil {
 		return m, err
+	}
+	n := len(w.Times)
+	if n == 0 {
+		return m, mongopatterns.ErrNotFound
 	}
 	all, err := decode[M](c, w, n-1, n)
 	if err == nil {

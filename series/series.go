@@ -2,6 +2,7 @@ package series
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -28,6 +29,8 @@ type store struct {
 	opts  Options
 	shape *shape // of measurements that need no BSON; nil for others
 	rooms frame.Known[room]
+	// sharded is set once a router has asked for the shard key, which _id alone does not name.
+	sharded atomic.Bool
 }
 
 // New returns the series in coll. It does no I/O.
@@ -68,12 +71,13 @@ func newStore(coll *mongo.Collection, w timeseries.Window, opts *Options) (*stor
 }
 
 // Indexes returns the indexes Series uses besides _id: {series: 1, start: 1}, which
-// every read uses; with Options.BatchField the unique {series: 1, start: 1, batches:
+// every read uses; with Options.BatchField the unique {series: 1, start: 1, "batches.id":
 // 1} of documents that hold the ID of a batch.
 func (s *Series[S, M]) Indexes() map[string][]mongo.IndexModel {
 	c := s.core
 	models := []mongo.IndexModel{{Keys: c.Keys()}}
-	if field := c.opts.BatchField; field != "" {
+	if c.opts.BatchField != "" {
+		field := c.batchID()
 		models = append(models, mongo.IndexModel{
 			Keys: append(c.Keys(), bson.E{Key: field, Value: 1}),
 			Options: options.Index().SetUnique(true).
@@ -82,6 +86,9 @@ func (s *Series[S, M]) Indexes() map[string][]mongo.IndexModel {
 	}
 	return map[string][]mongo.IndexModel{c.Coll.Name(): models}
 }
+
+// batchID is the path of the IDs of batches.
+func (c *store) batchID() string { return c.opts.BatchField + ".id" }
 
 // EnsureIndexes creates the Indexes that are missing. An index on the same keys
 // with other options is ErrIndexConflict; nothing is dropped.

@@ -268,7 +268,7 @@ func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 			case frame.TooLarge: // a slot has one place
 				err = cmp.Or(err, o.Err)
 				b.Refuse(&r, upserts[i], rows, o.Err)
-			case frame.Refused:
+			case frame.Refused, frame.Unkeyed:
 				b.Refuse(&r, upserts[i], rows, o.Err)
 			}
 		}

@@ -167,6 +167,7 @@ const (
 	Stored   Fate = iota
 	Taken         // there is a document with its _id that its filter did not select: it is full, or holds the measurements
 	TooLarge      // the document would exceed 16 MiB
+	Unkeyed       // a router needs the shard key in the filter
 	Refused       // the server refuses it, and would again
 	Unsent        // it is not stored, and may be tried again
 	Unknown       // no answer came: it may be stored
@@ -178,8 +179,8 @@ type Outcome struct {
 	Err  error
 }
 
-// Send sends upserts in one unordered bulk write and says what became of each. err is nil if each is Stored, Taken or
-// TooLarge.
+// Send sends upserts in one unordered bulk write and says what became of each. err is nil if each is Stored, Taken,
+// TooLarge or Unkeyed.
 //
 // Cost: 1 round trip.
 func (f *Frame) Send(ctx context.Context, all []Upsert) ([]Outcome, error) {
@@ -219,6 +220,8 @@ func fateOf(e mongo.BulkWriteError) Fate {
 		return Taken
 	case e.HasErrorCode(17419) || e.HasErrorCode(17420) || e.HasErrorCode(10334):
 		return TooLarge
+	case e.HasErrorCode(61): // ShardKeyNotFound
+		return Unkeyed
 	case fault.Refused(e):
 		return Refused
 	}
@@ -242,7 +245,7 @@ func (f *Frame) Again(ctx context.Context, attempt int, taken error) error {
 	case txn.Running(ctx) && mongo.IsDuplicateKeyError(taken), attempt >= MaxAttempts && mongo.IsDuplicateKeyError(taken):
 		return fmt.Errorf("%w: %w", f.Contended, taken)
 	case txn.Running(ctx):
-		return txn.Conflict("a document is full: " + taken.Error())
+		return txn.Conflict("to be sent otherwise: " + taken.Error())
 	case attempt >= MaxAttempts:
 		return taken
 	}

@@ -35,50 +35,127 @@ func Int64(n int64) timeseries.Number {
 	return timeseries.NumberOf(bson.RawValue{Type: bson.TypeInt64, Value: binary.LittleEndian.AppendUint64(nil, uint64(n))})
 }
 
-// A Sum adds decimals without rounding. The zero Sum is 0. It is 128 bits while that is
+// A Sum adds decimals without rounding. The zero Sum is 0. It is 192 bits while that is
 // enough, which is ten times as fast as what follows.
 type Sum struct {
-	high   int64
-	low    uint64
-	wide   *big.Int // instead of them, nil while they are enough
+	digits int192
+	wide   *big.Int // instead of digits, nil while these are enough
 	places int      // behind the point
 }
 
+// int192 is an integer in two's complement.
+type int192 struct {
+	high     int64
+	mid, low uint64
+}
+
+func (x int192) plus(y int192) (out int192, ok bool) {
+	var carry uint64
+	out.low, carry = bits.Add64(x.low, y.low, 0)
+	out.mid, carry = bits.Add64(x.mid, y.mid, carry)
+	out.high = x.high + y.high + int64(carry)
+	return out, out.high>>62 == out.high>>63 // far from an overflow
+}
+
+func (x int192) negative() int192 {
+	low, borrow := bits.Sub64(0, x.low, 0)
+	mid, borrow := bits.Sub64(0, x.mid, borrow)
+	return int192{-x.high - int64(borrow), mid, low}
+}
+
+// times is x × by.
+func (x int192) times(by uint64) (out int192, ok bool) {
+	if x.high < 0 {
+		out, ok = x.negative().times(by)
+		return out.negative(), ok
+	}
+	var over, carry, next uint64
+	over, out.low = bits.Mul64(x.low, by)
+	next, out.mid = bits.Mul64(x.mid, by)
+	out.mid, carry = bits.Add64(out.mid, over, 0)
+	over, top := bits.Mul64(uint64(x.high), by)
+	top, carry = bits.Add64(top, next, carry)
+	out.high = int64(top)
+	return out, over == 0 && carry == 0 && top < 1<<62
+}
+
+// rounded is x / by, by not 0 and x not negative, rounded to the nearest, halves up.
+func (x int192) rounded(by uint64) (out int192) {
+	high, rest := uint64(x.high)/by, uint64(x.high)%by
+	out.mid, rest = bits.Div64(rest, x.mid, by)
+	out.low, rest = bits.Div64(rest, x.low, by)
+	out.high = int64(high)
+	if rest >= by-rest {
+		out, _ = out.plus(int192{low: 1})
+	}
+	return out
+}
+
+// below34 reports that x, which is not negative, has no more than the 34 digits of a Decimal128.
+func (x int192) below34() bool {
+	const high, low = 0x1ed09bead87c0, 0x378d8e6400000000 // 10^34
+	return x.high == 0 && (x.mid < high || x.mid == high && x.low < low)
+}
+
+func (x int192) big() *big.Int {
+	out := big.NewInt(x.high)
+	out.Lsh(out, 64).Add(out, new(big.Int).SetUint64(x.mid))
+	return out.Lsh(out, 64).Add(out, new(big.Int).SetUint64(x.low))
+}
+
+// small are the powers of ten that fit an uint64.
+var small = func() (out [20]uint64) {
+	out[0] = 1
+	for i := range out[1:] {
+		out[i+1] = 10 * out[i]
+	}
+	return out
+}()
+
 // AddInt adds n × 10^-places.
-func (s *Sum) AddInt(n int64, places int) { s.Add128(n>>63, uint64(n), places) }
+func (s *Sum) AddInt(n int64, places int) { s.add(int192{n >> 63, uint64(n >> 63), uint64(n)}, places) }
 
 // Add128 adds an integer of 128 bits × 10^-places.
 func (s *Sum) Add128(high int64, low uint64, places int) {
-	if s.wide == nil && s.high == 0 && s.low == 0 {
+	s.add(int192{high >> 63, uint64(high), low}, places)
+}
+
+// Add192 adds an integer of 192 bits, the lowest first and the highest below 2^62, × 10^-places.
+func (s *Sum) Add192(x [3]uint64, places int) { s.add(int192{int64(x[2]), x[1], x[0]}, places) }
+
+func (s *Sum) add(x int192, places int) {
+	if s.wide == nil && s.digits == (int192{}) {
 		s.places = places
 	}
-	if s.wide == nil && s.places == places {
-		sum, carry := bits.Add64(s.low, low, 0)
-		top := s.high + high + int64(carry)
-		if top>>62 == top>>63 { // far from an overflow
-			s.high, s.low = top, sum
-			return
-		}
+	if sum, ok := s.plus(x, places); ok {
+		s.digits, s.places = sum, max(s.places, places)
+		return
 	}
-	s.Add(wide(high, low), places)
+	s.Add(x.big(), places)
 }
 
-func wide(high int64, low uint64) *big.Int {
-	out := big.NewInt(high)
-	return out.Lsh(out, 64).Add(out, new(big.Int).SetUint64(low))
-}
-
-// digits is the sum as an integer × 10^-places.
-func (s *Sum) digits() *big.Int {
-	if s.wide != nil {
-		return s.wide
+// plus is the sum as digits of the greater number of places, if 192 bits are enough.
+func (s *Sum) plus(x int192, places int) (sum int192, ok bool) {
+	y, more := s.digits, places-s.places
+	if s.wide != nil || more >= len(small) || -more >= len(small) {
+		return sum, false
 	}
-	return wide(s.high, s.low)
+	if ok = true; more > 0 {
+		y, ok = y.times(small[more])
+	} else if more < 0 {
+		x, ok = x.times(small[-more])
+	}
+	if !ok {
+		return sum, false
+	}
+	return x.plus(y)
 }
 
 // Add adds digits × 10^-places.
 func (s *Sum) Add(digits *big.Int, places int) {
-	s.wide = s.digits()
+	if s.wide == nil {
+		s.wide = s.digits.big()
+	}
 	if places > s.places {
 		s.wide.Mul(s.wide, power(places-s.places))
 		s.places = places
@@ -91,16 +168,12 @@ func (s *Sum) Add(digits *big.Int, places int) {
 // AddDecimal adds a Decimal128; one that is not finite is left out.
 func (s *Sum) AddDecimal(d bson.Decimal128) {
 	high, low := d.GetBytes()
-	if exponent := int(high>>49&0x3fff) - 6176; high>>61&3 != 3 && high<<15>>15 < 1<<48 { // usual digits
-		top, bottom := int64(high<<15>>15), low
+	if exponent := int(high>>49&0x3fff) - 6176; high>>61&3 != 3 { // usual digits
+		x := int192{0, high & (1<<49 - 1), low}
 		if high>>63 == 1 {
-			bottom = -low
-			top = -top
-			if low != 0 {
-				top--
-			}
+			x = x.negative()
 		}
-		s.Add128(top, bottom, -exponent)
+		s.add(x, -exponent)
 	} else if digits, exponent, err := d.BigInt(); err == nil {
 		s.Add(digits, -exponent)
 	}
@@ -109,7 +182,7 @@ func (s *Sum) AddDecimal(d bson.Decimal128) {
 // Join adds another sum.
 func (s *Sum) Join(o *Sum) {
 	if o.wide == nil {
-		s.Add128(o.high, o.low, o.places)
+		s.add(o.digits, o.places)
 	} else {
 		s.Add(o.wide, o.places)
 	}
@@ -119,19 +192,26 @@ func (s *Sum) Join(o *Sum) {
 // its exponents 0 or an infinity.
 func (s *Sum) Decimal() bson.Decimal128 {
 	if s.wide == nil && s.places > -6000 && s.places < 6000 {
-		high, low, sign := s.high, s.low, uint64(0)
-		if high < 0 {
-			low, sign = -low, 1<<63
-			high = -high
-			if low != 0 {
-				high--
+		x, sign, over := s.digits, uint64(0), 0
+		if x.high < 0 {
+			x, sign = x.negative(), 1<<63
+		}
+		for short := x; !short.below34() && over < len(small)-1; { // of one digit too many at least
+			over++
+			short = x.rounded(small[over])
+			if short.below34() {
+				x = short
 			}
 		}
-		if high < 1<<48 { // 2^112 has 34 digits
-			return bson.NewDecimal128(sign|uint64(6176-s.places)<<49|uint64(high), low)
+		if x.below34() {
+			return bson.NewDecimal128(sign|uint64(6176-s.places+over)<<49|x.mid, x.low)
 		}
 	}
-	digits, exponent := new(big.Int).Set(s.digits()), -s.places
+	digits, exponent := s.wide, -s.places
+	if digits == nil {
+		digits = s.digits.big()
+	}
+	digits = new(big.Int).Set(digits)
 	if over := len(new(big.Int).Abs(digits).String()) - 34; over > 0 {
 		unit := power(over)
 		half := new(big.Int).Quo(unit, big.NewInt(2))
@@ -158,31 +238,3 @@ func (s *Sum) Decimal() bson.Decimal128 {
 }
 
 func power(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
-
-// Shortest is a finite double as the shortest decimal that reads back as it, digits ×
-// 10^-places: 0.1 is 0.1.
-func Shortest(f float64) (digits int64, places int) {
-	var text [32]byte
-	out := strconv.AppendFloat(text[:0], f, 'e', -1, 64)
-	negative, point := false, false
-	for i, c := range out {
-		switch {
-		case c == '-':
-			negative = true
-		case c == '.':
-			point = true
-		case c == 'e':
-			exponent, _ := strconv.Atoi(string(out[i+1:]))
-			if negative {
-				digits = -digits
-			}
-			return digits, places - exponent
-		default:
-			digits = digits*10 + int64(c-'0')
-			if point {
-				places++
-			}
-		}
-	}
-	return digits, places
-}

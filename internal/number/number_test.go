@@ -1,8 +1,10 @@
 package number_test
 
 import (
+	"math"
 	"math/big"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -86,6 +88,66 @@ func TestSumBeyondDecimal(t *testing.T) {
 		s.AddInt(c.digits, int(c.places))
 		if got := s.Decimal().String(); got != c.want {
 			t.Errorf("%d places %d: %s, want %s", c.digits, c.places, got, c.want)
+		}
+	}
+}
+
+// Shortest is what strconv prints.
+func TestShortestIsPrinted(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 9))
+	check := func(f float64) {
+		digits, places := number.Shortest(f)
+		want, err := strconv.ParseFloat(strconv.FormatFloat(f, 'e', -1, 64), 64)
+		got := strconv.FormatInt(digits, 10) + "e" + strconv.Itoa(-places)
+		back, err2 := strconv.ParseFloat(got, 64)
+		x, _ := new(big.Rat).SetString(got)
+		y, _ := new(big.Rat).SetString(strconv.FormatFloat(f, 'e', -1, 64))
+		if f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+			y.SetFloat64(f)
+		}
+		if err != nil || err2 != nil || back != want || x.Cmp(y) != 0 {
+			t.Fatalf("%v is %s", f, got)
+		}
+	}
+	for e := range 2046 {
+		for range 4 {
+			check(math.Float64frombits(uint64(e)<<52 | r.Uint64()>>12))
+		}
+		check(math.Float64frombits(uint64(e) << 52))
+		check(math.Float64frombits(uint64(e)<<52 | 1<<52 - 1))
+	}
+	for range 100_000 {
+		check(float64(r.IntN(1e9)) / 1e3)
+		check(20 + r.NormFloat64())
+		check(-r.ExpFloat64())
+	}
+	check(0)
+	check(5e-324)
+	check(math.MaxFloat64)
+}
+
+// Sums of 192 bits round as those of any width do.
+func TestSumRounds(t *testing.T) {
+	r := rand.New(rand.NewPCG(10, 11))
+	for range 20_000 {
+		var sum, wide number.Sum
+		wide.Add(new(big.Int).Lsh(big.NewInt(1), 200), 0)
+		wide.Add(new(big.Int).Neg(new(big.Int).Lsh(big.NewInt(1), 200)), 0)
+		for range 1 + r.IntN(5) {
+			x := [3]uint64{r.Uint64(), r.Uint64(), r.Uint64() >> (3 + r.IntN(61))}
+			places := r.IntN(30) - 5
+			digits := new(big.Int).SetUint64(x[2])
+			digits.Lsh(digits, 64).Add(digits, new(big.Int).SetUint64(x[1]))
+			digits.Lsh(digits, 64).Add(digits, new(big.Int).SetUint64(x[0]))
+			sum.Add192(x, places)
+			wide.Add(digits, places)
+			n := r.Int64() - r.Int64()
+			sum.AddInt(n, places)
+			wide.Add(big.NewInt(n), places)
+		}
+		got, want := value.Number(number.Decimal(sum.Decimal()).Raw()), value.Number(number.Decimal(wide.Decimal()).Raw())
+		if got.Cmp(want) != 0 {
+			t.Fatalf("%v, want %v", sum.Decimal(), wide.Decimal())
 		}
 	}
 }

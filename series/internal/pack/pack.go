@@ -70,7 +70,9 @@ func (c *Col) append(out []byte, n int) []byte {
 	case Double:
 		places, ints, odd := c.places, c.Ints, []int(nil)
 		if !c.scaled() {
-			places, ints, odd = decimals(c.Floats)
+			if places, ints, odd = decimals(c.Floats); len(odd) == 0 {
+				c.Ints, c.places = ints, places // for a Tally
+			}
 		}
 		if len(ints) > 0 {
 			segment(decimalKind, c.without(odd), len(ints))

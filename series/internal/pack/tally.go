@@ -152,8 +152,7 @@ func (t *Tally) Join(o *Tally) {
 	}
 }
 
-// small bounds numbers of which 4096 can be added as int64, and whose squares as 128
-// bits. It also is the bound up to which a decimal has one double.
+// small is the bound up to which a decimal has one double.
 const small = 1e15
 
 // ints adds xs × 10^-places.
@@ -162,47 +161,82 @@ func (t *Tally) ints(xs []int64, places int, parts Parts) {
 	if parts&(Sum|Squares) == 0 {
 		return
 	}
-	for part := range slices.Chunk(xs, 4096) {
-		var sum int64
-		var high, low, carry uint64
-		for _, x := range part {
-			if x <= -small || x >= small {
-				big := big.NewInt(x)
-				t.Sum.Add(big, places)
-				t.Squares.Add(big.Mul(big, big), 2*places)
-				continue
-			}
-			sum += x
-			h, l := bits.Mul64(uint64(max(x, -x)), uint64(max(x, -x)))
-			low, carry = bits.Add64(low, l, 0)
-			high += h + carry
-		}
-		t.Sum.AddInt(sum, places)
-		t.Squares.Add128(int64(high), low, 2*places)
+	var all adder
+	for _, x := range xs {
+		all.add(x)
+	}
+	all.to(t, places)
+}
+
+// An adder adds integers, and their squares as 192 bits.
+type adder struct {
+	n      int
+	high   int64 // of the sum
+	low    uint64
+	square [3]uint64
+}
+
+func (a *adder) add(x int64) {
+	var carry uint64
+	a.n++
+	a.low, carry = bits.Add64(a.low, uint64(x), 0)
+	a.high += x>>63 + int64(carry)
+	size := uint64(x)
+	if x < 0 {
+		size = -size
+	}
+	h, l := bits.Mul64(size, size)
+	a.square[0], carry = bits.Add64(a.square[0], l, 0)
+	a.square[1], carry = bits.Add64(a.square[1], h, carry)
+	a.square[2] += carry
+}
+
+// to adds what was added to a tally, × 10^-places.
+func (a *adder) to(t *Tally, places int) {
+	if a.n > 0 {
+		t.Sum.Add128(a.high, a.low, places)
+		t.Squares.Add192(a.square, 2*places)
 	}
 }
 
 // doubles adds the values from from until before to of a column of doubles.
 func (t *Tally) doubles(c *Col, from, to int, parts Parts) {
-	floats := c.Floats[from:to]
-	places, ints, odd := c.places, []int64(nil), []int(nil)
 	if c.scaled() {
-		ints = c.Ints[from:to]
-	} else {
-		places, ints, odd = decimals(floats)
+		ints := c.Ints[from:to]
+		t.ints(ints, c.places, parts)
+		t.widen(number.Double(float64(slices.Min(ints))/tens[c.places]), number.Double(float64(slices.Max(ints))/tens[c.places]))
+		return
 	}
-	if len(ints) > 0 {
-		t.ints(ints, places, parts)
-		t.widen(number.Double(float64(slices.Min(ints))/tens[places]), number.Double(float64(slices.Max(ints))/tens[places]))
-	}
-	for _, i := range odd {
-		f := floats[i]
+	// Most decimals of a column have a similar number of places.
+	const window = 16
+	var adders [window]adder
+	first, count := 0, int64(0)
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, f := range c.Floats[from:to] {
 		if math.IsNaN(f) || math.IsInf(f, 0) {
 			continue
 		}
+		low, high = min(low, f), max(high, f)
+		if count++; parts&(Sum|Squares) == 0 {
+			continue
+		}
 		digits, places := number.Shortest(f)
-		t.ints([]int64{digits}, places, parts)
-		t.widen(number.Double(f), number.Double(f))
+		if count == 1 {
+			first = places - window/2
+		}
+		if at := places - first; at >= 0 && at < window {
+			adders[at].add(digits)
+		} else {
+			var one adder
+			one.add(digits)
+			one.to(t, places)
+		}
+	}
+	for i := range adders {
+		adders[i].to(t, first+i)
+	}
+	if t.Count += count; count > 0 {
+		t.widen(number.Double(low), number.Double(high))
 	}
 }
 
