@@ -116,8 +116,14 @@ func releases(t *testing.T, w *world, id string, change bson.D) map[string]any {
 }
 
 var attributeSays = []sentence{
-	{"turns fields into entries", nil},
-	{"insert and delete documents, `$set` the fields, write whole documents with all the fields that they have", nil},
+	{"turns fields into entries", func(t *testing.T, w *world) {
+		w.insert(t, "films", d("_id", "turned", "release", d("US", "x", "UK", "y")))
+		if all := releases(t, w, "turned", nil); len(all) != 2 || all["US"] != "x" || all["UK"] != "y" {
+			t.Errorf("%v", all)
+		}
+		same(t, "stored", w.stored(t, "films", "turned")["release"], bson.M{})
+	}},
+	{"insert and delete documents, `$set` the fields, write whole documents with all the fields that they have", meanwhile("insert", "delete", "$set", "replace")},
 	{"change a field by what it held, as by `$inc`: it begins anew, and replaces the entry", func(t *testing.T, w *world) {
 		w.insert(t, "films", d("_id", "inc", "release", d("US", int32(5))))
 		if all := releases(t, w, "inc", nil); all["US"] != int32(5) {
@@ -143,7 +149,13 @@ var attributeSays = []sentence{
 			t.Errorf("%v", all)
 		}
 	}},
-	{"use `OnCollision: KeepSource`, and the second Adopt turns them too", nil},
+	{"use `OnCollision: KeepSource`, and the second Adopt turns them too", func(t *testing.T, w *world) {
+		w.insert(t, "films", d("_id", "second", "release", d("US", "x")))
+		releases(t, w, "second", nil)
+		if all := releases(t, w, "second", d("$set", d("release", d("US", "y", "UK", "z")))); all["US"] != "y" || all["UK"] != "z" {
+			t.Errorf("%v", all)
+		}
+	}},
 	{"A field that is null is taken away", func(t *testing.T, w *world) {
 		w.insert(t, "films", d("_id", "null", "release", d("US", nil)))
 		if all := releases(t, w, "null", nil); len(all) != 0 {

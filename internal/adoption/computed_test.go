@@ -85,7 +85,15 @@ func startComputed(w *world) service {
 }
 
 var computedSays = []sentence{
-	{"computes all targets", nil},
+	{"computes all targets", func(t *testing.T, w *world) {
+		w.insert(t, "screenings", d("_id", "target", "film", "target", "viewers", int32(7)))
+		w.insert(t, "films", d("_id", "target"))
+		w.insert(t, "films", d("_id", "none"))
+		w.clean(t)
+		if a, b := w.stored(t, "films", "target"), w.stored(t, "films", "none"); a["viewers"] != int32(7) || b["viewers"] != int32(0) {
+			t.Errorf("%v, %v", a, b)
+		}
+	}},
 	{"insert, change, move and delete sources, insert targets, write whole targets", func(t *testing.T, w *world) {
 		w.insert(t, "films", d("_id", "whole"))
 		w.clean(t)

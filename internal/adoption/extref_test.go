@@ -208,7 +208,8 @@ var extrefSays = []sentence{
 			t.Errorf("%v %v", w.stored(t, "customers", "both"), w.stored(t, "orders", "both"))
 		}
 	}},
-	{"change, replace, delete and insert sources again, with an old version or without one; insert, replace and delete documents with references that have no version", nil},
+	{"change, replace, delete and insert sources again, with an old version or without one; insert, replace and delete documents with references that have no version",
+		meanwhile("insert", "replace", "delete", "insert again", "another customer", "insert a source", "change a source", "replace a source", "insert a source again")},
 	{"write into copies: the source's values return with its next change, or with Repair", func(t *testing.T, w *world) {
 		r := w.h.value.(*extref.Ref[any, bson.M])
 		placed(t, w, "copies")
@@ -241,9 +242,18 @@ var extrefSays = []sentence{
 			t.Error(left, copied(t, w, "behind"))
 		}
 	}},
-	{"The second Adopt fills in the new references", nil},
+	{"The second Adopt fills in the new references", func(t *testing.T, w *world) {
+		placed(t, w, "new")
+		w.insert(t, "orders", d("_id", "newer", "customer", d("_id", "new")))
+		w.clean(t)
+		if name := copied(t, w, "newer"); name != "before" {
+			t.Error(name)
+		}
+	}},
 }
 
 var watchSays = []sentence{
-	{"let `Watch` follow until the old code is gone: it raises the source's version and writes the copies", nil},
+	{"let `Watch` follow until the old code is gone: it raises the source's version and writes the copies",
+		// The harness has waited until Check found nothing, before Repair.
+		meanwhile("change a source", "replace a source")},
 }

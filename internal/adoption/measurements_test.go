@@ -298,13 +298,35 @@ func dropped(name string) func(t *testing.T, w *world) {
 
 func says(what string, way []sentence, name, mustNot string) []sentence {
 	return append(append([]sentence{
-		{what, nil},
-		{"insert measurements, with whatever `_id` and clock", nil},
+		{what, func(t *testing.T, w *world) {
+			measured(t, w, 104)
+			same(t, "values", values(t, w, 104), []int32{0, 1})
+			if n := got(w.db.Collection(name+".adopt").CountDocuments(t.Context(), d()))(t); n == 0 {
+				t.Error("no ledger")
+			}
+		}},
+		{"insert measurements, with whatever `_id` and clock", meanwhile("insert")},
 		{mustNot, changed},
-		{"the second Adopt takes what came since", nil},
+		{"the second Adopt takes what came since", func(t *testing.T, w *world) {
+			measured(t, w, 105)
+			w.insert(t, "readings", d("_id", "105 before", "sensor", int32(105), "timestamp", noon.Add(-48*time.Hour), "value", int32(2), "key", "105 2"))
+			w.clean(t)
+			same(t, "values", values(t, w, 105), []int32{0, 1, 2})
+		}},
 		{"`Compare` names what was changed or deleted, and what differs by series", compares},
 	}, way...),
-		sentence{"Drop the ledger, the collection with `.adopt` behind its name, when nothing writes the source any more", nil},
+		sentence{"Drop the ledger, the collection with `.adopt` behind its name, when nothing writes the source any more", func(t *testing.T, w *world) {
+			measured(t, w, 106)
+			ledger := w.db.Collection(name + ".adopt")
+			var rows []any
+			must(t, got(ledger.Find(t.Context(), d()))(t).All(t.Context(), &rows))
+			must(t, ledger.Drop(t.Context()))
+			same(t, "values", values(t, w, 106), []int32{0, 1})
+			if problems := w.problems(t); len(problems) > 0 {
+				t.Error(problems)
+			}
+			got(ledger.InsertMany(t.Context(), rows))(t) // for the sentences that follow
+		}},
 		sentence{"Drop the source or the ledger and go on: all that is there comes again", dropped(name)})
 }
 
@@ -328,10 +350,23 @@ var seriesSays = says("copies plain measurements, or those of array buckets, int
 	}},
 }, "series", "change or delete a measurement, or push into an array bucket, that was adopted: it stays in its block as it was")
 
+// dated inserts a document whose day is a string, and adopts.
+func dated(t *testing.T, w *world, id string, sensor int32) {
+	t.Helper()
+	w.insert(t, "days", d("_id", id, "sensor", sensor, "start", aDay, "data", d("0", d("0", int32(1)))))
+	w.clean(t)
+	if n := got(w.db.Collection("days").CountDocuments(t.Context(), d("sensor", sensor, "start", d("$type", "date"))))(t); n != 1 {
+		t.Errorf("%d dated documents", n)
+	}
+}
+
 var slotsSays = []sentence{
-	{"dates the documents whose day is a string", nil},
-	{"a second Adopt takes what is left", nil},
-	{"set slots in documents whose day is a string", nil},
+	{"dates the documents whose day is a string", func(t *testing.T, w *world) { dated(t, w, "dated", 101) }},
+	{"a second Adopt takes what is left", func(t *testing.T, w *world) {
+		dated(t, w, "first", 102)
+		dated(t, w, "second", 103)
+	}},
+	{"set slots in documents whose day is a string", meanwhile("set")},
 	{"set one that was adopted, or that new code has set: the one in the dated document stays", func(t *testing.T, w *world) {
 		s := w.h.value.(*slots.Slots[int32, int32])
 		day := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)

@@ -139,8 +139,14 @@ func startOutlier(w *world) service {
 }
 
 var outlierSays = []sentence{
-	{"splits arrays over the bounds", nil},
-	{"insert documents, push, pull and edit what is in the array, delete documents that were never split and insert them again", nil},
+	{"splits arrays over the bounds", func(t *testing.T, w *world) {
+		splitBook(t, w, "over")
+		sameBook(t, w, "over", 12)
+		if inside := w.stored(t, "books", "over")["customers"].(bson.A); len(inside) == 12 {
+			t.Errorf("all of %v is inside", inside)
+		}
+	}},
+	{"insert documents, push, pull and edit what is in the array, delete documents that were never split and insert them again", meanwhile("insert", "push", "pull", "edit inside", "delete", "insert again")},
 	{"`$pull` or edit what lies outside: nothing happens", func(t *testing.T, w *world) {
 		splitBook(t, w, "pull")
 		if w.update(t, "books", d("_id", "pull", "customers", "0"), d("$pull", d("customers", "0"))) ||

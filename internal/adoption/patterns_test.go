@@ -25,6 +25,7 @@ func init() {
 		{"versioning", "versioning", openVersioning, startVersioning, versioningSays},
 		{"versioning", "versioning, a history kept by hand", openHistory, startHistory, nil},
 		{"schemaversion", "schemaversion", openSchema, startSchema, schemaSays},
+		{"schemaversion", "schemaversion, typed steps", openTyped, startTyped, nil},
 		{"polymorphic", "polymorphic", openPolymorphic, startPolymorphic, polymorphicSays},
 		{"computed", "computed", openComputed, startComputed, computedSays},
 	}

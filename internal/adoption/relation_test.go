@@ -132,8 +132,12 @@ func extracted(t *testing.T, w *world, id string) *relation.Relation[any, string
 }
 
 var relationSays = []sentence{
-	{"nothing; Extract turns embedded children into documents", nil},
-	{"insert parents, push embedded children, pull and edit those that are still embedded, delete parents without children and insert them again", nil},
+	{"nothing; Extract turns embedded children into documents", func(t *testing.T, w *world) {
+		extracted(t, w, "turned")
+		same(t, "child", w.stored(t, "tasks", "turned's")["text"], "as it was")
+		same(t, "parent", w.stored(t, "people", "turned")["tasks"], bson.A{"turned's"})
+	}},
+	{"insert parents, push embedded children, pull and edit those that are still embedded, delete parents without children and insert them again", meanwhile("insert", "push", "pull", "edit", "delete", "insert again")},
 	{"A parent written back as it was before gets its children linked again if they have `_id`s and are unchanged", func(t *testing.T, w *world) {
 		before := bson.M{"_id": "back", "tasks": bson.A{d("_id", "back's", "text", "as it was")}}
 		r := extracted(t, w, "back")

@@ -133,8 +133,13 @@ func upgraded(t *testing.T, w *world, id string) *schemaversion.Versions[bson.M]
 }
 
 var schemaSays = []sentence{
-	{"nothing before Migrate", nil},
-	{"insert, change and delete documents of the old version", nil},
+	{"nothing before Migrate", func(t *testing.T, w *world) {
+		v := w.h.value.(*schemaversion.Versions[bson.M])
+		w.insert(t, "contacts", d("_id", "before", "home", "1", "work", "2"))
+		got(v.Get(t.Context(), "before"))(t)
+		same(t, "stored", w.stored(t, "contacts", "before"), bson.M{"_id": "before", "home": "1", "work": "2"})
+	}},
+	{"insert, change and delete documents of the old version", meanwhile("insert", "$set", "replace", "delete", "insert again")},
 	{"change fields of the old version in an upgraded document: they stay beside the new ones, which do not follow", func(t *testing.T, w *world) {
 		v := upgraded(t, w, "changed")
 		w.update(t, "contacts", d("_id", "changed"), d("$set", d("home", "3")))
@@ -162,7 +167,13 @@ var schemaSays = []sentence{
 			t.Errorf("%v", have)
 		}
 	}},
-	{"Migrate again after the old code is gone", nil},
+	{"Migrate again after the old code is gone", func(t *testing.T, w *world) {
+		upgraded(t, w, "first")
+		v := upgraded(t, w, "again")
+		if counts := got(v.Status(t.Context()))(t); len(counts) != 1 || counts[v.Newest()] == 0 {
+			t.Errorf("versions: %v", counts)
+		}
+	}},
 }
 
 type athlete interface{ called() string }
@@ -232,9 +243,23 @@ func startPolymorphic(w *world) service {
 	return service{old: old, fresh: fresh, oracle: oracle}
 }
 
+// bowls reads a document without a kind, which stays as it is.
+func bowls(t *testing.T, w *world) {
+	kinds := w.h.value.(*polymorphic.Kinds[athlete])
+	id := bson.NewObjectID()
+	w.insert(t, "athletes", d("_id", id, "name", "Earl"))
+	for a, err := range kinds.Find(t.Context(), w.db.Collection("athletes"), d("_id", id)) {
+		must(t, err)
+		if a != (bowler{id, "Earl"}) {
+			t.Errorf("%v", a)
+		}
+	}
+	same(t, "stored", w.stored(t, "athletes", id), bson.M{"_id": id, "name": "Earl"})
+}
+
 var polymorphicSays = []sentence{
-	{"nothing: make the old kind the Default", nil},
-	{"insert, change and delete documents without a kind", nil},
+	{"nothing: make the old kind the Default", bowls},
+	{"insert, change and delete documents without a kind", meanwhile("insert", "delete", "insert again", "$inc of a field")},
 	{"write a document of another kind back whole: without its kind it is read as the Default", func(t *testing.T, w *world) {
 		kinds := w.h.value.(*polymorphic.Kinds[athlete])
 		w.insert(t, "athletes", d("_id", "back", "sport", "tennis", "name", "Martina", "titles", int32(167)))
@@ -246,5 +271,5 @@ var polymorphicSays = []sentence{
 			}
 		}
 	}},
-	{"documents without a kind are of the Default", nil},
+	{"documents without a kind are of the Default", bowls},
 }

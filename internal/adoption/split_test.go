@@ -119,8 +119,13 @@ func coldOf(t *testing.T, s *split.Split[any, bson.M, bson.M], id string) bson.M
 var wholeCold = bson.M{"plot": "p", "imdb": bson.M{"rating": int32(7), "votes": int32(40)}, "comments": bson.A{"a", "b"}}
 
 var splitSays = []sentence{
-	{"moves cold fields out of the documents", nil},
-	{"insert documents, write whole documents with all the cold fields that they have, `$set` cold fields that are no numbers, arrays or documents", nil},
+	{"moves cold fields out of the documents", func(t *testing.T, w *world) {
+		s := divided(t, w, "moved")
+		same(t, "hot", w.stored(t, "movies", "moved"), bson.M{"_id": "moved", "title": "t"})
+		same(t, "cold", coldOf(t, s, "moved"), wholeCold)
+	}},
+	{"insert documents, write whole documents with all the cold fields that they have, `$set` cold fields that are no numbers, arrays or documents",
+		meanwhile("insert", "replace", "replace as read", "$set of a cold field")},
 	{"change a cold field by what it held, as by `$inc`, `$push` or `$set` of a part, which begins anew: Check names the fragment, in both documents and Remaining, and reads show the cold one", func(t *testing.T, w *world) {
 		s := divided(t, w, "fragments")
 		for _, change := range []bson.D{d("$inc", d("imdb.votes", 1)), d("$push", d("comments", "c")), d("$set", d("imdb.rating", 8))} {
@@ -189,8 +194,12 @@ var splitSays = []sentence{
 			}
 		}
 	}},
-	{"the second Adopt moves what is the newer", nil},
-	{"the second Adopt moves what is the newer", nil},
+	{"the second Adopt moves what is the newer", func(t *testing.T, w *world) {
+		s := divided(t, w, "newer")
+		w.update(t, "movies", d("_id", "newer"), d("$set", d("plot", "newer")))
+		w.clean(t)
+		same(t, "cold", coldOf(t, s, "newer"), merged(wholeCold, bson.M{"plot": "newer"}))
+	}},
 	{"Compare the fragments, and adopt with `Options.Keep`: `Hot` or `Cold`", func(t *testing.T, w *world) {
 		for keep, want := range map[split.Side]bson.A{split.Hot: {"c"}, split.Cold: {"a", "b"}} {
 			s := divided(t, w, string(keep))

@@ -173,8 +173,13 @@ func all(t *testing.T, w *world, id string) (n int) {
 }
 
 var subsetSays = []sentence{
-	{"moves embedded items into their collection, counts them", nil},
-	{"insert parents with items, push items, write a parent back with a further item, delete parents without items and insert them again", nil},
+	{"moves embedded items into their collection, counts them", func(t *testing.T, w *world) {
+		adopted(t, w, "moved")
+		if n, product := all(t, w, "moved"), w.stored(t, "products", "moved"); n != 5 || product["num_reviews"] != int32(5) && product["num_reviews"] != int64(5) {
+			t.Errorf("%d reviews, %v", n, product)
+		}
+	}},
+	{"insert parents with items, push items, write a parent back with a further item, delete parents without items and insert them again", meanwhile("insert", "push", "replace", "delete", "insert again")},
 	{"edit or pull items of an adopted parent: Adopt leaves the array as it is, Remaining, and Check names it, until Repair takes the collection as the truth and undoes it", func(t *testing.T, w *world) {
 		adopted(t, w, "edit")
 		adopted(t, w, "pull")

@@ -149,7 +149,7 @@ var versioningSays = []sentence{
 			t.Errorf("%v", w.stored(t, "policies", "first"))
 		}
 	}},
-	{"insert documents, change and delete them without a revision", nil},
+	{"insert documents, change and delete them without a revision", meanwhile("insert", "push", "pull", "replace", "replace by a new document", "delete", "insert again")},
 	{"replace, or delete and insert again, a document that has a history by one without a number: new code refuses it until Adopt gives it the next number", func(t *testing.T, w *world) {
 		v := w.h.value.(*versioning.Documents[any, bson.M])
 		save := func(id string) error {
