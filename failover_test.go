@@ -310,7 +310,7 @@ var workloads = []workload{
 		ensure(t, a.EnsureIndexes(t.Context()))
 		ensure(t, errorOf(coll.InsertOne(t.Context(), bson.M{"_id": 1})))
 		// Each key is added and then changed.
-		step := func(ctx context.Context, n int) error { return a.Set(ctx, 1, attribute.Key(fmt.Sprint(n/2)), n) }
+		step := func(ctx context.Context, n int) error { return a.Set(ctx, 1, attribute.Named(fmt.Sprint(n/2)), n) }
 		return step, func(t *testing.T, n int) {
 			nothingWrong(t, a)
 			all := must(a.GetAll(t.Context(), 1))

@@ -49,7 +49,7 @@ type Column struct {
 // Adopt turns fields into entries in the documents that work selects, and takes the
 // fields away, unless Options.Keep. A field that is null is like a missing one: it is
 // taken away, and no entry stands for it. The entries come after those that are there, in
-// the order of columns. (Of two columns whose keys only the collection's collation holds for the same, the first one counts.)
+// the order of columns.
 // Emptied parent documents stay.
 //
 // Each document changes in one update. Examined had one of the fields. Remaining were left
@@ -58,13 +58,13 @@ type Column struct {
 // fields. Skipped lost the fields meanwhile, or were deleted. Adopt can be stopped and run
 // again, and takes then what old code has written since.
 //
-// Cost: 2 round trips a batch and perhaps 1 at the end, 1 write for each document
+// Cost: 1 round trip, 2 a batch and perhaps 1 at the end, 1 write for each document
 // with one of the fields, found in the order of _id, or by an index on the fields; 1 more
 // for a batch in which not all are written.
 func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "attribute: adopt")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
-	if err := a.c.checkColumns(columns); err != nil {
+	if err := a.c.checked(ctx, columns); err != nil {
 		return result, err
 	}
 	parts, found, blocked := bson.A{}, bson.A{}, bson.A{}
@@ -100,7 +100,7 @@ func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, work *m
 func (a *Attributes[ID, V]) Unadopt(ctx context.Context, columns []Column, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "attribute: unadopt")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
-	if err := a.c.checkColumns(columns); err != nil {
+	if err := a.c.checked(ctx, columns); err != nil {
 		return result, err
 	}
 	found, blocked, moved := bson.A{}, bson.A{}, bson.A{}
@@ -163,6 +163,14 @@ func (c *core) convert(ctx context.Context, columns []Column, found, blocked bso
 		}
 	}
 	return c.batches(ctx, expr.D("$or", found), blocked, update, work, true)
+}
+
+// checked refuses bad columns and, if they are good, a collection with a default collation.
+func (c *core) checked(ctx context.Context, columns []Column) error {
+	if err := c.checkColumns(columns); err != nil {
+		return err
+	}
+	return c.refuse(ctx)
 }
 
 func (c *core) checkColumns(columns []Column) error {

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -203,11 +204,17 @@ func (c *core) keys(index Index) (keys bson.D) {
 // with other options is ErrIndexConflict; nothing is dropped. Where a Prefix or
 // Suffix holds an array in some document, it is ErrTwoArrays: Check finds these.
 //
-// Cost: 1 round trip if they are all there, else 2.
+// Cost: 2 round trips if they are all there, else 3.
 func (a *Attributes[ID, V]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "attribute: ensure indexes")
+	if err := a.c.refuse(ctx); err != nil {
+		return err
+	}
 	return twoArrays(indexes.EnsureAll(ctx, a.c.coll.Database(), a.Indexes()))
 }
+
+// refuse refuses a collection with a default collation.
+func (c *core) refuse(ctx context.Context) error { return collation.Refuse(ctx, c.coll) }
 
 // twoArrays marks the server's refusal of a document with two arrays in an
 // index.

@@ -123,11 +123,11 @@ func TestScenarioFilmReleases(t *testing.T) {
 
 	// The same by Set and by insert.
 	insert(t, coll, d("_id", 2, "title", "Star Wars", "director", "George Lucas"))
-	must(t, releases.Set(ctx, 2, "USA", usa))
+	must(t, releases.Set(ctx, 2, attribute.Named("USA"), usa))
 	must(t, releases.SetMany(ctx, 2,
 		attribute.Attribute[time.Time]{Key: "France", Value: date(1977, 10, 19).Time()},
 		attribute.Attribute[time.Time]{Key: "Italy", Value: date(1977, 10, 20).Time()}))
-	must(t, releases.Add(ctx, 2, "UK", date(1977, 12, 27).Time()))
+	must(t, releases.Add(ctx, 2, attribute.Named("UK"), date(1977, 12, 27).Time()))
 	scenario[0].Value = int32(2)
 	want(t, stored(t, coll, 2), scenario)
 
@@ -138,9 +138,9 @@ func TestScenarioFilmReleases(t *testing.T) {
 	want(t, models[0].Keys, any(d("releases.location", 1, "releases.date", 1)))
 	// France in May matches no single entry.
 	may, june := date(1977, 5, 1).Time(), date(1977, 6, 1).Time()
-	want(t, ids(t, coll, releases.Filter(releases.Range("USA", may, june))), []int32{1, 2})
-	want(t, ids(t, coll, releases.Filter(releases.Range("France", may, june))), []int32{})
-	want(t, releases.Filter(releases.Range("USA", may, june)), d("releases", d("$elemMatch",
+	want(t, ids(t, coll, releases.Filter(releases.Range(attribute.Named("USA"), may, june))), []int32{1, 2})
+	want(t, ids(t, coll, releases.Filter(releases.Range(attribute.Named("France"), may, june))), []int32{})
+	want(t, releases.Filter(releases.Range(attribute.Named("USA"), may, june)), d("releases", d("$elemMatch",
 		d("location", "USA", "date", d("$gte", may, "$lt", june)))))
 }
 
@@ -151,9 +151,9 @@ func TestScenarioBottledWater(t *testing.T) {
 	specs := newAttributes[int, string](t, coll, &attribute.Options{ArrayField: "specs", QualifierField: "u"})
 	must(t, specs.EnsureIndexes(ctx))
 	insert(t, coll, d("_id", 1, "title", "Water"))
-	must(t, specs.Set(ctx, 1, attribute.Key("volume").Qualified("ml"), "500"))
-	must(t, specs.Set(ctx, 1, attribute.Key("volume").Qualified("ounces"), "11"))
-	must(t, specs.Set(ctx, 1, attribute.Key("volume").Qualified("ounces"), "12"))
+	must(t, specs.Set(ctx, 1, attribute.Named("volume").Qualified("ml"), "500"))
+	must(t, specs.Set(ctx, 1, attribute.Named("volume").Qualified("ounces"), "11"))
+	must(t, specs.Set(ctx, 1, attribute.Named("volume").Qualified("ounces"), "12"))
 	want(t, stored(t, coll, 1), d("_id", int32(1), "title", "Water", "specs", bson.A{
 		d("k", "volume", "v", "500", "u", "ml"), d("k", "volume", "v", "12", "u", "ounces"),
 	}))
@@ -162,23 +162,23 @@ func TestScenarioBottledWater(t *testing.T) {
 		condition attribute.Condition
 		found     bool
 	}{
-		{specs.Equals(attribute.Key("volume").Qualified("ml"), "500"), true},
-		{specs.Equals(attribute.Key("volume").Qualified("ounces"), "500"), false},
-		{specs.Equals("volume", "500"), true},
-		{specs.Equals(attribute.Key("volume").Qualified(""), "500"), false},
-		{specs.Equals(attribute.Key("volume").Qualified("ml", "ounces"), "12"), true},
-		{specs.Equals(attribute.Key("volume").Qualified("ml", ""), "12"), false},
-		{specs.Exists(attribute.Key("volume").Qualified("ml")), true},
-		{specs.Exists(attribute.Key("volume").Qualified("")), false},
+		{specs.Equals(attribute.Named("volume").Qualified("ml"), "500"), true},
+		{specs.Equals(attribute.Named("volume").Qualified("ounces"), "500"), false},
+		{specs.Equals(attribute.Named("volume"), "500"), true},
+		{specs.Equals(attribute.Named("volume").Qualified(""), "500"), false},
+		{specs.Equals(attribute.Named("volume").Qualified("ml", "ounces"), "12"), true},
+		{specs.Equals(attribute.Named("volume").Qualified("ml", ""), "12"), false},
+		{specs.Exists(attribute.Named("volume").Qualified("ml")), true},
+		{specs.Exists(attribute.Named("volume").Qualified("")), false},
 	} {
 		if found := len(ids(t, coll, specs.Filter(c.condition))) == 1; found != c.found {
 			t.Errorf("%v: %v", specs.Filter(c.condition), found)
 		}
 	}
-	value, err := specs.Get(ctx, 1, attribute.Key("volume").Qualified("ml"))
+	value, err := specs.Get(ctx, 1, attribute.Named("volume").Qualified("ml"))
 	must(t, err)
 	want(t, value, "500")
-	_, err = specs.Get(ctx, 1, "volume")
+	_, err = specs.Get(ctx, 1, attribute.Named("volume"))
 	wantErr(t, err, attribute.ErrNoAttribute)
 }
 
@@ -213,7 +213,7 @@ func TestScenarioTicketChannels(t *testing.T) {
 
 	var price int
 	cmds := record(t, db, 0, []string{"find"}, func() (err error) {
-		price, err = channels.GetBy(ctx, d("scheduleId", "0001", "movie", "你的名字"), "gewala")
+		price, err = channels.GetBy(ctx, d("scheduleId", "0001", "movie", "你的名字"), attribute.Named("gewala"))
 		return err
 	})
 	want(t, price, 30)
@@ -224,7 +224,7 @@ func TestScenarioTicketChannels(t *testing.T) {
 
 	var found []attribute.Value[int, int]
 	cmds = record(t, db, 0, []string{"aggregate"}, func() error {
-		for value, err := range channels.Values(ctx, nil, "taopiao") {
+		for value, err := range channels.Values(ctx, nil, attribute.Named("taopiao")) {
 			if err != nil {
 				return err
 			}
@@ -238,7 +238,7 @@ func TestScenarioTicketChannels(t *testing.T) {
 	plan.RequireMultiKey(t)
 	plan.RequireExamined(t, 2, 1)
 	// As a filter of one's own find.
-	plan = mongotest.Explain(t, db, d("find", "schedules", "filter", channels.Filter(channels.Exists("taopiao"))))
+	plan = mongotest.Explain(t, db, d("find", "schedules", "filter", channels.Filter(channels.Exists(attribute.Named("taopiao")))))
 	plan.RequireIndex(t, "provider.channel_1")
 	plan.RequireMultiKey(t)
 }
@@ -260,15 +260,15 @@ func TestWrites(t *testing.T) {
 				}
 				return doc[2].Value
 			}
-			must(t, a.Add(ctx, 1, "color", "red"))
+			must(t, a.Add(ctx, 1, attribute.Named("color"), "red"))
 			want(t, at(), any(bson.A{d("k", "color", "v", "red")}))
-			wantErr(t, a.Add(ctx, 1, "color", "blue"), attribute.ErrExists)
-			must(t, a.Add(ctx, 1, attribute.Key("color").Qualified("inside"), "blue"))
-			wantErr(t, a.Change(ctx, 1, "size", 3), attribute.ErrNoAttribute)
-			wantErr(t, a.Change(ctx, 1, "size", 3), mongo.ErrNoDocuments)
-			wantErr(t, a.Change(ctx, 1, attribute.Key("color").Qualified("outside"), 3), attribute.ErrNoAttribute)
-			must(t, a.Change(ctx, 1, "color", "green"))
-			must(t, a.Change(ctx, 1, "color", "green")) // no change, but found
+			wantErr(t, a.Add(ctx, 1, attribute.Named("color"), "blue"), attribute.ErrExists)
+			must(t, a.Add(ctx, 1, attribute.Named("color").Qualified("inside"), "blue"))
+			wantErr(t, a.Change(ctx, 1, attribute.Named("size"), 3), attribute.ErrNoAttribute)
+			wantErr(t, a.Change(ctx, 1, attribute.Named("size"), 3), mongo.ErrNoDocuments)
+			wantErr(t, a.Change(ctx, 1, attribute.Named("color").Qualified("outside"), 3), attribute.ErrNoAttribute)
+			must(t, a.Change(ctx, 1, attribute.Named("color"), "green"))
+			must(t, a.Change(ctx, 1, attribute.Named("color"), "green")) // no change, but found
 			must(t, a.SetMany(ctx, 1,
 				attribute.Attribute[any]{Key: "color", Value: "white", Qualifier: "inside"},
 				attribute.Attribute[any]{Key: "$size", Value: "$color"},
@@ -278,7 +278,7 @@ func TestWrites(t *testing.T) {
 				d("k", "$size", "v", "$color"), d("k", "a.b", "v", d("$add", bson.A{int32(1), int32(2)})),
 			}))
 			for key, value := range map[string]any{"$size": "$color", "a.b": d("$add", bson.A{int32(1), int32(2)})} {
-				got, err := a.Get(ctx, 1, attribute.Key(key))
+				got, err := a.Get(ctx, 1, attribute.Named(key))
 				must(t, err)
 				want(t, got, value)
 			}
@@ -293,14 +293,14 @@ func TestWrites(t *testing.T) {
 			rename("$other", "$size", done)
 			rename("color", "colour", done)
 			rename("color", "x", mongopatterns.Result{})
-			must(t, a.Add(ctx, 1, attribute.Key("color").Qualified("outside"), 1))
+			must(t, a.Add(ctx, 1, attribute.Named("color").Qualified("outside"), 1))
 			rename("color", "colour", done) // other qualifiers
-			must(t, a.Add(ctx, 1, attribute.Key("color").Qualified("inside"), 1))
+			must(t, a.Add(ctx, 1, attribute.Named("color").Qualified("inside"), 1))
 			rename("color", "colour", mongopatterns.Result{Examined: 1, Skipped: 1})
-			must(t, a.Remove(ctx, 1, attribute.Key("color").Qualified("inside")))
-			must(t, a.Remove(ctx, 1, "colour"))
-			wantErr(t, a.Remove(ctx, 1, "colour"), attribute.ErrNoAttribute)
-			must(t, a.Remove(ctx, 1, "$size"))
+			must(t, a.Remove(ctx, 1, attribute.Named("color").Qualified("inside")))
+			must(t, a.Remove(ctx, 1, attribute.Named("colour")))
+			wantErr(t, a.Remove(ctx, 1, attribute.Named("colour")), attribute.ErrNoAttribute)
+			must(t, a.Remove(ctx, 1, attribute.Named("$size")))
 			want(t, at(), any(bson.A{
 				d("k", "colour", "v", "white", "u", "inside"),
 				d("k", "a.b", "v", d("$add", bson.A{int32(1), int32(2)})),
@@ -317,8 +317,8 @@ func TestWrites(t *testing.T) {
 
 			// No such document.
 			for name, err := range map[string]error{
-				"set": a.Set(ctx, 9, "k", 1), "add": a.Add(ctx, 9, "k", 1), "change": a.Change(ctx, 9, "k", 1),
-				"remove": a.Remove(ctx, 9, "k"), "get": errOf(a.Get(ctx, 9, "k")), "get all": errOf(a.GetAll(ctx, 9)),
+				"set": a.Set(ctx, 9, attribute.Named("k"), 1), "add": a.Add(ctx, 9, attribute.Named("k"), 1), "change": a.Change(ctx, 9, attribute.Named("k"), 1),
+				"remove": a.Remove(ctx, 9, attribute.Named("k")), "get": errOf(a.Get(ctx, 9, attribute.Named("k"))), "get all": errOf(a.GetAll(ctx, 9)),
 			} {
 				if !errors.Is(err, mongopatterns.ErrNotFound) || errors.Is(err, attribute.ErrNoAttribute) || !errors.Is(err, mongo.ErrNoDocuments) {
 					t.Errorf("%s: %v", name, err)
@@ -340,15 +340,15 @@ func TestFurtherFieldsStay(t *testing.T) {
 	ctx := t.Context()
 	a := newAttributes[string, int](t, coll, nil)
 	insert(t, coll, d("_id", "x", "attributes", bson.A{d("source", "s", "k", "a", "note", d("n", 1), "v", 1), d("k", "b", "v", 2), d("k", "c")}))
-	must(t, a.Set(ctx, "x", attribute.Key("a").Qualified(""), 5)) // no qualifier
-	must(t, a.Change(ctx, "x", "a", 6))
+	must(t, a.Set(ctx, "x", attribute.Named("a").Qualified(""), 5)) // no qualifier
+	must(t, a.Change(ctx, "x", attribute.Named("a"), 6))
 	must(t, a.SetMany(ctx, "x", attribute.Attribute[int]{Key: "a", Value: 7}, attribute.Attribute[int]{Key: "d", Value: 8}))
 	_, err := a.RenameKey(ctx, "a", "y", nil)
 	must(t, err)
 	want(t, stored(t, coll, "x"), d("_id", "x", "attributes", bson.A{
 		d("source", "s", "k", "y", "note", d("n", int32(1)), "v", int32(7)), d("k", "b", "v", int32(2)), d("k", "c"), d("k", "d", "v", int32(8)),
 	}))
-	n, err := a.Get(ctx, "x", "c") // an entry without a value
+	n, err := a.Get(ctx, "x", attribute.Named("c")) // an entry without a value
 	must(t, err)
 	want(t, n, 0)
 }
@@ -367,29 +367,29 @@ func TestNotArray(t *testing.T) {
 	for id := 1; id <= 5; id++ {
 		before := stored(t, coll, id)
 		for name, err := range map[string]error{
-			"set": a.Set(ctx, id, "x", 1), "add": a.Add(ctx, id, "x", 1), "change": a.Change(ctx, id, "x", 1),
-			"remove": a.Remove(ctx, id, "x"),
+			"set": a.Set(ctx, id, attribute.Named("x"), 1), "add": a.Add(ctx, id, attribute.Named("x"), 1), "change": a.Change(ctx, id, attribute.Named("x"), 1),
+			"remove": a.Remove(ctx, id, attribute.Named("x")),
 		} {
 			if !errors.Is(err, attribute.ErrNotArray) {
 				t.Errorf("%d %s: %v", id, name, err)
 			}
 		}
 		want(t, stored(t, coll, id), before)
-		wantErr(t, errOf(a.Get(ctx, id, "x")), attribute.ErrNotArray)
+		wantErr(t, errOf(a.Get(ctx, id, attribute.Named("x"))), attribute.ErrNotArray)
 		wantErr(t, errOf(a.GetAll(ctx, id)), attribute.ErrNotArray)
 		byFilter := attribute.ErrNoAttribute
 		if id == 2 || id == 4 { // where the filter's path leads to a k of x
 			byFilter = attribute.ErrNotArray
 		}
-		wantErr(t, errOf(a.GetBy(ctx, d("_id", id), "x")), byFilter)
+		wantErr(t, errOf(a.GetBy(ctx, d("_id", id), attribute.Named("x"))), byFilter)
 	}
 	for id := 6; id <= 8; id++ {
-		wantErr(t, errOf(a.Get(ctx, id, "x")), attribute.ErrNoAttribute)
+		wantErr(t, errOf(a.Get(ctx, id, attribute.Named("x"))), attribute.ErrNoAttribute)
 		must(t, errOf(a.GetAll(ctx, id)))
 	}
 	entry := bson.A{d("k", "x", "v", int32(1))}
 	for id := 6; id <= 8; id++ {
-		must(t, a.Set(ctx, id, "x", 1))
+		must(t, a.Set(ctx, id, attribute.Named("x"), 1))
 	}
 	want(t, stored(t, coll, 6), d("_id", int32(6), "p", d("a", entry)))
 	want(t, stored(t, coll, 7), d("_id", int32(7), "p", d("b", int32(1), "a", entry)))
@@ -403,9 +403,9 @@ func TestUndefined(t *testing.T) {
 	coll := mongotest.Database(t).Collection("c")
 	a := newAttributes[int, int](t, coll, nil)
 	insert(t, coll, d("_id", 1, "attributes", bson.Undefined{}))
-	if err := a.Set(t.Context(), 1, "k", 1); err != nil {
+	if err := a.Set(t.Context(), 1, attribute.Named("k"), 1); err != nil {
 		wantErr(t, err, attribute.ErrNotArray)
-		wantErr(t, a.Add(t.Context(), 1, "k", 1), attribute.ErrNotArray)
+		wantErr(t, a.Add(t.Context(), 1, attribute.Named("k"), 1), attribute.ErrNotArray)
 		return
 	}
 	want(t, stored(t, coll, 1), doc(1, e("k", int32(1))))
@@ -429,8 +429,8 @@ func TestArraysAsKeys(t *testing.T) {
 	}
 	want(t, problems, []string{`attribute: c 1: malformed: attributes: 2 elements`})
 	for name, err := range map[string]error{
-		"get": errOf(a.Get(ctx, 1, "x")), "change": a.Change(ctx, 1, "x", 2), "change q": a.Change(ctx, 1, attribute.Key("y").Qualified("q"), 2),
-		"remove": a.Remove(ctx, 1, "x"), "remove q": a.Remove(ctx, 1, attribute.Key("y").Qualified("q")),
+		"get": errOf(a.Get(ctx, 1, attribute.Named("x"))), "change": a.Change(ctx, 1, attribute.Named("x"), 2), "change q": a.Change(ctx, 1, attribute.Named("y").Qualified("q"), 2),
+		"remove": a.Remove(ctx, 1, attribute.Named("x")), "remove q": a.Remove(ctx, 1, attribute.Named("y").Qualified("q")),
 	} {
 		if !errors.Is(err, attribute.ErrNoAttribute) {
 			t.Errorf("%s: %v", name, err)
@@ -439,12 +439,12 @@ func TestArraysAsKeys(t *testing.T) {
 	must(t, errOf(a.RemoveKey(ctx, "x", nil)))
 	must(t, errOf(a.RenameKey(ctx, "x", "z", nil)))
 	want(t, stored(t, coll, 1), before)
-	record(t, db, 1, []string{"update"}, func() error { return a.Add(ctx, 1, "x", 3) })
-	record(t, db, 1, []string{"update"}, func() error { return a.Add(ctx, 1, attribute.Key("y").Qualified("q"), 4) })
-	record(t, db, 1, []string{"update"}, func() error { return a.Change(ctx, 1, "x", 5) })
+	record(t, db, 1, []string{"update"}, func() error { return a.Add(ctx, 1, attribute.Named("x"), 3) })
+	record(t, db, 1, []string{"update"}, func() error { return a.Add(ctx, 1, attribute.Named("y").Qualified("q"), 4) })
+	record(t, db, 1, []string{"update"}, func() error { return a.Change(ctx, 1, attribute.Named("x"), 5) })
 	want(t, stored(t, coll, 1), d("_id", int32(1), "attributes", append(slices.Clone(odd), e("x", int32(5)), e("y", int32(4), "q"))))
 	must(t, errOf(a.RenameKey(ctx, "y", "z", nil)))
-	must(t, a.Remove(ctx, 1, "x"))
+	must(t, a.Remove(ctx, 1, attribute.Named("x")))
 	must(t, errOf(a.RemoveKey(ctx, "z", nil)))
 	want(t, stored(t, coll, 1), d("_id", int32(1), "attributes", odd[:1]))
 }
@@ -456,8 +456,8 @@ func TestRemoveDuplicates(t *testing.T) {
 	a := newAttributes[int, any](t, coll, &attribute.Options{QualifierField: "u"})
 	rest := []any{int32(5), nil, "x", bson.A{e("x", int32(1))}, d("k", int32(7)), d(), e("x", int32(1), "q"), d("k", "x", "u", int32(7)), e("y", int32(1))}
 	for id, call := range []func() error{
-		func() error { return a.Remove(t.Context(), 0, "x") },
-		func() error { return a.Remove(t.Context(), 1, attribute.Key("x").Qualified("")) },
+		func() error { return a.Remove(t.Context(), 0, attribute.Named("x")) },
+		func() error { return a.Remove(t.Context(), 1, attribute.Named("x").Qualified("")) },
 		func() error { return errOf(a.RemoveKey(t.Context(), "x", nil)) },
 	} {
 		entries := slices.Concat([]any{e("x", int32(1))}, rest, []any{e("x", int32(2), ""), d("k", "x", "u", nil)})
@@ -484,31 +484,31 @@ func TestTypedAccess(t *testing.T) {
 		d("a", int32(1)), bson.Regex{Pattern: "^a", Options: "i"}, bson.Binary{Data: []byte{1, 2}}}
 	keys := "abcdefghijklm"
 	for i, value := range values {
-		must(t, specs.Set(ctx, 1, attribute.Key(keys[i:i+1]), value))
+		must(t, specs.Set(ctx, 1, attribute.Named(keys[i:i+1]), value))
 	}
 	for i, value := range values {
-		got, err := specs.Get(ctx, 1, attribute.Key(keys[i:i+1]))
+		got, err := specs.Get(ctx, 1, attribute.Named(keys[i:i+1]))
 		must(t, err)
 		want(t, got, value)
-		want(t, ids(t, coll, specs.Filter(specs.Equals(attribute.Key(keys[i:i+1]), value))), []int32{1})
-		want(t, ids(t, coll, specs.Filter(specs.In(attribute.Key(keys[i:i+1]), []any{"no", value}))), []int32{1})
-		raw, err := attribute.As[bson.RawValue](specs).Get(ctx, 1, attribute.Key(keys[i:i+1]))
+		want(t, ids(t, coll, specs.Filter(specs.Equals(attribute.Named(keys[i:i+1]), value))), []int32{1})
+		want(t, ids(t, coll, specs.Filter(specs.In(attribute.Named(keys[i:i+1]), []any{"no", value}))), []int32{1})
+		raw, err := attribute.As[bson.RawValue](specs).Get(ctx, 1, attribute.Named(keys[i:i+1]))
 		must(t, err)
 		doc, err := bson.Marshal(d("v", value))
 		must(t, err)
 		want(t, raw.Type, bson.Raw(doc).Lookup("v").Type)
 	}
-	weight, err := attribute.As[float64](specs).Get(ctx, 1, "c")
+	weight, err := attribute.As[float64](specs).Get(ctx, 1, attribute.Named("c"))
 	must(t, err)
 	want(t, weight, 3.5)
-	when, err := attribute.As[time.Time](specs).Get(ctx, 1, "h")
+	when, err := attribute.As[time.Time](specs).Get(ctx, 1, attribute.Named("h"))
 	must(t, err)
 	want(t, when.UTC(), date(2024, 1, 2).Time().UTC())
-	if _, err := attribute.As[float64](specs).Get(ctx, 1, "d"); err == nil {
+	if _, err := attribute.As[float64](specs).Get(ctx, 1, attribute.Named("d")); err == nil {
 		t.Fatal("a text as a number")
 	}
-	must(t, attribute.As[float64](specs).Set(ctx, 1, "c", 4))
-	want(t, ids(t, coll, specs.Filter(attribute.As[float64](specs).Gte("c", 4))), []int32{1})
+	must(t, attribute.As[float64](specs).Set(ctx, 1, attribute.Named("c"), 4))
+	want(t, ids(t, coll, specs.Filter(attribute.As[float64](specs).Gte(attribute.Named("c"), 4))), []int32{1})
 }
 
 // IDs are data too.
@@ -521,28 +521,28 @@ func TestDocumentIDs(t *testing.T) {
 	}
 	a := newAttributes[key, int](t, coll, nil)
 	insert(t, coll, d("_id", d("a", int32(1))))
-	must(t, a.Set(ctx, key{1}, "x", 1))
-	for value, err := range a.Values(ctx, nil, "x") {
+	must(t, a.Set(ctx, key{1}, attribute.Named("x"), 1))
+	for value, err := range a.Values(ctx, nil, attribute.Named("x")) {
 		must(t, err)
 		want(t, value, attribute.Value[key, int]{ID: key{1}, Value: 1})
 	}
 	insert(t, coll, d("_id", 5), d("_id", "text"))
 	untyped := newAttributes[any, int](t, coll, nil)
-	wantErr(t, untyped.Set(ctx, d("$gt", 0), "x", 1), mongopatterns.ErrNotFound)
-	wantErr(t, untyped.Set(ctx, bson.Regex{Pattern: "."}, "x", 1), mongopatterns.ErrNotFound)
+	wantErr(t, untyped.Set(ctx, d("$gt", 0), attribute.Named("x"), 1), mongopatterns.ErrNotFound)
+	wantErr(t, untyped.Set(ctx, bson.Regex{Pattern: "."}, attribute.Named("x"), 1), mongopatterns.ErrNotFound)
 	raw := func(value any) bson.RawValue {
 		doc, err := bson.Marshal(d("v", value))
 		must(t, err)
 		return bson.Raw(doc).Lookup("v")
 	}
 	raws := newAttributes[bson.RawValue, bson.RawValue](t, coll, nil)
-	wantErr(t, raws.Set(ctx, raw(bson.Regex{Pattern: "."}), "x", raw(1)), mongopatterns.ErrNotFound)
-	must(t, raws.Set(ctx, raw("text"), "y", raw("text")))
-	n, err := coll.CountDocuments(ctx, raws.Filter(raws.In("y", []bson.RawValue{raw(bson.Regex{Pattern: "."})})))
+	wantErr(t, raws.Set(ctx, raw(bson.Regex{Pattern: "."}), attribute.Named("x"), raw(1)), mongopatterns.ErrNotFound)
+	must(t, raws.Set(ctx, raw("text"), attribute.Named("y"), raw("text")))
+	n, err := coll.CountDocuments(ctx, raws.Filter(raws.In(attribute.Named("y"), []bson.RawValue{raw(bson.Regex{Pattern: "."})})))
 	must(t, err)
 	want(t, n, int64(0))
 	n = 0
-	for range a.Values(ctx, nil, "x") {
+	for range a.Values(ctx, nil, attribute.Named("x")) {
 		n++
 	}
 	want(t, n, int64(1))
@@ -559,49 +559,49 @@ func TestInvalid(t *testing.T) {
 		return attribute.Attribute[any]{Key: key, Qualifier: qualifier}
 	}
 	for name, err := range map[string]error{
-		"empty key":         a.Set(ctx, 1, "", 1),
-		"empty key, remove": a.Remove(ctx, 1, ""),
-		"empty key, get":    errOf(a.Get(ctx, 1, "")),
+		"empty key":         a.Set(ctx, 1, attribute.Named(""), 1),
+		"empty key, remove": a.Remove(ctx, 1, attribute.Named("")),
+		"empty key, get":    errOf(a.Get(ctx, 1, attribute.Named(""))),
 		"empty key, rename": errOf(a.RenameKey(ctx, "x", "", nil)),
-		"qualifier":         a.Set(ctx, 1, attribute.Key("k").Qualified("q"), 1),
-		"qualifier, add":    a.Add(ctx, 1, attribute.Key("k").Qualified("q"), 1),
+		"qualifier":         a.Set(ctx, 1, attribute.Named("k").Qualified("q"), 1),
+		"qualifier, add":    a.Add(ctx, 1, attribute.Named("k").Qualified("q"), 1),
 		"qualifier, many":   a.SetMany(ctx, 1, at("k", "q")),
-		"qualifier, get":    errOf(a.Get(ctx, 1, attribute.Key("k").Qualified("q"))),
-		"qualifier, get by": errOf(a.GetBy(ctx, nil, attribute.Key("k").Qualified("q"))),
-		"two qualifiers":    q.Set(ctx, 1, attribute.Key("k").Qualified("q", "r"), 1),
+		"qualifier, get":    errOf(a.Get(ctx, 1, attribute.Named("k").Qualified("q"))),
+		"qualifier, get by": errOf(a.GetBy(ctx, nil, attribute.Named("k").Qualified("q"))),
+		"two qualifiers":    q.Set(ctx, 1, attribute.Named("k").Qualified("q", "r"), 1),
 		"twice":             q.SetMany(ctx, 1, at("k", "q"), at("k", ""), at("k", "q")),
 		"elements":          errOf(a.Elements(at("k", ""), at("k", ""))),
 		"rename key":        errOf(a.RenameKey(ctx, "x", "x", nil)),
 		"remove key":        errOf(a.RemoveKey(ctx, "", nil)),
 		"collision":         errOf(attribute.New[int, int](coll, &attribute.Options{OnCollision: "no"})),
 		"NUL":               a.SetMany(ctx, 1, at("k\x00", "")),
-		"filter":            errOf(coll.Find(ctx, a.Filter(a.Equals(attribute.Key("k").Qualified("q"), 1)))),
-		"filter, exists":    errOf(coll.Find(ctx, a.Filter(a.Exists(attribute.Key("k").Qualified("q"))))),
-		"no key, equals":    errOf(coll.Find(ctx, a.Filter(a.Equals("", 1)))),
-		"no key, in":        errOf(coll.Find(ctx, a.Filter(a.In("", []any{1})))),
-		"no key, range":     errOf(coll.Find(ctx, a.Filter(a.Range("", 1, 2)))),
-		"no key, exists":    errOf(coll.Find(ctx, a.Filter(a.Exists("").NotOrMissing()))),
-		"no key, has all":   errOf(coll.Find(ctx, a.Filter(a.HasAll("k", "")))),
-		"no key, values":    drain(a.Values(ctx, nil, "")),
-		"no key, sort":      errOf(coll.Aggregate(ctx, a.SortPipeline(nil, "", nil))),
+		"filter":            errOf(coll.Find(ctx, a.Filter(a.Equals(attribute.Named("k").Qualified("q"), 1)))),
+		"filter, exists":    errOf(coll.Find(ctx, a.Filter(a.Exists(attribute.Named("k").Qualified("q"))))),
+		"no key, equals":    errOf(coll.Find(ctx, a.Filter(a.Equals(attribute.Named(""), 1)))),
+		"no key, in":        errOf(coll.Find(ctx, a.Filter(a.In(attribute.Named(""), []any{1})))),
+		"no key, range":     errOf(coll.Find(ctx, a.Filter(a.Range(attribute.Named(""), 1, 2)))),
+		"no key, exists":    errOf(coll.Find(ctx, a.Filter(a.Exists(attribute.Named("")).NotOrMissing()))),
+		"no key, has all":   errOf(coll.Find(ctx, a.Filter(a.HasAll(attribute.Named("k"), attribute.Named(""))))),
+		"no key, values":    drain(a.Values(ctx, nil, attribute.Named(""))),
+		"no key, sort":      errOf(coll.Aggregate(ctx, a.SortPipeline(nil, attribute.Named(""), nil))),
 		"no key, facets":    errOf(a.Facets(ctx, nil, &attribute.FacetOptions{Keys: []string{"k", ""}})),
-		"UTF-8":             a.Set(ctx, 1, "\xff", 1),
-		"UTF-8, get":        errOf(a.Get(ctx, 1, "\xff")),
-		"UTF-8, remove":     a.Remove(ctx, 1, "\xff"),
+		"UTF-8":             a.Set(ctx, 1, attribute.Named("\xff"), 1),
+		"UTF-8, get":        errOf(a.Get(ctx, 1, attribute.Named("\xff"))),
+		"UTF-8, remove":     a.Remove(ctx, 1, attribute.Named("\xff")),
 		"UTF-8, rename key": errOf(a.RenameKey(ctx, "k", "\xff", nil)),
 		"UTF-8, remove key": errOf(a.RemoveKey(ctx, "\xff", nil)),
 		"UTF-8, elements":   errOf(q.Elements(at("k", "\xff"))),
-		"UTF-8, exists":     errOf(coll.Find(ctx, a.Filter(a.Exists("\xff")))),
-		"UTF-8, equals":     errOf(coll.Find(ctx, q.Filter(q.Equals(attribute.Key("k").Qualified("q", "\xff"), 1)))),
-		"UTF-8, values":     drain(q.Values(ctx, nil, attribute.Key("k").Qualified("\xff"))),
-		"UTF-8, get by":     errOf(q.GetBy(ctx, nil, attribute.Key("k").Qualified("\xff"))),
-		"UTF-8, add":        q.Add(ctx, 1, attribute.Key("k").Qualified("\xff"), 1),
+		"UTF-8, exists":     errOf(coll.Find(ctx, a.Filter(a.Exists(attribute.Named("\xff"))))),
+		"UTF-8, equals":     errOf(coll.Find(ctx, q.Filter(q.Equals(attribute.Named("k").Qualified("q", "\xff"), 1)))),
+		"UTF-8, values":     drain(q.Values(ctx, nil, attribute.Named("k").Qualified("\xff"))),
+		"UTF-8, get by":     errOf(q.GetBy(ctx, nil, attribute.Named("k").Qualified("\xff"))),
+		"UTF-8, add":        q.Add(ctx, 1, attribute.Named("k").Qualified("\xff"), 1),
 		"UTF-8, facets":     errOf(a.Facets(ctx, nil, &attribute.FacetOptions{Keys: []string{"\xff"}})),
-		"UTF-8, sort":       errOf(coll.Aggregate(ctx, q.SortPipeline(nil, attribute.Key("k").Qualified("\xff"), nil))),
+		"UTF-8, sort":       errOf(coll.Aggregate(ctx, q.SortPipeline(nil, attribute.Named("k").Qualified("\xff"), nil))),
 		"batch":             errOf(a.RemoveKey(ctx, "k", &mongopatterns.Work{BatchSize: -1})),
 		"batch, repair":     errOf(a.Repair(ctx, &mongopatterns.Work{BatchSize: -1})),
 		"top":               errOf(a.Facets(ctx, nil, &attribute.FacetOptions{Top: -1})),
-		"sort":              errOf(coll.Aggregate(ctx, a.SortPipeline(nil, attribute.Key("k").Qualified("q"), nil))),
+		"sort":              errOf(coll.Aggregate(ctx, a.SortPipeline(nil, attribute.Named("k").Qualified("q"), nil))),
 	} {
 		if !errors.Is(err, mongopatterns.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
@@ -610,7 +610,7 @@ func TestInvalid(t *testing.T) {
 	want(t, stored(t, coll, 1), d("_id", int32(1)))
 	var zero attribute.Condition
 	for name, c := range map[string][]attribute.Condition{
-		"zero": {zero}, "zero twice": {zero, zero}, "zero, joined": {a.Exists("k"), zero}, "zero, not": {zero.NotOrMissing()},
+		"zero": {zero}, "zero twice": {zero, zero}, "zero, joined": {a.Exists(attribute.Named("k")), zero}, "zero, not": {zero.NotOrMissing()},
 		"zero, not not": {zero.NotOrMissing().NotOrMissing()}, "zero, present and not": {zero.PresentAndNot(), a.HasAll()},
 		"zero, not and present": {zero.NotOrMissing().PresentAndNot()},
 	} {
@@ -637,20 +637,20 @@ func TestRefusalsNameTheEntry(t *testing.T) {
 		err, target error
 		want        string
 	}{
-		{a.Add(ctx, 1, "x", 1), attribute.ErrExists, `attribute: add: attribute exists: key "x": _id 1`},
-		{a.Add(ctx, 1, attribute.Key("x").Qualified("q"), 1), attribute.ErrExists, `attribute: add: attribute exists: key "x", qualifier "q": _id 1`},
-		{a.Change(ctx, 1, "z", 1), attribute.ErrNoAttribute, `attribute: change: no such attribute: key "z": _id 1`},
-		{a.Remove(ctx, 1, attribute.Key("y").Qualified("q")), attribute.ErrNoAttribute, `attribute: remove: no such attribute: key "y", qualifier "q": _id 1`},
-		{errOf(a.Get(ctx, 1, attribute.Key("y").Qualified("q"))), attribute.ErrNoAttribute, `attribute: get: no such attribute: key "y", qualifier "q": _id 1`},
-		{errOf(a.GetBy(ctx, nil, "z")), attribute.ErrNoAttribute, `attribute: get by: no such attribute: key "z"`},
-		{a.Set(ctx, 3, "x", 1), mongopatterns.ErrNotFound, `attribute: set: not found: _id 3`},
-		{errOf(a.Get(ctx, 3, "x")), mongopatterns.ErrNotFound, `attribute: get: not found: _id 3`},
-		{a.Set(ctx, 2, "x", 1), attribute.ErrNotArray, `attribute: set: not an array: "attributes": _id 2`},
-		{errOf(a.Get(ctx, 2, "x")), attribute.ErrNotArray, `attribute: get: not an array: "attributes": _id 2`},
+		{a.Add(ctx, 1, attribute.Named("x"), 1), attribute.ErrExists, `attribute: add: attribute exists: key "x": _id 1`},
+		{a.Add(ctx, 1, attribute.Named("x").Qualified("q"), 1), attribute.ErrExists, `attribute: add: attribute exists: key "x", qualifier "q": _id 1`},
+		{a.Change(ctx, 1, attribute.Named("z"), 1), attribute.ErrNoAttribute, `attribute: change: no such attribute: key "z": _id 1`},
+		{a.Remove(ctx, 1, attribute.Named("y").Qualified("q")), attribute.ErrNoAttribute, `attribute: remove: no such attribute: key "y", qualifier "q": _id 1`},
+		{errOf(a.Get(ctx, 1, attribute.Named("y").Qualified("q"))), attribute.ErrNoAttribute, `attribute: get: no such attribute: key "y", qualifier "q": _id 1`},
+		{errOf(a.GetBy(ctx, nil, attribute.Named("z"))), attribute.ErrNoAttribute, `attribute: get by: no such attribute: key "z"`},
+		{a.Set(ctx, 3, attribute.Named("x"), 1), mongopatterns.ErrNotFound, `attribute: set: not found: _id 3`},
+		{errOf(a.Get(ctx, 3, attribute.Named("x"))), mongopatterns.ErrNotFound, `attribute: get: not found: _id 3`},
+		{a.Set(ctx, 2, attribute.Named("x"), 1), attribute.ErrNotArray, `attribute: set: not an array: "attributes": _id 2`},
+		{errOf(a.Get(ctx, 2, attribute.Named("x"))), attribute.ErrNotArray, `attribute: get: not an array: "attributes": _id 2`},
 		{errOf(a.GetAll(ctx, 2)), attribute.ErrNotArray, `attribute: get all: not an array: "attributes": _id 2`},
 		{errOf(names.GetAll(ctx, "p1")), mongopatterns.ErrNotFound, `attribute: get all: not found: _id "p1"`},
-		{names.Remove(ctx, "p1", "x"), mongopatterns.ErrNotFound, `attribute: remove: not found: _id "p1"`},
-		{a.Set(ctx, 1, "bad", bad.Value), mongopatterns.ErrInvalid, `attribute: set: invalid: key "bad": no encoder found for chan int`},
+		{names.Remove(ctx, "p1", attribute.Named("x")), mongopatterns.ErrNotFound, `attribute: remove: not found: _id "p1"`},
+		{a.Set(ctx, 1, attribute.Named("bad"), bad.Value), mongopatterns.ErrInvalid, `attribute: set: invalid: key "bad": no encoder found for chan int`},
 		{a.SetMany(ctx, 1, attribute.Attribute[any]{Key: "good"}, bad), mongopatterns.ErrInvalid, `attribute: set many: invalid: key "bad": no encoder found for chan int`},
 	} {
 		if !errors.Is(c.err, c.target) || c.err.Error() != c.want {
@@ -704,7 +704,7 @@ func TestTwoArraysInAnIndex(t *testing.T) {
 	ctx := t.Context()
 	a := newAttributes[int, int](t, coll, &attribute.Options{Indexes: []attribute.Index{{Prefix: []string{"tags", "s.x"}}}})
 	insert(t, coll, d("_id", 1, "tags", "a", "attributes", bson.A{}), d("_id", 2, "tags", bson.A{"a"}))
-	must(t, a.Set(ctx, 2, "k", 1))
+	must(t, a.Set(ctx, 2, attribute.Named("k"), 1))
 	wantErr(t, a.EnsureIndexes(ctx), attribute.ErrTwoArrays)
 	specs, err := coll.Indexes().ListSpecifications(ctx)
 	must(t, err)
@@ -762,23 +762,23 @@ func TestTransaction(t *testing.T) {
 	}
 	_, err = session.WithTransaction(t.Context(), func(ctx context.Context) (any, error) {
 		for i, call := range []func() error{
-			func() error { return a.Set(ctx, 1, "a", 1) },
+			func() error { return a.Set(ctx, 1, attribute.Named("a"), 1) },
 			func() error { return a.SetMany(ctx, 1, attribute.Attribute[int]{Key: "b", Value: 2}) },
 			// After a refusal the transaction goes on.
-			refusal(attribute.ErrExists, func() error { return a.Add(ctx, 1, "a", 1) }),
-			refusal(attribute.ErrNoAttribute, func() error { return a.Change(ctx, 1, "x", 1) }),
-			refusal(mongopatterns.ErrNotFound, func() error { return a.Remove(ctx, 9, "x") }),
-			refusal(attribute.ErrNotArray, func() error { return a.Change(ctx, 2, "x", 1) }),
-			refusal(attribute.ErrNotArray, func() error { return errOf(a.Get(ctx, 2, "x")) }),
-			refusal(mongopatterns.ErrInvalid, func() error { return a.Set(ctx, 1, "", 1) }),
+			refusal(attribute.ErrExists, func() error { return a.Add(ctx, 1, attribute.Named("a"), 1) }),
+			refusal(attribute.ErrNoAttribute, func() error { return a.Change(ctx, 1, attribute.Named("x"), 1) }),
+			refusal(mongopatterns.ErrNotFound, func() error { return a.Remove(ctx, 9, attribute.Named("x")) }),
+			refusal(attribute.ErrNotArray, func() error { return a.Change(ctx, 2, attribute.Named("x"), 1) }),
+			refusal(attribute.ErrNotArray, func() error { return errOf(a.Get(ctx, 2, attribute.Named("x"))) }),
+			refusal(mongopatterns.ErrInvalid, func() error { return a.Set(ctx, 1, attribute.Named(""), 1) }),
 			refusal(mongopatterns.ErrInvalid, func() error { return errOf(coll.DeleteMany(ctx, a.Filter(attribute.Condition{}))) }),
-			func() error { return a.Add(ctx, 1, "c", 1) },
-			func() error { return a.Change(ctx, 1, "c", 2) },
-			func() error { return a.Remove(ctx, 1, "c") },
+			func() error { return a.Add(ctx, 1, attribute.Named("c"), 1) },
+			func() error { return a.Change(ctx, 1, attribute.Named("c"), 2) },
+			func() error { return a.Remove(ctx, 1, attribute.Named("c")) },
 			func() (err error) { all, err = a.GetAll(ctx, 1); return err },
 			func() error { return errOf(a.RenameKey(ctx, "a", "e", nil)) },
 			func() error { return errOf(a.RemoveKey(ctx, "b", nil)) },
-			func() (err error) { value, err = a.Get(ctx, 1, "e"); return err },
+			func() (err error) { value, err = a.Get(ctx, 1, attribute.Named("e")); return err },
 		} {
 			if err := call(); err != nil {
 				return nil, fmt.Errorf("call %d: %w", i, err) // some are for the driver to run it again

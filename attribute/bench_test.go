@@ -99,7 +99,7 @@ func BenchmarkSet(b *testing.B) {
 	ctx := b.Context()
 	own := mongotest.Record(b, coll.Database(), func() {
 		for i := range 2 { // one call adds
-			if err := a.Set(ctx, 1, "k", i); err != nil {
+			if err := a.Set(ctx, 1, attribute.Named("k"), i); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -112,7 +112,7 @@ func BenchmarkSet(b *testing.B) {
 			}
 		}
 		start := time.Now()
-		if err := a.Set(ctx, 1, attribute.Key(key), n); err != nil {
+		if err := a.Set(ctx, 1, attribute.Named(key), n); err != nil {
 			b.Fatal(err)
 		}
 		middle := time.Now()

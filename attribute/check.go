@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
@@ -38,14 +39,15 @@ var _ mongopatterns.Checker = (*Attributes[int, int])(nil)
 // Check reads every document that work selects and yields what is wrong. The server
 // looks; only problems leave it.
 //
-// Cost: 1 round trip and further ones for many problems; scans the collection, or
+// Cost: 2 round trips and further ones for many problems; scans the collection, or
 // what work selects.
 func (a *Attributes[ID, V]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
-	return fault.Seq("attribute: check", maintain.Check(ctx, a.c.coll, work, a.c.inspection(),
+	found := maintain.Check(ctx, a.c.coll, work, a.c.inspection(),
 		func(_ context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
 			found, _, err := a.c.problems(batch)
 			return found, err
-		}))
+		})
+	return fault.Seq("attribute: check", collation.Seq(ctx, found, a.c.coll))
 }
 
 // Repair removes duplicate entries from the documents that work selects, in each by
@@ -59,6 +61,9 @@ func (a *Attributes[ID, V]) Repair(ctx context.Context, work *mongopatterns.Work
 	defer fault.In(&err, "attribute: repair")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	c := a.c
+	if err := c.refuse(ctx); err != nil {
+		return result, err
+	}
 	return maintain.Run(ctx, c.coll, work, c.inspection(),
 		func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 			found, repeated, err := c.problems(batch)
@@ -102,7 +107,7 @@ func (c *core) problems(batch []bson.Raw) (out []mongopatterns.Problem, repeated
 			found(Malformed, c.array, fmt.Sprintf("%d elements", f.Malformed))
 		}
 		for _, d := range f.Duplicates {
-			key := Key(d.Key)
+			key := Named(d.Key)
 			if d.Qualifier != "" {
 				key = key.Qualified(d.Qualifier)
 			}

@@ -43,11 +43,11 @@ func TestWritersOfOneKey(t *testing.T) {
 		added := 0
 		parallel(8, func(w int) {
 			if w%2 == 0 {
-				if err := a.Set(ctx, round, "set", w); err != nil {
+				if err := a.Set(ctx, round, attribute.Named("set"), w); err != nil {
 					t.Error(err)
 				}
 			}
-			switch err := a.Add(ctx, round, "add", w); {
+			switch err := a.Add(ctx, round, attribute.Named("add"), w); {
 			case err == nil:
 				mu.Lock()
 				added++
@@ -56,10 +56,10 @@ func TestWritersOfOneKey(t *testing.T) {
 				t.Error(err)
 			}
 			if w%2 == 0 {
-				if err := a.Set(ctx, round, "both", w); err != nil {
+				if err := a.Set(ctx, round, attribute.Named("both"), w); err != nil {
 					t.Error(err)
 				}
-			} else if err := a.Add(ctx, round, "both", w); err != nil && !errors.Is(err, attribute.ErrExists) {
+			} else if err := a.Add(ctx, round, attribute.Named("both"), w); err != nil && !errors.Is(err, attribute.ErrExists) {
 				t.Error(err)
 			}
 			// A key of its own is not undone by the others.
@@ -105,7 +105,7 @@ func TestConversionBesideWriters(t *testing.T) {
 			}
 		default:
 			for i := range n {
-				if err := a.Set(ctx, i, attribute.Key(fmt.Sprint("w", w)), i); err != nil {
+				if err := a.Set(ctx, i, attribute.Named(fmt.Sprint("w", w)), i); err != nil {
 					t.Error(err)
 				}
 				if w == 2 { // old code
@@ -167,24 +167,24 @@ func TestModel(t *testing.T) {
 		var err, expected error
 		switch call := random.IntN(8); call {
 		case 0, 1:
-			err = a.Set(ctx, 1, attribute.Key(e.Key).Qualified(e.Qualifier), e.Value)
+			err = a.Set(ctx, 1, attribute.Named(e.Key).Qualified(e.Qualifier), e.Value)
 			put(e)
 		case 2:
-			err = a.Add(ctx, 1, attribute.Key(e.Key).Qualified(e.Qualifier), e.Value)
+			err = a.Add(ctx, 1, attribute.Named(e.Key).Qualified(e.Qualifier), e.Value)
 			if i >= 0 {
 				expected = attribute.ErrExists
 			} else {
 				put(e)
 			}
 		case 3:
-			err = a.Change(ctx, 1, attribute.Key(e.Key).Qualified(e.Qualifier), e.Value)
+			err = a.Change(ctx, 1, attribute.Named(e.Key).Qualified(e.Qualifier), e.Value)
 			if i < 0 {
 				expected = attribute.ErrNoAttribute
 			} else {
 				put(e)
 			}
 		case 4, 5:
-			err = a.Remove(ctx, 1, attribute.Key(e.Key).Qualified(e.Qualifier))
+			err = a.Remove(ctx, 1, attribute.Named(e.Key).Qualified(e.Qualifier))
 			if i < 0 {
 				expected = attribute.ErrNoAttribute
 			} else {
@@ -250,9 +250,9 @@ func TestRefusalsThatPass(t *testing.T) {
 		call, rival func() error
 		want        bson.D
 	}{
-		{func() error { return a.Add(ctx, 1, "k", 2) }, func() error { return rival.Remove(ctx, 1, "k") }, doc(1, e("k", int32(2)))},
-		{func() error { return a.Change(ctx, 1, "l", 4) }, func() error { return rival.Add(ctx, 1, "l", 3) }, doc(1, e("k", int32(2)), e("l", int32(4)))},
-		{func() error { return a.Remove(ctx, 1, "m") }, func() error { return rival.Add(ctx, 1, "m", 6) }, doc(1, e("k", int32(2)), e("l", int32(4)))},
+		{func() error { return a.Add(ctx, 1, attribute.Named("k"), 2) }, func() error { return rival.Remove(ctx, 1, attribute.Named("k")) }, doc(1, e("k", int32(2)))},
+		{func() error { return a.Change(ctx, 1, attribute.Named("l"), 4) }, func() error { return rival.Add(ctx, 1, attribute.Named("l"), 3) }, doc(1, e("k", int32(2)), e("l", int32(4)))},
+		{func() error { return a.Remove(ctx, 1, attribute.Named("m")) }, func() error { return rival.Add(ctx, 1, attribute.Named("m"), 6) }, doc(1, e("k", int32(2)), e("l", int32(4)))},
 	} {
 		done := false
 		before = func(command string) {
@@ -271,7 +271,7 @@ func TestRefusalsThatPass(t *testing.T) {
 			must(t, errOf(other.DeleteOne(ctx, d("_id", 1))))
 		}
 	}
-	wantErr(t, a.Remove(ctx, 1, "m"), mongopatterns.ErrNotFound)
+	wantErr(t, a.Remove(ctx, 1, attribute.Named("m")), mongopatterns.ErrNotFound)
 	before = nil
 	insert(t, other, doc(1))
 
@@ -280,12 +280,12 @@ func TestRefusalsThatPass(t *testing.T) {
 		switch command {
 		case "update":
 			attempts++
-			must(t, rival.Set(ctx, 1, "k", 1))
+			must(t, rival.Set(ctx, 1, attribute.Named("k"), 1))
 		case "find":
-			must(t, rival.Remove(ctx, 1, "k"))
+			must(t, rival.Remove(ctx, 1, attribute.Named("k")))
 		}
 	}
-	wantErr(t, a.Add(ctx, 1, "k", 3), mongopatterns.ErrConflict)
+	wantErr(t, a.Add(ctx, 1, attribute.Named("k"), 3), mongopatterns.ErrConflict)
 	want(t, attempts, 16)
 	want(t, stored(t, other, 1), d("_id", int32(1), "attributes", bson.A{}))
 }
@@ -357,7 +357,7 @@ func TestRetriedWrite(t *testing.T) {
 	t.Cleanup(func() {
 		_ = admin.RunCommand(context.Background(), d("configureFailPoint", "failCommand", "mode", "off")).Err()
 	})
-	cmds := mongotest.Record(t, db, func() { must(t, a.Add(ctx, 1, "k", 1)) })
+	cmds := mongotest.Record(t, db, func() { must(t, a.Add(ctx, 1, attribute.Named("k"), 1)) })
 	want(t, cmds.Names(), []string{"update", "update"})
 	want(t, stored(t, db.Collection("c"), 1), d("_id", int32(1), "attributes", bson.A{e("k", int32(1))}))
 }
@@ -374,7 +374,7 @@ func TestServerRefusesTwoArrays(t *testing.T) {
 		_ = admin.RunCommand(context.Background(), d("configureFailPoint", "failCommand", "mode", "off")).Err()
 	})
 	for name, call := range map[string]func() error{
-		"Set": func() error { return a.Set(ctx, 1, "k", 1) },
+		"Set": func() error { return a.Set(ctx, 1, attribute.Named("k"), 1) },
 		"Adopt": func() error {
 			result, err := a.Adopt(ctx, []attribute.Column{{Path: "x", Key: "x"}}, nil)
 			if err == nil && result.Done == 0 && len(result.Failures) == 1 {
@@ -404,7 +404,7 @@ func TestReadsOfWrites(t *testing.T) {
 	a := newAttributes[int, int](t, db.Collection("c", options.Collection().SetReadPreference(readpref.Secondary())),
 		&attribute.Options{Indexes: []attribute.Index{{Prefix: []string{"x"}}}})
 	cmds := mongotest.Record(t, db, func() {
-		wantErr(t, a.Add(ctx, 1, "k", 3), attribute.ErrExists)
+		wantErr(t, a.Add(ctx, 1, attribute.Named("k"), 3), attribute.ErrExists)
 		must(t, a.EnsureIndexes(ctx))
 		must(t, errOf(a.RenameKey(ctx, "k", "l", nil)))
 		must(t, errOf(a.Repair(ctx, nil)))
@@ -429,8 +429,8 @@ func TestServerErrors(t *testing.T) {
 	cancel()
 	a := newAttributes[int, int](t, coll, nil)
 	for _, err := range []error{
-		a.Set(ctx, 1, "k", 1), a.Remove(ctx, 1, "k"), errOf(a.Get(ctx, 1, "k")), errOf(a.GetAll(ctx, 1)), errOf(a.GetBy(ctx, nil, "k")),
-		drain(a.Values(ctx, nil, "k")), errOf(a.Facets(ctx, nil, nil)), errOf(a.RenameKey(ctx, "a", "b", nil)), errOf(a.RemoveKey(ctx, "a", nil)),
+		a.Set(ctx, 1, attribute.Named("k"), 1), a.Remove(ctx, 1, attribute.Named("k")), errOf(a.Get(ctx, 1, attribute.Named("k"))), errOf(a.GetAll(ctx, 1)), errOf(a.GetBy(ctx, nil, attribute.Named("k"))),
+		drain(a.Values(ctx, nil, attribute.Named("k"))), errOf(a.Facets(ctx, nil, nil)), errOf(a.RenameKey(ctx, "a", "b", nil)), errOf(a.RemoveKey(ctx, "a", nil)),
 		errOf(a.Adopt(ctx, columns[2:], nil)), errOf(a.Unadopt(ctx, columns[2:], nil)), drain(a.Check(ctx, nil)), errOf(a.Repair(ctx, nil)), a.EnsureIndexes(ctx),
 	} {
 		wantErr(t, err, context.Canceled)

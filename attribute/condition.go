@@ -102,14 +102,14 @@ func (a *Attributes[ID, V]) HasAll(keys ...Key) Condition {
 func (c *core) hasAll(keys []Key) bson.D {
 	filters := make([]bson.D, len(keys))
 	for i, key := range keys {
-		filters[i] = c.has(key.split())
+		filters[i] = c.has(key.name, key.qualifiers)
 	}
 	return and(filters...)
 }
 
 // condition is met by an entry of key with test inside the same entry.
 func (c *core) condition(key Key, test bson.E) Condition {
-	return Condition{expr.D(c.array, expr.Op("$elemMatch", append(c.element(key.split()), test))), c, []Key{key}}
+	return Condition{expr.D(c.array, expr.Op("$elemMatch", append(c.element(key.name, key.qualifiers), test))), c, []Key{key}}
 }
 
 // NotOrMissing is met by the documents that do not meet c: those without an

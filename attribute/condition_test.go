@@ -28,44 +28,44 @@ func TestConditions(t *testing.T) {
 		d("_id", 7, "attributes", bson.A{entry("color", bson.Regex{Pattern: "r"}), entry("size", nil)}),
 		d("_id", 8, "attributes", bson.A{entry("color", d("$gt", "a"))}),
 	)
-	red, small := a.Equals("color", "red"), a.Lt("size", 7)
+	red, small := a.Equals(attribute.Named("color"), "red"), a.Lt(attribute.Named("size"), 7)
 	for name, c := range map[string]struct {
 		filter bson.D
 		want   []int32
 	}{
 		"none":                 {a.Filter(), []int32{1, 2, 3, 4, 5, 6, 7, 8}},
 		"equals":               {a.Filter(red), []int32{1, 6}},
-		"equals array":         {a.Filter(a.Equals("color", bson.A{"red", "blue"})), []int32{6}},
-		"equals regex":         {a.Filter(a.Equals("color", bson.Regex{Pattern: "r"})), []int32{7}},
-		"equals document":      {a.Filter(a.Equals("color", d("$gt", "a"))), []int32{8}},
-		"equals null":          {a.Filter(a.Equals("size", nil)), []int32{7}},
-		"in":                   {a.Filter(a.In("color", []any{"red", "green"})), []int32{1, 6}},
-		"in with a regex":      {a.Filter(a.In("color", []any{"green", bson.Regex{Pattern: "r"}})), []int32{7}},
-		"in nothing":           {a.Filter(a.In("color", nil)), []int32{}},
-		"all":                  {a.Filter(a.HoldsAll("color", []any{"red", "blue"})), []int32{6}},
-		"all of one":           {a.Filter(a.HoldsAll("color", []any{"red"})), []int32{1, 6}},
-		"all of nothing":       {a.Filter(a.HoldsAll("color", nil)), []int32{}},
-		"gt":                   {a.Filter(a.Gt("size", 7)), []int32{3}},
-		"gte":                  {a.Filter(a.Gte("size", 7)), []int32{2, 3}},
+		"equals array":         {a.Filter(a.Equals(attribute.Named("color"), bson.A{"red", "blue"})), []int32{6}},
+		"equals regex":         {a.Filter(a.Equals(attribute.Named("color"), bson.Regex{Pattern: "r"})), []int32{7}},
+		"equals document":      {a.Filter(a.Equals(attribute.Named("color"), d("$gt", "a"))), []int32{8}},
+		"equals null":          {a.Filter(a.Equals(attribute.Named("size"), nil)), []int32{7}},
+		"in":                   {a.Filter(a.In(attribute.Named("color"), []any{"red", "green"})), []int32{1, 6}},
+		"in with a regex":      {a.Filter(a.In(attribute.Named("color"), []any{"green", bson.Regex{Pattern: "r"}})), []int32{7}},
+		"in nothing":           {a.Filter(a.In(attribute.Named("color"), nil)), []int32{}},
+		"all":                  {a.Filter(a.HoldsAll(attribute.Named("color"), []any{"red", "blue"})), []int32{6}},
+		"all of one":           {a.Filter(a.HoldsAll(attribute.Named("color"), []any{"red"})), []int32{1, 6}},
+		"all of nothing":       {a.Filter(a.HoldsAll(attribute.Named("color"), nil)), []int32{}},
+		"gt":                   {a.Filter(a.Gt(attribute.Named("size"), 7)), []int32{3}},
+		"gte":                  {a.Filter(a.Gte(attribute.Named("size"), 7)), []int32{2, 3}},
 		"lt":                   {a.Filter(small), []int32{1}},
-		"lte":                  {a.Filter(a.Lte("size", 7.0)), []int32{1, 2}},
-		"range":                {a.Filter(a.Range("size", 5, 9)), []int32{1, 2}},
-		"range of strings":     {a.Filter(attribute.As[string](a).Range("size", "", "z")), []int32{6}},
-		"exists":               {a.Filter(a.Exists("color")), []int32{1, 2, 6, 7, 8}},
-		"has all":              {a.Filter(a.HasAll("size", "color")), []int32{1, 2, 6, 7}},
+		"lte":                  {a.Filter(a.Lte(attribute.Named("size"), 7.0)), []int32{1, 2}},
+		"range":                {a.Filter(a.Range(attribute.Named("size"), 5, 9)), []int32{1, 2}},
+		"range of strings":     {a.Filter(attribute.As[string](a).Range(attribute.Named("size"), "", "z")), []int32{6}},
+		"exists":               {a.Filter(a.Exists(attribute.Named("color"))), []int32{1, 2, 6, 7, 8}},
+		"has all":              {a.Filter(a.HasAll(attribute.Named("size"), attribute.Named("color"))), []int32{1, 2, 6, 7}},
 		"has all of none":      {a.Filter(a.HasAll()), []int32{1, 2, 3, 4, 5, 6, 7, 8}},
 		"and":                  {a.Filter(red, small), []int32{1}},
-		"and of three":         {a.Filter(red, a.Exists("size"), a.HasAll("color", "size")), []int32{1, 6}},
+		"and of three":         {a.Filter(red, a.Exists(attribute.Named("size")), a.HasAll(attribute.Named("color"), attribute.Named("size"))), []int32{1, 6}},
 		"not or missing":       {a.Filter(red.NotOrMissing()), []int32{2, 3, 4, 5, 7, 8}},
 		"present and not":      {a.Filter(red.PresentAndNot()), []int32{2, 7, 8}},
 		"not range":            {a.Filter(small.PresentAndNot()), []int32{2, 3, 6, 7}},
 		"not not":              {a.Filter(red.NotOrMissing().NotOrMissing()), []int32{1, 6}},
 		"present and not not":  {a.Filter(red.PresentAndNot().PresentAndNot()), []int32{1, 6}},
-		"not exists":           {a.Filter(a.Exists("color").NotOrMissing()), []int32{3, 4, 5}},
-		"present and not is":   {a.Filter(a.Exists("color").PresentAndNot()), []int32{}},
-		"not and not":          {a.Filter(red.NotOrMissing(), a.Equals("color", "blue").NotOrMissing()), []int32{3, 4, 5, 7, 8}},
-		"not has all":          {a.Filter(a.HasAll("color", "size").NotOrMissing()), []int32{3, 4, 5, 8}},
-		"not, joined with yes": {a.Filter(a.Exists("size"), red.NotOrMissing()), []int32{2, 3, 7}},
+		"not exists":           {a.Filter(a.Exists(attribute.Named("color")).NotOrMissing()), []int32{3, 4, 5}},
+		"present and not is":   {a.Filter(a.Exists(attribute.Named("color")).PresentAndNot()), []int32{}},
+		"not and not":          {a.Filter(red.NotOrMissing(), a.Equals(attribute.Named("color"), "blue").NotOrMissing()), []int32{3, 4, 5, 7, 8}},
+		"not has all":          {a.Filter(a.HasAll(attribute.Named("color"), attribute.Named("size")).NotOrMissing()), []int32{3, 4, 5, 8}},
+		"not, joined with yes": {a.Filter(a.Exists(attribute.Named("size")), red.NotOrMissing()), []int32{2, 3, 7}},
 	} {
 		if got := ids(t, coll, c.filter); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v: %v", name, got, c.want, c.filter)
@@ -79,30 +79,30 @@ func TestFilterShape(t *testing.T) {
 	t.Parallel()
 	a := newAttributes[int, int](t, mongotest.Database(t).Collection("c"), &attribute.Options{QualifierField: "u"})
 	plain := newAttributes[int, int](t, mongotest.Database(t).Collection("c"), nil)
-	keys := []attribute.Key{"size"}
+	keys := []attribute.Key{attribute.Named("size")}
 	size := a.HasAll(keys...)
-	keys[0] = "color" // is the caller's
+	keys[0] = attribute.Named("color") // is the caller's
 	five := d("attributes", d("$elemMatch", d("k", "size", "v", d("$eq", 5))))
 	for _, c := range []struct{ got, want bson.D }{
 		{a.Filter(), bson.D{}},
-		{a.Filter(a.Equals("size", 5)), five},
-		{a.Filter(a.Exists("size")), d("attributes.k", "size")},
-		{a.Filter(a.Exists("size"), a.Equals("size", 5)), append(d("attributes.k", "size"), five...)},
-		{a.Filter(a.Equals("size", 5), a.Equals("size", 5)), d("$and", bson.A{five, five})},
-		{a.Filter(a.Gt(attribute.Key("size").Qualified("cm"), 5)), d("attributes", d("$elemMatch", d("k", "size", "u", "cm", "v", d("$gt", 5))))},
-		{a.Filter(a.In(attribute.Key("size").Qualified("cm", ""), []int{1, 2})), d("attributes", d("$elemMatch",
+		{a.Filter(a.Equals(attribute.Named("size"), 5)), five},
+		{a.Filter(a.Exists(attribute.Named("size"))), d("attributes.k", "size")},
+		{a.Filter(a.Exists(attribute.Named("size")), a.Equals(attribute.Named("size"), 5)), append(d("attributes.k", "size"), five...)},
+		{a.Filter(a.Equals(attribute.Named("size"), 5), a.Equals(attribute.Named("size"), 5)), d("$and", bson.A{five, five})},
+		{a.Filter(a.Gt(attribute.Named("size").Qualified("cm"), 5)), d("attributes", d("$elemMatch", d("k", "size", "u", "cm", "v", d("$gt", 5))))},
+		{a.Filter(a.In(attribute.Named("size").Qualified("cm", ""), []int{1, 2})), d("attributes", d("$elemMatch",
 			d("k", "size", "u", d("$in", bson.A{"cm", nil, ""}), "v", d("$in", bson.A{1, 2}))))},
-		{a.Filter(a.Exists(attribute.Key("size").Qualified("cm"))), d("attributes", d("$elemMatch", d("k", "size", "u", "cm")))},
-		{plain.Filter(plain.Equals(attribute.Key("size").Qualified(""), 5)), five}, // no qualifier is none
-		{plain.Filter(plain.Exists(attribute.Key("size").Qualified(""))), d("attributes", d("$elemMatch", d("k", "size")))},
-		{a.Filter(a.Equals("size", 5).NotOrMissing()), d("$nor", bson.A{five})},
+		{a.Filter(a.Exists(attribute.Named("size").Qualified("cm"))), d("attributes", d("$elemMatch", d("k", "size", "u", "cm")))},
+		{plain.Filter(plain.Equals(attribute.Named("size").Qualified(""), 5)), five}, // no qualifier is none
+		{plain.Filter(plain.Exists(attribute.Named("size").Qualified(""))), d("attributes", d("$elemMatch", d("k", "size")))},
+		{a.Filter(a.Equals(attribute.Named("size"), 5).NotOrMissing()), d("$nor", bson.A{five})},
 		{a.Filter(size.PresentAndNot()), d("attributes.k", "size", "$nor", bson.A{d("attributes.k", "size")})},
-		{a.Filter(a.Equals("size", 5).PresentAndNot()), d("attributes.k", "size", "$nor", bson.A{five})},
+		{a.Filter(a.Equals(attribute.Named("size"), 5).PresentAndNot()), d("attributes.k", "size", "$nor", bson.A{five})},
 	} {
 		want(t, c.got, c.want)
 	}
 	// Without QualifierField there is no path to it, which mongod would refuse.
-	text, err := bson.MarshalExtJSON(d("p", bson.A{plain.FacetsPipeline(nil, nil), plain.ValuesPipeline(nil, "x"), plain.SortPipeline(nil, "x", nil)}), false, false)
+	text, err := bson.MarshalExtJSON(d("p", bson.A{plain.FacetsPipeline(nil, nil), plain.ValuesPipeline(nil, attribute.Named("x")), plain.SortPipeline(nil, attribute.Named("x"), nil)}), false, false)
 	must(t, err)
 	if strings.Contains(string(text), `."`) {
 		t.Errorf("%s", text)
@@ -159,14 +159,14 @@ func TestConditionsModel(t *testing.T) {
 			c    attribute.Condition
 			test func(int) bool
 		}{
-			{a.Equals(attribute.Key(k).Qualified(qs...), x), func(v int) bool { return v == x }},
-			{a.In(attribute.Key(k).Qualified(qs...), []int{x, y}), func(v int) bool { return v == x || v == y }},
-			{a.Gt(attribute.Key(k).Qualified(qs...), x), func(v int) bool { return v > x }},
-			{a.Gte(attribute.Key(k).Qualified(qs...), x), func(v int) bool { return v >= x }},
-			{a.Lt(attribute.Key(k).Qualified(qs...), x), func(v int) bool { return v < x }},
-			{a.Lte(attribute.Key(k).Qualified(qs...), x), func(v int) bool { return v <= x }},
-			{a.Range(attribute.Key(k).Qualified(qs...), x, y), func(v int) bool { return v >= x && v < y }},
-			{a.Exists(attribute.Key(k).Qualified(qs...)), func(int) bool { return true }},
+			{a.Equals(attribute.Named(k).Qualified(qs...), x), func(v int) bool { return v == x }},
+			{a.In(attribute.Named(k).Qualified(qs...), []int{x, y}), func(v int) bool { return v == x || v == y }},
+			{a.Gt(attribute.Named(k).Qualified(qs...), x), func(v int) bool { return v > x }},
+			{a.Gte(attribute.Named(k).Qualified(qs...), x), func(v int) bool { return v >= x }},
+			{a.Lt(attribute.Named(k).Qualified(qs...), x), func(v int) bool { return v < x }},
+			{a.Lte(attribute.Named(k).Qualified(qs...), x), func(v int) bool { return v <= x }},
+			{a.Range(attribute.Named(k).Qualified(qs...), x, y), func(v int) bool { return v >= x && v < y }},
+			{a.Exists(attribute.Named(k).Qualified(qs...)), func(int) bool { return true }},
 		}
 		chosen := tests[random.IntN(len(tests))]
 		c, p := chosen.c, func(entries []entry) bool { return of(entries, chosen.test) }

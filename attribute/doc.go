@@ -29,19 +29,19 @@
 //	})
 //	err = releases.EnsureIndexes(ctx)
 //
-//	err = releases.Set(ctx, 1, "UK", date)
-//	uk, err := releases.Get(ctx, 1, "UK")
+//	err = releases.Set(ctx, 1, attribute.Named("UK"), date)
+//	uk, err := releases.Get(ctx, 1, attribute.Named("UK"))
 //	all, err := releases.GetAll(ctx, 1)
-//	err = releases.Remove(ctx, 1, "UK")
+//	err = releases.Remove(ctx, 1, attribute.Named("UK"))
 //	cursor, err := films.Find(ctx, releases.Filter(
-//		releases.Range("USA", may, june),
-//		releases.Exists("Italy"),
+//		releases.Range(attribute.Named("USA"), may, june),
+//		releases.Exists(attribute.Named("Italy")),
 //	))
 //
 // Set adds the entry or changes its value, Add only adds, Change only changes,
 // SetMany sets several in one write. A qualifier is part of the [Key]:
 //
-//	err = specs.Set(ctx, 1, attribute.Key("volume").Qualified("ml"), "500")
+//	err = specs.Set(ctx, 1, attribute.Named("volume").Qualified("ml"), "500")
 //
 // Take V = any for values of several types, and [As] for typed access to the same
 // array. Comparisons stay within a BSON type, as all of MongoDB's do.

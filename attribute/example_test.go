@@ -36,7 +36,7 @@ func Example() {
 	}
 
 	day := func(month time.Month, day int) time.Time { return time.Date(1977, month, day, 0, 0, 0, 0, time.UTC) }
-	if err := releases.Set(ctx, 1, "USA", day(5, 20)); err != nil {
+	if err := releases.Set(ctx, 1, attribute.Named("USA"), day(5, 20)); err != nil {
 		log.Fatal(err)
 	}
 	err = releases.SetMany(ctx, 1,
@@ -46,12 +46,12 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	date, err := releases.Get(ctx, 1, "UK")
+	date, err := releases.Get(ctx, 1, attribute.Named("UK"))
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("UK", date.UTC().Format(time.DateOnly))
-	if err := releases.Remove(ctx, 1, "UK"); err != nil {
+	if err := releases.Remove(ctx, 1, attribute.Named("UK")); err != nil {
 		log.Fatal(err)
 	}
 	all, err := releases.GetAll(ctx, 1)
@@ -62,8 +62,8 @@ func Example() {
 		fmt.Println(release.Key, release.Value.UTC().Format(time.DateOnly))
 	}
 	n, err := films.CountDocuments(ctx, releases.Filter(
-		releases.Range("USA", day(5, 1), day(6, 1)),
-		releases.Exists("Italy")))
+		releases.Range(attribute.Named("USA"), day(5, 1), day(6, 1)),
+		releases.Exists(attribute.Named("Italy"))))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -87,16 +87,16 @@ func ExampleAttributes_Set_qualifier() {
 	if _, err := bottles.InsertOne(ctx, bson.D{{Key: "_id", Value: 1}}); err != nil {
 		log.Fatal(err)
 	}
-	if err := specs.Set(ctx, 1, attribute.Key("volume").Qualified("ml"), "500"); err != nil {
+	if err := specs.Set(ctx, 1, attribute.Named("volume").Qualified("ml"), "500"); err != nil {
 		log.Fatal(err)
 	}
-	if err := specs.Set(ctx, 1, attribute.Key("volume").Qualified("ounces"), "12"); err != nil {
+	if err := specs.Set(ctx, 1, attribute.Named("volume").Qualified("ounces"), "12"); err != nil {
 		log.Fatal(err)
 	}
-	ml, err := specs.Get(ctx, 1, attribute.Key("volume").Qualified("ml"))
+	ml, err := specs.Get(ctx, 1, attribute.Named("volume").Qualified("ml"))
 	fmt.Println(ml, err)
 	for _, unit := range []string{"ml", "ounces"} {
-		n, err := bottles.CountDocuments(ctx, specs.Filter(specs.Equals(attribute.Key("volume").Qualified(unit), "500")))
+		n, err := bottles.CountDocuments(ctx, specs.Filter(specs.Equals(attribute.Named("volume").Qualified(unit), "500")))
 		fmt.Println(unit, n, err)
 	}
 	// Output:
@@ -116,9 +116,9 @@ func ExampleAttributes_Add() {
 	if _, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: 1}}); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(specs.Add(ctx, 1, "color", "red"))
-	fmt.Println(errors.Is(specs.Add(ctx, 1, "color", "blue"), attribute.ErrExists))
-	fmt.Println(errors.Is(specs.Change(ctx, 1, "size", 5), attribute.ErrNoAttribute))
+	fmt.Println(specs.Add(ctx, 1, attribute.Named("color"), "red"))
+	fmt.Println(errors.Is(specs.Add(ctx, 1, attribute.Named("color"), "blue"), attribute.ErrExists))
+	fmt.Println(errors.Is(specs.Change(ctx, 1, attribute.Named("size"), 5), attribute.ErrNoAttribute))
 	// Output:
 	// <nil>
 	// true
@@ -143,9 +143,9 @@ func ExampleAs() {
 		log.Fatal(err)
 	}
 	weights := attribute.As[float64](specs)
-	weight, err := weights.Get(ctx, 1, "weight")
+	weight, err := weights.Get(ctx, 1, attribute.Named("weight"))
 	fmt.Println(weight*2, err)
-	n, err := coll.CountDocuments(ctx, weights.Filter(weights.Gte("weight", 2)))
+	n, err := coll.CountDocuments(ctx, weights.Filter(weights.Gte(attribute.Named("weight"), 2)))
 	fmt.Println(n, err)
 	// Output:
 	// 5 <nil>
@@ -180,9 +180,9 @@ func ExampleAttributes_Values() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	price, err := channels.GetBy(ctx, bson.D{{Key: "scheduleId", Value: "0001"}, {Key: "movie", Value: "你的名字"}}, "gewala")
+	price, err := channels.GetBy(ctx, bson.D{{Key: "scheduleId", Value: "0001"}, {Key: "movie", Value: "你的名字"}}, attribute.Named("gewala"))
 	fmt.Println(price, err)
-	for screening, err := range channels.Values(ctx, nil, "maoyan") {
+	for screening, err := range channels.Values(ctx, nil, attribute.Named("maoyan")) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -215,7 +215,7 @@ func productsExample(ctx context.Context) *attribute.Attributes[int, string] {
 func ExampleCondition() {
 	ctx := context.Background()
 	specs := productsExample(ctx)
-	red := specs.Equals("color", "red")
+	red := specs.Equals(attribute.Named("color"), "red")
 	for _, c := range []attribute.Condition{red, red.NotOrMissing(), red.PresentAndNot()} {
 		facets, err := specs.Facets(ctx, specs.Filter(c), &attribute.FacetOptions{Keys: []string{"size"}})
 		if err != nil {
@@ -268,7 +268,7 @@ func ExampleAttributes_SortPipeline() {
 			log.Fatal(err)
 		}
 	}
-	lightest := append(specs.SortPipeline(nil, "weight", nil), bson.D{{Key: "$limit", Value: 2}})
+	lightest := append(specs.SortPipeline(nil, attribute.Named("weight"), nil), bson.D{{Key: "$limit", Value: 2}})
 	cursor, err := coll.Aggregate(ctx, lightest)
 	if err != nil {
 		log.Fatal(err)
@@ -304,10 +304,10 @@ func ExampleAttributes_ValuesPipeline() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	filter := weights.Filter(weights.Gt("weight", 10))
+	filter := weights.Filter(weights.Gt(attribute.Named("weight"), 10))
 	request := paging.Request{Size: 2}
 	for {
-		page, err := pager.Page(ctx, weights.ValuesPipeline(filter, "weight"), request)
+		page, err := pager.Page(ctx, weights.ValuesPipeline(filter, attribute.Named("weight")), request)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -370,7 +370,7 @@ func ExampleAttributes_RenameKey() {
 	specs := productsExample(ctx)
 	result, err := specs.RenameKey(ctx, "color", "colour", nil)
 	fmt.Println(result.Done, result.Skipped, err)
-	color, err := specs.Get(ctx, 1, "colour")
+	color, err := specs.Get(ctx, 1, attribute.Named("colour"))
 	fmt.Println(color, err)
 	// Output:
 	// 3 0 <nil>
@@ -396,7 +396,7 @@ func ExampleAttributes_Filter() {
 		}
 	}
 	n, err := films.CountDocuments(ctx, bson.D{{Key: "$or", Value: bson.A{
-		releases.Filter(releases.Gte("UK", 1978)),
+		releases.Filter(releases.Gte(attribute.Named("UK"), 1978)),
 		bson.D{{Key: "year", Value: 1977}},
 	}}})
 	fmt.Println(n, err)
@@ -409,7 +409,7 @@ func ExampleAttributes_Unadopt() {
 	specs := productsExample(ctx)
 	result, err := specs.Unadopt(ctx, []attribute.Column{{Path: "info.color", Key: "color"}}, nil)
 	fmt.Println(result.Done, err)
-	_, err = specs.Get(ctx, 0, "color")
+	_, err = specs.Get(ctx, 0, attribute.Named("color"))
 	fmt.Println(err)
 	// Output:
 	// 3 <nil>
@@ -436,7 +436,7 @@ func ExampleAttributes_Repair() {
 	}
 	result, err := specs.Repair(ctx, nil)
 	fmt.Println(result.Done, err)
-	color, err := specs.Get(ctx, 1, "color")
+	color, err := specs.Get(ctx, 1, attribute.Named("color"))
 	fmt.Println(color, err)
 	// Output:
 	// duplicate key "color"

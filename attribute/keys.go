@@ -32,7 +32,7 @@ func (a *Attributes[ID, V]) RenameKey(ctx context.Context, from, to string, work
 		return result, fault.Invalid("renaming %q to itself", from)
 	}
 	c := a.c
-	collide := expr.Op("$setIntersection", c.qualifiersOf(from, to), c.qualifiersOf(to, from))
+	collide := expr.Op("$setIntersection", c.qualifiersOf(from), c.qualifiersOf(to))
 	update := mongo.Pipeline{set(c.array, expr.Map(c.x.entries, "o", expr.Cond(c.keyed(from, nil),
 		expr.Op("$mergeObjects", "$$o", expr.D(c.key, expr.Literal(to))), "$$o")))}
 	return c.batches(ctx, c.has(from, nil), bson.A{expr.Op("$ne", collide, bson.A{})}, update, work, false)
@@ -97,9 +97,7 @@ func (c *core) updateAll(ctx context.Context, batch []bson.Raw, guard any, updat
 	return nil
 }
 
-// qualifiersOf is the qualifiers of the entries of a key but not of other: a
-// collation may hold them for one key, whose entries do not collide.
-func (c *core) qualifiersOf(key, other string) bson.D {
-	match := expr.Op("$and", c.keyed(key, nil), expr.Op("$not", c.keyed(other, nil)))
-	return expr.Map(c.those(match), "o", c.qualifierOf("$$o"))
+// qualifiersOf is the qualifiers of the entries of a key.
+func (c *core) qualifiersOf(key string) bson.D {
+	return expr.Map(c.those(c.keyed(key, nil)), "o", c.qualifierOf("$$o"))
 }

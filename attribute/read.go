@@ -125,7 +125,7 @@ func (a *Attributes[ID, V]) Values(ctx context.Context, filter any, key Key) ite
 
 // ValuesPipeline is what Values runs; its documents are {_id, value, qualifier}.
 func (a *Attributes[ID, V]) ValuesPipeline(filter any, key Key) mongo.Pipeline {
-	name, qualifiers := key.split()
+	name, qualifiers := key.name, key.qualifiers
 	return mongo.Pipeline{
 		expr.Op("$match", expr.And(filter, a.c.has(name, qualifiers))),
 		expr.Op("$project", bson.D{{Key: "entries", Value: a.c.uniform(expr.Op("$and", a.c.valid("$$o"), a.c.keyed(name, qualifiers)))}}),

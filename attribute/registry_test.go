@@ -74,16 +74,16 @@ func TestClientRegistry(t *testing.T) {
 	a := newAttributes[sku, sku](t, coll, nil)
 	id := sku{1, 2}
 	insert(t, coll, d("_id", id))
-	must(t, a.Set(ctx, id, "part", sku{3, 4}))
-	must(t, a.Add(ctx, id, "other", sku{5, 6}))
+	must(t, a.Set(ctx, id, attribute.Named("part"), sku{3, 4}))
+	must(t, a.Add(ctx, id, attribute.Named("other"), sku{5, 6}))
 	want(t, stored(t, coll, "1/2"), d("_id", "1/2", "attributes", bson.A{e("part", "3/4"), e("other", "5/6")}))
-	value, err := a.Get(ctx, id, "part")
+	value, err := a.Get(ctx, id, attribute.Named("part"))
 	must(t, err)
 	same(t, value, sku{3, 4})
 	all, err := a.GetAll(ctx, id)
 	must(t, err)
 	same(t, all[1].Value, sku{5, 6})
-	for v, err := range a.Values(ctx, a.Filter(a.Equals("part", sku{3, 4}), a.In("other", []sku{{5, 6}})), "part") {
+	for v, err := range a.Values(ctx, a.Filter(a.Equals(attribute.Named("part"), sku{3, 4}), a.In(attribute.Named("other"), []sku{{5, 6}})), attribute.Named("part")) {
 		must(t, err)
 		same(t, v, attribute.Value[sku, sku]{ID: id, Value: sku{3, 4}})
 	}
@@ -104,8 +104,8 @@ func TestClientRegistry(t *testing.T) {
 		t.Error(err)
 	}
 	for err, id := range map[error]string{
-		a.Set(ctx, sku{7, 8}, "x", id): "{7 8}",
-		errOf(newAttributes[signal, any](t, db.Collection("none"), nil).Get(ctx, nil, "x")): "<nil>",
+		a.Set(ctx, sku{7, 8}, attribute.Named("x"), id):                                                      "{7 8}",
+		errOf(newAttributes[signal, any](t, db.Collection("none"), nil).Get(ctx, nil, attribute.Named("x"))): "<nil>",
 	} {
 		if !errors.Is(err, mongopatterns.ErrNotFound) || !strings.HasSuffix(err.Error(), ": _id "+id) {
 			t.Error(err)
@@ -126,14 +126,14 @@ func TestClientRegistryFilters(t *testing.T) {
 		return out
 	}
 	patterns := newAttributes[pattern, pattern](t, coll, nil)
-	want(t, found(patterns.Filter(patterns.Equals("k", "a"))), []string{"b"})
-	want(t, found(patterns.Filter(patterns.In("k", []pattern{"a"}))), []string{"b"})
-	want(t, found(patterns.Filter(patterns.HoldsAll("k", []pattern{"a"}))), []string{"b"})
+	want(t, found(patterns.Filter(patterns.Equals(attribute.Named("k"), "a"))), []string{"b"})
+	want(t, found(patterns.Filter(patterns.In(attribute.Named("k"), []pattern{"a"}))), []string{"b"})
+	want(t, found(patterns.Filter(patterns.HoldsAll(attribute.Named("k"), []pattern{"a"}))), []string{"b"})
 	operators := newAttributes[operator, operator](t, coll, nil)
-	want(t, found(operators.Filter(operators.Equals("k", "a"))), []string{"c"})
-	want(t, found(operators.Filter(operators.In("k", []operator{"a"}))), []string{"c"})
-	wantErr(t, patterns.Set(ctx, "a", "k", "b"), mongopatterns.ErrNotFound)
-	wantErr(t, operators.Set(ctx, "a", "k", "b"), mongopatterns.ErrNotFound)
+	want(t, found(operators.Filter(operators.Equals(attribute.Named("k"), "a"))), []string{"c"})
+	want(t, found(operators.Filter(operators.In(attribute.Named("k"), []operator{"a"}))), []string{"c"})
+	wantErr(t, patterns.Set(ctx, "a", attribute.Named("k"), "b"), mongopatterns.ErrNotFound)
+	wantErr(t, operators.Set(ctx, "a", attribute.Named("k"), "b"), mongopatterns.ErrNotFound)
 	wantErr(t, errOf(operators.GetAll(ctx, "a")), mongopatterns.ErrNotFound)
 }
 

@@ -36,8 +36,7 @@ func (a *Attributes[ID, V]) Set(ctx context.Context, id ID, key Key, value V) (e
 }
 
 // SetMany sets several entries in one write; two of the same key and qualifier are
-// ErrInvalid. (Of two that only the collection's collation holds for the same, the later
-// one counts.) Without any it does nothing.
+// ErrInvalid. Without any it does nothing.
 //
 // Cost: as Set.
 func (a *Attributes[ID, V]) SetMany(ctx context.Context, id ID, attributes ...Attribute[V]) (err error) {

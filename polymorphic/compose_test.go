@@ -147,9 +147,9 @@ func TestDocInAllPackages(t *testing.T) {
 			best := must(attribute.New[int, athleteDoc](coll, nil))
 			must(coll.InsertOne(ctx, bson.M{"_id": 1}))
 			for i, d := range docs {
-				check(t, best.Set(ctx, 1, attribute.Key(fmt.Sprint(i)), d))
+				check(t, best.Set(ctx, 1, attribute.Named(fmt.Sprint(i)), d))
 			}
-			same(t, must(best.Get(ctx, 1, "0")), must(best.Get(ctx, 1, "1")))
+			same(t, must(best.Get(ctx, 1, attribute.Named("0"))), must(best.Get(ctx, 1, attribute.Named("1"))))
 		},
 		"bucket": func(t *testing.T, coll, _ *mongo.Collection) {
 			type shotDoc = polymorphic.Doc[shot, shots]

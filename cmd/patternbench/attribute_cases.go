@@ -106,7 +106,7 @@ func attributeIndexes(ctx context.Context, b *bench) error {
 	err = b.measure(ctx, "find 20 by a range of one specification", reads,
 		side{name: columnsName, run: find(columns, between(""))},
 		side{name: wildcardName, run: find(wildcard, between("specs."))},
-		side{name: arrayName, run: find(array, func(key string, from int) bson.D { return specs.Filter(specs.Range(attribute.Key(key), from, from+10)) })})
+		side{name: arrayName, run: find(array, func(key string, from int) bson.D { return specs.Filter(specs.Range(attribute.Named(key), from, from+10)) })})
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func attributeIndexes(ctx context.Context, b *bench) error {
 		side{name: wildcardName, run: update(wildcard, "specs.")},
 		side{name: arrayName, run: times(reads, func(ctx context.Context, i int) error {
 			id := i * 31 % (part * b.runs)
-			return specs.Set(ctx, id, attribute.Key(specification(id, i%specifications)), -i)
+			return specs.Set(ctx, id, attribute.Named(specification(id, i%specifications)), -i)
 		})})
 }
 
@@ -157,7 +157,7 @@ func attributeConditions(ctx context.Context, b *bench) error {
 			return err
 		})},
 		side{name: "attribute", run: times(reads, func(ctx context.Context, i int) error {
-			_, err := findAll[bson.Raw](ctx, -1, array, specs.Filter(specs.Equals("brand", brand(i)), specs.Equals("color", i%50)))
+			_, err := findAll[bson.Raw](ctx, -1, array, specs.Filter(specs.Equals(attribute.Named("brand"), brand(i)), specs.Equals(attribute.Named("color"), i%50)))
 			return err
 		})})
 }

@@ -113,7 +113,7 @@ func overheadSets(c *calls, db *mongo.Database) error {
 			return err
 		}
 		c.add("attribute.Set", func(ctx context.Context, i int) error {
-			return a.Set(ctx, i%50, attribute.Key(specification(i%50, 3)), i)
+			return a.Set(ctx, i%50, attribute.Named(specification(i%50, 3)), i)
 		}, func(ctx context.Context, i int) error {
 			key := specification(i%50, 3)
 			result, err := coll.UpdateOne(ctx, bson.D{{Key: "_id", Value: 50 + i%50}, {Key: "attributes.k", Value: key}},
@@ -128,7 +128,7 @@ func overheadSets(c *calls, db *mongo.Database) error {
 		c.because("attribute.Get", "The condition that finds the value is made for any key with a qualifier, and the value is decoded by the user's registry.")
 		c.because("attribute.Set", "One pipeline adds the entry or changes it, where the hand-written $set needs a second trip for a new key: the server takes longer for it, and building it takes the allocations.")
 		c.add("attribute.Get", func(ctx context.Context, i int) error {
-			_, err := a.Get(ctx, i%100, attribute.Key(specification(i%100, 3)))
+			_, err := a.Get(ctx, i%100, attribute.Named(specification(i%100, 3)))
 			return err
 		}, func(ctx context.Context, i int) error {
 			var out struct {
@@ -139,7 +139,7 @@ func overheadSets(c *calls, db *mongo.Database) error {
 			return errors.Join(err, want(len(out.Attributes), 1))
 		})
 		c.add("attribute.Filter", func(ctx context.Context, i int) error {
-			_, err := findAll[bson.Raw](ctx, -1, coll, a.Filter(a.Equals(attribute.Key(specification(i%100, 3)), 3)), options.Find().SetLimit(10))
+			_, err := findAll[bson.Raw](ctx, -1, coll, a.Filter(a.Equals(attribute.Named(specification(i%100, 3)), 3)), options.Find().SetLimit(10))
 			return err
 		}, func(ctx context.Context, i int) error {
 			filter := bson.D{{Key: "attributes", Value: bson.D{{Key: "$elemMatch", Value: bson.D{{Key: "k", Value: specification(i%100, 3)}, {Key: "v", Value: 3}}}}}}

@@ -114,10 +114,10 @@ func (s *service) handleProducts(handle route) {
 		if err := checkSpec(key, in.Value); err != nil {
 			return 0, nil, err
 		}
-		return http.StatusNoContent, nil, s.specs.Set(r.Context(), r.PathValue("sku"), attribute.Key(key), in.Value)
+		return http.StatusNoContent, nil, s.specs.Set(r.Context(), r.PathValue("sku"), attribute.Named(key), in.Value)
 	})
 	handle("DELETE /products/{sku}/specs/{key}", func(_ http.ResponseWriter, r *http.Request) (int, any, error) {
-		return http.StatusNoContent, nil, s.specs.Remove(r.Context(), r.PathValue("sku"), attribute.Key(r.PathValue("key")))
+		return http.StatusNoContent, nil, s.specs.Remove(r.Context(), r.PathValue("sku"), attribute.Named(r.PathValue("key")))
 	})
 	handle("GET /products/{sku}/buyers", func(_ http.ResponseWriter, r *http.Request) (int, any, error) {
 		offset, err := number(r.URL.Query(), "offset", 0)

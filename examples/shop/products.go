@@ -177,12 +177,12 @@ func (s *service) condition(text string) (attribute.Condition, error) {
 		if err != nil {
 			return attribute.Condition{}, badRequest("spec: " + err.Error())
 		}
-		return s.numbers.Range(attribute.Key(key), from, to), nil
+		return s.numbers.Range(attribute.Named(key), from, to), nil
 	}
 	if number, err := strconv.ParseFloat(value, 64); err == nil {
-		return s.specs.In(attribute.Key(key), []any{value, number}), nil
+		return s.specs.In(attribute.Named(key), []any{value, number}), nil
 	}
-	return s.specs.Equals(attribute.Key(key), value), nil
+	return s.specs.Equals(attribute.Named(key), value), nil
 }
 
 func ids(node *tree.Node[category], into []string) []string {

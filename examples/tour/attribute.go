@@ -53,7 +53,7 @@ func filmReleases(ctx context.Context, g *guide) error {
 		return err
 	}
 	return g.show(ctx, "released in Italy in October 1977: country and date of the same entry", nil, func() ([]string, error) {
-		n, err := films.CountDocuments(ctx, releases.Filter(releases.Range("Italy", day(time.October, 1), day(time.November, 1))))
+		n, err := films.CountDocuments(ctx, releases.Filter(releases.Range(attribute.Named("Italy"), day(time.October, 1), day(time.November, 1))))
 		return []string{fmt.Sprintf("%d film", n)}, err
 	})
 }
@@ -104,7 +104,7 @@ func ticketChannels(ctx context.Context, g *guide) error {
 	}
 	screening := bson.D{{Key: "scheduleId", Value: "0001"}, {Key: "movie", Value: "你的名字"}}
 	err = g.show(ctx, "the price of one channel for a screening", &example{"screenings", screening}, func() ([]string, error) {
-		price, err := channels.GetBy(ctx, screening, "taopiao")
+		price, err := channels.GetBy(ctx, screening, attribute.Named("taopiao"))
 		return []string{fmt.Sprint(price)}, err
 	})
 	if err != nil {
@@ -112,7 +112,7 @@ func ticketChannels(ctx context.Context, g *guide) error {
 	}
 	return g.show(ctx, "all screenings that a channel sells", nil, func() ([]string, error) {
 		n := 0
-		for _, err := range channels.Values(ctx, nil, "gewala") {
+		for _, err := range channels.Values(ctx, nil, attribute.Named("gewala")) {
 			if err != nil {
 				return nil, err
 			}
@@ -155,10 +155,10 @@ func monthsAsAttributes(ctx context.Context, g *guide) error {
 	if _, err := coll.InsertMany(ctx, docs); err != nil {
 		return err
 	}
-	filter := months.Filter(months.Gte(attribute.Key("temperature").Qualified("°C"), 15), months.Lt(attribute.Key("wind").Qualified("m/s"), 3.4))
+	filter := months.Filter(months.Gte(attribute.Named("temperature").Qualified("°C"), 15), months.Lt(attribute.Named("wind").Qualified("m/s"), 3.4))
 	return g.show(ctx, "Seattle's months: warm ones with little wind, the warmest first",
 		&example{"months", bson.D{{Key: "_id", Value: "July"}}}, func() ([]string, error) {
-			cursor, err := coll.Aggregate(ctx, months.SortPipeline(filter, attribute.Key("temperature").Qualified("°C"),
+			cursor, err := coll.Aggregate(ctx, months.SortPipeline(filter, attribute.Named("temperature").Qualified("°C"),
 				&attribute.SortOptions{Descending: true}))
 			if err != nil {
 				return nil, err

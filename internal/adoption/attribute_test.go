@@ -60,7 +60,7 @@ func startAttribute(w *world) service {
 	fresh := []op{
 		m.beside("Set", alive, func(ctx context.Context, c *client, r *record) error {
 			key, value := []string{"IT", "JP"}[c.IntN(2)], c.text()
-			if err := a.Set(ctx, r.id, attribute.Key(key), value); err != nil {
+			if err := a.Set(ctx, r.id, attribute.Named(key), value); err != nil {
 				return err
 			}
 			m.follow(r, d("$set", d("release."+key, value)))
@@ -69,7 +69,7 @@ func startAttribute(w *world) service {
 		m.write("Remove", func(r *record) bool {
 			return alive(r) && r.doc["release"].(bson.M)["JP"] != nil
 		}, func(ctx context.Context, c *client, r *record) error {
-			if err := a.Remove(ctx, r.id, "JP"); err != nil {
+			if err := a.Remove(ctx, r.id, attribute.Named("JP")); err != nil {
 				return err
 			}
 			m.follow(r, d("$unset", d("release.JP", "")))
@@ -144,7 +144,7 @@ var attributeSays = []sentence{
 		a := w.h.value.(*attribute.Attributes[any, any])
 		w.insert(t, "films", d("_id", "both", "release", d("US", "old")))
 		w.update(t, "films", d("_id", "both"), d("$set", d("release.US", "older")))
-		must(t, a.Set(t.Context(), "both", "US", "new"))
+		must(t, a.Set(t.Context(), "both", attribute.Named("US"), "new"))
 		if all := releases(t, w, "both", nil); all["US"] != "older" {
 			t.Errorf("%v", all)
 		}
@@ -166,12 +166,12 @@ var attributeSays = []sentence{
 	{"Until then readers of entries miss them: deploy readers of both first, or keep the fields (`Keep`)", func(t *testing.T, w *world) {
 		a := w.h.value.(*attribute.Attributes[any, any])
 		w.insert(t, "films", d("_id", "kept", "release", d("US", "x")))
-		if _, err := a.Get(t.Context(), "kept", "US"); !errors.Is(err, attribute.ErrNoAttribute) {
+		if _, err := a.Get(t.Context(), "kept", attribute.Named("US")); !errors.Is(err, attribute.ErrNoAttribute) {
 			t.Error(err)
 		}
 		keep := got(attribute.New[any, any](w.db.Collection("films"), &attribute.Options{ArrayField: "releases", Keep: true, OnCollision: attribute.KeepSource}))(t)
 		got(keep.Adopt(t.Context(), columns, nil))(t)
-		if v := got(a.Get(t.Context(), "kept", "US"))(t); v != "x" {
+		if v := got(a.Get(t.Context(), "kept", attribute.Named("US")))(t); v != "x" {
 			t.Error(v)
 		}
 		same(t, "stored", w.stored(t, "films", "kept")["release"], bson.M{"US": "x"})

@@ -49,14 +49,14 @@ func entries(make func(s *scene) *attributes, do func(ctx context.Context, a *at
 }
 
 var attributeRows = []row{
-	{"attribute.Attributes.Set", entry(func(ctx context.Context, a *attributes) error { return a.Set(ctx, 1, "FR", 1979) })},
-	{"attribute.Attributes.Set/changed", entry(func(ctx context.Context, a *attributes) error { return a.Set(ctx, 1, "US", 1979) })},
+	{"attribute.Attributes.Set", entry(func(ctx context.Context, a *attributes) error { return a.Set(ctx, 1, attribute.Named("FR"), 1979) })},
+	{"attribute.Attributes.Set/changed", entry(func(ctx context.Context, a *attributes) error { return a.Set(ctx, 1, attribute.Named("US"), 1979) })},
 	{"attribute.Attributes.SetMany", entry(func(ctx context.Context, a *attributes) error {
 		return a.SetMany(ctx, 1, attribute.Attribute[int]{Key: "FR", Value: 1979}, attribute.Attribute[int]{Key: "US", Value: 1980})
 	})},
-	{"attribute.Attributes.Add", entry(func(ctx context.Context, a *attributes) error { return a.Add(ctx, 1, "FR", 1979) }, attribute.ErrExists)},
-	{"attribute.Attributes.Change", entry(func(ctx context.Context, a *attributes) error { return a.Change(ctx, 1, "US", 1979) })},
-	{"attribute.Attributes.Remove", entry(func(ctx context.Context, a *attributes) error { return a.Remove(ctx, 1, "US") }, attribute.ErrNoAttribute)},
+	{"attribute.Attributes.Add", entry(func(ctx context.Context, a *attributes) error { return a.Add(ctx, 1, attribute.Named("FR"), 1979) }, attribute.ErrExists)},
+	{"attribute.Attributes.Change", entry(func(ctx context.Context, a *attributes) error { return a.Change(ctx, 1, attribute.Named("US"), 1979) })},
+	{"attribute.Attributes.Remove", entry(func(ctx context.Context, a *attributes) error { return a.Remove(ctx, 1, attribute.Named("US")) }, attribute.ErrNoAttribute)},
 	{"attribute.Attributes.RenameKey", entries(func(s *scene) *attributes { return releases(s, nil) }, func(ctx context.Context, a *attributes) (mongopatterns.Result, error) {
 		return a.RenameKey(ctx, "US", "USA", small)
 	})},

@@ -177,11 +177,11 @@ func furniture(ctx context.Context, db *mongo.Database) error {
 	if err != nil {
 		return err
 	}
-	if err := specs.Add(ctx, "chair", "wood", "elm"); !errors.Is(err, attribute.ErrExists) {
+	if err := specs.Add(ctx, "chair", attribute.Named("wood"), "elm"); !errors.Is(err, attribute.ErrExists) {
 		return fmt.Errorf("wood twice: %v", err)
 	}
 	found, err := pieces.CountDocuments(ctx, specs.Filter(
-		attribute.As[int](specs).Range(attribute.Key("height").Qualified("cm"), 70, 90), specs.Equals("wood", "oak")))
+		attribute.As[int](specs).Range(attribute.Named("height").Qualified("cm"), 70, 90), specs.Equals(attribute.Named("wood"), "oak")))
 	if err != nil {
 		return err
 	}

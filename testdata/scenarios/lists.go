@@ -166,7 +166,7 @@ func films(ctx context.Context, w *world) error {
 	}
 	month := time.Date(1977, time.October, 1, 0, 0, 0, 0, time.UTC)
 	_, err = w.by(ctx, "films", "releases.location releases.date", true, func() error {
-		n, err := w.count(ctx, "films", releases.Filter(releases.Range("Italy", month, month.AddDate(0, 1, 0))))
+		n, err := w.count(ctx, "films", releases.Filter(releases.Range(attribute.Named("Italy"), month, month.AddDate(0, 1, 0))))
 		if err != nil {
 			return err
 		}
@@ -183,7 +183,7 @@ func bottles(ctx context.Context, w *world) error {
 	if err := ensure(ctx, specs); err != nil {
 		return err
 	}
-	volume := attribute.Key("volume")
+	volume := attribute.Named("volume")
 	if err := w.put(ctx, "bottles", `{"_id": 1, "title": "Spring water"}`); err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func tickets(ctx context.Context, w *world) error {
 		return err
 	}
 	for _, p := range []attribute.Attribute[int]{{Key: "gewala", Value: 30}, {Key: "maoyan", Value: 50}, {Key: "taopiao", Value: 20}} {
-		if err := prices.Set(ctx, 1, attribute.Key(p.Key), p.Value); err != nil {
+		if err := prices.Set(ctx, 1, attribute.Named(p.Key), p.Value); err != nil {
 			return err
 		}
 	}
@@ -231,7 +231,7 @@ func tickets(ctx context.Context, w *world) error {
 		return err
 	}
 	_, err = w.by(ctx, "tickets", "scheduleId movie provider.channel", true, func() error {
-		price, err := prices.GetBy(ctx, bson.D{{Key: "scheduleId", Value: "0001"}, {Key: "movie", Value: "你的名字"}}, "taopiao")
+		price, err := prices.GetBy(ctx, bson.D{{Key: "scheduleId", Value: "0001"}, {Key: "movie", Value: "你的名字"}}, attribute.Named("taopiao"))
 		if err != nil {
 			return err
 		}
@@ -242,7 +242,7 @@ func tickets(ctx context.Context, w *world) error {
 	}
 	_, err = w.by(ctx, "tickets", "provider.channel", true, func() error {
 		n := 0
-		for v, err := range prices.Values(ctx, nil, "maoyan") {
+		for v, err := range prices.Values(ctx, nil, attribute.Named("maoyan")) {
 			if err != nil || v.Value != 50 {
 				return fmt.Errorf("%+v, %w", v, err)
 			}
