@@ -3,6 +3,7 @@ package outlier
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -16,6 +17,10 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
+
+// maxAttempts bounds how often an Add begins anew, because others have moved elements between
+// its reading and its writing. Writers wait for each other in the server, so it is rarely two.
+const maxAttempts = 100
 
 // What one Add takes: a command holds the elements of a set up to six times.
 const (
@@ -128,8 +133,8 @@ func (c *core) add(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (i
 	}
 	var seen state // as of that reading
 	null := false
-	for {
-		if n, err := c.push(ctx, id, xs, seen, null); !errors.Is(err, fault.ErrNotFound) {
+	for range maxAttempts {
+		if n, done, err := c.push(ctx, id, xs, seen, null); done || err != nil {
 			return n, err
 		}
 		s, found, err := c.look(ctx, id, xs)
@@ -142,10 +147,11 @@ func (c *core) add(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (i
 		if found.Room {
 			continue
 		}
-		if n, err := c.spill(ctx, id, xs, seen); !errors.Is(err, fault.ErrNotFound) {
+		if n, done, err := c.spill(ctx, id, xs, seen); done || err != nil {
 			return n, err
 		}
 	}
+	return 0, fmt.Errorf("%w: the list has changed %d times meanwhile", fault.ErrConflict, maxAttempts)
 }
 
 // guarded is the filter for a parent of which conditions hold, and that is as it was seen:
@@ -176,9 +182,10 @@ func (c *core) fresh(xs []bson.RawValue) bson.D {
 	return expr.Op("$setDifference", expr.Literal(xs), c.x.array)
 }
 
-// push adds to a parent with room for all of xs: ErrNotFound if there is none, or it has no
-// room, or is not as it was seen, or, being a set, holds one of several.
-func (c *core) push(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen state, null bool) (int, error) {
+// push adds to a parent with room for all of xs, and returns how many it has added. It is not
+// done if there is no such parent, or it has no room, or is not as it was seen, or, being a
+// set, holds one of several: look says which.
+func (c *core) push(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen state, null bool) (added int, done bool, err error) {
 	conditions := append(c.room(xs), c.x.isNull[null])
 	operator, more := "$push", any(expr.D("$each", xs))
 	if c.o.Set && len(xs) == 1 {
@@ -190,13 +197,10 @@ func (c *core) push(ctx context.Context, id bson.RawValue, xs []bson.RawValue, s
 		operator, more = "$set", xs
 	}
 	result, err := fault.One(c.coll.UpdateOne(ctx, c.guarded(id, seen, conditions), expr.Op(operator, expr.D(c.o.ArrayField, more))))
-	switch {
-	case err != nil:
-		return 0, err
-	case result.MatchedCount == 0:
-		return 0, fault.ErrNotFound
+	if err != nil {
+		return 0, false, err
 	}
-	return len(xs) * int(result.ModifiedCount), nil // 0 of the one that a set holds
+	return len(xs) * int(result.ModifiedCount), result.MatchedCount > 0, nil // 0 of the one that a set holds
 }
 
 // A finding is what a parent says to elements that are to be added.
@@ -249,10 +253,10 @@ func (c *core) lookup(as string, pipeline mongo.Pipeline) bson.D {
 		"pipeline", pipeline, "as", as))
 }
 
-// spill adds to a parent that has no room, in a transaction that moves elements out:
-// ErrNotFound if there is room meanwhile, or something has moved. Its first write holds
-// other writers up, in the server, until it ends.
-func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen state) (added int, err error) {
+// spill adds to a parent that has no room, in a transaction that moves elements out. It is
+// not done if there is room meanwhile, or something has moved. Its first write holds other
+// writers up, in the server, until it ends.
+func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen state) (added int, done bool, err error) {
 	full := expr.Op("$not", bson.A{expr.Op("$and", c.room(xs))})
 	var fresh any = bson.A{} // a list's need not come back: answers are bounded as documents are
 	if c.o.Set {
@@ -273,7 +277,10 @@ func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, 
 		added = len(found.Fresh)
 		return c.finish(ctx, before.ID, append(found.Items, found.Fresh...), int(before.Outside))
 	})
-	return added, err
+	if errors.Is(err, fault.ErrNotFound) {
+		return 0, false, nil
+	}
+	return added, err == nil, err
 }
 
 // modify updates a parent and returns its state before.

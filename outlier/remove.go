@@ -3,6 +3,7 @@ package outlier
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -37,7 +38,7 @@ func (l *Lists[ID, E]) Remove(ctx context.Context, id ID, e E) (removed bool, er
 // remove writes a typical parent alone. That of an outlier is written first in a
 // transaction: so no two of them run at the same time.
 func (c *core) remove(ctx context.Context, id, x bson.RawValue) (removed bool, err error) {
-	for {
+	for range maxAttempts {
 		result, err := fault.One(c.coll.UpdateOne(ctx, c.parent(id, c.x.typical...),
 			mongo.Pipeline{expr.Op("$set", expr.D(c.o.ArrayField, c.withoutLast(x)))}))
 		if err != nil || result.MatchedCount > 0 {
@@ -54,6 +55,7 @@ func (c *core) remove(ctx context.Context, id, x bson.RawValue) (removed bool, e
 			return false, err
 		}
 	}
+	return false, fmt.Errorf("%w: the list has changed %d times meanwhile", fault.ErrConflict, maxAttempts)
 }
 
 // withoutLast is the array without the last x. An array without x stays what it is, also
