@@ -73,7 +73,7 @@ func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatt
 }
 
 // propagate writes a state into the copies that are behind, in batches; in a
-// transaction at once. There w is not used but for its filter, and the caller has
+// transaction at once. In a transaction only w.Filter is used, and the caller has
 // written to the source in it, unless all targets have versions.
 func (c *core) propagate(ctx context.Context, s state, w *mongopatterns.Work, result *mongopatterns.Result) error {
 	for _, t := range c.following {
@@ -86,7 +86,7 @@ func (c *core) propagate(ctx context.Context, s state, w *mongopatterns.Work, re
 				w.Progress(*result)
 			}
 		case txn.Running(ctx):
-			err = c.write(ctx, t, s, w.Filter, nil, result)
+			err = c.writeAll(ctx, t, s, w.Filter, result)
 		default:
 			err = c.propagateTo(ctx, t, s, w, result)
 		}
@@ -109,7 +109,10 @@ func (c *core) propagateTo(ctx context.Context, t *target, s state, w *mongopatt
 			return err
 		}
 		do := func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
-			return c.write(ctx, t, s, nil, part, result)
+			if t.Unversioned {
+				return c.writeBatchHeld(ctx, t, s.key, part, result)
+			}
+			return c.writeBatch(ctx, t, s, part, result)
 		}
 		if err := maintain.Apart(ctx, t.Collection.Name(), batch, w.Strict, result, do); err != nil {
 			return err
@@ -119,54 +122,64 @@ func (c *core) propagateTo(ctx context.Context, t *target, s state, w *mongopatt
 	return nil
 }
 
-// write writes, by one command, the copies that are behind: in the documents of
-// a batch, or without one, in a transaction, in all that filter selects. There a second
-// update, which changes nothing, counts what differs still. What stays as it is, is
-// read: it is Remaining, or malformed and named.
-func (c *core) write(ctx context.Context, t *target, s state, filter any, batch []bson.Raw, result *mongopatterns.Result) error {
-	if t.Unversioned && !txn.Running(ctx) { // then only the source itself, held, says which state is the newest
-		var done mongopatterns.Result
-		err := txn.Run(ctx, c.client(), func(ctx context.Context) error {
-			done = mongopatterns.Result{}
-			now, err := c.pin(ctx, s.key)
-			if err != nil {
-				return err
-			}
-			return c.write(ctx, t, now, filter, batch, &done)
-		})
-		if err == nil {
-			result.Add(done)
-		}
-		return err
-	}
+// writeBatch writes, by one command, the copies that are behind in the documents of a batch.
+func (c *core) writeBatch(ctx context.Context, t *target, s state, batch []bson.Raw, result *mongopatterns.Result) error {
 	var ids bson.A
 	for _, doc := range batch {
 		ids = append(ids, doc.Lookup("_id"))
 	}
-	if batch != nil {
-		filter = in("_id", ids)
-	}
-	model := t.model(s, t.write(s), filter, t.than("$lt", s))
-	models := []mongo.WriteModel{model}
-	if batch != nil {
-		model.SetHint(idOnly) // the planner might scan all that are behind for every batch
-	} else {
-		models = append(models, mongo.NewUpdateManyModel().SetFilter(expr.And(t.off(s), filter)).SetUpdate(noChange))
-	}
-	done, err := fault.Many(t.Collection.BulkWrite(ctx, models))
+	these := in("_id", ids)
+	model := t.model(s, t.write(s), these, t.than("$lt", s))
+	model.SetHint(idOnly) // the planner might scan all that are behind for every batch
+	done, err := fault.Many(t.Collection.BulkWrite(ctx, []mongo.WriteModel{model}))
 	if err != nil {
 		return err
 	}
-	stay := int64(len(batch)) - done.ModifiedCount
-	if batch == nil {
-		stay = done.MatchedCount - done.ModifiedCount
-		result.Examined += done.MatchedCount
-	}
 	result.Done += done.ModifiedCount
-	if stay == 0 {
+	return c.countLeft(ctx, t, s, these, int64(len(batch))-done.ModifiedCount, result)
+}
+
+// writeBatchHeld is writeBatch for a target without versions: only the source itself, held,
+// says which state is the newest.
+func (c *core) writeBatchHeld(ctx context.Context, t *target, key bson.RawValue, batch []bson.Raw, result *mongopatterns.Result) error {
+	var done mongopatterns.Result
+	err := txn.Run(ctx, c.client(), func(ctx context.Context) error {
+		done = mongopatterns.Result{}
+		now, err := c.pin(ctx, key)
+		if err != nil {
+			return err
+		}
+		return c.writeBatch(ctx, t, now, batch, &done)
+	})
+	if err == nil {
+		result.Add(done)
+	}
+	return err
+}
+
+// writeAll writes, by one command in a transaction, the copies that are behind in all
+// documents that filter selects. A second update, which changes nothing, counts what differs
+// still.
+func (c *core) writeAll(ctx context.Context, t *target, s state, filter any, result *mongopatterns.Result) error {
+	done, err := fault.Many(t.Collection.BulkWrite(ctx, []mongo.WriteModel{
+		t.model(s, t.write(s), filter, t.than("$lt", s)),
+		mongo.NewUpdateManyModel().SetFilter(expr.And(t.off(s), filter)).SetUpdate(noChange),
+	}))
+	if err != nil {
+		return err
+	}
+	result.Examined += done.MatchedCount
+	result.Done += done.ModifiedCount
+	return c.countLeft(ctx, t, s, filter, done.MatchedCount-done.ModifiedCount, result)
+}
+
+// countLeft reads the documents, so many, that a write has left as they are: they are
+// Remaining, or malformed and named, or right meanwhile.
+func (c *core) countLeft(ctx context.Context, t *target, s state, filter any, left int64, result *mongopatterns.Result) error {
+	if left == 0 {
 		return nil
 	}
-	docs, err := t.read(ctx, expr.And(t.off(s), filter), int(stay))
+	docs, err := t.read(ctx, expr.And(t.off(s), filter), int(left))
 	if err != nil {
 		return err
 	}
@@ -175,7 +188,7 @@ func (c *core) write(ctx context.Context, t *target, s state, filter any, batch 
 		result.Fail(f.Collection, f.ID, errors.New(f.String()))
 	}
 	result.Remaining += int64(len(docs) - len(malformed))
-	result.Skipped += stay - int64(len(docs)) // right meanwhile
+	result.Skipped += left - int64(len(docs))
 	return nil
 }
 
