@@ -51,6 +51,12 @@
 //	Repair(ctx, *Work) (Result, error)           // safe beside live writes
 //	Adopt(ctx, …, *Work) (Result, error)         // from the plain schema, resumable
 //
+// A collection that a helper writes must not have a default collation, by which filters, $expr
+// and the index on _id would take "Ann" for "ann" and a correction would be overwritten:
+// EnsureIndexes, Check, Repair, Adopt and the like ask for it by one listCollections, which
+// needs the right to that, and return ErrInvalid. Other calls do not ask. paging and
+// polymorphic, which write nothing, take any collection.
+//
 // Every read is also a filter or a pipeline. Every call joins the transaction in its
 // context. After an error from a call that writes, abort your transaction.
 package mongopatterns

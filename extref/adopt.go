@@ -28,7 +28,7 @@ import (
 // Each batch is a transaction that writes to its sources (a field that is taken
 // off again), so that no change of them is missed.
 //
-// Cost: 1 round trip a batch (default 100) to read the target in the order of _id,
+// Cost: 1 round trip; 1 a batch (default 100) to read the target in the order of _id,
 // and 1 for its sources; where something is to be filled in 4 more, commit
 // included, 1 write for each document (and 1 for those that get frozen fields) and
 // 2 for each source, 3 if it has no version.
@@ -37,6 +37,9 @@ func (r *Ref[ID, S]) Adopt(ctx context.Context, target string, work *mongopatter
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	t, err := r.core.target(target)
 	if err != nil {
+		return result, err
+	}
+	if err := r.core.refuse(ctx); err != nil {
 		return result, err
 	}
 	some := expr.D("$exists", true, "$ne", nil)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -61,12 +62,12 @@ type finding struct {
 // {_id: 123} checks the copies of that one. What dangles or is malformed is found
 // without a filter only.
 //
-// Cost: scans each target in the order of _id, 1 round trip a batch, and 1 more
+// Cost: 1 round trip, and scans each target in the order of _id, 1 round trip a batch, and 1 more
 // for the sources of each, by their keys; 1 more for a batch that has problems,
 // and if the target is Unversioned 1 for the sources of these. With a filter 1
 // round trip a batch of sources, and the copies of these by the targets' indexes.
 func (r *Ref[ID, S]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
-	return fault.Seq("extref: check", func(yield func(mongopatterns.Problem, error) bool) {
+	found := func(yield func(mongopatterns.Problem, error) bool) {
 		for batch, err := range r.core.examine(ctx, work) {
 			if err != nil {
 				yield(mongopatterns.Problem{}, err)
@@ -78,7 +79,8 @@ func (r *Ref[ID, S]) Check(ctx context.Context, work *mongopatterns.Work) iter.S
 				}
 			}
 		}
-	})
+	}
+	return fault.Seq("extref: check", collation.Seq(ctx, found, r.core.collections()...))
 }
 
 // Repair propagates the sources of copies that Check finds wrong, beside live
@@ -92,6 +94,9 @@ func (r *Ref[ID, S]) Check(ctx context.Context, work *mongopatterns.Work) iter.S
 func (r *Ref[ID, S]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "extref: repair")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
+	if err := r.core.refuse(ctx); err != nil {
+		return result, err
+	}
 	return r.core.repair(ctx, work)
 }
 

@@ -63,14 +63,14 @@ func TestCosts(t *testing.T) {
 		t.Parallel()
 		ctx := t.Context()
 		r, db, colls := setUp(t, nil, nil)
-		record(t, db, 0, one("listIndexes", 3), func() error { return r.EnsureIndexes(ctx) })
+		record(t, db, 0, names(one("listCollections", 1), one("listIndexes", 3)), func() error { return r.EnsureIndexes(ctx) })
 		fresh := db.Collection("fresh")
 		must(t)(fresh.InsertOne(ctx, d()))
 		bare, err := extref.New[int, bson.D](db.Collection("teams"), []extref.Target{{Collection: fresh, Path: "x", Fields: []extref.Field{{Path: "name"}}}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		record(t, db, 0, []string{"listIndexes", "createIndexes"}, func() error { return bare.EnsureIndexes(ctx) })
+		record(t, db, 0, []string{"listCollections", "listIndexes", "createIndexes"}, func() error { return bare.EnsureIndexes(ctx) })
 		record(t, db, 0, nil, func() error { _, err := r.Reference("flat", team(0, "a")); return err })
 		cmds := record(t, db, 0, one("find", 1), func() error { _, err := r.Fetch(ctx, "flat", 0); return err })
 		examined(t, db, cmds[0], "_id_", 1, 1)
@@ -125,25 +125,25 @@ func TestCosts(t *testing.T) {
 			body := ok[[]byte](t)(bson.Marshal(d("find", colls[i].Name(), "filter", filter)))
 			examined(t, db, mongotest.Command{Name: "find", Body: body}, versions[i].index, copies+1, copies)
 		}
-		cmds = record(t, db, 0, one("find", 6), func() error { collect(t, r.Check(ctx, nil)); return nil })
-		examined(t, db, cmds[1], "_id_", 3, 2)
-		record(t, db, 0, one("find", 6), func() error { _, err := r.Repair(ctx, nil); return err })
-		cmds = record(t, db, 0, one("find", 7), func() error {
+		cmds = record(t, db, 0, names(one("listCollections", 1), one("find", 6)), func() error { collect(t, r.Check(ctx, nil)); return nil })
+		examined(t, db, cmds[2], "_id_", 3, 2)
+		record(t, db, 0, names(one("listCollections", 1), one("find", 6)), func() error { _, err := r.Repair(ctx, nil); return err })
+		cmds = record(t, db, 0, names(one("listCollections", 1), one("find", 7)), func() error {
 			collect(t, r.Check(ctx, &mongopatterns.Work{Filter: d("_id", 1)}))
 			return nil
 		})
 		for i, v := range versions {
-			examined(t, db, cmds[1+2*i], v.index, others+1, others)
+			examined(t, db, cmds[2+2*i], v.index, others+1, others)
 		}
 		must(t)(colls[0].UpdateMany(ctx, d("team._id", 1), set("team.version", 0)))
-		cmds = record(t, db, 0, one("find", 7), func() error { collect(t, r.Check(ctx, nil)); return nil })
-		examined(t, db, cmds[2], "_id_", others+1, others)
-		record(t, db, others, names(one("find", 3), []string{"find", "find", "update", "find", "find"}, one("find", 4)), func() error { _, err := r.Repair(ctx, nil); return err })
+		cmds = record(t, db, 0, names(one("listCollections", 1), one("find", 7)), func() error { collect(t, r.Check(ctx, nil)); return nil })
+		examined(t, db, cmds[3], "_id_", others+1, others)
+		record(t, db, others, names(one("listCollections", 1), one("find", 3), []string{"find", "find", "update", "find", "find"}, one("find", 4)), func() error { _, err := r.Repair(ctx, nil); return err })
 		must(t)(colls[0].UpdateMany(ctx, d("team._id", 1), set("team.version", 9)))
-		record(t, db, 1+3*others, names(one("find", 2), one("findAndModify", 1), single, single, single, one("find", 4)),
+		record(t, db, 1+3*others, names(one("listCollections", 1), one("find", 2), one("findAndModify", 1), single, single, single, one("find", 4)),
 			func() error { _, err := r.Repair(ctx, nil); return err })
 		must(t)(db.Collection("teams").UpdateByID(ctx, 0, set("name", "e")))
-		record(t, db, 1+3*copies, names(one("find", 3), one("findAndModify", 1), single, single, single, one("find", 4)),
+		record(t, db, 1+3*copies, names(one("listCollections", 1), one("find", 3), one("findAndModify", 1), single, single, single, one("find", 4)),
 			func() error { _, err := r.Repair(ctx, nil); return err })
 		adopt := func(size int) func() error {
 			return func() error {
@@ -151,15 +151,15 @@ func TestCosts(t *testing.T) {
 				return err
 			}
 		}
-		record(t, db, 0, one("find", 1), adopt(0))
+		record(t, db, 0, names(one("listCollections", 1), one("find", 1)), adopt(0))
 		must(t)(colls[0].UpdateMany(ctx, d(), d("$unset", d("team.version", "", "team.motto", ""))))
 		batch := []string{"find", "update", "find", "update", "commitTransaction"}
-		record(t, db, 2*(copies+others)+2*2, names(one("find", 1), batch), adopt(0))
+		record(t, db, 2*(copies+others)+2*2, names(one("listCollections", 1), one("find", 1), batch), adopt(0))
 		must(t)(colls[0].UpdateMany(ctx, d("team._id", 0), d("$unset", d("team.version", ""))))
-		cmds = record(t, db, copies+2*3, names([]string{"find"}, batch, []string{"getMore"}, batch, []string{"getMore"}, batch), adopt(10))
-		examined(t, db, statement(t, cmds[2], 0), "_id_", 1, 1)
+		cmds = record(t, db, copies+2*3, names([]string{"listCollections", "find"}, batch, []string{"getMore"}, batch, []string{"getMore"}, batch), adopt(10))
+		examined(t, db, statement(t, cmds[3], 0), "_id_", 1, 1)
 		for i := range 2 { // frozen fields, followed ones
-			examined(t, db, statement(t, cmds[4], i), "_id_", 11, 10)
+			examined(t, db, statement(t, cmds[5], i), "_id_", 11, 10)
 		}
 	})
 
@@ -184,10 +184,10 @@ func TestCosts(t *testing.T) {
 		record(t, db, 2, names([]string{"update", "find"}, one("update", 3), commit), func() error {
 			return transaction(t, db, func(ctx context.Context) error { _, err := r.Propagate(ctx, 0, nil); return err })
 		})
-		record(t, db, 0, one("find", 6), func() error { collect(t, r.Check(ctx, nil)); return nil })
-		record(t, db, 0, one("find", 2), func() error { _, err := r.Adopt(ctx, "flat", nil); return err })
+		record(t, db, 0, names(one("listCollections", 1), one("find", 6)), func() error { collect(t, r.Check(ctx, nil)); return nil })
+		record(t, db, 0, names(one("listCollections", 1), one("find", 2)), func() error { _, err := r.Adopt(ctx, "flat", nil); return err })
 		must(t)(db.Collection("single").UpdateMany(ctx, d("team._id", 1), set("team.name", "x")))
-		record(t, db, 0, one("find", 8), func() error { collect(t, r.Check(ctx, nil)); return nil })
+		record(t, db, 0, names(one("listCollections", 1), one("find", 8)), func() error { collect(t, r.Check(ctx, nil)); return nil })
 	})
 
 	t.Run("outbox", func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestCosts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		record(t, db, 0, []string{"listIndexes", "createIndexes", "listIndexes"}, func() error { return r.EnsureIndexes(ctx) })
+		record(t, db, 0, []string{"listCollections", "listIndexes", "createIndexes", "listIndexes"}, func() error { return r.EnsureIndexes(ctx) })
 		boxed := []string{"findAndModify", "update", "commitTransaction"}
 		cmds := record(t, db, 2, boxed, update(r, "b"))
 		examined(t, db, cmds[1], "_id_", 1, 1)

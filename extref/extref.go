@@ -130,9 +130,12 @@ func (r *Ref[ID, S]) Indexes() map[string][]mongo.IndexModel { return r.core.ind
 // EnsureIndexes creates the indexes that are missing. An index on the same keys
 // with other options is mongopatterns.ErrIndexConflict; nothing is dropped.
 //
-// Cost: 1 round trip a collection if its indexes are there, else 2.
+// Cost: 1 round trip, and 1 a collection if its indexes are there, else 2.
 func (r *Ref[ID, S]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "extref: ensure indexes")
+	if err := r.core.refuse(ctx); err != nil {
+		return err
+	}
 	return indexes.EnsureAll(ctx, r.core.source.Database(), r.core.indexes())
 }
 
@@ -150,8 +153,9 @@ type Copies[C, ID, S any] struct {
 }
 
 // For returns the copies of a target as C: For[CustomerCopy](customers, "orders.customer").
-// A C that has no place for something that a copy has makes Reference, Fetch and Pin
-// return ErrInvalid: it would be lost.
+// A struct without a field for something that a copy has is ErrInvalid: it would be lost.
+// Where that shows only in a copy that was made, as with codecs of its own, Reference, Fetch and
+// Pin return it.
 func For[C, ID, S any](r *Ref[ID, S], target string) (copies *Copies[C, ID, S], err error) {
 	defer fault.In(&err, "extref: for")
 	t, err := r.core.target(target)

@@ -65,8 +65,7 @@ type Target struct {
 	// name in Options.VersionField.
 	VersionField string
 	// Unversioned leaves the version out of the copies; the package documentation
-	// says what that costs. Under a case-insensitive collation of Collection a change
-	// of case only, "abc" to "ABC", reaches no copy. Default false.
+	// says what that costs. Default false.
 	Unversioned bool
 
 	// Fields are the fields that are copied. Required.

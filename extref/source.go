@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -73,6 +74,21 @@ func (c *core) derive() {
 }
 
 func (c *core) client() *mongo.Client { return c.source.Database().Client() }
+
+// collections are all that this package writes, but for the tokens of Watch.
+func (c *core) collections() []*mongo.Collection {
+	all := []*mongo.Collection{c.source}
+	if c.o.Outbox != nil {
+		all = append(all, c.o.Outbox)
+	}
+	for _, t := range c.targets {
+		all = append(all, t.Collection)
+	}
+	return all
+}
+
+// refuse refuses collections with a default collation.
+func (c *core) refuse(ctx context.Context) error { return collation.Refuse(ctx, c.collections()...) }
 
 func (c *core) target(name string) (*target, error) {
 	for _, t := range c.targets {

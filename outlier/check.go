@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
@@ -45,7 +46,7 @@ var _ mongopatterns.Checker = (*Lists[int, int])(nil)
 // Check yields what is wrong with the lists whose parents work selects; orphans only
 // if it has no filter.
 //
-// Cost: a scan of both collections, and for each batch of outliers and lists that seem
+// Cost: 1 round trip, a scan of both collections, and for each batch of outliers and lists that seem
 // wrong 2 round trips, with a $lookup for each of them; 1 more with Options.Set, and 1
 // for a batch with orphans.
 func (l *Lists[ID, E]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
@@ -55,7 +56,7 @@ func (l *Lists[ID, E]) Check(ctx context.Context, work *mongopatterns.Work) iter
 		// All else that is wrong with these lists, the scan of the parents has reported.
 		all = append(all, maintain.Check(ctx, c.overflow, work, c.strays(), c.inspect))
 	}
-	return fault.Seq("outlier: check", maintain.Chain(all...))
+	return fault.Seq("outlier: check", collation.Seq(ctx, maintain.Chain(all...), c.coll, c.overflow))
 }
 
 // suspects selects outliers and all else that a parent alone shows to be wrong, or each of
@@ -204,6 +205,9 @@ func (l *Lists[ID, E]) Repair(ctx context.Context, work *mongopatterns.Work) (re
 	defer fault.In(&err, "outlier: repair")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	c := &l.c
+	if err := c.refuse(ctx); err != nil {
+		return result, err
+	}
 	result, err = maintain.Run(ctx, c.coll, work, c.suspects(work), c.repair)
 	if err != nil || work != nil && work.Filter != nil {
 		return result, err
@@ -298,12 +302,15 @@ func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 // still push into what has been split; run Adopt again when they are gone. Duplicates in
 // lists that are not changed are left for Repair. Remaining are lists that hold no array.
 //
-// Cost: a scan of the parents, with a $lookup for each outlier, and for each list that moves
+// Cost: 1 round trip, a scan of the parents, with a $lookup for each outlier, and for each list that moves
 // elements as in Repair.
 func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "outlier: adopt")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	c := &l.c
+	if err := c.refuse(ctx); err != nil {
+		return result, err
+	}
 	wrong := expr.Op("$or", expr.Op("$not", bson.A{c.isList()}), c.overBounds())
 	small := expr.Op("$lte", l.TotalExpression(), c.o.FoldBack)
 	const extra = "~extra"

@@ -277,41 +277,6 @@ func TestCodecs(t *testing.T) {
 	equal(t, []byte{1, 2, 3}, collect(t, numbers.All(t.Context(), 1)))
 }
 
-// Elements are equal if they are by the collections' collation.
-func TestCollation(t *testing.T) {
-	t.Parallel()
-	db := mongotest.Database(t)
-	for _, name := range []string{"parents", "extras"} {
-		if err := db.CreateCollection(t.Context(), name, options.CreateCollection().SetCollation(&options.Collation{Locale: "en", Strength: 2})); err != nil {
-			t.Fatal(err)
-		}
-	}
-	lists, err := outlier.New[int, string](db.Collection("parents"), db.Collection("extras"), &outlier.Options{MaxCount: 3, OverflowMaxCount: 2, Set: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}})
-	add(t, lists, 1, "a", "b", "c", "d", "e")
-	for _, xs := range [][]string{{"A"}, {"E"}, {"A", "B", "E", "e"}} {
-		if n, err := lists.Add(t.Context(), 1, xs...); err != nil || n != 0 {
-			t.Error(xs, n, err)
-		}
-	}
-	if n, err := lists.Add(t.Context(), 1, "A", "F", "f"); err != nil || n != 1 {
-		t.Error(n, err)
-	}
-	for _, x := range []string{"A", "F"} {
-		if held, err := lists.Contains(t.Context(), 1, x); err != nil || !held {
-			t.Error(held, err)
-		}
-		if removed, err := lists.Remove(t.Context(), 1, x); err != nil || !removed {
-			t.Error(removed, err)
-		}
-	}
-	equal(t, []string{"b", "c", "d", "e"}, collect(t, lists.All(t.Context(), 1)))
-	healthy(t, lists)
-}
-
 // Each element once, of parents of every kind.
 func TestPipelines(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
@@ -197,32 +196,5 @@ func TestLargeElements(t *testing.T) {
 	}
 	if n, err := lists.Total(t.Context(), 1); err != nil || n != 3 {
 		t.Errorf("%d, %v", n, err)
-	}
-}
-
-// Where the parents' collation finds a list by another spelling, its overflow documents are found too.
-func TestCollationOfParents(t *testing.T) {
-	t.Parallel()
-	db := mongotest.Database(t)
-	if err := db.CreateCollection(t.Context(), "parents", options.CreateCollection().SetCollation(&options.Collation{Locale: "en", Strength: 2})); err != nil {
-		t.Fatal(err)
-	}
-	lists := newLists[string, int](t, db, &outlier.Options{MaxCount: 4, OverflowMaxCount: 2})
-	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: "a"}})
-	if n, err := lists.Add(t.Context(), "A", ints(1, 9)...); err != nil || n != int64(len(ints(1, 9))) {
-		t.Fatal(n, err)
-	}
-	equal(t, ints(1, 9), collect(t, lists.All(t.Context(), "A")))
-	if held, err := lists.Contains(t.Context(), "A", 1); err != nil || !held {
-		t.Error(held, err)
-	}
-	if err := lists.Delete(t.Context(), "A"); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := db.Collection("extras").CountDocuments(t.Context(), bson.D{}); err != nil || n != 0 {
-		t.Errorf("%d left, %v", n, err)
-	}
-	if result, err := lists.AddMany(t.Context(), nil); err != nil || result.Done != 0 {
-		t.Errorf("%+v, %v", result, err)
 	}
 }

@@ -37,8 +37,8 @@ type Options struct {
 	NumberField string
 
 	// Set refuses elements that the list holds already. Elements are equal if they
-	// are to the server, by the collection's collation. Default false: a list, which
-	// may hold an element several times.
+	// are to the server: 1 and 1.0 are. Default false: a list, which may hold an element
+	// several times.
 	Set bool
 
 	// MaxCount is how many elements a parent takes. Default 1000.

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -76,9 +77,12 @@ func (l *Lists[ID, E]) Indexes() map[string][]mongo.IndexModel {
 // EnsureIndexes creates the Indexes that are missing. An index on the same keys with
 // other options is ErrIndexConflict; nothing is dropped.
 //
-// Cost: 1 round trip for each of the two collections; where one is missing 2.
+// Cost: 1 round trip, and 1 for each of the two collections; where one is missing 2.
 func (l *Lists[ID, E]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "outlier: ensure indexes")
+	if err := l.c.refuse(ctx); err != nil {
+		return err
+	}
 	return indexes.EnsureAll(ctx, l.c.coll.Database(), l.Indexes())
 }
 
@@ -98,6 +102,9 @@ func (l *Lists[ID, E]) OverflowFilter(id ID) bson.D { return expr.D(l.c.o.Parent
 // OutliersFilter selects the parents that have overflow documents, by the partial
 // index of Indexes.
 func (l *Lists[ID, E]) OutliersFilter() bson.D { return expr.D(l.c.o.FlagField, true) }
+
+// refuse refuses collections with a default collation.
+func (c *core) refuse(ctx context.Context) error { return collation.Refuse(ctx, c.coll, c.overflow) }
 
 // run runs fn in the transaction of ctx, or in one of its own.
 func (c *core) run(ctx context.Context, fn func(ctx context.Context) error) error {

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -34,11 +35,14 @@ import (
 // sign for Options.Lease. A dry run needs no lease and runs the steps without
 // writing.
 //
-// Cost: 3 round trips a batch of 1000, 3 in all for the lease; 1 document written for
+// Cost: 1 round trip, 3 a batch of 1000, 3 in all for the lease; 1 document written for
 // each that changes. Reads by _id, or by the index on the version.
 func (v *Versions[T]) Migrate(ctx context.Context, to int, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "schemaversion: migrate")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
+	if err := collation.Refuse(ctx, v.core.coll, v.core.State); err != nil {
+		return result, err
+	}
 	return v.core.migrate(ctx, to, work)
 }
 

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -111,9 +112,12 @@ func (v *Versions[T]) Indexes() map[string][]mongo.IndexModel {
 
 // EnsureIndexes creates the indexes that are missing.
 //
-// Cost: 1 round trip, 2 if an index is missing.
+// Cost: 2 round trips, 3 if an index is missing.
 func (v *Versions[T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "schemaversion: ensure indexes")
+	if err := collation.Refuse(ctx, v.core.coll, v.core.State); err != nil {
+		return err
+	}
 	return indexes.EnsureAll(ctx, v.core.coll.Database(), v.Indexes())
 }
 

@@ -212,7 +212,7 @@ func TestCosts(t *testing.T) {
 	mongotest.Explain(t, db, cmds[0].Body).RequireIndex(t, "_id_")
 	costs.Record(t, db, 2, []string{"update", "find", "update", "update"}, func() error { return c.Update(ctx, 1, rename) })
 	costs.Record(t, db, 0, []string{"aggregate"}, func() error { _, err := c.Status(ctx); return err })
-	costs.Record(t, db, 4+3, []string{"findAndModify", "find", "update", "update", "update"}, func() error {
+	costs.Record(t, db, 4+3, []string{"listCollections", "findAndModify", "find", "update", "update", "update"}, func() error {
 		_, err := c.Migrate(ctx, 3, nil)
 		return err
 	})

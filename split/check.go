@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
@@ -35,7 +36,7 @@ const (
 // documents; with one, orphans are not looked for. What a write changed meanwhile is
 // looked at again, in a transaction.
 //
-// Cost: 1 round trip for each batch of 100 documents, 3 more if some seem wrong;
+// Cost: 1 round trip, and 1 for each batch of 100 documents, 3 more if some seem wrong;
 // without a Filter a scan of the cold ones, and 3 more for each batch of Orphans.
 func (s *Split[ID, H, C]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	c := s.core
@@ -44,7 +45,7 @@ func (s *Split[ID, H, C]) Check(ctx context.Context, work *mongopatterns.Work) i
 		orphan := mongopatterns.Problem{Pattern: "split", Kind: Orphan}
 		all = append(all, maintain.Orphans(ctx, c.cold, c.hot, c.idField, work, orphan))
 	}
-	return fault.Seq("split: check", maintain.Chain(all...))
+	return fault.Seq("split: check", collation.Seq(ctx, maintain.Chain(all...), c.hot, c.cold))
 }
 
 var onlyID = expr.D("_id", 1)
@@ -113,7 +114,7 @@ func (c *core) check(ctx context.Context, hot []bson.Raw) (problems []mongopatte
 // writes. Work.Filter selects hot documents. Remaining are those with fields InBoth, unless
 // Options.Keep says which to keep.
 //
-// Cost: 1 round trip for each batch of 100 documents; 6 more if some are wrong, 7 if
+// Cost: 1 round trip, and 1 for each batch of 100 documents; 6 more if some are wrong, 7 if
 // of these some have a cold one and others do not; 2 writes to the hot document and 1
 // to the cold one.
 func (s *Split[ID, H, C]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
@@ -144,6 +145,9 @@ func (s *Split[ID, H, C]) Adopt(ctx context.Context, work *mongopatterns.Work) (
 
 // divideAll divides the hot documents that have no cold one, or cold fields in them.
 func (c *core) divideAll(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
+	if err := c.refuse(ctx); err != nil {
+		return mongopatterns.Result{}, err
+	}
 	step := func(ctx context.Context, hot []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) error {
 		ids := suspects(hot)
 		if len(ids) == 0 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -154,6 +155,9 @@ func readable[ID, C any](c *core) error {
 	return nil
 }
 
+// refuse refuses collections with a default collation.
+func (c *core) refuse(ctx context.Context) error { return collation.Refuse(ctx, c.hot, c.cold) }
+
 func (c *core) isID(field string) bool { return field == "_id" || field == c.idField }
 
 // Indexes returns the index of the cold documents, unique {movie_id: 1}; none if
@@ -169,9 +173,12 @@ func (s *Split[ID, H, C]) Indexes() map[string][]mongo.IndexModel {
 // EnsureIndexes creates the index of the cold documents if it is missing. An index
 // on the same key with other options is mongopatterns.ErrIndexConflict.
 //
-// Cost: 1 round trip if it is there, else 2; none if IDField is _id.
+// Cost: 2 round trips if it is there, else 3; 1 if IDField is _id.
 func (s *Split[ID, H, C]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "split: ensure indexes")
+	if err := s.core.refuse(ctx); err != nil {
+		return err
+	}
 	return indexes.EnsureAll(ctx, s.core.cold.Database(), s.Indexes())
 }
 

@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -58,7 +59,7 @@ const (
 // selects parents; with one, orphans and invalid items are not looked for. What a
 // write changed meanwhile is looked at again, in a transaction.
 //
-// Cost: 2 round trips for each batch of 100 parents, whose items are read by
+// Cost: 1 round trip, and 2 for each batch of 100 parents, whose items are read by
 // the index {parent, order…}, and 3 more if some seem wrong; without a Filter 2 scans
 // of the items, and 3 round trips for each batch of Orphans.
 func (s *Subset[P, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
@@ -71,7 +72,7 @@ func (s *Subset[P, T]) Check(ctx context.Context, work *mongopatterns.Work) iter
 			all = append(all, maintain.Check(ctx, c.items, work, scan, c.invalid))
 		}
 	}
-	return fault.Seq("subset: check", maintain.Chain(all...))
+	return fault.Seq("subset: check", collation.Seq(ctx, maintain.Chain(all...), c.parents, c.items))
 }
 
 // scan reads of the parents what follows from their items.

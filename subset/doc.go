@@ -111,8 +111,7 @@
 // [Subset.Check] finds the parents that do not hold what their items say;
 // [Subset.Repair] rebuilds them, all or those that Work.Filter selects. After changing an
 // option run EnsureIndexes and Repair; a larger N is also filled by the next item that
-// comes, leaves or changes its rank. Sorting in the parent is by its collection's
-// collation, in the items by theirs: let both be the same.
+// comes, leaves or changes its rank.
 //
 // # Sharding
 //

@@ -21,7 +21,7 @@ import (
 // Malformed is Failed. Run Repair after changing N, Order, Fields, Filter, CountField or
 // Values, once all writers have the new options.
 //
-// Cost: 2 round trips for each batch of 100 parents as in Check; 5 more if some are
+// Cost: 1 round trip, and 2 for each batch of 100 parents as in Check; 5 more if some are
 // wrong, and 1 more if arrays are; 2 writes to each wrong parent.
 func (s *Subset[P, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "subset: repair")
@@ -51,6 +51,9 @@ func (s *Subset[P, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (res
 }
 
 func (c *core) rebuildAll(ctx context.Context, work *mongopatterns.Work, adopt bool) (mongopatterns.Result, error) {
+	if err := c.refuse(ctx); err != nil {
+		return mongopatterns.Result{}, err
+	}
 	step := func(ctx context.Context, parents []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) error {
 		return c.inspect(ctx, parents, func(ctx context.Context, these bson.A) error {
 			var done mongopatterns.Result

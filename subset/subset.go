@@ -15,6 +15,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -126,9 +127,12 @@ func (s *Subset[P, T]) Indexes() map[string][]mongo.IndexModel {
 // EnsureIndexes creates the index of the items if it is missing. An index on the
 // same keys with other options is mongopatterns.ErrIndexConflict.
 //
-// Cost: 1 round trip if it is there, else 2.
+// Cost: 2 round trips if it is there, else 3.
 func (s *Subset[P, T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "subset: ensure indexes")
+	if err := s.core.refuse(ctx); err != nil {
+		return err
+	}
 	return indexes.EnsureAll(ctx, s.core.items.Database(), s.Indexes())
 }
 
@@ -228,6 +232,9 @@ func (s *Subset[P, T]) Get(ctx context.Context, parent P, id any) (item T, err e
 	}
 	return item, err
 }
+
+// refuse refuses collections with a default collation.
+func (c *core) refuse(ctx context.Context) error { return collation.Refuse(ctx, c.parents, c.items) }
 
 // ids encodes the _ids of a parent and of one of its items.
 func (c *core) ids(parent, item any) (p, id bson.RawValue, err error) {
