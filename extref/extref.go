@@ -162,6 +162,11 @@ func For[C, ID, S any](r *Ref[ID, S], target string) (copies *Copies[C, ID, S], 
 	if err != nil {
 		return nil, err
 	}
+	for _, path := range t.inner {
+		if r.core.codec.Lacks(reflect.TypeFor[C](), path) {
+			return nil, fault.Invalid("%v has no field %q", reflect.TypeFor[C](), path)
+		}
+	}
 	return &Copies[C, ID, S]{r, t}, nil
 }
 

@@ -427,10 +427,16 @@ func TestCopies(t *testing.T) {
 		ID   int `bson:"_id"`
 		Name string
 	}
-	short := ok[*extref.Copies[lossy, int, buyer]](t)(extref.For[lossy](r, "orders.customer"))
-	if _, err := short.Fetch(t.Context(), 123); !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), `has no field "version"`) {
+	if _, err := extref.For[lossy](r, "orders.customer"); !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), `has no field "version"`) {
 		t.Error(err)
 	}
+	// What may hold anything is judged by a copy that was made.
+	type inlined struct {
+		ID   int            `bson:"_id"`
+		Rest map[string]int `bson:",inline"`
+	}
+	open := ok[*extref.Copies[inlined, int, buyer]](t)(extref.For[inlined](r, "orders.customer"))
+	fails(t, mongopatterns.ErrInvalid)(open.Fetch(t.Context(), 123))
 	partly := ok[*extref.Copies[fragile, int, buyer]](t)(extref.For[fragile](r, "orders.customer"))
 	fails(t, mongopatterns.ErrInvalid)(partly.Fetch(t.Context(), 123))
 	fails(t, mongopatterns.ErrInvalid)(extref.For[lossy](r, "x"))

@@ -350,6 +350,23 @@ func TestConfiguration(t *testing.T) {
 			t.Errorf("error %v, want %s", err, want)
 		}
 	}
+	// An order by what T never writes is refused, where that is known.
+	type plain struct{ Rating int }
+	type open struct {
+		Rest bson.M `bson:",inline"`
+	}
+	misspelt := &subset.Options{Order: d("ratign", -1)}
+	_, err = subset.New[int, plain](a, b, misspelt)
+	wantErr(t, err, mongopatterns.ErrInvalid)
+	if !strings.Contains(err.Error(), `Options.Order: subset_test.plain has no field "ratign"`) {
+		t.Error(err)
+	}
+	_, err = subset.New[int, plain](a, b, &subset.Options{Order: d("rating", -1, "_id", -1)})
+	must(t, err)
+	_, err = subset.New[int, open](a, b, misspelt)
+	must(t, err)
+	_, err = subset.New[int, plain](a, b, &subset.Options{Order: d("ratign", -1), Registry: bson.NewRegistry()})
+	must(t, err)
 	s, err := subset.New[any, bson.D](a, b, nil)
 	must(t, err)
 	same(t, "index", d("parent", 1, "_id", int32(-1)), s.Indexes()["b"][0].Keys.(bson.D))

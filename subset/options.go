@@ -30,7 +30,8 @@ type Options struct {
 	// N is how many items a parent keeps. Default 10.
 	N int
 	// Order is the order of the items, the best first, as a sort document of paths.
-	// Values sort as the server sorts them; arrays are refused. _id is added as the
+	// Values sort as the server sorts them; arrays are refused, and a path that T, a plain
+	// struct, never writes. _id is added as the
 	// last field, in the direction of the one before. Default {_id: -1}.
 	Order bson.D
 	// BestLast stores the kept items from the worst to the best, as $slice: -N

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -80,6 +81,11 @@ func New[P, T any](parents, items *mongo.Collection, opts *Options) (s *Subset[P
 		return nil, err
 	}
 	c.codec = codec.Codec{Registry: c.o.Registry, BSON: c.o.BSON}
+	for _, e := range c.o.Order {
+		if e.Key != "_id" && c.codec.Lacks(reflect.TypeFor[T](), e.Key) { // all items would tie
+			return nil, fault.Invalid("Options.Order: %v has no field %q", reflect.TypeFor[T](), e.Key)
+		}
+	}
 	c.filter, err = parseFilter(c.codec, c.o.Filter, c.o.itemPath)
 	if err != nil {
 		return nil, fault.Invalid("Options.Filter: %w", err)

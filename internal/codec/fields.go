@@ -16,7 +16,8 @@ func (c Codec) Fields(t reflect.Type) (names []string, all bool) {
 		t = t.Elem()
 	}
 	if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(reflect.TypeFor[bson.Marshaler]()) ||
-		reflect.PointerTo(t).Implements(reflect.TypeFor[bson.Unmarshaler]()) {
+		reflect.PointerTo(t).Implements(reflect.TypeFor[bson.Unmarshaler]()) ||
+		reflect.PointerTo(t).Implements(reflect.TypeFor[bson.ValueMarshaler]()) {
 		return nil, false
 	}
 	all = true
@@ -45,4 +46,16 @@ func (c Codec) Fields(t reflect.Type) (names []string, all bool) {
 		}
 	}
 	return names, all
+}
+
+// Lacks reports that a document of type t has nothing at the path, whatever its value: t is a
+// struct without a codec of its own and without an inline map, and has no such field. With a
+// Registry nothing is known.
+func (c Codec) Lacks(t reflect.Type, path string) bool {
+	if c.Registry != nil {
+		return false
+	}
+	names, all := c.Fields(t)
+	first, _, _ := strings.Cut(path, ".")
+	return all && !slices.Contains(names, first)
 }
