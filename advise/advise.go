@@ -50,10 +50,10 @@ const least = 100
 // A collection that cannot be read, for lack of a role or of time, is no error: the
 // report names it.
 //
-// Cost: 2 round trips, 1 for each source of queries, 1 for each collection, and for
-// each collection of at least 100 documents 1 or 2 for its fields, 1 scan for each
-// array of more than a few elements, and 1 for each finding; all within
-// Options.MaxTime, Budget and MaxCommands.
+// Cost: 1 round trip for the list of collections, 1 for each of two sources of queries,
+// 1 for each collection; for each of at least 100 documents 1 for its fields, 2 if it is
+// large, 1 scan for each array of 16 elements or more, 1 for each reference that queries
+// follow, and 1 or 2 for each finding. Options.MaxTime, Budget and MaxCommands bound it.
 func Look(ctx context.Context, db *mongo.Database, opts *Options) (report *Report, err error) {
 	defer fault.In(&err, "advise: look")
 	var o Options
