@@ -35,7 +35,7 @@ func (l *looker) outlier(ctx context.Context, c *collection, a *list) error {
 		l.not(pattern, c.name, a.path, "is a GeoJSON geometry, which must stay whole")
 		return nil
 	case 4*c.selecting(a.path) > c.reads():
-		l.not(pattern, c.name, a.path, fmt.Sprintf("%d of %d reads select documents by elements, of which the pattern moves some away", c.selecting(a.path), c.reads()))
+		l.not(pattern, c.name, a.path, fmt.Sprintf("%d of %d reads select documents by elements; the pattern moves some of these away", c.selecting(a.path), c.reads()))
 		return nil
 	case over.Documents == 0:
 		l.not(pattern, c.name, a.path, fmt.Sprintf("no list is longer than five times the usual: half have up to %d elements, the longest %d", a.quantile(0.5), a.longest()))

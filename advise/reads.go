@@ -28,7 +28,7 @@ type read struct {
 	counts  bool // it returns no documents: count, distinct
 }
 
-// part is a list of which a read wants some elements.
+// part is a list that a read wants some elements of.
 type part struct {
 	path  string
 	n     int64  // at most; 0 not known

@@ -127,7 +127,7 @@ type Bar struct {
 	Largest   int64 `json:"largest"` // bytes of the largest list
 }
 
-// Note is a pattern that is not advised, or of which nothing can be said.
+// Note is a pattern that is not advised, or that nothing can be said of.
 type Note struct {
 	Pattern    string `json:"pattern,omitempty"` // "": any
 	Collection string `json:"collection"`

@@ -74,7 +74,7 @@ func parse(args []string, notes io.Writer) (settings, error) {
 	flags.StringVar(&s.db, "db", "", "the database")
 	flags.Var(&s.collections, "collection", "look at this collection alone; may be repeated")
 	flags.Var(&s.logs, "log", "take slow queries from this `file`, a mongod's log; may be repeated")
-	flags.Var(&s.ignore, "ignore", "leave out findings such as outlier:orders.items; * stands for any characters; may be repeated")
+	flags.Var(&s.ignore, "ignore", "leave out findings such as outlier:orders.items; * is any characters; may be repeated")
 	flags.StringVar(&s.baseline, "baseline", "", "leave out the findings in this `file`, an earlier output of -json")
 	flags.StringVar(&s.html, "html", "", "write a page to this `file`")
 	flags.BoolVar(&s.json, "json", false, "print one JSON object a finding")
