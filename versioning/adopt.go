@@ -189,19 +189,22 @@ func (d *store) adopted(raw bson.Raw) bool {
 
 func (d *store) pastRow(past *Revision[bson.Raw]) (bson.Raw, error) {
 	all, err := doc.Parse(past.Document)
-	r := &row{head: head{id: doc.Find(all, "_id"), number: past.Number}, deleted: past.Deleted}
+	h := head{id: doc.Find(all, "_id"), number: past.Number}
 	switch {
 	case err != nil:
 		return nil, fault.Invalid("Revision.Document: %w", err)
 	case past.Number < 1:
 		return nil, fault.Invalid("Revision.Number: %d, want 1 or more", past.Number)
 	}
-	if err := value.CheckID(r.id); err != nil {
+	if err := value.CheckID(h.id); err != nil {
 		return nil, fault.Invalid("Revision.Document: _id: %w", err)
 	}
-	if r.change, err = d.stamp(past.Change); err != nil {
+	if h.change, err = d.stamp(past.Change); err != nil {
 		return nil, err
 	}
-	r.document = append([]doc.Field{field("_id", r.id)}, doc.Without(all, append([]string{"_id"}, d.unkept...)...)...)
-	return d.encodeRow(r, nil), nil
+	if past.Deleted {
+		return d.deletion(h), nil
+	}
+	document := append([]doc.Field{field("_id", h.id)}, doc.Without(all, append([]string{"_id"}, d.unkept...)...)...)
+	return d.encodeRow(h, documentKey, doc.Embedded(document)), nil
 }

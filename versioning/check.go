@@ -177,7 +177,7 @@ func (d *store) bury(ctx context.Context, id bson.RawValue) (bool, error) {
 			return err
 		}
 		done = true
-		return d.archive(ctx, step{deletion(last.head, stamp{}), nil})
+		return d.archive(ctx, d.deletion(last.after(stamp{})))
 	})
 	if mongo.IsDuplicateKeyError(err) && !txn.Running(ctx) {
 		return false, nil // by Create, meanwhile

@@ -146,10 +146,8 @@ func (d *store) asCurrent(r *row) *current {
 	return c
 }
 
-// deletion is the row that follows a revision.
-func deletion(last head, by stamp) *row {
-	return &row{head: head{last.id, last.number + 1, by.after(last.change)}, deleted: true}
-}
+// after is the head that follows.
+func (h head) after(by stamp) head { return head{h.id, h.number + 1, by.after(h.change)} }
 
 // begin is a document as it is inserted.
 func (d *store) begin(id bson.RawValue, all []doc.Field, number int64, by stamp) (*current, error) {
@@ -167,7 +165,7 @@ func (d *store) draft(base *current, changes []doc.Field, by *stamp) (*draft, er
 	next := &draft{base: base, changes: changes}
 	next.head, next.unnumbered = base.head, base.unnumbered
 	if by != nil {
-		next.head = head{base.id, base.number + 1, by.after(base.change)}
+		next.head = base.after(*by)
 		next.own, next.unnumbered = d.own(next.head), false
 	}
 	next.all = doc.Patch(base.all, append(slices.Clip(changes), next.own...))

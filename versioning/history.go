@@ -53,27 +53,31 @@ func (d *store) byNumber(direction int) bson.D {
 	return bson.D{expr.Element(d.opts.RevisionField, direction)}
 }
 
-// encodeRow is a row as it is stored. next is the document that it may be stored as a delta
-// from; nil: it must be whole.
-func (d *store) encodeRow(r *row, next *current) bson.Raw {
-	key, what := documentKey, bson.RawValue{}
-	if r.deleted {
-		key, what = deletedKey, bson.RawValue{Type: bson.TypeBoolean, Value: []byte{1}}
-	} else {
-		what = doc.Embedded(r.document)
-		if next != nil && r.number%int64(d.opts.SnapshotEvery) != 0 {
-			after := d.kept(next)
-			if delta, ok := doc.Delta(after, r.document); ok {
-				made := doc.Embedded(append([]doc.Field{field(ofKey, valueOf(d.digest(after)))}, delta...))
-				if len(made.Value) < len(what.Value) {
-					key, what = deltaKey, made
-				}
+// archived is the row of a document that was current. next is the one that it may be stored
+// as a delta from; nil: it must be whole.
+func (d *store) archived(was, next *current) bson.Raw {
+	whole := bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: doc.Raw(was.all, d.unkept...)}
+	if next != nil && was.number%int64(d.opts.SnapshotEvery) != 0 {
+		after := d.kept(next)
+		if delta, ok := doc.Delta(after, d.kept(was)); ok {
+			made := doc.Embedded(append([]doc.Field{field(ofKey, valueOf(d.digest(after)))}, delta...))
+			if len(made.Value) < len(whole.Value) {
+				return d.encodeRow(was.head, deltaKey, made)
 			}
 		}
 	}
+	return d.encodeRow(was.head, documentKey, whole)
+}
+
+// deletion is the row that follows a revision.
+func (d *store) deletion(h head) bson.Raw {
+	return d.encodeRow(h, deletedKey, bson.RawValue{Type: bson.TypeBoolean, Value: []byte{1}})
+}
+
+func (d *store) encodeRow(h head, key string, what bson.RawValue) bson.Raw {
 	return doc.Raw([]doc.Field{
-		field(d.opts.DocumentIDField, r.id), field(d.opts.RevisionField, valueOf(r.number)),
-		field(d.opts.ChangeField, r.change.value()), field(key, what),
+		field(d.opts.DocumentIDField, h.id), field(d.opts.RevisionField, valueOf(h.number)),
+		field(d.opts.ChangeField, h.change.value()), field(key, what),
 	})
 }
 

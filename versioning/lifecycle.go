@@ -74,8 +74,8 @@ func (d *store) create(ctx context.Context, id bson.RawValue, all []doc.Field, b
 			return err
 		}
 		if !last.deleted { // something else removed the document
-			last = deletion(last.head, stamp{at: c.change.at})
-			err := d.archive(ctx, step{last, nil})
+			last = &row{head: last.after(stamp{at: c.change.at})}
+			err := d.archive(ctx, d.deletion(last.head))
 			if mongo.IsDuplicateKeyError(err) { // Repair has noticed, too
 				return txn.Conflict("record a deletion")
 			}
@@ -148,14 +148,14 @@ func (d *store) delete(ctx context.Context, id bson.RawValue, read int64, by sta
 		if err != nil {
 			return err
 		}
-		after := deletion(last.head, by)
-		if err := checkSize(after.head, nil); err != nil {
+		after := last.after(by)
+		if err := checkSize(after, nil); err != nil {
 			return err
 		}
 		if err := d.begun(ctx, last); err != nil {
 			return err
 		}
-		return d.archive(ctx, step{d.asRow(last), nil}, step{after, nil})
+		return d.archive(ctx, d.archived(last, nil), d.deletion(after))
 	})
 }
 

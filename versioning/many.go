@@ -107,10 +107,7 @@ func (d *Documents[ID, T]) saveMany(
 			return d.saveBatch(ctx, some, by, work.DryRun, result)
 		})
 		if err != nil {
-			if !txn.Running(ctx) && !fault.Undone(err) {
-				total.Unknown += result.Done
-			}
-			*result = mongopatterns.Result{} // the transaction is aborted, or its end not known
+			*result = mongopatterns.Result{} // the transaction is aborted, or its end not known: Apart counts it so
 			return err
 		}
 		for _, s := range some {
@@ -140,7 +137,7 @@ func (d *Documents[ID, T]) saveBatch(ctx context.Context, all []*saving[T], by s
 	}
 	ends := sync.OnceValues(func() (map[string]head, error) { return d.core.ends(ctx, unnumbered) })
 	var models []mongo.WriteModel
-	var steps []step
+	var rows []bson.Raw
 	for _, s := range all {
 		s.next = nil // the transaction may run again
 		now := stored[value.Key(s.id)]
@@ -166,7 +163,7 @@ func (d *Documents[ID, T]) saveBatch(ctx context.Context, all []*saving[T], by s
 			continue
 		}
 		if next.number > now.number && d.core.revisions != nil {
-			steps = append(steps, step{d.core.asRow(now.current), next})
+			rows = append(rows, d.core.archived(now.current, next))
 		}
 		result.Done++
 		models = append(models, mongo.NewReplaceOneModel().SetFilter(d.core.guard(now.id, now.number)).SetReplacement(next.raw))
@@ -182,10 +179,10 @@ func (d *Documents[ID, T]) saveBatch(ctx context.Context, all []*saving[T], by s
 	if done.MatchedCount != int64(len(models)) {
 		return txn.Conflict("save a batch")
 	}
-	if len(steps) == 0 {
+	if len(rows) == 0 {
 		return nil
 	}
-	return d.core.archive(ctx, steps...)
+	return d.core.archive(ctx, rows...)
 }
 
 // successor is what ours makes of the current document, itself if nothing changes.

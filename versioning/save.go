@@ -341,7 +341,7 @@ func (d *store) transact(ctx context.Context, first *draft, by stamp) (*draft, e
 	if err := d.begun(ctx, theirs); err != nil {
 		return nil, err
 	}
-	return next, d.archive(ctx, step{d.asRow(theirs), &next.current})
+	return next, d.archive(ctx, d.archived(theirs, &next.current))
 }
 
 // put makes next of the current document if that still is the revision next.base. It
@@ -401,18 +401,7 @@ func (d *store) without(c *current, ends map[string]head) error {
 	return fault.Of(c.id, err)
 }
 
-// A step is a row for the history, and the document that it may be stored as a delta from;
-// nil: it must be whole.
-type step struct {
-	row  *row
-	next *current
-}
-
-func (d *store) archive(ctx context.Context, steps ...step) error {
-	rows := make([]bson.Raw, len(steps))
-	for i, s := range steps {
-		rows[i] = d.encodeRow(s.row, s.next)
-	}
+func (d *store) archive(ctx context.Context, rows ...bson.Raw) error {
 	_, err := fault.Many(d.revisions.InsertMany(ctx, rows))
 	if mongo.IsDuplicateKeyError(err) {
 		return fmt.Errorf("%w: the history has a revision of this number: %w", ErrInconsistent, err)
