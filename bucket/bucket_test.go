@@ -1,6 +1,7 @@
 package bucket_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -350,12 +351,46 @@ func TestLatest(t *testing.T) {
 	if err != nil || got.Temperature != 1 {
 		t.Errorf("%v, %v", got, err)
 	}
-	// An emptied bucket is passed over.
+	// An emptied bucket is passed over, also in a transaction, which sends finds alone.
 	mustAppend(t, b, 1, reading{at(9, 0, 0), 9})
 	must(t, b.Delete(t.Context(), 1, at(9, 0, 0)))
-	if got, err := b.Latest(t.Context(), 1); err != nil || got.Temperature != 1 {
-		t.Errorf("%v, %v", got, err)
+	latest := func(ctx context.Context) error {
+		got, err := b.Latest(ctx, 1)
+		if err != nil || got.Temperature != 1 {
+			t.Errorf("%v, %v", got, err)
+		}
+		_, err = b.Latest(ctx, 3)
+		fails(t, mongopatterns.ErrNotFound, err)
+		return nil
 	}
+	must(t, latest(t.Context()))
+	cmds := mongotest.Record(t, coll.Database(), func() {
+		must(t, mongopatterns.Transact(t.Context(), coll.Database().Client(), latest))
+	})
+	diff(t, []string{"find", "find", "find", "commitTransaction"}, cmds.Names())
+}
+
+// On shards appends and the latest measurement are right, alone and in a transaction.
+func TestSharded(t *testing.T) {
+	t.Parallel()
+	cluster := mongotest.Sharded(t, 2)
+	coll := cluster.Database(t).Collection("c")
+	b := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), full())
+	must(t, cluster.Shard(t.Context(), coll, b.ShardKey()[coll.Name()], bson.D{{Key: "series", Value: "m"}, {Key: "start", Value: bson.MinKey{}}}))
+	for _, series := range []string{"a", "x"} {
+		mustAppend(t, b, series, event{ID: "1", Timestamp: at(1, 0, 0), V: 1}, event{ID: "2", Timestamp: at(1, 1, 0), V: 2})
+		must(t, mongopatterns.Transact(t.Context(), coll.Database().Client(), func(ctx context.Context) error {
+			if _, err := b.Append(ctx, series, event{ID: "3", Timestamp: at(1, 2, 0), V: 3}); err != nil {
+				return err
+			}
+			got, err := b.Latest(ctx, series)
+			if err == nil && got.ID != "3" {
+				t.Errorf("%v", got)
+			}
+			return err
+		}))
+	}
+	mustCheck(t, b)
 }
 
 // Buckets that something else made, with _ids of its own, are read with ours.

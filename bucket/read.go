@@ -1,12 +1,14 @@
 package bucket
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"math"
 	"math/big"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -19,6 +21,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/frame"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
@@ -34,20 +37,60 @@ func (b *Buckets[S, M]) Range(ctx context.Context, series S, from, to time.Time)
 	return fault.Seq("bucket: range", frame.InOrder(&c.Frame, c.buckets(ctx, series, from, to), c.entries, from, to, plain[M]))
 }
 
-// Latest returns the measurement of series with the latest time; ErrNotFound if there is none. In a
-// transaction on a sharded collection it needs MongoDB 8.0.
+// Latest returns the measurement of series with the latest time; ErrNotFound if there is none.
 //
-// Cost: 1 round trip; index {series, start}; the buckets of the newest window.
+// Cost: 1 round trip; index {series, start}; the buckets of the newest window. In a transaction 2, and the
+// measurements of these buckets leave the server.
 func (b *Buckets[S, M]) Latest(ctx context.Context, series S) (m M, err error) {
 	defer fault.In(&err, "bucket: latest")
 	if _, err := b.core.SeriesOf(series); err != nil {
 		return m, err
 	}
-	doc, err := frame.First(pipe(ctx, b.core.Coll, b.LatestPipeline(series)))
+	var doc bson.Raw
+	if txn.Running(ctx) { // where a router refuses the $lookup of the pipeline
+		doc, err = b.core.latest(ctx, series)
+	} else {
+		doc, err = frame.First(pipe(ctx, b.core.Coll, b.LatestPipeline(series)))
+	}
 	if err == nil {
 		err = b.core.Codec.Decode(doc, &m)
 	}
 	return m, err
+}
+
+// latest is what LatestPipeline gives, by plain finds.
+//
+// Cost: 2 round trips.
+func (c *arrays) latest(ctx context.Context, series any) (m bson.Raw, err error) {
+	all := c.Filter(series, time.Time{}, time.Time{})
+	newest, err := frame.First(frame.Find(ctx, c.Coll, append(slices.Clone(all), expr.Element(c.opts.CountField, expr.Op("$gt", 0))),
+		options.Find().SetSort(bson.D{{Key: c.Start, Value: -1}}).SetLimit(1).SetProjection(bson.D{{Key: c.Start, Value: 1}})))
+	if err != nil {
+		return nil, err
+	}
+	start := value.Lookup(newest, c.Start)
+	var last frame.Entry
+	for doc, err := range frame.Find(ctx, c.Coll, append(all, bson.E{Key: c.Start, Value: start}),
+		options.Find().SetProjection(bson.D{{Key: c.opts.ArrayField, Value: 1}})) {
+		var found []frame.Entry
+		if err == nil {
+			found, err = c.entries(doc)
+			err = fault.Of(doc.Lookup("_id"), err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range found {
+			if last.Raw.Type == 0 || cmp.Or(cmp.Compare(e.Time, last.Time), cmp.Compare(e.Seq, last.Seq)) >= 0 {
+				last = e
+			}
+		}
+	}
+	m, ok := last.Raw.DocumentOK()
+	if !ok {
+		return nil, mongopatterns.ErrNotFound
+	}
+	return m, nil
 }
 
 // LatestPipeline is what Latest runs: the measurement as a document, or none.

@@ -28,19 +28,21 @@
 // are scaled to integers, and what is left of them after their neighbours, or above a line
 // through 128 of them, is bit-packed. Other doubles keep their bits. Every number
 // comes back as it was, with its type. Strings, booleans and everything else are kept
-// once for each that differs; so are nested documents and arrays, as a whole. Fields may
-// be missing. A checksum finds damage.
+// once for each that differs, compressed where that pays; so are nested documents and
+// arrays, as a whole. Fields may be missing. A checksum finds damage, and a block that was
+// written for another series or window. A block has a version: a program that meets a later
+// one says [ErrNewer] and leaves it alone.
 //
 // # The calls
 //
-//	s, err := series.New[int, Reading](coll, series.Days(nil), &series.Options{
+//	s, err := series.New[int, Reading](coll, timeseries.Days(nil), &series.Options{
 //		SeriesField: "sensor_id",
 //		StartField:  "start_date",
-//		Values:      []series.Value{{Field: "temperature"}},
+//		Values:      []timeseries.Value{{Field: "temperature"}},
 //	})
 //	err = s.EnsureIndexes(ctx)
 //
-//	_, err = s.AppendMany(ctx, series.Of(12345, readings...), nil)
+//	_, err = s.AppendMany(ctx, timeseries.Of(12345, readings...), nil)
 //	for reading, err := range s.Range(ctx, 12345, from, to) { ... }
 //	stats, err := s.Aggregate(ctx, 12345, from, to)
 //	mean, deviation := stats.Values["temperature"].Mean(), stats.Values["temperature"].StdDev()
@@ -75,14 +77,16 @@
 // milliseconds. The server cannot look into a block: no query or pipeline finds single
 // measurements, only the sums. If that is needed, if documents should be readable, or
 // measurements have IDs, take package bucket, with block_compressor=zstd. An Update or
-// Delete rewrites its whole document. Batches of one or two, without a Gatherer, cost more
-// than plain documents. Take a window that holds some thousand measurements: days or
+// Delete rewrites its whole document. By the measurements of a series in a batch, the
+// server's time to store one is 4.8 times that of a plain document at 1, 1.6 times at 10,
+// a quarter at 100, a twenty-eighth at 1,000: below some twenty take a Gatherer, or plain
+// documents. Take a window that holds some thousand measurements: days or
 // months.
 //
 // # Windows
 //
-// [Every] has a fixed length; [Days] and [Months] follow the calendar of a time zone,
-// days of 23 and 25 hours included. A measurement goes to the window of its own time,
+// Windows are those of package timeseries: Every has a fixed length; Days and Months follow
+// the calendar of a time zone, days of 23 and 25 hours included. A measurement goes to the window of its own time,
 // however late it comes, also into one that is compacted. Ranges hold from and not to.
 // The window of a collection must not change.
 //
@@ -90,7 +94,7 @@
 //
 // Sums and sums of squares are Decimal128 of the decimals as they print, exact to 34
 // digits in whatever order batches come, so that mean and variance are as well. The
-// server can use them: sum_temperature / count. Sums of parts of a window are
+// server can use them: stats.temperature.sum / count. Sums of parts of a window are
 // computed from its blocks, 0.1 µs a measurement, so that none are stored.
 //
 // # Concurrency
@@ -99,8 +103,8 @@
 // gets a duplicate key, looks up the newest one and tries again. Compact leaves what
 // is appended meanwhile; Update and Delete try again if the document has changed, Repair
 // passes over it.
-// With BatchField a batch that is repeated unchanged is stored once, until its document
-// is compacted; without, what was not answered may be stored twice. Archive and Adopt
+// With BatchField a batch that is repeated unchanged is stored once, at least for ten
+// minutes; without, what was not answered may be stored twice. Archive and Adopt
 // need a replica set. All calls join the transaction in their context. After an error
 // from a call that writes, abort it.
 //
@@ -118,7 +122,10 @@
 //
 // # Sharding
 //
-// Shard by {series, start}: every write and every read of a series and a range is
-// targeted, and the unique index starts with the key. Create the collections of Archive
+// Shard by {series, start}: every read of a series and a range is targeted, and the unique
+// index starts with the key. Appends name _id alone, which takes a third less of the server,
+// until a router asks for the shard key: a process learns that by its first append, which
+// is then sent again (in a transaction the transaction is). From then on every write is
+// targeted. Create the collections of Archive
 // and of Adopt's ledger beforehand.
 package series

@@ -179,7 +179,7 @@ func TestSharded(t *testing.T) {
 	coll := cluster.Database(t).Collection("c")
 	o := &series.Options{BatchField: "batches", MaxCount: 100, Values: values}
 	s := open[string, event](t, coll, timeseries.Every(time.Hour), o)
-	must(t, cluster.Shard(t.Context(), coll, s.ShardKey()[coll.Name()], bson.D{{Key: "series", Value: "m"}}))
+	must(t, cluster.Shard(t.Context(), coll, s.ShardKey()[coll.Name()], bson.D{{Key: "series", Value: "m"}, {Key: "start", Value: bson.MinKey{}}}))
 	for _, name := range []string{"a", "x"} {
 		appendMany(t, s, name, seconds(250)...)
 		other := open[string, event](t, coll, timeseries.Every(time.Hour), o) // which does not know it

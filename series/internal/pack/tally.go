@@ -161,19 +161,20 @@ func (t *Tally) ints(xs []int64, places int, parts Parts) {
 	if parts&(Sum|Squares) == 0 {
 		return
 	}
-	var all adder
+	all := adder{squares: parts&Squares != 0}
 	for _, x := range xs {
 		all.add(x)
 	}
 	all.to(t, places)
 }
 
-// An adder adds integers, and their squares as 192 bits.
+// An adder adds integers, and if asked for their squares, as 192 bits.
 type adder struct {
-	n      int
-	high   int64 // of the sum
-	low    uint64
-	square [3]uint64
+	squares bool
+	n       int
+	high    int64 // of the sum
+	low     uint64
+	square  [3]uint64
 }
 
 func (a *adder) add(x int64) {
@@ -181,6 +182,9 @@ func (a *adder) add(x int64) {
 	a.n++
 	a.low, carry = bits.Add64(a.low, uint64(x), 0)
 	a.high += x>>63 + int64(carry)
+	if !a.squares {
+		return
+	}
 	size := uint64(x)
 	if x < 0 {
 		size = -size
@@ -225,9 +229,10 @@ func (t *Tally) doubles(c *Col, from, to int, parts Parts) {
 			first = places - window/2
 		}
 		if at := places - first; at >= 0 && at < window {
+			adders[at].squares = parts&Squares != 0
 			adders[at].add(digits)
 		} else {
-			var one adder
+			one := adder{squares: parts&Squares != 0}
 			one.add(digits)
 			one.to(t, places)
 		}
