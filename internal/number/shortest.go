@@ -4,7 +4,7 @@ import (
 	"math"
 	"math/big"
 	"math/bits"
-	"sync"
+	"sync/atomic"
 )
 
 // Shortest is a finite double as the shortest decimal that reads back as it, digits ×
@@ -30,7 +30,11 @@ func Shortest(f float64) (digits int64, places int) {
 		k = (q*1262611 - 524031) >> 22 // ⌊log10 (¾ 2^q)⌋
 	}
 	h := q + (-k * 1741647 >> 19) + 1 // q + ⌊log2 10^-k⌋ + 1
-	g := powers()[-k-leastPower]
+	table := powers.Load()
+	if table == nil {
+		table = makePowers()
+	}
+	g := table[-k-leastPower]
 	low, at, high := odd128(g, (4*c-2+closer)<<h), odd128(g, 4*c<<h), odd128(g, (4*c+2)<<h)
 	low, high = low+odd, high-odd
 	s := at / 4
@@ -78,7 +82,10 @@ func odd128(g [2]uint64, c uint64) uint64 {
 const leastPower, mostPower = -292, 324
 
 // powers are 10^n for n from leastPower to mostPower, as 128 bits of which the first is set, rounded up.
-var powers = sync.OnceValue(func() *[mostPower - leastPower + 1][2]uint64 {
+var powers atomic.Pointer[[mostPower - leastPower + 1][2]uint64]
+
+// makePowers sets powers, in half a millisecond.
+func makePowers() *[mostPower - leastPower + 1][2]uint64 {
 	var out [mostPower - leastPower + 1][2]uint64
 	mask := new(big.Int).SetUint64(math.MaxUint64)
 	for i := range out {
@@ -96,5 +103,6 @@ var powers = sync.OnceValue(func() *[mostPower - leastPower + 1][2]uint64 {
 		}
 		out[i] = [2]uint64{new(big.Int).Rsh(x, 64).Uint64(), new(big.Int).And(x, mask).Uint64()}
 	}
+	powers.Store(&out)
 	return &out
-})
+}
