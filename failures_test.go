@@ -19,6 +19,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/prealloc"
 	"github.com/mongopatterns/mongopatterns/schemaversion"
 	"github.com/mongopatterns/mongopatterns/series"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
@@ -54,8 +55,8 @@ func batchesUntilCompact(t *testing.T) {
 		Timestamp time.Time
 		N         int
 	}
-	s := must(series.New[string, event](mongotest.Database(t).Collection("events"), series.Every(time.Hour),
-		&series.Options{BatchField: "batches", Values: []series.Value{{Field: "n"}}}))
+	s := must(series.New[string, event](mongotest.Database(t).Collection("events"), timeseries.Every(time.Hour),
+		&series.Options{BatchField: "batches", Values: []timeseries.Value{{Field: "n"}}}))
 	ensure(t, s.EnsureIndexes(t.Context()))
 	var events []event
 	for i := range 10 {
@@ -64,7 +65,7 @@ func batchesUntilCompact(t *testing.T) {
 	send := func(done, skipped int64) {
 		t.Helper()
 		// In two blocks: Compact leaves one that is alone.
-		result := must(s.AppendMany(t.Context(), series.Of("a", events...), &mongopatterns.Work{BatchSize: 5}))
+		result := must(s.AppendMany(t.Context(), timeseries.Of("a", events...), &mongopatterns.Work{BatchSize: 5}))
 		if result.Done != done || result.Skipped != skipped {
 			t.Errorf("%+v, want %d and %d", result, done, skipped)
 		}
