@@ -575,7 +575,7 @@ func (c *core) scan() maintain.Scan {
 	return maintain.Scan{Projection: projection, BatchSize: 100}
 }
 
-// drifted are the problems of targets, of which those in the queue have none.
+// drifted are the problems of targets; those in the queue have none.
 func (c *core) drifted(ctx context.Context, batch []bson.Raw) (out []mongopatterns.Problem, err error) {
 	var ids []bson.RawValue
 	batch = slices.DeleteFunc(slices.Clone(batch), func(doc bson.Raw) bool { return value.Lookup(doc, c.state("dirty")).Type != 0 })

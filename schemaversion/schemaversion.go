@@ -49,7 +49,7 @@ type Options struct {
 	BSON     *options.BSONOptions
 }
 
-// Versions are the documents of a collection, all of which read as T.
+// Versions reads the documents of a collection as T, whatever their version.
 type Versions[T any] struct{ core *core }
 
 // New returns the documents of coll, with the steps in the order of the versions. It
@@ -249,7 +249,7 @@ type core struct {
 	current bson.E // what selects documents of the newest version
 }
 
-// only selects the documents of a version. An array of versions is none.
+// only selects the documents of a version. An array is not a version.
 func (c *core) only(version int) bson.D {
 	return bson.D{{Key: c.field, Value: append(expr.Op("$in", c.forms(version)), expr.Op("$not", expr.Op("$type", "array"))...)}}
 }

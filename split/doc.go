@@ -41,7 +41,7 @@
 //
 // # When to use it
 //
-// Where lists read documents of which most bytes are for another page: a list then
+// Where lists read documents whose bytes are mostly for another page: a list then
 // reads less, and more of it stays in the server's cache. Not where most reads need
 // both sides, which cost about twice one document, nor where the cold fields are some hundred bytes: a projection does
 // that. For the best few of many items in their parent see package subset.

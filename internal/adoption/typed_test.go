@@ -14,8 +14,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/schemaversion"
 )
 
-// The steps between structs: they derive a total from what stays, and a label inside a document of which
-// they do not show everything.
+// The steps between structs: they derive a total from what stays, and a label inside a document that
+// they do not show whole.
 type (
 	place      struct{ City string }
 	labelled   struct{ City, Label string }

@@ -8,7 +8,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/approx"
 )
 
-// views are counters of which one has 100.
+// views are counters; one has 100.
 func views(s *scene, every int64) *approx.Counters[string] {
 	s.insert("pages", doc("_id", "/a", "count", 100))
 	return must(approx.New[string](s.coll("pages"), &approx.Options{Every: every}))

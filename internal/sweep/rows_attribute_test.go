@@ -11,7 +11,7 @@ import (
 
 type attributes = attribute.Attributes[int, int]
 
-// releases are three films of which each has the entries US and UK.
+// releases are three films, each with the entries US and UK.
 func releases(s *scene, opts *attribute.Options) *attributes {
 	a := must(attribute.New[int, int](s.coll("films"), opts))
 	s.ok(a.EnsureIndexes(s.Context()))

@@ -31,7 +31,7 @@ func computedOnce(s *scene, additive bool) *totals {
 	return c
 }
 
-// behind are films of which two are not computed yet.
+// behind are films; two are not computed yet.
 func behind(s *scene) *totals {
 	c := computedOnce(s, false)
 	s.insert("screenings", doc("_id", 3, "film", "Dumbo", "viewers", 1), doc("_id", 4, "film", "Bambi", "viewers", 2))

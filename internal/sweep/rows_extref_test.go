@@ -20,7 +20,7 @@ func newCustomers(s *scene, target extref.Target, opts *extref.Options) *custome
 	return r
 }
 
-// ordered are two customers of which the first has three orders and the second one.
+// ordered are two customers; the first has three orders, the second has one.
 func ordered(s *scene, target extref.Target, opts *extref.Options) *customers {
 	r := newCustomers(s, target, opts)
 	for id, name := range []string{"Ann", "Bob"} {

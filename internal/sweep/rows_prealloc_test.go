@@ -7,7 +7,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/prealloc"
 )
 
-// seats is a grid of which order 1 has claimed A1 and order 2 holds A2.
+// seats is a grid where order 1 has claimed A1 and order 2 holds A2.
 func seats(s *scene) *prealloc.Grids[string, string] {
 	g := must(prealloc.New[string, string](s.coll("screenings"), nil))
 	s.ok(g.Create(s.Context(), "Dumbo", nil, prealloc.Row("A", 5)...))

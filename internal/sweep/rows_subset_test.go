@@ -22,7 +22,7 @@ func newReviews(s *scene) *reviews {
 	return r
 }
 
-// rated are two products of which the first has three reviews and shows two, and the second
+// rated are two products: the first has three reviews and shows two, and the second
 // has one.
 func rated(s *scene) *reviews {
 	r := newReviews(s)

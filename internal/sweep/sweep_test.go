@@ -49,7 +49,7 @@ type call struct {
 	many func(ctx context.Context) (mongopatterns.Result, error)
 	// upkeep is many for Adopt, Repair and their like, in batches of one document.
 	upkeep func(ctx context.Context) (mongopatterns.Result, error)
-	// counts is, of many and upkeep, the collection of which each document that is as after
+	// counts is, for many and upkeep, the collection where each document that is as after
 	// counts as Done. Default: Done is not compared.
 	counts string
 
