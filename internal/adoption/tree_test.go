@@ -344,11 +344,30 @@ func below(t *testing.T, w *world) {
 	}
 }
 
+// insertedAgain is the parent of a node that was deleted and inserted again under another, after Adopt.
+func insertedAgain(t *testing.T, w *world, id, under bson.ObjectID) any {
+	t.Helper()
+	w.remove(t, "categories", id)
+	w.insert(t, "categories", d("_id", id, "parent", under))
+	w.clean(t)
+	return got(w.h.value.(*tree.Tree[bson.ObjectID, bson.M]).Parent(t.Context(), id))(t)["_id"]
+}
+
 var treeAny = []sentence{
 	{"adds ancestors, paths, children or numbers to parent references", below},
-	{"insert nodes with their parent, delete leaves, insert them again", meanwhile("insert", "delete", "insert again")},
-	// It can, so there is no state to ask for: the harness lets old code do it only where it is allowed.
-	{"With children: insert a deleted node again under another parent: beside a running Adopt it can stay in the list that it was in", meanwhile("insert again")},
+	{"insert nodes with their parent, delete leaves, insert them again", func(t *testing.T, w *world) {
+		meanwhile("insert", "delete")(t, w)
+		a, _, x := family(t, w)
+		if above := insertedAgain(t, w, x, a); above != a {
+			t.Errorf("under %v, not %v", above, a)
+		}
+	}},
+	{"With children: insert a deleted node again under another parent: beside a running Adopt it can stay in the list that it was in", func(t *testing.T, w *world) {
+		a, b, x := family(t, w)
+		if above := insertedAgain(t, w, x, b); above != b && (above != a || w.stored(t, "categories", a)["children"] == nil) {
+			t.Errorf("under %v, not %v", above, b)
+		}
+	}},
 	{"the second Adopt and Repair derive what is missing or behind from the parent", below},
 	// They may: the harness takes the refusal of new code's operations there, and of no others (refusable).
 	{"Until Repair a node that old code has moved, or whose children it has deleted, may be refused, and with numbers others beside it", meanwhile("delete")},
