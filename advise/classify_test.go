@@ -55,7 +55,7 @@ func classifyAll(t *testing.T, kinds []kind, n int, labelled []string) {
 	for _, pattern := range detectors {
 		scores[pattern] = &score{}
 	}
-	runs := cmp.Or(*seeds, 1+1500/n)
+	runs := cmp.Or(*seeds, 1+900/n)
 	for seed := range runs {
 		classify(t, kinds, uint64(seed), n, scores)
 	}
