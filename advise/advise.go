@@ -131,7 +131,7 @@ func (l *looker) list(ctx context.Context) ([]string, error) {
 	if len(l.options.Collections) > 0 {
 		only = bson.D{{Key: "name", Value: bson.D{{Key: "$in", Value: l.options.Collections}}}}
 	}
-	command := bson.D{{Key: "listCollections", Value: 1}, {Key: "cursor", Value: bson.D{{Key: "batchSize", Value: 100_000}}}}
+	command := bson.D{{Key: "listCollections", Value: 1}, {Key: "nameOnly", Value: true}, {Key: "cursor", Value: bson.D{{Key: "batchSize", Value: 100_000}}}}
 	if only != nil {
 		command = append(command, bson.E{Key: "filter", Value: only})
 	}

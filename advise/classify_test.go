@@ -124,7 +124,14 @@ func writeTable(t *testing.T, name, title string, labelled []string, scores map[
 	b.WriteString("| detector | collections where it pays | advised, and pays | advised, but does not pay | precision | recall |\n|---|---:|---:|---:|---:|---:|\n")
 	for _, pattern := range labelled {
 		s := scores[pattern]
-		fmt.Fprintf(&b, "| %s | %d | %d | %d | %.3f | %.3f |\n", pattern, s.right+s.missed, s.right, s.wrong, s.precision(), s.recall())
+		figure := func(value float64, of int) string {
+			if of == 0 {
+				return "–"
+			}
+			return fmt.Sprintf("%.3f", value)
+		}
+		fmt.Fprintf(&b, "| %s | %d | %d | %d | %s | %s |\n", pattern, s.right+s.missed, s.right, s.wrong,
+			figure(s.precision(), s.right+s.wrong), figure(s.recall(), s.right+s.missed))
 	}
 	text, err := os.ReadFile(docs)
 	if err != nil {

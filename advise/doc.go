@@ -62,6 +62,7 @@
 //	cmds := mongotest.Record(t, db, func() { service.ListProducts(ctx) })
 //	report, err := advise.Look(ctx, db, &advise.Options{Queries: advise.Commands(cmds)})
 //
+// The profile is that of the member that answers, a secondary if there is one.
 // $queryStats has no values, so that it says neither how far pages skip nor how many
 // elements of a list are wanted. A query that was not seen may need what a finding moves away.
 //

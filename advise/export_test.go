@@ -14,3 +14,11 @@ func Needs(q Query, path string) bool {
 	t.add(q)
 	return t.finds[0].needs(path)
 }
+
+// Part reports whether a query wants a part of a list, and of how many elements.
+func Part(q Query, path string) (part bool, n int64) {
+	var t traffic
+	t.add(q)
+	w := t.wanted(path)
+	return w.part > 0, w.n
+}

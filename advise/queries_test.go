@@ -163,3 +163,36 @@ func TestNeeds(t *testing.T) {
 		}
 	}
 }
+
+// Which reads want a part of a list, and how much of it.
+func TestParts(t *testing.T) {
+	for _, test := range []struct {
+		command string
+		part    bool
+		n       int64
+	}{
+		{`{"find": "x"}`, false, 0},
+		{`{"find": "x", "projection": {"a": {"$slice": 5}}}`, true, 5},
+		{`{"find": "x", "projection": {"a": {"$slice": -7}}}`, true, 7},
+		{`{"find": "x", "projection": {"a": {"$slice": [0, 7]}}}`, true, 7},
+		{`{"find": "x", "projection": {"a": {"$slice": [20, 10]}}}`, true, 0},
+		{`{"find": "x", "projection": {"a": {"$slice": "?number"}}}`, true, 0},
+		{`{"find": "x", "projection": {"top": {"$slice": ["$a", 3]}}}`, true, 3},
+		{`{"find": "x", "projection": {"b": {"$slice": 5}}}`, false, 0},
+		{`{"aggregate": "x", "pipeline": [{"$set": {"a": {"$slice": ["$a", 4]}}}]}`, true, 4},
+		{`{"aggregate": "x", "pipeline": [{"$match": {"_id": 1}}, {"$unwind": "$a"}, {"$sort": {"a.at": -1}}, {"$limit": 6}]}`, true, 6},
+		{`{"aggregate": "x", "pipeline": [{"$match": {"_id": {"$eq": 1}}}, {"$unwind": {"path": "$a"}}, {"$limit": 6}]}`, true, 6},
+		// The best of all documents, and the best of some elements, are not in each parent.
+		{`{"aggregate": "x", "pipeline": [{"$unwind": "$a"}, {"$sort": {"a.at": -1}}, {"$limit": 6}]}`, false, 0},
+		{`{"aggregate": "x", "pipeline": [{"$match": {"_id": {"$in": [1, 2]}}}, {"$unwind": "$a"}, {"$sort": {"a.at": -1}}, {"$limit": 6}]}`, false, 0},
+		{`{"aggregate": "x", "pipeline": [{"$match": {"_id": 1}}, {"$unwind": "$a"}, {"$match": {"a.ok": true}}, {"$sort": {"a.at": -1}}, {"$limit": 6}]}`, false, 0},
+	} {
+		var command bson.Raw
+		if err := bson.UnmarshalExtJSON([]byte(test.command), false, &command); err != nil {
+			t.Fatal(err)
+		}
+		if part, n := advise.Part(advise.Query{Collection: "x", Command: command}, "a"); part != test.part || n != test.n {
+			t.Errorf("%s: %v, %d, want %v, %d", test.command, part, n, test.part, test.n)
+		}
+	}
+}

@@ -137,9 +137,8 @@ func slice(key string, value any) (part, bool) {
 		}
 		if name, ok := list[0].(string); ok && strings.HasPrefix(name, "$") && !strings.HasPrefix(name, "$$") {
 			p.path = name[1:]
-		} else if skip, ok := number(list[0]); !ok || skip > 0 {
-			p.n = 0 // a page in the middle: how many are enough is not known
-			return p, true
+		} else if skip, ok := number(list[0]); !ok || skip != 0 {
+			return p, true // a page in the middle: how many are enough is not known
 		}
 		argument = list[len(list)-1]
 	}
@@ -154,8 +153,9 @@ func slice(key string, value any) (part, bool) {
 // aggregation reads the stages up to the one that makes other documents.
 func aggregation(pipeline bson.A, calls int64) read {
 	r := read{calls: calls, all: true}
-	var unwound string
+	var unwound string // a list of one document, as long as all its elements are there
 	var order bson.D
+	one := false
 	for _, s := range pipeline {
 		stage, ok := s.(bson.D)
 		if !ok || len(stage) != 1 {
@@ -166,6 +166,8 @@ func aggregation(pipeline bson.A, calls int64) read {
 		case "$match":
 			r.match = append(r.match, filterPaths(value)...)
 			r.uses = append(r.uses, filterPaths(value)...)
+			one = one || equals(value, "_id")
+			unwound = "" // it may select elements
 		case "$sort":
 			r.uses = append(r.uses, keys(value)...)
 			order, _ = value.(bson.D)
@@ -180,7 +182,9 @@ func aggregation(pipeline bson.A, calls int64) read {
 			if document, ok := value.(bson.D); ok {
 				path, _ = at(document, "path").(string)
 			}
-			unwound = strings.TrimPrefix(path, "$")
+			if unwound = ""; one {
+				unwound = strings.TrimPrefix(path, "$")
+			}
 		case "$unset":
 			switch names := value.(type) {
 			case string:
@@ -225,6 +229,16 @@ func aggregation(pipeline bson.A, calls int64) read {
 		}
 	}
 	return r
+}
+
+// equals reports a filter that asks for one value of a field.
+func equals(filter any, name string) bool {
+	document, _ := filter.(bson.D)
+	value := at(document, name)
+	if operator, ok := value.(bson.D); ok {
+		return len(operator) == 1 && operator[0].Key == "$eq"
+	}
+	return value != nil
 }
 
 // rooted turns a read that hands on whole documents into one of all fields.
