@@ -14,57 +14,54 @@ import (
 
 // unadopted reports whether a node names a parent and has no derived field. In ChildReferences a node that its
 // parent lists is adopted all the same: settled asks.
-func (c *core) unadopted(raw bson.Raw) bool {
-	return c.derived != "" && raw != nil && raw.Lookup(c.derived).Type == 0 && !isNull(raw.Lookup(c.o.ParentField))
+func (s *store) unadopted(raw bson.Raw) bool {
+	return s.derived != "" && raw != nil && raw.Lookup(s.derived).Type == 0 && !isNull(raw.Lookup(s.o.ParentField))
 }
 
-// late are the conditions of unadopted as a filter, with another one for the parent.
-func (c *core) late(parent any) bson.D {
-	return d(c.derived, d("$exists", false), c.o.ParentField, parent)
+// unadoptedMatch are the conditions of unadopted as a filter, with another one for the parent.
+func (s *store) unadoptedMatch(parent any) bson.D {
+	return d(s.derived, d("$exists", false), s.o.ParentField, parent)
 }
 
-func (c *core) notLate() bson.D { return d("$nor", bson.A{c.late(d("$ne", nil))}) }
+func (s *store) adoptedMatch() bson.D { return d("$nor", bson.A{s.unadoptedMatch(d("$ne", nil))}) }
 
-// lateExpr is unadopted in a pipeline. null and missing are the least of all values.
-func (c *core) lateExpr() any {
-	if c.derived == "" {
+// unadoptedExpr is unadopted in a pipeline. null and missing are the least of all values.
+func (s *store) unadoptedExpr() any {
+	if s.derived == "" {
 		return expr.Literal(false)
 	}
-	return expr.Op("$and", expr.Op("$eq", expr.Op("$type", expr.Field(c.derived)), "missing"),
-		expr.Op("$gt", expr.Field(c.o.ParentField), nil))
+	return expr.Op("$and", expr.Op("$eq", expr.Op("$type", expr.Field(s.derived)), "missing"),
+		expr.Op("$gt", expr.Field(s.o.ParentField), nil))
 }
 
-// lateBelow matches the nodes that name a parent and are not adopted. An array is no parent: an equality would
+// unadoptedUnder matches the nodes that name a parent and are not adopted. An array is no parent: an equality would
 // match its elements.
-func (c *core) lateBelow(parent any) bson.D {
-	return append(c.in(), append(c.late(parent), bson.E{Key: "$nor", Value: bson.A{d(c.o.ParentField, d("$type", "array"))}})...)
+func (s *store) unadoptedUnder(parent any) bson.D {
+	return append(s.in(), append(s.unadoptedMatch(parent), bson.E{Key: "$nor", Value: bson.A{d(s.o.ParentField, d("$type", "array"))}})...)
 }
 
 func notAdopted(id bson.RawValue, field string) error {
 	return fmt.Errorf("%w: %s names a parent and has no %s, run Adopt or Repair", ErrNotAdopted, text(id), field)
 }
 
-// settled refuses a node that is not adopted. It reads only in ChildReferences, and only for a node without an
-// array that names a parent.
+// settled refuses a node that is not adopted. Only for lists, and a node without an array that names a parent, it
+// reads.
 func (c *core) settled(ctx context.Context, n node) error {
-	if !c.unadopted(n.raw) {
+	switch {
+	case !c.unadopted(n.raw):
 		return nil
-	}
-	if c.rep.rootsMatch() == nil {
-		p, err := c.findOne(ctx, append(c.byID(n.parent), bson.E{Key: c.link, Value: equal(n.id)}), nil)
-		if err != nil || p.raw != nil {
-			return err
-		}
+	case c.lists != nil:
+		return c.lists.settled(ctx, n)
 	}
 	return notAdopted(n.id, c.derived)
 }
 
-// wayless refuses a node of which a way up was read, of so many nodes, if the way does not tell where it is.
-func (c *core) wayless(ctx context.Context, id bson.RawValue, way int, late bool) error {
+// checkWay refuses a node of which a way up was read, of so many nodes, if the way does not tell where it is.
+func (c *core) checkWay(ctx context.Context, id bson.RawValue, way int, unadopted bool) error {
 	switch {
-	case !late, way > 1 && c.keepsParent: // the way was found by the parent field
+	case !unadopted, way > 1 && c.keepsParent: // the way was found by the parent field
 		return nil
-	case c.rep.rootsMatch() != nil:
+	case c.lists == nil:
 		return notAdopted(id, c.derived)
 	}
 	n, err := c.findOne(ctx, c.byID(id), missing(id))
@@ -74,48 +71,54 @@ func (c *core) wayless(ctx context.Context, id bson.RawValue, way int, late bool
 	return err
 }
 
-// kidsOf matches the children of a node, those that are not adopted too.
-func (c *core) kidsOf(n node) bson.D {
-	match, _ := c.rep.childrenOf(n)
-	match = append(match, c.rep.except(c.link)...)
-	if c.derived != c.link { // the parent field names both
+// withUnadopted widens the filter for the children of a node to those that are not adopted.
+func (s *store) withUnadopted(match bson.D, n node) bson.D {
+	match = append(match, s.except(s.link)...)
+	if s.derived != s.link { // the parent field names both
 		return match
 	}
-	return d("$or", bson.A{match, c.lateBelow(equal(n.id))})
+	return d("$or", bson.A{match, s.unadoptedUnder(equal(n.id))})
 }
 
-// lateMax bounds the nodes that are not adopted whose place Cascade looks for.
-const lateMax = 10_000
+func (l linked) allChildren(n node) bson.D { return l.withUnadopted(l.childrenUnder(&n), n) }
 
-// doomed is a node that is to be deleted with all below it. What is below is found by a derived field, so a node
-// there that has none yet is an error.
-func (c *core) doomed(ctx context.Context, id bson.RawValue) (x node, err error) {
-	nodes, err := c.findAll(ctx, c.in("$or", bson.A{d(c.o.IDField, equal(id)), c.late(d("$ne", nil))}), lateMax+1)
+func (c *core) allChildren(n node) bson.D {
+	match, _ := c.childrenOf(n)
+	return c.withUnadopted(match, n)
+}
+
+// unadoptedMax bounds the nodes that are not adopted whose place Cascade looks for.
+const unadoptedMax = 10_000
+
+// allAdopted reads a node that is to be deleted with all below it. What is below is found by a derived field, so
+// a node there that has none yet is an error.
+func (f families) allAdopted(ctx context.Context, id bson.RawValue) (x node, err error) {
+	nodes, err := f.findAll(ctx, f.in("$or", bson.A{d(f.o.IDField, equal(id)), f.unadoptedMatch(d("$ne", nil))}), unadoptedMax+1)
 	switch x = pick(nodes, id); {
 	case err != nil:
 		return x, err
-	case len(nodes) > lateMax:
-		return x, fmt.Errorf("%w: more than %d nodes have no %s, run Adopt", ErrNotAdopted, lateMax, c.derived)
+	case len(nodes) > unadoptedMax:
+		return x, fmt.Errorf("%w: more than %d nodes have no %s, run Adopt", ErrNotAdopted, unadoptedMax, f.derived)
 	case x.raw == nil:
 		return x, missing(id)
 	}
 	var parents []bson.RawValue
 	for _, n := range nodes {
-		if !c.unadopted(n.raw) {
+		if !f.unadopted(n.raw) {
 			continue
 		}
 		if same(n.id, id) || same(n.parent, id) {
-			return x, notAdopted(n.id, c.derived)
+			return x, notAdopted(n.id, f.derived)
 		}
 		parents = append(parents, n.parent)
 	}
 	if len(parents) == 0 {
 		return x, nil
 	}
-	match, _ := c.rep.descendantsOf(x, 0)
-	n, err := c.findOne(ctx, append(match, bson.E{Key: c.o.IDField, Value: d("$in", parents)}), nil)
+	match, _ := f.under(x, 0)
+	n, err := f.findOne(ctx, append(match, bson.E{Key: f.o.IDField, Value: d("$in", parents)}), nil)
 	if err == nil && n.raw != nil {
-		err = fmt.Errorf("%w: a child of %s has no %s, run Adopt or Repair", ErrNotAdopted, text(n.id), c.derived)
+		err = fmt.Errorf("%w: a child of %s has no %s, run Adopt or Repair", ErrNotAdopted, text(n.id), f.derived)
 	}
 	return x, err
 }

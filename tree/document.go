@@ -37,22 +37,24 @@ type node struct {
 
 var null = bson.RawValue{Type: bson.TypeNull}
 
-func (c *core) parse(raw bson.Raw) node {
-	n := node{raw: raw, id: raw.Lookup(c.o.IDField), parent: c.field(raw, c.o.ParentField), path: c.o.PathDelimiter,
-		children: elements(c.field(raw, c.o.ChildrenField)),
-		left:     integer(c.field(raw, c.o.LeftField)), right: integer(c.field(raw, c.o.RightField)),
-		order: integer(c.field(raw, c.o.OrderField))}
+func (s *store) parse(raw bson.Raw) node {
+	n := node{raw: raw, id: raw.Lookup(s.o.IDField), parent: s.field(raw, s.o.ParentField), path: s.o.PathDelimiter,
+		left: integer(s.field(raw, s.o.LeftField)), right: integer(s.field(raw, s.o.RightField)),
+		order: integer(s.field(raw, s.o.OrderField))}
+	if s.kind == ChildReferences {
+		n.children = elements(raw.Lookup(s.o.ChildrenField))
+	}
 	if isNull(n.parent) {
 		n.parent = null
 	}
-	if path, _ := c.field(raw, c.o.PathField).StringValueOK(); path != "" {
+	if path, _ := s.field(raw, s.o.PathField).StringValueOK(); path != "" {
 		n.path = path
 	}
 	return n
 }
 
-// refKey is the key of what ref gives, "" for no parent, which is that of no node.
-func refKey(up node) string {
+// parentKey is the key of what parent gives, "" for no parent, which is that of no node.
+func parentKey(up node) string {
 	if up.id.Type == 0 {
 		return ""
 	}
@@ -60,19 +62,16 @@ func refKey(up node) string {
 }
 
 // child is a node under a parent, or as a root, as its own children see it.
-func (c *core) child(id bson.RawValue, parent *node) *node {
-	n := &node{id: id, parent: null, up: parent, path: c.o.PathDelimiter}
+func (s *store) child(id bson.RawValue, parent *node) *node {
+	n := &node{id: id, parent: null, up: parent, path: s.o.PathDelimiter}
 	if parent != nil {
-		n.parent = parent.id
-	}
-	if path, ok := lookup(c.rep.place(parent), c.o.PathField).(string); ok {
-		n.path = path
+		n.parent, n.path = parent.id, s.full(*parent)
 	}
 	return n
 }
 
 // field is the value of a field that may not be configured.
-func (c *core) field(raw bson.Raw, name string) bson.RawValue {
+func (s *store) field(raw bson.Raw, name string) bson.RawValue {
 	if name == "" {
 		return bson.RawValue{}
 	}
@@ -80,11 +79,11 @@ func (c *core) field(raw bson.Raw, name string) bson.RawValue {
 }
 
 // projection holds the fields that parse reads, for each of the trees.
-func projection(trees ...*core) (out bson.D) {
-	for _, c := range trees {
-		fields := append(slices.Clone(c.fields), "_id", c.o.IDField, c.o.OrderField, c.o.ChildCountField)
-		if c.derived != "" {
-			fields = append(fields, c.o.ParentField)
+func projection(trees ...*store) (out bson.D) {
+	for _, s := range trees {
+		fields := append(slices.Clone(s.fields), "_id", s.o.IDField, s.o.OrderField, s.o.ChildCountField)
+		if s.derived != "" {
+			fields = append(fields, s.o.ParentField)
 		}
 		for _, f := range fields {
 			if f != "" && lookup(out, f) == nil {
@@ -170,31 +169,31 @@ func equal(v any) any {
 }
 
 // in filters on the scope and further conditions.
-func (c *core) in(pairs ...any) bson.D {
-	out := make(bson.D, 0, len(c.scope)+len(pairs)/2)
-	for _, e := range c.scope {
+func (s *store) in(pairs ...any) bson.D {
+	out := make(bson.D, 0, len(s.scope)+len(pairs)/2)
+	for _, e := range s.scope {
 		out = append(out, bson.E{Key: e.Key, Value: equal(e.Value)})
 	}
 	return append(out, d(pairs...)...)
 }
 
-func (c *core) byID(id any) bson.D { return c.in(c.o.IDField, equal(id)) }
+func (s *store) byID(id any) bson.D { return s.in(s.o.IDField, equal(id)) }
 
-func (c *core) byIDs(ids []bson.RawValue) bson.D {
-	return c.in(c.o.IDField, d("$in", append([]bson.RawValue{}, ids...)))
+func (s *store) byIDs(ids []bson.RawValue) bson.D {
+	return s.in(s.o.IDField, d("$in", append([]bson.RawValue{}, ids...)))
 }
 
-func (c *core) id(v any) (bson.RawValue, error) { return c.codec.ID("id", v) }
+func (s *store) id(v any) (bson.RawValue, error) { return s.codec.ID("id", v) }
 
 // prepare is a new document of the user's without the fields that the tree writes itself, but with an _id, the
 // scope and a child counter. fresh says that its ID is an ObjectID made for it.
-func (c *core) prepare(user any) (doc bson.D, id bson.RawValue, fresh bool, err error) {
-	raw, err := c.codec.Document(user)
+func (s *store) prepare(user any) (doc bson.D, id bson.RawValue, fresh bool, err error) {
+	raw, err := s.codec.Document(user)
 	if err != nil {
 		return nil, id, false, err
 	}
-	drop := append(append(c.fields, c.o.OrderField, c.o.ChildCountField), internal...)
-	for _, e := range c.scope {
+	drop := append(append(s.fields, s.o.OrderField, s.o.ChildCountField), internal...)
+	for _, e := range s.scope {
 		drop = append(drop, e.Key)
 	}
 	all, err := raw.Elements()
@@ -202,37 +201,37 @@ func (c *core) prepare(user any) (doc bson.D, id bson.RawValue, fresh bool, err 
 		return nil, id, false, fault.Invalid("%w", err)
 	}
 	for _, e := range all {
-		if k := e.Key(); k == c.o.IDField || !slices.Contains(drop, k) {
+		if k := e.Key(); k == s.o.IDField || !slices.Contains(drop, k) {
 			doc = append(doc, bson.E{Key: k, Value: e.Value()})
 		}
 	}
 	if lookup(doc, "_id") == nil {
-		made, err := c.codec.Value(bson.NewObjectID())
+		made, err := s.codec.Value(bson.NewObjectID())
 		if err != nil {
 			return nil, id, false, err
 		}
-		fresh = c.o.IDField == "_id"
+		fresh = s.o.IDField == "_id"
 		doc = append(bson.D{{Key: "_id", Value: made}}, doc...)
 	}
-	id, _ = lookup(doc, c.o.IDField).(bson.RawValue)
+	id, _ = lookup(doc, s.o.IDField).(bson.RawValue)
 	if err := value.CheckID(id); err != nil {
-		return nil, id, false, fault.Invalid("%s: %w", c.o.IDField, err)
+		return nil, id, false, fault.Invalid("%s: %w", s.o.IDField, err)
 	}
-	if s, ok := id.StringValueOK(); ok && s == "" {
-		return nil, id, false, fault.Invalid("%s: an empty string is no ID for a new node", c.o.IDField)
+	if text, ok := id.StringValueOK(); ok && text == "" {
+		return nil, id, false, fault.Invalid("%s: an empty string is no ID for a new node", s.o.IDField)
 	}
-	doc = append(doc, c.scope...)
-	if c.o.ChildCountField != "" {
-		doc = append(doc, bson.E{Key: c.o.ChildCountField, Value: int64(0)})
+	doc = append(doc, s.scope...)
+	if s.o.ChildCountField != "" {
+		doc = append(doc, bson.E{Key: s.o.ChildCountField, Value: int64(0)})
 	}
-	return doc, id, fresh, c.rep.usable(node{id: id})
+	return doc, id, fresh, s.usable(node{id: id})
 }
 
 // scopeID is the _id of the lock document, the same for all values and orders of fields that are one scope to
 // the server.
-func (c *core) scopeID() string {
+func (s *store) scopeID() string {
 	var fields []string
-	for _, e := range c.scope {
+	for _, e := range s.scope {
 		fields = append(fields, fmt.Sprintf("%s=%s", e.Key, strconv.QuoteToASCII(key(e.Value.(bson.RawValue)))))
 	}
 	slices.Sort(fields)

@@ -31,7 +31,7 @@ type engine struct {
 	from, to *core
 	catchUp  bool // leave alone what is settled: Adopt
 	quick    bool // only what is derived, nothing that moves a node
-	known    map[string]*spot
+	known    map[string]*place
 	fresh    []string // keys of known since the last look
 	counter  int64
 	writing  bool // what is found will be written
@@ -46,17 +46,17 @@ const (
 	writesMax = 512 << 10 // bytes: of ancestors' arrays each element is a key of the index
 )
 
-// spot is what the engine knows of where a node is.
-type spot struct {
-	id      bson.RawValue
-	node    node  // until ups are known
-	settled bool  // it has a place in to
-	derived *node // see under
-	ups     []*spot
-	lost    string  // why it has no parent
-	loop    []*spot // the cycle that it lies on
-	rooted  bool    // every way up ends at a root, and there is one
-	late    bool    // it names a parent that does not list it, and has no array: see unadopted
+// place is what the engine knows of where a node is.
+type place struct {
+	id       bson.RawValue
+	node     node  // until ups are known
+	settled  bool  // it has a place in to
+	derived  *node // see under
+	ups      []*place
+	lost     string   // why it has no parent
+	loop     []*place // the cycle that it lies on
+	rooted   bool     // every way up ends at a root, and there is one
+	unlisted bool     // it names a parent that does not list it, and has no array: see unadopted
 
 	resolved       bool   // ups are known
 	named          string // the parent that the node named then
@@ -67,11 +67,11 @@ type spot struct {
 // finding is a problem and what repairs it.
 type finding struct {
 	mongopatterns.Problem
-	id       bson.RawValue // of the node; Problem.ID is the _id
-	writes   []mongo.WriteModel
-	uproot   bool // makes a root, which only Options.MakeRoots allows
-	moves    bool // changes the way up
-	renumber bool // settle repairs it
+	id        bson.RawValue // of the node; Problem.ID is the _id
+	writes    []mongo.WriteModel
+	makesRoot bool // makes a root, which only Options.MakeRoots allows
+	moves     bool // changes the way up
+	renumber  bool // settle repairs it
 }
 
 func (e *engine) finding(kind mongopatterns.ProblemKind, n node, field, detail string, writes ...mongo.WriteModel) finding {
@@ -79,62 +79,62 @@ func (e *engine) finding(kind mongopatterns.ProblemKind, n node, field, detail s
 		ID: n.raw.Lookup("_id"), Field: field, Detail: detail, Have: e.to.field(n.raw, field)}}
 }
 
-func (e *engine) forget(counter int64) { e.known, e.counter, e.index = map[string]*spot{}, counter, 0 }
+func (e *engine) forget(counter int64) { e.known, e.counter, e.index = map[string]*place{}, counter, 0 }
 
 // newEngine makes from read what to compares, too.
 func newEngine(from, to *core) *engine {
 	if from != to {
-		wide := *from
-		wide.rep, wide.shown = represent(&wide, from.kind), expr.Raw(projection(from, to))
-		from = &wide
+		wide := *from.store
+		wide.shown = expr.Raw(projection(from.store, to.store))
+		from = wide.core()
 	}
 	return &engine{from: from, to: to}
 }
 
 func (e *engine) scan() maintain.Scan {
 	nodes := e.from.in(e.from.o.IDField, d("$ne", nil))
-	return maintain.Scan{Filter: nodes, Projection: projection(e.from, e.to)}
+	return maintain.Scan{Filter: nodes, Projection: projection(e.from.store, e.to.store)}
 }
 
 // climb finds the ways up from nodes, level by level, up to what is known.
-func (e *engine) climb(ctx context.Context, nodes []node) ([]*spot, error) {
+func (e *engine) climb(ctx context.Context, nodes []node) ([]*place, error) {
 	if len(e.known) > knownMax {
 		e.forget(e.counter)
 	}
 	// Old code moves nodes without the lock: what is known of such a node, and of those below, is wrong now.
 	for _, n := range nodes {
-		up, _ := e.from.rep.ref(n)
+		up, _ := e.from.parent(n)
 		s := e.known[key(n.id)]
 		if s == nil || !s.resolved {
 			continue
 		}
 		// In ChildReferences the parent field says where a node without an array is.
 		elsewhere := e.from.unadopted(n.raw) && (s.settled || !e.from.unadopted(s.node.raw) || !same(n.parent, s.node.parent))
-		if elsewhere || !s.settled && s.named != refKey(up) {
+		if elsewhere || !s.settled && s.named != parentKey(up) {
 			e.forget(e.counter)
 			break
 		}
 	}
-	var all []*spot
+	var all []*place
 	for _, n := range nodes {
-		all = append(all, e.spot(n))
+		all = append(all, e.place(n))
 	}
-	asks := e.from.rep.rootsMatch() == nil
+	asks := e.from.lists != nil
 	for todo := all; len(todo) > 0; {
 		var ask []node
-		asking := map[string]*spot{}
+		asking := map[string]*place{}
 		for _, s := range todo {
 			if s.resolved {
 				continue
 			}
 			s.resolved = true
-			ref, broken := e.from.rep.ref(s.node)
-			s.named = refKey(ref)
+			ref, broken := e.from.parent(s.node)
+			s.named = parentKey(ref)
 			up := e.known[s.named]
 			switch s.lost = broken; {
 			case broken != "", s.settled:
 			case up != nil:
-				s.ups = []*spot{up}
+				s.ups = []*place{up}
 			case asks || ref.id.Type != 0:
 				ask = append(ask, s.node)
 				asking[key(s.id)] = s
@@ -144,50 +144,50 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*spot, error) {
 		if len(ask) == 0 {
 			break
 		}
-		found, err := e.from.findAll(ctx, e.from.rep.parents(ask))
+		found, err := e.from.findAll(ctx, e.from.parents(ask))
 		if err != nil {
 			e.forget(e.counter) // that these have no parents: the transaction may be run again
 			return nil, err
 		}
 		for _, p := range found {
-			up := e.spot(p)
+			up := e.place(p)
 			todo = append(todo, up)
-			for _, id := range e.from.rep.names(p) {
+			for _, id := range p.children {
 				if s := asking[key(id)]; s != nil && !slices.Contains(s.ups, up) {
 					s.ups = append(s.ups, up)
 				}
 			}
 		}
 		for _, s := range asking {
-			ref, _ := e.from.rep.ref(s.node)
+			ref, _ := e.from.parent(s.node)
 			if asks && e.from.unadopted(s.node.raw) {
-				up, broken := (parentField{base{e.from}}).ref(s.node)
-				if s.late = !slices.ContainsFunc(s.ups, func(p *spot) bool { return key(p.id) == refKey(up) }); s.late {
+				up, broken := e.from.namedParent(s.node)
+				if s.unlisted = !slices.ContainsFunc(s.ups, func(p *place) bool { return key(p.id) == parentKey(up) }); s.unlisted {
 					ref, s.lost, s.ups = up, broken, nil
 				}
-				if s.late && s.lost == "" && e.from != e.to {
+				if s.unlisted && s.lost == "" && e.from != e.to {
 					s.lost = "not adopted"
 				}
 			}
-			if up := e.known[refKey(ref)]; s.lost != "" {
+			if up := e.known[parentKey(ref)]; s.lost != "" {
 			} else if up != nil {
-				s.ups = []*spot{up}
+				s.ups = []*place{up}
 			} else if ref.id.Type != 0 {
 				s.lost = "there is no such parent"
 			}
 		}
 	}
 	for _, s := range all {
-		e.connect(s, &[]*spot{})
+		e.connect(s, &[]*place{})
 	}
 	return all, nil
 }
 
-func (e *engine) spot(n node) *spot {
+func (e *engine) place(n node) *place {
 	k := key(n.id)
 	s := e.known[k]
 	if s == nil {
-		s = &spot{id: copied(n.id), node: n}
+		s = &place{id: copied(n.id), node: n}
 		e.known[k] = s
 		e.fresh = append(e.fresh, k)
 	}
@@ -200,7 +200,7 @@ func (e *engine) spot(n node) *spot {
 
 // connect is Tarjan's algorithm: it finds the cycles and, as what is above a node is done before it, whether
 // all ways up end at a root.
-func (e *engine) connect(s *spot, stack *[]*spot) {
+func (e *engine) connect(s *place, stack *[]*place) {
 	if s.index > 0 {
 		return
 	}
@@ -228,13 +228,13 @@ func (e *engine) connect(s *spot, stack *[]*spot) {
 		}
 	}
 	s.rooted = s.lost == "" && s.loop == nil && (e.from.o.Graph || len(s.ups) < 2) &&
-		!slices.ContainsFunc(s.ups, func(up *spot) bool { return !up.rooted })
+		!slices.ContainsFunc(s.ups, func(up *place) bool { return !up.rooted })
 	s.node = node{}
 }
 
 // under is a node as its children see it, by the way down from its root or from a settled node, and nil where
 // there is no such way or nothing can be under one of the nodes.
-func (e *engine) under(s *spot) *node {
+func (e *engine) under(s *place) *node {
 	if !s.rooted {
 		return nil
 	}
@@ -247,7 +247,7 @@ func (e *engine) under(s *spot) *node {
 		}
 		s.derived = e.to.child(s.id, up)
 	}
-	if e.to.rep.usable(*s.derived) != nil {
+	if e.to.usable(*s.derived) != nil {
 		return nil
 	}
 	return s.derived
@@ -258,34 +258,34 @@ func (e *engine) look(ctx context.Context, nodes []node) (found []finding, err e
 	if len(nodes) == 0 {
 		return nil, nil
 	}
-	spots, err := e.climb(ctx, nodes)
+	places, err := e.climb(ctx, nodes)
 	if err != nil {
 		return nil, err
 	}
 	defer e.drop()
-	if e.catchUp && e.writing && e.to.rep.listing(nil) != nil {
-		if nodes, spots, err = e.upwards(ctx, nodes, spots); err != nil {
+	if e.catchUp && e.writing && e.to.lists != nil {
+		if nodes, places, err = e.upwards(ctx, nodes, places); err != nil {
 			return nil, err
 		}
 	}
-	kids := make([][]node, len(nodes))
+	children := make([][]node, len(nodes))
 	counts := e.to.o.ChildCountField != "" && !e.catchUp
-	if counts || e.to.rep.listing(nil) != nil || e.to.order != "" {
-		if kids, err = e.from.kids(ctx, nodes); err != nil {
+	if counts || e.to.lists != nil || e.to.order != "" {
+		if children, err = e.from.childrenIn(ctx, nodes); err != nil {
 			return nil, err
 		}
 	}
-	if e.catchUp {
-		if found, err = e.to.rep.join(ctx, e, nodes, spots, kids); err != nil {
+	if e.catchUp && e.to.lists != nil {
+		if found, err = e.to.lists.adopt(ctx, e, nodes, places, children); err != nil {
 			return nil, err
 		}
 	}
 	for i, n := range nodes {
 		if e.from == e.to {
-			found = append(found, e.to.rep.audit(e, n, spots[i], kids[i])...)
+			found = append(found, e.audit(n, places[i], children[i])...)
 		}
-		if !e.catchUp || !spots[i].settled {
-			found = append(found, e.examine(n, spots[i], kids[i], counts)...)
+		if !e.catchUp || !places[i].settled {
+			found = append(found, e.examine(n, places[i], children[i], counts)...)
 		}
 	}
 	return found, nil
@@ -293,13 +293,13 @@ func (e *engine) look(ctx context.Context, nodes []node) (found []finding, err e
 
 // upwards adds to nodes those above them that are not settled. With its array a node becomes a settled one: if
 // its parent, which lists it, were left to another batch, it would be a root in between.
-func (e *engine) upwards(ctx context.Context, nodes []node, spots []*spot) ([]node, []*spot, error) {
-	seen := map[*spot]bool{}
-	for _, s := range spots {
+func (e *engine) upwards(ctx context.Context, nodes []node, places []*place) ([]node, []*place, error) {
+	seen := map[*place]bool{}
+	for _, s := range places {
 		seen[s] = true
 	}
 	var above []bson.RawValue
-	for _, s := range spots {
+	for _, s := range places {
 		for !s.settled && s.rooted && len(s.ups) > 0 {
 			if s = s.ups[0]; seen[s] || s.settled {
 				break
@@ -309,18 +309,18 @@ func (e *engine) upwards(ctx context.Context, nodes []node, spots []*spot) ([]no
 		}
 	}
 	if len(above) == 0 {
-		return nodes, spots, nil
+		return nodes, places, nil
 	}
 	more, err := e.from.findAll(ctx, e.from.byIDs(above))
 	if err != nil {
 		return nil, nil, err
 	}
 	ways, err := e.climb(ctx, more)
-	return append(nodes, more...), append(spots, ways...), err
+	return append(nodes, more...), append(places, ways...), err
 }
 
 // examine compares one node with what it should hold. All that differs is one write.
-func (e *engine) examine(n node, s *spot, kids []node, counts bool) (found []finding) {
+func (e *engine) examine(n node, s *place, children []node, counts bool) (found []finding) {
 	converts := e.from != e.to
 	var want bson.D
 	self := e.under(s)
@@ -329,16 +329,14 @@ func (e *engine) examine(n node, s *spot, kids []node, counts bool) (found []fin
 	} else if self == nil && (converts || e.quick) {
 		found = append(found, e.finding(Orphan, n, "", "no root leads to it"))
 	}
-	if self != nil {
-		want = e.to.rep.place(self.up)
-	} else if converts {
+	switch {
+	case self == nil && converts:
 		return found
-	}
-	if converts {
-		want = append(want, e.to.rep.listing(kids)...)
+	case self != nil && (converts || e.to.lists == nil): // what is wrong in a list, audit finds
+		want = e.to.fieldsOf(self.up, children)
 	}
 	if counts {
-		want = append(want, bson.E{Key: e.to.o.ChildCountField, Value: int64(len(kids))})
+		want = append(want, bson.E{Key: e.to.o.ChildCountField, Value: int64(len(children))})
 	}
 	var set bson.D
 	for _, el := range want {
@@ -351,9 +349,23 @@ func (e *engine) examine(n node, s *spot, kids []node, counts bool) (found []fin
 		found[len(found)-1].writes = []mongo.WriteModel{update(e.to.byID(n.id), d("$set", set))}
 	}
 	if !e.catchUp {
-		found = append(found, e.disorder(n, kids)...)
+		found = append(found, e.disorder(n, children)...)
 	}
 	return found
+}
+
+// audit finds what else is wrong at a node, or with no node at the roots: in lists, with numbers, and IDs that no
+// path can hold.
+func (e *engine) audit(n node, s *place, children []node) []finding {
+	switch {
+	case e.to.lists != nil:
+		return e.to.lists.audit(e, n, s, children)
+	case e.to.numbers != nil:
+		return e.to.numbers.audit(e, n, children)
+	case n.raw == nil || e.to.usable(n) == nil:
+		return nil
+	}
+	return []finding{e.finding(WrongField, n, e.to.o.IDField, e.to.checkSegment(n.id).Error())}
 }
 
 // drop forgets what is new and no root leads to: an insertion, which the counter does not show, may change
@@ -367,17 +379,21 @@ func (e *engine) drop() {
 	e.fresh = nil
 }
 
-func (e *engine) misplaced(n node, s *spot) finding {
+func (e *engine) misplaced(n node, s *place) finding {
 	f := e.finding(Orphan, n, e.from.link, s.lost)
 	switch {
 	case s.loop != nil:
 		f.Kind, f.Detail = Cycle, fmt.Sprintf("one of %d", len(s.loop))
-		e.from.rep.cut(&f, n, s)
+		cut := e.from.lists != nil && e.from.lists.cut(&f, n, s)
+		smaller := func(o *place) bool { return less(o.id, n.id) }
+		if !cut && !slices.ContainsFunc(s.loop, smaller) {
+			f.writes, f.makesRoot, f.moves = e.from.makeRoot(n), true, true
+		}
 		return f
 	case s.lost == malformed:
 		f.Kind = WrongField
 	}
-	f.writes, f.uproot, f.moves = e.from.rep.uproot(n), true, true
+	f.writes, f.makesRoot, f.moves = e.from.makeRoot(n), true, true
 	return f
 }
 
@@ -395,11 +411,11 @@ func (e *engine) compare(n node, want bson.E) (finding, bool) {
 }
 
 // disorder are positions of children, or of the roots, that are not different whole numbers.
-func (e *engine) disorder(n node, kids []node) []finding {
+func (e *engine) disorder(n node, children []node) []finding {
 	if e.from == e.to && e.to.o.OrderField == "" {
 		return nil
 	}
-	writes := e.to.positions(kids)
+	writes := e.to.positions(children)
 	if len(writes) == 0 {
 		return nil
 	}
@@ -407,28 +423,28 @@ func (e *engine) disorder(n node, kids []node) []finding {
 	return []finding{f}
 }
 
-// crown looks at the roots as at the children of one node.
-func (e *engine) crown(ctx context.Context) ([]finding, error) {
+// roots looks at the roots as at the children of one node.
+func (e *engine) roots(ctx context.Context) ([]finding, error) {
 	if e.to.order == "" {
 		return nil, nil
 	}
-	roots, err := e.from.aggregate(ctx, e.from.top())
+	roots, err := e.from.aggregate(ctx, e.from.sortedRoots())
 	if err != nil {
 		return nil, err
 	}
 	found := e.disorder(node{}, roots)
 	if e.from == e.to {
-		found = append(found, e.to.rep.audit(e, node{}, nil, roots)...)
+		found = append(found, e.audit(node{}, nil, roots)...)
 	}
 	return found, nil
 }
 
-// part is what is looked at once more: nodes, or without IDs the crown.
+// part is what is looked at once more: nodes, or without IDs the roots.
 type part []bson.RawValue
 
 func (e *engine) again(ctx context.Context, ids part) ([]finding, error) {
 	if ids == nil {
-		return e.crown(ctx)
+		return e.roots(ctx)
 	}
 	nodes, err := e.from.findAll(ctx, e.from.byIDs(ids))
 	if err != nil {
@@ -502,7 +518,7 @@ func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (parts []part, 
 	return parts, err
 }
 
-// check yields the confirmed findings as problems, those of the crown with the first batch.
+// check yields the confirmed findings as problems, those of the roots with the first batch.
 func (e *engine) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	return func(yield func(mongopatterns.Problem, error) bool) {
 		if err := e.begin(ctx); err != nil {
@@ -513,7 +529,7 @@ func (e *engine) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[
 		maintain.Check(ctx, e.from.coll, work, e.scan(), func(ctx context.Context, batch []bson.Raw) (all []mongopatterns.Problem, err error) {
 			parts, err := e.suspects(ctx, batch)
 			if err == nil && first {
-				parts, err = e.crowned(ctx, work, parts)
+				parts, err = e.withRoots(ctx, work, parts)
 			}
 			first = false
 			for i := 0; err == nil && i < len(parts); i++ {
@@ -528,13 +544,13 @@ func (e *engine) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[
 	}
 }
 
-// crowned adds the crown to the parts, if something is wrong with it and the work is for all nodes. Adopt leaves
+// withRoots adds the roots to the parts, if something is wrong with it and the work is for all nodes. Adopt leaves
 // it to its second run, which knows the order of siblings.
-func (e *engine) crowned(ctx context.Context, work *mongopatterns.Work, parts []part) ([]part, error) {
+func (e *engine) withRoots(ctx context.Context, work *mongopatterns.Work, parts []part) ([]part, error) {
 	if e.catchUp || work != nil && work.Filter != nil {
 		return parts, nil
 	}
-	found, err := e.crown(ctx)
+	found, err := e.roots(ctx)
 	if len(found) > 0 {
 		parts = append([]part{nil}, parts...)
 	}
@@ -555,7 +571,7 @@ func (e *engine) sift(found []finding) (models []mongo.WriteModel, out outcome) 
 		switch {
 		case f.renumber:
 			out.numbers = true
-		case f.writes == nil, f.uproot && !e.to.o.MakeRoots, e.quick && f.moves:
+		case f.writes == nil, f.makesRoot && !e.to.o.MakeRoots, e.quick && f.moves:
 			out.left[k] = true
 		case f.moves && moved[k]: // one change of place a pass
 		default:
@@ -629,13 +645,13 @@ func (e *engine) run(ctx context.Context, work *mongopatterns.Work) (result mong
 			err = fault.Unknown(err)
 		}
 	}()
-	parts, err := e.crowned(ctx, work, nil)
+	parts, err := e.withRoots(ctx, work, nil)
 	if err == nil {
 		err = e.apply(ctx, &result, parts)
 	}
 	if err == nil && e.renumber {
 		var n int64
-		if n, err = e.to.rep.settle(ctx, e.dry); e.from == e.to {
+		if n, err = e.to.settle(ctx, e.dry); e.from == e.to {
 			result.Done += n
 		} else {
 			result.Done = max(result.Done, n)

@@ -51,7 +51,7 @@ func (t *Tree[K, T]) dump(ctx context.Context, yield func(Entry[K, T], error) bo
 	}
 	seen := map[string]bool{}
 	var todo []node
-	level := c.top()
+	level := c.sortedRoots()
 	parents := map[string]bson.RawValue{} // by what their children name, or are named by
 	for {
 		for cur, err := range cursor.Each(ctx, opening(c.primary, level)) {
@@ -62,12 +62,12 @@ func (t *Tree[K, T]) dump(ctx context.Context, yield func(Entry[K, T], error) bo
 			if len(parents) == 0 && c.unadopted(n.raw) {
 				return notAdopted(n.id, c.derived)
 			}
-			up, broken := c.rep.ref(n)
-			parent, known := parents[cmp.Or(refKey(up), key(n.id))]
+			up, broken := c.parent(n)
+			parent, known := parents[cmp.Or(parentKey(up), key(n.id))]
 			if broken != "" || seen[key(n.id)] || !known && len(parents) > 0 {
 				continue
 			}
-			if c.rep.rootsMatch() == nil {
+			if c.lists != nil {
 				seen[key(n.id)] = true
 			}
 			todo = append(todo, slim(n))
@@ -85,11 +85,11 @@ func (t *Tree[K, T]) dump(ctx context.Context, yield func(Entry[K, T], error) bo
 		}
 		batch := todo[:min(defaultBatch, len(todo))]
 		todo = todo[len(batch):]
-		level = c.rep.family(batch)
+		level = c.family(batch)
 		clear(parents)
 		for _, n := range batch {
 			parents[key(n.id)] = n.id
-			for _, id := range c.rep.names(n) {
+			for _, id := range n.children {
 				parents[key(id)] = n.id
 			}
 		}
@@ -159,7 +159,7 @@ func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], er
 		w.Progress(result)
 	}
 	if result.Done+result.Skipped > 0 {
-		_, err = t.c.rep.settle(ctx, false)
+		_, err = t.c.settle(ctx, false)
 	}
 	return result, err
 }
@@ -200,7 +200,7 @@ type item struct {
 	id, above bson.RawValue   // above is the parent's ID, null for a root
 	parent    *node           // without raw if it comes with the same batch
 	node      node            // what its children see
-	kids      []bson.RawValue // of the same batch
+	children  []bson.RawValue // of the same batch
 }
 
 // loadBatch inserts what is not there yet. The lock keeps moves and deletes away, so parents need a write of
@@ -210,26 +210,26 @@ func (c *core) loadBatch(ctx context.Context, batch []bson.Raw) (int, error) {
 	if err != nil || len(items) == 0 {
 		return 0, err
 	}
-	if err := c.rep.arrange(ctx, items); err != nil {
+	if err := c.arrange(ctx, items); err != nil {
 		return 0, err
 	}
 	docs := make([]bson.D, len(items))
-	kids := map[string][]bson.RawValue{}
+	children := map[string][]bson.RawValue{}
 	for i, it := range items {
 		for j, e := range it.doc {
 			if e.Key == c.o.ChildCountField {
-				it.doc[j].Value = int64(len(it.kids))
+				it.doc[j].Value = int64(len(it.children))
 			}
 		}
 		docs[i] = it.doc
-		kids[key(it.above)] = append(kids[key(it.above)], it.id)
+		children[key(it.above)] = append(children[key(it.above)], it.id)
 	}
 	if _, err := fault.Many(c.primary.InsertMany(ctx, docs)); err != nil {
 		return 0, err
 	}
 	var models []mongo.WriteModel
 	for k, p := range parents {
-		if change := c.rep.adopt(kids[k]); len(change) > 0 {
+		if change := c.gain(children[k]); len(change) > 0 {
 			models = append(models, update(c.byID(p.id), change))
 		} else if c.o.OrderField != "" { // an insertion beside its new children conflicts
 			models = append(models, c.marked(p)...)
@@ -266,7 +266,7 @@ func (c *core) fresh(ctx context.Context, batch []bson.Raw) (items []*item, pare
 		case there[p] != nil:
 			it.parent, parents[p] = there[p], there[p]
 		case own[p] != nil:
-			it.parent, own[p].kids = &own[p].node, append(own[p].kids, it.id)
+			it.parent, own[p].children = &own[p].node, append(own[p].children, it.id)
 		default:
 			return nil, nil, fmt.Errorf("%w: %s, of %s", ErrNoParent, text(it.above), text(it.id))
 		}

@@ -33,20 +33,20 @@ const (
 // atomically runs fn in a transaction, with the tree's lock taken first if locked. The lock is a real write, an
 // $inc, to one document, so that two restructurings of one tree conflict and the loser starts again from what
 // the winner left. fn can run several times.
-func (c *core) atomically(ctx context.Context, locked bool, fn func(ctx context.Context) error) error {
+func (s *store) atomically(ctx context.Context, locked bool, fn func(ctx context.Context) error) error {
 	if !locked {
-		return txn.Run(ctx, c.coll.Database().Client(), fn)
+		return txn.Run(ctx, s.coll.Database().Client(), fn)
 	}
-	return c.exclusively(ctx, func(ctx context.Context, _ int64) error { return fn(ctx) })
+	return s.exclusively(ctx, func(ctx context.Context, _ int64) error { return fn(ctx) })
 }
 
 // exclusively is atomically with the lock; fn gets the number of restructurings before this one.
-func (c *core) exclusively(ctx context.Context, fn func(ctx context.Context, before int64) error) error {
+func (s *store) exclusively(ctx context.Context, fn func(ctx context.Context, before int64) error) error {
 	joined := txn.Running(ctx)
 	start := time.Now()
 	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
-		err := txn.Run(ctx, c.coll.Database().Client(), func(ctx context.Context) error {
-			before, err := c.lock(ctx, joined)
+		err := txn.Run(ctx, s.coll.Database().Client(), func(ctx context.Context) error {
+			before, err := s.lock(ctx, joined)
 			if err != nil {
 				return err
 			}
@@ -69,8 +69,8 @@ func (c *core) exclusively(ctx context.Context, fn func(ctx context.Context, bef
 
 // lock raises the counter of the lock document, which it makes if need be, and returns what it was. In a
 // transaction of the caller's the server's error goes back for the caller to run again.
-func (c *core) lock(ctx context.Context, joined bool) (int64, error) {
-	raw, err := fault.Single(c.locks.FindOneAndUpdate(ctx, d("_id", c.lockID), d("$inc", d("n", int64(1))),
+func (s *store) lock(ctx context.Context, joined bool) (int64, error) {
+	raw, err := fault.Single(s.locks.FindOneAndUpdate(ctx, d("_id", s.lockID), d("$inc", d("n", int64(1))),
 		options.FindOneAndUpdate().SetUpsert(true))).Raw()
 	if err == nil || errors.Is(err, mongo.ErrNoDocuments) {
 		return integer(raw.Lookup("n")), nil
@@ -83,8 +83,8 @@ func (c *core) lock(ctx context.Context, joined bool) (int64, error) {
 	return 0, err
 }
 
-func (c *core) restructurings(ctx context.Context) (int64, error) {
-	raw, err := c.locks.FindOne(ctx, d("_id", c.lockID)).Raw()
+func (s *store) restructurings(ctx context.Context) (int64, error) {
+	raw, err := s.locks.FindOne(ctx, d("_id", s.lockID)).Raw()
 	if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
 		return 0, err
 	}
@@ -94,30 +94,30 @@ func (c *core) restructurings(ctx context.Context) (int64, error) {
 // touch writes to the node that matches, so that a transaction which moves or deletes it at the same time
 // conflicts with this one, and reads it. The write is the child counter, raised by one, or else a temporary
 // field, which create takes off.
-func (c *core) touch(ctx context.Context, match bson.D, absent error) (node, error) {
-	opts := options.FindOneAndUpdate().SetProjection(c.shown).SetReturnDocument(options.After)
-	return c.one(fault.Single(c.primary.FindOneAndUpdate(ctx, match, c.mark, opts)), absent)
+func (s *store) touch(ctx context.Context, match bson.D, absent error) (node, error) {
+	opts := options.FindOneAndUpdate().SetProjection(s.shown).SetReturnDocument(options.After)
+	return s.one(fault.Single(s.primary.FindOneAndUpdate(ctx, match, s.mark, opts)), absent)
 }
 
 // marked are writes to a node that leave nothing: whoever inserts a child beside them conflicts.
-func (c *core) marked(n *node) []mongo.WriteModel {
+func (s *store) marked(n *node) []mongo.WriteModel {
 	if n == nil {
 		return nil
 	}
-	return []mongo.WriteModel{update(c.byID(n.id), c.mark), update(c.byID(n.id), c.unmark)}
+	return []mongo.WriteModel{update(s.byID(n.id), s.mark), update(s.byID(n.id), s.unmark)}
 }
 
 // count is the part of an update that changes the child counter.
-func (c *core) count(by int64) bson.D {
-	if c.o.ChildCountField == "" || by == 0 {
+func (s *store) count(by int64) bson.D {
+	if s.o.ChildCountField == "" || by == 0 {
 		return nil
 	}
-	return d("$inc", d(c.o.ChildCountField, by))
+	return d("$inc", d(s.o.ChildCountField, by))
 }
 
 // counter is a write that changes a child counter, none without a counter or a change.
-func (c *core) counter(match bson.D, by int64) []mongo.WriteModel {
-	inc := c.count(by)
+func (s *store) counter(match bson.D, by int64) []mongo.WriteModel {
+	inc := s.count(by)
 	if len(match) == 0 || inc == nil {
 		return nil
 	}
@@ -132,25 +132,25 @@ func update(match, change any) mongo.WriteModel {
 
 // write sends updates as one command. As they belong to a transaction that holds the lock, or has touched what
 // they write to, their filters need no guard.
-func (c *core) write(ctx context.Context, models ...mongo.WriteModel) error {
+func (s *store) write(ctx context.Context, models ...mongo.WriteModel) error {
 	if len(models) == 0 {
 		return nil
 	}
-	_, err := fault.Many(c.primary.BulkWrite(ctx, models))
+	_, err := fault.Many(s.primary.BulkWrite(ctx, models))
 	return err
 }
 
 // create inserts a document and ends the touch of its parent, in one command: an upsert whose filter matches
 // nothing that exists, so that a second document with the _id is a duplicate key error, as it is for an insert.
-func (c *core) create(ctx context.Context, doc bson.D, touched *node) error {
-	if touched == nil || c.o.ChildCountField != "" {
-		_, err := fault.One(c.primary.InsertOne(ctx, doc))
+func (s *store) create(ctx context.Context, doc bson.D, touched *node) error {
+	if touched == nil || s.o.ChildCountField != "" {
+		_, err := fault.One(s.primary.InsertOne(ctx, doc))
 		return err
 	}
-	match := append(c.byID(lookup(doc, c.o.IDField)), bson.E{Key: fieldTouch, Value: d("$type", "minKey")})
-	if c.o.IDField != "_id" {
+	match := append(s.byID(lookup(doc, s.o.IDField)), bson.E{Key: fieldTouch, Value: d("$type", "minKey")})
+	if s.o.IDField != "_id" {
 		match = append(match, bson.E{Key: "_id", Value: equal(lookup(doc, "_id"))})
 	}
-	return c.write(ctx, mongo.NewReplaceOneModel().SetFilter(match).SetReplacement(doc).SetUpsert(true),
-		mongo.NewUpdateOneModel().SetFilter(c.byID(touched.id)).SetUpdate(c.unmark))
+	return s.write(ctx, mongo.NewReplaceOneModel().SetFilter(match).SetReplacement(doc).SetUpsert(true),
+		mongo.NewUpdateOneModel().SetFilter(s.byID(touched.id)).SetUpdate(s.unmark))
 }

@@ -102,7 +102,7 @@ func (t *Tree[K, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (total
 		// A second look has counters and orders, and finds those again that remain and, in paths, that failed; and
 		// orphans that were adopted before.
 		total.Remaining = 0
-		if t.c.rep.listing(nil) == nil {
+		if t.c.lists == nil {
 			total.Failed, total.Failures = 0, nil
 		}
 	}

@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"context"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -11,45 +10,29 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 )
 
-// parentField is what the representations with the parent in a field have in common: parentRefs, ancestorArray,
-// nestedSets.
-type parentField struct{ base }
+// parentRefs: {_id, parent}. Nothing is derived: a move writes one node.
+type parentRefs struct{ *store }
 
-// except keeps out the nodes with an array for a parent: an equality would match its elements. Such a node is
-// an orphan.
-func (p parentField) except(field string) bson.D {
-	if field != p.o.ParentField {
-		return nil
-	}
-	return d("$nor", bson.A{d(field, d("$type", "array"))})
+func parentLayout(o *Options) layout {
+	return layout{settings: []config.Setting{config.Name("Options.ParentField", &o.ParentField, "parent")},
+		fields: []string{o.ParentField}, link: o.ParentField, order: o.OrderField, keepsParent: true}
 }
 
-func (p parentField) up(levels int) mongo.Pipeline {
-	if levels > 0 {
-		levels++ // the node itself
-	}
-	return slices.Concat(mongo.Pipeline{p.graphLookup(expr.Field(p.o.IDField), p.o.ParentField, p.o.IDField, levels,
-		expr.Element("depthField", fieldDepth))}, unfold())
+func (p parentRefs) parent(n node) (node, string)              { return p.namedParent(n) }
+func (p parentRefs) place(parent *node) bson.D                 { return p.parentPlace(parent) }
+func (p parentRefs) reference() any                            { return expr.Field(p.o.IDField) }
+func (p parentRefs) up(levels int) mongo.Pipeline              { return p.parentUp(levels) }
+func (p parentRefs) above(node) []bson.RawValue                { return nil }
+func (p parentRefs) under(node, int) (match bson.D, read bool) { return nil, false }
+func (p parentRefs) below(x node, to *node) []mongo.WriteModel { return p.adoptChildren(x, to) }
+func (p parentRefs) down(id any, depth int, self bool) mongo.Pipeline {
+	return p.parentDown(id, depth, self)
 }
 
-func (p parentField) down(id any, depth int, self bool) mongo.Pipeline {
-	return p.graphDown(id, p.o.IDField, p.o.IDField, p.o.ParentField, depth, self)
-}
+// What follows reads and writes the ParentField, for those that have it.
 
-func (p parentField) children(id any) mongo.Pipeline {
-	return slices.Concat(mongo.Pipeline{p.match(p.o.ParentField, equal(id))}, p.inOrder())
-}
-
-func (p parentField) leaves() mongo.Pipeline { return p.childless(p.o.IDField, p.o.ParentField) }
-
-func (p parentField) place(parent *node) bson.D {
-	if parent == nil {
-		return d(p.o.ParentField, nil)
-	}
-	return d(p.o.ParentField, parent.id)
-}
-
-func (p parentField) ref(n node) (up node, broken string) {
+// namedParent refuses an array for a parent.
+func (s *store) namedParent(n node) (up node, broken string) {
 	switch n.parent.Type {
 	case bson.TypeNull:
 		return up, ""
@@ -59,32 +42,39 @@ func (p parentField) ref(n node) (up node, broken string) {
 	return node{id: n.parent}, broken
 }
 
-// parentRefs: {_id, parent}.
-type parentRefs struct{ parentField }
-
-func (p parentRefs) layout() layout {
-	link := p.o.ParentField
-	return layout{[]config.Setting{config.Name("Options.ParentField", &p.o.ParentField, "parent")},
-		[]string{link}, nil, link, p.o.OrderField, true, ""}
+func (s *store) parentPlace(parent *node) bson.D {
+	if parent == nil {
+		return d(s.o.ParentField, nil)
+	}
+	return d(s.o.ParentField, parent.id)
 }
 
-func (p parentRefs) lift(x node, heir *node) []mongo.WriteModel {
-	if heir != nil && same(heir.id, x.id) {
+// except keeps out the nodes with an array for a parent: an equality would match its elements. Such a node is
+// an orphan.
+func (s *store) except(field string) bson.D {
+	if field != s.o.ParentField {
 		return nil
 	}
-	match := append(p.siblingsOf(&x), p.except(p.o.ParentField)...)
-	return []mongo.WriteModel{update(match, d("$set", p.place(heir)))}
+	return d("$nor", bson.A{d(field, d("$type", "array"))})
 }
 
-func (p parentRefs) cascade(ctx context.Context, id bson.RawValue) (int64, []mongo.WriteModel, error) {
-	nodes, err := p.aggregate(ctx, p.down(id, 0, true))
-	if err != nil {
-		return 0, nil, err
+// adoptChildren writes another parent to the children of x, and nothing when x moves.
+func (s *store) adoptChildren(x node, to *node) []mongo.WriteModel {
+	if to != nil && same(to.id, x.id) {
+		return nil
 	}
-	x := pick(nodes, id)
-	if x.raw == nil {
-		return 0, nil, missing(id)
+	match := append(s.in(s.o.ParentField, equal(x.id)), s.except(s.o.ParentField)...)
+	return []mongo.WriteModel{update(match, d("$set", s.parentPlace(to)))}
+}
+
+func (s *store) parentUp(levels int) mongo.Pipeline {
+	if levels > 0 {
+		levels++ // the node itself
 	}
-	deleted, err := p.deleteIDs(ctx, idsOf(nodes))
-	return deleted, p.recount(x, -1), err
+	return slices.Concat(mongo.Pipeline{s.graphLookup(expr.Field(s.o.IDField), s.o.ParentField, s.o.IDField, levels,
+		expr.Element("depthField", fieldDepth))}, unfold())
+}
+
+func (s *store) parentDown(id any, depth int, self bool) mongo.Pipeline {
+	return s.graphDown(id, s.o.IDField, s.o.IDField, s.o.ParentField, depth, self)
 }

@@ -2,10 +2,8 @@ package tree
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -19,17 +17,125 @@ import (
 
 // pathShape: {_id, path: ",root,…,parent,"}. The path names the ancestors only; "full" is a node's own path
 // with its own segment, which is the path of its children. Both ends have the delimiter, so ",A,B," is no
-// prefix of ",A,BA,". The path of a root is the delimiter, stored as null.
-type pathShape struct{ base }
+// prefix of ",A,BA,". The path of a root is the delimiter, stored as null. The last segment is the parent; a move
+// writes a new beginning to the path of every descendant.
+type pathShape struct{ *store }
 
-func (p pathShape) layout() layout {
-	link := p.o.PathField
+func pathLayout(o *Options) layout {
 	delimiter := config.Check("Options.PathDelimiter", func() error {
-		p.o.PathDelimiter = cmp.Or(p.o.PathDelimiter, ",")
-		return checkDelimiter(p.o.PathDelimiter)
+		o.PathDelimiter = cmp.Or(o.PathDelimiter, ",")
+		return checkDelimiter(o.PathDelimiter)
 	})
-	return layout{[]config.Setting{config.Name("Options.PathField", &p.o.PathField, "path"), delimiter, p.o.oldParent()},
-		[]string{link}, nil, link, p.o.OrderField, false, link}
+	return layout{settings: []config.Setting{config.Name("Options.PathField", &o.PathField, "path"), delimiter, o.oldParent()},
+		fields: []string{o.PathField}, link: o.PathField, order: o.OrderField, derived: o.PathField}
+}
+
+const malformed = "malformed"
+
+func (p pathShape) parent(n node) (up node, broken string) {
+	if p.unadopted(n.raw) {
+		return p.namedParent(n)
+	}
+	segments, sep := p.segments(n.path), p.o.PathDelimiter
+	if len(segments) == 0 {
+		if !isNull(n.raw.Lookup(p.o.PathField)) {
+			broken = malformed
+		}
+		return up, broken
+	}
+	last := segments[len(segments)-1]
+	id, ok := segmentID(last, n.id)
+	if !ok || n.path != sep+strings.Join(segments, sep)+sep {
+		broken = malformed
+	}
+	return node{id: id, path: strings.TrimSuffix(n.path, last+sep)}, broken
+}
+
+func (p pathShape) place(parent *node) bson.D {
+	if parent == nil {
+		return d(p.o.PathField, nil)
+	}
+	return d(p.o.PathField, p.full(*parent))
+}
+
+// below puts a new beginning to all paths under x.
+func (p pathShape) below(x node, to *node) []mongo.WriteModel {
+	from, start := p.full(x), p.o.PathDelimiter
+	if to != nil {
+		start = p.full(*to)
+	}
+	if from == start {
+		return nil
+	}
+	f := expr.Field(p.o.PathField)
+	var moved any = expr.Op("$concat", expr.Literal(start), expr.Op("$substrBytes", f, len(from), -1))
+	if start == p.o.PathDelimiter { // children become roots
+		moved = expr.Cond(expr.Op("$eq", f, expr.Literal(from)), nil, moved)
+	}
+	return []mongo.WriteModel{update(p.in(p.o.PathField, p.within(from)),
+		mongo.Pipeline{expr.Op("$set", d(p.o.PathField, moved))})}
+}
+
+func (p pathShape) reference() any { return p.fullExpr(p.o.PathDelimiter) }
+
+func (p pathShape) above(n node) []bson.RawValue {
+	ids := []bson.RawValue{}
+	for _, s := range p.segments(n.path) {
+		id, _ := segmentID(s, n.id)
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+func (p pathShape) up(levels int) mongo.Pipeline {
+	segments := expr.Filter(p.split(p.pathExpr()), "s", expr.Op("$ne", expr.Var("s"), ""))
+	// The IDs of one tree have one type, that of the node started from.
+	to := func(name string, types ...string) bson.D {
+		return d("case", expr.IsType(expr.Field(p.o.IDField), types...),
+			"then", expr.Op("$convert", d("input", expr.Var("s"), "to", name, "onError", nil)))
+	}
+	id := expr.Op("$switch", d("branches", bson.A{to("objectId", "objectId"), to("long", "int", "long")}, "default", expr.Var("s")))
+	way := expr.Op("$concatArrays", expr.Map(segments, "s", id), bson.A{expr.Field(p.o.IDField)})
+	return p.upBy(expr.Op("$reverseArray", way), levels)
+}
+
+func (p pathShape) down(id any, depth int, self bool) mongo.Pipeline {
+	path := expr.Field(p.o.PathField)
+	within := mongo.Pipeline{p.match("$expr", expr.Op("$and",
+		expr.Op("$gte", path, expr.Var("from")), expr.Op("$lt", path, expr.Var("to"))))}
+	if depth > 0 {
+		within = append(within, expr.Op("$match", p.toDepth(expr.Op("$size", p.split(expr.Var("from"))), depth)))
+	}
+	return p.rangeDown(id, p.fullExpr(p.o.PathDelimiter), p.fullExpr(p.afterDelimiter()), within, self)
+}
+
+func (p pathShape) under(n node, depth int) (bson.D, bool) {
+	full := p.full(n)
+	match := p.in(p.o.PathField, p.within(full))
+	if depth > 0 {
+		match = append(match, p.toDepth(strings.Count(full, p.o.PathDelimiter)+1, depth)...)
+	}
+	return match, true
+}
+
+// toDepth matches paths with less than depth parts more than others.
+func (p pathShape) toDepth(parts any, depth int) bson.D {
+	return expr.Op("$expr", expr.Op("$lt", expr.Op("$size", p.split(p.pathExpr())), expr.Op("$add", parts, depth)))
+}
+
+func (p pathShape) pathExpr() bson.D {
+	f := expr.Field(p.o.PathField)
+	return expr.Cond(expr.IsType(f, "string"), f, expr.Literal(p.o.PathDelimiter))
+}
+
+// fullExpr is "", the path of no node, where there is no segment.
+func (p pathShape) fullExpr(end string) bson.D {
+	segment := expr.Op("$convert", d("input", expr.Field(p.o.IDField), "to", "string", "onError", nil, "onNull", nil))
+	return expr.IfNull(expr.Op("$concat", p.pathExpr(), segment, expr.Literal(end)), "")
+}
+
+func (p pathShape) split(path any) bson.D {
+	return expr.Op("$split", path, expr.Literal(p.o.PathDelimiter))
 }
 
 // Segments and paths.
@@ -55,15 +161,15 @@ func segmentString(v bson.RawValue) (string, error) {
 }
 
 // checkSegment refuses an ID that no path can hold.
-func (c *core) checkSegment(id bson.RawValue) error {
-	s, err := segmentString(id)
+func (s *store) checkSegment(id bson.RawValue) error {
+	segment, err := segmentString(id)
 	switch {
 	case err != nil:
 		return err
-	case s == "":
+	case segment == "":
 		return errors.New("an empty segment")
-	case strings.Contains(s, c.o.PathDelimiter):
-		return fmt.Errorf("the segment %q holds the delimiter %q", s, c.o.PathDelimiter)
+	case strings.Contains(segment, s.o.PathDelimiter):
+		return fmt.Errorf("the segment %q holds the delimiter %q", segment, s.o.PathDelimiter)
 	}
 	return nil
 }
@@ -85,200 +191,33 @@ func segmentID(segment string, like bson.RawValue) (bson.RawValue, bool) {
 	return bson.RawValue{Type: t, Value: data}, err == nil
 }
 
-func (c *core) full(n node) string {
+func (s *store) full(n node) string {
 	segment, _ := segmentString(n.id)
-	return n.path + segment + c.o.PathDelimiter
+	return n.path + segment + s.o.PathDelimiter
 }
 
-func (c *core) segments(path string) []string {
-	if path = strings.Trim(path, c.o.PathDelimiter); path == "" {
+func (s *store) segments(path string) []string {
+	if path = strings.Trim(path, s.o.PathDelimiter); path == "" {
 		return nil
 	}
-	return strings.Split(path, c.o.PathDelimiter)
+	return strings.Split(path, s.o.PathDelimiter)
 }
 
-// under are the bounds of all paths that start with a full path: its last byte, the delimiter, is replaced by
+// within are the bounds of all paths that start with a full path: its last byte, the delimiter, is replaced by
 // the next one.
-func (c *core) under(full string) bson.D {
-	return d("$gte", full, "$lt", full[:len(full)-1]+c.afterDelimiter())
+func (s *store) within(full string) bson.D {
+	return d("$gte", full, "$lt", full[:len(full)-1]+s.afterDelimiter())
 }
 
-func (c *core) afterDelimiter() string { return string(rune(c.o.PathDelimiter[0] + 1)) }
+func (s *store) afterDelimiter() string { return string(rune(s.o.PathDelimiter[0] + 1)) }
 
 // usable refuses a node without a segment of its own: the paths under it would be those of other nodes.
-func (p pathShape) usable(n node) error {
-	if err := p.checkSegment(n.id); err != nil {
-		return fault.Invalid("%s of node %s: %w", p.o.IDField, text(n.id), err)
-	}
-	return nil
-}
-
-// Reads.
-
-func (p pathShape) pathExpr() bson.D {
-	f := expr.Field(p.o.PathField)
-	return expr.Cond(expr.IsType(f, "string"), f, expr.Literal(p.o.PathDelimiter))
-}
-
-// fullExpr is "", the path of no node, where there is no segment.
-func (p pathShape) fullExpr(end string) bson.D {
-	segment := expr.Op("$convert", d("input", expr.Field(p.o.IDField), "to", "string", "onError", nil, "onNull", nil))
-	return expr.IfNull(expr.Op("$concat", p.pathExpr(), segment, expr.Literal(end)), "")
-}
-
-func (p pathShape) split(path any) bson.D {
-	return expr.Op("$split", path, expr.Literal(p.o.PathDelimiter))
-}
-
-func (p pathShape) up(levels int) mongo.Pipeline {
-	segments := expr.Filter(p.split(p.pathExpr()), "s", expr.Op("$ne", expr.Var("s"), ""))
-	// The IDs of one tree have one type, that of the node started from.
-	to := func(name string, types ...string) bson.D {
-		return d("case", expr.IsType(expr.Field(p.o.IDField), types...),
-			"then", expr.Op("$convert", d("input", expr.Var("s"), "to", name, "onError", nil)))
-	}
-	id := expr.Op("$switch", d("branches", bson.A{to("objectId", "objectId"), to("long", "int", "long")}, "default", expr.Var("s")))
-	way := expr.Op("$concatArrays", expr.Map(segments, "s", id), bson.A{expr.Field(p.o.IDField)})
-	return p.upBy(expr.Op("$reverseArray", way), levels)
-}
-
-func (p pathShape) down(id any, depth int, self bool) mongo.Pipeline {
-	path := expr.Field(p.o.PathField)
-	within := mongo.Pipeline{p.match("$expr", expr.Op("$and",
-		expr.Op("$gte", path, expr.Var("from")), expr.Op("$lt", path, expr.Var("to"))))}
-	if depth > 0 {
-		within = append(within, expr.Op("$match", p.toDepth(expr.Op("$size", p.split(expr.Var("from"))), depth)))
-	}
-	return p.rangeDown(id, p.fullExpr(p.o.PathDelimiter), p.fullExpr(p.afterDelimiter()), within, self)
-}
-
-// toDepth matches paths with less than depth parts more than others.
-func (p pathShape) toDepth(parts any, depth int) bson.D {
-	return expr.Op("$expr", expr.Op("$lt", expr.Op("$size", p.split(p.pathExpr())), expr.Op("$add", parts, depth)))
-}
-
-func (p pathShape) children(id any) mongo.Pipeline {
-	return slices.Concat(mongo.Pipeline{
-		expr.Op("$match", p.byID(id)),
-		expr.Op("$project", d(fieldTouch, p.fullExpr(p.o.PathDelimiter))),
-		p.lookup(fieldTouch, p.o.PathField, p.inOrder()...),
-	}, unfold())
-}
-
-func (p pathShape) leaves() mongo.Pipeline {
-	return p.childless(fieldTouch, p.o.PathField, expr.Op("$match", p.notLate()),
-		expr.Op("$set", d(fieldTouch, p.fullExpr(p.o.PathDelimiter))))
-}
-
-func (p pathShape) rootsMatch() bson.D { return append(p.base.rootsMatch(), p.notLate()...) }
-
-// siblings keeps nodes that are not adopted from the roots, whose path is null or missing.
-func (p pathShape) siblings(id any) mongo.Pipeline {
-	field, adopted := p.o.PathField, expr.Op("$match", p.notLate())
-	return slices.Concat(mongo.Pipeline{expr.Op("$match", append(p.byID(id), p.notLate()...)),
-		p.lookup(field, field, append(mongo.Pipeline{adopted}, p.inOrder()...)...)}, unfold(),
-		mongo.Pipeline{expr.Op("$match", d(p.o.IDField, d("$ne", id)))})
-}
-
-func (p pathShape) descendantsOf(n node, depth int) (bson.D, bool) {
-	full := p.full(n)
-	match := p.in(p.o.PathField, p.under(full))
-	if depth > 0 {
-		match = append(match, p.toDepth(strings.Count(full, p.o.PathDelimiter)+1, depth)...)
-	}
-	return match, true
-}
-
-func (p pathShape) above(n node) []bson.RawValue {
-	ids := []bson.RawValue{}
-	for _, s := range p.segments(n.path) {
-		id, _ := segmentID(s, n.id)
-		ids = append(ids, id)
-	}
-	return ids
-}
-
-// Writes.
-
-func (p pathShape) place(parent *node) bson.D {
-	if parent == nil {
-		return d(p.o.PathField, nil)
-	}
-	return d(p.o.PathField, p.full(*parent))
-}
-
-// lift puts a new beginning to all paths under x.
-func (p pathShape) lift(x node, heir *node) []mongo.WriteModel {
-	from, to := p.full(x), p.o.PathDelimiter
-	if heir != nil {
-		to = p.full(*heir)
-	}
-	if from == to {
+func (s *store) usable(n node) error {
+	if s.kind != MaterializedPath {
 		return nil
 	}
-	f := expr.Field(p.o.PathField)
-	var moved any = expr.Op("$concat", expr.Literal(to), expr.Op("$substrBytes", f, len(from), -1))
-	if to == p.o.PathDelimiter { // children become roots
-		moved = expr.Cond(expr.Op("$eq", f, expr.Literal(from)), nil, moved)
-	}
-	return []mongo.WriteModel{update(p.in(p.o.PathField, p.under(from)),
-		mongo.Pipeline{expr.Op("$set", d(p.o.PathField, moved))})}
-}
-
-func (p pathShape) cascade(ctx context.Context, id bson.RawValue) (int64, []mongo.WriteModel, error) {
-	x, err := p.doomed(ctx, id)
-	if err == nil {
-		err = p.usable(x)
-	}
-	if err != nil {
-		return 0, nil, err
-	}
-	below := d(p.o.PathField, p.under(p.full(x)))
-	res, err := fault.Many(p.primary.DeleteMany(ctx, p.in("$or", bson.A{d(p.o.IDField, equal(id)), below})))
-	if err != nil {
-		return 0, nil, err
-	}
-	return res.DeletedCount, p.recount(x, -1), nil
-}
-
-// Maintenance. Of a path its last segment decides.
-
-const malformed = "malformed"
-
-func (p pathShape) ref(n node) (up node, broken string) {
-	if p.unadopted(n.raw) {
-		return parentField(p).ref(n)
-	}
-	segments, sep := p.segments(n.path), p.o.PathDelimiter
-	if len(segments) == 0 {
-		if !isNull(n.raw.Lookup(p.o.PathField)) {
-			broken = malformed
-		}
-		return up, broken
-	}
-	last := segments[len(segments)-1]
-	id, ok := segmentID(last, n.id)
-	if !ok || n.path != sep+strings.Join(segments, sep)+sep {
-		broken = malformed
-	}
-	return node{id: id, path: strings.TrimSuffix(n.path, last+sep)}, broken
-}
-
-// audit finds segments that no path can have.
-func (p pathShape) audit(e *engine, n node, _ *spot, _ []node) []finding {
-	if n.raw == nil {
-		return nil
-	}
-	if err := p.checkSegment(n.id); err != nil {
-		return []finding{e.finding(WrongField, n, p.o.IDField, err.Error())}
+	if err := s.checkSegment(n.id); err != nil {
+		return fault.Invalid("%s of node %s: %w", s.o.IDField, text(n.id), err)
 	}
 	return nil
-}
-
-// uproot takes along what is below.
-func (p pathShape) uproot(n node) []mongo.WriteModel {
-	if p.usable(n) != nil {
-		return p.base.uproot(n)
-	}
-	return append(p.base.uproot(n), p.lift(n, p.child(n.id, nil))...)
 }

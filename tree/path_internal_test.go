@@ -17,7 +17,7 @@ func FuzzPath(f *testing.F) {
 		if checkDelimiter(delimiter) != nil {
 			return
 		}
-		c := &core{o: Options{PathDelimiter: delimiter}}
+		c := &store{o: Options{PathDelimiter: delimiter}}
 		named := func(s string) bson.RawValue { v, _ := c.codec.Value(s); return v }
 		if c.checkSegment(named(a)) != nil || c.checkSegment(named(b)) != nil {
 			return
@@ -26,7 +26,7 @@ func FuzzPath(f *testing.F) {
 		if got := c.segments(full); len(got) != 2 || got[0] != a || got[1] != b {
 			t.Errorf("segments of %q: %q", full, got)
 		}
-		bounds := c.under(full)
+		bounds := c.within(full)
 		low, high := bounds[0].Value.(string), bounds[1].Value.(string)
 		for _, path := range []string{other, full + other, full, full[:len(full)-1] + other, full + other + delimiter} {
 			if got, want := low <= path && path < high, strings.HasPrefix(path, full); got != want {
@@ -43,7 +43,7 @@ func FuzzSegmentID(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string, n int64, hex []byte) {
 		var oid bson.ObjectID
 		copy(oid[:], hex)
-		c := &core{}
+		c := &store{}
 		for _, v := range []any{s, n, int32(n), oid} {
 			id, err := c.codec.Value(v)
 			if err != nil {

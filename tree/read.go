@@ -56,59 +56,59 @@ func (t *Tree[K, T]) raw(id K) any {
 }
 
 // ParentPipeline yields the parent of a node, in a graph all parents.
-func (t *Tree[K, T]) ParentPipeline(id K) mongo.Pipeline { return t.c.parents(t.raw(id)) }
+func (t *Tree[K, T]) ParentPipeline(id K) mongo.Pipeline { return t.c.parentsPipeline(t.raw(id)) }
 
 // ChildrenPipeline yields the children of a node in order.
-func (t *Tree[K, T]) ChildrenPipeline(id K) mongo.Pipeline { return t.c.rep.children(t.raw(id)) }
+func (t *Tree[K, T]) ChildrenPipeline(id K) mongo.Pipeline { return t.c.children(t.raw(id)) }
 
 // SiblingsPipeline yields the other children of a node's parent in order, and for a root the other roots; these
 // not in ChildReferences, see RootsPipeline.
-func (t *Tree[K, T]) SiblingsPipeline(id K) mongo.Pipeline { return t.c.rep.siblings(t.raw(id)) }
+func (t *Tree[K, T]) SiblingsPipeline(id K) mongo.Pipeline { return t.c.siblings(t.raw(id)) }
 
 // AncestorsPipeline yields the ancestors of a node, root first.
 func (t *Tree[K, T]) AncestorsPipeline(id K) mongo.Pipeline {
-	return bare(t.c.rootFirst(t.raw(id)), expr.Op("$match", d(fieldDepth, d("$gt", 0))))
+	return withoutDepth(t.c.rootFirst(t.c, t.raw(id)), expr.Op("$match", d(fieldDepth, d("$gt", 0))))
 }
 
 // DescendantsPipeline yields the descendants of a node in no order. For the leaves of a subtree append
 // LeavesPipeline to it.
 func (t *Tree[K, T]) DescendantsPipeline(id K, maxDepth int) mongo.Pipeline {
-	return t.c.rep.down(t.raw(id), max(maxDepth, 0), false)
+	return t.c.down(t.raw(id), max(maxDepth, 0), false)
 }
 
 // SubtreePipeline yields a node and its descendants in no order.
 func (t *Tree[K, T]) SubtreePipeline(id K, maxDepth int) mongo.Pipeline {
-	return t.c.rep.down(t.raw(id), max(maxDepth, 0), true)
+	return t.c.down(t.raw(id), max(maxDepth, 0), true)
 }
 
 // RootsPipeline yields the nodes without parent in order.
 func (t *Tree[K, T]) RootsPipeline() mongo.Pipeline { return t.c.roots() }
 
 // LeavesPipeline yields the nodes without children.
-func (t *Tree[K, T]) LeavesPipeline() mongo.Pipeline { return t.c.rep.leaves() }
+func (t *Tree[K, T]) LeavesPipeline() mongo.Pipeline { return t.c.leaves() }
 
 // BreadcrumbPipeline yields {id, name} of the ancestors, root first, and of the node itself.
 func (t *Tree[K, T]) BreadcrumbPipeline(id K) mongo.Pipeline { return t.c.breadcrumb(t.raw(id)) }
 
 func (c *core) breadcrumb(id any, more ...any) mongo.Pipeline {
 	own, name := expr.Field(c.o.IDField), expr.Field(cmp.Or(c.o.NameField, c.o.IDField))
-	return append(c.rootFirst(id), expr.Op("$project", append(d("_id", 0, "id", own, "name", name), d(more...)...)))
+	return append(c.rootFirst(c, id), expr.Op("$project", append(d("_id", 0, "id", own, "name", name), d(more...)...)))
 }
 
 // rootFirst yields a node and its ancestors with fieldDepth, the node last.
-func (c *core) rootFirst(id any) mongo.Pipeline {
-	return slices.Concat(mongo.Pipeline{expr.Op("$match", c.byID(id))}, c.rep.up(0),
+func (s *store) rootFirst(r reads, id any) mongo.Pipeline {
+	return slices.Concat(mongo.Pipeline{expr.Op("$match", s.byID(id))}, r.up(0),
 		mongo.Pipeline{expr.Op("$sort", d(fieldDepth, -1))})
 }
 
-// bare takes the field of pipelines away again.
-func bare(p mongo.Pipeline, more ...bson.D) mongo.Pipeline {
+// withoutDepth takes the field of pipelines away again.
+func withoutDepth(p mongo.Pipeline, more ...bson.D) mongo.Pipeline {
 	return append(append(p, more...), expr.Op("$unset", fieldDepth))
 }
 
-func (c *core) parents(id any) mongo.Pipeline {
-	p := slices.Concat(mongo.Pipeline{expr.Op("$match", c.byID(id))}, c.rep.up(1))
-	return bare(p, expr.Op("$match", d(fieldDepth, 1)))
+func (c *core) parentsPipeline(id any) mongo.Pipeline {
+	p := slices.Concat(mongo.Pipeline{expr.Op("$match", c.byID(id))}, c.up(1))
+	return withoutDepth(p, expr.Op("$match", d(fieldDepth, 1)))
 }
 
 func (t *Tree[K, T]) each(ctx context.Context, call string, id K, pipeline func(id any) mongo.Pipeline) iter.Seq2[T, error] {
@@ -127,7 +127,7 @@ func (t *Tree[K, T]) all(ctx context.Context, call string, p mongo.Pipeline) ite
 //
 // Cost: 1 round trip, a key of the parent or path index for each child; child references read each by ID.
 func (t *Tree[K, T]) Children(ctx context.Context, id K) iter.Seq2[T, error] {
-	return t.each(ctx, "children", id, t.c.rep.children)
+	return t.each(ctx, "children", id, t.c.children)
 }
 
 // Siblings yields the other children of a node's parent, and for a root the other roots.
@@ -135,8 +135,8 @@ func (t *Tree[K, T]) Children(ctx context.Context, id K) iter.Seq2[T, error] {
 // Cost: 1 round trip, index as Children. A root, or a single child, of ChildReferences: 1 more, and every node
 // is examined for a root.
 func (t *Tree[K, T]) Siblings(ctx context.Context, id K) iter.Seq2[T, error] {
-	found := t.each(ctx, "siblings", id, t.c.rep.siblings)
-	if t.c.rep.rootsMatch() != nil {
+	found := t.each(ctx, "siblings", id, t.c.siblings)
+	if t.c.lists == nil {
 		return found
 	}
 	return func(yield func(T, error) bool) {
@@ -171,7 +171,7 @@ func (t *Tree[K, T]) Roots(ctx context.Context) iter.Seq2[T, error] {
 //
 // Cost: 1 round trip, every node is examined.
 func (t *Tree[K, T]) Leaves(ctx context.Context) iter.Seq2[T, error] {
-	return t.all(ctx, "leaves", t.c.rep.leaves())
+	return t.all(ctx, "leaves", t.c.leaves())
 }
 
 // LeavesBelow yields the leaves among the descendants of a node.
@@ -179,7 +179,7 @@ func (t *Tree[K, T]) Leaves(ctx context.Context) iter.Seq2[T, error] {
 // Cost: 1 round trip, keys as Descendants, and a child is looked up for each.
 func (t *Tree[K, T]) LeavesBelow(ctx context.Context, id K) iter.Seq2[T, error] {
 	return t.each(ctx, "leaves below", id, func(id any) mongo.Pipeline {
-		return append(t.c.rep.down(id, 0, false), t.c.rep.leaves()...)
+		return append(t.c.down(id, 0, false), t.c.leaves()...)
 	})
 }
 
@@ -193,7 +193,7 @@ func (t *Tree[K, T]) Descendants(ctx context.Context, id K, maxDepth int) iter.S
 	if err != nil {
 		return fault.Seq("tree: descendants", fault.Stop[T](err))
 	}
-	return fault.Seq("tree: descendants", cursor.Decode[T](ctx, open(t.c.coll, t.c.rep.down(raw, maxDepth, false), 0)))
+	return fault.Seq("tree: descendants", cursor.Decode[T](ctx, open(t.c.coll, t.c.down(raw, maxDepth, false), 0)))
 }
 
 func (c *core) downFrom(id any, maxDepth int) (bson.RawValue, error) {
@@ -216,8 +216,8 @@ func (t *Tree[K, T]) Preorder(ctx context.Context, id K, maxDepth int) iter.Seq2
 		}
 		var visit func(n *Node[T]) bool
 		visit = func(n *Node[T]) bool {
-			for _, kid := range n.Children {
-				if !yield(kid.Value, nil) || !visit(kid) {
+			for _, child := range n.Children {
+				if !yield(child.Value, nil) || !visit(child) {
 					return false
 				}
 			}
@@ -238,13 +238,13 @@ func (t *Tree[K, T]) Ancestors(ctx context.Context, id K) (_ []T, err error) {
 	if err != nil {
 		return nil, err
 	}
-	late := false // of the last, which is the node itself
+	unadopted := false // of the last, which is the node itself
 	open := t.c.sent(raw, t.c.wayUp)
 	all, err := upFrom(ctx, raw, open, func(cur *mongo.Cursor) (v T, err error) {
-		late = t.c.unadopted(cur.Current)
+		unadopted = t.c.unadopted(cur.Current)
 		return v, cur.Decode(&v)
 	})
-	return all[:max(0, len(all)-1)], cmp.Or(err, t.c.wayless(ctx, raw, len(all), late))
+	return all[:max(0, len(all)-1)], cmp.Or(err, t.c.checkWay(ctx, raw, len(all), unadopted))
 }
 
 // fixed are the stages of a pipeline after the first, encoded.
@@ -307,8 +307,8 @@ func (t *Tree[K, T]) Parent(ctx context.Context, id K) (parent T, err error) {
 	if err != nil {
 		return none, err
 	}
-	p := slices.Concat(mongo.Pipeline{expr.Op("$match", t.c.byID(raw))}, t.c.rep.up(1))
-	p = bare(p, expr.Op("$sort", d(fieldDepth, -1)))
+	p := slices.Concat(mongo.Pipeline{expr.Op("$match", t.c.byID(raw))}, t.c.up(1))
+	p = withoutDepth(p, expr.Op("$sort", d(fieldDepth, -1)))
 	all, err := upFrom(ctx, raw, opening(t.c.coll, p), func(cur *mongo.Cursor) (v T, err error) {
 		x = t.c.parse(slices.Clone(cur.Current)) // at last the node itself
 		return v, cur.Decode(&v)
@@ -316,13 +316,13 @@ func (t *Tree[K, T]) Parent(ctx context.Context, id K) (parent T, err error) {
 	if err != nil {
 		return none, err
 	}
-	if err := t.c.wayless(ctx, raw, len(all), t.c.unadopted(x.raw)); err != nil {
+	if err := t.c.checkWay(ctx, raw, len(all), t.c.unadopted(x.raw)); err != nil {
 		return none, err
 	}
 	if len(all) > 1 {
 		return all[0], nil
 	}
-	if up, broken := t.c.rep.ref(x); up.id.Type != 0 || broken != "" {
+	if up, broken := t.c.parent(x); up.id.Type != 0 || broken != "" {
 		return none, fmt.Errorf("%w: that of %s", ErrNoParent, text(x.id))
 	}
 	return none, fmt.Errorf("%w: %s", ErrIsRoot, text(x.id))
@@ -332,11 +332,11 @@ func (t *Tree[K, T]) Parent(ctx context.Context, id K) (parent T, err error) {
 //
 // Cost: 1 round trip, index as Ancestors.
 func (t *Tree[K, T]) Parents(ctx context.Context, id K) iter.Seq2[T, error] {
-	return t.each(ctx, "parents", id, t.c.parents)
+	return t.each(ctx, "parents", id, t.c.parentsPipeline)
 }
 
-// glance reads one node as the user's collection is set; an unknown ID gives none.
-func (c *core) glance(ctx context.Context, id bson.RawValue) (node, error) {
+// readShape reads one node as the user's collection is set; an unknown ID gives none.
+func (c *core) readShape(ctx context.Context, id bson.RawValue) (node, error) {
 	return c.one(c.coll.FindOne(ctx, c.byID(id), options.FindOne().SetProjection(c.shown)), nil)
 }
 
@@ -347,22 +347,22 @@ func (c *core) ancestry(ctx context.Context, id any) (ids []bson.RawValue, depth
 	if err != nil {
 		return nil, 0, err
 	}
-	if c.rep.above(node{}) != nil {
-		n, err := c.glance(ctx, raw)
+	if c.above(node{}) != nil {
+		n, err := c.readShape(ctx, raw)
 		if err == nil && n.raw == nil {
 			err = missing(raw)
 		}
-		ids = c.rep.above(n)
-		return ids, len(ids), cmp.Or(err, c.wayless(ctx, raw, 1, c.unadopted(n.raw)))
+		ids = c.above(n)
+		return ids, len(ids), cmp.Or(err, c.checkWay(ctx, raw, 1, c.unadopted(n.raw)))
 	}
-	late := false
+	unadopted := false
 	ids, err = upFrom(ctx, raw, c.sent(raw, c.crumbs), func(cur *mongo.Cursor) (bson.RawValue, error) {
 		doc := slices.Clone(cur.Current)
 		depth = max(depth, int(integer(doc.Lookup("depth"))))
-		late = doc.Lookup("late").Boolean()
+		unadopted = doc.Lookup("unadopted").Boolean()
 		return doc.Lookup("id"), nil
 	})
-	return ids[:max(0, len(ids)-1)], depth, cmp.Or(err, c.wayless(ctx, raw, len(ids), late))
+	return ids[:max(0, len(ids)-1)], depth, cmp.Or(err, c.checkWay(ctx, raw, len(ids), unadopted))
 }
 
 // Depth returns how many levels a node is below its root, 0 for a root. In a graph it is the longest of the
@@ -397,9 +397,9 @@ func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) (_ []Crumb[K], err er
 	if err != nil {
 		return nil, err
 	}
-	late := false
+	unadopted := false
 	all, err := upFrom(ctx, raw, t.c.sent(raw, t.c.crumbs), func(cur *mongo.Cursor) (crumb Crumb[K], err error) {
-		late = cur.Current.Lookup("late").Boolean()
+		unadopted = cur.Current.Lookup("unadopted").Boolean()
 		name := cur.Current.Lookup("name")
 		if crumb.Name, err = segmentString(name); err != nil && !isNull(name) {
 			crumb.Name = text(name)
@@ -407,7 +407,7 @@ func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) (_ []Crumb[K], err er
 		crumb.ID, err = codec.DecodeValue[K](t.c.codec, cur.Current.Lookup("id"))
 		return crumb, err
 	})
-	if err = cmp.Or(err, t.c.wayless(ctx, raw, len(all), late)); err != nil {
+	if err = cmp.Or(err, t.c.checkWay(ctx, raw, len(all), unadopted)); err != nil {
 		return nil, err
 	}
 	return all, nil
@@ -432,30 +432,30 @@ func (t *Tree[K, T]) subtree(ctx context.Context, id K, maxDepth int) (*Node[T],
 	if err != nil {
 		return nil, raw, err
 	}
-	ties, nodes, several, err := t.nest(ctx, t.c.rep.down(raw, maxDepth, true), key(raw))
-	at := slices.IndexFunc(ties, func(n tie) bool { return n.id == key(raw) })
+	links, nodes, several, err := t.nest(ctx, t.c.down(raw, maxDepth, true), key(raw))
+	at := slices.IndexFunc(links, func(n link) bool { return n.id == key(raw) })
 	if err != nil || at < 0 {
 		return nil, raw, err
 	}
-	if ties[at].late {
-		if err := t.c.wayless(ctx, raw, 1, true); err != nil {
+	if links[at].unadopted {
+		if err := t.c.checkWay(ctx, raw, 1, true); err != nil {
 			return nil, raw, err
 		}
 	}
-	root := nodes[ties[at].at]
-	if several || ties[at].child {
-		root.sever(map[*Node[T]]bool{})
+	root := nodes[links[at].at]
+	if several || links[at].child {
+		root.cutCycles(map[*Node[T]]bool{})
 	}
 	return root, raw, nil
 }
 
-// sever ends a cycle of damaged data where it closes, or walks through the nested value would never end.
-func (n *Node[T]) sever(above map[*Node[T]]bool) {
+// cutCycles ends a cycle of damaged data where it closes, or walks through the nested value would never end.
+func (n *Node[T]) cutCycles(above map[*Node[T]]bool) {
 	above[n] = true
-	n.Children = slices.DeleteFunc(n.Children, func(kid *Node[T]) bool {
-		closes, seen := above[kid]
+	n.Children = slices.DeleteFunc(n.Children, func(child *Node[T]) bool {
+		closes, seen := above[child]
 		if !seen {
-			kid.sever(above)
+			child.cutCycles(above)
 		}
 		return closes
 	})
@@ -468,13 +468,13 @@ func (n *Node[T]) sever(above map[*Node[T]]bool) {
 // Cost: 1 round trip for each 16 MB; it reads every document of the tree.
 func (t *Tree[K, T]) Forest(ctx context.Context) (roots []*Node[T], err error) {
 	defer fault.In(&err, "tree: forest")
-	ties, nodes, several, err := t.nest(ctx, mongo.Pipeline{t.c.match(t.c.o.IDField, d("$ne", nil))}, "")
+	links, nodes, several, err := t.nest(ctx, mongo.Pipeline{t.c.match(t.c.o.IDField, d("$ne", nil))}, "")
 	seen := map[*Node[T]]bool{}
-	for _, n := range ties {
+	for _, n := range links {
 		if n.root && !n.child {
 			roots = append(roots, nodes[n.at])
 			if several {
-				nodes[n.at].sever(seen)
+				nodes[n.at].cutCycles(seen)
 			}
 		}
 	}
@@ -484,7 +484,7 @@ func (t *Tree[K, T]) Forest(ctx context.Context) (roots []*Node[T], err error) {
 // nest reads documents and puts them together. several says that a node has more than one parent. The root of a
 // subtree, which a cycle yields twice, is taken once.
 func (t *Tree[K, T]) nest(ctx context.Context, p mongo.Pipeline, root string) (
-	ties []tie, nodes []*Node[T], several bool, err error) {
+	links []link, nodes []*Node[T], several bool, err error) {
 	found := false
 	for cur, err := range cursor.Each(ctx, opening(t.c.coll, p)) {
 		n := &Node[T]{}
@@ -494,19 +494,21 @@ func (t *Tree[K, T]) nest(ctx context.Context, p mongo.Pipeline, root string) (
 		if err != nil {
 			return nil, nil, false, err
 		}
-		at := t.c.tie(t.c.parse(cur.Current), len(ties))
+		x := t.c.parse(cur.Current)
+		up, broken := t.c.parent(x)
+		at := t.c.linkOf(x, up, broken, len(links))
 		if at.id == root && found {
 			continue
 		}
 		found = found || at.id == root
-		ties, nodes = append(ties, at), append(nodes, n)
+		links, nodes = append(links, at), append(nodes, n)
 	}
 	joined := make([]bool, len(nodes))
-	t.c.assemble(ties, func(parent, kid int) {
-		several, joined[kid] = several || joined[kid], true
-		nodes[parent].Children = append(nodes[parent].Children, nodes[kid])
+	t.c.assemble(links, func(parent, child int) {
+		several, joined[child] = several || joined[child], true
+		nodes[parent].Children = append(nodes[parent].Children, nodes[child])
 	})
-	return ties, nodes, several, nil
+	return links, nodes, several, nil
 }
 
 // CountChildren returns the number of a node's children.
@@ -518,7 +520,7 @@ func (t *Tree[K, T]) CountChildren(ctx context.Context, id K) (_ int64, err erro
 	if err != nil {
 		return 0, err
 	}
-	return t.c.total(ctx, t.c.rep.children(raw))
+	return t.c.total(ctx, t.c.children(raw))
 }
 
 // CountDescendants returns the number of nodes below a node, to a depth.
@@ -530,11 +532,11 @@ func (t *Tree[K, T]) CountDescendants(ctx context.Context, id K, maxDepth int) (
 	if err != nil {
 		return 0, err
 	}
-	if maxDepth == 0 && t.c.rep.width(node{}) >= 0 {
-		n, err := t.c.glance(ctx, raw)
-		return t.c.rep.width(n), err
+	if maxDepth == 0 && t.c.numbers != nil {
+		n, err := t.c.readShape(ctx, raw)
+		return t.c.numbers.width(n), err
 	}
-	return t.c.total(ctx, t.c.rep.down(raw, maxDepth, false))
+	return t.c.total(ctx, t.c.down(raw, maxDepth, false))
 }
 
 func (c *core) total(ctx context.Context, p mongo.Pipeline) (n int64, err error) {
@@ -557,7 +559,7 @@ func (t *Tree[K, T]) ChildrenFilter(ctx context.Context, id K) (_ bson.D, err er
 	if err != nil {
 		return nil, err
 	}
-	return t.c.filter(ctx, raw, t.c.rep.childrenOf)
+	return t.c.filter(ctx, raw, t.c.childrenOf)
 }
 
 // filter makes a filter of a node, which it reads only if that is needed.
@@ -566,7 +568,7 @@ func (c *core) filter(ctx context.Context, id bson.RawValue, of func(n node) (bs
 	if !reads {
 		return match, nil
 	}
-	n, err := c.glance(ctx, id)
+	n, err := c.readShape(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -577,7 +579,7 @@ func (c *core) filter(ctx context.Context, id bson.RawValue, of func(n node) (bs
 		return nil, err
 	}
 	match, _ = of(n)
-	return match, c.rep.usable(n)
+	return match, c.usable(n)
 }
 
 // DescendantsFilter matches the nodes below a node.
@@ -593,10 +595,10 @@ func (t *Tree[K, T]) DescendantsFilter(ctx context.Context, id K, maxDepth int) 
 	if err != nil {
 		return nil, err
 	}
-	if match, _ := t.c.rep.descendantsOf(node{id: raw}, maxDepth); match != nil {
-		return t.c.filter(ctx, raw, func(n node) (bson.D, bool) { return t.c.rep.descendantsOf(n, maxDepth) })
+	if match, _ := t.c.under(node{id: raw}, maxDepth); match != nil {
+		return t.c.filter(ctx, raw, func(n node) (bson.D, bool) { return t.c.under(n, maxDepth) })
 	}
-	return t.c.idFilter(ctx, t.c.rep.down(raw, maxDepth, false))
+	return t.c.idFilter(ctx, t.c.down(raw, maxDepth, false))
 }
 
 // idFilter matches what a pipeline yields by ID.
@@ -622,7 +624,7 @@ func (t *Tree[K, T]) AncestorsFilter(ctx context.Context, id K) (_ bson.D, err e
 // Cost: none. ChildReferences read the IDs of the roots, as Roots.
 func (t *Tree[K, T]) RootsFilter(ctx context.Context) (_ bson.D, err error) {
 	defer fault.In(&err, "tree: roots filter")
-	if match := t.c.rep.rootsMatch(); match != nil {
+	if match := t.c.rootsMatch(); match != nil {
 		return match, nil
 	}
 	return t.c.idFilter(ctx, t.c.roots())

@@ -22,16 +22,16 @@ func missing(id bson.RawValue) error { return fmt.Errorf("node %w: %s", fault.Er
 func noParent(id bson.RawValue) error { return fmt.Errorf("%w: %s", ErrNoParent, text(id)) }
 
 // findOne reads the shape of the node that matches, the first of several.
-func (c *core) findOne(ctx context.Context, match bson.D, absent error, sort ...any) (node, error) {
-	opts := options.FindOne().SetProjection(c.shown)
+func (s *store) findOne(ctx context.Context, match bson.D, absent error, sort ...any) (node, error) {
+	opts := options.FindOne().SetProjection(s.shown)
 	if len(sort) > 0 {
 		opts.SetSort(d(sort...))
 	}
-	return c.one(c.primary.FindOne(ctx, match, opts), absent)
+	return s.one(s.primary.FindOne(ctx, match, opts), absent)
 }
 
 // one is the shape of the node in a result; absent is the error when there is none.
-func (c *core) one(result *mongo.SingleResult, absent error) (node, error) {
+func (s *store) one(result *mongo.SingleResult, absent error) (node, error) {
 	raw, err := result.Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return node{}, absent
@@ -39,40 +39,40 @@ func (c *core) one(result *mongo.SingleResult, absent error) (node, error) {
 	if err != nil {
 		return node{}, err
 	}
-	return c.parse(raw), nil
+	return s.parse(raw), nil
 }
 
 // take deletes a node and returns its shape. To delete first and look for children then is safe: an insertion
 // under the node writes to it, so no child comes unseen.
-func (c *core) take(ctx context.Context, id bson.RawValue) (node, error) {
-	opts := options.FindOneAndDelete().SetProjection(c.shown)
-	return c.one(fault.Single(c.primary.FindOneAndDelete(ctx, c.byID(id), opts)), missing(id))
+func (s *store) take(ctx context.Context, id bson.RawValue) (node, error) {
+	opts := options.FindOneAndDelete().SetProjection(s.shown)
+	return s.one(fault.Single(s.primary.FindOneAndDelete(ctx, s.byID(id), opts)), missing(id))
 }
 
-func (c *core) findAll(ctx context.Context, match bson.D, limit ...int64) ([]node, error) {
-	opts := options.Find().SetProjection(c.shown).SetBatchSize(math.MaxInt32)
+func (s *store) findAll(ctx context.Context, match bson.D, limit ...int64) ([]node, error) {
+	opts := options.Find().SetProjection(s.shown).SetBatchSize(math.MaxInt32)
 	for _, n := range limit {
 		opts.SetLimit(n)
 	}
-	return c.shapes(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return c.primary.Find(ctx, match, opts) })
+	return s.shapes(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return s.primary.Find(ctx, match, opts) })
 }
 
 // both reads a node and that of a position at once, and those that name the node, or the sibling, in field, if
 // one is given.
-func (c *core) both(ctx context.Context, id bson.RawValue, pos position, field string) (
+func (s *store) both(ctx context.Context, id bson.RawValue, pos position, field string) (
 	x, ref node, nodes []node, err error) {
 	ids := []bson.RawValue{id}
 	if pos.kind != atRoot {
 		ids = append(ids, pos.ref)
 	}
-	match, named := c.byIDs(ids), ids
+	match, named := s.byIDs(ids), ids
 	if !pos.sibling() {
 		named = ids[:1]
 	}
 	if field != "" {
-		match = c.in("$or", bson.A{d(c.o.IDField, d("$in", ids)), d(field, d("$in", named))})
+		match = s.in("$or", bson.A{d(s.o.IDField, d("$in", ids)), d(field, d("$in", named))})
 	}
-	if nodes, err = c.findAll(ctx, match); err != nil {
+	if nodes, err = s.findAll(ctx, match); err != nil {
 		return x, ref, nil, err
 	}
 	x, ref = pick(nodes, id), pick(nodes, pos.ref)
@@ -94,17 +94,17 @@ func pick(nodes []node, id bson.RawValue) node {
 	return node{}
 }
 
-func (c *core) aggregate(ctx context.Context, p mongo.Pipeline) ([]node, error) {
-	return c.shapes(ctx, opening(c.primary, append(p, expr.Op("$project", c.shown))))
+func (s *store) aggregate(ctx context.Context, p mongo.Pipeline) ([]node, error) {
+	return s.shapes(ctx, opening(s.primary, append(p, expr.Op("$project", s.shown))))
 }
 
-func (c *core) shapes(ctx context.Context, open opener) ([]node, error) {
+func (s *store) shapes(ctx context.Context, open opener) ([]node, error) {
 	var nodes []node
 	for raw, err := range cursor.Docs(ctx, open) {
 		if err != nil {
 			return nil, err
 		}
-		nodes = append(nodes, c.parse(raw))
+		nodes = append(nodes, s.parse(raw))
 	}
 	return nodes, nil
 }
@@ -135,69 +135,69 @@ func open(coll *mongo.Collection, p mongo.Pipeline, batch int32) opener {
 	}
 }
 
-// tie is what puts a node into a nested value. It holds nothing of the document.
-type tie struct {
-	id, up string   // the keys of the node and of the parent that it names
-	names  []string // those of the children that it names
-	order  int64
-	root   bool // it names no parent
-	child  bool // another one is its parent
-	late   bool // see unadopted
-	at     int
+// link is what puts a node into a nested value. It holds nothing of the document.
+type link struct {
+	id, up    string   // the keys of the node and of the parent that it names
+	names     []string // those of the children that it names
+	order     int64
+	root      bool // it names no parent
+	child     bool // another one is its parent
+	unadopted bool
+	at        int
 }
 
-func (c *core) tie(n node, at int) tie {
-	up, broken := c.rep.ref(n)
-	t := tie{id: key(n.id), order: c.at(n), late: c.unadopted(n.raw), at: at}
-	t.root = up.id.Type == 0 && broken == "" && !t.late
+// linkOf takes what the shape says of a node's parent.
+func (s *store) linkOf(n, up node, broken string, at int) link {
+	l := link{id: key(n.id), order: s.orderOf(n), unadopted: s.unadopted(n.raw), at: at}
+	l.root = up.id.Type == 0 && broken == "" && !l.unadopted
 	switch {
 	case broken != "":
 	case up.id.Type != 0:
-		t.up = refKey(up)
-	case t.late && n.parent.Type != bson.TypeArray:
-		t.up = key(n.parent)
+		l.up = parentKey(up)
+	case l.unadopted && n.parent.Type != bson.TypeArray:
+		l.up = key(n.parent)
 	}
-	for _, id := range c.rep.names(n) {
-		t.names = append(t.names, key(id))
+	for _, id := range n.children {
+		l.names = append(l.names, key(id))
 	}
-	return t
+	return l
 }
 
-// assemble sorts the ties, and calls join for each child of a parent, siblings in order.
-func (c *core) assemble(ties []tie, join func(parent, kid int)) {
-	if c.order != "" {
-		slices.SortStableFunc(ties, func(a, b tie) int { return cmp.Compare(a.order, b.order) })
+// assemble sorts the links, and calls join for each child of a parent, siblings in order.
+func (s *store) assemble(links []link, join func(parent, child int)) {
+	if s.order != "" {
+		slices.SortStableFunc(links, func(a, b link) int { return cmp.Compare(a.order, b.order) })
 	}
-	byID := make(map[string]int, len(ties))
-	for i, n := range ties {
+	byID := make(map[string]int, len(links))
+	for i, n := range links {
 		byID[n.id] = i
 	}
-	put := func(parent, kid int) {
-		ties[kid].child = true
-		join(ties[parent].at, ties[kid].at)
+	put := func(parent, child int) {
+		links[child].child = true
+		join(links[parent].at, links[child].at)
 	}
-	for i, n := range ties {
+	for i, n := range links {
 		for _, id := range n.names {
-			if kid, ok := byID[id]; ok {
-				put(i, kid)
+			if child, ok := byID[id]; ok {
+				put(i, child)
 			}
 		}
 	}
-	for i, n := range ties {
-		if parent, ok := byID[n.up]; ok && parent != i && !(ties[i].child && n.late) {
+	for i, n := range links {
+		if parent, ok := byID[n.up]; ok && parent != i && !(links[i].child && n.unadopted) {
 			put(parent, i)
 		}
 	}
 }
 
-func (c *core) deleteIDs(ctx context.Context, ids []bson.RawValue) (deleted int64, err error) {
+func (s *store) deleteIDs(ctx context.Context, ids []bson.RawValue) (deleted int64, err error) {
 	for len(ids) > 0 {
 		n, size := 0, 0
 		for n < len(ids) && n < 50_000 && (n == 0 || size+len(ids[n].Value) < 8<<20) {
 			size += len(ids[n].Value) + 8 // with its index in the array
 			n++
 		}
-		res, err := fault.Many(c.primary.DeleteMany(ctx, c.byIDs(ids[:n])))
+		res, err := fault.Many(s.primary.DeleteMany(ctx, s.byIDs(ids[:n])))
 		if err != nil {
 			return deleted, err
 		}
@@ -205,29 +205,6 @@ func (c *core) deleteIDs(ctx context.Context, ids []bson.RawValue) (deleted int6
 		ids = ids[n:]
 	}
 	return deleted, nil
-}
-
-func (c *core) kids(ctx context.Context, nodes []node) ([][]node, error) {
-	found, err := c.aggregate(ctx, c.rep.family(nodes))
-	out, at, byKey := make([][]node, len(nodes)), map[string]int{}, map[string]node{}
-	for i, n := range nodes {
-		at[key(n.id)] = i
-	}
-	for _, kid := range found {
-		byKey[key(kid.id)] = kid
-		up, _ := c.rep.ref(kid)
-		if i, ok := at[refKey(up)]; ok { // not of several parents in an array
-			out[i] = append(out[i], kid)
-		}
-	}
-	for i, n := range nodes {
-		for _, id := range c.rep.names(n) {
-			if kid, ok := byKey[key(id)]; ok {
-				out[i] = append(out[i], kid)
-			}
-		}
-	}
-	return out, err
 }
 
 func idsOf(nodes []node) []bson.RawValue {
@@ -240,12 +217,12 @@ func idsOf(nodes []node) []bson.RawValue {
 
 // Pipelines.
 
-func (c *core) match(pairs ...any) bson.D { return expr.Op("$match", c.in(pairs...)) }
+func (s *store) match(pairs ...any) bson.D { return expr.Op("$match", s.in(pairs...)) }
 
 // lookup joins the collection to itself within the scope, under fieldTree.
-func (c *core) lookup(local, foreign string, stages ...bson.D) bson.D {
-	spec := d("from", c.coll.Name(), "localField", local, "foreignField", foreign)
-	if restrict := append(c.in(), c.rep.except(foreign)...); len(restrict) > 0 {
+func (s *store) lookup(local, foreign string, stages ...bson.D) bson.D {
+	spec := d("from", s.coll.Name(), "localField", local, "foreignField", foreign)
+	if restrict := append(s.in(), s.except(foreign)...); len(restrict) > 0 {
 		stages = append([]bson.D{expr.Op("$match", restrict)}, stages...)
 	}
 	if len(stages) > 0 {
@@ -255,13 +232,13 @@ func (c *core) lookup(local, foreign string, stages ...bson.D) bson.D {
 }
 
 // graphLookup follows references through depth levels, 0 is any.
-func (c *core) graphLookup(start any, from, to string, depth int, more ...bson.E) bson.D {
-	spec := append(d("from", c.coll.Name(), "startWith", start, "connectFromField", from, "connectToField", to, "as", fieldTree), more...)
+func (s *store) graphLookup(start any, from, to string, depth int, more ...bson.E) bson.D {
+	spec := append(d("from", s.coll.Name(), "startWith", start, "connectFromField", from, "connectToField", to, "as", fieldTree), more...)
 	if depth > 0 {
 		spec = append(spec, bson.E{Key: "maxDepth", Value: depth - 1})
 	}
-	restrict := append(c.in(), c.rep.except(to)...)
-	if to != "_id" && to == c.o.IDField {
+	restrict := append(s.in(), s.except(to)...)
+	if to != "_id" && to == s.o.IDField {
 		restrict = append(restrict, bson.E{Key: to, Value: d("$ne", nil)})
 	}
 	if len(restrict) > 0 {
@@ -270,24 +247,24 @@ func (c *core) graphLookup(start any, from, to string, depth int, more ...bson.E
 	return expr.Op("$graphLookup", spec)
 }
 
-func (c *core) graphDown(id any, start, from, to string, depth int, self bool) mongo.Pipeline {
-	return c.downBy(id, self, func(unless func(v, otherwise any) any) bson.D {
-		return c.graphLookup(unless(expr.Field(start), bson.A{}), from, to, depth)
+func (s *store) graphDown(id any, start, from, to string, depth int, self bool) mongo.Pipeline {
+	return s.downBy(id, self, func(unless func(v, otherwise any) any) bson.D {
+		return s.graphLookup(unless(expr.Field(start), bson.A{}), from, to, depth)
 	})
 }
 
 // rangeDown joins a node with those that within finds between $$from and $$to.
-func (c *core) rangeDown(id any, from, to any, within mongo.Pipeline, self bool) mongo.Pipeline {
-	return c.downBy(id, self, func(unless func(v, otherwise any) any) bson.D {
-		return expr.Op("$lookup", d("from", c.coll.Name(), "let", d("from", from, "to", unless(to, from)), "pipeline", within, "as", fieldTree))
+func (s *store) rangeDown(id any, from, to any, within mongo.Pipeline, self bool) mongo.Pipeline {
+	return s.downBy(id, self, func(unless func(v, otherwise any) any) bson.D {
+		return expr.Op("$lookup", d("from", s.coll.Name(), "let", d("from", from, "to", unless(to, from)), "pipeline", within, "as", fieldTree))
 	})
 }
 
 // downBy joins a node with those below it. To have the node too, it makes two documents of it: in one unless
 // gives otherwise, so that nothing is joined and it stays itself. ($unionWith would do, but transactions refuse
 // it.)
-func (c *core) downBy(id any, self bool, join func(unless func(v, otherwise any) any) bson.D) mongo.Pipeline {
-	match := expr.Op("$match", c.byID(id))
+func (s *store) downBy(id any, self bool, join func(unless func(v, otherwise any) any) bson.D) mongo.Pipeline {
+	match := expr.Op("$match", s.byID(id))
 	if !self {
 		return slices.Concat(mongo.Pipeline{match, join(func(v, _ any) any { return v })}, unfold())
 	}
@@ -313,48 +290,24 @@ func unfold(extra ...any) mongo.Pipeline {
 	return mongo.Pipeline{expr.Op("$unwind", expr.Field(fieldTree)), expr.Op("$replaceRoot", d("newRoot", root))}
 }
 
-func (c *core) inOrder() mongo.Pipeline {
-	if f := c.order; f != "" {
+func (s *store) inOrder() mongo.Pipeline {
+	if f := s.order; f != "" {
 		return mongo.Pipeline{expr.Op("$sort", d(f, 1))}
 	}
 	return nil
 }
 
-func (c *core) roots() mongo.Pipeline {
-	if match := c.rep.rootsMatch(); match != nil {
-		return slices.Concat(mongo.Pipeline{expr.Op("$match", match)}, c.inOrder())
-	}
-	return c.unreferenced(c.o.IDField, c.link, expr.Op("$match", c.notLate()))
-}
-
-// top are the roots, in order and then by _id, without malformed ones. Where arrays list the children, those
-// that no array lists are among them, though they may not be adopted.
-func (c *core) top() mongo.Pipeline {
-	match := c.rep.rootsMatch()
-	if match == nil {
-		return append(c.unreferenced(c.o.IDField, c.link), c.sorting())
-	}
-	return mongo.Pipeline{expr.Op("$match", append(match, c.rep.except(c.link)...)), c.sorting()}
-}
-
-func (c *core) sorting() bson.D {
-	if f := c.order; f != "" {
+func (s *store) sorting() bson.D {
+	if f := s.order; f != "" {
 		return expr.Op("$sort", d(f, 1, "_id", 1))
 	}
 	return expr.Op("$sort", d("_id", 1))
 }
 
-func (c *core) childless(local, foreign string, before ...bson.D) mongo.Pipeline {
-	if c.o.ChildCountField != "" {
-		return mongo.Pipeline{c.match(c.o.ChildCountField, 0)}
-	}
-	return c.unreferenced(local, foreign, before...)
-}
-
 // unreferenced are the nodes whose local field, which the stages before may make, is no one's foreign field.
-func (c *core) unreferenced(local, foreign string, before ...bson.D) mongo.Pipeline {
-	return slices.Concat(mongo.Pipeline{c.match()}, before, mongo.Pipeline{
-		c.lookup(local, foreign, expr.Op("$limit", 1), expr.Op("$project", d("_id", 1))),
+func (s *store) unreferenced(local, foreign string, before ...bson.D) mongo.Pipeline {
+	return slices.Concat(mongo.Pipeline{s.match()}, before, mongo.Pipeline{
+		s.lookup(local, foreign, expr.Op("$limit", 1), expr.Op("$project", d("_id", 1))),
 		expr.Op("$match", d(fieldTree, d("$size", 0))),
 		expr.Op("$unset", bson.A{fieldTree, fieldTouch}),
 	})

@@ -3,6 +3,8 @@ package tree
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -49,7 +51,7 @@ func (t *Tree[K, T]) insert(ctx context.Context, doc T, pos position) (id K, raw
 	if err != nil {
 		return id, raw, err
 	}
-	return id, raw, t.c.rep.insert(ctx, full, pos)
+	return id, raw, t.c.insert(ctx, full, pos)
 }
 
 // prepare is core.prepare for an ID that a K can hold.
@@ -82,7 +84,7 @@ func (t *Tree[K, T]) Move(ctx context.Context, id K, pos Position[K]) (err error
 	if err != nil {
 		return err
 	}
-	return t.c.rep.move(ctx, raw, pos.at)
+	return t.c.move(ctx, raw, pos.at)
 }
 
 // Delete removes a node and returns the number of documents deleted; the policy says what becomes of its
@@ -110,21 +112,287 @@ func (t *Tree[K, T]) Delete(ctx context.Context, id K, policy DeletePolicy) (n i
 	return n, nil
 }
 
-// remove is Delete. The node goes first, and then its children are looked for: see take.
+// families is every representation in which a node names one parent: what the calls do, written once.
+type families struct {
+	linked
+	siblingOrder
+}
+
+// sound refuses a node that nothing can be put under or beside, and that cannot move.
+func (f families) sound(n node) error {
+	if err := f.linked.sound(n); err != nil {
+		return err
+	}
+	return f.numbered(n)
+}
+
+// insert has a child conflict with what happens to its parent, by writing to it. The roots of an ordered forest
+// have nothing in common but the lock.
+func (f families) insert(ctx context.Context, doc bson.D, pos position) error {
+	if err := f.allows(pos); err != nil {
+		return err
+	}
+	if pos.kind == atRoot && f.order == "" {
+		_, err := fault.One(f.durable.InsertOne(ctx, append(doc, f.place(nil)...)))
+		return err
+	}
+	return f.atomically(ctx, f.serial() || pos.kind != underParent, func(ctx context.Context) error {
+		parent, ref, err := f.parentAt(ctx, pos)
+		if err != nil {
+			return err
+		}
+		to := target{parent: parent}
+		if err := f.choose(ctx, &to, pos, ref, node{}); err != nil {
+			return err
+		}
+		touched := parent
+		if f.serial() {
+			touched = nil
+			to.first = append(f.counted(parent, 1), to.first...)
+		}
+		if err := f.write(ctx, to.first...); err != nil {
+			return err
+		}
+		return f.create(ctx, append(slices.Clone(doc), f.placed(parent, to.fields)...), touched)
+	})
+}
+
+// parentAt is the parent of a position, nil for a root, and the node in it. It writes to the parent where the
+// lock does not keep others away from it.
+func (f families) parentAt(ctx context.Context, pos position) (parent *node, ref node, err error) {
+	match, absent := f.byID(pos.ref), pos.absent()
+	if pos.sibling() {
+		if ref, err = f.findOne(ctx, match, absent); err == nil {
+			err = f.adopted(ref)
+		}
+		if err != nil {
+			return nil, ref, err
+		}
+		match, absent = f.parentOf(ref), f.orphaned(ref)
+	}
+	if pos.kind == atRoot || match == nil {
+		return nil, ref, nil
+	}
+	var n node
+	if f.serial() {
+		n, err = f.findOne(ctx, match, absent)
+	} else {
+		n, err = f.touch(ctx, match, absent)
+	}
+	if err == nil {
+		err = f.sound(n)
+	}
+	if !pos.sibling() {
+		ref = n
+	}
+	return &n, ref, err
+}
+
+// move writes in one command: what makes room, the node, what is below it, and the counters of its parents.
+func (f families) move(ctx context.Context, id bson.RawValue, pos position) error {
+	if err := f.allows(pos); err != nil {
+		return err
+	}
+	return f.atomically(ctx, true, func(ctx context.Context) error {
+		x, ref, _, err := f.both(ctx, id, pos, "")
+		if err == nil {
+			err = f.sound(x)
+		}
+		if err != nil || pos.sibling() && same(pos.ref, id) {
+			return err
+		}
+		parent, err := f.newParent(ctx, pos, ref, x)
+		if err != nil {
+			return err
+		}
+		old, broken := f.parent(x)
+		stays := broken == "" && (parent == nil && old.id.Type == 0 || parent != nil && same(old.id, parent.id))
+		if stays && f.order == "" {
+			return nil
+		}
+		to := target{parent: parent}
+		if err := f.choose(ctx, &to, pos, ref, x); err != nil {
+			return err
+		}
+		models := to.first
+		if !stays {
+			to.fields = append(f.place(parent), to.fields...)
+		}
+		if len(to.fields) > 0 {
+			models = append(models, update(f.byID(id), d("$set", to.fields)))
+		}
+		if !stays {
+			models = append(models, f.below(x, f.child(id, parent))...)
+			models = append(models, f.counted(f.parentNode(x), -1)...)
+			models = append(models, f.counted(parent, 1)...)
+		}
+		return f.write(ctx, models...)
+	})
+}
+
+// newParent is the parent that a position names for x, nil for a root; ref is the node in the position.
+func (f families) newParent(ctx context.Context, pos position, ref, x node) (_ *node, err error) {
+	switch {
+	case pos.kind == atRoot:
+		return nil, nil
+	case pos.sibling():
+		if err := f.adopted(ref); err != nil {
+			return nil, err
+		}
+		match := f.parentOf(ref)
+		if match == nil {
+			return nil, nil
+		}
+		if ref, err = f.findOne(ctx, match, f.orphaned(ref)); err != nil {
+			return nil, err
+		}
+	}
+	if err := f.sound(ref); err != nil {
+		return nil, err
+	}
+	if f.serial() { // the numbers tell
+		return &ref, nil
+	}
+	return &ref, f.acyclic(ctx, x.id, ref)
+}
+
+// counted changes the child counter of a node, if there are counters.
+func (f families) counted(n *node, by int64) []mongo.WriteModel {
+	if n == nil {
+		return nil
+	}
+	return f.counter(f.byID(n.id), by)
+}
+
+// removeOne deletes a node, and then looks for its children: see take. It returns the writes that give them to
+// its parent or make roots of them, in their order.
+func (f families) removeOne(ctx context.Context, id bson.RawValue, policy DeletePolicy) ([]mongo.WriteModel, error) {
+	x, err := f.take(ctx, id)
+	if err == nil {
+		err = cmp.Or(f.usable(x), f.adopted(x), f.numbered(x))
+	}
+	if err != nil {
+		return nil, err
+	}
+	children, to, err := f.survey(ctx, x, policy)
+	if err == nil && policy == Restrict && len(children) > 0 {
+		err = fmt.Errorf("%w: %s", ErrHasChildren, text(x.id))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(children) > 0 && f.told() {
+		for _, n := range append(children, x) {
+			if err := f.sound(n); err != nil {
+				return nil, err
+			}
+		}
+	}
+	by := int64(-1)
+	if policy == Promote {
+		by += int64(len(children))
+	}
+	models, err := f.succeed(ctx, x, to, children, policy)
+	if len(children) > 0 {
+		models = append(models, f.below(x, to)...)
+	}
+	return append(f.counted(f.parentNode(x), by), models...), err
+}
+
+// survey reads the children of x, one for Restrict, and for Promote the parent that gets them.
+func (f families) survey(ctx context.Context, x node, policy DeletePolicy) (children []node, to *node, err error) {
+	match, up := f.allChildren(x), f.parentNode(x)
+	switch {
+	case policy == Restrict:
+		children, err = f.findAll(ctx, match, 1)
+		return children, nil, err
+	case policy == MakeRoots, up == nil:
+		children, err = f.findAll(ctx, match)
+		return children, nil, err
+	}
+	nodes, err := f.findAll(ctx, d("$or", bson.A{match, f.byID(up.id)}))
+	for _, n := range nodes {
+		if same(n.id, up.id) {
+			to = &n
+		} else {
+			children = append(children, n)
+		}
+	}
+	if err == nil && to == nil {
+		err = f.orphaned(x)
+	}
+	return children, to, err
+}
+
+// removeAll deletes a node and its descendants: by one filter, or by their IDs where only a query tells them.
+func (f families) removeAll(ctx context.Context, id bson.RawValue) (deleted int64, after []mongo.WriteModel, err error) {
+	var x node
+	if match, _ := f.under(node{id: id}, 0); match == nil {
+		nodes, err := f.aggregate(ctx, f.down(id, 0, true))
+		if err != nil {
+			return 0, nil, err
+		}
+		if x = pick(nodes, id); x.raw == nil {
+			return 0, nil, missing(id)
+		}
+		if deleted, err = f.deleteIDs(ctx, idsOf(nodes)); err != nil {
+			return 0, nil, err
+		}
+	} else {
+		if x, err = f.allAdopted(ctx, id); err == nil {
+			err = cmp.Or(f.usable(x), f.numbered(x))
+		}
+		if err != nil {
+			return 0, nil, err
+		}
+		match, _ = f.under(x, 0)
+		res, err := fault.Many(f.primary.DeleteMany(ctx, d("$or", bson.A{f.byID(id), match})))
+		if err != nil {
+			return 0, nil, err
+		}
+		deleted = res.DeletedCount
+	}
+	after, err = f.closeUp(x, deleted)
+	return deleted, append(f.counted(f.parentNode(x), -1), after...), err
+}
+
+// arrange places the documents of a Load.
+func (f families) arrange(ctx context.Context, items []*item) error {
+	for _, it := range items {
+		if it.parent != nil && f.told() {
+			if err := f.sound(*it.parent); err != nil {
+				return err
+			}
+		}
+		it.node = *f.child(it.id, it.parent)
+	}
+	fields, err := f.extend(ctx, items)
+	if err != nil {
+		return err
+	}
+	for i, it := range items {
+		it.doc = append(it.doc, f.placed(it.parent, fields[i])...)
+	}
+	return nil
+}
+
+// placed is what a new document holds in its place, numbers first.
+func (f families) placed(parent *node, order bson.D) bson.D {
+	if f.serial() {
+		return slices.Concat(order, f.place(parent))
+	}
+	return slices.Concat(f.place(parent), order)
+}
+
+// remove is Delete.
 func (c *core) remove(ctx context.Context, id bson.RawValue, policy DeletePolicy) (deleted int64, err error) {
 	err = c.atomically(ctx, true, func(ctx context.Context) (err error) {
 		var models []mongo.WriteModel
 		if policy == Cascade {
-			deleted, models, err = c.rep.cascade(ctx, id)
+			deleted, models, err = c.removeAll(ctx, id)
 		} else {
-			var x node
-			if x, err = c.take(ctx, id); err == nil {
-				err = c.rep.usable(x)
-			}
-			if err == nil {
-				deleted = 1
-				models, err = c.rep.bequeath(ctx, x, policy)
-			}
+			deleted = 1
+			models, err = c.removeOne(ctx, id, policy)
 		}
 		if err != nil {
 			return err
@@ -185,7 +453,7 @@ func (t *Tree[K, T]) FindOrCreate(ctx context.Context, names []string, make func
 func (c *core) named(ctx context.Context, parent *node, name string) (*node, error) {
 	match := d(cmp.Or(c.o.NameField, c.o.IDField), name)
 	if parent != nil {
-		n, err := c.findOne(ctx, d("$and", bson.A{c.kidsOf(*parent), match}), nil)
+		n, err := c.findOne(ctx, d("$and", bson.A{c.allChildren(*parent), match}), nil)
 		if err != nil || n.raw == nil {
 			return nil, err
 		}
