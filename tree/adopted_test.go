@@ -689,3 +689,32 @@ func TestInsertedAgain(t *testing.T) {
 		})
 	}
 }
+
+// Adopt has seen a node in its place when old code deletes it, and inserts it again elsewhere. What Adopt does next
+// below the node goes by where it is now, and takes it out of the array that it was in.
+func TestInsertedAgainMeanwhile(t *testing.T) {
+	for _, v := range late()[:4] {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			coll := mongotest.Database(t).Collection("nodes")
+			tr := v.open(t, coll)
+			v.oldCode(t, coll, [2]string{"A", ""}, [2]string{"B", ""}, [2]string{"a", "A"})
+			get(tr.Adopt(ctx, nil))(t)
+			v.oldCode(t, coll, [2]string{"x", "a"})
+			moved := false
+			get(tr.Adopt(ctx, &mongopatterns.Work{BatchSize: 1, Progress: func(r mongopatterns.Result) {
+				if r.Examined == 3 && !moved {
+					moved = true
+					get(coll.DeleteOne(ctx, tr.Filter("a")))(t)
+					v.oldCode(t, coll, [2]string{"a", "B"})
+				}
+			}}))(t)
+			get(tr.Adopt(ctx, nil))(t)
+			get(tr.Repair(ctx, nil))(t)
+			healthy(t, tr)
+			v.ordered = false
+			v.compare(t, tr, modelOf([][2]string{{"A", ""}, {"B", ""}, {"a", "B"}, {"x", "a"}}))
+		})
+	}
+}

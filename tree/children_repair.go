@@ -84,22 +84,35 @@ func (l *lists) keeper(s *place) *place {
 	})
 }
 
-// adopt is for Adopt of nodes among settled ones. It takes from the children that parent fields name those that have an array and are in one, or whose parent
-// is new itself: they are roots, or were. A node without an array leaves those that list it, where it was before
-// it was deleted, and goes to its parent, if that has its children already.
-func (l *lists) adopt(ctx context.Context, e *engine, nodes []node, places []*place, children [][]node) ([]finding, error) {
+// adopt is for Adopt of nodes among settled ones. It takes from the children that parent fields name those that
+// have an array and are in one, or whose parent is new itself: they are roots, or were. A node without an array
+// leaves those that list it, where it was before it was deleted, and goes to its parent, if that has its children
+// already. stale says that a parent has lost its array since the engine has seen it with one: old code has replaced
+// it. A push would give it one, and leave it for good in the list that it was in.
+func (l *lists) adopt(ctx context.Context, e *engine, nodes []node, places []*place, children [][]node) (
+	found []finding, stale bool, err error) {
 	ids := idsOf(nodes)
 	for _, all := range children {
 		ids = append(ids, idsOf(all)...)
 	}
-	parents, err := l.findAll(ctx, l.in(l.o.ChildrenField, d("$in", ids)))
+	var settled []bson.RawValue
+	for _, s := range places {
+		if !s.settled && len(s.ups) == 1 && s.ups[0].settled {
+			settled = append(settled, s.ups[0].id)
+		}
+	}
+	read, err := l.findAll(ctx, d("$or", bson.A{l.in(l.o.ChildrenField, d("$in", ids)), l.byIDs(settled)}))
 	listed := map[string][]node{}
-	for _, p := range parents {
+	for _, p := range read {
 		for _, id := range p.children {
 			listed[key(id)] = append(listed[key(id)], p)
 		}
 	}
-	var found []finding
+	for _, id := range settled {
+		if p := pick(read, id); p.raw == nil || p.raw.Lookup(l.link).Type == 0 {
+			return nil, true, err
+		}
+	}
 	for i, n := range nodes {
 		by := listed[key(n.id)]
 		fresh := !isNull(n.parent) && len(by) == 0
@@ -124,5 +137,5 @@ func (l *lists) adopt(ctx context.Context, e *engine, nodes []node, places []*pl
 			found = append(found, f)
 		}
 	}
-	return found, err
+	return found, false, err
 }

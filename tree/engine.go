@@ -258,6 +258,7 @@ func (e *engine) look(ctx context.Context, nodes []node) (found []finding, err e
 	if len(nodes) == 0 {
 		return nil, nil
 	}
+	looked := nodes
 	places, err := e.climb(ctx, nodes)
 	if err != nil {
 		return nil, err
@@ -276,7 +277,13 @@ func (e *engine) look(ctx context.Context, nodes []node) (found []finding, err e
 		}
 	}
 	if e.catchUp && e.to.lists != nil {
-		if found, err = e.to.lists.adopt(ctx, e, nodes, places, children); err != nil {
+		var stale bool
+		found, stale, err = e.to.lists.adopt(ctx, e, nodes, places, children)
+		if err == nil && stale && e.writing { // outside a transaction it may be stale again
+			e.forget(e.counter)
+			return e.look(ctx, looked)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
