@@ -76,7 +76,8 @@
 // with long paths belong into a graph database; ChildReferences with Options.Graph hold
 // nodes with several parents ([Tree.Link], [Tree.Parents]), and refuse cycles.
 //
-// The collection must not have a collation. Siblings are in order in ChildReferences and
+// A collection with a default collation is refused by EnsureIndexes, Check, Repair, Adopt and
+// Convert; the other calls do not ask. Siblings are in order in ChildReferences and
 // NestedSets, in the others with an Options.OrderField.
 //
 // # Concurrency

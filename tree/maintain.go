@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
@@ -28,10 +29,10 @@ const (
 // memory are 1,000 nodes with their children and 200,000 IDs.
 //
 // Cost: for each 1,000 nodes 1 round trip, 1 for each level above them that is not known yet, and 1 for
-// children where there are counters, an order, numbers or child references; 2 for the whole. Suspects: 4 more
+// children where there are counters, an order, numbers or child references; 3 for the whole. Suspects: 4 more
 // (counter, nodes, what belongs to them, commit). If others restructure meanwhile: 1 more.
 func (t *Tree[K, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
-	return fault.Seq("tree: check", newEngine(t.c, t.c).check(ctx, work))
+	return fault.Seq("tree: check", collation.Seq(ctx, newEngine(t.c, t.c).check(ctx, work), t.c.coll))
 }
 
 // maxPasses bounds the passes of Repair. Each that makes roots, or takes a child from a parent, is followed by
@@ -52,6 +53,9 @@ const maxPasses = 100
 func (t *Tree[K, T]) Repair(ctx context.Context, work *mongopatterns.Work) (total mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: repair")
 	defer fault.Part(&err, &total.Done, &total.Unknown)
+	if err := collation.Refuse(ctx, t.c.coll); err != nil {
+		return total, err
+	}
 	for pass := range maxPasses {
 		e := newEngine(t.c, t.c)
 		result, err := e.run(ctx, work)
@@ -82,6 +86,9 @@ func (t *Tree[K, T]) Repair(ctx context.Context, work *mongopatterns.Work) (tota
 func (t *Tree[K, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (total mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: adopt")
 	defer fault.Part(&err, &total.Done, &total.Unknown)
+	if err := collation.Refuse(ctx, t.c.coll); err != nil {
+		return total, err
+	}
 	e := newEngine(t.c, t.c)
 	e.quick = true
 	if !t.c.keepsParent {
@@ -138,6 +145,9 @@ func Convert[K, T, U any](ctx context.Context, from *Tree[K, T], to *Tree[K, U],
 		return result, fault.Invalid("two trees with different collections, Scope or IDField")
 	}
 	if err := agree(from.c, to.c); err != nil {
+		return result, err
+	}
+	if err := collation.Refuse(ctx, a); err != nil {
 		return result, err
 	}
 	return newEngine(from.c, to.c).run(ctx, work)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -161,14 +162,17 @@ func (s *store) keyed(fields ...string) bson.D {
 }
 
 // EnsureIndexes creates the indexes that are missing and the tree's lock document. An index that is in the way
-// is ErrIndexConflict; nothing is dropped.
+// is ErrIndexConflict; nothing is dropped. A collection with a default collation is refused.
 //
 // The indexes are the same for all scopes of a collection, so one Tree can create them for all; the lock
 // document of another scope is made on first use.
 //
-// Cost: 2 round trips when all indexes are there, otherwise 3; 1 document written.
+// Cost: 3 round trips when all indexes are there, otherwise 4; 1 document written.
 func (t *Tree[K, T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "tree: ensure indexes")
+	if err := collation.Refuse(ctx, t.c.coll); err != nil {
+		return err
+	}
 	if err := indexes.EnsureAll(ctx, t.c.coll.Database(), t.Indexes()); err != nil {
 		return err
 	}
