@@ -15,7 +15,7 @@ import (
 // unadopted reports whether a node names a parent and has no derived field. In ChildReferences a node that its
 // parent lists is adopted all the same: settled asks.
 func (s *store) unadopted(raw bson.Raw) bool {
-	return s.derived != "" && raw != nil && raw.Lookup(s.derived).Type == 0 && !isNull(raw.Lookup(s.o.ParentField))
+	return s.derived != "" && raw != nil && raw.Lookup(s.derived).Type == 0 && !s.noParent(raw.Lookup(s.o.ParentField))
 }
 
 // unadoptedMatch are the conditions of unadopted as a filter, with another one for the parent.
@@ -23,15 +23,18 @@ func (s *store) unadoptedMatch(parent any) bson.D {
 	return d(s.derived, d("$exists", false), s.o.ParentField, parent)
 }
 
-func (s *store) adoptedMatch() bson.D { return d("$nor", bson.A{s.unadoptedMatch(d("$ne", nil))}) }
+func (s *store) adoptedMatch() bson.D { return d("$nor", bson.A{s.unadoptedMatch(s.aParent())}) }
 
 // unadoptedExpr is unadopted in a pipeline. null and missing are the least of all values.
 func (s *store) unadoptedExpr() any {
 	if s.derived == "" {
 		return expr.Literal(false)
 	}
-	return expr.Op("$and", expr.Op("$eq", expr.Op("$type", expr.Field(s.derived)), "missing"),
-		expr.Op("$gt", expr.Field(s.o.ParentField), nil))
+	conditions := bson.A{expr.Op("$eq", expr.Op("$type", expr.Field(s.derived)), "missing"), expr.Op("$gt", expr.Field(s.o.ParentField), nil)}
+	if s.rootParent.Type != 0 {
+		conditions = append(conditions, expr.Op("$ne", expr.Field(s.o.ParentField), expr.Literal(s.rootParent)))
+	}
+	return expr.Op("$and", conditions...)
 }
 
 // unadoptedUnder matches the nodes that name a parent and are not adopted. An array is no parent: an equality would
@@ -93,7 +96,7 @@ const unadoptedMax = 10_000
 // allAdopted reads a node that is to be deleted with all below it. What is below is found by a derived field, so
 // a node there that has none yet is an error.
 func (f families) allAdopted(ctx context.Context, id bson.RawValue) (x node, err error) {
-	nodes, err := f.findAll(ctx, f.in("$or", bson.A{d(f.o.IDField, equal(id)), f.unadoptedMatch(d("$ne", nil))}), unadoptedMax+1)
+	nodes, err := f.findAll(ctx, f.in("$or", bson.A{d(f.o.IDField, equal(id)), f.unadoptedMatch(f.aParent())}), unadoptedMax+1)
 	switch x = pick(nodes, id); {
 	case err != nil:
 		return x, err

@@ -25,7 +25,7 @@ func (a ancestorArray) parent(n node) (node, string) { return a.namedParent(n) }
 
 func (a ancestorArray) place(parent *node) bson.D {
 	if parent == nil {
-		return d(a.o.AncestorsField, bson.A{}, a.o.ParentField, nil)
+		return d(a.o.AncestorsField, bson.A{}, a.o.ParentField, a.newRootParent())
 	}
 	return d(a.o.AncestorsField, a.through(parent), a.o.ParentField, parent.id)
 }

@@ -226,7 +226,7 @@ func (l *lists) anchor(n node) []mongo.WriteModel {
 
 // array gives a node that names a parent and has no array one.
 func (l *lists) array(n node) mongo.WriteModel {
-	return update(append(l.byID(n.id), l.unadoptedMatch(d("$ne", nil))...), d("$set", d(l.o.ChildrenField, bson.A{})))
+	return update(append(l.byID(n.id), l.unadoptedMatch(l.aParent())...), d("$set", d(l.o.ChildrenField, bson.A{})))
 }
 
 // removeOne deletes a node, and then looks for its children and parents: see take. Promote puts the children in
@@ -242,7 +242,7 @@ func (l *lists) removeOne(ctx context.Context, id bson.RawValue, policy DeletePo
 	hasChildren := fmt.Errorf("%w: %s", ErrHasChildren, text(x.id))
 	if policy == Restrict && len(x.children) > 0 {
 		// Old code deletes nodes without telling their parents, and inserts them elsewhere.
-		own := d("$nor", bson.A{l.unadoptedMatch(d("$nin", bson.A{nil, x.id}))})
+		own := d("$nor", bson.A{l.unadoptedMatch(d("$nin", append(l.rootParents(), x.id)))})
 		n, err := l.findOne(ctx, append(l.byIDs(x.children), own...), nil)
 		if err != nil || n.raw != nil {
 			return nil, cmp.Or(err, hasChildren)

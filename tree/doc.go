@@ -12,7 +12,8 @@
 //	MaterializedPath  {_id: "MongoDB", path: ",Books,Programming,Databases,"}
 //	NestedSets        {_id: "Databases", left: 3, right: 8, parent: "Programming"}
 //
-// Roots have parent null or missing, ancestors [], path null. A leaf has children [].
+// Roots have parent null or missing, or Options.RootParent, ancestors [], path null. A leaf has
+// children [].
 // A collection may hold any number of roots. Trees of different owners are told
 // apart by Options.Scope, fields that are part of every filter and start every
 // index; make a Tree for each owner, or each request.

@@ -44,7 +44,7 @@ func (s *store) parse(raw bson.Raw) node {
 	if s.kind == ChildReferences {
 		n.children = elements(raw.Lookup(s.o.ChildrenField))
 	}
-	if isNull(n.parent) {
+	if s.noParent(n.parent) {
 		n.parent = null
 	}
 	if path, _ := s.field(raw, s.o.PathField).StringValueOK(); path != "" {
@@ -219,6 +219,9 @@ func (s *store) prepare(user any) (doc bson.D, id bson.RawValue, fresh bool, err
 	}
 	if text, ok := id.StringValueOK(); ok && text == "" {
 		return nil, id, false, fault.Invalid("%s: an empty string is no ID for a new node", s.o.IDField)
+	}
+	if s.noParent(id) {
+		return nil, id, false, fault.Invalid("%s: %s is Options.RootParent, and no ID", s.o.IDField, text(id))
 	}
 	doc = append(doc, s.scope...)
 	if s.o.ChildCountField != "" {

@@ -408,8 +408,9 @@ func (e *engine) misplaced(n node, s *place) finding {
 func (e *engine) compare(n node, want bson.E) (finding, bool) {
 	v, err := e.to.codec.Value(want.Value)
 	have := n.raw.Lookup(want.Key)
-	// null and missing are one, where the field is not new.
-	if err != nil || have.Equal(v) || same(have, v) || isNull(have) && isNull(v) && slices.Contains(e.from.fields, want.Key) {
+	// null, missing and RootParent are one, where the field is not new.
+	alike := isNull(have) && isNull(v) || want.Key == e.to.o.ParentField && e.to.noParent(have) && e.to.noParent(v)
+	if err != nil || have.Equal(v) || same(have, v) || alike && slices.Contains(e.from.fields, want.Key) {
 		return finding{}, false
 	}
 	f := e.finding(WrongField, n, want.Key, "")

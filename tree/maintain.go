@@ -70,7 +70,7 @@ func (t *Tree[K, T]) Repair(ctx context.Context, work *mongopatterns.Work) (tota
 }
 
 // Adopt adds this tree's fields to a collection of parent references (Options.ParentField), in place. Roots
-// have the parent null or missing; one with parent "" is an orphan of "": set it to null first. Nodes that no
+// have the parent null, missing or Options.RootParent; without that, one with parent "" is an orphan of "". Nodes that no
 // root leads to, or whose parent is an array, are Remaining and stay as they are. Documents without the fields
 // of the scope are not this tree's: $set those first. Work.Filter selects nodes.
 //

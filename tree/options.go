@@ -45,6 +45,9 @@ type Options struct {
 	// ParentField holds the parent's ID, null at a root (ParentReferences, AncestorArray, NestedSets). In the
 	// others it says where nodes belong that are not adopted. Default "parent".
 	ParentField string
+	// RootParent is what the ParentField of roots holds, as null and missing do: 0 or "" in many collections, and
+	// in data from SQL. New roots get it. No node can have it for an ID. Default none: new roots get null.
+	RootParent any
 	// ChildrenField holds the IDs of the children in order (ChildReferences). Default "children".
 	ChildrenField string
 	// AncestorsField holds the IDs of the ancestors, root first (AncestorArray). Default "ancestors".

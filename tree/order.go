@@ -218,7 +218,11 @@ func (g gaps) extend(ctx context.Context, items []*item) ([]bson.D, error) {
 	for _, it := range items {
 		if k := key(it.above); !seen[k] && (it.parent == nil || it.parent.raw != nil) {
 			seen[k] = true
-			at = append(at, g.linkTo(it.parent))
+			if it.parent == nil {
+				at = append(at, g.rootLinks()...)
+			} else {
+				at = append(at, g.linkTo(it.parent))
+			}
 		}
 	}
 	siblings := g.in(g.link, d("$in", at), field, d("$lt", int64(math.MaxInt64-orderGap)))

@@ -42,11 +42,39 @@ func (s *store) namedParent(n node) (up node, broken string) {
 	return node{id: n.parent}, broken
 }
 
+// noParent reports whether the ParentField of a node says that it is a root.
+func (s *store) noParent(v bson.RawValue) bool {
+	return isNull(v) || s.rootParent.Type != 0 && same(v, s.rootParent)
+}
+
+// rootParents is what the ParentField of roots holds, and aParent is the condition for what it does not hold.
+func (s *store) rootParents() bson.A {
+	if s.rootParent.Type == 0 {
+		return bson.A{nil}
+	}
+	return bson.A{nil, s.rootParent}
+}
+
+func (s *store) aParent() any {
+	if s.rootParent.Type == 0 {
+		return d("$ne", nil)
+	}
+	return d("$nin", s.rootParents())
+}
+
 func (s *store) parentPlace(parent *node) bson.D {
 	if parent == nil {
-		return d(s.o.ParentField, nil)
+		return d(s.o.ParentField, s.newRootParent())
 	}
 	return d(s.o.ParentField, parent.id)
+}
+
+// newRootParent is what the library writes.
+func (s *store) newRootParent() any {
+	if s.rootParent.Type == 0 {
+		return nil
+	}
+	return s.rootParent
 }
 
 // except keeps out the nodes with an array for a parent: an equality would match its elements. Such a node is

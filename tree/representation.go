@@ -183,13 +183,26 @@ func (l linked) parents(nodes []node) bson.D {
 func (l linked) linkTo(parent *node) any { return lookup(l.place(parent), l.link) }
 
 // childrenUnder is the filter for the children of parent, or for the roots.
-func (l linked) childrenUnder(parent *node) bson.D { return l.in(l.link, equal(l.linkTo(parent))) }
+func (l linked) childrenUnder(parent *node) bson.D {
+	if roots := l.rootLinks(); parent == nil && len(roots) > 1 {
+		return l.in(l.link, d("$in", roots))
+	}
+	return l.in(l.link, equal(l.linkTo(parent)))
+}
+
+// rootLinks is what the link of roots holds.
+func (l linked) rootLinks() bson.A {
+	if l.keepsParent {
+		return l.rootParents()
+	}
+	return bson.A{nil}
+}
 
 func (l linked) childrenOf(n node) (match bson.D, read bool) {
 	return l.childrenUnder(&n), !l.keepsParent
 }
 
-func (l linked) rootsMatch() bson.D { return append(l.in(l.link, nil), l.adoptedLink()...) }
+func (l linked) rootsMatch() bson.D { return append(l.childrenUnder(nil), l.adoptedLink()...) }
 
 // adoptedLink are conditions that keep nodes that are not adopted from those whose link is null or missing.
 func (l linked) adoptedLink() bson.D {
@@ -219,8 +232,14 @@ func (l linked) siblings(id any) mongo.Pipeline {
 	if match := l.adoptedLink(); match != nil {
 		among = mongo.Pipeline{expr.Op("$match", match)}
 	}
-	self := append(append(l.byID(id), l.except(l.link)...), l.adoptedLink()...)
-	return slices.Concat(mongo.Pipeline{expr.Op("$match", self), l.lookup(l.link, l.link, append(among, l.inOrder()...)...)},
+	self := mongo.Pipeline{expr.Op("$match", append(append(l.byID(id), l.except(l.link)...), l.adoptedLink()...))}
+	local := l.link
+	if roots := l.rootLinks(); len(roots) > 1 {
+		local = fieldTouch
+		link := expr.IfNull(expr.Field(l.link), nil)
+		self = append(self, expr.Op("$set", d(local, expr.Cond(expr.Op("$in", link, expr.Literal(roots)), expr.Literal(roots), bson.A{link}))))
+	}
+	return slices.Concat(self, mongo.Pipeline{l.lookup(local, l.link, append(among, l.inOrder()...)...)},
 		unfold(), mongo.Pipeline{expr.Op("$match", d(l.o.IDField, d("$ne", id)))})
 }
 

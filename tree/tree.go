@@ -80,6 +80,8 @@ type store struct {
 	codec codec.Codec
 	scope bson.D // values are bson.RawValue
 
+	rootParent bson.RawValue // Options.RootParent
+
 	shown  bson.Raw // the projection
 	mark   bson.Raw // the update of touch
 	unmark bson.D   // takes it back
@@ -125,6 +127,12 @@ func newStore(coll *mongo.Collection, kind Representation, o Options) (*store, e
 			return nil, fault.Invalid("Options.Scope: %s: %w", e.Key, err)
 		}
 		s.scope = append(s.scope, bson.E{Key: e.Key, Value: v})
+	}
+	if s.o.RootParent != nil {
+		var err error
+		if s.rootParent, err = s.codec.ID("Options.RootParent", s.o.RootParent); err != nil {
+			return nil, err
+		}
 	}
 	s.lockID, s.shown = s.scopeID(), expr.Raw(projection(s))
 	s.mark = expr.Raw(d("$inc", d(cmp.Or(s.o.ChildCountField, fieldTouch), int64(1))))
