@@ -43,7 +43,7 @@ type engine struct {
 
 const (
 	knownMax  = 200_000
-	writesMax = 512 << 10 // bytes: of ancestors' arrays each element is a key of the index
+	writesMax = 512 << 10 // bytes of derived fields: of ancestors' arrays each element is a key of the index
 )
 
 // place is what the engine knows of where a node is.

@@ -107,7 +107,8 @@ func slim(n node) node {
 // Load inserts many nodes, parents before their children, in bounded batches; entries without a parent go to
 // pos, which is AsRoot or Under. A batch is one transaction and stays when a later one fails or ctx ends. Run
 // it again with the same entries to finish: those that are there are skipped, by their ID. So a document
-// without an _id is inserted once more.
+// without an _id is inserted once more. Far below a root, where ancestors and paths are long, a batch has fewer
+// nodes: what is derived for them is about 512 KB.
 //
 // In the result Done are inserted, Skipped were there already. A document that the server refuses is counted
 // and passed over; its children end Load with ErrNoParent. Unknown are those of a last batch whose commit
@@ -135,19 +136,24 @@ func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], er
 	if err != nil || entries == nil {
 		return result, err
 	}
-	insert := func(ctx context.Context, part []bson.Raw, done *mongopatterns.Result) error {
-		var inserted int
-		err := t.c.atomically(ctx, true, func(ctx context.Context) (err error) {
-			inserted, err = t.c.loadBatch(ctx, part)
-			return err
-		})
-		switch {
-		case err == nil:
-			done.Done, done.Skipped = int64(inserted), int64(len(part)-inserted)
-		case !txn.Running(ctx) && !fault.Undone(err):
-			done.Unknown = int64(len(part))
+	insert := func(ctx context.Context, batch []bson.Raw, done *mongopatterns.Result) error {
+		for len(batch) > 0 {
+			var inserted, taken int
+			err := t.c.atomically(ctx, true, func(ctx context.Context) (err error) {
+				inserted, taken, err = t.c.loadBatch(ctx, batch)
+				return err
+			})
+			if err != nil {
+				if !txn.Running(ctx) && !fault.Undone(err) {
+					done.Unknown = int64(taken)
+				}
+				return err
+			}
+			done.Done += int64(inserted)
+			done.Skipped += int64(taken - inserted)
+			batch = batch[taken:]
 		}
-		return err
+		return nil
 	}
 	for batch, err := range cursor.Batches(t.encoded(entries, pos.at.ref), w.BatchSize, w.BatchBytes) {
 		if err == nil {
@@ -203,15 +209,16 @@ type item struct {
 	children  []bson.RawValue // of the same batch
 }
 
-// loadBatch inserts what is not there yet. The lock keeps moves and deletes away, so parents need a write of
-// their own only for the order of siblings.
-func (c *core) loadBatch(ctx context.Context, batch []bson.Raw) (int, error) {
-	items, parents, err := c.fresh(ctx, batch)
+// loadBatch inserts what is not there yet of the first entries: taken is how many, as many as a transaction can
+// hold with what is derived for them. The lock keeps moves and deletes away, so parents need a write of their own
+// only for the order of siblings.
+func (c *core) loadBatch(ctx context.Context, batch []bson.Raw) (inserted, taken int, err error) {
+	items, parents, taken, err := c.fresh(ctx, batch)
 	if err != nil || len(items) == 0 {
-		return 0, err
+		return 0, taken, err
 	}
 	if err := c.arrange(ctx, items); err != nil {
-		return 0, err
+		return 0, taken, err
 	}
 	docs := make([]bson.D, len(items))
 	children := map[string][]bson.RawValue{}
@@ -225,7 +232,7 @@ func (c *core) loadBatch(ctx context.Context, batch []bson.Raw) (int, error) {
 		children[key(it.above)] = append(children[key(it.above)], it.id)
 	}
 	if _, err := fault.Many(c.primary.InsertMany(ctx, docs)); err != nil {
-		return 0, err
+		return 0, taken, err
 	}
 	var models []mongo.WriteModel
 	for k, p := range parents {
@@ -235,11 +242,12 @@ func (c *core) loadBatch(ctx context.Context, batch []bson.Raw) (int, error) {
 			models = append(models, c.marked(p)...)
 		}
 	}
-	return len(items), c.write(ctx, models...)
+	return len(items), taken, c.write(ctx, models...)
 }
 
-// fresh are the items of a batch that are not in the tree, and those of their parents that are.
-func (c *core) fresh(ctx context.Context, batch []bson.Raw) (items []*item, parents map[string]*node, err error) {
+// fresh are the items of the first entries of a batch that are not in the tree, and those of their parents that
+// are. taken is how many entries that are: there may be more below a long way from the root.
+func (c *core) fresh(ctx context.Context, batch []bson.Raw) (items []*item, parents map[string]*node, taken int, err error) {
 	var ids []bson.RawValue
 	for _, entry := range batch {
 		ids = append(ids, entry.Lookup("_id"))
@@ -249,14 +257,15 @@ func (c *core) fresh(ctx context.Context, batch []bson.Raw) (items []*item, pare
 	}
 	nodes, err := c.findAll(ctx, c.byIDs(ids))
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, 0, err
 	}
 	there, own := map[string]*node{}, map[string]*item{}
 	for i := range nodes {
 		there[key(nodes[i].id)] = &nodes[i]
 	}
 	parents = map[string]*node{}
-	for _, entry := range batch {
+	derived := 0
+	for i, entry := range batch {
 		it := &item{id: entry.Lookup("_id"), above: entry.Lookup("parent")}
 		k, p := key(it.id), key(it.above)
 		switch {
@@ -264,12 +273,24 @@ func (c *core) fresh(ctx context.Context, batch []bson.Raw) (items []*item, pare
 			continue
 		case isNull(it.above):
 		case there[p] != nil:
-			it.parent, parents[p] = there[p], there[p]
+			it.parent = there[p]
 		case own[p] != nil:
-			it.parent, own[p].children = &own[p].node, append(own[p].children, it.id)
+			it.parent = &own[p].node
 		default:
-			return nil, nil, fmt.Errorf("%w: %s, of %s", ErrNoParent, text(it.above), text(it.id))
+			return nil, nil, 0, fmt.Errorf("%w: %s, of %s", ErrNoParent, text(it.above), text(it.id))
 		}
+		derived += sizeOf(c.fieldsOf(it.parent, nil))
+		if derived > writesMax && len(items) > 0 {
+			return items, parents, i, nil
+		}
+		switch {
+		case it.parent == nil:
+		case it.parent == there[p]:
+			parents[p] = it.parent
+		default:
+			own[p].children = append(own[p].children, it.id)
+		}
+		it.node = *c.child(it.id, it.parent)
 		elements, _ := entry.Lookup("doc").Document().Elements()
 		for _, e := range elements {
 			it.doc = append(it.doc, bson.E{Key: e.Key(), Value: e.Value()})
@@ -277,5 +298,20 @@ func (c *core) fresh(ctx context.Context, batch []bson.Raw) (items []*item, pare
 		own[k] = it
 		items = append(items, it)
 	}
-	return items, parents, nil
+	return items, parents, len(batch), nil
+}
+
+// sizeOf is about how many bytes derived fields are.
+func sizeOf(fields bson.D) (n int) {
+	for _, e := range fields {
+		switch v := e.Value.(type) {
+		case string:
+			n += len(v)
+		case []bson.RawValue:
+			for _, id := range v {
+				n += len(id.Value) + 8 // with its index in the array
+			}
+		}
+	}
+	return n
 }

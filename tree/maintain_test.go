@@ -667,3 +667,52 @@ func TestAdoptOtherOrders(t *testing.T) {
 		v.want(t, "children", v.ids(t, tr.Children(t.Context(), "a")), "d", "c")
 	}
 }
+
+// What is derived for a node grows with its depth: a chain of 900 in one transaction would be 400,000 elements and
+// as many keys of the index. Load bounds both, and all nodes arrive, also those beside each other at the end.
+func TestLoadOfLongChain(t *testing.T) {
+	for _, v := range append(variants()[:5:5], variants()[7:9]...) {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			coll := mongotest.Database(t).Collection("nodes")
+			tr := v.open(t, coll)
+			const depth, wide = 700, 100
+			id := func(i int) string { return fmt.Sprintf("node-%04d", i) }
+			entries := func(yield func(tree.Entry[string, bson.M], error) bool) {
+				for i := range depth + wide {
+					e := tree.Entry[string, bson.M]{Value: v.doc(id(i))}
+					if i > 0 {
+						parent := id(min(i, depth) - 1)
+						e.Parent = &parent
+					}
+					if !yield(e, nil) {
+						return
+					}
+				}
+			}
+			var got mongopatterns.Result
+			commands := mongotest.Record(t, coll.Database(), func() {
+				got = get(tr.Load(ctx, entries, tr.AsRoot(), nil))(t)
+			})
+			wrong(t, got.Done != depth+wide || got.Skipped != 0, "%+v", got)
+			inserts := commands.Named("insert")
+			for _, c := range inserts {
+				derived := 0
+				for _, doc := range get(c.Body.Lookup("documents").Array().Values())(t) {
+					for _, f := range []string{"ancestors", "ancestor_categories", "path", "way"} {
+						derived += len(doc.Document().Lookup(f).Value)
+					}
+				}
+				wrong(t, derived > 1<<20, "%d bytes are derived in one insert", derived)
+			}
+			parts := v.rep == tree.AncestorArray || v.rep == tree.MaterializedPath
+			wrong(t, parts != (len(inserts) > 1), "%d inserts", len(inserts))
+			n := get(tr.CountChildren(ctx, id(depth-1)))(t)
+			wrong(t, n != wide, "%d children at the end", n)
+			again := get(tr.Load(ctx, entries, tr.AsRoot(), nil))(t)
+			wrong(t, again.Done != 0 || again.Skipped != depth+wide, "again: %+v", again)
+			healthy(t, tr)
+		})
+	}
+}

@@ -364,7 +364,6 @@ func (f families) arrange(ctx context.Context, items []*item) error {
 				return err
 			}
 		}
-		it.node = *f.child(it.id, it.parent)
 	}
 	fields, err := f.extend(ctx, items)
 	if err != nil {
