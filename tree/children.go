@@ -287,7 +287,7 @@ func (l *lists) removeOne(ctx context.Context, id bson.RawValue, policy DeletePo
 // removeAll deletes a node and the descendants that only it leads to: in a graph a node that has a parent
 // elsewhere stays, and all that is below it.
 func (l *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo.WriteModel, error) {
-	all, err := l.aggregate(ctx, l.down(id, 0, true))
+	all, err := l.withAll(ctx, l, id)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -381,6 +381,31 @@ func (l *lists) parents(nodes []node) bson.D {
 		return append(l.in(), listing...)
 	}
 	return l.in("$or", bson.A{listing, d(l.o.IDField, d("$in", named))})
+}
+
+func (l *lists) childrenMatch(nodes []node) bson.D {
+	var ids []bson.RawValue
+	for _, n := range nodes {
+		ids = append(ids, n.children...)
+	}
+	return l.byIDs(ids)
+}
+
+// listed reads the children of nodes in no order, and without a join, which sharded collections refuse in a
+// transaction.
+func (l *lists) listed(ctx context.Context, nodes []node) (all []node, err error) {
+	var ids []bson.RawValue
+	for _, n := range nodes {
+		ids = append(ids, n.children...)
+	}
+	for chunk := range slices.Chunk(ids, 50_000) {
+		found, err := l.findAll(ctx, l.byIDs(chunk))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
 }
 
 func (l *lists) family(nodes []node) mongo.Pipeline { return l.referenced(l.byIDs(idsOf(nodes))) }

@@ -133,7 +133,16 @@
 // # Sharding
 //
 // [Tree.ShardKey] is the scope, so that one tree lives on one shard, or the ID without a
-// scope; writes to one document name it. There MongoDB refuses $graphLookup in transactions
-// (error 3904801), and $lookup before 8.0: moves under a parent and Cascade fail in
-// ParentReferences and ChildReferences, and so does Link.
+// scope; writes to one document name it. With a scope the locks have the same key, and with the
+// same zones or chunks each write commits on one shard. Without one the lock lies on one shard
+// and the nodes on all: a write that takes it is a two-phase commit of mostly two shards or more.
+//
+// There MongoDB refuses $graphLookup in transactions, and $lookup before 8.0. Move, Cascade and
+// Link in ParentReferences and ChildReferences ask level by level instead, a round trip for each
+// level above or below, and 1 more; the first such call of a Tree runs its transaction twice, and
+// in a transaction of yours it fails once with the server's error: run that again. Reads that join
+// are refused in a transaction there: Ancestors, Breadcrumb, Parent, Siblings and Leaves; Preorder,
+// Subtree and Descendants but in AncestorArray; Children in MaterializedPath and ChildReferences,
+// and Roots in the latter. DescendantsFilter with a Find of your own is not, in AncestorArray,
+// MaterializedPath and NestedSets, nor are Depth, IsDescendant and AncestorsFilter in the first two.
 package tree

@@ -11,7 +11,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 )
@@ -84,9 +83,7 @@ func (e *engine) forget(counter int64) { e.known, e.counter, e.index = map[strin
 // newEngine makes from read what to compares, too.
 func newEngine(from, to *core) *engine {
 	if from != to {
-		wide := *from.store
-		wide.shown = expr.Raw(projection(from.store, to.store))
-		from = wide.core()
+		from = from.showing(projection(from.store, to.store)).core()
 	}
 	return &engine{from: from, to: to}
 }

@@ -45,6 +45,7 @@ func (s *store) exclusively(ctx context.Context, fn func(ctx context.Context, be
 	joined := txn.Running(ctx)
 	start := time.Now()
 	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
+		byLevels := s.byLevels.Load()
 		err := txn.Run(ctx, s.coll.Database().Client(), func(ctx context.Context) error {
 			before, err := s.lock(ctx, joined)
 			if err != nil {
@@ -52,6 +53,9 @@ func (s *store) exclusively(ctx context.Context, fn func(ctx context.Context, be
 			}
 			return fn(ctx, before)
 		})
+		if s.refusesJoins(err) && !byLevels && !joined {
+			continue
+		}
 		var wait busy
 		if !errors.As(err, &wait) {
 			return err
@@ -67,10 +71,21 @@ func (s *store) exclusively(ctx context.Context, fn func(ctx context.Context, be
 	}
 }
 
+// refusesJoins reports whether a transaction has failed because its data is sharded. What asked with $graphLookup
+// asks level by level from then on.
+func (s *store) refusesJoins(err error) bool {
+	var server mongo.ServerError
+	if !errors.As(err, &server) || !server.HasErrorCode(3904801) && !server.HasErrorCodeWithMessage(20, "$graphLookup") {
+		return false
+	}
+	s.byLevels.Store(true)
+	return true
+}
+
 // lock raises the counter of the lock document, which it makes if need be, and returns what it was. In a
 // transaction of the caller's the server's error goes back for the caller to run again.
 func (s *store) lock(ctx context.Context, joined bool) (int64, error) {
-	raw, err := fault.Single(s.locks.FindOneAndUpdate(ctx, d("_id", s.lockID), d("$inc", d("n", int64(1))),
+	raw, err := fault.Single(s.locks.FindOneAndUpdate(ctx, s.lockMatch(), d("$inc", d("n", int64(1))),
 		options.FindOneAndUpdate().SetUpsert(true))).Raw()
 	if err == nil || errors.Is(err, mongo.ErrNoDocuments) {
 		return integer(raw.Lookup("n")), nil
@@ -83,8 +98,11 @@ func (s *store) lock(ctx context.Context, joined bool) (int64, error) {
 	return 0, err
 }
 
+// lockMatch names the scope, so that a lock that is sharded by it lies in the scope's range.
+func (s *store) lockMatch() bson.D { return s.in("_id", s.lockID) }
+
 func (s *store) restructurings(ctx context.Context) (int64, error) {
-	raw, err := s.locks.FindOne(ctx, d("_id", s.lockID)).Raw()
+	raw, err := s.locks.FindOne(ctx, s.lockMatch()).Raw()
 	if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
 		return 0, err
 	}

@@ -325,9 +325,22 @@ func (l linked) acyclic(ctx context.Context, x bson.RawValue, n node) error {
 	return nil
 }
 
+// relatives are the ways from nodes to others.
+type relatives interface {
+	reads
+	parents(nodes []node) bson.D
+	childrenMatch(nodes []node) bson.D
+}
+
 // acyclic reads the way up from n.
-func (s *store) acyclic(ctx context.Context, r reads, x, n bson.RawValue) error {
-	nodes, err := s.aggregate(ctx, s.rootFirst(r, n))
+func (s *store) acyclic(ctx context.Context, r relatives, x, n bson.RawValue) error {
+	var nodes []node
+	var err error
+	if s.byLevels.Load() {
+		nodes, err = s.levels(ctx, n, r.parents)
+	} else {
+		nodes, err = s.aggregate(ctx, s.rootFirst(r, n))
+	}
 	if err != nil {
 		return err
 	}
@@ -335,6 +348,50 @@ func (s *store) acyclic(ctx context.Context, r reads, x, n bson.RawValue) error 
 		return cycle(x)
 	}
 	return nil
+}
+
+// withAll reads a node and all nodes below it.
+func (s *store) withAll(ctx context.Context, r relatives, id bson.RawValue) ([]node, error) {
+	if s.byLevels.Load() {
+		return s.levels(ctx, id, r.childrenMatch)
+	}
+	return s.aggregate(ctx, r.down(id, 0, true))
+}
+
+// levelMax bounds the nodes whose relatives one query asks for.
+const levelMax = 10_000
+
+// levels reads a node and what next finds of it, level by level. Sharded collections refuse $graphLookup in a
+// transaction.
+func (s *store) levels(ctx context.Context, id bson.RawValue, next func(nodes []node) bson.D) (all []node, err error) {
+	seen := map[string]bool{}
+	done := 0
+	for match := s.byID(id); ; {
+		found, err := s.findAll(ctx, match)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range found {
+			if !seen[key(n.id)] {
+				seen[key(n.id)] = true
+				all = append(all, n)
+			}
+		}
+		if done == len(all) {
+			return all, nil
+		}
+		level := all[done:min(len(all), done+levelMax)]
+		match, done = next(level), done+len(level)
+	}
+}
+
+// childrenMatch is the filter for the children of nodes.
+func (l linked) childrenMatch(nodes []node) bson.D {
+	refs := bson.A{}
+	for _, n := range nodes {
+		refs = append(refs, l.linkTo(&n))
+	}
+	return append(l.in(l.link, d("$in", refs)), l.except(l.link)...)
 }
 
 func cycle(x bson.RawValue) error { return fmt.Errorf("%w: %s", ErrCycle, text(x)) }
@@ -358,7 +415,13 @@ func (c *core) sortedRoots() mongo.Pipeline {
 
 // childrenIn reads the children of nodes, siblings in order.
 func (c *core) childrenIn(ctx context.Context, nodes []node) ([][]node, error) {
-	found, err := c.aggregate(ctx, c.family(nodes))
+	var found []node
+	var err error
+	if c.lists != nil {
+		found, err = c.lists.listed(ctx, nodes)
+	} else {
+		found, err = c.aggregate(ctx, c.family(nodes))
+	}
 	out, at, byKey := make([][]node, len(nodes)), map[string]int{}, map[string]node{}
 	for i, n := range nodes {
 		at[key(n.id)] = i

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -82,6 +83,8 @@ type store struct {
 
 	rootParent bson.RawValue // Options.RootParent
 
+	byLevels atomic.Bool // see refusesJoins
+
 	shown  bson.Raw // the projection
 	mark   bson.Raw // the update of touch
 	unmark bson.D   // takes it back
@@ -96,6 +99,12 @@ func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, err
 	c.wayUp = fixed(withoutDepth(c.rootFirst(c, nil)))
 	c.crumbs = fixed(c.breadcrumb(nil, "depth", expr.Field(fieldDepth), "unadopted", c.unadoptedExpr()))
 	return c, nil
+}
+
+// showing is the store with another projection.
+func (s *store) showing(shown bson.D) *store {
+	return &store{layout: s.layout, o: s.o, kind: s.kind, coll: s.coll, primary: s.primary, durable: s.durable, locks: s.locks,
+		lockID: s.lockID, codec: s.codec, scope: s.scope, rootParent: s.rootParent, shown: expr.Raw(shown), mark: s.mark, unmark: s.unmark}
 }
 
 func newStore(coll *mongo.Collection, kind Representation, o Options) (*store, error) {
@@ -184,7 +193,7 @@ func (t *Tree[K, T]) EnsureIndexes(ctx context.Context) (err error) {
 	if err := indexes.EnsureAll(ctx, t.c.coll.Database(), t.Indexes()); err != nil {
 		return err
 	}
-	_, err = fault.One(t.c.locks.InsertOne(ctx, d("_id", t.c.lockID, "n", int64(0))))
+	_, err = fault.One(t.c.locks.InsertOne(ctx, append(bson.D{{Key: "_id", Value: t.c.lockID}, {Key: "n", Value: int64(0)}}, t.c.scope...)))
 	if err != nil && !mongo.IsDuplicateKeyError(err) {
 		return fmt.Errorf("lock document: %w", err)
 	}
@@ -192,11 +201,12 @@ func (t *Tree[K, T]) EnsureIndexes(ctx context.Context) (err error) {
 }
 
 // ShardKey returns, by the collection's name, the recommended shard key: the scope, so that a tree lives on one
-// shard, or the ID where there is no scope.
+// shard, or the ID where there is no scope. With a scope the locks have the same key: with the same zones, or chunks,
+// a tree and its lock are on one shard.
 func (t *Tree[K, T]) ShardKey() map[string]bson.D {
 	key := t.c.keyed()
 	if len(key) == 0 {
-		key = t.c.keyed(t.c.o.IDField)
+		return map[string]bson.D{t.c.coll.Name(): t.c.keyed(t.c.o.IDField)}
 	}
-	return map[string]bson.D{t.c.coll.Name(): key}
+	return map[string]bson.D{t.c.coll.Name(): key, t.c.locks.Name(): key}
 }

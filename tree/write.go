@@ -328,7 +328,7 @@ func (f families) survey(ctx context.Context, x node, policy DeletePolicy) (chil
 func (f families) removeAll(ctx context.Context, id bson.RawValue) (deleted int64, after []mongo.WriteModel, err error) {
 	var x node
 	if match, _ := f.under(node{id: id}, 0); match == nil {
-		nodes, err := f.aggregate(ctx, f.down(id, 0, true))
+		nodes, err := f.withAll(ctx, f, id)
 		if err != nil {
 			return 0, nil, err
 		}

@@ -1,0 +1,91 @@
+package tree_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/tree"
+)
+
+// A tree with a scope lies on one shard with its lock: every write commits there, and every call is right, also
+// those that ask level by level there.
+func TestSharded(t *testing.T) {
+	ctx := t.Context()
+	cluster := mongotest.Sharded(t, 2)
+	db := cluster.Database(t)
+	for i, rep := range []tree.Representation{tree.ParentReferences, tree.ChildReferences, tree.AncestorArray, tree.MaterializedPath, tree.NestedSets} {
+		t.Run(rep.String(), func(t *testing.T) {
+			coll := db.Collection(fmt.Sprint("nodes", i))
+			open := func(tenant string) *trees {
+				return get(tree.New[string, bson.M](coll, rep, &tree.Options{Scope: dd("tenant", tenant)}))(t)
+			}
+			here, there := open("a"), open("z")
+			for name, key := range here.ShardKey() {
+				ok(t, cluster.Shard(ctx, db.Collection(name), key, dd("tenant", "m")))
+			}
+			ok(t, here.EnsureIndexes(ctx))
+			ok(t, there.EnsureIndexes(ctx))
+			doc := func(id string) bson.M { return bson.M{"_id": id} }
+			for _, tenant := range []struct {
+				tr     *trees
+				prefix string
+			}{{here, "a"}, {there, "z"}} {
+				tr, p := tenant.tr, tenant.prefix
+				asked, err := cluster.Asked(ctx, db, func() error {
+					get(tr.Insert(ctx, doc(p+"A"), tr.AsRoot()))(t)
+					get(tr.Insert(ctx, doc(p+"Z"), tr.AsRoot()))(t)
+					for _, n := range [][2]string{{"B", "A"}, {"C", "B"}, {"D", "B"}} {
+						get(tr.Insert(ctx, doc(p+n[0]), tr.Under(p+n[1])))(t)
+					}
+					good(t, tr.Move(ctx, p+"B", tr.Under(p+"Z")))
+					is(t, tr.Move(ctx, p+"Z", tr.Under(p+"C")), tree.ErrCycle)
+					good(t, tr.Move(ctx, p+"D", tr.AsRoot()))
+					n, err := tr.Delete(ctx, p+"B", tree.Cascade)
+					wrong(t, n != 2 || err != nil, "Cascade: %d, %v", n, err)
+					get(tr.Insert(ctx, doc(p+"E"), tr.Under(p+"D")))(t)
+					get(tr.Delete(ctx, p+"D", tree.MakeRoots))(t)
+					return nil
+				})
+				ok(t, err)
+				wrong(t, asked.Reached() != 1, "%s: %d shards asked", p, asked.Reached())
+				wrong(t, asked.Commits["twoPhaseCommit"] != 0, "%s: commits %v", p, asked.Commits)
+				putDocs(t, coll, dd("_id", p+"N", "tenant", p, "parent", p+"A"))
+				got, err := tr.Adopt(ctx, nil)
+				wrong(t, err != nil || got.Remaining != 0, "Adopt: %+v, %v", got, err)
+				if rep == tree.ChildReferences {
+					changeDoc(t, coll, p+"A", dd("$push", dd("children", "missing")))
+					get(tr.Repair(ctx, nil))(t)
+				}
+				for problem, err := range tr.Check(ctx, nil) {
+					t.Errorf("%v, %v", problem, err)
+				}
+				found := map[string]bool{}
+				for n, err := range tr.Roots(ctx) {
+					ok(t, err)
+					found[n["_id"].(string)] = true
+				}
+				match(t, "roots", map[string]bool{p + "A": true, p + "Z": true, p + "E": true}, found)
+			}
+
+			// In a transaction a filter is the way down that no server refuses.
+			get(here.Insert(ctx, doc("aX"), here.Under("aA")))(t)
+			if rep == tree.ParentReferences || rep == tree.ChildReferences {
+				return // their filter reads the descendants with $graphLookup
+			}
+			ok(t, mongopatterns.Transact(ctx, db.Client(), func(ctx context.Context) error {
+				filter, err := here.DescendantsFilter(ctx, "aA", 0)
+				if err != nil {
+					return err
+				}
+				n, err := coll.CountDocuments(ctx, filter)
+				wrong(t, n != 2, "%d below", n)
+				return err
+			}))
+		})
+	}
+}
