@@ -14,15 +14,17 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Names of fields that exist only inside pipelines and, fieldTouch, inside transactions. Options refuse them.
+// Names of fields that exist only inside pipelines and, fieldTouch, inside transactions; and fieldLock, see lockField.
+// Options refuse them.
 const (
 	fieldDepth = "__depth"
 	fieldTree  = "__tree"
 	fieldTouch = "__touch"
 	fieldSelf  = "__self"
+	fieldLock  = "__locked"
 )
 
-var internal = []string{fieldDepth, fieldTree, fieldTouch, fieldSelf}
+var internal = []string{fieldDepth, fieldTree, fieldTouch, fieldSelf, fieldLock}
 
 type node struct {
 	raw         bson.Raw

@@ -469,3 +469,33 @@ func TestDocumentWithoutID(t *testing.T) {
 	}
 	match(t, "refused, yet", 0, len(stored(t, coll)))
 }
+
+// The lock document holds the scope beside its counter: a field "n" of a scope is not the counter, and a lock that an
+// earlier version made without the scope is taken over.
+func TestLockHoldsScope(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := mongotest.Database(t)
+	for i, scope := range []bson.D{dd("n", "acme"), dd("n", 5, "x", "y")} {
+		for _, ensure := range []bool{true, false} {
+			coll := db.Collection(fmt.Sprint("nodes", i, ensure))
+			tr := get(tree.New[string, bson.M](coll, tree.AncestorArray, &tree.Options{Scope: scope}))(t)
+			if ensure {
+				ok(t, tr.EnsureIndexes(ctx))
+			}
+			get(tr.Insert(ctx, bson.M{"_id": "a"}, tr.AsRoot()))(t)
+			get(tr.Insert(ctx, bson.M{"_id": "b"}, tr.Under("a")))(t)
+			good(t, tr.Move(ctx, "b", tr.AsRoot()))
+			good(t, tr.Move(ctx, "b", tr.Under("a")))
+			locks := db.Collection(coll.Name() + "_locks")
+			var lock bson.D
+			ok(t, locks.FindOne(ctx, scope).Decode(&lock))
+			get(locks.DeleteMany(ctx, bson.D{}))(t)
+			putDocs(t, locks, dd("_id", lock[0].Value, "n", 4))
+			ok(t, tr.EnsureIndexes(ctx))
+			good(t, tr.Move(ctx, "b", tr.AsRoot()))
+		}
+	}
+	_, err := tree.New[string, bson.M](db.Collection("nodes"), tree.AncestorArray, &tree.Options{Scope: dd("__locked", 1)})
+	is(t, err, mongopatterns.ErrInvalid)
+}

@@ -85,10 +85,10 @@ func (s *store) refusesJoins(err error) bool {
 // lock raises the counter of the lock document, which it makes if need be, and returns what it was. In a
 // transaction of the caller's the server's error goes back for the caller to run again.
 func (s *store) lock(ctx context.Context, joined bool) (int64, error) {
-	raw, err := fault.Single(s.locks.FindOneAndUpdate(ctx, s.lockMatch(), d("$inc", d("n", int64(1))),
+	raw, err := fault.Single(s.locks.FindOneAndUpdate(ctx, s.lockMatch(), d("$inc", d(s.lockField(), int64(1))),
 		options.FindOneAndUpdate().SetUpsert(true))).Raw()
 	if err == nil || errors.Is(err, mongo.ErrNoDocuments) {
-		return integer(raw.Lookup("n")), nil
+		return integer(raw.Lookup(s.lockField())), nil
 	}
 	err = fmt.Errorf("lock: %w", err)
 	var server mongo.ServerError
@@ -96,6 +96,27 @@ func (s *store) lock(ctx context.Context, joined bool) (int64, error) {
 		return 0, busy{err}
 	}
 	return 0, err
+}
+
+// makeLock makes the lock document. One that an earlier version made without the scope gets it.
+func (s *store) makeLock(ctx context.Context) error {
+	upsert := options.UpdateOne().SetUpsert(true)
+	_, err := fault.One(s.locks.UpdateOne(ctx, s.lockMatch(), d("$setOnInsert", d(s.lockField(), int64(0))), upsert))
+	if mongo.IsDuplicateKeyError(err) && len(s.scope) > 0 {
+		_, err = fault.One(s.locks.UpdateOne(ctx, d("_id", s.lockID), d("$set", s.scope)))
+	}
+	if mongo.IsDuplicateKeyError(err) { // another made it meanwhile
+		return nil
+	}
+	return err
+}
+
+// lockField is the counter of the lock document, beside the fields of the scope.
+func (s *store) lockField() string {
+	if lookup(s.scope, "n") != nil {
+		return fieldLock
+	}
+	return "n"
 }
 
 // lockMatch names the scope, so that a lock that is sharded by it lies in the scope's range.
@@ -106,7 +127,7 @@ func (s *store) restructurings(ctx context.Context) (int64, error) {
 	if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
 		return 0, err
 	}
-	return integer(raw.Lookup("n")), nil
+	return integer(raw.Lookup(s.lockField())), nil
 }
 
 // touch writes to the node that matches, so that a transaction which moves or deletes it at the same time

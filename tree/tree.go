@@ -193,8 +193,7 @@ func (t *Tree[K, T]) EnsureIndexes(ctx context.Context) (err error) {
 	if err := indexes.EnsureAll(ctx, t.c.coll.Database(), t.Indexes()); err != nil {
 		return err
 	}
-	_, err = fault.One(t.c.locks.InsertOne(ctx, append(bson.D{{Key: "_id", Value: t.c.lockID}, {Key: "n", Value: int64(0)}}, t.c.scope...)))
-	if err != nil && !mongo.IsDuplicateKeyError(err) {
+	if err := t.c.makeLock(ctx); err != nil {
 		return fmt.Errorf("lock document: %w", err)
 	}
 	return nil
