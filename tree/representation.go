@@ -184,8 +184,11 @@ func (l linked) linkTo(parent *node) any { return lookup(l.place(parent), l.link
 
 // childrenUnder is the filter for the children of parent, or for the roots.
 func (l linked) childrenUnder(parent *node) bson.D {
-	if roots := l.rootLinks(); parent == nil && len(roots) > 1 {
+	switch roots := l.rootLinks(); {
+	case parent == nil && len(roots) > 1:
 		return l.in(l.link, d("$in", roots))
+	case parent != nil && l.keepsParent && l.noParent(parent.id): // no node has that ID
+		return l.byIDs(nil)
 	}
 	return l.in(l.link, equal(l.linkTo(parent)))
 }
@@ -217,7 +220,11 @@ func (l linked) told() bool { return l.above(node{}) != nil }
 
 func (l linked) children(id any) mongo.Pipeline {
 	if l.keepsParent {
-		return slices.Concat(mongo.Pipeline{l.match(l.link, equal(id))}, l.inOrder())
+		match := l.in(l.link, equal(id))
+		if raw, ok := id.(bson.RawValue); ok {
+			match = l.childrenUnder(&node{id: raw})
+		}
+		return slices.Concat(mongo.Pipeline{expr.Op("$match", match)}, l.inOrder())
 	}
 	return slices.Concat(mongo.Pipeline{
 		expr.Op("$match", l.byID(id)),

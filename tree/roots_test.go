@@ -68,6 +68,14 @@ func TestRootParent(t *testing.T) {
 				check("loaded", 1, 3, 5, 6, 7, 8)
 				is(t, errOf(tr.Insert(ctx, bson.M{"_id": int64(0)}, tr.AsRoot())), mongopatterns.ErrInvalid)
 				is(t, errOf(tr.Insert(ctx, bson.M{"_id": int64(9)}, tr.Under(0))), tree.ErrNoParent)
+				// It is the ID of no node: sets are empty.
+				for _, seq := range []iter.Seq2[bson.M, error]{tr.Children(ctx, 0), tr.Descendants(ctx, 0, 0), tr.LeavesBelow(ctx, 0), tr.Preorder(ctx, 0, 0)} {
+					matchIDs(t, "below 0", seq)
+				}
+				count, err := tr.CountChildren(ctx, 0)
+				wrong(t, count != 0 || err != nil, "%d children of 0, %v", count, err)
+				count, err = coll.CountDocuments(ctx, get(tr.ChildrenFilter(ctx, 0))(t))
+				wrong(t, count != 0 || err != nil, "ChildrenFilter of 0 matches %d, %v", count, err)
 			})
 		}
 	}
@@ -82,5 +90,5 @@ func matchIDs(t testing.TB, what string, seq iter.Seq2[bson.M, error], want ...i
 		got = append(got, doc["_id"].(int64))
 	}
 	slices.Sort(got)
-	match(t, what, want, got)
+	match(t, what, append([]int64{}, want...), got)
 }

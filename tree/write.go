@@ -89,7 +89,7 @@ func (t *Tree[K, T]) Move(ctx context.Context, id K, pos Position[K]) (err error
 
 // Delete removes a node and returns the number of documents deleted; the policy says what becomes of its
 // children. Cascade believes the arrays of an AncestorArray: it also deletes an orphan whose array still names
-// the node. Nodes that are not adopted are ErrHasChildren or ErrNotAdopted, see the package documentation.
+// the node. Promote of an orphan is ErrNoParent. Nodes that are not adopted are ErrHasChildren or ErrNotAdopted, see the package documentation.
 //
 // Cost: a leaf 4 round trips (lock, node, children, commit), with children that move 5 (and one command of
 // updates); ChildReferences 5 (and their parents' arrays). Cascade 4 (lock, node and what is not adopted,
