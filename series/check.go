@@ -65,6 +65,12 @@ func (c *store) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
 		if errors.Is(err, ErrNewer) {
 			kind = Newer
 		}
+		// The checksums follow from the start: if that is bad, it is what is wrong.
+		begins := value.Lookup(doc, c.Start)
+		if ms, dated := begins.DateTimeOK(); kind == Damaged && (!dated || starts(c, ms) != ms) {
+			c.Span(doc, report)
+			return nil
+		}
 		report(kind, "", none, none, err.Error())
 		return nil
 	}
@@ -89,6 +95,12 @@ func (c *store) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
 		}
 	}
 	return pipeline(set, unset)
+}
+
+// starts is the start of the window that holds a time.
+func starts(c *store, ms int64) int64 {
+	start, _ := c.Bounds(ms)
+	return start
 }
 
 // pipeline is an update that sets and removes fields.
