@@ -105,6 +105,9 @@ func TestShortestIsPrinted(t *testing.T) {
 		if f == math.Trunc(f) && math.Abs(f) < 1<<53 {
 			y.SetFloat64(f)
 		}
+		if places > 0 && digits%10 == 0 && digits != 0 {
+			t.Fatalf("%v is %s", f, got)
+		}
 		if err != nil || err2 != nil || back != want || x.Cmp(y) != 0 {
 			t.Fatalf("%v is %s", f, got)
 		}

@@ -45,7 +45,7 @@ func Shortest(f float64) (digits int64, places int) {
 			if up {
 				tens++
 			}
-			return signed(tens, b), -(k + 1)
+			return stripped(tens, b, -(k + 1))
 		}
 	}
 	down, up := low <= 4*s, 4*s+4 <= high
@@ -57,7 +57,18 @@ func Shortest(f float64) (digits int64, places int) {
 	case at > middle || at == middle && s&1 != 0:
 		s++
 	}
-	return signed(s, b), -k
+	return stripped(s, b, -k)
+}
+
+// stripped is digits without zeros at the end.
+func stripped(digits, bits uint64, places int) (int64, int) {
+	for digits%1e8 == 0 {
+		digits, places = digits/1e8, places-8
+	}
+	for digits%10 == 0 {
+		digits, places = digits/10, places-1
+	}
+	return signed(digits, bits), places
 }
 
 func signed(digits, bits uint64) int64 {
