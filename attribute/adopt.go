@@ -64,7 +64,7 @@ type Column struct {
 func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "attribute: adopt")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
-	if err := a.c.checked(ctx, columns); err != nil {
+	if err := a.c.checked(ctx, columns, work); err != nil {
 		return result, err
 	}
 	parts, found, blocked := bson.A{}, bson.A{}, bson.A{}
@@ -100,7 +100,7 @@ func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, work *m
 func (a *Attributes[ID, V]) Unadopt(ctx context.Context, columns []Column, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "attribute: unadopt")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
-	if err := a.c.checked(ctx, columns); err != nil {
+	if err := a.c.checked(ctx, columns, work); err != nil {
 		return result, err
 	}
 	found, blocked, moved := bson.A{}, bson.A{}, bson.A{}
@@ -166,11 +166,11 @@ func (c *core) convert(ctx context.Context, columns []Column, found, blocked bso
 }
 
 // checked refuses bad columns and, if they are good, a collection with a default collation.
-func (c *core) checked(ctx context.Context, columns []Column) error {
+func (c *core) checked(ctx context.Context, columns []Column, work *mongopatterns.Work) error {
 	if err := c.checkColumns(columns); err != nil {
 		return err
 	}
-	return c.refuse(ctx)
+	return c.refuse(ctx, work)
 }
 
 func (c *core) checkColumns(columns []Column) error {

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
@@ -17,6 +18,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
 )
 
 var (
@@ -207,14 +209,19 @@ func (c *core) keys(index Index) (keys bson.D) {
 // Cost: 2 round trips if they are all there, else 3.
 func (a *Attributes[ID, V]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "attribute: ensure indexes")
-	if err := a.c.refuse(ctx); err != nil {
+	if err := a.c.refuse(ctx, nil); err != nil {
 		return err
 	}
 	return twoArrays(indexes.EnsureAll(ctx, a.c.coll.Database(), a.Indexes()))
 }
 
-// refuse refuses a collection with a default collation.
-func (c *core) refuse(ctx context.Context) error { return collation.Refuse(ctx, c.coll) }
+// refuse refuses a Work that cannot be used, and a collection with a default collation.
+func (c *core) refuse(ctx context.Context, work *mongopatterns.Work) error {
+	if _, err := maintain.Of(work, 0); err != nil {
+		return err
+	}
+	return collation.Refuse(ctx, c.coll)
+}
 
 // twoArrays marks the server's refusal of a document with two arrays in an
 // index.

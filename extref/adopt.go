@@ -39,7 +39,7 @@ func (r *Ref[ID, S]) Adopt(ctx context.Context, target string, work *mongopatter
 	if err != nil {
 		return result, err
 	}
-	if err := r.core.refuse(ctx); err != nil {
+	if err := r.core.refuse(ctx, work); err != nil {
 		return result, err
 	}
 	some := expr.D("$exists", true, "$ne", nil)

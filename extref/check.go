@@ -94,7 +94,7 @@ func (r *Ref[ID, S]) Check(ctx context.Context, work *mongopatterns.Work) iter.S
 func (r *Ref[ID, S]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "extref: repair")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
-	if err := r.core.refuse(ctx); err != nil {
+	if err := r.core.refuse(ctx, work); err != nil {
 		return result, err
 	}
 	return r.core.repair(ctx, work)

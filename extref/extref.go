@@ -133,7 +133,7 @@ func (r *Ref[ID, S]) Indexes() map[string][]mongo.IndexModel { return r.core.ind
 // Cost: 1 round trip, and 1 a collection if its indexes are there, else 2.
 func (r *Ref[ID, S]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "extref: ensure indexes")
-	if err := r.core.refuse(ctx); err != nil {
+	if err := r.core.refuse(ctx, nil); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, r.core.source.Database(), r.core.indexes())

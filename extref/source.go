@@ -12,12 +12,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -87,8 +89,13 @@ func (c *core) collections() []*mongo.Collection {
 	return all
 }
 
-// refuse refuses collections with a default collation.
-func (c *core) refuse(ctx context.Context) error { return collation.Refuse(ctx, c.collections()...) }
+// refuse refuses a Work that cannot be used, and collections with a default collation.
+func (c *core) refuse(ctx context.Context, work *mongopatterns.Work) error {
+	if _, err := maintain.Of(work, 0); err != nil {
+		return err
+	}
+	return collation.Refuse(ctx, c.collections()...)
+}
 
 func (c *core) target(name string) (*target, error) {
 	for _, t := range c.targets {

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/config"
@@ -17,6 +18,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -80,7 +82,7 @@ func (l *Lists[ID, E]) Indexes() map[string][]mongo.IndexModel {
 // Cost: 1 round trip, and 1 for each of the two collections; where one is missing 2.
 func (l *Lists[ID, E]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "outlier: ensure indexes")
-	if err := l.c.refuse(ctx); err != nil {
+	if err := l.c.refuse(ctx, nil); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, l.c.coll.Database(), l.Indexes())
@@ -103,8 +105,13 @@ func (l *Lists[ID, E]) OverflowFilter(id ID) bson.D { return expr.D(l.c.o.Parent
 // index of Indexes.
 func (l *Lists[ID, E]) OutliersFilter() bson.D { return expr.D(l.c.o.FlagField, true) }
 
-// refuse refuses collections with a default collation.
-func (c *core) refuse(ctx context.Context) error { return collation.Refuse(ctx, c.coll, c.overflow) }
+// refuse refuses a Work that cannot be used, and collections with a default collation.
+func (c *core) refuse(ctx context.Context, work *mongopatterns.Work) error {
+	if _, err := maintain.Of(work, 0); err != nil {
+		return err
+	}
+	return collation.Refuse(ctx, c.coll, c.overflow)
+}
 
 // run runs fn in the transaction of ctx, or in one of its own.
 func (c *core) run(ctx context.Context, fn func(ctx context.Context) error) error {

@@ -40,15 +40,18 @@ import (
 func (v *Versions[T]) Migrate(ctx context.Context, to int, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "schemaversion: migrate")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
-	if err := collation.Refuse(ctx, v.core.coll, v.core.State); err != nil {
-		return result, err
-	}
 	return v.core.migrate(ctx, to, work)
 }
 
 func (c *core) migrate(ctx context.Context, to int, work *mongopatterns.Work) (mongopatterns.Result, error) {
 	if to < c.first || to > c.newest() {
 		return mongopatterns.Result{}, fault.Invalid("to: version %d is not between %d and %d", to, c.first, c.newest())
+	}
+	if _, err := maintain.Of(work, 0); err != nil {
+		return mongopatterns.Result{}, err
+	}
+	if err := collation.Refuse(ctx, c.coll, c.State); err != nil {
+		return mongopatterns.Result{}, err
 	}
 	scan := maintain.Scan{Filter: bson.D{{Key: c.field, Value: expr.Op("$nin", c.forms(to))}}}
 	if work != nil && work.DryRun {

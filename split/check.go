@@ -145,7 +145,7 @@ func (s *Split[ID, H, C]) Adopt(ctx context.Context, work *mongopatterns.Work) (
 
 // divideAll divides the hot documents that have no cold one, or cold fields in them.
 func (c *core) divideAll(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
-	if err := c.refuse(ctx); err != nil {
+	if err := c.refuse(ctx, work); err != nil {
 		return mongopatterns.Result{}, err
 	}
 	step := func(ctx context.Context, hot []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) error {

@@ -19,6 +19,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -155,8 +156,13 @@ func readable[ID, C any](c *core) error {
 	return nil
 }
 
-// refuse refuses collections with a default collation.
-func (c *core) refuse(ctx context.Context) error { return collation.Refuse(ctx, c.hot, c.cold) }
+// refuse refuses a Work that cannot be used, and collections with a default collation.
+func (c *core) refuse(ctx context.Context, work *mongopatterns.Work) error {
+	if _, err := maintain.Of(work, 0); err != nil {
+		return err
+	}
+	return collation.Refuse(ctx, c.hot, c.cold)
+}
 
 func (c *core) isID(field string) bool { return field == "_id" || field == c.idField }
 
@@ -176,7 +182,7 @@ func (s *Split[ID, H, C]) Indexes() map[string][]mongo.IndexModel {
 // Cost: 2 round trips if it is there, else 3; 1 if IDField is _id.
 func (s *Split[ID, H, C]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "split: ensure indexes")
-	if err := s.core.refuse(ctx); err != nil {
+	if err := s.core.refuse(ctx, nil); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, s.core.cold.Database(), s.Indexes())

@@ -51,7 +51,7 @@ func (s *Subset[P, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (res
 }
 
 func (c *core) rebuildAll(ctx context.Context, work *mongopatterns.Work, adopt bool) (mongopatterns.Result, error) {
-	if err := c.refuse(ctx); err != nil {
+	if err := c.refuse(ctx, work); err != nil {
 		return mongopatterns.Result{}, err
 	}
 	step := func(ctx context.Context, parents []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) error {

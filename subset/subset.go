@@ -23,6 +23,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -136,7 +137,7 @@ func (s *Subset[P, T]) Indexes() map[string][]mongo.IndexModel {
 // Cost: 2 round trips if it is there, else 3.
 func (s *Subset[P, T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "subset: ensure indexes")
-	if err := s.core.refuse(ctx); err != nil {
+	if err := s.core.refuse(ctx, nil); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, s.core.items.Database(), s.Indexes())
@@ -239,8 +240,13 @@ func (s *Subset[P, T]) Get(ctx context.Context, parent P, id any) (item T, err e
 	return item, err
 }
 
-// refuse refuses collections with a default collation.
-func (c *core) refuse(ctx context.Context) error { return collation.Refuse(ctx, c.parents, c.items) }
+// refuse refuses a Work that cannot be used, and collections with a default collation.
+func (c *core) refuse(ctx context.Context, work *mongopatterns.Work) error {
+	if _, err := maintain.Of(work, 0); err != nil {
+		return err
+	}
+	return collation.Refuse(ctx, c.parents, c.items)
+}
 
 // ids encodes the _ids of a parent and of one of its items.
 func (c *core) ids(parent, item any) (p, id bson.RawValue, err error) {
