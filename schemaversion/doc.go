@@ -39,7 +39,7 @@
 //	Status   1, reads the collection or an index on the version  0
 //
 // Where all are to be upgraded, and the collection is large, an index on the version
-// ([Versions.Indexes]) lets Status and Filter find the old ones.
+// ([Collection.Indexes]) lets Status and Filter find the old ones.
 //
 // # When to use it, and when not
 //
@@ -51,7 +51,7 @@
 // Decide per collection: never write old documents (Get and Find suffice), write
 // them when they are touched (Update, or Options.WriteBack), or all (Migrate).
 // Filters on a field that has moved must look in both places as long as both exist:
-// [Versions.Filter] writes such a filter.
+// [Collection.Filter] writes such a filter.
 //
 // # Newer documents
 //

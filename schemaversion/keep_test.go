@@ -241,16 +241,16 @@ func totals(meanwhile *func()) map[string]schemaversion.Step {
 func TestDerivedFromWhatIsKept(t *testing.T) {
 	var meanwhile func()
 	for name, step := range totals(&meanwhile) {
-		for call, by := range map[string]func(ctx context.Context, v *schemaversion.Versions[totalled]) error{
-			"migrate": func(ctx context.Context, v *schemaversion.Versions[totalled]) error {
+		for call, by := range map[string]func(ctx context.Context, v *schemaversion.Collection[totalled]) error{
+			"migrate": func(ctx context.Context, v *schemaversion.Collection[totalled]) error {
 				_, err := v.Migrate(ctx, 2, nil)
 				return err
 			},
-			"get": func(ctx context.Context, v *schemaversion.Versions[totalled]) error {
+			"get": func(ctx context.Context, v *schemaversion.Collection[totalled]) error {
 				_, err := v.Get(ctx, 1)
 				return err
 			},
-			"update": func(ctx context.Context, v *schemaversion.Versions[totalled]) error {
+			"update": func(ctx context.Context, v *schemaversion.Collection[totalled]) error {
 				return v.Update(ctx, 1, bson.M{"$set": bson.M{"seen": true}})
 			},
 		} {

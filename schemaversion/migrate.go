@@ -37,7 +37,7 @@ import (
 //
 // Cost: 1 round trip, 3 a batch of 1000, 3 in all for the lease; 1 document written for
 // each that changes. Reads by _id, or by the index on the version.
-func (v *Versions[T]) Migrate(ctx context.Context, to int, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+func (v *Collection[T]) Migrate(ctx context.Context, to int, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "schemaversion: migrate")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return v.core.migrate(ctx, to, work)

@@ -49,12 +49,13 @@ type Options struct {
 	BSON     *options.BSONOptions
 }
 
-// Versions reads the documents of a collection as T, whatever their version.
-type Versions[T any] struct{ core *core }
+// Collection reads the documents of a collection as T, whatever their version. It is safe for
+// concurrent use.
+type Collection[T any] struct{ core *core }
 
 // New returns the documents of coll, with the steps in the order of the versions. It
 // does no I/O.
-func New[T any](coll *mongo.Collection, steps []Step, opts *Options) (v *Versions[T], err error) {
+func New[T any](coll *mongo.Collection, steps []Step, opts *Options) (v *Collection[T], err error) {
 	defer fault.In(&err, "schemaversion: new")
 	if err := config.Collections("coll", coll); err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func New[T any](coll *mongo.Collection, steps []Step, opts *Options) (v *Version
 	if c.State == nil {
 		c.State = coll.Database().Collection(coll.Name() + ".migrations")
 	}
-	return &Versions[T]{c}, config.Collections("coll", coll, "Options.State", c.State)
+	return &Collection[T]{c}, config.Collections("coll", coll, "Options.State", c.State)
 }
 
 func newChain(steps []Step, o *Options) (chain, error) {
@@ -102,18 +103,18 @@ func newChain(steps []Step, o *Options) (chain, error) {
 }
 
 // Newest is the version that T is.
-func (v *Versions[T]) Newest() int { return v.core.newest() }
+func (v *Collection[T]) Newest() int { return v.core.newest() }
 
 // Indexes are one on the version, by collection name. Only Status, Filter and
 // Migrate use it: leave it out where the collection is small.
-func (v *Versions[T]) Indexes() map[string][]mongo.IndexModel {
+func (v *Collection[T]) Indexes() map[string][]mongo.IndexModel {
 	return map[string][]mongo.IndexModel{v.core.coll.Name(): {{Keys: bson.D{{Key: v.core.field, Value: 1}}}}}
 }
 
 // EnsureIndexes creates the indexes that are missing.
 //
 // Cost: 2 round trips, 3 if an index is missing.
-func (v *Versions[T]) EnsureIndexes(ctx context.Context) (err error) {
+func (v *Collection[T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "schemaversion: ensure indexes")
 	if err := collation.Refuse(ctx, v.core.coll, v.core.State); err != nil {
 		return err
@@ -122,7 +123,7 @@ func (v *Versions[T]) EnsureIndexes(ctx context.Context) (err error) {
 }
 
 // ShardKey is _id, by collection name.
-func (v *Versions[T]) ShardKey() map[string]bson.D {
+func (v *Collection[T]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{v.core.coll.Name(): {{Key: "_id", Value: 1}}}
 }
 
@@ -130,7 +131,7 @@ func (v *Versions[T]) ShardKey() map[string]bson.D {
 //
 // Cost: 1 round trip, index _id. With Options.WriteBack 1 more and 1 document
 // written for an old one.
-func (v *Versions[T]) Get(ctx context.Context, id any) (out T, err error) {
+func (v *Collection[T]) Get(ctx context.Context, id any) (out T, err error) {
 	defer fault.In(&err, "schemaversion: get")
 	raw, made, err := v.core.get(ctx, id)
 	if err != nil {
@@ -151,7 +152,7 @@ func (v *Versions[T]) Get(ctx context.Context, id any) (out T, err error) {
 // the loop may go on; any other error comes last.
 //
 // Cost: 1 round trip a batch, index as the filter's.
-func (v *Versions[T]) Find(ctx context.Context, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[T, error] {
+func (v *Collection[T]) Find(ctx context.Context, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[T, error] {
 	return fault.Seq("schemaversion: find", func(yield func(T, error) bool) {
 		for c, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 			return v.core.coll.Find(ctx, expr.And(filter), opts...)
@@ -177,14 +178,14 @@ func decode[T any](c *core, raw bson.Raw) (out T, err error) {
 }
 
 // Decode upgrades a document that was read elsewhere.
-func (v *Versions[T]) Decode(raw bson.Raw) (out T, err error) {
+func (v *Collection[T]) Decode(raw bson.Raw) (out T, err error) {
 	defer fault.In(&err, "schemaversion: decode")
 	return decode[T](v.core, raw)
 }
 
 // Encode is the document of a value, with the newest version, whatever version it
 // holds in a field of its own.
-func (v *Versions[T]) Encode(value T) (raw bson.Raw, err error) {
+func (v *Collection[T]) Encode(value T) (raw bson.Raw, err error) {
 	defer fault.In(&err, "schemaversion: encode")
 	return v.core.encode(value)
 }
@@ -192,7 +193,7 @@ func (v *Versions[T]) Encode(value T) (raw bson.Raw, err error) {
 // Insert stores a value with its version and returns its _id.
 //
 // Cost: 1 round trip, 1 document written.
-func (v *Versions[T]) Insert(ctx context.Context, value T) (id any, err error) {
+func (v *Collection[T]) Insert(ctx context.Context, value T) (id any, err error) {
 	defer fault.In(&err, "schemaversion: insert")
 	raw, err := v.core.encode(value)
 	if err != nil {
@@ -209,7 +210,7 @@ func (v *Versions[T]) Insert(ctx context.Context, value T) (id any, err error) {
 // version: an old document is upgraded before. update must not change the version.
 //
 // Cost: 1 round trip, 1 document written, index _id. For an old document 4 and 2.
-func (v *Versions[T]) Update(ctx context.Context, id, update any) (err error) {
+func (v *Collection[T]) Update(ctx context.Context, id, update any) (err error) {
 	defer fault.In(&err, "schemaversion: update")
 	return v.core.update(ctx, id, update)
 }
@@ -217,7 +218,7 @@ func (v *Versions[T]) Update(ctx context.Context, id, update any) (err error) {
 // Filter selects, in every version, what of returns a condition for: a field that
 // has moved is looked for where that version has it. of returns nil for a version
 // that has none of them.
-func (v *Versions[T]) Filter(of func(version int) bson.D) bson.D {
+func (v *Collection[T]) Filter(of func(version int) bson.D) bson.D {
 	var either bson.A
 	for n := v.core.first; n <= v.core.newest(); n++ {
 		if filter := of(n); filter != nil {
@@ -233,9 +234,9 @@ func (v *Versions[T]) Filter(of func(version int) bson.D) bson.D {
 // Status counts the documents by version; -1 stands for versions that this program
 // does not know.
 //
-// Cost: 1 round trip. It reads the index on the version ([Versions.Indexes]), else
+// Cost: 1 round trip. It reads the index on the version ([Collection.Indexes]), else
 // all documents.
-func (v *Versions[T]) Status(ctx context.Context) (counts map[int]int64, err error) {
+func (v *Collection[T]) Status(ctx context.Context) (counts map[int]int64, err error) {
 	defer fault.In(&err, "schemaversion: status")
 	return v.core.status(ctx)
 }

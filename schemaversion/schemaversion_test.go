@@ -121,7 +121,7 @@ func raw(t testing.TB, v any) bson.Raw {
 	return out
 }
 
-func contacts(t testing.TB, opts schemaversion.Options) (*mongo.Database, *mongo.Collection, *schemaversion.Versions[contact]) {
+func contacts(t testing.TB, opts schemaversion.Options) (*mongo.Database, *mongo.Collection, *schemaversion.Collection[contact]) {
 	t.Helper()
 	db := mongotest.Database(t)
 	coll := db.Collection("contacts")

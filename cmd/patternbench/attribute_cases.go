@@ -106,7 +106,9 @@ func attributeIndexes(ctx context.Context, b *bench) error {
 	err = b.measure(ctx, "find 20 by a range of one specification", reads,
 		side{name: columnsName, run: find(columns, between(""))},
 		side{name: wildcardName, run: find(wildcard, between("specs."))},
-		side{name: arrayName, run: find(array, func(key string, from int) bson.D { return specs.Filter(specs.Range(attribute.Named(key), from, from+10)) })})
+		side{name: arrayName, run: find(array, func(key string, from int) bson.D {
+			return specs.Filter(specs.Range(attribute.Named(key), from, from+10))
+		})})
 	if err != nil {
 		return err
 	}

@@ -250,7 +250,7 @@ func schemaversionContacts(ctx context.Context, b *bench) error {
 		}
 		return append(out, bson.E{Key: "contact_method", Value: methods}), nil
 	}}}
-	versions := func(coll *mongo.Collection) (*schemaversion.Versions[contact], error) {
+	versions := func(coll *mongo.Collection) (*schemaversion.Collection[contact], error) {
 		return schemaversion.New[contact](coll, steps, nil)
 	}
 	oldColl, newColl := db.Collection("old"), db.Collection("new")
@@ -268,7 +268,7 @@ func schemaversionContacts(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	all := func(v *schemaversion.Versions[contact]) func(ctx context.Context) error {
+	all := func(v *schemaversion.Collection[contact]) func(ctx context.Context) error {
 		return func(ctx context.Context) error {
 			count := 0
 			for c, err := range v.Find(ctx, nil) {

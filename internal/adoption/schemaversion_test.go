@@ -57,7 +57,7 @@ func openSchema(db *mongo.Database) (helper, error) {
 }
 
 func startSchema(w *world) service {
-	v := w.h.value.(*schemaversion.Versions[bson.M])
+	v := w.h.value.(*schemaversion.Collection[bson.M])
 	m := &model{coll: w.db.Collection("contacts")}
 	contact := func(c *client) bson.M { return bson.M{"name": c.text(), "home": c.text(), "work": c.text()} }
 	c := newClient('S', time30)
@@ -125,16 +125,16 @@ func startSchema(w *world) service {
 }
 
 // upgraded is a contact of the newest version.
-func upgraded(t *testing.T, w *world, id string) *schemaversion.Versions[bson.M] {
+func upgraded(t *testing.T, w *world, id string) *schemaversion.Collection[bson.M] {
 	t.Helper()
 	w.insert(t, "contacts", d("_id", id, "home", "1", "work", "2"))
 	w.clean(t)
-	return w.h.value.(*schemaversion.Versions[bson.M])
+	return w.h.value.(*schemaversion.Collection[bson.M])
 }
 
 var schemaSays = []sentence{
 	{"nothing before Migrate", func(t *testing.T, w *world) {
-		v := w.h.value.(*schemaversion.Versions[bson.M])
+		v := w.h.value.(*schemaversion.Collection[bson.M])
 		w.insert(t, "contacts", d("_id", "before", "home", "1", "work", "2"))
 		got(v.Get(t.Context(), "before"))(t)
 		same(t, "stored", w.stored(t, "contacts", "before"), bson.M{"_id": "before", "home": "1", "work": "2"})
@@ -160,7 +160,7 @@ var schemaSays = []sentence{
 		}
 	}},
 	{"both versions are read all the time", func(t *testing.T, w *world) {
-		v := w.h.value.(*schemaversion.Versions[bson.M])
+		v := w.h.value.(*schemaversion.Collection[bson.M])
 		w.insert(t, "contacts", d("_id", "read", "home", "1", "work", "2"))
 		have := normal(got(v.Get(t.Context(), "read"))(t)).(bson.M)
 		if ways, ok := have["contact"].(bson.A); !ok || len(ways) != 2 {

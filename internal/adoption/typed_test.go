@@ -49,7 +49,7 @@ func openTyped(db *mongo.Database) (helper, error) {
 }
 
 func startTyped(w *world) service {
-	v := w.h.value.(*schemaversion.Versions[bson.M])
+	v := w.h.value.(*schemaversion.Collection[bson.M])
 	m := &model{coll: w.db.Collection("orders")}
 	order := func(c *client) bson.M {
 		return bson.M{"price": c.int(100), "count": c.int(10), "address": bson.M{"city": c.text(), "note": c.text()}}

@@ -10,7 +10,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/schemaversion"
 )
 
-type contacts = schemaversion.Versions[bson.D]
+type contacts = schemaversion.Collection[bson.D]
 
 // old are contacts of the first version.
 func old(s *scene, opts *schemaversion.Options) *contacts {
@@ -28,20 +28,20 @@ func old(s *scene, opts *schemaversion.Options) *contacts {
 var leases = []string{"contacts.migrations"}
 
 var schemaversionRows = []row{
-	{"schemaversion.Versions.Insert", func(s *scene) call {
+	{"schemaversion.Collection.Insert", func(s *scene) call {
 		v := old(s, &schemaversion.Options{})
 		return call{one: func(ctx context.Context) error { return void(v.Insert(ctx, doc("_id", 9, "name", "Leia"))) }, repeated: []error{errDuplicate}}
 	}},
-	{"schemaversion.Versions.Update", func(s *scene) call {
+	{"schemaversion.Collection.Update", func(s *scene) call {
 		v := old(s, &schemaversion.Options{})
 		return call{one: func(ctx context.Context) error { return v.Update(ctx, 1, doc("$set", doc("name", "Vader"))) },
 			passing: map[string][]bson.D{"contacts": {doc("_id", 1, "name", "Anakin", "schema_version", 2, "up", 1)}}} // it upgrades first
 	}},
-	{"schemaversion.Versions.Get/WriteBack", func(s *scene) call {
+	{"schemaversion.Collection.Get/WriteBack", func(s *scene) call {
 		v := old(s, &schemaversion.Options{WriteBack: true})
 		return call{one: func(ctx context.Context) error { return void(v.Get(ctx, 1)) }}
 	}},
-	{"schemaversion.Versions.Migrate", func(s *scene) call {
+	{"schemaversion.Collection.Migrate", func(s *scene) call {
 		v := old(s, &schemaversion.Options{})
 		migrate := func(ctx context.Context) (mongopatterns.Result, error) { return v.Migrate(ctx, v.Newest(), small) }
 		return call{upkeep: migrate, counts: "contacts", aside: leases, repeat: unleased(migrate, schemaversion.ErrRunning)}
