@@ -24,8 +24,8 @@ func (c *core) path(field string) string { return c.array + "." + field }
 // expressions are the same in every call, so they are encoded once: they are most of
 // what a call sends.
 type expressions struct {
-	// entries is the array, or an empty one where there is none; stored is that too where
-	// the field is null or missing, but of anything else what it holds.
+	// entries is the array, or [] if the field is not an array; stored is the field as it is,
+	// or [] where it is null or missing.
 	entries, stored any
 	// entry is the entry $$o as {key, value, qualifier}, value its value, identity what tells
 	// it from others; identities are those of all entries.

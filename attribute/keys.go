@@ -51,10 +51,9 @@ func (a *Attributes[ID, V]) RemoveKey(ctx context.Context, key string, work *mon
 	return a.c.batches(ctx, a.c.has(key, nil), nil, mongo.Pipeline{a.c.without(a.c.keyed(key, nil))}, work, false)
 }
 
-// batches updates the documents that filter matches, also when it comes to them, but for
-// those of which a test of blocked holds then. The work's own filter counts both times. With
-// remain the blocked ones are counted as Remaining, by one command more for a batch that
-// has some.
+// batches updates the documents that filter matches, unless a test of blocked holds. The
+// server evaluates both, and the work's filter, again in the update itself. With remain the
+// blocked documents are counted as Remaining, by one more command for a batch that has some.
 func (c *core) batches(ctx context.Context, filter bson.D, blocked bson.A, update mongo.Pipeline, work *mongopatterns.Work, remain bool) (mongopatterns.Result, error) {
 	free := expr.Op("$and", c.x.writable, expr.Op("$not", expr.Op("$or", blocked...)))
 	return maintain.Run(ctx, c.coll, work, maintain.Scan{Filter: filter, Projection: expr.D("_id", 1)},

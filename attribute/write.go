@@ -156,7 +156,7 @@ func at(err error, key, qualifier string) error {
 }
 
 // write updates the document of this ID. With the refusal ErrNoAttribute it must have the
-// entry, with ErrExists it must have none. A document that does not match is read for the
+// entry, with ErrExists it must not. A document that does not match is read for the
 // reason; if that has gone meanwhile, the write is tried again.
 func (c *core) write(ctx context.Context, id, update any, key, qualifier string, refusal error) error {
 	self, opts := expr.D("_id", equal(id)), options.UpdateOne()

@@ -128,8 +128,8 @@ func (t *target) than(operator string, s state) bson.E {
 	return bson.E{Key: t.VersionField, Value: expr.Op(operator, s.version)}
 }
 
-// off selects the documents with a copy that is not as s says: those behind, malformed
-// ones, and those ahead of s.
+// off selects the documents with a copy that differs from s: behind it, ahead of it, or
+// malformed.
 func (t *target) off(s state) bson.D {
 	return t.holding(bson.D{{Key: t.IDField, Value: value.Equal(s.key)}, t.than("$ne", s)})
 }
@@ -143,8 +143,8 @@ func (t *target) stray(s state) bson.D {
 	return t.proper(s.key, bson.E{Key: t.VersionField, Value: expr.Op("$gte", s.version)}, bson.E{Key: "$or", Value: other})
 }
 
-// unlike is the condition that one of the fields, at its path, has not the value:
-// another one, one of another type, or an array that holds it.
+// unlike is the condition that one of the fields differs from its value: it has another one, one
+// of another type, or an array that holds it.
 func unlike(fields []Field, have func(Field) bson.RawValue, path func(Field) string) bson.E {
 	same := make(bson.D, 0, len(fields))
 	for _, f := range fields {

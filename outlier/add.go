@@ -154,8 +154,8 @@ func (c *core) add(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (i
 	return 0, fmt.Errorf("%w: the list has changed %d times meanwhile", fault.ErrConflict, maxAttempts)
 }
 
-// guarded is the filter for a parent of which conditions hold, and that is as it was seen:
-// typical, or with the same elements outside. A list that is no set need not have been seen.
+// guarded matches the parent if the conditions hold and nothing moved since it was seen: it is
+// typical, or has the same elements outside. A list that is not a set need not have been seen.
 func (c *core) guarded(id bson.RawValue, seen state, conditions bson.A) bson.D {
 	guard := c.x.typical
 	switch {
@@ -173,8 +173,8 @@ func (c *core) room(xs []bson.RawValue) bson.A {
 		expr.Op("$lte", c.x.bytes, c.o.MaxBytes-sizeOf(xs, c.o.MaxCount))}
 }
 
-// fresh is what is to be added of xs: of a set, of equals the first, and not what the
-// parent holds. The server decides what is equal.
+// fresh are the elements of xs to add. In a set these are the first of equal ones, without
+// those that the parent holds. The server decides what is equal.
 func (c *core) fresh(xs []bson.RawValue) bson.D {
 	if !c.o.Set {
 		return expr.Literal(xs)
@@ -203,9 +203,9 @@ func (c *core) push(ctx context.Context, id bson.RawValue, xs []bson.RawValue, s
 	return len(xs) * int(result.ModifiedCount), result.MatchedCount > 0, nil // 0 of the one that a set holds
 }
 
-// A finding is what a parent says to elements that are to be added.
+// A finding is what a parent holds, seen by an Add.
 type finding struct {
-	Items, Fresh []bson.RawValue // what it holds, and of these elements what it does not
+	Items, Fresh []bson.RawValue // its elements, and those of the Add that it does not have
 	Room, Null   bool            // it has room for them; its array is null
 }
 

@@ -23,9 +23,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// ErrNotAdopted says that a list is not in the form of this package: its flag is
-// "true", say, or none of its overflow documents has a number. Until Adopt brings it into this
-// form every call refuses it, and nothing is written.
+// ErrNotAdopted: a list is not in the form of this package, as other code writes it with a flag
+// of "true" or overflow documents without numbers. Every call refuses it, and writes nothing,
+// until Adopt has brought it into this form.
 var ErrNotAdopted = fault.New("list not adopted", nil)
 
 var errNotArray = errors.New("not an array")
@@ -192,12 +192,12 @@ const emptyBytes = 13
 // fixed are the parts of filters and expressions that are the same in every call, so they
 // are encoded once: they are most of what a call sends.
 type fixed struct {
-	// array is the elements; of a field that is neither an array nor null or missing,
-	// an error where it is used as an array. size and bytes are of it; of a small document
-	// bytes is the size of the whole, which the server need not count.
+	// array is the elements. Where the field holds something other than an array, null or
+	// nothing, its use as an array is an error. size and bytes are of it; for a small document
+	// bytes is the size of the whole document, which the server need not count.
 	array, size, bytes any
-	// outside is how many elements lie outside: what a parent without the flag, which other
-	// code has removed, still says of that counts for nothing, nor what is no number.
+	// outside is how many elements lie outside. It is 0 without the flag, which other code may
+	// have removed, and where the field is not a number.
 	outside any
 	// isNull says that the field holds null, or that it does not.
 	isNull map[bool]any
