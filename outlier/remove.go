@@ -124,9 +124,11 @@ func (c *core) removeInside(ctx context.Context, id, x bson.RawValue) (before st
 		of = append(of, expr.Element("held", expr.Op("$in", expr.Literal(x), c.x.array)))
 	}
 	before, err = c.modify(ctx, c.parent(id, c.x.outlier...), update, expr.Op("$mergeObjects", of))
-	if err != nil || !large {
-		held, _ = before.Of.Document().Lookup("held").BooleanOK()
-		return before, held, err
+	if err != nil {
+		return before, false, err
+	}
+	if !large {
+		return before, before.Of.Document().Lookup("held").Boolean(), nil
 	}
 	after, err := c.read(ctx, id, document("size", c.x.size))
 	if err != nil {
