@@ -57,9 +57,14 @@ func (e end) drop(ctx context.Context, filter bson.D, ids ...bson.RawValue) (err
 	case e.array:
 		_, err = fault.Many(e.coll.UpdateMany(ctx, filter, expr.Op("$pull", in(e.field, ids))))
 	default:
-		_, err = fault.Many(e.coll.UpdateMany(ctx, filter, expr.Op("$unset", bson.D{{Key: e.field, Value: ""}})))
+		_, err = fault.Many(e.coll.UpdateMany(ctx, e.single(filter), expr.Op("$unset", bson.D{{Key: e.field, Value: ""}})))
 	}
 	return err
+}
+
+// single leaves out documents whose Owner is an array: an equality finds its elements too.
+func (e end) single(filter bson.D) bson.D {
+	return append(slices.Clip(filter), bson.E{Key: e.field, Value: expr.Op("$not", expr.Op("$type", "array"))})
 }
 
 // of are the references from each of the IDs, by its key; by whose they are that lead
@@ -215,30 +220,29 @@ func (c *core) link(ctx context.Context, p bson.RawValue, children []bson.RawVal
 	return c.name(ctx, p, children)
 }
 
+// errArray: Transfer can replace such an Owner; nothing else touches it.
+var errArray = fault.New("its owner is an array", ErrOwned)
+
 // name writes a parent into children that have no other Owner, or room among Owners.
 func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
-	filter, set := in("_id", children), expr.Op("$set", bson.D{{Key: c.up, Value: p}})
-	if c.Owner != "" {
-		filter = append(filter, bson.E{Key: c.up, Value: expr.Op("$in", bson.A{nil, p})})
-	} else {
-		last := c.up + "." + strconv.Itoa(c.Max-1)
-		filter = append(filter, bson.E{Key: "$or", Value: bson.A{c.toParents.to(p), bson.D{{Key: last, Value: expr.Op("$exists", false)}}}})
-		set = expr.Op("$addToSet", bson.D{{Key: c.up, Value: p}})
-	}
-	result, err := fault.Many(c.children.UpdateMany(ctx, filter, set))
-	if err != nil || result.MatchedCount == int64(len(children)) {
+	named, err := c.own(ctx, p, children)
+	if err != nil || named == int64(len(children)) {
 		return err
 	}
-	found, err := c.toParents.of(ctx, children...)
+	found, err := read[bson.Raw](ctx, c.children, "_id", children, nil, bson.D{{Key: c.up, Value: 1}})
 	if err != nil {
 		return err
 	}
 	same := func(id bson.RawValue) bool { return value.Key(id) == value.Key(p) }
 	for _, id := range children {
-		owners, ok := found[value.Key(id)]
-		switch {
-		case !ok:
+		docs := found.of(id)
+		if docs == nil {
 			return fault.Of(id, ErrNoChild)
+		}
+		owners := references(docs[0], c.up)
+		switch {
+		case c.Owner != "" && docs[0].Lookup(c.up).Type == bson.TypeArray:
+			return fault.Of(id, errArray)
 		case slices.ContainsFunc(owners, same):
 		case c.Owner != "" && len(owners) > 0:
 			return fault.Of(id, ErrOwned)
@@ -253,14 +257,41 @@ func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawVal
 	return txn.Conflict("link")
 }
 
+// own writes a parent into those children that may have it, and says how many have it now.
+func (c *core) own(ctx context.Context, p bson.RawValue, children []bson.RawValue) (int64, error) {
+	filter := in("_id", children)
+	if c.Owner != "" {
+		free := append(filter, bson.E{Key: c.up, Value: expr.Op("$in", bson.A{nil, p})})
+		return matched(c.children.UpdateMany(ctx, c.toParents.single(free), expr.Op("$set", bson.D{{Key: c.up, Value: p}})))
+	}
+	// $addToSet refuses a list that is null: that one needs an expression.
+	room := bson.A{c.toParents.to(p), bson.D{{Key: c.up + "." + strconv.Itoa(c.Max-1), Value: absent}}}
+	quick := append(filter, bson.E{Key: c.up, Value: notNull}, bson.E{Key: "$or", Value: room})
+	named, err := matched(c.children.UpdateMany(ctx, quick, expr.Op("$addToSet", bson.D{{Key: c.up, Value: p}})))
+	if err != nil || named == int64(len(children)) {
+		return named, err
+	}
+	enough, add := c.appended(c.up, []bson.RawValue{p})
+	return matched(c.children.UpdateMany(ctx, append(filter, enough), add))
+}
+
+// matched is how many documents an update has found.
+func matched(result *mongo.UpdateResult, err error) (int64, error) {
+	result, err = fault.Many(result, err)
+	if err != nil {
+		return 0, err
+	}
+	return result.MatchedCount, nil
+}
+
 var (
 	notNull = expr.Fixed(expr.Op("$not", expr.Op("$type", "null")))
 	absent  = expr.Fixed(expr.Op("$exists", false))
 )
 
 // add puts references behind those of a parent, if they are not there and there is
-// room. A list that is longer already refuses only what is new. Most lists have room for
-// all, whichever they have: then no expression needs to count.
+// room. Most lists have room for all, whichever they have: then no expression needs to
+// count.
 func (c *core) add(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
 	if left := c.Max - len(children); left >= 0 {
 		room := append(byID(p), bson.E{Key: c.Children, Value: notNull},
@@ -275,11 +306,8 @@ func (c *core) add(ctx context.Context, p bson.RawValue, children []bson.RawValu
 			return err
 		}
 	}
-	field := expr.IfNull(expr.Field(c.Children), bson.A{})
-	all := expr.Op("$concatArrays", field, expr.Filter(expr.Literal(value.Array(children)), "c", expr.Op("$not", expr.Op("$in", "$$c", field))))
-	room := expr.Op("$lte", expr.Op("$size", all), expr.Op("$max", c.Max, expr.Op("$size", field)))
-	result, err := fault.One(c.parents.UpdateOne(ctx, append(byID(p), bson.E{Key: "$expr", Value: room}),
-		mongo.Pipeline{expr.Op("$set", bson.D{{Key: c.Children, Value: all}})}))
+	room, set := c.appended(c.Children, children)
+	result, err := fault.One(c.parents.UpdateOne(ctx, append(byID(p), room), set))
 	if err != nil || result.MatchedCount == 1 {
 		return err
 	}
@@ -291,6 +319,16 @@ func (c *core) add(ctx context.Context, p bson.RawValue, children []bson.RawValu
 		return fault.Of(p, ErrNoParent)
 	}
 	return fault.Of(p, ErrFull)
+}
+
+// appended is the update that puts references behind those of a list, which may be null, if
+// they are not there; and the condition that the list has room for them. A list that is longer already
+// refuses only what is new.
+func (c *core) appended(field string, ids []bson.RawValue) (room bson.E, update mongo.Pipeline) {
+	list := expr.IfNull(expr.Field(field), bson.A{})
+	all := expr.Op("$concatArrays", list, expr.Filter(expr.Literal(value.Array(ids)), "c", expr.Op("$not", expr.Op("$in", "$$c", list))))
+	fits := expr.Op("$lte", expr.Op("$size", all), expr.Op("$max", c.Max, expr.Op("$size", list)))
+	return bson.E{Key: "$expr", Value: fits}, mongo.Pipeline{expr.Op("$set", bson.D{{Key: field, Value: all}})}
 }
 
 func (c *core) unlink(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
@@ -438,6 +476,9 @@ func (c *core) cascade(ctx context.Context, p bson.RawValue, own []bson.RawValue
 	theirs := c.toParents.to(p)
 	if c.up != "" { // the children know
 		alone := theirs
+		if c.Owner != "" {
+			alone = c.toParents.single(theirs)
+		}
 		if c.Owners != "" {
 			alone = bson.D{{Key: "$and", Value: bson.A{theirs, bson.D{{Key: c.up, Value: expr.Op("$size", 1)}}}}}
 		}

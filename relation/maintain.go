@@ -32,10 +32,10 @@ const (
 	// Repeated is a reference that an array has twice, or a second link of the same
 	// documents. Repair leaves the first, of links that with the smallest _id.
 	Repeated mongopatterns.ProblemKind = "repeated"
-	// Malformed is Children or Owners that hold something else than an array, an Owner
-	// that holds one, a link without one of its fields, or a reference that cannot be an
-	// _id: null, a regular expression, an array, an embedded child (see Extract). Repair
-	// leaves the document that holds it.
+	// Malformed: Children or Owners is not an array, an Owner is one, a link lacks one of
+	// its fields, or a reference cannot be an _id (null, a regular expression, an array, an
+	// embedded child, see Extract) or cannot be looked up (Detail says why). Repair leaves
+	// the document that holds it.
 	Malformed mongopatterns.ProblemKind = "malformed"
 )
 
@@ -51,23 +51,50 @@ func (r *Relation[P, C, T]) Check(ctx context.Context, work *mongopatterns.Work)
 	var all []iter.Seq2[mongopatterns.Problem, error]
 	for _, e := range c.ends(work) {
 		all = append(all, maintain.Check(ctx, e.coll, work, e.scan(), func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
-			problems, err := c.examine(ctx, e, batch)
-			ids := suspects(problems)
-			if err != nil || len(ids) == 0 {
-				return nil, err
-			}
-			// A write may have been under way between the two reads.
-			again := func(ctx context.Context) error {
-				_, problems, err = c.again(ctx, e, ids...)
-				return err
-			}
-			if err = c.transact(ctx, again); errors.Is(err, mongopatterns.ErrTransactionsUnsupported) {
-				err = again(ctx)
-			}
-			return problems, err
+			return c.check(ctx, e, batch)
 		}))
 	}
 	return fault.Seq("relation: check", maintain.Chain(all...))
+}
+
+// check finds the problems of a batch. If the server refuses to look its references up, those
+// of its documents one by one.
+func (c *core) check(ctx context.Context, e end, batch []bson.Raw) ([]mongopatterns.Problem, error) {
+	found, err := c.settled(ctx, e, batch)
+	if !fault.Refused(err) || txn.Running(ctx) {
+		return found, err
+	}
+	if len(batch) == 1 {
+		return []mongopatterns.Problem{{Pattern: "relation", Kind: Malformed, Collection: e.coll.Name(),
+			ID: batch[0].Lookup("_id"), Field: e.field, Have: batch[0].Lookup(e.field), Detail: err.Error()}}, nil
+	}
+	var all []mongopatterns.Problem
+	for i := range batch {
+		one, err := c.check(ctx, e, batch[i:i+1])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one...)
+	}
+	return all, nil
+}
+
+// settled are the problems of a batch that are still there at a second look: a write may have
+// been under way between the two reads of the first.
+func (c *core) settled(ctx context.Context, e end, batch []bson.Raw) ([]mongopatterns.Problem, error) {
+	problems, err := c.examine(ctx, e, batch)
+	ids := suspects(problems)
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	again := func(ctx context.Context) error {
+		_, problems, err = c.again(ctx, e, ids...)
+		return err
+	}
+	if err = c.transact(ctx, again); errors.Is(err, mongopatterns.ErrTransactionsUnsupported) {
+		err = again(ctx)
+	}
+	return problems, err
 }
 
 // Repair solves what Check finds, each document in a transaction of its own.
@@ -154,7 +181,8 @@ func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mong
 				ID: doc.Lookup("_id"), Field: e.field, Have: have, Detail: detail})
 		}
 		v, all := doc.Lookup(e.field), references(doc, e.field)
-		if isArray := v.Type == bson.TypeArray; isArray != e.array && len(all) > 0 || e.between() && len(all) == 0 {
+		missing := v.Type == 0 || v.Type == bson.TypeNull
+		if isArray := v.Type == bson.TypeArray; !missing && isArray != e.array || e.between() && len(all) == 0 {
 			found(Malformed, v, "")
 			continue
 		}
@@ -253,10 +281,10 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 				err = c.add(ctx, p.Have, []bson.RawValue{id})
 			}
 			switch {
+			case errors.Is(err, errArray), errors.Is(err, ErrFull):
+				left++
 			case errors.Is(err, ErrOwned):
 				drop[value.Key(p.Have)] = true
-			case errors.Is(err, ErrFull):
-				left++
 			case err != nil:
 				return 0, 0, err
 			}
