@@ -107,6 +107,15 @@ func Unanswered(err error) bool {
 	return errors.As(err, &server) && server.HasErrorLabel(labelUnanswered)
 }
 
+// refusal is an error of Refuse.
+type refusal struct{ error }
+
+func (r *refusal) Unwrap() error { return r.error }
+
+// Refuse makes err one that Refused reports: a package refuses a document for good, as the
+// server refuses others.
+func Refuse(err error) error { return &refusal{err} }
+
 // Refused reports an error by which the server refuses this write and would
 // refuse it again: a document too large, a validator, a unique index. Errors of
 // the connection, the transaction, the time or the rights are none: the same
@@ -115,6 +124,9 @@ func Refused(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 		mongo.IsNetworkError(err) || mongo.IsTimeout(err) {
 		return false
+	}
+	if errors.As(err, new(*refusal)) {
+		return true
 	}
 	var server mongo.ServerError
 	if !errors.As(err, &server) {

@@ -78,7 +78,7 @@ func TestRefused(t *testing.T) {
 	}{
 		{write(11000), true}, {write(121), true}, {write(17419), true}, {mongo.CommandError{Code: 10334}, true},
 		{fmt.Errorf("x: %w", write(14)), true}, {mongo.BulkWriteException{WriteErrors: []mongo.BulkWriteError{{WriteError: mongo.WriteError{Code: 121}}}}, true},
-		{nil, false}, {errors.New("local"), false}, {context.Canceled, false}, {context.DeadlineExceeded, false},
+		{fmt.Errorf("x: %w", fault.Refuse(errors.New("local"))), true}, {nil, false}, {errors.New("local"), false}, {context.Canceled, false}, {context.DeadlineExceeded, false},
 		{mongo.CommandError{Code: 112}, false}, {mongo.CommandError{Code: 189}, false}, {mongo.CommandError{Code: 13}, false},
 		{mongo.CommandError{Code: 2, Labels: []string{"TransientTransactionError"}}, false},
 		{mongo.CommandError{Labels: []string{"NetworkError"}}, false},
