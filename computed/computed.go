@@ -3,6 +3,7 @@ package computed
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"time"
 
@@ -26,9 +27,10 @@ type Options struct {
 	// where there are arrays on the way: such as "items.product" of orders.
 	Key string
 	// Pipeline turns sources into a document for each of their targets: its _id is
-	// the target's, its other fields are the computed ones. The same sources must
-	// make the same values, or Check finds what is right: sort what $addToSet
-	// gathers.
+	// the target's, its other fields are those of Empty, all of them and no others. A
+	// target for which it makes anything else fails, and keeps its values. The same
+	// sources must make the same values: sort what $addToSet gathers. $out and $merge
+	// are refused.
 	Pipeline mongo.Pipeline
 	// Empty has all computed fields, with the values of a target without sources.
 	Empty bson.D
@@ -40,8 +42,8 @@ type Options struct {
 	// StateField is the field of the target for the time and the epoch. Default
 	// "computed".
 	StateField string
-	// Lease is how long a computation by Get or Drain keeps others from beginning the
-	// same; it must be longer than one takes. Default 1 minute.
+	// Lease is how long others wait before they start the same computation of Get or
+	// Drain, if its process dies; longer than a computation takes. Default 1 minute.
 	Lease time.Duration
 	// Attempts is how often Drain tries a target whose computation fails; then it is
 	// set aside (Failures). Default 5.
@@ -84,6 +86,11 @@ func New[S, ID, T any](sources, targets *mongo.Collection, opts *Options) (c *Co
 		config.Check("Options", func() error {
 			if len(inner.Pipeline) == 0 || len(inner.Empty) == 0 {
 				return errors.New("needs Pipeline and Empty")
+			}
+			for _, stage := range inner.Pipeline {
+				if len(stage) > 0 && (stage[0].Key == "$out" || stage[0].Key == "$merge") {
+					return fmt.Errorf("Pipeline: %s writes", stage[0].Key)
+				}
 			}
 			return fieldpath.CheckNamed("Key", inner.Key)
 		}),
@@ -153,11 +160,13 @@ func (c *Computed[S, ID, T]) Change(ctx context.Context, sources []S, write func
 }
 
 // Get reads a target, and computes it anew if its values are older than maxAge, by
-// this machine's clock, or marked. Of many readers one does; the others get the old
+// this machine's clock, or marked. Of many readers one computes; the others get the old
 // value, or wait (Options.Wait). A target that was never computed is computed or
-// waited for.
+// waited for; one that Drain has set aside keeps its old value, however old. A Get that
+// fails lets the next reader try at once.
 //
-// Cost: 1 round trip, index _id. When it computes 6, 2 documents written.
+// Cost: 1 round trip, index _id. When it computes 6, 2 documents written; when that fails,
+// 1 more to let others try.
 func (c *Computed[S, ID, T]) Get(ctx context.Context, id ID, maxAge time.Duration) (out T, err error) {
 	defer fault.In(&err, "computed: get")
 	key, err := c.core.id(id)
@@ -167,11 +176,12 @@ func (c *Computed[S, ID, T]) Get(ctx context.Context, id ID, maxAge time.Duratio
 	return out, c.core.get(ctx, key, maxAge, &out)
 }
 
-// Refresh computes targets anew, now. Result.Done are written, Skipped do not exist.
+// Refresh computes targets anew, now. Result.Done are written, Skipped do not exist. Failed
+// are those that cannot be computed: they keep their values, and the others go on.
 //
 // Cost: 3 round trips, 1 document written for each target, index _id and {key: 1};
 // once more for those that somebody else changed meanwhile, the twelfth time in a
-// transaction that keeps others out.
+// transaction that keeps others out. If one target cannot be computed, 3 for each.
 func (c *Computed[S, ID, T]) Refresh(ctx context.Context, targets ...ID) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "computed: refresh")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
@@ -179,18 +189,17 @@ func (c *Computed[S, ID, T]) Refresh(ctx context.Context, targets ...ID) (result
 	if err != nil {
 		return result, err
 	}
-	return c.core.refresh(ctx, all)
+	return result, c.core.refreshEach(ctx, distinct(all), false, &result)
 }
 
-// RefreshAll computes all targets by one $merge, for jobs on an interval. It does
-// not guard against a Change at the same time, whose result it may overwrite: then
-// use Repair. Marks stay, as their reason may be younger than what it has read.
-// Options.Then does not follow.
+// RefreshAll computes all targets, for jobs on an interval, beside live writes. Work.Filter
+// selects targets.
 //
-// Cost: 2 round trips; reads all sources, writes all targets.
-func (c *Computed[S, ID, T]) RefreshAll(ctx context.Context) (err error) {
+// Cost: 1 round trip a batch of 1000 targets, 100 with Options.Then, and those of Refresh for it.
+func (c *Computed[S, ID, T]) RefreshAll(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "computed: refresh all")
-	return c.core.refreshAll(ctx)
+	defer fault.Part(&err, &result.Done, &result.Unknown)
+	return c.core.refreshAll(ctx, work)
 }
 
 // Mark notes that targets are to be computed anew, by Drain or the next Get. In the
@@ -212,8 +221,9 @@ func (c *Computed[S, ID, T]) Mark(ctx context.Context, targets ...ID) (err error
 // and tried again by a Drain after the lease, Options.Attempts times in all; the
 // others go on.
 //
-// Cost: 4 round trips and 2 documents written for each target, 1 round trip at the
-// end, index {"computed.dirty": 1}. Where the server refuses: 1 more to note why.
+// Cost: 4 round trips and 2 documents written for each target, index _id, and 1 for 100
+// targets and at the end, index {"computed.dirty": 1}. Where the server refuses: 1 more to
+// note why.
 func (c *Computed[S, ID, T]) Drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "computed: drain")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
@@ -236,8 +246,9 @@ const (
 	Uncomputable mongopatterns.ProblemKind = "cannot be computed"
 )
 
-// Check finds targets whose values are not those of their sources; those in the queue,
-// marked or set aside, are not looked at. Work.Filter selects targets.
+// Check finds targets whose values are not those of their sources. It leaves out those in
+// the queue, marked or set aside, and new ones: without sources and without any computed
+// field. Work.Filter selects targets.
 //
 // Cost: 2 round trips a batch of 100 targets, index {key: 1}; 3 more for a batch with
 // problems. A batch that cannot be computed: 1 for each of its targets.
@@ -253,16 +264,16 @@ func (c *Computed[S, ID, T]) Check(ctx context.Context, work *mongopatterns.Work
 func (c *Computed[S, ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "computed: repair")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
-	return c.core.repair(ctx, work)
+	return c.core.repair(ctx, work, false)
 }
 
-// Adopt gives all targets their first values: it is Repair.
+// Adopt is Repair that also gives new targets without sources the values of Empty.
 //
 // Cost: that of Repair.
 func (c *Computed[S, ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "computed: adopt")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
-	return c.core.repair(ctx, work)
+	return c.core.repair(ctx, work, true)
 }
 
 func ids[V any](c *core, all []V) ([]bson.RawValue, error) {

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"math/big"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -43,7 +44,7 @@ func (c *core) prepare() {
 	// stamp sets the time and raises the epoch, over ends all that is under way.
 	epoch := expr.Fixed(expr.Op("$add", expr.IfNull(expr.Field(c.state("epoch")), int64(0)), 1))
 	c.stamp = expr.D(c.state("at"), "$$NOW", c.state("epoch"), epoch)
-	c.over = expr.D(c.state("until"), "$$REMOVE", c.state("dirty"), "$$REMOVE", c.state("attempts"), "$$REMOVE", c.state("error"), "$$REMOVE")
+	c.over = expr.D(c.state("until"), "$$REMOVE", c.state("by"), "$$REMOVE", c.state("dirty"), "$$REMOVE", c.state("attempts"), "$$REMOVE", c.state("error"), "$$REMOVE")
 	for _, e := range c.Empty { // what a target has of a field
 		c.stored = append(c.stored, expr.Fixed(expr.IfNull(expr.Field(e.Key), expr.Literal(c.empty.Lookup(e.Key)))))
 	}
@@ -61,43 +62,94 @@ func in(field string, ids []bson.RawValue) bson.D {
 	return bson.D{{Key: field, Value: bson.D{{Key: "$in", Value: value.Array(ids)}}}}
 }
 
-// values computes the sources that filter selects: a document for each target, by
-// key.
-func (c *core) values(ctx context.Context, filter bson.D) (map[string]bson.Raw, error) {
-	out := map[string]bson.Raw{}
+// values computes the sources that filter selects: a document for each target, by key. It also
+// counts the documents whose _id no target can have: sources without a target make those.
+func (c *core) values(ctx context.Context, filter bson.D) (made map[string]bson.Raw, nameless int, err error) {
+	made = map[string]bson.Raw{}
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return cursor.Primary(c.sources).Aggregate(ctx, append(mongo.Pipeline{expr.Op("$match", filter)}, c.Pipeline...), options.Aggregate().SetBatchSize(1000))
 	}) {
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		if id := doc.Lookup("_id"); value.CheckID(id) == nil { // else of sources without a target
-			out[value.Key(id)] = doc
+		if id := doc.Lookup("_id"); value.CheckID(id) == nil {
+			made[value.Key(id)] = doc
+		} else {
+			nameless++
 		}
 	}
-	return out, nil
+	return made, nameless, nil
 }
 
-// hasTarget is the condition that a computed document's _id can be that of a target, as
-// value.CheckID says: $merge fails for some that cannot, and takes others for patterns or
-// operators, and writes to strangers.
-var hasTarget = expr.Fixed(expr.D("$expr", expr.Op("$not", expr.Op("$or",
-	expr.IsType("$_id", "missing", "null", "undefined", "array", "regex"),
-	expr.Cond(expr.IsType("$_id", "object"), expr.Op("$regexMatch", expr.D("regex", `^\$`, "input",
-		expr.IfNull(expr.Op("$arrayElemAt", expr.Map(expr.Op("$objectToArray", "$_id"), "e", "$$e.k"), 0), ""))), false)))))
+// compute is the values of targets from all their sources; a target without sources has none.
+// A pipeline that does not fit Key and Empty is refused, as it would store the values of Empty.
+func (c *core) compute(ctx context.Context, targets []bson.RawValue) (map[string]bson.Raw, error) {
+	made, nameless, err := c.values(ctx, in(c.Key, targets))
+	if err != nil {
+		return nil, err
+	}
+	found := false
+	for _, id := range targets {
+		if doc, ok := made[value.Key(id)]; ok {
+			found = true
+			if err := c.fits(doc); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if found || len(made)+nameless == 0 {
+		return made, nil
+	}
+	// Sources of several targets may make only others of theirs.
+	keys, sources, err := c.keys(ctx, in(c.Key, targets), 100)
+	if err != nil || len(keys) != sources {
+		return made, err
+	}
+	for _, key := range keys {
+		if made[value.Key(key)] != nil {
+			return made, nil
+		}
+	}
+	return nil, misnamed(targets[0])
+}
 
-// keys are the targets of sources.
-func (c *core) keys(ctx context.Context, sources []bson.RawValue) ([]bson.RawValue, error) {
-	var out []bson.RawValue
+func misnamed(target bson.RawValue) error {
+	return fault.Refuse(fault.Of(target, fault.Invalid("Options.Pipeline: the _ids it makes are not those in Key")))
+}
+
+// fits refuses a computed document whose fields are not those of Empty.
+func (c *core) fits(doc bson.Raw) error {
+	elements, err := doc.Elements()
+	for _, e := range c.Empty {
+		if err == nil && doc.Lookup(e.Key).Type == 0 {
+			err = fault.Invalid("Options.Pipeline: it makes no %s, which is in Empty", e.Key)
+		}
+	}
+	for _, e := range elements {
+		if key := e.Key(); err == nil && key != "_id" && c.empty.Lookup(key).Type == 0 {
+			err = fault.Invalid("Options.Pipeline: it makes %s, which is not in Empty", key)
+		}
+	}
+	if err != nil {
+		return fault.Refuse(fault.Of(doc.Lookup("_id"), err))
+	}
+	return nil
+}
+
+// keys are the targets of the first sources that filter selects, 0 for all, and how many
+// sources these are.
+func (c *core) keys(ctx context.Context, filter bson.D, limit int) (out []bson.RawValue, sources int, err error) {
+	find := options.Find().SetProjection(bson.D{{Key: c.Key, Value: 1}}).SetLimit(int64(limit)).SetBatchSize(1000)
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.sources.Find(ctx, in("_id", sources), options.Find().SetProjection(bson.D{{Key: c.Key, Value: 1}}).SetBatchSize(int32(len(sources)+1)))
+		return cursor.Primary(c.sources).Find(ctx, filter, find)
 	}) {
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
+		sources++
 		out = append(out, at(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: doc}, strings.Split(c.Key, "."))...)
 	}
-	return out, nil
+	return out, sources, nil
 }
 
 // at are the _ids at a path, through arrays as the server's index sees them: a
@@ -134,101 +186,149 @@ func distinct(all []bson.RawValue) (out []bson.RawValue) {
 	return out
 }
 
-// change runs write in the transaction of ctx and brings the targets up to date. Two
-// changes of one target conflict in its write, so the second sees the first.
+// change runs write, which changes the sources of these _ids, in the transaction of ctx, and
+// brings the targets of each level up to date: they are the sources of the next one. Two changes of
+// one target conflict in its write, so the second sees the first.
 func (c *core) change(ctx context.Context, sources []bson.RawValue, write func(ctx context.Context) error) error {
-	if c.Additive {
-		return c.changeBy(ctx, sources, write)
+	for level := c; level != nil; level = level.next() {
+		before, err := level.contributions(ctx, sources)
+		if err == nil {
+			err = write(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		after, err := level.contributions(ctx, sources)
+		if err != nil {
+			return err
+		}
+		follow := level.recompute
+		if level.Additive {
+			follow = level.addUp
+		}
+		if sources, write, err = follow(ctx, before, after); err != nil || len(sources) == 0 {
+			return err
+		}
 	}
-	before, err := c.keys(ctx, sources)
-	if err != nil {
-		return err
-	}
-	if err := write(ctx); err != nil {
-		return err
-	}
-	after, err := c.keys(ctx, sources)
-	if err != nil {
-		return err
-	}
-	targets := distinct(append(before, after...))
-	if len(targets) == 0 {
+	return write(ctx)
+}
+
+// next is the level above, nil at the last.
+func (c *core) next() *core {
+	if c.Then == nil {
 		return nil
 	}
-	made, err := c.values(ctx, in(c.Key, targets))
-	if err != nil {
-		return err
+	return c.Then.level()
+}
+
+// contribution is what some sources give one target; made is nil without Additive.
+type contribution struct {
+	target bson.RawValue
+	made   bson.Raw
+}
+
+// contributions are those of sources, by the key of the target.
+func (c *core) contributions(ctx context.Context, sources []bson.RawValue) (map[string]contribution, error) {
+	out := map[string]contribution{}
+	if !c.Additive {
+		targets, _, err := c.keys(ctx, in("_id", sources), 0)
+		for _, id := range targets {
+			out[value.Key(id)] = contribution{target: id}
+		}
+		return out, err
 	}
+	made, nameless, err := c.values(ctx, in("_id", sources))
+	if err != nil {
+		return nil, err
+	}
+	if len(made) == 0 && nameless > 0 { // sources without a target, or a pipeline that does not name them
+		targets, _, err := c.keys(ctx, in("_id", sources), 100)
+		if err != nil || len(targets) == 0 {
+			return out, err
+		}
+		return nil, misnamed(targets[0])
+	}
+	for key, doc := range made {
+		if err := c.fits(doc); err != nil {
+			return nil, err
+		}
+		out[key] = contribution{doc.Lookup("_id"), doc}
+	}
+	return out, nil
+}
+
+// targetsOf are the targets that had a contribution before or have one after a change.
+func targetsOf(before, after map[string]contribution) (targets []bson.RawValue) {
+	all := maps.Clone(before)
+	maps.Copy(all, after)
+	for _, one := range all {
+		targets = append(targets, one.target)
+	}
+	return targets
+}
+
+// recompute computes the targets of a change from all their sources, to be written.
+func (c *core) recompute(ctx context.Context, before, after map[string]contribution) (targets []bson.RawValue, write func(ctx context.Context) error, err error) {
+	if targets = targetsOf(before, after); len(targets) == 0 {
+		return nil, nil, nil
+	}
+	made, err := c.compute(ctx, targets)
+	if err != nil {
+		return nil, nil, err
+	}
+	return targets, func(ctx context.Context) error { return c.write(ctx, targets, made) }, nil
+}
+
+// write stores computed values.
+func (c *core) write(ctx context.Context, targets []bson.RawValue, made map[string]bson.Raw) error {
 	models := make([]mongo.WriteModel, len(targets))
 	for i, id := range targets {
 		models[i] = mongo.NewUpdateOneModel().SetFilter(byID(id)).SetUpdate(c.set(made[value.Key(id)]))
 	}
-	return c.then(ctx, targets, func(ctx context.Context) error {
-		_, err := fault.Many(c.targets.BulkWrite(ctx, models))
-		return err
-	})
+	_, err := fault.Many(c.targets.BulkWrite(ctx, models))
+	return err
 }
 
-// changeBy is change by the difference that sources make to sums.
-func (c *core) changeBy(ctx context.Context, sources []bson.RawValue, write func(ctx context.Context) error) error {
-	before, err := c.values(ctx, in("_id", sources))
-	if err != nil {
-		return err
-	}
-	if err := write(ctx); err != nil {
-		return err
-	}
-	after, err := c.values(ctx, in("_id", sources))
-	if err != nil {
-		return err
-	}
-	docs := maps.Clone(before)
-	maps.Copy(docs, after)
-	var targets []bson.RawValue
-	var models []mongo.WriteModel
-	for key, doc := range docs {
-		id := doc.Lookup("_id")
-		targets = append(targets, id)
+// addUp is recompute by the difference that the sources of a change make to sums. A target that was
+// never computed needs all its sources.
+func (c *core) addUp(_ context.Context, before, after map[string]contribution) (targets []bson.RawValue, write func(ctx context.Context) error, err error) {
+	targets = targetsOf(before, after)
+	models := make([]mongo.WriteModel, len(targets))
+	for i, id := range targets {
+		key := value.Key(id)
 		adopted := append(byID(id), bson.E{Key: c.state("epoch"), Value: expr.Op("$ne", nil)})
-		models = append(models, mongo.NewUpdateOneModel().SetFilter(adopted).SetUpdate(c.add(before[key], after[key])))
+		models[i] = mongo.NewUpdateOneModel().SetFilter(adopted).SetUpdate(c.add(before[key].made, after[key].made))
 	}
-	if len(targets) == 0 {
-		return nil
-	}
-	return c.then(ctx, targets, func(ctx context.Context) error {
+	return targets, func(ctx context.Context) error {
 		written, err := fault.Many(c.targets.BulkWrite(ctx, models))
 		if err != nil || written.MatchedCount == int64(len(models)) {
 			return err
 		}
-		return c.first(ctx, targets)
-	})
+		return c.first(ctx, targets, after)
+	}, nil
 }
 
 // first computes those targets that never were: to add to nothing would leave out
 // their other sources.
-func (c *core) first(ctx context.Context, targets []bson.RawValue) error {
-	made, err := c.values(ctx, in(c.Key, targets))
+func (c *core) first(ctx context.Context, targets []bson.RawValue, after map[string]contribution) error {
+	made, err := c.compute(ctx, targets)
 	if err != nil {
 		return err
 	}
 	var models []mongo.WriteModel
 	for _, id := range targets {
+		key := value.Key(id)
+		if _, ok := after[key]; ok && made[key] == nil {
+			return misnamed(id)
+		}
 		never := append(byID(id), bson.E{Key: c.state("epoch"), Value: nil})
-		models = append(models, mongo.NewUpdateOneModel().SetFilter(never).SetUpdate(c.set(made[value.Key(id)])))
+		models = append(models, mongo.NewUpdateOneModel().SetFilter(never).SetUpdate(c.set(made[key])))
 	}
 	_, err = fault.Many(c.targets.BulkWrite(ctx, models))
 	return err
 }
 
 func byID(id bson.RawValue) bson.D { return bson.D{{Key: "_id", Value: value.Equal(id)}} }
-
-// then writes targets, and what is computed from them with it.
-func (c *core) then(ctx context.Context, targets []bson.RawValue, write func(ctx context.Context) error) error {
-	if c.Then == nil {
-		return write(ctx)
-	}
-	return c.Then.level().change(ctx, targets, write)
-}
 
 // set is the update that stores computed values, those of Empty if there are none.
 // The epoch makes it a real write even where no value changes, so that all writers
@@ -276,7 +376,7 @@ func (c *core) refresh(ctx context.Context, targets []bson.RawValue) (result mon
 			}
 			epochs[value.Key(doc.Lookup("_id"))] = value.Lookup(doc, c.state("epoch"))
 		}
-		made, err := c.values(ctx, in(c.Key, targets))
+		made, err := c.compute(ctx, targets)
 		if err != nil {
 			return result, err
 		}
@@ -288,7 +388,7 @@ func (c *core) refresh(ctx context.Context, targets []bson.RawValue) (result mon
 			var attempt mongopatterns.Result
 			err = c.transact(ctx, func(ctx context.Context) error {
 				attempt = mongopatterns.Result{}
-				return c.then(ctx, targets, func(ctx context.Context) (err error) {
+				return c.next().change(ctx, targets, func(ctx context.Context) (err error) {
 					left, err = c.store(ctx, targets, epochs, made, &attempt)
 					return err
 				})
@@ -318,26 +418,40 @@ func (c *core) refresh(ctx context.Context, targets []bson.RawValue) (result mon
 // wrong: in a transaction whose first write of a target makes theirs conflict with it.
 func (c *core) locked(ctx context.Context, targets []bson.RawValue) (done int64, err error) {
 	err = c.transact(ctx, func(ctx context.Context) error {
-		return c.then(ctx, targets, func(ctx context.Context) error {
-			if _, err := fault.Many(c.targets.UpdateMany(ctx, in("_id", targets), mongo.Pipeline{expr.Op("$set", c.stamp)})); err != nil {
-				return err
-			}
-			made, err := c.values(ctx, in(c.Key, targets))
+		return c.next().change(ctx, targets, func(ctx context.Context) error {
+			marked, err := fault.Many(c.targets.UpdateMany(ctx, in("_id", targets), mongo.Pipeline{expr.Op("$set", c.stamp)}))
 			if err != nil {
 				return err
 			}
-			models := make([]mongo.WriteModel, len(targets))
-			for i, id := range targets {
-				models[i] = mongo.NewUpdateOneModel().SetFilter(byID(id)).SetUpdate(c.set(made[value.Key(id)]))
-			}
-			written, err := fault.Many(c.targets.BulkWrite(ctx, models))
+			made, err := c.compute(ctx, targets)
 			if err == nil {
-				done = written.MatchedCount
+				done, err = marked.MatchedCount, c.write(ctx, targets, made)
 			}
 			return err
 		})
 	})
 	return done, err
+}
+
+// refreshEach is refresh; if targets cannot be computed together, one by one. One that cannot be
+// computed at all is counted and named.
+func (c *core) refreshEach(ctx context.Context, targets []bson.RawValue, strict bool, result *mongopatterns.Result) error {
+	one, err := c.refresh(ctx, targets)
+	if strict || !fault.Refused(err) || txn.Running(ctx) {
+		result.Add(one)
+		return err
+	}
+	if len(targets) == 1 {
+		result.Examined++
+		result.Fail(c.targets.Name(), targets[0], err)
+		return nil
+	}
+	for i := range targets {
+		if err := c.refreshEach(ctx, targets[i:i+1], false, result); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // store writes values whose epochs are unchanged and returns the other targets that
@@ -400,8 +514,8 @@ func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, 
 			return err
 		}
 		at, computed := value.Lookup(raw, c.state("at")).TimeOK()
-		dirty, _ := value.Lookup(raw, c.state("dirty")).BooleanOK() // not of one set aside
-		if computed && !dirty && time.Since(at) < maxAge {
+		marked, set := c.queued(raw)
+		if computed && (set || !marked && time.Since(at) < maxAge) {
 			return found.Decode(out)
 		}
 		// Only as it was read: somebody may have computed it since.
@@ -409,14 +523,17 @@ func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, 
 		if epoch := value.Lookup(raw, c.state("epoch")); epoch.Type != 0 {
 			as.Value = epoch
 		}
-		mine, err := c.lease(ctx, append(byID(id), as), nil)
+		by := bson.NewObjectID()
+		mine, err := c.lease(ctx, append(byID(id), as), by, nil)
+		if err == nil && mine != nil { // the lease is written, and then perhaps the values
+			_, err = c.refresh(ctx, []bson.RawValue{id})
+			err = fault.Unknown(err)
+		}
 		if err != nil {
+			c.giveBack(ctx, id, by, bson.D{})
 			return err
 		}
-		if mine != nil { // the lease is written, and then perhaps the values
-			if _, err := c.refresh(ctx, []bson.RawValue{id}); err != nil {
-				return fault.Unknown(err)
-			}
+		if mine != nil {
 			return fault.Unknown(c.targets.FindOne(ctx, byID(id)).Decode(out))
 		}
 		if computed && !c.Wait {
@@ -433,20 +550,49 @@ func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, 
 	}
 }
 
-// lease takes a target that filter selects, if nobody computes it, sets what more
-// says, and returns its _id and state, or nil.
-func (c *core) lease(ctx context.Context, filter, more bson.D) (bson.Raw, error) {
-	free := expr.Op("$or", bson.A{
+// queued says whether a target waits for Drain, and whether Drain has set it aside. Anything
+// else in "dirty" means neither.
+func (c *core) queued(doc bson.Raw) (marked, setAside bool) {
+	dirty := value.Lookup(doc, c.state("dirty"))
+	marked, _ = dirty.BooleanOK()
+	text, _ := dirty.StringValueOK()
+	return marked, text == aside
+}
+
+// unleased are the targets that nobody computes.
+func (c *core) unleased() bson.D {
+	return expr.Op("$or", bson.A{
 		bson.D{{Key: c.state("until"), Value: nil}},
 		expr.Op("$expr", expr.Op("$lte", expr.Field(c.state("until")), "$$NOW")),
 	})
-	raw, err := fault.Single(c.targets.FindOneAndUpdate(ctx, append(filter, free...), mongo.Pipeline{expr.Op("$set", append(more,
-		bson.E{Key: c.state("until"), Value: expr.Op("$add", "$$NOW", c.Lease.Milliseconds())},
+}
+
+// lease takes the target that filter selects by its _id, if nobody computes it, sets what more
+// says, and returns its _id and state, or nil.
+func (c *core) lease(ctx context.Context, filter bson.D, by bson.ObjectID, more bson.D) (bson.Raw, error) {
+	raw, err := fault.Single(c.targets.FindOneAndUpdate(ctx, append(filter, c.unleased()...), mongo.Pipeline{expr.Op("$set", append(more,
+		bson.E{Key: c.state("until"), Value: expr.Op("$add", "$$NOW", c.Lease.Milliseconds())}, bson.E{Key: c.state("by"), Value: by},
 	))}, options.FindOneAndUpdate().SetProjection(bson.D{{Key: c.StateField, Value: 1}}).SetReturnDocument(options.After))).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, nil
 	}
 	return raw, err
+}
+
+// giveBackBound is how long a call that has failed tries to give its lease back.
+const giveBackBound = time.Second
+
+// giveBack ends a lease after an error, so that nobody waits until it is over. In a transaction the
+// error undoes it.
+func (c *core) giveBack(ctx context.Context, id bson.RawValue, by bson.ObjectID, update bson.D) {
+	if txn.Running(ctx) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackBound)
+	defer cancel()
+	mine := append(byID(id), bson.E{Key: c.state("by"), Value: by})
+	free := append(update, bson.E{Key: "$unset", Value: bson.D{{Key: c.state("until"), Value: ""}, {Key: c.state("by"), Value: ""}}})
+	_, _ = fault.One(c.targets.UpdateOne(ctx, mine, free)) // else it ends by itself
 }
 
 // mark raises the epoch too: a computation that is under way may have missed what
@@ -475,41 +621,71 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mong
 		result.Examined = result.Done
 		return result, err
 	}
-	leased := false // a lease and an attempt are written, also where no value is
 	defer func() {
-		if leased {
+		if result.Examined > 0 { // a lease and an attempt are written, also where no value is
 			err = fault.Unknown(err)
 		}
 	}()
-	attempt := bson.D{{Key: c.state("attempts"), Value: expr.Op("$add", expr.IfNull(expr.Field(c.state("attempts")), 0), 1)}}
+	free := append(bson.D{{Key: "$and", Value: bson.A{filter}}}, c.unleased()...)
 	for {
-		mine, err := c.lease(ctx, filter, attempt)
-		if err != nil || mine == nil {
+		ids, err := c.candidates(ctx, free)
+		if err != nil || len(ids) == 0 {
 			return result, err
 		}
-		leased = true
-		id := mine.Lookup("_id")
-		attempts := value.Lookup(mine, c.state("attempts"))
-		var one mongopatterns.Result
-		var failed error
-		if attempts.AsInt64() > int64(c.Attempts) {
-			failed = errNoAnswer
-		} else if one, err = c.refresh(ctx, []bson.RawValue{id}); fault.Refused(err) && !txn.Running(ctx) {
-			failed, err = err, nil
-		}
-		if failed != nil {
-			one.Fail(c.targets.Name(), id, failed) // its lease keeps it out of this loop
-			err = c.failed(ctx, id, attempts, failed)
-			if w.Strict {
-				err = errors.Join(failed, err)
+		for _, id := range ids {
+			if err := c.drainOne(ctx, id, filter, w, &result); err != nil {
+				return result, err
 			}
 		}
-		result.Add(one)
-		if err != nil {
-			return result, err
-		}
-		w.Progress(result)
 	}
+}
+
+// candidates are some targets that filter selects, in a random order, so that workers do not all ask
+// for the same one.
+func (c *core) candidates(ctx context.Context, filter bson.D) (ids []bson.RawValue, err error) {
+	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return cursor.Primary(c.targets).Find(ctx, filter, options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}).SetLimit(100).SetBatchSize(101))
+	}) {
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, doc.Lookup("_id"))
+	}
+	rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+	return ids, nil
+}
+
+// drainOne takes a target by its _id, as a sharded collection wants it, and computes it, unless another
+// worker has it.
+func (c *core) drainOne(ctx context.Context, id bson.RawValue, filter bson.D, w mongopatterns.Work, result *mongopatterns.Result) error {
+	by := bson.NewObjectID()
+	one := mongopatterns.Result{Examined: 1}
+	attempt := bson.D{{Key: c.state("attempts"), Value: expr.Op("$add", expr.IfNull(expr.Field(c.state("attempts")), 0), 1)}}
+	mine, err := c.lease(ctx, append(byID(id), filter...), by, attempt)
+	if err != nil || mine == nil {
+		return err
+	}
+	attempts := value.Lookup(mine, c.state("attempts"))
+	var failed error
+	if attempts.AsInt64() > int64(c.Attempts) {
+		failed = errNoAnswer
+	} else if one, err = c.refresh(ctx, []bson.RawValue{id}); fault.Refused(err) && !txn.Running(ctx) {
+		failed, err = err, nil
+	} else if err != nil { // not for the target's sake
+		c.giveBack(ctx, id, by, expr.Op("$inc", bson.D{{Key: c.state("attempts"), Value: -1}}))
+	}
+	if failed != nil {
+		one.Fail(c.targets.Name(), id, failed) // its lease keeps it out of this loop
+		err = c.failed(ctx, id, attempts, failed)
+		if w.Strict {
+			err = errors.Join(failed, err)
+		}
+	}
+	result.Add(one)
+	if err == nil {
+		w.Progress(*result)
+	}
+	return err
 }
 
 var errNoAnswer = errors.New("no worker has come to an end with it")
@@ -543,28 +719,29 @@ func (c *core) failures(ctx context.Context) iter.Seq2[mongopatterns.Failure, er
 	}
 }
 
-func (c *core) refreshAll(ctx context.Context) error {
-	made, zero := bson.D{}, bson.D{}
-	for _, e := range c.Empty {
-		empty := expr.Literal(c.empty.Lookup(e.Key))
-		made = append(made, bson.E{Key: e.Key, Value: expr.IfNull("$$new."+e.Key, empty)})
-		zero = append(zero, bson.E{Key: e.Key, Value: empty})
+// refreshAll computes all targets in batches, each guarded by the epochs.
+func (c *core) refreshAll(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
+	scan := maintain.Scan{Projection: bson.D{{Key: "_id", Value: 1}}}
+	if c.Then != nil { // a batch is one transaction
+		scan.BatchSize = 100
 	}
-	run := bson.NewObjectID()
-	mark := bson.E{Key: c.state("run"), Value: run}
-	merge := expr.Op("$merge", bson.D{{Key: "into", Value: c.targets.Name()}, {Key: "whenNotMatched", Value: "discard"},
-		{Key: "whenMatched", Value: mongo.Pipeline{expr.Op("$set", append(append(made, c.stamp...), mark))}}})
-	cur, err := fault.Many(cursor.Primary(c.sources).Aggregate(ctx, append(append(mongo.Pipeline{}, c.Pipeline...), expr.Op("$match", hasTarget), merge)))
-	if err != nil {
+	return maintain.Run(ctx, c.targets, work, scan, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+		if w.DryRun {
+			result.Done += int64(len(batch))
+			return nil
+		}
+		one, err := c.refresh(ctx, idsOf(batch))
+		one.Examined = 0 // the batch counts
+		result.Add(one)
 		return err
+	})
+}
+
+func idsOf(docs []bson.Raw) (ids []bson.RawValue) {
+	for _, doc := range docs {
+		ids = append(ids, doc.Lookup("_id"))
 	}
-	if _, err := cursor.Collect(cursor.Docs(ctx, func(context.Context) (*mongo.Cursor, error) { return cur, nil })); err != nil {
-		return fault.Unknown(err)
-	}
-	// Targets that no source leads to.
-	_, err = fault.Many(c.targets.UpdateMany(ctx, bson.D{{Key: mark.Key, Value: expr.Op("$ne", run)}},
-		mongo.Pipeline{expr.Op("$set", append(append(zero, c.stamp...), mark))}))
-	return fault.Unknown(err)
+	return ids
 }
 
 func (c *core) scan() maintain.Scan {
@@ -575,22 +752,24 @@ func (c *core) scan() maintain.Scan {
 	return maintain.Scan{Projection: projection, BatchSize: 100}
 }
 
-// drifted are the problems of targets; those in the queue have none.
+// drifted are the problems of targets; those in the queue, and new ones, have none.
 func (c *core) drifted(ctx context.Context, batch []bson.Raw) (out []mongopatterns.Problem, err error) {
-	var ids []bson.RawValue
-	batch = slices.DeleteFunc(slices.Clone(batch), func(doc bson.Raw) bool { return value.Lookup(doc, c.state("dirty")).Type != 0 })
-	for _, doc := range batch {
-		ids = append(ids, doc.Lookup("_id"))
-	}
-	if len(ids) == 0 {
+	batch = slices.DeleteFunc(slices.Clone(batch), func(doc bson.Raw) bool {
+		marked, setAside := c.queued(doc)
+		return marked || setAside
+	})
+	if len(batch) == 0 {
 		return nil, nil
 	}
-	made, err := c.values(ctx, in(c.Key, ids))
+	made, err := c.compute(ctx, idsOf(batch))
 	if err != nil {
 		return nil, err
 	}
 	for _, doc := range batch {
 		id := doc.Lookup("_id")
+		if made[value.Key(id)] == nil && c.blank(doc) {
+			continue
+		}
 		for _, e := range c.Empty {
 			have, want := doc.Lookup(e.Key), made[value.Key(id)].Lookup(e.Key)
 			if want.Type == 0 {
@@ -604,8 +783,14 @@ func (c *core) drifted(ctx context.Context, batch []bson.Raw) (out []mongopatter
 	return out, nil
 }
 
-// equal compares values as the server does, and doubles to a billionth, as their
-// sums depend on the order.
+// blank reports a target that has none of the computed fields.
+func (c *core) blank(doc bson.Raw) bool {
+	return !slices.ContainsFunc(c.Empty, func(e bson.E) bool { return doc.Lookup(e.Key).Type != 0 })
+}
+
+// equal compares values as the server does, and doubles to a billionth, as their sums depend on
+// the order. Below 1 it is a billionth of 1: what is added and taken back leaves a rounding error
+// of what was there.
 func (c *core) equal(have, want bson.RawValue) bool {
 	if have.Type == want.Type && bytes.Equal(have.Value, want.Value) || value.Key(have) == value.Key(want) {
 		return true
@@ -615,7 +800,11 @@ func (c *core) equal(have, want bson.RawValue) bool {
 		return false
 	}
 	off := new(big.Rat).Abs(new(big.Rat).Sub(a, b))
-	return off.Mul(off, big.NewRat(1_000_000_000, 1)).Cmp(new(big.Rat).Abs(b)) <= 0
+	size := new(big.Rat).Abs(b)
+	if one := big.NewRat(1, 1); size.Cmp(one) < 0 {
+		size = one
+	}
+	return off.Mul(off, big.NewRat(1_000_000_000, 1)).Cmp(size) <= 0
 }
 
 // again looks at the targets of problems in one snapshot: a change may have been
@@ -669,18 +858,24 @@ func (c *core) problems(ctx context.Context, batch []bson.Raw) ([]mongopatterns.
 	return all, nil
 }
 
-func (c *core) repair(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
+// repair computes what has drifted; adopt also targets that never were computed.
+func (c *core) repair(ctx context.Context, work *mongopatterns.Work, adopt bool) (mongopatterns.Result, error) {
 	return maintain.Run(ctx, c.targets, work, c.scan(), func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		problems, err := c.drifted(ctx, batch)
-		if err != nil || len(problems) == 0 {
+		if err != nil {
 			return err
 		}
 		var ids []bson.RawValue
 		for _, p := range problems {
 			ids = append(ids, p.ID)
 		}
+		for _, doc := range batch {
+			if marked, setAside := c.queued(doc); adopt && c.blank(doc) && !marked && !setAside {
+				ids = append(ids, doc.Lookup("_id"))
+			}
+		}
 		ids = distinct(ids)
-		if w.DryRun {
+		if len(ids) == 0 || w.DryRun {
 			result.Done += int64(len(ids))
 			return nil
 		}

@@ -23,18 +23,21 @@
 //	film, err := totals.Get(ctx, "Dumbo", time.Hour)     // when it is older than an hour
 //	err = totals.Mark(ctx, "Dumbo")                      // later, by a worker:
 //	result, err := totals.Drain(ctx, nil)
-//	result, err := totals.RefreshAll(ctx)                // on an interval
+//	result, err := totals.RefreshAll(ctx, nil)           // on an interval
 //
-// The pipeline begins with the sources and ends with a document for each target,
-// whose _id is the target's. Leave out what does not count, such as {deleted: true},
-// by a $match in it.
+// The pipeline begins with the sources and ends with a document for each target:
+// its _id, and the fields of Empty. Leave out what does not count, such as {deleted:
+// true}, by a $match in it.
+//
+// A new target begins without the computed fields, unless you insert it with the
+// values of Empty; the first Change, Get, Refresh, Drain or Adopt gives them to it.
 //
 // # Which of the four
 //
 //	at the change   always right; a write costs more     few writes, or readers that must not see old values
 //	when stale      as old as you allow; one reader pays many readers, values that may lag
 //	marked, drained right after some seconds             many writes to one target
-//	on an interval  as old as the interval; one command  reports
+//	on an interval  as old as the interval               reports
 //
 // # Costs
 //
@@ -42,9 +45,9 @@
 //	Change      6 and yours; 5 with Additive             1 for each target
 //	Get         1; when stale 6                          0; 2
 //	Mark        1                                        1
-//	Drain       4 for each target; refused 5             2
+//	Drain       4 for each target, 1 for 100; refused 5  2
 //	Failures    1 a batch                                0
-//	RefreshAll  2                                        all targets
+//	RefreshAll  4 a batch of 1000 targets                1 for each target
 //	Check       2 a batch of 100 targets                 0
 //
 // Change reads all sources of a target (index {key: 1}). Where these are many and
@@ -68,8 +71,9 @@
 //
 //	{_id: "Dumbo", …, computed: {…, dirty: "set aside", attempts: 5, error: "…"}}
 //
-// Failures lists these. Correct the source and Mark the target. An attempt counts when
-// it begins, so that a computation that ends its worker is set aside, too.
+// Failures lists these, and readers go on getting the old value. Correct the source and
+// Mark the target. An attempt counts when it begins, so that a computation that kills its
+// worker is set aside, too.
 //
 // # Levels
 //
@@ -83,14 +87,14 @@
 // transaction is stored only if the epoch is still the one it began with, so that an
 // old result never overwrites a newer one. Writers that go around the package make
 // values drift: Check finds them, Repair computes them anew, beside live writes. A
-// target that cannot be computed is named, and the others go on. Adopt is Repair: it
-// gives every target its first values. Old code may write sources and targets as it
-// likes, also whole targets with values of before: that is drift. Targets in the queue are
-// left to Drain, those that it has set aside to you. A source whose key no _id can be, or
-// that has none, counts for no target.
+// target that cannot be computed is named, and the others go on. Adopt gives every
+// target its first values. Old code may write sources and targets as it likes, also
+// whole targets with values of before: that is drift. Check and Repair leave targets in
+// the queue to Drain, and those that Drain has set aside to you. A source without a key,
+// or with one that cannot be an _id, counts for no target.
 //
 // # Sharding
 //
-// Shard the targets by _id and the sources by key ([Computed.ShardKey]). RefreshAll
-// uses $merge, which no transaction allows.
+// Shard the targets by _id and the sources by key ([Computed.ShardKey]): every write
+// then names its shard. Change reads its sources by _id, on all shards.
 package computed

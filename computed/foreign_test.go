@@ -53,7 +53,7 @@ func TestStrangeKeys(t *testing.T) {
 					t.Error("Change: ", err)
 				}
 				same("Change")
-				if err := c.RefreshAll(ctx); err != nil {
+				if _, err := c.RefreshAll(ctx, nil); err != nil {
 					t.Error("RefreshAll: ", err)
 				}
 				same("RefreshAll")

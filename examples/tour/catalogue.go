@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/approx"
 	"github.com/mongopatterns/mongopatterns/computed"
 	"github.com/mongopatterns/mongopatterns/examples/data"
@@ -152,9 +153,17 @@ func computedChapter(ctx context.Context, g *guide) error {
 			return fmt.Sprintf("%s: %v flights", key, doc["flights"]), err
 		}
 	}
+	refreshed := func(c interface {
+		RefreshAll(context.Context, *mongopatterns.Work) (mongopatterns.Result, error)
+	}) func() (string, error) {
+		return func() (string, error) {
+			result, err := c.RefreshAll(ctx, nil)
+			return fmt.Sprintf("%d computed", result.Done), err
+		}
+	}
 	return showAll(ctx, g, []told{
-		{"departures of every airport, by one $merge", id("computed_airports", "ATL"), func() (string, error) { return "computed", byAirport.RefreshAll(ctx) }},
-		{"and of every state", nil, func() (string, error) { return "computed", byState.RefreshAll(ctx) }},
+		{"departures of every airport, in batches", id("computed_airports", "ATL"), refreshed(byAirport)},
+		{"and of every state", nil, refreshed(byState)},
 		{"a kept total is one document", nil, flights(byAirport, "ATL")},
 		{"a route gets 1,000 more flights: its airport and its state follow in the transaction", id("computed_states", state[all[0].Origin]), func() (string, error) {
 			err := byAirport.Change(ctx, []int{0}, func(ctx context.Context) error {

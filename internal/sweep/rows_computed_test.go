@@ -78,7 +78,7 @@ var computedRows = []row{
 	{"computed.Computed.RefreshAll", func(s *scene) call {
 		c := behind(s)
 		return call{upkeep: func(ctx context.Context) (mongopatterns.Result, error) {
-			return mongopatterns.Result{}, c.RefreshAll(ctx)
+			return c.RefreshAll(ctx, small)
 		}, masks: epochs, check: []mongopatterns.Checker{c}}
 	}},
 	{"computed.Computed.Mark", func(s *scene) call {

@@ -199,7 +199,7 @@ func computations(ctx context.Context, w *world) error {
 		},
 		func() error { _, err := totals.Drain(ctx, nil); viewers += 20; return err }, film,
 		func() error { return screen(6, 30)(ctx) },
-		func() error { viewers += 30; return totals.RefreshAll(ctx) }, film,
+		func() error { _, err := totals.RefreshAll(ctx, nil); viewers += 30; return err }, film,
 		func() error { return clean(totals.Check(ctx, nil)) },
 	)
 }
