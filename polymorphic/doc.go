@@ -24,16 +24,17 @@
 //	filter := polymorphic.FilterOf[Bowler](kinds, nil) // {sport: {$in: ["bowling", "ten-pin"]}}
 //	switch a := athlete.(type) { case Bowler: …; case *TennisPlayer: … }
 //
-// [Doc] is a value that encodes and decodes itself: as an element or a field of your
-// structs, and as the T of the other packages. There is no global registry, so
-// a type of yours says where the kinds are:
+// [Doc] is a value that encodes and decodes itself, in BSON and in JSON: as an element or
+// a field of your structs, and as the T of the other packages. There is no global
+// registry, so a type of yours says where the kinds are:
 //
 //	type sports struct{}
 //	func (sports) Kinds() *polymorphic.Kinds[Athlete] { return kinds }
 //	type AthleteDoc = polymorphic.Doc[Athlete, sports]
 //
 //	pager, err := paging.New[AthleteDoc](coll, bson.D{{"name", 1}}, nil)
-//	page.Items[0].V // an Athlete
+//	page.Items[0].V              // an Athlete
+//	text, err := json.Marshal(page.Items[0]) // {"sport": "bowling", …}
 //
 // Further: [Kinds.Validator] joins a schema of each kind to one for the collection,
 // [IndexOf] makes an index of one kind alone, and [View] one collection out of

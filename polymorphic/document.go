@@ -10,8 +10,8 @@ import (
 // package variable.
 type Set[I any] interface{ Kinds() *Kinds[I] }
 
-// Doc holds a value that encodes and decodes itself by the kinds of S. In a
-// field, a nil V is null.
+// Doc holds a value that encodes and decodes itself by the kinds of S, in BSON and in
+// JSON. In a field, a nil V is null.
 type Doc[I any, S Set[I]] struct{ V I }
 
 func kindsOf[I any, S Set[I]]() *Kinds[I] {

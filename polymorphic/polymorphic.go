@@ -88,8 +88,8 @@ type Kinds[I any] struct {
 	byType map[reflect.Type]Kind
 }
 
-// New returns kinds. It refuses a type that is no I, and types or names that are
-// there twice.
+// New returns kinds. It refuses a type that does not implement I or is not a struct or a
+// pointer to one, and a type or name given twice.
 func New[I any](kinds []Kind, opts *Options[I]) (k *Kinds[I], err error) {
 	defer fault.In(&err, "polymorphic: new")
 	k = &Kinds[I]{byName: map[string]Kind{}, byType: map[reflect.Type]Kind{}}
@@ -101,11 +101,11 @@ func New[I any](kinds []Kind, opts *Options[I]) (k *Kinds[I], err error) {
 	}
 	k.codec = codec.Codec{Registry: k.opts.Registry, BSON: k.opts.BSON}
 	for _, kind := range kinds {
-		if kind.typ == nil || kind.typ.Kind() == reflect.Interface {
+		if !isStruct(kind.typ) {
 			return nil, fault.Invalid("the kind %q is not Of a struct or a pointer to one", kind.name)
 		}
 		if !kind.typ.AssignableTo(reflect.TypeFor[I]()) {
-			return nil, fault.Invalid("%s is no %s", kind.typ, reflect.TypeFor[I]())
+			return nil, fault.Invalid("%s does not implement %s", kind.typ, reflect.TypeFor[I]())
 		}
 		if other, ok := k.byType[kind.typ]; ok {
 			return nil, fault.Invalid("%s is %q and %q", kind.typ, other.name, kind.name)
@@ -129,6 +129,14 @@ func New[I any](kinds []Kind, opts *Options[I]) (k *Kinds[I], err error) {
 	return k, nil
 }
 
+// isStruct reports a struct or a pointer to one: what a document decodes to.
+func isStruct(t reflect.Type) bool {
+	if t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t != nil && t.Kind() == reflect.Struct
+}
+
 // Must is for package variables: it panics on an error of New.
 func Must[I any](k *Kinds[I], err error) *Kinds[I] {
 	if err != nil {
@@ -146,9 +154,9 @@ func (k *Kinds[I]) Encode(v I) (raw bson.Raw, err error) {
 	if u, ok := any(v).(interface{ unknown() bson.Raw }); ok && u.unknown() != nil {
 		return u.unknown(), nil
 	}
-	kind, ok := k.byType[reflect.TypeOf(any(v))]
-	if !ok {
-		return nil, fault.Invalid("%T is of no kind", any(v))
+	kind, err := k.kindOf(v)
+	if err != nil {
+		return nil, err
 	}
 	fields, err := k.codec.Document(v)
 	if err != nil {
@@ -158,6 +166,25 @@ func (k *Kinds[I]) Encode(v I) (raw bson.Raw, err error) {
 		return nil, fault.Invalid("%T has a field %q of its own", any(v), k.opts.Field)
 	}
 	return value.Document(kind.mark, fields[4:len(fields)-1]), nil
+}
+
+// kindOf is the kind of a value's type.
+func (k *Kinds[I]) kindOf(v I) (Kind, error) {
+	kind, ok := k.byType[reflect.TypeOf(any(v))]
+	if !ok {
+		return kind, fault.Invalid("%T is of no kind", any(v))
+	}
+	return kind, nil
+}
+
+// stranger is the value of Options.Unknown for a document of an unknown kind, or an
+// UnknownError.
+func (k *Kinds[I]) stranger(raw bson.Raw) (v I, err error) {
+	kept := slices.Clone(raw) // the caller may use its buffer again
+	if k.opts.Unknown == nil {
+		return v, &UnknownError{kept.Lookup(k.opts.Field), kept.Lookup("_id")}
+	}
+	return k.opts.Unknown(Unknown{kept.Lookup(k.opts.Field), kept}), nil
 }
 
 // Decode makes a value of a document by its kind.
@@ -170,12 +197,7 @@ func (k *Kinds[I]) Decode(raw bson.Raw) (v I, err error) {
 	}
 	kind, known := k.byName[name]
 	if !ok || !known {
-		if k.opts.Unknown == nil {
-			kept := slices.Clone(raw) // the error may outlive the document
-			return v, &UnknownError{kept.Lookup(k.opts.Field), kept.Lookup("_id")}
-		}
-		kept := slices.Clone(raw) // the caller may use its buffer again
-		return k.opts.Unknown(Unknown{kept.Lookup(k.opts.Field), kept}), nil
+		return k.stranger(raw)
 	}
 	target := reflect.New(kind.typ)
 	into := target

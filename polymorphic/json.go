@@ -1,0 +1,81 @@
+package polymorphic
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+)
+
+// MarshalJSON is the JSON of the value with its kind in front, as in a document. A nil V is
+// null; a document of an unknown kind is relaxed extended JSON.
+func (d Doc[I, S]) MarshalJSON() (text []byte, err error) {
+	defer fault.In(&err, "polymorphic: marshal json")
+	if any(d.V) == nil {
+		return []byte("null"), nil
+	}
+	k := kindsOf[I, S]()
+	if u, ok := any(d.V).(interface{ unknown() bson.Raw }); ok && u.unknown() != nil {
+		return bson.MarshalExtJSON(u.unknown(), false, false)
+	}
+	kind, err := k.kindOf(d.V)
+	if err != nil {
+		return nil, err
+	}
+	fields, err := json.Marshal(d.V)
+	if err != nil {
+		return nil, err
+	}
+	var names map[string]json.RawMessage
+	if err := json.Unmarshal(fields, &names); err != nil {
+		return nil, fault.Invalid("the JSON of %T is not an object", any(d.V))
+	}
+	if _, own := names[k.opts.Field]; own {
+		return nil, fault.Invalid("%T has a field %q of its own", any(d.V), k.opts.Field)
+	}
+	mark, err := json.Marshal(map[string]string{k.opts.Field: kind.name})
+	if err != nil || len(names) == 0 {
+		return mark, err
+	}
+	return append(append(mark[:len(mark)-1], ','), bytes.TrimSpace(fields)[1:]...), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON writes, under any name of a kind.
+func (d *Doc[I, S]) UnmarshalJSON(text []byte) (err error) {
+	defer fault.In(&err, "polymorphic: unmarshal json")
+	var none I
+	d.V = none
+	if string(bytes.TrimSpace(text)) == "null" {
+		return nil
+	}
+	k := kindsOf[I, S]()
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return err
+	}
+	name := k.opts.Default
+	if says, ok := fields[k.opts.Field]; ok && string(says) != "null" {
+		if err := json.Unmarshal(says, &name); err != nil {
+			return fmt.Errorf("%s: %w", k.opts.Field, err)
+		}
+	}
+	kind, ok := k.byName[name]
+	if !ok {
+		var raw bson.Raw
+		if err := bson.UnmarshalExtJSON(text, false, &raw); err != nil {
+			return err
+		}
+		d.V, err = k.stranger(raw)
+		return err
+	}
+	target := reflect.New(kind.typ)
+	if err := json.Unmarshal(text, target.Interface()); err != nil {
+		return fmt.Errorf("as %s: %w", kind.typ, err)
+	}
+	d.V = target.Elem().Interface().(I)
+	return nil
+}
