@@ -23,9 +23,9 @@
 //	seats, err := prealloc.New[string, string](screenings, nil)
 //	rows := slices.Concat(prealloc.Row("A", 10), prealloc.Row("B", 14))
 //	err = seats.Create(ctx, id, bson.M{"film": "Dumbo"}, rows...)
-//	err = seats.Hold(ctx, id, "order 8", 10*time.Minute, prealloc.Cell{"B", "3"}, prealloc.Cell{"B", "4"})
-//	err = seats.Claim(ctx, id, "order 8", prealloc.Cell{"B", "3"}, prealloc.Cell{"B", "4"})
-//	err = seats.Release(ctx, id, "order 8", prealloc.Cell{"B", "3"})
+//	err = seats.Hold(ctx, id, "order 8", 10*time.Minute, prealloc.At("B", "3"), prealloc.At("B", "4"))
+//	err = seats.Claim(ctx, id, "order 8", prealloc.At("B", "3"), prealloc.At("B", "4"))
+//	err = seats.Release(ctx, id, "order 8", prealloc.At("B", "3"))
 //	all, err := seats.Cells(ctx, id)
 //
 // Claim takes cells for good: free ones, and those that the holder holds. If somebody
@@ -43,6 +43,7 @@
 //	Create                1                 1
 //	Hold, Claim, Release  1; refused 2      1; refused 0
 //	Cells, Counts         1                 0
+//	Check                 1 for 100 grids   0
 //	HoldAdjacent          2; 2 more when somebody was quicker   1
 //
 // Every call finds its grid by _id and needs no index.
@@ -77,7 +78,8 @@
 // server; one that is over needs no cleaning up.
 //
 // Adoption: name your fields in [Options]; a cell without HolderField is free. A grid
-// made of arrays has to be rewritten first.
+// made of arrays has to be rewritten first. Check finds grids and cells that no call can
+// take or free: such as a hold whose end is a text, which never ends.
 //
 // Shard by _id ([Grids.ShardKey]).
 package prealloc

@@ -45,10 +45,13 @@ func (e *TakenError) Error() string {
 // Is makes it match ErrTaken and, through it, mongopatterns.ErrConflict.
 func (e *TakenError) Is(target error) bool { return errors.Is(ErrTaken, target) }
 
-// Cell names a cell: {"C", "7"}. Without sections (Options.Flat) Section is "".
+// Cell names a cell, as At("C", "7"). Without sections (Options.Flat) Section is "".
 type Cell struct {
 	Section, Name string
 }
+
+// At is a cell of a section: At("C", "7").
+func At(section, name string) Cell { return Cell{Section: section, Name: name} }
 
 // String is the cell as people say it: C7.
 func (c Cell) String() string { return c.Section + c.Name }
@@ -67,15 +70,24 @@ func Row(section string, n int) []Cell {
 func Days(first, last time.Time, keep func(day time.Time) bool) []Cell {
 	var out []Cell
 	year, month, day := first.Date()
+	end := last.In(first.Location()).Format(time.DateOnly)
 	for ; ; day++ {
-		// Noon is on every day; midnight is missing where the clock then jumps.
+		// Midnight is missing where the clock then jumps; noon only on a day that the zone
+		// has skipped, for which it is that of a neighbour.
 		date := time.Date(year, month, day, 12, 0, 0, 0, first.Location())
-		if name := date.Format(time.DateOnly); name > last.In(first.Location()).Format(time.DateOnly) {
+		name := date.Format(time.DateOnly)
+		if name > end {
 			return out
-		} else if keep == nil || keep(date) {
+		}
+		if name == civil(year, month, day) && (keep == nil || keep(date)) {
 			out = append(out, Cell{Name: name})
 		}
 	}
+}
+
+// civil is the name of a calendar day, whatever the zone.
+func civil(year int, month time.Month, day int) string {
+	return time.Date(year, month, day, 12, 0, 0, 0, time.UTC).Format(time.DateOnly)
 }
 
 // Weekday reports Monday to Friday, for [Days].
@@ -448,8 +460,8 @@ func (c *core) change(ctx context.Context, id, holder any, cells []Cell, update 
 	if err != nil {
 		return err
 	}
-	if by.Type == bson.TypeNull || by.Type == bson.TypeArray || len(cells) == 0 {
-		return fault.Invalid("a holder that is null or an array, or no cells")
+	if nobody(by) || by.Type == bson.TypeArray || len(cells) == 0 {
+		return fault.Invalid("a holder that is null, undefined or an array, or no cells")
 	}
 	holder = by
 	literal := any(bson.D{{Key: "$literal", Value: holder}})
@@ -474,6 +486,11 @@ func (c *core) change(ctx context.Context, id, holder any, cells []Cell, update 
 		}
 		// What was in the way is gone.
 	}
+}
+
+// nobody reports what the server's $ifNull takes for no holder.
+func nobody(by bson.RawValue) bool {
+	return by.Type == 0 || by.Type == bson.TypeNull || by.Type == bson.TypeUndefined
 }
 
 // refusal says why cells could not be taken, nil if they could be by now.
@@ -552,7 +569,7 @@ func (c *core) section(out []state, name string, cells bson.RawValue, now time.T
 		}
 		by, until := fields.Lookup(c.HolderField), fields.Lookup(c.UntilField)
 		end, held := until.TimeOK()
-		free := by.Type == 0 || by.Type == bson.TypeNull || held && !end.After(now)
+		free := nobody(by) || held && !end.After(now)
 		out = append(out, state{Cell{name, e.Key()}, free, fields})
 	}
 	return out

@@ -1,0 +1,86 @@
+package prealloc
+
+import (
+	"context"
+	"iter"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+// Malformed: the cells, a section or a cell are not a document, a holder is an array, or the
+// end of a hold is not a date, so that it never ends. Field says where, Detail what. Calls treat
+// what is not a document as no cell. Mend it by hand: no call of the package changes it.
+const Malformed mongopatterns.ProblemKind = "malformed"
+
+var _ mongopatterns.Checker = (*Grids[int, int])(nil)
+
+// Check finds what other programs have left in grids and no call can free. Work.Filter selects
+// grids.
+//
+// Cost: 1 round trip a batch of 100 grids, index _id.
+func (g *Grids[ID, H]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	c := &g.core
+	scan := maintain.Scan{Projection: bson.D{{Key: c.CellsField, Value: 1}}, BatchSize: 100}
+	return fault.Seq("prealloc: check", maintain.Check(ctx, c.coll, work, scan, func(_ context.Context, batch []bson.Raw) (all []mongopatterns.Problem, err error) {
+		for _, grid := range batch {
+			found := c.malformed(grid)
+			for i := range found {
+				found[i].Pattern, found[i].Kind, found[i].Collection, found[i].ID = "prealloc", Malformed, c.coll.Name(), grid.Lookup("_id")
+			}
+			all = append(all, found...)
+		}
+		return all, nil
+	}))
+}
+
+func malformed(path string, have bson.RawValue, detail string) []mongopatterns.Problem {
+	return []mongopatterns.Problem{{Field: path, Have: have, Detail: detail}}
+}
+
+// malformed are the problems of a grid.
+func (c *core) malformed(grid bson.Raw) (out []mongopatterns.Problem) {
+	cells := value.Lookup(grid, c.CellsField)
+	if cells.Type != bson.TypeEmbeddedDocument {
+		return malformed(c.CellsField, cells, "the grid has no document of cells")
+	}
+	if c.Flat {
+		return c.malformedCells(c.CellsField, cells)
+	}
+	sections, _ := cells.Document().Elements()
+	for _, section := range sections {
+		path := c.CellsField + "." + section.Key()
+		if section.Value().Type != bson.TypeEmbeddedDocument {
+			out = append(out, malformed(path, section.Value(), "a section is not a document")...)
+			continue
+		}
+		out = append(out, c.malformedCells(path, section.Value())...)
+	}
+	return out
+}
+
+// malformedCells are the problems of the cells of a section at a path.
+func (c *core) malformedCells(path string, section bson.RawValue) (out []mongopatterns.Problem) {
+	cells, _ := section.Document().Elements()
+	for _, cell := range cells {
+		path := path + "." + cell.Key()
+		fields, ok := cell.Value().DocumentOK()
+		if !ok {
+			out = append(out, malformed(path, cell.Value(), "a cell is not a document")...)
+			continue
+		}
+		by, until := fields.Lookup(c.HolderField), fields.Lookup(c.UntilField)
+		switch {
+		case nobody(by):
+		case by.Type == bson.TypeArray:
+			out = append(out, malformed(path+"."+c.HolderField, by, "a holder is an array")...)
+		case until.Type != 0 && until.Type != bson.TypeNull && until.Type != bson.TypeDateTime:
+			out = append(out, malformed(path+"."+c.UntilField, until, "the end of a hold is not a date: it never ends")...)
+		}
+	}
+	return out
+}
