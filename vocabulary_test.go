@@ -306,7 +306,7 @@ var sentinels = []struct {
 	{"relation.ErrOwned", relation.ErrOwned, mongopatterns.ErrConflict},
 	{"relation.ErrFull", relation.ErrFull, mongopatterns.ErrConflict},
 	{"relation.ErrReferenced", relation.ErrReferenced, mongopatterns.ErrConflict},
-	{"approx.ErrClosed", approx.ErrClosed, mongopatterns.ErrInvalid},
+	{"approx.ErrClosed", approx.ErrClosed, nil},
 	{"prealloc.ErrTaken", prealloc.ErrTaken, mongopatterns.ErrConflict},
 	{"prealloc.ErrNoCell", prealloc.ErrNoCell, mongopatterns.ErrNotFound},
 	{"polymorphic.ErrUnknownKind", polymorphic.ErrUnknownKind, nil},

@@ -21,8 +21,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// ErrClosed: the counters were closed before the call.
-var ErrClosed = fault.New("closed", fault.ErrInvalid)
+// ErrClosed: the counters were closed before the call, which has counted nothing.
+var ErrClosed = fault.New("closed", nil)
 
 // Options are the fields and the pace. The zero value of each is its default.
 type Options struct {
@@ -88,8 +88,9 @@ func (c *Counters[K]) ShardKey() map[string]bson.D { return c.core.shardKey() }
 
 // Add adds n, which may be negative. It writes the key when Every changes wait for
 // it, however large they are, and everything that waits when Interval or MaxKeys
-// says so. An Add with an error has counted as well, unless the key or n was refused:
-// what was not stored waits for the next call. So do not repeat it.
+// says so. An Add with an error has counted as well, unless the key or n was refused
+// (ErrInvalid): what was not stored waits for the next call. So do not repeat it. The
+// absolute values of what waits for a key must fit an int64 together.
 //
 // Cost: none mostly; 1 round trip and 1 document written at every Every-th change
 // of a key, index KeyField. When it flushes, that of Flush.
@@ -121,7 +122,7 @@ func (c *Counters[K]) Flush(ctx context.Context) (result mongopatterns.Result, e
 }
 
 // Close flushes and refuses later Adds with ErrClosed. After an error call it
-// again: what was not stored still waits.
+// again: what was not stored still waits, and is lost when the process ends.
 //
 // Cost: that of Flush.
 func (c *Counters[K]) Close(ctx context.Context) (err error) {
@@ -167,7 +168,11 @@ func (c *Counters[K]) Get(ctx context.Context, key K) (n int64, err error) {
 	if waits && errors.Is(err, mongopatterns.ErrNotFound) {
 		err = nil
 	}
-	return n + here, err
+	sum := n + here
+	if n > 0 && here > 0 && sum < 0 || n < 0 && here < 0 && sum >= 0 {
+		return 0, fault.Of(id, fmt.Errorf("%s: %d and %d that wait exceed an int64", c.core.CountField, n, here))
+	}
+	return sum, err
 }
 
 // Filter selects the document of a key.

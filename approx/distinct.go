@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/bits"
 	"strconv"
@@ -27,12 +28,13 @@ import (
 )
 
 // Distinct counts how many different values V each key has had, by HyperLogLog: a
-// value raises one of a few numbers, the registers, to how rare it is. They lie in
-// Options.CountField, {"17": 3, "230": 1, …}, and join by $max, whoever writes them, in
-// whatever order and however often.
+// value raises one of a few numbers, the registers, to how rare it is. They are in
+// Options.CountField by their precision, {p10: {"17": 3, "230": 1, …}}, and join by
+// $max, whoever writes them, in whatever order and however often.
 //
 // 1, 1.0 and Decimal128 1 are one value, as they are to the server; texts are told
-// apart byte for byte. All that write a field must have the same Options.Precision.
+// apart byte for byte. Registers of several precisions cannot be joined: Estimate and
+// Union refuse a field that has others than those of Options.Precision.
 type Distinct[K, V any] struct {
 	core *core
 
@@ -129,6 +131,9 @@ func (d *Distinct[K, V]) raise(id bson.RawValue, values []bson.RawValue) ([]*ske
 			s.raised[i] = true
 		}
 	}
+	if len(d.keys) > d.core.MaxKeys { // those that are written can go
+		maps.DeleteFunc(d.keys, func(_ string, s *sketch) bool { return len(s.raised) == 0 })
+	}
 	switch o := d.core.Options; {
 	case o.Interval > 0 && time.Since(d.flushed) >= o.Interval, len(d.keys) > o.MaxKeys:
 		return d.all(), nil
@@ -193,7 +198,7 @@ func (d *Distinct[K, V]) write(ctx context.Context, due []*sketch) (mongopattern
 	for _, s := range due {
 		ranks := bson.D{}
 		for i := range s.raised {
-			ranks = append(ranks, bson.E{Key: d.core.CountField + "." + strconv.Itoa(i), Value: int32(s.ranks[i])})
+			ranks = append(ranks, bson.E{Key: d.core.registersField() + "." + strconv.Itoa(i), Value: int32(s.ranks[i])})
 		}
 		if len(ranks) > 0 {
 			sent, keys, updates = append(sent, s), append(keys, s.key), append(updates, ranks)
@@ -209,7 +214,7 @@ func (d *Distinct[K, V]) write(ctx context.Context, due []*sketch) (mongopattern
 	full := len(d.keys) > d.core.MaxKeys
 	for i, s := range sent {
 		for _, e := range updates[i] {
-			register, _ := strconv.Atoi(e.Key[len(d.core.CountField)+1:])
+			register, _ := strconv.Atoi(e.Key[len(d.core.registersField())+1:])
 			if int32(s.ranks[register]) == e.Value {
 				delete(s.raised, register)
 			}
@@ -243,17 +248,41 @@ func (d *Distinct[K, V]) Estimate(ctx context.Context, key K) (e Estimate, err e
 	if err != nil && !(s != nil && errors.Is(err, fault.ErrNotFound)) {
 		return e, err
 	}
-	stored, ok := v.DocumentOK()
-	if !ok && v.Type != 0 && v.Type != bson.TypeNull {
-		return e, fault.Of(id, fmt.Errorf("%s is %s, no registers", d.core.CountField, value.Text(v)))
-	}
-	elements, _ := stored.Elements()
-	for _, element := range elements {
-		if err := d.core.join(ranks, element.Key(), element.Value()); err != nil {
-			return e, fault.Of(id, err)
-		}
+	if err := d.core.joinAll(ranks, v); err != nil {
+		return e, fault.Of(id, err)
 	}
 	return estimate(ranks), nil
+}
+
+// joinAll raises registers to the stored ones of a field.
+func (c *core) joinAll(ranks []uint8, field bson.RawValue) error {
+	if field.Type == 0 || field.Type == bson.TypeNull {
+		return nil
+	}
+	stored, ok := field.DocumentOK()
+	if !ok {
+		return fmt.Errorf("%s is %s, no registers", c.CountField, value.Text(field))
+	}
+	precisions, err := stored.Elements()
+	if err != nil {
+		return err
+	}
+	for _, p := range precisions {
+		registers, ok := p.Value().DocumentOK()
+		if !ok {
+			return fmt.Errorf("%s.%s is %s, no registers", c.CountField, p.Key(), value.Text(p.Value()))
+		}
+		elements, err := registers.Elements()
+		if err != nil {
+			return err
+		}
+		for _, e := range elements {
+			if err := c.join(ranks, p.Key(), e.Key(), e.Value()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Union is about how many different values the documents that filter selects have had
@@ -264,17 +293,21 @@ func (d *Distinct[K, V]) Estimate(ctx context.Context, key K) (e Estimate, err e
 func (d *Distinct[K, V]) Union(ctx context.Context, filter any) (e Estimate, err error) {
 	defer fault.In(&err, "approx: union")
 	c, ranks := d.core, make([]uint8, d.core.registers())
-	of := expr.Field(c.CountField)
+	entries := func(v any) bson.D {
+		return expr.Op("$objectToArray", expr.Cond(expr.IsType(v, "object"), v, bson.D{}))
+	}
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.coll.Aggregate(ctx, mongo.Pipeline{
 			expr.Op("$match", expr.And(filter)),
-			expr.Op("$project", bson.D{{Key: "r", Value: expr.Op("$objectToArray", expr.Cond(expr.IsType(of, "object"), of, bson.D{}))}}),
+			expr.Op("$project", bson.D{{Key: "p", Value: entries(expr.Field(c.CountField))}}),
+			expr.Op("$unwind", "$p"),
+			expr.Op("$project", bson.D{{Key: "p", Value: "$p.k"}, {Key: "r", Value: entries("$p.v")}}),
 			expr.Op("$unwind", "$r"),
-			expr.Op("$group", bson.D{{Key: "_id", Value: "$r.k"}, {Key: "v", Value: expr.Op("$max", "$r.v")}}),
+			expr.Op("$group", bson.D{{Key: "_id", Value: bson.D{{Key: "p", Value: "$p"}, {Key: "r", Value: "$r.k"}}}, {Key: "v", Value: expr.Op("$max", "$r.v")}}),
 		}, options.Aggregate().SetBatchSize(int32(len(ranks)+1)))
 	}) {
 		if err == nil {
-			err = c.join(ranks, doc.Lookup("_id").StringValue(), doc.Lookup("v"))
+			err = c.join(ranks, doc.Lookup("_id", "p").StringValue(), doc.Lookup("_id", "r").StringValue(), doc.Lookup("v"))
 		}
 		if err != nil {
 			return e, err
@@ -294,10 +327,16 @@ func (c *core) place(v bson.RawValue) (register int, rank uint8) {
 	return int(hash >> (64 - c.Precision)), uint8(bits.LeadingZeros64(rest) + 1)
 }
 
+// registersField is the path of the registers of this precision.
+func (c *core) registersField() string { return c.CountField + ".p" + strconv.Itoa(c.Precision) }
+
 // join raises a register to a stored rank.
-func (c *core) join(ranks []uint8, register string, rank bson.RawValue) error {
+func (c *core) join(ranks []uint8, precision, register string, rank bson.RawValue) error {
 	i, err := strconv.Atoi(register)
 	n, ok := rank.AsInt64OK()
+	if own := "p" + strconv.Itoa(c.Precision); precision != own {
+		return fmt.Errorf("%s has registers in %s: another Precision than %d", c.CountField, precision, c.Precision)
+	}
 	if err != nil || i < 0 || i >= len(ranks) || !ok || n < 1 || n > int64(65-c.Precision) {
 		return fmt.Errorf("%s.%s: %s is no register of Precision %d", c.CountField, register, value.Text(rank), c.Precision)
 	}

@@ -11,9 +11,10 @@
 //	{_id: "/about", count: 700000}
 //	{city: "Springfield", stats: {population: 39000}, mayor: "…"}
 //
-// [Distinct] keeps registers there, by default in distinct, at most 1,024 small numbers:
+// [Distinct] keeps registers there, by default in distinct, at most 1,024 small numbers, by
+// their precision:
 //
-//	{_id: "/about", distinct: {"17": 3, "230": 1, …}}
+//	{_id: "/about", distinct: {p10: {"17": 3, "230": 1, …}}}
 //
 // # The five calls
 //
@@ -79,6 +80,13 @@
 // again. If the answer to a write was lost, it may have been stored: then these
 // changes count twice. The driver repeats such a write once by itself without
 // that danger.
+//
+// While the server cannot be reached nothing is lost as long as the process lives:
+// every Add that is due returns an error and has counted, and what waits grows with
+// the keys, beyond MaxKeys. A process that ends then loses all of it: Close, and the
+// end of Run, say so by their error. Sampled counters have no memory: each write that
+// fails in an outage is Every changes lost, and its Add says so. Distinct values wait
+// as changes do, and never count twice.
 //
 // # Concurrency, adoption, sharding
 //

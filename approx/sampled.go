@@ -61,6 +61,9 @@ func (s *Sampled[K]) ShardKey() map[string]bson.D { return s.core.shardKey() }
 // Cost: for n of 1, by the probability 1/Every 1 round trip and 1 document
 // written, index KeyField; else none.
 func (s *Sampled[K]) Add(ctx context.Context, key K, n int64) error {
+	if most := math.MaxInt64 - s.core.Every; n > most || n < -most {
+		return s.refuse(n)
+	}
 	whole, rest := n/s.core.Every, n%s.core.Every
 	if up := float64(rest) / float64(s.core.Every); s.core.Random() < math.Abs(up) {
 		whole += int64(math.Copysign(1, up))
@@ -69,6 +72,11 @@ func (s *Sampled[K]) Add(ctx context.Context, key K, n int64) error {
 		return nil
 	}
 	return s.store(ctx, key, whole*s.core.Every)
+}
+
+func (s *Sampled[K]) refuse(n int64) (err error) {
+	defer fault.In(&err, "approx: add")
+	return fault.Invalid("n: %d, rounded to Every, exceeds an int64", n)
 }
 
 func (s *Sampled[K]) store(ctx context.Context, key K, n int64) (err error) {

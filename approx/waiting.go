@@ -2,11 +2,13 @@ package approx
 
 import (
 	"bytes"
+	"math"
 	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -15,6 +17,7 @@ type change struct {
 	key   bson.RawValue
 	name  string // value.Key of it
 	n     int64  // the sum
+	size  int64  // the sum of their absolute values
 	times int64  // of how many changes
 }
 
@@ -28,15 +31,26 @@ type waiting struct {
 	flushed time.Time          // when everything was last taken to be written
 }
 
-// add notes a change and returns what is to be written now. It keeps nothing of key.
+// add notes a change and returns what is to be written now. It keeps nothing of key. The absolute
+// values of all that waits for a key or is on its way fit an int64: so does every sum of them, in
+// whatever order writes end.
 func (w *waiting) add(key bson.RawValue, n int64, o *Options) ([]change, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return nil, ErrClosed
 	}
+	size := max(n, -n)
 	c := w.of(key)
+	room := math.MaxInt64 - c.size
+	if f := w.flying[c.name]; f != nil {
+		room -= f.size
+	}
+	if size < 0 || size > room {
+		return nil, fault.Invalid("n: %d and what waits for the key exceed an int64", n)
+	}
 	c.n += n
+	c.size += size
 	c.times++
 	switch {
 	case o.Interval > 0 && time.Since(w.flushed) >= o.Interval, len(w.changes) > o.MaxKeys:
@@ -84,6 +98,7 @@ func (w *waiting) takeOff(c *change) change {
 		w.flying[c.name] = f
 	}
 	f.n += c.n
+	f.size += c.size
 	f.times++
 	return *c
 }
@@ -95,6 +110,7 @@ func (w *waiting) landed(changes, left []change) {
 	for _, c := range changes {
 		f := w.flying[c.name]
 		f.n -= c.n
+		f.size -= c.size
 		if f.times--; f.times == 0 {
 			delete(w.flying, c.name)
 		}
@@ -102,6 +118,7 @@ func (w *waiting) landed(changes, left []change) {
 	for _, c := range left {
 		again := w.of(c.key)
 		again.n += c.n
+		again.size += c.size
 		again.times += c.times
 	}
 }

@@ -15,7 +15,7 @@ func views(s *scene, every int64) *approx.Counters[string] {
 }
 
 func visitors(s *scene, every int64) *approx.Distinct[string, string] {
-	s.insert("days", doc("_id", "Monday", "distinct", doc("17", 1)))
+	s.insert("days", doc("_id", "Monday", "distinct", doc("p10", doc("17", 1))))
 	return must(approx.NewDistinct[string, string](s.coll("days"), &approx.Options{Every: every}))
 }
 
