@@ -75,12 +75,13 @@ func New[K any](coll *mongo.Collection, opts *Options) (c *Counters[K], err erro
 // without it two writers could insert a key twice.
 func (c *Counters[K]) Indexes() map[string][]mongo.IndexModel { return c.core.indexes() }
 
-// EnsureIndexes creates the indexes that are missing.
+// EnsureIndexes creates the indexes that are missing. It refuses a collection with a default
+// collation.
 //
-// Cost: 1 round trip, 2 if an index is missing; none if KeyField is _id.
+// Cost: 1 round trip; with a KeyField 1 more, 2 if its index is missing.
 func (c *Counters[K]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "approx: ensure indexes")
-	return indexes.EnsureAll(ctx, c.core.coll.Database(), c.core.indexes())
+	return c.core.ensureIndexes(ctx)
 }
 
 // ShardKey is the key, by collection name.
@@ -216,6 +217,13 @@ func (c *core) indexes() map[string][]mongo.IndexModel {
 	return map[string][]mongo.IndexModel{c.coll.Name(): {{
 		Keys: bson.D{{Key: c.KeyField, Value: 1}}, Options: options.Index().SetUnique(true),
 	}}}
+}
+
+func (c *core) ensureIndexes(ctx context.Context) error {
+	if err := indexes.Simple(ctx, c.coll); err != nil {
+		return err
+	}
+	return indexes.EnsureAll(ctx, c.coll.Database(), c.indexes())
 }
 
 func (c *core) shardKey() map[string]bson.D {

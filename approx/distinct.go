@@ -22,7 +22,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/pace"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -72,12 +71,13 @@ func NewDistinct[K, V any](coll *mongo.Collection, opts *Options) (d *Distinct[K
 // Indexes are those of [Counters.Indexes].
 func (d *Distinct[K, V]) Indexes() map[string][]mongo.IndexModel { return d.core.indexes() }
 
-// EnsureIndexes creates the indexes that are missing.
+// EnsureIndexes creates the indexes that are missing. It refuses a collection with a default
+// collation.
 //
-// Cost: 1 round trip, 2 if an index is missing; none if KeyField is _id.
+// Cost: 1 round trip; with a KeyField 1 more, 2 if its index is missing.
 func (d *Distinct[K, V]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "approx: ensure indexes")
-	return indexes.EnsureAll(ctx, d.core.coll.Database(), d.core.indexes())
+	return d.core.ensureIndexes(ctx)
 }
 
 // ShardKey is the key, by collection name.

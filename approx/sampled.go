@@ -9,7 +9,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/indexes"
 )
 
 // Sampled counters write a change with the probability 1/Every, times Every.
@@ -41,12 +40,13 @@ func NewSampled[K any](coll *mongo.Collection, opts *Options) (s *Sampled[K], er
 // Indexes are those of [Counters.Indexes].
 func (s *Sampled[K]) Indexes() map[string][]mongo.IndexModel { return s.core.indexes() }
 
-// EnsureIndexes creates the indexes that are missing.
+// EnsureIndexes creates the indexes that are missing. It refuses a collection with a default
+// collation.
 //
-// Cost: 1 round trip, 2 if an index is missing; none if KeyField is _id.
+// Cost: 1 round trip; with a KeyField 1 more, 2 if its index is missing.
 func (s *Sampled[K]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "approx: ensure indexes")
-	return indexes.EnsureAll(ctx, s.core.coll.Database(), s.core.indexes())
+	return s.core.ensureIndexes(ctx)
 }
 
 // ShardKey is the key, by collection name.

@@ -130,11 +130,15 @@ func (c *Computed[S, ID, T]) Indexes() map[string][]mongo.IndexModel {
 	}
 }
 
-// EnsureIndexes creates the indexes that are missing.
+// EnsureIndexes creates the indexes that are missing. Like Check, Repair and Adopt it refuses
+// sources and targets with a default collation.
 //
-// Cost: 2 round trips, 1 more for each collection that lacks one.
+// Cost: 3 round trips, 1 more for each collection that lacks an index.
 func (c *Computed[S, ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "computed: ensure indexes")
+	if err := indexes.Simple(ctx, c.core.sources, c.core.targets); err != nil {
+		return err
+	}
 	return indexes.EnsureAll(ctx, c.core.targets.Database(), c.Indexes())
 }
 
@@ -250,16 +254,16 @@ const (
 // the queue, marked or set aside, and new ones: without sources and without any computed
 // field. Work.Filter selects targets.
 //
-// Cost: 2 round trips a batch of 100 targets, index {key: 1}; 3 more for a batch with
+// Cost: 1 round trip, and 2 a batch of 100 targets, index {key: 1}; 3 more for a batch with
 // problems. A batch that cannot be computed: 1 for each of its targets.
 func (c *Computed[S, ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
-	return fault.Seq("computed: check", c.core.check(ctx, work))
+	return fault.Seq("computed: check", indexes.IfSimple(ctx, c.core.check(ctx, work), c.core.sources, c.core.targets))
 }
 
 // Repair computes what Check finds anew, beside live writes. Work.Filter selects
 // targets.
 //
-// Cost: 2 round trips a batch of 100 targets, as Check; 3 more for a batch with problems,
+// Cost: 1 round trip, and 2 a batch of 100 targets, as Check; 3 more for a batch with problems,
 // 1 write for each of these.
 func (c *Computed[S, ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "computed: repair")

@@ -21,6 +21,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -860,6 +861,9 @@ func (c *core) problems(ctx context.Context, batch []bson.Raw) ([]mongopatterns.
 
 // repair computes what has drifted; adopt also targets that never were computed.
 func (c *core) repair(ctx context.Context, work *mongopatterns.Work, adopt bool) (mongopatterns.Result, error) {
+	if err := indexes.Simple(ctx, c.sources, c.targets); err != nil {
+		return mongopatterns.Result{}, err
+	}
 	return maintain.Run(ctx, c.targets, work, c.scan(), func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		problems, err := c.drifted(ctx, batch)
 		if err != nil {

@@ -48,7 +48,7 @@
 //	Drain       4 for each target, 1 for 100; refused 5  2
 //	Failures    1 a batch                                0
 //	RefreshAll  4 a batch of 1000 targets                1 for each target
-//	Check       2 a batch of 100 targets                 0
+//	Check       1, and 2 a batch of 100 targets          0
 //
 // Change reads all sources of a target (index {key: 1}). Where these are many and
 // the pipeline only adds up ($sum), Options.Additive reads just those that change

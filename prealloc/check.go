@@ -8,6 +8,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -22,11 +23,11 @@ var _ mongopatterns.Checker = (*Grids[int, int])(nil)
 // Check finds what other programs have left in grids and no call can free. Work.Filter selects
 // grids.
 //
-// Cost: 1 round trip a batch of 100 grids, index _id.
+// Cost: 1 round trip, and 1 a batch of 100 grids, index _id.
 func (g *Grids[ID, H]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	c := &g.core
 	scan := maintain.Scan{Projection: bson.D{{Key: c.CellsField, Value: 1}}, BatchSize: 100}
-	return fault.Seq("prealloc: check", maintain.Check(ctx, c.coll, work, scan, func(_ context.Context, batch []bson.Raw) (all []mongopatterns.Problem, err error) {
+	found := maintain.Check(ctx, c.coll, work, scan, func(_ context.Context, batch []bson.Raw) (all []mongopatterns.Problem, err error) {
 		for _, grid := range batch {
 			found := c.malformed(grid)
 			for i := range found {
@@ -35,7 +36,8 @@ func (g *Grids[ID, H]) Check(ctx context.Context, work *mongopatterns.Work) iter
 			all = append(all, found...)
 		}
 		return all, nil
-	}))
+	})
+	return fault.Seq("prealloc: check", indexes.IfSimple(ctx, found, c.coll))
 }
 
 func malformed(path string, have bson.RawValue, detail string) []mongopatterns.Problem {

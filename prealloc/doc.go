@@ -40,10 +40,10 @@
 // # Costs
 //
 //	call                  round trips       documents written
-//	Create                1                 1
+//	Create                2                 1
 //	Hold, Claim, Release  1; refused 2      1; refused 0
 //	Cells, Counts         1                 0
-//	Check                 1 for 100 grids   0
+//	Check                 1, 1 for 100      0
 //	HoldAdjacent          2; 2 more when somebody was quicker   1
 //
 // Every call finds its grid by _id and needs no index.

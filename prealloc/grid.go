@@ -21,6 +21,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
+	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -135,6 +136,20 @@ func New[ID, H any](coll *mongo.Collection, opts *Options) (g *Grids[ID, H], err
 	return &Grids[ID, H]{core: c}, nil
 }
 
+// Indexes are none: every call finds its grid by _id.
+func (g *Grids[ID, H]) Indexes() map[string][]mongo.IndexModel {
+	return map[string][]mongo.IndexModel{}
+}
+
+// EnsureIndexes creates no index. Like Create and Check it refuses a collection with a default
+// collation, under which a holder "order-a" has the cells of "ORDER-A".
+//
+// Cost: 1 round trip.
+func (g *Grids[ID, H]) EnsureIndexes(ctx context.Context) (err error) {
+	defer fault.In(&err, "prealloc: ensure indexes")
+	return indexes.Simple(ctx, g.core.coll)
+}
+
 // ShardKey is _id, by collection name.
 func (g *Grids[ID, H]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{g.core.coll.Name(): {{Key: "_id", Value: 1}}}
@@ -144,7 +159,7 @@ func (g *Grids[ID, H]) ShardKey() map[string]bson.D {
 // other fields, a document or nil. One that exists is the server's duplicate
 // key (mongo.IsDuplicateKeyError).
 //
-// Cost: 1 round trip, 1 document written.
+// Cost: 2 round trips, 1 document written.
 func (g *Grids[ID, H]) Create(ctx context.Context, id ID, fields any, cells ...Cell) (err error) {
 	defer fault.In(&err, "prealloc: create")
 	return g.core.create(ctx, id, fields, cells)
@@ -360,6 +375,9 @@ func (c *core) create(ctx context.Context, id, fields any, cells []Cell) error {
 	var nested any = made
 	for i := len(steps) - 1; i > 0; i-- {
 		nested = bson.D{{Key: steps[i], Value: nested}}
+	}
+	if err := indexes.Simple(ctx, c.coll); err != nil {
+		return err
 	}
 	_, err = fault.One(c.coll.InsertOne(ctx, append(grid, bson.E{Key: steps[0], Value: nested})))
 	return err

@@ -29,6 +29,14 @@ type core struct {
 	undirected            bool // and their arrays one field
 }
 
+// collections are all that hold documents or references.
+func (c *core) collections() []*mongo.Collection {
+	if c.Links == nil {
+		return []*mongo.Collection{c.parents, c.children}
+	}
+	return []*mongo.Collection{c.parents, c.children, c.Links}
+}
+
 // end is where references to documents of other are: in field of the documents of
 // coll, nil for nowhere. From is whose they are: _id, or the other field of a link.
 // The documents of other name them back in field back, "" for none.

@@ -41,7 +41,7 @@
 //	Newest         1 (Owner)                          1                     –
 //	DeleteChild    2 or 3                             3                     3
 //	DeleteParent   2 to 4                             3 or 4                3; Cascade 6
-//	Check          2 a batch                          4                     5
+//	Check          1, and 2 a batch                   1, and 4              1, and 5
 //	Repair         4 more for each document with problems                   5
 //	Extract, Embed 3 and 5 for each parent            the same              –
 //

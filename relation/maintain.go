@@ -16,6 +16,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -43,7 +44,7 @@ const (
 // children, or links; with a filter, only the references of these documents are
 // looked at.
 //
-// Cost: for each side with references, 2 round trips a batch of 1000 documents, and
+// Cost: 1 round trip; for each side with references, 2 round trips a batch of 1000 documents, and
 // 1 more for one side of Links; 3 or 4 more for a batch with problems, which are
 // looked at again in one snapshot.
 func (r *Relation[P, C, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
@@ -54,7 +55,7 @@ func (r *Relation[P, C, T]) Check(ctx context.Context, work *mongopatterns.Work)
 			return c.check(ctx, e, batch)
 		}))
 	}
-	return fault.Seq("relation: check", maintain.Chain(all...))
+	return fault.Seq("relation: check", indexes.IfSimple(ctx, maintain.Chain(all...), c.collections()...))
 }
 
 // check finds the problems of a batch. If the server refuses to look its references up, those
@@ -107,6 +108,9 @@ func (r *Relation[P, C, T]) Repair(ctx context.Context, work *mongopatterns.Work
 	defer fault.In(&err, "relation: repair")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	c := r.core
+	if err := indexes.Simple(ctx, c.collections()...); err != nil {
+		return result, err
+	}
 	for _, e := range c.ends(work) {
 		one, err := maintain.Run(ctx, e.coll, work, e.scan(), func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 			problems, err := c.examine(ctx, e, batch)
@@ -317,7 +321,7 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 // whole parents may have put it back. In Result.Remaining are parents that others kept
 // changing. IDs that are documents themselves cannot be told from children.
 //
-// Cost: 1 round trip a batch, and for each parent 3, its children and 1 document
+// Cost: 1 round trip and 1 a batch, and for each parent 3, its children and 1 document
 // written; 3 more at most if an _id is taken, 4 whenever the parent changes meanwhile.
 func (r *Relation[P, C, T]) Extract(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "relation: extract")
@@ -331,7 +335,7 @@ func (r *Relation[P, C, T]) Extract(ctx context.Context, work *mongopatterns.Wor
 // has too, is left as it is, in Result.Failed; in Result.Remaining are parents that
 // others kept changing. It can be stopped and run again. Work.Filter selects parents.
 //
-// Cost: 1 round trip a batch, and for each parent 5, its children deleted and 1
+// Cost: 1 round trip and 1 a batch, and for each parent 5, its children deleted and 1
 // document written; 6 more whenever the parent changes meanwhile.
 func (r *Relation[P, C, T]) Embed(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "relation: embed")
@@ -348,6 +352,9 @@ type conversion func(ctx context.Context, p bson.RawValue, elements []bson.RawVa
 func (c *core) convert(ctx context.Context, work *mongopatterns.Work, condition bson.D, write conversion) (mongopatterns.Result, error) {
 	if c.Children == "" || c.self {
 		return mongopatterns.Result{}, fault.Invalid("a conversion needs Options.Children, and two collections")
+	}
+	if err := indexes.Simple(ctx, c.collections()...); err != nil {
+		return mongopatterns.Result{}, err
 	}
 	scan := maintain.Scan{
 		Filter:     bson.D{{Key: c.Children, Value: condition}},

@@ -139,11 +139,15 @@ func (r *Relation[P, C, T]) Indexes() map[string][]mongo.IndexModel {
 	return out
 }
 
-// EnsureIndexes creates the indexes that are missing.
+// EnsureIndexes creates the indexes that are missing. Like Check, Repair, Extract and Embed it
+// refuses collections with a default collation.
 //
-// Cost: 1 round trip for each collection with references, 2 if an index is missing.
+// Cost: 1 round trip, and 1 for each collection with references, 2 if an index is missing.
 func (r *Relation[P, C, T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "relation: ensure indexes")
+	if err := indexes.Simple(ctx, r.core.collections()...); err != nil {
+		return err
+	}
 	return indexes.EnsureAll(ctx, r.core.parents.Database(), r.Indexes())
 }
 
