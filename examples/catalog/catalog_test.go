@@ -24,6 +24,13 @@ type client struct {
 	s    *service
 }
 
+// Without a server the service says how to get one.
+func TestWithoutAServer(t *testing.T) {
+	if err := run(t.Context(), "", "catalog", "127.0.0.1:0"); err == nil || !strings.Contains(err.Error(), "devserver") {
+		t.Error(err)
+	}
+}
+
 func start(t *testing.T) *client {
 	t.Helper()
 	s, err := newService(mongotest.Database(t), [][]byte{[]byte("a key of the test")})

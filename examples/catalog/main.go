@@ -41,7 +41,7 @@ func main() {
 
 func run(ctx context.Context, uri, database, address string) error {
 	if uri == "" {
-		return errors.New("set MONGODB_URI to the server to use")
+		return errors.New("set MONGODB_URI to the server to use: go run ./cmd/devserver starts one and prints its URI")
 	}
 	client, err := mongo.Connect(options.Client().ApplyURI(uri))
 	if err != nil {

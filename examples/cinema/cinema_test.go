@@ -1,14 +1,22 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -18,11 +26,17 @@ func TestMain(m *testing.M) { mongotest.Main(m) }
 type client struct {
 	t    *testing.T
 	base string
+	s    *service
 }
 
 func start(t *testing.T) *client {
 	t.Helper()
-	s, err := newService(mongotest.Database(t))
+	return startOn(t, mongotest.Database(t))
+}
+
+func startOn(t *testing.T, db *mongo.Database) *client {
+	t.Helper()
+	s, err := newService(db)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +45,7 @@ func start(t *testing.T) *client {
 	}
 	server := httptest.NewServer(s.handler())
 	t.Cleanup(server.Close)
-	return &client{t, server.URL}
+	return &client{t, server.URL, s}
 }
 
 // do sends a request and returns the status and the decoded answer.
@@ -129,4 +143,107 @@ func TestRush(t *testing.T) {
 	}
 	c.want(200, "revenue:160 title:Dumbo viewers:20", "GET", "/films/dumbo", "")
 	c.want(200, "<nil>", "GET", "/check", "")
+}
+
+// A page that is asked for before the service is told to stop is answered, and its view is counted.
+func TestStopWhileAPageIsRead(t *testing.T) {
+	asked, answer := make(chan bool), make(chan bool)
+	var once sync.Once
+	db := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
+		if e.CommandName == "find" {
+			once.Do(func() { asked <- true; <-answer })
+		}
+	}}))
+	c := startOn(t, db)
+	c.want(201, "Dumbo", "POST", "/films", `{"id":"dumbo","title":"Dumbo"}`)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stopped, status := make(chan error, 1), make(chan int, 1)
+	go func() { stopped <- serve(ctx, c.s, listener) }()
+	c.base = "http://" + listener.Addr().String()
+	go func() {
+		got, _ := c.do("GET", "/films/dumbo", "")
+		status <- got
+	}()
+	<-asked
+	stop()
+	for { // until the service takes no more
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			break
+		}
+		conn.Close()
+		time.Sleep(time.Millisecond)
+	}
+	answer <- true
+	if got := <-status; got != http.StatusOK {
+		t.Errorf("the page is answered with %d", got)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	if err := db.Collection("page_views").FindOne(t.Context(), bson.M{"_id": "dumbo", "count": 1}).Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A film's page is shown though its views cannot be counted.
+func TestABrokenCounter(t *testing.T) {
+	c := start(t)
+	c.want(201, "Dumbo", "POST", "/films", `{"id":"dumbo","title":"Dumbo"}`)
+	if _, err := c.s.db.Collection("page_views").InsertOne(t.Context(), bson.M{"_id": "dumbo", "count": "many"}); err != nil {
+		t.Fatal(err)
+	}
+	c.want(200, "title:Dumbo", "GET", "/films/dumbo", "")
+	if err := c.s.views.Close(t.Context()); err == nil {
+		t.Fatal("the counter is not broken")
+	}
+	c.want(200, "title:Dumbo", "GET", "/films/dumbo", "")
+}
+
+// A price that would overflow the revenue is refused.
+func TestPrices(t *testing.T) {
+	c := start(t)
+	c.want(201, "Dumbo", "POST", "/films", `{"id":"dumbo","title":"Dumbo"}`)
+	c.want(400, "price", "POST", "/screenings", `{"id":"fri","film":"dumbo","price":9223372036854775807,"rows":[2]}`)
+	c.want(400, "price", "POST", "/screenings", `{"id":"fri","film":"dumbo","price":-1,"rows":[2]}`)
+	c.want(201, "fri", "POST", "/screenings", `{"id":"fri","film":"dumbo","price":1000000,"rows":[2]}`)
+}
+
+// Check compares the seats that are sold with the viewers, which are two documents.
+func TestCheckComparesSeatsWithViewers(t *testing.T) {
+	c := start(t)
+	c.want(201, "Dumbo", "POST", "/films", `{"id":"dumbo","title":"Dumbo"}`)
+	for _, id := range []string{"fri", "sat"} {
+		c.want(201, id, "POST", "/screenings", `{"id":"`+id+`","film":"dumbo","price":8,"rows":[3]}`)
+	}
+	c.want(201, "A1", "POST", "/screenings/fri/sales", `{"order":"7","seats":["A1","A2"]}`)
+	c.want(200, "<nil>", "GET", "/check", "")
+	if _, err := c.s.db.Collection("seats").UpdateByID(t.Context(), "fri", bson.M{"$set": bson.M{"cells.A.3": bson.M{"by": "8"}}}); err != nil {
+		t.Fatal(err)
+	}
+	c.want(200, "want:3", "GET", "/check", "")
+	if _, err := c.s.db.Collection("seats").UpdateByID(t.Context(), "sat", bson.M{"$set": bson.M{"cells.A.3": bson.M{"by": "8", "until": "soon"}}}); err != nil {
+		t.Fatal(err)
+	}
+	c.want(200, "malformed", "GET", "/check", "")
+}
+
+// One request is one value.
+func TestTrailingBytes(t *testing.T) {
+	c := start(t)
+	for _, rest := range []string{`{"id":"bambi"}`, "}", "x", `"`} {
+		c.want(400, "body", "POST", "/films", `{"id":"dumbo","title":"Dumbo"}`+rest)
+	}
+	c.want(404, "not found", "GET", "/films/dumbo", "")
+}
+
+// Without a server the service says how to get one.
+func TestWithoutAServer(t *testing.T) {
+	if err := run(t.Context(), "", "cinema", "127.0.0.1:0"); err == nil || !strings.Contains(err.Error(), "devserver") {
+		t.Error(err)
+	}
 }

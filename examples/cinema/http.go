@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"log"
 	"net/http"
 	"slices"
@@ -12,6 +13,9 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/prealloc"
 )
+
+// maxPrice keeps the revenue of all screenings far from the end of an int64.
+const maxPrice = 1_000_000
 
 func (s *service) handler() http.Handler {
 	mux := http.NewServeMux()
@@ -45,8 +49,8 @@ func (s *service) handler() http.Handler {
 	})
 	handle("POST /screenings", func(w http.ResponseWriter, r *http.Request) (int, any, error) {
 		in, err := decode[screening](w, r)
-		if err == nil && (in.ID == "" || in.Film == "" || in.Price < 0 || len(in.Rows) == 0 || len(in.Rows) > 26 || slices.Min(in.Rows) < 1 || slices.Max(in.Rows) > 100) {
-			err = badRequest("id, film and 1 to 26 rows of 1 to 100 seats are required, and a price of at least 0")
+		if err == nil && (in.ID == "" || in.Film == "" || in.Price < 0 || in.Price > maxPrice || len(in.Rows) == 0 || len(in.Rows) > 26 || slices.Min(in.Rows) < 1 || slices.Max(in.Rows) > 100) {
+			err = badRequest("id, film and 1 to 26 rows of 1 to 100 seats are required, and a price of 0 to 1,000,000")
 		}
 		if err != nil {
 			return 0, nil, err
@@ -117,6 +121,9 @@ func decode[T any](w http.ResponseWriter, r *http.Request) (T, error) {
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&out); err != nil {
 		return out, badRequest("body: " + err.Error())
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return out, badRequest("body: more than one value")
 	}
 	return out, nil
 }

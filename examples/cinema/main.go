@@ -41,7 +41,7 @@ func main() {
 
 func run(ctx context.Context, uri, database, address string) error {
 	if uri == "" {
-		return errors.New("set MONGODB_URI to the server to use")
+		return errors.New("set MONGODB_URI to the server to use: go run ./cmd/devserver starts one and prints its URI")
 	}
 	client, err := mongo.Connect(options.Client().ApplyURI(uri))
 	if err != nil {
@@ -55,15 +55,22 @@ func run(ctx context.Context, uri, database, address string) error {
 	if err := service.ensureIndexes(ctx); err != nil {
 		return err
 	}
-	// The page views are flushed until the end, and once more there.
-	flushed := make(chan error, 1)
-	go func() {
-		flushed <- service.views.Run(ctx, func(err error) { log.Printf("cinema: page views: %v", err) })
-	}()
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
 	}
+	return serve(ctx, service, listener)
+}
+
+// serve answers requests until ctx ends. The page views are flushed at intervals, and once more when
+// no request is under way: a counter that is closed earlier counts no more views.
+func serve(ctx context.Context, service *service, listener net.Listener) error {
+	counting, stopCounting := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopCounting()
+	flushed := make(chan error, 1)
+	go func() {
+		flushed <- service.views.Run(counting, func(err error) { log.Printf("cinema: page views: %v", err) })
+	}()
 	server := &http.Server{Handler: service.handler(), ReadHeaderTimeout: 10 * time.Second}
 	stopped := make(chan error, 1)
 	go func() {
@@ -73,8 +80,10 @@ func run(ctx context.Context, uri, database, address string) error {
 		stopped <- server.Shutdown(grace)
 	}()
 	log.Printf("cinema: listening on http://%s", listener.Addr())
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
+	err := server.Serve(listener)
+	if errors.Is(err, http.ErrServerClosed) {
+		err = <-stopped
 	}
-	return errors.Join(<-stopped, <-flushed)
+	stopCounting()
+	return errors.Join(err, <-flushed)
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -60,7 +62,9 @@ func newService(db *mongo.Database) (*service, error) {
 	return s, err
 }
 
-func (s *service) ensureIndexes(ctx context.Context) error { return s.totals.EnsureIndexes(ctx) }
+func (s *service) ensureIndexes(ctx context.Context) error {
+	return errors.Join(s.totals.EnsureIndexes(ctx), s.seats.EnsureIndexes(ctx), s.views.EnsureIndexes(ctx))
+}
 
 func (s *service) addFilm(ctx context.Context, f film) error {
 	_, err := s.films.InsertOne(ctx, f)
@@ -90,11 +94,15 @@ func (s *service) film(ctx context.Context, id string) (film, error) {
 	if err != nil {
 		return f, err
 	}
-	if err := s.views.Add(ctx, id, 1); err != nil {
-		return f, err
+	// The page is worth more than its counter.
+	err = s.views.Add(ctx, id, 1)
+	if err == nil {
+		f.Views, err = s.views.Get(ctx, id)
 	}
-	f.Views, err = s.views.Get(ctx, id)
-	return f, err
+	if err != nil {
+		log.Printf("cinema: page views: %v", err)
+	}
+	return f, nil
 }
 
 // hold holds n seats next to each other for an order.
@@ -136,11 +144,38 @@ func (s *service) pay(ctx context.Context, id, order string, seats []prealloc.Ce
 
 // check finds what is inconsistent in the whole database.
 func (s *service) check(ctx context.Context) (problems []mongopatterns.Problem, err error) {
-	for p, err := range mongopatterns.CheckAll(ctx, s.totals) {
+	for p, err := range mongopatterns.CheckAll(ctx, s.totals, s.seats) {
 		if err != nil {
 			return nil, err
 		}
 		problems = append(problems, p)
 	}
-	return problems, nil
+	miscounted, err := s.miscounted(ctx)
+	return append(problems, miscounted...), err
+}
+
+// miscounted are the screenings whose viewers are not as many as their seats that are sold: two
+// documents that each sale writes in one transaction, and that are read in one here.
+func (s *service) miscounted(ctx context.Context) (problems []mongopatterns.Problem, err error) {
+	pipeline := append(s.seats.CountsPipeline(),
+		bson.D{{Key: "$project", Value: bson.M{"sold": bson.M{"$toLong": bson.M{"$sum": "$sections.claimed"}}}}},
+		bson.D{{Key: "$lookup", Value: bson.M{"from": s.screenings.Name(), "localField": "_id", "foreignField": "_id", "as": "at"}}},
+		bson.D{{Key: "$match", Value: bson.M{"$expr": bson.M{"$ne": bson.A{bson.A{"$sold"}, "$at.viewers"}}}}})
+	err = mongopatterns.Transact(ctx, s.db.Client(), func(ctx context.Context) error {
+		problems = nil
+		cursor, err := s.db.Collection("seats").Aggregate(ctx, pipeline)
+		if err != nil {
+			return err
+		}
+		var wrong []bson.Raw
+		if err := cursor.All(ctx, &wrong); err != nil {
+			return err
+		}
+		for _, doc := range wrong {
+			problems = append(problems, mongopatterns.Problem{Pattern: "cinema", Kind: "miscounted", Collection: s.screenings.Name(), ID: doc.Lookup("_id"),
+				Field: "viewers", Have: doc.Lookup("at", "0", "viewers"), Want: doc.Lookup("sold")})
+		}
+		return nil
+	})
+	return problems, err
 }

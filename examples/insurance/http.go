@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"log"
 	"net/http"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/schemaversion"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
@@ -68,11 +70,7 @@ func (s *service) handler() http.Handler {
 	})
 	handle("GET /policies/{id}/history", func(_ http.ResponseWriter, r *http.Request) (int, any, error) {
 		all, err := s.history(r.Context(), r.PathValue("id"))
-		out := []revision{}
-		for _, one := range all {
-			out = append(out, shown(one))
-		}
-		return http.StatusOK, out, err
+		return http.StatusOK, all, err
 	})
 	handle("GET /customers", func(_ http.ResponseWriter, r *http.Request) (int, any, error) {
 		all, err := s.find(r.Context())
@@ -91,12 +89,15 @@ type revision struct {
 	Change  versioning.Change `json:"change"`
 	Policy  policy            `json:"policy"`
 	Premium int               `json:"premium"`
+	Error   string            `json:"error,omitempty"` // why there is nothing else
 }
 
 func shown(r versioning.Revision[stored]) revision {
 	out := revision{Number: r.Number, Change: r.Change, Policy: r.Document.V}
 	for _, c := range out.Policy.Covers {
-		out.Premium += c.V.Premium()
+		if c.V != nil { // another program has left a null
+			out.Premium += c.V.Premium()
+		}
 	}
 	return out
 }
@@ -113,6 +114,9 @@ func decode[T any](w http.ResponseWriter, r *http.Request) (T, error) {
 	if err := decoder.Decode(&out); err != nil {
 		return out, badRequest("body: " + err.Error())
 	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return out, badRequest("body: more than one value")
+	}
 	return out, nil
 }
 
@@ -127,6 +131,8 @@ func failure(err error) (int, any) {
 		status, text = http.StatusNotFound, err.Error()
 	case errors.Is(err, mongopatterns.ErrConflict), errors.Is(err, versioning.ErrExists):
 		status, text = http.StatusConflict, err.Error()
+	case errors.Is(err, schemaversion.ErrNewer): // a newer instance of the service can read it
+		status, text = http.StatusServiceUnavailable, err.Error()
 	default:
 		log.Printf("insurance: %v", err)
 		text = http.StatusText(status)

@@ -150,3 +150,62 @@ func TestCustomers(t *testing.T) {
 	}
 	c.want(200, "[map[company:shire name:Bilbo Baggins since:2941] map[company:rohan name:Éowyn of Rohan since:3000] map[company:shire name:Frodo Baggins since:3001]]", "GET", "/customers", "")
 }
+
+// A cover that another program has left as null counts nothing, also when one is added to it.
+func TestANullCover(t *testing.T) {
+	c := start(t)
+	c.want(201, "Bilbo", "POST", "/policies", `{"id":"bilbo","holder":"Bilbo Baggins"}`)
+	if _, err := c.s.db.Collection("current_policies").UpdateByID(t.Context(), "bilbo", bson.M{"$set": bson.M{"covers": bson.A{nil}}}); err != nil {
+		t.Fatal(err)
+	}
+	c.want(200, "covers:[<nil>]", "GET", "/policies/bilbo", "")
+	c.want(201, "premium:4", "POST", "/policies/bilbo/covers", `{"author":"elrond","kind":"travel","travel":{"days":2}}`)
+}
+
+// Clients see which kind a cover is of.
+func TestCoversNameTheirKind(t *testing.T) {
+	c := start(t)
+	c.want(201, "Bilbo", "POST", "/policies", `{"id":"bilbo","holder":"Bilbo Baggins"}`)
+	c.want(201, "covers:[map[days:2 kind:travel]]", "POST", "/policies/bilbo/covers", `{"author":"elrond","kind":"travel","travel":{"days":2}}`)
+	c.want(200, "covers:[map[days:2 kind:travel]]", "GET", "/policies/bilbo", "")
+}
+
+// A cover of a kind that this program does not know is shown and kept as it is. A policy of a newer
+// version is for a newer instance of the service: 503, and not an error inside.
+func TestNewerPrograms(t *testing.T) {
+	c := start(t)
+	policies := c.s.db.Collection("current_policies")
+	c.want(201, "Bilbo", "POST", "/policies", `{"id":"bilbo","holder":"Bilbo Baggins"}`)
+	dragon := bson.D{{Key: "kind", Value: "dragon"}, {Key: "name", Value: "Smaug"}}
+	if _, err := policies.UpdateByID(t.Context(), "bilbo", bson.M{"$set": bson.M{"covers": bson.A{dragon}}}); err != nil {
+		t.Fatal(err)
+	}
+	c.want(200, "covers:[map[kind:dragon name:Smaug]]", "GET", "/policies/bilbo", "")
+	c.want(201, "premium:4", "POST", "/policies/bilbo/covers", `{"author":"elrond","kind":"travel","travel":{"days":2}}`)
+	c.want(200, "[map[kind:dragon name:Smaug] map[days:2 kind:travel]]", "GET", "/policies/bilbo", "")
+	if err := policies.FindOne(t.Context(), bson.M{"covers.0": dragon}).Err(); err != nil {
+		t.Error(err)
+	}
+	if _, err := policies.UpdateByID(t.Context(), "bilbo", bson.M{"$set": bson.M{"schema_version": 99}}); err != nil {
+		t.Fatal(err)
+	}
+	c.want(503, "knows up to 2", "GET", "/policies/bilbo", "")
+	c.want(503, "knows up to 2", "POST", "/policies/bilbo/covers", `{"author":"elrond","kind":"travel","travel":{"days":2}}`)
+	c.want(200, "knows up to 2", "GET", "/policies/bilbo/history", "")
+}
+
+// One request is one value.
+func TestTrailingBytes(t *testing.T) {
+	c := start(t)
+	for _, rest := range []string{`{"id":"frodo"}`, "}", "x", `"`} {
+		c.want(400, "body", "POST", "/policies", `{"id":"bilbo","holder":"Bilbo Baggins"}`+rest)
+	}
+	c.want(404, "not found", "GET", "/policies/bilbo", "")
+}
+
+// Without a server the service says how to get one.
+func TestWithoutAServer(t *testing.T) {
+	if err := run(t.Context(), "", "insurance", "127.0.0.1:0"); err == nil || !strings.Contains(err.Error(), "devserver") {
+		t.Error(err)
+	}
+}

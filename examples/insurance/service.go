@@ -27,12 +27,16 @@ type travelCover struct {
 	Days int `json:"days" bson:"days"`
 }
 
+// otherCover is a cover of a kind that this program does not know: shown and kept as it is.
+type otherCover struct{ polymorphic.Unknown }
+
+func (otherCover) Premium() int    { return 0 }
 func (c itemCover) Premium() int   { return c.Value / 100 }
 func (c travelCover) Premium() int { return 2 * c.Days }
 
 var covers = polymorphic.Must(polymorphic.New([]polymorphic.Kind{
 	polymorphic.Of[itemCover]("item"), polymorphic.Of[travelCover]("travel"),
-}, (*polymorphic.Options[cover])(nil)))
+}, &polymorphic.Options[cover]{Unknown: func(u polymorphic.Unknown) cover { return otherCover{u} }}))
 
 type coverKinds struct{}
 
@@ -88,7 +92,7 @@ func newService(db *mongo.Database) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
-	companies, err := polymorphic.New([]polymorphic.Kind{polymorphic.Of[bson.M]("shire"), polymorphic.Of[bson.D]("rohan")}, &polymorphic.Options[any]{Field: "company"})
+	companies, err := polymorphic.New([]polymorphic.Kind{polymorphic.Of[shireCustomer]("shire"), polymorphic.Of[rohanCustomer]("rohan")}, &polymorphic.Options[any]{Field: "company"})
 	if err != nil {
 		return nil, err
 	}
@@ -123,16 +127,35 @@ func (s *service) policy(ctx context.Context, id string, at time.Time) (versioni
 	return s.policies.AsOf(ctx, id, at)
 }
 
-func (s *service) history(ctx context.Context, id string) (out []versioning.Revision[stored], err error) {
+// history shows the revisions of a policy. One that a newer program has written is named in its place.
+func (s *service) history(ctx context.Context, id string) ([]revision, error) {
+	out := []revision{}
 	for r, err := range s.policies.History(ctx, id) {
-		if err != nil {
+		switch {
+		case errors.Is(err, schemaversion.ErrNewer):
+			out = append(out, revision{Error: err.Error()})
+		case err != nil:
 			return nil, err
+		default:
+			out = append(out, shown(r))
 		}
-		out = append(out, r)
 	}
 	return out, nil
 }
 
+// shireCustomer and rohanCustomer are the customers of each company as they are stored.
+type shireCustomer struct {
+	Name  string `bson:"name"`
+	Since int    `bson:"since"`
+}
+
+type rohanCustomer struct {
+	FirstName string             `bson:"first_name"`
+	House     string             `bson:"house"`
+	Joined    struct{ Year int } `bson:"joined"`
+}
+
+// customer is either of them in the list.
 type customer struct {
 	Company string `json:"company" bson:"company"`
 	Name    string `json:"name" bson:"name"`

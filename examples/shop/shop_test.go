@@ -27,6 +27,13 @@ type client struct {
 }
 
 // start serves a shop whose products keep 3 reviews and 3 buyers.
+// Without a server the service says how to get one.
+func TestWithoutAServer(t *testing.T) {
+	if err := run(t.Context(), "", "shop", "127.0.0.1:0"); err == nil || !strings.Contains(err.Error(), "devserver") {
+		t.Error(err)
+	}
+}
+
 func start(t *testing.T) *client {
 	t.Helper()
 	s, err := newService(mongotest.Database(t), settings{
