@@ -101,7 +101,7 @@ func upTo(n int) []int {
 var workloads = []workload{
 	{"relation", func(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
 		people, tasks := db.Collection("rel_people"), db.Collection("rel_tasks")
-		r := must(relation.New[string, int, bson.M](people, tasks, &relation.Options{Children: "tasks", Owner: "owner"}))
+		r := must(relation.New[string, int, bson.M](people, tasks, &relation.Options{ChildrenField: "tasks", OwnerField: "owner"}))
 		ensure(t, r.EnsureIndexes(t.Context()))
 		ensure(t, errorOf(people.InsertMany(t.Context(), []any{bson.M{"_id": "Ann"}, bson.M{"_id": "Bob"}})))
 		step := func(ctx context.Context, n int) error {
@@ -115,7 +115,7 @@ var workloads = []workload{
 			if got := ids(t, tasks, bson.M{}); !slices.Equal(got, upTo(n)) {
 				t.Errorf("tasks %v of %d", got, n)
 			}
-			ann, bob := must(r.Of(t.Context(), "Ann", nil)), must(r.Of(t.Context(), "Bob", nil))
+			ann, bob := must(r.Children(t.Context(), "Ann", nil)), must(r.Children(t.Context(), "Bob", nil))
 			if len(ann.Items) != (n+1)/2 || len(bob.Items) != n/2 {
 				t.Errorf("%d and %d of %d", len(ann.Items), len(bob.Items), n)
 			}
@@ -123,10 +123,9 @@ var workloads = []workload{
 	}},
 	{"computed", func(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
 		screenings, films := db.Collection("comp_screenings"), db.Collection("comp_films")
-		c := must(computed.New[int, string, bson.M](screenings, films, &computed.Options{
-			Key: "film", Additive: true, Empty: bson.D{{Key: "viewers", Value: 0}},
-			Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "viewers", Value: bson.M{"$sum": "$viewers"}}}}}},
-		}))
+		c := must(computed.New[int, string, bson.M](screenings, films, "film",
+			mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "viewers", Value: bson.M{"$sum": "$viewers"}}}}}},
+			bson.D{{Key: "viewers", Value: 0}}, &computed.Options{Additive: true}))
 		ensure(t, c.EnsureIndexes(t.Context()))
 		ensure(t, errorOf(films.InsertOne(t.Context(), bson.M{"_id": "Dumbo"})))
 		step := func(ctx context.Context, n int) error {
@@ -564,7 +563,7 @@ func TestDeadlines(t *testing.T) {
 	server := mongotest.ReplicaSet(t, 3)
 	db := server.Database(t, options.Client().SetTimeout(5*time.Second))
 	people, tasks := db.Collection("people"), db.Collection("tasks")
-	r := must(relation.New[string, int, bson.M](people, tasks, &relation.Options{Children: "tasks", Owner: "owner"}))
+	r := must(relation.New[string, int, bson.M](people, tasks, &relation.Options{ChildrenField: "tasks", OwnerField: "owner"}))
 	var docs []any
 	for i := range 500 {
 		docs = append(docs, bson.M{"_id": i, "owner": "Ann"})
@@ -592,7 +591,7 @@ func TestDeadlines(t *testing.T) {
 		"write": func(ctx context.Context) error {
 			return errorOf(tasks.UpdateByID(ctx, 1, bson.M{"$set": bson.M{"a": 1}}))
 		},
-		"read": func(ctx context.Context) error { return errorOf(r.Of(ctx, "Ann", nil)) },
+		"read": func(ctx context.Context) error { return errorOf(r.Children(ctx, "Ann", nil)) },
 		"check": func(ctx context.Context) (last error) {
 			for _, last = range r.Check(ctx, nil) {
 			}

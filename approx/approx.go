@@ -14,6 +14,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
@@ -220,7 +221,7 @@ func (c *core) indexes() map[string][]mongo.IndexModel {
 }
 
 func (c *core) ensureIndexes(ctx context.Context) error {
-	if err := indexes.Simple(ctx, c.coll); err != nil {
+	if err := collation.Refuse(ctx, c.coll); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, c.coll.Database(), c.indexes())

@@ -8,7 +8,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/computed"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -23,7 +22,7 @@ func TestCollation(t *testing.T) {
 		check(t, err)
 		_, err = db.Collection("screenings").InsertMany(ctx, []any{screening{1, "dumbo", "x", 5, false}, screening{2, "Dumbo", "x", 7, false}})
 		check(t, err)
-		c := must(computed.New[int, string, film](db.Collection("screenings"), db.Collection("films"), perFilm()))
+		c := must(totalsOf[int, string, film](db.Collection("screenings"), db.Collection("films"), perFilm()))
 		var found error
 		for _, err := range c.Check(ctx, nil) {
 			found = errors.Join(found, err)

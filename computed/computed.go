@@ -13,6 +13,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
@@ -20,24 +21,12 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Options say what is computed. Key, Pipeline and Empty are needed; the zero value
-// of the others is their default.
+// Options say how the fields are computed. The zero value of each is its default.
 type Options struct {
-	// Key is the path in the source of the _id of its target, or of its targets,
-	// where there are arrays on the way: such as "items.product" of orders.
-	Key string
-	// Pipeline turns sources into a document for each of their targets: its _id is
-	// the target's, its other fields are those of Empty, all of them and no others. A
-	// target for which it makes anything else fails, and keeps its values. The same
-	// sources must make the same values: sort what $addToSet gathers. $out and $merge
-	// are refused.
-	Pipeline mongo.Pipeline
-	// Empty has all computed fields, with the values of a target without sources.
-	Empty bson.D
 	// Additive says that all computed fields are sums: a Change then adds what its
-	// sources contribute afterwards less what they did before. Sums of doubles
-	// gather rounding errors; Check allows a billionth. Empty must be zeros. Default
-	// false: Change computes the target anew.
+	// sources contribute afterwards less what they did before. Sums of doubles gather
+	// rounding errors: Check allows a billionth of the sum, and of 1 where it is smaller.
+	// empty must be zeros. Default false: Change computes the target anew.
 	Additive bool
 	// StateField is the field of the target for the time and the epoch. Default
 	// "computed".
@@ -69,12 +58,22 @@ type Computed[S, ID, T any] struct{ core *core }
 func (c *Computed[S, ID, T]) level() *core { return c.core }
 
 // New returns the computed fields of targets. It does no I/O.
-func New[S, ID, T any](sources, targets *mongo.Collection, opts *Options) (c *Computed[S, ID, T], err error) {
+//
+// keyField is the path in the source of the _id of its target, or of its targets, where
+// there are arrays on the way: such as "items.product" of orders.
+//
+// pipeline turns sources into a document for each of their targets: its _id is the
+// target's, its other fields are those of empty, all of them and no others. A target for
+// which it makes anything else fails, and keeps its values. The same sources must make the
+// same values: sort what $addToSet gathers. $out and $merge are refused.
+//
+// empty has all computed fields, with the values of a target without sources.
+func New[S, ID, T any](sources, targets *mongo.Collection, keyField string, pipeline mongo.Pipeline, empty bson.D, opts *Options) (c *Computed[S, ID, T], err error) {
 	defer fault.In(&err, "computed: new")
 	if err := config.Collections("sources", sources, "targets", targets); err != nil {
 		return nil, err
 	}
-	inner := &core{sources: sources, targets: targets}
+	inner := &core{sources: sources, targets: targets, key: keyField, pipeline: pipeline, fields: empty}
 	if opts != nil {
 		inner.Options = *opts
 	}
@@ -83,24 +82,33 @@ func New[S, ID, T any](sources, targets *mongo.Collection, opts *Options) (c *Co
 		config.Name("Options.StateField", &inner.StateField, "computed"),
 		config.Number("Options.Lease", (*int64)(&inner.Lease), int64(time.Minute), int64(time.Millisecond), int64(24*time.Hour)),
 		config.Number("Options.Attempts", &inner.Attempts, 5, 1, 1<<20),
-		config.Check("Options", func() error {
-			if len(inner.Pipeline) == 0 || len(inner.Empty) == 0 {
-				return errors.New("needs Pipeline and Empty")
+		config.Check("pipeline", func() error {
+			if len(pipeline) == 0 {
+				return errors.New("it is empty")
 			}
-			for _, stage := range inner.Pipeline {
+			for _, stage := range pipeline {
 				if len(stage) > 0 && (stage[0].Key == "$out" || stage[0].Key == "$merge") {
-					return fmt.Errorf("Pipeline: %s writes", stage[0].Key)
+					return fmt.Errorf("%s writes", stage[0].Key)
 				}
 			}
-			return fieldpath.CheckNamed("Key", inner.Key)
+			return nil
+		}),
+		config.Check("empty", func() error {
+			if len(empty) == 0 {
+				return errors.New("it has no fields")
+			}
+			return nil
 		}),
 	}
-	for i := range inner.Empty {
-		name := inner.Empty[i].Key
-		settings = append(settings, config.Name("Options.Empty", &name, ""))
+	for _, field := range empty {
+		name := field.Key
+		settings = append(settings, config.Name("empty", &name, ""))
 		if name == "_id" {
-			return nil, fault.Invalid("Options.Empty: _id is no computed field")
+			return nil, fault.Invalid("empty: _id is not a computed field")
 		}
+	}
+	if err := fieldpath.CheckNamed("keyField", keyField); err != nil {
+		return nil, fault.Invalid("%w", err)
 	}
 	if err := config.Apply(settings...); err != nil {
 		return nil, err
@@ -108,12 +116,12 @@ func New[S, ID, T any](sources, targets *mongo.Collection, opts *Options) (c *Co
 	if inner.Then != nil && inner.Then.level().sources.Name() != targets.Name() {
 		return nil, fault.Invalid("Options.Then: it is not computed from %s", targets.Name())
 	}
-	if inner.empty, err = inner.codec.Document(inner.Empty); err != nil {
+	if inner.empty, err = inner.codec.Document(empty); err != nil {
 		return nil, err
 	}
-	for _, e := range inner.Empty {
+	for _, e := range empty {
 		if n := value.Number(inner.empty.Lookup(e.Key)); inner.Additive && (n == nil || n.Sign() != 0) {
-			return nil, fault.Invalid("Options.Empty: %s of Options.Additive is not 0", e.Key)
+			return nil, fault.Invalid("empty: %s of Options.Additive is not 0", e.Key)
 		}
 	}
 	inner.prepare()
@@ -125,7 +133,7 @@ func New[S, ID, T any](sources, targets *mongo.Collection, opts *Options) (c *Co
 func (c *Computed[S, ID, T]) Indexes() map[string][]mongo.IndexModel {
 	dirty := c.core.state("dirty")
 	return map[string][]mongo.IndexModel{
-		c.core.sources.Name(): {{Keys: bson.D{{Key: c.core.Key, Value: 1}}}},
+		c.core.sources.Name(): {{Keys: bson.D{{Key: c.core.key, Value: 1}}}},
 		c.core.targets.Name(): {{Keys: bson.D{{Key: dirty, Value: 1}}, Options: options.Index().SetSparse(true)}},
 	}
 }
@@ -136,7 +144,7 @@ func (c *Computed[S, ID, T]) Indexes() map[string][]mongo.IndexModel {
 // Cost: 3 round trips, 1 more for each collection that lacks an index.
 func (c *Computed[S, ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "computed: ensure indexes")
-	if err := indexes.Simple(ctx, c.core.sources, c.core.targets); err != nil {
+	if err := collation.Refuse(ctx, c.core.sources, c.core.targets); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, c.core.targets.Database(), c.Indexes())
@@ -144,7 +152,7 @@ func (c *Computed[S, ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 
 // ShardKey is the key of the sources and the targets' _id, by collection name.
 func (c *Computed[S, ID, T]) ShardKey() map[string]bson.D {
-	return map[string]bson.D{c.core.sources.Name(): {{Key: c.core.Key, Value: 1}}, c.core.targets.Name(): {{Key: "_id", Value: 1}}}
+	return map[string]bson.D{c.core.sources.Name(): {{Key: c.core.key, Value: 1}}, c.core.targets.Name(): {{Key: "_id", Value: 1}}}
 }
 
 // Change runs write, which creates, changes, moves or deletes the sources of these
@@ -257,7 +265,7 @@ const (
 // Cost: 1 round trip, and 2 a batch of 100 targets, index {key: 1}; 3 more for a batch with
 // problems. A batch that cannot be computed: 1 for each of its targets.
 func (c *Computed[S, ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
-	return fault.Seq("computed: check", indexes.IfSimple(ctx, c.core.check(ctx, work), c.core.sources, c.core.targets))
+	return fault.Seq("computed: check", collation.Seq(ctx, c.core.check(ctx, work), c.core.sources, c.core.targets))
 }
 
 // Repair computes what Check finds anew, beside live writes. Work.Filter selects
@@ -271,7 +279,7 @@ func (c *Computed[S, ID, T]) Repair(ctx context.Context, work *mongopatterns.Wor
 	return c.core.repair(ctx, work, false)
 }
 
-// Adopt is Repair that also gives new targets without sources the values of Empty.
+// Adopt is Repair that also gives new targets without sources the values of New's empty.
 //
 // Cost: that of Repair.
 func (c *Computed[S, ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {

@@ -48,11 +48,26 @@ type screening struct {
 	Deleted bool   `bson:"deleted,omitempty"`
 }
 
+// spec is what a New of the tests gets, to be varied.
+type spec struct {
+	Key      string
+	Pipeline mongo.Pipeline
+	Empty    bson.D
+	computed.Options
+}
+
+func totalsOf[S, ID, T any](sources, targets *mongo.Collection, s *spec) (*computed.Computed[S, ID, T], error) {
+	if s == nil {
+		return computed.New[S, ID, T](sources, targets, "", nil, nil, nil)
+	}
+	return computed.New[S, ID, T](sources, targets, s.Key, s.Pipeline, s.Empty, &s.Options)
+}
+
 type totals = computed.Computed[int, string, film]
 
 // perFilm counts theatres once and viewers of screenings that are not deleted.
-func perFilm() *computed.Options {
-	return &computed.Options{
+func perFilm() *spec {
+	return &spec{
 		Key: "film",
 		Pipeline: mongo.Pipeline{
 			{{Key: "$match", Value: bson.M{"deleted": bson.M{"$ne": true}}}},
@@ -64,9 +79,9 @@ func perFilm() *computed.Options {
 }
 
 // sums is additive.
-func sums() *computed.Options {
-	return &computed.Options{
-		Key: "film", Additive: true,
+func sums() *spec {
+	return &spec{
+		Key: "film", Options: computed.Options{Additive: true},
 		Pipeline: mongo.Pipeline{
 			{{Key: "$match", Value: bson.M{"deleted": bson.M{"$ne": true}}}},
 			{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "viewers", Value: bson.M{"$sum": "$viewers"}}, {Key: "theatres", Value: bson.M{"$sum": 1}}}}},
@@ -92,10 +107,10 @@ func check(t testing.TB, err error, wanted ...error) {
 }
 
 // cinema has the films A, B and C and 12 screenings of A and B, never computed.
-func cinema(t testing.TB, opts *computed.Options) (*mongo.Database, *totals) {
+func cinema(t testing.TB, opts *spec) (*mongo.Database, *totals) {
 	t.Helper()
 	db := mongotest.Database(t)
-	c := must(computed.New[int, string, film](db.Collection("screenings"), db.Collection("films"), opts))
+	c := must(totalsOf[int, string, film](db.Collection("screenings"), db.Collection("films"), opts))
 	check(t, c.EnsureIndexes(t.Context()))
 	for _, id := range []string{"A", "B", "C"} {
 		_, err := db.Collection("films").InsertOne(t.Context(), bson.M{"_id": id, "title": "film " + id})
@@ -145,7 +160,7 @@ func stored(t testing.TB, db *mongo.Database) map[string][2]int {
 	return out
 }
 
-func right(t testing.TB, db *mongo.Database, c *totals, opts *computed.Options) {
+func right(t testing.TB, db *mongo.Database, c *totals, opts *spec) {
 	t.Helper()
 	if diff := cmp.Diff(truth(t, db, !opts.Additive), stored(t, db)); diff != "" {
 		t.Error(diff)
@@ -155,7 +170,7 @@ func right(t testing.TB, db *mongo.Database, c *totals, opts *computed.Options) 
 	}
 }
 
-func both(t *testing.T, test func(t *testing.T, opts *computed.Options)) {
+func both(t *testing.T, test func(t *testing.T, opts *spec)) {
 	t.Run("anew", func(t *testing.T) { test(t, perFilm()) })
 	t.Run("additive", func(t *testing.T) { test(t, sums()) })
 }
@@ -169,7 +184,7 @@ func set(db *mongo.Database, id int, fields bson.M) func(context.Context) error 
 }
 
 func TestChange(t *testing.T) {
-	both(t, func(t *testing.T, opts *computed.Options) {
+	both(t, func(t *testing.T, opts *spec) {
 		db, c := cinema(t, opts)
 		must(c.Adopt(t.Context(), nil))
 		right(t, db, c, opts)
@@ -259,7 +274,7 @@ func TestCosts(t *testing.T) {
 // A target that came after its sources, or was not adopted yet: a Change of one source
 // counts the others too.
 func TestTheFirstChangeCountsAllSources(t *testing.T) {
-	both(t, func(t *testing.T, opts *computed.Options) {
+	both(t, func(t *testing.T, opts *spec) {
 		db, c := cinema(t, opts)
 		check(t, c.Change(t.Context(), []int{0, 1}, func(ctx context.Context) error {
 			return errors.Join(set(db, 0, bson.M{"viewers": 500})(ctx), set(db, 1, bson.M{"film": "C"})(ctx))
@@ -282,8 +297,8 @@ func TestSourcesOfSeveralTargets(t *testing.T) {
 			ID   string `bson:"_id"`
 			Sold int
 		}
-		c := must(computed.New[int, string, product](orders, products, &computed.Options{
-			Key: "items.product", Additive: additive,
+		c := must(totalsOf[int, string, product](orders, products, &spec{
+			Key: "items.product", Options: computed.Options{Additive: additive},
 			Pipeline: mongo.Pipeline{
 				{{Key: "$unwind", Value: "$items"}},
 				{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$items.product"}, {Key: "sold", Value: bson.M{"$sum": "$items.n"}}}}},
@@ -342,7 +357,7 @@ func TestGetInATransactionDoesNotWait(t *testing.T) {
 // Writers move, change, create and delete screenings at once, while others refresh, mark,
 // drain and read: in the end every total is right, and Check finds nothing in between.
 func TestConcurrent(t *testing.T) {
-	both(t, func(t *testing.T, opts *computed.Options) {
+	both(t, func(t *testing.T, opts *spec) {
 		db, c := cinema(t, opts)
 		must(c.Adopt(t.Context(), nil))
 		stop := make(chan struct{})
@@ -446,7 +461,7 @@ func TestGet(t *testing.T) {
 	// Twenty readers of a stale value make one computation.
 	opts = perFilm()
 	opts.Wait = true
-	waiting := must(computed.New[int, string, film](db.Collection("screenings"), db.Collection("films"), opts))
+	waiting := must(totalsOf[int, string, film](db.Collection("screenings"), db.Collection("films"), opts))
 	check(t, c.Mark(t.Context(), "A"))
 	before := must(c.Get(t.Context(), "B", 0)).Computed.Epoch
 	var wrong atomic.Int64
@@ -479,7 +494,7 @@ func TestAnOldResultOverwritesNoNewerOne(t *testing.T) {
 			once.Do(func() { check(t, c.Change(t.Context(), []int{0}, set(db, 0, bson.M{"viewers": 999}))) })
 		}
 	}})).Client().Database(db.Name())
-	other := must(computed.New[int, string, film](slow.Collection("screenings"), slow.Collection("films"), opts))
+	other := must(totalsOf[int, string, film](slow.Collection("screenings"), slow.Collection("films"), opts))
 	if result := must(other.Refresh(t.Context(), "A")); result.Done != 1 {
 		t.Errorf("%+v: not computed again", result)
 	}
@@ -503,7 +518,7 @@ func TestRepairUnderConstantChange(t *testing.T) {
 			check(t, c.Change(t.Context(), []int{0}, set(db, 0, bson.M{"viewers": aggregates})))
 		}
 	}})).Client().Database(db.Name())
-	other := must(computed.New[int, string, film](slow.Collection("screenings"), slow.Collection("films"), opts))
+	other := must(totalsOf[int, string, film](slow.Collection("screenings"), slow.Collection("films"), opts))
 	if result := must(other.Repair(t.Context(), nil)); result.Done != 1 || result.Skipped != 0 {
 		t.Errorf("%+v", result)
 	}
@@ -526,7 +541,7 @@ func TestAMarkDuringAComputationIsDrained(t *testing.T) {
 			})
 		}
 	}})).Client().Database(db.Name())
-	worker := must(computed.New[int, string, film](slow.Collection("screenings"), slow.Collection("films"), opts))
+	worker := must(totalsOf[int, string, film](slow.Collection("screenings"), slow.Collection("films"), opts))
 	check(t, c.Mark(t.Context(), "A"))
 	must(worker.Drain(t.Context(), nil))
 	if n, err := db.Collection("films").CountDocuments(t.Context(), bson.M{"computed.dirty": true}); n != 0 || err != nil {
@@ -570,7 +585,7 @@ func TestDrain(t *testing.T) {
 // Of a Get that fails behind its computation the error does not say that nothing is written.
 func TestGetFailsAfterItsWrite(t *testing.T) {
 	db, _ := cinema(t, perFilm())
-	c := must(computed.New[int, string, struct{ Title int }](db.Collection("screenings"), db.Collection("films"), perFilm()))
+	c := must(totalsOf[int, string, struct{ Title int }](db.Collection("screenings"), db.Collection("films"), perFilm()))
 	for _, want := range []mongopatterns.Outcome{mongopatterns.Unknown, mongopatterns.NotDone} { // the second only reads
 		if _, err := c.Get(t.Context(), "A", time.Hour); err == nil || mongopatterns.OutcomeOf(err) != want {
 			t.Errorf("%v is %v, want %v", err, mongopatterns.OutcomeOf(err), want)
@@ -738,14 +753,14 @@ func TestLevels(t *testing.T) {
 		Viewers int
 		Films   int
 	}
-	upper := must(computed.New[string, string, distributor](db.Collection("films"), db.Collection("distributors"), &computed.Options{
-		Key: "distributor", Additive: true,
+	upper := must(totalsOf[string, string, distributor](db.Collection("films"), db.Collection("distributors"), &spec{
+		Key: "distributor", Options: computed.Options{Additive: true},
 		Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$distributor"}, {Key: "viewers", Value: bson.M{"$sum": "$viewers"}}, {Key: "films", Value: bson.M{"$sum": 1}}}}}},
 		Empty:    bson.D{{Key: "viewers", Value: 0}, {Key: "films", Value: 0}},
 	}))
 	opts := perFilm()
 	opts.Then = upper
-	lower := must(computed.New[int, string, film](db.Collection("screenings"), db.Collection("films"), opts))
+	lower := must(totalsOf[int, string, film](db.Collection("screenings"), db.Collection("films"), opts))
 	_, err := db.Collection("distributors").InsertMany(ctx, []any{bson.M{"_id": "x"}, bson.M{"_id": "y"}})
 	check(t, err)
 	for id, of := range map[string]string{"A": "x", "B": "x", "C": "y"} {
@@ -775,7 +790,7 @@ func TestLevels(t *testing.T) {
 	must(lower.Repair(ctx, nil))
 	want["x"] = distributor{"x", 130, 2}
 	is()
-	if _, err := computed.New[int, string, film](db.Collection("films"), db.Collection("other"), opts); !errors.Is(err, mongopatterns.ErrInvalid) {
+	if _, err := totalsOf[int, string, film](db.Collection("films"), db.Collection("other"), opts); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Error(err)
 	}
 }
@@ -786,18 +801,18 @@ func TestDepartures(t *testing.T) {
 	db := mongotest.Database(t)
 	ctx := t.Context()
 	routes, airports, states := db.Collection("routes"), db.Collection("airports"), db.Collection("states")
-	sum := func(key string) *computed.Options {
-		return &computed.Options{Key: key, Additive: true, Empty: bson.D{{Key: "flights", Value: 0}},
+	sum := func(key string) *spec {
+		return &spec{Key: key, Options: computed.Options{Additive: true}, Empty: bson.D{{Key: "flights", Value: 0}},
 			Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$" + key}, {Key: "flights", Value: bson.M{"$sum": "$flights"}}}}}}}
 	}
 	type place struct {
 		ID      string `bson:"_id"`
 		Flights int
 	}
-	byState := must(computed.New[string, string, place](airports, states, sum("state")))
+	byState := must(totalsOf[string, string, place](airports, states, sum("state")))
 	opts := sum("origin")
 	opts.Then = byState
-	byAirport := must(computed.New[int, string, place](routes, airports, opts))
+	byAirport := must(totalsOf[int, string, place](routes, airports, opts))
 	check(t, errors.Join(byState.EnsureIndexes(ctx), byAirport.EnsureIndexes(ctx)))
 	var places, flights, all []any
 	stateOf, want := map[string]string{}, map[string]int{}
@@ -852,23 +867,23 @@ func TestDepartures(t *testing.T) {
 func TestInvalid(t *testing.T) {
 	db, c := cinema(t, perFilm())
 	a, b := db.Collection("screenings"), db.Collection("films")
-	for name, change := range map[string]func(*computed.Options){
-		"key": func(o *computed.Options) { o.Key = "" }, "pipeline": func(o *computed.Options) { o.Pipeline = nil }, "empty": func(o *computed.Options) { o.Empty = nil },
-		"path": func(o *computed.Options) { o.Empty = bson.D{{Key: "a.b", Value: 1}} }, "id": func(o *computed.Options) { o.Empty = bson.D{{Key: "_id", Value: 1}} },
-		"state":        func(o *computed.Options) { o.StateField = "viewers" },
-		"sums from 1":  func(o *computed.Options) { o.Additive, o.Empty[0].Value = true, 1 },
-		"sums of text": func(o *computed.Options) { o.Additive, o.Empty[0].Value = true, "" }, "lease": func(o *computed.Options) { o.Lease = -1 },
-		"attempts": func(o *computed.Options) { o.Attempts = -1 },
+	for name, change := range map[string]func(*spec){
+		"key": func(o *spec) { o.Key = "" }, "pipeline": func(o *spec) { o.Pipeline = nil }, "empty": func(o *spec) { o.Empty = nil },
+		"path": func(o *spec) { o.Empty = bson.D{{Key: "a.b", Value: 1}} }, "id": func(o *spec) { o.Empty = bson.D{{Key: "_id", Value: 1}} },
+		"state":        func(o *spec) { o.StateField = "viewers" },
+		"sums from 1":  func(o *spec) { o.Additive, o.Empty[0].Value = true, 1 },
+		"sums of text": func(o *spec) { o.Additive, o.Empty[0].Value = true, "" }, "lease": func(o *spec) { o.Lease = -1 },
+		"attempts": func(o *spec) { o.Attempts = -1 },
 	} {
 		opts := perFilm()
 		change(opts)
-		if _, err := computed.New[int, string, film](a, b, opts); !errors.Is(err, mongopatterns.ErrInvalid) {
+		if _, err := totalsOf[int, string, film](a, b, opts); !errors.Is(err, mongopatterns.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	anything := must(computed.New[any, any, bson.M](a, b, perFilm()))
+	anything := must(totalsOf[any, any, bson.M](a, b, perFilm()))
 	for name, err := range map[string]error{
-		"nil": errorOf(computed.New[int, string, film](a, b, nil)), "same": errorOf(computed.New[int, string, film](a, a, perFilm())),
+		"nil": errorOf(totalsOf[int, string, film](a, b, nil)), "same": errorOf(totalsOf[int, string, film](a, a, perFilm())),
 		"no ids": c.Mark(t.Context()), "source": anything.Change(t.Context(), []any{nil}, nil), "target": anything.Mark(t.Context(), bson.A{}),
 		"operators": errorOf(anything.Get(t.Context(), bson.M{"$gt": 1}, 0)), "work": errorOf(c.Drain(t.Context(), &mongopatterns.Work{BatchSize: -1})),
 	} {

@@ -18,10 +18,10 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -32,7 +32,10 @@ type core struct {
 	Options
 	sources, targets *mongo.Collection
 	codec            codec.Codec
-	empty            bson.Raw
+	key              string // the source's field with its target
+	pipeline         mongo.Pipeline
+	fields           bson.D   // the computed ones, of a target without sources
+	empty            bson.Raw // the same, encoded
 
 	// What many calls send alike; see prepare.
 	stamp, over bson.D
@@ -46,7 +49,7 @@ func (c *core) prepare() {
 	epoch := expr.Fixed(expr.Op("$add", expr.IfNull(expr.Field(c.state("epoch")), int64(0)), 1))
 	c.stamp = expr.D(c.state("at"), "$$NOW", c.state("epoch"), epoch)
 	c.over = expr.D(c.state("until"), "$$REMOVE", c.state("by"), "$$REMOVE", c.state("dirty"), "$$REMOVE", c.state("attempts"), "$$REMOVE", c.state("error"), "$$REMOVE")
-	for _, e := range c.Empty { // what a target has of a field
+	for _, e := range c.fields { // what a target has of a field
 		c.stored = append(c.stored, expr.Fixed(expr.IfNull(expr.Field(e.Key), expr.Literal(c.empty.Lookup(e.Key)))))
 	}
 	c.marked = expr.Pipeline(expr.Op("$set", expr.D(c.state("dirty"), true, c.state("epoch"), epoch,
@@ -68,7 +71,7 @@ func in(field string, ids []bson.RawValue) bson.D {
 func (c *core) values(ctx context.Context, filter bson.D) (made map[string]bson.Raw, nameless int, err error) {
 	made = map[string]bson.Raw{}
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.sources).Aggregate(ctx, append(mongo.Pipeline{expr.Op("$match", filter)}, c.Pipeline...), options.Aggregate().SetBatchSize(1000))
+		return cursor.Primary(c.sources).Aggregate(ctx, append(mongo.Pipeline{expr.Op("$match", filter)}, c.pipeline...), options.Aggregate().SetBatchSize(1000))
 	}) {
 		if err != nil {
 			return nil, 0, err
@@ -83,9 +86,9 @@ func (c *core) values(ctx context.Context, filter bson.D) (made map[string]bson.
 }
 
 // compute is the values of targets from all their sources; a target without sources has none.
-// A pipeline that does not fit Key and Empty is refused, as it would store the values of Empty.
+// A pipeline that does not fit keyField and empty is refused, as it would store the values of empty.
 func (c *core) compute(ctx context.Context, targets []bson.RawValue) (map[string]bson.Raw, error) {
-	made, nameless, err := c.values(ctx, in(c.Key, targets))
+	made, nameless, err := c.values(ctx, in(c.key, targets))
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +105,7 @@ func (c *core) compute(ctx context.Context, targets []bson.RawValue) (map[string
 		return made, nil
 	}
 	// Sources of several targets may make only others of theirs.
-	keys, sources, err := c.keys(ctx, in(c.Key, targets), 100)
+	keys, sources, err := c.keys(ctx, in(c.key, targets), 100)
 	if err != nil || len(keys) != sources {
 		return made, err
 	}
@@ -115,20 +118,20 @@ func (c *core) compute(ctx context.Context, targets []bson.RawValue) (map[string
 }
 
 func misnamed(target bson.RawValue) error {
-	return fault.Refuse(fault.Of(target, fault.Invalid("Options.Pipeline: the _ids it makes are not those in Key")))
+	return fault.Refuse(fault.Of(target, fault.Invalid("pipeline: the _ids it makes are not those in keyField")))
 }
 
-// fits refuses a computed document whose fields are not those of Empty.
+// fits refuses a computed document whose fields are not those of empty.
 func (c *core) fits(doc bson.Raw) error {
 	elements, err := doc.Elements()
-	for _, e := range c.Empty {
+	for _, e := range c.fields {
 		if err == nil && doc.Lookup(e.Key).Type == 0 {
-			err = fault.Invalid("Options.Pipeline: it makes no %s, which is in Empty", e.Key)
+			err = fault.Invalid("pipeline: it makes no %s, which is in empty", e.Key)
 		}
 	}
 	for _, e := range elements {
 		if key := e.Key(); err == nil && key != "_id" && c.empty.Lookup(key).Type == 0 {
-			err = fault.Invalid("Options.Pipeline: it makes %s, which is not in Empty", key)
+			err = fault.Invalid("pipeline: it makes %s, which is not in empty", key)
 		}
 	}
 	if err != nil {
@@ -140,7 +143,7 @@ func (c *core) fits(doc bson.Raw) error {
 // keys are the targets of the first sources that filter selects, 0 for all, and how many
 // sources these are.
 func (c *core) keys(ctx context.Context, filter bson.D, limit int) (out []bson.RawValue, sources int, err error) {
-	find := options.Find().SetProjection(bson.D{{Key: c.Key, Value: 1}}).SetLimit(int64(limit)).SetBatchSize(1000)
+	find := options.Find().SetProjection(bson.D{{Key: c.key, Value: 1}}).SetLimit(int64(limit)).SetBatchSize(1000)
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return cursor.Primary(c.sources).Find(ctx, filter, find)
 	}) {
@@ -148,7 +151,7 @@ func (c *core) keys(ctx context.Context, filter bson.D, limit int) (out []bson.R
 			return nil, 0, err
 		}
 		sources++
-		out = append(out, at(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: doc}, strings.Split(c.Key, "."))...)
+		out = append(out, at(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: doc}, strings.Split(c.key, "."))...)
 	}
 	return out, sources, nil
 }
@@ -331,12 +334,12 @@ func (c *core) first(ctx context.Context, targets []bson.RawValue, after map[str
 
 func byID(id bson.RawValue) bson.D { return bson.D{{Key: "_id", Value: value.Equal(id)}} }
 
-// set is the update that stores computed values, those of Empty if there are none.
+// set is the update that stores computed values, those of empty if there are none.
 // The epoch makes it a real write even where no value changes, so that all writers
 // conflict.
 func (c *core) set(made bson.Raw, more ...bson.E) mongo.Pipeline {
 	fields := bson.D{}
-	for _, e := range c.Empty {
+	for _, e := range c.fields {
 		v := made.Lookup(e.Key)
 		if v.Type == 0 {
 			v = c.empty.Lookup(e.Key)
@@ -347,10 +350,10 @@ func (c *core) set(made bson.Raw, more ...bson.E) mongo.Pipeline {
 }
 
 // add is the update that adds the difference of two contributions; a field that is
-// missing counts as that of Empty.
+// missing counts as that of empty.
 func (c *core) add(before, after bson.Raw) mongo.Pipeline {
 	fields := bson.D{}
-	for i, e := range c.Empty {
+	for i, e := range c.fields {
 		number := func(doc bson.Raw) any {
 			if v := doc.Lookup(e.Key); v.Type != 0 {
 				return expr.Literal(v)
@@ -747,7 +750,7 @@ func idsOf(docs []bson.Raw) (ids []bson.RawValue) {
 
 func (c *core) scan() maintain.Scan {
 	projection := bson.D{{Key: c.state("dirty"), Value: 1}}
-	for _, e := range c.Empty {
+	for _, e := range c.fields {
 		projection = append(projection, bson.E{Key: e.Key, Value: 1})
 	}
 	return maintain.Scan{Projection: projection, BatchSize: 100}
@@ -771,7 +774,7 @@ func (c *core) drifted(ctx context.Context, batch []bson.Raw) (out []mongopatter
 		if made[value.Key(id)] == nil && c.blank(doc) {
 			continue
 		}
-		for _, e := range c.Empty {
+		for _, e := range c.fields {
 			have, want := doc.Lookup(e.Key), made[value.Key(id)].Lookup(e.Key)
 			if want.Type == 0 {
 				want = c.empty.Lookup(e.Key)
@@ -786,7 +789,7 @@ func (c *core) drifted(ctx context.Context, batch []bson.Raw) (out []mongopatter
 
 // blank reports a target that has none of the computed fields.
 func (c *core) blank(doc bson.Raw) bool {
-	return !slices.ContainsFunc(c.Empty, func(e bson.E) bool { return doc.Lookup(e.Key).Type != 0 })
+	return !slices.ContainsFunc(c.fields, func(e bson.E) bool { return doc.Lookup(e.Key).Type != 0 })
 }
 
 // equal compares values as the server does, and doubles to a billionth, as their sums depend on
@@ -861,7 +864,7 @@ func (c *core) problems(ctx context.Context, batch []bson.Raw) ([]mongopatterns.
 
 // repair computes what has drifted; adopt also targets that never were computed.
 func (c *core) repair(ctx context.Context, work *mongopatterns.Work, adopt bool) (mongopatterns.Result, error) {
-	if err := indexes.Simple(ctx, c.sources, c.targets); err != nil {
+	if err := collation.Refuse(ctx, c.sources, c.targets); err != nil {
 		return mongopatterns.Result{}, err
 	}
 	return maintain.Run(ctx, c.targets, work, c.scan(), func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {

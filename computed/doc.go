@@ -12,12 +12,12 @@
 //
 // # The five calls
 //
-//	totals, err := computed.New[int, string, Film](screenings, films, &computed.Options{
-//		Key:      "film",                                // of the source: which target
-//		Pipeline: mongo.Pipeline{{{"$group", bson.D{{"_id", "$film"},
+//	totals, err := computed.New[int, string, Film](screenings, films,
+//		"film", // of the source: which target
+//		mongo.Pipeline{{{"$group", bson.D{{"_id", "$film"},
 //			{"viewers", bson.M{"$sum": "$viewers"}}, {"revenue", bson.M{"$sum": "$revenue"}}}}}},
-//		Empty:    bson.D{{"viewers", 0}, {"revenue", 0}}, // of a target without sources
-//	})
+//		bson.D{{"viewers", 0}, {"revenue", 0}}, // of a target without sources
+//		nil)
 //
 //	err = totals.Change(ctx, []int{7}, func(ctx context.Context) error { … }) // at the change
 //	film, err := totals.Get(ctx, "Dumbo", time.Hour)     // when it is older than an hour
@@ -26,11 +26,11 @@
 //	result, err := totals.RefreshAll(ctx, nil)           // on an interval
 //
 // The pipeline begins with the sources and ends with a document for each target:
-// its _id, and the fields of Empty. Leave out what does not count, such as {deleted:
+// its _id, and the computed fields. Leave out what does not count, such as {deleted:
 // true}, by a $match in it.
 //
 // A new target begins without the computed fields, unless you insert it with the
-// values of Empty; the first Change, Get, Refresh, Drain or Adopt gives them to it.
+// values of one without sources; the first Change, Get, Refresh, Drain or Adopt gives them to it.
 //
 // # Which of the four
 //

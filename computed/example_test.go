@@ -22,12 +22,12 @@ func Example() {
 		Viewers int    `bson:"viewers"`
 		Revenue int    `bson:"revenue"`
 	}
-	totals, err := computed.New[int, string, Film](screenings, films, &computed.Options{
-		Key: "film",
-		Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"},
+	totals, err := computed.New[int, string, Film](screenings, films,
+		"film",
+		mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"},
 			{Key: "viewers", Value: bson.M{"$sum": "$viewers"}}, {Key: "revenue", Value: bson.M{"$sum": "$revenue"}}}}}},
-		Empty: bson.D{{Key: "viewers", Value: 0}, {Key: "revenue", Value: 0}},
-	})
+		bson.D{{Key: "viewers", Value: 0}, {Key: "revenue", Value: 0}},
+		nil)
 	if err != nil {
 		fmt.Println(err)
 		return

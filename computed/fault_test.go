@@ -52,7 +52,7 @@ func TestAFailedGetGivesItsLeaseBack(t *testing.T) {
 	opts = perFilm()
 	opts.Lease = time.Hour
 	opts.Pipeline = mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "viewers", Value: bson.M{"$sum": bson.M{"$toInt": "text"}}}}}}}
-	failing := must(computed.New[int, string, film](db.Collection("screenings"), db.Collection("films"), opts))
+	failing := must(totalsOf[int, string, film](db.Collection("screenings"), db.Collection("films"), opts))
 	check := func(step string) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -68,7 +68,7 @@ func TestAFailedGetGivesItsLeaseBack(t *testing.T) {
 	check("failed")
 	ctx, cancel := context.WithCancel(t.Context())
 	canceling := beside(t, db, cancel)
-	ended := must(computed.New[int, string, film](canceling.Collection("screenings"), canceling.Collection("films"), perFilm()))
+	ended := must(totalsOf[int, string, film](canceling.Collection("screenings"), canceling.Collection("films"), perFilm()))
 	if _, err := ended.Get(ctx, "A", time.Hour); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
@@ -80,12 +80,12 @@ func TestAFailedGetGivesItsLeaseBack(t *testing.T) {
 		update(t, db, "films", "A", bson.M{"computed.dirty": true})
 		ctx, cancel := context.WithCancel(t.Context())
 		canceling := beside(t, db, cancel)
-		ended := must(computed.New[int, string, film](canceling.Collection("screenings"), canceling.Collection("films"), opts))
+		ended := must(totalsOf[int, string, film](canceling.Collection("screenings"), canceling.Collection("films"), opts))
 		if _, err := ended.Drain(ctx, nil); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
 	}
-	if result, err := must(computed.New[int, string, film](db.Collection("screenings"), db.Collection("films"), opts)).Drain(t.Context(), nil); err != nil || result.Done != 1 {
+	if result, err := must(totalsOf[int, string, film](db.Collection("screenings"), db.Collection("films"), opts)).Drain(t.Context(), nil); err != nil || result.Done != 1 {
 		t.Errorf("%+v, %v", result, err)
 	}
 	check("drained")
@@ -176,8 +176,8 @@ func TestAStrangeMarkHidesNoDrift(t *testing.T) {
 // Doubles that are added and taken back leave a rounding error, which is not drift.
 func TestWhatIsTakenBackIsNoDrift(t *testing.T) {
 	db := mongotest.Database(t)
-	c := must(computed.New[int, string, bson.M](db.Collection("screenings"), db.Collection("films"), &computed.Options{
-		Key: "film", Additive: true, Empty: bson.D{{Key: "revenue", Value: 0.0}},
+	c := must(totalsOf[int, string, bson.M](db.Collection("screenings"), db.Collection("films"), &spec{
+		Key: "film", Options: computed.Options{Additive: true}, Empty: bson.D{{Key: "revenue", Value: 0.0}},
 		Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "revenue", Value: bson.M{"$sum": "$revenue"}}}}}},
 	}))
 	_, err := db.Collection("films").InsertOne(t.Context(), bson.M{"_id": "A"})
@@ -211,7 +211,7 @@ func TestAPipelineThatWritesIsRefused(t *testing.T) {
 	for _, stage := range []bson.D{{{Key: "$out", Value: "elsewhere"}}, {{Key: "$merge", Value: "films"}}} {
 		opts := perFilm()
 		opts.Pipeline = append(opts.Pipeline, stage)
-		if _, err := computed.New[int, string, film](db.Collection("screenings"), db.Collection("films"), opts); !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), stage[0].Key) {
+		if _, err := totalsOf[int, string, film](db.Collection("screenings"), db.Collection("films"), opts); !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), stage[0].Key) {
 			t.Errorf("%v: %v", stage, err)
 		}
 	}
@@ -280,12 +280,12 @@ func TestOneBadSourceFailsItsOwnTarget(t *testing.T) {
 
 // A Change that commits between the computation of RefreshAll and its write stays.
 func TestRefreshAllBesideAChange(t *testing.T) {
-	for name, opts := range map[string]*computed.Options{"computed": perFilm(), "added": sums()} {
+	for name, opts := range map[string]*spec{"computed": perFilm(), "added": sums()} {
 		t.Run(name, func(t *testing.T) {
 			db, c := cinema(t, opts)
 			must(c.Adopt(t.Context(), nil))
 			slow := beside(t, db, func() { check(t, c.Change(t.Context(), []int{0}, set(db, 0, bson.M{"viewers": 999}))) })
-			other := must(computed.New[int, string, film](slow.Collection("screenings"), slow.Collection("films"), opts))
+			other := must(totalsOf[int, string, film](slow.Collection("screenings"), slow.Collection("films"), opts))
 			if result, err := other.RefreshAll(t.Context(), nil); err != nil || result.Done != 3 {
 				t.Errorf("%+v, %v", result, err)
 			}

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-
-	"github.com/mongopatterns/mongopatterns/computed"
 )
 
 // A source that some program left without the _id of a target, or with what no _id can
@@ -18,7 +16,7 @@ func TestStrangeKeys(t *testing.T) {
 		"missing": nil, "null": nil, "undefined": bson.Undefined{}, "pattern": bson.Regex{Pattern: "^"},
 		"operators": bson.D{{Key: "$gt", Value: ""}}, "array": bson.A{},
 	} {
-		for kind, opts := range map[string]*computed.Options{"per film": perFilm(), "sums": sums()} {
+		for kind, opts := range map[string]*spec{"per film": perFilm(), "sums": sums()} {
 			t.Run(fmt.Sprint(kind, " ", name), func(t *testing.T) {
 				t.Parallel()
 				db, c := cinema(t, opts)

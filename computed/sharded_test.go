@@ -9,7 +9,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/mongopatterns/mongopatterns/computed"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -22,7 +21,7 @@ func TestSharded(t *testing.T) {
 	screenings, films := db.Collection("screenings"), db.Collection("films")
 	opts := perFilm()
 	opts.Lease = time.Hour
-	c := must(computed.New[int, string, film](screenings, films, opts))
+	c := must(totalsOf[int, string, film](screenings, films, opts))
 	check(t, c.EnsureIndexes(ctx))
 	check(t, s.Shard(ctx, screenings, c.ShardKey()["screenings"], bson.D{{Key: "film", Value: "m"}}))
 	check(t, s.Shard(ctx, films, c.ShardKey()["films"], bson.D{{Key: "_id", Value: "m"}}))

@@ -125,13 +125,13 @@ func TestDocInAllPackages(t *testing.T) {
 			same(t, all(team.All(ctx, "team"))...)
 		},
 		"relation": func(t *testing.T, coll, other *mongo.Collection) {
-			team := must(relation.New[string, int, athleteDoc](other, coll, &relation.Options{Children: "members", Owner: "team"}))
+			team := must(relation.New[string, int, athleteDoc](other, coll, &relation.Options{ChildrenField: "members", OwnerField: "team"}))
 			check(t, team.EnsureIndexes(ctx))
 			must(other.InsertOne(ctx, bson.M{"_id": "team"}))
 			for _, d := range docs {
 				must(team.Insert(ctx, "team", d))
 			}
-			same(t, must(team.Of(ctx, "team", nil)).Items...)
+			same(t, must(team.Children(ctx, "team", nil)).Items...)
 		},
 		"outlier": func(t *testing.T, coll, other *mongo.Collection) {
 			lists := must(outlier.New[int, athleteDoc](coll, other, &outlier.Options{MaxCount: 1, Set: true}))
@@ -170,8 +170,8 @@ func TestDocInAllPackages(t *testing.T) {
 			same(t, must(versions.Get(ctx, 1)), must(versions.Get(ctx, 2)))
 		},
 		"computed": func(t *testing.T, coll, other *mongo.Collection) {
-			wins := must(computed.New[int, int, athleteDoc](other, coll, &computed.Options{Key: "by", Empty: bson.D{{Key: "wins", Value: 0}},
-				Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$by"}, {Key: "wins", Value: bson.M{"$sum": 1}}}}}}}))
+			wins := must(computed.New[int, int, athleteDoc](other, coll, "by",
+				mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$by"}, {Key: "wins", Value: bson.M{"$sum": 1}}}}}}, bson.D{{Key: "wins", Value: 0}}, nil))
 			must(coll.InsertMany(ctx, docs))
 			same(t, must(wins.Get(ctx, 1, 0)), must(wins.Get(ctx, 2, 0)))
 		},

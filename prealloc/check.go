@@ -7,8 +7,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -37,7 +37,7 @@ func (g *Grids[ID, H]) Check(ctx context.Context, work *mongopatterns.Work) iter
 		}
 		return all, nil
 	})
-	return fault.Seq("prealloc: check", indexes.IfSimple(ctx, found, c.coll))
+	return fault.Seq("prealloc: check", collation.Seq(ctx, found, c.coll))
 }
 
 func malformed(path string, have bson.RawValue, detail string) []mongopatterns.Problem {

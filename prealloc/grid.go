@@ -16,12 +16,12 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
-	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -147,7 +147,7 @@ func (g *Grids[ID, H]) Indexes() map[string][]mongo.IndexModel {
 // Cost: 1 round trip.
 func (g *Grids[ID, H]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "prealloc: ensure indexes")
-	return indexes.Simple(ctx, g.core.coll)
+	return collation.Refuse(ctx, g.core.coll)
 }
 
 // ShardKey is _id, by collection name.
@@ -376,7 +376,7 @@ func (c *core) create(ctx context.Context, id, fields any, cells []Cell) error {
 	for i := len(steps) - 1; i > 0; i-- {
 		nested = bson.D{{Key: steps[i], Value: nested}}
 	}
-	if err := indexes.Simple(ctx, c.coll); err != nil {
+	if err := collation.Refuse(ctx, c.coll); err != nil {
 		return err
 	}
 	_, err = fault.One(c.coll.InsertOne(ctx, append(grid, bson.E{Key: steps[0], Value: nested})))

@@ -70,7 +70,7 @@ func (e end) drop(ctx context.Context, filter bson.D, ids ...bson.RawValue) (err
 	return err
 }
 
-// single leaves out documents whose Owner is an array: an equality finds its elements too.
+// single leaves out documents whose OwnerField is an array: an equality finds its elements too.
 func (e end) single(filter bson.D) bson.D {
 	return append(slices.Clip(filter), bson.E{Key: e.field, Value: expr.Op("$not", expr.Op("$type", "array"))})
 }
@@ -217,7 +217,7 @@ func (c *core) link(ctx context.Context, p bson.RawValue, children []bson.RawVal
 		_, err := fault.Many(c.Links.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)))
 		return err
 	}
-	if c.Children != "" {
+	if c.ChildrenField != "" {
 		if err := c.add(ctx, p, children); err != nil {
 			return err
 		}
@@ -228,10 +228,10 @@ func (c *core) link(ctx context.Context, p bson.RawValue, children []bson.RawVal
 	return c.name(ctx, p, children)
 }
 
-// errArray: Transfer can replace such an Owner; nothing else touches it.
+// errArray: Transfer can replace such an OwnerField; nothing else touches it.
 var errArray = fault.New("its owner is an array", ErrOwned)
 
-// name writes a parent into children that have no other Owner, or room among Owners.
+// name writes a parent into children that have no other OwnerField, or room among OwnersField.
 func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
 	named, err := c.own(ctx, p, children)
 	if err != nil || named == int64(len(children)) {
@@ -249,10 +249,10 @@ func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawVal
 		}
 		owners := references(docs[0], c.up)
 		switch {
-		case c.Owner != "" && docs[0].Lookup(c.up).Type == bson.TypeArray:
+		case c.OwnerField != "" && docs[0].Lookup(c.up).Type == bson.TypeArray:
 			return fault.Of(id, errArray)
 		case slices.ContainsFunc(owners, same):
-		case c.Owner != "" && len(owners) > 0:
+		case c.OwnerField != "" && len(owners) > 0:
 			return fault.Of(id, ErrOwned)
 		case len(owners) >= c.Max:
 			return fault.Of(id, ErrFull)
@@ -268,7 +268,7 @@ func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawVal
 // own writes a parent into those children that may have it, and says how many have it now.
 func (c *core) own(ctx context.Context, p bson.RawValue, children []bson.RawValue) (int64, error) {
 	filter := in("_id", children)
-	if c.Owner != "" {
+	if c.OwnerField != "" {
 		free := append(filter, bson.E{Key: c.up, Value: expr.Op("$in", bson.A{nil, p})})
 		return matched(c.children.UpdateMany(ctx, c.toParents.single(free), expr.Op("$set", bson.D{{Key: c.up, Value: p}})))
 	}
@@ -302,19 +302,19 @@ var (
 // count.
 func (c *core) add(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
 	if left := c.Max - len(children); left >= 0 {
-		room := append(byID(p), bson.E{Key: c.Children, Value: notNull},
-			bson.E{Key: c.Children + "." + strconv.Itoa(left), Value: absent})
+		room := append(byID(p), bson.E{Key: c.ChildrenField, Value: notNull},
+			bson.E{Key: c.ChildrenField + "." + strconv.Itoa(left), Value: absent})
 		each := any(children[0])
 		if len(children) > 1 {
 			each = bson.D{{Key: "$each", Value: value.Array(children)}}
 		}
-		set := bson.D{{Key: "$addToSet", Value: bson.D{{Key: c.Children, Value: each}}}}
+		set := bson.D{{Key: "$addToSet", Value: bson.D{{Key: c.ChildrenField, Value: each}}}}
 		result, err := fault.One(c.parents.UpdateOne(ctx, room, set))
 		if err != nil || result.MatchedCount == 1 {
 			return err
 		}
 	}
-	room, set := c.appended(c.Children, children)
+	room, set := c.appended(c.ChildrenField, children)
 	result, err := fault.One(c.parents.UpdateOne(ctx, append(byID(p), room), set))
 	if err != nil || result.MatchedCount == 1 {
 		return err
@@ -340,7 +340,7 @@ func (c *core) appended(field string, ids []bson.RawValue) (room bson.E, update 
 }
 
 func (c *core) unlink(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
-	if c.Children != "" {
+	if c.ChildrenField != "" {
 		if err := c.toChildren.drop(ctx, byID(p), children...); err != nil {
 			return err
 		}
@@ -349,12 +349,12 @@ func (c *core) unlink(ctx context.Context, p bson.RawValue, children []bson.RawV
 }
 
 func (c *core) transfer(ctx context.Context, to bson.RawValue, one []bson.RawValue) error {
-	set := expr.Op("$set", bson.D{{Key: c.Owner, Value: to}})
-	before, err := fault.Single(c.children.FindOneAndUpdate(ctx, byID(one[0]), set, options.FindOneAndUpdate().SetProjection(bson.D{{Key: c.Owner, Value: 1}}))).Raw()
-	if err != nil || c.Children == "" {
+	set := expr.Op("$set", bson.D{{Key: c.OwnerField, Value: to}})
+	before, err := fault.Single(c.children.FindOneAndUpdate(ctx, byID(one[0]), set, options.FindOneAndUpdate().SetProjection(bson.D{{Key: c.OwnerField, Value: 1}}))).Raw()
+	if err != nil || c.ChildrenField == "" {
 		return missing(one[0], err, ErrNoChild)
 	}
-	if from := before.Lookup(c.Owner); !malformed(from) && value.Key(from) != value.Key(to) {
+	if from := before.Lookup(c.OwnerField); !malformed(from) && value.Key(from) != value.Key(to) {
 		if err := c.toChildren.drop(ctx, byID(from), one...); err != nil {
 			return err
 		}
@@ -408,7 +408,7 @@ func (c *core) insert(ctx context.Context, parent, child any) (id bson.RawValue,
 		return id, err
 	}
 	return id, c.transact(ctx, func(ctx context.Context) error {
-		if c.Children != "" {
+		if c.ChildrenField != "" {
 			err = c.add(ctx, p, []bson.RawValue{id})
 		} else {
 			err = missing(p, touch(ctx, c.parents, p), ErrNoParent)
@@ -443,7 +443,7 @@ func touch(ctx context.Context, coll *mongo.Collection, id bson.RawValue) error 
 
 // delete deletes a document, of which refs are the references to it. Rear are those
 // to it in its other role, if it has one.
-func (c *core) delete(ctx context.Context, which any, policy Policy, refs, rear end, absent error) error {
+func (c *core) delete(ctx context.Context, which any, policy DeletePolicy, refs, rear end, absent error) error {
 	id, err := c.id(which)
 	if err == nil && (policy < Restrict || policy > Cascade || policy == Cascade && (c.self || absent == ErrNoChild)) {
 		err = fault.Invalid("policy %d: Restrict, Unlink, or for parents in a collection of their own Cascade", policy)
@@ -484,13 +484,13 @@ func (c *core) cascade(ctx context.Context, p bson.RawValue, own []bson.RawValue
 	theirs := c.toParents.to(p)
 	if c.up != "" { // the children know
 		alone := theirs
-		if c.Owner != "" {
+		if c.OwnerField != "" {
 			alone = c.toParents.single(theirs)
 		}
-		if c.Owners != "" {
+		if c.OwnersField != "" {
 			alone = bson.D{{Key: "$and", Value: bson.A{theirs, bson.D{{Key: c.up, Value: expr.Op("$size", 1)}}}}}
 		}
-		if _, err := fault.Many(c.children.DeleteMany(ctx, alone)); err != nil || c.Owner != "" {
+		if _, err := fault.Many(c.children.DeleteMany(ctx, alone)); err != nil || c.OwnerField != "" {
 			return err
 		}
 		return c.toParents.drop(ctx, theirs, p)

@@ -24,7 +24,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	tasks, err := relation.New[string, int, Task](people, taskColl, &relation.Options{Children: "tasks", Owner: "owner"})
+	tasks, err := relation.New[string, int, Task](people, taskColl, &relation.Options{ChildrenField: "tasks", OwnerField: "owner"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -38,7 +38,7 @@ func Example() {
 	err = tasks.Link(ctx, "Ann", 1)
 	fmt.Println(err, errors.Is(err, relation.ErrOwned))
 	for _, person := range []string{"Ann", "Bob"} {
-		joined, err := tasks.Of(ctx, person, nil)
+		joined, err := tasks.Children(ctx, person, nil)
 		fmt.Println(person, joined.Items, err)
 	}
 	// Output:
@@ -74,7 +74,7 @@ func ExampleNew_links() {
 	}
 	teachers, subjects := db.Collection("teachers"), db.Collection("subjects")
 	teaches, err := relation.New[string, string, Subject](teachers, subjects, &relation.Options{
-		Links: db.Collection("teacher_subject"), Parent: "teacher_id", Child: "subject_id"})
+		Links: db.Collection("teacher_subject"), ParentField: "teacher_id", ChildField: "subject_id"})
 	if err == nil {
 		err = teaches.EnsureIndexes(ctx)
 	}
@@ -93,7 +93,7 @@ func ExampleNew_links() {
 		fmt.Println(err)
 		return
 	}
-	joined, err := teaches.Of(ctx, "Curie", nil)
+	joined, err := teaches.Children(ctx, "Curie", nil)
 	fmt.Println(joined.Items, err)
 	who, err := teaches.Parents(ctx, "physics")
 	fmt.Println(who, err)
@@ -115,7 +115,7 @@ func ExampleNew_oneCollection() {
 		ID      string `bson:"_id"`
 		Manager string `bson:"manager,omitempty"`
 	}
-	staff, err := relation.New[string, string, Employee](coll, coll, &relation.Options{Owner: "manager"})
+	staff, err := relation.New[string, string, Employee](coll, coll, &relation.Options{OwnerField: "manager"})
 	if err == nil {
 		_, err = coll.InsertMany(ctx, []any{Employee{ID: "Ann"}, Employee{ID: "Bob"}, Employee{ID: "Cy"}})
 	}
@@ -128,7 +128,7 @@ func ExampleNew_oneCollection() {
 	}
 	fmt.Println(staff.DeleteParent(ctx, "Bob", relation.Restrict))
 	fmt.Println(staff.Transfer(ctx, "Cy", "Ann"), staff.DeleteParent(ctx, "Bob", relation.Restrict))
-	joined, err := staff.Of(ctx, "Ann", nil)
+	joined, err := staff.Children(ctx, "Ann", nil)
 	fmt.Println(joined.Items, err)
 	// Output:
 	// relation: delete parent: _id "Bob": still referenced

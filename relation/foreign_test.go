@@ -40,15 +40,15 @@ func letters(t *testing.T, opts relation.Options, odd any) (*mongo.Database, *re
 	list := func(id string) bson.A { return bson.A{id, odd} }
 	ann, bob, a, b := bson.M{"_id": "Ann"}, bson.M{"_id": "Bob"}, bson.M{"_id": "a"}, bson.M{"_id": "b"}
 	switch {
-	case opts.Parent != "":
+	case opts.ParentField != "":
 		opts.Links = db.Collection("links")
 		insert(t, opts.Links, bson.M{"person_id": "Ann", "task_id": "a"}, bson.M{"person_id": "Ann", "task_id": odd}, bson.M{"person_id": odd, "task_id": "c"}, bson.M{"person_id": "Bob", "task_id": "b"})
-	case opts.Owners != "":
+	case opts.OwnersField != "":
 		a["owners"], b["owners"] = list("Ann"), bson.A{"Bob"}
-	case opts.Owner != "":
+	case opts.OwnerField != "":
 		a["owner"], b["owner"] = "Ann", "Bob"
 	}
-	if opts.Children != "" {
+	if opts.ChildrenField != "" {
 		ann["tasks"], bob["tasks"] = list("a"), bson.A{"b"}
 	}
 	insert(t, db.Collection("people"), ann, bob)
@@ -96,12 +96,12 @@ func TestStrangeReferences(t *testing.T) {
 						t.Errorf("%+v", result)
 					}
 				}
-				joined, err := r.Of(ctx, "Ann", nil)
+				joined, err := r.Children(ctx, "Ann", nil)
 				check(t, err)
 				if !slices.Equal(joined.Items, []letter{{"a"}}) || len(joined.Dangling) > 0 || kind != "named" && kind+name != "linkednull" && len(joined.Malformed) != 1 {
 					t.Error(joined)
 				}
-				all, err := r.OfMany(ctx, []string{"Bob", "Ann"}, nil)
+				all, err := r.ChildrenOf(ctx, []string{"Bob", "Ann"}, nil)
 				check(t, err)
 				if !slices.Equal(all[0].Items, []letter{{"b"}}) || !slices.Equal(all[1].Items, []letter{{"a"}}) {
 					t.Error(all)
@@ -145,7 +145,7 @@ func TestOnlyAPattern(t *testing.T) {
 	db, r := letters(t, listed, nil)
 	_, err := db.Collection("people").UpdateByID(ctx, "Ann", bson.M{"$set": bson.M{"tasks": bson.A{bson.Regex{Pattern: "^"}}}})
 	check(t, err)
-	if joined := must(r.Of(ctx, "Ann", nil)); len(joined.Items) > 0 || len(joined.Malformed) != 1 {
+	if joined := must(r.Children(ctx, "Ann", nil)); len(joined.Items) > 0 || len(joined.Malformed) != 1 {
 		t.Error(joined)
 	}
 	if result := must(r.Embed(ctx, &mongopatterns.Work{Filter: bson.M{"_id": "Ann"}})); result.Failed != 1 {
@@ -198,7 +198,7 @@ func TestExtractAfterAReplacement(t *testing.T) {
 		if result.Done != 1 || result.Failed != 0 || len(problems(t, r)) != 0 {
 			t.Errorf("%+v, %v", result, problems(t, r))
 		}
-		if joined := must(r.Of(ctx, "Eve", nil)); len(joined.Items) != 2 {
+		if joined := must(r.Children(ctx, "Eve", nil)); len(joined.Items) != 2 {
 			t.Error(joined)
 		}
 		_, err = db.Collection("tasks").UpdateByID(ctx, 22, bson.M{"$set": bson.M{"title": "newer"}})
@@ -209,7 +209,7 @@ func TestExtractAfterAReplacement(t *testing.T) {
 		if result.Done != 0 || result.Failed != 1 || !slices.Contains(problems(t, r), relation.Malformed) {
 			t.Errorf("%+v, %v", result, problems(t, r))
 		}
-		if joined := must(r.Of(ctx, "Eve", nil)); len(joined.Malformed) != 2 {
+		if joined := must(r.Children(ctx, "Eve", nil)); len(joined.Malformed) != 2 {
 			t.Error(joined)
 		}
 		check(t, db.Collection("tasks").FindOne(ctx, bson.M{"_id": 22, "title": "newer"}).Err())
@@ -270,7 +270,7 @@ func TestExtractBesideOldCode(t *testing.T) {
 				t.Error(found)
 			}
 			for p := range parents {
-				joined := must(r.Of(t.Context(), fmt.Sprint("p", p), nil))
+				joined := must(r.Children(t.Context(), fmt.Sprint("p", p), nil))
 				got := map[int]bool{}
 				for _, item := range joined.Items {
 					got[item.ID] = true

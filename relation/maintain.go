@@ -13,10 +13,10 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -28,19 +28,19 @@ const (
 	// and with it a document of Links.
 	Dangling mongopatterns.ProblemKind = "dangling"
 	// OneSided is a reference that the other side lacks. Repair adds the other side;
-	// but a child that has another Owner goes out of the list.
+	// but a child that has another OwnerField goes out of the list.
 	OneSided mongopatterns.ProblemKind = "one-sided"
 	// Repeated is a reference that an array has twice, or a second link of the same
 	// documents. Repair leaves the first, of links that with the smallest _id.
 	Repeated mongopatterns.ProblemKind = "repeated"
-	// Malformed: Children or Owners is not an array, an Owner is one, a link lacks one of
+	// Malformed: ChildrenField or OwnersField is not an array, an OwnerField is one, a link lacks one of
 	// its fields, or a reference cannot be an _id (null, a regular expression, an array, an
 	// embedded child, see Extract) or cannot be looked up (Detail says why). Repair leaves
 	// the document that holds it.
 	Malformed mongopatterns.ProblemKind = "malformed"
 )
 
-// Check finds wrong references. Work.Filter selects parents, without Children
+// Check finds wrong references. Work.Filter selects parents, without ChildrenField
 // children, or links; with a filter, only the references of these documents are
 // looked at.
 //
@@ -55,7 +55,7 @@ func (r *Relation[P, C, T]) Check(ctx context.Context, work *mongopatterns.Work)
 			return c.check(ctx, e, batch)
 		}))
 	}
-	return fault.Seq("relation: check", indexes.IfSimple(ctx, maintain.Chain(all...), c.collections()...))
+	return fault.Seq("relation: check", collation.Seq(ctx, maintain.Chain(all...), c.collections()...))
 }
 
 // check finds the problems of a batch. If the server refuses to look its references up, those
@@ -108,7 +108,7 @@ func (r *Relation[P, C, T]) Repair(ctx context.Context, work *mongopatterns.Work
 	defer fault.In(&err, "relation: repair")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	c := r.core
-	if err := indexes.Simple(ctx, c.collections()...); err != nil {
+	if err := collation.Refuse(ctx, c.collections()...); err != nil {
 		return result, err
 	}
 	for _, e := range c.ends(work) {
@@ -216,16 +216,16 @@ func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mong
 // twice are the links of a batch that one with a smaller _id has made already, for one
 // end. Without the unique index there may be such.
 func (c *core) twice(ctx context.Context, e end, batch []bson.Raw) (map[string]bool, error) {
-	if !e.between() || e.field != c.Child {
+	if !e.between() || e.field != c.ChildField {
 		return nil, nil
 	}
 	pairs := bson.A{bson.D{{Key: "_id", Value: expr.Op("$in", bson.A{})}}} // none
 	for _, doc := range batch {
-		if p, id := doc.Lookup(c.Parent), doc.Lookup(c.Child); !malformed(p) && !malformed(id) {
+		if p, id := doc.Lookup(c.ParentField), doc.Lookup(c.ChildField); !malformed(p) && !malformed(id) {
 			pairs = append(pairs, c.toChildren.link(p, id))
 		}
 	}
-	pair := bson.D{{Key: "p", Value: expr.Field(c.Parent)}, {Key: "c", Value: expr.Field(c.Child)}}
+	pair := bson.D{{Key: "p", Value: expr.Field(c.ParentField)}, {Key: "c", Value: expr.Field(c.ChildField)}}
 	out := map[string]bool{}
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return cursor.Primary(c.Links).Aggregate(ctx, mongo.Pipeline{expr.Op("$match", expr.Op("$or", pairs)),
@@ -310,13 +310,13 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 	return 1, left, err
 }
 
-// Extract turns documents that are embedded in Children into documents of their own,
-// in their order, and leaves their _ids; one without an _id gets one. With Owner or
-// Owners they name their parent. It can be stopped and run again: documents that were
+// Extract turns documents that are embedded in ChildrenField into documents of their own,
+// in their order, and leaves their _ids; one without an _id gets one. With OwnerField or
+// OwnersField they name their parent. It can be stopped and run again: documents that were
 // embedded since are taken then. Work.Filter selects parents.
 //
 // A parent is left as it is, in Result.Failed, if a child of it cannot be stored, because
-// its _id is taken or cannot be one, and if its Children are not an array. An embedded
+// its _id is taken or cannot be one, and if its ChildrenField are not an array. An embedded
 // child that is stored already, just as it is, is only linked: a program that replaces
 // whole parents may have put it back. In Result.Remaining are parents that others kept
 // changing. IDs that are documents themselves cannot be told from children.
@@ -329,7 +329,7 @@ func (r *Relation[P, C, T]) Extract(ctx context.Context, work *mongopatterns.Wor
 	return r.core.convert(ctx, work, expr.Op("$type", "object"), r.core.extract)
 }
 
-// Embed turns references into the documents they lead to, embedded in Children, and
+// Embed turns references into the documents they lead to, embedded in ChildrenField, and
 // deletes these. A child that the list names twice is embedded once, in its first
 // place. A parent with a dangling or malformed reference, or a child that another parent
 // has too, is left as it is, in Result.Failed; in Result.Remaining are parents that
@@ -343,22 +343,22 @@ func (r *Relation[P, C, T]) Embed(ctx context.Context, work *mongopatterns.Work)
 	return r.core.convert(ctx, work, bson.D{{Key: "$elemMatch", Value: expr.Op("$not", expr.Op("$type", "object"))}}, r.core.embed)
 }
 
-// conversion gets the elements of a parent's Children, and returns those that take their
+// conversion gets the elements of a parent's ChildrenField, and returns those that take their
 // place. It runs in a transaction; again says that it has met an _id that is taken.
 type conversion func(ctx context.Context, p bson.RawValue, elements []bson.RawValue, again bool) ([]bson.RawValue, error)
 
-// convert runs a conversion of each parent whose Children match a condition, in a
+// convert runs a conversion of each parent whose ChildrenField match a condition, in a
 // transaction each.
 func (c *core) convert(ctx context.Context, work *mongopatterns.Work, condition bson.D, write conversion) (mongopatterns.Result, error) {
-	if c.Children == "" || c.self {
-		return mongopatterns.Result{}, fault.Invalid("a conversion needs Options.Children, and two collections")
+	if c.ChildrenField == "" || c.self {
+		return mongopatterns.Result{}, fault.Invalid("a conversion needs Options.ChildrenField, and two collections")
 	}
-	if err := indexes.Simple(ctx, c.collections()...); err != nil {
+	if err := collation.Refuse(ctx, c.collections()...); err != nil {
 		return mongopatterns.Result{}, err
 	}
 	scan := maintain.Scan{
-		Filter:     bson.D{{Key: c.Children, Value: condition}},
-		Projection: bson.D{{Key: c.Children, Value: 1}},
+		Filter:     bson.D{{Key: c.ChildrenField, Value: condition}},
+		Projection: bson.D{{Key: c.ChildrenField, Value: 1}},
 	}
 	return maintain.Run(ctx, c.parents, work, scan, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		for _, doc := range batch {
@@ -395,20 +395,20 @@ const conversions = 10
 func (c *core) convertOne(ctx context.Context, doc bson.Raw, scan maintain.Scan, dry bool, write conversion) (err error) {
 	id, taken := doc.Lookup("_id"), false
 	for range conversions {
-		before := doc.Lookup(c.Children)
+		before := doc.Lookup(c.ChildrenField)
 		if before.Type != bson.TypeArray {
-			return fault.Invalid("%s is not an array", c.Children)
+			return fault.Invalid("%s is not an array", c.ChildrenField)
 		}
 		if dry {
 			return nil
 		}
 		err = c.transact(ctx, func(ctx context.Context) error {
-			after, err := write(ctx, id, references(doc, c.Children), taken)
+			after, err := write(ctx, id, references(doc, c.ChildrenField), taken)
 			if err != nil {
 				return err
 			}
-			unchanged := append(byID(id), bson.E{Key: "$expr", Value: expr.Op("$eq", expr.Field(c.Children), expr.Literal(before))})
-			updated, err := fault.One(c.parents.UpdateOne(ctx, unchanged, expr.Op("$set", bson.D{{Key: c.Children, Value: value.Array(after)}})))
+			unchanged := append(byID(id), bson.E{Key: "$expr", Value: expr.Op("$eq", expr.Field(c.ChildrenField), expr.Literal(before))})
+			updated, err := fault.One(c.parents.UpdateOne(ctx, unchanged, expr.Op("$set", bson.D{{Key: c.ChildrenField, Value: value.Array(after)}})))
 			if err == nil && updated.MatchedCount == 0 {
 				err = errChanged
 			}
@@ -503,13 +503,13 @@ func (c *core) embed(ctx context.Context, p bson.RawValue, elements []bson.RawVa
 	elements = distinct(elements)
 	ids := slices.DeleteFunc(slices.Clone(elements), func(e bson.RawValue) bool { return e.Type == bson.TypeEmbeddedDocument })
 	if i := slices.IndexFunc(ids, malformed); i >= 0 {
-		return nil, fault.Invalid("%s in %s: %w", value.Text(ids[i]), c.Children, value.CheckID(ids[i]))
+		return nil, fault.Invalid("%s in %s: %w", value.Text(ids[i]), c.ChildrenField, value.CheckID(ids[i]))
 	}
 	found, err := read[bson.Raw](ctx, c.children, "_id", ids, nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	shared, err := exists(ctx, c.parents, append(in(c.Children, ids), bson.E{Key: "_id", Value: expr.Op("$ne", p)}))
+	shared, err := exists(ctx, c.parents, append(in(c.ChildrenField, ids), bson.E{Key: "_id", Value: expr.Op("$ne", p)}))
 	if shared {
 		err = ErrReferenced
 	}

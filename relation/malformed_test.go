@@ -35,7 +35,7 @@ func TestOwnerIsAnArray(t *testing.T) {
 				db, r := people(t, opts)
 				_, err := db.Collection("tasks").UpdateByID(ctx, 1, bson.M{"$set": bson.M{"owner": owner}})
 				check(t, err)
-				if opts.Children != "" {
+				if opts.ChildrenField != "" {
 					_, err = db.Collection("people").UpdateByID(ctx, "Ann", bson.M{"$set": bson.M{"tasks": bson.A{1}}})
 					check(t, err)
 				}
@@ -52,7 +52,7 @@ func TestOwnerIsAnArray(t *testing.T) {
 				if err != nil || result.Remaining == 0 {
 					t.Errorf("%+v, %v", result, err)
 				}
-				if opts.Children != "" {
+				if opts.ChildrenField != "" {
 					check(t, db.Collection("people").FindOne(ctx, bson.M{"_id": "Ann", "tasks": 1}).Err()) // still listed
 				}
 				check(t, r.DeleteParent(ctx, "Bob", relation.Unlink))
@@ -80,7 +80,7 @@ func TestNullIsAnEmptyList(t *testing.T) {
 			}
 			check(t, r.Link(ctx, "Ann", 1, 2))
 			check(t, r.Link(ctx, "Ann", 1, 2))
-			joined := must(r.Of(ctx, "Ann", nil))
+			joined := must(r.Children(ctx, "Ann", nil))
 			if len(joined.Items) != 2 || len(problems(t, r)) > 0 {
 				t.Errorf("%+v, %v", joined, problems(t, r))
 			}

@@ -138,15 +138,15 @@ func arranged[ID, T any](c *core, refs []bson.RawValue, found found[T]) (joined 
 	return joined
 }
 
-// Of are the children of a parent, with the dangling references: with Children in
-// the order of the references, with Links in that of the children's _ids. With Owner or
-// Owners alone they are those that name the parent, in the order of Options.Sort.
+// Children are the children of a parent, with the dangling references: with ChildrenField in
+// the order of the references, with Links in that of the children's _ids. With OwnerField or
+// OwnersField alone they are those that name the parent, in the order of Options.Sort.
 // Projection is that of the driver's Find, nil for all fields.
 //
-// Cost: 2 round trips, 1 more for each further 1000 children, index _id. Owner or
-// Owners alone: 1, index {owner: 1, sort…}.
-func (r *Relation[P, C, T]) Of(ctx context.Context, parent P, projection any) (joined Joined[C, T], err error) {
-	defer fault.In(&err, "relation: of")
+// Cost: 2 round trips, 1 more for each further 1000 children, index _id. OwnerField or
+// OwnersField alone: 1, index {owner: 1, sort…}.
+func (r *Relation[P, C, T]) Children(ctx context.Context, parent P, projection any) (joined Joined[C, T], err error) {
+	defer fault.In(&err, "relation: children")
 	all, err := r.join(ctx, []P{parent}, projection, true)
 	if err != nil {
 		return joined, err
@@ -154,13 +154,13 @@ func (r *Relation[P, C, T]) Of(ctx context.Context, parent P, projection any) (j
 	return all[0], nil
 }
 
-// OfMany is Of for many parents, in their order; a parent that does not exist has no
-// children. With Owner or Owners alone a projection must keep that field.
+// ChildrenOf is Children for many parents, in their order; a parent that does not exist has no
+// children. With OwnerField or OwnersField alone a projection must keep that field.
 //
 // Cost: 2 round trips for 1000 parents with 1000 children in all; 1 more for each
-// further 1000 of either, index _id. Owner or Owners alone: 1 for 1000 parents.
-func (r *Relation[P, C, T]) OfMany(ctx context.Context, parents []P, projection any) (all []Joined[C, T], err error) {
-	defer fault.In(&err, "relation: of many")
+// further 1000 of either, index _id. OwnerField or OwnersField alone: 1 for 1000 parents.
+func (r *Relation[P, C, T]) ChildrenOf(ctx context.Context, parents []P, projection any) (all []Joined[C, T], err error) {
+	defer fault.In(&err, "relation: children of")
 	return r.join(ctx, parents, projection, false)
 }
 
@@ -174,7 +174,7 @@ func (r *Relation[P, C, T]) join(ctx context.Context, parents []P, projection an
 	out := make([]Joined[C, T], len(ids))
 	if c.toChildren.coll == nil {
 		sort := c.Sort
-		if c.Owner != "" { // the index's order; of several Owners a child has one place
+		if c.OwnerField != "" { // the index's order; of several Owners a child has one place
 			sort = append(bson.D{{Key: c.up, Value: 1}}, sort...)
 		}
 		items, err := read[T](ctx, c.children, c.up, ids, sort, projection)
@@ -201,15 +201,15 @@ func (r *Relation[P, C, T]) join(ctx context.Context, parents []P, projection an
 	return out, nil
 }
 
-// Newest are the first n children that name a parent, in the order of Options.Sort.
-// It needs Owner or Owners.
+// First are the first n children that name a parent, in the order of Options.Sort.
+// It needs OwnerField or OwnersField.
 //
 // Cost: 1 round trip, n keys of the index {owner: 1, sort…}.
-func (r *Relation[P, C, T]) Newest(ctx context.Context, parent P, n int, projection any) (items []T, err error) {
-	defer fault.In(&err, "relation: newest")
+func (r *Relation[P, C, T]) First(ctx context.Context, parent P, n int, projection any) (items []T, err error) {
+	defer fault.In(&err, "relation: first")
 	id, err := r.core.id(parent)
 	if err == nil && (n < 1 || r.core.up == "") {
-		err = fault.Invalid("n: %d; Newest needs 1 and more, and Options.Owner or Owners", n)
+		err = fault.Invalid("n: %d; First needs 1 and more, and Options.OwnerField or OwnersField", n)
 	}
 	if err != nil {
 		return nil, err
@@ -221,7 +221,7 @@ func (r *Relation[P, C, T]) Newest(ctx context.Context, parent P, n int, project
 
 // Parents are the parents of a child, by their _ids.
 //
-// Cost: 1 round trip, index _id of the child with an Owner or Owners, else
+// Cost: 1 round trip, index _id of the child with an OwnerField or OwnersField, else
 // {children: 1} or {child: 1, parent: 1}.
 func (r *Relation[P, C, T]) Parents(ctx context.Context, child C) (out []P, err error) {
 	defer fault.In(&err, "relation: parents")
@@ -245,13 +245,13 @@ func (r *Relation[P, C, T]) Parents(ctx context.Context, child C) (out []P, err 
 	return decoded[P](c, all)
 }
 
-// ParentsFilter selects the parents that have a child among their Children.
+// ParentsFilter selects the parents that have a child among their ChildrenField.
 func (r *Relation[P, C, T]) ParentsFilter(child C) bson.D {
-	return r.core.filter(r.core.Children, child)
+	return r.core.filter(r.core.ChildrenField, child)
 }
 
-// ChildrenFilter selects the children that name a parent as Owner or among their
-// Owners.
+// ChildrenFilter selects the children that name a parent as OwnerField or among their
+// OwnersField.
 func (r *Relation[P, C, T]) ChildrenFilter(parent P) bson.D { return r.core.filter(r.core.up, parent) }
 
 // filter leaves an ID that cannot be encoded for the driver to refuse.

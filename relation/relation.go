@@ -11,6 +11,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
@@ -29,27 +30,27 @@ var (
 	ErrReferenced = fault.New("still referenced", mongopatterns.ErrConflict)
 )
 
-// Options say where the references are: in Children, in Owner or Owners, in Children
-// and one of these, or in Links.
+// Options say where the references are: in ChildrenField, in OwnerField or OwnersField,
+// in ChildrenField and one of these two, or in Links.
 type Options struct {
-	// Children is the field of the parent with the array of its children's _ids.
+	// ChildrenField is the field of the parent with the array of its children's _ids.
 	// Default "": the parent has none.
-	Children string
-	// Owner is the field of the child with the _id of its parent. Default "": none.
-	Owner string
-	// Owners is the field of the child with the array of its parents' _ids. Default
+	ChildrenField string
+	// OwnerField is the field of the child with the _id of its parent. Default "": none.
+	OwnerField string
+	// OwnersField is the field of the child with the array of its parents' _ids. Default
 	// "": none.
-	Owners string
+	OwnersField string
 	// Links is the collection between with a document for each link, which may have
 	// further fields of yours. Default nil: none.
 	Links *mongo.Collection
-	// Parent and Child are the fields of Links with the two _ids. Default "parent"
+	// ParentField and ChildField are the fields of Links with the two _ids. Default "parent"
 	// and "child".
-	Parent, Child string
+	ParentField, ChildField string
 	// Max bounds the arrays; Link and Insert refuse more with ErrFull. Default 10,000.
 	// An array that somebody else made longer stays readable.
 	Max int
-	// Sort is the order in which Newest and, with Owner or Owners alone, Of read the
+	// Sort is the order in which First and, with OwnerField or OwnersField alone, Children read the
 	// children of a parent, such as {at: -1}; their index ends with it. Default {_id:
 	// -1}.
 	Sort bson.D
@@ -65,7 +66,7 @@ type Relation[P, C, T any] struct{ core *core }
 var _ mongopatterns.Checker = (*Relation[int, int, int])(nil)
 
 // New returns a relation. It does no I/O. Parents and children may be one collection;
-// if Children and Owners are one field as well, links have no direction.
+// if ChildrenField and OwnersField are one field as well, links have no direction.
 func New[P, C, T any](parents, children *mongo.Collection, opts *Options) (r *Relation[P, C, T], err error) {
 	defer fault.In(&err, "relation: new")
 	var o Options
@@ -80,25 +81,25 @@ func New[P, C, T any](parents, children *mongo.Collection, opts *Options) (r *Re
 	if o.Links != nil {
 		colls = append(colls, "Options.Links", o.Links)
 	}
-	down := []config.Setting{config.Name("Options.Children", &o.Children, ""), config.Number("Options.Max", &o.Max, 10_000, 1, 1_000_000)}
-	up := []config.Setting{config.Name("Options.Owner", &o.Owner, ""), config.Name("Options.Owners", &o.Owners, "")}
-	undirected := self && o.Children != "" && o.Children == o.Owners
+	down := []config.Setting{config.Name("Options.ChildrenField", &o.ChildrenField, ""), config.Number("Options.Max", &o.Max, 10_000, 1, 1_000_000)}
+	up := []config.Setting{config.Name("Options.OwnerField", &o.OwnerField, ""), config.Name("Options.OwnersField", &o.OwnersField, "")}
+	undirected := self && o.ChildrenField != "" && o.ChildrenField == o.OwnersField
 	if self && !undirected {
 		down = append(down, up...)
 	}
-	between := []config.Setting{config.Name("Options.Parent", &o.Parent, "parent"), config.Name("Options.Child", &o.Child, "child")}
+	between := []config.Setting{config.Name("Options.ParentField", &o.ParentField, "parent"), config.Name("Options.ChildField", &o.ChildField, "child")}
 	err = cmp.Or(config.Collections(colls...), config.Apply(down...), config.Apply(up...), config.Apply(between...))
-	field := o.Owner + o.Owners
+	field := o.OwnerField + o.OwnersField
 	switch {
 	case err != nil:
 		return nil, err
 	case self && (parents.Database().Name() != children.Database().Name() || parents.Database().Client() != children.Database().Client()):
 		return nil, fault.Invalid("children: of another database or client")
-	case o.Children == "" && field == "" && o.Links == nil:
-		return nil, fault.Invalid("Options.Children, Owner, Owners, Links: one is needed")
-	case o.Owner != "" && o.Owners != "" || o.Links != nil && o.Children+field != "":
-		return nil, fault.Invalid("Options.Owner, Owners, Links: only one of them, and Links without Children")
-	case slices.Contains([]string{o.Children, field, o.Parent, o.Child}, "_id"):
+	case o.ChildrenField == "" && field == "" && o.Links == nil:
+		return nil, fault.Invalid("Options.ChildrenField, OwnerField, OwnersField, Links: one is needed")
+	case o.OwnerField != "" && o.OwnersField != "" || o.Links != nil && o.ChildrenField+field != "":
+		return nil, fault.Invalid("Options.OwnerField, OwnersField, Links: only one of them, and Links without ChildrenField")
+	case slices.Contains([]string{o.ChildrenField, field, o.ParentField, o.ChildField}, "_id"):
 		return nil, fault.Invalid("a reference in _id")
 	}
 	if len(o.Sort) == 0 {
@@ -106,13 +107,13 @@ func New[P, C, T any](parents, children *mongo.Collection, opts *Options) (r *Re
 	}
 	c := &core{Options: o, parents: parents, children: children, codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
 		up: field, self: self, undirected: undirected,
-		toChildren: end{other: children, from: "_id", field: o.Children, back: field, array: true},
-		toParents:  end{other: parents, from: "_id", field: field, back: o.Children, array: o.Owners != ""}}
+		toChildren: end{other: children, from: "_id", field: o.ChildrenField, back: field, array: true},
+		toParents:  end{other: parents, from: "_id", field: field, back: o.ChildrenField, array: o.OwnersField != ""}}
 	if o.Links != nil {
-		c.toChildren = end{coll: o.Links, other: children, from: o.Parent, field: o.Child}
-		c.toParents = end{coll: o.Links, other: parents, from: o.Child, field: o.Parent}
+		c.toChildren = end{coll: o.Links, other: children, from: o.ParentField, field: o.ChildField}
+		c.toParents = end{coll: o.Links, other: parents, from: o.ChildField, field: o.ParentField}
 	}
-	if o.Children != "" {
+	if o.ChildrenField != "" {
 		c.toChildren.coll = parents
 	}
 	if field != "" {
@@ -127,11 +128,11 @@ func New[P, C, T any](parents, children *mongo.Collection, opts *Options) (r *Re
 func (r *Relation[P, C, T]) Indexes() map[string][]mongo.IndexModel {
 	c, out := r.core, map[string][]mongo.IndexModel{}
 	if c.Links != nil {
-		pair := bson.D{{Key: c.Parent, Value: 1}, {Key: c.Child, Value: 1}}
+		pair := bson.D{{Key: c.ParentField, Value: 1}, {Key: c.ChildField, Value: 1}}
 		out[c.Links.Name()] = []mongo.IndexModel{{Keys: pair, Options: options.Index().SetUnique(true)}, {Keys: bson.D{pair[1], pair[0]}}}
 	}
-	if c.Children != "" && !c.undirected {
-		out[c.parents.Name()] = []mongo.IndexModel{{Keys: bson.D{{Key: c.Children, Value: 1}}}}
+	if c.ChildrenField != "" && !c.undirected {
+		out[c.parents.Name()] = []mongo.IndexModel{{Keys: bson.D{{Key: c.ChildrenField, Value: 1}}}}
 	}
 	if c.up != "" {
 		out[c.children.Name()] = append(out[c.children.Name()], mongo.IndexModel{Keys: append(bson.D{{Key: c.up, Value: 1}}, c.Sort...)})
@@ -145,7 +146,7 @@ func (r *Relation[P, C, T]) Indexes() map[string][]mongo.IndexModel {
 // Cost: 1 round trip, and 1 for each collection with references, 2 if an index is missing.
 func (r *Relation[P, C, T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "relation: ensure indexes")
-	if err := indexes.Simple(ctx, r.core.collections()...); err != nil {
+	if err := collation.Refuse(ctx, r.core.collections()...); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, r.core.parents.Database(), r.Indexes())
@@ -156,17 +157,17 @@ func (r *Relation[P, C, T]) ShardKey() map[string]bson.D {
 	c := r.core
 	out := map[string]bson.D{c.parents.Name(): {{Key: "_id", Value: 1}}, c.children.Name(): {{Key: "_id", Value: 1}}}
 	if c.Links != nil {
-		out[c.Links.Name()] = bson.D{{Key: c.Parent, Value: 1}, {Key: c.Child, Value: 1}}
+		out[c.Links.Name()] = bson.D{{Key: c.ParentField, Value: 1}, {Key: c.ChildField, Value: 1}}
 	}
 	return out
 }
 
 // Link adds children to a parent, in an array behind those it has. Links that are
-// there already are no error, so it can be repeated. With an Owner, a child of another
+// there already are no error, so it can be repeated. With an OwnerField, a child of another
 // parent is [ErrOwned].
 //
-// Cost: 1 round trip, 1 document written, index _id, with Children alone or for one
-// child; with Links 1 and n. n children of an Owner or Owners: 2 and n. Both sides: 3
+// Cost: 1 round trip, 1 document written, index _id, with ChildrenField alone or for one
+// child; with Links 1 and n. n children of an OwnerField or OwnersField: 2 and n. Both sides: 3
 // and 1 + n. A list that is null, or has no room for n more: 1 more.
 func (r *Relation[P, C, T]) Link(ctx context.Context, parent P, children ...C) (err error) {
 	defer fault.In(&err, "relation: link")
@@ -181,13 +182,13 @@ func (r *Relation[P, C, T]) Unlink(ctx context.Context, parent P, children ...C)
 	return r.change(ctx, parent, children, r.core.unlink)
 }
 
-// Transfer gives a child to another parent, or to its first. It needs an Owner.
+// Transfer gives a child to another parent, or to its first. It needs an OwnerField.
 //
 // Cost: 1 round trip, 1 document written, index _id. Both sides: 4 and 3.
 func (r *Relation[P, C, T]) Transfer(ctx context.Context, child C, to P) (err error) {
 	defer fault.In(&err, "relation: transfer")
-	if r.core.Owner == "" {
-		return fault.Invalid("Options.Owner: Transfer needs one")
+	if r.core.OwnerField == "" {
+		return fault.Invalid("Options.OwnerField: Transfer needs one")
 	}
 	return r.change(ctx, to, []C{child}, r.core.transfer)
 }
@@ -206,19 +207,19 @@ func (r *Relation[P, C, T]) change(ctx context.Context, parent P, children []C, 
 	if all = distinct(all); len(all) == 0 {
 		return fault.Invalid("no children")
 	}
-	if r.core.up == "" || r.core.Children == "" && len(all) == 1 {
+	if r.core.up == "" || r.core.ChildrenField == "" && len(all) == 1 {
 		return write(ctx, p, all)
 	}
 	return r.core.transact(ctx, func(ctx context.Context) error { return write(ctx, p, all) })
 }
 
 // Insert stores a new child and links it to its parent, which must exist. A field of
-// the child for its parents is overwritten. Without Children the parent has the field
+// the child for its parents is overwritten. Without ChildrenField the parent has the field
 // "_mongopatterns_touched" while the transaction runs, as a write of it is what
 // keeps the parent from being deleted meanwhile: a validator of yours must let it
 // pass.
 //
-// Cost: 3 round trips, 2 documents written, index _id; without Children the parent is
+// Cost: 3 round trips, 2 documents written, index _id; without ChildrenField the parent is
 // written twice. Links: 4 and 3.
 func (r *Relation[P, C, T]) Insert(ctx context.Context, parent P, child T) (id C, err error) {
 	defer fault.In(&err, "relation: insert")
@@ -249,12 +250,12 @@ func (r *Relation[P, C, T]) Has(ctx context.Context, parent P, child C) (has boo
 	return exists(ctx, c.parents, c.toChildren.link(p, id))
 }
 
-// Policy says what a deletion does to the other side.
-type Policy int
+// DeletePolicy says what a deletion does to the other side.
+type DeletePolicy int
 
 const (
 	// Restrict refuses the deletion while there are links, with ErrReferenced.
-	Restrict Policy = iota
+	Restrict DeletePolicy = iota
 	// Unlink takes the links away.
 	Unlink
 	// Cascade deletes the children with their parent; those that have further parents
@@ -265,20 +266,20 @@ const (
 
 // DeleteParent deletes a parent. In one collection its links as a child go too.
 //
-// Cost: 2 round trips with Children alone, else 3; 1 document written, and each child
-// with Unlink or Cascade. Cascade: 4 with Children alone or Owners, 6 with Links. One
+// Cost: 2 round trips with ChildrenField alone, else 3; 1 document written, and each child
+// with Unlink or Cascade. Cascade: 4 with ChildrenField alone or OwnersField, 6 with Links. One
 // collection: 1 more if links lead to children.
-func (r *Relation[P, C, T]) DeleteParent(ctx context.Context, parent P, policy Policy) (err error) {
+func (r *Relation[P, C, T]) DeleteParent(ctx context.Context, parent P, policy DeletePolicy) (err error) {
 	defer fault.In(&err, "relation: delete parent")
 	return r.core.delete(ctx, parent, policy, r.core.toParents, r.core.toChildren, ErrNoParent)
 }
 
 // DeleteChild deletes a child. In one collection its links as a parent go too.
 //
-// Cost: 2 round trips with Owner or Owners alone, else 3, index {children: 1} or
+// Cost: 2 round trips with OwnerField or OwnersField alone, else 3, index {children: 1} or
 // {child: 1, parent: 1}; 1 document written, and each parent or link with Unlink. One
 // collection: 1 more if links lead to parents.
-func (r *Relation[P, C, T]) DeleteChild(ctx context.Context, child C, policy Policy) (err error) {
+func (r *Relation[P, C, T]) DeleteChild(ctx context.Context, child C, policy DeletePolicy) (err error) {
 	defer fault.In(&err, "relation: delete child")
 	return r.core.delete(ctx, child, policy, r.core.toChildren, r.core.toParents, ErrNoChild)
 }

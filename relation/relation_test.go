@@ -35,12 +35,12 @@ type task struct {
 type tasks = relation.Relation[string, int, task]
 
 var (
-	twoWay   = relation.Options{Children: "tasks", Owner: "owner"}
-	listed   = relation.Options{Children: "tasks"}
-	owned    = relation.Options{Owner: "owner"}
-	manyMany = relation.Options{Children: "tasks", Owners: "owners"}
-	named    = relation.Options{Owners: "owners"}
-	linked   = relation.Options{Parent: "person_id", Child: "task_id"} // in the collection "links"
+	twoWay   = relation.Options{ChildrenField: "tasks", OwnerField: "owner"}
+	listed   = relation.Options{ChildrenField: "tasks"}
+	owned    = relation.Options{OwnerField: "owner"}
+	manyMany = relation.Options{ChildrenField: "tasks", OwnersField: "owners"}
+	named    = relation.Options{OwnersField: "owners"}
+	linked   = relation.Options{ParentField: "person_id", ChildField: "task_id"} // in the collection "links"
 )
 
 func must[T any](v T, err error) T {
@@ -69,7 +69,7 @@ func insert(t testing.TB, coll *mongo.Collection, docs ...any) {
 func people(t testing.TB, opts relation.Options) (*mongo.Database, *tasks) {
 	t.Helper()
 	db := mongotest.Database(t)
-	if opts.Parent != "" {
+	if opts.ParentField != "" {
 		opts.Links = db.Collection("links")
 	}
 	r := must(relation.New[string, int, task](db.Collection("people"), db.Collection("tasks"), &opts))
@@ -156,9 +156,9 @@ func TestCosts(t *testing.T) {
 		call(t, db, 2, []string{up, ins, commit}, func() error { return errorOf(r.Insert(ctx, "Ann", task{ID: 10})) })
 		call(t, db, 0, []string{find}, func() error { return errorOf(r.Has(ctx, "Ann", 10)) })
 		call(t, db, 0, []string{find}, func() error { return errorOf(r.Parents(ctx, 10)) })
-		call(t, db, 0, []string{find, find}, func() error { return errorOf(r.Of(ctx, "Ann", nil)) })
-		call(t, db, 0, []string{find, find}, func() error { return errorOf(r.OfMany(ctx, []string{"Ann", "Bob"}, nil)) })
-		call(t, db, 0, []string{find}, func() error { return errorOf(r.Newest(ctx, "Ann", 1, nil)) })
+		call(t, db, 0, []string{find, find}, func() error { return errorOf(r.Children(ctx, "Ann", nil)) })
+		call(t, db, 0, []string{find, find}, func() error { return errorOf(r.ChildrenOf(ctx, []string{"Ann", "Bob"}, nil)) })
+		call(t, db, 0, []string{find}, func() error { return errorOf(r.First(ctx, "Ann", 1, nil)) })
 	})
 	t.Run("children", func(t *testing.T) {
 		db, r := people(t, listed)
@@ -170,7 +170,7 @@ func TestCosts(t *testing.T) {
 		_, err := db.Collection("people").UpdateByID(ctx, "Cy", bson.M{"$set": bson.M{"tasks": nil}})
 		check(t, err)
 		call(t, db, 1, []string{up, up}, func() error { return r.Link(ctx, "Cy", 3) }) // null is no array
-		full := must(relation.New[string, int, task](db.Collection("people"), db.Collection("tasks"), &relation.Options{Children: "tasks", Max: 2}))
+		full := must(relation.New[string, int, task](db.Collection("people"), db.Collection("tasks"), &relation.Options{ChildrenField: "tasks", Max: 2}))
 		check(t, full.Link(ctx, "Cy", 4))
 		call(t, db, 0, []string{up, up}, func() error { return full.Link(ctx, "Cy", 4, 3) }) // has both
 		is(t, db, "Ann>1", "Ann>10", "Cy>3", "Cy>4")
@@ -184,11 +184,11 @@ func TestCosts(t *testing.T) {
 		call(t, db, 3, []string{up, ins, commit}, func() error { return errorOf(r.Insert(ctx, "Ann", task{ID: 10})) })
 		call(t, db, 0, []string{find}, func() error { return errorOf(r.Has(ctx, "Ann", 10)) })
 		call(t, db, 0, []string{find}, func() error { return errorOf(r.Parents(ctx, 10)) })
-		call(t, db, 0, []string{find}, func() error { return errorOf(r.Of(ctx, "Ann", nil)) })
+		call(t, db, 0, []string{find}, func() error { return errorOf(r.Children(ctx, "Ann", nil)) })
 		check(t, r.Link(ctx, "Cy", 4, 5, 6, 7, 8, 9))
 		check(t, r.Unlink(ctx, "Ann", 3, 10))
-		cmds := mongotest.Record(t, db, func() { check(t, errorOf(r.Newest(ctx, "Cy", 3, nil))) })
-		many := mongotest.Record(t, db, func() { check(t, errorOf(r.OfMany(ctx, []string{"Cy", "Bob"}, nil))) })
+		cmds := mongotest.Record(t, db, func() { check(t, errorOf(r.First(ctx, "Cy", 3, nil))) })
+		many := mongotest.Record(t, db, func() { check(t, errorOf(r.ChildrenOf(ctx, []string{"Cy", "Bob"}, nil))) })
 		mongotest.Explain(t, db, many[0].Body).RequireNoSort(t)
 		plan := mongotest.Explain(t, db, cmds[0].Body)
 		plan.RequireIndex(t, "owner_1__id_-1")
@@ -199,7 +199,7 @@ func TestCosts(t *testing.T) {
 		db, r := people(t, named)
 		check(t, r.Link(ctx, "Bob", 1))
 		call(t, db, 2, []string{up, commit}, func() error { return r.Link(ctx, "Ann", 1, 2) })
-		call(t, db, 0, []string{find}, func() error { return errorOf(r.OfMany(ctx, []string{"Ann", "Bob"}, nil)) })
+		call(t, db, 0, []string{find}, func() error { return errorOf(r.ChildrenOf(ctx, []string{"Ann", "Bob"}, nil)) })
 	})
 	t.Run("links", func(t *testing.T) {
 		db, r := people(t, linked)
@@ -207,7 +207,7 @@ func TestCosts(t *testing.T) {
 		call(t, db, 1, []string{del}, func() error { return r.Unlink(ctx, "Ann", 3) })
 		call(t, db, 4, []string{up, ins, up, commit}, func() error { return errorOf(r.Insert(ctx, "Bob", task{ID: 10})) })
 		call(t, db, 0, []string{find}, func() error { return errorOf(r.Has(ctx, "Ann", 1)) })
-		for _, fn := range []func() error{func() error { return errorOf(r.Parents(ctx, 1)) }, func() error { return errorOf(r.Of(ctx, "Bob", nil)) }, func() error { return errorOf(r.OfMany(ctx, []string{"Bob", "Cy"}, nil)) }} {
+		for _, fn := range []func() error{func() error { return errorOf(r.Parents(ctx, 1)) }, func() error { return errorOf(r.Children(ctx, "Bob", nil)) }, func() error { return errorOf(r.ChildrenOf(ctx, []string{"Bob", "Cy"}, nil)) }} {
 			cmds := mongotest.Record(t, db, func() { check(t, fn()) })
 			if plan := mongotest.Explain(t, db, cmds[0].Body); plan.DocsExamined != 0 || plan.KeysExamined > 2 {
 				t.Errorf("%s: %s", cmds[0].Body, plan) // the index alone
@@ -215,12 +215,12 @@ func TestCosts(t *testing.T) {
 				plan.RequireNoSort(t)
 			}
 		}
-		call(t, db, 0, []string{find, find}, func() error { return errorOf(r.Of(ctx, "Ann", nil)) })
-		call(t, db, 0, []string{find, find}, func() error { return errorOf(r.OfMany(ctx, []string{"Ann", "Bob"}, nil)) })
+		call(t, db, 0, []string{find, find}, func() error { return errorOf(r.Children(ctx, "Ann", nil)) })
+		call(t, db, 0, []string{find, find}, func() error { return errorOf(r.ChildrenOf(ctx, []string{"Ann", "Bob"}, nil)) })
 	})
 	t.Run("one collection", func(t *testing.T) {
 		db, _ := people(t, owned)
-		r := must(relation.New[int, int, task](db.Collection("tasks"), db.Collection("tasks"), &relation.Options{Children: "parts", Owner: "whole"}))
+		r := must(relation.New[int, int, task](db.Collection("tasks"), db.Collection("tasks"), &relation.Options{ChildrenField: "parts", OwnerField: "whole"}))
 		check(t, r.EnsureIndexes(ctx))
 		check(t, errors.Join(r.Link(ctx, 1, 2), r.Link(ctx, 2, 3, 4)))
 		call(t, db, 4, []string{fam, up, up, commit}, func() error { return r.DeleteParent(ctx, 2, relation.Unlink) })
@@ -232,12 +232,12 @@ func TestCosts(t *testing.T) {
 		for i := range 1000 {
 			names = append(names, fmt.Sprint(i))
 		}
-		call(t, db, 0, []string{find, find, find}, func() error { return errorOf(r.OfMany(ctx, names, nil)) }) // two chunks of parents
+		call(t, db, 0, []string{find, find, find}, func() error { return errorOf(r.ChildrenOf(ctx, names, nil)) }) // two chunks of parents
 		db, r = people(t, named)
 		names[1000] = "Bob" // of the second chunk
 		check(t, errors.Join(r.Link(ctx, "Ann", 1), r.Link(ctx, "Bob", 1)))
 		var all []relation.Joined[int, task]
-		call(t, db, 0, []string{find, find}, func() (err error) { all, err = r.OfMany(ctx, names, nil); return err })
+		call(t, db, 0, []string{find, find}, func() (err error) { all, err = r.ChildrenOf(ctx, names, nil); return err })
 		if len(all[0].Items) != 1 || len(all[1000].Items) != 1 {
 			t.Error(all[0], all[1000])
 		}
@@ -352,7 +352,7 @@ func TestTwoWay(t *testing.T) {
 	check(t, r.Link(ctx, "Ann", 2, 1, 2))
 	check(t, r.Link(ctx, "Ann", 1)) // again
 	is(t, db, "1>Ann", "2>Ann", "Ann>1", "Ann>2")
-	joined := must(r.Of(ctx, "Ann", nil))
+	joined := must(r.Children(ctx, "Ann", nil))
 	if diff := cmp.Diff([]task{{ID: 2, Owner: "Ann"}, {ID: 1, Owner: "Ann"}}, joined.Items); diff != "" || joined.Dangling != nil {
 		t.Error(diff, joined.Dangling)
 	}
@@ -411,7 +411,7 @@ func TestOneSide(t *testing.T) {
 	if n := must(db.Collection("tasks").CountDocuments(ctx, r.ChildrenFilter("Ann"))); n != 2 {
 		t.Error(n)
 	}
-	if all := must(r.Of(ctx, "Ann", bson.M{"owner": 0})); !slices.Equal(all.Items, []task{{ID: 2}, {ID: 1}}) {
+	if all := must(r.Children(ctx, "Ann", bson.M{"owner": 0})); !slices.Equal(all.Items, []task{{ID: 2}, {ID: 1}}) {
 		t.Error(all)
 	}
 	check(t, r.DeleteParent(ctx, "Ann", relation.Cascade))
@@ -419,18 +419,18 @@ func TestOneSide(t *testing.T) {
 		t.Error(n)
 	}
 
-	db, r = people(t, relation.Options{Children: "tasks", Max: 3})
+	db, r = people(t, relation.Options{ChildrenField: "tasks", Max: 3})
 	check(t, r.Link(ctx, "Ann", 1, 2))
 	check(t, r.Link(ctx, "Bob", 2))
 	if err := r.Link(ctx, "Ann", 2, 3, 4); !errors.Is(err, relation.ErrFull) {
 		t.Error(err)
 	}
 	check(t, r.Link(ctx, "Ann", 1, 2, 77)) // not looked at
-	joined := must(r.Of(ctx, "Ann", nil))
+	joined := must(r.Children(ctx, "Ann", nil))
 	if len(joined.Items) != 2 || !slices.Equal(joined.Dangling, []int{77}) {
 		t.Error(joined)
 	}
-	many := must(r.OfMany(ctx, []string{"Bob", "Dee", "Ann"}, nil))
+	many := must(r.ChildrenOf(ctx, []string{"Bob", "Dee", "Ann"}, nil))
 	if len(many) != 3 || len(many[0].Items) != 1 || many[1].Items != nil || len(many[2].Items) != 2 {
 		t.Error(many)
 	}
@@ -446,7 +446,7 @@ func TestOneSide(t *testing.T) {
 	}
 	insert(t, db.Collection("people"), bson.M{"_id": "Eve"})
 	check(t, r.DeleteParent(ctx, "Eve", relation.Cascade)) // has none
-	if err := errorOf(r.Of(ctx, "Ann", nil)); !errors.Is(err, relation.ErrNoParent) {
+	if err := errorOf(r.Children(ctx, "Ann", nil)); !errors.Is(err, relation.ErrNoParent) {
 		t.Error(err)
 	}
 	_, err := db.Collection("people").UpdateByID(ctx, "Cy", bson.M{"$set": bson.M{"tasks": "many"}})
@@ -483,11 +483,11 @@ func TestManyToMany(t *testing.T) {
 	}
 	_, r = people(t, named)
 	check(t, errors.Join(r.Link(ctx, "Ann", 1, 2), r.Link(ctx, "Bob", 2, 3)))
-	many := must(r.OfMany(ctx, []string{"Bob", "Dee", "Ann", "Bob"}, nil))
+	many := must(r.ChildrenOf(ctx, []string{"Bob", "Dee", "Ann", "Bob"}, nil))
 	if diff := cmp.Diff([]relation.Joined[int, task]{{Items: []task{{ID: 3}, {ID: 2}}}, {}, {Items: []task{{ID: 2}, {ID: 1}}}, {Items: []task{{ID: 3}, {ID: 2}}}}, many); diff != "" {
 		t.Error(diff)
 	}
-	if err := errorOf(r.OfMany(ctx, []string{"Ann", "Bob"}, bson.M{"title": 1})); !errors.Is(err, mongopatterns.ErrInvalid) {
+	if err := errorOf(r.ChildrenOf(ctx, []string{"Ann", "Bob"}, bson.M{"title": 1})); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Error(err)
 	}
 }
@@ -522,13 +522,13 @@ func TestLinks(t *testing.T) {
 		t.Error(has, not)
 	}
 	want := []relation.Joined[int, task]{{Items: []task{{ID: 3}}, Dangling: []int{77}}, {}, {Items: []task{{ID: 1}, {ID: 2}, {ID: 3}}}}
-	if diff := cmp.Diff(want, must(r.OfMany(ctx, []string{"Bob", "Dee", "Ann"}, nil))); diff != "" {
+	if diff := cmp.Diff(want, must(r.ChildrenOf(ctx, []string{"Bob", "Dee", "Ann"}, nil))); diff != "" {
 		t.Error(diff)
 	}
 	for want, err := range map[error]error{
 		relation.ErrReferenced: r.DeleteParent(ctx, "Ann", relation.Restrict), mongopatterns.ErrConflict: r.DeleteChild(ctx, 3, relation.Restrict),
 		relation.ErrNoParent: errorOf(r.Insert(ctx, "Dee", task{ID: 11})), relation.ErrNoChild: r.DeleteChild(ctx, 99, relation.Unlink),
-		mongopatterns.ErrInvalid: errorOf(r.Newest(ctx, "Ann", 1, nil)),
+		mongopatterns.ErrInvalid: errorOf(r.First(ctx, "Ann", 1, nil)),
 	} {
 		if !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
@@ -587,8 +587,8 @@ func TestCheckAndRepairLinks(t *testing.T) {
 func TestOneCollection(t *testing.T) {
 	ctx := t.Context()
 	for name, opts := range map[string]relation.Options{
-		"children": {Children: "down"}, "owner": {Owner: "up"}, "owners": {Owners: "up"}, "both": {Children: "down", Owner: "up"},
-		"many": {Children: "down", Owners: "up"}, "undirected": {Children: "friends", Owners: "friends"}, "links": {Parent: "a", Child: "b"},
+		"children": {ChildrenField: "down"}, "owner": {OwnerField: "up"}, "owners": {OwnersField: "up"}, "both": {ChildrenField: "down", OwnerField: "up"},
+		"many": {ChildrenField: "down", OwnersField: "up"}, "undirected": {ChildrenField: "friends", OwnersField: "friends"}, "links": {ParentField: "a", ChildField: "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := mongotest.Database(t)
@@ -605,7 +605,7 @@ func TestOneCollection(t *testing.T) {
 			of := func(parent string, want ...string) {
 				t.Helper()
 				var got []string
-				for _, p := range must(r.Of(ctx, parent, nil)).Items {
+				for _, p := range must(r.Children(ctx, parent, nil)).Items {
 					got = append(got, p.ID)
 				}
 				slices.Sort(got)
@@ -795,7 +795,7 @@ func TestRepairKeepsEmbeddedChildren(t *testing.T) {
 			t.Error("embedded children are gone")
 		}
 		must(r.Extract(t.Context(), nil))
-		if joined := must(r.Of(t.Context(), "Eve", nil)); len(joined.Items) != 3 || len(joined.Dangling) != 0 {
+		if joined := must(r.Children(t.Context(), "Eve", nil)); len(joined.Items) != 3 || len(joined.Dangling) != 0 {
 			t.Error(joined)
 		}
 	}
@@ -843,7 +843,7 @@ func TestExtractAndEmbed(t *testing.T) {
 	if result.Done != 1 || result.Failed != 1 || result.Failures[0].ID.StringValue() != "Fay" {
 		t.Errorf("%+v", result)
 	}
-	if joined := must(r.Of(ctx, "Eve", nil)); !slices.Equal(joined.Items, []task{{22, "b", "Eve"}, {21, "a", "Eve"}}) {
+	if joined := must(r.Children(ctx, "Eve", nil)); !slices.Equal(joined.Items, []task{{22, "b", "Eve"}, {21, "a", "Eve"}}) {
 		t.Error(joined)
 	}
 	if again := must(r.Extract(ctx, &mongopatterns.Work{Filter: bson.M{"_id": "Eve"}})); again.Examined != 0 {
@@ -972,7 +972,7 @@ func TestConversionsResume(t *testing.T) {
 	r := must(relation.New[string, bson.ObjectID, bson.M](db.Collection("people"), db.Collection("tasks"), &listed))
 	insert(t, db.Collection("people"), bson.M{"_id": "Eve", "tasks": bson.A{bson.M{"title": "without an _id"}}})
 	must(r.Extract(t.Context(), nil))
-	if joined := must(r.Of(t.Context(), "Eve", nil)); len(joined.Items) != 1 || joined.Items[0]["title"] != "without an _id" {
+	if joined := must(r.Children(t.Context(), "Eve", nil)); len(joined.Items) != 1 || joined.Items[0]["title"] != "without an _id" {
 		t.Error(joined)
 	}
 }
@@ -1018,7 +1018,7 @@ func TestInvalid(t *testing.T) {
 	db, r := people(t, twoWay)
 	a, b := db.Collection("people"), db.Collection("tasks")
 	for name, opts := range map[string]*relation.Options{
-		"nothing": nil, "both owners": {Owner: "a", Owners: "b"}, "path": {Children: "a.b"}, "id": {Owner: "_id"}, "max": {Children: "a", Max: -1},
+		"nothing": nil, "both owners": {OwnerField: "a", OwnersField: "b"}, "path": {ChildrenField: "a.b"}, "id": {OwnerField: "_id"}, "max": {ChildrenField: "a", Max: -1},
 	} {
 		if _, err := relation.New[string, int, task](a, b, opts); !errors.Is(err, mongopatterns.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
@@ -1026,12 +1026,12 @@ func TestInvalid(t *testing.T) {
 	}
 	anything := must(relation.New[any, any, any](a, b, &twoWay))
 	for name, err := range map[string]error{
-		"one field": errorOf(relation.New[string, int, task](a, a, &relation.Options{Children: "x", Owner: "x"})), "links": errorOf(relation.New[string, int, task](a, b, &relation.Options{Links: a})), "none": r.Link(t.Context(), "Ann"),
+		"one field": errorOf(relation.New[string, int, task](a, a, &relation.Options{ChildrenField: "x", OwnerField: "x"})), "links": errorOf(relation.New[string, int, task](a, b, &relation.Options{Links: a})), "none": r.Link(t.Context(), "Ann"),
 		"id": anything.Link(t.Context(), nil, 1), "child": anything.Link(t.Context(), 1, bson.A{1}), "operator": anything.Link(t.Context(), "Ann", bson.D{{Key: "$gt", Value: ""}}), "cascade": r.DeleteChild(t.Context(), 1, relation.Cascade),
 		"policy": r.DeleteParent(t.Context(), "Ann", 9), "negative policy": r.DeleteChild(t.Context(), 1, -1),
-		"n": errorOf(r.Newest(t.Context(), "Ann", 0, nil)), "document": errorOf(anything.Insert(t.Context(), "Ann", 7)),
-		"fields": errorOf(relation.New[string, int, task](a, b, &relation.Options{Links: db.Collection("c"), Parent: "x", Child: "x"})), "nil": errorOf(relation.New[string, int, task](nil, nil, &owned)),
-		"links and children": errorOf(relation.New[string, int, task](a, b, &relation.Options{Links: db.Collection("c"), Children: "x"})), "databases": errorOf(relation.New[string, int, task](a, db.Client().Database("other").Collection("people"), &owned)),
+		"n": errorOf(r.First(t.Context(), "Ann", 0, nil)), "document": errorOf(anything.Insert(t.Context(), "Ann", 7)),
+		"fields": errorOf(relation.New[string, int, task](a, b, &relation.Options{Links: db.Collection("c"), ParentField: "x", ChildField: "x"})), "nil": errorOf(relation.New[string, int, task](nil, nil, &owned)),
+		"links and children": errorOf(relation.New[string, int, task](a, b, &relation.Options{Links: db.Collection("c"), ChildrenField: "x"})), "databases": errorOf(relation.New[string, int, task](a, db.Client().Database("other").Collection("people"), &owned)),
 		"extract": errorOf(must(relation.New[string, int, task](a, b, &owned)).Extract(t.Context(), nil)),
 	} {
 		if !errors.Is(err, mongopatterns.ErrInvalid) {
@@ -1046,7 +1046,7 @@ func TestBSONOptions(t *testing.T) {
 	type child struct {
 		Labels []string `json:"labels"`
 	}
-	r := must(relation.New[string, bson.ObjectID, child](db.Collection("people"), db.Collection("tasks"), &relation.Options{Owner: "owner",
+	r := must(relation.New[string, bson.ObjectID, child](db.Collection("people"), db.Collection("tasks"), &relation.Options{OwnerField: "owner",
 		BSON: &options.BSONOptions{UseJSONStructTags: true, NilSliceAsEmpty: true}}))
 	id := must(r.Insert(t.Context(), "Ann", child{}))
 	raw := must(db.Collection("tasks").FindOne(t.Context(), bson.M{"_id": id}).Raw())
@@ -1094,7 +1094,7 @@ func BenchmarkOf(b *testing.B) {
 	}
 	b.Run("of", func(b *testing.B) {
 		for b.Loop() {
-			if joined := must(r.Of(b.Context(), "Ann", nil)); len(joined.Items) != 20 {
+			if joined := must(r.Children(b.Context(), "Ann", nil)); len(joined.Items) != 20 {
 				b.Fatal(joined)
 			}
 		}

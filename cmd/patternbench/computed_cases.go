@@ -37,9 +37,7 @@ func computedRatios(ctx context.Context, b *bench) error {
 	var ways []way
 	add := func(name string, additive bool, make func(sources *mongo.Collection, c *computed.Computed[int, string, film]) (read, write func(ctx context.Context, i int) error)) error {
 		sources, targets := db.Collection(name+" screenings"), db.Collection(name+" films")
-		c, err := computed.New[int, string, film](sources, targets, &computed.Options{
-			Key: "film", Pipeline: mongo.Pipeline{sum}, Empty: d("viewers", 0, "revenue", 0), Additive: additive,
-		})
+		c, err := computed.New[int, string, film](sources, targets, "film", mongo.Pipeline{sum}, d("viewers", 0, "revenue", 0), &computed.Options{Additive: additive})
 		if err != nil {
 			return err
 		}

@@ -387,11 +387,11 @@ func overheadReferences(c *calls, db *mongo.Database) error {
 	}
 	{
 		people, tasks := db.Collection("people"), db.Collection("tasks")
-		listed, err := relation.New[int, int, course](people, tasks, &relation.Options{Children: "tasks"})
+		listed, err := relation.New[int, int, course](people, tasks, &relation.Options{ChildrenField: "tasks"})
 		if err != nil {
 			return err
 		}
-		owned, err := relation.New[int, int, course](people, tasks, &relation.Options{Owner: "owner"})
+		owned, err := relation.New[int, int, course](people, tasks, &relation.Options{OwnerField: "owner"})
 		if err != nil {
 			return err
 		}
@@ -407,8 +407,8 @@ func overheadReferences(c *calls, db *mongo.Database) error {
 		if err != nil {
 			return err
 		}
-		c.add("relation.Of, 20 children", func(ctx context.Context, i int) error {
-			joined, err := listed.Of(ctx, 50+i%50, nil)
+		c.add("relation.Children, 20 children", func(ctx context.Context, i int) error {
+			joined, err := listed.Children(ctx, 50+i%50, nil)
 			return errors.Join(err, want(len(joined.Items), 20))
 		}, func(ctx context.Context, i int) error {
 			var parent struct{ Tasks []int }
@@ -417,8 +417,8 @@ func overheadReferences(c *calls, db *mongo.Database) error {
 			}
 			return inOrder(ctx, tasks, parent.Tasks)
 		})
-		c.add("relation.Newest, 20 children", func(ctx context.Context, i int) error {
-			items, err := owned.Newest(ctx, i%20, 20, nil)
+		c.add("relation.First, 20 children", func(ctx context.Context, i int) error {
+			items, err := owned.First(ctx, i%20, 20, nil)
 			return errors.Join(err, want(len(items), 20))
 		}, func(ctx context.Context, i int) error {
 			_, err := findAll[course](ctx, 20, tasks, bson.D{{Key: "owner", Value: i % 20}}, options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetLimit(20))
@@ -456,7 +456,7 @@ func overheadReferences(c *calls, db *mongo.Database) error {
 			}
 			return err
 		})
-		c.because("relation.Of, 20 children", "Each ID is told from the others by its BSON value, whatever its type is; by hand it is an int, the key of a map.")
+		c.because("relation.Children, 20 children", "Each ID is told from the others by its BSON value, whatever its type is; by hand it is an int, the key of a map.")
 		c.because("relation.Link", "The filter asks also that the list is not null.")
 		c.because("relation.Insert", "By hand the write that keeps the parent from being deleted leaves a counter in it. The package leaves nothing: it sets a field and unsets it, two updates in one command.")
 		c.add("relation.Insert", func(ctx context.Context, i int) error {
@@ -823,7 +823,7 @@ func overheadValues(c *calls, db *mongo.Database) error {
 			ID      int `bson:"_id"`
 			Viewers int `bson:"viewers"`
 		}
-		k, err := computed.New[int, int, film](sources, targets, &computed.Options{Key: "film", Pipeline: mongo.Pipeline{sum}, Empty: d("viewers", 0), Additive: true})
+		k, err := computed.New[int, int, film](sources, targets, "film", mongo.Pipeline{sum}, d("viewers", 0), &computed.Options{Additive: true})
 		if err != nil {
 			return err
 		}

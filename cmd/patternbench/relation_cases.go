@@ -28,7 +28,7 @@ func relationCourses(ctx context.Context, b *bench) error {
 	m = max(m, coursesEach)
 	db := b.db()
 	students, courses, embedded := db.Collection("students"), db.Collection("courses"), db.Collection("embedded")
-	rel, err := relation.New[int, int, course](students, courses, &relation.Options{Children: "courses"})
+	rel, err := relation.New[int, int, course](students, courses, &relation.Options{ChildrenField: "courses"})
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func relationCourses(ctx context.Context, b *bench) error {
 			return err
 		})},
 		side{name: "relation", run: times(ops, func(ctx context.Context, i int) error {
-			joined, err := rel.Of(ctx, i%n, nil)
+			joined, err := rel.Children(ctx, i%n, nil)
 			if err != nil {
 				return err
 			}
@@ -132,7 +132,7 @@ func relationCourses(ctx context.Context, b *bench) error {
 			for k := range ids {
 				ids[k] = i*few%n + k
 			}
-			_, err := rel.OfMany(ctx, ids, d("title", 1))
+			_, err := rel.ChildrenOf(ctx, ids, d("title", 1))
 			return err
 		})})
 	if err != nil {
@@ -155,7 +155,7 @@ func relationMessages(ctx context.Context, b *bench) error {
 	each = max(each, 20)
 	db := b.db()
 	hosts, messages, embedded := db.Collection("hosts"), db.Collection("messages"), db.Collection("embedded")
-	rel, err := relation.New[int, int, course](hosts, messages, &relation.Options{Owner: "host", Sort: d("_id", -1)})
+	rel, err := relation.New[int, int, course](hosts, messages, &relation.Options{OwnerField: "host", Sort: d("_id", -1)})
 	if err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func relationMessages(ctx context.Context, b *bench) error {
 			return show(hs[0], nil)
 		})},
 		side{name: "relation", run: times(ops, func(ctx context.Context, i int) error {
-			found, err := rel.Newest(ctx, i%n, 20, nil)
+			found, err := rel.First(ctx, i%n, 20, nil)
 			if err != nil {
 				return err
 			}

@@ -59,7 +59,7 @@ func relationChapter(ctx context.Context, g *guide) error {
 	if err := insert(ctx, courses, course{101, "Physics 101", 7}, course{205, "Introduction to Cloud Computing", 4}); err != nil {
 		return err
 	}
-	takes, err := relation.New[string, int, course](students, courses, &relation.Options{Children: "courses"})
+	takes, err := relation.New[string, int, course](students, courses, &relation.Options{ChildrenField: "courses"})
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func relationChapter(ctx context.Context, g *guide) error {
 	if err := insert(ctx, people, bson.D{{Key: "_id", Value: "Ann"}}, bson.D{{Key: "_id", Value: "Bob"}}); err != nil {
 		return err
 	}
-	tasks, err := relation.New[string, int, bson.M](people, taskColl, &relation.Options{Children: "tasks", Owner: "owner"})
+	tasks, err := relation.New[string, int, bson.M](people, taskColl, &relation.Options{ChildrenField: "tasks", OwnerField: "owner"})
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func relationChapter(ctx context.Context, g *guide) error {
 	return showAll(ctx, g, []told{
 		{"a student takes two courses, and one that there is not", id("students", "Sammy"), func() (string, error) { return "linked", takes.Link(ctx, "Sammy", 205, 101, 999) }},
 		{"the courses in the order of the references: two round trips", nil, func() (string, error) {
-			joined, err := takes.Of(ctx, "Sammy", nil)
+			joined, err := takes.Children(ctx, "Sammy", nil)
 			return fmt.Sprint(joined.Items, ", dangling ", joined.Dangling), err
 		}},
 		{"who takes Physics?", nil, func() (string, error) {
@@ -133,12 +133,12 @@ func computedChapter(ctx context.Context, g *guide) error {
 	}
 	empty := bson.D{{Key: "flights", Value: 0}}
 	byState, err := computed.New[string, string, bson.M](g.db.Collection("computed_airports"), g.db.Collection("computed_states"),
-		&computed.Options{Key: "state", Pipeline: sum("state"), Empty: empty, Additive: true})
+		"state", sum("state"), empty, &computed.Options{Additive: true})
 	if err != nil {
 		return err
 	}
 	byAirport, err := computed.New[int, string, bson.M](g.db.Collection("computed_routes"), g.db.Collection("computed_airports"),
-		&computed.Options{Key: "origin", Pipeline: sum("origin"), Empty: empty, Additive: true, Then: byState})
+		"origin", sum("origin"), empty, &computed.Options{Additive: true, Then: byState})
 	if err != nil {
 		return err
 	}

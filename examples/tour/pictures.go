@@ -35,7 +35,7 @@ var scenes = map[string]scene{
 		}
 		p := picture{title: "relation: both sides of a link change in one transaction", say: `Transfer(ctx, 2, "Bob")`,
 			before: []panel{shot("people", 2), shot("tasks", 2)}}
-		r, err := relation.New[string, int, bson.M](people, tasks, &relation.Options{Children: "tasks", Owner: "owner"})
+		r, err := relation.New[string, int, bson.M](people, tasks, &relation.Options{ChildrenField: "tasks", OwnerField: "owner"})
 		if err == nil {
 			err = r.Transfer(ctx, 2, "Bob")
 		}
@@ -55,8 +55,9 @@ var scenes = map[string]scene{
 		}
 		p := picture{title: "computed: a sum over many documents, kept with the one that shows it", say: "Refresh, or with each write of a screening",
 			before: []panel{shot("screenings", 2), shot("films", 1)}}
-		c, err := computed.New[int, string, bson.M](screenings, films, &computed.Options{Key: "film", Empty: bson.D{{Key: "viewers", Value: 0}, {Key: "revenue", Value: 0}},
-			Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "viewers", Value: bson.M{"$sum": "$viewers"}}, {Key: "revenue", Value: bson.M{"$sum": "$revenue"}}}}}}})
+		c, err := computed.New[int, string, bson.M](screenings, films, "film",
+			mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "viewers", Value: bson.M{"$sum": "$viewers"}}, {Key: "revenue", Value: bson.M{"$sum": "$revenue"}}}}}},
+			bson.D{{Key: "viewers", Value: 0}, {Key: "revenue", Value: 0}}, nil)
 		if err == nil {
 			_, err = c.Refresh(ctx, "Dumbo")
 		}

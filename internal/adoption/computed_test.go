@@ -13,10 +13,9 @@ import (
 )
 
 func openComputed(db *mongo.Database) (helper, error) {
-	totals, err := computed.New[any, any, bson.M](db.Collection("screenings"), db.Collection("films"), &computed.Options{
-		Key: "film", Empty: d("viewers", int32(0), "screenings", int32(0)),
-		Pipeline: mongo.Pipeline{d("$group", d("_id", "$film", "viewers", d("$sum", "$viewers"), "screenings", d("$sum", int32(1))))},
-	})
+	totals, err := computed.New[any, any, bson.M](db.Collection("screenings"), db.Collection("films"), "film",
+		mongo.Pipeline{d("$group", d("_id", "$film", "viewers", d("$sum", "$viewers"), "screenings", d("$sum", int32(1))))},
+		d("viewers", int32(0), "screenings", int32(0)), nil)
 	if err != nil {
 		return helper{}, err
 	}

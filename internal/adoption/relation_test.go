@@ -12,7 +12,7 @@ import (
 )
 
 func openRelation(db *mongo.Database) (helper, error) {
-	r, err := relation.New[any, string, bson.M](db.Collection("people"), db.Collection("tasks"), &relation.Options{Children: "tasks", Owner: "owner"})
+	r, err := relation.New[any, string, bson.M](db.Collection("people"), db.Collection("tasks"), &relation.Options{ChildrenField: "tasks", OwnerField: "owner"})
 	if err != nil {
 		return helper{}, err
 	}
@@ -92,7 +92,7 @@ func startRelation(w *world) service {
 		children := 0
 		for _, rec := range m.living() {
 			name := fmt.Sprint(rec.id)
-			joined := got(r.Of(t.Context(), rec.id, nil))(t)
+			joined := got(r.Children(t.Context(), rec.id, nil))(t)
 			if len(joined.Dangling) > 0 {
 				differ(t, "%s: dangling %v", name, joined.Dangling)
 			}
@@ -143,7 +143,7 @@ var relationSays = []sentence{
 		r := extracted(t, w, "back")
 		w.replace(t, "people", before)
 		w.clean(t)
-		if joined := got(r.Of(t.Context(), "back", nil))(t); len(joined.Items) != 1 || joined.Items[0]["text"] != "as it was" {
+		if joined := got(r.Children(t.Context(), "back", nil))(t); len(joined.Items) != 1 || joined.Items[0]["text"] != "as it was" {
 			t.Errorf("%+v", joined)
 		}
 	}},
@@ -154,7 +154,7 @@ var relationSays = []sentence{
 		}
 		w.update(t, "people", d("_id", "edit"), d("$pull", d("tasks", d("_id", "edit's"))))
 		w.clean(t)
-		if joined := got(r.Of(t.Context(), "edit", nil))(t); len(joined.Items) != 1 || joined.Items[0]["text"] != "as it was" {
+		if joined := got(r.Children(t.Context(), "edit", nil))(t); len(joined.Items) != 1 || joined.Items[0]["text"] != "as it was" {
 			t.Errorf("%+v", joined)
 		}
 	}},
@@ -179,7 +179,7 @@ var relationSays = []sentence{
 			t.Errorf("%d tasks", n)
 		}
 		w.repaired(t)
-		if joined := got(r.Of(t.Context(), "without", nil))(t); len(joined.Items) != 2 {
+		if joined := got(r.Children(t.Context(), "without", nil))(t); len(joined.Items) != 2 {
 			t.Errorf("%+v", joined)
 		}
 	}},
@@ -193,11 +193,11 @@ var relationSays = []sentence{
 	{"the second Extract takes what is pushed; until then reads return it as `Malformed`", func(t *testing.T, w *world) {
 		r := extracted(t, w, "pushed")
 		w.update(t, "people", d("_id", "pushed"), d("$push", d("tasks", d("_id", "second", "text", "as it was"))))
-		if joined := got(r.Of(t.Context(), "pushed", nil))(t); len(joined.Items) != 1 || len(joined.Malformed) != 1 {
+		if joined := got(r.Children(t.Context(), "pushed", nil))(t); len(joined.Items) != 1 || len(joined.Malformed) != 1 {
 			t.Errorf("%+v", joined)
 		}
 		w.clean(t)
-		if joined := got(r.Of(t.Context(), "pushed", nil))(t); len(joined.Items) != 2 || len(joined.Malformed) != 0 {
+		if joined := got(r.Children(t.Context(), "pushed", nil))(t); len(joined.Items) != 2 || len(joined.Malformed) != 0 {
 			t.Errorf("%+v", joined)
 		}
 	}},

@@ -14,10 +14,9 @@ import (
 type totals = computed.Computed[int, string, bson.D]
 
 func newTotals(s *scene, additive bool) *totals {
-	c := must(computed.New[int, string, bson.D](s.coll("screenings"), s.coll("films"), &computed.Options{
-		Key: "film", Additive: additive, Empty: doc("viewers", 0), Lease: time.Second,
-		Pipeline: mongo.Pipeline{doc("$group", doc("_id", "$film", "viewers", doc("$sum", "$viewers")))},
-	}))
+	c := must(computed.New[int, string, bson.D](s.coll("screenings"), s.coll("films"), "film",
+		mongo.Pipeline{doc("$group", doc("_id", "$film", "viewers", doc("$sum", "$viewers")))}, doc("viewers", 0),
+		&computed.Options{Additive: additive, Lease: time.Second}))
 	s.ok(c.EnsureIndexes(s.Context()))
 	s.insert("films", doc("_id", "Dumbo"), doc("_id", "Bambi"), doc("_id", "Pinocchio"))
 	s.insert("screenings", doc("_id", 1, "film", "Dumbo", "viewers", 10), doc("_id", 2, "film", "Bambi", "viewers", 20))

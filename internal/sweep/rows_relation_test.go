@@ -14,8 +14,8 @@ type tasks = relation.Relation[string, int, bson.D]
 // kinds are the ways to refer.
 func kinds(s *scene) map[string]*relation.Options {
 	return map[string]*relation.Options{
-		"two-way": {Children: "tasks", Owner: "owner"},
-		"owner":   {Owner: "owner"},
+		"two-way": {ChildrenField: "tasks", OwnerField: "owner"},
+		"owner":   {OwnerField: "owner"},
 		"links":   {Links: s.coll("links")},
 	}
 }
@@ -44,7 +44,7 @@ func linkTask(ctx context.Context, r *tasks) error   { return r.Link(ctx, "Ann",
 func unlinkTask(ctx context.Context, r *tasks) error { return r.Unlink(ctx, "Ann", 1) }
 func moveTask(ctx context.Context, r *tasks) error   { return r.Transfer(ctx, 1, "Bob") }
 
-func deletePerson(policy relation.Policy) func(ctx context.Context, r *tasks) error {
+func deletePerson(policy relation.DeletePolicy) func(ctx context.Context, r *tasks) error {
 	return func(ctx context.Context, r *tasks) error { return r.DeleteParent(ctx, "Ann", policy) }
 }
 
@@ -73,7 +73,7 @@ var relationRows = []row{
 		return call{upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return r.Repair(ctx, small) }, check: []mongopatterns.Checker{r}}
 	}},
 	{"relation.Relation.Extract", func(s *scene) call {
-		r := must(relation.New[string, int, bson.D](s.coll("people"), s.coll("tasks"), &relation.Options{Children: "tasks", Owner: "owner"}))
+		r := must(relation.New[string, int, bson.D](s.coll("people"), s.coll("tasks"), &relation.Options{ChildrenField: "tasks", OwnerField: "owner"}))
 		s.ok(r.EnsureIndexes(s.Context()))
 		s.insert("people", doc("_id", "Ann", "tasks", bson.A{doc("_id", 1, "title", "wash"), doc("_id", 2, "title", "cook")}), doc("_id", "Bob", "tasks", bson.A{doc("_id", 3, "title", "sleep")}))
 		return call{upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return r.Extract(ctx, small) }, check: []mongopatterns.Checker{r}}

@@ -34,7 +34,7 @@ var readers = map[string][]string{
 	"polymorphic.Kinds":        {"Find"},
 	"prealloc.Grids":           {"Cells", "Counts"},
 	"relation":                 {"Fetch"},
-	"relation.Relation":        {"Has", "Newest", "Of", "OfMany", "Parents"},
+	"relation.Relation":        {"Children", "ChildrenOf", "First", "Has", "Parents"},
 	"schemaversion.Collection": {"Find", "Status"},
 	"series.Series":            {"Aggregate", "AggregateWindows", "Compare", "Documents", "Latest", "Range"},
 	"split.Split":              {"Get", "GetCold", "GetHot"},

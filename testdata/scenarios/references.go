@@ -102,7 +102,7 @@ func relations(ctx context.Context, w *world) error {
 // students: one-to-one and one-to-few are embedded and need no package; courses are
 // an array of references.
 func students(ctx context.Context, w *world) error {
-	courses, err := relation.New[int, int, named](w.coll("students"), w.coll("courses"), &relation.Options{Children: "courses"})
+	courses, err := relation.New[int, int, named](w.coll("students"), w.coll("courses"), &relation.Options{ChildrenField: "courses"})
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func students(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
-	joined, err := courses.Of(ctx, 1, nil)
+	joined, err := courses.Children(ctx, 1, nil)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func students(ctx context.Context, w *world) error {
 
 // parts: an application-level join in two round trips, in the order of the references.
 func parts(ctx context.Context, w *world) error {
-	has, err := relation.New[int, int, named](w.coll("relation_products"), w.coll("relation_parts"), &relation.Options{Children: "parts"})
+	has, err := relation.New[int, int, named](w.coll("relation_products"), w.coll("relation_parts"), &relation.Options{ChildrenField: "parts"})
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func parts(ctx context.Context, w *world) error {
 		return err
 	}
 	w.commands = nil
-	joined, err := has.Of(ctx, 1, nil)
+	joined, err := has.Children(ctx, 1, nil)
 	if err != nil {
 		return err
 	}
@@ -171,11 +171,11 @@ func messages(ctx context.Context, w *world) error {
 		ID   int    `bson:"_id"`
 		Text string `bson:"text"`
 	}
-	posts, err := relation.New[string, int, logged](w.coll("users"), w.coll("board"), &relation.Options{Owner: "posted_by"})
+	posts, err := relation.New[string, int, logged](w.coll("users"), w.coll("board"), &relation.Options{OwnerField: "posted_by"})
 	if err != nil {
 		return err
 	}
-	lines, err := relation.New[string, int, logged](w.coll("relation_hosts"), w.coll("relation_logs"), &relation.Options{Owner: "host", Sort: bson.D{{Key: "time", Value: -1}}})
+	lines, err := relation.New[string, int, logged](w.coll("relation_hosts"), w.coll("relation_logs"), &relation.Options{OwnerField: "host", Sort: bson.D{{Key: "time", Value: -1}}})
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func messages(ctx context.Context, w *world) error {
 		return err
 	}
 	p, err := w.by(ctx, "relation_logs", "host time", false, func() error {
-		newest, err := lines.Newest(ctx, "web1", 5000, nil)
+		newest, err := lines.First(ctx, "web1", 5000, nil)
 		if err != nil {
 			return err
 		}
@@ -214,7 +214,7 @@ func messages(ctx context.Context, w *world) error {
 
 // tasks: both sides, equal in one transaction.
 func tasks(ctx context.Context, w *world) error {
-	owned, err := relation.New[string, int, bson.M](w.coll("people"), w.coll("tasks"), &relation.Options{Children: "tasks", Owner: "owner"})
+	owned, err := relation.New[string, int, bson.M](w.coll("people"), w.coll("tasks"), &relation.Options{ChildrenField: "tasks", OwnerField: "owner"})
 	if err != nil {
 		return err
 	}
@@ -243,12 +243,12 @@ func tasks(ctx context.Context, w *world) error {
 
 // teachers: many to many by arrays on both sides, and by a collection between.
 func teachers(ctx context.Context, w *world) error {
-	arrays, err := relation.New[int, int, bson.M](w.coll("teachers"), w.coll("subjects"), &relation.Options{Children: "subjects", Owners: "teachers"})
+	arrays, err := relation.New[int, int, bson.M](w.coll("teachers"), w.coll("subjects"), &relation.Options{ChildrenField: "subjects", OwnersField: "teachers"})
 	if err != nil {
 		return err
 	}
 	between, err := relation.New[int, int, bson.M](w.coll("teachers"), w.coll("subjects"), &relation.Options{
-		Links: w.coll("teacher_subject"), Parent: "teacher_id", Child: "subject_id"})
+		Links: w.coll("teacher_subject"), ParentField: "teacher_id", ChildField: "subject_id"})
 	if err != nil {
 		return err
 	}
