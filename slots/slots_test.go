@@ -16,7 +16,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/slots"
 	"github.com/mongopatterns/mongopatterns/timeseries"
@@ -226,7 +225,7 @@ func TestSlotsContended(t *testing.T) {
 	err := s.Set(t.Context(), "t", day, 1)
 	_, many := s.SetMany(t.Context(), timeseries.Of("u", slots.Slot[int]{Time: day, Value: 2}), nil)
 	for _, err := range []error{err, many} {
-		if !errors.Is(err, bucket.ErrContended) || !mongo.IsDuplicateKeyError(err) {
+		if !errors.Is(err, slots.ErrContended) || !mongo.IsDuplicateKeyError(err) {
 			t.Error(err)
 		}
 	}
