@@ -12,6 +12,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -30,7 +32,9 @@ func Refuse(ctx context.Context, colls ...*mongo.Collection) error {
 	for _, coll := range colls {
 		names = append(names, coll.Name())
 	}
-	all, err := colls[0].Database().ListCollectionSpecifications(mongo.NewSessionContext(ctx, nil),
+	db := colls[0].Database() // on the primary: a secondary may not have the collection yet
+	db = db.Client().Database(db.Name(), options.Database().SetReadPreference(readpref.Primary()))
+	all, err := db.ListCollectionSpecifications(mongo.NewSessionContext(ctx, nil),
 		expr.D("name", expr.Op("$in", names)))
 	if err != nil {
 		return err
