@@ -18,6 +18,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/schemaversion"
 	"github.com/mongopatterns/mongopatterns/split"
 	"github.com/mongopatterns/mongopatterns/subset"
+	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
 // collated are the calls that ask for a default collation, and the collections that their
@@ -68,6 +69,26 @@ var collated = map[string]struct {
 			"migrate": works(func(ctx context.Context, w *mongopatterns.Work) (mongopatterns.Result, error) {
 				return v.Migrate(ctx, 2, w)
 			})}, err
+	}},
+	"versioning": {[]string{"docs", "revisions"}, func(db *mongo.Database) (map[string]func(context.Context) error, error) {
+		d, err := versioning.New[int, bson.D](db.Collection("docs"), db.Collection("revisions"), nil)
+		return map[string]func(context.Context) error{
+			"ensure": d.EnsureIndexes, "check": checks(d), "repair": works(d.Repair),
+			"adopt": works(func(ctx context.Context, w *mongopatterns.Work) (mongopatterns.Result, error) {
+				return d.Adopt(ctx, nil, w)
+			}),
+			"adopt history": works(func(ctx context.Context, w *mongopatterns.Work) (mongopatterns.Result, error) {
+				read := func(bson.Raw) (*versioning.Revision[bson.Raw], error) { return nil, nil }
+				return d.AdoptHistory(ctx, read, w)
+			}),
+			"prune": works(func(ctx context.Context, w *mongopatterns.Work) (mongopatterns.Result, error) {
+				return d.Prune(ctx, versioning.Retention{Keep: 1}, w)
+			}),
+		}, err
+	}},
+	"versioning without a history": {[]string{"docs"}, func(db *mongo.Database) (map[string]func(context.Context) error, error) {
+		d, err := versioning.New[int, bson.D](db.Collection("docs"), nil, &versioning.Options{NoHistory: true})
+		return map[string]func(context.Context) error{"ensure": d.EnsureIndexes, "check": checks(d), "repair": works(d.Repair)}, err
 	}},
 }
 

@@ -22,12 +22,15 @@ import (
 // ever; nil: nothing is. A document with a history, that something else has inserted
 // anew, goes on where that ends. work.Filter selects current documents.
 //
-// Cost: for each 100 documents 1 round trip to read, 1 to look for a history and 1 to
+// Cost: 1 round trip, and for each 100 documents 1 to read, 1 to look for a history and 1 to
 // write them, by _id.
 func (d *Documents[ID, T]) Adopt(ctx context.Context, known func(stored bson.Raw) Change,
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: adopt")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
+	if err := d.core.refuse(ctx); err != nil {
+		return result, err
+	}
 	projection := bson.D{expr.Element(d.core.opts.ChangeField, 1)} // parse refuses one without a number
 	if known == nil {
 		known = func(bson.Raw) Change { return Change{} }
@@ -110,7 +113,7 @@ func (d *store) ends(ctx context.Context, ids bson.A) (map[string]head, error) {
 // has is Failed. Adopt the current documents afterwards, if they have no numbers: they go on
 // where the history ends. work.Filter selects rows.
 //
-// Cost: reads all rows; for each 100 documents 1 round trip to write them, by _id, and 1
+// Cost: 1 round trip, and reads all rows; for each 100 documents 1 round trip to write them, by _id, and 1
 // more if one of them has changed meanwhile.
 func (d *Documents[ID, T]) AdoptHistory(ctx context.Context, read func(row bson.Raw) (*Revision[bson.Raw], error),
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
@@ -121,6 +124,9 @@ func (d *Documents[ID, T]) AdoptHistory(ctx context.Context, read func(row bson.
 	}
 	if read == nil {
 		return mongopatterns.Result{}, fault.Invalid("read: nil")
+	}
+	if err := d.core.refuse(ctx); err != nil {
+		return result, err
 	}
 	coll := d.core.revisions
 	return maintain.Run(ctx, coll, work, maintain.Scan{BatchSize: batchSize}, func(

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/doc"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -48,7 +49,7 @@ const (
 // writers: what they may have caused it reads again in a snapshot. work.Filter selects
 // current documents; of those that only the history has it sees {_id: …}.
 //
-// Cost: for each 100 documents 3 round trips, and further ones for many revisions,
+// Cost: 1 round trip, and for each 100 documents 3, and further ones for many revisions,
 // all of which are read; 1 or more to list those that only the history has; 3 for each
 // document with a problem.
 func (d *Documents[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
@@ -57,7 +58,7 @@ func (d *Documents[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) 
 		rest, scan := d.core.removed(work, nil)
 		problems = maintain.Chain(problems, maintain.Check(ctx, d.core.revisions, rest, scan, d.core.auditRemoved))
 	}
-	return fault.Seq("versioning: check", problems)
+	return fault.Seq("versioning: check", collation.Seq(ctx, problems, d.core.collections()...))
 }
 
 // Repair removes NumberTaken and NoDeletion; deletions are recorded as of now, without author.
@@ -68,6 +69,9 @@ func (d *Documents[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) 
 func (d *Documents[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: repair")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
+	if err := d.core.refuse(ctx); err != nil {
+		return result, err
+	}
 	return d.core.repair(ctx, work)
 }
 

@@ -62,8 +62,8 @@ func TestCosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	record(t, db, 0, []string{"listIndexes", "createIndexes"}, func() error { return d.EnsureIndexes(ctx) })
-	record(t, db, 0, []string{"listIndexes"}, func() error { return d.EnsureIndexes(ctx) })
+	record(t, db, 0, []string{"listCollections", "listIndexes", "createIndexes"}, func() error { return d.EnsureIndexes(ctx) })
+	record(t, db, 0, []string{"listCollections", "listIndexes"}, func() error { return d.EnsureIndexes(ctx) })
 
 	// Others, so that a scan would show.
 	for i := range 20 {
@@ -286,22 +286,22 @@ func TestCosts(t *testing.T) {
 	}
 
 	// Retention.
-	cmds = record(t, db, 2, []string{"find", "find", "delete", "aggregate"}, func() error {
+	cmds = record(t, db, 2, []string{"listCollections", "find", "find", "delete", "aggregate"}, func() error {
 		_, err := d.Prune(ctx, versioning.Retention{Keep: 2}, of("other 0"))
 		return err
 	})
-	examined(t, db, cmds[1], byTime, 5, 0, "document_id")
-	examined(t, db, cmds[2], byNumber, 3, 2, "document_id", "revision")
-	cmds = record(t, db, int(r.Number)-3+2*5+14, []string{"find", "find", "delete", "getMore", "find", "delete", "aggregate"}, func() error {
+	examined(t, db, cmds[2], byTime, 5, 0, "document_id")
+	examined(t, db, cmds[3], byNumber, 3, 2, "document_id", "revision")
+	cmds = record(t, db, int(r.Number)-3+2*5+14, []string{"listCollections", "find", "find", "delete", "getMore", "find", "delete", "aggregate"}, func() error {
 		result, err := d.Prune(ctx, versioning.Retention{Keep: 2}, &mongopatterns.Work{BatchSize: 15})
 		if result.Examined != 21 {
 			return fmt.Errorf("%d examined", result.Examined)
 		}
 		return err
 	})
-	sorted(t, cmds[1], bson.D{{Key: "document_id", Value: 1}, {Key: "change.at", Value: 1}, {Key: "revision", Value: 1}})
-	mongotest.Explain(t, db, cmds[1].Body).RequireIndex(t, byTime)
-	examined(t, db, cmds[2], byNumber, 3, 2, "document_id", "revision")
+	sorted(t, cmds[2], bson.D{{Key: "document_id", Value: 1}, {Key: "change.at", Value: 1}, {Key: "revision", Value: 1}})
+	mongotest.Explain(t, db, cmds[2].Body).RequireIndex(t, byTime)
+	examined(t, db, cmds[3], byNumber, 3, 2, "document_id", "revision")
 }
 
 // What a refusal costs, and that it writes nothing.
@@ -359,13 +359,13 @@ func TestMaintenanceCosts(t *testing.T) {
 	if _, err := db.Collection("current").InsertMany(ctx, docs); err != nil {
 		t.Fatal(err)
 	}
-	cmds := record(t, db, 6, []string{"find", "aggregate", "update", "getMore", "aggregate", "update"}, func() error {
+	cmds := record(t, db, 6, []string{"listCollections", "find", "aggregate", "update", "getMore", "aggregate", "update"}, func() error {
 		_, err := d.Adopt(ctx, nil, &mongopatterns.Work{BatchSize: 4})
 		return err
 	})
-	examined(t, db, cmds[2], "_id_", 1, 1, "_id")
-	examined(t, db, cmds[1], "", 8, 0, "document_id")
-	record(t, db, 0, []string{"find"}, func() error { _, err := d.Adopt(ctx, nil, nil); return err })
+	examined(t, db, cmds[3], "_id_", 1, 1, "_id")
+	examined(t, db, cmds[2], "", 8, 0, "document_id")
+	record(t, db, 0, []string{"listCollections", "find"}, func() error { _, err := d.Adopt(ctx, nil, nil); return err })
 
 	for _, id := range []string{"0", "1", "2"} {
 		get(t)(d.Update(ctx, id, func(c *counter) error { c.N = 1; return nil }, nobody))
@@ -382,13 +382,13 @@ func TestMaintenanceCosts(t *testing.T) {
 		return nil
 	}
 	// The current ones, their history, the rows that are no revisions; then of the others.
-	scan := []string{"find", "find", "find", "aggregate", "find", "find"}
+	scan := []string{"listCollections", "find", "find", "find", "aggregate", "find", "find"}
 	cmds = record(t, db, 0, scan, check)
-	examined(t, db, cmds[0], "_id_", 5, 5)
-	examined(t, db, cmds[1], byNumber, 12, 5, "document_id")
-	examined(t, db, cmds[2], byTime, 12, 0, "document_id")
-	examined(t, db, cmds[3], byTime, 4+2, 2, "document_id")                  // and by the lookup
-	if n := cmds[3].Body.Lookup("cursor", "batchSize").AsInt64(); n != 100 { // or the cursor would time out in a large collection
+	examined(t, db, cmds[1], "_id_", 5, 5)
+	examined(t, db, cmds[2], byNumber, 12, 5, "document_id")
+	examined(t, db, cmds[3], byTime, 12, 0, "document_id")
+	examined(t, db, cmds[4], byTime, 4+2, 2, "document_id")                  // and by the lookup
+	if n := cmds[4].Body.Lookup("cursor", "batchSize").AsInt64(); n != 100 { // or the cursor would time out in a large collection
 		t.Errorf("documents are listed %d at a time", n)
 	}
 
@@ -399,18 +399,18 @@ func TestMaintenanceCosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := []string{"find", "find", "commitTransaction"}
-	record(t, db, 0, slices.Concat(scan[:3], again, scan[3:], again), check)
-	cmds = record(t, db, 1+1, slices.Concat(scan[:3], again, []string{"find", "update"}, scan[3:], again, []string{"find", "find", "insert", "commitTransaction"}), func() error {
+	record(t, db, 0, slices.Concat(scan[:4], again, scan[4:], again), check)
+	cmds = record(t, db, 1+1, slices.Concat(scan[:4], again, []string{"find", "update"}, scan[4:], again, []string{"find", "find", "insert", "commitTransaction"}), func() error {
 		_, err := d.Repair(ctx, nil)
 		return err
 	})
-	examined(t, db, cmds[7], "_id_", 1, 1, "_id")
+	examined(t, db, cmds[8], "_id_", 1, 1, "_id")
 	record(t, db, 0, scan, check)
 	// Of one document.
-	cmds = record(t, db, 0, scan[:4], func() error { _, err := d.Repair(ctx, of("0")); return err })
-	examined(t, db, cmds[0], "", 1, 1)
-	examined(t, db, cmds[3], byTime, 3, 1) // one of _id
-	examined(t, db, cmds[1], byNumber, 3, 2, "document_id")
+	cmds = record(t, db, 0, scan[:5], func() error { _, err := d.Repair(ctx, of("0")); return err })
+	examined(t, db, cmds[1], "", 1, 1)
+	examined(t, db, cmds[4], byTime, 3, 1) // one of _id
+	examined(t, db, cmds[2], byNumber, 3, 2, "document_id")
 }
 
 // With deltas a revision needs those after it up to the next whole one.

@@ -66,9 +66,9 @@
 //	HistoryFrom      that of History
 //	Differences      none
 //	Restore, Undo    that of At, and 4 RT
-//	Prune            3 RT  for each 100 documents
-//	Adopt            3 RT  for each 100 documents
-//	Check, Repair    3 RT  for each 100 documents, all revisions are read
+//	Prune            1 RT  and 3 for each 100 documents
+//	Adopt            1 RT  and 3 for each 100 documents
+//	Check, Repair    1 RT  and 3 for each 100 documents, all revisions are read
 //
 // # When to use it, and when not
 //

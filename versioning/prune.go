@@ -32,7 +32,7 @@ type Retention struct {
 // revision, see InvalidRevision, it leaves alone. Result.Examined counts documents, Done
 // the revisions deleted. work.Filter is that of Check.
 //
-// Cost: for each 100 documents 2 round trips, reading the index on time alone, and 1
+// Cost: 1 round trip, and for each 100 documents 2, reading the index on time alone, and 1
 // to delete, by the unique index; 1 or more to list those that only the history has.
 func (d *Documents[ID, T]) Prune(ctx context.Context, keep Retention, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: prune")
@@ -47,6 +47,9 @@ func (d *Documents[ID, T]) Prune(ctx context.Context, keep Retention, work *mong
 		return mongopatterns.Result{}, fault.Invalid("Retention.Keep: it or Before is needed")
 	case d.core.revisions == nil:
 		return mongopatterns.Result{}, nil
+	}
+	if err := d.core.refuse(ctx); err != nil { // it would take the history of "a" for that of "A"
+		return result, err
 	}
 	prune := func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		return d.core.prune(ctx, keep, batch, w.DryRun, result)

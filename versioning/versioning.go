@@ -13,6 +13,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -156,14 +157,27 @@ func (d *store) byTime() bson.D {
 // EnsureIndexes creates the indexes that are missing. A unique index of the same keys over
 // all rows is mongopatterns.ErrIndexConflict; rows that share a number are ErrInconsistent.
 //
-// Cost: 1 round trip when nothing is missing, otherwise 2.
+// Cost: 2 round trips when nothing is missing, otherwise 3; without a history 1.
 func (d *Documents[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "versioning: ensure indexes")
+	if err := d.core.refuse(ctx); err != nil {
+		return err
+	}
 	err = indexes.EnsureAll(ctx, d.core.current.Database(), d.Indexes())
 	if mongo.IsDuplicateKeyError(err) {
 		err = fmt.Errorf("%w: %w", ErrInconsistent, err)
 	}
 	return err
+}
+
+// refuse refuses collections with a default collation.
+func (d *store) refuse(ctx context.Context) error { return collation.Refuse(ctx, d.collections()...) }
+
+func (d *store) collections() []*mongo.Collection {
+	if d.revisions == nil {
+		return []*mongo.Collection{d.current}
+	}
+	return []*mongo.Collection{d.current, d.revisions}
 }
 
 // ShardKey returns the recommended shard keys, by collection.
