@@ -295,12 +295,9 @@ func (l *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo
 	if x.raw == nil {
 		return 0, nil, missing(id)
 	}
-	byKey := map[string]node{}
-	for _, n := range all {
-		byKey[key(n.id)] = n
-	}
+	byKey := reached(all, id)
 	if l.o.Graph {
-		if err := l.keepShared(ctx, id, byKey, idsOf(all)); err != nil {
+		if err := l.keepShared(ctx, id, byKey); err != nil {
 			return 0, nil, err
 		}
 	}
@@ -331,8 +328,30 @@ func (l *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo
 	return deleted, []mongo.WriteModel{l.unlink(null, id)}, err
 }
 
+// reached are the nodes that the lists lead to from one. The server reads a regular expression in a list as a
+// pattern, and so may find others.
+func reached(nodes []node, id bson.RawValue) map[string]node {
+	all, out := map[string]node{}, map[string]node{}
+	for _, n := range nodes {
+		all[key(n.id)] = n
+	}
+	for todo := []bson.RawValue{id}; len(todo) > 0; {
+		k := key(todo[0])
+		todo = todo[1:]
+		if n, ok := all[k]; ok && out[k].raw == nil {
+			out[k] = n
+			todo = append(todo, n.children...)
+		}
+	}
+	return out
+}
+
 // keepShared takes from the nodes below id those that a node outside leads to.
-func (l *lists) keepShared(ctx context.Context, id bson.RawValue, nodes map[string]node, ids []bson.RawValue) error {
+func (l *lists) keepShared(ctx context.Context, id bson.RawValue, nodes map[string]node) error {
+	var ids []bson.RawValue
+	for _, n := range nodes {
+		ids = append(ids, n.id)
+	}
 	match := l.in(l.o.ChildrenField, d("$in", without(ids, id)), l.o.IDField, d("$nin", ids))
 	stay, err := l.findAll(ctx, match)
 	for len(stay) > 0 {

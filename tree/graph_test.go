@@ -2,6 +2,7 @@ package tree_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -110,4 +111,27 @@ func TestGraphRepair(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	healthy(t, tr)
+}
+
+// A regular expression in a list is the ID of no node. The server takes it for a pattern: Cascade deletes only what
+// a list names.
+func TestCascadeBesidePattern(t *testing.T) {
+	for _, graph := range []bool{false, true} {
+		t.Run(fmt.Sprint(graph), func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			coll := mongotest.Database(t).Collection("nodes")
+			v := variant{rep: tree.ChildReferences, opts: tree.Options{Graph: graph}}
+			tr := v.open(t, coll)
+			insertAll(t, v, tr, [][2]string{{"a", ""}, {"b", "a"}, {"c", "b"}, {"x", "a"}})
+			changeDoc(t, coll, "b", dd("$push", dd("children", bson.Regex{Pattern: "."})))
+			n, err := tr.Delete(ctx, "b", tree.Cascade)
+			wrong(t, n != 2 || err != nil, "deleted %d, %v", n, err)
+			left := []any{}
+			for _, doc := range stored(t, coll) {
+				left = append(left, doc[0].Value)
+			}
+			match(t, "left", []any{"a", "x"}, left)
+		})
+	}
 }
