@@ -28,8 +28,11 @@ func Parse(raw bson.Raw) ([]Field, error) {
 // Open takes a valid document apart. The values share its memory, the keys one copy of
 // it: a document of thousands of fields costs few allocations.
 func Open(raw bson.Raw) []Field {
-	out, text := make([]Field, 0, 4+len(raw)/16), string(raw)
+	out, text := make([]Field, 0, min(4+len(raw)/16, 64)), string(raw)
 	for at := 4; at < len(raw) && raw[at] != 0; {
+		if len(out) == cap(out) { // room for the rest, if its fields are as long as those so far
+			out = slices.Grow(out, 1+(len(raw)-at)*len(out)/at)
+		}
 		key := at + 1 + bytes.IndexByte(raw[at+1:], 0)
 		v := bson.RawElement(raw[at:]).Value() // of the first element there
 		out = append(out, Field{text[at+1 : key], v})
