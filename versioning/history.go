@@ -62,11 +62,11 @@ func (d *store) archived(was, next *current) bson.Raw {
 		if delta, ok := doc.Delta(after, d.kept(was)); ok {
 			made := doc.Embedded(append([]doc.Field{field(ofKey, valueOf(d.digest(after)))}, delta...))
 			if len(made.Value) < len(whole.Value) {
-				return d.encodeRow(was.head, deltaKey, made)
+				return d.newRow(was.head, deltaKey, made)
 			}
 		}
 	}
-	return d.encodeRow(was.head, documentKey, whole)
+	return d.newRow(was.head, documentKey, whole)
 }
 
 // deletion is the row that follows a revision.
@@ -75,10 +75,19 @@ func (d *store) deletion(h head) bson.Raw {
 }
 
 func (d *store) encodeRow(h head, key string, what bson.RawValue) bson.Raw {
-	return doc.Raw([]doc.Field{
+	return doc.Raw(d.rowFields(h, key, what))
+}
+
+// newRow is a row with an _id: to add one, the driver would copy the row.
+func (d *store) newRow(h head, key string, what bson.RawValue) bson.Raw {
+	return doc.Raw(append([]doc.Field{field("_id", valueOf(bson.NewObjectID()))}, d.rowFields(h, key, what)...))
+}
+
+func (d *store) rowFields(h head, key string, what bson.RawValue) []doc.Field {
+	return []doc.Field{
 		field(d.opts.DocumentIDField, h.id), field(d.opts.RevisionField, valueOf(h.number)),
 		field(d.opts.ChangeField, h.change.value()), field(key, what),
-	})
+	}
 }
 
 // parseRow takes a stored row apart, but for its delta. If it is not a revision, its own
