@@ -19,6 +19,7 @@ var everywhere = []string{"Check", "EnsureIndexes", "Run"}
 
 // readers are calls that write nothing.
 var readers = map[string][]string{
+	"advise":                   {"Look"},
 	"approx.Counters":          {"Get"},
 	"approx.Distinct":          {"Estimate", "Union"},
 	"approx.Sampled":           {"Estimate"},
