@@ -11,10 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/internal/costs"
 	"github.com/mongopatterns/mongopatterns/mongotest"
-	"github.com/mongopatterns/mongopatterns/timeseries"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -83,18 +81,6 @@ func stored(t testing.TB, coll *mongo.Collection) []bson.M {
 	return docs
 }
 
-// unordered is a document whose fields come in any order.
-func unordered(doc bson.D) bson.M {
-	out := bson.M{}
-	for _, e := range doc {
-		out[e.Key] = e.Value
-		if inner, ok := e.Value.(bson.D); ok && e.Key == "moments" {
-			out[e.Key] = unordered(inner)
-		}
-	}
-	return out
-}
-
 func date(t time.Time) bson.DateTime { return bson.NewDateTimeFromTime(t) }
 
 var day = time.Date(2019, 1, 31, 0, 0, 0, 0, time.UTC)
@@ -111,13 +97,6 @@ func diff(t testing.TB, want, got any) {
 }
 
 func second[T any](_ T, err error) error { return err }
-
-func mustNew[S, M any](t testing.TB, w timeseries.Window, o *bucket.Options) *bucket.Buckets[S, M] {
-	t.Helper()
-	b, err := bucket.New[S, M](offline(t), w, o)
-	must(t, err)
-	return b
-}
 
 func count(t testing.TB, coll *mongo.Collection) int {
 	t.Helper()
