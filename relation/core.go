@@ -270,22 +270,21 @@ func (c *core) own(ctx context.Context, p bson.RawValue, children []bson.RawValu
 	filter := in("_id", children)
 	if c.OwnerField != "" {
 		free := append(filter, bson.E{Key: c.up, Value: expr.Op("$in", bson.A{nil, p})})
-		return matched(c.children.UpdateMany(ctx, c.toParents.single(free), expr.Op("$set", bson.D{{Key: c.up, Value: p}})))
+		return matched(fault.Many(c.children.UpdateMany(ctx, c.toParents.single(free), expr.Op("$set", bson.D{{Key: c.up, Value: p}}))))
 	}
 	// $addToSet refuses a list that is null: that one needs an expression.
 	room := bson.A{c.toParents.to(p), bson.D{{Key: c.up + "." + strconv.Itoa(c.Max-1), Value: absent}}}
 	quick := append(filter, bson.E{Key: c.up, Value: notNull}, bson.E{Key: "$or", Value: room})
-	named, err := matched(c.children.UpdateMany(ctx, quick, expr.Op("$addToSet", bson.D{{Key: c.up, Value: p}})))
+	named, err := matched(fault.Many(c.children.UpdateMany(ctx, quick, expr.Op("$addToSet", bson.D{{Key: c.up, Value: p}}))))
 	if err != nil || named == int64(len(children)) {
 		return named, err
 	}
 	enough, add := c.appended(c.up, []bson.RawValue{p})
-	return matched(c.children.UpdateMany(ctx, append(filter, enough), add))
+	return matched(fault.Many(c.children.UpdateMany(ctx, append(filter, enough), add)))
 }
 
 // matched is how many documents an update has found.
 func matched(result *mongo.UpdateResult, err error) (int64, error) {
-	result, err = fault.Many(result, err)
 	if err != nil {
 		return 0, err
 	}
