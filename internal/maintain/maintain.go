@@ -158,6 +158,7 @@ func Apart(ctx context.Context, collection string, batch []bson.Raw, strict bool
 
 func apart(ctx context.Context, collection string, batch []bson.Raw, strict bool, total *mongopatterns.Result, progress func(),
 	do func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error) error {
+	joined := txn.Running(ctx) // asked before: after a commit without an answer the driver still takes it for running
 	return patiently(ctx, batch, total, progress, func(batch []bson.Raw) error {
 		var result mongopatterns.Result
 		err := do(ctx, batch, &result)
@@ -166,8 +167,8 @@ func apart(ctx context.Context, collection string, batch []bson.Raw, strict bool
 			total.Add(result)
 			return nil
 		}
-		if strict || !fault.Refused(err) || txn.Running(ctx) {
-			if result.Unknown == 0 && fault.MayBeDone(err) && !txn.Running(ctx) {
+		if strict || !fault.Refused(err) || joined {
+			if result.Unknown == 0 && fault.MayBeDone(err) && !joined {
 				result.Unknown = max(0, int64(len(batch))-result.Done)
 			}
 			total.Add(result) // what was done before the error
