@@ -11,6 +11,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/attribute"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 )
 
 var columns = []attribute.Column{
@@ -144,7 +145,7 @@ var attributeSays = []sentence{
 		a := w.h.value.(*attribute.Attributes[any, any])
 		w.insert(t, "films", d("_id", "both", "release", d("US", "old")))
 		w.update(t, "films", d("_id", "both"), d("$set", d("release.US", "older")))
-		must(t, a.Set(t.Context(), "both", attribute.Named("US"), "new"))
+		testkit.OK(t, a.Set(t.Context(), "both", attribute.Named("US"), "new"))
 		if all := releases(t, w, "both", nil); all["US"] != "older" {
 			t.Errorf("%v", all)
 		}
@@ -163,13 +164,13 @@ var attributeSays = []sentence{
 		}
 		same(t, "stored", w.stored(t, "films", "null")["release"], bson.M{})
 	}},
-	{"Until then readers of entries miss them: deploy readers of both first, or keep the fields (`Keep`)", func(t *testing.T, w *world) {
+	{"Until then readers of entries miss them: deploy readers of both first, or keep the fields (`Options.Copy`)", func(t *testing.T, w *world) {
 		a := w.h.value.(*attribute.Attributes[any, any])
 		w.insert(t, "films", d("_id", "kept", "release", d("US", "x")))
 		if _, err := a.Get(t.Context(), "kept", attribute.Named("US")); !errors.Is(err, attribute.ErrNoAttribute) {
 			t.Error(err)
 		}
-		keep := got(attribute.New[any, any](w.db.Collection("films"), &attribute.Options{ArrayField: "releases", Keep: true, OnCollision: attribute.KeepSource}))(t)
+		keep := got(attribute.New[any, any](w.db.Collection("films"), &attribute.Options{ArrayField: "releases", Copy: true, OnCollision: attribute.KeepSource}))(t)
 		got(keep.Adopt(t.Context(), columns, nil))(t)
 		if v := got(a.Get(t.Context(), "kept", attribute.Named("US")))(t); v != "x" {
 			t.Error(v)

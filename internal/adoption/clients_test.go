@@ -8,15 +8,12 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 )
 
-func d(pairs ...any) bson.D {
-	out := make(bson.D, 0, len(pairs)/2)
-	for i := 0; i < len(pairs); i += 2 {
-		out = append(out, bson.E{Key: pairs[i].(string), Value: pairs[i+1]})
-	}
-	return out
-}
+// A short name for what hundreds of lines call.
+var d = testkit.D
 
 // write is an operation on a document that nobody else writes meanwhile.
 func (m *model) write(name string, fits func(*record) bool, do func(ctx context.Context, c *client, r *record) error) op {

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns/computed"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 )
 
 func openComputed(db *mongo.Database) (helper, error) {
@@ -19,7 +20,7 @@ func openComputed(db *mongo.Database) (helper, error) {
 	if err != nil {
 		return helper{}, err
 	}
-	return helper{ensure: totals.EnsureIndexes, adopt: totals.Adopt, check: totals.Check, repair: totals.Repair, value: totals}, nil
+	return helper{ensure: totals.EnsureIndexes, adopt: totals.Adopt, check: totals.Check, repair: totals.Repair, value: totals, sharder: bySources{totals}}, nil
 }
 
 func startComputed(w *world) service {
@@ -110,12 +111,12 @@ var computedSays = []sentence{
 		w.insert(t, "films", d("_id", "drift"))
 		w.clean(t)
 		w.insert(t, "screenings", d("_id", "drift", "film", "drift", "viewers", int32(7)))
-		named(t, w.problems(t), computed.Drifted, "drift")
+		named(t, w.problems(t), computed.WrongField, "drift")
 		if left := w.repaired(t); len(left) != 0 || w.stored(t, "films", "drift")["viewers"] != int32(7) {
 			t.Errorf("%v", left)
 		}
 		w.update(t, "screenings", d("_id", "drift"), d("$inc", d("viewers", int32(1))))
-		must(t, totals.Mark(t.Context(), "drift"))
+		testkit.OK(t, totals.Mark(t.Context(), "drift"))
 		got(totals.Drain(t.Context(), nil))(t)
 		if w.stored(t, "films", "drift")["viewers"] != int32(8) {
 			t.Errorf("%v", w.stored(t, "films", "drift"))

@@ -18,7 +18,7 @@ const orderCopies = "orders.customer"
 func openExtref(db *mongo.Database) (helper, error) {
 	r, err := extref.New[any, bson.M](db.Collection("customers"), []extref.Target{{
 		Collection: db.Collection("orders"), Path: "customer",
-		Fields: []extref.Field{{Path: "name"}, {Path: "address", Policy: extref.Freeze}},
+		Fields: []extref.Field{{Path: "name"}, {Path: "address", Frozen: true}},
 	}}, nil)
 	if err != nil {
 		return helper{}, err
@@ -33,7 +33,7 @@ func openExtref(db *mongo.Database) (helper, error) {
 
 // watchedExtref has Watch follow while old code is there, so that Repair has nothing to do.
 func watchedExtref(w *world) service {
-	r := w.h.value.(*extref.Ref[any, bson.M])
+	r := w.h.value.(*extref.Source[any, bson.M])
 	s := startExtref(w)
 	s.follow = func(ctx context.Context) error {
 		return r.Watch(ctx, w.db.Collection("tokens"), &extref.WatchOptions{MaxAwait: 50 * time.Millisecond})
@@ -42,7 +42,7 @@ func watchedExtref(w *world) service {
 }
 
 func startExtref(w *world) service {
-	r := w.h.value.(*extref.Ref[any, bson.M])
+	r := w.h.value.(*extref.Source[any, bson.M])
 	customers := &model{coll: w.db.Collection("customers")}
 	m := &model{coll: w.db.Collection("orders")}
 	c := newClient('S', time30)
@@ -211,7 +211,7 @@ var extrefSays = []sentence{
 	{"change, replace, delete and insert sources again, with an old version or without one; insert, replace and delete documents with references that have no version",
 		meanwhile("insert", "replace", "delete", "insert again", "another customer", "insert a source", "change a source", "replace a source", "insert a source again")},
 	{"write into copies: the source's values return with its next change, or with Repair", func(t *testing.T, w *world) {
-		r := w.h.value.(*extref.Ref[any, bson.M])
+		r := w.h.value.(*extref.Source[any, bson.M])
 		placed(t, w, "copies")
 		write := d("$set", d("customer.name", "by old code"))
 		w.update(t, "orders", d("_id", "copies"), write)

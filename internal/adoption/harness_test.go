@@ -11,7 +11,9 @@ package adoption_test
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
@@ -27,10 +29,12 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -54,8 +58,7 @@ type pattern struct {
 	says []sentence
 }
 
-// sentence is one of the page's. Its test runs after the steps and the oracle, on documents of
-// its own.
+// sentence is a sentence of the page. Its test runs after the steps and the oracle, on documents of its own.
 type sentence struct {
 	text string
 	test func(t *testing.T, w *world)
@@ -83,6 +86,8 @@ type helper struct {
 	busy error
 	// value is the helper with its types.
 	value any
+	// sharder has its shard keys. Default: value.
+	sharder mongopatterns.Sharder
 }
 
 // service is the programs that use the collections.
@@ -106,14 +111,17 @@ var errNothing = errors.New("nothing to do")
 
 // world is a database and what happens there.
 type world struct {
-	t  *testing.T
-	db *mongo.Database
-	h  helper
+	t   *testing.T
+	db  *mongo.Database
+	uri string
+	h   helper
 
 	mu     sync.Mutex
 	did    map[string]int // operations that were acknowledged
 	old    []op           // of old code
 	models []*model
+
+	chunksMove bool
 }
 
 // client is a program: its random numbers, and its clock.
@@ -215,7 +223,7 @@ func (w *world) adopt(ctx context.Context, work *mongopatterns.Work) (result mon
 	}
 }
 
-// whole is a run of Adopt that must end, and refuse nothing.
+// whole runs Adopt, which must end and refuse nothing.
 func (w *world) whole(ctx context.Context) error {
 	batches := 0
 	result, err := w.adopt(ctx, &mongopatterns.Work{BatchSize: batch, Progress: func(mongopatterns.Result) { batches++ }})
@@ -226,7 +234,7 @@ func (w *world) whole(ctx context.Context) error {
 	return err
 }
 
-// cancelled is a run of Adopt whose context ends after two batches.
+// cancelled runs Adopt with a context that ends after two batches.
 func (w *world) cancelled(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -242,14 +250,14 @@ func (w *world) cancelled(ctx context.Context) error {
 	return err // it had ended
 }
 
-// killed is a process that adopts and is killed after some batches.
+// killed starts a process that adopts, and kills it after some batches.
 func (w *world) killed(name string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if !*flagKill {
 			return w.cancelled(ctx)
 		}
 		child := exec.CommandContext(ctx, os.Args[0])
-		child.Env = append(os.Environ(), "ADOPTION_CHILD="+name, "ADOPTION_DB="+w.db.Name(), "ADOPTION_URI="+mongotest.URI(w.t))
+		child.Env = append(os.Environ(), "ADOPTION_CHILD="+name, "ADOPTION_DB="+w.db.Name(), "ADOPTION_URI="+w.uri)
 		var stderr strings.Builder
 		child.Stderr = &stderr
 		out, err := child.StdoutPipe()
@@ -260,14 +268,23 @@ func (w *world) killed(name string) func(context.Context) error {
 			return err
 		}
 		lines := bufio.NewScanner(out)
-		seen := 0
+		seen, sessions := 0, bson.A{}
 		for seen < 4 && lines.Scan() {
-			seen++
+			if id, found := strings.CutPrefix(lines.Text(), "session "); found {
+				uuid, err := hex.DecodeString(id)
+				testkit.OK(w.t, err)
+				sessions = append(sessions, d("id", bson.Binary{Subtype: 4, Data: uuid}))
+			} else {
+				seen++
+			}
 		}
 		err = child.Process.Kill() // SIGKILL
 		_ = child.Wait()
 		if err != nil || seen < 4 {
 			return fmt.Errorf("the child ended by itself, after %d batches: %w\n%s", seen, err, stderr.String())
+		}
+		if w.chunksMove { // a move would wait for the cursors that the child has left open
+			return w.db.Client().Database("admin").RunCommand(ctx, d("killSessions", sessions)).Err()
 		}
 		return nil
 	}
@@ -275,7 +292,17 @@ func (w *world) killed(name string) func(context.Context) error {
 
 // child adopts again and again until it is killed.
 func child(name string) error {
-	client, err := mongo.Connect(options.Client().ApplyURI(os.Getenv("ADOPTION_URI")))
+	var mu sync.Mutex
+	known := map[string]bool{}
+	started := func(_ context.Context, e *event.CommandStartedEvent) {
+		mu.Lock()
+		defer mu.Unlock()
+		if _, id, ok := e.Command.Lookup("lsid", "id").BinaryOK(); ok && !known[string(id)] {
+			known[string(id)] = true
+			fmt.Println("session", hex.EncodeToString(id))
+		}
+	}
+	client, err := mongo.Connect(options.Client().ApplyURI(os.Getenv("ADOPTION_URI")).SetMonitor(&event.CommandMonitor{Started: started}))
 	if err != nil {
 		return err
 	}
@@ -314,13 +341,13 @@ func TestAdoption(t *testing.T) {
 				}
 			}
 			t.Parallel()
-			steps(t, p, db)
+			steps(t, p, db, mongotest.URI(t), nil)
 		})
 	}
 }
 
-// steps are those of the page.
-func steps(t *testing.T, p pattern, db *mongo.Database) {
+// steps are those of the page, on a cluster with the collections sharded.
+func steps(t *testing.T, p pattern, db *mongo.Database, uri string, cluster *mongotest.Server) {
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("repeat it with -run 'TestAdoption/%s' -adopt.seed=%d -adopt.ops=%d", p.name, *flagSeed, *flagOps)
@@ -332,8 +359,11 @@ func steps(t *testing.T, p pattern, db *mongo.Database) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, db: db, h: h, did: map[string]int{}}
+	w := &world{t: t, db: db, uri: uri, h: h, did: map[string]int{}}
 	s := p.start(w)
+	if w.chunksMove = cluster != nil; w.chunksMove {
+		t.Cleanup(w.shard(cluster))
+	}
 	w.old = s.old
 	first, second, fresh := newClient('A', 0), newClient('B', time.Hour), newClient('N', 0)
 	n := max(1, *flagOps/4)
@@ -413,7 +443,7 @@ func steps(t *testing.T, p pattern, db *mongo.Database) {
 			never = append(never, o.name)
 		}
 	}
-	// In a short run chance leaves out one that is rarely possible.
+	// A short run may by chance never do an operation that is rarely possible.
 	if len(never) > 1 || len(never) == 1 && *flagOps >= 1000 {
 		t.Errorf("%v were never done", never)
 	}
@@ -423,8 +453,8 @@ func steps(t *testing.T, p pattern, db *mongo.Database) {
 	}
 }
 
-// follow begins what runs beside old code. What it returns waits until Check finds nothing,
-// and ends it.
+// follow starts run beside old code. The function that it returns waits until Check finds nothing, and ends
+// run.
 func (w *world) follow(run func(context.Context) error) func(t *testing.T) {
 	if run == nil {
 		return func(*testing.T) {}
@@ -507,7 +537,7 @@ func (w *world) settle(t *testing.T) {
 	}
 }
 
-// again is the last step once more, for the test of a sentence: Adopt, and what Check finds.
+// again does the last step once more, for the test of a sentence: Adopt, and the problems that Check finds.
 func (w *world) again(t *testing.T) (mongopatterns.Result, []mongopatterns.Problem) {
 	t.Helper()
 	result, err := w.adopt(t.Context(), nil)
@@ -537,11 +567,11 @@ func (w *world) clean(t *testing.T) {
 	}
 }
 
-// repaired is Repair, and what Check finds then.
+// repaired calls Repair and returns the problems that Check finds after it.
 func (w *world) repaired(t *testing.T) []mongopatterns.Problem {
 	t.Helper()
 	_, err := w.h.repair(t.Context(), nil)
-	must(t, err)
+	testkit.OK(t, err)
 	return w.problems(t)
 }
 
@@ -549,57 +579,59 @@ func (w *world) repaired(t *testing.T) []mongopatterns.Problem {
 func (w *world) insert(t *testing.T, coll string, doc bson.D) {
 	t.Helper()
 	_, err := w.db.Collection(coll).InsertOne(t.Context(), doc)
-	must(t, err)
+	testkit.OK(t, err)
 }
 
 // update reports whether it found its document.
 func (w *world) update(t *testing.T, coll string, filter, update bson.D) bool {
 	t.Helper()
 	result, err := w.db.Collection(coll).UpdateOne(t.Context(), filter, update)
-	must(t, err)
+	testkit.OK(t, err)
 	return result.MatchedCount == 1
 }
 
 func (w *world) replace(t *testing.T, coll string, doc bson.M) {
 	t.Helper()
 	_, err := w.db.Collection(coll).ReplaceOne(t.Context(), d("_id", doc["_id"]), doc)
-	must(t, err)
+	testkit.OK(t, err)
 }
 
 func (w *world) remove(t *testing.T, coll string, id any) {
 	t.Helper()
 	_, err := w.db.Collection(coll).DeleteOne(t.Context(), d("_id", id))
-	must(t, err)
+	testkit.OK(t, err)
 }
 
 // stored is a document as it is.
 func (w *world) stored(t *testing.T, coll string, id any) (doc bson.M) {
 	t.Helper()
-	must(t, w.db.Collection(coll).FindOne(t.Context(), d("_id", id)).Decode(&doc))
+	testkit.OK(t, w.db.Collection(coll).FindOne(t.Context(), d("_id", id)).Decode(&doc))
 	return normal(doc).(bson.M)
 }
 
-// hash is the server's, over all collections.
+// hash returns a hash of all documents of all collections.
 func (w *world) hash() string {
 	w.t.Helper()
-	raw, err := w.db.RunCommand(w.t.Context(), bson.D{{Key: "dbHash", Value: 1}}).Raw()
-	if err != nil {
-		w.t.Fatal(err)
+	names, err := w.db.ListCollectionNames(w.t.Context(), bson.D{})
+	testkit.OK(w.t, err)
+	slices.Sort(names)
+	sum := sha256.New()
+	for _, name := range names {
+		cursor, err := w.db.Collection(name).Find(w.t.Context(), bson.D{}, options.Find().SetSort(d("_id", 1)))
+		testkit.OK(w.t, err)
+		for cursor.Next(w.t.Context()) {
+			_, _ = fmt.Fprint(sum, name, len(cursor.Current))
+			_, _ = sum.Write(cursor.Current)
+		}
+		testkit.OK(w.t, cursor.Err())
 	}
-	return raw.Lookup("collections").String()
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 func got[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
-		must(t, err)
+		testkit.OK(t, err)
 		return v
 	}
 }

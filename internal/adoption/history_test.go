@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
@@ -28,7 +29,7 @@ func openHistory(db *mongo.Database) (helper, error) {
 		ensure: v.EnsureIndexes, check: v.Check, repair: v.Repair, value: v,
 		// First the history, then the documents, which go on counting where it ends.
 		adopt: func(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
-			result, err := v.AdoptHistory(ctx, row, work)
+			result, err := v.AdoptRevisions(ctx, row, work)
 			if err == nil {
 				var documents mongopatterns.Result
 				documents, err = v.Adopt(ctx, nil, work)
@@ -44,7 +45,7 @@ func openHistory(db *mongo.Database) (helper, error) {
 // startHistory has old code that keeps each state before it changes it. New code writes
 // documents of its own and those that old code has left to it.
 func startHistory(w *world) service {
-	v := w.h.value.(*versioning.Documents[any, bson.M])
+	v := w.h.value.(*versioning.History[any, bson.M])
 	m := &model{coll: w.db.Collection("policies")}
 	rows := w.db.Collection("policy_history")
 	states := func(r *record) []bson.M { list, _ := r.tags["states"].([]bson.M); return list }
@@ -66,7 +67,7 @@ func startHistory(w *world) service {
 	for i := range 60 {
 		m.seed(w, bson.M{"_id": int32(i), "name": c.text()})
 		for range i % 4 {
-			must(w.t, save(w.t.Context(), c, m.all[i]))
+			testkit.OK(w.t, save(w.t.Context(), c, m.all[i]))
 		}
 	}
 	theirs := func(r *record) bool { return alive(r) && r.tags["ours"] == nil }
@@ -79,7 +80,7 @@ func startHistory(w *world) service {
 	fresh := []op{
 		{"Create", func(ctx context.Context, c *client) error {
 			doc := bson.M{"_id": c.id(), "name": c.text()}
-			_, err := v.Create(ctx, doc, by)
+			_, err := v.Insert(ctx, doc, by)
 			if err == nil {
 				m.mu.Lock()
 				defer m.mu.Unlock()
@@ -89,7 +90,7 @@ func startHistory(w *world) service {
 		}},
 		m.write("Update", ours, func(ctx context.Context, c *client, r *record) error {
 			name := c.text()
-			_, err := v.Update(ctx, r.id, func(doc *bson.M) error { (*doc)["name"] = name; return nil }, by)
+			_, err := v.Edit(ctx, r.id, func(doc *bson.M) error { (*doc)["name"] = name; return nil }, by)
 			if err == nil {
 				keep(r)
 				m.follow(r, d("$set", d("name", name)))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/series"
 	"github.com/mongopatterns/mongopatterns/slots"
 	"github.com/mongopatterns/mongopatterns/timeseries"
@@ -45,7 +46,7 @@ func openBucket(idField string) func(db *mongo.Database) (helper, error) {
 			return helper{}, err
 		}
 		return helper{
-			ensure: b.EnsureIndexes, check: b.Check, repair: b.Repair, busy: bucket.ErrConcurrentAdopt,
+			sharder: b, ensure: b.EnsureIndexes, check: b.Check, repair: b.Repair, busy: mongopatterns.ErrRunning,
 			adopt: func(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
 				return b.Adopt(ctx, db.Collection("readings"), nil, work)
 			},
@@ -73,7 +74,7 @@ func openSeries(db *mongo.Database) (helper, error) {
 		return helper{}, err
 	}
 	return helper{
-		ensure: s.EnsureIndexes, check: s.Check, repair: s.Repair, busy: series.ErrConcurrentAdopt,
+		sharder: s, ensure: s.EnsureIndexes, check: s.Check, repair: s.Repair, busy: mongopatterns.ErrRunning,
 		adopt: func(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
 			return s.Adopt(ctx, db.Collection("readings"), nil, work)
 		},
@@ -129,7 +130,7 @@ func startMeasurements(w *world) service {
 				}
 			}
 			for r, err := range of.all(t.Context(), sensor) {
-				must(t, err)
+				testkit.OK(t, err)
 				r.Timestamp = bson.NewDateTimeFromTime(r.Timestamp).Time()
 				have[r]++
 			}
@@ -203,7 +204,7 @@ func startSlots(w *world) service {
 	}
 	c := newClient('S', time30)
 	for range 200 {
-		must(w.t, set(w.t.Context(), c))
+		testkit.OK(w.t, set(w.t.Context(), c))
 	}
 	old := []op{{"set", set}}
 	fresh := []op{{"Set", func(ctx context.Context, c *client) error {
@@ -214,7 +215,7 @@ func startSlots(w *world) service {
 		for sensor := range int32(40) {
 			have := map[time.Time]int32{}
 			for slot, err := range s.Range(t.Context(), sensor, time.Time{}, time.Time{}) {
-				must(t, err)
+				testkit.OK(t, err)
 				have[slot.Time.UTC()] = slot.Value
 			}
 			if !maps.Equal(have, want[sensor]) {
@@ -238,7 +239,7 @@ func measured(t *testing.T, w *world, sensor int32) {
 func values(t *testing.T, w *world, sensor int32) (out []int32) {
 	t.Helper()
 	for r, err := range w.h.value.(measurements).all(t.Context(), sensor) {
-		must(t, err)
+		testkit.OK(t, err)
 		out = append(out, r.Value)
 	}
 	slices.Sort(out)
@@ -249,7 +250,7 @@ func values(t *testing.T, w *world, sensor int32) (out []int32) {
 func compared(t *testing.T, w *world, kind mongopatterns.ProblemKind) (out []mongopatterns.Problem) {
 	t.Helper()
 	for p, err := range w.h.value.(measurements).compare(t.Context(), w.db.Collection("readings")) {
-		must(t, err)
+		testkit.OK(t, err)
 		if p.Kind == kind {
 			out = append(out, p)
 		}
@@ -273,7 +274,7 @@ func compares(t *testing.T, w *world) {
 	named(t, compared(t, w, bucket.Edited), bucket.Edited, "101 0")
 	named(t, compared(t, w, bucket.Deleted), bucket.Deleted, "101 1")
 	differ := ""
-	for _, p := range compared(t, w, bucket.Differs) {
+	for _, p := range compared(t, w, bucket.Different) {
 		if strings.Contains(p.Detail, "series 101,") {
 			differ += p.String()
 		}
@@ -288,7 +289,7 @@ func dropped(name string) func(t *testing.T, w *world) {
 	return func(t *testing.T, w *world) {
 		measured(t, w, 102)
 		before := len(values(t, w, 102))
-		must(t, w.db.Collection(name+".adopt").Drop(t.Context()))
+		testkit.OK(t, w.db.Collection(name+".adopt").Drop(t.Context()))
 		w.clean(t)
 		if after := len(values(t, w, 102)); after != 2*before {
 			t.Errorf("%d, then %d", before, after)
@@ -319,8 +320,8 @@ func says(what string, way []sentence, name, mustNot string) []sentence {
 			measured(t, w, 106)
 			ledger := w.db.Collection(name + ".adopt")
 			var rows []any
-			must(t, got(ledger.Find(t.Context(), d()))(t).All(t.Context(), &rows))
-			must(t, ledger.Drop(t.Context()))
+			testkit.OK(t, got(ledger.Find(t.Context(), d()))(t).All(t.Context(), &rows))
+			testkit.OK(t, ledger.Drop(t.Context()))
 			same(t, "values", values(t, w, 106), []int32{0, 1})
 			if problems := w.problems(t); len(problems) > 0 {
 				t.Error(problems)
@@ -341,7 +342,7 @@ var seriesSays = says("copies plain measurements, or those of array buckets, int
 		measured(t, w, 103)
 		n := 0
 		for doc, err := range s.Documents(t.Context(), &mongopatterns.Work{Filter: d("sensor", int32(103))}) {
-			must(t, err)
+			testkit.OK(t, err)
 			if doc.Lookup("sensor").Int32() == 103 && doc.Lookup("value").Int32() < 2 {
 				n++
 			}
@@ -375,7 +376,7 @@ var slotsSays = []sentence{
 		}
 		set("first", 0, 1)
 		w.clean(t)
-		must(t, s.Set(t.Context(), 100, day.Add(time.Minute), 2))
+		testkit.OK(t, s.Set(t.Context(), 100, day.Add(time.Minute), 2))
 		set("second", 0, 3)
 		w.clean(t)
 		set("third", 1, 4)

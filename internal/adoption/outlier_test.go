@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/outlier"
 )
 
@@ -116,7 +117,7 @@ func startOutlier(w *world) service {
 			want := customers(r)
 			var all []string
 			for e, err := range l.All(t.Context(), r.id) {
-				must(t, err)
+				testkit.OK(t, err)
 				all = append(all, e)
 			}
 			slices.Sort(want)
@@ -252,7 +253,7 @@ func splitBook(t *testing.T, w *world, id string) {
 func book(t *testing.T, w *world, id string) (all []string) {
 	t.Helper()
 	for e, err := range w.h.value.(*outlier.Lists[any, string]).All(t.Context(), id) {
-		must(t, err)
+		testkit.OK(t, err)
 		all = append(all, e)
 	}
 	return all

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 )
 
 // row is a row of the page's table: its patterns, and the sentences of its other cells.
@@ -23,7 +25,7 @@ var (
 func rows(t *testing.T) (out []row) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/adopting.md")
-	must(t, err)
+	testkit.OK(t, err)
 	for line := range strings.Lines(string(page)) {
 		line, ok := strings.CutPrefix(strings.TrimSpace(line), "| ")
 		if !ok || strings.HasPrefix(line, "pattern |") {

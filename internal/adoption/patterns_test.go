@@ -28,5 +28,6 @@ func init() {
 		{"schemaversion", "schemaversion, typed steps", openTyped, startTyped, nil},
 		{"polymorphic", "polymorphic", openPolymorphic, startPolymorphic, polymorphicSays},
 		{"computed", "computed", openComputed, startComputed, computedSays},
+		{"archive", "archive", openArchive, startArchive, archiveSays},
 	}
 }

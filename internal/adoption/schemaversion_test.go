@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/polymorphic"
 	"github.com/mongopatterns/mongopatterns/schemaversion"
 )
@@ -44,12 +45,17 @@ var contactSteps = []schemaversion.Step{
 }
 
 func openSchema(db *mongo.Database) (helper, error) {
-	v, err := schemaversion.New[bson.M](db.Collection("contacts"), contactSteps, &schemaversion.Options{Lease: time.Second})
+	return openSteps(db.Collection("contacts"), contactSteps)
+}
+
+// openSteps opens a collection whose documents are adopted by migrating them.
+func openSteps(coll *mongo.Collection, steps []schemaversion.Step) (helper, error) {
+	v, err := schemaversion.New[bson.M](coll, steps, &schemaversion.Options{Lease: time.Second})
 	if err != nil {
 		return helper{}, err
 	}
 	return helper{
-		ensure: v.EnsureIndexes, value: v, busy: schemaversion.ErrRunning,
+		ensure: v.EnsureIndexes, value: v, busy: mongopatterns.ErrRunning,
 		adopt: func(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
 			return v.Migrate(ctx, v.Newest(), work)
 		},
@@ -151,7 +157,7 @@ var schemaSays = []sentence{
 	}},
 	{"Write an upgraded document back whole: it is of the old version again, and what only the new one has is lost", func(t *testing.T, w *world) {
 		v := upgraded(t, w, "back")
-		must(t, v.Update(t.Context(), "back", d("$push", d("contact", d("how", "mobile", "number", "4")))))
+		testkit.OK(t, v.Update(t.Context(), "back", d("$push", d("contact", d("how", "mobile", "number", "4")))))
 		w.replace(t, "contacts", bson.M{"_id": "back", "home": "1", "work": "3"})
 		w.clean(t)
 		have := normal(got(v.Get(t.Context(), "back"))(t)).(bson.M)
@@ -194,7 +200,7 @@ func (p player) called() string { return p.Name }
 
 func openPolymorphic(*mongo.Database) (helper, error) {
 	kinds, err := polymorphic.New([]polymorphic.Kind{polymorphic.Of[bowler]("bowling"), polymorphic.Of[player]("tennis")},
-		&polymorphic.Options[athlete]{Field: "sport", Default: "bowling"})
+		&polymorphic.Options[athlete]{KindField: "sport", Default: "bowling"})
 	return helper{value: kinds}, err
 }
 
@@ -218,7 +224,7 @@ func startPolymorphic(w *world) service {
 	oracle := func(t *testing.T) {
 		found := map[any]athlete{}
 		for a, err := range kinds.Find(t.Context(), m.coll, nil) {
-			must(t, err)
+			testkit.OK(t, err)
 			switch a := a.(type) {
 			case bowler:
 				found[a.ID] = a
@@ -249,7 +255,7 @@ func bowls(t *testing.T, w *world) {
 	id := bson.NewObjectID()
 	w.insert(t, "athletes", d("_id", id, "name", "Earl"))
 	for a, err := range kinds.Find(t.Context(), w.db.Collection("athletes"), d("_id", id)) {
-		must(t, err)
+		testkit.OK(t, err)
 		if a != (bowler{id, "Earl"}) {
 			t.Errorf("%v", a)
 		}
@@ -265,7 +271,7 @@ var polymorphicSays = []sentence{
 		w.insert(t, "athletes", d("_id", "back", "sport", "tennis", "name", "Martina", "titles", int32(167)))
 		w.replace(t, "athletes", bson.M{"_id": "back", "name": "Martina", "titles": int32(167)})
 		for a, err := range kinds.Find(t.Context(), w.db.Collection("athletes"), d("_id", "back")) {
-			must(t, err)
+			testkit.OK(t, err)
 			if _, ok := a.(bowler); !ok {
 				t.Errorf("%T", a)
 			}

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/split"
 )
 
@@ -66,7 +67,7 @@ func startSplit(w *world) service {
 		}),
 		{"Add", func(ctx context.Context, c *client) error {
 			id, hot, details := c.id(), bson.M{"title": c.text()}, cold(c)
-			err := s.Add(ctx, id, normal(hot).(bson.M), normal(details).(bson.M))
+			err := s.Insert(ctx, id, normal(hot).(bson.M), normal(details).(bson.M))
 			if err == nil {
 				m.put(merged(hot, details, bson.M{"_id": id}))
 			}
@@ -78,7 +79,7 @@ func startSplit(w *world) service {
 		for _, r := range m.living() {
 			name := fmt.Sprint(r.id)
 			hot, details, err := s.Get(t.Context(), r.id)
-			must(t, err)
+			testkit.OK(t, err)
 			same(t, name, merged(hot, without(details, "_id", "movie_id")), r.doc)
 			for _, field := range []string{"plot", "imdb", "comments"} {
 				if stored[name][field] != nil {
@@ -106,13 +107,13 @@ func divided(t *testing.T, w *world, id string) *split.Split[any, bson.M, bson.M
 func (w *world) rewrite(t *testing.T, movie bson.D) {
 	t.Helper()
 	_, err := w.db.Collection("movies").ReplaceOne(t.Context(), movie[:1], movie)
-	must(t, err)
+	testkit.OK(t, err)
 }
 
 func coldOf(t *testing.T, s *split.Split[any, bson.M, bson.M], id string) bson.M {
 	t.Helper()
 	_, cold, err := s.Get(t.Context(), id)
-	must(t, err)
+	testkit.OK(t, err)
 	return without(cold, "_id", "movie_id")
 }
 
@@ -137,7 +138,7 @@ var splitSays = []sentence{
 		}
 		named(t, problems, split.InBoth, "fragments")
 		same(t, "fragments", coldOf(t, s, "fragments"), bson.M{"plot": "p", "imdb": bson.M{"rating": int32(7), "votes": int32(40)}, "comments": bson.A{"a", "b"}})
-		must(t, s.Delete(t.Context(), "fragments"))
+		testkit.OK(t, s.Delete(t.Context(), "fragments"))
 	}},
 	{"Take a cold field away, or leave it out of a document that is written whole: it returns", func(t *testing.T, w *world) {
 		s := divided(t, w, "taken")
@@ -157,7 +158,7 @@ var splitSays = []sentence{
 			t.Errorf("%v", problems)
 		}
 		_, err := w.db.Collection("movie_details").DeleteOne(t.Context(), d("movie_id", "deleted"))
-		must(t, err)
+		testkit.OK(t, err)
 	}},
 	{"Delete one and insert it again: the cold fields that it lacks return", func(t *testing.T, w *world) {
 		s := divided(t, w, "again")
@@ -171,11 +172,11 @@ var splitSays = []sentence{
 			s := divided(t, w, "same")
 			do()
 			raw, err := w.db.Collection("movies").FindOne(t.Context(), d("_id", "same")).Raw()
-			must(t, err)
+			testkit.OK(t, err)
 			hot = raw.String()
 			raw, err = w.db.Collection("movie_details").FindOne(t.Context(), d("movie_id", "same"), options.FindOne().SetProjection(d("_id", 0))).Raw()
-			must(t, err)
-			must(t, s.Delete(t.Context(), "same"))
+			testkit.OK(t, err)
+			testkit.OK(t, s.Delete(t.Context(), "same"))
 			return hot, raw.String()
 		}
 		again := func(doc bson.D) func() {
@@ -205,11 +206,11 @@ var splitSays = []sentence{
 			s := divided(t, w, string(keep))
 			w.update(t, "movies", d("_id", string(keep)), d("$push", d("comments", "c")))
 			told, err := split.New[any, bson.M, bson.M](w.db.Collection("movies"), w.db.Collection("movie_details"), &split.Options{
-				IDField: "movie_id", ColdFields: []string{"plot", "imdb", "comments"}, Keep: keep,
+				IDField: "movie_id", ColdFields: []string{"plot", "imdb", "comments"}, Prefer: keep,
 			})
-			must(t, err)
+			testkit.OK(t, err)
 			_, err = told.Adopt(t.Context(), nil)
-			must(t, err)
+			testkit.OK(t, err)
 			w.clean(t)
 			same(t, string(keep), coldOf(t, s, string(keep)), merged(wholeCold, bson.M{"comments": want}))
 		}
@@ -224,6 +225,6 @@ var splitSays = []sentence{
 			t.Errorf("%+v", result)
 		}
 		named(t, problems, split.InBoth, "numbers")
-		must(t, s.Delete(t.Context(), "numbers"))
+		testkit.OK(t, s.Delete(t.Context(), "numbers"))
 	}},
 }

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/subset"
 )
 
@@ -18,7 +19,7 @@ const kept = 3
 func openSubset(db *mongo.Database) (helper, error) {
 	s, err := subset.New[any, bson.M](db.Collection("products"), db.Collection("reviews"), &subset.Options{
 		ParentField: "product_id", ArrayField: "reviews", CountField: "num_reviews", N: kept,
-		Order:  d("rank", -1),
+		Sort:   d("rank", -1),
 		Values: []subset.Value{{Field: "stars", Sum: "sum_stars"}},
 	})
 	if err != nil {
@@ -82,7 +83,7 @@ func startSubset(w *world) service {
 			m.mu.Lock()
 			r.tags["fresh"] = true
 			m.mu.Unlock()
-			if _, err := s.Add(ctx, r.id, item); err != nil {
+			if _, err := s.Insert(ctx, r.id, item); err != nil {
 				return err
 			}
 			m.follow(r, d("$push", d("reviews", item)))
@@ -120,7 +121,7 @@ func startSubset(w *world) service {
 			want := best(r)
 			all := []bson.M{}
 			for item, err := range s.All(t.Context(), r.id) {
-				must(t, err)
+				testkit.OK(t, err)
 				all = append(all, without(item, "product_id"))
 			}
 			name := fmt.Sprint(r.id)
@@ -164,7 +165,7 @@ func all(t *testing.T, w *world, id string) (n int) {
 	t.Helper()
 	s := w.h.value.(*subset.Subset[any, bson.M])
 	for item, err := range s.All(t.Context(), id) {
-		must(t, err)
+		testkit.OK(t, err)
 		if n++; item["text"] != "as it was" {
 			t.Errorf("%v", item)
 		}
@@ -206,7 +207,7 @@ var subsetSays = []sentence{
 			t.Errorf("%v", problems)
 		}
 		for i := range 5 {
-			must(t, s.Delete(t.Context(), "deleted", fmt.Sprint("deleted", i)))
+			testkit.OK(t, s.Delete(t.Context(), "deleted", fmt.Sprint("deleted", i)))
 		}
 	}},
 	{"Delete one and insert it again: its items return", func(t *testing.T, w *world) {
@@ -232,15 +233,15 @@ var subsetSays = []sentence{
 	{"A write of new code adopts a parent that Adopt has not reached", func(t *testing.T, w *world) {
 		w.insert(t, "products", d("_id", "written", "reviews", bson.A{reviewed("written", 1), reviewed("written", 2)}))
 		s := w.h.value.(*subset.Subset[any, bson.M])
-		_, err := s.Add(t.Context(), "written", reviewed("written", 3))
-		must(t, err)
+		_, err := s.Insert(t.Context(), "written", reviewed("written", 3))
+		testkit.OK(t, err)
 		if n := all(t, w, "written"); n != 3 || w.stored(t, "products", "written")["num_reviews"] != int32(3) {
 			t.Errorf("%d reviews", n)
 		}
 		// The next one follows the best, though old code has pushed another one.
 		adopted(t, w, "next")
 		w.update(t, "products", d("_id", "next"), d("$push", d("reviews", merged(reviewed("next", 9), bson.M{"rank": "00"}))))
-		must(t, w.h.value.(*subset.Subset[any, bson.M]).Delete(t.Context(), "next", "next4"))
+		testkit.OK(t, w.h.value.(*subset.Subset[any, bson.M]).Delete(t.Context(), "next", "next4"))
 		w.clean(t)
 	}},
 }

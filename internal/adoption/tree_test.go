@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
 
@@ -164,7 +165,7 @@ func startTree(rep tree.Representation) func(w *world) service {
 		refusable := func(o op) op {
 			return op{o.name, func(ctx context.Context, c *client) error {
 				err := o.do(ctx, c)
-				if errors.Is(err, tree.ErrNotAdopted) {
+				if errors.Is(err, mongopatterns.ErrNotAdopted) {
 					w.count("refused: not adopted yet")
 					return errNothing
 				}
@@ -207,12 +208,12 @@ func startTree(rep tree.Representation) func(w *world) service {
 					m.mu.Lock()
 					bare := leaf(r)
 					m.mu.Unlock()
-					_, err := tr.Delete(ctx, r.id.(bson.ObjectID), tree.Restrict)
-					if bare && !moves && errors.Is(err, tree.ErrHasChildren) && len(w.stored(w.t, "categories", r.id)["children"].(bson.A)) > 0 {
+					_, err := tr.Delete(ctx, r.id.(bson.ObjectID), mongopatterns.Restrict)
+					if bare && !moves && errors.Is(err, mongopatterns.ErrReferenced) && len(w.stored(w.t, "categories", r.id)["children"].(bson.A)) > 0 {
 						w.count("refused: it lists children that old code has deleted")
 						return errNothing
 					}
-					if !bare && errors.Is(err, tree.ErrHasChildren) {
+					if !bare && errors.Is(err, mongopatterns.ErrReferenced) {
 						return nil
 					}
 					if err == nil && !bare {
@@ -246,7 +247,7 @@ func startTree(rep tree.Representation) func(w *world) service {
 			collect := func(seq func(func(bson.M, error) bool)) map[any]bool {
 				out := map[any]bool{}
 				for doc, err := range seq {
-					must(t, err)
+					testkit.OK(t, err)
 					if id := fmt.Sprint(doc["_id"]); out[id] {
 						differ(t, "%s comes twice", id)
 					} else {
@@ -370,27 +371,27 @@ var treeAny = []sentence{
 		late := bson.NewObjectID()
 		w.insert(t, "categories", d("_id", late, "parent", x))
 		for doc, err := range tr.Roots(t.Context()) {
-			must(t, err)
+			testkit.OK(t, err)
 			if doc["_id"] == late {
 				t.Errorf("%v is a root", doc)
 			}
 		}
 		_, insert := tr.Insert(t.Context(), bson.M{"_id": bson.NewObjectID()}, tr.Under(late))
 		move := tr.Move(t.Context(), late, tr.Under(a))
-		_, remove := tr.Delete(t.Context(), late, tree.Restrict)
+		_, remove := tr.Delete(t.Context(), late, mongopatterns.Restrict)
 		for what, err := range map[string]error{"Insert": insert, "Move": move, "Delete": remove} {
-			if !errors.Is(err, tree.ErrNotAdopted) {
+			if !errors.Is(err, mongopatterns.ErrNotAdopted) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
-		if _, err := tr.Delete(t.Context(), x, tree.Restrict); err == nil {
+		if _, err := tr.Delete(t.Context(), x, mongopatterns.Restrict); err == nil {
 			t.Error("a node with a child that is not adopted was deleted")
 		}
 		w.clean(t)
 		if p := got(tr.Parent(t.Context(), late))(t); p["_id"] != x {
 			t.Errorf("%v", p)
 		}
-		must(t, tr.Move(t.Context(), late, tr.Under(a)))
+		testkit.OK(t, tr.Move(t.Context(), late, tr.Under(a)))
 	}},
 	treeOrphan,
 }
@@ -433,7 +434,7 @@ var treeParentIgnored = sentence{"With paths and children: move a node, as its p
 var pathSays = append([]sentence{treeParentIgnored, {"With paths: write a whole document without its path: it is where its parent field says", func(t *testing.T, w *world) {
 	a, b, x := family(t, w)
 	tr := w.h.value.(*tree.Tree[bson.ObjectID, bson.M])
-	must(t, tr.Move(t.Context(), x, tr.Under(b)))
+	testkit.OK(t, tr.Move(t.Context(), x, tr.Under(b)))
 	w.replace(t, "categories", bson.M{"_id": x, "parent": a})
 	w.clean(t)
 	if p := got(tr.Parent(t.Context(), x))(t); p["_id"] != a {

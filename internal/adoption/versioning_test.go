@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
@@ -28,7 +29,7 @@ func openVersioning(db *mongo.Database) (helper, error) {
 }
 
 func startVersioning(w *world) service {
-	v := w.h.value.(*versioning.Documents[any, bson.M])
+	v := w.h.value.(*versioning.History[any, bson.M])
 	m := &model{coll: w.db.Collection("policies")}
 	policy := func(c *client) bson.M {
 		return bson.M{"name": c.text(), "items": bson.A{c.text(), c.text()}, "cover": bson.M{"sum": c.int(100)}}
@@ -37,7 +38,7 @@ func startVersioning(w *world) service {
 	for i := range 60 {
 		m.seed(w, merged(policy(c), bson.M{"_id": int32(i)}))
 	}
-	// What new code has saved has a history.
+	// A document that new code has saved has a history.
 	unsaved := func(r *record) bool { return r.tags["history"] == nil }
 	plainly := func(r *record) bool { return alive(r) && unsaved(r) }
 	old := join(m.own(), m.deleted(plainly, policy), []op{
@@ -72,7 +73,7 @@ func startVersioning(w *world) service {
 	fresh := []op{
 		m.write("Update", alive, func(ctx context.Context, c *client, r *record) error {
 			name := c.text()
-			_, err := v.Update(ctx, r.id, func(doc *bson.M) error { (*doc)["name"] = name; return nil }, by)
+			_, err := v.Edit(ctx, r.id, func(doc *bson.M) error { (*doc)["name"] = name; return nil }, by)
 			if err == nil {
 				replaced(r)
 				m.follow(r, d("$set", d("name", name)))
@@ -81,7 +82,7 @@ func startVersioning(w *world) service {
 		}),
 		{"Create", func(ctx context.Context, c *client) error {
 			doc := merged(policy(c), bson.M{"_id": c.id()})
-			_, err := v.Create(ctx, doc, by)
+			_, err := v.Insert(ctx, doc, by)
 			if err == nil {
 				m.put(doc)
 			}
@@ -115,8 +116,8 @@ func startVersioning(w *world) service {
 			// The states that new code replaced are all there, in their order; numbers fall.
 			var states []bson.M
 			last := int64(0)
-			for rev, err := range v.History(t.Context(), r.id) {
-				must(t, err)
+			for rev, err := range v.Revisions(t.Context(), r.id) {
+				testkit.OK(t, err)
 				if rev.Lost || last != 0 && rev.Number != last-1 {
 					differ(t, "%s: revision %d, lost %v, after %d", name, rev.Number, rev.Lost, last)
 				}
@@ -139,7 +140,7 @@ func startVersioning(w *world) service {
 
 var versioningSays = []sentence{
 	{"writes numbers; without it, documents without a number are revision 1", func(t *testing.T, w *world) {
-		v := w.h.value.(*versioning.Documents[any, bson.M])
+		v := w.h.value.(*versioning.History[any, bson.M])
 		w.insert(t, "policies", d("_id", "first", "name", "a"))
 		if r := got(v.Get(t.Context(), "first"))(t); r.Number != 1 {
 			t.Errorf("%+v", r)
@@ -151,14 +152,14 @@ var versioningSays = []sentence{
 	}},
 	{"insert documents, change and delete them without a revision", meanwhile("insert", "push", "pull", "replace", "replace by a new document", "delete", "insert again")},
 	{"replace, or delete and insert again, a document that has a history by one without a number: new code refuses it until Adopt gives it the next number", func(t *testing.T, w *world) {
-		v := w.h.value.(*versioning.Documents[any, bson.M])
+		v := w.h.value.(*versioning.History[any, bson.M])
 		save := func(id string) error {
-			_, err := v.Update(t.Context(), id, func(doc *bson.M) error { (*doc)["by"] = bson.NewObjectID(); return nil }, versioning.Change{})
+			_, err := v.Edit(t.Context(), id, func(doc *bson.M) error { (*doc)["by"] = bson.NewObjectID(); return nil }, versioning.Change{})
 			return err
 		}
 		for _, id := range []string{"replaced", "returned"} {
 			w.insert(t, "policies", d("_id", id, "name", "a"))
-			must(t, save(id))
+			testkit.OK(t, save(id))
 		}
 		w.replace(t, "policies", bson.M{"_id": "replaced", "name": "b"})
 		w.remove(t, "policies", "returned")
@@ -173,14 +174,14 @@ var versioningSays = []sentence{
 			if r := got(v.Get(t.Context(), id))(t); r.Number != 2 || r.Document["name"] != "b" {
 				t.Errorf("%s: %+v", id, r)
 			}
-			must(t, save(id))
+			testkit.OK(t, save(id))
 		}
 	}},
 	{"that state takes the place of the revision that it overwrites: lost are who and when, and that revision as it was saved", func(t *testing.T, w *world) {
-		v := w.h.value.(*versioning.Documents[any, bson.M])
+		v := w.h.value.(*versioning.History[any, bson.M])
 		save := func(name string) {
-			_, err := v.Update(t.Context(), "over", func(doc *bson.M) error { (*doc)["name"] = name; return nil }, versioning.Change{})
-			must(t, err)
+			_, err := v.Edit(t.Context(), "over", func(doc *bson.M) error { (*doc)["name"] = name; return nil }, versioning.Change{})
+			testkit.OK(t, err)
 		}
 		w.insert(t, "policies", d("_id", "over", "name", "a"))
 		save("b")
@@ -198,8 +199,8 @@ var versioningSays = []sentence{
 		}))(t)
 		w.insert(t, "policies", d("_id", "delta", "name", "a", "items", bson.A{"a long item", "another long item"}))
 		for i := range 3 {
-			_, err := v.Update(t.Context(), "delta", func(doc *bson.M) error { (*doc)["n"] = i; return nil }, versioning.Change{})
-			must(t, err)
+			_, err := v.Edit(t.Context(), "delta", func(doc *bson.M) error { (*doc)["n"] = i; return nil }, versioning.Change{})
+			testkit.OK(t, err)
 		}
 		w.remove(t, "policies", "delta")
 		if _, err := v.At(t.Context(), "delta", 2); !errors.Is(err, versioning.ErrInconsistent) {

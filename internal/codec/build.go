@@ -7,15 +7,15 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// A Builder writes a document of values that are encoded already. The driver's encoder,
-// which goes by reflection, takes several times as long for what every call sends.
+// A Builder writes a document of values that are already encoded. The driver's encoder uses reflection and
+// takes several times as long for the documents that every call sends.
 type Builder struct {
 	out   []byte
 	open  [8]int // where the documents that are not complete begin
 	depth int
 }
 
-// Build begins a document of about so many bytes.
+// Build begins a document of about size bytes.
 func Build(size int) *Builder {
 	return &Builder{out: append(make([]byte, 0, size), 0, 0, 0, 0), depth: 1}
 }
@@ -30,7 +30,7 @@ func (b *Builder) Value(key string, v bson.RawValue) {
 	b.out = append(b.out, v.Value...)
 }
 
-// Int writes an int32 if n is one, else an int64, as the driver does an int.
+// Int writes n as an int32 if it fits, else as an int64, as the driver writes an int.
 func (b *Builder) Int(key string, n int64) {
 	if n == int64(int32(n)) {
 		b.head(bson.TypeInt32, key)
@@ -68,7 +68,7 @@ func (b *Builder) Array(key string, n int, at func(i int) bson.RawValue) {
 // Open begins a document, which Close ends.
 func (b *Builder) Open(key string) { b.begin(bson.TypeEmbeddedDocument, key) }
 
-// Some writes a document of what write writes, none if that is nothing.
+// Some writes a document with the elements that write adds, and nothing if it adds none.
 func (b *Builder) Some(key string, write func()) {
 	from := len(b.out)
 	b.Open(key)
@@ -88,7 +88,7 @@ func (b *Builder) begin(kind bson.Type, key string) {
 	b.out = append(b.out, 0, 0, 0, 0)
 }
 
-// Close ends what was begun last.
+// Close ends the innermost open document or array.
 func (b *Builder) Close() {
 	b.depth--
 	at := b.open[b.depth]
@@ -96,7 +96,7 @@ func (b *Builder) Close() {
 	binary.LittleEndian.PutUint32(b.out[at:], uint32(len(b.out)-at))
 }
 
-// Done is the document, which it ends.
+// Done ends the document and returns it.
 func (b *Builder) Done() bson.Raw {
 	b.Close()
 	return b.out

@@ -1,12 +1,12 @@
-// Package codec encodes and decodes users' values with the registry and the BSON
-// options that a helper's options name. A collection does not show those of its
-// client, so a package that encodes by itself has to be told.
+// Package codec encodes and decodes users' values with the registry and the BSON options in a helper's
+// options. They are options because those of a client cannot be read from its collections.
 package codec
 
 import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 
@@ -23,26 +23,53 @@ type Codec struct {
 	BSON     *options.BSONOptions
 }
 
-// Document encodes a document; what cannot be one is ErrInvalid. A bson.Raw goes
-// through as it is, if it is valid, but for bytes after its end.
+// Document encodes a document. A value that cannot be a document is ErrInvalid. A valid bson.Raw is
+// returned unchanged, without bytes after its end.
 func (c Codec) Document(document any) (bson.Raw, error) {
-	out, err := c.document(document)
-	if err != nil {
-		return nil, fault.Invalid("%w", err)
-	}
-	return out, nil
-}
-
-func (c Codec) document(document any) (bson.Raw, error) {
 	if raw, ok := document.(bson.Raw); ok {
-		if err := raw.Validate(); err != nil {
+		if err := CheckBSON(raw); err != nil {
 			return nil, err
 		}
 		return raw[:binary.LittleEndian.Uint32(raw)], nil
 	}
 	if isNil(document) {
-		return nil, errors.New("nil document")
+		return nil, fault.Invalid("the document is nil")
 	}
+	out, err := c.document(document)
+	if err != nil {
+		return nil, unencodable(document, err)
+	}
+	return out, nil
+}
+
+// CheckBSON returns ErrInvalid for a document that is not valid BSON.
+func CheckBSON(document bson.Raw) error {
+	if err := document.Validate(); err != nil {
+		return fault.Invalid("the document is not valid BSON: %w", err)
+	}
+	return nil
+}
+
+// unencodable is the error for a value that cannot be encoded. It names the type, because the driver's error
+// often names only a type inside it. An error of this library, by a type with its own codec, stays as it is.
+func unencodable(v any, err error) error {
+	if fault.Undone(err) {
+		return fault.Invalid("%w", err)
+	}
+	return fault.Invalid("cannot encode %T with Options.Registry: %w", v, err)
+}
+
+// undecodable is the error for a stored value that does not fit the type of into, a pointer. An error of this
+// library stays as it is.
+func undecodable(into any, err error) error {
+	if fault.Undone(err) {
+		return err
+	}
+	return fmt.Errorf("cannot decode into %v with Options.Registry: %w", reflect.TypeOf(into).Elem(), err)
+}
+
+// document encodes a value that is not nil with the registry and the options.
+func (c Codec) document(document any) (bson.Raw, error) {
 	if c == (Codec{}) {
 		return bson.Marshal(document) // which pools its buffers
 	}
@@ -68,8 +95,8 @@ func (c Codec) document(document any) (bson.Raw, error) {
 	return out.Bytes(), nil
 }
 
-// byJSON is for types that are read by their JSON tags: a registry remembers
-// how it has read a type first, so the default one must not serve both ways.
+// byJSON is for types that are read by their JSON tags. A registry caches how it first read a type, so the
+// default registry cannot be used for both kinds of tags.
 var byJSON = bson.NewRegistry()
 
 func (c Codec) registry() *bson.Registry {
@@ -85,8 +112,8 @@ func set(on bool, option func()) {
 	}
 }
 
-// isNil reports a nil that the driver would write as null, which is no document; a
-// nil map is an empty one.
+// isNil reports whether document is a nil that the driver would write as null, which is not a document. A
+// nil map is an empty document.
 func isNil(document any) bool {
 	v := reflect.ValueOf(document)
 	switch v.Kind() {
@@ -98,27 +125,27 @@ func isNil(document any) bool {
 	return false
 }
 
-// Value encodes what a field holds; what cannot be encoded is ErrInvalid.
+// Value encodes the value of a field. A value that cannot be encoded is ErrInvalid.
 func (c Codec) Value(v any) (bson.RawValue, error) {
 	if raw, ok := v.(bson.RawValue); ok && raw.Type != 0 {
 		if err := raw.Validate(); err != nil {
-			return raw, fault.Invalid("%w", err)
+			return raw, fault.Invalid("the value is not valid BSON: %w", err)
 		}
 		return raw, nil
 	}
 	if raw, ok := c.Plain(nil, v); ok {
 		return raw, nil
 	}
-	document, err := c.Document(bson.D{{Key: "v", Value: v}})
+	document, err := c.document(bson.D{{Key: "v", Value: v}})
 	if err != nil {
-		return bson.RawValue{}, err
+		return bson.RawValue{}, unencodable(v, err)
 	}
 	return document.Lookup("v"), nil
 }
 
-// Plain is Value of what most _ids and elements are, at a tenth of the price: if v is of
-// another type, or a registry or options are to be asked, it is false. The value stands
-// behind room, whose free capacity saves an allocation; v does not escape.
+// Plain is Value for the types that most _ids and elements have, in a tenth of the time. It returns false
+// if v has another type, or if there is a registry or BSON options. It appends the value to room, whose
+// free capacity saves an allocation; v does not escape.
 func (c Codec) Plain(room []byte, v any) (out bson.RawValue, ok bool) {
 	if c != (Codec{}) {
 		return out, false
@@ -147,8 +174,8 @@ func (c Codec) Plain(room []byte, v any) (out bson.RawValue, ok bool) {
 	return out, true
 }
 
-// ID encodes an _id, or a reference to one; what cannot be one is an ErrInvalid that says
-// what it is.
+// ID encodes an _id or a reference to one. A value that cannot be an _id is an ErrInvalid, which calls it
+// what.
 func (c Codec) ID(what string, id any) (bson.RawValue, error) {
 	v, err := c.Value(id)
 	if err != nil {
@@ -162,6 +189,13 @@ func (c Codec) ID(what string, id any) (bson.RawValue, error) {
 
 // Decode decodes a document into a pointer, as the driver's Decode does.
 func (c Codec) Decode(document bson.Raw, into any) error {
+	if err := c.decode(document, into); err != nil {
+		return undecodable(into, err)
+	}
+	return nil
+}
+
+func (c Codec) decode(document bson.Raw, into any) error {
 	if c == (Codec{}) {
 		return bson.Unmarshal(document, into)
 	}
@@ -189,7 +223,7 @@ func DecodeValue[T any](c Codec, v bson.RawValue) (T, error) {
 		V T `bson:"v" json:"v"`
 	}
 	if v.Type == 0 {
-		return holder.V, errors.New("no value")
+		return holder.V, undecodable(&holder.V, errors.New("the value is missing"))
 	}
 	if c == (Codec{}) && unplain(v, &holder.V) {
 		return holder.V, nil
@@ -197,11 +231,26 @@ func DecodeValue[T any](c Codec, v bson.RawValue) (T, error) {
 	size := len(v.Value) + 8
 	document := binary.LittleEndian.AppendUint32(make([]byte, 0, size), uint32(size))
 	document = append(append(append(document, byte(v.Type), 'v', 0), v.Value...), 0)
-	err := c.Decode(document, &holder)
-	return holder.V, err
+	if err := c.decode(document, &holder); err != nil {
+		return holder.V, undecodable(&holder.V, err)
+	}
+	return holder.V, nil
 }
 
-// unplain is the way back from Plain.
+// DecodeNew decodes the _id of a document that will be inserted; fresh says that the document had no _id
+// and gets this ObjectID.
+func DecodeNew[ID any](c Codec, v bson.RawValue, fresh bool) (ID, error) {
+	id, err := DecodeValue[ID](c, v)
+	switch {
+	case err != nil && fresh:
+		err = fault.Invalid("the document has no _id, and %v cannot hold a new ObjectID: set the _id", reflect.TypeFor[ID]())
+	case err != nil:
+		err = fault.Of(v, fault.Invalid("%w", err))
+	}
+	return id, err
+}
+
+// unplain decodes the values that Plain encodes.
 func unplain(v bson.RawValue, into any) (ok bool) {
 	switch into := into.(type) {
 	case *string:
@@ -217,7 +266,7 @@ func unplain(v bson.RawValue, into any) (ok bool) {
 	case *int:
 		if v.Type == bson.TypeInt32 || v.Type == bson.TypeInt64 {
 			*into = int(v.AsInt64())
-			ok = int64(*into) == v.AsInt64() // else the driver says that it does not fit
+			ok = int64(*into) == v.AsInt64() // otherwise let the driver report that it does not fit
 		}
 	}
 	return ok

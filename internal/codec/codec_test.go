@@ -51,7 +51,7 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-// What is encoded and decoded without the driver is what the driver makes of it.
+// A value that is encoded and decoded without the driver is as the driver encodes and decodes it.
 func TestPlain(t *testing.T) {
 	type name string
 	for _, v := range []any{"", "a\x00é\xff", name("a"), bson.ObjectID{1, 2}, 0, -1, math.MaxInt32, math.MaxInt32 + 1, math.MinInt32, math.MinInt32 - 1,

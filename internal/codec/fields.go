@@ -8,9 +8,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Fields are the names under which a struct's fields are stored, and whether these
-// are all: a type that encodes itself, a map or a document has none of its own, and an
-// inline map may hold others.
+// Fields returns the names under which a struct's fields are stored, and whether a document can have no
+// others. A type with its own encoding, a map and a document type have no fixed names, and an inline map
+// may add names.
 func (c Codec) Fields(t reflect.Type) (names []string, all bool) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -31,7 +31,7 @@ func (c Codec) Fields(t reflect.Type) (names []string, all bool) {
 			tag, tagged = f.Tag.Lookup("json")
 		}
 		if !tagged && !strings.Contains(string(f.Tag), ":") {
-			tag = string(f.Tag) // a bare tag is a bson tag
+			tag = string(f.Tag) // a tag without a key is a bson tag
 		}
 		name, flags, _ := strings.Cut(tag, ",")
 		switch {
@@ -48,9 +48,9 @@ func (c Codec) Fields(t reflect.Type) (names []string, all bool) {
 	return names, all
 }
 
-// Lacks reports that a document of type t has nothing at the path, whatever its value: t is a
-// struct without a codec of its own and without an inline map, and has no such field. With a
-// Registry nothing is known.
+// Lacks reports whether no document of type t has a value at the path, because t is a struct without its
+// own codec, without an inline map and without such a field. With a Registry it is false, because the
+// fields are not known.
 func (c Codec) Lacks(t reflect.Type, path string) bool {
 	if c.Registry != nil {
 		return false

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -59,5 +61,76 @@ func TestRefuse(t *testing.T) {
 		if err := mongopatterns.Transact(t.Context(), db.Client(), check); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Create creates what does not exist, also when others do so at the same time, and refuses a default
+// collation before it creates anything.
+func TestCreate(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	if err := db.CreateCollection(t.Context(), "german", options.CreateCollection().SetCollation(&options.Collation{Locale: "de"})); err != nil {
+		t.Fatal(err)
+	}
+	if err := collation.Create(t.Context(), []*mongo.Collection{db.Collection("a")}, db.Collection("german")); !errors.Is(err, mongopatterns.ErrInvalid) {
+		t.Error(err)
+	}
+	exist := func(want ...string) {
+		t.Helper()
+		names, err := db.ListCollectionNames(t.Context(), map[string]any{})
+		slices.Sort(names)
+		if err != nil || !slices.Equal(names, want) {
+			t.Errorf("%q, %v", names, err)
+		}
+	}
+	exist("german")
+	both := []*mongo.Collection{db.Collection("a"), db.Collection("b")}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if err := collation.Create(t.Context(), both, db.Collection("missing")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	exist("a", "b", "german")
+	if cmds := mongotest.Record(t, db, func() {
+		if err := collation.Create(t.Context(), both, db.Collection("missing")); err != nil {
+			t.Error(err)
+		}
+	}); !slices.Equal(cmds.Names(), []string{"listCollections"}) {
+		t.Errorf("sent %v", cmds.Names())
+	}
+	exist("a", "b", "german")
+}
+
+// Collections of several databases cost a round trip for each, and each is looked for in its own.
+func TestSeveralDatabases(t *testing.T) {
+	t.Parallel()
+	db, other := mongotest.Database(t), mongotest.Database(t)
+	german := options.CreateCollection().SetCollation(&options.Collation{Locale: "de"})
+	for name, err := range map[string]error{"a": db.CreateCollection(t.Context(), "a"), "german": other.CreateCollection(t.Context(), "german", german)} {
+		if err != nil {
+			t.Fatal(name, err)
+		}
+	}
+	if err := collation.Refuse(t.Context(), db.Collection("a"), db.Collection("german"), other.Collection("a")); err != nil {
+		t.Error(err)
+	}
+	if err := collation.Refuse(t.Context(), db.Collection("a"), other.Collection("german")); !errors.Is(err, mongopatterns.ErrInvalid) {
+		t.Error(err)
+	}
+	elsewhere := db.Client().Database(other.Name()) // of the client that is recorded
+	cmds := mongotest.Record(t, db, func() {
+		if err := collation.Create(t.Context(), []*mongo.Collection{db.Collection("a"), elsewhere.Collection("a"), db.Collection("b")}); err != nil {
+			t.Error(err)
+		}
+	})
+	if want := []string{"listCollections", "listCollections", "create", "create"}; !slices.Equal(cmds.Names(), want) {
+		t.Errorf("sent %v", cmds.Names())
+	}
+	if names, err := other.ListCollectionNames(t.Context(), map[string]any{"name": "a"}); err != nil || len(names) != 1 {
+		t.Errorf("%v, %v", names, err)
 	}
 }

@@ -60,12 +60,12 @@ func Path(option string, path *string, otherwise string) Setting {
 	return field(option, path, otherwise, fieldpath.CheckPath)
 }
 
-// Named is a Path of which no step is a number, because expressions use it too.
+// Named is a Path without a numeric step, because expressions use it too.
 func Named(option string, path *string, otherwise string) Setting {
 	return field(option, path, otherwise, fieldpath.CheckNamed)
 }
 
-// Number is a number between least and most, of which 0 stands for the default.
+// Number is a number between least and most; 0 means the default.
 func Number[N int | int32 | int64](option string, n *N, otherwise, least, most N) Setting {
 	return Setting{option: option, check: func() error {
 		*n = cmp.Or(*n, otherwise)
@@ -86,10 +86,9 @@ func Check(option string, check func() error) Setting {
 	}}
 }
 
-// Collections refuses nil collections, two names for one helper's documents that
-// are the same, and collections of two databases: results tell collections apart by
-// name, and transactions write to all of them. Arguments alternate name and
-// collection.
+// Collections refuses nil collections, two collections of a helper with the same name, and collections of
+// two databases, because results identify collections by name and transactions write to all of them.
+// Arguments alternate name and collection.
 func Collections(named ...any) error {
 	seen := map[string]string{}
 	var db *mongo.Database
@@ -97,16 +96,16 @@ func Collections(named ...any) error {
 		argument := named[i].(string)
 		coll := named[i+1].(*mongo.Collection)
 		if coll == nil {
-			return fault.Invalid("%s: nil collection", argument)
+			return fault.Invalid("%s: the collection is nil", argument)
 		}
 		if other, ok := seen[coll.Name()]; ok {
-			return fault.Invalid("%s: the collection %q is %s already", argument, coll.Name(), other)
+			return fault.Invalid("%s: the collection %q is also %s", argument, coll.Name(), other)
 		}
 		seen[coll.Name()] = argument
 		if db == nil {
 			db = coll.Database()
 		} else if db.Name() != coll.Database().Name() || db.Client() != coll.Database().Client() {
-			return fault.Invalid("%s: of another database or client", argument)
+			return fault.Invalid("%s: the collection is in another database or of another client", argument)
 		}
 	}
 	return nil

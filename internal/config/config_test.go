@@ -72,8 +72,8 @@ func TestCollections(t *testing.T) {
 		t.Error(err)
 	}
 	for want, b := range map[string]*mongo.Collection{
-		"nil collection": nil, "is items already": client.Database("x").Collection("a"),
-		"another database": client.Database("y").Collection("b"), "or client": other.Database("x").Collection("b"),
+		"the collection is nil": nil, "is also items": client.Database("x").Collection("a"),
+		"another database": client.Database("y").Collection("b"), "another client": other.Database("x").Collection("b"),
 	} {
 		err := config.Collections("items", a, "parents", b)
 		if !errors.Is(err, fault.ErrInvalid) || !strings.Contains(err.Error(), "parents: ") || !strings.Contains(err.Error(), want) {

@@ -1,4 +1,4 @@
-// Package cursor owns the cursors of the pattern packages: it alone closes them.
+// Package cursor opens and closes the cursors of the pattern packages. No other package closes one.
 package cursor
 
 import (
@@ -13,14 +13,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 )
 
-// closeBound is how long a close waits for the server. It has its own bound as
-// the caller's context may be over already, and the server gone: without one a
-// loop that only breaks would wait for the next primary.
+// closeBound is how long a close waits for the server. A close needs its own bound because the caller's
+// context may have ended and the server may be down: without a bound, leaving a loop would wait for the
+// next primary.
 const closeBound = 500 * time.Millisecond
 
-// Each opens a cursor and yields it at each document in turn; the document is
-// valid until the next. The cursor is closed however the loop ends. An error comes
-// once, last.
+// Each opens a cursor and yields it at each document in turn; the document is valid until the next one. The
+// cursor is closed however the loop ends. An error is yielded once, as the last.
 func Each(ctx context.Context, open func(ctx context.Context) (*mongo.Cursor, error)) iter.Seq2[*mongo.Cursor, error] {
 	return func(yield func(*mongo.Cursor, error) bool) {
 		c, err := open(ctx)
@@ -50,6 +49,7 @@ func Stream(ctx context.Context, open func(ctx context.Context) (*mongo.ChangeSt
 	return fn(s)
 }
 
+// shut closes a cursor or a stream, unless the server has closed it already.
 func shut(ctx context.Context, c interface {
 	ID() int64
 	Close(ctx context.Context) error
@@ -92,7 +92,7 @@ func Decode[T any](ctx context.Context, open func(ctx context.Context) (*mongo.C
 	}
 }
 
-// Collect is the values of an iterator, nil if it ends with an error.
+// Collect returns the values of an iterator, nil if it ends with an error.
 func Collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
 	out := []T{}
 	for v, err := range seq {
@@ -104,20 +104,19 @@ func Collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
 	return out, nil
 }
 
-// Primary is coll with reads of the primary's newest state: a secondary that lags,
-// or a read concern of majority, would hide documents, and one's own last write,
-// from work that is to see them all.
+// Primary returns coll with reads of the newest state on the primary. A secondary that lags, or a read concern
+// of majority, would hide documents, and the caller's own last write, from work that must see all of them.
 func Primary(coll *mongo.Collection) *mongo.Collection {
 	return coll.Clone(options.Collection().SetReadPreference(readpref.Primary()).SetReadConcern(readconcern.Local()))
 }
 
-// Batches cuts documents into batches of at most size documents and, but for a
-// single larger one, at most bytes bytes.
+// Batches cuts documents into batches of at most size documents and at most bytes bytes. A single larger
+// document is a batch of its own.
 func Batches(docs iter.Seq2[bson.Raw, error], size, bytes int) iter.Seq2[[]bson.Raw, error] {
 	return Weighed(docs, size, bytes, func(doc bson.Raw) int { return len(doc) })
 }
 
-// Weighed is Batches of documents that stand for larger ones, whose bytes weight says.
+// Weighed is Batches for documents that represent larger ones; weight returns the size of those.
 func Weighed(docs iter.Seq2[bson.Raw, error], size, bytes int, weight func(doc bson.Raw) int) iter.Seq2[[]bson.Raw, error] {
 	return func(yield func([]bson.Raw, error) bool) {
 		var batch []bson.Raw

@@ -6,11 +6,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Changes is what Patch makes b of a by: the fields that a has and b has not, without a
-// value, and then those of b that a has otherwise or not at all.
+// Changes returns the changes that Patch needs to make b of a: first the fields that only a has,
+// without a value, then the fields of b that a has with another value or not at all.
 func Changes(a, b []Field) []Field {
 	gone, out, _ := Differing(a, b, Identical)
-	in := In(b) // not out: of a field that stands twice in a, one may be in b
+	in := In(b) // not out: if a has a field twice, b may have it with one of the values
 	gone = slices.DeleteFunc(gone, func(f Field) bool { return in.Place(f.Key) >= 0 })
 	for i := range gone {
 		gone[i].Value = bson.RawValue{}
@@ -18,8 +18,8 @@ func Changes(a, b []Field) []Field {
 	return append(gone, out...)
 }
 
-// Patch is a document with some fields replaced, taken away (where the change has no
-// value) or, if it has none of that name, added at the end.
+// Patch returns a document with changes: a field is replaced or, if the document does not have it,
+// added at the end; a change without a value removes it.
 func Patch(all, changes []Field) []Field {
 	in := In(all)
 	out := append(make([]Field, 0, len(all)+len(changes)), all...)
@@ -33,8 +33,8 @@ func Patch(all, changes []Field) []Field {
 	return slices.DeleteFunc(out, func(f Field) bool { return f.Value.Type == 0 })
 }
 
-// Differing returns the fields of two documents but for those that both have alike, and
-// those to skip. ok is false if a field stands twice in b.
+// Differing returns the fields of two documents, without those that are alike in both and those to
+// skip. ok is false if b has a field twice.
 func Differing(a, b []Field, alike func(x, y bson.RawValue) bool, skip ...string) (x, y []Field, ok bool) {
 	in, seen, twice := In(a), make([]bool, len(a)), false
 	for _, f := range b {

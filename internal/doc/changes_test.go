@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What differs, and what stands twice, is found in any order of the fields.
+// Differences and duplicate fields are found in any order of the fields.
 func TestDiffering(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -52,7 +52,7 @@ func TestDiffering(t *testing.T) {
 		}
 		wantX, wantY := only(a, b), only(b, a)
 		byKey := func(f, g Field) int { return strings.Compare(f.Key, g.Key) }
-		slices.SortFunc(x, byKey) // what has changed comes before what is gone
+		slices.SortFunc(x, byKey) // changed fields come before removed ones
 		slices.SortFunc(wantX, byKey)
 		if !ok || !Same(x, wantX) || !Same(y, wantY) {
 			t.Fatalf("%v and %v: %v, %v, %v", Raw(a), Raw(b), Raw(x), Raw(y), ok)

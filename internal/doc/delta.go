@@ -8,7 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// A delta makes one document out of another, to the byte:
+// A delta describes how to make one document of another, to the byte:
 //
 //	{
 //	  unset: ["b"],                // fields to take away
@@ -16,8 +16,8 @@ import (
 //	  in:    {items: <delta>}      // documents and arrays that change inside
 //	}
 //
-// An array that keeps its length changes as a document does, by its places. Another is
-// {at: 1, drop: 2, put: […]}, from a place on.
+// If an array keeps its length, its delta is that of a document, with places as names. Otherwise it
+// is {at: 1, drop: 2, put: […]}: at a place, some elements are replaced by others.
 const (
 	unsetKey = "unset"
 	setKey   = "set"
@@ -27,11 +27,11 @@ const (
 	putKey   = "put"
 )
 
-// ErrDelta: a delta was not made from the document that it is applied to.
-var ErrDelta = errors.New("delta does not fit")
+// ErrDelta: the delta was not made from the document that it is applied to.
+var ErrDelta = errors.New("the delta was made from another document")
 
-// Delta returns what Apply makes b of a by. ok is false where fields that both have are in
-// another order: there is none.
+// Delta returns the delta with which Apply makes b of a. ok is false if there is none, because
+// fields that both have are in another order.
 func Delta(a, b []Field) (delta []Field, ok bool) {
 	changes := Changes(a, b)
 	if !Same(Patch(a, changes), b) {
@@ -51,8 +51,8 @@ func Delta(a, b []Field) (delta []Field, ok bool) {
 	return Filled(Field{unsetKey, Array(unset)}, Field{setKey, Embedded(set)}, Field{inKey, Embedded(in)}), true
 }
 
-// deltaInside is the delta of two documents, or two arrays, if it takes less than the
-// second one.
+// deltaInside returns the delta of two documents or two arrays, if it is smaller than the second
+// one.
 func deltaInside(a, b bson.RawValue) (bson.RawValue, bool) {
 	x, y, ok := Inside(a, b)
 	if !ok {
@@ -72,7 +72,7 @@ func deltaInside(a, b bson.RawValue) (bson.RawValue, bool) {
 	return out, ok && len(out.Value) < len(b.Value)
 }
 
-// Apply is the inverse of Delta. It leaves the inside of ignored fields alone.
+// Apply applies a delta to a. It skips the changes inside ignored fields.
 func Apply(a, delta []Field, ignored ...string) ([]Field, error) {
 	var changes []Field
 	inA := In(a)

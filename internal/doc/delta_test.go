@@ -9,8 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// roundTrip wants the delta, through its stored form, to make b of a to the byte. There
-// is none only where fields change their order.
+// roundTrip checks that the delta, as it is stored, makes b of a to the byte. Without a delta,
+// because fields change their order, it checks nothing.
 func roundTrip(t *testing.T, a, b bson.Raw) {
 	t.Helper()
 	all, ok := Delta(Open(a), Open(b))
@@ -71,7 +71,8 @@ func change1(items bson.A, i int, v any) bson.A {
 	return out
 }
 
-// What does not fit is an error. What it was made from is told by the digest.
+// A delta that cannot be applied is an error. Whether it was made from the document is checked by
+// the digest, not here.
 func TestDeltaDoesNotFit(t *testing.T) {
 	list := bson.D{{Key: "items", Value: bson.A{1, 2, 3}}, {Key: "n", Value: 1}}
 	splice := func(at, drop any) bson.D {

@@ -9,17 +9,17 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// A Difference is a value that two documents have different; Old or New is none where only
-// one has it. The place of an element is part of the path: in the old array for one that was
-// removed, else in the new one.
+// A Difference is a field that has different values in two documents. Old or New is zero if only
+// the other document has the field. Path includes the places of array elements: for a removed
+// element the place in the old array, otherwise that in the new one.
 type Difference struct {
 	Path     string
 	Old, New bson.RawValue
 }
 
-// Diff lists the differences of b from a. Documents and arrays are compared inside; an
-// element inserted into an array, or removed, is one difference. Where inside a document
-// only the order of fields differs, the whole document is the difference.
+// Diff returns the differences between a and b. Documents and arrays are compared inside; an
+// element inserted into an array, or removed, is one difference. If only the order of fields inside
+// a document differs, the whole document is one difference.
 func Diff(a, b []Field) []Difference { return inDocument("", a, b) }
 
 func inDocument(prefix string, a, b []Field) (out []Difference) {
@@ -37,7 +37,7 @@ func inDocument(prefix string, a, b []Field) (out []Difference) {
 	return out
 }
 
-// inValue lists the differences of two values that differ.
+// inValue returns the differences between two values that are not equal.
 func inValue(path string, a, b bson.RawValue) (out []Difference) {
 	if x, y, ok := Inside(a, b); ok {
 		if a.Type == bson.TypeArray {
@@ -52,11 +52,12 @@ func inValue(path string, a, b bson.RawValue) (out []Difference) {
 	return out
 }
 
-// inArray takes elements that are in both, in the same order, for the same.
+// inArray returns the differences between two arrays. It compares matched elements that are in the
+// same order in both; the others are removed or inserted.
 func inArray(prefix string, a, b []Field) (out []Difference) {
 	from := match(a, b, Identical)
 	increasing(from)
-	done := 0 // of a
+	done := 0 // elements of a so far
 	removed := func(to int) {
 		for ; done < to; done++ {
 			out = append(out, Difference{Path: prefix + strconv.Itoa(done), Old: a[done].Value})
@@ -78,10 +79,9 @@ func inArray(prefix string, a, b []Field) (out []Difference) {
 	return out
 }
 
-// increasing keeps of the places in from the longest sequence that only grows; the
-// others become -1.
+// increasing keeps the longest increasing sequence of the places in from; the others become -1.
 func increasing(from []int) {
-	var ends []int // of the sequences of each length: the smallest last place
+	var ends []int // for the sequences of each length, the smallest last place
 	length := make([]int, len(from))
 	for j, i := range from {
 		if i < 0 {
@@ -93,7 +93,7 @@ func increasing(from []int) {
 		}
 		ends[n], length[j] = i, n+1
 	}
-	want := len(ends) // backwards: the last element of this length that fits is one of the sequence
+	want := len(ends) // backwards: the last place of this length below the one found before belongs to the sequence
 	last := math.MaxInt
 	for j, i := range slices.Backward(from) {
 		if i >= 0 && length[j] == want && i < last {

@@ -1,43 +1,43 @@
-// Package doc says how BSON documents differ and carries differences from one to another.
-// It works on bytes: it knows no server and no Go types.
+// Package doc compares BSON documents, and applies the differences between two documents to a
+// third. It works on bytes: it uses neither a server nor Go types of documents.
 //
 // # Documents
 //
-// [Open] takes a document apart into its fields, [Raw] puts it together again, to the byte.
-// A value is never converted: 1, 1.0 and int64(1) are three values, and each comes back
-// as it went in. The order of fields counts, but at the top, where it does only for
-// [Delta]. What has a field twice, or bytes that are no document, is one value and is
-// not looked into.
+// [Open] returns the fields of a document; [Raw] makes the same document of them again, to the
+// byte. No value is converted: 1, 1.0 and int64(1) are three values, and each stays as it is. The
+// order of fields counts inside a document; at the top only [Delta] keeps it. A document with a
+// duplicate field, an array with wrong keys and invalid bytes are compared and merged as one value.
 //
 // # Differences
 //
-// [Changes] are the top-level fields that make one document of another, [Patch] applies
-// them. [Diff] lists what differs at any depth, for people. [Delta] is a document that
-// makes one of the other to the byte, and small where they are alike; [Apply] does it.
+// [Changes] returns the top-level fields that have to change to make one document of another, and
+// [Patch] applies them. [Diff] lists the differences at any depth, for people. [Delta] returns a
+// document that describes the whole change to the byte, and is small if the two are alike; [Apply]
+// applies it.
 //
 // # Merge
 //
-// [Merge] has three documents, called as in version control: base, which both sides
-// began with, theirs, and ours. It returns theirs with what ours has changed:
+// [Merge] takes three documents, named as in version control: base, from which both sides started,
+// theirs, and ours. It returns theirs with the changes from base to ours:
 //
-//   - A value that ours has as base has it is as in theirs, removed if it is not there. What
-//     base lacks of it, theirs keeps, at any depth: base and ours may be views that do
-//     not show everything.
-//   - A value that theirs has as base has it is as in ours.
-//   - Where both have changed a document, it is merged inside. Where both have changed
-//     anything else, it is as in ours, and its path is a clash.
-//   - The order at the top is that of theirs. Inside, it is that of ours, and a field that
-//     only theirs has stands behind the one that it follows there. New ones come last.
-//   - An array is one value, or its elements are merged: see [Arrays]. An element that both
-//     have inserted alike is inserted once.
+//   - A value that is equal in ours and base is taken from theirs, or removed if theirs does not
+//     have it. Fields of theirs that base does not have are kept, at any depth, because base and
+//     ours may be views that do not show everything.
+//   - A value that is equal in theirs and base is taken from ours.
+//   - If both have changed a document, it is merged inside. If both have changed any other value,
+//     it is taken from ours, and its path is a clash.
+//   - The order of fields at the top is that of theirs. Inside documents it is that of ours, and a
+//     field that only theirs has follows the same field as in theirs. New fields come last.
+//   - An array is one value, or its elements are merged: see [Arrays]. An element that both have
+//     inserted alike is inserted once.
 //
-// With base as theirs, or ours as theirs, the result has what ours has; with ours as
-// base it is theirs.
+// If theirs equals base or ours, the result has the fields of ours. If ours equals base, the result
+// is theirs.
 //
-// An element of an array is the same as one of another array if it is equal to it,
-// wherever that is; else if both have a value of a field that no other element has,
-// those with most of these first; else if it stands between the same neighbours. So an
-// element keeps what base does not show of it when it is moved or edited.
+// An element of an array is matched with an element of another array if the two are equal, wherever
+// they are; otherwise if both have a value of a field that no other element has, those with most
+// such values first; otherwise if they have the same neighbours. So an element that is moved or
+// edited keeps the fields that base does not show.
 //
-// All of this takes time in proportion to the documents, not to their square.
+// All of this takes time in proportion to the size of the documents, not to its square.
 package doc

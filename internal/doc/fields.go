@@ -10,14 +10,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// A Field is an element of a document, or of an array, whose key is then its place. A
-// value of the type 0 stands for none.
+// A Field is a field of a document, or an element of an array, with its place as Key. A Value of
+// type 0 means that there is no value.
 type Field struct {
 	Key   string
 	Value bson.RawValue
 }
 
-// Parse is Open for a document of unknown origin.
+// Parse is Open for a document that may be invalid.
 func Parse(raw bson.Raw) ([]Field, error) {
 	if err := raw.Validate(); err != nil {
 		return nil, err
@@ -25,8 +25,8 @@ func Parse(raw bson.Raw) ([]Field, error) {
 	return Open(raw), nil
 }
 
-// Open takes a valid document apart. The values share its memory, the keys one copy of
-// it: a document of thousands of fields costs few allocations.
+// Open returns the fields of a valid document. The values share its memory, the keys share one copy
+// of it, so a document of thousands of fields needs few allocations.
 func Open(raw bson.Raw) []Field {
 	out, text := make([]Field, 0, min(4+len(raw)/16, 64)), string(raw)
 	for at := 4; at < len(raw) && raw[at] != 0; {
@@ -34,14 +34,14 @@ func Open(raw bson.Raw) []Field {
 			out = slices.Grow(out, 1+(len(raw)-at)*len(out)/at)
 		}
 		key := at + 1 + bytes.IndexByte(raw[at+1:], 0)
-		v := bson.RawElement(raw[at:]).Value() // of the first element there
+		v := bson.RawElement(raw[at:]).Value() // the value of the first element there
 		out = append(out, Field{text[at+1 : key], v})
 		at = key + 1 + len(v.Value)
 	}
 	return out
 }
 
-// Raw is the document of some fields, without those of the names but.
+// Raw returns the document of these fields, without the fields named by but.
 func Raw(all []Field, but ...string) bson.Raw {
 	out := make(bson.Raw, 4, Size(all))
 	for _, f := range all {
@@ -58,7 +58,7 @@ func Raw(all []Field, but ...string) bson.Raw {
 	return out
 }
 
-// Size is that of the document in bytes.
+// Size returns the size of the document of these fields, in bytes.
 func Size(all []Field) int {
 	n := 5
 	for _, f := range all {
@@ -67,12 +67,12 @@ func Size(all []Field) int {
 	return n
 }
 
-// Embedded is a document as a value.
+// Embedded returns the document of these fields as a value.
 func Embedded(all []Field) bson.RawValue {
 	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: Raw(all)}
 }
 
-// Array is an array of the fields' values, whatever their keys.
+// Array returns an array of the fields' values; their keys are ignored.
 func Array(values []Field) bson.RawValue {
 	all := make([]Field, len(values))
 	for i, v := range values {
@@ -81,17 +81,17 @@ func Array(values []Field) bson.RawValue {
 	return bson.RawValue{Type: bson.TypeArray, Value: Raw(all)}
 }
 
-// Filled is those of some documents and arrays that hold something: an empty one has 5 bytes.
+// Filled returns those of the fields, all documents or arrays, that are not empty: an empty one has 5 bytes.
 func Filled(all ...Field) []Field {
 	return slices.DeleteFunc(all, func(f Field) bool { return len(f.Value.Value) == 5 })
 }
 
-// Without is a copy without the fields of these names.
+// Without returns a copy without the fields of these names.
 func Without(all []Field, keys ...string) []Field {
 	return slices.DeleteFunc(slices.Clone(all), func(f Field) bool { return slices.Contains(keys, f.Key) })
 }
 
-// Distinct reports whether no field stands twice.
+// Distinct reports whether all names are different.
 func Distinct(all []Field) bool {
 	seen := make(map[string]bool, len(all))
 	for _, f := range all {
@@ -100,8 +100,8 @@ func Distinct(all []Field) bool {
 	return len(seen) == len(all)
 }
 
-// inner takes apart a value that is a document or an array whose fields can be told by
-// their names; ok is false for any other.
+// inner returns the fields of a document without duplicate fields, or of an array with the right
+// keys. ok is false for any other value.
 func inner(v bson.RawValue) (all []Field, ok bool) {
 	if v.Type != bson.TypeEmbeddedDocument && v.Type != bson.TypeArray {
 		return nil, false
@@ -121,8 +121,8 @@ func inner(v bson.RawValue) (all []Field, ok bool) {
 	return all, true
 }
 
-// Inside takes apart two values of the same type, if both are documents or arrays whose
-// fields can be told by their names.
+// Inside returns the fields of two values as inner does. ok is false if one of them is not a document or
+// array, or if their types differ.
 func Inside(a, b bson.RawValue) (x, y []Field, ok bool) {
 	if a.Type != b.Type {
 		return nil, nil, false
@@ -142,14 +142,13 @@ func Same(a, b []Field) bool {
 	return slices.EqualFunc(a, b, func(x, y Field) bool { return x.Key == y.Key && Identical(x.Value, y.Value) })
 }
 
-// Alike is Identical but for the order of fields at any depth, as of Go maps, which have
-// none.
+// Alike is Identical, but ignores the order of fields at any depth, because Go maps have none.
 func Alike(a, b bson.RawValue) bool {
 	return a.Type == b.Type && len(a.Value) == len(b.Value) &&
 		(bytes.Equal(a.Value, b.Value) || Identical(canonical(a), canonical(b)))
 }
 
-// canonical has all fields in the order of their names.
+// canonical returns a value with all fields sorted by name, at any depth.
 func canonical(v bson.RawValue) bson.RawValue {
 	all, ok := inner(v)
 	if !ok {
@@ -165,22 +164,22 @@ func canonical(v bson.RawValue) bson.RawValue {
 	return Embedded(all)
 }
 
-// canonicalKey is equal for values that are alike.
+// canonicalKey returns a key that is equal for values that are alike.
 func canonicalKey(v bson.RawValue) string { return string(rune(v.Type)) + string(canonical(v).Value) }
 
-// An Index finds fields by their names; of a name that stands twice the first, or the one
-// that is next. Names asked for in the order in which they stand cost one comparison each;
-// a map is made when several stand elsewhere.
+// An Index finds fields by name. If two have the same name, it finds the first, or the one that
+// comes next. If names are asked for in the order of the fields, each costs one comparison; after
+// several that are not, it makes a map.
 type Index struct {
 	all          []Field
 	next, misses int
 	places       map[string]int
 }
 
-// In is an index of fields.
+// In returns an index of fields.
 func In(all []Field) Index { return Index{all: all} }
 
-// Place is where a field stands, -1 if there is none.
+// Place returns the place of a field, -1 if there is no such field.
 func (x *Index) Place(key string) int {
 	i := x.next
 	if i >= len(x.all) || x.all[i].Key != key {
@@ -206,7 +205,7 @@ func (x *Index) seek(key string) int {
 	return -1
 }
 
-// Value is that of a field.
+// Value returns the value of a field, of type 0 if there is no such field.
 func (x *Index) Value(key string) bson.RawValue {
 	if i := x.Place(key); i >= 0 {
 		return x.all[i].Value
@@ -214,7 +213,7 @@ func (x *Index) Value(key string) bson.RawValue {
 	return bson.RawValue{}
 }
 
-// Find is the value of a field.
+// Find returns the value of a field, as Index.Value does.
 func Find(all []Field, key string) bson.RawValue {
 	x := In(all)
 	return x.Value(key)

@@ -17,7 +17,7 @@ func raw(t testing.TB, v any) bson.Raw {
 	return out
 }
 
-// everything is a document with each BSON type and some that only look alike.
+// everything returns a document with each BSON type, and some values that only look alike.
 func everything() bson.D {
 	decimal, _ := bson.ParseDecimal128("1.50")
 	return bson.D{

@@ -8,8 +8,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// match returns for each element of b the place in a of the one that it was, -1 if it is
-// new: the rules are in the package's documentation.
+// match returns for each element of b the place of the element of a that it is matched with, -1 for
+// a new one. The rules are in the package's documentation.
 func match(a, b []Field, same func(a, b bson.RawValue) bool) []int {
 	m := matching{a: a, b: b, same: same, from: slices.Repeat([]int{-1}, len(b)), taken: make([]bool, len(a))}
 	one := m.equal()
@@ -25,17 +25,19 @@ func match(a, b []Field, same func(a, b bson.RawValue) bool) []int {
 type matching struct {
 	a, b  []Field
 	same  func(a, b bson.RawValue) bool
-	from  []int  // of each element of b, its place in a
-	taken []bool // of each element of a: it is one of b's
+	from  []int  // for each element of b, its place in a, or -1
+	taken []bool // for each element of a, whether it is matched
 }
 
+// take matches element j of b with element i of a, unless one of them is matched already.
 func (m *matching) take(j, i int) {
 	if m.from[j] < 0 && !m.taken[i] {
 		m.from[j], m.taken[i] = i, true
 	}
 }
 
-// common counts the elements that two arrays have alike at the start, and then at the end.
+// common counts the elements that are the same at the start of two arrays, and of the rest those at
+// the end.
 func common(a, b []Field, same func(a, b bson.RawValue) bool) (prefix, suffix int) {
 	shorter := min(len(a), len(b))
 	for prefix < shorter && same(a[prefix].Value, b[prefix].Value) {
@@ -47,11 +49,11 @@ func common(a, b []Field, same func(a, b bson.RawValue) bool) (prefix, suffix in
 	return prefix, suffix
 }
 
-// equal takes equal elements: those at both ends, then the others, wherever they are. one
-// says that a single one is left in each array, at the same place.
+// equal matches equal elements: those at both ends, then the others, wherever they are. one reports
+// that a single element is left in each array, at the same place.
 func (m *matching) equal() (one bool) {
 	prefix, suffix := common(m.a, m.b, m.same)
-	places := map[string][]int{} // of what is between, in a
+	places := map[string][]int{} // the places in a, between prefix and suffix, of each value
 	for i := prefix; i < len(m.a)-suffix; i++ {
 		key := canonicalKey(m.a[i].Value)
 		places[key] = append(places[key], i)
@@ -74,12 +76,12 @@ func (m *matching) equal() (one bool) {
 	return len(m.a) == len(m.b) && prefix+suffix == len(m.a)-1
 }
 
-// A pair is an element of each array that have values in common which no other element has;
-// first is the place of the first such field.
+// A pair is an element of each array. shared counts the values of fields that only these two have,
+// first is the place of the first such field in b.
 type pair struct{ a, b, shared, first int }
 
-// resembling pairs documents not taken yet: those that share the most first, then those
-// that share an earlier field, as names and keys come first.
+// resembling returns pairs of documents that are not matched yet: those that share most values
+// first, then those that share an earlier field, because names and keys come first.
 func (m *matching) resembling() []pair {
 	inA, found := owners(m.a), map[[2]int]pair{}
 	for value, in := range owners(m.b) {
@@ -100,11 +102,12 @@ func (m *matching) resembling() []pair {
 	})
 }
 
-// An owner is the element that has a value of a field, and the place of the field.
+// An owner is the only element with a value in a field, and the place of the field.
 type owner struct{ element, place int }
 
-const several = -1 // elements
+const several = -1 // more than one element
 
+// owners returns the owner of each field and value in the documents among all.
 func owners(all []Field) map[string]owner {
 	out := map[string]owner{}
 	for i, f := range all {
@@ -121,14 +124,15 @@ func owners(all []Field) map[string]owner {
 	return out
 }
 
-// between takes runs of elements between neighbours that were taken, where a has as many.
+// between matches runs of elements between matched neighbours, if both runs have the same length
+// and no element of them is matched.
 func (m *matching) between() {
 	for j := 0; j < len(m.b); j++ {
 		end := j
 		for end < len(m.b) && m.from[end] < 0 {
 			end++
 		}
-		first, after := 0, len(m.a) // of a, what is between the neighbours
+		first, after := 0, len(m.a) // the run in a between the neighbours
 		if j > 0 {
 			first = m.from[j-1] + 1
 		}

@@ -8,34 +8,36 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Arrays says what Merge does with an array that ours has changed.
+// Arrays says how Merge handles an array that ours has changed.
 type Arrays int
 
 const (
-	// Whole: it is one value. A mixture of what two writers made of it could break what they
-	// rely on, such as its length.
+	// Whole: the array is one value. A mixture of the changes of two writers could break a property
+	// that they rely on, such as its length.
 	Whole Arrays = iota
-	// Placed: base is a view of theirs. If it has as many elements, these are the same, place
-	// by place; ours may have them anywhere. Else the array is one value.
+	// Placed: base is a view of theirs. If both have the same number of elements, each element of
+	// base is the one at its place in theirs; ours may have them in any order. Otherwise the array
+	// is one value.
 	Placed
-	// Matched: elements are looked for in theirs and in ours wherever they are.
+	// Matched: the elements of base are matched with those of theirs and of ours, wherever they
+	// are.
 	Matched
 )
 
 // Options of a merge.
 type Options struct {
 	Arrays Arrays
-	// Loose is for documents that Go maps have made: the order of fields inside does not
-	// count, and stays that of theirs. Default false.
+	// Loose is for documents that come from Go maps: the order of fields inside is ignored, and
+	// stays that of theirs. Default false.
 	Loose bool
-	// MadeUp keeps what base and ours have alike and theirs lacks: what a view shows where
-	// nothing is stored. Default false: it counts as removed by theirs.
+	// MadeUp keeps values that are equal in base and ours and that theirs does not have, because a
+	// view made them from other fields. Default false: theirs has removed such a value.
 	MadeUp bool
 }
 
-// Merge carries what ours has changed in base over to theirs, as the package's
-// documentation says. clashes are the dotted paths of what both have changed; in an array
-// that of the array.
+// Merge applies the changes from base to ours to theirs, as the package's documentation says.
+// clashes are the dotted paths of values that both have changed; inside an array the path of the
+// array.
 func Merge(base, theirs, ours []Field, o Options) (merged []Field, clashes []string) {
 	m := merge{Options: o}
 	merged = m.document("", base, theirs, arranged(ours, theirs))
@@ -55,8 +57,8 @@ func (m *merge) clash(path string) {
 	}
 }
 
-// document merges in the order of ours. path is that of the fields up to the dot; of an
-// array, whose elements have no paths, it has no dot.
+// document merges documents in the order of ours. path is the prefix of their fields, up to the
+// dot. In an array, whose elements have no paths, it is the path of the array, without a dot.
 func (m *merge) document(path string, base, theirs, ours []Field) []Field {
 	inBase, inTheirs, inOurs := In(base), In(theirs), In(ours)
 	at := func(key string) string {
@@ -66,7 +68,7 @@ func (m *merge) document(path string, base, theirs, ours []Field) []Field {
 		return path
 	}
 	out := make([]Field, 0, len(theirs))
-	behind := map[string][]Field{} // fields of theirs alone, by the one that they follow
+	behind := map[string][]Field{} // fields that only theirs has, by the field that they follow
 	leader, led := "", false
 	for _, t := range theirs {
 		before := inBase.Value(t.Key)
@@ -93,7 +95,7 @@ func (m *merge) document(path string, base, theirs, ours []Field) []Field {
 	return out
 }
 
-// value merges a value that ours has; the result is none if theirs has removed it.
+// value merges a value that ours has; the result has type 0 if theirs has removed it.
 func (m *merge) value(path string, base, theirs, ours bson.RawValue) bson.RawValue {
 	switch unchanged := m.same(base, ours); {
 	case unchanged && theirs.Type == 0 && m.MadeUp:
@@ -121,8 +123,8 @@ func (m *merge) value(path string, base, theirs, ours bson.RawValue) bson.RawVal
 	return ours
 }
 
-// elements says of each element of theirs which one of base it is, -1 for none; ok is
-// false where the array is one value.
+// elements returns for each element of theirs the place of the element of base that it is, -1 if
+// none. ok is false if the array is one value.
 func (m *merge) elements(base, theirs []Field) (names []int, ok bool) {
 	switch {
 	case m.Arrays == Matched:
@@ -136,8 +138,8 @@ func (m *merge) elements(base, theirs []Field) (names []int, ok bool) {
 	return nil, false
 }
 
-// array merges arrays as documents: an element is called by its place in base if it is one
-// of base's, and otherwise by a name of its own.
+// array merges arrays as documents: the name of an element is its place in base, or a name of its
+// own if base does not have it.
 func (m *merge) array(path string, base, theirs, ours []Field, names []int) []Field {
 	called := func(all []Field, is []int, others string) []Field {
 		out := make([]Field, len(all))
@@ -151,7 +153,8 @@ func (m *merge) array(path string, base, theirs, ours []Field, names []int) []Fi
 	}
 	from := match(base, ours, m.same)
 	t, o := called(theirs, names, "theirs "), called(ours, from, "ours ")
-	// What both have inserted alike is one element: a change that is made twice is made once.
+	// An element that both have inserted alike is inserted once: the same change made twice has one
+	// effect.
 	inserted := map[string][]string{} // the names of theirs, by value
 	key := func(v bson.RawValue) string { return string(rune(v.Type)) + string(v.Value) }
 	for i, f := range t {
@@ -167,8 +170,8 @@ func (m *merge) array(path string, base, theirs, ours []Field, names []int) []Fi
 	return m.document(path, base, t, o)
 }
 
-// arranged is all in the order of like, and what that does not have at the end. Of a field
-// that stands twice in like, each has the value of all.
+// arranged returns all in the order of like, with the fields that like does not have at the end. If
+// like has a field twice, so has the result, each time with the value of all.
 func arranged(all, like []Field) []Field {
 	out := make([]Field, 0, len(all))
 	inAll, inLike := In(all), In(like)

@@ -10,8 +10,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Elements of which the caller's type shows the name only keep the rest of them,
-// wherever they go.
+// The caller's type shows only the name of each element: elements keep their other fields, wherever
+// they are moved.
 func TestMergeElements(t *testing.T) {
 	array := func(names string, priced bool) []Field {
 		var out []Field
@@ -35,7 +35,7 @@ func TestMergeElements(t *testing.T) {
 		{"ABC", "AXBC", "A0 X B1 C2"}, // new
 		{"ABC", "XYBC", "X Y B1 C2"},
 		{"ABC", "ABXY", "A0 B1 X Y"},
-		{"ABC", "CXA", "C2 X A0"}, // between others than before
+		{"ABC", "CXA", "C2 X A0"}, // between other neighbours
 		{"ABCD", "CAXD", "C2 A0 X D3"},
 		{"ABC", "AC", "A0 C2"},
 		{"AAB", "BAA", "B2 A0 A1"}, // equal ones once each
@@ -63,8 +63,8 @@ func mergeElements(theirs, base, ours []Field) []Field {
 	return m.array("", base, theirs, ours, names)
 }
 
-// Of many fields or elements that all differ: what takes them two by two does not fit
-// into memory here, or runs for minutes.
+// Many fields or elements that all differ: code that compares each with each would run out of
+// memory here, or run for minutes.
 func TestLargeDocuments(t *testing.T) {
 	t.Parallel()
 	const n = 100_000
@@ -98,12 +98,12 @@ func TestLargeDocuments(t *testing.T) {
 			roundTrip(t, Raw(top[0]), Raw(top[1]))
 		}
 	}
-	// Removed fields are taken out by the delta, too.
+	// The delta removes fields, too.
 	roundTrip(t, Raw(values(0, false)), Raw(values(0, false)[:1]))
 }
 
-// Three states of one document: what one writer changed is carried over to what
-// another one left, by fields at any depth; an array is one value.
+// Three states of one document: the changes of one writer are applied to the result of another, by
+// fields at any depth; an array is one value.
 func TestMergeOfTwoWriters(t *testing.T) {
 	doc := func(n, m int, list ...any) bson.D {
 		return bson.D{{Key: "n", Value: n}, {Key: "inner", Value: bson.D{{Key: "m", Value: m}, {Key: "list", Value: bson.A(list)}}}}
@@ -166,8 +166,8 @@ func TestMergeOfMatchedElements(t *testing.T) {
 	}
 }
 
-// Inside a document the order is that of ours, with what only theirs has behind what it
-// follows there; but that of theirs where a map has made ours.
+// Inside a document the order is that of ours, with fields that only theirs has after the field
+// that they follow there; if ours comes from a map, it is that of theirs.
 func TestOrderOfAMerge(t *testing.T) {
 	base, theirs, ours := `{"a": 1, "b": 1, "c": 1}`, `{"x": 1, "a": 1, "b": 1, "y": 1, "z": 1, "c": 1}`, `{"c": 2, "n": 1, "b": 1, "a": 1}`
 	for want, loose := range map[string]bool{

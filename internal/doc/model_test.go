@@ -10,8 +10,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// A model is the merge by the rules alone, whatever its order: slow, and short enough to
-// be seen to be right. Arrays are one value.
+// A model is a merge that follows the rules and ignores the order of fields: slow, but short enough
+// to check by reading. Arrays are one value.
 type model struct {
 	Options
 	clashes []string
@@ -56,7 +56,7 @@ func (m *model) document(path string, base, theirs, ours []Field) (out []Field) 
 	return out
 }
 
-// ordered wants the fields of got that first has in the order of first.
+// ordered checks that the fields of got that first has are in the order of first.
 func ordered(t *testing.T, got, first []Field) {
 	t.Helper()
 	at := -1
@@ -69,7 +69,7 @@ func ordered(t *testing.T, got, first []Field) {
 	}
 }
 
-// hide is what a view shows that knows nothing of some names, at any depth.
+// hide returns a value as a view shows it that does not have the hidden names, at any depth.
 func hide(v bson.RawValue, hidden func(key string) bool) bson.RawValue {
 	all, ok := inner(v)
 	if !ok {
@@ -85,7 +85,7 @@ func hide(v bson.RawValue, hidden func(key string) bool) bson.RawValue {
 	return Embedded(all)
 }
 
-// promises checks what the package's documentation says of a merge.
+// promises checks the rules of a merge in the package's documentation.
 func promises(t *testing.T, base, theirs, ours []Field) {
 	t.Helper()
 	for mode := range 12 {
@@ -110,7 +110,7 @@ func promises(t *testing.T, base, theirs, ours []Field) {
 			t.Fatalf("%+v: the same by both: %v of %v", o, Raw(got), Raw(ours))
 		}
 	}
-	// Of a view that does not show everything: what is stored shows what ours has.
+	// base and ours are views that do not show everything: a view of the result equals ours.
 	hidden := func(key string) bool { return strings.ContainsAny(key, "bdfhjln") }
 	view := func(all []Field) []Field { return Open(hide(Embedded(all), hidden).Value) }
 	shown := view(ours)

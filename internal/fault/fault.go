@@ -1,5 +1,5 @@
-// Package fault makes the library's errors: its sentinels, the prefix that says
-// which call failed, and the answer whether a server refused a write for good.
+// Package fault makes the library's errors: its sentinels and the prefix that says which call failed. It
+// also decides whether a server refused a write for good.
 package fault
 
 import (
@@ -14,14 +14,24 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// The sentinels that all packages share. The root package documents and exports
-// them; they stand here so that internal packages can return them.
+// The sentinels that all packages share. The root package documents and exports them; they are defined here
+// so that internal packages can return them.
 var (
 	ErrInvalid                 = New("invalid", nil)
 	ErrNotFound                = New("not found", mongo.ErrNoDocuments)
 	ErrConflict                = New("conflict", nil)
 	ErrIndexConflict           = New("conflicting index", nil)
 	ErrTransactionsUnsupported = New("transactions need a replica set or a sharded cluster", nil)
+	ErrMalformed               = New("malformed", nil)
+	ErrClosed                  = New("closed", nil)
+	ErrSkip                    = New("skip this document", nil)
+
+	ErrNoParent   = New("no such parent", ErrNotFound)
+	ErrExists     = New("exists already", ErrConflict)
+	ErrReferenced = New("still referenced", ErrConflict)
+	ErrRunning    = New("another call of this kind is running", ErrConflict)
+	ErrNotAdopted = New("not adopted", ErrMalformed)
+	ErrNewer      = New("written by a newer version", ErrMalformed)
 )
 
 type sentinel struct {
@@ -38,12 +48,12 @@ func (s *sentinel) Unwrap() error { return s.general }
 // general matches. Two sentinels never match each other by their text.
 func New(text string, general error) error { return &sentinel{text, general} }
 
-// Invalid is an ErrInvalid that says what is wrong.
+// Invalid returns an ErrInvalid that says what is wrong.
 func Invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
 }
 
-// In puts the call in front of an error that a function returns:
+// In prefixes an error that a function returns with the call:
 //
 //	defer fault.In(&err, "subset: add")
 func In(err *error, call string) {
@@ -52,7 +62,7 @@ func In(err *error, call string) {
 	}
 }
 
-// called is an error that left the library, and so says by its type that it is one of ours.
+// called is an error that left the library. Its type marks it as one of ours.
 type called struct {
 	call string
 	err  error
@@ -73,7 +83,7 @@ func Seq[T any](call string, seq iter.Seq2[T, error]) iter.Seq2[T, error] {
 	}
 }
 
-// Stop is the iterator that yields err alone.
+// Stop returns an iterator that yields only err.
 func Stop[T any](err error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
@@ -81,7 +91,7 @@ func Stop[T any](err error) iter.Seq2[T, error] {
 	}
 }
 
-// Of names the document that an error is about.
+// Of adds to an error the document that it is about.
 func Of(id bson.RawValue, err error) error {
 	if err == nil {
 		return nil
@@ -100,7 +110,7 @@ func Found(id bson.RawValue, err error) error {
 
 const labelUnanswered = "UnknownTransactionCommitResult"
 
-// Unanswered reports a commit of which no answer came: all of the transaction is stored, or
+// Unanswered reports whether err is a commit without an answer: either all of the transaction is stored or
 // nothing.
 func Unanswered(err error) bool {
 	var server mongo.ServerError
@@ -112,14 +122,14 @@ type refusal struct{ error }
 
 func (r *refusal) Unwrap() error { return r.error }
 
-// Refuse makes err one that Refused reports: a package refuses a document for good, as the
+// Refuse wraps err so that Refused reports it: a package uses it to refuse a document for good, as the
 // server refuses others.
 func Refuse(err error) error { return &refusal{err} }
 
-// Refused reports an error by which the server refuses this write and would
-// refuse it again: a document too large, a validator, a unique index. Errors of
-// the connection, the transaction, the time or the rights are none: the same
-// write may succeed later, or every other write fails alike.
+// Refused reports whether the server refuses this write and would refuse it again, because the document is
+// too large, or because of a validator or a unique index. It is false for errors of the connection, the
+// transaction, the time or the privileges: the same write may succeed later, or every other write would
+// fail too.
 func Refused(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 		mongo.IsNetworkError(err) || mongo.IsTimeout(err) {
@@ -145,7 +155,7 @@ func Refused(err error) bool {
 	return false
 }
 
-// general are the codes that do not speak of one document.
+// general are the codes that are not about one document.
 var general = map[int]bool{
 	6: true, 7: true, 8000: true, 11600: true, 11602: true, 10107: true, 13435: true, 13436: true, 189: true, 91: true, // connection and elections
 	13: true, 18: true, 8: true, // rights

@@ -9,8 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 )
 
-// A verdict is an error that knows what became of the writes of its call. Of several, one inside the other, the
-// outermost counts: a transaction that was aborted undoes whatever its writes say.
+// A verdict is an error that records whether the writes of its call are done. If verdicts are nested, the
+// outermost counts: an aborted transaction undoes its writes, whatever their verdicts say.
 //
 // Every write of the driver goes through One, Many or Single, so that an error of this library without a verdict
 // comes from a call that had sent no write, or only writes that were refused. A test of the root package fails
@@ -30,11 +30,11 @@ func judged(err error, unknown bool) error {
 	return &verdict{err, unknown}
 }
 
-// Unknown says of an error that writes of its call may be done: no answer came, or an earlier one of
-// the call, outside of a transaction, was acknowledged.
+// Unknown marks an error whose call may have written: no answer came, or an earlier write of the call was
+// acknowledged outside a transaction.
 func Unknown(err error) error { return judged(err, true) }
 
-// NotDone says of an error that no write of its call is done, and none will be.
+// NotDone marks an error whose call has written nothing and will write nothing.
 func NotDone(err error) error { return judged(err, false) }
 
 // Part is Unknown for a call that counts what it did:
@@ -49,7 +49,7 @@ func Part(err *error, counts ...*int64) {
 	}
 }
 
-// One takes the answer to a write of one document:
+// One judges the answer to a write of one document:
 //
 //	result, err := fault.One(coll.UpdateOne(ctx, filter, update))
 func One[R any](result R, err error) (R, error) {
@@ -59,7 +59,7 @@ func One[R any](result R, err error) (R, error) {
 	return result, err
 }
 
-// Many takes the answer to a write of several documents, which can stop midway.
+// Many judges the answer to a write of several documents, which can stop midway.
 func Many[R any](result R, err error) (R, error) {
 	if err != nil && !unsent(err) && !(refused(err) && nothing(result)) {
 		err = Unknown(err)
@@ -67,7 +67,7 @@ func Many[R any](result R, err error) (R, error) {
 	return result, err
 }
 
-// nothing reports the result of a bulk write that has written nothing.
+// nothing reports whether a bulk write has written nothing.
 func nothing(result any) bool {
 	r, ok := result.(*mongo.BulkWriteResult)
 	return ok && r != nil && r.InsertedCount+r.MatchedCount+r.UpsertedCount+r.DeletedCount == 0
@@ -81,19 +81,20 @@ func Single(result *mongo.SingleResult) *mongo.SingleResult {
 	return result
 }
 
-// Undone reports an error of this library whose call has done nothing.
+// Undone reports whether err is an error of this library whose call has written nothing.
 func Undone(err error) bool {
 	ours, unknown := judge(err)
 	return ours && !unknown
 }
 
-// MayBeDone reports an error that says of a write of its call that it may be done.
+// MayBeDone reports whether err says that a write of its call may be done.
 func MayBeDone(err error) bool {
 	_, unknown := judge(err)
 	return unknown
 }
 
-// judge says whether an error, or a part of it, is of this library, and whether what it was about may be done.
+// judge reports whether an error, or one it wraps, is from this library, and whether writes of its call may
+// be done.
 func judge(err error) (ours, unknown bool) {
 	switch e := err.(type) {
 	case *verdict:
@@ -114,12 +115,12 @@ func judge(err error) (ours, unknown bool) {
 	return ours, unknown
 }
 
-// refused reports an error after which a write of one document is surely not done.
+// refused reports whether a write of one document is certainly not done after this error.
 func refused(err error) bool {
 	return errors.Is(err, mongo.ErrNoDocuments) || unsent(err) || Denied(err)
 }
 
-// Denied reports the answer of a server that has not done what it was asked for: the write of one document, or a
+// Denied reports whether err is the answer of a server that has not done the write of one document, or the
 // commit.
 func Denied(err error) bool {
 	var server mongo.ServerError
@@ -142,8 +143,8 @@ func Denied(err error) bool {
 	return len(codes) > 0 && !slices.ContainsFunc(codes, func(code int) bool { return interrupted[code] })
 }
 
-// unsent reports an error of the driver that comes before the first attempt: a later one returns the error of the
-// one before instead.
+// unsent reports whether err is an error of the driver from before the first attempt: a later attempt
+// returns the error of the previous one instead.
 func unsent(err error) bool {
 	return errors.As(err, new(topology.ServerSelectionError)) || errors.As(err, new(topology.WaitQueueTimeoutError)) ||
 		errors.As(err, new(mongo.MarshalError)) || errors.As(err, new(mongo.InvalidArgumentError)) ||

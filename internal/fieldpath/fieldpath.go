@@ -22,10 +22,10 @@ func CheckName(option, name string) error {
 	return CheckPath(option, name)
 }
 
-// CheckPath refuses a dotted path of which one segment is not a field name.
+// CheckPath refuses a dotted path with a segment that is not a field name.
 func CheckPath(option, path string) error {
 	if path == "" {
-		return fmt.Errorf("%s: %w: empty", option, ErrInvalid)
+		return fmt.Errorf("%s: %w: it is empty", option, ErrInvalid)
 	}
 	for segment := range strings.SplitSeq(path, ".") {
 		switch {
@@ -40,9 +40,8 @@ func CheckPath(option, path string) error {
 	return nil
 }
 
-// CheckNamed refuses what CheckPath does, and paths of which a segment is a
-// number: in a query that may be a place in an array, in an expression it is a
-// field.
+// CheckNamed refuses the paths that CheckPath refuses, and paths with a number as a segment: in a query it
+// may be an index of an array, in an expression it is a field name.
 func CheckNamed(option, path string) error {
 	if err := CheckPath(option, path); err != nil {
 		return err
@@ -55,9 +54,9 @@ func CheckNamed(option, path string) error {
 	return nil
 }
 
-// CheckDisjoint refuses two options that name the same path, or of which one
-// holds the other ("a" and "a.b"): the second write would overwrite the first.
-// Arguments alternate option and path; empty paths are passed over.
+// CheckDisjoint refuses two options that name the same path, or a path and one inside it ("a" and "a.b"),
+// because the second write would overwrite the first. Arguments alternate option and path; empty paths are
+// ignored.
 func CheckDisjoint(optionsAndPaths ...string) error {
 	for i := 0; i+1 < len(optionsAndPaths); i += 2 {
 		for j := i + 2; j+1 < len(optionsAndPaths); j += 2 {
@@ -74,14 +73,13 @@ func CheckDisjoint(optionsAndPaths ...string) error {
 	return nil
 }
 
-// Above is the paths of the documents that a path goes through: of "a.b.c" these
-// are "a" and "a.b".
+// Above returns the paths of the documents that a path goes through: for "a.b.c" these are "a" and "a.b".
 func Above(path string) []string {
 	all := Steps(path)
 	return all[: len(all)-1 : len(all)-1]
 }
 
-// Steps is Above and the path itself.
+// Steps returns the paths of Above and the path itself.
 func Steps(path string) []string {
 	var out []string
 	for i, c := range path {

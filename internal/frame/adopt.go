@@ -12,11 +12,13 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/transfer"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Adopt stores what convert adds to a batch of each document of a source that its ledger does not know, batch by batch
-// in a transaction with the ledger. What is refused is not entered, and so looked at again by the next call.
+// Adopt calls convert for each document of a source that is not in its ledger, and stores what convert adds
+// to a batch, each batch in one transaction with its ledger entries. Refused documents are not entered, so
+// the next call looks at them again.
 func (f *Frame) Adopt(ctx context.Context, src *mongo.Collection, work *mongopatterns.Work, begin func() Batch,
 	convert func(b Batch, doc bson.Raw) error) (total mongopatterns.Result, err error) {
 	defer fault.Part(&err, &total.Done, &total.Unknown)
@@ -24,7 +26,14 @@ func (f *Frame) Adopt(ctx context.Context, src *mongo.Collection, work *mongopat
 	if err != nil {
 		return total, err
 	}
-	l, err := f.openLedger(ctx, src)
+	l, err := f.ledgerOf(src)
+	if err == nil {
+		// A source with a default collation has its _ids in another order than the ledger.
+		err = transfer.Ready(ctx, work, []*mongo.Collection{f.Coll, l.coll}, src)
+	}
+	if err == nil {
+		err = l.open(ctx)
+	}
 	if err != nil {
 		return total, err
 	}
@@ -75,7 +84,7 @@ func (f *Frame) Adopt(ctx context.Context, src *mongo.Collection, work *mongopat
 	return total, flush()
 }
 
-// adopt stores a batch of documents that the ledger does not know, and enters them.
+// adopt stores a batch of documents that are not in the ledger, and enters them.
 func (f *Frame) adopt(ctx context.Context, l *ledger, src *mongo.Collection, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result, b Batch,
 	convert func(b Batch, doc bson.Raw) error) error {
 	var entries []entry
@@ -85,10 +94,10 @@ func (f *Frame) adopt(ctx context.Context, l *ledger, src *mongo.Collection, doc
 		case err == nil:
 			id.Value = bytes.Clone(id.Value) // so that the ledger does not hold the document
 			entries = append(entries, entry{id, hashOf(doc)})
-		case errors.Is(err, f.Skip):
+		case errors.Is(err, fault.ErrSkip):
 			result.Skipped++
 		case errors.Is(err, fault.ErrInvalid) && !w.Strict:
-			result.Fail(src.Name(), id, err)
+			maintain.Fail(result, src.Name(), id, err)
 		default:
 			return fault.Of(id, err)
 		}
@@ -104,7 +113,7 @@ func (f *Frame) adopt(ctx context.Context, l *ledger, src *mongo.Collection, doc
 	changed := l.add(entries)
 	var done mongopatterns.Result
 	err := maintain.Once(ctx, f.Coll.Database().Client(), func(ctx context.Context) error {
-		err := l.write(ctx, changed) // first: who comes second leaves nothing behind, and no document is refused for it
+		err := l.write(ctx, changed) // first, so that the later of two writers stores nothing, and counts no document as refused for it
 		if err == nil {
 			done, err = b.Store(ctx)
 		}
@@ -112,18 +121,19 @@ func (f *Frame) adopt(ctx context.Context, l *ledger, src *mongo.Collection, doc
 	})
 	if err == nil {
 		l.stored(changed)
-		result.Add(done)
+		maintain.Add(result, done)
 	}
 	return err
 }
 
-// Plain takes a source document for one measurement: without the field of the series, and without _id unless it is
-// kept. Fields that fits, a pointer to a measurement, lacks stay; what it cannot be decoded from is refused.
+// Plain converts a source document to one measurement, without the field of the series, and without _id
+// unless keepID. It refuses a document that cannot be decoded to fits, a pointer to a measurement, but
+// keeps fields that fits lacks.
 func (f *Frame) Plain(doc bson.Raw, keepID bool, fits any) (series bson.RawValue, m bson.Raw, err error) {
 	series = doc.Lookup(f.Series)
 	m = value.Pick(doc, func(field []byte) bool { return string(field) != f.Series && (keepID || string(field) != "_id") })
 	if series.Type == 0 {
-		err = fmt.Errorf("no series in %q", f.Series)
+		err = fmt.Errorf("the document has no series in %q", f.Series)
 	} else {
 		err = f.Codec.Decode(m, fits)
 	}

@@ -11,30 +11,23 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/number"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// The kinds of problems between a source and what was adopted from it.
-const (
-	NotAdopted mongopatterns.ProblemKind = "not adopted"
-	Edited     mongopatterns.ProblemKind = "edited since its adoption"
-	Deleted    mongopatterns.ProblemKind = "deleted since its adoption"
-	Differs    mongopatterns.ProblemKind = "differs"
-)
-
-// A Summary is what is compared of the measurements of a series.
+// A Summary has the facts about the measurements of a series that Compare compares.
 type Summary struct {
 	Series      bson.RawValue
 	Count       int64
 	First, Last int64        // in milliseconds
 	Sums        []number.Sum // by value
-	Most        []float64    // the sums of the absolute numbers: what the rounding of Sums is in proportion to
+	Most        []float64    // the sums of the absolute numbers, which bound the rounding errors of Sums
 }
 
-// NewSummary is that of no measurements.
+// NewSummary returns the summary of a series without measurements.
 func NewSummary(series bson.RawValue, values int) *Summary {
 	return &Summary{series, 0, math.MaxInt64, math.MinInt64, make([]number.Sum, values), make([]float64, values)}
 }
@@ -49,10 +42,10 @@ func (s *Summary) Join(o *Summary) {
 	}
 }
 
-// Summaries are those of some series, each as often as it comes.
+// Summaries yields summaries of series; a series may come several times.
 type Summaries iter.Seq2[*Summary, error]
 
-// A Comparison is what Compare needs to know of a package.
+// A Comparison tells Compare what differs by package.
 type Comparison struct {
 	Begin   func() Batch
 	Convert func(b Batch, doc bson.Raw) error   // as of Adopt
@@ -63,13 +56,19 @@ type Comparison struct {
 	Values      []string
 }
 
-// Compare yields what differs between a source and the target, as the packages' Compare says.
+// Compare yields the differences between a source and the target, as the packages' Compare documents.
 func (f *Frame) Compare(ctx context.Context, src *mongo.Collection, work *mongopatterns.Work, c Comparison) iter.Seq2[mongopatterns.Problem, error] {
 	return func(yield func(mongopatterns.Problem, error) bool) {
 		w, err := maintain.Of(work, ManyBatch)
 		var l *ledger
 		if err == nil {
-			l, err = f.openLedger(ctx, src)
+			l, err = f.ledgerOf(src)
+		}
+		if err == nil {
+			err = collation.Refuse(ctx, src) // its _ids would be in another order than the ledger's
+		}
+		if err == nil {
+			err = l.open(ctx)
 		}
 		if err != nil {
 			yield(mongopatterns.Problem{}, err)
@@ -108,21 +107,21 @@ func (f *Frame) Compare(ctx context.Context, src *mongo.Collection, work *mongop
 	}
 }
 
-// look says what is wrong with a document of the source, and adds its measurements to a batch.
+// look returns the problem of a document of the source, and adds its measurements to a batch.
 func (f *Frame) look(src *mongo.Collection, b Batch, m met, convert func(b Batch, doc bson.Raw) error) (p mongopatterns.Problem, err error) {
-	kind := map[finding]mongopatterns.ProblemKind{unknown: NotAdopted, edited: Edited, gone: Deleted}[m.finding]
+	kind := map[finding]mongopatterns.ProblemKind{unknown: mongopatterns.NotAdopted, edited: mongopatterns.Edited, gone: mongopatterns.Deleted}[m.finding]
 	if m.finding != gone {
 		err = convert(b, bson.Raw(append([]byte(nil), m.doc...)))
 	}
 	detail := ""
 	switch {
-	case errors.Is(err, f.Skip):
+	case errors.Is(err, fault.ErrSkip):
 		if m.finding == unknown {
 			kind = ""
 		}
 	case errors.Is(err, fault.ErrInvalid):
 		if detail = err.Error(); kind == "" {
-			kind = Differs
+			kind = mongopatterns.Different
 		}
 	case err != nil:
 		return p, fault.Of(m.id, err)
@@ -143,7 +142,7 @@ func (f *Frame) differences(source, target *Summary, c Comparison) (out []mongop
 		series = target.Series
 	}
 	report := func(field, what string, have, want bson.RawValue) {
-		out = append(out, mongopatterns.Problem{Pattern: f.Pattern, Kind: Differs, Collection: f.Coll.Name(), Field: field, Have: have, Want: want,
+		out = append(out, mongopatterns.Problem{Pattern: f.Pattern, Kind: mongopatterns.Different, Collection: f.Coll.Name(), Field: field, Have: have, Want: want,
 			Detail: "series " + value.Text(series) + ", " + what})
 	}
 	switch {
@@ -168,7 +167,8 @@ func (f *Frame) differences(source, target *Summary, c Comparison) (out []mongop
 	for i, field := range c.Values {
 		have, want := number.Decimal(target.Sums[i].Decimal()).Raw(), number.Decimal(source.Sums[i].Decimal()).Raw()
 		if x, y := value.Number(have), value.Number(want); x != nil && y != nil {
-			// A Decimal128 has 34 digits; some go with the order in which a million are added.
+			// A Decimal128 has 34 digits; the order in which a million numbers are added may change the
+			// last few.
 			if slack := new(big.Rat).SetFloat64(source.Most[i] * 1e-27); slack == nil || x.Sub(x, y).Abs(x).Cmp(slack) > 0 {
 				report(field, "sum", have, want)
 			}
@@ -177,7 +177,7 @@ func (f *Frame) differences(source, target *Summary, c Comparison) (out []mongop
 	return out
 }
 
-// totals are summaries by series, in the order in which they came.
+// totals joins summaries by series, in the order in which the series came.
 type totals struct {
 	values int
 	byKey  map[string]*Summary
@@ -205,7 +205,7 @@ func (t *totals) join(all Summaries) error {
 	return nil
 }
 
-// take is a summary, nil if there is none or it was taken.
+// take returns the summary of a series, nil if it does not exist or was taken before.
 func (t *totals) take(key string) *Summary {
 	s := t.byKey[key]
 	delete(t.byKey, key)

@@ -1,5 +1,5 @@
-// Package frame keeps documents that each hold a window of a series, {_id, series, start, end}: what packages
-// bucket, series and slots share.
+// Package frame has the code that packages bucket, series and slots share: documents that each hold a
+// window of a series, {_id, series, start, end}.
 package frame
 
 import (
@@ -33,21 +33,20 @@ type Frame struct {
 	Window             timeseries.Window
 	Series, Start, End string        // names of fields; End may be ""
 	Early              time.Duration // how long before the next window End is
-	Guards             []string      // of these fields every append changes one
+	Guards             []string      // every append changes at least one of these fields
 
-	Skip, Concurrent, Contended error // of Adopt, and of Again
 }
 
 // SeqKey is the field of an _id that numbers the documents of a window.
 const SeqKey = "n"
 
-// Check refuses what no frame can have. The settings are those of all fields.
+// Check refuses settings that are not valid in any package. The settings must be those of all fields.
 func (f *Frame) Check(settings ...config.Setting) error {
 	if err := config.Collections("coll", f.Coll); err != nil {
 		return err
 	}
 	if f.Window == nil {
-		return fault.Invalid("window: nil")
+		return fault.Invalid("window: it is nil")
 	}
 	if w, ok := f.Window.(interface{ Valid() error }); ok {
 		if err := w.Valid(); err != nil {
@@ -58,7 +57,7 @@ func (f *Frame) Check(settings ...config.Setting) error {
 	return config.Apply(append([]config.Setting{config.Name("_id", &id, "")}, settings...)...)
 }
 
-// Early is how long before the next window an EndField is.
+// Early is the time from an EndField to the start of the next window.
 func Early(end timeseries.EndTime) time.Duration {
 	if end == timeseries.LastSecond {
 		return time.Second
@@ -69,8 +68,8 @@ func Early(end timeseries.EndTime) time.Duration {
 // A Naming is a kind of setting for names: config.Name, Named or Path.
 type Naming func(option string, name *string, otherwise string) config.Setting
 
-// Values are the settings of Options.Values, whose Field has a name of this kind. They name the usual fields where a
-// Value names none.
+// Values are the settings of Options.Values, whose Field is a name of this kind. A Value without names gets
+// the usual fields.
 func Values(values []timeseries.Value, kind Naming) (out []config.Setting) {
 	fields := map[string]bool{}
 	for i := range values {
@@ -81,7 +80,7 @@ func Values(values []timeseries.Value, kind Naming) (out []config.Setting) {
 		out = append(out, Inside(option+"Field", &v.Field, "", kind), config.Check(option+"Field", func() error {
 			switch {
 			case v.Field == "":
-				return errors.New("empty")
+				return errors.New("it is empty")
 			case fields[v.Field]:
 				return fmt.Errorf("%q is given twice", v.Field)
 			}
@@ -89,7 +88,7 @@ func Values(values []timeseries.Value, kind Naming) (out []config.Setting) {
 			return nil
 		}), config.Check(option+"Squares", func() error {
 			if v.Squares != "" && v.Sum == "" {
-				return errors.New("needs Sum")
+				return errors.New("it needs Sum")
 			}
 			return nil
 		}),
@@ -101,13 +100,13 @@ func Values(values []timeseries.Value, kind Naming) (out []config.Setting) {
 	return out
 }
 
-// The fields of a Sample that is stored. A sample compares field by field: by time, then by value.
+// The fields of a stored Sample. The server compares samples field by field: by time, then by value.
 const (
 	TimeKey  = "time"
 	ValueKey = "value"
 )
 
-// SampleOf is a stored Sample, the zero Sample if there is none.
+// SampleOf decodes a stored Sample; it is the zero Sample if v is not one.
 func SampleOf(v bson.RawValue) (s timeseries.Sample) {
 	if doc, ok := v.DocumentOK(); ok {
 		ms, _ := doc.Lookup(TimeKey).DateTimeOK()
@@ -116,40 +115,41 @@ func SampleOf(v bson.RawValue) (s timeseries.Sample) {
 	return s
 }
 
-// Inside is a name or path in a measurement, which collides with none of the document.
+// Inside is the setting of a name or path in a measurement, which cannot collide with the fields of the
+// document.
 func Inside(option string, name *string, otherwise string, kind Naming) config.Setting {
 	return config.Check(option, func() error { return config.Apply(kind(option, name, otherwise)) })
 }
 
-// Unnumbered refuses SeqKey as a name that stands in _id beside it.
+// Unnumbered refuses SeqKey as the name of another field of _id.
 func Unnumbered(series, start *string) config.Setting {
 	return config.Check("Options.SeriesField, Options.StartField", func() error {
 		if *series == SeqKey || *start == SeqKey {
-			return fmt.Errorf("%q is taken in _id", SeqKey)
+			return fmt.Errorf("the name %q is that of another field in _id", SeqKey)
 		}
 		return nil
 	})
 }
 
-// Keys are the keys of the index that all reads use, and of shards.
+// Keys are the keys of the index that all reads use, and the shard key.
 func (f *Frame) Keys() bson.D {
 	return bson.D{{Key: f.Series, Value: 1}, {Key: f.Start, Value: 1}}
 }
 
-// A Place is a window of a series: where its documents are.
+// A Place is a window of a series, to which documents belong.
 type Place struct {
 	Series     bson.RawValue
 	Start, End int64  // in milliseconds
-	Key        string // of maps that hold places, the same for equal series
+	Key        string // a map key, the same for equal series
 }
 
-// At is the place of a series and a time.
+// At returns the place of a series and a time.
 func (f *Frame) At(series bson.RawValue, ms int64) Place {
 	start, end := f.Bounds(ms)
 	return Place{series, start, end, placeKey(series, start)}
 }
 
-// Bounds are those of the window that holds a time.
+// Bounds returns the bounds of the window that holds a time.
 func (f *Frame) Bounds(ms int64) (start, end int64) {
 	from, to := f.Window.Bounds(time.UnixMilli(ms))
 	return from.UnixMilli(), to.UnixMilli()
@@ -159,7 +159,7 @@ func placeKey(series bson.RawValue, start int64) string {
 	return strconv.FormatInt(start, 10) + value.Key(series)
 }
 
-// Place is where a series and a time belong, if they can be stored.
+// Place returns the place of a series and a time; it refuses those that cannot be stored.
 func (f *Frame) Place(series any, t time.Time) (Place, error) {
 	raw, err := f.SeriesOf(series)
 	if err == nil {
@@ -171,18 +171,18 @@ func (f *Frame) Place(series any, t time.Time) (Place, error) {
 	return f.At(raw, t.UnixMilli()), nil
 }
 
-// KeyOf is the key of the place of a document.
+// KeyOf returns the key of a document's place.
 func (f *Frame) KeyOf(doc bson.Raw) string {
 	return placeKey(value.Lookup(doc, f.Series), f.StartOf(doc))
 }
 
-// StartOf is the start of a document.
+// StartOf returns the start of a document.
 func (f *Frame) StartOf(doc bson.Raw) int64 {
 	ms, _ := value.Lookup(doc, f.Start).DateTimeOK()
 	return ms
 }
 
-// SeriesOf encodes what tells series apart.
+// SeriesOf encodes the key of a series.
 func (f *Frame) SeriesOf(series any) (bson.RawValue, error) {
 	raw, err := f.Codec.Value(series)
 	if err == nil {
@@ -194,7 +194,7 @@ func (f *Frame) SeriesOf(series any) (bson.RawValue, error) {
 	return raw, nil
 }
 
-// CheckKey refuses what can be no series.
+// CheckKey refuses values that cannot identify a series.
 func CheckKey(v bson.RawValue) error {
 	if err := value.CheckKey(v); err != nil {
 		return fault.Invalid("%w", err)
@@ -202,21 +202,22 @@ func CheckKey(v bson.RawValue) error {
 	return nil
 }
 
-// Beyond ends the years 1 to 9999, whose times all BSON libraries can read.
+// Beyond is the end of the years 1 to 9999, the times that all BSON libraries can read.
 var Beyond = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// CheckTime refuses what can be no time of a measurement, before its milliseconds exceed an int64.
+// CheckTime refuses times that a measurement cannot have. It is called before their milliseconds overflow
+// an int64.
 func CheckTime(t time.Time) error {
 	switch {
 	case t.IsZero():
-		return fault.Invalid("no time")
+		return fault.Invalid("the time is not set")
 	case t.Before(time.Time{}) || !t.Before(Beyond):
 		return fault.Invalid("the time %v is not in the years 1 to 9999", t.UTC())
 	}
 	return nil
 }
 
-// Named says which measurement of the place an error is about.
+// Named adds to an error which measurement of the place it is about.
 func (p Place) Named(ms int64, which string, err error) error {
 	if err == nil {
 		return nil
@@ -224,25 +225,25 @@ func (p Place) Named(ms int64, which string, err error) error {
 	return fmt.Errorf("series %s, time %s%s: %w", value.Text(p.Series), time.UnixMilli(ms).UTC().Format(time.RFC3339Nano), which, err)
 }
 
-// ID is the _id of a document, which n numbers.
+// ID is the _id of document n of a place.
 func (f *Frame) ID(p Place, n any) bson.D {
 	return bson.D{{Key: f.Series, Value: p.Series}, {Key: f.Start, Value: bson.DateTime(p.Start)}, {Key: SeqKey, Value: n}}
 }
 
-// Within is all documents of the place.
+// Within selects all documents of the place.
 func (f *Frame) Within(p Place) bson.D {
 	return bson.D{{Key: f.Series, Value: value.Equal(p.Series)}, {Key: f.Start, Value: bson.DateTime(p.Start)}}
 }
 
-// Since is the documents of a place from number n on, by _id.
+// Since selects the documents of a place from number n on, by _id.
 func (f *Frame) Since(p Place, n int64) bson.D {
 	return append(f.Within(p), bson.E{Key: "_id", Value: bson.D{
 		{Key: "$gte", Value: f.ID(p, n)}, {Key: "$lt", Value: f.ID(p, "")}, // numbers only
 	}})
 }
 
-// Created is what the first write of a document sets besides its place. Metadata must not move it to another;
-// other names that are taken are the server's to refuse.
+// Created has the fields that the first write of a document sets besides its place. It refuses Metadata
+// that would change the place; the server refuses other names that are used already.
 func (f *Frame) Created(p Place, series any, metadata func(series any, start time.Time) bson.D) (bson.Raw, error) {
 	var out bson.D
 	if metadata != nil {
@@ -250,7 +251,7 @@ func (f *Frame) Created(p Place, series any, metadata func(series any, start tim
 	}
 	for _, field := range out {
 		if name, _, _ := strings.Cut(field.Key, "."); name == f.Series || name == f.Start || name == "_id" {
-			return nil, fault.Invalid("field %q of Metadata: the name is taken", field.Key)
+			return nil, fault.Invalid("Metadata must not return the field %q: the package sets it", field.Key)
 		}
 	}
 	if f.End != "" {
@@ -262,11 +263,12 @@ func (f *Frame) Created(p Place, series any, metadata func(series any, start tim
 	return f.Codec.Document(out)
 }
 
-// MaxBytes leaves room below the server's 16 MiB for what is not measurements.
+// MaxBytes leaves space below the server's 16 MiB for fields other than the measurements.
 const MaxBytes = 16<<20 - 64<<10
 
-// One begins a filter on the document of number n, with the shard key or without. Upserting on it and more makes
-// the document if there is none, and is a duplicate key on _id if there is one that was not selected.
+// One begins a filter on document n of a place, with or without the shard key. An upsert with it and
+// further conditions creates the document if it does not exist, and is a duplicate key on _id if it exists
+// but does not meet the conditions.
 func (f *Frame) One(p Place, n int64, sharded bool) *codec.Builder {
 	b := codec.Build(192 + 2*len(p.Series.Value))
 	b.Open("_id")
@@ -280,7 +282,7 @@ func (f *Frame) One(p Place, n int64, sharded bool) *codec.Builder {
 	return b
 }
 
-// Where writes Within.
+// Where adds the conditions of Within to a filter.
 func (f *Frame) Where(b *codec.Builder, p Place) {
 	if p.Series.Type == bson.TypeEmbeddedDocument {
 		b.Open(f.Series)
@@ -292,7 +294,7 @@ func (f *Frame) Where(b *codec.Builder, p Place) {
 	b.Date(f.Start, p.Start)
 }
 
-// Itself selects one document by _id and shard key, with Guards as long as they hold what was read.
+// Itself selects one document by _id and shard key, if the guards still have the values that were read.
 func (f *Frame) Itself(doc bson.Raw, guards ...string) bson.D {
 	filter := bson.D{{Key: "_id", Value: stored(doc.Lookup("_id"))}}
 	for _, field := range append([]string{f.Series, f.Start}, guards...) {
@@ -301,7 +303,8 @@ func (f *Frame) Itself(doc bson.Raw, guards ...string) bson.D {
 	return filter
 }
 
-// stored is the condition that a field holds what was read; the zero RawValue is a missing field.
+// stored is the condition that a field has the value that was read; the zero RawValue means a missing
+// field.
 func stored(v bson.RawValue) any {
 	if v.Type == 0 {
 		return bson.D{{Key: "$exists", Value: false}}
@@ -309,8 +312,8 @@ func stored(v bson.RawValue) any {
 	return value.Equal(v)
 }
 
-// Filter selects the documents that can hold something of a range. A series that cannot be encoded stays as
-// it is, for the driver to refuse.
+// Filter selects the documents that can hold measurements of a range. A series that cannot be encoded is
+// passed on, so that the driver refuses it.
 func (f *Frame) Filter(series any, from, to time.Time) bson.D {
 	if raw, err := f.Codec.Value(series); err == nil {
 		series = value.Equal(raw)
@@ -326,8 +329,9 @@ func (f *Frame) Filter(series any, from, to time.Time) bson.D {
 	return filter
 }
 
-// Limits are a range in milliseconds, rounded up, so that comparing stored times with them is exact. What no int64
-// holds is before or after all of them, as the largest time.Time that callers give for no limit.
+// Limits converts a range to milliseconds, rounded up, so that comparisons with stored times are exact. A
+// time that does not fit an int64, such as the largest time.Time, which callers may give for no limit,
+// becomes a limit before or after all stored times.
 func Limits(from, to time.Time) (low, high int64) {
 	low, high = math.MinInt64, math.MaxInt64
 	if !from.IsZero() {
@@ -339,6 +343,7 @@ func Limits(from, to time.Time) (low, high int64) {
 	return low, high
 }
 
+// roundUp returns a time in milliseconds, rounded up and within an int64.
 func roundUp(t time.Time) int64 {
 	switch {
 	case t.Before(time.UnixMilli(math.MinInt64)):
@@ -349,7 +354,7 @@ func roundUp(t time.Time) int64 {
 	return t.Add(time.Millisecond - 1).UnixMilli()
 }
 
-// Between are the conditions of Limits.
+// Between returns the conditions for a range from Limits.
 func Between(low, high int64) (out bson.D) {
 	if low != math.MinInt64 {
 		out = append(out, bson.E{Key: "$gte", Value: bson.DateTime(low)})
@@ -360,15 +365,15 @@ func Between(low, high int64) (out bson.D) {
 	return out
 }
 
-// EndOf is what End holds for a window that ends at a time.
+// EndOf returns the value of the field End for a window that ends at a time.
 func (f *Frame) EndOf(ms int64) bson.DateTime { return bson.DateTime(ms - f.Early.Milliseconds()) }
 
-// Find reads documents, which stay valid.
+// Find reads documents. They stay valid.
 func Find(ctx context.Context, coll *mongo.Collection, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[bson.Raw, error] {
 	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return coll.Find(ctx, filter, opts...) })
 }
 
-// First is the first document, ErrNotFound if there is none.
+// First returns the first document, ErrNotFound if docs is empty.
 func First(docs iter.Seq2[bson.Raw, error]) (bson.Raw, error) {
 	for doc, err := range docs {
 		return doc, err
@@ -376,23 +381,23 @@ func First(docs iter.Seq2[bson.Raw, error]) (bson.Raw, error) {
 	return nil, fault.ErrNotFound
 }
 
-// NoDate is the error of a document whose start is something else.
+// NoDate is the error for a document whose start is not a date.
 func (f *Frame) NoDate(doc bson.Raw) error {
 	return fault.Of(doc.Lookup("_id"), fmt.Errorf("%s is %s, not a date", f.Start, value.Text(value.Lookup(doc, f.Start))))
 }
 
-// Date is a date as it is stored.
+// Date returns a date as it is stored.
 func Date(ms int64) bson.RawValue {
 	kind, data, _ := bson.MarshalValue(bson.DateTime(ms))
 	return bson.RawValue{Type: kind, Value: data}
 }
 
-// Number is n of a document's _id; ok is false for what is not this library's.
+// Number returns n of a document's _id; ok is false if this library did not make the _id.
 func Number(doc bson.Raw) (n int64, ok bool) {
 	return value.Lookup(doc, "_id."+SeqKey).AsInt64OK()
 }
 
-// Known remembers something of places, the zero value for one that it does not know. It may forget.
+// Known remembers a value by place. It is bounded, so it may forget places; those have the zero value.
 type Known[T any] struct {
 	mu  sync.Mutex
 	all map[string]T
@@ -400,7 +405,7 @@ type Known[T any] struct {
 
 const mostKnown = 10_000
 
-// Change replaces what is known of a place, and returns it.
+// Change replaces the value of a place and returns the new one.
 func (k *Known[T]) Change(key string, change func(known T) T) T {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
 	"iter"
 	"slices"
 
@@ -16,7 +15,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -24,8 +22,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// A ledger says which documents of a source were adopted, and what they were. It is documents of the collection named
-// as the target's with ".adopt" added, one for each interval of the source's _ids:
+// A ledger records which documents of a source were adopted, with a hash of each. It is stored in the
+// collection with the name of the target plus ".adopt", in one document for each interval of the source's
+// _ids:
 //
 //	{
 //	  _id: {src: "db.readings", from: ObjectId(…)},
@@ -34,15 +33,14 @@ import (
 //	  hashes: BinData(8 bytes each)
 //	}
 //
-// An interval ends where the next one begins; the first begins at MinKey. It is read in the order of _id beside the
-// source, so that memory holds some intervals, however long the source is.
+// An interval ends where the next one begins; the first begins at MinKey. The ledger is read in the order
+// of _id beside the source, so that memory holds only some intervals, however large the source is.
 type ledger struct {
-	coll       *mongo.Collection
-	source     string
-	concurrent error // for what another adoption has written meanwhile
+	coll   *mongo.Collection
+	source string
 
-	intervals []*interval // in order: what entries were added to since the last store, then from the current one on
-	all       bool        // there are no further ones
+	intervals []*interval // in order: those with entries added since the last store, then those from the current one on
+	all       bool        // all have been read
 	at, next  int         // the current interval, and the entry in it after those that were met or passed
 	last      bson.RawValue
 }
@@ -52,21 +50,22 @@ type interval struct {
 	from     bson.RawValue
 	revision int64 // 0: not stored
 	entries  []entry
-	touched  bool // it is to get entries
+	touched  bool // it will get entries
 }
 
-// An entry is an adopted document. hash is that of its bytes.
+// An entry is an adopted document; hash is the hash of its bytes.
 type entry struct {
 	id   bson.RawValue
 	hash uint64
 }
 
 const (
-	// intervalBytes bounds an interval, which each batch that adds to it writes anew: some 700 ObjectIDs.
+	// intervalBytes bounds an interval to some 700 ObjectIDs, because each batch that adds to it rewrites
+	// it.
 	intervalBytes = 16 << 10
 	// mostTouched bounds the intervals that a batch writes.
 	mostTouched = 256
-	// page is how many intervals are read at a time.
+	// page is the number of intervals that are read at a time.
 	page = 64
 )
 
@@ -75,34 +74,35 @@ func hashOf(doc bson.Raw) uint64 {
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
-// openLedger reads the beginning of the ledger of a source, and refuses a source that cannot have one.
-//
-// Cost: 2 round trips.
-func (f *Frame) openLedger(ctx context.Context, src *mongo.Collection) (*ledger, error) {
+// ledgerOf returns the ledger of a source, which is still to be opened.
+func (f *Frame) ledgerOf(src *mongo.Collection) (*ledger, error) {
 	if err := config.Collections("src", src); err != nil {
 		return nil, err
 	}
 	if namespace(src) == namespace(f.Coll) {
-		return nil, fault.Invalid("src: the collection that adopts")
+		return nil, fault.Invalid("src: it is the collection that adopts")
 	}
-	if err := collation.Refuse(ctx, src); err != nil { // its _ids are in another order
-		return nil, fmt.Errorf("src: %w", err)
-	}
-	l := &ledger{coll: majority(f.Coll.Database().Collection(f.Coll.Name() + ".adopt")), source: namespace(src), concurrent: f.Concurrent}
+	return &ledger{coll: majority(f.Coll.Database().Collection(f.Coll.Name() + ".adopt")), source: namespace(src)}, nil
+}
+
+// open reads the first page of the ledger.
+//
+// Cost: 1 round trip.
+func (l *ledger) open(ctx context.Context) error {
 	lowest := bson.RawValue{Type: bson.TypeMinKey}
 	if err := l.read(ctx, "$gte", lowest); err != nil {
-		return nil, err
+		return err
 	}
 	if len(l.intervals) == 0 {
 		l.intervals = []*interval{{from: lowest}}
 	}
-	return l, nil
+	return nil
 }
 
 func namespace(coll *mongo.Collection) string { return coll.Database().Name() + "." + coll.Name() }
 
-// majority is coll with reads of what the primary cannot lose any more: what is rolled back was never adopted, and its
-// source's document never there.
+// majority is coll with reads that only see what cannot be rolled back, so that no document is adopted, or
+// taken as adopted, that may be rolled back later.
 func majority(coll *mongo.Collection) *mongo.Collection {
 	return coll.Clone(options.Collection().SetReadPreference(readpref.Primary()).SetReadConcern(readconcern.Majority()))
 }
@@ -130,6 +130,7 @@ func (l *ledger) read(ctx context.Context, op string, from bson.RawValue) error 
 	return nil
 }
 
+// intervalOf decodes an interval of a ledger.
 func intervalOf(doc bson.Raw) (*interval, error) {
 	i := &interval{from: doc.Lookup("_id", "from")}
 	i.revision, _ = doc.Lookup("revision").AsInt64OK()
@@ -137,7 +138,7 @@ func intervalOf(doc bson.Raw) (*interval, error) {
 	_, hashes, _ := doc.Lookup("hashes").BinaryOK()
 	elements, err := bson.Raw(ids).Elements()
 	if err != nil || len(hashes) != 8*len(elements) || i.revision == 0 || i.from.Type == 0 {
-		return nil, fault.Invalid("not an interval of a ledger")
+		return nil, fault.Invalid("the document is not an interval of a ledger")
 	}
 	i.entries = make([]entry, len(elements))
 	for n, e := range elements {
@@ -146,7 +147,7 @@ func intervalOf(doc bson.Raw) (*interval, error) {
 	return i, nil
 }
 
-// A finding is what a ledger and a source say of an _id.
+// A finding is the result of comparing a ledger and a source for an _id.
 type finding int
 
 const (
@@ -156,17 +157,18 @@ const (
 	gone   // since it was adopted
 )
 
-// A met is a document of the source, valid until the next, or an entry whose document is gone.
+// A met is what scan yields: a document of the source, valid until the next one, or an entry whose document no
+// longer exists.
 type met struct {
 	finding
 	id  bson.RawValue
 	doc bson.Raw
 }
 
-// scan reads the documents of a source that work selects, in the order of _id, and the ledger beside them. What a
-// filter leaves out is not taken for gone.
+// scan reads the documents of a source that work selects, in the order of _id, and the ledger beside them.
+// With a filter it does not report missing documents.
 //
-// Cost: 1 round trip a batch of documents, index _id; 1 for each page of the ledger.
+// Cost: 1 round trip for each batch of documents, index _id; 1 for each page of the ledger.
 func (l *ledger) scan(ctx context.Context, src *mongo.Collection, w mongopatterns.Work) iter.Seq2[met, error] {
 	return func(yield func(met, error) bool) {
 		more := true
@@ -195,14 +197,15 @@ func (l *ledger) scan(ctx context.Context, src *mongo.Collection, w mongopattern
 	}
 }
 
-// meet looks up a document of the source, which come in order. It calls lost with the entries before it of which no
-// document was met, until that returns false.
+// meet looks up a document of the source in the ledger; documents must come in order. It calls lost for
+// each entry before it whose document was not met, until lost returns false.
 func (l *ledger) meet(ctx context.Context, id bson.RawValue, doc bson.Raw, lost func(entry) bool) (finding, error) {
 	if l.last.Type != 0 {
-		// What is in order here is found here, in whatever order the server takes it for.
+		// This order needs only to agree with itself: entries are stored and found by it, whatever the
+		// server's order is.
 		switch order := value.Compare(l.last, id); {
 		case order == 0:
-			return 0, fault.Of(id, fault.Invalid("src: two documents have this _id, as may be where it is sharded by another key"))
+			return 0, fault.Of(id, fault.Invalid("src: two documents have this _id, which can happen if the collection is sharded by another key"))
 		case order > 0:
 			return 0, fault.Of(id, fault.Invalid("src: it comes after %s", value.Text(l.last)))
 		}
@@ -222,7 +225,7 @@ func (l *ledger) meet(ctx context.Context, id bson.RawValue, doc bson.Raw, lost 
 	return known, nil
 }
 
-// pass goes on to the first entry from id on, in the interval that id lies in.
+// pass moves on to the first entry at or after id, in the interval that id lies in.
 func (l *ledger) pass(ctx context.Context, id bson.RawValue, lost func(entry) bool) error {
 	for {
 		entries := l.intervals[l.at].entries
@@ -251,14 +254,14 @@ func (l *ledger) pass(ctx context.Context, id bson.RawValue, lost func(entry) bo
 	}
 }
 
-// touch says that the document met last is to be entered.
+// touch marks the interval of the document that was met last, because it will get an entry.
 func (l *ledger) touch() { l.intervals[l.at].touched = true }
 
-// full says that a batch touches so many intervals that it is to be stored.
+// full reports whether a batch touches so many intervals that it must be stored.
 func (l *ledger) full() bool { return l.at >= mostTouched }
 
-// add gives the intervals of the ledger with entries, in order, of documents that touch was told of: those that are to
-// be stored are not as they are stored.
+// add adds entries, in order, of documents for which touch was called, and returns the intervals that
+// changed. It does not modify the intervals of the ledger: stored does, after the transaction.
 func (l *ledger) add(entries []entry) (changed []*interval) {
 	for n := 0; n < len(l.intervals) && len(entries) > 0; n++ {
 		old, end := l.intervals[n], len(entries)
@@ -274,7 +277,7 @@ func (l *ledger) add(entries []entry) (changed []*interval) {
 	return changed
 }
 
-// split is an interval with further entries, in as many parts as it takes.
+// split returns an interval with further entries, in as many parts as needed.
 func (i *interval) split(more []entry) (parts []*interval) {
 	all := slices.Concat(i.entries, more)
 	slices.SortFunc(all, func(a, b entry) int { return value.Compare(a.id, b.id) })
@@ -293,10 +296,10 @@ func (i *interval) split(more []entry) (parts []*interval) {
 	return append(parts, part)
 }
 
-// size is that of an entry in a document.
+// size returns the size of an entry in a document of the ledger.
 func (e entry) size() int { return 2 + len(e.id.Value) + 8 }
 
-// write stores intervals, within a transaction, if they are as they were read.
+// write stores intervals, within a transaction, if nobody has changed them since they were read.
 //
 // Cost: 1 round trip.
 func (l *ledger) write(ctx context.Context, changed []*interval) error {
@@ -317,12 +320,12 @@ func (l *ledger) write(ctx context.Context, changed []*interval) error {
 	}
 	done, err := fault.Many(l.coll.BulkWrite(ctx, models))
 	if mongo.IsDuplicateKeyError(err) || err == nil && done.MatchedCount != there {
-		return l.concurrent // alone: no document was refused
+		return fault.ErrRunning // this error only: no document was refused
 	}
 	return err
 }
 
-// stored takes over what write has stored.
+// stored updates the ledger in memory with the intervals that write has stored.
 func (l *ledger) stored(changed []*interval) {
 	for _, i := range changed {
 		i.revision++
@@ -338,7 +341,7 @@ func (l *ledger) stored(changed []*interval) {
 	l.seek()
 }
 
-// settle forgets the intervals that the documents so far lie in.
+// settle removes the intervals before the current one from memory.
 func (l *ledger) settle() {
 	l.intervals = slices.Delete(l.intervals, 0, l.at)
 	l.at = 0
@@ -347,7 +350,7 @@ func (l *ledger) settle() {
 	}
 }
 
-// seek finds the place of the document that was met last.
+// seek finds the position of the document that was met last.
 func (l *ledger) seek() {
 	byID := func(e entry, id bson.RawValue) int { return cmp.Or(value.Compare(e.id, id), -1) } // behind it
 	byFrom := func(i *interval, id bson.RawValue) int { return cmp.Or(value.Compare(i.from, id), -1) }

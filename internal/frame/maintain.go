@@ -3,26 +3,26 @@ package frame
 import (
 	"context"
 	"iter"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/config"
-	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
-	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/transfer"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // WholeBatch is the default Work.BatchSize for whole documents.
-const WholeBatch = 100
+const WholeBatch = transfer.WholeBatch
 
-// An Arrive gives the writes that bring documents into an archive.
+// An Arrive returns the writes that bring documents into an archive.
 type Arrive func(ctx context.Context, archive *mongo.Collection, docs []bson.Raw) ([]mongo.WriteModel, error)
 
 // Archive moves the documents whose window ended at or before before into target, each batch in a transaction.
@@ -32,6 +32,12 @@ func (f *Frame) Archive(ctx context.Context, before time.Time, target *mongo.Col
 		err = CheckTime(before)
 	}
 	if err != nil {
+		return mongopatterns.Result{}, err
+	}
+	if _, err := maintain.Of(work, WholeBatch); err != nil {
+		return mongopatterns.Result{}, err
+	}
+	if err := transfer.Ready(ctx, work, []*mongo.Collection{target}, f.Coll); err != nil {
 		return mongopatterns.Result{}, err
 	}
 	// A window that begins before the one that holds before has ended by then.
@@ -52,10 +58,18 @@ func (f *Frame) Archive(ctx context.Context, before time.Time, target *mongo.Col
 	})
 }
 
-// move brings documents to target and deletes them, within a transaction that reads them once more. Guards are for
-// servers whose transactions do not isolate the read.
+// Accept returns ErrInvalid if work is not valid or the collection has a default collation.
+func (f *Frame) Accept(ctx context.Context, work *mongopatterns.Work) error {
+	if _, err := maintain.Of(work, WholeBatch); err != nil {
+		return err
+	}
+	return collation.Refuse(ctx, f.Coll)
+}
+
+// move brings documents to target and deletes them, within a transaction that reads them again. The guards
+// are for servers whose transactions do not isolate that read.
 func (f *Frame) move(ctx context.Context, target *mongo.Collection, found []bson.Raw, arrive Arrive) (int, error) {
-	docs, err := ByID(ctx, f.Coll, found, nil)
+	docs, err := transfer.ByID(ctx, f.Coll, found, nil)
 	if err != nil || len(docs) == 0 {
 		return 0, err
 	}
@@ -63,33 +77,17 @@ func (f *Frame) move(ctx context.Context, target *mongo.Collection, found []bson
 	if err != nil {
 		return 0, err
 	}
-	if _, err := fault.Many(target.BulkWrite(ctx, arrivals)); err != nil {
-		return 0, err
-	}
 	deletes := make([]mongo.WriteModel, len(docs))
 	for i, doc := range docs {
 		deletes[i] = mongo.NewDeleteOneModel().SetFilter(f.Itself(doc, f.Guards...))
 	}
-	done, err := fault.Many(f.Coll.BulkWrite(ctx, deletes))
-	if err == nil && done.DeletedCount != int64(len(docs)) {
-		err = txn.Conflict("archive")
-	}
-	return len(docs), err
+	return len(docs), transfer.Exchange(ctx, f.Coll, target, arrivals, deletes, int64(len(docs)))
 }
 
-// ByID reads the documents with the _ids of others.
-func ByID(ctx context.Context, coll *mongo.Collection, others []bson.Raw, fields any) ([]bson.Raw, error) {
-	ids := make([]bson.RawValue, len(others))
-	for i, doc := range others {
-		ids[i] = doc.Lookup("_id")
-	}
-	return cursor.Collect(Find(ctx, coll, bson.D{{Key: "_id", Value: expr.Op("$in", ids)}},
-		options.Find().SetBatchSize(int32(len(ids)+1)).SetProjection(fields)))
-}
-
-// Insert is the Arrive that gives documents whose _id is taken another one: any will do.
+// Insert is the Arrive that inserts documents. A document whose _id exists in the archive gets a new one,
+// because reads do not depend on the _id.
 func Insert(ctx context.Context, archive *mongo.Collection, docs []bson.Raw) (inserts []mongo.WriteModel, err error) {
-	there, err := ByID(ctx, archive, docs, bson.D{{Key: "_id", Value: 1}})
+	there, err := transfer.ByID(ctx, archive, docs, bson.D{{Key: "_id", Value: 1}})
 	taken := map[string]bool{}
 	for _, doc := range there {
 		taken[value.Key(doc.Lookup("_id"))] = true
@@ -104,17 +102,11 @@ func Insert(ctx context.Context, archive *mongo.Collection, docs []bson.Raw) (in
 	return inserts, err
 }
 
-// The kinds of problems of both packages.
-const (
-	WrongAggregate mongopatterns.ProblemKind = "wrong aggregate"
-	OutsideWindow  mongopatterns.ProblemKind = "outside window"
-	BadStart       mongopatterns.ProblemKind = "bad start"
-)
-
-// A Report is of a problem in a document.
+// A Report records a problem of a document.
 type Report func(kind mongopatterns.ProblemKind, field string, have, want bson.RawValue, detail string)
 
-// An Audit reports the problems of a document, and gives the update that solves those of the kind WrongAggregate.
+// An Audit reports the problems of a document, and returns the update that solves those of the kind
+// mongopatterns.WrongField.
 type Audit func(doc bson.Raw, report Report) mongo.Pipeline
 
 func (f *Frame) inspect(doc bson.Raw, audit Audit) (problems []mongopatterns.Problem, solve mongo.Pipeline) {
@@ -125,26 +117,39 @@ func (f *Frame) inspect(doc bson.Raw, audit Audit) (problems []mongopatterns.Pro
 	return problems, solve
 }
 
-// Problems are what audit reports of the documents of a scan.
-func (f *Frame) Problems(ctx context.Context, work *mongopatterns.Work, scan maintain.Scan, audit Audit) iter.Seq2[mongopatterns.Problem, error] {
-	return maintain.Check(ctx, f.Coll, work, scan, func(_ context.Context, batch []bson.Raw) (all []mongopatterns.Problem, _ error) {
+// Problems yields the problems that audit reports for the documents of a scan, and the paths that no
+// document has.
+func (f *Frame) Problems(ctx context.Context, work *mongopatterns.Work, scan maintain.Scan, audit Audit, paths ...string) iter.Seq2[mongopatterns.Problem, error] {
+	found := maintain.Check(ctx, f.Coll, work, scan, func(_ context.Context, batch []bson.Raw) (all []mongopatterns.Problem, _ error) {
 		for _, doc := range batch {
 			problems, _ := f.inspect(doc, audit)
 			all = append(all, problems...)
 		}
 		return all, nil
 	})
+	found = maintain.Chain(found, maintain.Absent(ctx, f.Coll, work, f.Pattern, append([]string{f.Series}, paths...)...))
+	return func(yield func(mongopatterns.Problem, error) bool) {
+		if err := f.Accept(ctx, work); err != nil {
+			yield(mongopatterns.Problem{}, err)
+			return
+		}
+		found(yield)
+	}
 }
 
-// Repair sends the updates that audit gives, to documents whose guards hold what was read.
+// Repair sends the updates that audit returns, to documents whose guards still have the values that were
+// read.
 func (f *Frame) Repair(ctx context.Context, work *mongopatterns.Work, scan maintain.Scan, audit Audit, guards ...string) (mongopatterns.Result, error) {
+	if err := f.Accept(ctx, work); err != nil {
+		return mongopatterns.Result{}, err
+	}
 	return maintain.Run(ctx, f.Coll, work, scan, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		var models []mongo.WriteModel
 		for _, doc := range batch {
 			problems, solve := f.inspect(doc, audit)
 			wrong := false
 			for _, p := range problems {
-				if p.Kind == WrongAggregate {
+				if p.Kind == mongopatterns.WrongField {
 					wrong = true
 				} else {
 					result.Remaining++
@@ -158,8 +163,33 @@ func (f *Frame) Repair(ctx context.Context, work *mongopatterns.Work, scan maint
 	})
 }
 
-// Span reports a start that is no date or begins no window, and an end that is not that of the window. fits is
-// false where there is no window; else end is what End holds, if it is stored.
+// Above are stages that replace arrays above the paths by documents, because a $set would write into each
+// element of such an array.
+func Above(paths []string) (out mongo.Pipeline) {
+	for depth := 1; ; depth++ {
+		var set bson.D
+		known := map[string]bool{}
+		for _, path := range paths {
+			names := strings.Split(path, ".")
+			if len(names) <= depth {
+				continue
+			}
+			above := strings.Join(names[:depth], ".")
+			if !known[above] {
+				set = append(set, bson.E{Key: above, Value: expr.Cond(expr.Op("$isArray", expr.Field(above)), expr.Literal(bson.D{}), expr.Field(above))})
+			}
+			known[above] = true
+		}
+		if set == nil {
+			return out
+		}
+		out = append(out, bson.D{{Key: "$set", Value: set}})
+	}
+}
+
+// Span reports a start that is not a date or not the start of a window, and an end that is not that of the
+// window. It returns the bounds of the window that holds the start. If the start is right and End is stored,
+// set has the right End. fits reports whether the start is a date.
 func (f *Frame) Span(doc bson.Raw, report Report) (start, end int64, set bson.D, fits bool) {
 	at := value.Lookup(doc, f.Start)
 	ms, dated := at.DateTimeOK()
@@ -167,13 +197,13 @@ func (f *Frame) Span(doc bson.Raw, report Report) (start, end int64, set bson.D,
 	var none bson.RawValue
 	switch {
 	case !dated:
-		report(BadStart, f.Start, at, none, "")
+		report(mongopatterns.Malformed, f.Start, at, none, "")
 	case start != ms:
-		report(BadStart, f.Start, at, Date(start), "")
+		report(mongopatterns.Malformed, f.Start, at, Date(start), "")
 	case f.End != "":
 		want := f.EndOf(end)
 		if have := value.Lookup(doc, f.End); !have.Equal(Date(int64(want))) {
-			report(WrongAggregate, f.End, have, Date(int64(want)), "")
+			report(mongopatterns.WrongField, f.End, have, Date(int64(want)), "")
 		}
 		set = bson.D{{Key: f.End, Value: want}}
 	}

@@ -14,15 +14,15 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// An Entry is a measurement as it is stored.
+// An Entry is a stored measurement.
 type Entry struct {
 	Time int64 // in milliseconds
 	Seq  int64 // the number of its document
 	Raw  bson.RawValue
 }
 
-// InOrder puts together the entries of a range in the documents of each window, which docs gives by start, and yields
-// what as makes of them: by time, then by document, then as they came.
+// InOrder merges the entries of a range from the documents of each window, which docs yields by start, and
+// yields them, converted by as, in the order of time, then document, then arrival.
 func InOrder[M, T any](f *Frame, docs iter.Seq2[bson.Raw, error], entries func(doc bson.Raw) ([]Entry, error), from, to time.Time, as func(M, Entry) T) iter.Seq2[T, error] {
 	low, high := Limits(from, to)
 	outside := func(e Entry) bool { return e.Time < low || e.Time >= high } // as misplaced ones can be
@@ -68,7 +68,7 @@ func InOrder[M, T any](f *Frame, docs iter.Seq2[bson.Raw, error], entries func(d
 	}
 }
 
-// decodeSorted sorts the entries of a window and decodes them in one go.
+// decodeSorted sorts the entries of a window and decodes them all at once.
 func decodeSorted[M any](c codec.Codec, window []Entry) ([]M, error) {
 	slices.SortStableFunc(window, func(x, y Entry) int {
 		return cmp.Or(cmp.Compare(x.Time, y.Time), cmp.Compare(x.Seq, y.Seq))

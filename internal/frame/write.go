@@ -21,57 +21,63 @@ import (
 const (
 	// ManyBatch is the default Work.BatchSize: large, so that few batches write the same document.
 	ManyBatch = 10_000
-	// MostItems and MostBytes keep a batch within one message, which is answered as a whole.
+	// MostItems and MostBytes keep a batch within one message, so that it has one answer.
 	MostItems = 100_000
 	MostBytes = 24 << 20
-	// MaxAttempts is how often a write is tried again after somebody else came first.
+	// MaxAttempts is how often a write is tried when other writers come first.
 	MaxAttempts = 16
 )
 
-// Untyped is a sequence for Many, empty for nil. Equal series are boxed once.
+// Untyped converts a sequence for Many; nil becomes an empty one.
 func Untyped[S, M any](items iter.Seq2[S, M], as func(M) any) iter.Seq2[any, any] {
 	return func(yield func(any, any) bool) {
 		if items == nil {
 			return
 		}
-		boxes := map[any]any{}
+		boxes := Boxes{}
 		for series, m := range items {
-			var boxed any
-			if value.Fixed(series) {
-				var known bool
-				if boxed, known = boxes[series]; !known {
-					boxed = series
-					if len(boxes) >= mostKnown {
-						clear(boxes)
-					}
-					boxes[boxed] = boxed
-				}
-			} else {
-				boxed = series
-			}
-			if !yield(boxed, as(m)) {
+			if !yield(Boxed(boxes, series), as(m)) {
 				return
 			}
 		}
 	}
 }
 
-// Groups are measurements by place, in the order of the first of each.
+// Boxes caches series as interfaces, because each conversion would allocate.
+type Boxes map[any]any
+
+// Boxed returns a series as an interface.
+func Boxed[S any](boxes Boxes, series S) any {
+	if !value.Fixed(series) {
+		return series
+	}
+	boxed, known := boxes[series]
+	if !known {
+		boxed = series
+		if len(boxes) >= mostKnown {
+			clear(boxes)
+		}
+		boxes[boxed] = boxed
+	}
+	return boxed
+}
+
+// Groups has measurements by place, in the order in which the places came.
 type Groups[G any] struct {
 	All          []*Group[G]
 	Count, Bytes int // of all measurements
 	byKey        map[string]*Group[G]
-	latest       map[any]*Group[G] // of a fixed series, that of its last measurement
+	latest       map[any]*Group[G] // by series: the group of its last measurement
 }
 
-// A Group is what goes to one place.
+// A Group has the measurements of one place.
 type Group[G any] struct {
 	Place
 	Of G
 }
 
-// Find finds or makes the group of a measurement. It finds the place, and encodes the series, once for as long as
-// the measurements of a series stay in one window.
+// Find finds or creates the group of a measurement. As long as the measurements of a series stay in one
+// window, it encodes the series and computes the place only once.
 func (g *Groups[G]) Find(f *Frame, series any, ms int64) (group *Group[G], err error) {
 	if err := CheckTime(time.UnixMilli(ms)); err != nil {
 		return nil, err
@@ -103,20 +109,17 @@ func (g *Groups[G]) Find(f *Frame, series any, ms int64) (group *Group[G], err e
 	return group, nil
 }
 
-// A Batch is measurements that wait to be stored. Store can be called again after an error.
+// A Batch holds measurements that wait to be stored. Store can be called again after an error.
 type Batch interface {
 	Add(series, m any) error
 	Size() (count, bytes int)
 	Store(ctx context.Context) (mongopatterns.Result, error)
 }
 
-// Many stores measurements batch by batch. One that is not valid ends it after those before it.
+// Many stores measurements batch by batch. At an invalid one it stores those before it and ends.
 func (f *Frame) Many(ctx context.Context, items iter.Seq2[any, any], work *mongopatterns.Work, begin func() Batch) (total mongopatterns.Result, err error) {
 	defer fault.Part(&err, &total.Done, &total.Unknown)
-	w, err := maintain.Of(work, ManyBatch)
-	if err == nil && w.Filter != nil {
-		err = fault.Invalid("Work.Filter: there are no documents to select")
-	}
+	w, err := maintain.OfItems(work, ManyBatch, true)
 	if err != nil {
 		return total, err
 	}
@@ -130,7 +133,7 @@ func (f *Frame) Many(ctx context.Context, items iter.Seq2[any, any], work *mongo
 		if !w.DryRun {
 			result, err = b.Store(ctx)
 		}
-		total.Add(result)
+		maintain.Add(&total, result)
 		b = begin()
 		if err == nil {
 			w.Progress(total)
@@ -149,27 +152,27 @@ func (f *Frame) Many(ctx context.Context, items iter.Seq2[any, any], work *mongo
 		}
 		if invalid != nil {
 			invalid = fmt.Errorf("item %d: %w", total.Examined-1, invalid)
-			total.Fail(f.Coll.Name(), bson.RawValue{}, invalid)
+			maintain.Fail(&total, f.Coll.Name(), bson.RawValue{}, invalid)
 			return total, invalid
 		}
 	}
 	return total, flush()
 }
 
-// An Upsert is one of a document that stores some measurements in it.
+// An Upsert stores some measurements in a document.
 type Upsert struct{ Filter, Update bson.Raw }
 
-// A Fate is what became of an upsert.
+// A Fate is the result of an upsert.
 type Fate int
 
 // The fates of upserts.
 const (
 	Stored   Fate = iota
-	Taken         // there is a document with its _id that its filter did not select: it is full, or holds the measurements
+	Taken         // a document with its _id exists that its filter did not select: it is full, or holds the measurements
 	TooLarge      // the document would exceed 16 MiB
 	Unkeyed       // a router needs the shard key in the filter
 	Refused       // the server refuses it, and would again
-	Unsent        // it is not stored, and may be tried again
+	Unsent        // it was not stored, and may be tried again
 	Unknown       // no answer came: it may be stored
 )
 
@@ -179,8 +182,8 @@ type Outcome struct {
 	Err  error
 }
 
-// Send sends upserts in one unordered bulk write and says what became of each. err is nil if each is Stored, Taken,
-// TooLarge or Unkeyed.
+// Send sends upserts in one unordered bulk write and returns the outcome of each. err is nil if each is
+// Stored, Taken, TooLarge or Unkeyed.
 //
 // Cost: 1 round trip.
 func (f *Frame) Send(ctx context.Context, all []Upsert) ([]Outcome, error) {
@@ -228,22 +231,22 @@ func fateOf(e mongo.BulkWriteError) Fate {
 	return Unsent
 }
 
-// Refuse counts the rows of an upsert that the server refuses, and names its document.
+// Refuse counts the rows of an upsert that the server refused, and names its document.
 func (f *Frame) Refuse(r *mongopatterns.Result, u Upsert, rows int, err error) {
 	id := u.Filter.Lookup("_id")
 	if id.Type == 0 {
 		id = u.Update.Lookup("$setOnInsert", "_id")
 	}
-	r.Fail(f.Coll.Name(), id, err)
+	maintain.Fail(r, f.Coll.Name(), id, err)
 	r.Failed += int64(rows - 1)
 }
 
-// Again says whether what was Taken may be sent again after so many attempts. Not within a transaction: the duplicate
-// key has ended it, and its next run looks first.
+// Again returns nil if upserts that were Taken may be sent again after so many attempts. In a transaction
+// they may not: the duplicate key has ended it, and its next run reads the documents first.
 func (f *Frame) Again(ctx context.Context, attempt int, taken error) error {
 	switch {
 	case txn.Running(ctx) && mongo.IsDuplicateKeyError(taken), attempt >= MaxAttempts && mongo.IsDuplicateKeyError(taken):
-		return fmt.Errorf("%w: %w", f.Contended, taken)
+		return fmt.Errorf("%w: every attempt met a duplicate key: %w", fault.ErrConflict, taken)
 	case txn.Running(ctx):
 		return txn.Conflict("to be sent otherwise: " + taken.Error())
 	case attempt >= MaxAttempts:

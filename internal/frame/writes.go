@@ -12,17 +12,31 @@ import (
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-// CheckFields refuses a Value whose field a measurement of type M never has: M is a plain struct without it.
-func CheckFields[M any](c codec.Codec, values []timeseries.Value) error {
+// CheckFields refuses an M that is not a document, and a path that a measurement of type M never has,
+// because M is a plain struct without it. paths alternates options and their paths; empty paths are not
+// checked.
+func CheckFields[M any](c codec.Codec, values []timeseries.Value, paths ...string) error {
+	if err := c.CheckDocuments("M", reflect.TypeFor[M]()); err != nil {
+		return err
+	}
 	if c != (codec.Codec{}) { // which may encode M in any way
 		return nil
 	}
 	for i, v := range values {
-		if !writes(reflect.TypeFor[M](), v.Field) {
-			return fault.Invalid("Options.Values[%d].Field: %v", i, fmt.Errorf("%q is not a field of %v", v.Field, reflect.TypeFor[M]()))
+		paths = append(paths, fmt.Sprintf("Options.Values[%d].Field", i), v.Field)
+	}
+	for i := 0; i+1 < len(paths); i += 2 {
+		if paths[i+1] != "" && !writes(reflect.TypeFor[M](), paths[i+1]) {
+			return fault.Invalid("%s: %v has no field %q", paths[i], reflect.TypeFor[M](), paths[i+1])
 		}
 	}
 	return nil
+}
+
+// Any reports whether a measurement of type M may have any field.
+func Any[M any](c codec.Codec) bool {
+	_, all := c.Fields(reflect.TypeFor[M]())
+	return !all || c.Registry != nil
 }
 
 // writes reports whether the driver may write a path of a value of type t.
@@ -60,7 +74,7 @@ func writes(t reflect.Type, path string) bool {
 	return false
 }
 
-// EncodesItself reports a type with a codec of its own.
+// EncodesItself reports whether a type has its own codec.
 func EncodesItself(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	for _, own := range []reflect.Type{reflect.TypeFor[bson.Marshaler](), reflect.TypeFor[bson.ValueMarshaler](), reflect.TypeFor[bson.Unmarshaler](),

@@ -1,5 +1,4 @@
-// Package indexes creates the indexes a pattern needs and refuses to touch
-// those that are there.
+// Package indexes creates the indexes a pattern needs and does not change existing ones.
 package indexes
 
 import (
@@ -18,8 +17,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// EnsureAll is Ensure for several collections of a database, in the order of their
-// names; after a conflict in one, those before it have their indexes.
+// EnsureAll is Ensure for several collections of a database, in the order of their names. After a conflict in
+// one, those before it have their indexes.
 //
 // Cost: that of Ensure for each collection.
 func EnsureAll(ctx context.Context, db *mongo.Database, models map[string][]mongo.IndexModel) error {
@@ -31,11 +30,11 @@ func EnsureAll(ctx context.Context, db *mongo.Database, models map[string][]mong
 	return nil
 }
 
-// Ensure creates those models the collection does not have yet. An index with
-// the same keys and options counts whatever its name is; one that differs is an
-// error that wraps ErrIndexConflict, and nothing is created or dropped.
+// Ensure creates the models that the collection does not have yet. An index with the same keys and options
+// counts, whatever its name is. If one differs, Ensure returns an error that wraps ErrIndexConflict, and
+// creates and drops nothing.
 //
-// Cost: 1 round trip when nothing is missing, otherwise 2.
+// Cost: 1 round trip, 2 if an index is missing.
 func Ensure(ctx context.Context, coll *mongo.Collection, models []mongo.IndexModel) error {
 	cursor, err := coll.Indexes().List(ctx)
 	if err != nil {
@@ -64,14 +63,14 @@ func Ensure(ctx context.Context, coll *mongo.Collection, models []mongo.IndexMod
 				found = true
 				break
 			}
-			// Of collations that differ the server decides: it completes them by their
-			// locale, and finds out whether the index is there already.
+			// The server decides about collations that differ: it completes them by their locale, and
+			// determines whether the index exists already.
 			sameLocale := sameKey && have.Collation.Locale == want.Collation.Locale
 			// A unique index over all documents refuses what one over some allows.
 			stricter := have.Unique && len(have.PartialFilter) == 0 && len(want.PartialFilter) > 0
 			if have.Name == want.Name && !sameLocale || sameKey && have.Collation == want.Collation &&
 				(stricter || bytes.Equal(have.PartialFilter, want.PartialFilter)) {
-				return fmt.Errorf("%w: %s has index %q on %s, wanted %s", fault.ErrIndexConflict,
+				return fmt.Errorf("%w: %s has the index %q on %s, and needs it on %s", fault.ErrIndexConflict,
 					coll.Name(), have.Name, have, want)
 			}
 		}
@@ -92,7 +91,7 @@ func Ensure(ctx context.Context, coll *mongo.Collection, models []mongo.IndexMod
 	return nil
 }
 
-// spec is what makes two indexes the same to the patterns.
+// spec has the properties in which two indexes must agree to be the same for the patterns.
 type spec struct {
 	Name          string    `bson:"name"`
 	Key           bson.Raw  `bson:"key"`
@@ -115,7 +114,7 @@ type collation struct {
 	Backwards       bool   `bson:"backwards"`
 }
 
-// complete sets what the server takes for none.
+// complete sets the values that the server uses for missing ones.
 func (c *collation) complete() {
 	if c.Locale == "" {
 		return
@@ -126,6 +125,7 @@ func (c *collation) complete() {
 	c.MaxVariable = cmp.Or(c.MaxVariable, "punct")
 }
 
+// sameOptions reports whether two indexes agree in all options; keys and names may differ.
 func (s spec) sameOptions(o spec) bool {
 	return s.Unique == o.Unique && s.Sparse == o.Sparse && s.Collation == o.Collation &&
 		bytes.Equal(s.PartialFilter, o.PartialFilter) &&
@@ -193,7 +193,7 @@ func describe(model mongo.IndexModel) (spec, error) {
 	return out, nil
 }
 
-// normalKey writes directions as int32: 1, int64(1) and 1.0 are one index.
+// normalKey writes directions as int32, because 1, int64(1) and 1.0 are one index.
 func normalKey(keys any) (bson.Raw, error) {
 	doc, err := bson.Marshal(keys)
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
-// Once runs the whole of a step in a transaction, and gives up at its first conflict with
-// another writer: Run then counts the conflict, tells Progress, and does the batch in
-// halves, down to one document, which it repeats until ctx ends. A large batch that is run
-// again as a whole may never end beside writers without pause. Let fn write first what
-// others write meanwhile: from then on they wait, and it cannot conflict.
+// Once runs a whole step in a transaction and gives up at the first conflict with another writer. Run then
+// counts the conflict, calls Progress, and does the batch in halves, down to one document, which it repeats
+// until ctx ends. Repeating a large batch as a whole might never succeed beside writers that do not pause. fn
+// should first write the documents that others write too: from then on the others wait, and fn cannot conflict
+// with them.
 //
 // In a transaction of the caller's the conflict goes back to the caller.
 func Once(ctx context.Context, client *mongo.Client, fn func(ctx context.Context) error) error {
@@ -32,7 +32,7 @@ func Once(ctx context.Context, client *mongo.Client, fn func(ctx context.Context
 	})
 }
 
-// busy is a conflict as text alone, so that no transaction takes it for a reason to run again.
+// busy is a conflict reduced to its text, so that a transaction does not run again because of it.
 type busy struct{ conflict string }
 
 func (b *busy) Error() string { return "waiting for other writers: " + b.conflict }
@@ -42,7 +42,7 @@ const (
 	lastPause  = 500 * time.Millisecond
 )
 
-// patiently has do do a batch, and after a conflict its halves.
+// patiently calls do for a batch, and after a conflict for each half of it.
 func patiently(ctx context.Context, batch []bson.Raw, total *mongopatterns.Result, progress func(),
 	do func(part []bson.Raw) error) error {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {

@@ -1,10 +1,10 @@
-// Package maintain is the loop of the calls that go over many documents: Check,
-// Repair, Adopt and their like.
+// Package maintain has the loop of the calls that go over many documents, such as Check, Repair and Adopt.
 package maintain
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -20,38 +21,41 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Scan says what to read.
+// A Scan says which documents a step reads, and how.
 type Scan struct {
-	// Filter is the pattern's own; the Work's narrows it. Default: all.
+	// Filter is the filter of the pattern; Work.Filter narrows it. Default: all documents.
 	Filter bson.D
-	// Projection is what the step needs. Default: the whole document.
+	// Projection has the fields that the step needs. Default: the whole document.
 	Projection bson.D
-	// Pipeline reads by an aggregation of what the filters select, in its own order.
-	// Its documents have distinct _ids. Default: a find in the order of _id.
+	// Pipeline is an aggregation over the documents that the filters select, in an order of its own. Its
+	// results must have distinct _ids. Default: a find in the order of _id.
 	Pipeline mongo.Pipeline
-	// Whole is for a step that takes whole documents by what Projection shows of them:
-	// their own sizes bound a batch. They come in the order of the index that finds
-	// them, whose keys must never change. Default false.
+	// Whole is for a step that works on whole documents but reads only Projection: their full sizes bound a
+	// batch. They come in the order of the index that finds them, whose keys must never change. Default false.
 	Whole bool
-	// BatchSize is the call's default. Default 1000.
+	// BatchSize is the default of the call. Default 1000.
 	BatchSize int
 }
 
 const (
 	defaultBatch = 1000
 	defaultBytes = 8 << 20
-	// sizeField has the size of a whole document.
+	// sizeField is the field with the size of the whole document.
 	sizeField = "~size"
 )
 
-// Of is a copy of work with its defaults; negative bounds are ErrInvalid.
+// Of returns a copy of work with defaults. Negative bounds and a Filter that is not a document are
+// ErrInvalid.
 func Of(work *mongopatterns.Work, batch int) (mongopatterns.Work, error) {
 	var w mongopatterns.Work
 	if work != nil {
 		w = *work
 	}
 	if w.BatchSize < 0 || w.BatchBytes < 0 {
-		return w, fault.Invalid("Work.BatchSize, Work.BatchBytes: negative")
+		return w, fault.Invalid("Work.BatchSize and Work.BatchBytes must not be negative")
+	}
+	if err := codec.CheckFilter("Work.Filter", w.Filter); err != nil {
+		return w, err
 	}
 	w.BatchSize = cmp.Or(w.BatchSize, batch, defaultBatch)
 	w.BatchBytes = cmp.Or(w.BatchBytes, defaultBytes)
@@ -61,9 +65,23 @@ func Of(work *mongopatterns.Work, batch int) (mongopatterns.Work, error) {
 	return w, nil
 }
 
-// Docs yields the documents that work and scan select, from the primary, in the order
-// of _id: in that of an index whose keys change meanwhile a scan could miss some. Of
-// Whole ones ten batches come at a time.
+// OfItems is Of for a call that stores items of the caller: a Filter is ErrInvalid, and a DryRun if the call
+// has none.
+func OfItems(work *mongopatterns.Work, batch int, dryRun bool) (mongopatterns.Work, error) {
+	w, err := Of(work, batch)
+	switch {
+	case err != nil:
+	case w.Filter != nil:
+		err = fault.Invalid("Work.Filter: it must be nil: this call stores items and selects no documents")
+	case w.DryRun && !dryRun:
+		err = fault.Invalid("Work.DryRun: it must be false: this call has no dry run")
+	}
+	return w, err
+}
+
+// Docs yields the documents that work and scan select, from the primary, in the order of _id. In the order of
+// another index, a document whose key changes meanwhile could be missed. With scan.Whole it reads ten batches
+// at a time.
 func Docs(ctx context.Context, coll *mongo.Collection, work mongopatterns.Work, scan Scan) iter.Seq2[bson.Raw, error] {
 	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		filter, size := expr.And(scan.Filter, work.Filter), int32(min(work.BatchSize, 1<<20))
@@ -84,7 +102,7 @@ func Docs(ctx context.Context, coll *mongo.Collection, work mongopatterns.Work, 
 
 // Batches is Docs in the batches of work.
 //
-// Cost: 1 round trip a batch, index _id unless a filter has a better one.
+// Cost: 1 round trip for each batch, index _id unless a filter has a better one.
 func Batches(ctx context.Context, coll *mongo.Collection, work mongopatterns.Work, scan Scan) iter.Seq2[[]bson.Raw, error] {
 	docs := Docs(ctx, coll, work, scan)
 	if scan.Whole {
@@ -93,18 +111,18 @@ func Batches(ctx context.Context, coll *mongo.Collection, work mongopatterns.Wor
 	return cursor.Batches(docs, work.BatchSize, work.BatchBytes)
 }
 
-// Step does one batch and adds to result what it did; Examined is counted for it.
-// Under work.DryRun it writes nothing. It is run again, for one document at a time,
-// when the server refuses a batch, so it keeps no state but result.
+// A Step does one batch and adds what it did to result; Run counts Examined. With work.DryRun it must write
+// nothing. If the server refuses a batch, the Step is called again for each document, so it must not keep
+// state except in result.
 type Step func(ctx context.Context, batch []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) error
 
-// Run has step do all batches. A batch that the server refuses is done again
-// document by document; one that is refused by itself is counted, named and passed
-// over. With Work.Strict, and in a transaction of the caller's, which such an error has
-// ended, it ends Run, as does every other error.
+// Run calls step for all batches. If the server refuses a batch, Run does it again document by document; a
+// document that is refused alone is counted, named and skipped. With Work.Strict a refused document ends Run.
+// So it does in a transaction of the caller, because the error has ended the transaction. Every other error
+// ends Run, too.
 //
-// The documents of a batch are distinct, and read before step: a step that writes
-// guards what it has read.
+// The documents of a batch are distinct and were read before step, so the writes of a step must check in
+// their filters that the documents have not changed.
 func Run(ctx context.Context, coll *mongo.Collection, work *mongopatterns.Work, scan Scan, step Step) (total mongopatterns.Result, err error) {
 	w, err := Of(work, scan.BatchSize)
 	if err != nil {
@@ -133,8 +151,8 @@ func Run(ctx context.Context, coll *mongo.Collection, work *mongopatterns.Work, 
 	return total, nil
 }
 
-// Rewrite sends the guarded updates of a step; a document that has changed since it was
-// read is Skipped.
+// Rewrite sends the guarded updates of a step. A document that has changed since it was read is counted as
+// Skipped.
 func Rewrite(ctx context.Context, coll *mongo.Collection, models []mongo.WriteModel, work mongopatterns.Work, result *mongopatterns.Result) error {
 	if work.DryRun || len(models) == 0 {
 		result.Done += int64(len(models))
@@ -150,8 +168,7 @@ func Rewrite(ctx context.Context, coll *mongo.Collection, models []mongo.WriteMo
 	return err
 }
 
-// Apart does a batch, and if the server refuses it, its documents one by one, as
-// Run says.
+// Apart does one batch and, if the server refuses it, its documents one by one, as Run describes.
 func Apart(ctx context.Context, collection string, batch []bson.Raw, strict bool, total *mongopatterns.Result, do func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error) error {
 	return apart(ctx, collection, batch, strict, total, func() {}, do)
 }
@@ -164,22 +181,23 @@ func apart(ctx context.Context, collection string, batch []bson.Raw, strict bool
 		err := do(ctx, batch, &result)
 		if err == nil {
 			result.Examined += int64(len(batch))
-			total.Add(result)
+			Add(total, result)
 			return nil
 		}
 		if strict || !fault.Refused(err) || joined {
 			if result.Unknown == 0 && fault.MayBeDone(err) && !joined {
 				result.Unknown = max(0, int64(len(batch))-result.Done)
 			}
-			total.Add(result) // what was done before the error
+			Add(total, result) // what was done before the error
 			return err
 		}
 		if len(batch) == 1 {
 			total.Examined++
-			total.Fail(collection, batch[0].Lookup("_id"), err)
+			Fail(total, collection, batch[0].Lookup("_id"), err)
 			return nil
 		}
-		// What is done stays so; the next time such a document has no problem, or is Skipped.
+		// Documents that were done stay done: the next attempt finds them without a problem, or counts them as
+		// Skipped.
 		skipped := total.Skipped
 		total.Done += result.Done
 		for i := range batch {
@@ -192,8 +210,7 @@ func apart(ctx context.Context, collection string, batch []bson.Raw, strict bool
 	})
 }
 
-// Check yields the problems that find sees in the documents of a scan, batch by
-// batch.
+// Check yields the problems that find reports for the documents of a scan, batch by batch.
 func Check(ctx context.Context, coll *mongo.Collection, work *mongopatterns.Work, scan Scan, find func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error)) iter.Seq2[mongopatterns.Problem, error] {
 	return func(yield func(mongopatterns.Problem, error) bool) {
 		w, err := Of(work, scan.BatchSize)
@@ -219,9 +236,9 @@ func Check(ctx context.Context, coll *mongo.Collection, work *mongopatterns.Work
 	}
 }
 
-// Orphans yields a copy of problem for each value of a field of coll that is the _id of no
-// document of parents: Have is the value, ID that of one of the documents that have it. A
-// batch of them is looked at again in one snapshot.
+// Orphans yields a copy of problem for each value of a field of coll that is not the _id of a document of
+// parents. Have is the value, ID the _id of one of the documents with it. Before it reports a batch, it reads
+// the batch again in one snapshot.
 //
 // Cost: a scan of coll; 3 round trips more for each batch of orphans.
 func Orphans(ctx context.Context, coll, parents *mongo.Collection, field string, work *mongopatterns.Work, problem mongopatterns.Problem) iter.Seq2[mongopatterns.Problem, error] {
@@ -265,6 +282,41 @@ func Orphans(ctx context.Context, coll, parents *mongo.Collection, field string,
 		})
 		return problems, err
 	})
+}
+
+// Absent yields a Malformed problem for each path that no document of coll has, if coll has documents: the
+// name is probably misspelt. It yields nothing if work selects documents.
+//
+// Cost: 1 round trip for each path, which stops at the first document with it; 1 more if one is absent.
+func Absent(ctx context.Context, coll *mongo.Collection, work *mongopatterns.Work, pattern string, paths ...string) iter.Seq2[mongopatterns.Problem, error] {
+	return func(yield func(mongopatterns.Problem, error) bool) {
+		if work != nil && work.Filter != nil {
+			return
+		}
+		for _, path := range paths {
+			there, err := holds(ctx, coll, expr.D(path, expr.Op("$exists", true)))
+			if err == nil && !there {
+				there, err = holds(ctx, coll, bson.D{})
+				there = !there // without documents nothing is misspelt
+			}
+			if err != nil {
+				yield(mongopatterns.Problem{}, err)
+				return
+			}
+			if !there && !yield(mongopatterns.Problem{Pattern: pattern, Kind: mongopatterns.Malformed, Collection: coll.Name(), Field: path, Detail: "no document has it"}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// holds reports whether a collection has a document that a filter selects.
+func holds(ctx context.Context, coll *mongo.Collection, filter bson.D) (bool, error) {
+	err := cursor.Primary(coll).FindOne(ctx, filter, options.FindOne().SetProjection(expr.D("_id", 1))).Err()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // Chain yields one sequence after another and ends with the first error.

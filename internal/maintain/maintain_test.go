@@ -210,8 +210,8 @@ func TestPipelineScan(t *testing.T) {
 	}
 }
 
-// What a bulk has written beside a refused document is Done, and not Skipped when the batch
-// is done again one by one.
+// The writes of a bulk beside a refused document are Done, and are not Skipped when the batch is done again
+// document by document.
 func TestRewriteBesideARefusal(t *testing.T) {
 	t.Parallel()
 	_, coll := numbers(t, 10)
@@ -228,8 +228,8 @@ func TestRewriteBesideARefusal(t *testing.T) {
 	}
 }
 
-// What a batch without an answer may have done is Unknown, but for what is surely done. In the
-// caller's transaction the commit says it.
+// The writes of a batch without an answer are Unknown, except those that are surely done. In a transaction of
+// the caller, the commit decides.
 func TestTheBatchUnderWayIsUnknown(t *testing.T) {
 	t.Parallel()
 	db, coll := numbers(t, 10)

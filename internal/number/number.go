@@ -13,30 +13,30 @@ import (
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-// Decimal is a Decimal128 as a Number.
+// Decimal returns a Decimal128 as a Number.
 func Decimal(d bson.Decimal128) timeseries.Number {
 	high, low := d.GetBytes()
 	data := binary.LittleEndian.AppendUint64(make([]byte, 0, 16), low)
 	return timeseries.NumberOf(bson.RawValue{Type: bson.TypeDecimal128, Value: binary.LittleEndian.AppendUint64(data, high)})
 }
 
-// Double is a double as a Number.
+// Double returns a double as a Number.
 func Double(f float64) timeseries.Number {
 	return timeseries.NumberOf(bson.RawValue{Type: bson.TypeDouble, Value: binary.LittleEndian.AppendUint64(nil, math.Float64bits(f))})
 }
 
-// Int32 is an int32 as a Number.
+// Int32 returns an int32 as a Number.
 func Int32(n int32) timeseries.Number {
 	return timeseries.NumberOf(bson.RawValue{Type: bson.TypeInt32, Value: binary.LittleEndian.AppendUint32(nil, uint32(n))})
 }
 
-// Int64 is an int64 as a Number.
+// Int64 returns an int64 as a Number.
 func Int64(n int64) timeseries.Number {
 	return timeseries.NumberOf(bson.RawValue{Type: bson.TypeInt64, Value: binary.LittleEndian.AppendUint64(nil, uint64(n))})
 }
 
-// A Sum adds decimals without rounding. The zero Sum is 0. It is 192 bits while that is
-// enough, which is ten times as fast as what follows.
+// A Sum adds decimals without rounding. The zero Sum is 0. It uses 192 bits while they are enough, because
+// that is ten times as fast as a big.Int.
 type Sum struct {
 	digits int192
 	wide   *big.Int // instead of digits, nil while these are enough
@@ -63,7 +63,7 @@ func (x int192) negative() int192 {
 	return int192{-x.high - int64(borrow), mid, low}
 }
 
-// times is x × by.
+// times returns x × by; ok is false if it may overflow.
 func (x int192) times(by uint64) (out int192, ok bool) {
 	if x.high < 0 {
 		out, ok = x.negative().times(by)
@@ -79,19 +79,36 @@ func (x int192) times(by uint64) (out int192, ok bool) {
 	return out, over == 0 && carry == 0 && top < 1<<62
 }
 
-// rounded is x / by, by not 0 and x not negative, rounded to the nearest, halves up.
-func (x int192) rounded(by uint64) (out int192) {
+// over returns x / by and the remainder; by must not be 0 and x not be negative.
+func (x int192) over(by uint64) (out int192, rest uint64) {
 	high, rest := uint64(x.high)/by, uint64(x.high)%by
+	out.high = int64(high)
 	out.mid, rest = bits.Div64(rest, x.mid, by)
 	out.low, rest = bits.Div64(rest, x.low, by)
-	out.high = int64(high)
+	return out, rest
+}
+
+// rounded returns x / by, rounded to the nearest integer, halves up; by must not be 0 and x not be negative.
+func (x int192) rounded(by uint64) int192 {
+	out, rest := x.over(by)
 	if rest >= by-rest {
 		out, _ = out.plus(int192{low: 1})
 	}
 	return out
 }
 
-// below34 reports that x, which is not negative, has no more than the 34 digits of a Decimal128.
+// len returns the number of bits of x, which must not be negative.
+func (x int192) len() int {
+	switch {
+	case x.high > 0:
+		return 128 + bits.Len64(uint64(x.high))
+	case x.mid > 0:
+		return 64 + bits.Len64(x.mid)
+	}
+	return bits.Len64(x.low)
+}
+
+// below34 reports whether x, which must not be negative, has at most the 34 digits of a Decimal128.
 func (x int192) below34() bool {
 	const high, low = 0x1ed09bead87c0, 0x378d8e6400000000 // 10^34
 	return x.high == 0 && (x.mid < high || x.mid == high && x.low < low)
@@ -103,7 +120,7 @@ func (x int192) big() *big.Int {
 	return out.Lsh(out, 64).Add(out, new(big.Int).SetUint64(x.low))
 }
 
-// small are the powers of ten that fit an uint64.
+// small are the powers of ten that fit a uint64.
 var small = func() (out [20]uint64) {
 	out[0] = 1
 	for i := range out[1:] {
@@ -114,14 +131,6 @@ var small = func() (out [20]uint64) {
 
 // AddInt adds n × 10^-places.
 func (s *Sum) AddInt(n int64, places int) { s.add(int192{n >> 63, uint64(n >> 63), uint64(n)}, places) }
-
-// Add128 adds an integer of 128 bits × 10^-places.
-func (s *Sum) Add128(high int64, low uint64, places int) {
-	s.add(int192{high >> 63, uint64(high), low}, places)
-}
-
-// Add192 adds an integer of 192 bits, the lowest first and the highest below 2^62, × 10^-places.
-func (s *Sum) Add192(x [3]uint64, places int) { s.add(int192{int64(x[2]), x[1], x[0]}, places) }
 
 func (s *Sum) add(x int192, places int) {
 	if s.wide == nil && s.digits == (int192{}) {
@@ -134,7 +143,7 @@ func (s *Sum) add(x int192, places int) {
 	s.Add(x.big(), places)
 }
 
-// plus is the sum as digits of the greater number of places, if 192 bits are enough.
+// plus returns the sum as digits at the greater number of places; ok is false if 192 bits are not enough.
 func (s *Sum) plus(x int192, places int) (sum int192, ok bool) {
 	y, more := s.digits, places-s.places
 	if s.wide != nil || more >= len(small) || -more >= len(small) {
@@ -165,7 +174,7 @@ func (s *Sum) Add(digits *big.Int, places int) {
 	s.wide.Add(s.wide, digits)
 }
 
-// AddDecimal adds a Decimal128; one that is not finite is left out.
+// AddDecimal adds a Decimal128, unless it is not finite.
 func (s *Sum) AddDecimal(d bson.Decimal128) {
 	high, low := d.GetBytes()
 	if exponent := int(high>>49&0x3fff) - 6176; high>>61&3 != 3 { // usual digits
@@ -188,13 +197,42 @@ func (s *Sum) Join(o *Sum) {
 	}
 }
 
-// Decimal is the sum, rounded to the 34 digits of a Decimal128 if it has more; beyond
-// its exponents 0 or an infinity.
+// trim removes zeros at the end of the fraction.
+func (s *Sum) trim() {
+	x, negative := s.digits, s.digits.high < 0
+	if s.wide != nil {
+		return
+	}
+	if x == (int192{}) {
+		s.places = min(s.places, 0)
+	}
+	if negative {
+		x = x.negative()
+	}
+	for _, zeros := range []int{8, 1} {
+		for s.places >= zeros && x.low&(1<<zeros-1) == 0 {
+			less, rest := x.over(small[zeros])
+			if rest != 0 {
+				break
+			}
+			x, s.places = less, s.places-zeros
+		}
+	}
+	if s.digits = x; negative {
+		s.digits = x.negative()
+	}
+}
+
+// Decimal returns the sum, rounded to the 34 digits of a Decimal128; beyond its exponents the result is 0 or
+// an infinity.
 func (s *Sum) Decimal() bson.Decimal128 {
 	if s.wide == nil && s.places > -6000 && s.places < 6000 {
 		x, sign, over := s.digits, uint64(0), 0
 		if x.high < 0 {
 			x, sign = x.negative(), 1<<63
+		}
+		if !x.below34() {
+			over = max(0, (x.len()-1)*1233>>12-34) // ⌊log10 2^n⌋: one digit less than it has, or two
 		}
 		for short := x; !short.below34() && over < len(small)-1; { // of one digit too many at least
 			over++

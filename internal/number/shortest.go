@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// Shortest is a finite double as the shortest decimal that reads back as it, digits ×
-// 10^-places: 0.1 is 0.1. It is Schubfach (R. Giulietti, "The Schubfach way to render
-// doubles"), which takes a fifth of what printing the double and reading it takes.
+// Shortest returns a finite double as the shortest decimal that reads back as this double, digits ×
+// 10^-places: 0.1 is 0.1. It is Schubfach (R. Giulietti, "The Schubfach way to render doubles"), and takes a
+// fifth of the time of printing and reading the double.
 func Shortest(f float64) (digits int64, places int) {
 	b := math.Float64bits(f)
 	mantissa, exponent := b&(1<<52-1), int(b>>52&0x7ff)
@@ -60,7 +60,7 @@ func Shortest(f float64) (digits int64, places int) {
 	return stripped(s, b, -k)
 }
 
-// stripped is digits without zeros at the end.
+// stripped returns digits without the zeros at their end.
 func stripped(digits, bits uint64, places int) (int64, int) {
 	for digits%1e8 == 0 {
 		digits, places = digits/1e8, places-8
@@ -78,7 +78,7 @@ func signed(digits, bits uint64) int64 {
 	return int64(digits)
 }
 
-// odd128 is the upper bits of g × c / 2^128, odd if any below them is set.
+// odd128 returns the upper bits of g × c / 2^128, made odd if any bit below them is set.
 func odd128(g [2]uint64, c uint64) uint64 {
 	x, _ := bits.Mul64(g[1], c)
 	high, low := bits.Mul64(g[0], c)
@@ -92,10 +92,11 @@ func odd128(g [2]uint64, c uint64) uint64 {
 
 const leastPower, mostPower = -292, 324
 
-// powers are 10^n for n from leastPower to mostPower, as 128 bits of which the first is set, rounded up.
+// powers are the numbers 10^n, for n from leastPower to mostPower, as 128 bits whose first bit is set, rounded
+// up.
 var powers atomic.Pointer[[mostPower - leastPower + 1][2]uint64]
 
-// makePowers sets powers, in half a millisecond.
+// makePowers computes powers, which takes half a millisecond.
 func makePowers() *[mostPower - leastPower + 1][2]uint64 {
 	var out [mostPower - leastPower + 1][2]uint64
 	mask := new(big.Int).SetUint64(math.MaxUint64)

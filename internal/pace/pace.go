@@ -1,4 +1,4 @@
-// Package pace flushes what waits in memory at intervals.
+// Package pace calls a flush function at intervals.
 package pace
 
 import (
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// timeout bounds each call, which the end of the loop's context does not cut off.
+// timeout bounds each call. The end of the loop's context does not interrupt a call.
 const timeout = 10 * time.Second
 
 // Run calls flush at every interval until ctx is done, and then last, whose error it

@@ -6,9 +6,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Nth breaks the command of this name and collection that is the nth since Break, counted
-// from 0, by the first fault, the next one of this name and collection by the second, and so
-// on.
+// Nth breaks commands of this name and collection: the one that is the nth since Break, counted from 0, by the
+// first fault, the one after it by the second fault, and so on.
 func Nth(name, collection string, n int, faults ...Fault) Rule {
 	return func(c Command) *Fault {
 		if i := c.N - n; c.Name == name && c.Collection == collection && i >= 0 && i < len(faults) {
@@ -28,8 +27,8 @@ func Each(name string, fault Fault) Rule {
 	}
 }
 
-// The faults of a network: the connection is closed, or nothing more is heard, before the
-// server has the command or after it has done it.
+// The faults of a network: the connection is closed, or stays silent, before the server gets the command or
+// after it has done it.
 var (
 	CloseBefore  = Fault{Lost: true, Closed: true}
 	CloseAfter   = Fault{Closed: true}
@@ -48,21 +47,21 @@ const (
 	retryable = "RetryableWriteError"
 )
 
-// Refuse has the command answered by an error, with the labels that a server gives. The server
-// does not get the command, and ends its transaction.
+// Refuse answers the command with an error that has the labels of a real server. The server does not get the
+// command, and ends its transaction.
 func Refuse(code int) Fault { return Fault{Abort: true, refusal: code} }
 
-// RefuseBare is Refuse for a server that leaves out the labels.
+// RefuseBare is Refuse for a server that does not send the labels.
 func RefuseBare(code int) Fault { return Fault{Abort: true, refusal: code, bare: true} }
 
-// ConcernError has the command applied and adds the error of a write concern to its answer.
-// A server does not do that inside a transaction, but to its commit.
+// ConcernError applies the command and adds the error of a write concern to its answer. A server does that to
+// a commit, but not to other commands of a transaction.
 func ConcernError(code int) Fault { return Fault{concern: code} }
 
-// elections are the codes of a server that is not, or will soon not be, the primary.
+// elections are the codes of a server that is not the primary, or will not be it for long.
 var elections = []int{ShutdownInProgress, NotWritablePrimary, 189, 11600, 11602, 13435, 13436}
 
-// of makes the answer of a fault that depends on the command.
+// of returns the fault with the answer that depends on the command.
 func (f Fault) of(c Command) Fault {
 	var labelled []bson.E
 	if labels := labels(max(f.refusal, f.concern), c); len(labels) > 0 && !f.bare {
@@ -85,7 +84,7 @@ func (f Fault) of(c Command) Fault {
 	return f
 }
 
-// labels are those that a server gives an error in answer to a command.
+// labels returns the labels that a server adds to an error in answer to a command.
 func labels(code int, c Command) bson.A {
 	election := slices.Contains(elections, code)
 	ends := c.Name == "commitTransaction" || c.Name == "abortTransaction"

@@ -1,4 +1,4 @@
-// Package proxy stands between a client and a MongoDB server, and fails the commands that a
+// Package proxy passes commands between a client and a MongoDB server, and fails those that a
 // test names: it is for tests. Unlike a fail point it breaks one client alone, can lose an
 // answer after the command was applied, and needs no server that takes test commands.
 package proxy
@@ -15,7 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/wire"
 )
 
-// Proxy passes on what its clients send, but for the commands that a Rule breaks.
+// Proxy passes on what its clients send, except the commands that a Rule breaks.
 type Proxy struct {
 	target   string
 	listener net.Listener
@@ -47,34 +47,33 @@ type Command struct {
 // InTransaction says whether the command belongs to a transaction.
 func (c Command) InTransaction() bool { return c.Body.Lookup("autocommit").Type != 0 }
 
-// A Rule says what happens to a command; nil: it is passed on. Rules are called one at a time,
-// and call no method of the Proxy.
-// They are not asked about hello and endSessions, which belong to the connection.
+// A Rule says what happens to a command; nil passes it on. Rules are called one at a time, and must not call
+// methods of the Proxy. They do not see hello and endSessions, which belong to the connection.
 type Rule func(Command) *Fault
 
-// Fault is what happens to a command in place of being passed on.
+// A Fault is what happens to a command that is not simply passed on.
 type Fault struct {
 	// Lost keeps the command from the server.
 	Lost bool
 	// Abort has the server end the transaction that the command belongs to, as it does when
 	// it refuses a command. The command is lost.
 	Abort bool
-	// Answer makes the client's answer out of the server's, which is nil if the command is
-	// lost. Default nil: the client gets the server's.
+	// Answer returns the answer for the client from the server's, which is nil if the command is lost. Default
+	// nil: the server's answer.
 	Answer func(real bson.Raw) bson.Raw
-	// Silent sends no answer and keeps the connection. Closed closes it in place of the
-	// answer.
+	// Silent: the client gets no answer and keeps its connection. Closed: the client's connection is closed
+	// instead of an answer.
 	Silent, Closed bool
-	// Before is called when the command arrives, After when the server has answered, or at
-	// once if the command is lost, before the client knows. Default nil.
+	// Before is called when the command arrives. After is called when the server has answered, or at once if
+	// the command is lost, and before the client gets the answer. Default nil.
 	Before, After func()
 
 	refusal, concern int  // the code of an error that is the answer, or part of it
 	bare             bool // the error lacks the labels that a server gives it
 }
 
-// New returns a proxy of the server behind the URI: of its primary, if it has several
-// members. The proxy goes with t.
+// New returns a proxy for the server of this URI: for its primary, if it has several members. The proxy is
+// closed when t ends.
 func New(t testing.TB, uri string) *Proxy {
 	t.Helper()
 	opts := options.Client().ApplyURI(uri)
@@ -96,7 +95,7 @@ func New(t testing.TB, uri string) *Proxy {
 	return p
 }
 
-// Options leads a client to the proxy; for mongotest.Database, which applies them last:
+// Options makes a client connect to the proxy. For mongotest.Database, which applies them last:
 //
 //	db := mongotest.Database(t, p.Options())
 func (p *Proxy) Options() *options.ClientOptions { return p.options }
@@ -109,8 +108,8 @@ func (p *Proxy) Break(rule Rule) {
 	clear(p.seen)
 }
 
-// Settle waits until the server has answered each command that has arrived, also those whose
-// answers are lost.
+// Settle waits until the server has answered every command that has arrived, including those whose answers are
+// lost.
 func (p *Proxy) Settle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,7 +118,7 @@ func (p *Proxy) Settle() {
 	}
 }
 
-// Sessions are the sessions of all commands so far, as killSessions takes them.
+// Sessions returns the sessions of all commands so far, as killSessions takes them.
 func (p *Proxy) Sessions() bson.A {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,7 +142,7 @@ func (p *Proxy) Close() {
 	p.links.Wait()
 }
 
-// keep has Close close the connection. It reports whether the proxy is still open.
+// keep registers a connection for Close to close. It reports whether the proxy is still open.
 func (p *Proxy) keep(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -182,7 +181,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// link is a client's connection with the server's that belongs to it.
+// A link is a client's connection together with the server's connection that belongs to it.
 type link struct {
 	p              *Proxy
 	client, server net.Conn
@@ -199,8 +198,8 @@ type pending struct {
 	fault   Fault
 }
 
-// requests passes on what the client sends. When the client has gone, the server's connection
-// stays until it has answered: it would break off reads otherwise.
+// requests passes on what the client sends. After the client has closed its connection, the server's stays
+// open until it has answered, because the server would stop reads otherwise.
 func (l *link) requests() {
 	defer func() {
 		l.p.drop(l.client)
@@ -275,7 +274,7 @@ func (l *link) forget() {
 	clear(l.open)
 }
 
-// end takes the request that an answer is for.
+// end returns the request that an answer is for, and removes it from the open ones.
 func (l *link) end(m wire.Message) *pending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -314,8 +313,8 @@ func (l *link) answers() {
 	}
 }
 
-// answer gives the client its answer, m or what the fault says. It reports whether the
-// client's connection stays.
+// answer sends the client the server's answer m, or what the fault says. It reports whether the client's
+// connection stays open.
 func (l *link) answer(wait *pending, m wire.Message) bool {
 	fault := wait.fault
 	if fault.After != nil {
@@ -350,7 +349,7 @@ func (p *Proxy) done(wait *pending) {
 	}
 }
 
-// judge counts a command, as under way too, and asks the rule about it.
+// judge counts a command, also as one under way, and asks the rule about it.
 func (p *Proxy) judge(c Command) Fault {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -370,7 +369,7 @@ func (p *Proxy) judge(c Command) Fault {
 	return Fault{}
 }
 
-// learn keeps the topology's version, which a server puts into each answer to hello.
+// learn remembers the version of the topology, which a server puts into each answer to hello.
 func (p *Proxy) learn(m wire.Message) {
 	if v := m.Document().Lookup("topologyVersion"); v.Type != 0 {
 		p.mu.Lock()
@@ -379,9 +378,9 @@ func (p *Proxy) learn(m wire.Message) {
 	}
 }
 
-// marked adds the topology's version to an error that says that this is no primary: the
-// driver takes the error for an old one, and does not wait for the server's next hello, which
-// comes after 10 s, as nothing has happened.
+// marked adds the version of the topology to an error that says that the server is not the primary. The driver
+// then takes the error for an old one and does not wait for the server's next hello, which would come only
+// after 10 s, because nothing has really changed.
 func (p *Proxy) marked(answer bson.Raw) bson.Raw {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -391,5 +390,5 @@ func (p *Proxy) marked(answer bson.Raw) bson.Raw {
 	return with(answer, bson.E{Key: "topologyVersion", Value: p.topology})
 }
 
-// own are the commands of the connection and the driver's monitor.
+// own are the commands of the connection and of the driver's monitor.
 var own = map[string]bool{"hello": true, "isMaster": true, "ismaster": true, "endSessions": true, "saslStart": true, "saslContinue": true}

@@ -8,7 +8,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/wire"
 )
 
-// command is the command that a message holds; false if the driver says hello in the old way.
+// command returns the command in a message, and false for the old form of hello, with which a driver begins.
 func command(m wire.Message) (Command, bool, error) {
 	if m.OldHello() {
 		return Command{}, false, nil
@@ -31,7 +31,8 @@ func command(m wire.Message) (Command, bool, error) {
 	return c, true, nil
 }
 
-// abort ends the transaction that a command belongs to. It takes the command's place and ID.
+// abort returns the message that ends the transaction of a command. It is sent instead of the command, with
+// its ID.
 func abort(id int32, c Command) wire.Message {
 	return wire.New(id, 0, marshal(bson.D{
 		{Key: "abortTransaction", Value: 1}, {Key: "lsid", Value: c.Body.Lookup("lsid")},
@@ -47,7 +48,7 @@ func marshal(doc any) bson.Raw {
 	return out
 }
 
-// with is a document with further elements at its end.
+// with returns a document with further elements at its end.
 func with(doc bson.Raw, more ...bson.E) bson.Raw {
 	var d bson.D
 	if err := bson.Unmarshal(doc, &d); err != nil {

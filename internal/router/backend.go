@@ -14,10 +14,10 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/wire"
 )
 
-// configServer is the name of the config server beside those of the shards.
+// configServer is the name of the config server among the names of the shards.
 const configServer = "config"
 
-// backend runs the commands of one client.
+// A backend runs the commands of one client.
 type backend struct {
 	r     *Router
 	conns map[string]net.Conn
@@ -40,8 +40,9 @@ func (r *Router) addr(name string) string {
 	return r.config
 }
 
-// send sends a command to a server and returns its answer, whatever it says. A connection that the
-// server has closed since its last use is made anew once, unless a write could have passed it.
+// send sends a command to a server and returns its answer, also if that is an error. If the server has closed
+// the connection since its last use, send connects again and repeats the command once, unless the server may
+// have got a write already.
 func (b *backend) send(on, db string, cmd bson.D) (bson.Raw, error) {
 	if now := b.r.now(); !now.IsZero() {
 		cmd = with(cmd, clusterTime(now))
@@ -79,7 +80,7 @@ func (b *backend) send(on, db string, cmd bson.D) (bson.Raw, error) {
 	return answer, nil
 }
 
-// gone reports a connection that the other side has closed.
+// gone reports whether the other side has closed a connection.
 func gone(c net.Conn) bool {
 	_ = c.SetReadDeadline(time.Now())
 	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
@@ -89,7 +90,7 @@ func gone(c net.Conn) bool {
 	return !errors.As(err, &timeout) || !timeout.Timeout()
 }
 
-// ask is send, with a refusal as the error.
+// ask is send with a refusal returned as the error.
 func (b *backend) ask(ctx context.Context, on, db string, cmd bson.D) (bson.Raw, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -101,7 +102,7 @@ func (b *backend) ask(ctx context.Context, on, db string, cmd bson.D) (bson.Raw,
 	return answer, err
 }
 
-// refused is the error in an answer.
+// refused returns the error in an answer.
 func refused(answer bson.Raw) error {
 	d := decode(answer)
 	if truth(lookup(d, "ok")) {
@@ -117,10 +118,23 @@ func refused(answer bson.Raw) error {
 	return e
 }
 
-// cluster has a shard route a command, by the code of the server. The first shard that answers does.
+// cluster makes a shard route a command with the routing code of the server. It uses the first shard that
+// answers.
 func (b *backend) cluster(ctx context.Context, db string, cmd bson.D) (bson.Raw, error) {
 	name := cmd[0].Key
+	client := lookup(cmd, "lsid")
 	cmd = renamed(without(cmd, "$clusterTime", "lsid", "txnNumber", "apiVersion", "stmtId", "stmtIds"), "cluster"+strings.ToUpper(name[:1])+name[1:])
+	opens := remote{}
+	switch name {
+	case "find", "aggregate":
+		opens = remote{session: newSession(), client: client}
+		cmd = append(cmd, bson.E{Key: "lsid", Value: opens.session})
+	case "getMore":
+		if c, ok := b.remote(number(raw(cmd[0].Value))); ok {
+			opens = c
+			cmd = append(cmd, bson.E{Key: "lsid", Value: c.session})
+		}
+	}
 	var err error
 	for _, s := range b.r.shards {
 		var answer bson.Raw
@@ -132,6 +146,7 @@ func (b *backend) cluster(ctx context.Context, db string, cmd bson.D) (bson.Raw,
 			b.conns[s.Name] = c
 		}
 		if answer, err = b.send(s.Name, db, cmd); err == nil {
+			b.keep(opens, number(lookup(cmd, "clusterGetMore")), answer)
 			return answer, nil
 		}
 		if !isDial(err) {
@@ -152,7 +167,7 @@ type chunk struct {
 	shard string
 }
 
-// table is what the config server knows of a collection.
+// A table is what the config server says about a collection.
 type table struct {
 	db, name string
 	primary  string // the shard that has the collections that are not sharded
@@ -160,11 +175,12 @@ type table struct {
 	chunks   []chunk
 	versions map[string]bson.D // by shard that owns some of it: what a command to it carries
 	uuid     bson.RawValue
+	moved    bool // a chunk has moved since the time that was asked for
 }
 
 func (t *table) sharded() bool { return t.key != nil }
 
-// owners are the shards that own some of it.
+// owners returns the shards that own a part of the collection.
 func (t *table) owners() []string {
 	var out []string
 	for name := range t.versions {
@@ -189,7 +205,7 @@ func (b *backend) known(ctx context.Context, coll string, filter, sort bson.D) (
 	return out, nil
 }
 
-// database is the primary shard of a database and its version; "" if there is no such database.
+// database returns the primary shard of a database and its version; "" if the database does not exist.
 func (b *backend) database(ctx context.Context, db string) (primary string, version bson.RawValue, err error) {
 	docs, err := b.known(ctx, "databases", bson.D{{Key: "_id", Value: db}}, bson.D{{Key: "_id", Value: 1}})
 	if err != nil || len(docs) == 0 {
@@ -199,10 +215,10 @@ func (b *backend) database(ctx context.Context, db string) (primary string, vers
 	return primary, docs[0].Lookup("version"), nil
 }
 
-// own reports a database that every server has for itself.
+// own reports whether every server has a database of this name for itself.
 func own(db string) bool { return db == "admin" || db == "config" || db == "local" }
 
-// create makes sure that there is a database. The first shard is the primary of all.
+// create creates a database if it does not exist. The first shard is the primary of all databases.
 func (b *backend) create(ctx context.Context, db string) error {
 	if primary, _, err := b.database(ctx, db); err != nil || primary != "" || own(db) {
 		return err
@@ -211,8 +227,10 @@ func (b *backend) create(ctx context.Context, db string) error {
 	return err
 }
 
-// table reads what the config server knows. A database that does not exist has no primary.
-func (b *backend) table(ctx context.Context, db, name string) (*table, error) {
+// table reads what the config server says about a collection. A database that does not exist has no primary.
+// With a time it returns the shards that the chunks were on then, as a read of a snapshot needs; with the zero
+// time, those they are on now.
+func (b *backend) table(ctx context.Context, db, name string, at bson.Timestamp) (*table, error) {
 	primary, version, err := b.database(ctx, db)
 	if err != nil {
 		return nil, err
@@ -237,10 +255,20 @@ func (b *backend) table(ctx context.Context, db, name string) (*table, error) {
 	newest := map[string]bson.Timestamp{}
 	for _, c := range chunks {
 		shard, _ := c.Lookup("shard").StringValueOK()
-		t.chunks = append(t.chunks, chunk{c.Lookup("min"), shard})
-		at, i, _ := c.Lookup("lastmod").TimestampOK()
-		if v := (bson.Timestamp{T: at, I: i}); v.After(newest[shard]) {
+		if v := timestamp(c.Lookup("lastmod")); v.After(newest[shard]) {
 			newest[shard] = v
+		}
+	}
+	for _, c := range chunks {
+		now, _ := c.Lookup("shard").StringValueOK()
+		shard, err := shardAt(c, at)
+		if err != nil {
+			return nil, err
+		}
+		t.moved = t.moved || shard != now
+		t.chunks = append(t.chunks, chunk{c.Lookup("min"), shard})
+		if _, owns := newest[shard]; !owns {
+			newest[shard] = bson.Timestamp{} // the version of a shard that owns nothing any more
 		}
 	}
 	for shard, v := range newest {
@@ -250,8 +278,30 @@ func (b *backend) table(ctx context.Context, db, name string) (*table, error) {
 	return t, nil
 }
 
-// scratch runs stages over documents given, on the first shard that answers, outside any
-// transaction: comparing, hashing and merging are the server's own.
+// shardAt returns the shard that a chunk was on at a time, by its history, as mongos reads it for snapshots.
+func shardAt(chunk bson.Raw, at bson.Timestamp) (string, error) {
+	history := values(chunk.Lookup("history"))
+	if at.IsZero() || len(history) == 0 {
+		shard, _ := chunk.Lookup("shard").StringValueOK()
+		return shard, nil
+	}
+	for _, v := range history {
+		entry := v.Document()
+		if !timestamp(entry.Lookup("validAfter")).After(at) {
+			shard, _ := entry.Lookup("shard").StringValueOK()
+			return shard, nil
+		}
+	}
+	return "", refusal{code: codeStaleChunkHistory, name: "StaleChunkHistory", text: "the history of a chunk does not reach back to the snapshot", labels: []string{labelTransient}}
+}
+
+func timestamp(v bson.RawValue) bson.Timestamp {
+	t, i, _ := v.TimestampOK()
+	return bson.Timestamp{T: t, I: i}
+}
+
+// scratch runs stages over given documents on the first shard that answers, outside any transaction. So the
+// server's own code compares, hashes and merges.
 func (b *backend) scratch(ctx context.Context, docs bson.A, stages ...bson.D) ([]bson.Raw, error) {
 	if len(docs) == 0 {
 		return nil, nil
@@ -271,7 +321,7 @@ func (b *backend) scratch(ctx context.Context, docs bson.A, stages ...bson.D) ([
 	return nil, err
 }
 
-// drain is all documents of a cursor. Further commands carry more.
+// drain returns all documents of the cursor that cmd opens; more has the fields for each getMore.
 func (b *backend) drain(ctx context.Context, on, db string, cmd, more bson.D) ([]bson.Raw, error) {
 	answer, err := b.ask(ctx, on, db, cmd)
 	if err != nil {
@@ -280,7 +330,7 @@ func (b *backend) drain(ctx context.Context, on, db string, cmd, more bson.D) ([
 	return b.rest(ctx, on, db, answer, more)
 }
 
-// rest is all documents of a cursor that was opened.
+// rest returns all documents of an open cursor.
 func (b *backend) rest(ctx context.Context, on, db string, answer bson.Raw, more bson.D) (out []bson.Raw, err error) {
 	for batch := "firstBatch"; ; batch = "nextBatch" {
 		for _, v := range values(answer.Lookup("cursor", batch)) {
@@ -299,7 +349,7 @@ func (b *backend) rest(ctx context.Context, on, db string, answer bson.Raw, more
 	}
 }
 
-// places are the shards that own keys, in their order.
+// places returns the shards that own keys, in the order of the keys.
 func (b *backend) places(ctx context.Context, t *table, keys []bson.D) ([]string, error) {
 	docs := bson.A{}
 	for _, key := range keys {
@@ -336,7 +386,7 @@ func (b *backend) places(ctx context.Context, t *table, keys []bson.D) ([]string
 	return out, nil
 }
 
-// anywhere asks the first shard that answers.
+// anywhere sends a command to the first shard that answers.
 func (b *backend) anywhere(ctx context.Context, db string, cmd bson.D) (answer bson.Raw, err error) {
 	for _, s := range b.r.shards {
 		if answer, err = b.ask(ctx, s.Name, db, cmd); err == nil || !isDial(err) {
@@ -346,7 +396,7 @@ func (b *backend) anywhere(ctx context.Context, db string, cmd bson.D) (answer b
 	return nil, err
 }
 
-// keyOf is the shard key of a document; what is missing is null.
+// keyOf returns the shard key of a document; a missing field is null.
 func (t *table) keyOf(doc bson.Raw) bson.D {
 	var out bson.D
 	for _, k := range t.key {
@@ -359,8 +409,8 @@ func (t *table) keyOf(doc bson.Raw) bson.D {
 	return out
 }
 
-// equality is the full shard key that a filter fixes, nil if it does not: equalities at the top or
-// within $and, as mongos extracts them.
+// equality returns the full shard key that a filter fixes, and nil if it does not fix it. It sees equalities
+// at the top and inside $and, as mongos does.
 func (t *table) equality(filter bson.D) bson.D {
 	found := map[string]bson.RawValue{}
 	var walk func(bson.D)
@@ -399,24 +449,32 @@ func (t *table) equality(filter bson.D) bson.D {
 	return out
 }
 
-// operators reports a document of operators.
+// operators reports whether a document has operators.
 func operators(doc bson.Raw) bool {
 	first, err := doc.IndexErr(0)
 	return err == nil && strings.HasPrefix(first.Key(), "$")
 }
 
-// oneID reports a filter that fixes _id.
+// oneID reports whether a filter fixes _id.
 func oneID(filter bson.D) bool {
 	return (&table{key: bson.D{{Key: "_id", Value: 1}}}).equality(filter) != nil
 }
 
-// targets are the shards that a filter goes to. Unless it fixes the key, the server says.
+// targets returns the shards that a filter goes to. If the filter does not fix the key, the server says which.
 func (b *backend) targets(ctx context.Context, t *table, filter bson.D, collation bson.RawValue) ([]string, error) {
 	if !t.sharded() {
 		return t.owners(), nil
 	}
 	if key := t.equality(filter); key != nil && collation.Type == 0 {
 		return b.places(ctx, t, []bson.D{key})
+	}
+	if t.moved { // the server explains where documents are now
+		var then []string
+		for _, c := range t.chunks {
+			then = append(then, c.shard)
+		}
+		slices.Sort(then)
+		return slices.Compact(then), nil
 	}
 	explain := bson.D{{Key: "aggregate", Value: t.name}, {Key: "pipeline", Value: bson.A{bson.D{{Key: "$match", Value: filter}}}}, {Key: "explain", Value: true}, {Key: "cursor", Value: bson.D{}}}
 	if collation.Type != 0 {
@@ -438,6 +496,9 @@ func (b *backend) targets(ctx context.Context, t *table, filter bson.D, collatio
 	slices.Sort(out)
 	if len(out) == 0 {
 		return t.owners(), nil
+	}
+	if slices.ContainsFunc(out, func(s string) bool { return t.versions[s] == nil }) { // it would not filter orphans
+		return nil, refusal{code: codeStaleConfig, name: "StaleConfig", text: "a chunk moved to a shard that owned none"}
 	}
 	return out, nil
 }

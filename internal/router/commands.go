@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"slices"
 	"strings"
@@ -15,14 +16,20 @@ var done = bson.D{{Key: "ok", Value: 1.0}}
 func (b *backend) run(ctx context.Context, db string, cmd bson.D) (bson.Raw, error) {
 	cmd = without(cmd, "$clusterTime", "$readPreference", "apiVersion", "apiStrict", "apiDeprecationErrors")
 	name := cmd[0].Key
+	if name == "killCursors" { // beside a transaction, which goes on
+		b.killCursors(db, cmd)
+		return encode(done), nil
+	}
 	if v := lookup(cmd, "autocommit"); v.Type != 0 && !truth(v) {
 		return b.inTransaction(ctx, db, cmd)
 	}
 	switch strings.ToLower(name) {
 	case "hello", "ismaster":
 		return encode(hello()), nil
-	case "ping", "endsessions", "refreshsessions", "killsessions":
+	case "ping", "endsessions", "refreshsessions":
 		return encode(done), nil
+	case "killsessions":
+		return b.killSessions(ctx, cmd)
 	case "serverstatus":
 		return b.status(ctx, db, cmd)
 	case "listshards":
@@ -33,27 +40,29 @@ func (b *backend) run(ctx context.Context, db string, cmd bson.D) (bson.Raw, err
 		return b.shardCollection(ctx, cmd)
 	case "moverange":
 		return b.moveRange(ctx, cmd)
+	case "addshardtozone", "updatezonekeyrange":
+		return b.ask(ctx, configServer, "admin", append(renamed(without(cmd, "lsid", "txnNumber"), "_configsvr"+strings.ToUpper(name[:1])+name[1:]), majority))
+	}
+	if db == configServer { // the config database is the config server's
+		return b.ask(ctx, configServer, db, without(cmd, "lsid", "txnNumber"))
 	}
 	if own(db) {
 		return b.anywhere(ctx, db, without(cmd, "lsid", "txnNumber"))
 	}
 	switch name {
 	case "insert", "update", "delete", "findAndModify":
-		return b.write(ctx, db, cmd)
+		return b.write(ctx, db, acknowledged(cmd))
 	case "find":
-		return b.cluster(ctx, db, cmd)
+		return b.read(ctx, db, cmd)
 	case "aggregate":
 		for _, stage := range list(cmd, "pipeline") {
 			if s, ok := stage.DocumentOK(); ok && len(decode(s)) > 0 && decode(s)[0].Key == "$changeStream" {
 				return nil, notHere("a change stream: mongod 6.0 ends when it gets one as an internal command")
 			}
 		}
-		return b.cluster(ctx, db, cmd)
+		return b.read(ctx, db, cmd)
 	case "getMore":
 		return b.getMore(ctx, db, cmd)
-	case "killCursors":
-		b.forget(list(cmd, "cursors"))
-		return encode(done), nil
 	case "count", "distinct", "create", "createIndexes", "listIndexes", "dropIndexes", "collMod", "collStats", "explain":
 		return b.direct(ctx, db, cmd)
 	case "listCollections", "dbStats":
@@ -64,8 +73,138 @@ func (b *backend) run(ctx context.Context, db string, cmd bson.D) (bson.Raw, err
 	return nil, refusal{code: codeCommandNotFound, name: "CommandNotFound", text: "the test router has no command " + name}
 }
 
-// status is the part of a mongos's serverStatus that says over how many shards transactions
-// committed.
+// read runs a find or an aggregate. As a mongos does, it gives a snapshot the newest known time and returns
+// that time, because the next reads of the session use the same.
+func (b *backend) read(ctx context.Context, db string, cmd bson.D) (bson.Raw, error) {
+	concern := document(cmd, "readConcern")
+	if level, _ := lookup(concern, "level").StringValueOK(); level != "snapshot" {
+		return b.query(ctx, db, cmd)
+	}
+	if lookup(concern, "atClusterTime").Type == 0 {
+		concern = append(concern, bson.E{Key: "atClusterTime", Value: b.r.now()})
+	}
+	answer, err := b.query(ctx, db, with(cmd, bson.E{Key: "readConcern", Value: concern}))
+	if c, ok := answer.Lookup("cursor").DocumentOK(); ok && err == nil {
+		told := with(decode(c), bson.E{Key: "atClusterTime", Value: lookup(concern, "atClusterTime")})
+		answer = encode(with(decode(answer), bson.E{Key: "cursor", Value: told}))
+	}
+	return answer, err
+}
+
+// query is cluster for a query. It repeats the query if a shard refuses it because a chunk has moved, as a
+// mongos does. It does not repeat a query that writes, because it may have written.
+func (b *backend) query(ctx context.Context, db string, cmd bson.D) (answer bson.Raw, err error) {
+	for range staleAttempts {
+		answer, err = b.cluster(ctx, db, cmd)
+		if err != nil || mergesOut(cmd) || !stale(refused(answer)) {
+			break
+		}
+	}
+	return answer, err
+}
+
+// mergesOut reports whether the last stage of an aggregation writes.
+func mergesOut(cmd bson.D) bool {
+	stages := list(cmd, "pipeline")
+	if len(stages) == 0 {
+		return false
+	}
+	last, _ := stages[len(stages)-1].DocumentOK()
+	return last.Lookup("$merge").Type != 0 || last.Lookup("$out").Type != 0
+}
+
+// killSessions ends what the sessions have open, on all shards, as a mongos does.
+func (b *backend) killSessions(ctx context.Context, cmd bson.D) (bson.Raw, error) {
+	sessions := bson.A{}
+	for _, v := range list(cmd, cmd[0].Key) {
+		sessions = append(sessions, v)
+		b.r.mu.Lock()
+		for id, c := range b.r.remotes {
+			if sessionKey(c.client) == sessionKey(v) {
+				sessions = append(sessions, c.session)
+				delete(b.r.remotes, id)
+			}
+		}
+		b.r.mu.Unlock()
+	}
+	for _, s := range b.r.shards {
+		if _, err := b.ask(ctx, s.Name, "admin", bson.D{{Key: cmd[0].Key, Value: sessions}}); err != nil {
+			return nil, err
+		}
+	}
+	return encode(done), nil
+}
+
+// A remote is a cursor of the server's own router. It has a session of its own, because only the end of the
+// session ends it: the server has no internal form of killCursors.
+type remote struct {
+	session bson.D
+	client  bson.RawValue // its lsid
+}
+
+func newSession() bson.D {
+	id := make([]byte, 16)
+	_, _ = rand.Read(id)
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+	return bson.D{{Key: "id", Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id}}}
+}
+
+func (b *backend) remote(id int64) (remote, bool) {
+	b.r.mu.Lock()
+	defer b.r.mu.Unlock()
+	c, ok := b.r.remotes[id]
+	return c, ok
+}
+
+// keep registers the cursor that an answer leaves open, and removes the one that it ends.
+func (b *backend) keep(c remote, was int64, answer bson.Raw) {
+	if c.session == nil {
+		return
+	}
+	b.r.mu.Lock()
+	defer b.r.mu.Unlock()
+	delete(b.r.remotes, was)
+	if id := number(answer.Lookup("cursor", "id")); id != 0 {
+		b.r.remotes[id] = c
+	}
+}
+
+// killCursors ends cursors on the shards, because migrations would wait for them.
+func (b *backend) killCursors(db string, cmd bson.D) {
+	sessions, on := bson.A{}, map[string]bson.A{}
+	b.r.mu.Lock()
+	for _, v := range list(cmd, "cursors") {
+		id := number(v)
+		if c, ok := b.r.remotes[id]; ok {
+			sessions = append(sessions, c.session)
+		}
+		if c := b.r.cursors[id]; c != nil && c.shard != "" {
+			on[c.shard] = append(on[c.shard], id)
+		}
+		delete(b.r.remotes, id)
+		delete(b.r.cursors, id)
+	}
+	b.r.mu.Unlock()
+	for shard, ids := range on {
+		_, _ = b.send(shard, db, bson.D{cmd[0], {Key: "cursors", Value: ids}})
+	}
+	for _, s := range b.r.shards {
+		if len(sessions) > 0 {
+			_, _ = b.send(s.Name, "admin", bson.D{{Key: "killSessions", Value: sessions}})
+		}
+	}
+}
+
+// acknowledged returns a write with the cluster's default write concern, majority, unless it has a write
+// concern. A mongos adds it; a shard takes a write without one for w: 1.
+func acknowledged(cmd bson.D) bson.D {
+	if lookup(cmd, "writeConcern").Type != 0 {
+		return cmd
+	}
+	return append(slices.Clone(cmd), bson.E{Key: "writeConcern", Value: bson.D{{Key: "w", Value: "majority"}}})
+}
+
+// status returns the part of a mongos's serverStatus that counts the commits of transactions by their kind.
 func (b *backend) status(ctx context.Context, db string, cmd bson.D) (bson.Raw, error) {
 	answer, err := b.anywhere(ctx, db, without(cmd, "lsid"))
 	if err != nil {
@@ -88,8 +227,8 @@ func (b *backend) listShards() bson.Raw {
 	return encode(append(bson.D{{Key: "shards", Value: shards}}, done...))
 }
 
-// shardCollection shards as the command of mongos does. A collection that has documents needs the
-// index of the key.
+// shardCollection shards a collection as the command of a mongos does. A collection with documents needs the
+// index on the key.
 func (b *backend) shardCollection(ctx context.Context, cmd bson.D) (bson.Raw, error) {
 	ns, _ := lookup(cmd, cmd[0].Key).StringValueOK()
 	db, coll, _ := strings.Cut(ns, ".")
@@ -109,12 +248,12 @@ func (b *backend) shardCollection(ctx context.Context, cmd bson.D) (bson.Raw, er
 	return b.ask(ctx, primary, db, append(create, bson.E{Key: "databaseVersion", Value: version}, majority))
 }
 
-// moveRange moves a range of keys to a shard: a migration of the server's own.
+// moveRange moves a range of keys to a shard by a migration of the server.
 func (b *backend) moveRange(ctx context.Context, cmd bson.D) (bson.Raw, error) {
-	move := bson.D{{Key: "_configsvrMoveRange", Value: lookup(cmd, cmd[0].Key)}, {Key: "waitForDelete", Value: true}}
+	move := bson.D{{Key: "_configsvrMoveRange", Value: lookup(cmd, cmd[0].Key)}}
 	for _, field := range []string{"toShard", "min", "max", "forceJumbo", "waitForDelete"} {
 		if v := lookup(cmd, field); v.Type != 0 {
-			move = with(move, bson.E{Key: field, Value: v})
+			move = append(move, bson.E{Key: field, Value: v})
 		}
 	}
 	return b.ask(ctx, configServer, "admin", append(move, majority))
@@ -149,10 +288,10 @@ func (b *backend) drop(ctx context.Context, db string, cmd bson.D) (bson.Raw, er
 	return b.ask(ctx, primary, db, bson.D{{Key: to, Value: cmd[0].Value}, {Key: "databaseVersion", Value: version}, majority})
 }
 
-// staleAttempts bounds how often a command is sent again after the shard knew better.
+// staleAttempts bounds how often a command is sent again after a shard had newer versions.
 const staleAttempts = 20
 
-// stale reports an answer of a shard whose versions are newer than ours.
+// stale reports whether a shard answered that its versions are newer than those of the command.
 func stale(err error) bool {
 	var e refusal
 	if !errors.As(err, &e) {
@@ -161,7 +300,7 @@ func stale(err error) bool {
 	return slices.Contains([]int32{codeStaleConfig, codeStaleDbVersion, codeStaleShardVersion, codeShardInvalidated}, e.code)
 }
 
-// staleWrite reports a write that a shard refused for its version.
+// staleWrite reports whether a shard refused a write because of its version.
 func staleWrite(answer bson.Raw) bool {
 	for _, v := range values(answer.Lookup("writeErrors")) {
 		if doc, ok := v.DocumentOK(); ok && stale(refusal{code: int32(number(doc.Lookup("code")))}) {
@@ -171,8 +310,18 @@ func staleWrite(answer bson.Raw) bool {
 	return false
 }
 
-// direct sends a command that has no internal form to the shards that own the collection, outside
-// transactions.
+// changesShard reports whether the document of a write belongs to another shard than the one that got the
+// write: its shard key changes, or its chunk has just moved. A mongos moves such a document.
+func changesShard(answer bson.Raw) bool {
+	for _, v := range values(answer.Lookup("writeErrors")) {
+		if doc, ok := v.DocumentOK(); ok && number(doc.Lookup("code")) == codeWouldChangeShard {
+			return true
+		}
+	}
+	return false
+}
+
+// direct sends a command without an internal form to the shards that own the collection, outside transactions.
 func (b *backend) direct(ctx context.Context, db string, cmd bson.D) (bson.Raw, error) {
 	cmd = without(cmd, "lsid", "txnNumber")
 	name := cmd[0].Key
@@ -196,7 +345,7 @@ func (b *backend) direct(ctx context.Context, db string, cmd bson.D) (bson.Raw, 
 	var err error
 	for range staleAttempts {
 		var t *table
-		if t, err = b.table(ctx, db, coll); err != nil {
+		if t, err = b.table(ctx, db, coll, bson.Timestamp{}); err != nil {
 			return nil, err
 		}
 		if t.primary == "" {
@@ -205,7 +354,9 @@ func (b *backend) direct(ctx context.Context, db string, cmd bson.D) (bson.Raw, 
 		on := t.owners()
 		switch name {
 		case "count", "distinct", "explain":
-			if on, err = b.targets(ctx, t, filter, lookup(cmd, "collation")); err != nil {
+			if on, err = b.targets(ctx, t, filter, lookup(cmd, "collation")); stale(err) {
+				continue
+			} else if err != nil {
 				return nil, err
 			}
 		case "listIndexes":
@@ -235,7 +386,7 @@ func (b *backend) direct(ctx context.Context, db string, cmd bson.D) (bson.Raw, 
 	return nil, err
 }
 
-// filterOf is the filter of a command that is explained.
+// filterOf returns the filter of a command that is to be explained.
 func filterOf(cmd bson.D) bson.D {
 	switch cmd[0].Key {
 	case "find":
@@ -258,7 +409,7 @@ func filterOf(cmd bson.D) bson.D {
 	return document(cmd, "query")
 }
 
-// nothing is the answer about a database that does not exist.
+// nothing returns the answer for a database that does not exist.
 func nothing(name, coll string) (bson.Raw, error) {
 	switch name {
 	case "count":
@@ -269,7 +420,7 @@ func nothing(name, coll string) (bson.Raw, error) {
 	return nil, refusal{code: 26, name: "NamespaceNotFound", text: "ns does not exist: " + coll}
 }
 
-// together puts the answers of several shards together.
+// together merges the answers of several shards into one.
 func (b *backend) together(ctx context.Context, db, name string, on []string, answers []bson.Raw) (bson.Raw, error) {
 	switch name {
 	case "count":
@@ -301,7 +452,7 @@ func (b *backend) together(ctx context.Context, db, name string, on []string, an
 	return answers[0], nil
 }
 
-// explained puts plans together as a mongos does: those of several shards under SHARD_MERGE.
+// explained merges the plans of several shards under SHARD_MERGE, as a mongos does.
 func explained(on []string, answers []bson.Raw) bson.Raw {
 	stage := "SINGLE_SHARD"
 	if len(on) > 1 {
@@ -340,9 +491,9 @@ func explained(on []string, answers []bson.Raw) bson.Raw {
 	return encode(append(out, done...))
 }
 
-// write runs an insert, update, delete or findAndModify outside transactions. What is retryable
-// and fixes the shard key goes to its shard with its number, as a mongos sends it, so that the shard
-// knows a repetition. The rest goes through the server's own router, without the number.
+// write runs an insert, update, delete or findAndModify outside transactions. A retryable write that fixes the
+// shard key goes to its shard with its number, as a mongos sends it, so that the shard recognizes a
+// repetition. Other writes go through the server's own router, without the number.
 func (b *backend) write(ctx context.Context, db string, cmd bson.D) (bson.Raw, error) {
 	if err := b.create(ctx, db); err != nil {
 		return nil, err
@@ -357,7 +508,7 @@ func (b *backend) write(ctx context.Context, db string, cmd bson.D) (bson.Raw, e
 	var err error
 	for range staleAttempts {
 		var t *table
-		if t, err = b.table(ctx, db, coll); err != nil {
+		if t, err = b.table(ctx, db, coll, bson.Timestamp{}); err != nil {
 			return nil, err
 		}
 		var on string
@@ -368,6 +519,9 @@ func (b *backend) write(ctx context.Context, db string, cmd bson.D) (bson.Raw, e
 			return b.cluster(ctx, db, cmd)
 		}
 		answer, err = b.ask(ctx, on, db, append(slices.Clone(cmd), t.versions[on]...))
+		if err == nil && changesShard(answer) {
+			return b.cluster(ctx, db, cmd)
+		}
 		if !stale(err) && (err != nil || !staleWrite(answer)) {
 			return answer, err
 		}
@@ -375,7 +529,7 @@ func (b *backend) write(ctx context.Context, db string, cmd bson.D) (bson.Raw, e
 	return answer, err
 }
 
-// one is the shard of a write that goes to one alone, "" if the server's own router is to tell.
+// one returns the shard of a write that goes to a single shard, and "" if the server's own router must decide.
 func (b *backend) one(ctx context.Context, t *table, cmd bson.D) (string, error) {
 	if !t.sharded() {
 		return t.primary, nil
@@ -409,7 +563,7 @@ func (b *backend) one(ctx context.Context, t *table, cmd bson.D) (string, error)
 	return places[0], nil
 }
 
-// A cursor that the client holds: of a shard, or documents that are here.
+// A cursor is one that the client holds: a cursor of a shard, or documents that the router holds itself.
 type cursor struct {
 	shard string // where it is; "" if its documents are here
 	id    int64  // its own
@@ -417,10 +571,10 @@ type cursor struct {
 	docs  []bson.Raw
 }
 
-// batchBytes bounds a batch that is made here.
+// batchBytes bounds a batch that the router makes itself.
 const batchBytes = 16_000_000
 
-// opened remembers the shard of a cursor.
+// opened registers the shard of a cursor.
 func (b *backend) opened(answer bson.Raw, db, shard string) {
 	if id := number(answer.Lookup("cursor", "id")); id != 0 {
 		b.r.mu.Lock()
@@ -429,15 +583,13 @@ func (b *backend) opened(answer bson.Raw, db, shard string) {
 	}
 }
 
-func (b *backend) forget(ids []bson.RawValue) {
+func (b *backend) forget(id int64) {
 	b.r.mu.Lock()
 	defer b.r.mu.Unlock()
-	for _, id := range ids {
-		delete(b.r.cursors, number(id))
-	}
+	delete(b.r.cursors, id)
 }
 
-// held is the cursor of this number, nil if the server's own router has it.
+// held returns the cursor with this number, and nil if the server's own router has it.
 func (b *backend) held(id int64) *cursor {
 	b.r.mu.Lock()
 	defer b.r.mu.Unlock()
@@ -454,12 +606,12 @@ func (b *backend) getMore(ctx context.Context, db string, cmd bson.D) (bson.Raw,
 	}
 	answer, err := b.ask(ctx, c.shard, db, without(cmd, "lsid", "txnNumber"))
 	if err != nil || number(answer.Lookup("cursor", "id")) == 0 {
-		b.forget([]bson.RawValue{raw(c.id)})
+		b.forget(c.id)
 	}
 	return answer, err
 }
 
-// hold is the first batch of documents that are here.
+// hold keeps documents for a new cursor and returns its first batch.
 func (b *backend) hold(ns string, docs []bson.Raw, batch int64) bson.Raw {
 	b.r.mu.Lock()
 	b.r.last--
@@ -469,7 +621,7 @@ func (b *backend) hold(ns string, docs []bson.Raw, batch int64) bson.Raw {
 	return b.next(c, "firstBatch", batch)
 }
 
-// next is the next batch; 0 is as many as fit.
+// next returns the next batch of a cursor; a batch of 0 takes as many documents as fit.
 func (b *backend) next(c *cursor, field string, batch int64) bson.Raw {
 	out, size := bson.A{}, 0
 	for len(c.docs) > 0 && (batch <= 0 || int64(len(out)) < batch) && (size == 0 || size+len(c.docs[0]) < batchBytes) {
@@ -477,7 +629,7 @@ func (b *backend) next(c *cursor, field string, batch int64) bson.Raw {
 	}
 	id := c.id
 	if len(c.docs) == 0 {
-		b.forget([]bson.RawValue{raw(c.id)})
+		b.forget(c.id)
 		id = 0
 	}
 	return encode(append(bson.D{{Key: "cursor", Value: bson.D{{Key: field, Value: out}, {Key: "id", Value: id}, {Key: "ns", Value: c.ns}}}}, done...))

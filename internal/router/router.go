@@ -2,19 +2,20 @@
 // and the shards of a real sharded cluster. It is test equipment: no package index has a
 // mongos, and every mongod carries its code as internal commands.
 //
-// What is the server's own code: the shards, their versions, ownership and orphan filters,
-// migrations, prepare and commit over several shards; and, outside transactions, which shards
-// a find, aggregate, insert, update, delete or getMore goes to, how their results merge, and
-// what is refused (clusterFind and its like, which a shard runs for us). In a transaction the
-// server's explain says which shards a filter goes to, and a pipeline on its side merges what
-// they return.
+// These parts are the server's own code: the shards, their versions, ownership and orphan filters,
+// migrations, zones and the balancer, prepare and commit over several shards; and, outside transactions, which shards a find,
+// aggregate, insert, update, delete or getMore goes to, how their results merge, and what is refused
+// (clusterFind and its like, which a shard runs for us). In a transaction the server's explain says which
+// shards a filter goes to, and a pipeline on its side merges what they return.
 //
-// What is this package's, by the documented rules of MongoDB 6.0: a findAndModify needs equality
-// on the shard key; a transaction commits over the shards that it wrote to, by two phases if
-// they are several; it takes no $lookup or $graphLookup on a sharded collection and makes no
-// collection on several shards; count, distinct, createIndexes and drop go to the shards that
-// own the collection; an _id alone selects one document for update or delete, and is sent to all
-// shards. A change stream is refused, because mongod 6.0 ends when it gets one this way.
+// These parts are this package's, by the documented rules of MongoDB 6.0: a findAndModify needs equality on
+// the shard key; a transaction commits over the shards that it wrote to, by two phases if they are several;
+// it takes no $lookup or $graphLookup on a sharded collection and makes no collection on several shards;
+// count, distinct, createIndexes and drop go to the shards that own the collection; a write without a write
+// concern has the cluster's default, majority; an _id alone selects one document for update or delete, and
+// is sent to all shards; a read of a snapshot gets the newest time that is known, and goes to the shards that
+// the chunks were on at that time; an upsert in a transaction that meets a moved chunk ends it, to be
+// repeated. A change stream is refused, because mongod 6.0 ends when it gets one this way.
 package router
 
 import (
@@ -31,7 +32,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/wire"
 )
 
-// Shard is a replica set of one that is a shard.
+// A Shard is a shard of the cluster, a replica set of one member.
 type Shard struct{ Name, Addr string }
 
 // Router listens for drivers.
@@ -46,15 +47,16 @@ type Router struct {
 	clock   bson.Timestamp          // the newest cluster time that any server told
 	txns    map[string]*transaction // by session, the last of each
 	cursors map[int64]*cursor
+	remotes map[int64]remote
 	last    int64 // the last cursor made here
 	commits map[string]int64
 }
 
-// Start makes a cluster of a config server and shards that run already, each an initiated
-// replica set, and listens on a free port of 127.0.0.1.
+// Start makes a cluster of a config server and shards that are already running, each an initiated replica set,
+// and listens on a free port of 127.0.0.1.
 func Start(ctx context.Context, config string, shards []Shard) (*Router, error) {
 	r := &Router{config: config, shards: shards, conns: map[net.Conn]bool{}, txns: map[string]*transaction{},
-		cursors: map[int64]*cursor{}, commits: map[string]int64{}}
+		cursors: map[int64]*cursor{}, remotes: map[int64]remote{}, commits: map[string]int64{}}
 	b := r.backend()
 	defer b.close()
 	for _, s := range shards {
@@ -72,7 +74,7 @@ func Start(ctx context.Context, config string, shards []Shard) (*Router, error) 
 	return r, nil
 }
 
-// Addr is where it listens.
+// Addr returns the address on which the router listens.
 func (r *Router) Addr() string { return r.listener.Addr().String() }
 
 // Close ends all connections. It does not end the servers.
@@ -103,8 +105,8 @@ func (r *Router) accept() {
 	}
 }
 
-// serve answers one client. Its backend has connections of its own, so that a command waits for
-// no other client's.
+// serve answers one client. Its backend has connections of its own, so that no command waits for those of
+// another client.
 func (r *Router) serve(c net.Conn) {
 	b := r.backend()
 	defer func() {
@@ -129,7 +131,7 @@ func (r *Router) serve(c net.Conn) {
 	}
 }
 
-// hello is what a mongos says of itself: the driver then pins transactions to it.
+// hello is the answer of a mongos to hello. The driver then pins transactions to this address.
 func hello() bson.D {
 	return bson.D{
 		{Key: "ismaster", Value: true}, {Key: "isWritablePrimary", Value: true}, {Key: "msg", Value: "isdbgrid"}, {Key: "helloOk", Value: true},
@@ -158,19 +160,21 @@ func (e refusal) document() bson.D {
 	return d
 }
 
-// Codes of the server, and one of ours for what this router cannot do and a mongos can.
+// Codes of the server, and one of this package for what a mongos can do and this router cannot.
 const (
 	codeHostUnreachable     = 6
 	codeIllegalOperation    = 20
 	codeCommandNotFound     = 59
 	codeShardKeyNotFound    = 61
 	codeInvalidOptions      = 72
+	codeStaleChunkHistory   = 250
 	codeNoSuchTransaction   = 251
 	codeInTransaction       = 263
 	codeStaleDbVersion      = 249
 	codeStaleConfig         = 13388
 	codeStaleShardVersion   = 63
 	codeShardInvalidated    = 311
+	codeWouldChangeShard    = 283
 	codeNotHere             = 99_001
 	labelTransient          = "TransientTransactionError"
 	labelUnknownCommit      = "UnknownTransactionCommitResult"
@@ -183,7 +187,7 @@ func notHere(format string, args ...any) refusal {
 	return refusal{code: codeNotHere, name: "TestRouter", text: "the test router cannot do this, a mongos can: " + fmt.Sprintf(format, args...)}
 }
 
-// majority is what the cluster's own commands want.
+// majority is the write concern that the cluster's own commands need.
 var majority = bson.E{Key: "writeConcern", Value: bson.D{{Key: "w", Value: "majority"}, {Key: "wtimeout", Value: int32(60_000)}}}
 
 // answer runs the command of a message and makes the message that answers it.
@@ -204,7 +208,7 @@ func (b *backend) answer(m wire.Message) (reply wire.Message, moreToCome bool) {
 	return m.Reply(b.r.timed(out)), m.MoreToCome()
 }
 
-// unreachable is the answer about a shard that did not answer, with the label that a mongos gives.
+// unreachable returns the answer for a shard that did not answer, with the label that a mongos sends.
 func unreachable(err error, cmd bson.D) refusal {
 	e := refusal{code: codeHostUnreachable, name: "HostUnreachable", text: err.Error()}
 	switch {
@@ -218,7 +222,7 @@ func unreachable(err error, cmd bson.D) refusal {
 	return e
 }
 
-// tick keeps the newest cluster time of an answer or a command.
+// tick remembers the cluster time of an answer or a command, if it is the newest.
 func (r *Router) tick(doc bson.Raw) {
 	v, err := doc.LookupErr("$clusterTime", "clusterTime")
 	if err != nil {
@@ -232,14 +236,14 @@ func (r *Router) tick(doc bson.Raw) {
 	}
 }
 
-// now is the newest cluster time.
+// now returns the newest cluster time.
 func (r *Router) now() bson.Timestamp {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.clock
 }
 
-// timed adds the cluster time to an answer made here.
+// timed adds the cluster time to an answer that the router made.
 func (r *Router) timed(doc bson.Raw) bson.Raw {
 	now := r.now()
 	if _, err := doc.LookupErr("$clusterTime"); err == nil || now.IsZero() {
@@ -248,7 +252,7 @@ func (r *Router) timed(doc bson.Raw) bson.Raw {
 	return encode(append(decode(doc), clusterTime(now), bson.E{Key: "operationTime", Value: now}))
 }
 
-// clusterTime is as servers without keys sign it.
+// clusterTime returns a cluster time signed as servers without keys sign it.
 func clusterTime(t bson.Timestamp) bson.E {
 	return bson.E{Key: "$clusterTime", Value: bson.D{{Key: "clusterTime", Value: t},
 		{Key: "signature", Value: bson.D{{Key: "hash", Value: bson.Binary{Data: make([]byte, 20)}}, {Key: "keyId", Value: int64(0)}}}}}

@@ -10,22 +10,24 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// transaction is one of a client. Its shards, the participants, are in the order in which they were
-// first asked.
+// A transaction is one of a client. Its shards, the participants, are in the order in which they were first
+// asked.
 type transaction struct {
-	mu        sync.Mutex
-	session   bson.E // lsid
-	number    bson.E // txnNumber
-	concern   bson.D // readConcern as the client sent it
-	at        bson.Timestamp
-	snapshot  bool
-	shards    []string
-	wrote     map[string]bool
-	aborted   bool
-	committed string // how it was, once it is
+	mu       sync.Mutex
+	session  bson.E // lsid
+	number   bson.E // txnNumber
+	concern  bson.D // readConcern as the client sent it
+	at       bson.Timestamp
+	snapshot bool
+	shards   []string
+	wrote    map[string]bool
+	aborted  bool
+	// committing: the shards were asked to commit, and only they know whether the transaction is aborted.
+	committing bool
+	committed  string // how it was, once it is
 }
 
-// The ways in which a mongos commits, as its serverStatus names them.
+// The ways in which a mongos commits, with the names of its serverStatus.
 const (
 	commitNoShards    = "noShards"
 	commitSingleShard = "singleShard"
@@ -36,9 +38,11 @@ const (
 
 var commitTypes = []string{commitNoShards, commitSingleShard, commitSingleWrite, commitReadOnly, commitTwoPhase}
 
+func sessionKey(lsid bson.RawValue) string { return string(encode(bson.D{{Key: "s", Value: lsid}})) }
+
 // inTransaction runs a statement, a commit or an abort.
 func (b *backend) inTransaction(ctx context.Context, db string, cmd bson.D) (bson.Raw, error) {
-	session := string(encode(bson.D{{Key: "s", Value: lookup(cmd, "lsid")}}))
+	session := sessionKey(lookup(cmd, "lsid"))
 	b.r.mu.Lock()
 	t := b.r.txns[session]
 	if t != nil && number(raw(t.number.Value)) != number(lookup(cmd, "txnNumber")) {
@@ -62,7 +66,9 @@ func (b *backend) inTransaction(ctx context.Context, db string, cmd bson.D) (bso
 	case "commitTransaction":
 		return b.commit(ctx, t, cmd)
 	case "abortTransaction":
-		b.abort(t)
+		if err := b.abort(t); err != nil {
+			return nil, err
+		}
 		return encode(done), nil
 	}
 	if t.aborted {
@@ -74,6 +80,9 @@ func (b *backend) inTransaction(ctx context.Context, db string, cmd bson.D) (bso
 		err = refusal{code: codeStaleConfig, name: "StaleConfig", text: "a shard's version changed"}
 	}
 	var e refusal
+	if errors.As(err, &e) && e.code == codeWouldChangeShard && upserts(cmd) {
+		err = refusal{code: codeStaleConfig, name: "StaleConfig", text: "a chunk moved before an upsert"}
+	}
 	switch {
 	case err == nil:
 		return answer, nil
@@ -85,34 +94,47 @@ func (b *backend) inTransaction(ctx context.Context, db string, cmd bson.D) (bso
 		err = unreachable(err, bson.D{{Key: cmd[0].Key}, {Key: "autocommit", Value: false}})
 	}
 	if errors.As(err, &e) && slices.Contains(e.labels, labelTransient) {
-		b.abort(t)
+		_ = b.abort(t)
 	}
 	return nil, err
 }
 
-// abort tells the participants. What one does not hear, it ends by itself.
-func (b *backend) abort(t *transaction) {
-	t.aborted = true
-	for _, s := range t.shards {
-		_, _ = b.send(s, "admin", bson.D{{Key: "abortTransaction", Value: int32(1)}, t.session, t.number, {Key: "autocommit", Value: false}})
-	}
+// upserts reports whether a command has an upsert. The filter of an upsert has the shard key, so only a moved
+// chunk can make it belong to another shard.
+func upserts(cmd bson.D) bool {
+	return slices.ContainsFunc(list(cmd, "updates"), func(v bson.RawValue) bool { return truth(lookup(decode(v.Document()), "upsert")) })
 }
 
-// commit commits as a mongos does: a participant alone by itself, readers before a single writer,
-// several writers by two phases that the first participant coordinates.
+// abort tells the participants to abort and returns the first refusal, because a committed transaction stays
+// committed. A participant that does not hear of it ends the transaction by itself.
+func (b *backend) abort(t *transaction) (err error) {
+	t.aborted = !t.committing
+	for _, s := range t.shards {
+		answer, sent := b.send(s, "admin", bson.D{{Key: "abortTransaction", Value: int32(1)}, t.session, t.number, {Key: "autocommit", Value: false}})
+		if sent == nil {
+			sent = refused(answer)
+		}
+		if err == nil {
+			err = sent
+		}
+	}
+	return err
+}
+
+// commit commits as a mongos does: a single participant alone; readers before a single writer; several writers
+// in two phases, which the first participant coordinates.
 func (b *backend) commit(ctx context.Context, t *transaction, cmd bson.D) (answer bson.Raw, err error) {
 	if t.aborted {
 		return nil, refusal{code: codeNoSuchTransaction, name: "NoSuchTransaction", text: "the transaction was aborted", labels: []string{labelTransient}}
 	}
 	send := func(on, name string, more ...bson.E) error {
 		c := append(bson.D{{Key: name, Value: int32(1)}}, more...)
-		c = append(c, t.session, t.number, bson.E{Key: "autocommit", Value: false})
-		if concern := lookup(cmd, "writeConcern"); concern.Type != 0 {
-			c = append(c, bson.E{Key: "writeConcern", Value: concern})
-		}
+		c = append(c, t.session, t.number, bson.E{Key: "autocommit", Value: false},
+			bson.E{Key: "writeConcern", Value: lookup(acknowledged(cmd), "writeConcern")})
 		answer, err = b.ask(ctx, on, "admin", c)
 		return err
 	}
+	t.committing = true
 	kind, last := commitNoShards, ""
 	var readers, writers []string
 	for _, s := range t.shards {
@@ -168,7 +190,7 @@ func writeConcernOK(answer bson.Raw) bool {
 	return err != nil
 }
 
-// send sends a statement to a shard, which becomes a participant by it.
+// send sends a statement to a shard, which becomes a participant.
 func (t *transaction) send(ctx context.Context, b *backend, on, db string, cmd, versions bson.D) (bson.Raw, error) {
 	cmd = append(slices.Clone(cmd), versions...)
 	cmd = append(cmd, t.session, t.number, bson.E{Key: "autocommit", Value: false})
@@ -193,7 +215,7 @@ func (t *transaction) send(ctx context.Context, b *backend, on, db string, cmd, 
 	return answer, err
 }
 
-// statement sends a statement to the shards it concerns and puts their answers together.
+// statement sends a statement to the shards that it concerns and merges their answers.
 func (b *backend) statement(ctx context.Context, t *transaction, db string, cmd bson.D) (bson.Raw, error) {
 	name := cmd[0].Key
 	if name == "getMore" {
@@ -206,10 +228,6 @@ func (b *backend) statement(ctx context.Context, t *transaction, db string, cmd 
 		}
 		return t.send(ctx, b, c.shard, db, cmd, nil)
 	}
-	if name == "killCursors" {
-		b.forget(list(cmd, "cursors"))
-		return encode(done), nil
-	}
 	if own(db) {
 		return nil, refusal{code: codeInTransaction, name: errNameOperationInTxn, text: "a transaction on " + db}
 	}
@@ -217,7 +235,7 @@ func (b *backend) statement(ctx context.Context, t *transaction, db string, cmd 
 		return nil, err
 	}
 	coll, _ := raw(cmd[0].Value).StringValueOK()
-	table, err := b.table(ctx, db, coll)
+	table, err := b.table(ctx, db, coll, t.at)
 	if err != nil {
 		return nil, err
 	}
@@ -333,7 +351,7 @@ func (b *backend) changeIn(ctx context.Context, t *transaction, table *table, cm
 	return out.answer(), nil
 }
 
-// writes is the answer of several shards to one write command.
+// writes merges the answers of several shards to one write command.
 type writes struct {
 	update      bool
 	n, modified int64
@@ -341,7 +359,7 @@ type writes struct {
 	errors      bson.A
 }
 
-// add adds an answer; at are the places of its statements in the client's command.
+// add adds the answer of a shard; at are the places of its statements in the client's command.
 func (w *writes) add(answer bson.Raw, at []int) {
 	w.n += number(answer.Lookup("n"))
 	w.modified += number(answer.Lookup("nModified"))
@@ -377,7 +395,7 @@ func (w *writes) answer() bson.Raw {
 	return encode(append(out, done...))
 }
 
-// findIn reads what all shards have and puts it in order by the keys that the shards compute.
+// findIn reads the documents of all shards and sorts them by keys that the shards compute.
 func (b *backend) findIn(ctx context.Context, t *transaction, table *table, cmd bson.D) (bson.Raw, error) {
 	on, err := b.targets(ctx, table, document(cmd, "filter"), lookup(cmd, "collation"))
 	if err != nil {
@@ -438,7 +456,7 @@ func (b *backend) findIn(ctx context.Context, t *transaction, table *table, cmd 
 	return b.hold(table.db+"."+table.name, docs, batch), nil
 }
 
-// gather is all documents that several shards return.
+// gather returns all documents that several shards return.
 func (b *backend) gather(ctx context.Context, t *transaction, table *table, on []string, cmd bson.D) (out []bson.Raw, err error) {
 	for _, s := range on {
 		answer, err := t.send(ctx, b, s, table.db, cmd, table.versions[s])
@@ -454,11 +472,11 @@ func (b *backend) gather(ctx context.Context, t *transaction, table *table, on [
 	return out, nil
 }
 
-// byDocument are the stages that take each document by itself: shards run them.
+// byDocument are the stages that look at each document alone; the shards run them.
 var byDocument = []string{"$match", "$project", "$addFields", "$set", "$unset", "$unwind", "$replaceRoot", "$replaceWith", "$redact"}
 
-// aggregateIn has the shards run the stages up to the first that needs all documents, and a pipeline
-// beside the transaction the rest, over what they return.
+// aggregateIn runs an aggregation: the shards run the stages up to the first one that needs all documents, and
+// a pipeline outside the transaction runs the others over the results.
 func (b *backend) aggregateIn(ctx context.Context, t *transaction, table *table, cmd bson.D) (bson.Raw, error) {
 	stages := list(cmd, "pipeline")
 	var filter bson.D
@@ -521,8 +539,8 @@ func (b *backend) aggregateIn(ctx context.Context, t *transaction, table *table,
 	return b.hold(table.db+"."+table.name, docs, number(lookup(document(cmd, "cursor"), "batchSize"))), nil
 }
 
-// foreign reports stages that join a collection of this database, and refuses those that join a
-// sharded one, as a mongos before 8.0 does.
+// foreign reports whether stages join a collection of this database. It refuses a join with a sharded
+// collection, as a mongos before 8.0 does.
 func (b *backend) foreign(ctx context.Context, db string, v bson.RawValue) (found bool, err error) {
 	var elements []bson.RawElement
 	switch v.Type {
@@ -541,7 +559,7 @@ func (b *backend) foreign(ctx context.Context, db string, v bson.RawValue) (foun
 				}
 			}
 			if from != "" {
-				table, err := b.table(ctx, db, from)
+				table, err := b.table(ctx, db, from, bson.Timestamp{})
 				if err != nil {
 					return false, err
 				}

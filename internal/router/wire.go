@@ -10,8 +10,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/wire"
 )
 
-// parse is the command of a message and its database, with the documents that are sent behind it
-// inside it.
+// parse returns the command of a message and its database, with the documents that follow the command put into
+// it.
 func parse(m wire.Message) (db string, cmd bson.D, err error) {
 	if m.OldHello() {
 		return "admin", bson.D{{Key: "hello", Value: 1}}, nil
@@ -35,7 +35,7 @@ func parse(m wire.Message) (db string, cmd bson.D, err error) {
 	return db, cmd, nil
 }
 
-// decode takes a document apart by its elements and leaves their values as they are.
+// decode returns the elements of a document, with their values still encoded.
 func decode(doc bson.Raw) bson.D {
 	elements, err := doc.Elements()
 	if err != nil {
@@ -48,7 +48,7 @@ func decode(doc bson.Raw) bson.D {
 	return out
 }
 
-// encode never fails: what it gets was decoded from BSON, or is made here.
+// encode encodes a value. It cannot fail, because its values were decoded from BSON or made by this package.
 func encode(v any) bson.Raw {
 	doc, err := bson.Marshal(v)
 	if err != nil {
@@ -57,7 +57,7 @@ func encode(v any) bson.Raw {
 	return doc
 }
 
-// raw is a value as it is encoded.
+// raw returns a value in its encoded form.
 func raw(v any) bson.RawValue {
 	if v, ok := v.(bson.RawValue); ok {
 		return v
@@ -69,7 +69,7 @@ func raw(v any) bson.RawValue {
 	return bson.RawValue{Type: kind, Value: data}
 }
 
-// lookup is a field of a command, the zero value if it has none.
+// lookup returns a field of a command, the zero value if it is missing.
 func lookup(d bson.D, field string) bson.RawValue {
 	for _, e := range d {
 		if e.Key == field {
@@ -79,7 +79,7 @@ func lookup(d bson.D, field string) bson.RawValue {
 	return bson.RawValue{}
 }
 
-// document is a field that is a document, empty if it is not.
+// document returns a field that is a document, and an empty document if it is not.
 func document(d bson.D, field string) bson.D {
 	if doc, ok := lookup(d, field).DocumentOK(); ok {
 		return decode(doc)
@@ -87,7 +87,7 @@ func document(d bson.D, field string) bson.D {
 	return bson.D{}
 }
 
-// list is a field that is an array.
+// list returns the elements of a field that is an array.
 func list(d bson.D, field string) []bson.RawValue { return values(lookup(d, field)) }
 
 func values(v bson.RawValue) []bson.RawValue {
@@ -109,7 +109,7 @@ func without(d bson.D, fields ...string) bson.D {
 	return out
 }
 
-// with is d with fields put in the place of others of their names, or at its end.
+// with returns d with fields that replace those of the same names, or are added at its end.
 func with(d bson.D, fields ...bson.E) bson.D {
 	out := slices.Clone(d)
 	for _, f := range fields {

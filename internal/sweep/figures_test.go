@@ -69,7 +69,7 @@ func (f *figures) lines() lines {
 	return out
 }
 
-// parsed are the lines of a table, or none where the page has no table yet.
+// parsed returns the lines of a table, and no lines if the page has no table yet.
 func parsed(text string) lines {
 	out := lines{}
 	for line := range strings.Lines(text) {
@@ -119,7 +119,7 @@ func listed() string {
 	return out.String() + "\n"
 }
 
-// block is what the page has between its marks, with the text around it.
+// block returns the text of the page between its marks, and the text around it.
 func block(t *testing.T) (before, inside, after string) {
 	t.Helper()
 	text, err := os.ReadFile(page)

@@ -7,13 +7,14 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/attribute"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 )
 
 type attributes = attribute.Attributes[int, int]
 
 // releases are three films, each with the entries US and UK.
 func releases(s *scene, opts *attribute.Options) *attributes {
-	a := must(attribute.New[int, int](s.coll("films"), opts))
+	a := testkit.Must(attribute.New[int, int](s.coll("films"), opts))
 	s.ok(a.EnsureIndexes(s.Context()))
 	for id := range 3 {
 		s.insert("films", bson.D{{Key: "_id", Value: id}, {Key: "attributes", Value: bson.A{
@@ -24,7 +25,7 @@ func releases(s *scene, opts *attribute.Options) *attributes {
 
 // columns are three films that old code has written.
 func columns(s *scene) *attributes {
-	a := must(attribute.New[int, int](s.coll("films"), nil))
+	a := testkit.Must(attribute.New[int, int](s.coll("films"), nil))
 	s.ok(a.EnsureIndexes(s.Context()))
 	for id := range 3 {
 		s.insert("films", bson.D{{Key: "_id", Value: id}, {Key: "release_US", Value: 1977}})
@@ -54,8 +55,8 @@ var attributeRows = []row{
 	{"attribute.Attributes.SetMany", entry(func(ctx context.Context, a *attributes) error {
 		return a.SetMany(ctx, 1, attribute.Attribute[int]{Key: "FR", Value: 1979}, attribute.Attribute[int]{Key: "US", Value: 1980})
 	})},
-	{"attribute.Attributes.Add", entry(func(ctx context.Context, a *attributes) error { return a.Add(ctx, 1, attribute.Named("FR"), 1979) }, attribute.ErrExists)},
-	{"attribute.Attributes.Change", entry(func(ctx context.Context, a *attributes) error { return a.Change(ctx, 1, attribute.Named("US"), 1979) })},
+	{"attribute.Attributes.Add", entry(func(ctx context.Context, a *attributes) error { return a.Add(ctx, 1, attribute.Named("FR"), 1979) }, mongopatterns.ErrExists)},
+	{"attribute.Attributes.Replace", entry(func(ctx context.Context, a *attributes) error { return a.Replace(ctx, 1, attribute.Named("US"), 1979) })},
 	{"attribute.Attributes.Remove", entry(func(ctx context.Context, a *attributes) error { return a.Remove(ctx, 1, attribute.Named("US")) }, attribute.ErrNoAttribute)},
 	{"attribute.Attributes.RenameKey", entries(func(s *scene) *attributes { return releases(s, nil) }, func(ctx context.Context, a *attributes) (mongopatterns.Result, error) {
 		return a.RenameKey(ctx, "US", "USA", small)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/slots"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
@@ -44,7 +45,7 @@ func newSensors(s *scene, coll string, withID bool) *sensors {
 	if withID {
 		opts.IDField = "id"
 	}
-	b := must(bucket.New[string, reading](s.coll(coll), timeseries.Every(time.Hour), opts))
+	b := testkit.Must(bucket.New[string, reading](s.coll(coll), timeseries.Every(time.Hour), opts))
 	s.ok(b.EnsureIndexes(s.Context()))
 	return b
 }
@@ -68,7 +69,7 @@ func sensor(n int, withID, look bool, do func(ctx context.Context, b *sensors) e
 type minutes = slots.Slots[string, int]
 
 func newSlots(s *scene, coll string) *minutes {
-	b := must(slots.New[string, int](s.coll(coll), timeseries.Days(nil), &slots.Options{EndField: "end"}))
+	b := testkit.Must(slots.New[string, int](s.coll(coll), timeseries.Days(nil), &slots.Options{EndField: "end"}))
 	s.ok(b.EnsureIndexes(s.Context()))
 	return b
 }
@@ -101,7 +102,7 @@ var bucketRows = []row{
 			return b.AppendMany(ctx, eachSeries(10, 11, 12, 13), &mongopatterns.Work{BatchSize: 2})
 		}, counts: "buckets", check: []mongopatterns.Checker{b}}
 	}},
-	{"bucket.Buckets.Update", sensor(5, true, false, func(ctx context.Context, b *sensors) error { return b.Update(ctx, "A", reading{1, at(1), 99}) })},
+	{"bucket.Buckets.Replace", sensor(5, true, false, func(ctx context.Context, b *sensors) error { return b.Replace(ctx, "A", reading{1, at(1), 99}) })},
 	{"bucket.Buckets.Delete", sensor(5, true, false, func(ctx context.Context, b *sensors) error { return b.Delete(ctx, "A", at(4)) }, mongopatterns.ErrNotFound)},
 	{"bucket.Buckets.DeleteByID", sensor(5, true, false, func(ctx context.Context, b *sensors) error { return b.DeleteByID(ctx, "A", at(1), 1) }, mongopatterns.ErrNotFound)},
 	{"bucket.Buckets.Repair", func(s *scene) call {
@@ -118,9 +119,7 @@ var bucketRows = []row{
 	}},
 	{"bucket.Buckets.Adopt", func(s *scene) call {
 		b := newSensors(s, "buckets", false)
-		for id := range 4 {
-			s.insert("plain", doc("_id", id, "series", fmt.Sprint(id), "id", id, "timestamp", at(id), "temperature", id))
-		}
+		measurements(s)
 		return call{upkeep: func(ctx context.Context) (mongopatterns.Result, error) {
 			return b.Adopt(ctx, s.coll("plain"), nil, &mongopatterns.Work{BatchSize: 2})
 		}, aside: []string{"buckets.adopt"}, check: []mongopatterns.Checker{b}}

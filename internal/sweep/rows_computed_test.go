@@ -9,12 +9,13 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/computed"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 )
 
 type totals = computed.Computed[int, string, bson.D]
 
 func newTotals(s *scene, additive bool) *totals {
-	c := must(computed.New[int, string, bson.D](s.coll("screenings"), s.coll("films"), "film",
+	c := testkit.Must(computed.New[int, string, bson.D](s.coll("screenings"), s.coll("films"), "film",
 		mongo.Pipeline{doc("$group", doc("_id", "$film", "viewers", doc("$sum", "$viewers")))}, doc("viewers", 0),
 		&computed.Options{Additive: additive, Lease: time.Second}))
 	s.ok(c.EnsureIndexes(s.Context()))

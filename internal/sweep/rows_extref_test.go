@@ -8,14 +8,15 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/extref"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 )
 
-type customers = extref.Ref[int, bson.D]
+type customers = extref.Source[int, bson.D]
 
 func newCustomers(s *scene, target extref.Target, opts *extref.Options) *customers {
 	target.Collection, target.Path = s.coll("orders"), "customer"
-	target.Fields = []extref.Field{{Path: "name"}, {Path: "city", Policy: extref.Freeze}}
-	r := must(extref.New[int, bson.D](s.coll("customers"), []extref.Target{target}, opts))
+	target.Fields = []extref.Field{{Path: "name"}, {Path: "city", Frozen: true}}
+	r := testkit.Must(extref.New[int, bson.D](s.coll("customers"), []extref.Target{target}, opts))
 	s.ok(r.EnsureIndexes(s.Context()))
 	return r
 }
@@ -26,7 +27,7 @@ func ordered(s *scene, target extref.Target, opts *extref.Options) *customers {
 	for id, name := range []string{"Ann", "Bob"} {
 		customer := doc("_id", id, "name", name, "city", "Here", "version", int64(1))
 		s.insert("customers", customer)
-		copied := must(r.Reference("orders.customer", customer))
+		copied := testkit.Must(r.Copy("orders.customer", customer))
 		for n := range 3 - 2*id {
 			s.insert("orders", doc("_id", 10*id+n, "customer", copied))
 		}
@@ -68,23 +69,23 @@ func renamed(s *scene, target extref.Target, opts *extref.Options) *customers {
 }
 
 var extrefRows = []row{
-	{"extref.Ref.Update", customer(extref.Target{}, plainly, rename)},
-	{"extref.Ref.Update/not copied", customer(extref.Target{}, plainly, func(ctx context.Context, _ *scene, r *customers) error {
+	{"extref.Source.Update", customer(extref.Target{}, plainly, rename)},
+	{"extref.Source.Update/not copied", customer(extref.Target{}, plainly, func(ctx context.Context, _ *scene, r *customers) error {
 		return void(r.Update(ctx, 0, doc("$set", doc("phone", "555"))))
 	})},
-	{"extref.Ref.Update/pipeline", customer(extref.Target{}, plainly, func(ctx context.Context, _ *scene, r *customers) error {
+	{"extref.Source.Update/pipeline", customer(extref.Target{}, plainly, func(ctx context.Context, _ *scene, r *customers) error {
 		return void(r.Update(ctx, 0, bson.A{doc("$set", doc("name", "Anna"))}))
 	})},
-	{"extref.Ref.Update/unversioned", customer(extref.Target{Unversioned: true}, plainly, rename)},
-	{"extref.Ref.Update/outbox", customer(extref.Target{}, outboxed, rename)},
-	{"extref.Ref.Update/deferred", customer(extref.Target{}, deferred, rename)},
-	{"extref.Ref.Delete", customer(extref.Target{OnDelete: extref.Unset}, plainly, func(ctx context.Context, _ *scene, r *customers) error {
+	{"extref.Source.Update/unversioned", customer(extref.Target{Unversioned: true}, plainly, rename)},
+	{"extref.Source.Update/outbox", customer(extref.Target{}, outboxed, rename)},
+	{"extref.Source.Update/deferred", customer(extref.Target{}, deferred, rename)},
+	{"extref.Source.Delete", customer(extref.Target{OnDelete: mongopatterns.Unlink}, plainly, func(ctx context.Context, _ *scene, r *customers) error {
 		return void(r.Delete(ctx, 0))
 	}, mongopatterns.ErrNotFound)},
-	{"extref.Ref.Delete/cascade", customer(extref.Target{OnDelete: extref.Cascade}, plainly, func(ctx context.Context, _ *scene, r *customers) error {
+	{"extref.Source.Delete/cascade", customer(extref.Target{OnDelete: mongopatterns.Cascade}, plainly, func(ctx context.Context, _ *scene, r *customers) error {
 		return void(r.Delete(ctx, 0))
 	}, mongopatterns.ErrNotFound)},
-	{"extref.Ref.Pin", customer(extref.Target{}, plainly, func(ctx context.Context, s *scene, r *customers) error {
+	{"extref.Source.Pin", customer(extref.Target{}, plainly, func(ctx context.Context, s *scene, r *customers) error {
 		return mongopatterns.Transact(ctx, s.db.Client(), func(ctx context.Context) error {
 			copied, err := r.Pin(ctx, "orders.customer", 0)
 			if err != nil {
@@ -94,7 +95,7 @@ var extrefRows = []row{
 		})
 	}, errDuplicate)},
 	{"extref.Copies.Pin", customer(extref.Target{}, plainly, func(ctx context.Context, s *scene, r *customers) error {
-		copies, err := extref.For[bson.D](r, "orders.customer")
+		copies, err := extref.As[bson.D](r, "orders.customer")
 		if err != nil {
 			return err
 		}
@@ -106,17 +107,17 @@ var extrefRows = []row{
 			return void(s.coll("orders").InsertOne(ctx, doc("_id", 99, "customer", copied)))
 		})
 	}, errDuplicate)},
-	{"extref.Ref.Propagate", func(s *scene) call {
+	{"extref.Source.Propagate", func(s *scene) call {
 		r := renamed(s, extref.Target{}, deferred(s))
 		return call{upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return r.Propagate(ctx, 0, small) }, counts: "orders",
 			settle: func(ctx context.Context) error { return void(r.Propagate(ctx, 1, nil)) }, check: []mongopatterns.Checker{r}}
 	}},
-	{"extref.Ref.Propagate/unversioned", func(s *scene) call {
+	{"extref.Source.Propagate/unversioned", func(s *scene) call {
 		r := renamed(s, extref.Target{Unversioned: true}, deferred(s))
 		return call{upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return r.Propagate(ctx, 0, small) }, counts: "orders",
 			settle: func(ctx context.Context) error { return void(r.Propagate(ctx, 1, nil)) }, check: []mongopatterns.Checker{r}}
 	}},
-	{"extref.Ref.Drain", func(s *scene) call {
+	{"extref.Source.Drain", func(s *scene) call {
 		r := ordered(s, extref.Target{}, outboxed(s))
 		s.ok(void(r.Update(s.Context(), 0, doc("$set", doc("name", "Anna")))))
 		s.ok(void(r.Update(s.Context(), 1, doc("$set", doc("name", "Bert")))))
@@ -126,7 +127,7 @@ var extrefRows = []row{
 			return err == nil && n == 0
 		}), check: []mongopatterns.Checker{r}}
 	}},
-	{"extref.Ref.Watch", func(s *scene) call {
+	{"extref.Source.Watch", func(s *scene) call {
 		r := renamed(s, extref.Target{}, deferred(s))
 		// It follows until the copies are as the sources, which its first Repair makes them.
 		watch := func(ctx context.Context) (mongopatterns.Result, error) {
@@ -140,7 +141,7 @@ var extrefRows = []row{
 		}
 		return call{upkeep: watch, aside: []string{"tokens"}, check: []mongopatterns.Checker{r}}
 	}},
-	{"extref.Ref.Adopt", func(s *scene) call {
+	{"extref.Source.Adopt", func(s *scene) call {
 		r := newCustomers(s, extref.Target{}, nil)
 		s.insert("customers", doc("_id", 0, "name", "Ann", "city", "Here"), doc("_id", 1, "name", "Bob", "city", "There"))
 		for id := range 3 {
@@ -148,7 +149,7 @@ var extrefRows = []row{
 		}
 		return call{upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return r.Adopt(ctx, "orders.customer", small) }, counts: "orders", check: []mongopatterns.Checker{r}}
 	}},
-	{"extref.Ref.Repair", func(s *scene) call {
+	{"extref.Source.Repair", func(s *scene) call {
 		r := renamed(s, extref.Target{}, nil)
 		return call{upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return r.Repair(ctx, small) }, check: []mongopatterns.Checker{r}}
 	}},

@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/outlier"
 )
 
@@ -14,7 +15,7 @@ type buyers = outlier.Lists[int, string]
 
 // books are one that few have bought and one that has overflowed.
 func books(s *scene, set bool) *buyers {
-	l := must(outlier.New[int, string](s.coll("books"), s.coll("books_overflow"), &outlier.Options{Set: set, MaxCount: 3, OverflowMaxCount: 2}))
+	l := testkit.Must(outlier.New[int, string](s.coll("books"), s.coll("books_overflow"), &outlier.Options{Set: set, MaxCount: 3, OverflowMaxCount: 2}))
 	s.ok(l.EnsureIndexes(s.Context()))
 	s.insert("books", doc("_id", 1), doc("_id", 2))
 	s.ok(void(l.Add(s.Context(), 1, "Ann", "Bob")))
@@ -44,7 +45,7 @@ var outlierRows = []row{
 	{"outlier.Lists.Add/overflowed", purchase(false, func(ctx context.Context, l *buyers) error { return void(l.Add(ctx, 2, "Ann")) })},
 	{"outlier.Lists.AddMany", func(s *scene) call {
 		l := books(s, true)
-		return call{many: func(ctx context.Context) (mongopatterns.Result, error) { return l.AddMany(ctx, purchases(s)) }, check: []mongopatterns.Checker{l}}
+		return call{many: func(ctx context.Context) (mongopatterns.Result, error) { return l.AddMany(ctx, purchases(s), nil) }, check: []mongopatterns.Checker{l}}
 	}},
 	{"outlier.Lists.Remove", purchase(true, func(ctx context.Context, l *buyers) error { return void(l.Remove(ctx, 1, "Ann")) })},
 	{"outlier.Lists.Remove/overflowed", purchase(true, func(ctx context.Context, l *buyers) error { return void(l.Remove(ctx, 2, "Ann")) })},
@@ -53,7 +54,7 @@ var outlierRows = []row{
 		return call{one: func(ctx context.Context) error { return l.Delete(ctx, 2) }, repeated: []error{mongopatterns.ErrNotFound}, check: []mongopatterns.Checker{l}}
 	}},
 	{"outlier.Lists.Adopt", func(s *scene) call {
-		l := must(outlier.New[int, string](s.coll("books"), s.coll("books_overflow"), &outlier.Options{MaxCount: 2, OverflowMaxCount: 2}))
+		l := testkit.Must(outlier.New[int, string](s.coll("books"), s.coll("books_overflow"), &outlier.Options{MaxCount: 2, OverflowMaxCount: 2}))
 		s.ok(l.EnsureIndexes(s.Context()))
 		for id := range 3 {
 			s.insert("books", doc("_id", id, "items", bson.A{"Ann", "Bob", "Cid", "Dan", "Eve"}))

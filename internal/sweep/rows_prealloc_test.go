@@ -4,13 +4,14 @@ import (
 	"context"
 	"time"
 
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/prealloc"
 )
 
 // seats is a grid where order 1 has claimed A1 and order 2 holds A2.
 func seats(s *scene) *prealloc.Grids[string, string] {
-	g := must(prealloc.New[string, string](s.coll("screenings"), nil))
-	s.ok(g.Create(s.Context(), "Dumbo", nil, prealloc.Row("A", 5)...))
+	g := testkit.Must(prealloc.New[string, string](s.coll("screenings"), nil))
+	s.ok(g.Insert(s.Context(), "Dumbo", nil, prealloc.Row("A", 5)...))
 	s.ok(g.Claim(s.Context(), "Dumbo", "order 1", prealloc.Cell{Section: "A", Name: "1"}))
 	s.ok(g.Hold(s.Context(), "Dumbo", "order 2", time.Hour, prealloc.Cell{Section: "A", Name: "2"}))
 	return g
@@ -19,26 +20,26 @@ func seats(s *scene) *prealloc.Grids[string, string] {
 func seat(n string) prealloc.Cell { return prealloc.Cell{Section: "A", Name: n} }
 
 var preallocRows = []row{
-	{"prealloc.Grids.Create", func(s *scene) call {
+	{"prealloc.Grids.Insert", func(s *scene) call {
 		g := seats(s)
-		return call{one: func(ctx context.Context) error { return g.Create(ctx, "Bambi", nil, prealloc.Row("A", 5)...) }, repeated: []error{errDuplicate}}
+		return call{shards: sharders(g), one: func(ctx context.Context) error { return g.Insert(ctx, "Bambi", nil, prealloc.Row("A", 5)...) }, repeated: []error{errDuplicate}}
 	}},
 	{"prealloc.Grids.Hold", func(s *scene) call {
 		g := seats(s)
-		return call{one: func(ctx context.Context) error {
+		return call{shards: sharders(g), one: func(ctx context.Context) error {
 			return g.Hold(ctx, "Dumbo", "order 3", time.Hour, seat("3"), seat("4"))
 		}}
 	}},
 	{"prealloc.Grids.Claim", func(s *scene) call {
 		g := seats(s)
-		return call{one: func(ctx context.Context) error { return g.Claim(ctx, "Dumbo", "order 2", seat("2"), seat("3")) }}
+		return call{shards: sharders(g), one: func(ctx context.Context) error { return g.Claim(ctx, "Dumbo", "order 2", seat("2"), seat("3")) }}
 	}},
 	{"prealloc.Grids.Release", func(s *scene) call {
 		g := seats(s)
-		return call{one: func(ctx context.Context) error { return g.Release(ctx, "Dumbo", "order 1", seat("1")) }}
+		return call{shards: sharders(g), one: func(ctx context.Context) error { return g.Release(ctx, "Dumbo", "order 1", seat("1")) }}
 	}},
 	{"prealloc.Grids.HoldAdjacent", func(s *scene) call {
 		g := seats(s)
-		return call{one: func(ctx context.Context) error { return void(g.HoldAdjacent(ctx, "Dumbo", "order 3", time.Hour, 3)) }}
+		return call{shards: sharders(g), one: func(ctx context.Context) error { return void(g.HoldAdjacent(ctx, "Dumbo", "order 3", time.Hour, 3)) }}
 	}},
 }

@@ -6,6 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/relation"
 )
 
@@ -22,7 +23,7 @@ func kinds(s *scene) map[string]*relation.Options {
 
 // assigned are tasks of Ann, 1 and 2, and one of nobody, 3.
 func assigned(s *scene, kind string) *tasks {
-	r := must(relation.New[string, int, bson.D](s.coll("people"), s.coll("tasks"), kinds(s)[kind]))
+	r := testkit.Must(relation.New[string, int, bson.D](s.coll("people"), s.coll("tasks"), kinds(s)[kind]))
 	s.ok(r.EnsureIndexes(s.Context()))
 	s.insert("people", doc("_id", "Ann"), doc("_id", "Bob"))
 	s.insert("tasks", doc("_id", 1), doc("_id", 2), doc("_id", 3))
@@ -44,11 +45,13 @@ func linkTask(ctx context.Context, r *tasks) error   { return r.Link(ctx, "Ann",
 func unlinkTask(ctx context.Context, r *tasks) error { return r.Unlink(ctx, "Ann", 1) }
 func moveTask(ctx context.Context, r *tasks) error   { return r.Transfer(ctx, 1, "Bob") }
 
-func deletePerson(policy relation.DeletePolicy) func(ctx context.Context, r *tasks) error {
+func deletePerson(policy mongopatterns.DeletePolicy) func(ctx context.Context, r *tasks) error {
 	return func(ctx context.Context, r *tasks) error { return r.DeleteParent(ctx, "Ann", policy) }
 }
 
-func deleteTask(ctx context.Context, r *tasks) error { return r.DeleteChild(ctx, 1, relation.Unlink) }
+func deleteTask(ctx context.Context, r *tasks) error {
+	return r.DeleteChild(ctx, 1, mongopatterns.Unlink)
+}
 
 var relationRows = []row{
 	{"relation.Relation.Insert", task("two-way", insertTask, errDuplicate)},
@@ -61,9 +64,9 @@ var relationRows = []row{
 	{"relation.Relation.Unlink/links", task("links", unlinkTask)},
 	{"relation.Relation.Transfer", task("two-way", moveTask)},
 	{"relation.Relation.Transfer/owner", task("owner", moveTask)},
-	{"relation.Relation.DeleteParent", task("two-way", deletePerson(relation.Unlink), mongopatterns.ErrNotFound)},
-	{"relation.Relation.DeleteParent/cascade", task("two-way", deletePerson(relation.Cascade), mongopatterns.ErrNotFound)},
-	{"relation.Relation.DeleteParent/links, cascade", task("links", deletePerson(relation.Cascade), mongopatterns.ErrNotFound)},
+	{"relation.Relation.DeleteParent", task("two-way", deletePerson(mongopatterns.Unlink), mongopatterns.ErrNotFound)},
+	{"relation.Relation.DeleteParent/cascade", task("two-way", deletePerson(mongopatterns.Cascade), mongopatterns.ErrNotFound)},
+	{"relation.Relation.DeleteParent/links, cascade", task("links", deletePerson(mongopatterns.Cascade), mongopatterns.ErrNotFound)},
 	{"relation.Relation.DeleteChild", task("two-way", deleteTask, mongopatterns.ErrNotFound)},
 	{"relation.Relation.DeleteChild/links", task("links", deleteTask, mongopatterns.ErrNotFound)},
 	{"relation.Relation.Repair", func(s *scene) call {
@@ -73,7 +76,7 @@ var relationRows = []row{
 		return call{upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return r.Repair(ctx, small) }, check: []mongopatterns.Checker{r}}
 	}},
 	{"relation.Relation.Extract", func(s *scene) call {
-		r := must(relation.New[string, int, bson.D](s.coll("people"), s.coll("tasks"), &relation.Options{ChildrenField: "tasks", OwnerField: "owner"}))
+		r := testkit.Must(relation.New[string, int, bson.D](s.coll("people"), s.coll("tasks"), &relation.Options{ChildrenField: "tasks", OwnerField: "owner"}))
 		s.ok(r.EnsureIndexes(s.Context()))
 		s.insert("people", doc("_id", "Ann", "tasks", bson.A{doc("_id", 1, "title", "wash"), doc("_id", 2, "title", "cook")}), doc("_id", "Bob", "tasks", bson.A{doc("_id", 3, "title", "sleep")}))
 		return call{upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return r.Extract(ctx, small) }, check: []mongopatterns.Checker{r}}
@@ -81,6 +84,6 @@ var relationRows = []row{
 	{"relation.Relation.Embed", func(s *scene) call {
 		r := assigned(s, "two-way")
 		s.ok(r.Link(s.Context(), "Bob", 3))
-		return call{upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return r.Embed(ctx, small) }}
+		return call{upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return r.Embed(ctx, small) }, shards: sharders(r)}
 	}},
 }

@@ -2,10 +2,10 @@ package sweep
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/series"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
@@ -17,7 +17,7 @@ func newEvents(s *scene, coll string, batches bool) *events {
 	if batches {
 		opts.BatchField = "batches"
 	}
-	e := must(series.New[string, reading](s.coll(coll), timeseries.Every(time.Hour), opts))
+	e := testkit.Must(series.New[string, reading](s.coll(coll), timeseries.Every(time.Hour), opts))
 	s.ok(e.EnsureIndexes(s.Context()))
 	return e
 }
@@ -40,7 +40,7 @@ func event(n int, batches, look bool, do func(ctx context.Context, e *events) er
 
 func gather(s *scene, count int) (*events, *series.Gatherer[string, reading]) {
 	e := recorded(s, 1, true)
-	return e, must(series.NewGatherer(e, &series.GathererOptions{MaxCount: count}))
+	return e, testkit.Must(series.NewGatherer(e, &series.GathererOptions{MaxCount: count}))
 }
 
 // marks are random, to tell a document from one begun anew, and revisions count its changes.
@@ -56,7 +56,7 @@ var seriesRows = []row{
 			return e.AppendMany(ctx, eachSeries(10, 11, 12, 13), &mongopatterns.Work{BatchSize: 2})
 		}, counts: "events", masks: marks, check: []mongopatterns.Checker{e}}
 	}},
-	{"series.Series.Update", event(6, true, false, func(ctx context.Context, e *events) error { return e.Update(ctx, "A", reading{1, at(1), 99}) })},
+	{"series.Series.Replace", event(6, true, false, func(ctx context.Context, e *events) error { return e.Replace(ctx, "A", reading{1, at(1), 99}) })},
 	{"series.Series.Delete", event(6, true, false, func(ctx context.Context, e *events) error { return e.Delete(ctx, "A", at(1)) }, mongopatterns.ErrNotFound)},
 	{"series.Series.Compact", func(s *scene) call {
 		e := recorded(s, 7, true)
@@ -76,28 +76,26 @@ var seriesRows = []row{
 	}},
 	{"series.Series.Adopt", func(s *scene) call {
 		e := newEvents(s, "events", false)
-		for id := range 4 {
-			s.insert("plain", doc("_id", id, "series", fmt.Sprint(id), "id", id, "timestamp", at(id), "temperature", id))
-		}
+		measurements(s)
 		return call{upkeep: func(ctx context.Context) (mongopatterns.Result, error) {
 			return e.Adopt(ctx, s.coll("plain"), nil, &mongopatterns.Work{BatchSize: 2})
 		}, aside: []string{"events.adopt"}, masks: marks, check: []mongopatterns.Checker{e}}
 	}},
-	{"series.Gatherer.Add", func(s *scene) call {
+	{"series.Gatherer.Append", func(s *scene) call {
 		e, g := gather(s, 1)
-		s.ok(g.Add(s.Context(), "B", measured(4))) // the next one flushes it
-		return call{one: func(ctx context.Context) error { return g.Add(ctx, "B", measured(5)) }, masks: marks, check: []mongopatterns.Checker{e}}
+		s.ok(g.Append(s.Context(), "B", measured(4))) // the next one flushes it
+		return call{one: func(ctx context.Context) error { return g.Append(ctx, "B", measured(5)) }, masks: marks, check: []mongopatterns.Checker{e}}
 	}},
 	{"series.Gatherer.Flush", func(s *scene) call {
 		e, g := gather(s, 10)
 		for id := range 5 {
-			s.ok(g.Add(s.Context(), "B", measured(id)))
+			s.ok(g.Append(s.Context(), "B", measured(id)))
 		}
 		return call{many: g.Flush, masks: marks, check: []mongopatterns.Checker{e}}
 	}},
 	{"series.Gatherer.Close", func(s *scene) call {
 		e, g := gather(s, 10)
-		s.ok(g.Add(s.Context(), "B", measured(5)))
+		s.ok(g.Append(s.Context(), "B", measured(5)))
 		return call{one: g.Close, masks: marks, check: []mongopatterns.Checker{e}}
 	}},
 }

@@ -6,20 +6,21 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/split"
 )
 
 type movies = split.Split[int, bson.D, bson.D]
 
 func newMovies(s *scene) *movies {
-	m := must(split.New[int, bson.D, bson.D](s.coll("movies"), s.coll("movie_details"), &split.Options{IDField: "movie_id", ColdFields: []string{"plot", "votes"}}))
+	m := testkit.Must(split.New[int, bson.D, bson.D](s.coll("movies"), s.coll("movie_details"), &split.Options{IDField: "movie_id", ColdFields: []string{"plot", "votes"}}))
 	s.ok(m.EnsureIndexes(s.Context()))
 	return m
 }
 
 func filmed(s *scene) *movies {
 	m := newMovies(s)
-	s.ok(m.Add(s.Context(), 1, doc("title", "Dumbo"), doc("plot", "an elephant")))
+	s.ok(m.Insert(s.Context(), 1, doc("title", "Dumbo"), doc("plot", "an elephant")))
 	return m
 }
 
@@ -45,8 +46,8 @@ var (
 )
 
 var splitRows = []row{
-	{"split.Split.Add", movie(filmed, func(ctx context.Context, m *movies) error {
-		return m.Add(ctx, 2, doc("title", "Bambi"), doc("plot", "a deer"))
+	{"split.Split.Insert", movie(filmed, func(ctx context.Context, m *movies) error {
+		return m.Insert(ctx, 2, doc("title", "Bambi"), doc("plot", "a deer"))
 	}, errDuplicate)},
 	{"split.Split.Update", movie(filmed, func(ctx context.Context, m *movies) error { return m.Update(ctx, 1, newTitle, newPlot) })},
 	{"split.Split.Update/hot", movie(filmed, func(ctx context.Context, m *movies) error { return m.Update(ctx, 1, newTitle, nil) })},

@@ -7,13 +7,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/subset"
 )
 
 type reviews = subset.Subset[int, bson.D]
 
 func newReviews(s *scene) *reviews {
-	r := must(subset.New[int, bson.D](s.coll("products"), s.coll("reviews"), &subset.Options{
+	r := testkit.Must(subset.New[int, bson.D](s.coll("products"), s.coll("reviews"), &subset.Options{
 		ParentField: "product", ArrayField: "reviews", CountField: "num_reviews", N: 2,
 		Values: []subset.Value{{Field: "rating", Sum: "ratings"}},
 	}))
@@ -26,7 +27,7 @@ func newReviews(s *scene) *reviews {
 // has one.
 func rated(s *scene) *reviews {
 	r := newReviews(s)
-	s.ok(void(r.AddMany(s.Context(), pairs(1, review(1), 1, review(2), 1, review(3), 2, review(4)))))
+	s.ok(void(r.InsertMany(s.Context(), pairs(1, review(1), 1, review(2), 1, review(3), 2, review(4)), nil)))
 	return r
 }
 
@@ -51,16 +52,16 @@ func rating(do func(ctx context.Context, r *reviews) error, repeated ...error) f
 }
 
 var subsetRows = []row{
-	{"subset.Subset.Add", rating(func(ctx context.Context, r *reviews) error { return void(r.Add(ctx, 1, review(9))) }, errDuplicate)},
-	{"subset.Subset.Add/not kept", rating(func(ctx context.Context, r *reviews) error { return void(r.Add(ctx, 1, review(0))) }, errDuplicate)},
+	{"subset.Subset.Insert", rating(func(ctx context.Context, r *reviews) error { return void(r.Insert(ctx, 1, review(9))) }, errDuplicate)},
+	{"subset.Subset.Insert/not kept", rating(func(ctx context.Context, r *reviews) error { return void(r.Insert(ctx, 1, review(0))) }, errDuplicate)},
 	{"subset.Subset.Update", rating(func(ctx context.Context, r *reviews) error { return r.Update(ctx, 1, 3, doc("$set", doc("rating", 8))) })},
 	{"subset.Subset.Update/not kept", rating(func(ctx context.Context, r *reviews) error { return r.Update(ctx, 1, 1, doc("$set", doc("rating", 8))) })},
 	{"subset.Subset.Delete", rating(func(ctx context.Context, r *reviews) error { return r.Delete(ctx, 1, 3) }, mongopatterns.ErrNotFound)},
 	{"subset.Subset.DeleteParent", rating(func(ctx context.Context, r *reviews) error { return void(r.DeleteParent(ctx, 1)) }, mongopatterns.ErrNotFound)},
-	{"subset.Subset.AddMany", func(s *scene) call {
+	{"subset.Subset.InsertMany", func(s *scene) call {
 		r := rated(s)
 		return call{many: func(ctx context.Context) (mongopatterns.Result, error) {
-			return r.AddMany(ctx, pairs(1, review(10), 2, review(11), 1, review(12)))
+			return r.InsertMany(ctx, pairs(1, review(10), 2, review(11), 1, review(12)), nil)
 		}, counts: "reviews", repeated: []error{errDuplicate}, check: []mongopatterns.Checker{r}}
 	}},
 	{"subset.Subset.Adopt", func(s *scene) call {

@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
 
@@ -37,7 +38,7 @@ func catalog(nodes [][2]string) iter.Seq2[category, error] {
 }
 
 func forest(s *scene, rep tree.Representation, opts *tree.Options) *categories {
-	c := must(tree.New[string, bson.D](s.coll("nodes"), rep, opts))
+	c := testkit.Must(tree.New[string, bson.D](s.coll("nodes"), rep, opts))
 	s.ok(c.EnsureIndexes(s.Context()))
 	s.ok(void(c.Load(s.Context(), catalog(parents), c.AsRoot(), nil)))
 	return c
@@ -106,10 +107,10 @@ func treeRows() (out []row) {
 			}, errDuplicate)
 			add("Move", opts, func(ctx context.Context, c *categories) error { return c.Move(ctx, "Databases", c.Under("Music")) })
 			add("Delete", opts, func(ctx context.Context, c *categories) error {
-				return void(c.Delete(ctx, "Databases", tree.Cascade))
+				return void(c.Delete(ctx, "Databases", mongopatterns.Cascade))
 			}, mongopatterns.ErrNotFound)
 		}
-		for name, policy := range map[string]tree.DeletePolicy{"Promote": tree.Promote, "MakeRoots": tree.MakeRoots} {
+		for name, policy := range map[string]mongopatterns.DeletePolicy{"Promote": mongopatterns.Promote, "Unlink": mongopatterns.Unlink} {
 			out = append(out, row{"tree.Tree.Delete/" + rep.String() + ", " + name, func(s *scene) call {
 				c := forest(s, rep, nil)
 				return call{one: func(ctx context.Context) error { return void(c.Delete(ctx, "Databases", policy)) },
@@ -126,10 +127,10 @@ func treeRows() (out []row) {
 				c := forest(s, rep, nil)
 				return call{one: func(ctx context.Context) error { return c.Move(ctx, "Programming", c.AsRoot()) }, aside: locks, check: []mongopatterns.Checker{c}}
 			}},
-			row{"tree.Tree.FindOrCreate/" + rep.String(), func(s *scene) call {
+			row{"tree.Tree.FindOrInsert/" + rep.String(), func(s *scene) call {
 				c := forest(s, rep, nil)
 				return call{one: func(ctx context.Context) error {
-					return void(c.FindOrCreate(ctx, []string{"Music", "Jazz", "Bebop"}, func(name string) (bson.D, error) { return doc("_id", name), nil }))
+					return void(c.FindOrInsert(ctx, []string{"Music", "Jazz", "Bebop"}, func(name string) (bson.D, error) { return doc("_id", name), nil }))
 				}, aside: locks, check: []mongopatterns.Checker{c}}
 			}},
 			row{"tree.Tree.Load/" + rep.String(), func(s *scene) call {
@@ -154,13 +155,13 @@ func treeRows() (out []row) {
 			out = append(out,
 				row{"tree.Tree.Adopt/" + rep.String(), func(s *scene) call {
 					plain(s)
-					c := must(tree.New[string, bson.D](s.coll("nodes"), rep, nil))
+					c := testkit.Must(tree.New[string, bson.D](s.coll("nodes"), rep, nil))
 					s.ok(c.EnsureIndexes(s.Context()))
 					return call{upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return c.Adopt(ctx, small) }, aside: locks, check: []mongopatterns.Checker{c}}
 				}},
 				row{"tree.Convert/" + rep.String(), func(s *scene) call {
 					from := forest(s, tree.ParentReferences, nil)
-					to := must(tree.New[string, bson.D](s.coll("nodes"), rep, nil))
+					to := testkit.Must(tree.New[string, bson.D](s.coll("nodes"), rep, nil))
 					s.ok(to.EnsureIndexes(s.Context()))
 					return call{upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return tree.Convert(ctx, from, to, small) }, passing: sorted(rep), aside: locks, check: []mongopatterns.Checker{from, to}}
 				}},
@@ -178,6 +179,14 @@ func treeRows() (out []row) {
 	}
 	link := func(ctx context.Context, c *categories) error { return c.Link(ctx, "Music", "MongoDB") }
 	return append(out,
+		row{"tree.Tree.Rename", func(s *scene) call {
+			c := testkit.Must(tree.New[string, bson.D](s.coll("nodes"), tree.MaterializedPath, &tree.Options{SegmentField: "slug", Scope: doc("tenant", "a")}))
+			s.ok(c.EnsureIndexes(s.Context()))
+			s.ok(void(c.FindOrInsert(s.Context(), []string{"books", "programming", "databases"}, func(name string) (bson.D, error) {
+				return doc("_id", name, "slug", name), nil
+			})))
+			return call{one: func(ctx context.Context) error { return c.Rename(ctx, "books", "livres") }, aside: locks, check: []mongopatterns.Checker{c}}
+		}},
 		graph("tree.Tree.Link", nil, link),
 		graph("tree.Tree.Unlink", link, func(ctx context.Context, c *categories) error { return c.Unlink(ctx, "Music", "MongoDB") }, mongopatterns.ErrNotFound),
 	)

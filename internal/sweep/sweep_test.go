@@ -18,8 +18,12 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/proxy"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
+
+// A short name for what hundreds of lines call.
+var doc = testkit.D
 
 var (
 	how     = flag.String("sweep", "some", "`all` faults at each command, or some")
@@ -40,6 +44,12 @@ type row struct {
 	start func(s *scene) call
 }
 
+// placed is a row and where it runs.
+type placed struct {
+	row
+	cluster *mongotest.Server // with its collections sharded; nil: mongotest's server
+}
+
 // call is a call that writes and what is expected of it.
 type call struct {
 	// one makes one change, all of it or nothing.
@@ -56,7 +66,7 @@ type call struct {
 	// repeat is what a caller does after an error in place of the same call. Default: the
 	// same call.
 	repeat func(ctx context.Context) error
-	// repeated are what a repetition may answer, as the call was done before.
+	// repeated are the errors that a repetition may return because the call was done before.
 	repeated []error
 	// look says that after an unknown outcome one must look before a repetition, as
 	// docs/failures.md or the method says.
@@ -66,17 +76,19 @@ type call struct {
 	twice func(after state) state
 
 	check []mongopatterns.Checker
-	// settle does what the manual asks for before Check finds nothing.
+	// shards are the helpers whose collections are sharded on a cluster, besides those of check.
+	shards []mongopatterns.Sharder
+	// settle does the work after which the manual promises that Check finds nothing.
 	settle func(ctx context.Context) error
 	// aside are collections that do not belong to the state: leases, checkpoints. masks are
 	// fields whose values do not: random marks, counters of what was tried.
 	aside, masks []string
-	// passing are documents, by collection, that stand while the call is under way, where its
-	// manual says that it writes one after the other.
+	// passing are documents, by collection, that may be seen while the call is under way, if its manual says
+	// that it writes one after the other.
 	passing map[string][]bson.D
 }
 
-// errDuplicate stands for the driver's duplicate key in call.repeated.
+// errDuplicate represents the driver's duplicate key in call.repeated.
 var errDuplicate = errors.New("duplicate key")
 
 // scene is a database for one case.
@@ -101,24 +113,8 @@ func (s *scene) ok(err error) {
 	}
 }
 
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
 // void is a call without its first result.
 func void[T any](_ T, err error) error { return err }
-
-// doc is a document with its fields in order.
-func doc(keysAndValues ...any) bson.D {
-	out := bson.D{}
-	for i := 0; i < len(keysAndValues); i += 2 {
-		out = append(out, bson.E{Key: keysAndValues[i].(string), Value: keysAndValues[i+1]})
-	}
-	return out
-}
 
 // unleased repeats a call that is refused until the lease of the one before is over.
 func unleased(do func(ctx context.Context) (mongopatterns.Result, error), refused error) func(ctx context.Context) error {
@@ -144,7 +140,7 @@ var small = &mongopatterns.Work{BatchSize: 1}
 
 // table is all rows.
 func table() []row {
-	return slices.Concat(approxRows, attributeRows, bucketRows, computedRows, extrefRows, outlierRows, preallocRows,
+	return slices.Concat(approxRows, archiveRows, attributeRows, bucketRows, computedRows, extrefRows, outlierRows, preallocRows,
 		relationRows, rootRows, schemaversionRows, seriesRows, splitRows, subsetRows, treeRows(), versioningRows)
 }
 
@@ -221,7 +217,7 @@ const (
 
 // plan is what a call does when nothing fails.
 type plan struct {
-	row           row
+	row           placed
 	before, after state
 	commands      []command
 	took          time.Duration
@@ -229,10 +225,11 @@ type plan struct {
 
 // stage makes a scene for one case on the row's database, which direct reaches without the
 // proxy.
-func (r row) stage(t *testing.T, direct *mongo.Database) (*proxy.Proxy, call) {
+func (r placed) stage(t *testing.T, direct *mongo.Database) (*proxy.Proxy, call) {
 	t.Helper()
-	p := proxy.New(t, mongotest.URI(t))
-	client, err := mongo.Connect(options.Client().ApplyURI(mongotest.URI(t)), p.Options())
+	uri := r.uri(t)
+	p := proxy.New(t, uri)
+	client, err := mongo.Connect(options.Client().ApplyURI(uri), p.Options())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,6 +248,23 @@ func (r row) stage(t *testing.T, direct *mongo.Database) (*proxy.Proxy, call) {
 	empty(t, direct)
 	c := r.start(&scene{t, client.Database(direct.Name())})
 	return p, c
+}
+
+func (r placed) uri(t *testing.T) string {
+	if r.cluster != nil {
+		return r.cluster.URI
+	}
+	return mongotest.URI(t)
+}
+
+// database is one for the row, on a cluster with its collections sharded.
+func (r placed) database(t *testing.T) *mongo.Database {
+	t.Helper()
+	if r.cluster == nil {
+		return mongotest.Database(t)
+	}
+	db, _ := r.sharded(t)
+	return db
 }
 
 func (c call) do(ctx context.Context) (result mongopatterns.Result, err error) {
@@ -276,7 +290,7 @@ func (c call) again(ctx context.Context) error {
 }
 
 // record makes the plan of a row.
-func (r row) record(t *testing.T, direct *mongo.Database) plan {
+func (r placed) record(t *testing.T, direct *mongo.Database) plan {
 	t.Helper()
 	p, c := r.stage(t, direct)
 	out := plan{row: r, before: read(t, direct, c)}
@@ -310,7 +324,7 @@ func (r row) record(t *testing.T, direct *mongo.Database) plan {
 	return out
 }
 
-// sound has Check find nothing.
+// sound fails unless Check finds nothing.
 func (c call) sound(t *testing.T, when string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -419,7 +433,7 @@ func (p plan) try(t *testing.T, direct *mongo.Database, at command, f fault, wit
 	return said, true
 }
 
-// before reports an error that says that a repeated call was done before.
+// before reports whether an error says that a repeated call was done before.
 func (c call) before(err error) bool {
 	return slices.ContainsFunc(c.repeated, func(known error) bool {
 		return errors.Is(err, known) || known == errDuplicate && mongo.IsDuplicateKeyError(err)
@@ -457,6 +471,22 @@ func (c call) manyTrue(t *testing.T, p plan, now state, result mongopatterns.Res
 func TestSweep(t *testing.T) {
 	figures := newFigures()
 	rows := table()
+	var all []placed
+	for _, r := range rows {
+		all = append(all, placed{row: r})
+	}
+	together(t, all, figures)
+	if t.Failed() || *how != "all" {
+		return
+	}
+	t.Log(figures.lines())
+	if *update {
+		figures.write(t)
+	}
+}
+
+// together sweeps rows at the same time.
+func together(t *testing.T, rows []placed, figures *figures) {
 	slots := make(chan bool, *workers)
 	var group sync.WaitGroup
 	for _, r := range rows {
@@ -467,19 +497,12 @@ func TestSweep(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if t.Failed() || *how != "all" {
-		return
-	}
-	t.Log(figures.lines())
-	if *update {
-		figures.write(t)
-	}
 }
 
-func (r row) sweep(t *testing.T, figures *figures) {
-	direct := mongotest.Database(t)
+func (r placed) sweep(t *testing.T, figures *figures) {
+	direct := r.database(t)
 	p := r.record(t, direct)
-	figures.method(r, len(p.commands))
+	figures.method(r.row, len(p.commands))
 	for i, at := range p.commands {
 		for _, f := range r.chosen(i, at) {
 			t.Run(fmt.Sprintf("%v/%s", at, f.name), func(t *testing.T) {
@@ -492,7 +515,7 @@ func (r row) sweep(t *testing.T, figures *figures) {
 				for range 6 {
 					said, met := p.try(t, direct, at, f, within)
 					if met {
-						figures.count(r, said)
+						figures.count(r.row, said)
 						return
 					}
 					within *= 2
@@ -505,7 +528,7 @@ func (r row) sweep(t *testing.T, figures *figures) {
 
 // chosen are the faults for the ith command of a row: all, or some that change with the
 // command and the seed.
-func (r row) chosen(i int, at command) []fault {
+func (r placed) chosen(i int, at command) []fault {
 	var out []fault
 	for _, f := range faults {
 		if f.on(at) {

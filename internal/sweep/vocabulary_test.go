@@ -15,22 +15,22 @@ import (
 
 // everywhere are methods that need no row in any package: reads, indexes, which may be made
 // again and hold no data, and loops around a Flush, which has one.
-var everywhere = []string{"Check", "EnsureIndexes", "Run"}
+var everywhere = []string{"Check", "EnsureIndexes", "Run", "Shard"}
 
 // readers are calls that write nothing.
 var readers = map[string][]string{
-	"advise":                   {"Look"},
+	"advise":                   {"Look", "Try"}, // Try writes a database that it makes and drops
 	"approx.Counters":          {"Get"},
 	"approx.Distinct":          {"Estimate", "Union"},
 	"approx.Sampled":           {"Estimate"},
 	"attribute.Attributes":     {"Facets", "Get", "GetAll", "GetBy", "Values"},
-	"bucket.Buckets":           {"Aggregate", "AggregateWindows", "Compare", "Latest", "Page", "Pages", "Range"},
+	"bucket.Buckets":           {"Aggregate", "AggregateWindows", "Compare", "Bucket", "CountBuckets", "Latest", "Range"},
 	"slots.Slots":              {"Get", "Latest", "Range"},
 	"computed.Computed":        {"Failures"},
 	"extref.Copies":            {"Fetch"},
-	"extref.Ref":               {"Fetch"},
+	"extref.Source":            {"Fetch"},
 	"mongopatterns":            {"CheckAll"},
-	"outlier.Lists":            {"All", "Contains", "Distribution", "Page", "Total"},
+	"outlier.Lists":            {"All", "Contains", "Distribution", "Slice", "Total"},
 	"paging.Pager":             {"All", "Page"},
 	"polymorphic.Kinds":        {"Find"},
 	"prealloc.Grids":           {"Cells", "Counts"},
@@ -42,7 +42,7 @@ var readers = map[string][]string{
 	"subset.Subset":            {"All", "Get", "Top"},
 	"tree.Tree": {"Ancestors", "AncestorsFilter", "Breadcrumb", "Children", "ChildrenFilter", "CountChildren", "CountDescendants", "Depth", "Descendants",
 		"DescendantsFilter", "Dump", "Forest", "IsDescendant", "Leaves", "LeavesBelow", "Parent", "Parents", "Preorder", "Roots", "RootsFilter", "Siblings", "Subtree"},
-	"versioning.Documents": {"AsOf", "At", "Diff", "Get", "History", "HistoryFrom"},
+	"versioning.History": {"AsOf", "At", "Diff", "Get", "Revisions", "RevisionsFrom"},
 }
 
 // Every exported call with a context is swept, or known to write nothing.

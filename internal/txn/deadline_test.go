@@ -218,7 +218,7 @@ func TestTimeoutDoesNotEndTheWait(t *testing.T) {
 	}
 }
 
-// What the error of a transaction says of its outcome.
+// The error of a transaction tells its outcome.
 func TestOutcomes(t *testing.T) {
 	db, coll := counters(t)
 	run := func(ctx context.Context, err error) error {

@@ -26,17 +26,16 @@ const (
 	codeWriteConflict    = 112
 	labelTransient       = "TransientTransactionError"
 
-	// grace is how long after its context a call may return: a commit or an abort has it to
-	// be answered.
+	// grace is how long after the end of its context a call may return: the time in which a commit or an abort
+	// can be answered.
 	grace = 500 * time.Millisecond
-	// fenceBound is how long the end of a transaction may go on behind a call, fenceTry
-	// how long it waits for an answer before it tries again.
+	// fenceBound bounds the work that ends a transaction after its call has returned; fenceTry bounds each
+	// attempt.
 	fenceBound = 30 * time.Second
 	fenceTry   = 5 * time.Second
 
-	// Those who wait for others try again after pauses that do not grow beyond pauseMax. The
-	// driver's grow to half a second: whoever has waited longest then sleeps longest, and
-	// newcomers get what he waits for.
+	// A call that waits for others tries again after pauses of at most pauseMax. The driver's grow to half a
+	// second, so that the call that has waited longest also sleeps longest, and newcomers overtake it.
 	pauseMin = 2 * time.Millisecond
 	pauseMax = 50 * time.Millisecond
 )
@@ -54,10 +53,9 @@ func Running(ctx context.Context) bool {
 // Run calls fn in a transaction with snapshot reads from the primary and
 // majority writes.
 //
-// If ctx carries a running transaction fn joins it, and its error goes back as
-// it is so that whoever started the transaction can retry. Otherwise Run starts
-// one, on the session of ctx or on a new one; fn can then run several times and
-// must not keep state between runs.
+// If ctx carries a running transaction, fn joins it, and its error is returned with its labels, so that the
+// owner of the transaction can retry. Otherwise Run starts a transaction, on the session of ctx or on a new
+// one; fn can then run several times and must not keep state between runs.
 //
 // A transaction that conflicts with another is run again until ctx ends, or for two
 // minutes if it has no deadline; a Timeout of the client does not shorten that, as it does
@@ -66,9 +64,9 @@ func Running(ctx context.Context) bool {
 // they waited for in words alone: it is ctx's error and no conflict that a caller could
 // solve.
 //
-// Run returns half a second after ctx at the latest, also if a commit or an abort is not
-// answered: the driver's would wait without end. Its error says whether the transaction is
-// committed, as fault has it.
+// Run returns at most half a second after ctx ends, even if a commit or an abort is not answered: the
+// driver would wait without end. Its error is marked by package fault to say whether the transaction is
+// committed.
 func Run(ctx context.Context, client *mongo.Client, fn func(ctx context.Context) error) error {
 	if Running(ctx) {
 		return fault.Unknown(unsupported(fn(ctx))) // until whoever began it commits
@@ -119,8 +117,8 @@ func Run(ctx context.Context, client *mongo.Client, fn func(ctx context.Context)
 	}
 }
 
-// within is ctx with a deadline. It also keeps the driver from giving each command the
-// client's Timeout.
+// within returns ctx with a deadline. The deadline also keeps the driver from applying the client's Timeout
+// to each command.
 func within(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
@@ -139,7 +137,7 @@ func after(ctx context.Context) (late context.Context, stop context.CancelFunc) 
 	}
 }
 
-// Late is a context that ends half a second after ctx, for what a call has to put right at its end.
+// Late is a context that ends half a second after ctx, for the cleanup at the end of a call.
 func Late(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := within(ctx)
 	late, stop := after(ctx)
@@ -149,11 +147,11 @@ func Late(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// A transaction is tried on one session, under a new number each time.
+// A transaction is all attempts of one Run: they use one session, and each has a new number.
 type transaction struct {
 	client  *mongo.Client
 	session *mongo.Session
-	own     bool // the session is no one else's
+	own     bool // nobody else uses the session
 	lent    *lent
 	open    bool // the server may have one of it open
 }
@@ -166,9 +164,9 @@ type lent struct {
 
 type lentKey struct{}
 
-// Session gives ctx a session for all that a call does, its transactions included. end ends it; a transaction that
-// may be open is ended behind the call then, as Run does it on a session of its own. Without one in between the
-// server would keep it open until transactionLifetimeLimitSeconds.
+// Session gives ctx a session for everything that a call does, with all its transactions. end ends the
+// session. If a transaction may still be open, end aborts it in the background, as Run does on a session of
+// its own. Without that, the server would keep it open until transactionLifetimeLimitSeconds.
 func Session(ctx context.Context, client *mongo.Client) (in context.Context, end func(), err error) {
 	session, err := client.StartSession()
 	if err != nil {
@@ -185,7 +183,7 @@ func Session(ctx context.Context, client *mongo.Client) (in context.Context, end
 	}, nil
 }
 
-// try runs fn once and commits. committing says that the error is the commit's.
+// try runs fn once and commits. committing reports whether the error is that of the commit.
 func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context) error) (err error, committing bool) {
 	if err := t.session.StartTransaction(options.Transaction().
 		SetReadConcern(readconcern.Snapshot()).
@@ -212,8 +210,8 @@ func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context
 	return err, false
 }
 
-// abort reports whether the server has answered, which the driver does not say: it repeats an abort without an
-// answer until the time is over.
+// abort aborts the transaction and reports whether the server answered. The driver does not say that: it
+// repeats an abort without an answer until the time is over, so abort goes by the time it took.
 func (t *transaction) abort(ctx context.Context, bound time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
@@ -238,16 +236,16 @@ func (t *transaction) commit(late context.Context) error {
 	}
 }
 
-// aborted reports the answer to a commit that says that the transaction was aborted. The
-// driver labels some errors transient that come before a commit is sent again.
+// aborted reports whether err is an answer to a commit, and says that the transaction was aborted. The labels
+// alone do not tell: the driver adds the transient label to some errors after which the commit is sent again.
 func aborted(err error) bool {
 	var server mongo.CommandError
 	return errors.As(err, &server) && server.Code != 0 && !fault.Unanswered(err) && (labelled(err) || fault.Denied(err))
 }
 
-// end ends what may be open, and the session if it is Run's own. For that of the caller, who may
-// use it as soon as Run returns, only the time until late is left; what is open then ends
-// with its next transaction.
+// end ends a transaction that may be open, and the session if Run started it. The caller may use its own
+// session as soon as Run returns, so end then has only the time until late; what is still open after that ends
+// with the next transaction of the session.
 func (t *transaction) end(ctx, late context.Context) {
 	if t.lent != nil {
 		t.lent.open = t.open
@@ -283,19 +281,19 @@ func (t *transaction) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fenceBound)
 	defer cancel()
 	t.fence(ctx)
+	t.kill(ctx)
 	t.session.EndSession(ctx)
 }
 
-// fence makes sure that the transaction is over. The driver closes the connection of a command
-// that was under way when its context ended, and sends the abort on another, where it can
-// overtake the command, which then opens the transaction for good: its documents would stay
-// locked until the server's transactionLifetimeLimitSeconds. A later transaction of the same
-// session ends an earlier one, and refuses it if it comes after; one that is being committed it
-// waits for. The stage reads no collection, so any user may run it.
+// fence makes sure that the transaction is over. When the context of a command ends, the driver closes the
+// command's connection and sends the abort on another, where it can overtake the command. The command then
+// opens the transaction again, and its documents stay locked until transactionLifetimeLimitSeconds. A later
+// transaction of the same session prevents this: the server ends the earlier one, refuses its late commands,
+// and waits for its commit. The stage $documents reads no collection, so any user may run it.
 func (t *transaction) fence(ctx context.Context) {
 	if t.session.TransactionRunning() {
-		// Its commit had no answer. An abort beside it could reach another router at the same
-		// time: this one is not sent, and only clears the session.
+		// The commit had no answer. An abort could reach another router at the same time, so this one is never
+		// sent and only clears the session.
 		unsent, cancel := context.WithCancel(ctx)
 		cancel()
 		_ = t.session.AbortTransaction(unsent)
@@ -305,6 +303,19 @@ func (t *transaction) fence(ctx context.Context) {
 			return
 		}
 		time.Sleep(pauseMin)
+	}
+}
+
+// kill ends the transaction on the other shards of a cluster, because the later transaction of fence reached
+// only one of them. A mongos sends killSessions to all servers. They ignore prepared transactions, so a commit
+// under way is safe. kill comes after fence, because it does not refuse commands that arrive later. It is not
+// used for a session of the caller, because it closes the cursors of the session.
+func (t *transaction) kill(ctx context.Context) {
+	admin := t.client.Database("admin")
+	ctx = mongo.NewSessionContext(ctx, nil) // killSessions in the session would end itself
+	var server struct{ Msg string }
+	if err := fault.Single(admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}})).Decode(&server); err == nil && server.Msg == "isdbgrid" {
+		_ = fault.Single(admin.RunCommand(ctx, bson.D{{Key: "killSessions", Value: bson.A{t.session.ID()}}})).Err()
 	}
 }
 
@@ -320,7 +331,8 @@ func (t *transaction) fenced(ctx context.Context) bool {
 	return t.abort(ctx, fenceTry) && err == nil
 }
 
-// ended is the error of a transaction whose context is over.
+// ended is the error of Run after its context has ended: over is the error of the context, waited the conflict
+// that made Run try again, last the error of the last attempt.
 func ended(over, waited, last error) error {
 	switch {
 	case errors.Is(last, over):
@@ -335,8 +347,8 @@ func ended(over, waited, last error) error {
 	return fmt.Errorf("%w; the transaction was waiting: %v", over, waited)
 }
 
-// Conflict is the error of a guard in a filter that no longer matches: within Run
-// it has the transaction, whoever started it, run again.
+// Conflict is the error for a filter whose guard no longer matches. Whoever started the transaction runs it
+// again after this error.
 func Conflict(what string) error {
 	return fmt.Errorf("%s: %w", what, mongo.CommandError{
 		Code:    codeWriteConflict,
@@ -346,7 +358,7 @@ func Conflict(what string) error {
 	})
 }
 
-// transient reports an error after which a transaction is run again.
+// transient reports whether the transaction is run again after this error.
 func transient(err error) bool { return labelled(err) || unlabelledConflict(err) }
 
 func labelled(err error) bool {
@@ -354,20 +366,19 @@ func labelled(err error) bool {
 	return errors.As(err, &server) && server.HasErrorLabel(labelTransient)
 }
 
-// Conflicted reports that a server ended a transaction, which another run may bring to its
-// end: for a conflict with another writer, or for its size or duration.
+// Conflicted reports whether a server ended a transaction that another run may complete: because of a conflict
+// with another writer, or because of its size or duration.
 func Conflicted(err error) bool { return err != nil && transient(err) && !mongo.IsNetworkError(err) }
 
-// unlabelledConflict reports a conflict without the label: DocumentDB sends them so,
-// those of snapshots under other codes.
+// unlabelledConflict reports whether err is a conflict without the label: DocumentDB sends conflicts like
+// that, and those of snapshots with other codes.
 func unlabelledConflict(err error) bool {
 	var server mongo.ServerError
 	return errors.As(err, &server) && !server.HasErrorLabel(labelTransient) &&
 		(server.HasErrorCode(codeWriteConflict) || strings.Contains(server.Error(), "could not serialize access"))
 }
 
-// unsupported marks the error with which a standalone server refuses a
-// transaction.
+// unsupported adds ErrTransactionsUnsupported to the error of a standalone server that refuses a transaction.
 func unsupported(err error) error {
 	var server mongo.ServerError
 	if errors.As(err, &server) && server.HasErrorCodeWithMessage(codeIllegalOperation, "Transaction numbers") {

@@ -317,7 +317,6 @@ func TestDeadlinesLeaveNothingOpen(t *testing.T) {
 }
 
 // The caller gives up while a commit goes unanswered: that it is not known stays to be seen.
-// Not parallel: fail points are the server's.
 func TestUnknownCommitOfACancelledContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -326,19 +325,8 @@ func TestUnknownCommitOfACancelledContext(t *testing.T) {
 			cancel()
 		}
 	}
-	db := mongotest.Database(t, options.Client().SetAppName(t.Name()).SetMonitor(&event.CommandMonitor{Started: started}))
-	admin := db.Client().Database("admin")
-	fail := func(mode any, data bson.D) {
-		t.Helper()
-		if err := admin.RunCommand(context.Background(), bson.D{{Key: "configureFailPoint", Value: "failCommand"},
-			{Key: "mode", Value: mode}, {Key: "data", Value: data}}).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	fail("alwaysOn", bson.D{{Key: "failCommands", Value: bson.A{"commitTransaction"}}, {Key: "appName", Value: t.Name()},
-		{Key: "errorCode", Value: 50},
-		{Key: "errorLabels", Value: bson.A{"UnknownTransactionCommitResult"}}})
-	defer fail("off", bson.D{})
+	db := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{Started: started}))
+	mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{"commitTransaction"}, Code: 50, Labels: []string{"UnknownTransactionCommitResult"}})
 	err := txn.Run(ctx, db.Client(), func(ctx context.Context) error {
 		_, err := db.Collection("c").InsertOne(ctx, bson.D{{Key: "_id", Value: 1}})
 		return err

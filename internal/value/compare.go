@@ -51,7 +51,7 @@ func Compare(a, b bson.RawValue) int {
 	return bytes.Compare(a.Value, b.Value) // booleans, ObjectIDs and those that have one value
 }
 
-// kind is the place of a type among the others.
+// kind returns the place of a type in the sort order of types.
 func kind(t bson.Type) int {
 	switch t {
 	case bson.TypeMinKey:
@@ -90,10 +90,10 @@ func kind(t bson.Type) int {
 	return 127 // MaxKey
 }
 
-// text is the bytes of a string, without length and end.
+// text returns the bytes of a string, without its length and the final NUL.
 func text(v bson.RawValue) []byte { return v.Value[4 : len(v.Value)-1] }
 
-// compareDocuments compares field by field: by kind, then by name, then by value.
+// compareDocuments compares documents field by field: by kind, then name, then value.
 func compareDocuments(a, b bson.Raw) int {
 	x, _ := a.Elements()
 	y, _ := b.Elements()
@@ -124,7 +124,7 @@ func compareNumbers(a, b bson.RawValue) int {
 	return cmp.Compare(infinity(a), infinity(b))
 }
 
-// infinity is below, among or above the finite numbers, and NaN below all.
+// infinity returns the order of a number among the infinities: NaN below all, finite numbers between the two.
 func infinity(v bson.RawValue) int {
 	f, _ := v.DoubleOK()
 	d, _ := v.Decimal128OK()

@@ -9,7 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Document is the document of elements, one after the other.
+// Document returns the document of encoded elements.
 func Document(elements ...[]byte) bson.Raw {
 	size := 5
 	for _, e := range elements {
@@ -22,8 +22,8 @@ func Document(elements ...[]byte) bson.Raw {
 	return append(out, 0)
 }
 
-// Array is an array of these values: the driver encodes them one by one, with several
-// allocations each.
+// Array returns an array of these values. The driver would encode them one by one, with several allocations
+// each.
 func Array(values []bson.RawValue) bson.RawValue {
 	out := make(bson.Raw, 4, 5+24*len(values))
 	for i, v := range values {
@@ -39,8 +39,8 @@ type Element struct {
 	Value bson.RawValue
 }
 
-// With is a valid document that begins with these fields, in the place of its own of the
-// same names.
+// With returns a valid document with these fields at its beginning; they replace its own fields of the same
+// names.
 func With(doc bson.Raw, first ...Element) bson.Raw {
 	out := make(bson.Raw, 4, len(doc)+64)
 	for _, e := range first {
@@ -51,12 +51,12 @@ func With(doc bson.Raw, first ...Element) bson.Raw {
 	})
 }
 
-// Pick is a valid document's fields that keep chooses.
+// Pick returns the fields of a valid document that keep chooses.
 func Pick(doc bson.Raw, keep func(field []byte) bool) bson.Raw {
 	return pick(make(bson.Raw, 4, len(doc)), doc, keep)
 }
 
-// Append is a valid document with one more field.
+// Append returns a valid document with one more field.
 func Append(doc bson.Raw, e Element) bson.Raw {
 	out := make(bson.Raw, 0, len(doc)+len(e.Name)+len(e.Value.Value)+2)
 	return end(appendElement(append(out, doc[:len(doc)-1]...), e))
@@ -77,7 +77,7 @@ func appendElement(out bson.Raw, e Element) bson.Raw {
 	return append(out, e.Value.Value...)
 }
 
-// end makes a document of the room for its length and its fields.
+// end completes a document: out has room for the length at its start, and then the fields.
 func end(out bson.Raw) bson.Raw {
 	out = append(out, 0)
 	binary.LittleEndian.PutUint32(out, uint32(len(out)))

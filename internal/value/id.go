@@ -10,37 +10,37 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// CheckID refuses what no _id can be and what no reference can name: nothing, null,
-// undefined, arrays, regular expressions, documents that a filter would take for
-// operators, and the empty timestamp, which no reference keeps (see IsReplaced).
+// CheckID refuses values that cannot be an _id or be stored as a reference: a missing value, null,
+// undefined, arrays, regular expressions, documents that a filter would treat as operators, and the empty
+// timestamp, which a reference cannot keep (see IsReplaced).
 func CheckID(id bson.RawValue) error {
 	switch id.Type {
 	case 0, bson.TypeNull, bson.TypeUndefined:
-		return errors.New("null is no _id")
+		return errors.New("an _id cannot be null")
 	case bson.TypeArray:
-		return errors.New("an array is no _id")
+		return errors.New("an _id cannot be an array")
 	case bson.TypeRegex:
-		return errors.New("a regular expression is no _id")
+		return errors.New("an _id cannot be a regular expression")
 	case bson.TypeEmbeddedDocument:
 		if first, err := bson.Raw(id.Value).IndexErr(0); err == nil && strings.HasPrefix(first.Key(), "$") {
-			return errors.New("a document of operators is no _id")
+			return errors.New("an _id cannot be a document of operators")
 		}
 	}
 	if IsReplaced(id) {
-		return errors.New("an empty timestamp, which the server replaces in references, is no _id")
+		return errors.New("an _id cannot be the empty timestamp, because the server replaces it in references")
 	}
 	return nil
 }
 
-// IsReplaced reports the empty timestamp. Where an inserted document, or a replacement, has
-// it as a field other than _id, the server stores its own time in its place. Inside of
-// documents and arrays, and by an operator, it is stored as it is.
+// IsReplaced reports whether v is the empty timestamp. If an inserted document or a replacement has it in a
+// top-level field other than _id, the server stores its own time instead. Inside documents and arrays, and
+// with an update operator, it is stored unchanged.
 func IsReplaced(v bson.RawValue) bool {
 	return v.Type == bson.TypeTimestamp && bytes.Equal(v.Value, make([]byte, 8))
 }
 
-// Replaced is the first field of a document in whose place the server would store its own
-// time, empty if there is none.
+// Replaced returns the first field of a document that the server would replace by its own time, empty if
+// there is no such field.
 func Replaced(doc bson.Raw) string {
 	if bytes.IndexByte(doc, byte(bson.TypeTimestamp)) < 0 {
 		return ""
@@ -54,11 +54,13 @@ func Replaced(doc bson.Raw) string {
 	return ""
 }
 
-// CheckKey refuses what CheckID refuses, and names of operators at any depth: a key that
-// stands inside an _id.
+// CheckKey is CheckID for a key inside an _id: it also refuses names of operators at any depth.
 func CheckKey(v bson.RawValue) error {
+	if v.Type == 0 {
+		return errors.New("the key is missing")
+	}
 	if CheckID(v) != nil {
-		return fmt.Errorf("a value of the type %v tells nothing apart", v.Type)
+		return fmt.Errorf("a key cannot be of type %v", v.Type)
 	}
 	return checkNames(v)
 }
@@ -73,7 +75,7 @@ func checkNames(v bson.RawValue) error {
 	}
 	for _, e := range elements {
 		if strings.HasPrefix(e.Key(), "$") {
-			return fmt.Errorf("the field %q", e.Key())
+			return fmt.Errorf("a key cannot have the field %q, because it begins with $", e.Key())
 		}
 		if err := checkNames(e.Value()); err != nil {
 			return err
@@ -82,8 +84,8 @@ func checkNames(v bson.RawValue) error {
 	return nil
 }
 
-// Fixed reports a Go value whose equals are encoded alike and never change, so that one
-// encoding serves all of them, and which can be the key of a map.
+// Fixed reports whether a Go value never changes, is encoded like all values equal to it, and can be the
+// key of a map, so that its encoding can be cached.
 func Fixed(v any) bool {
 	switch v.(type) {
 	case bson.ObjectID, int, int32, int64, string:

@@ -7,11 +7,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// maxText bounds what a message says of a value, in bytes.
+// maxText bounds the text of a value in a message, in bytes.
 const maxText = 120
 
-// Text is a value as messages show it: strings quoted, numbers bare, anything else
-// in extended JSON; long ones cut.
+// Text formats a value for messages: strings in quotes, numbers as digits, everything else as extended JSON.
+// It cuts long texts.
 func Text(v bson.RawValue) string {
 	switch v.Type {
 	case 0:

@@ -1,6 +1,5 @@
-// Package value compares BSON values in memory as the server compares them in
-// equalities, finds them in documents, writes them into messages, and takes documents
-// apart and together.
+// Package value compares BSON values in memory as the server does for equality, finds them in documents,
+// formats them for messages, and splits and builds documents.
 package value
 
 import (
@@ -14,7 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Lookup is the value at a dotted path, the zero RawValue if there is none.
+// Lookup returns the value at a dotted path, the zero RawValue if it is missing.
 func Lookup(doc bson.Raw, path string) bson.RawValue {
 	var room [4]string // of the stack
 	steps := room[:0]
@@ -71,7 +70,7 @@ func AppendKey(out []byte, v bson.RawValue) []byte {
 		elements, _ := bson.Raw(bytes.Clone(v.Value)).Elements()
 		out = append(out, byte(v.Type))
 		for _, element := range elements {
-			// With their lengths, so that no name or value can pass for another.
+			// With their lengths, so that different names and values have different keys.
 			inner := AppendKey(nil, element.Value())
 			out = strconv.AppendInt(out, int64(len(element.Key())), 10)
 			out = append(append(out, ':'), element.Key()...)

@@ -1,5 +1,5 @@
-// Package wire reads and makes the messages of MongoDB's wire protocol, for what stands between a
-// client and a server: internal/proxy and internal/router.
+// Package wire reads and makes the messages of MongoDB's wire protocol, for the programs between a client and
+// a server: internal/proxy and internal/router.
 package wire
 
 import (
@@ -47,26 +47,26 @@ func Read(from io.Reader) (Message, error) {
 
 func (m Message) int32(at int) int32 { return int32(binary.LittleEndian.Uint32(m[at:])) }
 
-// ID is that of a request; ResponseTo is the one that an answer is for.
+// ID is the ID of the message; ResponseTo is the ID of the request that it answers.
 func (m Message) ID() int32         { return m.int32(4) }
 func (m Message) ResponseTo() int32 { return m.int32(8) }
 func (m Message) code() int32       { return m.int32(12) }
 
-// OldHello reports the form of hello with which drivers begin a connection.
+// OldHello reports whether the message is the old form of hello, with which drivers begin a connection.
 func (m Message) OldHello() bool { return m.code() == opQuery }
 
-// MoreToCome says that another answer follows without a request, or that a request gets none.
+// MoreToCome reports whether another answer follows without a request, or that a request gets no answer.
 func (m Message) MoreToCome() bool {
 	return m.code() == opMsg && len(m) >= headerSize+4 && m.int32(headerSize)&flagMoreToCome != 0
 }
 
-// Sequence is a field of a command whose documents are sent behind it.
+// A Sequence is a field of a command whose documents are sent after the command.
 type Sequence struct {
 	Name      string
 	Documents []bson.Raw
 }
 
-// Parse returns the command or answer that a message holds, and the sequences behind it.
+// Parse returns the command or answer in a message, and the sequences after it.
 func (m Message) Parse() (doc bson.Raw, behind []Sequence, err error) {
 	switch {
 	case m.code() == opReply && len(m) > headerSize+replySize:
@@ -118,7 +118,7 @@ func sequence(section Message) (s Sequence, err error) {
 	return s, nil
 }
 
-// Document is the command or answer that a message holds, nil if there is none.
+// Document returns the command or answer in a message, nil if the message has none.
 func (m Message) Document() bson.Raw {
 	doc, _, _ := m.Parse()
 	return doc
@@ -126,17 +126,17 @@ func (m Message) Document() bson.Raw {
 
 var lastID atomic.Int32
 
-// NextID is an ID for a new message.
+// NextID returns an ID for a new message.
 func NextID() int32 { return lastID.Add(1) }
 
-// New is an OP_MSG of one document.
+// New returns an OP_MSG with one document.
 func New(id, responseTo int32, doc bson.Raw) Message {
 	m := header(headerSize+5+len(doc), id, responseTo, opMsg)
 	m = append(m, 0, 0, 0, 0, 0) // flags, and the kind of the section
 	return append(m, doc...)
 }
 
-// Reply is the message that answers m.
+// Reply returns the message that answers m.
 func (m Message) Reply(doc bson.Raw) Message {
 	if !m.OldHello() {
 		return New(NextID(), m.ID(), doc)

@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/schemaversion"
 )
 
@@ -36,16 +34,7 @@ var typedSteps = []schemaversion.Step{
 }
 
 func openTyped(db *mongo.Database) (helper, error) {
-	v, err := schemaversion.New[bson.M](db.Collection("orders"), typedSteps, &schemaversion.Options{Lease: time.Second})
-	if err != nil {
-		return helper{}, err
-	}
-	return helper{
-		ensure: v.EnsureIndexes, value: v, busy: schemaversion.ErrRunning,
-		adopt: func(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
-			return v.Migrate(ctx, v.Newest(), work)
-		},
-	}, nil
+	return openSteps(db.Collection("orders"), typedSteps)
 }
 
 func startTyped(w *world) service {

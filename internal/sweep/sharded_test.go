@@ -1,0 +1,148 @@
+package sweep
+
+import (
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+var everyRow = flag.Bool("shards", false, "sweep every row on the cluster, not a sample")
+
+// sample is how many rows there are for one that is swept on the cluster without -shards.
+const sample = 12
+
+// notSharded are the rows that do not run on mongotest's cluster, and why.
+var notSharded = map[string]string{
+	"extref.Source.Watch":    "mongotest's router has no change streams",
+	"mongopatterns.Transact": "it has no collection of its own; all rows with a transaction test it",
+}
+
+func sharders(s ...mongopatterns.Sharder) []mongopatterns.Sharder { return s }
+
+// helpers are those whose collections are sharded.
+func (c call) helpers() []mongopatterns.Sharder {
+	out := slices.Clone(c.shards)
+	for _, h := range c.check {
+		out = append(out, h.(mongopatterns.Sharder))
+	}
+	return out
+}
+
+// sharded is a database for the row whose collections are sharded by the helper's own keys. Of each
+// collection half of the documents lie on each shard, of parents the first half on the first, of
+// items, which come next by name, on the second, so that transactions meet both.
+func (r placed) sharded(t *testing.T) (*mongo.Database, call) {
+	t.Helper()
+	ctx := t.Context()
+	db := r.cluster.Database(t)
+	c := r.start(&scene{t, db})
+	helpers := c.helpers()
+	if packageOf(r.name) == "extref" { // which leaves the key of its targets to the user
+		helpers = append(helpers, keyed{db.Collection("orders"), doc("_id", 1)})
+	}
+	done, err := mongopatterns.Shard(ctx, db, helpers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range done {
+		spread(t, r.cluster, db.Collection(s.Collection), s.Key, i%2)
+	}
+	return db, c
+}
+
+// spread moves the upper half of a collection to the second shard, or with first 1 the lower half. Of one
+// key the range below it is the lower half; an empty collection goes as a whole, or stays.
+func spread(t *testing.T, cluster *mongotest.Server, coll *mongo.Collection, key bson.D, first int) {
+	t.Helper()
+	ctx := t.Context()
+	if key[0].Value == "hashed" {
+		if err := cluster.Move(ctx, coll, bson.D{{Key: key[0].Key, Value: int64(0)}}, bson.D{{Key: key[0].Key, Value: bson.MaxKey{}}}, 1); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	low, high := ends(key)
+	docs := keysOf(t, coll, key)
+	var from, to bson.D
+	half := len(docs) / 2
+	switch {
+	case len(docs) == 0 && first == 0:
+		return
+	case len(docs) == 0:
+		from, to = low, high
+	case (first == 0) == (len(docs) > 1):
+		from, to = docs[half], high
+	default:
+		from, to = low, docs[half]
+	}
+	if err := cluster.Move(ctx, coll, from, to, 1); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ends are the ends of all values of a key.
+func ends(key bson.D) (low, high bson.D) {
+	for _, e := range key {
+		low = append(low, bson.E{Key: e.Key, Value: bson.MinKey{}})
+		high = append(high, bson.E{Key: e.Key, Value: bson.MaxKey{}})
+	}
+	return low, high
+}
+
+// keysOf are the values of a key that a collection has, in their order.
+func keysOf(t *testing.T, coll *mongo.Collection, key bson.D) (out []bson.D) {
+	t.Helper()
+	cursor, err := coll.Find(t.Context(), bson.D{}, options.Find().SetSort(key))
+	var docs []bson.Raw
+	if err == nil {
+		err = cursor.All(t.Context(), &docs)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, doc := range docs {
+		var value bson.D
+		for _, e := range key {
+			v, err := doc.LookupErr(strings.Split(e.Key, ".")...)
+			if err != nil {
+				v = bson.RawValue{Type: bson.TypeNull}
+			}
+			value = append(value, bson.E{Key: e.Key, Value: v})
+		}
+		out = append(out, value)
+	}
+	return slices.CompactFunc(out, func(a, b bson.D) bool { return text(a) == text(b) })
+}
+
+// The calls hold on a sharded cluster what they hold on a replica set.
+func TestSharded(t *testing.T) {
+	cluster := mongotest.Sharded(t, 2)
+	rows := table()
+	for name := range notSharded {
+		if !slices.ContainsFunc(rows, func(r row) bool { return r.name == name }) {
+			t.Errorf("there is no row %s", name)
+		}
+	}
+	figures := newFigures()
+	var all []placed
+	for _, r := range rows {
+		sum := fnv.New32()
+		fmt.Fprint(sum, r.name, *seed)
+		if notSharded[r.name] != "" || !*everyRow && sum.Sum32()%sample != 0 {
+			continue
+		}
+		all = append(all, placed{r, cluster})
+	}
+	together(t, all, figures)
+	t.Log(figures.lines())
+}

@@ -1,0 +1,67 @@
+// Package transfer has what all calls need that move documents between collections.
+package transfer
+
+import (
+	"context"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+)
+
+// WholeBatch is the default Work.BatchSize for whole documents.
+const WholeBatch = 100
+
+// Ready creates the collections that a transaction is going to write, unless this is a dry run. It refuses them
+// and the others if they have a default collation.
+//
+// Cost: 1 round trip for each database, and 1 for each collection that it creates.
+func Ready(ctx context.Context, work *mongopatterns.Work, targets []*mongo.Collection, others ...*mongo.Collection) error {
+	if work != nil && work.DryRun {
+		return collation.Refuse(ctx, slices.Concat(targets, others)...)
+	}
+	return collation.Create(ctx, targets, others...)
+}
+
+// ByID reads the documents that have the _ids of others; fields is a projection.
+//
+// Cost: 1 round trip, index _id.
+func ByID(ctx context.Context, coll *mongo.Collection, others []bson.Raw, fields any) ([]bson.Raw, error) {
+	ids := IDs(others)
+	return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return coll.Find(ctx, expr.D("_id", expr.Op("$in", ids)), options.Find().SetBatchSize(int32(len(ids)+1)).SetProjection(fields))
+	}))
+}
+
+// IDs returns the _ids of documents.
+func IDs(docs []bson.Raw) []bson.RawValue {
+	ids := make([]bson.RawValue, len(docs))
+	for i, doc := range docs {
+		ids[i] = doc.Lookup("_id")
+	}
+	return ids
+}
+
+// Exchange inserts documents into one collection and deletes count documents from the other, within a
+// transaction. If fewer documents match the departures, another writer has changed some, and the transaction
+// runs again.
+//
+// Cost: 2 round trips.
+func Exchange(ctx context.Context, from, to *mongo.Collection, arrivals, departures []mongo.WriteModel, count int64) error {
+	if _, err := fault.Many(to.BulkWrite(ctx, arrivals)); err != nil {
+		return err
+	}
+	done, err := fault.Many(from.BulkWrite(ctx, departures))
+	if err == nil && done.DeletedCount != count {
+		err = txn.Conflict("archive")
+	}
+	return err
+}
