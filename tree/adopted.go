@@ -6,26 +6,29 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 )
 
-// Code that knows the parent field only inserts nodes without the fields that are derived from it. Such a node
-// is not adopted: it is no root, whatever the missing field would say of one.
+// Old code, which writes only the parent field, inserts nodes without the derived fields. Such a node is not
+// adopted. It is not a root, even where the same field is null in a root, and its place is not guessed: calls that
+// need it return ErrNotAdopted, and Adopt writes the fields.
 
-// unadopted reports whether a node names a parent and has no derived field. In ChildReferences a node that its
-// parent lists is adopted all the same: settled asks.
+// unadopted reports whether a node names a parent and lacks the derived field. In ChildReferences such a node is
+// adopted all the same if its parent lists it, which lists.settled finds out with a read.
 func (s *store) unadopted(raw bson.Raw) bool {
 	return s.derived != "" && raw != nil && raw.Lookup(s.derived).Type == 0 && !s.noParent(raw.Lookup(s.o.ParentField))
 }
 
-// unadoptedMatch are the conditions of unadopted as a filter, with another one for the parent.
+// unadoptedMatch are the conditions of unadopted as a filter, with a condition for the parent.
 func (s *store) unadoptedMatch(parent any) bson.D {
 	return d(s.derived, d("$exists", false), s.o.ParentField, parent)
 }
 
+// adoptedMatch matches all other nodes.
 func (s *store) adoptedMatch() bson.D { return d("$nor", bson.A{s.unadoptedMatch(s.aParent())}) }
 
-// unadoptedExpr is unadopted in a pipeline. null and missing are the least of all values.
+// unadoptedExpr is unadopted as an expression. A parent is whatever sorts after null, as missing sorts before it.
 func (s *store) unadoptedExpr() any {
 	if s.derived == "" {
 		return expr.Literal(false)
@@ -37,18 +40,28 @@ func (s *store) unadoptedExpr() any {
 	return expr.Op("$and", conditions...)
 }
 
-// unadoptedUnder matches the nodes that name a parent and are not adopted. An array is no parent: an equality would
-// match its elements.
+// unadoptedUnder matches the nodes that name a parent and are not adopted. It excludes parents that are arrays,
+// because an equality would match their elements.
 func (s *store) unadoptedUnder(parent any) bson.D {
 	return append(s.in(), append(s.unadoptedMatch(parent), bson.E{Key: "$nor", Value: bson.A{d(s.o.ParentField, d("$type", "array"))}})...)
 }
 
-func notAdopted(id bson.RawValue, field string) error {
-	return fmt.Errorf("%w: %s names a parent and has no %s, run Adopt or Repair", ErrNotAdopted, text(id), field)
+// deletable refuses a node without the derived field, even if it names no parent. It may be a document of
+// another representation, and its children are named by fields that this tree does not read.
+func (s *store) deletable(n node) error {
+	if s.derived != "" && n.raw.Lookup(s.derived).Type == 0 {
+		return s.notAdopted(n.id)
+	}
+	return nil
 }
 
-// settled refuses a node that is not adopted. Only for lists, and a node without an array that names a parent, it
-// reads.
+// notAdopted is the error for a node that lacks the derived field.
+func (s *store) notAdopted(id bson.RawValue) error {
+	return s.about(id, fmt.Errorf("%w: it has no field %s, run Adopt or Repair", mongopatterns.ErrNotAdopted, s.derived))
+}
+
+// settled refuses a node that is not adopted. It reads only in ChildReferences, for a node that names a parent and
+// has no array.
 func (c *core) settled(ctx context.Context, n node) error {
 	switch {
 	case !c.unadopted(n.raw):
@@ -56,25 +69,27 @@ func (c *core) settled(ctx context.Context, n node) error {
 	case c.lists != nil:
 		return c.lists.settled(ctx, n)
 	}
-	return notAdopted(n.id, c.derived)
+	return c.notAdopted(n.id)
 }
 
-// checkWay refuses a node of which a way up was read, of so many nodes, if the way does not tell where it is.
+// checkWay refuses a node that is not adopted, after its way up was read. way is the number of nodes read: more
+// than one says that the parent field has led to the ancestors, and then nothing is missing.
 func (c *core) checkWay(ctx context.Context, id bson.RawValue, way int, unadopted bool) error {
 	switch {
-	case !unadopted, way > 1 && c.keepsParent: // the way was found by the parent field
+	case !unadopted, way > 1 && c.keepsParent:
 		return nil
 	case c.lists == nil:
-		return notAdopted(id, c.derived)
+		return c.notAdopted(id)
 	}
-	n, err := c.findOne(ctx, c.byID(id), missing(id))
+	n, err := c.findOne(ctx, c.byID(id), c.missing(id))
 	if err == nil {
 		err = c.settled(ctx, n)
 	}
 	return err
 }
 
-// withUnadopted widens the filter for the children of a node to those that are not adopted.
+// withUnadopted adds to the filter for the children of a node those that are not adopted. Delete must not leave
+// them behind.
 func (s *store) withUnadopted(match bson.D, n node) bson.D {
 	match = append(match, s.except(s.link)...)
 	if s.derived != s.link { // the parent field names both
@@ -83,35 +98,41 @@ func (s *store) withUnadopted(match bson.D, n node) bson.D {
 	return d("$or", bson.A{match, s.unadoptedUnder(equal(n.id))})
 }
 
+// allChildren are the children of a node and the nodes that would be its children if they were adopted.
 func (l linked) allChildren(n node) bson.D { return l.withUnadopted(l.childrenUnder(&n), n) }
 
+// allChildren is that of linked, for all five representations.
 func (c *core) allChildren(n node) bson.D {
 	match, _ := c.childrenOf(n)
 	return c.withUnadopted(match, n)
 }
 
-// unadoptedMax bounds the nodes that are not adopted whose place Cascade looks for.
+// unadoptedMax bounds the nodes that are not adopted and that Cascade reads, to find out whether they are below.
 const unadoptedMax = 10_000
 
-// allAdopted reads a node that is to be deleted with all below it. What is below is found by a derived field, so
-// a node there that has none yet is an error.
+// allAdopted reads a node that is to be deleted with all below it. Those are found by the derived field, so it
+// refuses if one of them lacks it. It reads all such nodes of the tree together with x; if there are any, it
+// looks for one that has its parent below x.
 func (f families) allAdopted(ctx context.Context, id bson.RawValue) (x node, err error) {
 	nodes, err := f.findAll(ctx, f.in("$or", bson.A{d(f.o.IDField, equal(id)), f.unadoptedMatch(f.aParent())}), unadoptedMax+1)
 	switch x = pick(nodes, id); {
 	case err != nil:
 		return x, err
 	case len(nodes) > unadoptedMax:
-		return x, fmt.Errorf("%w: more than %d nodes have no %s, run Adopt", ErrNotAdopted, unadoptedMax, f.derived)
+		return x, fmt.Errorf("%w: more than %d nodes have no field %s, run Adopt", mongopatterns.ErrNotAdopted, unadoptedMax, f.derived)
 	case x.raw == nil:
-		return x, missing(id)
+		return x, f.missing(id)
+	}
+	if err := f.deletable(x); err != nil {
+		return x, err
 	}
 	var parents []bson.RawValue
 	for _, n := range nodes {
 		if !f.unadopted(n.raw) {
 			continue
 		}
-		if same(n.id, id) || same(n.parent, id) {
-			return x, notAdopted(n.id, f.derived)
+		if same(n.parent, id) {
+			return x, f.notAdopted(n.id)
 		}
 		parents = append(parents, n.parent)
 	}
@@ -119,9 +140,9 @@ func (f families) allAdopted(ctx context.Context, id bson.RawValue) (x node, err
 		return x, nil
 	}
 	match, _ := f.under(x, 0)
-	n, err := f.findOne(ctx, append(match, bson.E{Key: f.o.IDField, Value: d("$in", parents)}), nil)
+	n, err := f.findOne(ctx, append(match, bson.E{Key: f.o.IDField, Value: anyOf(parents)}), nil)
 	if err == nil && n.raw != nil {
-		err = fmt.Errorf("%w: a child of %s has no %s, run Adopt or Repair", ErrNotAdopted, text(n.id), f.derived)
+		err = f.about(n.id, fmt.Errorf("%w: a child has no field %s, run Adopt or Repair", mongopatterns.ErrNotAdopted, f.derived))
 	}
 	return x, err
 }

@@ -10,10 +10,12 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 )
 
-// ancestorArray: {_id, ancestors: [root, …, parent], parent}. A move writes a new beginning to the array of every
-// descendant.
+// ancestorArray: {_id, ancestors: [root, …, parent], parent}. The parent field decides where a node is, and the
+// array is derived from it. A move writes a new beginning to the array of every descendant.
 type ancestorArray struct{ *store }
 
+// ancestorsLayout indexes the array besides {parent, order}: descendants are found by the one, children by the
+// other.
 func ancestorsLayout(o *Options) layout {
 	return layout{settings: []config.Setting{config.Name("Options.AncestorsField", &o.AncestorsField, "ancestors"),
 		config.Name("Options.ParentField", &o.ParentField, "parent")},
@@ -23,6 +25,7 @@ func ancestorsLayout(o *Options) layout {
 
 func (a ancestorArray) parent(n node) (node, string) { return a.namedParent(n) }
 
+// place copies the array of the parent, which has to be right: families.sound looks at the parent before.
 func (a ancestorArray) place(parent *node) bson.D {
 	if parent == nil {
 		return d(a.o.AncestorsField, bson.A{}, a.o.ParentField, a.newRootParent())
@@ -30,7 +33,8 @@ func (a ancestorArray) place(parent *node) bson.D {
 	return d(a.o.AncestorsField, a.through(parent), a.o.ParentField, parent.id)
 }
 
-// through is the ancestors of a node's children.
+// through returns the ancestors that the children of n hold: those of n, and n itself. nil stands for no
+// parent.
 func (a ancestorArray) through(n *node) []bson.RawValue {
 	if n == nil {
 		return []bson.RawValue{}
@@ -38,13 +42,13 @@ func (a ancestorArray) through(n *node) []bson.RawValue {
 	return append(a.above(*n), n.id)
 }
 
-// below writes a new beginning to the arrays of the descendants of x, up to and including x. It finds x in each
-// array, so doing it twice does no harm.
+// below replaces the beginning of each descendant's array, up to and including x. It looks for x in each array,
+// so that a wrong beginning is replaced too, and a second run changes nothing.
 func (a ancestorArray) below(x node, to *node) []mongo.WriteModel {
 	f, parent := expr.Field(a.o.AncestorsField), expr.Field(a.o.ParentField)
 	rest := expr.Op("$slice", f, expr.Op("$add", expr.Op("$indexOfArray", f, expr.Literal(x.id)), 1), expr.Op("$size", f))
 	set := d(a.o.AncestorsField, expr.Op("$concatArrays", expr.Literal(a.through(to)), rest))
-	if to == nil || !same(to.id, x.id) {
+	if to == nil || !same(to.id, x.id) { // x is deleted: its children get another parent
 		other := lookup(a.place(to), a.o.ParentField)
 		set = append(set, bson.E{Key: a.o.ParentField,
 			Value: expr.Cond(expr.Op("$eq", parent, expr.Literal(x.id)), expr.Literal(other), parent)})
@@ -54,15 +58,17 @@ func (a ancestorArray) below(x node, to *node) []mongo.WriteModel {
 
 func (a ancestorArray) reference() any { return expr.Field(a.o.IDField) }
 
-// array is the ancestors as an expression that holds for any document.
+// array is an expression for the ancestors, empty if the field is not an array. Operators such as $size would
+// fail the whole pipeline for such a document.
 func (a ancestorArray) array() bson.D { return expr.Array(expr.Field(a.o.AncestorsField)) }
 
+// up needs no $graphLookup, because the node holds all IDs.
 func (a ancestorArray) up(levels int) mongo.Pipeline {
 	return a.upBy(expr.Op("$reverseArray", expr.Op("$concatArrays", a.array(), bson.A{expr.Field(a.o.IDField)})), levels)
 }
 
-// upBy joins the nodes of way, an array of IDs, the node itself first, in no order. One lookup for all takes
-// the server less than one for each.
+// upBy joins the nodes that way names: an array of IDs, the node itself first and the root last. The place in
+// the array is the depth. The result has no order. One $lookup for all IDs is faster than one for each.
 func (s *store) upBy(way any, levels int) mongo.Pipeline {
 	if levels > 0 {
 		way = expr.Op("$slice", way, levels+1)
@@ -73,6 +79,7 @@ func (s *store) upBy(way any, levels int) mongo.Pipeline {
 	}, unfold(fieldDepth, expr.Op("$indexOfArray", expr.Field(fieldTouch), expr.Field(fieldTree+"."+s.o.IDField))))
 }
 
+// above gives a node that was not read the ancestors of its parent's children.
 func (a ancestorArray) above(n node) []bson.RawValue {
 	if n.raw == nil {
 		return a.through(n.up)
@@ -80,6 +87,7 @@ func (a ancestorArray) above(n node) []bson.RawValue {
 	return append([]bson.RawValue{}, elements(n.raw.Lookup(a.o.AncestorsField))...)
 }
 
+// down is one $match, so that reads of descendants run as a find: see open.
 func (a ancestorArray) down(id any, depth int, self bool) mongo.Pipeline {
 	match := a.containing(id, depth)
 	if self {
@@ -92,7 +100,8 @@ func (a ancestorArray) under(n node, depth int) (bson.D, bool) {
 	return a.containing(n.id, depth), false
 }
 
-// containing matches the descendants, by one range of the ancestors index.
+// containing matches the nodes that have id among their ancestors, by one range of the index. The distance
+// from id to the end of the array says how far below id they are.
 func (a ancestorArray) containing(id any, depth int) bson.D {
 	match := a.in(a.o.AncestorsField, equal(id))
 	if depth > 0 {

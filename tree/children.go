@@ -9,39 +9,52 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// lists are ChildReferences: {_id, children: […]}. No node names a parent: the lists are the truth, and nothing is
-// derived from them. A move takes the node from one list and puts it into another. With Options.Graph a node may
-// be in several. All writes of lists are in this file.
+// lists are ChildReferences: {_id, children: […]}. No node names a parent. The lists alone say where a node is, and
+// nothing is derived from them, so a move takes the node from one list and puts it into another. With
+// Options.Graph a node may be in several. All calls that write lists, except Repair and Adopt, are in this file.
 type lists struct{ *store }
 
+// listsLayout takes the lists for the derived field too, because a node of old code has none.
 func listsLayout(o *Options) layout {
 	return layout{settings: []config.Setting{config.Name("Options.ChildrenField", &o.ChildrenField, "children"), o.oldParent()},
 		fields: []string{o.ChildrenField}, link: o.ChildrenField, derived: o.ChildrenField}
 }
 
+// up follows {children: id} from the node. $graphLookup does not return the node that it starts from, so it is
+// put before the result.
 func (l *lists) up(levels int) mongo.Pipeline {
 	id := l.o.IDField
 	self := expr.Op("$unsetField", d("field", fieldTree, "input", expr.Var("ROOT")))
 	return slices.Concat(mongo.Pipeline{
-		l.graphLookup(expr.Field(id), id, l.o.ChildrenField, levels, expr.Element("depthField", fieldDepth)),
+		l.graphLookup(expr.Field(id), id, l.o.ChildrenField, levels, noPattern(id), expr.Element("depthField", fieldDepth)),
 		expr.Op("$project", d(fieldTree, expr.Op("$concatArrays", bson.A{self}, expr.Field(fieldTree)))),
 	}, unfold(
-		// The node itself has no depth, its parents have 0.
+		// The node itself has no depth, and its parents have 0.
 		fieldDepth, expr.IfNull(expr.Op("$add", expr.Field(fieldTree+"."+fieldDepth), 1), 0)))
 }
 
 func (l *lists) above(node) []bson.RawValue                { return nil }
 func (l *lists) under(node, int) (match bson.D, read bool) { return nil, false }
 
+// down passes over a node with a regular expression in its list, which would lead to all nodes that match it.
 func (l *lists) down(id any, depth int, self bool) mongo.Pipeline {
-	return l.graphDown(id, l.o.ChildrenField, l.o.ChildrenField, l.o.IDField, depth, self)
+	return l.graphDown(id, expr.Filter(expr.Array(expr.Field(l.o.ChildrenField)), "c", expr.Op("$ne", expr.Op("$type", expr.Var("c")), "regex")),
+		l.o.ChildrenField, l.o.IDField, depth, self, noPattern(l.o.ChildrenField)...)
 }
 
+// withPatterns finds all nodes below a node, and others where a list contains a regular expression. Cascade needs
+// all of them: reached removes the others.
+func (l *lists) withPatterns(id any) mongo.Pipeline {
+	return l.graphDown(id, expr.Field(l.o.ChildrenField), l.o.ChildrenField, l.o.IDField, 0, true)
+}
+
+// referenced yields the nodes that the lists of matching nodes name, in their order.
 func (l *lists) referenced(match bson.D) mongo.Pipeline {
 	return slices.Concat(mongo.Pipeline{
 		expr.Op("$match", match),
@@ -52,7 +65,7 @@ func (l *lists) referenced(match bson.D) mongo.Pipeline {
 
 func (l *lists) children(id any) mongo.Pipeline { return l.referenced(l.byID(id)) }
 
-// siblings of a root are not found this way: Tree.Siblings reads the roots then.
+// siblings are the other children of the parents. It finds nothing for a root: Tree.Siblings reads the roots then.
 func (l *lists) siblings(id any) mongo.Pipeline {
 	p := append(l.referenced(l.parentsOf(id)), expr.Op("$match", d(l.o.IDField, d("$ne", id))))
 	if l.o.Graph { // a node may be a sibling by two parents
@@ -62,18 +75,20 @@ func (l *lists) siblings(id any) mongo.Pipeline {
 	return p
 }
 
+// leaves have an empty list or none at all, unless they are not adopted.
 func (l *lists) leaves() mongo.Pipeline {
 	return mongo.Pipeline{expr.Op("$match", append(l.in(l.o.ChildrenField+".0", d("$exists", false)), l.adoptedMatch()...))}
 }
 
+// childrenOf needs the stored list. A filter for the roots does not exist, because a root is a node that no list names.
 func (l *lists) childrenOf(n node) (bson.D, bool) { return l.byIDs(n.children), true }
 func (l *lists) rootsMatch() bson.D               { return nil }
 func (l *lists) parentsOf(id any) bson.D          { return l.in(l.o.ChildrenField, equal(id)) }
 
 // Writes.
 
-// target finds the parent that a position names and the index in its children, -1 for the end, among nodes that
-// were read. The children are taken without the node that moves.
+// target finds the parent for a position among the nodes that were read, nil for a root, and the index in its
+// children, -1 for the end. It counts without self, the node that moves, because that leaves its list first.
 func (l *lists) target(pos position, nodes []node, self bson.RawValue) (parent *node, at int, err error) {
 	ref := pick(nodes, pos.ref)
 	switch {
@@ -84,7 +99,7 @@ func (l *lists) target(pos position, nodes []node, self bson.RawValue) (parent *
 	case l.o.Graph && pos.sibling():
 		return nil, 0, fault.Invalid("Before and After are ambiguous in a graph")
 	case ref.raw == nil:
-		return nil, 0, pos.absent()
+		return nil, 0, l.absent(pos)
 	case pos.kind == underParent && pos.first:
 		return &ref, 0, nil
 	case pos.kind == underParent:
@@ -93,7 +108,7 @@ func (l *lists) target(pos position, nodes []node, self bson.RawValue) (parent *
 	for _, n := range nodes {
 		children := without(n.children, self)
 		if at := slices.IndexFunc(children, func(id bson.RawValue) bool { return same(id, pos.ref) }); at >= 0 {
-			if l.unadopted(ref.raw) && !same(ref.parent, n.id) {
+			if l.unadopted(ref.raw) && !same(ref.parent, n.id) { // old code has moved ref elsewhere
 				break
 			}
 			if pos.kind == afterSibling {
@@ -103,16 +118,17 @@ func (l *lists) target(pos position, nodes []node, self bson.RawValue) (parent *
 		}
 	}
 	if l.unadopted(ref.raw) {
-		return nil, 0, notAdopted(ref.id, l.link)
+		return nil, 0, l.notAdopted(ref.id)
 	}
 	return nil, 0, fault.Invalid("the roots of ChildReferences have no order")
 }
 
-// push is the write that makes ids the children at an index, -1 for the end.
+// push is the write that inserts ids into the list of a parent at an index, -1 for the end.
 func (l *lists) push(parent bson.RawValue, at int, ids ...bson.RawValue) mongo.WriteModel {
 	return l.pushTo(l.byID(parent), at, ids...)
 }
 
+// pushTo is push for the parent that matches.
 func (l *lists) pushTo(match bson.D, at int, ids ...bson.RawValue) mongo.WriteModel {
 	each := d("$each", ids)
 	if at >= 0 {
@@ -121,7 +137,7 @@ func (l *lists) pushTo(match bson.D, at int, ids ...bson.RawValue) mongo.WriteMo
 	return update(match, append(d("$push", d(l.o.ChildrenField, each)), l.count(int64(len(ids)))...))
 }
 
-// unlink takes a node away from a parent, or with a null one from all its parents.
+// unlink removes a node from a parent's list, or, if parent is null, from the lists of all its parents.
 func (l *lists) unlink(parent, id bson.RawValue) mongo.WriteModel {
 	match := l.parentsOf(id)
 	if !isNull(parent) {
@@ -130,6 +146,9 @@ func (l *lists) unlink(parent, id bson.RawValue) mongo.WriteModel {
 	return update(match, append(d("$pull", d(l.o.ChildrenField, d("$in", bson.A{id}))), l.count(-1)...))
 }
 
+// insert puts the ID into the parent's list and then stores the node. It needs no lock: a concurrent move or
+// deletion of the parent conflicts with the push. So the push does not depend on a read of the parent, and
+// matches only an adopted one; if it matches nothing, a read finds out why.
 func (l *lists) insert(ctx context.Context, doc bson.D, pos position) error {
 	doc = append(doc, bson.E{Key: l.o.ChildrenField, Value: bson.A{}})
 	if pos.kind == atRoot && !pos.first {
@@ -137,7 +156,7 @@ func (l *lists) insert(ctx context.Context, doc bson.D, pos position) error {
 		return err
 	}
 	return l.atomically(ctx, false, func(ctx context.Context) error {
-		nodes := []node{{id: pos.ref, raw: bson.Raw{}}} // the push tells whether it is there
+		nodes := []node{{id: pos.ref, raw: bson.Raw{}}} // not read: the push tells whether it exists
 		if pos.sibling() {
 			var err error
 			either := bson.A{d(l.o.ChildrenField, equal(pos.ref)), d(l.o.IDField, equal(pos.ref))}
@@ -153,10 +172,10 @@ func (l *lists) insert(ctx context.Context, doc bson.D, pos position) error {
 		res, err := fault.Many(l.primary.BulkWrite(ctx, []mongo.WriteModel{l.pushTo(append(l.byID(parent.id), l.adoptedMatch()...), at, id)}))
 		if err == nil && res.MatchedCount == 0 {
 			var n node
-			if n, err = l.findOne(ctx, l.byID(parent.id), noParent(parent.id)); err == nil {
+			if n, err = l.findOne(ctx, l.byID(parent.id), l.about(parent.id, mongopatterns.ErrNoParent)); err == nil {
 				err = l.placed(ctx, n)
 			}
-			if err == nil { // it had no array, but is in one
+			if err == nil { // its parent lists it, and it has an array now
 				err = l.write(ctx, l.push(parent.id, at, id))
 			}
 		}
@@ -167,6 +186,8 @@ func (l *lists) insert(ctx context.Context, doc bson.D, pos position) error {
 	})
 }
 
+// move takes the node from the lists that contain it and puts it into that of the new parent. Nodes below it do not
+// change, because their lists do not name their ancestors.
 func (l *lists) move(ctx context.Context, id bson.RawValue, pos position) error {
 	if l.o.Graph {
 		return fault.Invalid("a graph is changed with Link and Unlink")
@@ -202,8 +223,8 @@ func (l *lists) move(ctx context.Context, id bson.RawValue, pos position) error 
 	})
 }
 
-// placed is settled for a write. The node gets an array if it has none, as the write may give it one: from then on
-// the arrays alone say where it is.
+// placed is settled for a node that is about to be written. It gives the node an array if it has none: the write
+// itself might do so, and from then on the parent field is ignored.
 func (l *lists) placed(ctx context.Context, n node) error {
 	if !l.unadopted(n.raw) {
 		return nil
@@ -214,8 +235,8 @@ func (l *lists) placed(ctx context.Context, n node) error {
 	return l.write(ctx, l.anchor(n)...)
 }
 
-// anchor gives a node without an array one, and takes it out of the arrays in which old code has left it: as long as
-// it has none, it is where its parent field says.
+// anchor gives a node that has no array an empty one, and removes the node from the arrays of all but the parent that
+// it names. Old code may have left it there; without an array of its own the parent field had precedence.
 func (l *lists) anchor(n node) []mongo.WriteModel {
 	left := append(l.parentsOf(n.id), bson.E{Key: l.o.IDField, Value: d("$ne", n.parent)})
 	return []mongo.WriteModel{
@@ -224,14 +245,14 @@ func (l *lists) anchor(n node) []mongo.WriteModel {
 	}
 }
 
-// array gives a node that names a parent and has no array one.
+// array gives an empty array to a node that names a parent and has none.
 func (l *lists) array(n node) mongo.WriteModel {
 	return update(append(l.byID(n.id), l.unadoptedMatch(l.aParent())...), d("$set", d(l.o.ChildrenField, bson.A{})))
 }
 
-// removeOne deletes a node, and then looks for its children and parents: see take. Promote puts the children in
-// its place among those of each parent.
-func (l *lists) removeOne(ctx context.Context, id bson.RawValue, policy DeletePolicy) ([]mongo.WriteModel, error) {
+// removeOne deletes a node, and then reads its parents and the nodes that name it as their parent: see take. Promote
+// puts the children into the list of each parent, where the node was.
+func (l *lists) removeOne(ctx context.Context, id bson.RawValue, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error) {
 	x, err := l.take(ctx, id)
 	if err == nil {
 		err = l.settled(ctx, x)
@@ -239,9 +260,9 @@ func (l *lists) removeOne(ctx context.Context, id bson.RawValue, policy DeletePo
 	if err != nil {
 		return nil, err
 	}
-	hasChildren := fmt.Errorf("%w: %s", ErrHasChildren, text(x.id))
-	if policy == Restrict && len(x.children) > 0 {
-		// Old code deletes nodes without telling their parents, and inserts them elsewhere.
+	hasChildren := l.about(x.id, mongopatterns.ErrReferenced)
+	if policy == mongopatterns.Restrict && len(x.children) > 0 {
+		// A listed child counts if it exists, and old code has not deleted it and inserted it again elsewhere.
 		own := d("$nor", bson.A{l.unadoptedMatch(d("$nin", append(l.rootParents(), x.id)))})
 		n, err := l.findOne(ctx, append(l.byIDs(x.children), own...), nil)
 		if err != nil || n.raw != nil {
@@ -254,23 +275,23 @@ func (l *lists) removeOne(ctx context.Context, id bson.RawValue, policy DeletePo
 	}
 	var parents []node
 	var models []mongo.WriteModel
-	anchored := map[string]bool{} // children that had no arrays
+	anchored := map[string]bool{} // children that had no array, and leave all lists by anchor
 	for _, n := range nodes {
 		switch {
 		case holds(n.children, x.id):
 			parents = append(parents, n)
 		case holds(x.children, n.id):
 			models, anchored[key(n.id)] = append(models, l.anchor(n)...), true
-		case policy == Restrict:
+		case policy == mongopatterns.Restrict:
 			return nil, hasChildren
 		default:
-			return nil, notAdopted(n.id, l.link)
+			return nil, l.notAdopted(n.id)
 		}
 	}
-	if policy == Restrict || len(x.children) == 0 {
+	if policy == mongopatterns.Restrict || len(x.children) == 0 {
 		return []mongo.WriteModel{l.unlink(null, x.id)}, nil
 	}
-	if policy != Promote {
+	if policy != mongopatterns.Promote {
 		return append(models, l.unlink(null, x.id)), nil
 	}
 	for _, p := range parents {
@@ -284,16 +305,16 @@ func (l *lists) removeOne(ctx context.Context, id bson.RawValue, policy DeletePo
 	return models, nil
 }
 
-// removeAll deletes a node and the descendants that only it leads to: in a graph a node that has a parent
-// elsewhere stays, and all that is below it.
+// removeAll deletes a node and its descendants. In a graph it keeps those that also have a parent elsewhere, with all
+// below them. It refuses if one of the deleted nodes is the parent of a node that is not adopted.
 func (l *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo.WriteModel, error) {
-	all, err := l.withAll(ctx, l, id)
+	all, err := l.withAll(ctx, id, l.withPatterns(id), l.childrenMatch)
 	if err != nil {
 		return 0, nil, err
 	}
 	x := pick(all, id)
 	if x.raw == nil {
-		return 0, nil, missing(id)
+		return 0, nil, l.missing(id)
 	}
 	byKey := reached(all, id)
 	if l.o.Graph {
@@ -307,7 +328,7 @@ func (l *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo
 			ids = append(ids, n.id)
 		}
 	}
-	unadopted, err := l.findAll(ctx, l.unadoptedUnder(d("$in", ids)), unadoptedMax)
+	unadopted, err := l.findAll(ctx, l.unadoptedUnder(anyOf(ids)), unadoptedMax)
 	if err == nil {
 		err = l.settled(ctx, x)
 	}
@@ -321,15 +342,15 @@ func (l *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo
 	}
 	for _, n := range unadopted {
 		if !holds(byKey[key(n.parent)].children, n.id) {
-			return 0, nil, notAdopted(n.id, l.link)
+			return 0, nil, l.notAdopted(n.id)
 		}
 	}
 	deleted, err := l.deleteIDs(ctx, ids)
 	return deleted, []mongo.WriteModel{l.unlink(null, id)}, err
 }
 
-// reached are the nodes that the lists lead to from one. The server reads a regular expression in a list as a
-// pattern, and so may find others.
+// reached returns the nodes, by key, that lists lead to from id. The server takes a regular expression in a list for a
+// pattern, so withPatterns may have found others, which must not be deleted.
 func reached(nodes []node, id bson.RawValue) map[string]node {
 	all, out := map[string]node{}, map[string]node{}
 	for _, n := range nodes {
@@ -346,13 +367,13 @@ func reached(nodes []node, id bson.RawValue) map[string]node {
 	return out
 }
 
-// keepShared takes from the nodes below id those that a node outside leads to.
+// keepShared removes from nodes those that a node outside also leads to: the ones that it lists, and all below them.
 func (l *lists) keepShared(ctx context.Context, id bson.RawValue, nodes map[string]node) error {
 	var ids []bson.RawValue
 	for _, n := range nodes {
 		ids = append(ids, n.id)
 	}
-	match := l.in(l.o.ChildrenField, d("$in", without(ids, id)), l.o.IDField, d("$nin", ids))
+	match := l.in(l.o.ChildrenField, anyOf(without(ids, id)), l.o.IDField, d("$nin", ids))
 	stay, err := l.findAll(ctx, match)
 	for len(stay) > 0 {
 		n := stay[0]
@@ -367,6 +388,8 @@ func (l *lists) keepShared(ctx context.Context, id bson.RawValue, nodes map[stri
 	return err
 }
 
+// arrange gives each document of a Load the list of its children in the same batch. Those of later batches come
+// by gain.
 func (l *lists) arrange(ctx context.Context, items []*item) error {
 	for _, it := range items {
 		if it.parent != nil {
@@ -379,6 +402,7 @@ func (l *lists) arrange(ctx context.Context, items []*item) error {
 	return nil
 }
 
+// gain appends, so that new children come after the others in the order of the entries.
 func (l *lists) gain(children []bson.RawValue) bson.D {
 	return append(l.count(int64(len(children))), d("$push", d(l.o.ChildrenField, d("$each", children)))...)
 }
@@ -389,8 +413,10 @@ func (l *lists) fieldsOf(_ *node, children []node) bson.D {
 	return d(l.o.ChildrenField, idsOf(children))
 }
 
+// parents are the nodes that list one of nodes. For nodes that are not adopted they are also those that the parent
+// fields name, because Adopt and Check have to know whether they exist.
 func (l *lists) parents(nodes []node) bson.D {
-	listing, named := d(l.o.ChildrenField, d("$in", idsOf(nodes))), bson.A{}
+	listing, named := d(l.o.ChildrenField, anyOf(idsOf(nodes))), []bson.RawValue{}
 	for _, n := range nodes {
 		if l.unadopted(n.raw) {
 			named = append(named, n.parent)
@@ -399,9 +425,10 @@ func (l *lists) parents(nodes []node) bson.D {
 	if len(named) == 0 {
 		return append(l.in(), listing...)
 	}
-	return l.in("$or", bson.A{listing, d(l.o.IDField, d("$in", named))})
+	return l.in("$or", bson.A{listing, d(l.o.IDField, anyOf(named))})
 }
 
+// childrenMatch is the filter for the nodes that the lists name.
 func (l *lists) childrenMatch(nodes []node) bson.D {
 	var ids []bson.RawValue
 	for _, n := range nodes {
@@ -410,7 +437,7 @@ func (l *lists) childrenMatch(nodes []node) bson.D {
 	return l.byIDs(ids)
 }
 
-// listed reads the children of nodes in no order, and without a join, which sharded collections refuse in a
+// listed reads the children of nodes, in no order. It uses no $lookup, because a sharded collection refuses it in a
 // transaction.
 func (l *lists) listed(ctx context.Context, nodes []node) (all []node, err error) {
 	var ids []bson.RawValue
@@ -427,46 +454,66 @@ func (l *lists) listed(ctx context.Context, nodes []node) (all []node, err error
 	return all, nil
 }
 
+// rootOf finds a root among the nodes that match, and returns nil if all have parents. Like listed it uses no
+// $lookup.
+func (l *lists) rootOf(ctx context.Context, match bson.D) (*node, error) {
+	nodes, err := l.findAll(ctx, match)
+	if err != nil || len(nodes) == 0 {
+		return nil, err
+	}
+	parents, err := l.findAll(ctx, l.in(l.o.ChildrenField, anyOf(idsOf(nodes))))
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range nodes {
+		if !slices.ContainsFunc(parents, func(p node) bool { return holds(p.children, n.id) }) {
+			return &n, nil
+		}
+	}
+	return nil, nil
+}
+
 func (l *lists) family(nodes []node) mongo.Pipeline { return l.referenced(l.byIDs(idsOf(nodes))) }
 
-// makeRoot leaves the node an array: with one it is a root, whatever parent it names.
+// makeRoot also gives the node an array: with one it is a root, whatever its parent field names.
 func (l *lists) makeRoot(n node) []mongo.WriteModel {
 	return []mongo.WriteModel{l.unlink(null, n.id), l.array(n)}
 }
 
-// settled refuses a node that is not adopted: it names a parent, has no array, and its parent does not list it.
+// settled refuses a node that is not adopted: it names a parent, has no array, and that parent does not list it.
 func (l *lists) settled(ctx context.Context, n node) error {
 	if !l.unadopted(n.raw) {
 		return nil
 	}
 	p, err := l.findOne(ctx, append(l.byID(n.parent), bson.E{Key: l.link, Value: equal(n.id)}), nil)
 	if err == nil && p.raw == nil {
-		err = notAdopted(n.id, l.derived)
+		err = l.notAdopted(n.id)
 	}
 	return err
 }
 
 // Graphs.
 
-// Link makes child one more child of parent, after the others. It needs Options.Graph. Linking twice is no
-// error; a link that would close a cycle is ErrCycle.
+// Link adds child to the children of parent, after the others. It needs Options.Graph. Linking again is not
+// an error; a link that would close a cycle is ErrCycle.
 //
 // Cost: 5 round trips (lock, both nodes, 1 $graphLookup up from the parent, 1 update, commit), 2 documents
 // written: the lock and the parent.
-func (t *Tree[K, T]) Link(ctx context.Context, parent, child K) (err error) {
+func (t *Tree[ID, T]) Link(ctx context.Context, parent, child ID) (err error) {
 	defer fault.In(&err, "tree: link")
 	return t.c.relink(ctx, parent, child, true)
 }
 
-// Unlink takes child away from parent. It needs Options.Graph. A child without parents is a root; unlinking
-// what is not linked is ErrNotFound.
+// Unlink removes child from the children of parent. It needs Options.Graph. A child without parents becomes
+// a root. If child is not a child of parent, Unlink returns ErrNotFound.
 //
 // Cost: 4 round trips (lock, both nodes, 1 update, commit), 2 documents written: the lock and the parent.
-func (t *Tree[K, T]) Unlink(ctx context.Context, parent, child K) (err error) {
+func (t *Tree[ID, T]) Unlink(ctx context.Context, parent, child ID) (err error) {
 	defer fault.In(&err, "tree: unlink")
 	return t.c.relink(ctx, parent, child, false)
 }
 
+// relink is Link or Unlink: it adds or removes one parent and keeps the others.
 func (c *core) relink(ctx context.Context, parent, child any, add bool) error {
 	l := c.lists
 	if l == nil || !c.o.Graph {
@@ -486,7 +533,7 @@ func (c *core) relink(ctx context.Context, parent, child any, add bool) error {
 		case err != nil:
 			return err
 		case !add && !holds(n.children, x):
-			return fmt.Errorf("%w: %s is not a child of %s", fault.ErrNotFound, text(x), text(p))
+			return l.about(x, fmt.Errorf("%w among the children of %s", mongopatterns.ErrNotFound, text(p)))
 		case !add && l.unadopted(child.raw) && same(child.parent, p):
 			return l.write(ctx, append(l.anchor(child), l.unlink(p, x))...)
 		case !add:

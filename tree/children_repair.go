@@ -8,11 +8,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// What Check, Repair and Adopt do for lists alone: elements that are wrong, nodes with several parents, and
-// nodes that name a parent which does not list them.
+// This file has the parts of Check, Repair and Adopt that only lists need: wrong elements, nodes with several
+// parents, and nodes that name a parent that does not list them.
 
-// cut ends a cycle where something outside leads into it, at the smallest such node. It returns false for a
-// cycle that nothing leads to, which gets a root. In a tree an entry has several parents, and that is repaired first.
+// cut opens a cycle that a node outside leads into, so that all its nodes stay below that one. It returns false if
+// no node leads into the cycle: then one member becomes a root. In a graph the entry, the smallest if there are
+// several, leaves the lists inside the cycle. In a tree the entry has several parents, and keeper opens the cycle.
 func (l *lists) cut(f *finding, n node, s *place) bool {
 	in := func(o *place) bool { return slices.Contains(s.loop, o) }
 	entry := func(o *place) bool { return slices.ContainsFunc(o.ups, func(p *place) bool { return !in(p) }) }
@@ -31,7 +32,8 @@ func (l *lists) cut(f *finding, n node, s *place) bool {
 	return true
 }
 
-// audit finds wrong elements and, in a tree, nodes with several parents.
+// audit finds elements that are wrong and, in a tree, nodes with several parents. The repaired list keeps the order
+// of the other elements.
 func (l *lists) audit(e *engine, n node, s *place, children []node) (found []finding) {
 	f := l.o.ChildrenField
 	there, seen, keep := map[string]bool{}, map[string]bool{}, []bson.RawValue{}
@@ -56,7 +58,7 @@ func (l *lists) audit(e *engine, n node, s *place, children []node) (found []fin
 	if detail != "" {
 		found = append(found, e.finding(WrongField, n, f, detail, update(l.byID(n.id), d("$set", d(f, keep)))))
 	}
-	if s != nil && s.unlisted && s.lost == "" && s.loop == nil && !e.quick { // Adopt links it
+	if s != nil && s.unlisted && s.lost == "" && s.loop == nil && !e.quick { // for Adopt to repair
 		found = append(found, e.finding(WrongField, n, f, "not adopted: its parent "+text(n.parent)+" does not list it"))
 	}
 	if s == nil || l.o.Graph || len(s.ups) < 2 {
@@ -72,8 +74,8 @@ func (l *lists) audit(e *engine, n node, s *place, children []node) (found []fin
 	return append(found, several)
 }
 
-// keeper is the one of several parents that keeps a node: one that is not on a cycle with it, and of several
-// the smallest.
+// keeper returns the parent that keeps a node that several nodes list: the one with the smallest ID. Those that
+// lie on a cycle with the node come last, so that the cycle opens.
 func (l *lists) keeper(s *place) *place {
 	return slices.MinFunc(s.ups, func(a, b *place) int {
 		onA, onB := slices.Contains(s.loop, a), slices.Contains(s.loop, b)
@@ -84,11 +86,15 @@ func (l *lists) keeper(s *place) *place {
 	})
 }
 
-// adopt is for Adopt of nodes among settled ones. It takes from the children that parent fields name those that
-// have an array and are in one, or whose parent is new itself: they are roots, or were. A node without an array
-// leaves those that list it, where it was before it was deleted, and goes to its parent, if that has its children
-// already. stale says that a parent has lost its array since the engine has seen it with one: old code has replaced
-// it. A push would give it one, and leave it for good in the list that it was in.
+// adopt prepares Adopt of nodes that lie among adopted ones.
+//
+// From the children, which the parent fields name, it removes a child with an array if a list contains it, or if its
+// parent is new itself: it is in that list, or it was a root. The other nodes leave the lists that contain them,
+// where they were before old code deleted them and inserted them again. If their parent is adopted already, they
+// are pushed to its list; otherwise the parent gets them with its own array.
+//
+// stale says that a parent has lost its array since the engine saw it, because old code has replaced the document.
+// A push would give it an array and so keep it, wrongly, in the list that contains it.
 func (l *lists) adopt(ctx context.Context, e *engine, nodes []node, places []*place, children [][]node) (
 	found []finding, stale bool, err error) {
 	ids := idsOf(nodes)
@@ -101,7 +107,7 @@ func (l *lists) adopt(ctx context.Context, e *engine, nodes []node, places []*pl
 			settled = append(settled, s.ups[0].id)
 		}
 	}
-	read, err := l.findAll(ctx, d("$or", bson.A{l.in(l.o.ChildrenField, d("$in", ids)), l.byIDs(settled)}))
+	read, err := l.findAll(ctx, d("$or", bson.A{l.in(l.o.ChildrenField, anyOf(ids)), l.byIDs(settled)}))
 	listed := map[string][]node{}
 	for _, p := range read {
 		for _, id := range p.children {

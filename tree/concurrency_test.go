@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
@@ -92,8 +93,8 @@ func (k *known) drop(id string) {
 }
 
 func expected(err error) bool {
-	return errors.Is(err, mongopatterns.ErrNotFound) || errors.Is(err, tree.ErrNoParent) ||
-		errors.Is(err, tree.ErrCycle) || errors.Is(err, tree.ErrHasChildren) || lost(err)
+	return errors.Is(err, mongopatterns.ErrNotFound) || errors.Is(err, mongopatterns.ErrNoParent) ||
+		errors.Is(err, tree.ErrCycle) || errors.Is(err, mongopatterns.ErrReferenced) || lost(err)
 }
 
 // lost reports whether a transaction had no effect and its time for running again
@@ -180,7 +181,7 @@ func TestConcurrent(t *testing.T) {
 					err = run(func(ctx context.Context) error { return tr.Move(ctx, id, pos) },
 						func(m *model) { m.detach(id); m.attach(id, under, -1) })
 				default:
-					policy := tree.DeletePolicy(n % 4)
+					policy := mongopatterns.DeletePolicy(n % 4)
 					err = run(func(ctx context.Context) error {
 						_, err := tr.Delete(ctx, id, policy)
 						return err
@@ -288,7 +289,7 @@ func TestConcurrentOwnTransactions(t *testing.T) {
 					err = tr.Move(t.Context(), id, tr.Under(ids.pick(r)))
 				default:
 					var n64 int64
-					n64, err = tr.Delete(t.Context(), id, tree.DeletePolicy(n%4))
+					n64, err = tr.Delete(t.Context(), id, mongopatterns.DeletePolicy(n%4))
 					deleted.Add(n64)
 				}
 				if errors.Is(err, mongopatterns.ErrNotFound) {
@@ -391,4 +392,173 @@ func TestRepairBesideMove(t *testing.T) {
 			match(t, "ancestors of d", []string{"b", "c"}, d.Ancestors)
 		})
 	}
+}
+
+// TestWaiters: those who wait for the lock look again soon, however long they have
+// waited. A driver that pauses longer after each attempt has made about 14 in this
+// time, and would then sleep for up to half a second.
+func TestWaiters(t *testing.T) {
+	ctx := t.Context()
+	coll := mongotest.Database(t).Collection("nodes")
+	v := plain(tree.AncestorArray, tree.Options{})
+	tr := v.open(t, coll)
+	insertAll(t, v, tr, [][2]string{{"A", ""}, {"B", ""}, {"C", ""}})
+	var waiter sync.WaitGroup
+	got := mongotest.Record(t, coll.Database(), func() {
+		err := joined(t, coll, func(ctx context.Context) error {
+			if err := tr.Move(ctx, "A", tr.Under("B")); err != nil {
+				return err
+			}
+			waiter.Go(func() {
+				good(t, tr.Move(t.Context(), "C", tr.Under("B")))
+			})
+			time.Sleep(2 * time.Second)
+			return nil
+		})
+		wrong(t, err != nil, "%v", err)
+		waiter.Wait()
+	})
+	attempts := 0
+	for _, c := range got.Named("findAndModify") {
+		if c.Collection == "nodes_locks" {
+			attempts++
+		}
+	}
+	wrong(t, attempts < 20, "%d attempts in 2 s", attempts)
+	v.want(t, "children", v.ids(t, tr.Children(ctx, "B")), "A", "C")
+
+	// At its deadline a waiter says what it waited for.
+	err := joined(t, coll, func(ctx context.Context) error {
+		if err := tr.Move(ctx, "A", tr.AsRoot()); err != nil {
+			return err
+		}
+		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		err := tr.Move(short, "C", tr.AsRoot())
+		if !errors.Is(err, context.DeadlineExceeded) || mongopatterns.ErrConflict == err {
+			return fmt.Errorf("at the deadline: %w", err)
+		}
+		return nil
+	})
+	wrong(t, err != nil, "%v", err)
+}
+
+// TestOneLockForOneScope: scopes that the server holds equal have one lock.
+func TestOneLockForOneScope(t *testing.T) {
+	coll := mongotest.Database(t).Collection("nodes")
+	decimal := get(bson.ParseDecimal128("1.00"))(t)
+	scopes := []bson.D{}
+	for _, n := range []any{int32(1), int64(1), 1.0, decimal} {
+		scopes = append(scopes, dd("t", n, "u", dd("a", n)), dd("u", dd("a", n), "t", n))
+	}
+	for _, scope := range scopes {
+		newAny(t, coll, tree.ParentReferences, &tree.Options{Scope: scope})
+	}
+	newAny(t, coll, tree.ParentReferences, &tree.Options{Scope: dd("t", "1", "u", dd("a", 1))})
+	newAny(t, coll, tree.ParentReferences, &tree.Options{Scope: dd("t", 1.5, "u", dd("a", 1))})
+	locks := coll.Database().Collection("nodes_locks")
+	if n, err := locks.CountDocuments(t.Context(), bson.D{}); n != 3 || err != nil {
+		t.Errorf("%d locks, %v", n, err)
+	}
+
+	one := newAny(t, coll, tree.ParentReferences, &tree.Options{Scope: scopes[0]})
+	other := newAny(t, coll, tree.ParentReferences, &tree.Options{Scope: dd("t", 1.0, "u", dd("a", 1.0))})
+	plant(t, one, bson.M{"_id": "A"}, nil)
+	plant(t, one, bson.M{"_id": "B"}, nil)
+	good(t, meanwhile(t, coll, func(ctx context.Context) error { return one.Move(ctx, "A", one.Under("B")) },
+		func(ctx context.Context) error { return other.Move(ctx, "B", other.Under("A")) }))
+	is(t, other.Move(t.Context(), "B", other.Under("A")), tree.ErrCycle)
+	allRight(t, one)
+}
+
+// The lock document holds the scope beside its counter: a field "n" of a scope is not the counter, and a lock that an
+// earlier version made without the scope is taken over.
+func TestLockHoldsScope(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := mongotest.Database(t)
+	for i, scope := range []bson.D{dd("n", "acme"), dd("n", 5, "x", "y")} {
+		for _, ensure := range []bool{true, false} {
+			coll := db.Collection(fmt.Sprint("nodes", i, ensure))
+			tr := get(tree.New[string, bson.M](coll, tree.AncestorArray, &tree.Options{Scope: scope}))(t)
+			if ensure {
+				ok(t, tr.EnsureIndexes(ctx))
+			}
+			get(tr.Insert(ctx, bson.M{"_id": "a"}, tr.AsRoot()))(t)
+			get(tr.Insert(ctx, bson.M{"_id": "b"}, tr.Under("a")))(t)
+			good(t, tr.Move(ctx, "b", tr.AsRoot()))
+			good(t, tr.Move(ctx, "b", tr.Under("a")))
+			locks := db.Collection(coll.Name() + "_locks")
+			var lock bson.D
+			ok(t, locks.FindOne(ctx, scope).Decode(&lock))
+			get(locks.DeleteMany(ctx, bson.D{}))(t)
+			putDocs(t, locks, dd("_id", lock[0].Value, "n", 4))
+			ok(t, tr.EnsureIndexes(ctx))
+			good(t, tr.Move(ctx, "b", tr.AsRoot()))
+		}
+	}
+	_, err := tree.New[string, bson.M](db.Collection("nodes"), tree.AncestorArray, &tree.Options{Scope: dd("__locked", 1)})
+	is(t, err, mongopatterns.ErrInvalid)
+}
+
+// TestMajority: what is written outside a transaction, for those that follow to
+// see.
+func TestMajority(t *testing.T) {
+	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
+		got := mongotest.Record(t, coll.Database(), func() {
+			good(t, tr.EnsureIndexes(t.Context()))
+			insertAll(t, v, tr, books[:1])
+		})
+		outside := 0
+		for _, c := range got.Named("insert", "update") {
+			if c.Body.Lookup("autocommit").Type != 0 {
+				continue
+			}
+			outside++
+			if w, _ := c.Body.Lookup("writeConcern", "w").StringValueOK(); w != "majority" {
+				t.Errorf("write to %s: %v", c.Collection, c.Body.Lookup("writeConcern"))
+			}
+		}
+		wrong(t, outside == 0, "%v", "no write outside a transaction")
+	})
+}
+
+// TestJoin runs every write in a transaction of the caller: aborted it leaves
+// nothing, committed everything.
+func TestJoin(t *testing.T) {
+	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
+		insertAll(t, v, tr, books)
+		before := stored(t, coll)
+		work := func(ctx context.Context) error {
+			if _, err := tr.Insert(ctx, v.doc("new"), tr.Under("Languages")); err != nil {
+				return err
+			}
+			if _, err := tr.Insert(ctx, v.doc("root"), tr.AsRoot()); err != nil {
+				return err
+			}
+			if err := tr.Move(ctx, "Databases", tr.Under("new")); err != nil {
+				return err
+			}
+			if _, err := tr.Delete(ctx, "Languages", mongopatterns.Promote); err != nil {
+				return err
+			}
+			up, err := tr.Ancestors(ctx, "dbm")
+			if err != nil || len(up) != 4 {
+				return fmt.Errorf("ancestors inside: %v, %w", up, err)
+			}
+			_, err = tr.Load(ctx, v.entries([][2]string{{"l1"}, {"l2", "l1"}}), tr.AsRoot(), nil)
+			return err
+		}
+		session := get(coll.Database().Client().StartSession())(t)
+		defer session.EndSession(context.Background())
+		ctx := mongo.NewSessionContext(t.Context(), session)
+		ok(t, session.StartTransaction())
+		ok(t, work(ctx))
+		ok(t, session.AbortTransaction(ctx))
+		match(t, "aborted, but", before, stored(t, coll))
+		get(session.WithTransaction(t.Context(), func(ctx context.Context) (any, error) { return nil, work(ctx) }))(t)
+		healthy(t, tr)
+		up, err := tr.Ancestors(t.Context(), "dbm")
+		wrong(t, err != nil || len(up) != 4, "committed: %v, %v", up, err)
+	})
 }

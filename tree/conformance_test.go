@@ -44,6 +44,8 @@ func variants() []variant {
 			opts: tree.Options{AncestorsField: "ancestor_categories", ParentField: "parent_category", OrderField: "pos", ChildCountField: "n", Scope: scope}},
 		{name: "path/all", rep: tree.MaterializedPath, ordered: true, roots: true,
 			opts: tree.Options{IDField: "sku", PathField: "way", PathDelimiter: "/", OrderField: "pos", ChildCountField: "n", NameField: "slug", Scope: scope}},
+		{name: "path/segments", rep: tree.MaterializedPath,
+			opts: tree.Options{SegmentField: "slug", PathDelimiter: "/"}},
 		{name: "nested/all", rep: tree.NestedSets, ordered: true, roots: true,
 			opts: tree.Options{LeftField: "l", RightField: "r", ParentField: "up", ChildCountField: "n", Scope: scope}},
 	}
@@ -75,7 +77,7 @@ func (v variant) open(t testing.TB, coll *mongo.Collection) *trees {
 // some are the five representations, and two of them with all options.
 func some() []variant {
 	all := variants()
-	return append(all[:6:6], all[8])
+	return append(all[:6:6], all[8], all[9])
 }
 
 func eachVariant(t *testing.T, fn func(t *testing.T, v variant, tr *trees, coll *mongo.Collection)) {
@@ -212,182 +214,6 @@ func healthy(t testing.TB, tr *trees) {
 	}
 }
 
-func TestReads(t *testing.T) {
-	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
-		ctx := t.Context()
-		insertAll(t, v, tr, books)
-		insertAll(t, v, tr, [][2]string{{"Films", ""}, {"DatabasesToo", "Programming"}, {"Da", "Programming"}})
-		healthy(t, tr)
-
-		id := func(doc bson.M, err error) string {
-			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
-			v.clean(t, doc)
-			return doc[v.idField()].(string)
-		}
-		if got := id(tr.Parent(ctx, "MongoDB")); got != "Databases" {
-			t.Errorf("parent of MongoDB: %s", got)
-		}
-		if _, err := tr.Parent(ctx, "Books"); !errors.Is(err, tree.ErrIsRoot) || !errors.Is(err, mongo.ErrNoDocuments) {
-			t.Errorf("parent of a root: %v", err)
-		}
-		if _, err := tr.Parent(ctx, "none"); !errors.Is(err, mongopatterns.ErrNotFound) || !errors.Is(err, mongo.ErrNoDocuments) {
-			t.Errorf("parent of nothing: %v", err)
-		}
-		v.want(t, "parents", v.ids(t, tr.Parents(ctx, "MongoDB")), "Databases")
-		v.want(t, "children", v.ids(t, tr.Children(ctx, "Databases")), "MongoDB", "dbm")
-		v.want(t, "children of a leaf", v.ids(t, tr.Children(ctx, "dbm")))
-		v.want(t, "children of nothing", v.ids(t, tr.Children(ctx, "none")))
-		v.want(t, "siblings", v.ids(t, tr.Siblings(ctx, "Languages")), "Databases", "DatabasesToo", "Da")
-		roots := v
-		roots.ordered = v.roots
-		roots.want(t, "siblings of a root", v.ids(t, tr.Siblings(ctx, "Books")), "Films")
-		roots.want(t, "roots", v.ids(t, tr.Roots(ctx)), "Books", "Films")
-		if got := sorted(v.ids(t, tr.Leaves(ctx))); !slices.Equal(got, []string{"Da", "DatabasesToo", "Films", "Languages", "MongoDB", "dbm"}) {
-			t.Errorf("leaves: %v", got)
-		}
-		var up []string
-		for _, doc := range get(tr.Ancestors(ctx, "MongoDB"))(t) {
-			up = append(up, id(doc, nil))
-		}
-		wrong(t, !slices.Equal(up, []string{"Books", "Programming", "Databases"}), "ancestors: %v", up)
-		if got := get(tr.Ancestors(ctx, "Books"))(t); len(got) != 0 {
-			t.Errorf("ancestors of a root: %v", got)
-		}
-		is(t, errOf(tr.Ancestors(ctx, "none")), mongopatterns.ErrNotFound)
-		down := v.ids(t, tr.Descendants(ctx, "Programming", 0))
-		if got := sorted(down); !slices.Equal(got, []string{"Da", "Databases", "DatabasesToo", "Languages", "MongoDB", "dbm"}) {
-			t.Errorf("descendants: %v", got)
-		}
-		v.want(t, "preorder", v.ids(t, tr.Preorder(ctx, "Programming", 0)), "Databases", "MongoDB", "dbm", "Languages", "DatabasesToo", "Da")
-		v.want(t, "preorder to 1", v.ids(t, tr.Preorder(ctx, "Programming", 1)), "Databases", "Languages", "DatabasesToo", "Da")
-		v.want(t, "preorder of nothing", v.ids(t, tr.Preorder(ctx, "none", 0)))
-		v.want(t, "descendants of nothing", v.ids(t, tr.Descendants(ctx, "none", 0)))
-		v.want(t, "siblings of nothing", v.ids(t, tr.Siblings(ctx, "none")))
-		v.want(t, "siblings of a single child", v.ids(t, tr.Siblings(ctx, "Programming")))
-		if got := sorted(v.ids(t, tr.LeavesBelow(ctx, "Databases"))); !slices.Equal(got, []string{"MongoDB", "dbm"}) {
-			t.Errorf("leaves below: %v", got)
-		}
-		forest := get(tr.Forest(ctx))(t)
-		if len(forest) != 2 {
-			t.Fatalf("forest of %d trees", len(forest))
-		}
-		if forest[0].Value[v.idField()] != "Books" {
-			slices.Reverse(forest)
-		}
-		v.wantTree(t, forest[0], "Books(Programming(Databases(MongoDB dbm) Languages DatabasesToo Da))")
-		v.wantTree(t, forest[1], "Films")
-		if got := sorted(v.ids(t, tr.Descendants(ctx, "Books", 2))); !slices.Equal(got,
-			[]string{"Da", "Databases", "DatabasesToo", "Languages", "Programming"}) {
-			t.Errorf("descendants to depth 2: %v", got)
-		}
-		v.want(t, "descendants of a leaf", v.ids(t, tr.Descendants(ctx, "dbm", 0)))
-		for id, want := range map[string]int{"Books": 0, "Programming": 1, "MongoDB": 3} {
-			if got := get(tr.Depth(ctx, id))(t); got != want {
-				t.Errorf("depth of %s: %d", id, got)
-			}
-		}
-		is(t, errOf(tr.Depth(ctx, "none")), mongopatterns.ErrNotFound)
-		for _, c := range []struct {
-			id, above string
-			want      bool
-		}{{"MongoDB", "Books", true}, {"MongoDB", "Databases", true}, {"MongoDB", "MongoDB", false},
-			{"Books", "MongoDB", false}, {"MongoDB", "none", false}} {
-			if got := get(tr.IsDescendant(ctx, c.id, c.above))(t); got != c.want {
-				t.Errorf("IsDescendant(%s, %s) = %v", c.id, c.above, got)
-			}
-		}
-		name := func(id string) string {
-			switch v.opts.NameField {
-			case "":
-				return id
-			case "slug":
-				return "s-" + id
-			}
-			return "Name of " + id
-		}
-		var want []tree.Crumb[string]
-		for _, id := range []string{"Books", "Programming", "Databases", "MongoDB"} {
-			want = append(want, tree.Crumb[string]{ID: id, Name: name(id)})
-		}
-		match(t, "breadcrumb", want, get(tr.Breadcrumb(ctx, "MongoDB"))(t))
-		if got := get(tr.CountChildren(ctx, "Programming"))(t); got != 4 {
-			t.Errorf("count children: %d", got)
-		}
-		for id, want := range map[string][2]int64{"Books": {7, 5}, "Programming": {6, 6}, "dbm": {}, "none": {}} {
-			if got, err := tr.CountDescendants(ctx, id, 0); err != nil || got != want[0] {
-				t.Errorf("count descendants of %s: %d, %v", id, got, err)
-			}
-			if got, err := tr.CountDescendants(ctx, id, 2); err != nil || got != want[1] {
-				t.Errorf("count descendants of %s to 2: %d, %v", id, got, err)
-			}
-		}
-		sub := get(tr.Subtree(ctx, "Programming", 0))(t)
-		v.wantTree(t, sub, "Programming(Databases(MongoDB dbm) Languages DatabasesToo Da)")
-		v.wantTree(t, get(tr.Subtree(ctx, "Books", 1))(t), "Books(Programming)")
-		v.wantTree(t, get(tr.Subtree(ctx, "dbm", 0))(t), "dbm")
-		is(t, errOf(tr.Subtree(ctx, "none", 0)), mongopatterns.ErrNotFound)
-
-		// Filters and pipelines say the same.
-		find := func(match bson.D, err error) []string {
-			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
-			cur, err := coll.Find(ctx, match)
-			if err != nil {
-				t.Fatalf("%v: %v", match, err)
-			}
-			var docs []bson.M
-			ok(t, cur.All(ctx, &docs))
-			out := []string{}
-			for _, d := range docs {
-				out = append(out, d[v.idField()].(string))
-			}
-			return sorted(out)
-		}
-		eq := func(what string, got []string, want ...string) {
-			t.Helper()
-			wrong(t, !slices.Equal(sorted(got), sorted(want)), "%s: got %v, want %v", what, got, want)
-		}
-		eq("Filter", find(tr.Filter("dbm"), nil), "dbm")
-		eq("ChildrenFilter", find(tr.ChildrenFilter(ctx, "Databases")), "MongoDB", "dbm")
-		eq("DescendantsFilter", find(tr.DescendantsFilter(ctx, "Programming", 0)), "Da", "Databases", "DatabasesToo", "Languages", "MongoDB", "dbm")
-		eq("DescendantsFilter of Databases", find(tr.DescendantsFilter(ctx, "Databases", 0)), "MongoDB", "dbm")
-		eq("DescendantsFilter to 1", find(tr.DescendantsFilter(ctx, "Programming", 1)), "Da", "Databases", "DatabasesToo", "Languages")
-		eq("AncestorsFilter", find(tr.AncestorsFilter(ctx, "MongoDB")), "Books", "Programming", "Databases")
-		eq("RootsFilter", find(tr.RootsFilter(ctx)), "Books", "Films")
-		run := func(p mongo.Pipeline) []string {
-			t.Helper()
-			cur := get(coll.Aggregate(ctx, p))(t)
-			var docs []bson.M
-			ok(t, cur.All(ctx, &docs))
-			out := []string{}
-			for _, d := range docs {
-				v.clean(t, d)
-				out = append(out, d[v.idField()].(string))
-			}
-			return out
-		}
-		eq("ParentPipeline", run(tr.ParentPipeline("MongoDB")), "Databases")
-		eq("ChildrenPipeline", run(tr.ChildrenPipeline("Databases")), "MongoDB", "dbm")
-		eq("SiblingsPipeline", run(tr.SiblingsPipeline("dbm")), "MongoDB")
-		if got := run(tr.AncestorsPipeline("dbm")); !slices.Equal(got, []string{"Books", "Programming", "Databases"}) {
-			t.Errorf("AncestorsPipeline: %v", got)
-		}
-		eq("DescendantsPipeline", run(tr.DescendantsPipeline("Databases", 0)), "MongoDB", "dbm")
-		eq("SubtreePipeline", run(tr.SubtreePipeline("Databases", 0)), "Databases", "MongoDB", "dbm")
-		eq("ChildrenFilter of nothing", find(tr.ChildrenFilter(ctx, "none")))
-		eq("DescendantsFilter of nothing", find(tr.DescendantsFilter(ctx, "none", 0)))
-		is(t, errOf(tr.AncestorsFilter(ctx, "none")), mongopatterns.ErrNotFound)
-		eq("RootsPipeline", run(tr.RootsPipeline()), "Books", "Films")
-		eq("leaves of a subtree", run(append(tr.DescendantsPipeline("Programming", 0), tr.LeavesPipeline()...)),
-			"Da", "DatabasesToo", "Languages", "MongoDB", "dbm")
-	})
-}
-
 // wantTree compares a nested value with its notation.
 func (v variant) wantTree(t testing.TB, n *tree.Node[bson.M], want string) {
 	t.Helper()
@@ -463,19 +289,19 @@ func (m *model) attach(id, parent string, at int) {
 	m.kids[parent] = slices.Insert(slices.Clone(m.kids[parent]), at, id)
 }
 
-func (m *model) delete(id string, policy tree.DeletePolicy) {
+func (m *model) delete(id string, policy mongopatterns.DeletePolicy) {
 	p := m.parent[id]
 	at := slices.Index(m.kids[p], id)
 	m.detach(id)
 	kids := m.kids[id]
 	for i, kid := range slices.Clone(kids) {
 		switch policy {
-		case tree.Cascade:
+		case mongopatterns.Cascade:
 			m.delete(kid, policy)
-		case tree.Promote:
+		case mongopatterns.Promote:
 			m.detach(kid)
 			m.attach(kid, p, at+i)
-		case tree.MakeRoots:
+		case mongopatterns.Unlink:
 			m.detach(kid)
 			m.attach(kid, "", -1)
 		}
@@ -581,11 +407,11 @@ func TestModel(t *testing.T) {
 				}
 			default:
 				id := pick()
-				policy := tree.DeletePolicy(r.IntN(4))
+				policy := mongopatterns.DeletePolicy(r.IntN(4))
 				what = fmt.Sprintf("delete %s with %d", id, policy)
 				n, err := tr.Delete(ctx, id, policy)
-				if policy == tree.Restrict && len(m.kids[id]) > 0 {
-					if !errors.Is(err, tree.ErrHasChildren) {
+				if policy == mongopatterns.Restrict && len(m.kids[id]) > 0 {
+					if !errors.Is(err, mongopatterns.ErrReferenced) {
 						t.Fatalf("%s: %v", what, err)
 					}
 					break
@@ -604,15 +430,5 @@ func TestModel(t *testing.T) {
 				t.Fatalf("after %s", what)
 			}
 		}
-	})
-}
-
-// TestPromoteInPlace: the children of a deleted node take its place among its siblings.
-func TestPromoteInPlace(t *testing.T) {
-	eachVariant(t, func(t *testing.T, v variant, tr *trees, _ *mongo.Collection) {
-		insertAll(t, v, tr, [][2]string{{"P", ""}, {"a", "P"}, {"x", "P"}, {"b", "P"}, {"k", "x"}, {"l", "x"}, {"m", "x"}})
-		get(tr.Delete(t.Context(), "x", tree.Promote))(t)
-		v.want(t, "children", v.ids(t, tr.Children(t.Context(), "P")), "a", "k", "l", "m", "b")
-		healthy(t, tr)
 	})
 }

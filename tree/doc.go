@@ -1,10 +1,30 @@
-// Package tree keeps trees in a MongoDB collection in five ways: categories, folders,
-// organisation charts.
+// Package tree stores trees, such as categories, folders and organisation charts, in a MongoDB collection
+// in one of five representations.
+//
+// # When to use it, and when not
+//
+// Use it for "everything below this one" and "the way up from here", to any depth. Embed the children if
+// there are two or three fixed levels. A tree that is always read and written whole, and stays well under
+// 16 MB, is simpler as one document. Graphs with long paths belong in a graph database; ChildReferences
+// with Options.Graph allow nodes with several parents ([Tree.Link], [Tree.Parents]) and refuse cycles.
+//
+//	                  good at                                bad at                              indexes
+//	ParentReferences  few fields, cheap moves                deep trees: level by level          {parent}
+//	ChildReferences   order of siblings; graphs              nodes with very many children       {children}
+//	AncestorArray     reads up and down, filters             moves write every descendant        {ancestors}, {parent}
+//	MaterializedPath  the same, in path order; URLs          the same; the types of IDs          {path}, with slugs {path, slug}
+//	NestedSets        ordered subtrees as one range, counts  every write moves half the tree     {left, right}, {parent, left}
+//
+// If in doubt, take AncestorArray: a plain filter selects descendants without reading anything first. Take
+// NestedSets only for trees that hardly ever change. With AncestorArray and MaterializedPath, moving a node
+// with 10,000 descendants is one update of 10,000 small documents; the server's limit for a transaction (60
+// s) applies. ParentReferences and ChildReferences read with $graphLookup, which can hold a subtree of at
+// most 100 MB. [Convert] changes the representation later.
 //
 // # Documents
 //
-// One node in each representation, with the default field names. [Options] has any
-// other names; nothing else is stored.
+// Each line is one node, with the default field names. [Options] can change the names; no other fields are
+// stored.
 //
 //	ParentReferences  {_id: "MongoDB", parent: "Databases"}
 //	ChildReferences   {_id: "Databases", children: ["MongoDB", "dbm"]}
@@ -12,38 +32,92 @@
 //	MaterializedPath  {_id: "MongoDB", path: ",Books,Programming,Databases,"}
 //	NestedSets        {_id: "Databases", left: 3, right: 8, parent: "Programming"}
 //
-// Roots have parent null or missing, or Options.RootParent, ancestors [], path null. A leaf has
-// children [].
-// A collection may hold any number of roots. Trees of different owners are told
-// apart by Options.Scope, fields that are part of every filter and start every
-// index; make a Tree for each owner, or each request.
+// A root has the parent null or missing, or Options.RootParent; its ancestors are [], and its path is null, or
+// with Options.SegmentField the delimiter. A leaf has the children [].
+//
+// With Options.SegmentField a path has readable names instead of IDs, like a URL:
+//
+//	// {_id: ObjectId("…"), slug: "databases", path: "/books/programming/"}
+//	cats, err := tree.New[bson.ObjectID, Page](coll, tree.MaterializedPath, &tree.Options{SegmentField: "slug", PathDelimiter: "/"})
+//
+// The path of a node is its parent's path plus the parent's slug; the path of a root is the delimiter. A
+// slug is a string that is not empty and does not contain the delimiter. EnsureIndexes creates an index
+// because of which a second sibling with the same slug is a duplicate key error. To find the node of a URL,
+// query {path, slug}. [Tree.Rename] changes a slug and the paths below it; if you set a slug with the
+// driver, the nodes below become orphans.
+//
+// A collection may hold any number of roots. To separate the trees of different owners, set Options.Scope:
+// its fields are part of every filter and start every index. Make a Tree for each owner, or for each
+// request: New does no I/O.
 //
 // # The main calls
 //
 //	cats, err := tree.New[string, Category](coll, tree.AncestorArray, nil)
-//	err = cats.EnsureIndexes(ctx)
+//	err = cats.EnsureIndexes(ctx) // once, before the first write: it also creates the lock document
 //
+//	_, err = cats.Insert(ctx, Category{ID: "Programming"}, cats.AsRoot()) // Position has the others: Before, After, First
 //	_, err = cats.Insert(ctx, Category{ID: "Databases"}, cats.Under("Programming"))
 //	err = cats.Move(ctx, "Databases", cats.Under("Software")) // with all below it
-//	_, err = cats.Delete(ctx, "dbm", tree.Restrict)           // or Cascade, Promote, MakeRoots
-//	crumbs, err := cats.Breadcrumb(ctx, "MongoDB")            // root first
-//	menu, err := cats.Subtree(ctx, "Books", 0)                // a nested value, to any depth
+//	_, err = cats.Delete(ctx, "dbm", mongopatterns.Restrict)
+//	crumbs, err := cats.Breadcrumb(ctx, "MongoDB") // root first
+//	menu, err := cats.Subtree(ctx, "Books", 0)     // a nested value; 0: all levels
 //
-// K is the type of the IDs and T that of a whole document: a struct with the
-// fields you need, bson.M or bson.Raw. Insert overwrites the tree fields of the
-// document it is given, and no call saves a whole document. Update your own fields
-// with the driver:
+// ID, here string, is the type of the IDs. T, here Category, is the type of a whole document: a struct with
+// the fields you need, bson.M or bson.Raw. It may have the tree fields, such as Ancestors []string. Insert
+// overwrites them, and no call saves a whole document. Update your own fields with the driver:
 //
 //	coll.UpdateOne(ctx, cats.Filter("Databases"), bson.D{{Key: "$set", Value: changes}})
 //
-// Each read is also a pipeline ([Tree.DescendantsPipeline], …) or a filter
-// ([Tree.DescendantsFilter], …), for your own stages, Find, counting and paging. Each call
-// makes a new one, which you may change.
+// ID may be a type of your own, such as type CategoryID string. One that is made from bson.ObjectID needs
+// the two methods of the example TypedID of relation.New: without them the driver stores it as binary data.
+//
+// If a node has children, Restrict refuses to delete it, Cascade deletes all below it, Promote puts the
+// children in its place, and Unlink makes them roots.
+//
+// Each read is also available as a pipeline ([Tree.DescendantsPipeline], …) or a filter
+// ([Tree.DescendantsFilter], …), for your own stages, Find, counting and paging. Each call returns a new
+// one, which you may change. ChildReferences and NestedSets keep siblings in order; the others do with an
+// Options.OrderField.
+//
+// # Pages of a category and all below it
+//
+// For the nodes themselves give DescendantsFilter of AncestorArray or MaterializedPath to package paging. For
+// documents of another collection that name their category, read the IDs first:
+//
+//	below, err := cats.DescendantsFilter(ctx, "Storage", 0)
+//	err = coll.Distinct(ctx, "_id", below).Decode(&ids)
+//	filter := bson.D{{Key: "category", Value: bson.D{{Key: "$in", Value: append(ids, "Storage")}}}}
+//	page, err := products.Page(ctx, filter, req) // a paging.Pager with Equality: []string{"category"}
+//
+// The manual of paging says when it is better that each product holds the ancestors of its category.
+//
+// # Concurrency
+//
+// Any number of processes may write. A move, rename, delete, load or repair first increments a counter in
+// the tree's document in Options.LockCollection. So two of them conflict, and the second waits and runs
+// again on the result of the first. An insertion takes that lock only in nested sets and beside ordered
+// roots. Otherwise it writes to its parent, so that it conflicts with a move or deletion of the parent.
+// That write changes the child counter, the parent's children, or a field (__touch) that the same
+// transaction removes again; if a validator refuses unknown fields, set Options.ChildCountField.
+//
+// Every call joins the transaction in its context. After an error from a call that writes, abort your
+// transaction. Transactions need a replica set. A read of several documents outside a transaction may mix
+// states before and after a concurrent write.
+//
+// # Failures
+//
+// If no node has an ID, writes of it and reads of the node or of those above it return
+// [mongopatterns.ErrNotFound]; Children, Descendants and other sets are empty. Insert, Move and Load under it
+// return [mongopatterns.ErrNoParent]. Restrict returns [mongopatterns.ErrReferenced], a move below the node
+// itself [ErrCycle], Parent of a root [ErrIsRoot]. Insert of an ID that exists is a duplicate key error, a
+// node without its tree fields [mongopatterns.ErrNotAdopted], see Adoption. After these errors nothing is
+// written, except that Load keeps its earlier batches. EnsureIndexes, Check, Repair, Adopt and Convert refuse
+// a collection with a default collation; the other calls do not look for one.
 //
 // # Costs
 //
-// Round trips with the commit, for any number of descendants; keys examined are those
-// of the result. A read is 1 while its result fits in a reply.
+// Round trips, including the commit, for any number of descendants. Only the keys of the result are
+// examined. A read takes 1 round trip as long as its result fits in one reply.
 //
 //	                  Insert  Move          Delete          documents written by a move,
 //	                  under   under / root  leaf, Promote,  and the lock
@@ -54,95 +128,62 @@
 //	MaterializedPath  3       4 / 4         4, 5, 4         the subtree
 //	NestedSets        5       4 / 6         5, 5, 5         all between the old and the new place
 //
-// Insert as a root is 1, in NestedSets 5. OrderField and ChildCountField cost 1 or 2 more,
-// see the methods. Check, Repair, Adopt and Convert are linear in the nodes.
-//
-// # Which representation
-//
-//	                  good at                                bad at                              indexes
-//	ParentReferences  few fields, cheap moves                deep trees: level by level          {parent}
-//	ChildReferences   order of siblings; graphs              nodes with very many children       {children}
-//	AncestorArray     reads up and down, filters             moves write every descendant        {ancestors}, {parent}
-//	MaterializedPath  the same, in path order; URLs          the same; the types of IDs          {path}
-//	NestedSets        ordered subtrees as one range, counts  every write moves half the tree     {left, right}, {parent, left}
-//
-// Take AncestorArray if in doubt: it has its descendants as a plain filter without
-// reading anything. Take NestedSets only for trees that hardly ever change. Moving a node
-// with 10,000 descendants is one update of 10,000 small documents; the server's limits for a
-// transaction (60 s) apply. $graphLookup, which ParentReferences and ChildReferences read
-// with, holds a subtree in 100 MB at most.
-//
-// Do not use it for two or three fixed levels: embed the children. A tree that is always
-// read and written whole, and stays well under 16 MB, is simpler as one document. Graphs
-// with long paths belong into a graph database; ChildReferences with Options.Graph hold
-// nodes with several parents ([Tree.Link], [Tree.Parents]), and refuse cycles.
-//
-// A collection with a default collation is refused by EnsureIndexes, Check, Repair, Adopt and
-// Convert; the other calls do not ask. Siblings are in order in ChildReferences and
-// NestedSets, in the others with an Options.OrderField.
-//
-// # Concurrency
-//
-// Any number of processes may write. A move, delete, load or repair first
-// increments a counter in the tree's document in Options.LockCollection, so two of them
-// conflict, and the second waits and runs again on what the first left. An insertion does
-// not take that lock, except in nested sets and beside ordered roots: it writes to its
-// parent, so that it conflicts with whatever moves or deletes it. That write is the child
-// counter, the parent's children, or a field (__touch) that the transaction takes
-// off again; a validator that refuses unknown fields needs a ChildCountField.
-//
-// Every call joins the transaction in its context. After an error from a call that
-// writes, abort your transaction. Transactions need a replica set; call EnsureIndexes once
-// before, as it creates the lock document, too. Reads outside a transaction see each
-// document as it is when it is read.
+// Insert as a root is 1, in NestedSets 5. OrderField and ChildCountField cost 1 or 2 more, see the methods.
+// Check, Repair, Adopt and Convert are linear in the nodes.
 //
 // # Adoption
 //
-// [Tree.Adopt] adds the fields to a collection of plain parent references; [Convert]
-// changes the representation in place; [Tree.Dump], [Tree.Forest] and
-// [Tree.Load] move trees in and out. [Tree.Check] finds what is wrong, and [Tree.Repair]
-// derives it anew from the parent references (of a path from its last ID, of child
-// references from the arrays), beside live writes. Where code is live that writes the
-// parent only: run Adopt, start the new code, stop the old, and run Adopt once more and
-// Repair.
+// [Tree.Adopt] adds the fields to a collection of plain parent references; [Convert] changes the
+// representation in place; [Tree.Dump], [Tree.Forest] and [Tree.Load] export and import trees. [Tree.Check]
+// finds wrong fields, and [Tree.Repair] computes them again from the parent references (in a path the last
+// ID, in child references the arrays), beside live writes. A node with a path of slugs has no other
+// reference to its parent: if the path does not lead to a node, Repair can only make the node a root. If
+// old code that writes only the parent is running: run Adopt, start the new code, stop the old code, then
+// run Adopt again and Repair.
 //
-// A node that names a parent in Options.ParentField and has no ancestors, path or numbers is
-// not adopted, and it is not a root; in ChildReferences that is a node without an array that
-// its parent does not list. Adopt finds its place. Until then:
-//   - Insert, Load and Move under it, beside it or below it, Move and Delete of it, and Cascade
-//     above it are [ErrNotAdopted], and so are Promote and MakeRoots of its parent; Restrict of
-//     its parent is [ErrHasChildren]. Nothing is written. Run Adopt, with Work.Filter for one
-//     node, and repeat the call. A move of what is above it is right. In NestedSets Load, and
-//     Promote and MakeRoots of its parent, are right, too.
-//   - Reads of what is above it, and its Subtree, are ErrNotAdopted; NestedSets read the way up
-//     in the parent fields.
-//   - Roots, Descendants and other sets do not hold it, and its own are empty. But AncestorArray
-//     and NestedSets find children, and leaves, by the parent field, and ChildReferences find it in
-//     an array that still lists it. Forest and Dump hold it; Dump of ChildReferences is
-//     ErrNotAdopted.
-//   - FindOrCreate finds it. Check names it. Convert takes it along, but from ChildReferences it
-//     is Remaining.
+// A node that names a parent in Options.ParentField but lacks its ancestors, path or numbers is not
+// adopted. It is not a root. In ChildReferences a node is not adopted if it names a parent, has no array of
+// children and is not listed by its parent. Adopt finds its place. Until then:
+//   - These calls return [mongopatterns.ErrNotAdopted]: Insert, Load and Move under it, beside it or below
+//     it; Move and Delete of it; Cascade above it; Promote and Unlink of its parent. Restrict of its parent
+//     returns [mongopatterns.ErrReferenced]. Nothing is written. Run Adopt, with Work.Filter if it is only
+//     one node, and repeat the call. Moving a node above it works, and in NestedSets so do Load, and
+//     Promote and Unlink of its parent.
+//   - Reads of its ancestors, and its Subtree, return ErrNotAdopted. NestedSets read its ancestors by the
+//     parent fields.
+//   - Roots, Descendants and other reads of sets do not contain it, and its own sets are empty. But
+//     AncestorArray and NestedSets find children and leaves by the parent field, and ChildReferences find
+//     it in an array that still lists it. Forest and Dump contain it, except that Dump of ChildReferences
+//     returns ErrNotAdopted.
+//   - FindOrInsert finds it. Check reports it. Convert converts it, but from ChildReferences it is
+//     Remaining.
 //
-// Old code may insert and delete nodes, and move them where the parent field decides: Check
-// finds the fields that are stale then, and Repair mends them. A path and an array of children
-// decide themselves; what old code moves stays where it is. A document that old code replaces
-// loses the derived fields, and Adopt gives it new ones. Not so in ChildReferences: there the
-// children of a node that old code replaces are roots until Adopt has run, and those of one that
-// it deletes stay roots, so let it use $set, and delete leaves only.
+// Old code may insert and delete nodes. It may also move nodes in the representations where the parent
+// field decides: Check finds the fields that are stale then, and Repair corrects them. In MaterializedPath
+// and ChildReferences the path or the array of children decides, and a change of the parent field does not
+// move a node. A document that old code replaces loses the derived fields, and Adopt adds them again. In
+// ChildReferences, however, the children of a node that old code replaces are roots until Adopt has run,
+// and the children of a node that it deletes stay roots: there, old code should use $set, and delete only
+// leaves.
 //
 // # Sharding
 //
-// [Tree.ShardKey] is the scope, so that one tree lives on one shard, or the ID without a
-// scope; writes to one document name it. With a scope the locks have the same key, and with the
-// same zones or chunks each write commits on one shard. Without one the lock lies on one shard
-// and the nodes on all: a write that takes it is a two-phase commit of mostly two shards or more.
+// [Tree.ShardKey] is the scope, so that one tree is on one shard, or without a scope the ID. The filter of
+// a write to one document contains it. With a scope the lock collection has the same shard key; with the
+// same zones or chunks each write commits on one shard. Without a scope the lock is on one shard and the
+// nodes on all: a write that takes the lock is mostly a two-phase commit of two shards or more, and MongoDB
+// refuses the unique index of a SegmentField.
 //
-// There MongoDB refuses $graphLookup in transactions, and $lookup before 8.0. Move, Cascade and
-// Link in ParentReferences and ChildReferences ask level by level instead, a round trip for each
-// level above or below, and 1 more; the first such call of a Tree runs its transaction twice, and
-// in a transaction of yours it fails once with the server's error: run that again. Reads that join
-// are refused in a transaction there: Ancestors, Breadcrumb, Parent, Siblings and Leaves; Preorder,
-// Subtree and Descendants but in AncestorArray; Children in MaterializedPath and ChildReferences,
-// and Roots in the latter. DescendantsFilter with a Find of your own is not, in AncestorArray,
-// MaterializedPath and NestedSets, nor are Depth, IsDescendant and AncestorsFilter in the first two.
+// On a sharded collection MongoDB refuses $graphLookup in transactions, and before 8.0 also $lookup. Move,
+// Cascade and Link in ParentReferences and ChildReferences read level by level instead, with a round trip
+// for each level above or below, and 1 more. The first such call of a Tree runs its transaction twice; in a
+// transaction of yours it fails once with the server's error, and you have to run the transaction again.
+//
+// In a transaction on a sharded collection these reads are refused, because they join: Ancestors,
+// Breadcrumb, Parent, Siblings and Leaves; Preorder, Subtree and Descendants, except in AncestorArray;
+// Children in MaterializedPath and ChildReferences; Roots in ChildReferences. These are allowed:
+// DescendantsFilter with a Find of your own in AncestorArray, MaterializedPath and NestedSets; Depth,
+// IsDescendant and AncestorsFilter in AncestorArray and MaterializedPath.
+//
+// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
 package tree

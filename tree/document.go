@@ -14,23 +14,25 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Names of fields that exist only inside pipelines and, fieldTouch, inside transactions; and fieldLock, see lockField.
-// Options refuse them.
+// Names that Options refuse. The fields exist only inside pipelines, except for fieldTouch, which also exists inside
+// transactions, and fieldLock, which is in the lock document.
 const (
-	fieldDepth = "__depth"
-	fieldTree  = "__tree"
-	fieldTouch = "__touch"
-	fieldSelf  = "__self"
-	fieldLock  = "__locked"
+	fieldDepth = "__depth"  // distance from the node that a pipeline starts from
+	fieldTree  = "__tree"   // the result of a $lookup or $graphLookup
+	fieldTouch = "__touch"  // the mark of touch; in pipelines a computed reference
+	fieldSelf  = "__self"   // tells the two copies of downBy apart
+	fieldLock  = "__locked" // see lockField
 )
 
 var internal = []string{fieldDepth, fieldTree, fieldTouch, fieldSelf, fieldLock}
 
+// node is a document, or what is known of one: a reference that another node holds, or a place that a node will get.
 type node struct {
-	raw         bson.Raw
+	raw         bson.Raw // nil if the document was not read
 	id          bson.RawValue
-	parent      bson.RawValue // null at a root
-	up          *node         // the parent, of a node that was not read
+	segment     bson.RawValue // the value of the SegmentField, if there is one
+	parent      bson.RawValue // null at a root, also for Options.RootParent
+	up          *node         // the parent, if child made this node
 	children    []bson.RawValue
 	path        string // the delimiter at a root
 	left, right int64
@@ -39,8 +41,9 @@ type node struct {
 
 var null = bson.RawValue{Type: bson.TypeNull}
 
+// parse reads the fields of the tree from a document. A field of the wrong type counts as missing.
 func (s *store) parse(raw bson.Raw) node {
-	n := node{raw: raw, id: raw.Lookup(s.o.IDField), parent: s.field(raw, s.o.ParentField), path: s.o.PathDelimiter,
+	n := node{raw: raw, id: raw.Lookup(s.o.IDField), segment: s.field(raw, s.o.SegmentField), parent: s.field(raw, s.o.ParentField), path: s.o.PathDelimiter,
 		left: integer(s.field(raw, s.o.LeftField)), right: integer(s.field(raw, s.o.RightField)),
 		order: integer(s.field(raw, s.o.OrderField))}
 	if s.kind == ChildReferences {
@@ -55,24 +58,35 @@ func (s *store) parse(raw bson.Raw) node {
 	return n
 }
 
-// parentKey is the key of what parent gives, "" for no parent, which is that of no node.
-func parentKey(up node) string {
-	if up.id.Type == 0 {
+// refKey is a map key for the value that the children of n hold to name it, "" for no node. With a SegmentField that
+// is the path of its children. If only the ID of n is known it is that of the ID: a node that is
+// not adopted names its parent so.
+func (s *store) refKey(n node) string {
+	switch {
+	case s.o.SegmentField != "" && s.usable(n) == nil:
+		return "path" + s.full(n)
+	case n.id.Type == 0:
 		return ""
 	}
-	return key(up.id)
+	return key(n.id)
 }
 
-// child is a node under a parent, or as a root, as its own children see it.
-func (s *store) child(id bson.RawValue, parent *node) *node {
-	n := &node{id: id, parent: null, up: parent, path: s.o.PathDelimiter}
+// isParent reports whether n, the result of parent, is a node at all: refKey is not "".
+func (s *store) isParent(n node) bool {
+	return n.id.Type != 0 || s.o.SegmentField != "" && s.usable(n) == nil
+}
+
+// child returns x at another place, under parent or as a root, as the children of x see it: with the fields from which
+// theirs are derived.
+func (s *store) child(x node, parent *node) *node {
+	n := &node{id: x.id, segment: x.segment, parent: null, up: parent, path: s.o.PathDelimiter}
 	if parent != nil {
 		n.parent, n.path = parent.id, s.full(*parent)
 	}
 	return n
 }
 
-// field is the value of a field that may not be configured.
+// field returns the value of a field, nothing if the option for its name is not set.
 func (s *store) field(raw bson.Raw, name string) bson.RawValue {
 	if name == "" {
 		return bson.RawValue{}
@@ -80,10 +94,11 @@ func (s *store) field(raw bson.Raw, name string) bson.RawValue {
 	return raw.Lookup(name)
 }
 
-// projection holds the fields that parse reads, for each of the trees.
+// projection selects the fields that parse reads, for each of the trees, so that no call reads whole documents to
+// change the shape.
 func projection(trees ...*store) (out bson.D) {
 	for _, s := range trees {
-		fields := append(slices.Clone(s.fields), "_id", s.o.IDField, s.o.OrderField, s.o.ChildCountField)
+		fields := append(slices.Clone(s.fields), "_id", s.o.IDField, s.o.SegmentField, s.o.OrderField, s.o.ChildCountField)
 		if s.derived != "" {
 			fields = append(fields, s.o.ParentField)
 		}
@@ -96,7 +111,7 @@ func projection(trees ...*store) (out bson.D) {
 	return out
 }
 
-// lookup is the value of a field of a document in memory, nil if there is none.
+// lookup returns the value of a field of a document in memory, nil if it is missing.
 func lookup(doc bson.D, key string) any {
 	for _, e := range doc {
 		if e.Key == key {
@@ -110,12 +125,13 @@ func isNull(v bson.RawValue) bool {
 	return v.Type == 0 || v.Type == bson.TypeNull || v.Type == bson.TypeUndefined
 }
 
+// integer returns the number in v, without its fraction, and 0 if v is not a number.
 func integer(v bson.RawValue) int64 {
 	n, _ := v.AsInt64OK()
 	return n
 }
 
-// integral is the number that v is, if it is a whole one.
+// integral returns the number in v, if it is a whole number.
 func integral(v bson.RawValue) (int64, bool) {
 	if f, ok := v.DoubleOK(); ok {
 		return int64(f), f == math.Trunc(f) && math.Abs(f) < 1<<53
@@ -123,16 +139,19 @@ func integral(v bson.RawValue) (int64, bool) {
 	return v.AsInt64OK()
 }
 
+// elements returns the values of an array, none if v is not an array.
 func elements(v bson.RawValue) []bson.RawValue {
 	array, _ := v.ArrayOK()
 	values, _ := array.Values()
 	return values
 }
 
+// copied returns a copy of v that does not retain the reply it was read from.
 func copied(v bson.RawValue) bson.RawValue {
 	return bson.RawValue{Type: v.Type, Value: slices.Clone(v.Value)}
 }
 
+// IDs are the same if the server holds them equal: 1, 1.0 and int64(1) are one ID and have one key.
 func key(v bson.RawValue) string   { return value.Key(v) }
 func same(a, b bson.RawValue) bool { return value.Key(a) == value.Key(b) }
 func text(v bson.RawValue) string  { return value.Text(v) }
@@ -145,7 +164,7 @@ func without(ids []bson.RawValue, id bson.RawValue) []bson.RawValue {
 	return slices.DeleteFunc(slices.Clone(ids), func(v bson.RawValue) bool { return same(v, id) })
 }
 
-// less orders IDs of one type: strings and numbers as the server does.
+// less orders IDs of one type, strings and numbers as the server does.
 func less(a, b bson.RawValue) bool {
 	if s, ok := a.StringValueOK(); ok && b.Type == bson.TypeString {
 		return s < b.StringValue()
@@ -158,7 +177,8 @@ func less(a, b bson.RawValue) bool {
 
 func d(pairs ...any) bson.D { return expr.D(pairs...) }
 
-// equal is v as a filter value that the server cannot read as an operator.
+// equal returns v as a value for a filter. The server would take a document from the data with a key such as $gt for
+// an operator.
 func equal(v any) any {
 	raw, ok := v.(bson.RawValue)
 	switch {
@@ -170,7 +190,7 @@ func equal(v any) any {
 	return value.Equal(raw)
 }
 
-// in filters on the scope and further conditions.
+// in is a filter of the scope and further conditions. Every filter of the package begins with it.
 func (s *store) in(pairs ...any) bson.D {
 	out := make(bson.D, 0, len(s.scope)+len(pairs)/2)
 	for _, e := range s.scope {
@@ -182,13 +202,22 @@ func (s *store) in(pairs ...any) bson.D {
 func (s *store) byID(id any) bson.D { return s.in(s.o.IDField, equal(id)) }
 
 func (s *store) byIDs(ids []bson.RawValue) bson.D {
-	return s.in(s.o.IDField, d("$in", append([]bson.RawValue{}, ids...)))
+	return s.in(s.o.IDField, anyOf(ids))
+}
+
+// anyOf matches any of the values, which may be IDs or paths. It leaves out those that cannot be IDs, because the server
+// would take a regular expression from a document for a pattern.
+func anyOf[V any](values []V) bson.D {
+	return d("$in", slices.DeleteFunc(append([]V{}, values...), func(v V) bool {
+		id, ok := any(v).(bson.RawValue)
+		return ok && value.CheckID(id) != nil
+	}))
 }
 
 func (s *store) id(v any) (bson.RawValue, error) { return s.codec.ID("id", v) }
 
-// prepare is a new document of the user's without the fields that the tree writes itself, but with an _id, the
-// scope and a child counter. fresh says that its ID is an ObjectID made for it.
+// prepare encodes a new document of the user: without the fields that the tree writes itself, and with an _id, the
+// scope and a child counter. fresh says that its ID is an ObjectID that was made here.
 func (s *store) prepare(user any) (doc bson.D, id bson.RawValue, fresh bool, err error) {
 	raw, err := s.codec.Document(user)
 	if err != nil {
@@ -199,7 +228,7 @@ func (s *store) prepare(user any) (doc bson.D, id bson.RawValue, fresh bool, err
 		drop = append(drop, e.Key)
 	}
 	all, err := raw.Elements()
-	if err != nil { // a RawValue inside that is none
+	if err != nil { // a RawValue inside that is not valid BSON
 		return nil, id, false, fault.Invalid("%w", err)
 	}
 	for _, e := range all {
@@ -220,20 +249,21 @@ func (s *store) prepare(user any) (doc bson.D, id bson.RawValue, fresh bool, err
 		return nil, id, false, fault.Invalid("%s: %w", s.o.IDField, err)
 	}
 	if text, ok := id.StringValueOK(); ok && text == "" {
-		return nil, id, false, fault.Invalid("%s: an empty string is no ID for a new node", s.o.IDField)
+		return nil, id, false, fault.Invalid("%s: an empty string cannot be the ID of a new node", s.o.IDField)
 	}
 	if s.noParent(id) {
-		return nil, id, false, fault.Invalid("%s: %s is Options.RootParent, and no ID", s.o.IDField, text(id))
+		return nil, id, false, fault.Invalid("%s: %s is Options.RootParent and cannot be an ID", s.o.IDField, text(id))
 	}
 	doc = append(doc, s.scope...)
 	if s.o.ChildCountField != "" {
 		doc = append(doc, bson.E{Key: s.o.ChildCountField, Value: int64(0)})
 	}
-	return doc, id, fresh, s.usable(node{id: id})
+	segment, _ := lookup(doc, s.o.SegmentField).(bson.RawValue)
+	return doc, id, fresh, s.usable(node{id: id, segment: segment})
 }
 
-// scopeID is the _id of the lock document, the same for all values and orders of fields that are one scope to
-// the server.
+// scopeID is the _id of the lock document. Scopes that the server holds equal have the same one, whatever the types
+// of their numbers and the order of their fields; otherwise two processes would have two locks.
 func (s *store) scopeID() string {
 	var fields []string
 	for _, e := range s.scope {

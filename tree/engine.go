@@ -13,74 +13,80 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// engine is Check, Repair, Adopt and Convert: one scan in the order of _id, which derives from the way up what
-// each node should hold, compares, and writes the difference in batches. The way up is read as the
-// representation of from tells it; what should be is that of to. For Check and Repair both are the tree itself.
+// engine is Check, Repair, Adopt and Convert. One scan in the order of _id reads all nodes. For each it finds the
+// way up to a root as the tree from stores it, computes the fields that the node should have in the tree to,
+// compares, and writes the difference. For Check and Repair both are the same tree.
 //
-// It is linear in the nodes. known has the nodes of which the way up is known, so that each is read once
-// besides its own turn. It holds for as long as the counter in the lock document shows no restructuring, and is
-// bounded by knownMax.
+// Ways up share their upper parts. known keeps every node that was met, so that each is read only once besides
+// its own turn in the scan, and the whole is linear in the nodes. It is valid as long as the counter in the lock
+// document shows that nobody restructured the tree, and it is bounded by knownMax.
 //
-// A batch is looked at twice. The first look, outside transactions, costs little and finds suspects, of which
-// some may be nodes that just move. Only they are looked at again: by Check in a snapshot, by the others in a
-// transaction that holds the lock and writes.
+// A batch is examined twice. The first look, outside transactions, is cheap and finds suspects; some of them may
+// be nodes that are moving at that moment. Only suspects are examined again: by Check in a snapshot, by the
+// others in a transaction that holds the lock and writes.
 type engine struct {
 	from, to *core
-	catchUp  bool // leave alone what is settled: Adopt
-	quick    bool // only what is derived, nothing that moves a node
-	known    map[string]*place
-	fresh    []string // keys of known since the last look
-	counter  int64
-	writing  bool // what is found will be written
-	ahead    bool // the scan may have read nodes before the counter was what it is
-	index    int  // of Tarjan's algorithm
+	catchUp  bool              // Adopt: nodes that have a place in to are not written
+	quick    bool              // Adopt: write derived fields only, and move no node
+	known    map[string]*place // by the ID, and by what children name
+	fresh    []string          // keys that known got in this look
+	counter  int64             // of the lock document, when known was begun
+	writing  bool              // under the lock: the findings will be written
+	ahead    bool              // the scan may have read nodes before the counter had its value
+	index    int               // the last number that connect gave
 
-	dry, moved, renumber bool // of run
+	dry, moved, renumber bool // dry run; ways up have changed; nested sets have to be numbered
 }
 
 const (
-	knownMax  = 200_000
-	writesMax = 512 << 10 // bytes of derived fields: of ancestors' arrays each element is a key of the index
+	knownMax = 200_000 // places in memory
+	// writesMax bounds the bytes of derived fields in a transaction. Each element of an array of ancestors is a
+	// key of the index, too.
+	writesMax = 512 << 10
 )
 
-// place is what the engine knows of where a node is.
+// place says where a node is. Nodes below share it, so it holds no way up, only the next step of it.
 type place struct {
 	id       bson.RawValue
-	node     node  // until ups are known
-	settled  bool  // it has a place in to
-	derived  *node // see under
-	ups      []*place
-	lost     string   // why it has no parent
-	loop     []*place // the cycle that it lies on
-	rooted   bool     // every way up ends at a root, and there is one
-	unlisted bool     // it names a parent that does not list it, and has no array: see unadopted
+	segment  bson.RawValue // in to
+	node     node          // as it was read, until connect has run
+	settled  bool          // it has a place in to already: see catchUp
+	derived  *node         // the result of under
+	ups      []*place      // its parents; several only in ChildReferences
+	lost     string        // why it has no parent though it names one
+	loop     []*place      // the cycle that it lies on
+	rooted   bool          // every way up ends at a root
+	unlisted bool          // ChildReferences: it has no array, and the parent that it names does not list it
 
-	resolved       bool   // ups are known
-	named          string // the parent that the node named then
-	index, lowlink int
+	resolved       bool   // ups or lost is final
+	named          string // the parent that the node named when it was resolved
+	index, lowlink int    // see connect
 	stacked        bool
 }
 
-// finding is a problem and what repairs it.
+// finding is a problem, and the writes that repair it.
 type finding struct {
 	mongopatterns.Problem
 	id        bson.RawValue // of the node; Problem.ID is the _id
 	writes    []mongo.WriteModel
-	makesRoot bool // makes a root, which only Options.MakeRoots allows
-	moves     bool // changes the way up
-	renumber  bool // settle repairs it
+	makesRoot bool // the node becomes a root, which needs Options.MakeRoots
+	moves     bool // the node, and all below it, get another way up
+	renumber  bool // writes is nil: numbers.settle repairs it
 }
 
+// finding describes a problem of n in the tree that is checked, with the value that the field has now.
 func (e *engine) finding(kind mongopatterns.ProblemKind, n node, field, detail string, writes ...mongo.WriteModel) finding {
 	return finding{id: n.id, writes: writes, Problem: mongopatterns.Problem{Pattern: "tree", Kind: kind, Collection: e.to.coll.Name(),
 		ID: n.raw.Lookup("_id"), Field: field, Detail: detail, Have: e.to.field(n.raw, field)}}
 }
 
+// forget drops all places. counter is that of the lock document from now on, -1 if it could not be read.
 func (e *engine) forget(counter int64) { e.known, e.counter, e.index = map[string]*place{}, counter, 0 }
 
-// newEngine makes from read what to compares, too.
+// newEngine gives from the projection of both trees, because the nodes that it reads are compared in to.
 func newEngine(from, to *core) *engine {
 	if from != to {
 		from = from.showing(projection(from.store, to.store)).core()
@@ -88,17 +94,20 @@ func newEngine(from, to *core) *engine {
 	return &engine{from: from, to: to}
 }
 
+// scan selects the nodes of the tree. A document without an ID cannot be one.
 func (e *engine) scan() maintain.Scan {
 	nodes := e.from.in(e.from.o.IDField, d("$ne", nil))
 	return maintain.Scan{Filter: nodes, Projection: projection(e.from.store, e.to.store)}
 }
 
-// climb finds the ways up from nodes, level by level, up to what is known.
+// climb finds the places of nodes: it reads the parents of all nodes at once, then their parents, until every
+// way meets a place that is known. So a batch costs a query for each new level and not for each node.
 func (e *engine) climb(ctx context.Context, nodes []node) ([]*place, error) {
 	if len(e.known) > knownMax {
 		e.forget(e.counter)
 	}
-	// Old code moves nodes without the lock: what is known of such a node, and of those below, is wrong now.
+	// Old code moves nodes without the lock, so the counter does not show it. If a node names another parent than
+	// before, its place and those below it are wrong.
 	for _, n := range nodes {
 		up, _ := e.from.parent(n)
 		s := e.known[key(n.id)]
@@ -107,7 +116,7 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*place, error) {
 		}
 		// In ChildReferences the parent field says where a node without an array is.
 		elsewhere := e.from.unadopted(n.raw) && (s.settled || !e.from.unadopted(s.node.raw) || !same(n.parent, s.node.parent))
-		if elsewhere || !s.settled && s.named != parentKey(up) {
+		if elsewhere || !s.settled && s.named != e.from.refKey(up) || e.known[e.from.refKey(n)] != s {
 			e.forget(e.counter)
 			break
 		}
@@ -116,8 +125,9 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*place, error) {
 	for _, n := range nodes {
 		all = append(all, e.place(n))
 	}
-	asks := e.from.lists != nil
+	asks := e.from.lists != nil // only a query tells the parents
 	for todo := all; len(todo) > 0; {
+		// Which of these places have a parent that is not known?
 		var ask []node
 		asking := map[string]*place{}
 		for _, s := range todo {
@@ -126,13 +136,13 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*place, error) {
 			}
 			s.resolved = true
 			ref, broken := e.from.parent(s.node)
-			s.named = parentKey(ref)
+			s.named = e.from.refKey(ref)
 			up := e.known[s.named]
 			switch s.lost = broken; {
 			case broken != "", s.settled:
 			case up != nil:
 				s.ups = []*place{up}
-			case asks || ref.id.Type != 0:
+			case asks || s.named != "":
 				ask = append(ask, s.node)
 				asking[key(s.id)] = s
 			}
@@ -143,9 +153,10 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*place, error) {
 		}
 		found, err := e.from.findAll(ctx, e.from.parents(ask))
 		if err != nil {
-			e.forget(e.counter) // that these have no parents: the transaction may be run again
+			e.forget(e.counter) // resolved places without parents must not stay: the transaction may run again
 			return nil, err
 		}
+		// The parents are the next level. In ChildReferences their arrays say which nodes they are the parents of.
 		for _, p := range found {
 			up := e.place(p)
 			todo = append(todo, up)
@@ -155,21 +166,22 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*place, error) {
 				}
 			}
 		}
+		// Link each place to its parent, or say why it has none.
 		for _, s := range asking {
 			ref, _ := e.from.parent(s.node)
 			if asks && e.from.unadopted(s.node.raw) {
 				up, broken := e.from.namedParent(s.node)
-				if s.unlisted = !slices.ContainsFunc(s.ups, func(p *place) bool { return key(p.id) == parentKey(up) }); s.unlisted {
+				if s.unlisted = !slices.ContainsFunc(s.ups, func(p *place) bool { return key(p.id) == e.from.refKey(up) }); s.unlisted {
 					ref, s.lost, s.ups = up, broken, nil
 				}
 				if s.unlisted && s.lost == "" && e.from != e.to {
 					s.lost = "not adopted"
 				}
 			}
-			if up := e.known[parentKey(ref)]; s.lost != "" {
+			if up := e.known[e.from.refKey(ref)]; s.lost != "" {
 			} else if up != nil {
 				s.ups = []*place{up}
-			} else if ref.id.Type != 0 {
+			} else if e.from.isParent(ref) {
 				s.lost = "there is no such parent"
 			}
 		}
@@ -180,23 +192,27 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*place, error) {
 	return all, nil
 }
 
+// place returns the place of a node that was read, a new one if it was not met before.
 func (e *engine) place(n node) *place {
 	k := key(n.id)
 	s := e.known[k]
 	if s == nil {
-		s = &place{id: copied(n.id), node: n}
-		e.known[k] = s
-		e.fresh = append(e.fresh, k)
+		s = &place{id: copied(n.id), segment: copied(e.to.field(n.raw, e.to.o.SegmentField)), node: n}
+		for _, k := range []string{k, e.from.refKey(n)} {
+			e.known[k] = s
+			e.fresh = append(e.fresh, k)
+		}
 	}
-	// Adopt ignores nodes that have a place already, or have got one since.
+	// A node that has the field, perhaps since the last look, keeps its place: climb does not go above it.
 	if e.catchUp && !s.settled && n.raw.Lookup(e.to.link).Type != 0 {
-		s.settled, s.derived = true, &node{id: s.id, path: e.to.parse(n.raw).path}
+		s.settled, s.derived = true, &node{id: s.id, segment: s.segment, path: e.to.parse(n.raw).path}
 	}
 	return s
 }
 
-// connect is Tarjan's algorithm: it finds the cycles and, as what is above a node is done before it, whether
-// all ways up end at a root.
+// connect is Tarjan's algorithm for strongly connected components: it finds the cycles. It finishes a node after
+// all that is above it, so that rooted of the parents is final when it decides that of the node. It is also
+// where a place gives up its node, to save memory.
 func (e *engine) connect(s *place, stack *[]*place) {
 	if s.index > 0 {
 		return
@@ -210,7 +226,7 @@ func (e *engine) connect(s *place, stack *[]*place) {
 			s.lowlink = min(s.lowlink, up.lowlink)
 		}
 	}
-	if s.lowlink == s.index {
+	if s.lowlink == s.index { // s and all after it on the stack are one component
 		at := len(*stack) - 1
 		for (*stack)[at] != s {
 			at--
@@ -229,8 +245,8 @@ func (e *engine) connect(s *place, stack *[]*place) {
 	s.node = node{}
 }
 
-// under is a node as its children see it, by the way down from its root or from a settled node, and nil where
-// there is no such way or nothing can be under one of the nodes.
+// under returns a node as its children in to see it, computed from the root, or from a settled node, down. It is
+// nil if no root leads to the node, or if the node or one above it has a segment that no path can contain.
 func (e *engine) under(s *place) *node {
 	if !s.rooted {
 		return nil
@@ -242,7 +258,7 @@ func (e *engine) under(s *place) *node {
 				return nil
 			}
 		}
-		s.derived = e.to.child(s.id, up)
+		s.derived = e.to.child(node{id: s.id, segment: s.segment}, up)
 	}
 	if e.to.usable(*s.derived) != nil {
 		return nil
@@ -250,7 +266,8 @@ func (e *engine) under(s *place) *node {
 	return s.derived
 }
 
-// look finds what is wrong with nodes that were just read.
+// look returns the findings of nodes that were just read. It reads their ways up, and their children if a
+// counter, an order, numbers or a list has to be compared with them.
 func (e *engine) look(ctx context.Context, nodes []node) (found []finding, err error) {
 	if len(nodes) == 0 {
 		return nil, nil
@@ -261,6 +278,7 @@ func (e *engine) look(ctx context.Context, nodes []node) (found []finding, err e
 		return nil, err
 	}
 	defer e.drop()
+	// In ChildReferences Adopt writes whole ways at once.
 	if e.catchUp && e.writing && e.to.lists != nil {
 		if nodes, places, err = e.upwards(ctx, nodes, places); err != nil {
 			return nil, err
@@ -276,7 +294,7 @@ func (e *engine) look(ctx context.Context, nodes []node) (found []finding, err e
 	if e.catchUp && e.to.lists != nil {
 		var stale bool
 		found, stale, err = e.to.lists.adopt(ctx, e, nodes, places, children)
-		if err == nil && stale && e.writing { // outside a transaction it may be stale again
+		if err == nil && stale && e.writing { // in the transaction it cannot be stale a second time
 			e.forget(e.counter)
 			return e.look(ctx, looked)
 		}
@@ -295,8 +313,9 @@ func (e *engine) look(ctx context.Context, nodes []node) (found []finding, err e
 	return found, nil
 }
 
-// upwards adds to nodes those above them that are not settled. With its array a node becomes a settled one: if
-// its parent, which lists it, were left to another batch, it would be a root in between.
+// upwards adds to the nodes of a batch those above them that are not adopted. In ChildReferences a node with an
+// array is adopted, and only a list says where it is. If the parent got its list in a later batch, the node
+// would be a root until then.
 func (e *engine) upwards(ctx context.Context, nodes []node, places []*place) ([]node, []*place, error) {
 	seen := map[*place]bool{}
 	for _, s := range places {
@@ -323,9 +342,10 @@ func (e *engine) upwards(ctx context.Context, nodes []node, places []*place) ([]
 	return append(nodes, more...), append(places, ways...), err
 }
 
-// examine compares one node with what it should hold. All that differs is one write.
+// examine compares one node with the fields that it should have. All fields that differ are one write, which
+// the last of their findings carries.
 func (e *engine) examine(n node, s *place, children []node, counts bool) (found []finding) {
-	converts := e.from != e.to
+	converts := e.from != e.to // Convert, or the first run of Adopt
 	var want bson.D
 	self := e.under(s)
 	if !converts && (s.lost != "" || s.loop != nil) {
@@ -336,7 +356,7 @@ func (e *engine) examine(n node, s *place, children []node, counts bool) (found 
 	switch {
 	case self == nil && converts:
 		return found
-	case self != nil && (converts || e.to.lists == nil): // what is wrong in a list, audit finds
+	case self != nil && (converts || e.to.lists == nil): // a list is the truth: audit examines it
 		want = e.to.fieldsOf(self.up, children)
 	}
 	if counts {
@@ -358,9 +378,12 @@ func (e *engine) examine(n node, s *place, children []node, counts bool) (found 
 	return found
 }
 
-// audit finds what else is wrong at a node, or with no node at the roots: in lists, with numbers, and IDs that no
-// path can hold.
+// audit finds problems that do not follow from the way up: wrong elements of lists, numbers, and IDs that cannot
+// be IDs or cannot be in a path. With n.raw nil it looks at the roots as children of one node.
 func (e *engine) audit(n node, s *place, children []node) []finding {
+	if err := value.CheckID(n.id); n.raw != nil && err != nil {
+		return []finding{e.finding(WrongField, n, e.to.o.IDField, err.Error())}
+	}
 	switch {
 	case e.to.lists != nil:
 		return e.to.lists.audit(e, n, s, children)
@@ -369,11 +392,11 @@ func (e *engine) audit(n node, s *place, children []node) []finding {
 	case n.raw == nil || e.to.usable(n) == nil:
 		return nil
 	}
-	return []finding{e.finding(WrongField, n, e.to.o.IDField, e.to.checkSegment(n.id).Error())}
+	return []finding{e.finding(WrongField, n, e.to.segmentField(), e.to.checkSegment(n).Error())}
 }
 
-// drop forgets what is new and no root leads to: an insertion, which the counter does not show, may change
-// that.
+// drop forgets new places that no root leads to. The counter does not show insertions, and one may have added
+// the missing parent before the next look.
 func (e *engine) drop() {
 	for _, k := range e.fresh {
 		if s := e.known[k]; s != nil && !s.rooted {
@@ -383,6 +406,8 @@ func (e *engine) drop() {
 	e.fresh = nil
 }
 
+// misplaced is the finding for an orphan or for a node on a cycle. On a cycle only one node carries
+// a write, because one cut opens it.
 func (e *engine) misplaced(n node, s *place) finding {
 	f := e.finding(Orphan, n, e.from.link, s.lost)
 	switch {
@@ -401,21 +426,23 @@ func (e *engine) misplaced(n node, s *place) finding {
 	return f
 }
 
-// compare is the finding if a field does not hold what it should.
+// compare returns a finding if a field does not have the value that it should have.
 func (e *engine) compare(n node, want bson.E) (finding, bool) {
 	v, err := e.to.codec.Value(want.Value)
 	have := n.raw.Lookup(want.Key)
-	// null, missing and RootParent are one, where the field is not new.
-	alike := isNull(have) && isNull(v) || want.Key == e.to.o.ParentField && e.to.noParent(have) && e.to.noParent(v)
+	// null, missing and RootParent are one, where the field is not new. But Delete refuses a root without a path.
+	alike := isNull(have) && isNull(v) && (have.Type != 0 || want.Key != e.to.derived) ||
+		want.Key == e.to.o.ParentField && e.to.noParent(have) && e.to.noParent(v)
 	if err != nil || have.Equal(v) || same(have, v) || alike && slices.Contains(e.from.fields, want.Key) {
 		return finding{}, false
 	}
 	f := e.finding(WrongField, n, want.Key, "")
-	f.Want, f.writes = v, []mongo.WriteModel{} // look writes it
+	f.Want, f.writes = v, []mongo.WriteModel{} // not nil: examine writes it
 	return f, true
 }
 
-// disorder are positions of children, or of the roots, that are not different whole numbers.
+// disorder is the finding that the positions of children, or of the roots, are not distinct whole numbers. It
+// belongs to the parent, because one write may renumber all children.
 func (e *engine) disorder(n node, children []node) []finding {
 	if e.from == e.to && e.to.o.OrderField == "" {
 		return nil
@@ -428,7 +455,7 @@ func (e *engine) disorder(n node, children []node) []finding {
 	return []finding{f}
 }
 
-// roots looks at the roots as at the children of one node.
+// roots returns the findings of the roots as children of one node that has no document.
 func (e *engine) roots(ctx context.Context) ([]finding, error) {
 	if e.to.order == "" {
 		return nil, nil
@@ -444,21 +471,29 @@ func (e *engine) roots(ctx context.Context) ([]finding, error) {
 	return found, nil
 }
 
-// part is what is looked at once more: nodes, or without IDs the roots.
+// part is what one transaction examines again: nodes by their IDs, or, if nil, the roots.
 type part []bson.RawValue
 
+// again reads a part anew and looks at it.
 func (e *engine) again(ctx context.Context, ids part) ([]finding, error) {
 	if ids == nil {
 		return e.roots(ctx)
 	}
-	nodes, err := e.from.findAll(ctx, e.from.byIDs(ids))
+	any := bson.A{e.from.byIDs(ids)}
+	for _, id := range ids {
+		if value.CheckID(id) != nil { // byIDs leaves it out
+			any = append(any, e.from.byID(id))
+		}
+	}
+	nodes, err := e.from.findAll(ctx, d("$or", any))
 	if err != nil {
 		return nil, err
 	}
 	return e.look(ctx, nodes)
 }
 
-// snapshot looks at a part at one moment.
+// snapshot looks at a part at one moment, so that a node that is moving is seen either before or after. A
+// standalone server has no transactions: there Check may report a node that is moving.
 func (e *engine) snapshot(ctx context.Context, ids part) (found []finding, err error) {
 	err = e.to.atomically(ctx, false, func(ctx context.Context) error {
 		now, err := e.to.restructurings(ctx)
@@ -469,13 +504,13 @@ func (e *engine) snapshot(ctx context.Context, ids part) (found []finding, err e
 		found, err = e.again(ctx, ids)
 		return err
 	})
-	if errors.Is(err, fault.ErrTransactionsUnsupported) { // a standalone server
+	if errors.Is(err, mongopatterns.ErrTransactionsUnsupported) { // a standalone server
 		return e.again(ctx, ids)
 	}
 	return found, err
 }
 
-// begin reads the counter before the scan reads nodes: a node that moves in between is then seen to have moved.
+// begin reads the counter before the scan reads nodes, so that a move in between changes it.
 func (e *engine) begin(ctx context.Context) error {
 	now, err := e.to.restructurings(ctx)
 	e.forget(now)
@@ -483,8 +518,8 @@ func (e *engine) begin(ctx context.Context) error {
 	return err
 }
 
-// follow forgets what was known if others have restructured the tree. A reply to the scan can hold more than a
-// batch, so the next batches may be older than that.
+// follow forgets all places if others have restructured the tree. A reply to the scan can hold several batches,
+// so the next ones may still be older than that: suspects reads their nodes again.
 func (e *engine) follow(now int64) {
 	if now != e.counter {
 		e.forget(now)
@@ -492,14 +527,14 @@ func (e *engine) follow(now int64) {
 	}
 }
 
-// suspects are the nodes of a batch that have a finding at first sight, in parts of which one transaction can
-// hold the writes.
+// suspects returns the nodes of a batch that have a finding at first sight, in parts. A part is as much as one
+// transaction can write.
 func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (parts []part, err error) {
 	nodes := make([]node, len(batch))
 	for i, raw := range batch {
 		nodes[i] = e.from.parse(raw)
 	}
-	if e.ahead {
+	if e.ahead { // see follow
 		if nodes, err = e.from.findAll(ctx, e.from.byIDs(idsOf(nodes))); err != nil {
 			return nil, err
 		}
@@ -509,7 +544,7 @@ func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (parts []part, 
 	for _, f := range found {
 		size[key(f.id)] += 1 + len(f.Want.Value)
 	}
-	full := writesMax
+	full := writesMax // so that the first suspect begins a part
 	for _, n := range nodes {
 		bytes := size[key(n.id)]
 		if bytes == 0 {
@@ -523,7 +558,7 @@ func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (parts []part, 
 	return parts, err
 }
 
-// check yields the confirmed findings as problems, those of the roots with the first batch.
+// check yields the findings that a snapshot confirms, those of the roots with the first batch.
 func (e *engine) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	return func(yield func(mongopatterns.Problem, error) bool) {
 		if err := e.begin(ctx); err != nil {
@@ -549,8 +584,8 @@ func (e *engine) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[
 	}
 }
 
-// withRoots adds the roots to the parts, if something is wrong with it and the work is for all nodes. Adopt leaves
-// it to its second run, which knows the order of siblings.
+// withRoots puts the roots before the parts, if they have a finding and the work is for all nodes. The first run
+// of Adopt leaves them to the second, which reads the order of siblings.
 func (e *engine) withRoots(ctx context.Context, work *mongopatterns.Work, parts []part) ([]part, error) {
 	if e.catchUp || work != nil && work.Filter != nil {
 		return parts, nil
@@ -562,12 +597,14 @@ func (e *engine) withRoots(ctx context.Context, work *mongopatterns.Work, parts 
 	return parts, err
 }
 
-// outcome is what becomes of findings.
+// outcome says what was done about findings.
 type outcome struct {
-	done, left     map[string]bool // nodes that are written, and those that are not
-	moves, numbers bool            // ways up change; nested sets are to be numbered
+	done, left     map[string]bool // nodes that are written, and those that count as Remaining
+	moves, numbers bool            // ways up change; nested sets have to be numbered
 }
 
+// sift decides which findings are written now, and which nodes count as Remaining. It takes one change of place
+// for each node: after that the others may not be true any more, and the next pass of Repair finds what is left.
 func (e *engine) sift(found []finding) (models []mongo.WriteModel, out outcome) {
 	out.done, out.left = map[string]bool{}, map[string]bool{}
 	moved := map[string]bool{}
@@ -578,7 +615,7 @@ func (e *engine) sift(found []finding) (models []mongo.WriteModel, out outcome) 
 			out.numbers = true
 		case f.writes == nil, f.makesRoot && !e.to.o.MakeRoots, e.quick && f.moves:
 			out.left[k] = true
-		case f.moves && moved[k]: // one change of place a pass
+		case f.moves && moved[k]:
 		default:
 			moved[k] = moved[k] || f.moves
 			out.moves = out.moves || f.moves
@@ -589,7 +626,7 @@ func (e *engine) sift(found []finding) (models []mongo.WriteModel, out outcome) 
 	return models, out
 }
 
-// apply looks at parts again, under the lock, and writes.
+// apply looks at parts again, under the lock, and writes the findings. A dry run looks in a snapshot instead.
 func (e *engine) apply(ctx context.Context, result *mongopatterns.Result, parts []part) error {
 	for _, ids := range parts {
 		var out outcome
@@ -611,10 +648,10 @@ func (e *engine) apply(ctx context.Context, result *mongopatterns.Result, parts 
 				models, out = e.sift(found)
 				return e.to.write(ctx, models...)
 			})
-			e.counter++
+			e.counter++ // by this transaction
 		}
 		if err != nil {
-			e.forget(-1) // the lock's counter is not known
+			e.forget(-1) // the transaction may have committed or not
 			return err
 		}
 		if out.moves {
@@ -627,8 +664,8 @@ func (e *engine) apply(ctx context.Context, result *mongopatterns.Result, parts 
 	return nil
 }
 
-// run writes the difference. Afterwards moved says that ways up have changed, so that what was looked at before
-// may be wrong now.
+// run is the scan that writes: Repair, Adopt and Convert. If moved is set afterwards, ways up have changed, and
+// nodes that the scan had passed may need another run.
 func (e *engine) run(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	e.renumber = e.from != e.to
 	e.dry = work != nil && work.DryRun

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
@@ -217,13 +218,13 @@ func ExampleTree_Move() {
 func ExampleTree_Delete() {
 	ctx := context.Background()
 	_, cats := library(tree.ParentReferences, nil)
-	_, err := cats.Delete(ctx, "Databases", tree.Restrict)
-	fmt.Println(errors.Is(err, tree.ErrHasChildren))
-	n, err := cats.Delete(ctx, "Databases", tree.Promote)
+	_, err := cats.Delete(ctx, "Databases", mongopatterns.Restrict)
+	fmt.Println(errors.Is(err, mongopatterns.ErrReferenced))
+	n, err := cats.Delete(ctx, "Databases", mongopatterns.Promote)
 	fmt.Println(n, err)
 	up, err := cats.Parent(ctx, "MongoDB")
 	fmt.Println(up.ID, err)
-	n, err = cats.Delete(ctx, "Programming", tree.Cascade)
+	n, err = cats.Delete(ctx, "Programming", mongopatterns.Cascade)
 	fmt.Println(n, err)
 	// Output:
 	// true

@@ -2,7 +2,6 @@ package tree_test
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -38,7 +37,7 @@ func TestGraph(t *testing.T) {
 	for _, link := range [][2]string{{"MongoDB", "Books"}, {"MongoDB", "Software"}, {"Databases", "Databases"}} {
 		is(t, tr.Link(ctx, link[0], link[1]), tree.ErrCycle)
 	}
-	is(t, tr.Link(ctx, "none", "Books"), tree.ErrNoParent)
+	is(t, tr.Link(ctx, "none", "Books"), mongopatterns.ErrNoParent)
 	is(t, tr.Link(ctx, "Books", "none"), mongopatterns.ErrNotFound)
 	is(t, tr.Unlink(ctx, "Books", "MongoDB"), mongopatterns.ErrNotFound)
 	is(t, tr.Move(ctx, "MongoDB", tr.AsRoot()), mongopatterns.ErrInvalid)
@@ -50,7 +49,7 @@ func TestGraph(t *testing.T) {
 	v.wantTree(t, sub, "Software(Servers(Databases(MongoDB)))")
 
 	// Databases has a parent outside, so it survives; Servers does not.
-	if n, err := tr.Delete(ctx, "Software", tree.Cascade); err != nil || n != 2 {
+	if n, err := tr.Delete(ctx, "Software", mongopatterns.Cascade); err != nil || n != 2 {
 		t.Errorf("%d, %v", n, err)
 	}
 	healthy(t, tr)
@@ -59,7 +58,7 @@ func TestGraph(t *testing.T) {
 	ok(t, tr.Link(ctx, "More", "Databases"))
 	ok(t, tr.Link(ctx, "More", "MongoDB"))
 	// Promoted to both parents, and to More only once.
-	if n, err := tr.Delete(ctx, "Databases", tree.Promote); err != nil || n != 1 {
+	if n, err := tr.Delete(ctx, "Databases", mongopatterns.Promote); err != nil || n != 1 {
 		t.Errorf("%d, %v", n, err)
 	}
 	healthy(t, tr)
@@ -111,27 +110,4 @@ func TestGraphRepair(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	healthy(t, tr)
-}
-
-// A regular expression in a list is the ID of no node. The server takes it for a pattern: Cascade deletes only what
-// a list names.
-func TestCascadeBesidePattern(t *testing.T) {
-	for _, graph := range []bool{false, true} {
-		t.Run(fmt.Sprint(graph), func(t *testing.T) {
-			t.Parallel()
-			ctx := t.Context()
-			coll := mongotest.Database(t).Collection("nodes")
-			v := variant{rep: tree.ChildReferences, opts: tree.Options{Graph: graph}}
-			tr := v.open(t, coll)
-			insertAll(t, v, tr, [][2]string{{"a", ""}, {"b", "a"}, {"c", "b"}, {"x", "a"}})
-			changeDoc(t, coll, "b", dd("$push", dd("children", bson.Regex{Pattern: "."})))
-			n, err := tr.Delete(ctx, "b", tree.Cascade)
-			wrong(t, n != 2 || err != nil, "deleted %d, %v", n, err)
-			left := []any{}
-			for _, doc := range stored(t, coll) {
-				left = append(left, doc[0].Value)
-			}
-			match(t, "left", []any{"a", "x"}, left)
-		})
-	}
 }

@@ -18,41 +18,43 @@ import (
 )
 
 // Entry is a document and the ID of its parent, nil for a root.
-type Entry[K, T any] struct {
+type Entry[ID, T any] struct {
 	Value  T
-	Parent *K
+	Parent *ID
 }
 
-// Dump yields every node with its parent's ID, parents before their children and siblings in order: what Load
-// takes. Nodes that no root leads to (see Check) are not reached; a node that several list, or that lies on a
-// cycle, comes once; one that moves meanwhile may come twice. In memory are the shapes of the nodes whose children
-// are to be read, and for ChildReferences all IDs. A graph is refused.
+// Dump yields every node with its parent's ID, parents before their children and siblings in order, as Load
+// takes them. It does not yield nodes that cannot be reached from a root (see Check). It yields a node that
+// several nodes list, or that lies on a cycle, once; a node that moves meanwhile may come twice. It holds
+// in memory the tree fields of the nodes that it has not read the children of yet, and for ChildReferences all
+// IDs.
+// A graph is refused.
 //
 // Cost: 1 round trip for the roots, then 1 for the children of each 1,000 nodes, as far as they fit in a reply
 // (16 MB).
-func (t *Tree[K, T]) Dump(ctx context.Context) iter.Seq2[Entry[K, T], error] {
-	return fault.Seq("tree: dump", func(yield func(Entry[K, T], error) bool) {
+func (t *Tree[ID, T]) Dump(ctx context.Context) iter.Seq2[Entry[ID, T], error] {
+	return fault.Seq("tree: dump", func(yield func(Entry[ID, T], error) bool) {
 		if err := t.dump(ctx, yield); err != nil {
-			fault.Stop[Entry[K, T]](err)(yield)
+			fault.Stop[Entry[ID, T]](err)(yield)
 		}
 	})
 }
 
-// defaultBatch is the number of nodes that long work handles at a time.
+// defaultBatch is the number of nodes in a batch.
 const defaultBatch = 1000
 
-// dump reads the roots, and then the children of defaultBatch nodes at a time. It remembers what it has seen only
-// where nodes name their children. Elsewhere a node comes again if it has moved, and so, with a new path, does all
-// below it.
-func (t *Tree[K, T]) dump(ctx context.Context, yield func(Entry[K, T], error) bool) error {
+// dump reads the roots, and then the children of defaultBatch nodes at a time. Only in ChildReferences does it
+// remember the nodes it has yielded, because several arrays may list a node. In the others a node comes twice only
+// if it moves meanwhile, then perhaps with all nodes below it.
+func (t *Tree[ID, T]) dump(ctx context.Context, yield func(Entry[ID, T], error) bool) error {
 	c := t.c
 	if c.o.Graph {
-		return fault.Invalid("a graph")
+		return fault.Invalid("Options.Graph: a graph cannot be dumped")
 	}
 	seen := map[string]bool{}
 	var todo []node
 	level := c.sortedRoots()
-	parents := map[string]bson.RawValue{} // by what their children name, or are named by
+	parents := map[string]bson.RawValue{} // IDs, by what children hold; in ChildReferences by the child
 	for {
 		for cur, err := range cursor.Each(ctx, opening(c.primary, level)) {
 			if err != nil {
@@ -60,10 +62,11 @@ func (t *Tree[K, T]) dump(ctx context.Context, yield func(Entry[K, T], error) bo
 			}
 			n := c.parse(cur.Current)
 			if len(parents) == 0 && c.unadopted(n.raw) {
-				return notAdopted(n.id, c.derived)
+				return c.notAdopted(n.id)
 			}
+			// A node with another parent than those asked for has moved meanwhile, or has an array of parents.
 			up, broken := c.parent(n)
-			parent, known := parents[cmp.Or(parentKey(up), key(n.id))]
+			parent, known := parents[cmp.Or(c.refKey(up), key(n.id))]
 			if broken != "" || seen[key(n.id)] || !known && len(parents) > 0 {
 				continue
 			}
@@ -71,10 +74,10 @@ func (t *Tree[K, T]) dump(ctx context.Context, yield func(Entry[K, T], error) bo
 				seen[key(n.id)] = true
 			}
 			todo = append(todo, slim(n))
-			var e Entry[K, T]
+			var e Entry[ID, T]
 			if err = cur.Decode(&e.Value); err == nil && !isNull(parent) {
-				e.Parent = new(K)
-				*e.Parent, err = codec.DecodeValue[K](c.codec, parent)
+				e.Parent = new(ID)
+				*e.Parent, err = codec.DecodeValue[ID](c.codec, parent)
 			}
 			if err != nil || !yield(e, nil) {
 				return err
@@ -89,6 +92,9 @@ func (t *Tree[K, T]) dump(ctx context.Context, yield func(Entry[K, T], error) bo
 		clear(parents)
 		for _, n := range batch {
 			parents[key(n.id)] = n.id
+			if c.o.SegmentField != "" {
+				parents[c.refKey(n)] = n.id
+			}
 			for _, id := range n.children {
 				parents[key(id)] = n.id
 			}
@@ -96,39 +102,37 @@ func (t *Tree[K, T]) dump(ctx context.Context, yield func(Entry[K, T], error) bo
 	}
 }
 
+// slim copies the fields of a node that family needs, so that the reply it was read from can be freed.
 func slim(n node) node {
-	out := node{id: copied(n.id), path: n.path}
+	out := node{id: copied(n.id), segment: copied(n.segment), path: n.path}
 	for _, id := range n.children {
 		out.children = append(out.children, copied(id))
 	}
 	return out
 }
 
-// Load inserts many nodes, parents before their children, in bounded batches; entries without a parent go to
-// pos, which is AsRoot or Under. A batch is one transaction and stays when a later one fails or ctx ends. Run
-// it again with the same entries to finish: those that are there are skipped, by their ID. So a document
-// without an _id is inserted once more. Far below a root, where ancestors and paths are long, a batch has fewer
-// nodes: what is derived for them is about 512 KB.
+// Load inserts many nodes in bounded batches. Entries must have parents before their children; entries
+// without a parent go to pos, which is AsRoot or Under. A batch is one transaction, and stays stored when a
+// later one fails or ctx ends. To finish, run Load again with the same entries: it skips nodes that
+// exist. A document without an _id is therefore inserted again. Far below a root, where ancestors and
+// paths are long, a batch has fewer nodes, to keep their derived fields to about 512 KB.
 //
-// In the result Done are inserted, Skipped were there already. A document that the server refuses is counted
-// and passed over; its children end Load with ErrNoParent. Unknown are those of a last batch whose commit
-// had no answer. Work.Filter and DryRun are ErrInvalid.
+// In the result, Done nodes are inserted and Skipped nodes existed already. A document that the server
+// refuses is counted as Failed and passed over; its children end Load with ErrNoParent. Unknown nodes are
+// those of the last batch, if its commit got no answer. Work.Filter and Work.DryRun are ErrInvalid.
 //
-// Siblings get the order of the entries, after those they find. Nested sets are numbered in one last
-// transaction; until then the new nodes are in no one's range, and Delete with Cascade above them leaves them
-// as orphans.
+// New siblings have the order of the entries, after existing siblings. Nested sets are numbered in one last
+// transaction; until then the new nodes are not in the range of any node, and a Delete with Cascade above
+// them leaves them as orphans.
 //
 // Cost: for each batch at most 5 round trips (lock, what is there of its nodes and their parents, insert, the
 // parents' counters, children or marks, commit), and with an OrderField 1 more; each entry is written once.
 // NestedSets: 2 more for the last number, and then 4 for the numbers.
-func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], error], pos Position[K],
+func (t *Tree[ID, T]) Load(ctx context.Context, entries iter.Seq2[Entry[ID, T], error], pos Position[ID],
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: load")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
-	w, err := maintain.Of(work, defaultBatch)
-	if err == nil && (w.DryRun || w.Filter != nil) {
-		err = fault.Invalid("Work.DryRun, Work.Filter: not for Load")
-	}
+	w, err := maintain.OfItems(work, defaultBatch, false)
 	if err == nil && (pos.at.sibling() || pos.at.first) {
 		err = fault.Invalid("Load takes AsRoot or Under")
 	}
@@ -136,6 +140,7 @@ func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], er
 	if err != nil || entries == nil {
 		return result, err
 	}
+	// insert stores a batch in as many transactions as it needs: see loadBatch.
 	insert := func(ctx context.Context, batch []bson.Raw, done *mongopatterns.Result) error {
 		for len(batch) > 0 {
 			var inserted, taken int
@@ -170,9 +175,10 @@ func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], er
 	return result, err
 }
 
-// encoded are entries as {_id, doc, parent}.
-func (t *Tree[K, T]) encoded(entries iter.Seq2[Entry[K, T], error], above bson.RawValue) iter.Seq2[bson.Raw, error] {
-	one := func(e Entry[K, T], err error) (bson.Raw, error) {
+// encoded yields entries as documents {_id, doc, parent}, with above as the parent of those that name none.
+// Batches are cut by the size of documents, and a document that the server refuses is reported by its _id.
+func (t *Tree[ID, T]) encoded(entries iter.Seq2[Entry[ID, T], error], above bson.RawValue) iter.Seq2[bson.Raw, error] {
+	one := func(e Entry[ID, T], err error) (bson.Raw, error) {
 		if err != nil {
 			return nil, err
 		}
@@ -200,18 +206,18 @@ func (t *Tree[K, T]) encoded(entries iter.Seq2[Entry[K, T], error], above bson.R
 	}
 }
 
-// item is a document of a batch on its way in.
+// item is a document of a batch that is not stored yet.
 type item struct {
 	doc       bson.D
 	id, above bson.RawValue   // above is the parent's ID, null for a root
-	parent    *node           // without raw if it comes with the same batch
-	node      node            // what its children see
-	children  []bson.RawValue // of the same batch
+	parent    *node           // nil for a root; without raw if the parent is in the same batch
+	node      node            // the document as its children see it
+	children  []bson.RawValue // IDs of its children in the same batch
 }
 
-// loadBatch inserts what is not there yet of the first entries: taken is how many, as many as a transaction can
-// hold with what is derived for them. The lock keeps moves and deletes away, so parents need a write of their own
-// only for the order of siblings.
+// loadBatch inserts the first taken entries of a batch, except those that exist: as many as one transaction can hold
+// with their derived fields. It runs under the lock, so parents cannot move or be deleted. They are written only
+// for the list or counter of children, or because insertions choose an order without the lock.
 func (c *core) loadBatch(ctx context.Context, batch []bson.Raw) (inserted, taken int, err error) {
 	items, parents, taken, err := c.fresh(ctx, batch)
 	if err != nil || len(items) == 0 {
@@ -245,8 +251,8 @@ func (c *core) loadBatch(ctx context.Context, batch []bson.Raw) (inserted, taken
 	return len(items), taken, c.write(ctx, models...)
 }
 
-// fresh are the items of the first entries of a batch that are not in the tree, and those of their parents that
-// are. taken is how many entries that are: there may be more below a long way from the root.
+// fresh returns the first taken entries of a batch, except those that exist, as items, and those of their parents
+// that exist. It stops before the batch ends if the derived fields become too large, as they do far below a root.
 func (c *core) fresh(ctx context.Context, batch []bson.Raw) (items []*item, parents map[string]*node, taken int, err error) {
 	var ids []bson.RawValue
 	for _, entry := range batch {
@@ -269,7 +275,7 @@ func (c *core) fresh(ctx context.Context, batch []bson.Raw) (items []*item, pare
 		it := &item{id: entry.Lookup("_id"), above: entry.Lookup("parent")}
 		k, p := key(it.id), key(it.above)
 		switch {
-		case there[k] != nil || own[k] != nil:
+		case there[k] != nil || own[k] != nil: // it exists
 			continue
 		case isNull(it.above):
 		case there[p] != nil:
@@ -277,20 +283,20 @@ func (c *core) fresh(ctx context.Context, batch []bson.Raw) (items []*item, pare
 		case own[p] != nil:
 			it.parent = &own[p].node
 		default:
-			return nil, nil, 0, fmt.Errorf("%w: %s, of %s", ErrNoParent, text(it.above), text(it.id))
+			return nil, nil, 0, c.about(it.id, fmt.Errorf("%w: %s", mongopatterns.ErrNoParent, text(it.above)))
 		}
 		derived += sizeOf(c.fieldsOf(it.parent, nil))
 		if derived > writesMax && len(items) > 0 {
 			return items, parents, i, nil
 		}
-		switch {
+		switch { // the parent gets a child: by a write, or in its own document
 		case it.parent == nil:
 		case it.parent == there[p]:
 			parents[p] = it.parent
 		default:
 			own[p].children = append(own[p].children, it.id)
 		}
-		it.node = *c.child(it.id, it.parent)
+		it.node = *c.child(node{id: it.id, segment: c.field(entry.Lookup("doc").Document(), c.o.SegmentField)}, it.parent)
 		elements, _ := entry.Lookup("doc").Document().Elements()
 		for _, e := range elements {
 			it.doc = append(it.doc, bson.E{Key: e.Key(), Value: e.Value()})
@@ -301,7 +307,7 @@ func (c *core) fresh(ctx context.Context, batch []bson.Raw) (items []*item, pare
 	return items, parents, len(batch), nil
 }
 
-// sizeOf is about how many bytes derived fields are.
+// sizeOf estimates the size in bytes of derived fields.
 func sizeOf(fields bson.D) (n int) {
 	for _, e := range fields {
 		switch v := e.Value.(type) {

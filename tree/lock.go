@@ -15,24 +15,24 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
-// busy is a conflict on the lock document. It hides the labels of the server's error, so that atomically waits
-// and not the driver.
+// busy is a conflict on the lock document. It does not unwrap to the server's error, so that the driver does not see
+// its labels: otherwise the driver would wait and retry, and not exclusively.
 type busy struct{ cause error }
 
 func (b busy) Error() string { return b.cause.Error() }
 
-// Those who wait for the lock try again after pauses of a few milliseconds, which do not grow beyond pauseMax.
-// The driver's grow to half a second with each attempt: whoever has waited longest then sleeps longest, and
-// newcomers get the lock.
+// Writers that wait for the lock try again after pauses of a few milliseconds, up to pauseMax. The driver's
+// pauses grow to half a second: then the writer that has waited longest sleeps longest, and newcomers get
+// the lock.
 const (
 	pauseMin  = 2 * time.Millisecond
 	pauseMax  = 50 * time.Millisecond
-	waitLimit = 120 * time.Second // the driver's
+	waitLimit = 120 * time.Second // as long as the driver retries a transaction
 )
 
-// atomically runs fn in a transaction, with the tree's lock taken first if locked. The lock is a real write, an
-// $inc, to one document, so that two restructurings of one tree conflict and the loser starts again from what
-// the winner left. fn can run several times.
+// atomically runs fn in a transaction, which takes the tree's lock first if locked is set. The lock is a
+// real write, an $inc, to one document, so that two restructurings of one tree conflict and the loser
+// starts again on the result of the winner. fn can run several times.
 func (s *store) atomically(ctx context.Context, locked bool, fn func(ctx context.Context) error) error {
 	if !locked {
 		return txn.Run(ctx, s.coll.Database().Client(), fn)
@@ -40,7 +40,8 @@ func (s *store) atomically(ctx context.Context, locked bool, fn func(ctx context
 	return s.exclusively(ctx, func(ctx context.Context, _ int64) error { return fn(ctx) })
 }
 
-// exclusively is atomically with the lock; fn gets the number of restructurings before this one.
+// exclusively is atomically with the lock; before is the value of the lock's counter before this transaction. In a
+// transaction of the caller it does not wait: the caller's transaction fails and runs again.
 func (s *store) exclusively(ctx context.Context, fn func(ctx context.Context, before int64) error) error {
 	joined := txn.Running(ctx)
 	start := time.Now()
@@ -65,14 +66,15 @@ func (s *store) exclusively(ctx context.Context, fn func(ctx context.Context, be
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w; the transaction was waiting: %v", ctx.Err(), wait.cause)
+			return fmt.Errorf("%w while waiting for another write to the tree: %v", ctx.Err(), wait.cause)
 		case <-time.After(pause/2 + rand.N(pause)):
 		}
 	}
 }
 
-// refusesJoins reports whether a transaction has failed because its data is sharded. What asked with $graphLookup
-// asks level by level from then on.
+// refusesJoins reports whether a transaction has failed because the collection is sharded. From then on this Tree
+// reads level by level in transactions, instead of with $graphLookup. To ask the server beforehand would cost every
+// Tree a round trip.
 func (s *store) refusesJoins(err error) bool {
 	var server mongo.ServerError
 	if !errors.As(err, &server) || !server.HasErrorCode(3904801) && !server.HasErrorCodeWithMessage(20, "$graphLookup") {
@@ -82,8 +84,9 @@ func (s *store) refusesJoins(err error) bool {
 	return true
 }
 
-// lock raises the counter of the lock document, which it makes if need be, and returns what it was. In a
-// transaction of the caller's the server's error goes back for the caller to run again.
+// lock increments the counter of the lock document, which it creates if necessary, and returns its old
+// value. In a transaction of the caller a conflict is the server's error, so that the caller runs the
+// transaction again.
 func (s *store) lock(ctx context.Context, joined bool) (int64, error) {
 	raw, err := fault.Single(s.locks.FindOneAndUpdate(ctx, s.lockMatch(), d("$inc", d(s.lockField(), int64(1))),
 		options.FindOneAndUpdate().SetUpsert(true))).Raw()
@@ -98,20 +101,20 @@ func (s *store) lock(ctx context.Context, joined bool) (int64, error) {
 	return 0, err
 }
 
-// makeLock makes the lock document. One that an earlier version made without the scope gets it.
+// makeLock creates the lock document. A lock document without the scope, from an earlier version, gets it.
 func (s *store) makeLock(ctx context.Context) error {
 	upsert := options.UpdateOne().SetUpsert(true)
 	_, err := fault.One(s.locks.UpdateOne(ctx, s.lockMatch(), d("$setOnInsert", d(s.lockField(), int64(0))), upsert))
 	if mongo.IsDuplicateKeyError(err) && len(s.scope) > 0 {
 		_, err = fault.One(s.locks.UpdateOne(ctx, d("_id", s.lockID), d("$set", s.scope)))
 	}
-	if mongo.IsDuplicateKeyError(err) { // another made it meanwhile
+	if mongo.IsDuplicateKeyError(err) { // another process has created it
 		return nil
 	}
 	return err
 }
 
-// lockField is the counter of the lock document, beside the fields of the scope.
+// lockField is the name of the counter in the lock document: "n", unless the scope has a field of this name.
 func (s *store) lockField() string {
 	if lookup(s.scope, "n") != nil {
 		return fieldLock
@@ -119,9 +122,10 @@ func (s *store) lockField() string {
 	return "n"
 }
 
-// lockMatch names the scope, so that a lock that is sharded by it lies in the scope's range.
+// lockMatch contains the scope, so that in a lock collection sharded by it one shard is asked.
 func (s *store) lockMatch() bson.D { return s.in("_id", s.lockID) }
 
+// restructurings reads the counter of the lock document, 0 if there is no such document yet.
 func (s *store) restructurings(ctx context.Context) (int64, error) {
 	raw, err := s.locks.FindOne(ctx, s.lockMatch()).Raw()
 	if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
@@ -130,15 +134,15 @@ func (s *store) restructurings(ctx context.Context) (int64, error) {
 	return integer(raw.Lookup(s.lockField())), nil
 }
 
-// touch writes to the node that matches, so that a transaction which moves or deletes it at the same time
-// conflicts with this one, and reads it. The write is the child counter, raised by one, or else a temporary
-// field, which create takes off.
+// touch writes to the node that matches, so that a transaction that moves or deletes it at the same time
+// conflicts with this one, and returns the node. The write increments the child counter, or else sets a
+// temporary field, which create removes.
 func (s *store) touch(ctx context.Context, match bson.D, absent error) (node, error) {
 	opts := options.FindOneAndUpdate().SetProjection(s.shown).SetReturnDocument(options.After)
 	return s.one(fault.Single(s.primary.FindOneAndUpdate(ctx, match, s.mark, opts)), absent)
 }
 
-// marked are writes to a node that leave nothing: whoever inserts a child beside them conflicts.
+// marked are two writes to a node that together change nothing, but conflict with an insertion under it.
 func (s *store) marked(n *node) []mongo.WriteModel {
 	if n == nil {
 		return nil
@@ -154,7 +158,7 @@ func (s *store) count(by int64) bson.D {
 	return d("$inc", d(s.o.ChildCountField, by))
 }
 
-// counter is a write that changes a child counter, none without a counter or a change.
+// counter returns the write that changes a child counter, nothing if there is no counter or no change.
 func (s *store) counter(match bson.D, by int64) []mongo.WriteModel {
 	inc := s.count(by)
 	if len(match) == 0 || inc == nil {
@@ -163,14 +167,14 @@ func (s *store) counter(match bson.D, by int64) []mongo.WriteModel {
 	return []mongo.WriteModel{update(match, inc)}
 }
 
-// update is a write of any number of nodes. That of one is the same, as the driver makes a command of its own
-// for each kind.
+// update is a write to any number of nodes. It is also used for one node, because the driver sends a separate
+// command for each kind of write, and one kind is one round trip.
 func update(match, change any) mongo.WriteModel {
 	return mongo.NewUpdateManyModel().SetFilter(match).SetUpdate(change)
 }
 
-// write sends updates as one command. As they belong to a transaction that holds the lock, or has touched what
-// they write to, their filters need no guard.
+// write sends updates as one command. Their filters need no further conditions, because the transaction holds the
+// lock, or has written to the same nodes before.
 func (s *store) write(ctx context.Context, models ...mongo.WriteModel) error {
 	if len(models) == 0 {
 		return nil
@@ -179,8 +183,9 @@ func (s *store) write(ctx context.Context, models ...mongo.WriteModel) error {
 	return err
 }
 
-// create inserts a document and ends the touch of its parent, in one command: an upsert whose filter matches
-// nothing that exists, so that a second document with the _id is a duplicate key error, as it is for an insert.
+// create inserts a document and removes the mark of touch from its parent, in one command of two updates. The insertion
+// is an upsert with a filter that matches no document, so that an _id that exists is a duplicate key error, as it
+// is for an insert. With a ChildCountField there is no mark to remove.
 func (s *store) create(ctx context.Context, doc bson.D, touched *node) error {
 	if touched == nil || s.o.ChildCountField != "" {
 		_, err := fault.One(s.primary.InsertOne(ctx, doc))

@@ -7,50 +7,60 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
 )
 
 // The kinds of problems that Check finds.
 const (
-	// Orphan: the parent does not exist, or is an array of several.
-	Orphan mongopatterns.ProblemKind = "orphan"
+	// Orphan: the parent does not exist, or its reference cannot be an ID, such as an array or a regular
+	// expression.
+	Orphan = mongopatterns.Orphan
 	// Cycle: the node lies under itself.
 	Cycle mongopatterns.ProblemKind = "cycle"
-	// WrongField: Problem.Field is not what follows from the parents: ancestors, path, numbers, children or the
-	// child counter. It names nodes that are not adopted, too. Repair cannot solve an ID that no path can hold.
-	WrongField mongopatterns.ProblemKind = "wrong field"
+	// WrongField: Problem.Field (ancestors, path, numbers, children or the child counter) does not agree
+	// with the parents. Nodes that are not adopted are reported so, too. Repair cannot solve it for an ID
+	// or segment that a path cannot contain.
+	WrongField = mongopatterns.WrongField
 	// SeveralParents: more than one node has the node among its children.
 	SeveralParents mongopatterns.ProblemKind = "several parents"
-	// WrongOrder: children of the node (or roots) have no position, one that is no whole number, or share one.
+	// WrongOrder: children of the node (or roots) lack a position, have one that is not a whole number, or
+	// share one.
 	WrongOrder mongopatterns.ProblemKind = "wrong order"
+	// Malformed: no node has the field that links parents and children: its name is misspelt, or the
+	// documents have another representation. Check finds it only without Work.Filter.
+	Malformed = mongopatterns.Malformed
 )
 
-// Check yields what is wrong with the nodes that Work.Filter selects; without a filter also with the order of
-// the roots, which is a problem without an ID. Below an orphan or a cycle arrays and paths are not compared. In
-// memory are 1,000 nodes with their children and 200,000 IDs.
+// Check yields the problems of the nodes that Work.Filter selects; without a filter also a wrong order of
+// the roots, which is a problem without an ID. It does not compare arrays and paths below an orphan or a
+// cycle. It holds 1,000 nodes with their children and 200,000 IDs in memory.
 //
 // Cost: for each 1,000 nodes 1 round trip, 1 for each level above them that is not known yet, and 1 for
-// children where there are counters, an order, numbers or child references; 3 for the whole. Suspects: 4 more
+// children where there are counters, an order, numbers or child references; 4 for the whole. Suspects: 4 more
 // (counter, nodes, what belongs to them, commit). If others restructure meanwhile: 1 more.
-func (t *Tree[K, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
-	return fault.Seq("tree: check", collation.Seq(ctx, newEngine(t.c, t.c).check(ctx, work), t.c.coll))
+func (t *Tree[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	return fault.Seq("tree: check", collation.Seq(ctx, maintain.Chain(newEngine(t.c, t.c).check(ctx, work),
+		maintain.Absent(ctx, t.c.coll, work, "tree", t.c.link)), t.c.coll))
 }
 
-// maxPasses bounds the passes of Repair. Each that makes roots, or takes a child from a parent, is followed by
-// another.
+// maxPasses bounds the passes of Repair. A pass that makes roots, or removes a child from a parent, is
+// followed by another.
 const maxPasses = 100
 
-// Repair solves what Check finds. The parent references decide, of a path its last ID. If several nodes list
-// the same child, the one with the smallest ID keeps it; nodes in a cycle with the child come last. Orphans,
-// malformed paths and cycles need Options.MakeRoots; otherwise they are Remaining, and so are nodes of
-// ChildReferences that are not adopted: run Adopt. Work.Filter selects nodes.
+// Repair solves the problems that Check finds. It relies on the parent references; in a path that is the
+// last ID. If several nodes list the same child, the one with the smallest ID keeps it; nodes in a cycle
+// with the child come last. Orphans, malformed paths and cycles are solved only with Options.MakeRoots;
+// otherwise they are Remaining. Nodes of ChildReferences that are not adopted are Remaining, too: run
+// Adopt. Work.Filter selects nodes.
 //
-// It is safe beside other work, which waits or runs again while a batch is written; the next run finishes an
-// interrupted one. Nested sets are numbered anew in one transaction that holds all shapes in memory: for more
-// than some 100,000 nodes it may exceed the server's limit for transactions (60 s).
+// It is safe beside other writers, which wait or run again while a batch is written. To finish an
+// interrupted Repair, run it again. Nested sets are renumbered in one transaction that holds the tree
+// fields of all nodes in memory: for more than some 100,000 nodes it may exceed the server's limit for
+// transactions (60 s).
 //
 // Cost: as Check, and for each batch with problems 2 round trips (lock, one command of updates); each document
 // is written once. Nested sets: 4 more (lock, all nodes, updates, commit).
-func (t *Tree[K, T]) Repair(ctx context.Context, work *mongopatterns.Work) (total mongopatterns.Result, err error) {
+func (t *Tree[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (total mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: repair")
 	defer fault.Part(&err, &total.Done, &total.Unknown)
 	if err := collation.Refuse(ctx, t.c.coll); err != nil {
@@ -59,10 +69,10 @@ func (t *Tree[K, T]) Repair(ctx context.Context, work *mongopatterns.Work) (tota
 	for pass := range maxPasses {
 		e := newEngine(t.c, t.c)
 		result, err := e.run(ctx, work)
-		if pass > 0 { // what is left is what the last pass says
+		if pass > 0 { // the last pass says what remains
 			result.Examined, total.Remaining, total.Failed, total.Failures = 0, 0, 0, nil
 		}
-		if total.Add(result); err != nil || !e.moved || e.dry {
+		if maintain.Add(&total, result); err != nil || !e.moved || e.dry {
 			return total, err
 		}
 	}
@@ -70,20 +80,22 @@ func (t *Tree[K, T]) Repair(ctx context.Context, work *mongopatterns.Work) (tota
 }
 
 // Adopt adds this tree's fields to a collection of parent references (Options.ParentField), in place. Roots
-// have the parent null, missing or Options.RootParent; without that, one with parent "" is an orphan of "". Nodes that no
-// root leads to, or whose parent is an array, are Remaining and stay as they are. Documents without the fields
-// of the scope are not this tree's: $set those first. Work.Filter selects nodes.
+// have the parent null, missing or Options.RootParent; unless RootParent is "", a node with the parent ""
+// is an orphan. Nodes that cannot be reached from a root, or that have an array as their parent, are
+// Remaining and are not changed. Documents without the fields of the scope do not belong to this tree: $set those fields
+// first. Work.Filter selects nodes.
 //
-// Nodes that have the fields are not written, so it can be run again, to finish or to catch up with documents
-// that code inserted which knows the parent only. Once a node has a path or an array of children, its parent
-// field is ignored. It may run beside all other calls; a node that it has not come to is not adopted, see the
-// package documentation. In ChildReferences it adopts a node together with those above it.
+// Adopt does not write nodes that have the fields, so it can be run again, to finish or to adopt nodes
+// inserted by code that writes only the parent. Once a node has a path or an array of children, its parent
+// field is ignored. Adopt may run beside all other calls; a node that it has not reached yet is not
+// adopted, see the package documentation. In ChildReferences it adopts a node together with those above it.
 //
-// Whole numbers in the OrderField stay. Siblings without one come after those, in the order of their other
-// values there and then of their _id; in NestedSets and ChildReferences all come in the order of their _id.
+// Whole numbers in the OrderField are kept. Siblings without one come after those with one, ordered by the
+// other values in that field and then by _id. In NestedSets and ChildReferences all siblings are ordered by
+// _id.
 //
 // Cost: as Repair where the parent field stays; MaterializedPath and ChildReferences: twice that.
-func (t *Tree[K, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (total mongopatterns.Result, err error) {
+func (t *Tree[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (total mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: adopt")
 	defer fault.Part(&err, &total.Done, &total.Unknown)
 	if err := collation.Refuse(ctx, t.c.coll); err != nil {
@@ -106,8 +118,8 @@ func (t *Tree[K, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (total
 		if total, err = catchUp.run(ctx, work); err != nil || catchUp.dry {
 			return total, err
 		}
-		// A second look has counters and orders, and finds those again that remain and, in paths, that failed; and
-		// orphans that were adopted before.
+		// The first run adopts by the parent fields. The second, below, adds counters and orders. It also finds orphans
+		// that were adopted before, and again the nodes that remain and, in paths, those that failed.
 		total.Remaining = 0
 		if t.c.lists == nil {
 			total.Failed, total.Failures = 0, nil
@@ -117,32 +129,35 @@ func (t *Tree[K, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (total
 	if total.Examined > 0 {
 		again.Examined = 0
 	}
-	total.Add(again)
+	maintain.Add(&total, again)
 	return total, err
 }
 
-// Convert writes the nodes of a collection as another tree of it, of which the representation or field names
-// differ. Siblings keep their order as far as both trees have one. A graph is refused, and so is a field that
-// both use with different meanings. Nodes that no root leads to, or below several parents, are Remaining.
-// Work.Filter selects nodes.
+// Convert adds the fields of another tree of the same collection, with a different representation or other
+// field names, to the nodes of from. Siblings keep their order if both trees order siblings. A graph is
+// refused, and so is a field that both trees use with different meanings. Nodes that cannot be reached from
+// a root, or that have several parents above them, are Remaining. Work.Filter selects nodes.
 //
-// Both trees stay readable, and the old one decides: run it again to catch up with what was written to it. When
-// nobody writes to the old tree any more, and nothing is Remaining, $unset those of its fields that the new one
-// does not use with an UpdateMany of your own. After that do not run Convert from it again: it would take every
-// node for a root. Call EnsureIndexes of the new tree first. To another collection
-// to.Load(ctx, from.Dump(ctx), to.AsRoot(), nil) copies a tree.
+// Call EnsureIndexes of the new tree first. Both trees stay readable, and the old one is authoritative: run
+// Convert again to carry over later writes to it. When nobody writes to the old tree any more, and nothing
+// is Remaining, $unset the fields that only the old tree uses, with an UpdateMany of your own. After that
+// do not run Convert again: it would treat every node as a root. To copy a tree to another collection use
+// to.Load(ctx, from.Dump(ctx), to.AsRoot(), nil).
 //
 // Cost: as Adopt.
-func Convert[K, T, U any](ctx context.Context, from *Tree[K, T], to *Tree[K, U],
+func Convert[ID, T, U any](ctx context.Context, from *Tree[ID, T], to *Tree[ID, U],
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: convert")
+	if from == nil || to == nil {
+		return result, fault.Invalid("from, to: nil")
+	}
 	if from.c.o.Graph || to.c.o.Graph {
-		return result, fault.Invalid("a graph")
+		return result, fault.Invalid("Options.Graph: a graph cannot be converted")
 	}
 	a, b := from.c.coll, to.c.coll
 	if a.Name() != b.Name() || a.Database().Name() != b.Database().Name() || a.Database().Client() != b.Database().Client() ||
 		from.c.lockID != to.c.lockID || from.c.o.IDField != to.c.o.IDField {
-		return result, fault.Invalid("two trees with different collections, Scope or IDField")
+		return result, fault.Invalid("from, to: they differ in the collection, the Scope or the IDField")
 	}
 	if err := agree(from.c, to.c); err != nil {
 		return result, err
@@ -153,11 +168,12 @@ func Convert[K, T, U any](ctx context.Context, from *Tree[K, T], to *Tree[K, U],
 	return newEngine(from.c, to.c).run(ctx, work)
 }
 
-// agree refuses trees of one collection where to writes, with another meaning, a field that from reads.
+// agree refuses two trees of one collection if to writes a field that from reads with another meaning: a conversion
+// would destroy its own source. An order, or a parent, that both store in the same field is fine.
 func agree(from, to *core) error {
 	link, order := from.link, from.order
 	alike := from.keepsParent && to.keepsParent ||
-		from.kind == to.kind && from.o.PathDelimiter == to.o.PathDelimiter
+		from.kind == to.kind && from.o.PathDelimiter == to.o.PathDelimiter && from.o.SegmentField == to.o.SegmentField
 	for _, f := range append(to.fields, to.order, to.o.ChildCountField) {
 		switch {
 		case f == "", f != link && f != order:

@@ -8,15 +8,17 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 )
 
-// nestedSets: {_id, left, right, parent}. A node's numbers enclose those of its descendants; children fill
-// their parent's range without gaps. It is parentRefs, with siblings in the order of numbers: these are the
-// business of numbers, also in a move.
+// nestedSets: {_id, left, right, parent}. The numbers of a node enclose those of its descendants, and children
+// fill the range of their parent without gaps. The parent field decides where a node is, so most functions are
+// those of parentRefs. The type numbers writes left and right, as the order of siblings.
 type nestedSets struct{ *store }
 
+// nestedLayout has {left, right} in an index for subtrees, and {parent, left} for children in order.
 func nestedLayout(o *Options) layout {
 	return layout{settings: []config.Setting{config.Name("Options.LeftField", &o.LeftField, "left"),
 		config.Name("Options.RightField", &o.RightField, "right"),
@@ -32,6 +34,8 @@ func (s nestedSets) reference() any                            { return expr.Fie
 func (s nestedSets) up(levels int) mongo.Pipeline              { return s.parentUp(levels) }
 func (s nestedSets) above(node) []bson.RawValue                { return nil }
 
+// down joins the nodes in the range of the node. A range does not tell the depth, so to a depth it follows the
+// parent fields.
 func (s nestedSets) down(id any, depth int, self bool) mongo.Pipeline {
 	if depth > 0 {
 		return s.parentDown(id, depth, self)
@@ -43,6 +47,7 @@ func (s nestedSets) down(id any, depth int, self bool) mongo.Pipeline {
 	return s.rangeDown(id, left, expr.Field(s.o.RightField), within, self)
 }
 
+// under needs the numbers of the stored node. To a depth the descendants can only be found by a query.
 func (s nestedSets) under(n node, depth int) (bson.D, bool) {
 	if depth > 0 {
 		return nil, false
@@ -50,19 +55,21 @@ func (s nestedSets) under(n node, depth int) (bson.D, bool) {
 	return s.in(s.o.LeftField, d("$gt", n.left, "$lt", n.right)), true
 }
 
-// numbers keep siblings in order, and subtrees in ranges: left and right of NestedSets. Every write of them takes
-// the lock.
+// numbers keeps siblings in order, and each subtree in a range: left and right of NestedSets. Every write that
+// changes numbers takes the lock, because it shifts the numbers of nodes anywhere in the tree.
 type numbers struct{ linked }
 
 func (s numbers) serial() bool { return true }
 
-// width is the number of descendants.
+// width returns the number of descendants, which is half the numbers between left and right. It is 0 for a
+// node without numbers.
 func (s numbers) width(n node) int64 { return max(n.right-n.left, 1) / 2 }
 
-// stretch is a range of numbers that move by the same amount.
+// stretch is a range of numbers that move by the same amount; both ends belong to it.
 type stretch struct{ from, to, by int64 }
 
-// shift moves numbers in one write. It reads the index up to the last number that moves.
+// shift moves all stretches in one write, because a second write would take numbers that the first has moved
+// for its own. It examines the index up to the last number that moves.
 func (s numbers) shift(stretches ...stretch) mongo.WriteModel {
 	low, high := int64(math.MaxInt64), int64(0)
 	for _, m := range stretches {
@@ -81,17 +88,21 @@ func (s numbers) shift(stretches ...stretch) mongo.WriteModel {
 		mongo.Pipeline{expr.Op("$set", d(s.o.LeftField, moved(s.o.LeftField), s.o.RightField, moved(s.o.RightField)))})
 }
 
+// numbered refuses a node without numbers, or with numbers that enclose nothing. A shift beside such a node would
+// give two nodes the same numbers.
 func (s numbers) numbered(n node) error {
 	if n.left == 0 && n.right == 0 {
-		return fmt.Errorf("%w: %s has no left and right, run Adopt or Repair", ErrNotAdopted, text(n.id))
+		return s.about(n.id, fmt.Errorf("%w: it has no %s and %s, run Adopt or Repair", mongopatterns.ErrNotAdopted, s.o.LeftField, s.o.RightField))
 	}
 	if n.left < 1 || n.right <= n.left {
-		return fmt.Errorf("node %s has left %d and right %d, run Repair", text(n.id), n.left, n.right)
+		return s.about(n.id, fmt.Errorf("%s is %d and %s is %d, run Repair", s.o.LeftField, n.left, s.o.RightField, n.right))
 	}
 	return nil
 }
 
-// choose finds the number at which a node begins, and makes room for it. A move changes the numbers of x, too.
+// choose finds the number at which a node begins, and makes room for it: everything from there on moves by 2
+// for a new node. For a move it swaps the range of x and the numbers between the old and the new place; the
+// numbers beyond these do not change.
 func (s numbers) choose(ctx context.Context, to *target, pos position, ref, x node) error {
 	at, err := s.number(ctx, pos, ref)
 	switch {
@@ -106,8 +117,8 @@ func (s numbers) choose(ctx context.Context, to *target, pos position, ref, x no
 	}
 	width := x.right - x.left + 1
 	switch {
-	case at > x.left && at <= x.right:
-		return cycle(x.id)
+	case at > x.left && at <= x.right: // below x itself
+		return s.about(x.id, ErrCycle)
 	case at > x.right+1:
 		to.first = []mongo.WriteModel{s.shift(stretch{x.left, x.right, at - 1 - x.right}, stretch{x.right + 1, at - 1, -width})}
 	case at < x.left:
@@ -116,7 +127,7 @@ func (s numbers) choose(ctx context.Context, to *target, pos position, ref, x no
 	return nil
 }
 
-// number is where a node begins at a position; ref is the node in it.
+// number returns the number at which a node begins at a position. ref is the node that the position names.
 func (s numbers) number(ctx context.Context, pos position, ref node) (int64, error) {
 	switch {
 	case pos.kind == atRoot && pos.first:
@@ -137,8 +148,8 @@ func (s numbers) number(ctx context.Context, pos position, ref node) (int64, err
 	return ref.right, nil
 }
 
-// lastNumber is the greatest number: the right of the last root, unless orphans or the nodes of an unfinished
-// Load are after it.
+// lastNumber returns the greatest number in the tree. It is the right of the last root, except where orphans or
+// the nodes of an unfinished Load come after it. New numbers must not meet theirs.
 func (s numbers) lastNumber(ctx context.Context) (int64, error) {
 	root, err := s.findOne(ctx, s.rootsMatch(), nil, s.o.LeftField, -1)
 	if err != nil {
@@ -149,10 +160,11 @@ func (s numbers) lastNumber(ctx context.Context) (int64, error) {
 	return max(last, after.left, after.right), err
 }
 
-// succeed closes the gap of x. Its children keep their place, or move behind the roots.
-func (s numbers) succeed(ctx context.Context, x node, _ *node, children []node, policy DeletePolicy) ([]mongo.WriteModel, error) {
+// succeed closes the gap that x leaves. With Promote the children stay where they are and move by 1, because
+// only the left of x was before them. With Unlink they move behind the last root.
+func (s numbers) succeed(ctx context.Context, x node, _ *node, children []node, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error) {
 	inner, after := int64(-1), stretch{x.right + 1, math.MaxInt64, -2}
-	if policy == MakeRoots && len(children) > 0 {
+	if policy == mongopatterns.Unlink && len(children) > 0 {
 		last, err := s.lastNumber(ctx)
 		if err != nil {
 			return nil, err
@@ -163,17 +175,18 @@ func (s numbers) succeed(ctx context.Context, x node, _ *node, children []node, 
 	return []mongo.WriteModel{s.shift(after, stretch{x.left + 1, x.right - 1, inner})}, nil
 }
 
-// closeUp closes the gap of a range, if it held as many nodes as it should.
+// closeUp closes the gap of a deleted subtree. It refuses if the range held more or fewer nodes than its width:
+// then nodes of others were in it, or some of the subtree lie elsewhere, and the transaction must not commit.
 func (s numbers) closeUp(x node, deleted int64) ([]mongo.WriteModel, error) {
 	width := x.right - x.left + 1
 	if deleted != width/2 {
-		return nil, fmt.Errorf("node %s has left %d and right %d, where %d nodes are: run Repair", text(x.id), x.left, x.right, deleted)
+		return nil, s.about(x.id, fmt.Errorf("%s is %d and %s is %d, but this range has %d nodes, run Repair", s.o.LeftField, x.left, s.o.RightField, x.right, deleted))
 	}
 	return []mongo.WriteModel{s.shift(stretch{x.right + 1, math.MaxInt64, -width})}, nil
 }
 
-// extend numbers the documents of a Load provisionally, after all others and in no one's range; settle gives
-// the final numbers.
+// extend gives the documents of a Load provisional numbers after all others, in the range of no node. So a
+// batch does not shift the whole tree; settle gives the final numbers once, at the end.
 func (s numbers) extend(ctx context.Context, items []*item) ([]bson.D, error) {
 	last, err := s.lastNumber(ctx)
 	fields := make([]bson.D, len(items))
@@ -186,14 +199,16 @@ func (s numbers) extend(ctx context.Context, items []*item) ([]bson.D, error) {
 
 // Maintenance.
 
+// whole reports whether both numbers are stored as whole numbers: integer, which parse uses, cuts fractions off and
+// reads a missing field as 0.
 func (s numbers) whole(n node) bool {
 	_, left := integral(n.raw.Lookup(s.o.LeftField))
 	_, right := integral(n.raw.Lookup(s.o.RightField))
 	return left && right
 }
 
-// audit compares the range of a node with those of its children, which fill it. Those of the roots only may not
-// overlap.
+// audit compares the range of a node with those of its children, which have to fill it. With n.raw nil the
+// children are the roots, between which there may be gaps but no overlaps.
 func (s numbers) audit(e *engine, n node, children []node) []finding {
 	next, detail := n.left+1, ""
 	for i, child := range children {
@@ -218,9 +233,9 @@ func (s numbers) audit(e *engine, n node, children []node) []finding {
 	return []finding{f}
 }
 
-// settle gives all nodes the numbers that follow from their parents, siblings in the order of the numbers they
-// have and those without by _id. Nodes on a cycle get none. It is one transaction, and holds all shapes in
-// memory. It returns the number of nodes written.
+// settle numbers all nodes anew from their parent fields, and returns how many it wrote. Siblings keep the order
+// of the numbers they have; those without numbers come last, by _id. Nodes on or below a cycle get 0. It holds
+// the shapes of all nodes in memory, and runs in one transaction, because half of a new numbering is wrong.
 func (s numbers) settle(ctx context.Context, dry bool) (written int64, err error) {
 	err = s.atomically(ctx, !dry, func(ctx context.Context) error {
 		nodes, err := s.aggregate(ctx, mongo.Pipeline{s.match(s.o.IDField, d("$ne", nil)), expr.Op("$sort", d("_id", 1))})

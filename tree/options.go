@@ -9,7 +9,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/config"
 )
 
-// Representation is the way in which the documents of a tree store its shape.
+// Representation says how the documents of a tree store its shape.
 type Representation int
 
 // The representations. The package documentation says when to take which.
@@ -35,18 +35,20 @@ func (r Representation) String() string {
 	return names[r-1]
 }
 
-// Options configure a Tree. The zero value of each field is a default that is documented; nil Options are all
-// defaults. Fields of other representations than the tree's own are ignored, except that Convert and Adopt read
-// some of them. All fields, those of the Scope too, are plain names at the top of the document, not dotted
-// paths, but for NameField.
+// Options configure a Tree. The zero value of each field means its documented default; nil Options mean all
+// defaults. Options that belong to other representations than the tree's are ignored, except that Convert
+// and Adopt read some of them. All field names, also those of the Scope, are plain names at the top of the
+// document; only NameField may be a dotted path.
 type Options struct {
-	// IDField holds a node's ID. Any other field than _id gets a unique index behind the scope. Default "_id".
+	// IDField holds a node's ID. If it is not _id, it gets a unique index together with the scope. Default
+	// "_id".
 	IDField string
-	// ParentField holds the parent's ID, null at a root (ParentReferences, AncestorArray, NestedSets). In the
-	// others it says where nodes belong that are not adopted. Default "parent".
+	// ParentField holds the parent's ID, null at a root (ParentReferences, AncestorArray, NestedSets). The
+	// other representations read it only to place nodes that are not adopted. Default "parent".
 	ParentField string
-	// RootParent is what the ParentField of roots holds, as null and missing do: 0 or "" in many collections, and
-	// in data from SQL. New roots get it. No node can have it for an ID. Default none: new roots get null.
+	// RootParent is a further value of ParentField that means a root, besides null and missing: often 0 or
+	// "", as in data from SQL. New roots get it. A node cannot have it as its ID. Default none: new roots
+	// get null.
 	RootParent any
 	// ChildrenField holds the IDs of the children in order (ChildReferences). Default "children".
 	ChildrenField string
@@ -55,48 +57,56 @@ type Options struct {
 	// PathField holds the IDs of the ancestors between delimiters, null at a root (MaterializedPath). These IDs
 	// are strings without the delimiter, integers or ObjectIDs (in hex), of one type in a tree. Default "path".
 	PathField string
+	// SegmentField holds the string that represents a node in the paths below it, instead of its ID
+	// (MaterializedPath). It is unique among siblings, not empty, and does not contain the delimiter.
+	// Insert reads it from the document, and Rename changes it. Default none: paths hold IDs.
+	SegmentField string
 	// PathDelimiter is one ASCII punctuation character. Default ",".
 	PathDelimiter string
 	// LeftField and RightField hold the two numbers of NestedSets. Default "left" and "right".
 	LeftField, RightField string
 
-	// OrderField keeps siblings in order: an int64 with gaps, written by the library. ChildReferences and
-	// NestedSets are ordered by themselves and refuse it. Default none: siblings have no order.
+	// OrderField holds an int64 that orders siblings; the library writes it and leaves gaps between
+	// siblings. ChildReferences and NestedSets always keep siblings in order and refuse this option.
+	// Default none: siblings are not ordered.
 	OrderField string
-	// ChildCountField keeps the exact number of children of each node. Default none.
+	// ChildCountField holds the exact number of children of each node. Default none: not stored.
 	ChildCountField string
-	// NameField is what Breadcrumb shows of a node; it may be dotted. Default the ID.
+	// NameField is the path of the name that Breadcrumb returns for a node; it may be dotted. Default the
+	// SegmentField, or the IDField if there is no SegmentField.
 	NameField string
 
-	// Scope keeps several trees in one collection: these fields are part of every filter, start every index and
-	// are stored in every new document. The values are strings, numbers and the like: null, an array or a
-	// regular expression is refused. Default none: one tree in the collection.
+	// Scope separates several trees in one collection: its fields are part of every filter, start every
+	// index and are stored in every new document. The values are strings, numbers and similar; null, an
+	// array or a regular expression is refused. Default none: one tree in the collection.
 	Scope bson.D
 	// Graph allows several parents of a node (ChildReferences only). Default false.
 	Graph bool
 
-	// MakeRoots lets Repair make roots of orphans, of nodes with a malformed path and of one node of each cycle
-	// that no other node leads to. What their parent field or path held is lost. Default false: they stay as
-	// they are.
+	// MakeRoots lets Repair turn these nodes into roots: orphans, nodes with a malformed path, and one node
+	// of each cycle that no other node leads to. Their parent field or path is overwritten. Default false:
+	// Repair does not change them.
 	MakeRoots bool
 
-	// LockCollection holds one document for each tree that was restructured. Default the collection's name with
-	// "_locks" behind it.
+	// LockCollection holds one document for each tree that was restructured. Default: the collection's name
+	// plus "_locks".
 	LockCollection string
-	// Registry and BSON encode the documents and IDs that the tree is given and decode IDs; those of a client
-	// are not visible to it. Default the driver's.
+	// Registry and BSON are used to encode documents and IDs, and to decode IDs. If your client has its
+	// own, give them here too: they cannot be read from a collection. Default the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
 
-// oldParent is the ParentField where the tree only reads it: of nodes that are not adopted.
+// oldParent is the setting of ParentField in representations that only read it, for nodes that are not
+// adopted. It may collide with other fields there, because it is not written.
 func (o *Options) oldParent() config.Setting {
 	return config.Check("Options.ParentField", func() error {
 		return config.Apply(config.Name("the field", &o.ParentField, "parent"))
 	})
 }
 
-// check sets the defaults and refuses bad options; own are the settings of the representation.
+// check sets the defaults and refuses bad options. own are the settings of the representation; the names of internal
+// fields count as taken.
 func (o *Options) check(own []config.Setting) error {
 	var settings []config.Setting
 	for _, name := range internal {

@@ -9,9 +9,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
+// placeKind says where a position is, in relation to the node that it names.
 type placeKind int
 
 const (
@@ -23,37 +25,39 @@ const (
 
 // Position is a place in the tree for Insert, Move and Load. Make one with Tree.AsRoot, Under, Before or After;
 // the zero value is AsRoot.
-type Position[K any] struct {
+type Position[ID any] struct {
 	at  position
 	err error
 }
 
 // First puts the node before its siblings instead of after them. It has no effect on Before and After.
-func (p Position[K]) First() Position[K] {
+func (p Position[ID]) First() Position[ID] {
 	p.at.first = !p.at.sibling()
 	return p
 }
 
 // AsRoot is the position of a root, after the other roots.
-func (t *Tree[K, T]) AsRoot() Position[K] { return Position[K]{} }
+func (t *Tree[ID, T]) AsRoot() Position[ID] { return Position[ID]{} }
 
 // Under is the position after the other children of parent.
-func (t *Tree[K, T]) Under(parent K) Position[K] { return t.position(underParent, parent) }
+func (t *Tree[ID, T]) Under(parent ID) Position[ID] { return t.position(underParent, parent) }
 
 // Before is the position right before a sibling. It needs ordered siblings.
-func (t *Tree[K, T]) Before(sibling K) Position[K] { return t.position(beforeSibling, sibling) }
+func (t *Tree[ID, T]) Before(sibling ID) Position[ID] { return t.position(beforeSibling, sibling) }
 
 // After is the position right after a sibling. It needs ordered siblings.
-func (t *Tree[K, T]) After(sibling K) Position[K] { return t.position(afterSibling, sibling) }
+func (t *Tree[ID, T]) After(sibling ID) Position[ID] { return t.position(afterSibling, sibling) }
 
-func (t *Tree[K, T]) position(kind placeKind, id K) Position[K] {
+// position keeps an error for the call that gets the Position, so that Under and the others return one value.
+func (t *Tree[ID, T]) position(kind placeKind, id ID) Position[ID] {
 	ref, err := t.c.id(id)
-	return Position[K]{position{kind: kind, ref: ref}, err}
+	return Position[ID]{position{kind: kind, ref: ref}, err}
 }
 
+// position is a Position without its type parameter.
 type position struct {
 	kind  placeKind
-	ref   bson.RawValue
+	ref   bson.RawValue // the ID of the parent or sibling
 	first bool
 }
 
@@ -67,50 +71,44 @@ func within(parent bson.RawValue) position {
 	return position{kind: underParent, ref: parent}
 }
 
-// absent is the error for a ref that is not there.
-func (p position) absent() error {
-	if p.sibling() {
-		return missing(p.ref)
-	}
-	return noParent(p.ref)
-}
-
-// target is where a node is to be stored.
+// target is the place where Insert or Move stores a node.
 type target struct {
 	parent *node              // nil for a root
-	fields bson.D             // what keeps it in order among its siblings
-	first  []mongo.WriteModel // what its siblings need before
+	fields bson.D             // the fields that order it among its siblings
+	first  []mongo.WriteModel // writes to other nodes, which make room
 }
 
-// siblingOrder is how siblings are kept in order: by gaps in an OrderField, or by the numbers of NestedSets.
+// siblingOrder keeps siblings in order. It has two implementations: gaps, with or without an OrderField, and the
+// numbers of NestedSets.
 type siblingOrder interface {
 	// serial reports whether every write takes the lock.
 	serial() bool
-	// numbered refuses a node whose numbers do not tell where it is.
+	// numbered refuses a node with numbers that do not tell where it is.
 	numbered(n node) error
-	// choose sets the fields of a target whose parent is known. ref is the node in the position, and x the node
-	// that moves there, without raw if it is new.
+	// choose sets fields and first of a target that has its parent. ref is the node that the position names, and x
+	// the node that moves there, without raw if it is new.
 	choose(ctx context.Context, to *target, pos position, ref, x node) error
-	// succeed writes what the deletion of x alone changes. Its children go to another node, nil for the roots.
-	succeed(ctx context.Context, x node, to *node, children []node, policy DeletePolicy) ([]mongo.WriteModel, error)
-	// closeUp writes what the deletion of x and so many nodes in all changes.
+	// succeed returns the writes that order the children of a deleted x at their new place: under to, or as roots
+	// if to is nil. It also closes the gap of x.
+	succeed(ctx context.Context, x node, to *node, children []node, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error)
+	// closeUp returns the writes that close the gap after x and all below it were deleted, that many nodes in all.
 	closeUp(x node, deleted int64) ([]mongo.WriteModel, error)
-	// extend are the fields of the documents of a Load, which come after their siblings.
+	// extend returns, for each document of a Load, the fields that put it after its siblings.
 	extend(ctx context.Context, items []*item) ([]bson.D, error)
 }
 
-// orderGap is the distance of neighbours in OrderField: 16 insertions can halve it before siblings have to make
-// room.
+// orderGap is the distance between neighbours in OrderField. 16 insertions at one place can halve it before siblings
+// have to move.
 const orderGap = 1 << 16
 
-// gaps keep siblings in order by an OrderField, and without one in none.
+// gaps order siblings by an OrderField; without one siblings are not ordered.
 type gaps struct{ linked }
 
 func (g gaps) serial() bool                                    { return false }
 func (g gaps) numbered(node) error                             { return nil }
 func (g gaps) closeUp(node, int64) ([]mongo.WriteModel, error) { return nil, nil }
 
-// allows refuses positions among siblings that have no order.
+// allows refuses positions among siblings that are not ordered.
 func (l linked) allows(pos position) error {
 	if l.order == "" && (pos.first || pos.sibling()) {
 		return fault.Invalid("First, Before and After need Options.OrderField")
@@ -118,7 +116,8 @@ func (l linked) allows(pos position) error {
 	return nil
 }
 
-// choose has a move write to the new parent, too: insertions under it choose positions without the lock.
+// choose lets a move write to the new parent, too. Insertions under it choose positions without the lock, and must
+// conflict with this one.
 func (g gaps) choose(ctx context.Context, to *target, pos position, ref, x node) error {
 	if g.o.OrderField == "" {
 		return nil
@@ -134,13 +133,13 @@ func (g gaps) choose(ctx context.Context, to *target, pos position, ref, x node)
 	return nil
 }
 
-// between finds the order of a node at a position among siblings; self is the node itself when it moves. If
-// there is no room next to the sibling, those after it move up by one gap: room is that write, which has to
-// come first.
+// between finds the order of a node at a position among siblings. self is the ID of the node if it moves: its old order
+// does not count. If there is no room next to the sibling, all siblings after it move up by one gap; room is that
+// write, which has to come first.
 func (g gaps) between(ctx context.Context, siblings bson.D, pos position, sibling node,
 	self bson.RawValue) (at int64, room []mongo.WriteModel, err error) {
 	field := g.o.OrderField
-	// edge is the first order in a direction among those in bounds, or otherwise.
+	// edge returns the first order within bounds, in ascending or descending direction, or otherwise if there is none.
 	edge := func(dir int, otherwise int64, bounds ...any) (int64, error) {
 		match := append(slices.Clone(siblings), d(bounds...)...)
 		if self.Type != 0 {
@@ -153,7 +152,7 @@ func (g gaps) between(ctx context.Context, siblings bson.D, pos position, siblin
 		return n.order, nil
 	}
 	if !pos.sibling() {
-		dir, out := -1, int64(orderGap) // beyond the last
+		dir, out := -1, int64(orderGap) // a gap after the last
 		if pos.first {
 			dir, out = 1, -orderGap
 		}
@@ -178,8 +177,9 @@ func (g gaps) between(ctx context.Context, siblings bson.D, pos position, siblin
 	return low + (high-low)/2, room, nil
 }
 
-// succeed moves the children of x to its place among its siblings, which make room, or after the roots.
-func (g gaps) succeed(ctx context.Context, x node, to *node, children []node, policy DeletePolicy) (
+// succeed moves the children of x, all by the same amount: with Promote to its place among its siblings, which make
+// room, and otherwise after the roots.
+func (g gaps) succeed(ctx context.Context, x node, to *node, children []node, policy mongopatterns.DeletePolicy) (
 	models []mongo.WriteModel, err error) {
 	field := g.o.OrderField
 	if field == "" || len(children) == 0 {
@@ -189,7 +189,7 @@ func (g gaps) succeed(ctx context.Context, x node, to *node, children []node, po
 	for _, n := range children {
 		low, high = min(low, n.order), max(high, n.order)
 	}
-	if policy == Promote {
+	if policy == mongopatterns.Promote {
 		if high > low {
 			after := append(g.childrenUnder(to), bson.E{Key: field, Value: d("$gt", x.order)})
 			models = append(models, update(after, d("$inc", d(field, high-low))))
@@ -208,7 +208,8 @@ func (g gaps) succeed(ctx context.Context, x node, to *node, children []node, po
 	return append(models, update(g.allChildren(x), d("$inc", d(field, first-low)))), nil
 }
 
-// extend comes after all children that the parents of items have.
+// extend numbers all items of a batch after the greatest order that a child of one of their parents has. So one query
+// is enough for all parents, and the gaps are larger than needed.
 func (g gaps) extend(ctx context.Context, items []*item) ([]bson.D, error) {
 	field, fields := g.o.OrderField, make([]bson.D, len(items))
 	if field == "" {
@@ -241,7 +242,7 @@ func (g gaps) extend(ctx context.Context, items []*item) ([]bson.D, error) {
 	return fields, nil
 }
 
-// orderOf is the order of a node among its siblings; without a whole number it comes last.
+// orderOf is the order of a node among its siblings. A node without a whole number comes last.
 func (s *store) orderOf(n node) int64 {
 	if at, ok := integral(s.field(n.raw, s.order)); ok && at <= math.MaxInt64-orderGap {
 		return at
@@ -249,8 +250,8 @@ func (s *store) orderOf(n node) int64 {
 	return math.MaxInt64
 }
 
-// positions are the writes that give siblings, which come sorted, different whole numbers. Those that have one
-// keep it, unless two have the same: then all are numbered anew. The others follow in the order they come in.
+// positions are the writes that give siblings, which come sorted, distinct whole numbers. Siblings keep the numbers they
+// have, and those without one follow in their order. If two have the same number, all are renumbered.
 func (s *store) positions(siblings []node) (models []mongo.WriteModel) {
 	field := s.order
 	if field == "" {

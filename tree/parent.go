@@ -8,9 +8,11 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// parentRefs: {_id, parent}. Nothing is derived: a move writes one node.
+// parentRefs: {_id, parent}. Nothing is derived from the parent, so a move writes one node, and reads of more
+// than one level follow the parents with $graphLookup.
 type parentRefs struct{ *store }
 
 func parentLayout(o *Options) layout {
@@ -29,25 +31,29 @@ func (p parentRefs) down(id any, depth int, self bool) mongo.Pipeline {
 	return p.parentDown(id, depth, self)
 }
 
-// What follows reads and writes the ParentField, for those that have it.
+// The rest of this file reads and writes the ParentField, for the representations that have one.
 
-// namedParent refuses an array for a parent.
+// namedParent returns the parent that the ParentField names, a node without an ID for a root. A value that
+// cannot be an ID, such as an array or a regular expression, is returned as broken, because in a filter it would
+// match other nodes.
 func (s *store) namedParent(n node) (up node, broken string) {
-	switch n.parent.Type {
-	case bson.TypeNull:
+	switch {
+	case n.parent.Type == bson.TypeNull:
 		return up, ""
-	case bson.TypeArray:
+	case n.parent.Type == bson.TypeArray:
 		broken = "the parent is an array"
+	case value.CheckID(n.parent) != nil:
+		broken = "the parent is " + text(n.parent)
 	}
 	return node{id: n.parent}, broken
 }
 
-// noParent reports whether the ParentField of a node says that it is a root.
+// noParent reports whether the value v of a ParentField means a root.
 func (s *store) noParent(v bson.RawValue) bool {
 	return isNull(v) || s.rootParent.Type != 0 && same(v, s.rootParent)
 }
 
-// rootParents is what the ParentField of roots holds, and aParent is the condition for what it does not hold.
+// rootParents are the values that the ParentField of a root can have, and aParent matches all other values.
 func (s *store) rootParents() bson.A {
 	if s.rootParent.Type == 0 {
 		return bson.A{nil}
@@ -62,6 +68,7 @@ func (s *store) aParent() any {
 	return d("$nin", s.rootParents())
 }
 
+// parentPlace is place for all representations in which the ParentField alone is written.
 func (s *store) parentPlace(parent *node) bson.D {
 	if parent == nil {
 		return d(s.o.ParentField, s.newRootParent())
@@ -69,7 +76,7 @@ func (s *store) parentPlace(parent *node) bson.D {
 	return d(s.o.ParentField, parent.id)
 }
 
-// newRootParent is what the library writes.
+// newRootParent is the value that the library writes to a new root.
 func (s *store) newRootParent() any {
 	if s.rootParent.Type == 0 {
 		return nil
@@ -77,8 +84,8 @@ func (s *store) newRootParent() any {
 	return s.rootParent
 }
 
-// except keeps out the nodes with an array for a parent: an equality would match its elements. Such a node is
-// an orphan.
+// except excludes nodes that have an array as their parent: an equality would match its elements, and the node
+// would be a child of each. It is an orphan instead.
 func (s *store) except(field string) bson.D {
 	if field != s.o.ParentField {
 		return nil
@@ -86,7 +93,8 @@ func (s *store) except(field string) bson.D {
 	return d("$nor", bson.A{d(field, d("$type", "array"))})
 }
 
-// adoptChildren writes another parent to the children of x, and nothing when x moves.
+// adoptChildren gives the children of a deleted x to another node. If x moves they keep their parent, and
+// nothing is written.
 func (s *store) adoptChildren(x node, to *node) []mongo.WriteModel {
 	if to != nil && same(to.id, x.id) {
 		return nil
@@ -95,14 +103,26 @@ func (s *store) adoptChildren(x node, to *node) []mongo.WriteModel {
 	return []mongo.WriteModel{update(match, d("$set", s.parentPlace(to)))}
 }
 
+// parentUp begins at the node itself, which has the depth 0, so that one pipeline yields the node and its
+// ancestors, and an empty result means that there is no such node.
 func (s *store) parentUp(levels int) mongo.Pipeline {
 	if levels > 0 {
 		levels++ // the node itself
 	}
-	return slices.Concat(mongo.Pipeline{s.graphLookup(expr.Field(s.o.IDField), s.o.ParentField, s.o.IDField, levels,
-		expr.Element("depthField", fieldDepth))}, unfold())
+	return slices.Concat(mongo.Pipeline{s.graphLookup(expr.Field(s.o.IDField), s.o.ParentField, s.o.IDField, levels, nil,
+		expr.Element("depthField", fieldDepth)), s.upToNoID()}, unfold())
 }
 
+// upToNoID ends a way up at the first parent that cannot be an ID. For the server a regular expression is a
+// pattern and an array are several parents, so that beyond it a depth could have many nodes.
+func (s *store) upToNoID() bson.D {
+	all, depth := expr.Field(fieldTree), expr.Var("n."+fieldDepth)
+	last := expr.Filter(all, "n", expr.Op("$in", expr.Op("$type", expr.Var("n."+s.o.ParentField)), bson.A{"array", "regex"}))
+	return expr.Op("$set", d(fieldTree, expr.Let("last", expr.Op("$min", expr.Map(last, "n", depth)),
+		expr.Filter(all, "n", expr.Op("$lte", depth, expr.IfNull(expr.Var("last"), depth))))))
+}
+
+// parentDown passes over a node with a regular expression as its ID, which would lead to the children of others.
 func (s *store) parentDown(id any, depth int, self bool) mongo.Pipeline {
-	return s.graphDown(id, s.o.IDField, s.o.IDField, s.o.ParentField, depth, self)
+	return s.graphDown(id, expr.Field(s.o.IDField), s.o.IDField, s.o.ParentField, depth, self, noPattern(s.o.IDField)...)
 }

@@ -2,8 +2,10 @@ package tree
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,70 +17,143 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// pathShape: {_id, path: ",root,…,parent,"}. The path names the ancestors only; "full" is a node's own path
-// with its own segment, which is the path of its children. Both ends have the delimiter, so ",A,B," is no
-// prefix of ",A,BA,". The path of a root is the delimiter, stored as null. The last segment is the parent; a move
-// writes a new beginning to the path of every descendant.
+// pathShape: {_id, path: ",root,…,parent,"}. The path names the ancestors, and its last segment the parent. "full" is
+// the path with the node's own segment behind it, which is the path of its children. Both ends have the delimiter, so
+// that ",A,B," is not a prefix of ",A,BA,". A move writes a new beginning to the path of every descendant.
+//
+// The path of a root would be the delimiter alone, and is stored as null. Segments are IDs. With a SegmentField they
+// are its strings; then only the whole path names the parent, and the path of a root is stored as the delimiter.
 type pathShape struct{ *store }
 
+// pathLayout links by the path: the children of a node are those that have its full path.
 func pathLayout(o *Options) layout {
 	delimiter := config.Check("Options.PathDelimiter", func() error {
 		o.PathDelimiter = cmp.Or(o.PathDelimiter, ",")
 		return checkDelimiter(o.PathDelimiter)
 	})
-	return layout{settings: []config.Setting{config.Name("Options.PathField", &o.PathField, "path"), delimiter, o.oldParent()},
+	return layout{settings: []config.Setting{config.Name("Options.PathField", &o.PathField, "path"), delimiter, o.oldParent(),
+		config.Name("Options.SegmentField", &o.SegmentField, "")},
 		fields: []string{o.PathField}, link: o.PathField, order: o.OrderField, derived: o.PathField}
 }
 
+// malformed says that a path is not a string, does not begin and end with one delimiter, or has a last segment that
+// cannot be an ID of the tree.
 const malformed = "malformed"
 
+// parent of a malformed path is still its last segment, so that calls beside and below such a node find the parent.
+// A node without a path that names a parent is not adopted, and its ParentField counts.
 func (p pathShape) parent(n node) (up node, broken string) {
 	if p.unadopted(n.raw) {
 		return p.namedParent(n)
 	}
 	segments, sep := p.segments(n.path), p.o.PathDelimiter
 	if len(segments) == 0 {
-		if !isNull(n.raw.Lookup(p.o.PathField)) {
+		if v := n.raw.Lookup(p.o.PathField); !isNull(v) && !same(v, p.rootPath()) {
 			broken = malformed
 		}
 		return up, broken
 	}
 	last := segments[len(segments)-1]
-	id, ok := segmentID(last, n.id)
+	up.path = strings.TrimSuffix(n.path, last+sep)
+	ok := true
+	if p.o.SegmentField != "" {
+		up.segment = stringValue(last)
+	} else {
+		up.id, ok = segmentID(last, n.id)
+	}
 	if !ok || n.path != sep+strings.Join(segments, sep)+sep {
 		broken = malformed
 	}
-	return node{id: id, path: strings.TrimSuffix(n.path, last+sep)}, broken
+	return up, broken
+}
+
+// rootPath is the value of the path of a root.
+func (s *store) rootPath() bson.RawValue {
+	if s.o.SegmentField == "" {
+		return null
+	}
+	return stringValue(s.o.PathDelimiter)
 }
 
 func (p pathShape) place(parent *node) bson.D {
 	if parent == nil {
-		return d(p.o.PathField, nil)
+		return d(p.o.PathField, p.rootPath())
 	}
 	return d(p.o.PathField, p.full(*parent))
 }
 
-// below puts a new beginning to all paths under x.
+// below replaces the beginning of all paths below x. Segments are unique among siblings, so if a deleted x leaves its
+// children to its parent, a child may get its new path while another node still has it: x/x/y becomes x/y before
+// x/y has left. Then all paths first get one that no node has, and then the new one.
 func (p pathShape) below(x node, to *node) []mongo.WriteModel {
 	from, start := p.full(x), p.o.PathDelimiter
 	if to != nil {
 		start = p.full(*to)
 	}
-	if from == start {
+	switch way := p.o.PathDelimiter + from; {
+	case from == start:
 		return nil
+	case p.o.SegmentField != "" && strings.HasPrefix(from, start):
+		return append(p.replace(from, way), p.replace(way, start)...)
 	}
+	return p.replace(from, start)
+}
+
+// replace replaces the beginning from of all paths that have it.
+func (p pathShape) replace(from, start string) []mongo.WriteModel {
 	f := expr.Field(p.o.PathField)
 	var moved any = expr.Op("$concat", expr.Literal(start), expr.Op("$substrBytes", f, len(from), -1))
 	if start == p.o.PathDelimiter { // children become roots
-		moved = expr.Cond(expr.Op("$eq", f, expr.Literal(from)), nil, moved)
+		moved = expr.Cond(expr.Op("$eq", f, expr.Literal(from)), expr.Literal(p.rootPath()), moved)
 	}
 	return []mongo.WriteModel{update(p.in(p.o.PathField, p.within(from)),
 		mongo.Pipeline{expr.Op("$set", d(p.o.PathField, moved))})}
 }
 
+// Rename changes the segment of a node and the paths of all nodes below it. It needs Options.SegmentField.
+// If a sibling has that segment, it is a duplicate key error.
+//
+// Cost: 4 round trips for any number of descendants (lock, node, one command of updates, commit); written are the
+// subtree and the lock.
+func (t *Tree[ID, T]) Rename(ctx context.Context, id ID, segment string) (err error) {
+	defer fault.In(&err, "tree: rename")
+	raw, err := t.c.id(id)
+	if err == nil && t.c.o.SegmentField == "" {
+		err = fault.Invalid("Rename needs MaterializedPath with an Options.SegmentField")
+	}
+	if err != nil {
+		return err
+	}
+	return pathShape{t.c.store}.rename(ctx, raw, stringValue(segment))
+}
+
+// rename writes the new segment to the node and to all paths below it. A node without a valid segment has no nodes
+// below it.
+func (p pathShape) rename(ctx context.Context, id, segment bson.RawValue) error {
+	if err := p.usable(node{id: id, segment: segment}); err != nil {
+		return err
+	}
+	return p.atomically(ctx, true, func(ctx context.Context) error {
+		x, err := p.findOne(ctx, p.byID(id), p.missing(id))
+		if err != nil {
+			return err
+		}
+		models := []mongo.WriteModel{update(p.byID(id), d("$set", d(p.o.SegmentField, segment)))}
+		if to := x; p.usable(x) == nil {
+			to.segment = segment
+			models = append(models, p.below(x, &to)...)
+		}
+		return p.write(ctx, models...)
+	})
+}
+
 func (p pathShape) reference() any { return p.fullExpr(p.o.PathDelimiter) }
 
+// above decodes the segments to IDs of the type that the node itself has. Segments of a SegmentField are not IDs.
 func (p pathShape) above(n node) []bson.RawValue {
+	if p.o.SegmentField != "" {
+		return nil
+	}
 	ids := []bson.RawValue{}
 	for _, s := range p.segments(n.path) {
 		id, _ := segmentID(s, n.id)
@@ -87,8 +162,12 @@ func (p pathShape) above(n node) []bson.RawValue {
 	return ids
 }
 
+// up splits the path into segments, converts them to IDs and joins the nodes with these IDs.
 func (p pathShape) up(levels int) mongo.Pipeline {
 	segments := expr.Filter(p.split(p.pathExpr()), "s", expr.Op("$ne", expr.Var("s"), ""))
+	if p.o.SegmentField != "" {
+		return p.upBySegments(segments, levels)
+	}
 	// The IDs of one tree have one type, that of the node started from.
 	to := func(name string, types ...string) bson.D {
 		return d("case", expr.IsType(expr.Field(p.o.IDField), types...),
@@ -99,6 +178,35 @@ func (p pathShape) up(levels int) mongo.Pipeline {
 	return p.upBy(expr.Op("$reverseArray", way), levels)
 }
 
+// upBySegments joins the ancestors by path and segment, as their IDs are not in the path: each ancestor has one of the
+// segments, and those before it are its path. The node itself is not joined, because it may have no segment.
+func (p pathShape) upBySegments(segments any, levels int) mongo.Pipeline {
+	sep, path, this := expr.Literal(p.o.PathDelimiter), expr.Var("value.path"), expr.Var("this")
+	above := expr.Reduce(segments, d("path", sep, "way", bson.A{}), d(
+		"path", expr.Op("$concat", path, this, sep),
+		// The path of a root may also be null.
+		"way", expr.Op("$concatArrays", bson.A{d("path", expr.Cond(expr.Op("$eq", path, sep), bson.A{sep, nil}, path), "segment", this)},
+			expr.Var("value.way"))))
+	way := expr.Op("$concatArrays", bson.A{d("path", expr.Field(p.o.PathField), "segment", expr.Field(p.o.SegmentField))},
+		expr.Let("up", above, expr.Var("up.way")))
+	if levels > 0 {
+		way = expr.Op("$slice", way, levels+1)
+	}
+	join := d("from", p.coll.Name(), "localField", fieldTouch+".path", "foreignField", p.o.PathField,
+		"let", d("segment", expr.Field(fieldTouch+".segment")),
+		"pipeline", bson.A{p.match("$expr", expr.Op("$eq", expr.Field(p.o.SegmentField), expr.Var("segment")),
+			"$nor", bson.A{p.unadoptedMatch(p.aParent())})},
+		"as", fieldTree)
+	self := expr.Op("$eq", expr.Field(fieldDepth), 0)
+	return slices.Concat(mongo.Pipeline{
+		expr.Op("$project", d(fieldSelf, expr.Var("ROOT"), fieldTouch, way)),
+		expr.Op("$unwind", d("path", expr.Field(fieldTouch), "includeArrayIndex", fieldDepth)),
+		expr.Op("$lookup", join),
+		expr.Op("$set", d(fieldTree, expr.Cond(self, bson.A{expr.Field(fieldSelf)}, expr.Field(fieldTree)))),
+	}, unfold(fieldDepth, expr.Field(fieldDepth)))
+}
+
+// down joins the nodes by the bounds of within, in terms of the node that the pipeline reads first.
 func (p pathShape) down(id any, depth int, self bool) mongo.Pipeline {
 	path := expr.Field(p.o.PathField)
 	within := mongo.Pipeline{p.match("$expr", expr.Op("$and",
@@ -109,6 +217,7 @@ func (p pathShape) down(id any, depth int, self bool) mongo.Pipeline {
 	return p.rangeDown(id, p.fullExpr(p.o.PathDelimiter), p.fullExpr(p.afterDelimiter()), within, self)
 }
 
+// under needs the stored node, because its path is the beginning of theirs.
 func (p pathShape) under(n node, depth int) (bson.D, bool) {
 	full := p.full(n)
 	match := p.in(p.o.PathField, p.within(full))
@@ -118,19 +227,21 @@ func (p pathShape) under(n node, depth int) (bson.D, bool) {
 	return match, true
 }
 
-// toDepth matches paths with less than depth parts more than others.
+// toDepth matches the paths that have fewer than parts+depth parts. parts is the number in the full path of the node.
 func (p pathShape) toDepth(parts any, depth int) bson.D {
 	return expr.Op("$expr", expr.Op("$lt", expr.Op("$size", p.split(p.pathExpr())), expr.Op("$add", parts, depth)))
 }
 
+// pathExpr is node.path as an expression: the delimiter if there is no path.
 func (p pathShape) pathExpr() bson.D {
 	f := expr.Field(p.o.PathField)
 	return expr.Cond(expr.IsType(f, "string"), f, expr.Literal(p.o.PathDelimiter))
 }
 
-// fullExpr is "", the path of no node, where there is no segment.
+// fullExpr is full as an expression. end is its last character: the delimiter, or for an upper bound the one after it.
+// If the segment is missing it is "", which is not the path of any node.
 func (p pathShape) fullExpr(end string) bson.D {
-	segment := expr.Op("$convert", d("input", expr.Field(p.o.IDField), "to", "string", "onError", nil, "onNull", nil))
+	segment := expr.Op("$convert", d("input", expr.Field(p.segmentField()), "to", "string", "onError", nil, "onNull", nil))
 	return expr.IfNull(expr.Op("$concat", p.pathExpr(), segment, expr.Literal(end)), "")
 }
 
@@ -140,6 +251,7 @@ func (p pathShape) split(path any) bson.D {
 
 // Segments and paths.
 
+// checkDelimiter also refuses "~", because bounds need a next character: see within.
 func checkDelimiter(s string) error {
 	if len(s) != 1 || !strings.Contains("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}", s) {
 		return fmt.Errorf("%q is not one ASCII punctuation character below %q", s, "~")
@@ -147,7 +259,7 @@ func checkDelimiter(s string) error {
 	return nil
 }
 
-// segmentString is the form of a value in a path, the same as the server's $toString.
+// segmentString is the form of an ID in a path. It equals the server's $toString, which fullExpr uses.
 func segmentString(v bson.RawValue) (string, error) {
 	switch v.Type {
 	case bson.TypeString:
@@ -160,9 +272,24 @@ func segmentString(v bson.RawValue) (string, error) {
 	return "", fmt.Errorf("a BSON %v has no string form in a path", v.Type)
 }
 
-// checkSegment refuses an ID that no path can hold.
-func (s *store) checkSegment(id bson.RawValue) error {
-	segment, err := segmentString(id)
+// segmentField is the field that represents a node in the paths below it.
+func (s *store) segmentField() string { return cmp.Or(s.o.SegmentField, s.o.IDField) }
+
+// segment returns the string that represents a node in the paths below it.
+func (s *store) segment(n node) (string, error) {
+	if s.o.SegmentField == "" {
+		return segmentString(n.id)
+	}
+	segment, ok := n.segment.StringValueOK()
+	if !ok {
+		return "", errors.New("a segment that is not a string")
+	}
+	return segment, nil
+}
+
+// checkSegment refuses a node with a segment that cannot be in a path.
+func (s *store) checkSegment(n node) error {
+	segment, err := s.segment(n)
 	switch {
 	case err != nil:
 		return err
@@ -191,11 +318,18 @@ func segmentID(segment string, like bson.RawValue) (bson.RawValue, bool) {
 	return bson.RawValue{Type: t, Value: data}, err == nil
 }
 
+func stringValue(s string) bson.RawValue {
+	t, data, _ := bson.MarshalValue(s)
+	return bson.RawValue{Type: t, Value: data}
+}
+
+// full returns the path of the children of n.
 func (s *store) full(n node) string {
-	segment, _ := segmentString(n.id)
+	segment, _ := s.segment(n)
 	return n.path + segment + s.o.PathDelimiter
 }
 
+// segments splits a path, root first. The path of a root has none.
 func (s *store) segments(path string) []string {
 	if path = strings.Trim(path, s.o.PathDelimiter); path == "" {
 		return nil
@@ -203,21 +337,23 @@ func (s *store) segments(path string) []string {
 	return strings.Split(path, s.o.PathDelimiter)
 }
 
-// within are the bounds of all paths that start with a full path: its last byte, the delimiter, is replaced by
-// the next one.
+// within are the bounds of all paths that begin with a full path. The upper one has the next character in place of its
+// last, the delimiter.
 func (s *store) within(full string) bson.D {
 	return d("$gte", full, "$lt", full[:len(full)-1]+s.afterDelimiter())
 }
 
+// afterDelimiter is the character after the delimiter: see within.
 func (s *store) afterDelimiter() string { return string(rune(s.o.PathDelimiter[0] + 1)) }
 
-// usable refuses a node without a segment of its own: the paths under it would be those of other nodes.
+// usable refuses a node with a segment that cannot be in a path, because the paths below it would be those of other
+// nodes. Representations without a path have no such node.
 func (s *store) usable(n node) error {
 	if s.kind != MaterializedPath {
 		return nil
 	}
-	if err := s.checkSegment(n.id); err != nil {
-		return fault.Invalid("%s of node %s: %w", s.o.IDField, text(n.id), err)
+	if err := s.checkSegment(n); err != nil {
+		return s.about(n.id, fault.Invalid("%s: %w", s.segmentField(), err))
 	}
 	return nil
 }

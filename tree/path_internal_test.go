@@ -19,7 +19,7 @@ func FuzzPath(f *testing.F) {
 		}
 		c := &store{o: Options{PathDelimiter: delimiter}}
 		named := func(s string) bson.RawValue { v, _ := c.codec.Value(s); return v }
-		if c.checkSegment(named(a)) != nil || c.checkSegment(named(b)) != nil {
+		if c.checkSegment(node{id: named(a)}) != nil || c.checkSegment(node{id: named(b)}) != nil {
 			return
 		}
 		full := c.full(node{path: c.full(node{path: delimiter, id: named(a)}), id: named(b)})

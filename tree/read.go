@@ -3,7 +3,6 @@ package tree
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"iter"
 	"math"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -20,16 +20,16 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// An ID that no node has is answered alike in all representations. What asks for the nodes beside or below it
-// finds none; what asks for the node itself or for those above it is ErrNotFound.
+// All representations treat an ID that does not exist in the same way: reads of the nodes beside or below
+// it yield nothing, and reads of the node itself or of those above it return ErrNotFound.
 //
-// A maxDepth is how many levels below the node are read: 1 are its children, 0 is all. Pipelines take a
-// negative one for 0, other calls refuse it.
+// A maxDepth is the number of levels below the node that are read: 1 means its children, 0 all levels.
+// Pipelines treat a negative maxDepth as 0, other calls refuse it.
 
 // Crumb is one step of a breadcrumb.
-type Crumb[K any] struct {
-	ID K `json:"id"`
-	// Name is what Options.NameField holds, "" where the document has none.
+type Crumb[ID any] struct {
+	ID ID `json:"id"`
+	// Name is the value of Options.NameField, "" if the document lacks it.
 	Name string `json:"name"`
 }
 
@@ -39,12 +39,12 @@ type Node[T any] struct {
 	Children []*Node[T] `json:"children,omitempty"`
 }
 
-// Filter is the filter for one node, for reads and updates of the user's own fields with the driver.
-func (t *Tree[K, T]) Filter(id K) bson.D { return t.c.byID(t.raw(id)) }
+// Filter matches one node, for reads and updates of your own fields with the driver.
+func (t *Tree[ID, T]) Filter(id ID) bson.D { return t.c.byID(t.raw(id)) }
 
-// raw encodes an ID for a filter or pipeline. What cannot be encoded stays as it is, and the driver refuses it;
-// what cannot be an ID becomes one that no node has.
-func (t *Tree[K, T]) raw(id K) any {
+// raw encodes an ID for a filter or pipeline. It passes on a value that cannot be encoded, which the driver
+// refuses, and replaces a value that cannot be an ID by one that no node has.
+func (t *Tree[ID, T]) raw(id ID) any {
 	v, err := t.c.codec.Value(id)
 	if err != nil {
 		return id
@@ -56,52 +56,55 @@ func (t *Tree[K, T]) raw(id K) any {
 }
 
 // ParentPipeline yields the parent of a node, in a graph all parents.
-func (t *Tree[K, T]) ParentPipeline(id K) mongo.Pipeline { return t.c.parentsPipeline(t.raw(id)) }
+func (t *Tree[ID, T]) ParentPipeline(id ID) mongo.Pipeline { return t.c.parentsPipeline(t.raw(id)) }
 
 // ChildrenPipeline yields the children of a node in order.
-func (t *Tree[K, T]) ChildrenPipeline(id K) mongo.Pipeline { return t.c.children(t.raw(id)) }
+func (t *Tree[ID, T]) ChildrenPipeline(id ID) mongo.Pipeline { return t.c.children(t.raw(id)) }
 
-// SiblingsPipeline yields the other children of a node's parent in order, and for a root the other roots; these
-// not in ChildReferences, see RootsPipeline.
-func (t *Tree[K, T]) SiblingsPipeline(id K) mongo.Pipeline { return t.c.siblings(t.raw(id)) }
+// SiblingsPipeline yields the other children of a node's parent in order, and for a root the other roots.
+// In ChildReferences it yields nothing for a root; see RootsPipeline.
+func (t *Tree[ID, T]) SiblingsPipeline(id ID) mongo.Pipeline { return t.c.siblings(t.raw(id)) }
 
 // AncestorsPipeline yields the ancestors of a node, root first.
-func (t *Tree[K, T]) AncestorsPipeline(id K) mongo.Pipeline {
+func (t *Tree[ID, T]) AncestorsPipeline(id ID) mongo.Pipeline {
 	return withoutDepth(t.c.rootFirst(t.c, t.raw(id)), expr.Op("$match", d(fieldDepth, d("$gt", 0))))
 }
 
-// DescendantsPipeline yields the descendants of a node in no order. For the leaves of a subtree append
-// LeavesPipeline to it.
-func (t *Tree[K, T]) DescendantsPipeline(id K, maxDepth int) mongo.Pipeline {
+// DescendantsPipeline yields the descendants of a node in no particular order. In ChildReferences it omits
+// a node whose list contains a regular expression, which Check reports, and the nodes below it. For the
+// leaves of a subtree append LeavesPipeline.
+func (t *Tree[ID, T]) DescendantsPipeline(id ID, maxDepth int) mongo.Pipeline {
 	return t.c.down(t.raw(id), max(maxDepth, 0), false)
 }
 
 // SubtreePipeline yields a node and its descendants in no order.
-func (t *Tree[K, T]) SubtreePipeline(id K, maxDepth int) mongo.Pipeline {
+func (t *Tree[ID, T]) SubtreePipeline(id ID, maxDepth int) mongo.Pipeline {
 	return t.c.down(t.raw(id), max(maxDepth, 0), true)
 }
 
 // RootsPipeline yields the nodes without parent in order.
-func (t *Tree[K, T]) RootsPipeline() mongo.Pipeline { return t.c.roots() }
+func (t *Tree[ID, T]) RootsPipeline() mongo.Pipeline { return t.c.roots() }
 
 // LeavesPipeline yields the nodes without children.
-func (t *Tree[K, T]) LeavesPipeline() mongo.Pipeline { return t.c.leaves() }
+func (t *Tree[ID, T]) LeavesPipeline() mongo.Pipeline { return t.c.leaves() }
 
 // BreadcrumbPipeline yields {id, name} of the ancestors, root first, and of the node itself.
-func (t *Tree[K, T]) BreadcrumbPipeline(id K) mongo.Pipeline { return t.c.breadcrumb(t.raw(id)) }
+func (t *Tree[ID, T]) BreadcrumbPipeline(id ID) mongo.Pipeline { return t.c.breadcrumb(t.raw(id)) }
 
+// breadcrumb is BreadcrumbPipeline; more are fields for calls of the package.
 func (c *core) breadcrumb(id any, more ...any) mongo.Pipeline {
-	own, name := expr.Field(c.o.IDField), expr.Field(cmp.Or(c.o.NameField, c.o.IDField))
+	own, name := expr.Field(c.o.IDField), expr.Field(cmp.Or(c.o.NameField, c.segmentField()))
 	return append(c.rootFirst(c, id), expr.Op("$project", append(d("_id", 0, "id", own, "name", name), d(more...)...)))
 }
 
-// rootFirst yields a node and its ancestors with fieldDepth, the node last.
+// rootFirst yields a node and its ancestors with fieldDepth, the node last. It contains the node, so that an empty
+// result means that there is no such node.
 func (s *store) rootFirst(r reads, id any) mongo.Pipeline {
 	return slices.Concat(mongo.Pipeline{expr.Op("$match", s.byID(id))}, r.up(0),
 		mongo.Pipeline{expr.Op("$sort", d(fieldDepth, -1))})
 }
 
-// withoutDepth takes the field of pipelines away again.
+// withoutDepth appends stages that use fieldDepth, and removes the field.
 func withoutDepth(p mongo.Pipeline, more ...bson.D) mongo.Pipeline {
 	return append(append(p, more...), expr.Op("$unset", fieldDepth))
 }
@@ -111,7 +114,9 @@ func (c *core) parentsPipeline(id any) mongo.Pipeline {
 	return withoutDepth(p, expr.Op("$match", d(fieldDepth, 1)))
 }
 
-func (t *Tree[K, T]) each(ctx context.Context, call string, id K, pipeline func(id any) mongo.Pipeline) iter.Seq2[T, error] {
+// each yields the documents of a pipeline that starts from an ID. The error of an ID that cannot be encoded comes with
+// the first iteration.
+func (t *Tree[ID, T]) each(ctx context.Context, call string, id ID, pipeline func(id any) mongo.Pipeline) iter.Seq2[T, error] {
 	raw, err := t.c.id(id)
 	if err != nil {
 		return fault.Seq("tree: "+call, fault.Stop[T](err))
@@ -119,14 +124,15 @@ func (t *Tree[K, T]) each(ctx context.Context, call string, id K, pipeline func(
 	return t.all(ctx, call, pipeline(raw))
 }
 
-func (t *Tree[K, T]) all(ctx context.Context, call string, p mongo.Pipeline) iter.Seq2[T, error] {
+// all yields the documents of a pipeline. Its errors name the call.
+func (t *Tree[ID, T]) all(ctx context.Context, call string, p mongo.Pipeline) iter.Seq2[T, error] {
 	return fault.Seq("tree: "+call, cursor.Decode[T](ctx, opening(t.c.coll, p)))
 }
 
-// Children yields the children of a node, in order if the tree keeps one.
+// Children yields the children of a node, in order if the tree orders siblings.
 //
 // Cost: 1 round trip, a key of the parent or path index for each child; child references read each by ID.
-func (t *Tree[K, T]) Children(ctx context.Context, id K) iter.Seq2[T, error] {
+func (t *Tree[ID, T]) Children(ctx context.Context, id ID) iter.Seq2[T, error] {
 	return t.each(ctx, "children", id, t.c.children)
 }
 
@@ -134,7 +140,7 @@ func (t *Tree[K, T]) Children(ctx context.Context, id K) iter.Seq2[T, error] {
 //
 // Cost: 1 round trip, index as Children. A root, or a single child, of ChildReferences: 1 more, and every node
 // is examined for a root.
-func (t *Tree[K, T]) Siblings(ctx context.Context, id K) iter.Seq2[T, error] {
+func (t *Tree[ID, T]) Siblings(ctx context.Context, id ID) iter.Seq2[T, error] {
 	found := t.each(ctx, "siblings", id, t.c.siblings)
 	if t.c.lists == nil {
 		return found
@@ -153,7 +159,7 @@ func (t *Tree[K, T]) Siblings(ctx context.Context, id K) iter.Seq2[T, error] {
 	}
 }
 
-// otherRoots are those beside a root, if the node is one.
+// otherRoots yields the other roots if the node is a root, and nothing if it is not.
 func (c *core) otherRoots(id any) mongo.Pipeline {
 	others := append(c.roots(), expr.Op("$match", d(c.o.IDField, d("$ne", id))))
 	return slices.Concat(mongo.Pipeline{expr.Op("$match", c.byID(id))}, c.roots()[1:], mongo.Pipeline{
@@ -163,32 +169,32 @@ func (c *core) otherRoots(id any) mongo.Pipeline {
 // Roots yields the nodes without parent.
 //
 // Cost: 1 round trip, a key of the parent or path index for each root; child references examine every node.
-func (t *Tree[K, T]) Roots(ctx context.Context) iter.Seq2[T, error] {
+func (t *Tree[ID, T]) Roots(ctx context.Context) iter.Seq2[T, error] {
 	return t.all(ctx, "roots", t.c.roots())
 }
 
 // Leaves yields the nodes without children.
 //
 // Cost: 1 round trip, every node is examined.
-func (t *Tree[K, T]) Leaves(ctx context.Context) iter.Seq2[T, error] {
+func (t *Tree[ID, T]) Leaves(ctx context.Context) iter.Seq2[T, error] {
 	return t.all(ctx, "leaves", t.c.leaves())
 }
 
 // LeavesBelow yields the leaves among the descendants of a node.
 //
 // Cost: 1 round trip, keys as Descendants, and a child is looked up for each.
-func (t *Tree[K, T]) LeavesBelow(ctx context.Context, id K) iter.Seq2[T, error] {
+func (t *Tree[ID, T]) LeavesBelow(ctx context.Context, id ID) iter.Seq2[T, error] {
 	return t.each(ctx, "leaves below", id, func(id any) mongo.Pipeline {
 		return append(t.c.down(id, 0, false), t.c.leaves()...)
 	})
 }
 
-// Descendants yields the nodes below a node in no order, as they are found: see Preorder.
+// Descendants yields the nodes below a node in no particular order. For an order see Preorder.
 //
 // Cost: 1 round trip for 101 nodes, then 1 for each 16 MB; AncestorArray streams from the first on. A key for
 // each descendant: of the ancestors, path or left index; of the parent or ID index, level by level in one
 // $graphLookup (100 MB at most), which is complete before the first comes.
-func (t *Tree[K, T]) Descendants(ctx context.Context, id K, maxDepth int) iter.Seq2[T, error] {
+func (t *Tree[ID, T]) Descendants(ctx context.Context, id ID, maxDepth int) iter.Seq2[T, error] {
 	raw, err := t.c.downFrom(id, maxDepth)
 	if err != nil {
 		return fault.Seq("tree: descendants", fault.Stop[T](err))
@@ -196,6 +202,7 @@ func (t *Tree[K, T]) Descendants(ctx context.Context, id K, maxDepth int) iter.S
 	return fault.Seq("tree: descendants", cursor.Decode[T](ctx, open(t.c.coll, t.c.down(raw, maxDepth, false), 0)))
 }
 
+// downFrom checks the arguments of a read below a node, and encodes the ID.
 func (c *core) downFrom(id any, maxDepth int) (bson.RawValue, error) {
 	if maxDepth < 0 {
 		return null, fault.Invalid("maxDepth: negative")
@@ -203,11 +210,11 @@ func (c *core) downFrom(id any, maxDepth int) (bson.RawValue, error) {
 	return c.id(id)
 }
 
-// Preorder yields the nodes below a node, each followed by all that is below it; siblings are in order if the
-// tree keeps one. It holds the subtree in memory. In a graph a node comes once under each parent.
+// Preorder yields the nodes below a node, each followed by the nodes below it. Siblings are in order if the
+// tree orders them. Preorder holds the subtree in memory. In a graph a node comes once under each parent.
 //
 // Cost: as Subtree.
-func (t *Tree[K, T]) Preorder(ctx context.Context, id K, maxDepth int) iter.Seq2[T, error] {
+func (t *Tree[ID, T]) Preorder(ctx context.Context, id ID, maxDepth int) iter.Seq2[T, error] {
 	return fault.Seq("tree: preorder", func(yield func(T, error) bool) {
 		root, _, err := t.subtree(ctx, id, maxDepth)
 		if err != nil {
@@ -231,23 +238,23 @@ func (t *Tree[K, T]) Preorder(ctx context.Context, id K, maxDepth int) iter.Seq2
 
 // Ancestors returns the nodes above a node, root first.
 //
-// Cost: 1 round trip, each ancestor by ID, in child references by the children index.
-func (t *Tree[K, T]) Ancestors(ctx context.Context, id K) (_ []T, err error) {
+// Cost: 1 round trip, each ancestor by ID, in child references by the children index, with a SegmentField by that.
+func (t *Tree[ID, T]) Ancestors(ctx context.Context, id ID) (nodes []T, err error) {
 	defer fault.In(&err, "tree: ancestors")
 	raw, err := t.c.id(id)
 	if err != nil {
 		return nil, err
 	}
-	unadopted := false // of the last, which is the node itself
+	unadopted := false // of the node itself, which comes last
 	open := t.c.sent(raw, t.c.wayUp)
-	all, err := upFrom(ctx, raw, open, func(cur *mongo.Cursor) (v T, err error) {
+	all, err := upFrom(ctx, t.c.store, raw, open, func(cur *mongo.Cursor) (v T, err error) {
 		unadopted = t.c.unadopted(cur.Current)
 		return v, cur.Decode(&v)
 	})
 	return all[:max(0, len(all)-1)], cmp.Or(err, t.c.checkWay(ctx, raw, len(all), unadopted))
 }
 
-// fixed are the stages of a pipeline after the first, encoded.
+// fixed encodes the stages of a pipeline after the first, which names the node. sent puts that in front again.
 func fixed(p mongo.Pipeline) []bson.RawValue {
 	stages := make([]bson.RawValue, len(p)-1)
 	for i := range stages {
@@ -256,7 +263,8 @@ func fixed(p mongo.Pipeline) []bson.RawValue {
 	return stages
 }
 
-// sent runs stages that begin with a node. To encode them for each call would cost the client as much as all else.
+// sent runs encoded stages from one node on. New encodes them once, because encoding them for each call would
+// double the client's work.
 func (c *core) sent(id bson.RawValue, stages []bson.RawValue) opener {
 	b := codec.Build(1024)
 	b.Open("0")
@@ -276,8 +284,8 @@ func (c *core) sent(id bson.RawValue, stages []bson.RawValue) opener {
 	}
 }
 
-// upFrom reads what a pipeline up from a node yields, of which the node is a part.
-func upFrom[V any](ctx context.Context, id bson.RawValue, open opener,
+// upFrom reads the result of a pipeline that yields a node and its ancestors. If it is empty, there is no such node.
+func upFrom[V any](ctx context.Context, s *store, id bson.RawValue, open opener,
 	read func(cur *mongo.Cursor) (V, error)) (all []V, err error) {
 	for cur, err := range cursor.Each(ctx, open) {
 		var v V
@@ -290,16 +298,16 @@ func upFrom[V any](ctx context.Context, id bson.RawValue, open opener,
 		all = append(all, v)
 	}
 	if len(all) == 0 {
-		err = missing(id)
+		err = s.missing(id)
 	}
 	return all, err
 }
 
-// Parent returns the parent of a node: ErrIsRoot for a root, ErrNoParent for an orphan. Of several
-// parents in a graph it returns one, see Parents.
+// Parent returns the parent of a node. It returns ErrIsRoot for a root and ErrNoParent for an orphan. If a
+// node of a graph has several parents, it returns one of them; see Parents.
 //
 // Cost: 1 round trip, index as Ancestors.
-func (t *Tree[K, T]) Parent(ctx context.Context, id K) (parent T, err error) {
+func (t *Tree[ID, T]) Parent(ctx context.Context, id ID) (parent T, err error) {
 	defer fault.In(&err, "tree: parent")
 	var none T
 	var x node
@@ -309,7 +317,7 @@ func (t *Tree[K, T]) Parent(ctx context.Context, id K) (parent T, err error) {
 	}
 	p := slices.Concat(mongo.Pipeline{expr.Op("$match", t.c.byID(raw))}, t.c.up(1))
 	p = withoutDepth(p, expr.Op("$sort", d(fieldDepth, -1)))
-	all, err := upFrom(ctx, raw, opening(t.c.coll, p), func(cur *mongo.Cursor) (v T, err error) {
+	all, err := upFrom(ctx, t.c.store, raw, opening(t.c.coll, p), func(cur *mongo.Cursor) (v T, err error) {
 		x = t.c.parse(slices.Clone(cur.Current)) // at last the node itself
 		return v, cur.Decode(&v)
 	})
@@ -322,26 +330,26 @@ func (t *Tree[K, T]) Parent(ctx context.Context, id K) (parent T, err error) {
 	if len(all) > 1 {
 		return all[0], nil
 	}
-	if up, broken := t.c.parent(x); up.id.Type != 0 || broken != "" {
-		return none, fmt.Errorf("%w: that of %s", ErrNoParent, text(x.id))
+	if up, broken := t.c.parent(x); t.c.isParent(up) || broken != "" {
+		return none, t.c.about(x.id, mongopatterns.ErrNoParent)
 	}
-	return none, fmt.Errorf("%w: %s", ErrIsRoot, text(x.id))
+	return none, t.c.about(x.id, ErrIsRoot)
 }
 
-// Parents yields all parents of a node of a graph; of a tree it yields one or none.
+// Parents yields all parents of a node: in a graph any number, in a tree at most one.
 //
 // Cost: 1 round trip, index as Ancestors.
-func (t *Tree[K, T]) Parents(ctx context.Context, id K) iter.Seq2[T, error] {
+func (t *Tree[ID, T]) Parents(ctx context.Context, id ID) iter.Seq2[T, error] {
 	return t.each(ctx, "parents", id, t.c.parentsPipeline)
 }
 
-// readShape reads one node as the user's collection is set; an unknown ID gives none.
+// readShape reads the tree fields of one node with the user's read preference, a node without raw if there is none.
 func (c *core) readShape(ctx context.Context, id bson.RawValue) (node, error) {
 	return c.one(c.coll.FindOne(ctx, c.byID(id), options.FindOne().SetProjection(c.shown)), nil)
 }
 
-// ancestry is the IDs of the ancestors of a node, root first, and its depth, read from the node alone if it
-// tells them.
+// ancestry returns the IDs of the ancestors of a node, root first, and its depth. It reads only the node if the node
+// contains them.
 func (c *core) ancestry(ctx context.Context, id any) (ids []bson.RawValue, depth int, err error) {
 	raw, err := c.id(id)
 	if err != nil {
@@ -350,13 +358,13 @@ func (c *core) ancestry(ctx context.Context, id any) (ids []bson.RawValue, depth
 	if c.above(node{}) != nil {
 		n, err := c.readShape(ctx, raw)
 		if err == nil && n.raw == nil {
-			err = missing(raw)
+			err = c.missing(raw)
 		}
 		ids = c.above(n)
 		return ids, len(ids), cmp.Or(err, c.checkWay(ctx, raw, 1, c.unadopted(n.raw)))
 	}
 	unadopted := false
-	ids, err = upFrom(ctx, raw, c.sent(raw, c.crumbs), func(cur *mongo.Cursor) (bson.RawValue, error) {
+	ids, err = upFrom(ctx, c.store, raw, c.sent(raw, c.crumbs), func(cur *mongo.Cursor) (bson.RawValue, error) {
 		doc := slices.Clone(cur.Current)
 		depth = max(depth, int(integer(doc.Lookup("depth"))))
 		unadopted = doc.Lookup("unadopted").Boolean()
@@ -365,11 +373,11 @@ func (c *core) ancestry(ctx context.Context, id any) (ids []bson.RawValue, depth
 	return ids[:max(0, len(ids)-1)], depth, cmp.Or(err, c.checkWay(ctx, raw, len(ids), unadopted))
 }
 
-// Depth returns how many levels a node is below its root, 0 for a root. In a graph it is the longest of the
-// shortest ways up.
+// Depth returns the number of levels from the root to a node, 0 for a root. In a graph it is the distance
+// to the ancestor that is farthest away, each by its shortest path.
 //
-// Cost: 1 round trip. AncestorArray and MaterializedPath read the node alone, the others as Ancestors.
-func (t *Tree[K, T]) Depth(ctx context.Context, id K) (depth int, err error) {
+// Cost: 1 round trip. AncestorArray and MaterializedPath (of IDs) read the node alone, the others as Ancestors.
+func (t *Tree[ID, T]) Depth(ctx context.Context, id ID) (depth int, err error) {
 	defer fault.In(&err, "tree: depth")
 	_, depth, err = t.c.ancestry(ctx, id)
 	return depth, err
@@ -378,7 +386,7 @@ func (t *Tree[K, T]) Depth(ctx context.Context, id K) (depth int, err error) {
 // IsDescendant reports whether id lies below ancestor. An unknown ancestor has no descendants.
 //
 // Cost: as Depth.
-func (t *Tree[K, T]) IsDescendant(ctx context.Context, id, ancestor K) (_ bool, err error) {
+func (t *Tree[ID, T]) IsDescendant(ctx context.Context, id, ancestor ID) (below bool, err error) {
 	defer fault.In(&err, "tree: is descendant")
 	other, err := t.c.id(ancestor)
 	if err != nil {
@@ -388,23 +396,24 @@ func (t *Tree[K, T]) IsDescendant(ctx context.Context, id, ancestor K) (_ bool, 
 	return holds(ids, other), err
 }
 
-// Breadcrumb returns the way from the root to a node with the names of Options.NameField, the node last.
+// Breadcrumb returns the nodes from the root to a node, the node last, with their names
+// (Options.NameField).
 //
 // Cost: 1 round trip, as Ancestors.
-func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) (_ []Crumb[K], err error) {
+func (t *Tree[ID, T]) Breadcrumb(ctx context.Context, id ID) (crumbs []Crumb[ID], err error) {
 	defer fault.In(&err, "tree: breadcrumb")
 	raw, err := t.c.id(id)
 	if err != nil {
 		return nil, err
 	}
 	unadopted := false
-	all, err := upFrom(ctx, raw, t.c.sent(raw, t.c.crumbs), func(cur *mongo.Cursor) (crumb Crumb[K], err error) {
+	all, err := upFrom(ctx, t.c.store, raw, t.c.sent(raw, t.c.crumbs), func(cur *mongo.Cursor) (crumb Crumb[ID], err error) {
 		unadopted = cur.Current.Lookup("unadopted").Boolean()
 		name := cur.Current.Lookup("name")
 		if crumb.Name, err = segmentString(name); err != nil && !isNull(name) {
 			crumb.Name = text(name)
 		}
-		crumb.ID, err = codec.DecodeValue[K](t.c.codec, cur.Current.Lookup("id"))
+		crumb.ID, err = codec.DecodeValue[ID](t.c.codec, cur.Current.Lookup("id"))
 		return crumb, err
 	})
 	if err = cmp.Or(err, t.c.checkWay(ctx, raw, len(all), unadopted)); err != nil {
@@ -413,21 +422,22 @@ func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) (_ []Crumb[K], err er
 	return all, nil
 }
 
-// Subtree returns a node with all that is below it, as one nested value; children are in order. Outside a
-// transaction it may mix two states of the tree; a node whose parent is not in the result is left out. A cycle ends
-// where it closes.
+// Subtree returns a node with everything below it, as one nested value; children are in order if the tree
+// orders them. Outside a transaction it may mix two states of the tree; then it omits a node whose parent
+// is not in the result. It cuts a cycle where it closes.
 //
 // Cost: 1 round trip for each 16 MB; keys as Descendants.
-func (t *Tree[K, T]) Subtree(ctx context.Context, id K, maxDepth int) (_ *Node[T], err error) {
+func (t *Tree[ID, T]) Subtree(ctx context.Context, id ID, maxDepth int) (root *Node[T], err error) {
 	defer fault.In(&err, "tree: subtree")
 	root, raw, err := t.subtree(ctx, id, maxDepth)
 	if err == nil && root == nil {
-		err = missing(raw)
+		err = t.c.missing(raw)
 	}
 	return root, err
 }
 
-func (t *Tree[K, T]) subtree(ctx context.Context, id K, maxDepth int) (*Node[T], bson.RawValue, error) {
+// subtree returns the node with all below it, nil if there is no such node, and the encoded ID.
+func (t *Tree[ID, T]) subtree(ctx context.Context, id ID, maxDepth int) (*Node[T], bson.RawValue, error) {
 	raw, err := t.c.downFrom(id, maxDepth)
 	if err != nil {
 		return nil, raw, err
@@ -437,19 +447,20 @@ func (t *Tree[K, T]) subtree(ctx context.Context, id K, maxDepth int) (*Node[T],
 	if err != nil || at < 0 {
 		return nil, raw, err
 	}
-	if links[at].unadopted {
+	if links[at].unadopted { // in ChildReferences its parent may list it
 		if err := t.c.checkWay(ctx, raw, 1, true); err != nil {
 			return nil, raw, err
 		}
 	}
 	root := nodes[links[at].at]
-	if several || links[at].child {
+	if several || links[at].child { // otherwise there is no cycle
 		root.cutCycles(map[*Node[T]]bool{})
 	}
 	return root, raw, nil
 }
 
-// cutCycles ends a cycle of damaged data where it closes, or walks through the nested value would never end.
+// cutCycles cuts a cycle in damaged data where it closes, because otherwise a walk through the nested value
+// would never end.
 func (n *Node[T]) cutCycles(above map[*Node[T]]bool) {
 	above[n] = true
 	n.Children = slices.DeleteFunc(n.Children, func(child *Node[T]) bool {
@@ -462,11 +473,11 @@ func (n *Node[T]) cutCycles(above map[*Node[T]]bool) {
 	above[n] = false
 }
 
-// Forest returns all nodes of the tree as nested values, one for each root. Nodes that no root leads to are
-// left out.
+// Forest returns all nodes of the tree as nested values, one for each root. It omits nodes that cannot be
+// reached from a root.
 //
 // Cost: 1 round trip for each 16 MB; it reads every document of the tree.
-func (t *Tree[K, T]) Forest(ctx context.Context) (roots []*Node[T], err error) {
+func (t *Tree[ID, T]) Forest(ctx context.Context) (roots []*Node[T], err error) {
 	defer fault.In(&err, "tree: forest")
 	links, nodes, several, err := t.nest(ctx, mongo.Pipeline{t.c.match(t.c.o.IDField, d("$ne", nil))}, "")
 	seen := map[*Node[T]]bool{}
@@ -481,9 +492,9 @@ func (t *Tree[K, T]) Forest(ctx context.Context) (roots []*Node[T], err error) {
 	return roots, err
 }
 
-// nest reads documents and puts them together. several says that a node has more than one parent. The root of a
-// subtree, which a cycle yields twice, is taken once.
-func (t *Tree[K, T]) nest(ctx context.Context, p mongo.Pipeline, root string) (
+// nest reads documents and nests them; links[i].at is the index in nodes. several says that a node has more than one
+// parent, so that there may be a cycle. The node with the key root is taken once, although a cycle yields it twice.
+func (t *Tree[ID, T]) nest(ctx context.Context, p mongo.Pipeline, root string) (
 	links []link, nodes []*Node[T], several bool, err error) {
 	found := false
 	for cur, err := range cursor.Each(ctx, opening(t.c.coll, p)) {
@@ -514,7 +525,7 @@ func (t *Tree[K, T]) nest(ctx context.Context, p mongo.Pipeline, root string) (
 // CountChildren returns the number of a node's children.
 //
 // Cost: 1 round trip, index and keys as Children.
-func (t *Tree[K, T]) CountChildren(ctx context.Context, id K) (_ int64, err error) {
+func (t *Tree[ID, T]) CountChildren(ctx context.Context, id ID) (n int64, err error) {
 	defer fault.In(&err, "tree: count children")
 	raw, err := t.c.id(id)
 	if err != nil {
@@ -523,10 +534,10 @@ func (t *Tree[K, T]) CountChildren(ctx context.Context, id K) (_ int64, err erro
 	return t.c.total(ctx, t.c.children(raw))
 }
 
-// CountDescendants returns the number of nodes below a node, to a depth.
+// CountDescendants returns the number of nodes below a node, down to maxDepth levels; 0 means all.
 //
 // Cost: 1 round trip, index and keys as Descendants. Nested sets without a maxDepth read only the node.
-func (t *Tree[K, T]) CountDescendants(ctx context.Context, id K, maxDepth int) (_ int64, err error) {
+func (t *Tree[ID, T]) CountDescendants(ctx context.Context, id ID, maxDepth int) (n int64, err error) {
 	defer fault.In(&err, "tree: count descendants")
 	raw, err := t.c.downFrom(id, maxDepth)
 	if err != nil {
@@ -539,6 +550,7 @@ func (t *Tree[K, T]) CountDescendants(ctx context.Context, id K, maxDepth int) (
 	return t.c.total(ctx, t.c.down(raw, maxDepth, false))
 }
 
+// total counts the documents of a pipeline.
 func (c *core) total(ctx context.Context, p mongo.Pipeline) (n int64, err error) {
 	for row, err := range cursor.Docs(ctx, opening(c.coll, append(p, expr.Op("$count", "n")))) {
 		return integer(row.Lookup("n")), err
@@ -546,14 +558,14 @@ func (c *core) total(ctx context.Context, p mongo.Pipeline) (n int64, err error)
 	return 0, nil
 }
 
-// The filters are for Find, Count, paging and $match. One that needs what other documents hold reads them
-// first: it shows the tree as it was then. That of an unknown ID matches nothing, but AncestorsFilter is
-// ErrNotFound.
+// The filters are for Find, Count, paging and $match. A filter that depends on other documents reads them
+// first, and so shows the tree at that moment. The filter for an unknown ID matches nothing, except that
+// AncestorsFilter returns ErrNotFound.
 
 // ChildrenFilter matches the children of a node.
 //
 // Cost: none. MaterializedPath and ChildReferences: 1 round trip, the node by ID.
-func (t *Tree[K, T]) ChildrenFilter(ctx context.Context, id K) (_ bson.D, err error) {
+func (t *Tree[ID, T]) ChildrenFilter(ctx context.Context, id ID) (filter bson.D, err error) {
 	defer fault.In(&err, "tree: children filter")
 	raw, err := t.c.id(id)
 	if err != nil {
@@ -562,7 +574,7 @@ func (t *Tree[K, T]) ChildrenFilter(ctx context.Context, id K) (_ bson.D, err er
 	return t.c.filter(ctx, raw, t.c.childrenOf)
 }
 
-// filter makes a filter of a node, which it reads only if that is needed.
+// filter makes a filter from a node, which it reads only if of needs it. The filter for an unknown ID matches nothing.
 func (c *core) filter(ctx context.Context, id bson.RawValue, of func(n node) (bson.D, bool)) (bson.D, error) {
 	match, reads := of(node{id: id})
 	if !reads {
@@ -584,12 +596,12 @@ func (c *core) filter(ctx context.Context, id bson.RawValue, of func(n node) (bs
 
 // DescendantsFilter matches the nodes below a node.
 //
-// For paging take AncestorArray or MaterializedPath: the filters of the others change with the tree, and a
-// paging token is bound to its filter.
+// For paging use AncestorArray or MaterializedPath: the filters of the others change with the tree, and a
+// paging token is only valid for its filter.
 //
 // Cost: none for AncestorArray. The others: 1 round trip; MaterializedPath and NestedSets without a maxDepth
 // read the node, the others the IDs of all descendants into the filter.
-func (t *Tree[K, T]) DescendantsFilter(ctx context.Context, id K, maxDepth int) (_ bson.D, err error) {
+func (t *Tree[ID, T]) DescendantsFilter(ctx context.Context, id ID, maxDepth int) (filter bson.D, err error) {
 	defer fault.In(&err, "tree: descendants filter")
 	raw, err := t.c.downFrom(id, maxDepth)
 	if err != nil {
@@ -601,7 +613,7 @@ func (t *Tree[K, T]) DescendantsFilter(ctx context.Context, id K, maxDepth int) 
 	return t.c.idFilter(ctx, t.c.down(raw, maxDepth, false))
 }
 
-// idFilter matches what a pipeline yields by ID.
+// idFilter matches, by ID, the nodes that a pipeline yields.
 func (c *core) idFilter(ctx context.Context, p mongo.Pipeline) (bson.D, error) {
 	nodes, err := c.shapes(ctx, opening(c.coll, append(p, expr.Op("$project", d(c.o.IDField, 1)))))
 	return c.byIDs(idsOf(nodes)), err
@@ -610,7 +622,7 @@ func (c *core) idFilter(ctx context.Context, p mongo.Pipeline) (bson.D, error) {
 // AncestorsFilter matches the nodes above a node.
 //
 // Cost: as Depth.
-func (t *Tree[K, T]) AncestorsFilter(ctx context.Context, id K) (_ bson.D, err error) {
+func (t *Tree[ID, T]) AncestorsFilter(ctx context.Context, id ID) (filter bson.D, err error) {
 	defer fault.In(&err, "tree: ancestors filter")
 	ids, _, err := t.c.ancestry(ctx, id)
 	if err != nil {
@@ -622,7 +634,7 @@ func (t *Tree[K, T]) AncestorsFilter(ctx context.Context, id K) (_ bson.D, err e
 // RootsFilter matches the nodes without parent.
 //
 // Cost: none. ChildReferences read the IDs of the roots, as Roots.
-func (t *Tree[K, T]) RootsFilter(ctx context.Context) (_ bson.D, err error) {
+func (t *Tree[ID, T]) RootsFilter(ctx context.Context) (filter bson.D, err error) {
 	defer fault.In(&err, "tree: roots filter")
 	if match := t.c.rootsMatch(); match != nil {
 		return match, nil

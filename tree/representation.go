@@ -3,49 +3,56 @@ package tree
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 )
 
-// representation is how a node holds its parent, in trees where every node names one: parentRefs, ancestorArray,
-// pathShape and nestedSets, each in a file of its own. The parent is the truth, and all other fields are derived
-// from it. Insert, Move, Delete, Load, Check, Repair, Adopt and Convert are written once, on these functions.
+// representation says how a node stores its parent, in trees in which every node names one: parentRefs,
+// ancestorArray, pathShape and nestedSets, each in its own file. All other fields are derived from the
+// parent. Insert, Move, Delete, Load, Check, Repair, Adopt and Convert are written once, on these
+// functions.
 type representation interface {
 	reads
-	// parent is the parent that a node names, with its ID and what place reads of it. The parent of a root has no
-	// ID. broken says what is wrong with the name.
+	// parent returns the parent that a node names, with its ID and the fields that place reads. The parent
+	// of a root has no ID. broken describes a reference that is not valid.
 	parent(n node) (up node, broken string)
-	// place is what a node holds under a parent, nil for a root.
+	// place returns the tree fields of a node under a parent, nil for a root.
 	place(parent *node) bson.D
-	// below writes the nodes below x. Either x moves, and to is x in its new place; or x is deleted, and to is
-	// the node that gets its children, nil if they become roots.
+	// below returns the writes to the nodes below x. Either x moves, and to is x in its new place; or x is deleted,
+	// and to is the node that gets its children, nil if they become roots.
 	below(x node, to *node) []mongo.WriteModel
-	// reference is the expression for what the children of a node hold in the field that links them to it.
+	// reference is an expression for the value that the children of a node hold to name it.
 	reference() any
 }
 
 // reads are the ways up and down from a node, in all five representations. The IDs that pipelines take are
-// bson.RawValues, or values that cannot be encoded, which the driver then refuses.
+// bson.RawValues, or values that cannot be encoded, which the driver refuses when the pipeline runs.
 type reads interface {
-	// up makes of a node the node and its ancestors, with fieldDepth (0 is the node itself); only so many
-	// levels, 0 is all.
+	// up are the stages that turn a node into the node and its ancestors, in no order, with their distance in
+	// fieldDepth: 0 for the node itself. levels is the number of ancestors, 0 means all.
 	up(levels int) mongo.Pipeline
-	// above is the IDs of the ancestors, root first, or nil in a representation where a node does not tell them.
+	// above returns the IDs of the ancestors, root first, or nil in a representation in which nodes do not
+	// contain them: above(node{}) tells which it is.
 	above(n node) []bson.RawValue
-	// down yields the descendants of a node, and with self the node, in no order, to a depth (0 is any).
+	// down yields the descendants of a node in no order, and with self the node too. depth is the number of
+	// levels, 0 means all.
 	down(id any, depth int, self bool) mongo.Pipeline
-	// under is the filter for the descendants of a node to a depth, nil where only a query of all can tell. read
-	// says that it needs the node as it was read, and not only its ID.
+	// under returns the filter for the descendants of a node to a depth, nil if they can only be found by a
+	// query. read says that the filter needs the stored node, and not only its ID.
 	under(n node, depth int) (match bson.D, read bool)
 }
 
-// shape is what the calls ask of a tree. There are two: families, on a representation, and lists, which is
-// ChildReferences, where nodes name their children and a node may have several parents.
+// shape has the operations of a tree that the calls use. It has two implementations: families, on a
+// representation, and lists, for ChildReferences, where nodes name their children and a node may have
+// several parents.
 type shape interface {
 	reads
 
@@ -53,47 +60,49 @@ type shape interface {
 	children(id any) mongo.Pipeline
 	siblings(id any) mongo.Pipeline
 	leaves() mongo.Pipeline
-	// rootsMatch is nil where only a query can tell.
+	// rootsMatch is the filter for the roots, nil if they can only be found by a query.
 	rootsMatch() bson.D
 	// childrenOf is the filter for the children of a node; read is as in under.
 	childrenOf(n node) (match bson.D, read bool)
 
 	insert(ctx context.Context, doc bson.D, pos position) error
 	move(ctx context.Context, id bson.RawValue, pos position) error
-	// removeOne deletes a node, and removeAll with it what is below. They return the writes that remain to be done.
-	removeOne(ctx context.Context, id bson.RawValue, policy DeletePolicy) (after []mongo.WriteModel, err error)
+	// removeOne deletes a node, and removeAll a node with all below it. They return the writes to other nodes, which
+	// the caller sends as one command.
+	removeOne(ctx context.Context, id bson.RawValue, policy mongopatterns.DeletePolicy) (after []mongo.WriteModel, err error)
 	removeAll(ctx context.Context, id bson.RawValue) (deleted int64, after []mongo.WriteModel, err error)
-	// arrange adds to the documents of a Load what they hold in their places.
+	// arrange adds the tree fields to the documents of a Load.
 	arrange(ctx context.Context, items []*item) error
-	// gain is the update of a node that gets children by a Load.
+	// gain is the update of an existing node that gets children by a Load.
 	gain(children []bson.RawValue) bson.D
 
 	// The rest is for Check, Repair, Adopt and Convert.
 
-	// parent is that of representation; nodes of lists name none.
+	// parent is that of representation. In ChildReferences no node names a parent.
 	parent(n node) (up node, broken string)
 	// parents is the filter for the parents of nodes.
 	parents(nodes []node) bson.D
 	// family yields the children of nodes, siblings in order.
 	family(nodes []node) mongo.Pipeline
-	// fieldsOf is what a node holds under a parent, nil for a root, and above its children.
+	// fieldsOf returns the tree fields of a node with this parent, nil for a root, and these children.
 	fieldsOf(parent *node, children []node) bson.D
-	// makeRoot takes a node from its parents, with all below it.
+	// makeRoot returns the writes that make a root of a node and keep all below it there.
 	makeRoot(n node) []mongo.WriteModel
 }
 
-// layout is the fields of a representation.
+// layout are the fields of a representation, from which the reads and writes that all have in common are made.
 type layout struct {
 	settings    []config.Setting
-	fields      []string // that hold the shape
-	index       []string // fields of an index besides that of link and order
-	link        string   // ties parents and children
-	order       string   // by which siblings are in order, "" if by none
+	fields      []string // the fields that hold the shape; Insert overwrites them
+	index       []string // an index besides {link, order}
+	link        string   // the field that names the parent, or the children
+	order       string   // the field that orders siblings, "" if they are not ordered
 	keepsParent bool     // link is the ParentField
-	derived     string   // a node without it that has a ParentField is not adopted, "" if parents are all there is
+	derived     string   // a node that names a parent and lacks this field is not adopted; "" if nothing is derived
 }
 
-// layoutOf is final once its settings are applied.
+// layoutOf returns the layout of a representation. Applying its settings fills in default names in o, so it has to
+// be called again after that.
 func layoutOf(kind Representation, o *Options) layout {
 	switch kind {
 	case ParentReferences:
@@ -114,13 +123,13 @@ func layoutOf(kind Representation, o *Options) layout {
 type core struct {
 	*store
 	shape
-	lists   *lists   // nil but for ChildReferences
-	numbers *numbers // nil but for NestedSets
+	lists   *lists   // nil except in ChildReferences
+	numbers *numbers // nil except in NestedSets
 
-	wayUp, crumbs []bson.RawValue // what sent runs
+	wayUp, crumbs []bson.RawValue // the encoded stages for sent
 }
 
-// core puts a representation on a store.
+// core combines a store with its representation and its order of siblings.
 func (s *store) core() *core {
 	c := &core{store: s}
 	f := families{linked: linked{store: s}}
@@ -147,56 +156,89 @@ func (s *store) core() *core {
 	return c
 }
 
-// linked is what follows from where a representation says that a node is.
+// linked has the functions that follow from a representation and its layout alone, the same in all four.
 type linked struct {
 	*store
 	representation
 }
 
-// parentNode is the parent that a node names, nil for a root.
+// parentNode returns the parent that a node names, nil for a root. It need not exist.
 func (l linked) parentNode(n node) *node {
-	if up, _ := l.parent(n); up.id.Type != 0 {
+	if up, _ := l.parent(n); l.isParent(up) {
 		return &up
 	}
 	return nil
 }
 
+// byRefs is the filter for nodes as parent returns them: with an ID, or, where a path of segments names them, with
+// a path and a segment. Those of one path share a condition, because they may be the parents of many nodes.
+func (l linked) byRefs(ups ...node) bson.D {
+	ids, segments := []bson.RawValue{}, map[string][]bson.RawValue{}
+	for _, up := range ups {
+		if up.id.Type != 0 {
+			ids = append(ids, up.id)
+		} else {
+			segments[up.path] = append(segments[up.path], up.segment)
+		}
+	}
+	var any bson.A
+	for _, path := range slices.Sorted(maps.Keys(segments)) {
+		paths := bson.A{path}
+		if path == l.o.PathDelimiter {
+			paths = l.rootLinks()
+		}
+		match := l.in(l.link, d("$in", paths), l.o.SegmentField, d("$in", segments[path]))
+		any = append(any, append(match, l.adoptedMatch()...))
+	}
+	if len(ids) > 0 || len(any) == 0 {
+		any = append(any, l.byIDs(ids))
+	}
+	if len(any) == 1 {
+		return any[0].(bson.D)
+	}
+	return d("$or", any)
+}
+
 // parentOf is the filter for the parent of a node, nil for a root.
 func (l linked) parentOf(n node) bson.D {
 	if up := l.parentNode(n); up != nil {
-		return l.byID(up.id)
+		return l.byRefs(*up)
 	}
 	return nil
 }
 
+// parents matches nothing if all nodes are roots.
 func (l linked) parents(nodes []node) bson.D {
-	var ids []bson.RawValue
+	var ups []node
 	for _, n := range nodes {
 		if up := l.parentNode(n); up != nil {
-			ids = append(ids, up.id)
+			ups = append(ups, *up)
 		}
 	}
-	return l.byIDs(ids)
+	return l.byRefs(ups...)
 }
 
-// linkTo is what the link of a node's children holds, for nil that of roots.
+// linkTo is the value of link in the children of parent, or in the roots for nil.
 func (l linked) linkTo(parent *node) any { return lookup(l.place(parent), l.link) }
 
-// childrenUnder is the filter for the children of parent, or for the roots.
+// childrenUnder is the filter for the children of parent, or for the roots if parent is nil.
 func (l linked) childrenUnder(parent *node) bson.D {
 	switch roots := l.rootLinks(); {
 	case parent == nil && len(roots) > 1:
 		return l.in(l.link, d("$in", roots))
-	case parent != nil && l.keepsParent && l.noParent(parent.id): // no node has that ID
+	case parent != nil && l.keepsParent && l.noParent(parent.id): // not a node: this would match the roots
 		return l.byIDs(nil)
 	}
 	return l.in(l.link, equal(l.linkTo(parent)))
 }
 
-// rootLinks is what the link of roots holds.
+// rootLinks are the values that link can have in a root.
 func (l linked) rootLinks() bson.A {
 	if l.keepsParent {
 		return l.rootParents()
+	}
+	if l.o.SegmentField != "" {
+		return bson.A{nil, l.rootPath()}
 	}
 	return bson.A{nil}
 }
@@ -207,7 +249,7 @@ func (l linked) childrenOf(n node) (match bson.D, read bool) {
 
 func (l linked) rootsMatch() bson.D { return append(l.childrenUnder(nil), l.adoptedLink()...) }
 
-// adoptedLink are conditions that keep nodes that are not adopted from those whose link is null or missing.
+// adoptedLink are the conditions that tell roots from nodes that are not adopted, where both may lack the link.
 func (l linked) adoptedLink() bson.D {
 	if l.derived != l.link {
 		return nil
@@ -215,9 +257,11 @@ func (l linked) adoptedLink() bson.D {
 	return l.adoptedMatch()
 }
 
-// told reports whether a node tells the IDs above it. Then what is below it is derived from what it holds.
-func (l linked) told() bool { return l.above(node{}) != nil }
+// told reports whether a node contains its ancestors. Then the fields of its children are computed from its own,
+// which have to be right: see sound.
+func (l linked) told() bool { return l.above(node{}) != nil || l.o.SegmentField != "" }
 
+// children by a path need the node first, because its path and segment make the path of its children.
 func (l linked) children(id any) mongo.Pipeline {
 	if l.keepsParent {
 		match := l.in(l.link, equal(id))
@@ -233,7 +277,8 @@ func (l linked) children(id any) mongo.Pipeline {
 	}, unfold())
 }
 
-// siblings are the other nodes that name the same parent, or none.
+// siblings are the other nodes that name the same parent, or the other roots. Roots may name it by several values,
+// which all match then.
 func (l linked) siblings(id any) mongo.Pipeline {
 	var among mongo.Pipeline
 	if match := l.adoptedLink(); match != nil {
@@ -250,6 +295,7 @@ func (l linked) siblings(id any) mongo.Pipeline {
 		unfold(), mongo.Pipeline{expr.Op("$match", d(l.o.IDField, d("$ne", id)))})
 }
 
+// leaves looks for children of every node unless there are counters.
 func (l linked) leaves() mongo.Pipeline {
 	switch {
 	case l.o.ChildCountField != "":
@@ -260,6 +306,7 @@ func (l linked) leaves() mongo.Pipeline {
 	return l.unreferenced(fieldTouch, l.link, expr.Op("$match", l.adoptedMatch()), expr.Op("$set", d(fieldTouch, l.reference())))
 }
 
+// family also finds the children that are not adopted, where only the parent field names them.
 func (l linked) family(nodes []node) mongo.Pipeline {
 	refs, ids := bson.A{}, bson.A{}
 	for _, n := range nodes {
@@ -267,27 +314,30 @@ func (l linked) family(nodes []node) mongo.Pipeline {
 			refs, ids = append(refs, l.linkTo(&n)), append(ids, n.id)
 		}
 	}
-	match := l.in(l.link, d("$in", refs))
+	match := l.in(l.link, anyOf(refs))
 	if l.derived == l.link {
-		match = d("$or", bson.A{match, l.unadoptedUnder(d("$in", ids))})
+		match = d("$or", bson.A{match, l.unadoptedUnder(anyOf(ids))})
 	}
 	return mongo.Pipeline{expr.Op("$match", match), l.sorting()}
 }
 
+// gain changes the counter only, because it is the children that name the parent.
 func (l linked) gain(children []bson.RawValue) bson.D { return l.count(int64(len(children))) }
 
 func (l linked) fieldsOf(parent *node, _ []node) bson.D { return l.place(parent) }
 
-// makeRoot takes along what is below, if what is below can be told by the node.
+// makeRoot leaves the nodes below to Repair where they name their parent by its ID. In a path they name the whole
+// way, and would be orphans.
 func (l linked) makeRoot(n node) []mongo.WriteModel {
 	models := []mongo.WriteModel{update(l.byID(n.id), d("$set", l.place(nil)))}
 	if l.keepsParent || l.usable(n) != nil {
 		return models
 	}
-	return append(models, l.below(n, l.child(n.id, nil))...)
+	return append(models, l.below(n, l.child(n, nil))...)
 }
 
-// sound refuses a node whose fields do not tell where it is: nothing can be put under it, and it cannot move.
+// sound refuses a node if its fields do not tell where it is, or contradict each other. The fields of a node under
+// it would be wrong as well, and a move could close a cycle.
 func (l linked) sound(n node) error {
 	if err := l.adopted(n); err != nil {
 		return err
@@ -298,48 +348,52 @@ func (l linked) sound(n node) error {
 			last = above[len(above)-1]
 		}
 		if !same(last, n.parent) {
-			return fmt.Errorf("%w: %s has parent %s and %s %s, run Adopt or Repair", ErrNotAdopted,
-				text(n.id), text(n.parent), l.derived, text(n.raw.Lookup(l.derived)))
+			return l.about(n.id, fmt.Errorf("%w: the parent is %s and %s is %s, run Adopt or Repair", mongopatterns.ErrNotAdopted,
+				text(n.parent), l.derived, text(n.raw.Lookup(l.derived))))
 		}
 	}
 	return l.usable(n)
 }
 
-// adopted refuses a node that nothing above it can be told of.
+// adopted refuses a node that is not adopted.
 func (l linked) adopted(n node) error {
 	if l.unadopted(n.raw) {
-		return notAdopted(n.id, l.derived)
+		return l.notAdopted(n.id)
 	}
 	return nil
 }
 
+// orphaned is the error for a node that names a parent that does not exist.
 func (l linked) orphaned(n node) error {
-	return fmt.Errorf("%w: %s, of %s", ErrNoParent, text(n.raw.Lookup(l.link)), text(n.id))
+	return l.about(n.id, fmt.Errorf("%w: %s", mongopatterns.ErrNoParent, text(n.raw.Lookup(l.link))))
 }
 
-// acyclic refuses to put x under n, if n is x or lies under it. Paths are read as IDs of the type of x, so that
-// x is found above a node whose ID has another type.
-func (l linked) acyclic(ctx context.Context, x bson.RawValue, n node) error {
+// acyclic refuses to put x under n if n is x or lies below x. It reads only where n does not contain its ancestors.
+// Segments of a path are decoded to the type of x's ID, so that x is found above a node with an ID of another type.
+func (l linked) acyclic(ctx context.Context, x, n node) error {
 	like := n
-	like.id = x
+	like.id = x.id
 	above := l.above(like)
-	if above == nil {
-		return l.store.acyclic(ctx, l, x, n.id)
+	below := same(n.id, x.id) || holds(above, x.id)
+	switch {
+	case l.o.SegmentField != "":
+		below = strings.HasPrefix(l.full(n), l.full(x))
+	case above == nil:
+		return l.store.acyclic(ctx, l, x.id, n.id)
 	}
-	if same(n.id, x) || holds(above, x) {
-		return cycle(x)
+	if below {
+		return l.about(x.id, ErrCycle)
 	}
 	return nil
 }
 
-// relatives are the ways from nodes to others.
+// relatives are the two ways to read upwards: by a pipeline, and level by level.
 type relatives interface {
 	reads
 	parents(nodes []node) bson.D
-	childrenMatch(nodes []node) bson.D
 }
 
-// acyclic reads the way up from n.
+// acyclic reads the way up from n. The caller holds the lock, so that no other move can change it.
 func (s *store) acyclic(ctx context.Context, r relatives, x, n bson.RawValue) error {
 	var nodes []node
 	var err error
@@ -352,24 +406,24 @@ func (s *store) acyclic(ctx context.Context, r relatives, x, n bson.RawValue) er
 		return err
 	}
 	if same(n, x) || holds(idsOf(nodes), x) {
-		return cycle(x)
+		return s.about(x, ErrCycle)
 	}
 	return nil
 }
 
-// withAll reads a node and all nodes below it.
-func (s *store) withAll(ctx context.Context, r relatives, id bson.RawValue) ([]node, error) {
+// withAll reads a node and all nodes below it, by p or, where the server refuses that, level by level with next.
+func (s *store) withAll(ctx context.Context, id bson.RawValue, p mongo.Pipeline, next func(nodes []node) bson.D) ([]node, error) {
 	if s.byLevels.Load() {
-		return s.levels(ctx, id, r.childrenMatch)
+		return s.levels(ctx, id, next)
 	}
-	return s.aggregate(ctx, r.down(id, 0, true))
+	return s.aggregate(ctx, p)
 }
 
-// levelMax bounds the nodes whose relatives one query asks for.
+// levelMax bounds the nodes in the filter of one query.
 const levelMax = 10_000
 
-// levels reads a node and what next finds of it, level by level. Sharded collections refuse $graphLookup in a
-// transaction.
+// levels reads a node, then the nodes that next matches for it, and so on, each node once. It replaces
+// $graphLookup, which a sharded collection refuses in a transaction.
 func (s *store) levels(ctx context.Context, id bson.RawValue, next func(nodes []node) bson.D) (all []node, err error) {
 	seen := map[string]bool{}
 	done := 0
@@ -398,11 +452,10 @@ func (l linked) childrenMatch(nodes []node) bson.D {
 	for _, n := range nodes {
 		refs = append(refs, l.linkTo(&n))
 	}
-	return append(l.in(l.link, d("$in", refs)), l.except(l.link)...)
+	return append(l.in(l.link, anyOf(refs)), l.except(l.link)...)
 }
 
-func cycle(x bson.RawValue) error { return fmt.Errorf("%w: %s", ErrCycle, text(x)) }
-
+// roots of ChildReferences are the nodes that no array lists, and which are adopted.
 func (c *core) roots() mongo.Pipeline {
 	if match := c.rootsMatch(); match != nil {
 		return slices.Concat(mongo.Pipeline{expr.Op("$match", match)}, c.inOrder())
@@ -410,8 +463,8 @@ func (c *core) roots() mongo.Pipeline {
 	return c.unreferenced(c.o.IDField, c.link, expr.Op("$match", c.adoptedMatch()))
 }
 
-// sortedRoots are the roots, in order and then by _id, without malformed ones. Where arrays list the children,
-// those that no array lists are among them, though they may not be adopted.
+// sortedRoots are the roots in order, and then by _id, for Dump and Check. In ChildReferences they include nodes that
+// are not adopted, which Dump refuses.
 func (c *core) sortedRoots() mongo.Pipeline {
 	match := c.rootsMatch()
 	if match == nil {
@@ -420,7 +473,7 @@ func (c *core) sortedRoots() mongo.Pipeline {
 	return mongo.Pipeline{expr.Op("$match", append(match, c.except(c.link)...)), c.sorting()}
 }
 
-// childrenIn reads the children of nodes, siblings in order.
+// childrenIn reads the children of nodes in one query, and returns them by node, siblings in order.
 func (c *core) childrenIn(ctx context.Context, nodes []node) ([][]node, error) {
 	var found []node
 	var err error
@@ -432,11 +485,14 @@ func (c *core) childrenIn(ctx context.Context, nodes []node) ([][]node, error) {
 	out, at, byKey := make([][]node, len(nodes)), map[string]int{}, map[string]node{}
 	for i, n := range nodes {
 		at[key(n.id)] = i
+		if c.o.SegmentField != "" {
+			at[c.refKey(n)] = i
+		}
 	}
 	for _, child := range found {
 		byKey[key(child.id)] = child
 		up, _ := c.parent(child)
-		if i, ok := at[parentKey(up)]; ok { // not of several parents in an array
+		if i, ok := at[c.refKey(up)]; ok { // not if the parent is an array, which matches by its elements
 			out[i] = append(out[i], child)
 		}
 	}
@@ -450,7 +506,7 @@ func (c *core) childrenIn(ctx context.Context, nodes []node) ([][]node, error) {
 	return out, err
 }
 
-// settle ends a call that wrote many nodes: nested sets number them.
+// settle ends a call that wrote many nodes. In NestedSets it numbers them, and returns how many it wrote.
 func (c *core) settle(ctx context.Context, dry bool) (int64, error) {
 	if c.numbers == nil {
 		return 0, nil

@@ -204,20 +204,3 @@ func TestOrganisation(t *testing.T) {
 		})
 	}
 }
-
-// TestPathNeighbours has segments that are prefixes of others.
-func TestPathNeighbours(t *testing.T) {
-	ctx := t.Context()
-	v := variants()[3]
-	tr := v.open(t, mongotest.Database(t).Collection("nodes"))
-	insertAll(t, v, tr, [][2]string{{"A", ""}, {"A-B", "A"}, {"A-BA", "A"}, {"A-B.", "A"}, {"a-b", "A"},
-		{"x", "A-B"}, {"y", "A-BA"}, {"z", "A-B."}, {"w", "a-b"}, {"^A", ""}, {"v", "^A"}, {"A.", ""}, {"u", "A."}})
-	v.want(t, "descendants of A-B", v.ids(t, tr.Descendants(ctx, "A-B", 0)), "x")
-	v.want(t, "descendants of A-B.", v.ids(t, tr.Descendants(ctx, "A-B.", 0)), "z")
-	v.want(t, "descendants of ^A", v.ids(t, tr.Descendants(ctx, "^A", 0)), "v")
-	v.want(t, "descendants of A.", v.ids(t, tr.Descendants(ctx, "A.", 0)), "u")
-	ok(t, tr.Move(ctx, "A-B", tr.Under("^A")))
-	v.want(t, "descendants of ^A", v.ids(t, tr.Descendants(ctx, "^A", 0)), "v", "A-B", "x")
-	v.want(t, "descendants of A", v.ids(t, tr.Descendants(ctx, "A", 0)), "A-BA", "A-B.", "a-b", "y", "z", "w")
-	healthy(t, tr)
-}

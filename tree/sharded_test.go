@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
@@ -45,10 +46,10 @@ func TestSharded(t *testing.T) {
 					good(t, tr.Move(ctx, p+"B", tr.Under(p+"Z")))
 					is(t, tr.Move(ctx, p+"Z", tr.Under(p+"C")), tree.ErrCycle)
 					good(t, tr.Move(ctx, p+"D", tr.AsRoot()))
-					n, err := tr.Delete(ctx, p+"B", tree.Cascade)
+					n, err := tr.Delete(ctx, p+"B", mongopatterns.Cascade)
 					wrong(t, n != 2 || err != nil, "Cascade: %d, %v", n, err)
 					get(tr.Insert(ctx, doc(p+"E"), tr.Under(p+"D")))(t)
-					get(tr.Delete(ctx, p+"D", tree.MakeRoots))(t)
+					get(tr.Delete(ctx, p+"D", mongopatterns.Unlink))(t)
 					return nil
 				})
 				ok(t, err)
@@ -80,8 +81,9 @@ func TestSharded(t *testing.T) {
 
 			// In a transaction a filter is the way down that no server refuses.
 			get(here.Insert(ctx, doc("aX"), here.Under("aA")))(t)
-			if rep == tree.ParentReferences || rep == tree.ChildReferences {
-				return // their filter reads the descendants with $graphLookup
+			if rep == tree.ParentReferences || rep == tree.ChildReferences { // their filter is a $graphLookup
+				byLevels(t, db, here, doc, rep)
+				return
 			}
 			ok(t, mongopatterns.Transact(ctx, db.Client(), func(ctx context.Context) error {
 				filter, err := here.DescendantsFilter(ctx, "aA", 0)
@@ -93,5 +95,28 @@ func TestSharded(t *testing.T) {
 				return err
 			}))
 		})
+	}
+}
+
+// byLevels counts what a Move under a deep node, and a Cascade of a tree, ask level by level: each level, and once more
+// to see that there is no other.
+func byLevels(t *testing.T, db *mongo.Database, tr *trees, doc func(id string) bson.M, rep tree.Representation) {
+	ctx := t.Context()
+	above := "aA"
+	for i := range 4 {
+		id := fmt.Sprint("a", i)
+		get(tr.Insert(ctx, doc(id), tr.Under(above)))(t)
+		above = id
+	}
+	others := map[tree.Representation]int{tree.ParentReferences: 0, tree.ChildReferences: 2}[rep]
+	got := mongotest.Record(t, db, func() { good(t, tr.Move(ctx, "aX", tr.Under(above))) })
+	levels := 5 // aA and four below
+	if n := got.RoundTrips(); n != 4+levels+1 {
+		t.Errorf("Move: %d round trips: %v", n, got.Names())
+	}
+	got = mongotest.Record(t, db, func() { get(tr.Delete(ctx, "aA", mongopatterns.Cascade))(t) })
+	levels = 6
+	if n := got.RoundTrips(); n != 3+others+levels+1 {
+		t.Errorf("Cascade: %d round trips: %v", n, got.Names())
 	}
 }

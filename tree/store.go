@@ -12,16 +12,30 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-func missing(id bson.RawValue) error { return fmt.Errorf("node %w: %s", fault.ErrNotFound, text(id)) }
+// about puts the ID of a node before an error, as all packages do for a document.
+func (s *store) about(id bson.RawValue, err error) error {
+	return fmt.Errorf("%s %s: %w", s.o.IDField, text(id), err)
+}
 
-func noParent(id bson.RawValue) error { return fmt.Errorf("%w: %s", ErrNoParent, text(id)) }
+// missing is the error for a node that a call names and that does not exist.
+func (s *store) missing(id bson.RawValue) error { return s.about(id, mongopatterns.ErrNotFound) }
 
-// findOne reads the shape of the node that matches, the first of several.
+// absent is the error if the node that a position names does not exist.
+func (s *store) absent(pos position) error {
+	if pos.sibling() {
+		return s.missing(pos.ref)
+	}
+	return s.about(pos.ref, mongopatterns.ErrNoParent)
+}
+
+// findOne reads the tree fields of the node that matches, the first of several. If there is none, it returns absent, and
+// if that is nil, a node without raw.
 func (s *store) findOne(ctx context.Context, match bson.D, absent error, sort ...any) (node, error) {
 	opts := options.FindOne().SetProjection(s.shown)
 	if len(sort) > 0 {
@@ -30,7 +44,7 @@ func (s *store) findOne(ctx context.Context, match bson.D, absent error, sort ..
 	return s.one(s.primary.FindOne(ctx, match, opts), absent)
 }
 
-// one is the shape of the node in a result; absent is the error when there is none.
+// one parses the node in a result; absent is as in findOne.
 func (s *store) one(result *mongo.SingleResult, absent error) (node, error) {
 	raw, err := result.Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
@@ -42,13 +56,14 @@ func (s *store) one(result *mongo.SingleResult, absent error) (node, error) {
 	return s.parse(raw), nil
 }
 
-// take deletes a node and returns its shape. To delete first and look for children then is safe: an insertion
-// under the node writes to it, so no child comes unseen.
+// take deletes a node and returns its tree fields. It is safe to delete first and then look for children:
+// an insertion under the node writes to the node, so it conflicts.
 func (s *store) take(ctx context.Context, id bson.RawValue) (node, error) {
 	opts := options.FindOneAndDelete().SetProjection(s.shown)
-	return s.one(fault.Single(s.primary.FindOneAndDelete(ctx, s.byID(id), opts)), missing(id))
+	return s.one(fault.Single(s.primary.FindOneAndDelete(ctx, s.byID(id), opts)), s.missing(id))
 }
 
+// findAll reads the tree fields of the nodes that match, in as few replies as they fit in.
 func (s *store) findAll(ctx context.Context, match bson.D, limit ...int64) ([]node, error) {
 	opts := options.Find().SetProjection(s.shown).SetBatchSize(math.MaxInt32)
 	for _, n := range limit {
@@ -57,8 +72,8 @@ func (s *store) findAll(ctx context.Context, match bson.D, limit ...int64) ([]no
 	return s.shapes(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return s.primary.Find(ctx, match, opts) })
 }
 
-// both reads a node and that of a position at once, and those that name the node, or the sibling, in field, if
-// one is given.
+// both reads two nodes in one round trip: the one that moves and the one that the position names. With a field it also
+// reads the nodes that contain one of them there, which are the parents in ChildReferences.
 func (s *store) both(ctx context.Context, id bson.RawValue, pos position, field string) (
 	x, ref node, nodes []node, err error) {
 	ids := []bson.RawValue{id}
@@ -70,21 +85,21 @@ func (s *store) both(ctx context.Context, id bson.RawValue, pos position, field 
 		named = ids[:1]
 	}
 	if field != "" {
-		match = s.in("$or", bson.A{d(s.o.IDField, d("$in", ids)), d(field, d("$in", named))})
+		match = s.in("$or", bson.A{d(s.o.IDField, d("$in", ids)), d(field, anyOf(named))})
 	}
 	if nodes, err = s.findAll(ctx, match); err != nil {
 		return x, ref, nil, err
 	}
 	x, ref = pick(nodes, id), pick(nodes, pos.ref)
 	if x.raw == nil {
-		err = missing(id)
+		err = s.missing(id)
 	} else if ref.raw == nil && pos.kind != atRoot {
-		err = pos.absent()
+		err = s.absent(pos)
 	}
 	return x, ref, nodes, err
 }
 
-// pick is the node with an ID, without raw if there is none.
+// pick returns the node with this ID, or a node without raw.
 func pick(nodes []node, id bson.RawValue) node {
 	for _, n := range nodes {
 		if same(n.id, id) {
@@ -94,6 +109,7 @@ func pick(nodes []node, id bson.RawValue) node {
 	return node{}
 }
 
+// aggregate reads the tree fields of the nodes that a pipeline yields.
 func (s *store) aggregate(ctx context.Context, p mongo.Pipeline) ([]node, error) {
 	return s.shapes(ctx, opening(s.primary, append(p, expr.Op("$project", s.shown))))
 }
@@ -109,15 +125,16 @@ func (s *store) shapes(ctx context.Context, open opener) ([]node, error) {
 	return nodes, nil
 }
 
+// opener sends a read. A sequence that is run again calls it again.
 type opener = func(ctx context.Context) (*mongo.Cursor, error)
 
-// opening runs a pipeline of which a reply holds as much as fits in 16 MB.
+// opening runs a pipeline in the largest batches, 16 MB.
 func opening(coll *mongo.Collection, p mongo.Pipeline) opener {
 	return open(coll, p, math.MaxInt32)
 }
 
-// open runs a pipeline with a batch size, 0 for the server's own. What only filters and sorts it runs as a
-// find: mongod streams it, where an aggregate reads some MB before its first reply.
+// open runs a pipeline with a batch size, 0 for the server's default. A pipeline that only filters and sorts runs as a
+// find, which the server streams; an aggregate reads some MB before its first reply.
 func open(coll *mongo.Collection, p mongo.Pipeline, batch int32) opener {
 	return func(ctx context.Context) (*mongo.Cursor, error) {
 		find, aggregate := options.Find(), options.Aggregate()
@@ -135,25 +152,28 @@ func open(coll *mongo.Collection, p mongo.Pipeline, batch int32) opener {
 	}
 }
 
-// link is what puts a node into a nested value. It holds nothing of the document.
+// link has the keys that put a node into a nested value, for Subtree, Forest and the numbers. It keeps no part of the
+// document, so that the reply can be freed.
 type link struct {
-	id, up    string   // the keys of the node and of the parent that it names
-	names     []string // those of the children that it names
+	id        string   // the key of the ID
+	ref, up   string   // the refKey of the node, and that of its parent
+	names     []string // the keys of its children, in ChildReferences
 	order     int64
 	root      bool // it names no parent
-	child     bool // another one is its parent
+	child     bool // a node among the links is its parent
 	unadopted bool
-	at        int
+	at        int // the index in the caller's slice
 }
 
-// linkOf takes what the shape says of a node's parent.
+// linkOf makes the link of a node; up and broken are the results of parent. A node that is not adopted is linked to the
+// parent that its field names, so that Forest shows it.
 func (s *store) linkOf(n, up node, broken string, at int) link {
-	l := link{id: key(n.id), order: s.orderOf(n), unadopted: s.unadopted(n.raw), at: at}
-	l.root = up.id.Type == 0 && broken == "" && !l.unadopted
+	l := link{id: key(n.id), ref: s.refKey(n), order: s.orderOf(n), unadopted: s.unadopted(n.raw), at: at}
+	l.root = !s.isParent(up) && broken == "" && !l.unadopted
 	switch {
 	case broken != "":
-	case up.id.Type != 0:
-		l.up = parentKey(up)
+	case s.isParent(up):
+		l.up = s.refKey(up)
 	case l.unadopted && n.parent.Type != bson.TypeArray:
 		l.up = key(n.parent)
 	}
@@ -163,14 +183,15 @@ func (s *store) linkOf(n, up node, broken string, at int) link {
 	return l
 }
 
-// assemble sorts the links, and calls join for each child of a parent, siblings in order.
+// assemble sorts the links and calls join for each parent and child, siblings in order. A parent's list has precedence
+// over the parent field of a node that is not adopted.
 func (s *store) assemble(links []link, join func(parent, child int)) {
 	if s.order != "" {
 		slices.SortStableFunc(links, func(a, b link) int { return cmp.Compare(a.order, b.order) })
 	}
 	byID := make(map[string]int, len(links))
 	for i, n := range links {
-		byID[n.id] = i
+		byID[n.id], byID[n.ref] = i, i
 	}
 	put := func(parent, child int) {
 		links[child].child = true
@@ -190,6 +211,7 @@ func (s *store) assemble(links []link, join func(parent, child int)) {
 	}
 }
 
+// deleteIDs deletes nodes by ID, in several commands if their filter would not fit in one.
 func (s *store) deleteIDs(ctx context.Context, ids []bson.RawValue) (deleted int64, err error) {
 	for len(ids) > 0 {
 		n, size := 0, 0
@@ -207,6 +229,7 @@ func (s *store) deleteIDs(ctx context.Context, ids []bson.RawValue) (deleted int
 	return deleted, nil
 }
 
+// idsOf returns the IDs of nodes, in a slice that is never nil: it may be stored as an array.
 func idsOf(nodes []node) []bson.RawValue {
 	ids := make([]bson.RawValue, len(nodes))
 	for i, n := range nodes {
@@ -217,9 +240,10 @@ func idsOf(nodes []node) []bson.RawValue {
 
 // Pipelines.
 
+// match is a $match within the scope.
 func (s *store) match(pairs ...any) bson.D { return expr.Op("$match", s.in(pairs...)) }
 
-// lookup joins the collection to itself within the scope, under fieldTree.
+// lookup joins the collection to itself, within the scope, and puts the nodes under fieldTree.
 func (s *store) lookup(local, foreign string, stages ...bson.D) bson.D {
 	spec := d("from", s.coll.Name(), "localField", local, "foreignField", foreign)
 	if restrict := append(s.in(), s.except(foreign)...); len(restrict) > 0 {
@@ -231,15 +255,24 @@ func (s *store) lookup(local, foreign string, stages ...bson.D) bson.D {
 	return expr.Op("$lookup", append(spec, bson.E{Key: "as", Value: fieldTree}))
 }
 
-// graphLookup follows references through depth levels, 0 is any.
-func (s *store) graphLookup(start any, from, to string, depth int, more ...bson.E) bson.D {
+// noPattern keeps a $graphLookup away from nodes with a regular expression in a field, which it would follow.
+func noPattern(field string) bson.D {
+	if field == "_id" { // the server refuses it there
+		return nil
+	}
+	return d(field, d("$not", d("$type", "regex")))
+}
+
+// graphLookup follows references, from a field to a field, through depth levels, 0 for all. It visits only nodes in the
+// scope that match only.
+func (s *store) graphLookup(start any, from, to string, depth int, only bson.D, more ...bson.E) bson.D {
 	spec := append(d("from", s.coll.Name(), "startWith", start, "connectFromField", from, "connectToField", to, "as", fieldTree), more...)
 	if depth > 0 {
 		spec = append(spec, bson.E{Key: "maxDepth", Value: depth - 1})
 	}
-	restrict := append(s.in(), s.except(to)...)
+	restrict := slices.Concat(s.in(), s.except(to), only)
 	if to != "_id" && to == s.o.IDField {
-		restrict = append(restrict, bson.E{Key: to, Value: d("$ne", nil)})
+		restrict = append(restrict, bson.E{Key: "$nor", Value: bson.A{d(to, nil)}})
 	}
 	if len(restrict) > 0 {
 		spec = append(spec, bson.E{Key: "restrictSearchWithMatch", Value: restrict})
@@ -247,22 +280,23 @@ func (s *store) graphLookup(start any, from, to string, depth int, more ...bson.
 	return expr.Op("$graphLookup", spec)
 }
 
-func (s *store) graphDown(id any, start, from, to string, depth int, self bool) mongo.Pipeline {
+// graphDown joins a node with those that references lead to; start is the expression for the first references.
+func (s *store) graphDown(id, start any, from, to string, depth int, self bool, only ...bson.E) mongo.Pipeline {
 	return s.downBy(id, self, func(unless func(v, otherwise any) any) bson.D {
-		return s.graphLookup(unless(expr.Field(start), bson.A{}), from, to, depth)
+		return s.graphLookup(unless(start, bson.A{}), from, to, depth, only)
 	})
 }
 
-// rangeDown joins a node with those that within finds between $$from and $$to.
+// rangeDown joins a node with those that the stages within find. They use $$from and $$to, the ends of its range.
 func (s *store) rangeDown(id any, from, to any, within mongo.Pipeline, self bool) mongo.Pipeline {
 	return s.downBy(id, self, func(unless func(v, otherwise any) any) bson.D {
 		return expr.Op("$lookup", d("from", s.coll.Name(), "let", d("from", from, "to", unless(to, from)), "pipeline", within, "as", fieldTree))
 	})
 }
 
-// downBy joins a node with those below it. To have the node too, it makes two documents of it: in one unless
-// gives otherwise, so that nothing is joined and it stays itself. ($unionWith would do, but transactions refuse
-// it.)
+// downBy joins a node with those below it. With self the result contains the node, too. For that it makes two copies
+// of the node: one joins as usual, and in the other one unless returns otherwise, so that it joins nothing and stays
+// as it is. ($unionWith would be simpler, but transactions refuse it.)
 func (s *store) downBy(id any, self bool, join func(unless func(v, otherwise any) any) bson.D) mongo.Pipeline {
 	match := expr.Op("$match", s.byID(id))
 	if !self {
@@ -281,7 +315,7 @@ func (s *store) downBy(id any, self bool, join func(unless func(v, otherwise any
 	}
 }
 
-// unfold makes the documents under fieldTree the result, with further fields of the document that held them.
+// unfold replaces each document by those under its fieldTree, with further fields computed from it.
 func unfold(extra ...any) mongo.Pipeline {
 	var root any = expr.Field(fieldTree)
 	if len(extra) > 0 {
@@ -290,6 +324,7 @@ func unfold(extra ...any) mongo.Pipeline {
 	return mongo.Pipeline{expr.Op("$unwind", expr.Field(fieldTree)), expr.Op("$replaceRoot", d("newRoot", root))}
 }
 
+// inOrder sorts siblings, if the tree orders them.
 func (s *store) inOrder() mongo.Pipeline {
 	if f := s.order; f != "" {
 		return mongo.Pipeline{expr.Op("$sort", d(f, 1))}
@@ -297,6 +332,8 @@ func (s *store) inOrder() mongo.Pipeline {
 	return nil
 }
 
+// sorting is inOrder for reads that must return the same order each time: siblings that share a position, or have none,
+// are ordered by _id.
 func (s *store) sorting() bson.D {
 	if f := s.order; f != "" {
 		return expr.Op("$sort", d(f, 1, "_id", 1))
@@ -304,7 +341,8 @@ func (s *store) sorting() bson.D {
 	return expr.Op("$sort", d("_id", 1))
 }
 
-// unreferenced are the nodes whose local field, which the stages before may make, is no one's foreign field.
+// unreferenced yields the nodes that no other node refers to: the value of local, which the stages before may compute,
+// is not in the field foreign of any node. $limit ends the search at the first.
 func (s *store) unreferenced(local, foreign string, before ...bson.D) mongo.Pipeline {
 	return slices.Concat(mongo.Pipeline{s.match()}, before, mongo.Pipeline{
 		s.lookup(local, foreign, expr.Op("$limit", 1), expr.Op("$project", d("_id", 1))),

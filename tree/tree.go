@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"reflect"
 	"sync/atomic"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -22,35 +23,26 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Errors that a caller decides by, besides those of the root package.
+// The package's own errors, besides those of the root package.
 var (
-	// ErrNoParent: a parent does not exist, either the one to put a node under or that of an orphan. It matches
-	// mongopatterns.ErrNotFound.
-	ErrNoParent = fault.New("no such parent", fault.ErrNotFound)
-	// ErrIsRoot: Parent was asked of a root. It matches mongopatterns.ErrNotFound.
-	ErrIsRoot = fault.New("the node is a root and has no parent", fault.ErrNotFound)
-	// ErrCycle: a node would lie under itself.
-	ErrCycle = fault.New("node would lie under itself", nil)
-	// ErrHasChildren: Delete with Restrict met a node with children.
-	ErrHasChildren = fault.New("node has children", nil)
-	// ErrNotAdopted: the call needs the place of a node that names a parent but has no ancestors, path, array of
-	// children or numbers yet, or has ancestors that do not end with the parent. Nothing was written: run Adopt
-	// and repeat the call.
-	ErrNotAdopted = fault.New("the node is not adopted", nil)
+	// ErrIsRoot: Parent was called for a root. It matches mongopatterns.ErrNotFound.
+	ErrIsRoot = fault.New("the node is a root and has no parent", mongopatterns.ErrNotFound)
+	// ErrCycle: a node would lie under itself. It matches mongopatterns.ErrConflict.
+	ErrCycle = fault.New("the node would lie under itself", mongopatterns.ErrConflict)
 )
 
-// Tree reads and changes the shape of one tree (or several, told apart by their roots) in a collection. K is
-// the type of the IDs, T that of a whole stored document, tree fields included as far as it has them. A Tree
-// holds no state and is safe for concurrent use.
-type Tree[K, T any] struct {
+// Tree reads and changes the shape of one tree, or of several with a root each, in a collection. ID is the
+// type of the IDs. T is the type of a whole stored document; it may contain the tree fields. A Tree is safe
+// for concurrent use.
+type Tree[ID, T any] struct {
 	c *core
 }
 
 var _ mongopatterns.Checker = (*Tree[string, bson.M])(nil)
 
 // New returns the tree of a collection. It does no I/O.
-func New[K, T any](coll *mongo.Collection, rep Representation, opts *Options) (_ *Tree[K, T], err error) {
-	defer fault.In(&err, "tree")
+func New[ID, T any](coll *mongo.Collection, rep Representation, opts *Options) (t *Tree[ID, T], err error) {
+	defer fault.In(&err, "tree: new")
 	if err := config.Collections("coll", coll); err != nil {
 		return nil, err
 	}
@@ -62,19 +54,19 @@ func New[K, T any](coll *mongo.Collection, rep Representation, opts *Options) (_
 	if err != nil {
 		return nil, err
 	}
-	return &Tree[K, T]{c}, nil
+	return &Tree[ID, T]{c}, c.codec.CheckDocuments("T", reflect.TypeFor[T]())
 }
 
-// store is the collection of a tree, and what its fields mean: the filters, reads and writes that all calls are
-// made of. It does not know how a representation derives one field from another.
+// store has the collection of a tree and the names of its fields: the filters, reads and writes that all calls
+// use. It does not know how a representation derives one field from another.
 type store struct {
 	layout
 	o    Options
 	kind Representation
-	coll *mongo.Collection // as the user set it, for reads
+	coll *mongo.Collection // the user's, for reads with its read preference
 
-	primary *mongo.Collection // for writes, and for reads that see every node
-	durable *mongo.Collection // primary with majority writes, for those outside transactions
+	primary *mongo.Collection // for writes, and for reads that must see every node
+	durable *mongo.Collection // primary with the write concern majority, for writes outside transactions
 	locks   *mongo.Collection
 	lockID  string // see scopeID
 
@@ -85,11 +77,12 @@ type store struct {
 
 	byLevels atomic.Bool // see refusesJoins
 
-	shown  bson.Raw // the projection
+	shown  bson.Raw // the projection: see projection
 	mark   bson.Raw // the update of touch
-	unmark bson.D   // takes it back
+	unmark bson.D   // the update that reverts mark
 }
 
+// newCore also encodes the pipelines of the reads that a page makes most often.
 func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, error) {
 	s, err := newStore(coll, kind, o)
 	if err != nil {
@@ -101,15 +94,19 @@ func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, err
 	return c, nil
 }
 
-// showing is the store with another projection.
+// showing returns a copy of the store with another projection.
 func (s *store) showing(shown bson.D) *store {
 	return &store{layout: s.layout, o: s.o, kind: s.kind, coll: s.coll, primary: s.primary, durable: s.durable, locks: s.locks,
 		lockID: s.lockID, codec: s.codec, scope: s.scope, rootParent: s.rootParent, shown: expr.Raw(shown), mark: s.mark, unmark: s.unmark}
 }
 
+// newStore checks the options and fills in defaults. The layout is made twice, before and after the default names.
 func newStore(coll *mongo.Collection, kind Representation, o Options) (*store, error) {
 	majority := options.Collection().SetWriteConcern(writeconcern.Majority())
 	primary := cursor.Primary(coll)
+	if kind != MaterializedPath {
+		o.SegmentField = ""
+	}
 	o.Scope = append(bson.D{}, o.Scope...)
 	locks := coll.Database().Collection(cmp.Or(o.LockCollection, coll.Name()+"_locks"))
 	s := &store{kind: kind, coll: coll, primary: primary, durable: primary.Clone(majority), o: o,
@@ -152,7 +149,7 @@ func newStore(coll *mongo.Collection, kind Representation, o Options) (*store, e
 }
 
 // Indexes returns, by the collection's name, the indexes that the tree's reads and writes use.
-func (t *Tree[K, T]) Indexes() map[string][]mongo.IndexModel {
+func (t *Tree[ID, T]) Indexes() map[string][]mongo.IndexModel {
 	c := t.c
 	var models []mongo.IndexModel
 	if c.o.IDField != "_id" {
@@ -161,10 +158,16 @@ func (t *Tree[K, T]) Indexes() map[string][]mongo.IndexModel {
 	if len(c.index) > 0 {
 		models = append(models, mongo.IndexModel{Keys: c.keyed(c.index...)})
 	}
+	if c.o.SegmentField != "" { // nodes that are not adopted have no path
+		adopted := d(c.o.PathField, d("$gte", ""))
+		models = append(models, mongo.IndexModel{Keys: c.keyed(c.o.PathField, c.o.SegmentField),
+			Options: options.Index().SetUnique(true).SetPartialFilterExpression(adopted)})
+	}
 	models = append(models, mongo.IndexModel{Keys: c.keyed(c.link, c.order)})
 	return map[string][]mongo.IndexModel{c.coll.Name(): models}
 }
 
+// keyed are the keys of an index: those of the scope, then fields, except empty names.
 func (s *store) keyed(fields ...string) bson.D {
 	keys := bson.D{}
 	for _, e := range s.scope {
@@ -178,14 +181,15 @@ func (s *store) keyed(fields ...string) bson.D {
 	return keys
 }
 
-// EnsureIndexes creates the indexes that are missing and the tree's lock document. An index that is in the way
-// is ErrIndexConflict; nothing is dropped. A collection with a default collation is refused.
+// EnsureIndexes creates the indexes that are missing and the tree's lock document, and drops nothing. If an
+// index on the same keys or with the same name has other options, it returns ErrIndexConflict. It refuses a
+// collection with a default collation with ErrInvalid.
 //
 // The indexes are the same for all scopes of a collection, so one Tree can create them for all; the lock
 // document of another scope is made on first use.
 //
 // Cost: 3 round trips when all indexes are there, otherwise 4; 1 document written.
-func (t *Tree[K, T]) EnsureIndexes(ctx context.Context) (err error) {
+func (t *Tree[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "tree: ensure indexes")
 	if err := collation.Refuse(ctx, t.c.coll); err != nil {
 		return err
@@ -199,10 +203,10 @@ func (t *Tree[K, T]) EnsureIndexes(ctx context.Context) (err error) {
 	return nil
 }
 
-// ShardKey returns, by the collection's name, the recommended shard key: the scope, so that a tree lives on one
-// shard, or the ID where there is no scope. With a scope the locks have the same key: with the same zones, or chunks,
-// a tree and its lock are on one shard.
-func (t *Tree[K, T]) ShardKey() map[string]bson.D {
+// ShardKey returns, by the collection's name, the recommended shard key: the scope, so that a tree is on
+// one shard, or the ID if there is no scope. With a scope the lock collection has the same key: with the
+// same zones or chunks, a tree and its lock are on one shard.
+func (t *Tree[ID, T]) ShardKey() map[string]bson.D {
 	key := t.c.keyed()
 	if len(key) == 0 {
 		return map[string]bson.D{t.c.coll.Name(): t.c.keyed(t.c.o.IDField)}

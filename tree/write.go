@@ -3,79 +3,60 @@ package tree
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
-// DeletePolicy says what becomes of the nodes below a deleted one.
-type DeletePolicy int
-
-// The delete policies.
-const (
-	// Restrict refuses to delete a node with children: ErrHasChildren.
-	Restrict DeletePolicy = iota
-	// Cascade deletes all that is below. In a graph a node that has a parent elsewhere stays.
-	Cascade
-	// Promote puts the children in the node's place, under its parent. The children of a root become roots.
-	Promote
-	// MakeRoots makes the children roots, after the others.
-	MakeRoots
-)
-
-// Insert stores a document as a new leaf at a position and returns its ID. The tree writes its fields, and
-// those of the scope, whatever doc holds in them. A missing _id becomes an ObjectID. An ID that is there is a
+// Insert stores a document as a new leaf at a position and returns its ID. It overwrites the tree fields
+// and the fields of the scope in doc. A missing _id becomes an ObjectID. An ID that exists already is a
 // duplicate key error.
 //
 // Cost: under a parent 3 round trips (mark the parent, insert and take the mark off, commit), 3 documents
-// written, 2 with a ChildCountField; as a root 1 and 1. OrderField: 1 round trip more, and 3 for a root, which
-// takes the lock; Before and After 1 more, and 1 if siblings make room. NestedSets: 5 (lock, parent, numbers,
-// insert, commit), 6 Before and After what is no root; every node after the new one is written, and its ancestors.
-func (t *Tree[K, T]) Insert(ctx context.Context, doc T, pos Position[K]) (id K, err error) {
+// written, 2 with a ChildCountField; as a root 1 and 1. OrderField: 1 round trip more, and 3 for a root,
+// which takes the lock; Before and After 1 more, and 1 if siblings make room. NestedSets: 5 (lock, parent,
+// numbers, insert, commit), 6 Before and After a node below a root; every node after the new one is written,
+// and its ancestors.
+func (t *Tree[ID, T]) Insert(ctx context.Context, doc T, pos Position[ID]) (id ID, err error) {
 	defer fault.In(&err, "tree: insert")
 	if pos.err != nil {
 		return id, pos.err
 	}
-	id, _, err = t.insert(ctx, doc, pos.at)
-	return id, err
-}
-
-func (t *Tree[K, T]) insert(ctx context.Context, doc T, pos position) (id K, raw bson.RawValue, err error) {
-	full, raw, id, err := t.prepare(doc)
+	full, _, id, err := t.prepare(doc)
 	if err != nil {
-		return id, raw, err
+		return id, err
 	}
-	return id, raw, t.c.insert(ctx, full, pos)
+	return id, t.c.insert(ctx, full, pos.at)
 }
 
-// prepare is core.prepare for an ID that a K can hold.
-func (t *Tree[K, T]) prepare(user T) (doc bson.D, raw bson.RawValue, id K, err error) {
+// prepare is core.prepare, and checks that the ID decodes to the type ID. A node with another ID could be stored, but
+// not named by any call.
+func (t *Tree[ID, T]) prepare(user T) (doc bson.D, raw bson.RawValue, id ID, err error) {
 	doc, raw, fresh, err := t.c.prepare(user)
 	if err != nil {
 		return nil, raw, id, err
 	}
-	if id, err = codec.DecodeValue[K](t.c.codec, raw); err != nil && fresh {
-		err = fault.Invalid("the document has no _id, and a new ObjectID is no %T", id)
-	} else if err != nil {
-		err = fault.Invalid("id: %w", err)
-	}
+	id, err = codec.DecodeNew[ID](t.c.codec, raw, fresh)
 	return doc, raw, id, err
 }
 
-// Move puts a node, with all that is below it, at another position. It refuses one below the node itself:
-// ErrCycle. Only tree fields change. Before or After the node itself changes nothing. A Move can be repeated.
+// Move moves a node, with everything below it, to another position. A position below the node itself is
+// ErrCycle. Only tree fields change. A move Before or After the node itself changes nothing. A Move can be
+// repeated.
 //
-// Cost: 4 round trips for any number of descendants (lock, both nodes, one command of updates, commit); written
-// are the subtree and the lock. ParentReferences and ChildReferences under a parent: 5 (and $graphLookup up
-// from it), 1 or 2 documents. OrderField: 1 more, Before and After 2 more. NestedSets: all nodes between the
-// old and the new place are written; to the last root 2 more, Before and After what is no root 1.
-func (t *Tree[K, T]) Move(ctx context.Context, id K, pos Position[K]) (err error) {
+// Cost: 4 round trips for any number of descendants (lock, both nodes, one command of updates, commit);
+// written are the subtree and the lock. ParentReferences and ChildReferences under a parent: 5 (and
+// $graphLookup up from it; on shards 1 more for each level above it), 1 or 2 documents. OrderField: 1 more,
+// Before and After 2 more. NestedSets: all nodes between the old and the new place are written; to the last
+// root 2 more, Before and After a node below a root 1.
+func (t *Tree[ID, T]) Move(ctx context.Context, id ID, pos Position[ID]) (err error) {
 	defer fault.In(&err, "tree: move")
 	if pos.err != nil {
 		return pos.err
@@ -87,24 +68,33 @@ func (t *Tree[K, T]) Move(ctx context.Context, id K, pos Position[K]) (err error
 	return t.c.move(ctx, raw, pos.at)
 }
 
-// Delete removes a node and returns the number of documents deleted; the policy says what becomes of its
-// children. Cascade believes the arrays of an AncestorArray: it also deletes an orphan whose array still names
-// the node. Promote of an orphan is ErrNoParent. Nodes that are not adopted are ErrHasChildren or ErrNotAdopted, see the package documentation.
+// Delete removes a node and returns the number of documents deleted. The policy says what happens to its
+// children. Restrict refuses a node with children: mongopatterns.ErrReferenced. Cascade deletes everything
+// below the node; in a graph a node that also has a parent elsewhere stays. Promote puts the children in
+// the node's place; those of a root become roots. Unlink makes the children roots, after the other roots.
+//
+// In AncestorArray, Cascade relies on the arrays: it also deletes an orphan whose array still names the
+// node. Promote of an orphan is ErrNoParent. If the node or a node below it is not adopted, Delete may
+// return ErrReferenced or ErrNotAdopted, see the package documentation. A root without ancestors, path or
+// numbers is ErrNotAdopted, too, because it may be a document of another representation. In
+// ParentReferences and ChildReferences a document without the fields of the tree is a root or a leaf, and
+// Delete removes it; Check reports a collection in which no document has them.
 //
 // Cost: a leaf 4 round trips (lock, node, children, commit), with children that move 5 (and one command of
 // updates); ChildReferences 5 (and their parents' arrays). Cascade 4 (lock, node and what is not adopted,
 // subtree, commit), of NestedSets 5, of ChildReferences 6; 1 more for each 50,000 descendants of
-// ParentReferences and ChildReferences, and 1 where nodes are not adopted. ChildCountField: 1 more for a leaf or
-// Cascade. MakeRoots: with an OrderField 1 more, in NestedSets 2. MaterializedPath examines the roots, too, as
-// their path is null; in a forest of many roots an index {PathField, ParentField} spares it that.
-func (t *Tree[K, T]) Delete(ctx context.Context, id K, policy DeletePolicy) (n int64, err error) {
+// ParentReferences and ChildReferences, on shards there 1 for each level, and 1 where nodes are not adopted.
+// ChildCountField: 1 more for a leaf or Cascade. Unlink: with an OrderField 1 more, in NestedSets 2.
+// MaterializedPath also examines the roots, because their path is null; in a forest of many roots an index
+// {PathField, ParentField} spares it that. With a SegmentField nodes that move are written twice.
+func (t *Tree[ID, T]) Delete(ctx context.Context, id ID, policy mongopatterns.DeletePolicy) (n int64, err error) {
 	defer fault.In(&err, "tree: delete")
 	raw, err := t.c.id(id)
 	if err != nil {
 		return 0, err
 	}
-	if policy < Restrict || policy > MakeRoots {
-		return 0, fault.Invalid("unknown policy %d", policy)
+	if policy < mongopatterns.Restrict || policy > mongopatterns.Unlink {
+		return 0, fault.Invalid("policy %s: take Restrict, Cascade, Promote or Unlink", policy)
 	}
 	if n, err = t.c.remove(ctx, raw, policy); err != nil {
 		return 0, err
@@ -112,13 +102,13 @@ func (t *Tree[K, T]) Delete(ctx context.Context, id K, policy DeletePolicy) (n i
 	return n, nil
 }
 
-// families is every representation in which a node names one parent: what the calls do, written once.
+// families implements the calls in the four representations in which a node names one parent.
 type families struct {
 	linked
 	siblingOrder
 }
 
-// sound refuses a node that nothing can be put under or beside, and that cannot move.
+// sound refuses a node that cannot move, and under which no node can be placed: see linked.sound and numbered.
 func (f families) sound(n node) error {
 	if err := f.linked.sound(n); err != nil {
 		return err
@@ -126,8 +116,9 @@ func (f families) sound(n node) error {
 	return f.numbered(n)
 }
 
-// insert has a child conflict with what happens to its parent, by writing to it. The roots of an ordered forest
-// have nothing in common but the lock.
+// insert writes to the parent, so that it conflicts with a concurrent move or deletion of the parent, without the lock.
+// It takes the lock in nested sets, which shift numbers everywhere, and beside a root or a sibling, where there may
+// be no parent to write to.
 func (f families) insert(ctx context.Context, doc bson.D, pos position) error {
 	if err := f.allows(pos); err != nil {
 		return err
@@ -142,11 +133,11 @@ func (f families) insert(ctx context.Context, doc bson.D, pos position) error {
 			return err
 		}
 		to := target{parent: parent}
-		if err := f.choose(ctx, &to, pos, ref, node{}); err != nil {
+		if err := f.choose(ctx, &to, pos, ref, node{}); err != nil { // node{}: a new one
 			return err
 		}
 		touched := parent
-		if f.serial() {
+		if f.serial() { // parentAt has not written to the parent
 			touched = nil
 			to.first = append(f.counted(parent, 1), to.first...)
 		}
@@ -157,10 +148,10 @@ func (f families) insert(ctx context.Context, doc bson.D, pos position) error {
 	})
 }
 
-// parentAt is the parent of a position, nil for a root, and the node in it. It writes to the parent where the
-// lock does not keep others away from it.
+// parentAt returns the parent for a position, nil for a root, and the node that the position names. If the lock alone
+// does not protect the parent, it reads it by a write.
 func (f families) parentAt(ctx context.Context, pos position) (parent *node, ref node, err error) {
-	match, absent := f.byID(pos.ref), pos.absent()
+	match, absent := f.byID(pos.ref), f.absent(pos)
 	if pos.sibling() {
 		if ref, err = f.findOne(ctx, match, absent); err == nil {
 			err = f.adopted(ref)
@@ -188,7 +179,8 @@ func (f families) parentAt(ctx context.Context, pos position) (parent *node, ref
 	return &n, ref, err
 }
 
-// move writes in one command: what makes room, the node, what is below it, and the counters of its parents.
+// move sends one command: the writes that make room, then those to the node and its descendants, then those to the
+// counters of both parents.
 func (f families) move(ctx context.Context, id bson.RawValue, pos position) error {
 	if err := f.allows(pos); err != nil {
 		return err
@@ -206,7 +198,8 @@ func (f families) move(ctx context.Context, id bson.RawValue, pos position) erro
 			return err
 		}
 		old, broken := f.parent(x)
-		stays := broken == "" && (parent == nil && old.id.Type == 0 || parent != nil && same(old.id, parent.id))
+		// Under the same parent a move changes at most the order.
+		stays := broken == "" && (parent == nil && !f.isParent(old) || parent != nil && f.refKey(old) == f.refKey(*parent))
 		if stays && f.order == "" {
 			return nil
 		}
@@ -222,7 +215,7 @@ func (f families) move(ctx context.Context, id bson.RawValue, pos position) erro
 			models = append(models, update(f.byID(id), d("$set", to.fields)))
 		}
 		if !stays {
-			models = append(models, f.below(x, f.child(id, parent))...)
+			models = append(models, f.below(x, f.child(x, parent))...)
 			models = append(models, f.counted(f.parentNode(x), -1)...)
 			models = append(models, f.counted(parent, 1)...)
 		}
@@ -230,8 +223,9 @@ func (f families) move(ctx context.Context, id bson.RawValue, pos position) erro
 	})
 }
 
-// newParent is the parent that a position names for x, nil for a root; ref is the node in the position.
-func (f families) newParent(ctx context.Context, pos position, ref, x node) (_ *node, err error) {
+// newParent returns the parent that a position gives x, nil for a root; ref is the node that the position
+// names.
+func (f families) newParent(ctx context.Context, pos position, ref, x node) (parent *node, err error) {
 	switch {
 	case pos.kind == atRoot:
 		return nil, nil
@@ -250,23 +244,23 @@ func (f families) newParent(ctx context.Context, pos position, ref, x node) (_ *
 	if err := f.sound(ref); err != nil {
 		return nil, err
 	}
-	if f.serial() { // the numbers tell
+	if f.serial() { // numbers.choose finds a cycle by the numbers
 		return &ref, nil
 	}
-	return &ref, f.acyclic(ctx, x.id, ref)
+	return &ref, f.acyclic(ctx, x, ref)
 }
 
-// counted changes the child counter of a node, if there are counters.
+// counted returns the write to the child counter of a node, if there are counters.
 func (f families) counted(n *node, by int64) []mongo.WriteModel {
 	if n == nil {
 		return nil
 	}
-	return f.counter(f.byID(n.id), by)
+	return f.counter(f.byRefs(*n), by)
 }
 
-// removeOne deletes a node, and then looks for its children: see take. It returns the writes that give them to
-// its parent or make roots of them, in their order.
-func (f families) removeOne(ctx context.Context, id bson.RawValue, policy DeletePolicy) ([]mongo.WriteModel, error) {
+// removeOne deletes a node, and then looks for its children: see take. It returns the writes that move the children,
+// in their order, to its parent, or make roots of them.
+func (f families) removeOne(ctx context.Context, id bson.RawValue, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error) {
 	x, err := f.take(ctx, id)
 	if err == nil {
 		err = cmp.Or(f.usable(x), f.adopted(x), f.numbered(x))
@@ -275,21 +269,24 @@ func (f families) removeOne(ctx context.Context, id bson.RawValue, policy Delete
 		return nil, err
 	}
 	children, to, err := f.survey(ctx, x, policy)
-	if err == nil && policy == Restrict && len(children) > 0 {
-		err = fmt.Errorf("%w: %s", ErrHasChildren, text(x.id))
+	if err == nil && policy == mongopatterns.Restrict && len(children) > 0 {
+		err = f.about(x.id, mongopatterns.ErrReferenced)
+	}
+	if err == nil {
+		err = f.deletable(x)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if len(children) > 0 && f.told() {
+	if len(children) > 0 && f.told() { // below computes their fields from these
 		for _, n := range append(children, x) {
 			if err := f.sound(n); err != nil {
 				return nil, err
 			}
 		}
 	}
-	by := int64(-1)
-	if policy == Promote {
+	by := int64(-1) // children that the parent of x gets
+	if policy == mongopatterns.Promote {
 		by += int64(len(children))
 	}
 	models, err := f.succeed(ctx, x, to, children, policy)
@@ -299,20 +296,21 @@ func (f families) removeOne(ctx context.Context, id bson.RawValue, policy Delete
 	return append(f.counted(f.parentNode(x), by), models...), err
 }
 
-// survey reads the children of x, one for Restrict, and for Promote the parent that gets them.
-func (f families) survey(ctx context.Context, x node, policy DeletePolicy) (children []node, to *node, err error) {
+// survey reads the children of x, only one for Restrict, and for Promote also the parent that gets them, in the same
+// round trip.
+func (f families) survey(ctx context.Context, x node, policy mongopatterns.DeletePolicy) (children []node, to *node, err error) {
 	match, up := f.allChildren(x), f.parentNode(x)
 	switch {
-	case policy == Restrict:
+	case policy == mongopatterns.Restrict:
 		children, err = f.findAll(ctx, match, 1)
 		return children, nil, err
-	case policy == MakeRoots, up == nil:
+	case policy == mongopatterns.Unlink, up == nil:
 		children, err = f.findAll(ctx, match)
 		return children, nil, err
 	}
-	nodes, err := f.findAll(ctx, d("$or", bson.A{match, f.byID(up.id)}))
+	nodes, err := f.findAll(ctx, d("$or", bson.A{match, f.byRefs(*up)}))
 	for _, n := range nodes {
-		if same(n.id, up.id) {
+		if f.refKey(n) == f.refKey(*up) {
 			to = &n
 		} else {
 			children = append(children, n)
@@ -324,16 +322,17 @@ func (f families) survey(ctx context.Context, x node, policy DeletePolicy) (chil
 	return children, to, err
 }
 
-// removeAll deletes a node and its descendants: by one filter, or by their IDs where only a query tells them.
+// removeAll deletes a node and its descendants: by one filter where there is one, and in ParentReferences by their IDs,
+// which are read first.
 func (f families) removeAll(ctx context.Context, id bson.RawValue) (deleted int64, after []mongo.WriteModel, err error) {
 	var x node
-	if match, _ := f.under(node{id: id}, 0); match == nil {
-		nodes, err := f.withAll(ctx, f, id)
+	if match, _ := f.under(node{id: id}, 0); match == nil { // ParentReferences
+		nodes, err := f.withAll(ctx, id, f.down(id, 0, true), f.childrenMatch)
 		if err != nil {
 			return 0, nil, err
 		}
 		if x = pick(nodes, id); x.raw == nil {
-			return 0, nil, missing(id)
+			return 0, nil, f.missing(id)
 		}
 		if deleted, err = f.deleteIDs(ctx, idsOf(nodes)); err != nil {
 			return 0, nil, err
@@ -375,7 +374,8 @@ func (f families) arrange(ctx context.Context, items []*item) error {
 	return nil
 }
 
-// placed is what a new document holds in its place, numbers first.
+// placed are the tree fields of a new document under a parent, in the order of the package documentation: numbers
+// first, an OrderField last.
 func (f families) placed(parent *node, order bson.D) bson.D {
 	if f.serial() {
 		return slices.Concat(order, f.place(parent))
@@ -383,11 +383,11 @@ func (f families) placed(parent *node, order bson.D) bson.D {
 	return slices.Concat(f.place(parent), order)
 }
 
-// remove is Delete.
-func (c *core) remove(ctx context.Context, id bson.RawValue, policy DeletePolicy) (deleted int64, err error) {
+// remove is Delete. The writes to other nodes are one command, in the transaction of the deletion.
+func (c *core) remove(ctx context.Context, id bson.RawValue, policy mongopatterns.DeletePolicy) (deleted int64, err error) {
 	err = c.atomically(ctx, true, func(ctx context.Context) (err error) {
 		var models []mongo.WriteModel
-		if policy == Cascade {
+		if policy == mongopatterns.Cascade {
 			deleted, models, err = c.removeAll(ctx, id)
 		} else {
 			deleted = 1
@@ -401,34 +401,44 @@ func (c *core) remove(ctx context.Context, id bson.RawValue, policy DeletePolicy
 	return deleted, err
 }
 
-// FindOrCreate follows names down from the roots, as mkdir -p does, and returns the ID of the last. A missing
-// node is inserted, last under its parent: make returns its document. Callers at the same time create each node
-// once. Names are those of Options.NameField, or else the IDs; of several siblings with a name it takes one.
+// FindOrInsert follows names down from the roots, as mkdir -p does, and returns the ID of the last node. It
+// inserts a missing node as the last child of its parent, with the document that make returns. Concurrent
+// callers create each node once. Names are the values of Options.NameField, by default the segments or IDs.
+// If several siblings have a name, it takes one of them.
 //
-// Cost: 1 round trip for each name. If one is missing: 2 more (lock, commit), 1 for each name again, and for
-// each new node as Insert without the commit.
-func (t *Tree[K, T]) FindOrCreate(ctx context.Context, names []string, make func(name string) (T, error)) (id K, err error) {
-	defer fault.In(&err, "tree: find or create")
+// Cost: 1 round trip for each name. If one is missing: 2 more (lock, commit), 1 for each name again (for a root of
+// ChildReferences 2), and for each new node as Insert without the commit.
+func (t *Tree[ID, T]) FindOrInsert(ctx context.Context, names []string, make func(name string) (T, error)) (id ID, err error) {
+	defer fault.In(&err, "tree: find or insert")
 	if len(names) == 0 {
 		return id, fault.Invalid("no names")
 	}
-	// follow leaves at at the last node, or nil where a name is missing and not to be made.
+	// follow sets at to the last node, or to nil if a name is missing and create is not set. The first run, without
+	// the lock, is enough for names that exist.
 	var at *node
 	follow := func(ctx context.Context, create bool) (err error) {
 		at = nil
 		for _, name := range names {
 			above, pos := at, position{}
 			if at, err = t.c.named(ctx, above, name); err == nil && at == nil && create {
-				var doc T
-				var raw bson.RawValue
+				if make == nil {
+					return fault.Invalid("make: nil, and no node has the name %q", name)
+				}
+				var made T
+				var doc bson.D
+				var x node
 				if above != nil {
 					pos = within(above.id)
 				}
-				if doc, err = make(name); err == nil {
-					_, raw, err = t.insert(ctx, doc, pos)
+				if made, err = make(name); err == nil {
+					doc, x.id, _, err = t.prepare(made)
 				}
 				if err == nil {
-					at = t.c.child(raw, above)
+					err = t.c.insert(ctx, doc, pos)
+				}
+				if err == nil {
+					x.segment, _ = lookup(doc, t.c.o.SegmentField).(bson.RawValue)
+					at = t.c.child(x, above)
 				}
 			}
 			if err != nil || at == nil {
@@ -444,19 +454,22 @@ func (t *Tree[K, T]) FindOrCreate(ctx context.Context, names []string, make func
 	if err != nil {
 		return id, err
 	}
-	return codec.DecodeValue[K](t.c.codec, at.id)
+	return codec.DecodeValue[ID](t.c.codec, at.id)
 }
 
-// named finds a child by its name, or a root if parent is nil; nil is none. One that is not adopted yet is
-// found, too: a second of its name would stay.
+// named finds a child by its name, or a root if parent is nil, and returns nil if there is none. It also finds a child
+// that is not adopted yet, because otherwise FindOrInsert would create a second one with that name.
 func (c *core) named(ctx context.Context, parent *node, name string) (*node, error) {
-	match := d(cmp.Or(c.o.NameField, c.o.IDField), name)
+	match := d(cmp.Or(c.o.NameField, c.segmentField()), name)
 	if parent != nil {
 		n, err := c.findOne(ctx, d("$and", bson.A{c.allChildren(*parent), match}), nil)
 		if err != nil || n.raw == nil {
 			return nil, err
 		}
 		return &n, nil
+	}
+	if c.lists != nil && txn.Running(ctx) {
+		return c.lists.rootOf(ctx, c.in("$and", bson.A{match, c.adoptedMatch()}))
 	}
 	nodes, err := c.aggregate(ctx, append(c.roots(), expr.Op("$match", match), expr.Op("$limit", 1)))
 	if err != nil || len(nodes) == 0 {

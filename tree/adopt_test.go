@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
@@ -23,7 +25,7 @@ func (v variant) oldCode(t testing.TB, coll *mongo.Collection, nodes ...[2]strin
 		parent = "parent"
 	}
 	for _, n := range nodes {
-		doc := dd("_id", n[0], "title", "old")
+		doc := dd("_id", n[0], "title", "old", "slug", "s-"+n[0])
 		if v.idField() != "_id" {
 			doc = append(doc, bson.E{Key: v.idField(), Value: n[0]})
 		}
@@ -46,9 +48,22 @@ func late() []variant {
 		{name: "children/all", rep: tree.ChildReferences, opts: tree.Options{IDField: "sku", ChildrenField: "down", ParentField: "up", ChildCountField: "n", Scope: scope}},
 		{name: "ancestors/all", rep: tree.AncestorArray, opts: tree.Options{IDField: "sku", AncestorsField: "way", ParentField: "up", OrderField: "pos", ChildCountField: "n", Scope: scope}},
 		{name: "path/all", rep: tree.MaterializedPath, opts: tree.Options{IDField: "sku", PathField: "way", PathDelimiter: "/", ParentField: "up", OrderField: "pos", ChildCountField: "n", Scope: scope}},
+		{name: "path/segments", rep: tree.MaterializedPath, opts: tree.Options{SegmentField: "slug", OrderField: "pos", Scope: scope}},
 		{name: "nested/all", rep: tree.NestedSets, opts: tree.Options{IDField: "sku", LeftField: "l", RightField: "r", ParentField: "up", ChildCountField: "n", Scope: scope}},
 	}
 }
+
+// names are the segments of nodes, or their IDs, and make is a node of a name.
+func (v variant) names(ids ...string) []string {
+	if v.opts.SegmentField != "" {
+		for i := range ids {
+			ids[i] = "s-" + ids[i]
+		}
+	}
+	return ids
+}
+
+func (v variant) make(name string) (bson.M, error) { return v.doc(strings.TrimPrefix(name, "s-")), nil }
 
 // The tree A(B C) and Z, with U under B and V under U, which are not adopted.
 func (v variant) half(t testing.TB) (tr *trees, coll *mongo.Collection) {
@@ -70,7 +85,7 @@ func TestUnadoptedWrites(t *testing.T) {
 	move := func(id string, at func(tr *trees) tree.Position[string]) call {
 		return func(ctx context.Context, _ variant, tr *trees) error { return tr.Move(ctx, id, at(tr)) }
 	}
-	remove := func(id string, policy tree.DeletePolicy) call {
+	remove := func(id string, policy mongopatterns.DeletePolicy) call {
 		return func(ctx context.Context, _ variant, tr *trees) error { return errOf(tr.Delete(ctx, id, policy)) }
 	}
 	under := func(id string) func(tr *trees) tree.Position[string] {
@@ -80,7 +95,7 @@ func TestUnadoptedWrites(t *testing.T) {
 		return func(tr *trees) tree.Position[string] { return tr.Before(id) }
 	}
 	root := func(tr *trees) tree.Position[string] { return tr.AsRoot() }
-	no := tree.ErrNotAdopted
+	no := mongopatterns.ErrNotAdopted
 	for _, c := range []struct {
 		name   string
 		call   call
@@ -108,31 +123,31 @@ func TestUnadoptedWrites(t *testing.T) {
 		{name: "move before it", call: move("C", before("U")), want: no},
 		{name: "move its parent", call: move("B", under("C")), after: map[string]string{"B": "C"}},
 		{name: "move what is above its parent", call: move("A", under("Z")), after: map[string]string{"A": "Z"}},
-		{name: "delete it, restrict", call: remove("U", tree.Restrict), want: no},
-		{name: "delete it, cascade", call: remove("U", tree.Cascade), want: no},
-		{name: "delete it, promote", call: remove("U", tree.Promote), want: no},
-		{name: "delete it, make roots", call: remove("U", tree.MakeRoots), want: no},
-		{name: "delete what is below, restrict", call: remove("V", tree.Restrict), want: no},
-		{name: "delete its parent, restrict", call: remove("B", tree.Restrict), want: tree.ErrHasChildren},
-		{name: "delete its parent, cascade", call: remove("B", tree.Cascade), want: no},
-		{name: "delete its parent, promote", call: remove("B", tree.Promote), want: no,
+		{name: "delete it, restrict", call: remove("U", mongopatterns.Restrict), want: no},
+		{name: "delete it, cascade", call: remove("U", mongopatterns.Cascade), want: no},
+		{name: "delete it, promote", call: remove("U", mongopatterns.Promote), want: no},
+		{name: "delete it, make roots", call: remove("U", mongopatterns.Unlink), want: no},
+		{name: "delete what is below, restrict", call: remove("V", mongopatterns.Restrict), want: no},
+		{name: "delete its parent, restrict", call: remove("B", mongopatterns.Restrict), want: mongopatterns.ErrReferenced},
+		{name: "delete its parent, cascade", call: remove("B", mongopatterns.Cascade), want: no},
+		{name: "delete its parent, promote", call: remove("B", mongopatterns.Promote), want: no,
 			nested: true, after: map[string]string{"U": "A", "B": "-"}},
-		{name: "delete its parent, make roots", call: remove("B", tree.MakeRoots), want: no,
+		{name: "delete its parent, make roots", call: remove("B", mongopatterns.Unlink), want: no,
 			nested: true, after: map[string]string{"U": "", "B": "-"}},
-		{name: "delete far above, cascade", call: remove("A", tree.Cascade), want: no},
-		{name: "delete above, promote", call: remove("A", tree.Promote), after: map[string]string{"B": "", "C": "", "A": "-"}},
-		{name: "delete above, make roots", call: remove("A", tree.MakeRoots), after: map[string]string{"B": "", "C": "", "A": "-"}},
-		{name: "delete beside, cascade", call: remove("C", tree.Cascade), after: map[string]string{"C": "-"}},
-		{name: "delete beside, restrict", call: remove("Z", tree.Restrict), after: map[string]string{"Z": "-"}},
+		{name: "delete far above, cascade", call: remove("A", mongopatterns.Cascade), want: no},
+		{name: "delete above, promote", call: remove("A", mongopatterns.Promote), after: map[string]string{"B": "", "C": "", "A": "-"}},
+		{name: "delete above, make roots", call: remove("A", mongopatterns.Unlink), after: map[string]string{"B": "", "C": "", "A": "-"}},
+		{name: "delete beside, cascade", call: remove("C", mongopatterns.Cascade), after: map[string]string{"C": "-"}},
+		{name: "delete beside, restrict", call: remove("Z", mongopatterns.Restrict), after: map[string]string{"Z": "-"}},
 		{name: "find it", call: func(ctx context.Context, v variant, tr *trees) error {
-			id, err := tr.FindOrCreate(ctx, []string{"A", "B", "U"}, func(name string) (bson.M, error) { return v.doc(name), nil })
+			id, err := tr.FindOrInsert(ctx, v.names("A", "B", "U"), v.make)
 			if err == nil && id != "U" {
 				err = errors.New(id)
 			}
 			return err
 		}},
 		{name: "create under it", want: no, call: func(ctx context.Context, v variant, tr *trees) error {
-			return errOf(tr.FindOrCreate(ctx, []string{"A", "B", "U", "x"}, func(name string) (bson.M, error) { return v.doc(name), nil }))
+			return errOf(tr.FindOrInsert(ctx, v.names("A", "B", "U", "x"), v.make))
 		}},
 	} {
 		for _, v := range late() {
@@ -180,7 +195,7 @@ func TestUnadoptedReads(t *testing.T) {
 			tr, coll := v.half(t)
 			v.ordered = false
 			byParent := v.rep == tree.AncestorArray || v.rep == tree.NestedSets // children
-			up := error(tree.ErrNotAdopted)
+			up := error(mongopatterns.ErrNotAdopted)
 			if v.rep == tree.NestedSets { // its way up is the parent field
 				up = nil
 			}
@@ -199,13 +214,13 @@ func TestUnadoptedReads(t *testing.T) {
 				"Subtree":  errOf(tr.Subtree(ctx, "U", 0)),
 				"Preorder": drain(tr.Preorder(ctx, "U", 0)),
 			} {
-				is(t, fmt.Errorf("%s: %w", name, err), tree.ErrNotAdopted)
+				is(t, fmt.Errorf("%s: %w", name, err), mongopatterns.ErrNotAdopted)
 			}
 			if v.rep == tree.MaterializedPath || v.rep == tree.NestedSets {
-				is(t, errOf(tr.DescendantsFilter(ctx, "U", 0)), tree.ErrNotAdopted)
+				is(t, errOf(tr.DescendantsFilter(ctx, "U", 0)), mongopatterns.ErrNotAdopted)
 			}
 			if !byParent {
-				is(t, errOf(tr.ChildrenFilter(ctx, "U")), tree.ErrNotAdopted)
+				is(t, errOf(tr.ChildrenFilter(ctx, "U")), mongopatterns.ErrNotAdopted)
 			}
 			below := func(id string) []string {
 				if byParent {
@@ -251,7 +266,7 @@ func TestUnadoptedReads(t *testing.T) {
 			}
 			match(t, "forest", []string{"A", "Z"}, sorted(forest))
 			if v.rep == tree.ChildReferences {
-				is(t, drain(tr.Dump(ctx)), tree.ErrNotAdopted)
+				is(t, drain(tr.Dump(ctx)), mongopatterns.ErrNotAdopted)
 			} else {
 				v.compare(t, tr, modelOf([][2]string{{"A", ""}, {"Z", ""}, {"B", "A"}, {"C", "A"}, {"U", "B"}, {"V", "U"}}))
 			}
@@ -282,16 +297,16 @@ func TestUnadoptedAtFirst(t *testing.T) {
 			coll := mongotest.Database(t).Collection("nodes")
 			tr := v.open(t, coll)
 			v.oldCode(t, coll, [2]string{"A", ""}, [2]string{"B", "A"}, [2]string{"C", "B"})
-			is(t, errOf(tr.Insert(ctx, v.doc("x"), tr.Under("C"))), tree.ErrNotAdopted)
+			is(t, errOf(tr.Insert(ctx, v.doc("x"), tr.Under("C"))), mongopatterns.ErrNotAdopted)
 			want := [][2]string{{"A", ""}, {"B", "A"}, {"C", "B"}}
 			if err := errOf(tr.Insert(ctx, v.doc("y"), tr.Under("A"))); err == nil {
 				want = append(want, [2]string{"y", "A"})
 			} else {
 				wrong(t, v.rep != tree.NestedSets, "%v", err) // a root has numbers, too
 			}
-			is(t, errOf(tr.Delete(ctx, "A", tree.Cascade)), tree.ErrNotAdopted)
+			is(t, errOf(tr.Delete(ctx, "A", mongopatterns.Cascade)), mongopatterns.ErrNotAdopted)
 			if v.rep != tree.NestedSets {
-				is(t, errOf(tr.Delete(ctx, "A", tree.Restrict)), tree.ErrHasChildren)
+				is(t, errOf(tr.Delete(ctx, "A", mongopatterns.Restrict)), mongopatterns.ErrReferenced)
 			}
 			got, err := tr.Adopt(ctx, nil)
 			wrong(t, err != nil || got.Remaining != 0, "%+v, %v", got, err)
@@ -323,7 +338,7 @@ func TestAdoptBesideOldCode(t *testing.T) {
 				t.Helper()
 				if err := errOf(tr.Insert(ctx, v.doc(id), tr.Under(parent))); err == nil {
 					m.attach(id, parent, -1)
-				} else if !errors.Is(err, tree.ErrNotAdopted) {
+				} else if !errors.Is(err, mongopatterns.ErrNotAdopted) {
 					t.Error(err)
 				}
 			}
@@ -350,7 +365,7 @@ func TestAdoptBesideOldCode(t *testing.T) {
 				for _, id := range v.ids(t, tr.Roots(ctx)) {
 					wrong(t, m.parent[id] != "", "%s is a root after an interrupted Adopt", id)
 				}
-				is(t, errOf(tr.Delete(ctx, "r", tree.Restrict)), tree.ErrHasChildren)
+				is(t, errOf(tr.Delete(ctx, "r", mongopatterns.Restrict)), mongopatterns.ErrReferenced)
 			}
 			old([2]string{"0", "z"}, [2]string{"1", "0"}, [2]string{"k", "m"}, [2]string{"m", "p"}, [2]string{"p", "r"}, [2]string{"r", ""},
 				[2]string{"s", "r"}, [2]string{"z", "p"}, [2]string{"2", "1"}, [2]string{"q", "s"})
@@ -469,9 +484,9 @@ func TestUnadoptedOrphans(t *testing.T) {
 			}
 			v.want(t, "roots", v.ids(t, tr.Roots(ctx)), "A")
 			if v.rep == tree.NestedSets { // it has got numbers
-				is(t, errOf(tr.Delete(ctx, "O", tree.Restrict)), tree.ErrHasChildren)
+				is(t, errOf(tr.Delete(ctx, "O", mongopatterns.Restrict)), mongopatterns.ErrReferenced)
 			} else {
-				is(t, errOf(tr.Delete(ctx, "O", tree.Restrict)), tree.ErrNotAdopted)
+				is(t, errOf(tr.Delete(ctx, "O", mongopatterns.Restrict)), mongopatterns.ErrNotAdopted)
 			}
 			rooting := v.rooting(t, coll)
 			get(rooting.Repair(ctx, nil))(t)
@@ -499,7 +514,7 @@ func TestListedIsAdopted(t *testing.T) {
 	plant(t, tr, bson.M{"_id": "x"}, "B")
 	good(t, tr.Move(ctx, "x", tr.Under("C")))
 	good(t, tr.Move(ctx, "B", tr.Under("x")))
-	if n, err := tr.Delete(ctx, "A", tree.Cascade); n != 4 || err != nil {
+	if n, err := tr.Delete(ctx, "A", mongopatterns.Cascade); n != 4 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 }
@@ -515,8 +530,8 @@ func TestListedWithoutArrayMoves(t *testing.T) {
 	}{
 		"move":       {false, func(tr *anyTree) error { return tr.Move(ctx, "X", tr.Under("Q")) }, [][2]string{{"A", ""}, {"R", "A"}, {"Q", "A"}, {"X", "Q"}}},
 		"to a root":  {false, func(tr *anyTree) error { return tr.Move(ctx, "X", tr.AsRoot()) }, [][2]string{{"A", ""}, {"R", "A"}, {"Q", "A"}, {"X", ""}}},
-		"promote":    {false, func(tr *anyTree) error { return errOf(tr.Delete(ctx, "R", tree.Promote)) }, [][2]string{{"A", ""}, {"X", "A"}, {"Q", "A"}}},
-		"make roots": {false, func(tr *anyTree) error { return errOf(tr.Delete(ctx, "R", tree.MakeRoots)) }, [][2]string{{"A", ""}, {"Q", "A"}, {"X", ""}}},
+		"promote":    {false, func(tr *anyTree) error { return errOf(tr.Delete(ctx, "R", mongopatterns.Promote)) }, [][2]string{{"A", ""}, {"X", "A"}, {"Q", "A"}}},
+		"make roots": {false, func(tr *anyTree) error { return errOf(tr.Delete(ctx, "R", mongopatterns.Unlink)) }, [][2]string{{"A", ""}, {"Q", "A"}, {"X", ""}}},
 		"unlink":     {true, func(tr *anyTree) error { return tr.Unlink(ctx, "R", "X") }, [][2]string{{"A", ""}, {"R", "A"}, {"Q", "A"}, {"X", ""}}},
 		"insert under": {false, func(tr *anyTree) error { _, err := tr.Insert(ctx, bson.M{"_id": "Y"}, tr.Under("X")); return err },
 			[][2]string{{"A", ""}, {"R", "A"}, {"Q", "A"}, {"X", "R"}, {"Y", "X"}}},
@@ -545,7 +560,7 @@ func TestListedWithoutArrayMoves(t *testing.T) {
 				}
 			}
 			if name == "move" {
-				good(t, errOf(tr.Delete(ctx, "R", tree.Restrict)))
+				good(t, errOf(tr.Delete(ctx, "R", mongopatterns.Restrict)))
 			}
 		})
 	}
@@ -558,8 +573,8 @@ func TestLinkUnadopted(t *testing.T) {
 	tr := newAny(t, coll, tree.ChildReferences, &tree.Options{Graph: true})
 	putDocs(t, coll, dd("_id", "A", "children", bson.A{"B"}), dd("_id", "B", "children", bson.A{}), dd("_id", "U", "parent", "A"))
 	was := stored(t, coll)
-	is(t, tr.Link(ctx, "B", "U"), tree.ErrNotAdopted)
-	is(t, tr.Link(ctx, "U", "B"), tree.ErrNotAdopted)
+	is(t, tr.Link(ctx, "B", "U"), mongopatterns.ErrNotAdopted)
+	is(t, tr.Link(ctx, "U", "B"), mongopatterns.ErrNotAdopted)
 	match(t, "refused, yet", was, stored(t, coll))
 	get(tr.Adopt(ctx, nil))(t)
 	good(t, tr.Link(ctx, "B", "U"))
@@ -597,8 +612,8 @@ func TestReplacedByOldCode(t *testing.T) {
 			get(tr.Adopt(ctx, nil))(t)
 			get(coll.ReplaceOne(ctx, dd("_id", "B"), dd("_id", "B", "parent", "A", "title", "new")))(t)
 			if v.rep != tree.ChildReferences { // its list alone said what is below
-				is(t, errOf(tr.Delete(ctx, "B", tree.Restrict)), tree.ErrNotAdopted)
-				is(t, errOf(tr.Delete(ctx, "A", tree.Cascade)), tree.ErrNotAdopted)
+				is(t, errOf(tr.Delete(ctx, "B", mongopatterns.Restrict)), mongopatterns.ErrNotAdopted)
+				is(t, errOf(tr.Delete(ctx, "A", mongopatterns.Cascade)), mongopatterns.ErrNotAdopted)
 				wrong(t, len(problems(t, tr)) == 0, "Check finds nothing")
 			}
 			got, err := tr.Adopt(ctx, nil)
@@ -607,34 +622,6 @@ func TestReplacedByOldCode(t *testing.T) {
 			v.ordered = false
 			v.compare(t, tr, modelOf([][2]string{{"A", ""}, {"B", "A"}, {"C", "B"}, {"D", "C"}}))
 		})
-	}
-}
-
-// Where nodes are not adopted Cascade reads once more, and a forest of many roots is spared by an index.
-func TestUnadoptedCosts(t *testing.T) {
-	for _, v := range late()[:4] {
-		tr, coll := v.half(t)
-		want := map[tree.Representation]int{tree.ChildReferences: 6, tree.NestedSets: 6}[v.rep]
-		got := mongotest.Record(t, coll.Database(), func() { good(t, errOf(tr.Delete(t.Context(), "C", tree.Cascade))) })
-		wrong(t, got.RoundTrips() != max(want, 5), "%s: %v", v.name, got.Names())
-	}
-
-	db := mongotest.Database(t)
-	coll := db.Collection("nodes")
-	v := plain(tree.MaterializedPath, tree.Options{})
-	tr := v.open(t, coll)
-	var roots [][2]string
-	for i := range 300 {
-		roots = append(roots, [2]string{fmt.Sprint("r", i), ""})
-	}
-	get(tr.Load(t.Context(), v.entries(roots), tr.AsRoot(), nil))(t)
-	get(coll.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: dd("path", 1, "parent", 1)}))(t)
-	for id, policy := range map[string]tree.DeletePolicy{"r7": tree.Restrict, "r8": tree.Cascade, "r9": tree.Promote} {
-		got := mongotest.Record(t, db, func() { good(t, errOf(tr.Delete(t.Context(), id, policy))) })
-		for _, find := range got.Named("find") {
-			plan := mongotest.Explain(t, db, find.Body)
-			wrong(t, plan.KeysExamined > 10, "%v: %v", policy, plan)
-		}
 	}
 }
 
@@ -657,26 +644,26 @@ func TestInsertedAgain(t *testing.T) {
 			wrong(t, !slices.Contains(found, "wrong field x"), "x is not among %v", found)
 			refused := map[string]error{
 				"insert": errOf(tr.Insert(ctx, v.doc("new"), tr.Under("x"))), "move": tr.Move(ctx, "x", tr.Under("D")),
-				"delete": errOf(tr.Delete(ctx, "x", tree.Restrict)), "cascade": errOf(tr.Delete(ctx, "x", tree.Cascade)),
-				"cascade above": errOf(tr.Delete(ctx, "B", tree.Cascade)), "way up": errOf(tr.Breadcrumb(ctx, "x")),
+				"delete": errOf(tr.Delete(ctx, "x", mongopatterns.Restrict)), "cascade": errOf(tr.Delete(ctx, "x", mongopatterns.Cascade)),
+				"cascade above": errOf(tr.Delete(ctx, "B", mongopatterns.Cascade)), "way up": errOf(tr.Breadcrumb(ctx, "x")),
 				"subtree": errOf(tr.Subtree(ctx, "x", 0)), "ancestors": errOf(tr.Ancestors(ctx, "x")),
 			}
 			if v.rep == tree.ChildReferences {
-				refused["cascade where it was"] = errOf(tr.Delete(ctx, "A", tree.Cascade))
-				is(t, drain(tr.Preorder(ctx, "x", 0)), tree.ErrNotAdopted)
+				refused["cascade where it was"] = errOf(tr.Delete(ctx, "A", mongopatterns.Cascade))
+				is(t, drain(tr.Preorder(ctx, "x", 0)), mongopatterns.ErrNotAdopted)
 			}
 			for what, err := range refused {
 				if up := what == "way up" || what == "ancestors"; up && v.rep == tree.NestedSets {
 					good(t, err)
-				} else if !errors.Is(err, tree.ErrNotAdopted) {
+				} else if !errors.Is(err, mongopatterns.ErrNotAdopted) {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
-			is(t, errOf(tr.Delete(ctx, "B", tree.Restrict)), tree.ErrHasChildren)
+			is(t, errOf(tr.Delete(ctx, "B", mongopatterns.Restrict)), mongopatterns.ErrReferenced)
 			// What is in the array is gone, or elsewhere.
 			m := modelOf([][2]string{{"B", ""}, {"D", "B"}, {"x", "B"}})
 			for _, id := range []string{"D", "A"} {
-				n, err := tr.Delete(ctx, id, tree.Restrict)
+				n, err := tr.Delete(ctx, id, mongopatterns.Restrict)
 				wrong(t, n != 1 || err != nil, "%d, %v", n, err)
 				delete(m.parent, id)
 			}
@@ -716,5 +703,251 @@ func TestInsertedAgainMeanwhile(t *testing.T) {
 			v.ordered = false
 			v.compare(t, tr, modelOf([][2]string{{"A", ""}, {"B", ""}, {"a", "B"}, {"x", "a"}}))
 		})
+	}
+}
+
+// TestUnadopted: an array of ancestors that does not go with the parent is no
+// ground for a move or for lifting children.
+func TestUnadopted(t *testing.T) {
+	ctx := t.Context()
+	coll := mongotest.Database(t).Collection("nodes")
+	tr := newAny(t, coll, tree.AncestorArray, nil)
+	putDocs(t, coll, bson.M{"_id": "A", "ancestors": bson.A{}, "parent": nil},
+		bson.M{"_id": "B", "parent": "A", "ancestors": bson.A{"A"}}, bson.M{"_id": "C", "parent": "B"},
+		bson.M{"_id": "D", "parent": "C", "ancestors": bson.A{"A", "B", "C"}})
+	before := stored(t, coll)
+	for what, err := range map[string]error{
+		"insert":     errOf(tr.Insert(ctx, bson.M{"_id": "x"}, tr.Under("C"))),
+		"load":       errOf(tr.Load(ctx, entriesOf[any]("_id", node("x")), tr.Under("C"), nil)),
+		"promote":    errOf(tr.Delete(ctx, "B", mongopatterns.Promote)),
+		"make roots": errOf(tr.Delete(ctx, "B", mongopatterns.Unlink)),
+		"cycle":      tr.Move(ctx, "A", tr.Under("C")),
+		"move":       tr.Move(ctx, "C", tr.AsRoot()),
+	} {
+		wrong(t, err == nil || !strings.Contains(err.Error(), "run Adopt or Repair"), "%s: %v", what, err)
+	}
+	match(t, "", before, stored(t, coll))
+	get(tr.Adopt(ctx, nil))(t)
+	good(t, errOf(tr.Delete(ctx, "B", mongopatterns.Promote)))
+	allRight(t, tr)
+}
+
+func TestAdopt(t *testing.T) {
+	for _, v := range variants() {
+		if v.opts.IDField != "" {
+			continue
+		}
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			coll := mongotest.Database(t).Collection("nodes")
+			v.opts.ParentField = "up"
+			tr := v.open(t, coll)
+			nodes := forest(50)
+			var docs []any
+			for _, n := range nodes {
+				doc := bson.M{"_id": n[0], "title": "x", "slug": "s-" + n[0]}
+				for _, e := range v.opts.Scope {
+					doc[e.Key] = e.Value
+				}
+				if n[1] != "" { // roots have no parent field at all
+					doc["up"] = n[1]
+				}
+				docs = append(docs, doc)
+			}
+			get(coll.InsertMany(ctx, docs))(t)
+			// Cut off, then finished.
+			short, cancel := context.WithCancel(ctx)
+			defer cancel()
+			_, err := tr.Adopt(short, &mongopatterns.Work{BatchSize: 20, Progress: func(mongopatterns.Result) { cancel() }})
+			if !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			got, err := tr.Adopt(ctx, &mongopatterns.Work{BatchSize: 20})
+			if err != nil || got.Examined != 50 || got.Remaining != 0 {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			healthy(t, tr)
+			v.ordered = false
+			v.compare(t, tr, modelOf(nodes))
+			before := stored(t, coll)
+			if got, err = tr.Adopt(ctx, nil); err != nil || got.Done != 0 {
+				t.Errorf("again: %+v, %v", got, err)
+			}
+			match(t, "again", before, stored(t, coll))
+			for _, doc := range before {
+				wrong(t, !slices.Contains(fieldsOf(doc), "title"), "lost a field: %v", doc)
+			}
+		})
+	}
+}
+
+// TestAdoptOrder: siblings and roots without a position come in the order of _id.
+func TestAdoptOrder(t *testing.T) {
+	for _, v := range []variant{
+		{name: "order", rep: tree.AncestorArray, opts: tree.Options{OrderField: "pos"}, ordered: true, roots: true},
+		{name: "path", rep: tree.MaterializedPath, opts: tree.Options{OrderField: "pos"}, ordered: true, roots: true},
+		{name: "children", rep: tree.ChildReferences, ordered: true},
+		{name: "nested", rep: tree.NestedSets, ordered: true, roots: true},
+		{name: "sku", rep: tree.NestedSets, ordered: true, roots: true, opts: tree.Options{IDField: "sku"}},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			coll := mongotest.Database(t).Collection("nodes")
+			tr := v.open(t, coll)
+			for i, id := range []string{"e", "c", "d", "b", "a"} { // the IDs in no order
+				putDocs(t, coll, dd("_id", fmt.Sprint("r", id), "sku", fmt.Sprint(i, "r", id)),
+					dd("_id", fmt.Sprint("k", id), "sku", fmt.Sprint(i, "k", id), "parent", map[string]string{"_id": "rc", "sku": "1rc"}[v.idField()]))
+			}
+			get(tr.Adopt(t.Context(), nil))(t)
+			healthy(t, tr)
+			names := func(ids []string) []string {
+				for i, id := range ids {
+					ids[i] = id[len(id)-2:]
+				}
+				return ids
+			}
+			if v.roots {
+				v.want(t, "roots", names(v.ids(t, tr.Roots(t.Context()))), "ra", "rb", "rc", "rd", "re")
+			}
+			v.want(t, "children", names(v.ids(t, tr.Children(t.Context(), map[string]string{"_id": "rc", "sku": "1rc"}[v.idField()]))), "ka", "kb", "kc", "kd", "ke")
+		})
+	}
+}
+
+// Adopt again leaves what was moved or inserted by the tree where it is, and
+// takes in what code that knows the parent only has inserted.
+func TestAdoptAgain(t *testing.T) {
+	for _, v := range []variant{
+		{name: "path", rep: tree.MaterializedPath},
+		{name: "path/all", rep: tree.MaterializedPath, opts: tree.Options{OrderField: "pos", ChildCountField: "n"}},
+		{name: "children", rep: tree.ChildReferences},
+		{name: "children/all", rep: tree.ChildReferences, opts: tree.Options{ChildCountField: "n"}},
+		{name: "ancestors/all", rep: tree.AncestorArray, opts: tree.Options{OrderField: "pos", ChildCountField: "n"}},
+		{name: "nested", rep: tree.NestedSets},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			coll := mongotest.Database(t).Collection("nodes")
+			tr := v.open(t, coll)
+			m := newModel()
+			add := func(nodes ...[2]string) {
+				for _, n := range nodes {
+					doc := dd("_id", n[0])
+					if n[1] != "" {
+						doc = append(doc, bson.E{Key: "parent", Value: n[1]})
+					}
+					putDocs(t, coll, doc)
+					m.attach(n[0], n[1], -1)
+				}
+			}
+			move := func(id, to string) {
+				pos := tr.AsRoot()
+				if to != "" {
+					pos = tr.Under(to)
+				}
+				ok(t, tr.Move(ctx, id, pos))
+				m.detach(id)
+				m.attach(id, to, -1)
+			}
+			adopt := func(written bool) {
+				t.Helper()
+				if got, err := tr.Adopt(ctx, &mongopatterns.Work{BatchSize: 2}); err != nil || (got.Done > 0) != written || got.Remaining != 0 {
+					t.Errorf("%+v, %v", got, err)
+				}
+				healthy(t, tr)
+				v.compare(t, tr, m)
+			}
+			// Children before their parents in the order of the batches too.
+			add([2]string{"z", ""}, [2]string{"B", "z"}, [2]string{"C", "B"}, [2]string{"D", "C"}, [2]string{"a", "D"}, [2]string{"b", "D"})
+			adopt(true)
+			get(tr.Insert(ctx, v.doc("N"), tr.Under("B")))(t)
+			m.attach("N", "B", -1)
+			move("D", "z")
+			move("a", "")
+			move("C", "a")
+			before := stored(t, coll)
+			if v.rep == tree.MaterializedPath || v.rep == tree.ChildReferences {
+				adopt(false)
+				match(t, "again (-before +after)", before, stored(t, coll))
+			}
+			if v.rep == tree.MaterializedPath || v.rep == tree.ChildReferences {
+				// What the parent field of C still names is gone.
+				get(tr.Delete(ctx, "B", mongopatterns.Unlink))(t)
+				m.delete("B", mongopatterns.Unlink)
+			}
+			add([2]string{"old1", "C"}, [2]string{"old2", "old1"}, [2]string{"0", "old2"}, [2]string{"old3", ""})
+			adopt(true)
+		})
+	}
+}
+
+// TestAdoptOtherOrders: values that are no numbers decide the order of children, and of roots alike.
+func TestAdoptOtherOrders(t *testing.T) {
+	for _, rep := range []tree.Representation{tree.ParentReferences, tree.AncestorArray, tree.MaterializedPath} {
+		v := variant{rep: rep, opts: tree.Options{OrderField: "o"}, ordered: true, roots: true}
+		coll := mongotest.Database(t).Collection("nodes")
+		putDocs(t, coll, dd("_id", "a", "o", "z"), dd("_id", "b", "o", "y"), dd("_id", "c", "parent", "a", "o", "z"), dd("_id", "d", "parent", "a", "o", "y"))
+		tr := v.open(t, coll)
+		get(tr.Adopt(t.Context(), nil))(t)
+		v.want(t, "roots", v.ids(t, tr.Roots(t.Context())), "b", "a")
+		v.want(t, "children", v.ids(t, tr.Children(t.Context(), "a")), "d", "c")
+	}
+}
+
+// TestAdoptArrayParent: a node with an array for a parent has no place, and
+// neither has what is below it; the array stays.
+func TestAdoptArrayParent(t *testing.T) {
+	for _, rep := range []tree.Representation{tree.ParentReferences, tree.ChildReferences, tree.AncestorArray, tree.MaterializedPath, tree.NestedSets} {
+		for _, parent := range arrayParents {
+			t.Run(fmt.Sprint(rep, parent), func(t *testing.T) {
+				t.Parallel()
+				ctx := t.Context()
+				coll := mongotest.Database(t).Collection("nodes")
+				putDocs(t, coll, dd("_id", "a"), dd("_id", "b"), dd("_id", "c", "parent", parent),
+					dd("_id", "d", "parent", "c"), dd("_id", "e", "parent", "a"))
+				v := plain(rep, tree.Options{ChildCountField: "n"})
+				tr := v.open(t, coll)
+				got, err := tr.Adopt(ctx, nil)
+				wrong(t, err != nil || got.Examined != 5 || got.Remaining != 2, "%+v, %v", got, err)
+				kept := func(what string) {
+					t.Helper()
+					for _, doc := range stored(t, coll) {
+						for _, e := range doc {
+							if doc[0].Value == "c" && e.Key == "parent" && cmp.Equal(e.Value, parent) {
+								return
+							}
+						}
+					}
+					t.Errorf("%s: %v", what, stored(t, coll))
+				}
+				kept("adopted")
+				if rep == tree.ChildReferences || rep == tree.MaterializedPath {
+					v.want(t, "children of a", v.ids(t, tr.Children(ctx, "a")), "e")
+					return // they do not know the parent any more
+				}
+				if found := v.kinds(t, tr, coll); !slices.Contains(found, "orphan c") || slices.Contains(found, "orphan d") || slices.Contains(found, "wrong field c") {
+					t.Error(found)
+				}
+				if got, err := tr.Repair(ctx, nil); err != nil || got.Remaining != 1 {
+					t.Errorf("repair: %+v, %v", got, err)
+				}
+				kept("repaired")
+				v.want(t, "descendants", v.ids(t, tr.Descendants(ctx, "a", 0)), "e")
+				v.want(t, "to a depth", v.ids(t, tr.Descendants(ctx, "a", 2)), "e")
+				v.want(t, "siblings", v.ids(t, tr.Siblings(ctx, "e")))
+				v.want(t, "siblings of c", v.ids(t, tr.Siblings(ctx, "c")))
+				// No policy of Delete takes c for a child.
+				if n, err := tr.Delete(ctx, "a", mongopatterns.Promote); n != 1 || err != nil {
+					t.Errorf("promote: %d, %v", n, err)
+				}
+				kept("promote")
+				if n, err := tr.Delete(ctx, "b", mongopatterns.Cascade); n != 1 || err != nil {
+					t.Errorf("cascade: %d, %v", n, err)
+				}
+				kept("cascade")
+			})
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package tree_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -20,6 +19,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
@@ -76,13 +76,13 @@ func (v variant) entries(nodes [][2]string) func(func(tree.Entry[string, bson.M]
 }
 
 // entriesOf are the entries of nested values.
-func entriesOf[K any](idField string, nodes ...*tree.Node[bson.M]) iter.Seq2[tree.Entry[K, bson.M], error] {
-	return func(yield func(tree.Entry[K, bson.M], error) bool) {
-		var visit func(nodes []*tree.Node[bson.M], parent *K) bool
-		visit = func(nodes []*tree.Node[bson.M], parent *K) bool {
+func entriesOf[ID any](idField string, nodes ...*tree.Node[bson.M]) iter.Seq2[tree.Entry[ID, bson.M], error] {
+	return func(yield func(tree.Entry[ID, bson.M], error) bool) {
+		var visit func(nodes []*tree.Node[bson.M], parent *ID) bool
+		visit = func(nodes []*tree.Node[bson.M], parent *ID) bool {
 			for _, n := range nodes {
-				id, _ := n.Value[idField].(K)
-				if !yield(tree.Entry[K, bson.M]{Value: n.Value, Parent: parent}, nil) || !visit(n.Children, &id) {
+				id, _ := n.Value[idField].(ID)
+				if !yield(tree.Entry[ID, bson.M]{Value: n.Value, Parent: parent}, nil) || !visit(n.Children, &id) {
 					return false
 				}
 			}
@@ -93,78 +93,6 @@ func entriesOf[K any](idField string, nodes ...*tree.Node[bson.M]) iter.Seq2[tre
 }
 
 func node(id any) *tree.Node[bson.M] { return &tree.Node[bson.M]{Value: bson.M{"_id": id}} }
-
-func TestLoad(t *testing.T) {
-	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
-		nodes := forest(60)
-		insertAll(t, v, tr, [][2]string{{"old", ""}, {"older", "old"}})
-		// It is cut off after two batches, and goes on.
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		var progress []int64
-		got, err := tr.Load(ctx, v.entries(nodes), tr.AsRoot(), &mongopatterns.Work{BatchSize: 16, Progress: func(r mongopatterns.Result) {
-			progress = append(progress, r.Examined)
-			if r.Examined == 32 {
-				cancel()
-			}
-		}})
-		if !errors.Is(err, context.Canceled) || got.Done != 32 {
-			t.Fatalf("%+v, %v", got, err)
-		}
-		got, err = tr.Load(t.Context(), v.entries(nodes), tr.AsRoot(), &mongopatterns.Work{BatchSize: 16, Progress: func(r mongopatterns.Result) {
-			progress = append(progress, r.Examined)
-		}})
-		if err != nil || got.Done != 28 || got.Skipped != 32 {
-			t.Fatalf("%+v, %v", got, err)
-		}
-		if want := []int64{16, 32, 16, 32, 48, 60}; !slices.Equal(progress, want) {
-			t.Errorf("progress %v", progress)
-		}
-		healthy(t, tr)
-		v.compare(t, tr, modelOf(append([][2]string{{"old", ""}, {"older", "old"}}, nodes...)))
-
-		// What Dump gives, and what Subtree gives, Load takes.
-		copied := v
-		copied.opts.Scope = nil
-		other := copied.open(t, coll.Database().Collection("copy"))
-		if n, err := other.Load(t.Context(), tr.Dump(t.Context()), other.AsRoot(), nil); err != nil || n.Done != 62 {
-			t.Fatalf("%+v, %v", n, err)
-		}
-		healthy(t, other)
-		copied.compare(t, other, modelOf(append([][2]string{{"old", ""}, {"older", "old"}}, nodes...)))
-		sub := get(tr.Subtree(t.Context(), "n1", 0))(t)
-		var move func(n *tree.Node[bson.M])
-		size := int64(0)
-		move = func(n *tree.Node[bson.M]) {
-			size++
-			n.Value[v.idField()] = "copy-" + n.Value[v.idField()].(string)
-			n.Value["slug"] = n.Value[v.idField()]
-			if v.idField() != "_id" {
-				delete(n.Value, "_id")
-			}
-			for _, kid := range n.Children {
-				move(kid)
-			}
-		}
-		move(sub)
-		n, err := tr.Load(t.Context(), entriesOf[string](v.idField(), sub), tr.Under("older"), nil)
-		if err != nil || n.Done != size {
-			t.Fatalf("%+v, %v", n, err)
-		}
-		healthy(t, tr)
-		if d, err := tr.Depth(t.Context(), "copy-n1"); err != nil || d != 2 {
-			t.Errorf("%d, %v", d, err)
-		}
-
-		is(t, errOf(tr.Load(t.Context(), v.entries([][2]string{{"x"}}), tr.Under("none"), nil)), tree.ErrNoParent)
-		boom := errors.New("boom")
-		if _, err := tr.Load(t.Context(), func(yield func(tree.Entry[string, bson.M], error) bool) {
-			yield(tree.Entry[string, bson.M]{}, boom)
-		}, tr.AsRoot(), nil); !errors.Is(err, boom) {
-			t.Errorf("error of the entries: %v", err)
-		}
-	})
-}
 
 // kinds are the problems found, "kind id" each.
 func (v variant) kinds(t testing.TB, tr *trees, coll *mongo.Collection) []string {
@@ -373,12 +301,12 @@ func TestRepairBesideWrites(t *testing.T) {
 							err = tr.Move(ctx, id, tr.Under(fmt.Sprintf("n%d", 1+(i*5+g)%40)))
 						}
 						if err == nil && i%4 == 0 {
-							_, err = tr.Delete(ctx, id, tree.Restrict)
+							_, err = tr.Delete(ctx, id, mongopatterns.Restrict)
 						}
 						if err != nil && (damaged.MatchString(err.Error()) || lost(err)) {
 							err = nil
 						}
-						if name == "nested" && (errors.Is(err, tree.ErrCycle) || errors.Is(err, tree.ErrHasChildren)) {
+						if name == "nested" && (errors.Is(err, tree.ErrCycle) || errors.Is(err, mongopatterns.ErrReferenced)) {
 							err = nil // so say the wrong numbers
 						}
 					}
@@ -400,72 +328,6 @@ func TestRepairBesideWrites(t *testing.T) {
 				good(t, errOf(tr.Repair(t.Context(), nil)))
 			}
 			healthy(t, tr)
-		})
-	}
-}
-
-func TestDumpEnds(t *testing.T) {
-	coll := mongotest.Database(t).Collection("nodes")
-	tr := plain(tree.ChildReferences, tree.Options{}).open(t, coll)
-	putDocs(t, coll, dd("_id", "R", "children", bson.A{"A", "A"}), dd("_id", "A", "children", bson.A{"B"}), dd("_id", "B", "children", bson.A{"A", "C"}),
-		dd("_id", "C", "children", bson.A{}))
-	var got []string
-	for e, err := range tr.Dump(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got = append(got, e.Value["_id"].(string)); len(got) > 9 {
-			break
-		}
-	}
-	match(t, "", []string{"R", "A", "B", "C"}, got)
-}
-
-// So do nested values: what encodes one walks through it.
-func TestNestedValuesEnd(t *testing.T) {
-	for _, c := range []struct {
-		kind            tree.Representation
-		docs            []any
-		subtree, forest string
-	}{
-		{tree.ParentReferences, []any{dd("_id", "A", "parent", "B"), dd("_id", "B", "parent", "A"), dd("_id", "R")}, "A(B)", "R"},
-		{tree.AncestorArray, []any{dd("_id", "A", "parent", "B", "ancestors", bson.A{"A", "B"}),
-			dd("_id", "B", "parent", "A", "ancestors", bson.A{"A"})}, "A(B)", ""},
-		{tree.ChildReferences, []any{dd("_id", "R", "children", bson.A{"A"}), dd("_id", "A", "children", bson.A{"B"}),
-			dd("_id", "B", "children", bson.A{"A", "C"}), dd("_id", "C", "children", bson.A{})}, "A(B(C))", "R(A(B(C)))"},
-	} {
-		t.Run(c.kind.String(), func(t *testing.T) {
-			t.Parallel()
-			coll := mongotest.Database(t).Collection("nodes")
-			tr := plain(c.kind, tree.Options{}).open(t, coll)
-			putDocs(t, coll, c.docs...)
-			var text func(all ...*tree.Node[bson.M]) string
-			text = func(all ...*tree.Node[bson.M]) (out string) {
-				for _, n := range all {
-					out += n.Value["_id"].(string)
-					if len(n.Children) > 0 {
-						out += "(" + text(n.Children...) + ")"
-					}
-				}
-				return out
-			}
-			root, err := tr.Subtree(t.Context(), "A", 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			roots, err := tr.Forest(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			match(t, "subtree", c.subtree, text(root))
-			match(t, "forest", c.forest, text(roots...))
-			n := 0
-			for _, err := range tr.Preorder(t.Context(), "A", 0) {
-				if n++; err != nil || n > 9 {
-					t.Fatal(n, err)
-				}
-			}
-			match(t, "preorder", strings.Count(c.subtree, "("), n)
 		})
 	}
 }
@@ -537,13 +399,14 @@ func TestCheckOddValues(t *testing.T) {
 			[]string{"wrong order P", "wrong order Q"}, nil, `o of children is missing, no whole number`},
 		{"no order", plain(tree.ParentReferences, tree.Options{OrderField: "o"}), []any{dd("_id", "P", "o", 0), dd("_id", "a", "parent", "P")},
 			[]string{"wrong order P"}, nil, `o of children is missing`},
-		{"count", plain(tree.ParentReferences, tree.Options{ChildCountField: "n"}), []any{dd("_id", "P"), dd("_id", "Q", "n", 0.5)},
+		{"count", plain(tree.ParentReferences, tree.Options{ChildCountField: "n"}), []any{dd("_id", "P", "parent", nil), dd("_id", "Q", "n", 0.5)},
 			[]string{"wrong field P", "wrong field Q"}, nil, "n is missing, want 0"},
 		{"numbers", plain(tree.NestedSets, tree.Options{}), []any{dd("_id", "P", "parent", nil, "left", 1.5, "right", 2)},
 			[]string{"wrong field P"}, nil, "right is"},
 		{"children", plain(tree.ChildReferences, tree.Options{}), []any{dd("_id", "P", "children", nil), dd("_id", "Q", "children", "P"), dd("_id", "R", "children", bson.A{"S"}), dd("_id", "S")},
 			[]string{"wrong field P", "wrong field Q"}, nil, "children is null"},
 		{"ancestors", plain(tree.AncestorArray, tree.Options{}), []any{dd("_id", "P", "parent", nil)}, []string{"wrong field P"}, nil, "ancestors is missing, want []"},
+		{"path", plain(tree.MaterializedPath, tree.Options{}), []any{dd("_id", "P"), dd("_id", "Q", "path", nil)}, []string{"wrong field P"}, nil, "path is missing, want null"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -601,29 +464,10 @@ func TestBatchesFromPrimary(t *testing.T) {
 	}
 }
 
-// Each batch of a walk is one reply.
-func TestDumpOfManyInALevel(t *testing.T) {
-	ctx := t.Context()
-	db := mongotest.Database(t)
-	v := plain(tree.AncestorArray, tree.Options{})
-	tr := v.open(t, db.Collection("nodes"))
-	var many [][2]string
-	for i := range 300 {
-		many = append(many, [2]string{string(rune('a'+i%26)) + strings.Repeat("x", i/26), ""})
-	}
-	get(tr.Load(ctx, v.entries(many), tr.AsRoot(), nil))(t)
-	c := mongotest.Record(t, db, func() {
-		good(t, drain(tr.Dump(ctx)))
-	})
-	if got := c.RoundTrips(); got != 2 {
-		t.Errorf("%d: %v", got, c.Names())
-	}
-}
-
 // TestCheckTwice: a sequence that is run again looks at everything anew.
 func TestCheckTwice(t *testing.T) {
 	coll := mongotest.Database(t).Collection("nodes")
-	putDocs(t, coll, dd("_id", "a", "o", 0), dd("_id", "b", "o", 0))
+	putDocs(t, coll, dd("_id", "a", "parent", nil, "o", 0), dd("_id", "b", "o", 0))
 	tr := get(tree.New[string, bson.M](coll, tree.ParentReferences, &tree.Options{OrderField: "o"}))(t)
 	problems := tr.Check(t.Context(), nil)
 	for range 2 {
@@ -655,64 +499,23 @@ func TestLongChain(t *testing.T) {
 	wrong(t, mb > 50, "%d MB", mb)
 }
 
-// TestAdoptOtherOrders: values that are no numbers decide the order of children, and of roots alike.
-func TestAdoptOtherOrders(t *testing.T) {
-	for _, rep := range []tree.Representation{tree.ParentReferences, tree.AncestorArray, tree.MaterializedPath} {
-		v := variant{rep: rep, opts: tree.Options{OrderField: "o"}, ordered: true, roots: true}
-		coll := mongotest.Database(t).Collection("nodes")
-		putDocs(t, coll, dd("_id", "a", "o", "z"), dd("_id", "b", "o", "y"), dd("_id", "c", "parent", "a", "o", "z"), dd("_id", "d", "parent", "a", "o", "y"))
-		tr := v.open(t, coll)
-		get(tr.Adopt(t.Context(), nil))(t)
-		v.want(t, "roots", v.ids(t, tr.Roots(t.Context())), "b", "a")
-		v.want(t, "children", v.ids(t, tr.Children(t.Context(), "a")), "d", "c")
+// TestWorkFilter: Repair of one node.
+func TestWorkFilter(t *testing.T) {
+	ctx := t.Context()
+	coll := mongotest.Database(t).Collection("nodes")
+	v := plain(tree.AncestorArray, tree.Options{ChildCountField: "n"})
+	tr := v.open(t, coll)
+	insertAll(t, v, tr, books)
+	for _, id := range []string{"dbm", "MongoDB"} {
+		changeDoc(t, coll, id, dd("$set", dd("ancestors", bson.A{}, "n", 5)))
 	}
-}
-
-// What is derived for a node grows with its depth: a chain of 900 in one transaction would be 400,000 elements and
-// as many keys of the index. Load bounds both, and all nodes arrive, also those beside each other at the end.
-func TestLoadOfLongChain(t *testing.T) {
-	for _, v := range append(variants()[:5:5], variants()[7:9]...) {
-		t.Run(v.name, func(t *testing.T) {
-			t.Parallel()
-			ctx := t.Context()
-			coll := mongotest.Database(t).Collection("nodes")
-			tr := v.open(t, coll)
-			const depth, wide = 700, 100
-			id := func(i int) string { return fmt.Sprintf("node-%04d", i) }
-			entries := func(yield func(tree.Entry[string, bson.M], error) bool) {
-				for i := range depth + wide {
-					e := tree.Entry[string, bson.M]{Value: v.doc(id(i))}
-					if i > 0 {
-						parent := id(min(i, depth) - 1)
-						e.Parent = &parent
-					}
-					if !yield(e, nil) {
-						return
-					}
-				}
-			}
-			var got mongopatterns.Result
-			commands := mongotest.Record(t, coll.Database(), func() {
-				got = get(tr.Load(ctx, entries, tr.AsRoot(), nil))(t)
-			})
-			wrong(t, got.Done != depth+wide || got.Skipped != 0, "%+v", got)
-			inserts := commands.Named("insert")
-			for _, c := range inserts {
-				derived := 0
-				for _, doc := range get(c.Body.Lookup("documents").Array().Values())(t) {
-					for _, f := range []string{"ancestors", "ancestor_categories", "path", "way"} {
-						derived += len(doc.Document().Lookup(f).Value)
-					}
-				}
-				wrong(t, derived > 1<<20, "%d bytes are derived in one insert", derived)
-			}
-			parts := v.rep == tree.AncestorArray || v.rep == tree.MaterializedPath
-			wrong(t, parts != (len(inserts) > 1), "%d inserts", len(inserts))
-			n := get(tr.CountChildren(ctx, id(depth-1)))(t)
-			wrong(t, n != wide, "%d children at the end", n)
-			again := get(tr.Load(ctx, entries, tr.AsRoot(), nil))(t)
-			wrong(t, again.Done != 0 || again.Skipped != depth+wide, "again: %+v", again)
-			healthy(t, tr)
-		})
+	one := &mongopatterns.Work{Filter: bson.M{"_id": "dbm"}}
+	if got := len(get(cursor.Collect(tr.Check(ctx, one)))(t)); got != 2 {
+		t.Errorf("%d problems of one node", got)
+	}
+	got, err := tr.Repair(ctx, one)
+	wrong(t, err != nil || got.Examined != 1 || got.Done != 1, "%+v, %v", got, err)
+	if found := v.kinds(t, tr, coll); !slices.Equal(found, []string{"wrong field MongoDB"}) {
+		t.Error(found)
 	}
 }

@@ -1,0 +1,291 @@
+package tree_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/tree"
+)
+
+var arrayParents = []bson.A{{"a", "b"}, {nil}, {}}
+
+// TestArrayParent: an array as a parent, in a tree that was adopted.
+func TestArrayParent(t *testing.T) {
+	for _, v := range some() {
+		if v.rep == tree.ChildReferences || v.rep == tree.MaterializedPath {
+			continue
+		}
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			coll := mongotest.Database(t).Collection("nodes")
+			tr := v.open(t, coll)
+			insertAll(t, v, tr, [][2]string{{"a", ""}, {"b", ""}, {"c", "a"}, {"d", "c"}, {"e", "a"}})
+			field := "parent"
+			if v.opts.ParentField != "" {
+				field = v.opts.ParentField
+			}
+			for _, parent := range arrayParents {
+				get(coll.UpdateOne(ctx, tr.Filter("c"), dd("$set", dd(field, parent))))(t)
+				if found := v.kinds(t, tr, coll); !slices.Contains(found, "orphan c") {
+					t.Errorf("%v: %v", parent, found)
+				}
+				if got, err := tr.Repair(ctx, nil); err != nil || got.Remaining != 1 {
+					t.Errorf("%v: %+v, %v", parent, got, err)
+				}
+				var doc bson.M
+				if err := coll.FindOne(ctx, tr.Filter("c")).Decode(&doc); err != nil || !cmp.Equal(doc[field], any(parent)) {
+					t.Errorf("%v became %v, %v", parent, doc[field], err)
+				}
+				if _, err := tr.Insert(ctx, v.doc("x"), tr.Before("c")); err == nil {
+					t.Errorf("%v: an insertion beside it", parent)
+				}
+			}
+			good(t, errOf(v.rooting(t, coll).Repair(ctx, nil)))
+			healthy(t, tr)
+			v.want(t, "roots", sorted(v.ids(t, tr.Roots(ctx))), "a", "b", "c")
+		})
+	}
+}
+
+// TestPatternInData: a regular expression that somebody typed by hand, as a parent, among children or ancestors, or as
+// an ID, names no node. The server would take it for a pattern that all IDs match.
+func TestPatternInData(t *testing.T) {
+	all := bson.Regex{Pattern: "."}
+	sku := variant{name: "parent, sku", rep: tree.ParentReferences, opts: tree.Options{IDField: "sku"}}
+	for _, c := range []struct {
+		v    variant
+		by   bson.D // of B, in C(D) under B under A; Z(Y) is beside
+		lost bool   // B is an orphan
+	}{
+		{variants()[0], dd("parent", all), true},
+		{variants()[1], dd("children", bson.A{"C", all}), false},
+		{variant{name: "children, graph", rep: tree.ChildReferences, opts: tree.Options{Graph: true}}, dd("children", bson.A{all, "C"}), false},
+		{variants()[2], dd("parent", all), true},
+		{variants()[2], dd("ancestors", bson.A{"A", all}), false},
+		{variants()[3], dd("path", all), true},
+		{variants()[4], dd("parent", all), true},
+		{variants()[9], dd("slug", all), false},
+		{sku, dd("parent", all), true},
+	} {
+		t.Run(c.v.name+" "+c.by[0].Key, func(t *testing.T) {
+			t.Parallel()
+			ctx, v := t.Context(), c.v
+			coll := mongotest.Database(t).Collection("nodes")
+			tr := v.open(t, coll)
+			insertAll(t, v, tr, [][2]string{{"A", ""}, {"B", "A"}, {"C", "B"}, {"D", "C"}, {"Z", ""}, {"Y", "Z"}})
+			before := stored(t, coll)
+			get(coll.UpdateOne(ctx, dd(v.idField(), "B"), dd("$set", c.by)))(t)
+			none := func(what string, ids []string, err error, allowed ...string) {
+				t.Helper()
+				for _, id := range ids {
+					wrong(t, !slices.Contains(allowed, id), "%s: %s", what, id)
+				}
+				wrong(t, err != nil && !errors.Is(err, mongopatterns.ErrNotFound) && !errors.Is(err, mongopatterns.ErrNotAdopted) && !errors.Is(err, mongopatterns.ErrInvalid), "%s: %v", what, err)
+			}
+			for _, id := range []string{"B", "C", "D"} {
+				up, err := tr.Ancestors(ctx, id)
+				var ids []string
+				for _, doc := range up {
+					ids = append(ids, doc[v.idField()].(string))
+				}
+				none("ancestors of "+id, ids, err, "A", "B", "C")
+				if id != "B" && v.rep != tree.MaterializedPath {
+					wrong(t, len(ids) == 0 || ids[len(ids)-1] != map[string]string{"C": "B", "D": "C"}[id], "ancestors of %s: %v", id, ids)
+				}
+				none("parents of "+id, v.ids(t, tr.Parents(ctx, id)), nil, "A", "B", "C")
+				none("descendants of "+id, v.ids(t, tr.Descendants(ctx, id, 0)), nil, "C", "D")
+				none("children of "+id, v.ids(t, tr.Children(ctx, id)), nil, "C", "D")
+				none("siblings of "+id, v.ids(t, tr.Siblings(ctx, id)), nil)
+				filter, err := tr.DescendantsFilter(ctx, id, 0)
+				if err == nil {
+					for _, doc := range get(find(ctx, coll, filter))(t) {
+						none("descendants filter of "+id, []string{doc[v.idField()].(string)}, nil, "C", "D")
+					}
+				}
+				if filter, err = tr.ChildrenFilter(ctx, id); err == nil {
+					for _, doc := range get(find(ctx, coll, filter))(t) {
+						none("children filter of "+id, []string{doc[v.idField()].(string)}, nil, "C", "D")
+					}
+				}
+			}
+			none("descendants of A", v.ids(t, tr.Descendants(ctx, "A", 0)), nil, "B", "C", "D")
+			found := problems(t, tr)
+			wrong(t, len(found) == 0, "Check finds nothing")
+			for _, p := range found {
+				wrong(t, strings.Contains(p, "cycle"), "%s", p)
+			}
+			// Z is not above D, whatever matches.
+			if !v.opts.Graph {
+				err := tr.Move(ctx, "Z", tr.Under("D"))
+				none("move", nil, err)
+				if err == nil {
+					ok(t, tr.Move(ctx, "Z", tr.AsRoot()))
+				}
+			}
+			get(v.rooting(t, coll).Repair(ctx, nil))(t)
+			if after := problems(t, tr); len(after) > 0 && v.opts.SegmentField == "" {
+				t.Errorf("after Repair: %v", after)
+			}
+			if !c.lost && v.opts.SegmentField == "" && !v.opts.Graph {
+				match(t, "repaired", before, stored(t, coll))
+			}
+			get(tr.Delete(ctx, "D", mongopatterns.Cascade))(t)
+			wrong(t, len(stored(t, coll)) != 5, "Cascade of D: %v", stored(t, coll))
+		})
+	}
+}
+
+func find(ctx context.Context, coll *mongo.Collection, match bson.D) (docs []bson.M, err error) {
+	cur, err := coll.Find(ctx, match)
+	if err == nil {
+		err = cur.All(ctx, &docs)
+	}
+	return docs, err
+}
+
+// TestPatternForID: a node with a regular expression for an ID is named, and stands for no other.
+func TestPatternForID(t *testing.T) {
+	for _, rep := range []tree.Representation{tree.ParentReferences, tree.ChildReferences, tree.AncestorArray, tree.NestedSets} {
+		t.Run(rep.String(), func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			v := variant{name: "sku", rep: rep, opts: tree.Options{IDField: "sku"}}
+			coll := mongotest.Database(t).Collection("nodes")
+			tr := v.open(t, coll)
+			insertAll(t, v, tr, [][2]string{{"A", ""}, {"B", "A"}, {"C", "B"}, {"Z", ""}})
+			all := bson.Regex{Pattern: "."}
+			get(coll.UpdateOne(ctx, dd("sku", "B"), dd("$set", dd("sku", all))))(t)
+			wrong(t, !strings.Contains(strings.Join(problems(t, tr), "\n"), "an _id cannot be a regular expression"), "%v", problems(t, tr))
+			got := get(tr.CountDescendants(ctx, "A", 0))(t)
+			wrong(t, got > 2, "%d descendants", got)
+			n, err := tr.Delete(ctx, "A", mongopatterns.Cascade)
+			left := get(coll.CountDocuments(ctx, dd("sku", "Z")))(t)
+			wrong(t, left != 1, "Cascade deletes %d, %v, and Z", n, err)
+		})
+	}
+}
+
+// TestIDTypes has IDs of other types than strings.
+func TestIDTypes(t *testing.T) {
+	a, b, c := bson.NewObjectID(), bson.NewObjectID(), bson.NewObjectID()
+	t.Run("ObjectID", func(t *testing.T) { idType(t, a, b, c, false) })
+	t.Run("dollar", func(t *testing.T) { idType(t, "$name", "$$ROOT", "$_id", false) })
+	t.Run("int", func(t *testing.T) { idType(t, 1, 2, 1<<40, false) })
+	t.Run("int64", func(t *testing.T) { idType(t, int64(1), -2, 3, false) })
+	t.Run("UUID", func(t *testing.T) {
+		id := func(n byte) bson.Binary { return bson.Binary{Subtype: 4, Data: append(make([]byte, 15), n)} }
+		idType(t, id(1), id(2), id(3), true)
+	})
+	type compound struct{ Region, Code string }
+	t.Run("document", func(t *testing.T) {
+		idType(t, compound{"eu", "1"}, compound{"eu", "2"}, compound{"$where", "1"}, true)
+	})
+}
+
+func idType[ID any](t *testing.T, a, b, c ID, noSegment bool) {
+	for rep := tree.ParentReferences; rep <= tree.NestedSets; rep++ {
+		t.Run(rep.String(), func(t *testing.T) {
+			ctx := t.Context()
+			coll := mongotest.Database(t).Collection("nodes")
+			tr := get(tree.New[ID, bson.M](coll, rep, nil))(t)
+			_, err := tr.Insert(ctx, bson.M{"_id": a}, tr.AsRoot())
+			if rep == tree.MaterializedPath && noSegment {
+				is(t, err, mongopatterns.ErrInvalid)
+				return
+			}
+			ok(t, err)
+			for _, p := range [][2]ID{{b, a}, {c, b}} {
+				id, err := tr.Insert(ctx, bson.M{"_id": p[0]}, tr.Under(p[1]))
+				if err != nil || !cmp.Equal(id, p[0]) {
+					t.Fatal(id, err)
+				}
+			}
+			for _, pos := range []tree.Position[ID]{tr.AsRoot(), tr.Under(a)} { // with c below
+				ok(t, tr.Move(ctx, b, pos))
+			}
+			crumbs, err := tr.Breadcrumb(ctx, c)
+			if err != nil || len(crumbs) != 3 || !cmp.Equal([]ID{crumbs[0].ID, crumbs[1].ID, crumbs[2].ID}, []ID{a, b, c}) {
+				t.Errorf("%v, %v", crumbs, err)
+			}
+			ok(t, tr.Move(ctx, c, tr.Under(a)))
+			ok(t, tr.Move(ctx, b, tr.Under(c)))
+			is(t, tr.Move(ctx, a, tr.Under(b)), tree.ErrCycle)
+			if d, err := tr.Depth(ctx, b); err != nil || d != 2 {
+				t.Errorf("%d, %v", d, err)
+			}
+			for p, err := range tr.Check(ctx, nil) {
+				t.Errorf("%v %v", p, err)
+			}
+		})
+	}
+}
+
+func TestInvalidIDs(t *testing.T) {
+	ctx := t.Context()
+	coll := mongotest.Database(t).Collection("nodes")
+	tr := get(tree.New[any, bson.M](coll, tree.ParentReferences, nil))(t)
+	get(tr.Insert(ctx, bson.M{"_id": "root"}, tr.AsRoot()))(t)
+	for _, id := range []any{nil, bson.A{1}, bson.Regex{Pattern: "."}, make(chan int)} {
+		if _, err := tr.Insert(ctx, bson.M{"_id": "x"}, tr.Under(id)); err == nil {
+			t.Errorf("insert under %v", id)
+		}
+		if _, err := tr.Insert(ctx, bson.M{"_id": id}, tr.AsRoot()); err == nil {
+			t.Errorf("insert %v", id)
+		}
+		if err := tr.Move(ctx, id, tr.AsRoot()); err == nil {
+			t.Errorf("move %v", id)
+		}
+		if _, err := tr.Delete(ctx, id, mongopatterns.Cascade); err == nil {
+			t.Errorf("delete %v", id)
+		}
+		n := 0
+		for _, err := range tr.Children(ctx, id) {
+			wrong(t, err == nil, "children of %v", id)
+			n++
+		}
+		wrong(t, n != 1, "children of %v: %d results", id, n)
+		if _, err := tr.ChildrenFilter(ctx, id); err == nil {
+			t.Errorf("filter of %v", id)
+		}
+		if _, ok := id.(chan int); ok {
+			continue
+		}
+		cur := get(coll.Aggregate(ctx, tr.ChildrenPipeline(id)))(t)
+		wrong(t, cur.Next(ctx), "pipeline of %v finds %v", id, cur.Current)
+	}
+	// Operators are no ID.
+	evil := bson.D{{Key: "$gt", Value: ""}}
+	is(t, errOf(tr.Ancestors(ctx, evil)), mongopatterns.ErrInvalid)
+	id, err := tr.Insert(ctx, bson.M{"name": "no id"}, tr.Under("root"))
+	if _, ok := id.(bson.ObjectID); err != nil || !ok {
+		t.Errorf("%v, %v", id, err)
+	}
+}
+
+func TestEmptyID(t *testing.T) {
+	eachVariant(t, func(t *testing.T, v variant, tr *trees, _ *mongo.Collection) {
+		ctx := t.Context()
+		doc := v.doc("x")
+		doc[v.idField()] = ""
+		want := v.idField() + ": an empty string"
+		if _, err := tr.Insert(ctx, doc, tr.AsRoot()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("insert: %v", err)
+		}
+		if _, err := tr.Load(ctx, entriesOf[string]("_id", &tree.Node[bson.M]{Value: doc}), tr.AsRoot(), nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("load: %v", err)
+		}
+		if _, err := tr.Insert(ctx, v.doc("x"), tr.Under("none")); err == nil || !strings.Contains(err.Error(), v.idField()+` "none": no such parent`) {
+			t.Errorf("insert under nothing: %v", err)
+		}
+	})
+}

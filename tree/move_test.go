@@ -1,0 +1,60 @@
+package tree_test
+
+import (
+	"errors"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/tree"
+)
+
+// TestAbsentPositions: the node that a position names is not there.
+func TestAbsentPositions(t *testing.T) {
+	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
+		ctx := t.Context()
+		insertAll(t, v, tr, books)
+		before := stored(t, coll)
+		for _, id := range []string{"dbm", "Books"} {
+			is(t, tr.Move(ctx, id, tr.Under("none")), mongopatterns.ErrNoParent)
+			is(t, tr.Move(ctx, "none", tr.Under(id)), mongopatterns.ErrNotFound)
+		}
+		if v.ordered {
+			for _, err := range []error{tr.Move(ctx, "dbm", tr.Before("none")),
+				errOf(tr.Insert(ctx, v.doc("x"), tr.After("none")))} {
+				is(t, err, mongopatterns.ErrNotFound)
+				wrong(t, errors.Is(err, mongopatterns.ErrNoParent), "%v", err)
+			}
+		}
+		match(t, "", before, stored(t, coll))
+	})
+}
+
+// TestMovePathsOfMixedIDs: IDs of several types in a tree are not supported, but Move makes no cycle of them.
+func TestMovePathsOfMixedIDs(t *testing.T) {
+	ctx := t.Context()
+	coll := mongotest.Database(t).Collection("nodes")
+	tr := newAny(t, coll, tree.MaterializedPath, &tree.Options{ChildCountField: "n"})
+	plant(t, tr, bson.M{"_id": 5}, nil)
+	plant(t, tr, bson.M{"_id": "a"}, 5)
+	is(t, tr.Move(ctx, 5, tr.Under("a")), tree.ErrCycle)
+	plant(t, tr, bson.M{"_id": 6}, nil)
+	plant(t, tr, bson.M{"_id": "b"}, nil)
+	ok(t, tr.Move(ctx, "b", tr.Under(6)))
+	n := get(coll.CountDocuments(ctx, dd("_id", 6, "n", 1)))(t)
+	wrong(t, n != 1, "the new parent does not count the child")
+}
+
+// TestMoveReadsNoGrandparent: it may have a million children.
+func TestMoveReadsNoGrandparent(t *testing.T) {
+	coll := mongotest.Database(t).Collection("nodes")
+	v := plain(tree.ChildReferences, tree.Options{})
+	tr := v.open(t, coll)
+	insertAll(t, v, tr, books)
+	got := mongotest.Record(t, coll.Database(), func() { ok(t, tr.Move(t.Context(), "dbm", tr.Under("Languages"))) })
+	read := get(got.Named("find")[0].Reply.Lookup("cursor", "firstBatch").Array().Values())(t)
+	wrong(t, len(read) != 3, "not the node, its parent and the new one: %v", read)
+}
