@@ -18,87 +18,85 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/pace"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// ErrClosed: the counters were closed before the call, which has counted nothing.
-var ErrClosed = fault.New("closed", nil)
-
-// Options are the fields and the pace. The zero value of each is its default.
+// Options of Counters, Sampled and Distinct. The zero value of each is its default.
 type Options struct {
-	// KeyField is the path of the key. Default "_id".
+	// KeyField is the path of the key in a document. Default "_id".
 	KeyField string
-	// CountField is the path of the count. Default "count"; of the registers of
-	// Distinct, "distinct".
+	// CountField is the path of the count, or of the registers of Distinct. Default "count", for
+	// Distinct "distinct".
 	CountField string
-	// Every is how many changes one write stands for. Default 100; 1 writes each.
+	// Every is the number of changes that one write stores together. Default 100; with 1 each
+	// change is written.
 	Every int64
-	// Precision is for Distinct, which has 2^Precision registers: 10, the default, is
-	// 1,024, a standard error of 3.3 percent and at most 10 KB a document. From 4, 26
-	// percent and 150 bytes, to 14, 0.8 percent and 180 KB.
+	// Precision sets the number of registers of Distinct to 2^Precision. Default 10: 1,024
+	// registers, a standard error of 3.3 percent and at most 10 KB a document. The range is from 4,
+	// with 26 percent and 150 bytes, to 14, with 0.8 percent and 180 KB.
 	Precision int
-	// Existing counts only in documents that exist. Default false: a key that is
-	// not there is inserted.
+	// Existing: only keys with a document are counted. Default false: a document is inserted for a
+	// key that has none.
 	Existing bool
-	// Interval is how long a change waits at most: an Add later than that after the
-	// last Flush flushes, and Run flushes by it. Default 0: changes wait for their
-	// number alone, in Run for a second. Sampled counters do not use it.
+	// Interval is how long changes wait at most: an Add later than this after the last Flush
+	// flushes, and Run flushes at this interval. Default 0: changes wait until there are Every of
+	// them, in Run for a second. Sampled counters do not use it.
 	Interval time.Duration
-	// MaxKeys bounds the keys that wait in memory: the Add of one more flushes them
-	// all. Default 10,000. Sampled counters do not use it.
+	// MaxKeys limits the keys that wait in memory: an Add of one more flushes them all. Default
+	// 10,000. Sampled counters do not use it.
 	MaxKeys int
-	// Random returns numbers in [0, 1) to sample by; give a seeded one in tests. It
-	// must be safe for concurrent use. Default: math/rand/v2's.
+	// Random returns the numbers in [0, 1) that Sampled counters use; give a seeded one in tests.
+	// It must be safe for concurrent use. Default: that of math/rand/v2.
 	Random func() float64
-	// Registry and BSON encode the keys. Default: the driver's own.
+	// Registry and BSON encode keys, and the values of Distinct. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
 
-// Counters add up in memory and write seldom.
-type Counters[K any] struct {
+// Counters add up changes in memory and write them seldom.
+type Counters[ID any] struct {
 	core    *core
 	waiting waiting
 }
 
-// New returns counters on coll. It does no I/O.
-func New[K any](coll *mongo.Collection, opts *Options) (c *Counters[K], err error) {
+// New returns Counters on coll. It does no I/O.
+func New[ID any](coll *mongo.Collection, opts *Options) (c *Counters[ID], err error) {
 	defer fault.In(&err, "approx: new")
 	core, err := newCore(coll, opts)
 	if err != nil {
 		return nil, err
 	}
-	return &Counters[K]{core: core, waiting: waiting{changes: map[string]*change{}, flying: map[string]*change{}, flushed: time.Now()}}, nil
+	return &Counters[ID]{core: core, waiting: waiting{changes: map[string]*change{}, flying: map[string]*change{}, flushed: time.Now()}}, nil
 }
 
-// Indexes are the unique index of a KeyField that is not _id, by collection name:
-// without it two writers could insert a key twice.
-func (c *Counters[K]) Indexes() map[string][]mongo.IndexModel { return c.core.indexes() }
+// Indexes returns a unique index on KeyField, by collection name, unless that is _id. Without it
+// two writers could insert a key twice.
+func (c *Counters[ID]) Indexes() map[string][]mongo.IndexModel { return c.core.indexes() }
 
-// EnsureIndexes creates the indexes that are missing. It refuses a collection with a default
-// collation.
+// EnsureIndexes creates the missing indexes. It refuses a collection with a default collation.
 //
 // Cost: 1 round trip; with a KeyField 1 more, 2 if its index is missing.
-func (c *Counters[K]) EnsureIndexes(ctx context.Context) (err error) {
+func (c *Counters[ID]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "approx: ensure indexes")
 	return c.core.ensureIndexes(ctx)
 }
 
-// ShardKey is the key, by collection name.
-func (c *Counters[K]) ShardKey() map[string]bson.D { return c.core.shardKey() }
+// ShardKey returns the recommended shard key, KeyField, by collection name.
+func (c *Counters[ID]) ShardKey() map[string]bson.D { return c.core.shardKey() }
 
-// Add adds n, which may be negative. It writes the key when Every changes wait for
-// it, however large they are, and everything that waits when Interval or MaxKeys
-// says so. An Add with an error has counted as well, unless the key or n was refused
-// (ErrInvalid): what was not stored waits for the next call. So do not repeat it. The
-// absolute values of what waits for a key must fit an int64 together.
+// Add adds n, which may be negative. It writes the key when Every changes wait for it, however
+// large they are, and everything that waits when Interval has passed or MaxKeys is exceeded. If Add
+// returns an error, n has been counted all the same and waits for the next call, so do not repeat
+// it. Only mongopatterns.ErrInvalid, for the key or n, and mongopatterns.ErrClosed mean that it has
+// not. The absolute values of all n that wait for a key must have a sum that fits an int64.
 //
-// Cost: none mostly; 1 round trip and 1 document written at every Every-th change
-// of a key, index KeyField. When it flushes, that of Flush.
-func (c *Counters[K]) Add(ctx context.Context, key K, n int64) (err error) {
+// Cost: mostly none; 1 round trip and 1 document written at every Every-th change of a key, index KeyField.
+// When it flushes, that of Flush.
+func (c *Counters[ID]) Add(ctx context.Context, key ID, n int64) (err error) {
 	defer fault.In(&err, "approx: add")
-	var room [64]byte // of the stack: most changes allocate nothing
+	var room [64]byte // on the stack: most changes allocate nothing
 	id, ok := c.core.codec.Plain(room[:0], key)
 	if !ok {
 		if id, err = c.core.key(key); err != nil {
@@ -113,58 +111,58 @@ func (c *Counters[K]) Add(ctx context.Context, key K, n int64) (err error) {
 	return fault.Unknown(err)
 }
 
-// Flush writes all that waits. Result.Done are the keys written, Skipped those
-// without a document (Options.Existing): their changes are dropped.
+// Flush writes everything that waits. Result.Done counts the keys written, Skipped those without a
+// document (Options.Existing), whose changes are dropped.
 //
 // Cost: 1 round trip for 1000 keys that wait, index KeyField; none if none does.
-func (c *Counters[K]) Flush(ctx context.Context) (result mongopatterns.Result, err error) {
+func (c *Counters[ID]) Flush(ctx context.Context) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "approx: flush")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return c.write(ctx, c.waiting.take())
 }
 
-// Close flushes and refuses later Adds with ErrClosed. After an error call it
-// again: what was not stored still waits, and is lost when the process ends.
+// Close flushes; later Adds return mongopatterns.ErrClosed. After an error call it again: changes
+// that were not stored still wait, and are lost when the process ends.
 //
 // Cost: that of Flush.
-func (c *Counters[K]) Close(ctx context.Context) (err error) {
+func (c *Counters[ID]) Close(ctx context.Context) (err error) {
 	defer fault.In(&err, "approx: close")
 	c.waiting.close()
 	_, err = c.write(ctx, c.waiting.take())
 	return err
 }
 
-// write stores changes; what was not stored waits again.
-func (c *Counters[K]) write(ctx context.Context, changes []change) (mongopatterns.Result, error) {
+// write stores changes; those that were not stored wait again.
+func (c *Counters[ID]) write(ctx context.Context, changes []change) (mongopatterns.Result, error) {
 	result, left, err := c.core.store(ctx, changes)
 	c.waiting.landed(changes, left)
 	return result, err
 }
 
-// Run flushes every Options.Interval until ctx is done, then closes the counters.
-// Each of these takes 10 s at most and is not cut off by ctx, so that the end leaves
-// no write in doubt. Errors in between go to failed, which may be nil; the changes
-// wait for the next time. The error is that of the Close.
+// Run flushes every Options.Interval until ctx is done, then closes the counters. Each of these
+// takes at most 10 s and does not end with ctx, so that its last write is not interrupted. Errors
+// of a Flush go to failed, which may be nil; the changes wait for the next one. Run returns the
+// error of the Close.
 //
-// Cost: that of a Flush at each interval.
-func (c *Counters[K]) Run(ctx context.Context, failed func(error)) error {
+// Cost: that of Flush at each interval.
+func (c *Counters[ID]) Run(ctx context.Context, failed func(error)) error {
 	flush := func(ctx context.Context) error { _, err := c.Flush(ctx); return err }
 	return pace.Run(ctx, cmp.Or(c.core.Interval, time.Second), flush, c.Close, failed)
 }
 
-// Get is the stored count and what waits for the key in these counters or is on its
-// way. What is written at that moment may be counted twice. A key that is neither
-// stored nor waits is ErrNotFound.
+// Get returns the stored count plus the changes that wait for the key in these counters or are
+// being written. A change that is being written may be counted twice. If the key is not stored and
+// nothing waits for it, the error is mongopatterns.ErrNotFound.
 //
 // Cost: 1 round trip, index KeyField.
-func (c *Counters[K]) Get(ctx context.Context, key K) (n int64, err error) {
+func (c *Counters[ID]) Get(ctx context.Context, key ID) (n int64, err error) {
 	defer fault.In(&err, "approx: get")
 	id, err := c.core.key(key)
 	if err != nil {
 		return 0, err
 	}
-	// What waits is read first: a write that ends between the two is counted twice
-	// rather than not at all.
+	// The waiting changes are read first: a write that ends between the two is then counted twice,
+	// otherwise it would not be counted at all.
 	here, waits := c.waiting.count(id)
 	n, err = c.core.stored(ctx, id)
 	if waits && errors.Is(err, mongopatterns.ErrNotFound) {
@@ -172,15 +170,15 @@ func (c *Counters[K]) Get(ctx context.Context, key K) (n int64, err error) {
 	}
 	sum := n + here
 	if n > 0 && here > 0 && sum < 0 || n < 0 && here < 0 && sum >= 0 {
-		return 0, fault.Of(id, fmt.Errorf("%s: %d and %d that wait exceed an int64", c.core.CountField, n, here))
+		return 0, fault.Of(id, fmt.Errorf("%q is %d, and with the %d that wait here it exceeds an int64", c.core.CountField, n, here))
 	}
 	return sum, err
 }
 
 // Filter selects the document of a key.
-func (c *Counters[K]) Filter(key K) bson.D { return c.core.filter(key) }
+func (c *Counters[ID]) Filter(key ID) bson.D { return c.core.filter(key) }
 
-// core stores counts of keys in BSON.
+// A core stores counts of keys, on BSON.
 type core struct {
 	Options
 	coll  *mongo.Collection
@@ -203,7 +201,7 @@ func newCore(coll *mongo.Collection, opts *Options) (*core, error) {
 			config.Number("Options.MaxKeys", &c.MaxKeys, 10_000, 1, 1<<31),
 			config.Check("Options.Interval", func() error {
 				if c.Interval < 0 {
-					return errors.New("negative")
+					return errors.New("it is negative")
 				}
 				return nil
 			}))
@@ -233,7 +231,8 @@ func (c *core) shardKey() map[string]bson.D {
 
 func (c *core) key(key any) (bson.RawValue, error) { return c.codec.ID("key", key) }
 
-// filter puts a key in that cannot be encoded as it is: the driver refuses it.
+// filter selects the document of a key. A key that cannot be encoded is put into it as it is, and
+// the driver returns the error.
 func (c *core) filter(key any) bson.D {
 	id, err := c.codec.Value(key)
 	if err != nil {
@@ -242,13 +241,13 @@ func (c *core) filter(key any) bson.D {
 	return bson.D{{Key: c.KeyField, Value: value.Equal(id)}}
 }
 
-// chunk bounds the writes of one command.
+// chunk limits the writes of one command.
 const chunk = 1000
 
 var unordered = options.BulkWrite().SetOrdered(false)
 
-// store adds changes up, outside any transaction of ctx, and returns those that are
-// not known to be stored.
+// store writes changes by $inc, outside any transaction of ctx, and returns those that are not
+// known to be stored.
 func (c *core) store(ctx context.Context, changes []change) (result mongopatterns.Result, left []change, err error) {
 	keys := make([]bson.RawValue, len(changes))
 	for i, p := range changes {
@@ -263,8 +262,8 @@ func (c *core) store(ctx context.Context, changes []change) (result mongopattern
 	return result, left, err
 }
 
-// send updates the documents of keys, outside any transaction of ctx, and returns the
-// numbers of those that are not known to be updated. After an error it sends no more.
+// send updates the documents of keys, outside any transaction of ctx, and returns the indices of
+// those that are not known to be updated. After an error it sends no more.
 func (c *core) send(ctx context.Context, keys []bson.RawValue, update func(i int) bson.D) (result mongopatterns.Result, left []int, err error) {
 	if mongo.SessionFromContext(ctx) != nil {
 		ctx = mongo.NewSessionContext(ctx, nil)
@@ -296,7 +295,7 @@ func (c *core) send(ctx context.Context, keys []bson.RawValue, update func(i int
 		}
 		for _, e := range refused.WriteErrors {
 			fail(e.Index)
-			result.Fail(c.coll.Name(), part[e.Index], e)
+			maintain.Fail(&result, c.coll.Name(), part[e.Index], e)
 		}
 		done := written.MatchedCount + written.UpsertedCount
 		result.Done += done
@@ -305,7 +304,7 @@ func (c *core) send(ctx context.Context, keys []bson.RawValue, update func(i int
 	return result, left, err
 }
 
-// stored is the stored count, without a fraction, 0 where the field is missing.
+// stored returns the stored count, without its fraction, 0 if the field is missing.
 func (c *core) stored(ctx context.Context, id bson.RawValue) (int64, error) {
 	v, err := c.field(ctx, id)
 	if err != nil || v.Type == 0 || v.Type == bson.TypeNull {
@@ -313,17 +312,17 @@ func (c *core) stored(ctx context.Context, id bson.RawValue) (int64, error) {
 	}
 	n := value.Number(v)
 	if n == nil || !new(big.Int).Quo(n.Num(), n.Denom()).IsInt64() {
-		return 0, fault.Of(id, fmt.Errorf("%s is %s, no count", c.CountField, value.Text(v)))
+		return 0, fault.Of(id, fmt.Errorf("%q is %s, not a count", c.CountField, value.Text(v)))
 	}
 	return new(big.Int).Quo(n.Num(), n.Denom()).Int64(), nil
 }
 
-// field is what a key has in CountField, zero where it is missing.
+// field returns the value of CountField in the document of a key, zero if it is missing.
 func (c *core) field(ctx context.Context, id bson.RawValue) (bson.RawValue, error) {
 	raw, err := c.coll.FindOne(ctx, bson.D{{Key: c.KeyField, Value: value.Equal(id)}},
 		options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: c.CountField, Value: 1}})).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		err = fault.ErrNotFound
+		err = fault.Of(id, mongopatterns.ErrNotFound)
 	}
 	return value.Lookup(raw, c.CountField), err
 }

@@ -17,7 +17,6 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/approx"
-	"github.com/mongopatterns/mongopatterns/internal/costs"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -44,7 +43,7 @@ func add(t *testing.T, c interface {
 	}
 }
 
-// count is what is stored under a key of _id.
+// count returns the stored count of a key in _id.
 func count(t *testing.T, coll *mongo.Collection, key string) int64 {
 	t.Helper()
 	raw, err := coll.FindOne(t.Context(), bson.D{{Key: "_id", Value: key}}).Raw()
@@ -57,50 +56,8 @@ func count(t *testing.T, coll *mongo.Collection, key string) int64 {
 	return raw.Lookup("count").AsInt64()
 }
 
-func TestCosts(t *testing.T) {
-	db := mongotest.Database(t)
-	coll := db.Collection("views")
-	c := counters(t, coll, nil)
-	costs.Record(t, db, 0, nil, func() error {
-		for range 99 {
-			add(t, c, "a", 1)
-		}
-		return nil
-	})
-	costs.Record(t, db, 1, []string{"update"}, func() error { return c.Add(t.Context(), "a", 1) })
-	if n := count(t, coll, "a"); n != 100 {
-		t.Errorf("stored %d", n)
-	}
-	for i := range 1500 {
-		add(t, c, string(rune('a'+i%26))+string(rune('0'+i%60))+string(rune('A'+i/60)), 1)
-	}
-	cmds := costs.Record(t, db, 1500, []string{"update", "update"}, func() error {
-		result, err := c.Flush(t.Context())
-		if result.Done != 1500 || result.Examined != 1500 {
-			t.Errorf("%+v", result)
-		}
-		return err
-	})
-	mongotest.Explain(t, db, cmds[0].Body).RequireIndex(t, "_id_")
-	costs.Record(t, db, 0, nil, func() error { _, err := c.Flush(t.Context()); return err })
-	cmds = costs.Record(t, db, 0, []string{"find"}, func() error { _, err := c.Get(t.Context(), "a"); return err })
-	mongotest.Explain(t, db, cmds[0].Body).RequireIndex(t, "_id_")
-
-	s, err := approx.NewSampled[string](coll, &approx.Options{Random: func() float64 { return 0.0099 }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	costs.Record(t, db, 1, []string{"update"}, func() error { return s.Add(t.Context(), "s", 1) })
-	costs.Record(t, db, 0, []string{"find"}, func() error { _, err := s.Estimate(t.Context(), "s"); return err })
-	s, err = approx.NewSampled[string](coll, &approx.Options{Random: func() float64 { return 0.01 }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	costs.Record(t, db, 0, nil, func() error { return s.Add(t.Context(), "s", 1) })
-}
-
-// Many writers, flushes between, and a Close each: nothing is lost or doubled, and
-// 99 of 100 writes are saved.
+// Many writers, flushes in between, and a Close each: nothing is lost or doubled, and 99 of 100
+// writes are saved.
 func TestNothingIsLostUntilClose(t *testing.T) {
 	db := mongotest.Database(t)
 	coll := db.Collection("views")
@@ -127,7 +84,7 @@ func TestNothingIsLostUntilClose(t *testing.T) {
 				if err := c.Close(t.Context()); err != nil {
 					t.Error(err)
 				}
-				if err := c.Add(t.Context(), "a", 1); !errors.Is(err, approx.ErrClosed) {
+				if err := c.Add(t.Context(), "a", 1); !errors.Is(err, mongopatterns.ErrClosed) {
 					t.Errorf("after Close: %v", err)
 				}
 			})
@@ -152,7 +109,7 @@ func TestNothingIsLostUntilClose(t *testing.T) {
 	}
 }
 
-// Processes that end without a Close lose what waits in them, at most Every-1 changes of a key
+// Processes that end without a Close lose the changes that wait in them, at most Every-1 of a key
 // each.
 func TestACrashLosesLittle(t *testing.T) {
 	coll := mongotest.Database(t).Collection("views")
@@ -170,8 +127,8 @@ func TestACrashLosesLittle(t *testing.T) {
 	}
 }
 
-// A flush of which the server refuses a key stores the others, names the key and
-// keeps its changes.
+// The server refuses one key of a flush: the others are stored, and the key is reported and keeps
+// its changes.
 func TestFailedFlushKeepsItsChanges(t *testing.T) {
 	coll := mongotest.Database(t).Collection("views")
 	if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "bad"}, {Key: "count", Value: "many"}}); err != nil {
@@ -266,7 +223,7 @@ func TestGetDuringAFlush(t *testing.T) {
 	}
 }
 
-// Counts of all types of numbers are read; what is no number is an error and no 0.
+// Counts of all types of numbers are read; any other value is an error, not 0.
 func TestTypesOfCounts(t *testing.T) {
 	coll := mongotest.Database(t).Collection("views")
 	decimal, err := bson.ParseDecimal128("7")
@@ -321,7 +278,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// The fields of a document that exists: by configuration alone, with no other inserted.
+// Fields of an existing document, by configuration alone; no other document is inserted.
 func TestExistingDocuments(t *testing.T) {
 	coll := mongotest.Database(t).Collection("cities")
 	if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: 1}, {Key: "city", Value: "Springfield"}, {Key: "stats", Value: bson.D{{Key: "population", Value: 39000}}}}); err != nil {
@@ -347,8 +304,8 @@ func TestExistingDocuments(t *testing.T) {
 	}
 }
 
-// Page views by sampling: the estimates of many counters are unbiased, and
-// their spread is the standard error that is said.
+// Page views by sampling: the estimates of many counters are unbiased, and their spread is the
+// reported standard error.
 func TestSampled(t *testing.T) {
 	coll := mongotest.Database(t).Collection("views")
 	var mu sync.Mutex
@@ -384,7 +341,7 @@ func TestSampled(t *testing.T) {
 	if spread := math.Sqrt(squares / keys); spread < 0.75*want || spread > 1.25*want || stdErr < 0.9*want || stdErr > 1.1*want {
 		t.Errorf("spread %.0f, said %.0f, want %.0f", spread, stdErr, want)
 	}
-	// Larger changes are split into what is certain and what is sampled.
+	// Larger changes are split into a certain and a sampled part.
 	for _, n := range []int64{1000, -1000} {
 		if err := s.Add(t.Context(), "large", n); err != nil {
 			t.Fatal(err)
@@ -404,7 +361,7 @@ func TestSampled(t *testing.T) {
 	if _, err := s.Estimate(t.Context(), "never"); !errors.Is(err, mongopatterns.ErrNotFound) {
 		t.Error(err)
 	}
-	// What is not written, also for a key that waits already, allocates nothing.
+	// An Add that does not write allocates nothing, even for a key that waits already.
 	s, err = approx.NewSampled[string](coll, &approx.Options{Random: func() float64 { return 0.5 }})
 	if err != nil {
 		t.Fatal(err)
@@ -473,5 +430,71 @@ func TestIndexes(t *testing.T) {
 	}
 	if got := byTag.Filter(page{"/"}).String(); got != `{"p":{"$eq":{"path":"/"}}}` {
 		t.Error(got)
+	}
+}
+
+// A sum that exceeds an int64 is refused before it counts, in memory and in a read.
+func TestNoSumWraps(t *testing.T) {
+	ctx := t.Context()
+	coll := mongotest.Database(t).Collection("pages")
+	c, err := approx.New[string](coll, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, add := range []struct {
+		n    int64
+		fits bool
+	}{{math.MaxInt64 - 10, true}, {10, true}, {1, false}, {math.MaxInt64, false}, {math.MinInt64, false}, {-1, false}} {
+		if err := c.Add(ctx, "a", add.n); (err == nil) != add.fits || err != nil && !errors.Is(err, mongopatterns.ErrInvalid) {
+			t.Errorf("%d: %v", add.n, err)
+		}
+	}
+	if n, err := c.Get(ctx, "a"); n != math.MaxInt64 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if _, err := c.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Add(ctx, "a", 1); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.Get(ctx, "a"); err == nil {
+		t.Errorf("the sum wrapped to %d", n)
+	}
+	if result, err := c.Flush(ctx); err == nil || result.Failed != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if err := c.Add(ctx, "a", -2); err != nil { // the change that the server refused waits
+		t.Fatal(err)
+	}
+	if _, err := c.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.Get(ctx, "a"); n != math.MaxInt64-1 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	s, err := approx.NewSampled[string](coll, &approx.Options{Random: func() float64 { return 0 }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int64{math.MaxInt64, math.MinInt64} {
+		if err := s.Add(ctx, "b", n); !errors.Is(err, mongopatterns.ErrInvalid) {
+			t.Errorf("%d: %v", n, err)
+		}
+	}
+}
+
+// Closed counters return ErrClosed and no other error.
+func TestClosedIsNotInvalid(t *testing.T) {
+	coll := mongotest.Database(t).Collection("pages")
+	c, err := approx.New[string](coll, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(c.Close(t.Context()), distinct(t, coll, nil).Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Add(t.Context(), "a", 1); !errors.Is(err, mongopatterns.ErrClosed) || errors.Is(err, mongopatterns.ErrInvalid) {
+		t.Error(err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-// Under a collation that ignores case the views of "/A" would count for "/a".
+// With a collation that ignores case the views of "/A" would count for "/a".
 func TestCollation(t *testing.T) {
 	db := mongotest.Database(t)
 	if err := db.CreateCollection(t.Context(), "pages", options.CreateCollection().SetCollation(&options.Collation{Locale: "en", Strength: 2})); err != nil {

@@ -19,6 +19,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -26,15 +27,15 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Distinct counts how many different values V each key has had, by HyperLogLog: a
-// value raises one of a few numbers, the registers, to how rare it is. They are in
-// Options.CountField by their precision, {p10: {"17": 3, "230": 1, …}}, and join by
-// $max, whoever writes them, in whatever order and however often.
+// Distinct counts how many different values V each key has had, by HyperLogLog: a value raises one
+// of a fixed number of small numbers, the registers, according to how rare its hash is. The
+// registers are in Options.CountField under the name of their precision, {p10: {"17": 3, "230": 1,
+// …}}. Registers of several writers are joined by $max, in any order and any number of times.
 //
-// 1, 1.0 and Decimal128 1 are one value, as they are to the server; texts are told
-// apart byte for byte. Registers of several precisions cannot be joined: Estimate and
-// Union refuse a field that has others than those of Options.Precision.
-type Distinct[K, V any] struct {
+// 1, 1.0 and Decimal128 1 are one value, as for the server; strings are compared byte by byte.
+// Registers of different precisions cannot be joined: Estimate and Union return an error for a
+// field that has registers of another precision than Options.Precision.
+type Distinct[ID, V any] struct {
 	core *core
 
 	mu      sync.Mutex
@@ -43,16 +44,15 @@ type Distinct[K, V any] struct {
 	flushed time.Time
 }
 
-// sketch is what this process knows of a key. Registers of which the server does not
-// know yet are raised.
+// A sketch holds the registers of a key in this process. raised are those that are not stored yet.
 type sketch struct {
 	key    bson.RawValue
 	ranks  []uint8
 	raised map[int]bool
 }
 
-// NewDistinct returns distinct counts on coll. It does no I/O.
-func NewDistinct[K, V any](coll *mongo.Collection, opts *Options) (d *Distinct[K, V], err error) {
+// NewDistinct returns a Distinct on coll. It does no I/O.
+func NewDistinct[ID, V any](coll *mongo.Collection, opts *Options) (d *Distinct[ID, V], err error) {
 	defer fault.In(&err, "approx: new distinct")
 	var o Options
 	if opts != nil {
@@ -65,35 +65,34 @@ func NewDistinct[K, V any](coll *mongo.Collection, opts *Options) (d *Distinct[K
 	if err != nil {
 		return nil, err
 	}
-	return &Distinct[K, V]{core: core, keys: map[string]*sketch{}, flushed: time.Now()}, nil
+	return &Distinct[ID, V]{core: core, keys: map[string]*sketch{}, flushed: time.Now()}, nil
 }
 
-// Indexes are those of [Counters.Indexes].
-func (d *Distinct[K, V]) Indexes() map[string][]mongo.IndexModel { return d.core.indexes() }
+// Indexes returns the same as [Counters.Indexes].
+func (d *Distinct[ID, V]) Indexes() map[string][]mongo.IndexModel { return d.core.indexes() }
 
-// EnsureIndexes creates the indexes that are missing. It refuses a collection with a default
-// collation.
+// EnsureIndexes creates the missing indexes. It refuses a collection with a default collation.
 //
 // Cost: 1 round trip; with a KeyField 1 more, 2 if its index is missing.
-func (d *Distinct[K, V]) EnsureIndexes(ctx context.Context) (err error) {
+func (d *Distinct[ID, V]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "approx: ensure indexes")
 	return d.core.ensureIndexes(ctx)
 }
 
-// ShardKey is the key, by collection name.
-func (d *Distinct[K, V]) ShardKey() map[string]bson.D { return d.core.shardKey() }
+// ShardKey returns the recommended shard key, KeyField, by collection name.
+func (d *Distinct[ID, V]) ShardKey() map[string]bson.D { return d.core.shardKey() }
 
 // Filter selects the document of a key.
-func (d *Distinct[K, V]) Filter(key K) bson.D { return d.core.filter(key) }
+func (d *Distinct[ID, V]) Filter(key ID) bson.D { return d.core.filter(key) }
 
-// Add counts values of a key. It writes when Every registers of the key are raised,
-// and everything that waits when Interval or MaxKeys says so. The more values a key
-// has had the longer a register waits: give an Interval, or Flush. A value that was counted
+// Add counts values of a key. It writes the key when Every of its registers are raised, and
+// everything that waits when Interval has passed or MaxKeys is exceeded. The more values a key has
+// had, the longer a raised register waits: set an Interval, or call Flush. A value that was counted
 // before costs nothing. After an error nothing is lost, and nothing counts twice.
 //
-// Cost: none mostly; 1 round trip and 1 document written at every Every-th register
-// that is raised, index KeyField. When it flushes, that of Flush.
-func (d *Distinct[K, V]) Add(ctx context.Context, key K, values ...V) (err error) {
+// Cost: mostly none; 1 round trip and 1 document written at every Every-th register that is raised, index
+// KeyField. When it flushes, that of Flush.
+func (d *Distinct[ID, V]) Add(ctx context.Context, key ID, values ...V) (err error) {
 	defer fault.In(&err, "approx: add")
 	id, err := d.core.key(key)
 	if err != nil {
@@ -113,12 +112,12 @@ func (d *Distinct[K, V]) Add(ctx context.Context, key K, values ...V) (err error
 	return fault.Unknown(err)
 }
 
-// raise counts values and returns what is to be written now.
-func (d *Distinct[K, V]) raise(id bson.RawValue, values []bson.RawValue) ([]*sketch, error) {
+// raise counts values and returns the sketches to write now.
+func (d *Distinct[ID, V]) raise(id bson.RawValue, values []bson.RawValue) ([]*sketch, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return nil, ErrClosed
+		return nil, mongopatterns.ErrClosed
 	}
 	s := d.keys[value.Key(id)]
 	if s == nil {
@@ -131,7 +130,7 @@ func (d *Distinct[K, V]) raise(id bson.RawValue, values []bson.RawValue) ([]*ske
 			s.raised[i] = true
 		}
 	}
-	if len(d.keys) > d.core.MaxKeys { // those that are written can go
+	if len(d.keys) > d.core.MaxKeys { // those without raised registers are stored
 		maps.DeleteFunc(d.keys, func(_ string, s *sketch) bool { return len(s.raised) == 0 })
 	}
 	switch o := d.core.Options; {
@@ -143,7 +142,7 @@ func (d *Distinct[K, V]) raise(id bson.RawValue, values []bson.RawValue) ([]*ske
 	return nil, nil
 }
 
-func (d *Distinct[K, V]) all() (out []*sketch) {
+func (d *Distinct[ID, V]) all() (out []*sketch) {
 	for _, s := range d.keys {
 		out = append(out, s)
 	}
@@ -151,46 +150,45 @@ func (d *Distinct[K, V]) all() (out []*sketch) {
 	return out
 }
 
-// Flush writes all that waits. Result.Done are the keys written, Skipped those without
-// a document (Options.Existing).
+// Flush writes everything that waits. Result.Done counts the keys written, Skipped those without a
+// document (Options.Existing).
 //
 // Cost: 1 round trip for 1000 keys with raised registers, index KeyField; none if there
 // is none.
-func (d *Distinct[K, V]) Flush(ctx context.Context) (result mongopatterns.Result, err error) {
+func (d *Distinct[ID, V]) Flush(ctx context.Context) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "approx: flush")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return d.write(ctx, d.waiting(false))
 }
 
-// Close flushes and refuses later Adds with ErrClosed. After an error call it again.
+// Close flushes; later Adds return mongopatterns.ErrClosed. After an error call it again.
 //
 // Cost: that of Flush.
-func (d *Distinct[K, V]) Close(ctx context.Context) (err error) {
+func (d *Distinct[ID, V]) Close(ctx context.Context) (err error) {
 	defer fault.In(&err, "approx: close")
 	_, err = d.write(ctx, d.waiting(true))
 	return err
 }
 
-// Run flushes every Options.Interval until ctx is done, then closes the counts, as
-// [Counters.Run] does.
+// Run flushes every Options.Interval until ctx is done, then closes d, as [Counters.Run] does.
 //
-// Cost: that of a Flush at each interval.
-func (d *Distinct[K, V]) Run(ctx context.Context, failed func(error)) error {
+// Cost: that of Flush at each interval.
+func (d *Distinct[ID, V]) Run(ctx context.Context, failed func(error)) error {
 	flush := func(ctx context.Context) error { _, err := d.Flush(ctx); return err }
 	return pace.Run(ctx, cmp.Or(d.core.Interval, time.Second), flush, d.Close, failed)
 }
 
-func (d *Distinct[K, V]) waiting(closed bool) []*sketch {
+func (d *Distinct[ID, V]) waiting(closed bool) []*sketch {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = d.closed || closed
 	return d.all()
 }
 
-// write sends raised registers. Two writes of the same do no harm. If there are more
-// than MaxKeys, those that are written are forgotten: a new value may send a register
-// again.
-func (d *Distinct[K, V]) write(ctx context.Context, due []*sketch) (mongopatterns.Result, error) {
+// write sends raised registers. Two writes of the same registers are harmless. If there are more
+// than MaxKeys keys, those that are stored are removed from memory; a new value may then send a
+// register again.
+func (d *Distinct[ID, V]) write(ctx context.Context, due []*sketch) (mongopatterns.Result, error) {
 	var sent []*sketch
 	var keys []bson.RawValue
 	var updates []bson.D
@@ -219,7 +217,7 @@ func (d *Distinct[K, V]) write(ctx context.Context, due []*sketch) (mongopattern
 				delete(s.raised, register)
 			}
 		}
-		// Another write may have forgotten it already, and the key may wait anew.
+		// Another write may have removed the key already, and a new sketch of it may wait.
 		if key := value.Key(s.key); full && len(s.raised) == 0 && d.keys[key] == s {
 			delete(d.keys, key)
 		}
@@ -227,11 +225,11 @@ func (d *Distinct[K, V]) write(ctx context.Context, due []*sketch) (mongopattern
 	return result, err
 }
 
-// Estimate is about how many different values a key has had, stored or waiting here,
-// with the standard error 1.04/√registers. A key without any is ErrNotFound.
+// Estimate returns about how many different values a key has had, stored or waiting here, with the
+// standard error of 1.04/√registers. For a key without any the error is mongopatterns.ErrNotFound.
 //
 // Cost: 1 round trip, index KeyField.
-func (d *Distinct[K, V]) Estimate(ctx context.Context, key K) (e Estimate, err error) {
+func (d *Distinct[ID, V]) Estimate(ctx context.Context, key ID) (e Estimate, err error) {
 	defer fault.In(&err, "approx: estimate")
 	id, err := d.core.key(key)
 	if err != nil {
@@ -245,7 +243,7 @@ func (d *Distinct[K, V]) Estimate(ctx context.Context, key K) (e Estimate, err e
 	}
 	d.mu.Unlock()
 	v, err := d.core.field(ctx, id)
-	if err != nil && !(s != nil && errors.Is(err, fault.ErrNotFound)) {
+	if err != nil && !(s != nil && errors.Is(err, mongopatterns.ErrNotFound)) {
 		return e, err
 	}
 	if err := d.core.joinAll(ranks, v); err != nil {
@@ -254,14 +252,14 @@ func (d *Distinct[K, V]) Estimate(ctx context.Context, key K) (e Estimate, err e
 	return estimate(ranks), nil
 }
 
-// joinAll raises registers to the stored ones of a field.
+// joinAll joins the stored registers of a field into ranks.
 func (c *core) joinAll(ranks []uint8, field bson.RawValue) error {
 	if field.Type == 0 || field.Type == bson.TypeNull {
 		return nil
 	}
 	stored, ok := field.DocumentOK()
 	if !ok {
-		return fmt.Errorf("%s is %s, no registers", c.CountField, value.Text(field))
+		return fmt.Errorf("%q is %s, not a document of registers", c.CountField, value.Text(field))
 	}
 	precisions, err := stored.Elements()
 	if err != nil {
@@ -270,7 +268,7 @@ func (c *core) joinAll(ranks []uint8, field bson.RawValue) error {
 	for _, p := range precisions {
 		registers, ok := p.Value().DocumentOK()
 		if !ok {
-			return fmt.Errorf("%s.%s is %s, no registers", c.CountField, p.Key(), value.Text(p.Value()))
+			return fmt.Errorf("%q is %s, not a document of registers", c.CountField+"."+p.Key(), value.Text(p.Value()))
 		}
 		elements, err := registers.Elements()
 		if err != nil {
@@ -285,13 +283,16 @@ func (c *core) joinAll(ranks []uint8, field bson.RawValue) error {
 	return nil
 }
 
-// Union is about how many different values the documents that filter selects have had
-// together: the visitors of a month from those of its days. nil is all documents. What
-// waits is not in it.
+// Union returns about how many different values the documents that filter selects have had
+// together, such as the visitors of a month from those of its days. A nil filter selects all.
+// Values that wait are not included.
 //
-// Cost: 1 round trip; reads what filter selects, and returns one number a register.
-func (d *Distinct[K, V]) Union(ctx context.Context, filter any) (e Estimate, err error) {
+// Cost: 1 round trip; reads what filter selects, and returns one number for each register.
+func (d *Distinct[ID, V]) Union(ctx context.Context, filter any) (e Estimate, err error) {
 	defer fault.In(&err, "approx: union")
+	if err := codec.CheckFilter("filter", filter); err != nil {
+		return e, err
+	}
 	c, ranks := d.core, make([]uint8, d.core.registers())
 	entries := func(v any) bson.D {
 		return expr.Op("$objectToArray", expr.Cond(expr.IsType(v, "object"), v, bson.D{}))
@@ -318,40 +319,40 @@ func (d *Distinct[K, V]) Union(ctx context.Context, filter any) (e Estimate, err
 
 func (c *core) registers() int { return 1 << c.Precision }
 
-// place is the register of a value and the rank it gives it: one more than the number
-// of zeros that the rest of its hash begins with.
+// place returns the register of a value and the rank that it gives it: one more than the number of
+// leading zeros in the rest of its hash.
 func (c *core) place(v bson.RawValue) (register int, rank uint8) {
 	sum := sha256.Sum256([]byte(value.Key(v)))
 	hash := binary.BigEndian.Uint64(sum[:])
-	rest := hash<<c.Precision | 1<<(c.Precision-1) // an end for the zeros
+	rest := hash<<c.Precision | 1<<(c.Precision-1) // a 1 that ends the zeros
 	return int(hash >> (64 - c.Precision)), uint8(bits.LeadingZeros64(rest) + 1)
 }
 
-// registersField is the path of the registers of this precision.
+// registersField returns the path of the registers of this precision.
 func (c *core) registersField() string { return c.CountField + ".p" + strconv.Itoa(c.Precision) }
 
-// join raises a register to a stored rank.
+// join joins one stored register into ranks.
 func (c *core) join(ranks []uint8, precision, register string, rank bson.RawValue) error {
 	i, err := strconv.Atoi(register)
 	n, ok := rank.AsInt64OK()
 	if own := "p" + strconv.Itoa(c.Precision); precision != own {
-		return fmt.Errorf("%s has registers in %s: another Precision than %d", c.CountField, precision, c.Precision)
+		return fmt.Errorf("%q has registers in %s, but Precision is %d", c.CountField, precision, c.Precision)
 	}
 	if err != nil || i < 0 || i >= len(ranks) || !ok || n < 1 || n > int64(65-c.Precision) {
-		return fmt.Errorf("%s.%s: %s is no register of Precision %d", c.CountField, register, value.Text(rank), c.Precision)
+		return fmt.Errorf("register %s of %q is %s, which Precision %d cannot make", register, c.CountField, value.Text(rank), c.Precision)
 	}
 	ranks[i] = max(ranks[i], uint8(n))
 	return nil
 }
 
-// estimate is the number of values that most likely made these ranks, by the
-// estimator of O. Ertl (New cardinality estimation algorithms for HyperLogLog sketches,
-// 2017): it needs no correction for small or large numbers.
+// estimate returns the number of values that most likely gave these ranks, by the estimator of O.
+// Ertl (New cardinality estimation algorithms for HyperLogLog sketches, 2017), which needs no
+// correction for small or large numbers.
 func estimate(ranks []uint8) Estimate {
 	m := float64(len(ranks))
 	precision := bits.Len(uint(len(ranks))) - 1
 	most := 64 - precision
-	count := make([]float64, most+2) // of registers, by rank
+	count := make([]float64, most+2) // the number of registers of each rank
 	for _, rank := range ranks {
 		count[rank]++
 	}
@@ -364,7 +365,7 @@ func estimate(ranks []uint8) Estimate {
 	return Estimate{Count: int64(n), StdErr: n * 1.04 / math.Sqrt(m)}
 }
 
-// sigma is x + the sum of x^(2^k) × 2^(k-1), the share of registers without a value.
+// sigma returns x + the sum of x^(2^k) × 2^(k-1), for x the share of registers without a value.
 func sigma(x float64) float64 {
 	if x == 1 {
 		return math.Inf(1)
@@ -378,7 +379,7 @@ func sigma(x float64) float64 {
 	return z
 }
 
-// tau is the share of registers that are full.
+// tau is the counterpart of sigma, for x the share of registers that are not full.
 func tau(x float64) float64 {
 	if x == 0 || x == 1 {
 		return 0

@@ -31,7 +31,7 @@ func distinct(t *testing.T, coll *mongo.Collection, opts *approx.Options) *appro
 	return d
 }
 
-// visit counts the values from to before to.
+// visit counts the values from from up to, not including, to.
 func visit(t *testing.T, d *approx.Distinct[string, any], key string, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
@@ -50,7 +50,7 @@ func estimated(t *testing.T, d *approx.Distinct[string, any], key string) approx
 	return e
 }
 
-// Many sketches of disjoint values: they are right on average, and as far off as the standard
+// Many sketches of disjoint values: their estimates are right on average and spread as the standard
 // error says, for few values and many, at two precisions.
 func TestDistinctStatistics(t *testing.T) {
 	coll := mongotest.Database(t).Collection("pages")
@@ -82,8 +82,8 @@ func TestDistinctStatistics(t *testing.T) {
 	}
 }
 
-// Processes that count overlapping values, in any order and more than once, store what
-// one would: registers join by $max.
+// Processes that count overlapping values, in any order and more than once, store the same as one
+// process: registers are joined by $max.
 func TestDistinctJoins(t *testing.T) {
 	db := mongotest.Database(t)
 	coll := db.Collection("pages")
@@ -95,7 +95,7 @@ func TestDistinctJoins(t *testing.T) {
 		if err := d.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Add(t.Context(), "many", 1); !errors.Is(err, approx.ErrClosed) {
+		if err := d.Add(t.Context(), "many", 1); !errors.Is(err, mongopatterns.ErrClosed) {
 			t.Error(err)
 		}
 	}
@@ -116,7 +116,7 @@ func TestDistinctJoins(t *testing.T) {
 	if err != nil || len(docs) != 2 || fmt.Sprint(docs[0].Distinct) != fmt.Sprint(docs[1].Distinct) || len(docs[0].Distinct.P10) < 900 {
 		t.Errorf("%v, %v", docs, err)
 	}
-	// A union counts what both have once.
+	// A union counts values that both have once.
 	more := distinct(t, coll, nil)
 	visit(t, more, "more", 2000, 4000)
 	if err := more.Close(t.Context()); err != nil {
@@ -138,29 +138,7 @@ type bsonID string
 
 func (id bsonID) MarshalBSON() ([]byte, error) { return bson.Marshal(bson.M{"_id": string(id)}) }
 
-func TestDistinctCosts(t *testing.T) {
-	db := mongotest.Database(t)
-	coll := db.Collection("pages")
-	d := distinct(t, coll, nil)
-	cmds := mongotest.Record(t, db, func() { visit(t, d, "a", 0, 20_000) })
-	if n := cmds.DocumentsWritten(); n < 10 || n > 60 || len(cmds) != n {
-		t.Errorf("%d commands, %d documents written for 20,000 values", len(cmds), n)
-	}
-	t.Logf("%d writes for 20,000 values", len(cmds))
-	costs.Record(t, db, 1, []string{"update"}, func() error { _, err := d.Flush(t.Context()); return err })
-	costs.Record(t, db, 0, nil, func() error { _, err := d.Flush(t.Context()); return err })
-	costs.Record(t, db, 0, nil, func() error { visit(t, d, "a", 0, 20_000); return nil }) // all known
-	cmds = costs.Record(t, db, 0, []string{"find"}, func() error { _, err := d.Estimate(t.Context(), "a"); return err })
-	mongotest.Explain(t, db, cmds[0].Body).RequireIndex(t, "_id_")
-	cmds = costs.Record(t, db, 0, []string{"aggregate"}, func() error { _, err := d.Union(t.Context(), bson.M{"_id": "a"}); return err })
-	mongotest.Explain(t, db, cmds[0].Body).RequireIndex(t, "_id_")
-	raw, err := coll.FindOne(t.Context(), d.Filter("a")).Raw()
-	if err != nil || len(raw) > 10<<10 {
-		t.Errorf("%d bytes, %v", len(raw), err)
-	}
-}
-
-// What is one value to the server is one here, and nothing else is.
+// Values that are equal for the server are one value here, and no others.
 func TestDistinctValues(t *testing.T) {
 	coll := mongotest.Database(t).Collection("pages")
 	decimal, err := bson.ParseDecimal128("1.0")
@@ -190,7 +168,7 @@ func TestDistinctValues(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// Registers of another precision are no registers.
+	// Registers of another precision are an error.
 	fine := distinct(t, coll, &approx.Options{Precision: 14})
 	visit(t, fine, "fine", 0, 1000)
 	if err := fine.Close(t.Context()); err != nil {
@@ -204,7 +182,7 @@ func TestDistinctValues(t *testing.T) {
 	}
 }
 
-// A refused key keeps its registers, and a key beyond MaxKeys is written and forgotten.
+// A refused key keeps its registers, and a key beyond MaxKeys is written and removed from memory.
 func TestDistinctFlush(t *testing.T) {
 	coll := mongotest.Database(t).Collection("pages")
 	if _, err := coll.InsertOne(t.Context(), bson.M{"_id": "bad", "distinct": 7}); err != nil {
@@ -236,7 +214,7 @@ func TestDistinctFlush(t *testing.T) {
 	}
 }
 
-// Run flushes at intervals, says what failed, and writes what waits at its end: once.
+// Run flushes at intervals, reports errors, and at its end writes what waits, once.
 func TestDistinctRun(t *testing.T) {
 	db := mongotest.Database(t)
 	coll := db.Collection("pages")
@@ -261,18 +239,18 @@ func TestDistinctRun(t *testing.T) {
 	if e := estimated(t, distinct(t, coll, nil), "bad"); e.Count != 1 {
 		t.Errorf("%+v", e)
 	}
-	if err := d.Add(t.Context(), "bad", 2); !errors.Is(err, approx.ErrClosed) {
+	if err := d.Add(t.Context(), "bad", 2); !errors.Is(err, mongopatterns.ErrClosed) {
 		t.Error(err)
 	}
 	d = distinct(t, coll, nil)
 	costs.Record(t, db, 1, []string{"update"}, func() error {
 		visit(t, d, "good", 0, 9)
-		return d.Run(ctx, nil) // whose context is over
+		return d.Run(ctx, nil) // ctx has ended
 	})
 }
 
-// Two writes hold one sketch. The first to end forgets the key, which then waits anew: the end of the second
-// must leave that, or the value of a write that fails is gone.
+// Two writes have the same sketch. The first to end removes the key, which then waits again: the
+// end of the second must not remove that, or the value of a failed write would be lost.
 func TestDistinctForgetsItsOwn(t *testing.T) {
 	type write struct{ send chan struct{} }
 	writes := make(chan write)
@@ -301,7 +279,7 @@ func TestDistinctForgetsItsOwn(t *testing.T) {
 		return func(ctx context.Context) error { return d.Add(ctx, key, v) }
 	}
 	visit(t, d, "a", 0, 1)
-	visit(t, d, "b", 0, 1) // one key too many: both are written, and forgotten
+	visit(t, d, "b", 0, 1) // one key too many: both are written, and removed
 
 	visit(t, d, "a", 1, 2)
 	holds = true
@@ -310,7 +288,7 @@ func TestDistinctForgetsItsOwn(t *testing.T) {
 	if err := end(first, firstEnds); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Add(t.Context(), "a", 2); err != nil { // waits anew
+	if err := d.Add(t.Context(), "a", 2); err != nil { // waits again
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -329,6 +307,82 @@ func TestDistinctForgetsItsOwn(t *testing.T) {
 	for _, key := range []string{"a", "b"} {
 		if e := estimated(t, distinct(t, db.Collection("pages"), nil), key); e.Count != 3 {
 			t.Errorf("%s: %d values are stored, want 3", key, e.Count)
+		}
+	}
+}
+
+// Keys beyond MaxKeys are written some at a time, even when all those in memory are stored.
+func TestDistinctBeyondMaxKeys(t *testing.T) {
+	db := mongotest.Database(t)
+	d := distinct(t, db.Collection("pages"), &approx.Options{MaxKeys: 10})
+	for i := range 10 {
+		visit(t, d, fmt.Sprint("first ", i), 0, 1)
+	}
+	if _, err := d.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const keys = 220
+	commands := mongotest.Record(t, db, func() {
+		for i := range keys {
+			visit(t, d, fmt.Sprint(i), 0, 1)
+		}
+	})
+	if len(commands) > keys/10 {
+		t.Errorf("%d commands for %d keys", len(commands), keys)
+	}
+}
+
+// Registers of another precision are not part of an estimate, and not ignored silently either.
+func TestDistinctOfAnotherPrecision(t *testing.T) {
+	ctx := t.Context()
+	coll := mongotest.Database(t).Collection("pages")
+	coarse, fine := distinct(t, coll, &approx.Options{Precision: 8}), distinct(t, coll, &approx.Options{Precision: 12})
+	visit(t, coarse, "a", 0, 5000)
+	if err := coarse.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	wrong := func() {
+		t.Helper()
+		if e, err := fine.Estimate(ctx, "a"); err == nil {
+			t.Errorf("%+v", e)
+		}
+		if e, err := fine.Union(ctx, nil); err == nil {
+			t.Errorf("%+v", e)
+		}
+	}
+	wrong()
+	visit(t, fine, "a", 5000, 10_000)
+	if err := fine.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	wrong()
+	// Each precision has its own registers: those of the other may be removed.
+	if _, err := coll.UpdateByID(ctx, "a", bson.M{"$unset": bson.M{"distinct.p8": ""}}); err != nil {
+		t.Fatal(err)
+	}
+	if e := estimated(t, fine, "a"); math.Abs(float64(e.Count)-5000) > 5*e.StdErr {
+		t.Errorf("%+v", e)
+	}
+}
+
+// A field that is not a document of registers is an error, and is not changed.
+func TestDistinctKeepsWhatIsNotRegisters(t *testing.T) {
+	ctx := t.Context()
+	coll := mongotest.Database(t).Collection("pages")
+	for id, odd := range map[string]any{"array": bson.A{int32(1), int32(2)}, "empty": bson.A{}, "number": int32(7), "text": "x"} {
+		if _, err := coll.InsertOne(ctx, bson.M{"_id": id, "distinct": odd}); err != nil {
+			t.Fatal(err)
+		}
+		d := distinct(t, coll, &approx.Options{Every: 1})
+		if err := d.Add(ctx, id, 1); err == nil {
+			t.Errorf("%s: no error", id)
+		}
+		if e, err := d.Estimate(ctx, id); err == nil {
+			t.Errorf("%s: %+v", id, e)
+		}
+		var got struct{ Distinct any }
+		if err := coll.FindOne(ctx, bson.M{"_id": id}).Decode(&got); err != nil || fmt.Sprint(got.Distinct) != fmt.Sprint(odd) {
+			t.Errorf("%s became %v, %v", id, got.Distinct, err)
 		}
 	}
 }

@@ -1,18 +1,30 @@
-// Package approx keeps counters that are written a hundredth as often as they
-// change: by adding up in memory and writing every hundredth change, or by writing
-// a change with the probability of one in a hundred, a hundred times as large. It
-// also counts different values in a few kilobytes: visitors rather than visits.
+// Package approx keeps counters that are written a hundredth as often as they change, or another
+// fraction (Options.Every). Counters add up in memory and write every hundredth change; Sampled
+// counters write one change in a hundred, chosen by chance and multiplied by a hundred. Distinct
+// counts distinct values in a few kilobytes: visitors instead of visits.
+//
+// # When to use it, and when not
+//
+// Use it where one document changes so often that the writes are the load, and where an error of
+// some hundred does not matter: page views, likes, the population of a city. Do not use it for
+// money, stock or seats. If a program collects counts anyway, one bulk write at intervals is
+// cheapest. If counts are seldom read, store the events in buckets and add them up. Up to a
+// thousand distinct values take no more space in an array with $addToSet, which is exact.
+//
+// Adding up is exact if every process calls Close before it ends. Sampling loses nothing in a crash
+// and needs no memory, but has a standard error of √(count × (Every-1)): with an Every of 100, 1
+// percent at a million and 32 percent at a thousand.
 //
 // # Documents
 //
-// One document a key. The key is _id, or [Options].KeyField; the count lies in
-// [Options].CountField, anywhere in a document of yours:
+// Each key has one document. The key is _id, or [Options].KeyField; the count is in
+// [Options].CountField, at any path in a document of yours:
 //
 //	{_id: "/about", count: 700000}
 //	{city: "Springfield", stats: {population: 39000}, mayor: "…"}
 //
-// [Distinct] keeps registers there, by default in distinct, at most 1,024 small numbers, by
-// their precision:
+// [Distinct] stores registers in CountField, by default "distinct": small numbers, by default at
+// most 1,024, under the name of their precision:
 //
 //	{_id: "/about", distinct: {p10: {"17": 3, "230": 1, …}}}
 //
@@ -24,23 +36,53 @@
 //	result, err := views.Flush(ctx)         // writes what waits, many keys a command
 //	err = views.Close(ctx)                  // the last Flush
 //
-//	go views.Run(ctx, nil)                  // or: a Flush every Options.Interval, and at the end
+//	go func() { done <- views.Run(ctx, nil) }() // or: a Flush every Options.Interval, and Close when ctx ends
 //
-// [NewSampled] keeps nothing in memory. Each change is written with the
-// probability 1/Every, times Every; an [Estimate] comes with its standard error:
+// The type is that of a key. Without Run, call Close before the process ends. An error of Close, or of
+// Run, says that changes are lost.
+//
+// [NewSampled] keeps nothing in memory. Each change is written with the probability 1/Every,
+// multiplied by Every. An [Estimate] is the count with its standard error:
 //
 //	views, err := approx.NewSampled[string](pages, nil)
 //	err = views.Add(ctx, "/about", 1)
 //	e, err := views.Estimate(ctx, "/about") // {Count: 699900, StdErr: 8324}
 //
-// [NewDistinct] counts each value once, whoever has seen it, and several documents
-// together:
+// [NewDistinct] counts each value once, whichever process has seen it. It also counts the distinct
+// values of several documents together:
 //
 //	visitors, err := approx.NewDistinct[string, string](days, nil)
 //	err = visitors.Add(ctx, "2024-05-01", "ann")
 //	e, err := visitors.Estimate(ctx, "2024-05-01") // {Count: 51200, StdErr: 1664}
-//	e, err := visitors.Union(ctx, may)             // of a month: not the sum of its days
-//	go visitors.Run(ctx, nil)                      // it flushes, too
+//	e, err = visitors.Union(ctx, may)              // may is a filter of days: not the sum of them
+//
+// Its types are those of a key and of a value. It has Flush, Close and Run, too.
+//
+// # Concurrency, adoption
+//
+// All calls are safe for concurrent use, and any number of processes may add to the same key, by
+// $inc. Add, Flush and Close write outside a transaction of the caller's, because changes that wait
+// in memory cannot be rolled back: an Add counts even if the transaction is aborted.
+//
+// To reset a count, set it or delete the document: what still waits in a process is added afterwards. Do not
+// reset distinct counts while processes run, because they do not send registers again that they have stored:
+// begin a new key. Existing documents work without preparation: a missing CountField counts as 0. With
+// [Options].Existing an unknown key is ignored; otherwise it is inserted.
+//
+// # What can be lost
+//
+// A process that crashes loses the changes that wait in its memory: at most Every-1 for each key,
+// and with Interval no more than were added during one interval. Readers elsewhere do not see these
+// changes until they are written. So a count is too low by at most (Every-1) × the number of
+// processes. If a Flush fails, the changes that were not stored wait for the next Add or Flush. If
+// the answer to a write was lost, the changes may have been stored, and then count twice. The
+// driver itself repeats such a write once, without this danger.
+//
+// While the server cannot be reached nothing is lost as long as the process lives. Each Add that
+// should write returns an error, but has counted, and the waiting keys may become more than
+// MaxKeys. If the process then ends, all of them are lost: the errors of Close, and of Run at its
+// end, say so. Sampled counters have no memory: each write that fails loses Every changes, and its
+// Add returns the error. Distinct values wait like changes, and never count twice.
 //
 // # Costs
 //
@@ -52,50 +94,14 @@
 //	Get, Estimate    1                           0
 //	Union            1                           0; reads all that the filter selects
 //
-// A distinct count is off by 1.04/√registers, 3.3 percent with 1,024 in at most 10 KB;
-// [Options].Precision gives other numbers. In memory a key takes a byte a register. The
-// first 20,000 values of a key are about 30 writes (TestDistinctCosts counts them); the
-// more there were, the more seldom a new one raises anything.
+// A distinct count has a standard error of 1.04/√registers, 3.3 percent for 1,024 registers in at
+// most 10 KB; [Options].Precision sets their number. In memory a key takes a byte for each
+// register. The first 20,000 values of a key take about 30 writes (TestDistinctCosts counts them);
+// the more values a key has had, the less often a new one raises a register.
 //
-// # When to use it, and when not
+// # Sharding
 //
-// Use it where a document is changed so often that the writes are the load, and
-// where nobody counts the last hundred: page views, likes, the population of a
-// city. Do not use it for money, stock or seats. Counts that a
-// program collects anyway are cheapest as one bulk write every so often. If the counts are read seldom,
-// store the events in buckets and add them up. Up to a thousand different values
-// are as small, and exact, in an array with $addToSet.
+// Filters contain only the key: shard by it ([Counters.ShardKey]).
 //
-// Adding up is exact while the process lives, and needs it to end well. Sampling
-// forgets nothing in a crash and needs no memory, but is off by about
-// √(count × (Every-1)): 1 percent at a million with an Every of 100, 32 percent at a
-// thousand.
-//
-// # What can be lost
-//
-// A process that crashes loses what waits in it: at most Every-1 changes a key, and
-// with Interval no more than came in during one. Readers elsewhere see that much
-// less at any time. So the count is at most (Every-1) × the number of processes
-// too low. A Flush that fails keeps what was not stored, and Add or Flush tries it
-// again. If the answer to a write was lost, it may have been stored: then these
-// changes count twice. The driver repeats such a write once by itself without
-// that danger.
-//
-// While the server cannot be reached nothing is lost as long as the process lives:
-// every Add that is due returns an error and has counted, and what waits grows with
-// the keys, beyond MaxKeys. A process that ends then loses all of it: Close, and the
-// end of Run, say so by their error. Sampled counters have no memory: each write that
-// fails in an outage is Every changes lost, and its Add says so. Distinct values wait
-// as changes do, and never count twice.
-//
-// # Concurrency, adoption, sharding
-//
-// All calls are safe for concurrent use; writers anywhere add up by $inc. In a
-// transaction of the caller's nothing may wait in memory that is then rolled
-// back: Add, Flush and Close write outside it.
-//
-// Existing documents need nothing: a missing CountField counts as 0, and
-// [Options].Existing leaves unknown keys alone instead of inserting them.
-//
-// Filters name the key alone: shard by it ([Counters.ShardKey]).
+// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
 package approx

@@ -8,7 +8,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-// Page views, of which one write in a hundred reaches the server.
+// Page views: one write in a hundred reaches the server.
 func Example() {
 	ctx := context.Background()
 	pages := mongotest.ExampleDatabase().Collection("pages")
@@ -49,7 +49,7 @@ func ExampleNewSampled() {
 	births := 0
 	population, err := approx.NewSampled[string](cities, &approx.Options{
 		KeyField: "city", CountField: "population",
-		Random: func() float64 { births++; return float64(births%100) / 100 }, // leave it out: chance decides
+		Random: func() float64 { births++; return float64(births%100) / 100 }, // without it chance decides
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -66,7 +66,7 @@ func ExampleNewSampled() {
 	// Output: 39000, give or take 1965, <nil>
 }
 
-// Visitors of two days, and of both together: who came twice counts once.
+// Visitors of two days, and of both together: someone who came twice counts once.
 func ExampleNewDistinct() {
 	ctx := context.Background()
 	days := mongotest.ExampleDatabase().Collection("days")

@@ -11,21 +11,22 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// Sampled counters write a change with the probability 1/Every, times Every.
-type Sampled[K any] struct{ core *core }
+// Sampled counters write a change with the probability 1/Every, multiplied by Every. They keep
+// nothing in memory.
+type Sampled[ID any] struct{ core *core }
 
-// Estimate is a count that was sampled, or of distinct values.
+// An Estimate is a sampled count, or a count of distinct values.
 type Estimate struct {
-	// Count is the count. On average it is the true one.
+	// Count is the estimated count. On average it is the true one.
 	Count int64 `json:"count"`
-	// StdErr is the standard error: √(Count × (Every-1)) of a sampled count to which
-	// each change added 1, Count × 1.04/√registers of distinct values. Two thirds of
-	// all estimates are closer than that, 95 percent closer than twice that.
+	// StdErr is the standard error: √(Count × (Every-1)) of a sampled count if each change added 1,
+	// Count × 1.04/√registers of distinct values. Two thirds of all estimates are off by less than
+	// this, 95 percent by less than twice this.
 	StdErr float64 `json:"stdErr"`
 }
 
-// NewSampled returns sampled counters on coll. It does no I/O.
-func NewSampled[K any](coll *mongo.Collection, opts *Options) (s *Sampled[K], err error) {
+// NewSampled returns Sampled counters on coll. It does no I/O.
+func NewSampled[ID any](coll *mongo.Collection, opts *Options) (s *Sampled[ID], err error) {
 	defer fault.In(&err, "approx: new sampled")
 	core, err := newCore(coll, opts)
 	if err != nil {
@@ -34,33 +35,32 @@ func NewSampled[K any](coll *mongo.Collection, opts *Options) (s *Sampled[K], er
 	if core.Random == nil {
 		core.Random = rand.Float64
 	}
-	return &Sampled[K]{core: core}, nil
+	return &Sampled[ID]{core: core}, nil
 }
 
-// Indexes are those of [Counters.Indexes].
-func (s *Sampled[K]) Indexes() map[string][]mongo.IndexModel { return s.core.indexes() }
+// Indexes returns the same as [Counters.Indexes].
+func (s *Sampled[ID]) Indexes() map[string][]mongo.IndexModel { return s.core.indexes() }
 
-// EnsureIndexes creates the indexes that are missing. It refuses a collection with a default
-// collation.
+// EnsureIndexes creates the missing indexes. It refuses a collection with a default collation.
 //
 // Cost: 1 round trip; with a KeyField 1 more, 2 if its index is missing.
-func (s *Sampled[K]) EnsureIndexes(ctx context.Context) (err error) {
+func (s *Sampled[ID]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "approx: ensure indexes")
 	return s.core.ensureIndexes(ctx)
 }
 
-// ShardKey is the key, by collection name.
-func (s *Sampled[K]) ShardKey() map[string]bson.D { return s.core.shardKey() }
+// ShardKey returns the recommended shard key, KeyField, by collection name.
+func (s *Sampled[ID]) ShardKey() map[string]bson.D { return s.core.shardKey() }
 
-// Add adds n, which may be negative: the multiple of Every below or above it, so
-// that the average of many is n. After an error the change is lost, or, if the
-// answer was, perhaps stored: do not add it again, as others like it were not
-// written either. A key that cannot be encoded is refused only where it would be
-// written.
+// Add adds n, which may be negative. It writes the multiple of Every below or above n, by chance,
+// so that the average is n. After an error the change is lost or, if only the answer was lost,
+// perhaps stored. Do not repeat it: the write stood for about Every changes, and a repeated Add is
+// written with the same small probability only. A key that cannot be encoded is refused only when
+// it would be written.
 //
 // Cost: for n of 1, by the probability 1/Every 1 round trip and 1 document
 // written, index KeyField; else none.
-func (s *Sampled[K]) Add(ctx context.Context, key K, n int64) error {
+func (s *Sampled[ID]) Add(ctx context.Context, key ID, n int64) error {
 	if most := math.MaxInt64 - s.core.Every; n > most || n < -most {
 		return s.refuse(n)
 	}
@@ -74,12 +74,12 @@ func (s *Sampled[K]) Add(ctx context.Context, key K, n int64) error {
 	return s.store(ctx, key, whole*s.core.Every)
 }
 
-func (s *Sampled[K]) refuse(n int64) (err error) {
+func (s *Sampled[ID]) refuse(n int64) (err error) {
 	defer fault.In(&err, "approx: add")
-	return fault.Invalid("n: %d, rounded to Every, exceeds an int64", n)
+	return fault.Invalid("n: %d, rounded to a multiple of Every, exceeds an int64", n)
 }
 
-func (s *Sampled[K]) store(ctx context.Context, key K, n int64) (err error) {
+func (s *Sampled[ID]) store(ctx context.Context, key ID, n int64) (err error) {
 	defer fault.In(&err, "approx: add")
 	id, err := s.core.key(key)
 	if err != nil {
@@ -89,11 +89,11 @@ func (s *Sampled[K]) store(ctx context.Context, key K, n int64) (err error) {
 	return err
 }
 
-// Estimate is the stored count and how far off it may be. A key that was never
-// written, which one with few changes may not have been, is ErrNotFound.
+// Estimate returns the stored count and its standard error. For a key that was never written, as
+// may happen after few changes, the error is mongopatterns.ErrNotFound.
 //
 // Cost: 1 round trip, index KeyField.
-func (s *Sampled[K]) Estimate(ctx context.Context, key K) (e Estimate, err error) {
+func (s *Sampled[ID]) Estimate(ctx context.Context, key ID) (e Estimate, err error) {
 	defer fault.In(&err, "approx: estimate")
 	id, err := s.core.key(key)
 	if err != nil {
@@ -105,4 +105,4 @@ func (s *Sampled[K]) Estimate(ctx context.Context, key K) (e Estimate, err error
 }
 
 // Filter selects the document of a key.
-func (s *Sampled[K]) Filter(key K) bson.D { return s.core.filter(key) }
+func (s *Sampled[ID]) Filter(key ID) bson.D { return s.core.filter(key) }

@@ -8,37 +8,38 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// change is what waits for one key.
+// A change is the sum of the changes that wait for one key.
 type change struct {
 	key   bson.RawValue
-	name  string // value.Key of it
+	name  string // value.Key of key
 	n     int64  // the sum
-	size  int64  // the sum of their absolute values
-	times int64  // of how many changes
+	size  int64  // the sum of the absolute values
+	times int64  // the number of changes
 }
 
-// waiting are the changes that are not written yet. A change waits, or is on its way
-// in one write, never both.
+// A waiting holds the changes that are not stored yet. A change either waits or is part of one
+// write that is under way.
 type waiting struct {
 	mu      sync.Mutex
 	closed  bool
 	changes map[string]*change
-	flying  map[string]*change // on their way; times is the number of writes
-	flushed time.Time          // when everything was last taken to be written
+	flying  map[string]*change // being written; times is the number of writes
+	flushed time.Time          // when all changes were last taken to be written
 }
 
-// add notes a change and returns what is to be written now. It keeps nothing of key. The absolute
-// values of all that waits for a key or is on its way fit an int64: so does every sum of them, in
-// whatever order writes end.
+// add adds a change and returns those to write now. It does not keep key's memory. The absolute
+// values of all changes of a key, waiting or being written, have a sum that fits an int64, and so
+// does every sum of some of them, in whatever order writes end.
 func (w *waiting) add(key bson.RawValue, n int64, o *Options) ([]change, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
-		return nil, ErrClosed
+		return nil, mongopatterns.ErrClosed
 	}
 	size := max(n, -n)
 	c := w.of(key)
@@ -47,7 +48,7 @@ func (w *waiting) add(key bson.RawValue, n int64, o *Options) ([]change, error) 
 		room -= f.size
 	}
 	if size < 0 || size > room {
-		return nil, fault.Invalid("n: %d and what waits for the key exceed an int64", n)
+		return nil, fault.Invalid("n: %d exceeds an int64 together with the changes that wait for the key", n)
 	}
 	c.n += n
 	c.size += size
@@ -61,7 +62,7 @@ func (w *waiting) add(key bson.RawValue, n int64, o *Options) ([]change, error) 
 	return nil, nil
 }
 
-// of is the change that waits for a key, a new one if there is none.
+// of returns the waiting change of a key, and adds one if the key has none.
 func (w *waiting) of(key bson.RawValue) *change {
 	var room [64]byte
 	name := value.AppendKey(room[:0], key)
@@ -73,7 +74,7 @@ func (w *waiting) of(key bson.RawValue) *change {
 	return c
 }
 
-// take takes all that waits.
+// take takes all changes that wait.
 func (w *waiting) take() []change {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,7 +104,7 @@ func (w *waiting) takeOff(c *change) change {
 	return *c
 }
 
-// landed ends a write of changes, of which those left wait again.
+// landed ends a write of changes; those left were not stored and wait again.
 func (w *waiting) landed(changes, left []change) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,7 +124,7 @@ func (w *waiting) landed(changes, left []change) {
 	}
 }
 
-// count is what waits for a key or is on its way.
+// count returns the sum of the changes of a key that wait or are being written.
 func (w *waiting) count(key bson.RawValue) (n int64, waits bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

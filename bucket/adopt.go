@@ -21,30 +21,31 @@ import (
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-// Adopt copies a collection of one document per measurement into buckets, in the order of its _id. convert
-// takes a source document apart. nil takes it as the measurement, without its _id (unless that is
-// Options.IDField) and without the field Options.SeriesField, the series. The source stays as it is.
-// work.Filter selects documents of the source.
+// Adopt copies a collection with one document per measurement into buckets, in the order of _id. convert
+// returns the series and the measurement of a source document. A nil convert takes the field named
+// Options.SeriesField as the series and the rest of the document as the measurement, without its _id
+// (unless that is Options.IDField). The source is not changed. work.Filter selects documents of the source.
 //
-// Each batch is stored in one transaction with its entries in a ledger, the documents of the collection named
-// as the buckets' with ".adopt" added: the _id of each adopted document and a hash of it, some 20 bytes. So
-// Adopt can be stopped at any point and run again without storing anything twice, with whatever filter, and
-// a further call takes what came since, also with a lower _id, and what failed before. After a call that ends with
-// Failed 0 every document that the source held from its beginning to its end is adopted once. Keep the ledger
-// until nothing writes the source any more and [Buckets.Compare] is content; without it the next call stores
-// everything again, but for what has an ID.
+// Each batch is stored in one transaction together with its entries in a ledger. The ledger is a collection
+// with the name of the buckets' collection plus ".adopt"; it holds the _id and a hash of each adopted
+// document, some 20 bytes. So Adopt can be stopped at any point and run again, with any filter, without
+// storing anything twice, and a further call takes documents that were inserted since, also with a lower
+// _id, and those that failed before. After a call that ends with Failed 0, every document that was in the
+// source during the whole call is adopted exactly once. Keep the ledger until nothing writes the source any
+// more and [Buckets.Compare] yields nothing. Without the ledger the next call stores everything again,
+// except measurements with an ID.
 //
-// Skipped are documents that were adopted before, also if they were edited or deleted since, which is not
-// carried over (Compare names them), that buckets hold already (Options.IDField), and those answered with
-// [ErrSkip], which the next call asks about again. What cannot be a measurement, or convert calls ErrInvalid,
-// is Failed and named; any other error of convert ends the call. Of two calls at the same time one ends with
-// [ErrConcurrentAdopt]. A source with a collation is ErrInvalid, and so is one that has an _id twice, when both
-// are met.
+// Skipped counts documents that were adopted before (later edits are not carried over; Compare names them),
+// documents whose ID a bucket holds already (Options.IDField), and those for which convert returns
+// [mongopatterns.ErrSkip], which the next call converts again. A document that is not a valid measurement,
+// or for which convert returns ErrInvalid, is Failed and named; any other error of convert ends the call.
+// Of two calls at the same time one ends with [mongopatterns.ErrRunning]. Adopt returns ErrInvalid for a
+// source with a default collation, and when it meets an _id of the source twice.
 //
-// Cost: 3 round trips to begin, more to read the source by _id, whole, and the ledger, 1 for some 40,000
-// documents; for each batch of new ones 4, commit included, 1 write per bucket it falls into and each 700
-// entries.
-func (b *Buckets[S, M]) Adopt(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (S, M, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+// Cost: 3 round trips to begin, 4 if src is in another database, 1 for each collection that it creates, more to
+// read the source by _id, whole, and the ledger, 1 for some 40,000 documents; for each batch of new ones 4,
+// commit included, 1 write for each bucket it falls into and each 700 entries.
+func (b *Buckets[ID, M]) Adopt(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (ID, M, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: adopt")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return b.core.Frame.Adopt(ctx, src, work, b.core.begin, b.taking(convert))
@@ -52,30 +53,34 @@ func (b *Buckets[S, M]) Adopt(ctx context.Context, src *mongo.Collection, conver
 
 // The kinds of problems that Compare finds.
 const (
-	// NotAdopted is a document of the source that the next Adopt takes, if Detail does not say why it cannot.
-	NotAdopted = frame.NotAdopted
-	// Edited is a document of the source that is not any more as it was adopted: Update what it changed.
-	Edited = frame.Edited
-	// Deleted is a document that was adopted and is gone from the source.
-	Deleted = frame.Deleted
-	// Differs is a series with another count, time or sum than in the source, or a document that was adopted
-	// and that convert does not take any more.
-	Differs = frame.Differs
+	// NotAdopted is a document of the source that is not in the buckets. The next Adopt takes it, unless
+	// Detail says why it cannot.
+	NotAdopted = mongopatterns.NotAdopted
+	// Edited is a document of the source that was changed after it was adopted. Use Replace to change its
+	// measurement too.
+	Edited = mongopatterns.Edited
+	// Deleted is a document that was adopted and no longer exists in the source.
+	Deleted = mongopatterns.Deleted
+	// Different is a series whose count, first or last time, or sum differs from the source, or an adopted
+	// document that convert now refuses.
+	Different = mongopatterns.Different
 )
 
-// Compare yields what differs between a source of Adopt, with the same convert, and the buckets: documents of
-// the source that are not adopted, or were edited or deleted since, and for each series the count, the first
-// and the last time and the sums of Options.Values, whether buckets keep them or not. Have is what buckets
-// have, Want what the source has. It changes nothing.
+// Compare yields the differences between the source of an Adopt and the buckets. convert must be the one of
+// Adopt. Compare yields documents of the source that are not adopted, or were edited or deleted after they
+// were, and series whose count, first or last time, or sums of Options.Values differ, even if buckets do
+// not store those sums. Have is the value in the buckets, Want the value in the source. Compare changes
+// nothing.
 //
-// A series that has more here was appended to by new code, or lost documents in the source, as by a TTL; the
-// Deleted account for these. One that has less than the documents named explain lost something here: drop the
-// ledger, delete what was adopted, and adopt anew. What is written meanwhile may show as a difference. With
-// work.Filter, which selects documents of the source, series are not compared, nor are deletions seen.
+// A series has more measurements here if new code appended to it, or if the source lost documents, as by a
+// TTL; the problems of kind Deleted account for the latter. If a series has fewer here than the listed
+// documents explain, measurements were lost here: drop the ledger, delete the adopted measurements and
+// adopt again. Writes during Compare may show as differences. work.Filter selects documents of the source;
+// with a filter Compare does not compare series and does not find deletions.
 //
 // Cost: 3 round trips to begin; reads the source, the ledger and, on the server, all buckets once each. Memory
 // holds some numbers for each series.
-func (b *Buckets[S, M]) Compare(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (S, M, error), work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+func (b *Buckets[ID, M]) Compare(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (ID, M, error), work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	c := b.core
 	comparison := frame.Comparison{Begin: c.begin, Convert: b.taking(convert), Of: c.summaries, Stored: c.inColl,
 		Count: c.opts.CountField, Time: c.opts.ArrayField + "." + c.opts.TimeField}
@@ -85,8 +90,8 @@ func (b *Buckets[S, M]) Compare(ctx context.Context, src *mongo.Collection, conv
 	return fault.Seq("bucket: compare", c.Frame.Compare(ctx, src, work, comparison))
 }
 
-// taking adds the measurement of a document to a batch.
-func (b *Buckets[S, M]) taking(convert func(doc bson.Raw) (S, M, error)) func(batch frame.Batch, doc bson.Raw) error {
+// taking returns a function that adds the measurement of a document to a batch.
+func (b *Buckets[ID, M]) taking(convert func(doc bson.Raw) (ID, M, error)) func(batch frame.Batch, doc bson.Raw) error {
 	c := b.core
 	take := func(doc bson.Raw) (series, m any, err error) { return convert(doc) }
 	if convert == nil {
@@ -101,7 +106,7 @@ func (b *Buckets[S, M]) taking(convert func(doc bson.Raw) (S, M, error)) func(ba
 	}
 }
 
-// summaries are those of a batch.
+// summaries summarizes the series of a batch.
 func (c *arrays) summaries(b frame.Batch) frame.Summaries {
 	return func(yield func(*frame.Summary, error) bool) {
 		for _, g := range b.(*batch).All {
@@ -122,7 +127,7 @@ func (c *arrays) summaries(b frame.Batch) frame.Summaries {
 	}
 }
 
-// addAll adds a number with all its digits.
+// addAll adds a number to a sum exactly, with all its digits.
 func addAll(s *number.Sum, n timeseries.Number) {
 	raw := n.Raw()
 	f, double := raw.DoubleOK()
@@ -145,11 +150,11 @@ func addAll(s *number.Sum, n timeseries.Number) {
 	}
 }
 
-// inColl are the summaries of all series, computed on the server from the measurements.
+// inColl summarizes all series on the server, from the measurements.
 func (c *arrays) inColl(ctx context.Context) frame.Summaries {
 	all := expr.Array(expr.Field(c.opts.ArrayField))
 	times := expr.Filter(expr.Map(all, "m", at(c.opts.TimeField)), "t", expr.IsType(expr.Var("t"), "date"))
-	of := func(op string, values any) bson.D { return expr.Op(op, expr.Op(op, values)) } // in a bucket, and over them
+	of := func(op string, values any) bson.D { return expr.Op(op, expr.Op(op, values)) } // in each bucket, then over all of them
 	group := expr.D("_id", expr.Field(c.Series), "count", expr.Op("$sum", expr.Op("$size", all)), "first", of("$min", times), "last", of("$max", times))
 	for i, v := range c.opts.Values {
 		group = append(group, expr.Element(fmt.Sprint("v", i), of("$sum", derived{number: v.Field}.mapped(all, allDigits(at(v.Field))))))

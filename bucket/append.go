@@ -21,13 +21,14 @@ import (
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-// Append adds one measurement to the window its time falls into, however late it comes, and starts a further
-// bucket where that one is full. With Options.IDField a repeated measurement is not stored again, and stored is
-// false; without it, an Append whose outcome is unknown may be stored twice if repeated.
+// Append adds one measurement to the window that holds its time, however late it comes, and starts a
+// further bucket if the current one is full. With Options.IDField a repeated measurement is not stored
+// again, and stored is false. Without it, repeating an Append whose outcome is unknown may store the
+// measurement twice.
 //
-// Cost: 1 round trip, 1 document written, found by _id. When other writers filled the bucket, or this one has not
-// written to the window yet and its first is full: 2 more. In a transaction: 2.
-func (b *Buckets[S, M]) Append(ctx context.Context, series S, m M) (stored bool, err error) {
+// Cost: 1 round trip, 1 document written, index _id. When other writers filled the bucket, or this one has
+// not written to the window yet and its first is full: 2 more. In a transaction: 2.
+func (b *Buckets[ID, M]) Append(ctx context.Context, series ID, m M) (stored bool, err error) {
 	defer fault.In(&err, "bucket: append")
 	one := &batch{arrays: b.core}
 	if err := one.Add(series, m); err != nil {
@@ -37,24 +38,25 @@ func (b *Buckets[S, M]) Append(ctx context.Context, series S, m M) (stored bool,
 	return result.Done > 0, err
 }
 
-// AppendMany adds measurements of any series in any order. It takes Work.BatchSize of them at a time, 10,000
-// by default and no more than Work.BatchBytes, groups them by bucket and sends one unordered bulk write. nil
-// is no measurements.
+// AppendMany adds measurements of any series in any order. It takes Work.BatchSize of them at a time
+// (10,000 by default, at most Work.BatchBytes), groups them by bucket and sends one unordered bulk write. A
+// nil items adds nothing.
 //
-// Skipped were held already, or came twice in a batch (Options.IDField); Unknown are one batch at most. Measurements
-// that the Result does not count were not stored, even after an error. A measurement that is not valid ends the call with an
-// ErrInvalid that names its index, when those before it are stored. With IDField the same input can be given
-// again; without, Unknown ones may then be stored twice.
+// Skipped ones were stored already, or came twice in a batch (Options.IDField); at most one batch is
+// Unknown. Measurements that the Result does not count were not stored, even after an error. A measurement
+// that is not valid ends the call with an ErrInvalid that names its index, after those before it are
+// stored. With IDField the same input can be given again; without it, Unknown ones may then be stored
+// twice.
 //
-// Cost: 1 round trip a batch, and 1 document written for each bucket in it, found by _id. Each time that it
-// meets buckets which cannot take a whole group: 2 more. In a transaction: 2 a batch.
-func (b *Buckets[S, M]) AppendMany(ctx context.Context, items iter.Seq2[S, M], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+// Cost: 1 round trip for each batch, and 1 document written for each bucket in it, index _id. Each time that
+// it meets buckets which cannot take a whole group: 2 more. In a transaction: 2 for each batch.
+func (b *Buckets[ID, M]) AppendMany(ctx context.Context, items iter.Seq2[ID, M], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: append many")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return b.core.Many(ctx, frame.Untyped(items, func(m M) any { return m }), work, b.core.begin)
 }
 
-// A batch is measurements by window, ready to be stored.
+// A batch holds encoded measurements by window, until they are stored.
 type batch struct {
 	*arrays
 	frame.Groups[waiting]
@@ -63,12 +65,12 @@ type batch struct {
 
 type group = frame.Group[waiting]
 
-// waiting is what a window's buckets are to take.
+// waiting has the measurements that wait to be stored in a window's buckets.
 type waiting struct {
-	created bson.Raw // what a new bucket has besides
+	created bson.Raw // further fields of a new bucket
 	items   []item
-	room    room  // where to go on as far as known
-	least   int64 // the buckets before are full
+	room    room  // the bucket to write to, as far as known
+	least   int64 // buckets with a lower number are full
 }
 
 // An item is a measurement ready to be stored.
@@ -76,14 +78,15 @@ type item struct {
 	raw     bson.RawValue
 	time    int64 // in milliseconds
 	id      bson.RawValue
-	numbers []timeseries.Number // by Options.Values; zero where there is none
+	numbers []timeseries.Number // by Options.Values; zero if the measurement lacks it
 }
 
-// A room is the bucket of a window to go on in, and what it holds at least. A window that is not known begins at 0,
-// and other writers may have filled the bucket: a failed write then, never a wrong one.
+// A room is the bucket of a window to write to next, and the least it holds. In a window that this process
+// has not written to yet, that is bucket 0. If other writers have filled the bucket meanwhile, the write
+// fails; it never overfills the bucket.
 type room struct{ seq, count, size int64 }
 
-// or is the room further on.
+// or returns the later of two rooms.
 func (r room) or(o room) room {
 	if o.seq > r.seq || o.seq == r.seq && o.count > r.count {
 		return o
@@ -91,7 +94,7 @@ func (r room) or(o room) room {
 	return r
 }
 
-// partBytes is how much one update adds to a bucket without MaxBytes.
+// partBytes bounds the measurements in one update if MaxBytes is not set.
 const partBytes = 8 << 20
 
 func (c *arrays) begin() frame.Batch { return &batch{arrays: c} }
@@ -114,14 +117,15 @@ func (b *batch) Add(series, m any) error {
 		}
 	}
 	if size := len(g.Of.created) + len(it.raw.Value); size > frame.MaxBytes {
-		return fault.Invalid("%d bytes with Metadata, more than a document takes", size)
+		return fault.Invalid("measurement: it has %d bytes with Metadata, more than fits into a document", size)
 	}
 	g.Of.items = append(g.Of.items, it)
 	b.Count, b.Bytes = b.Count+1, b.Bytes+len(it.raw.Value)
 	return nil
 }
 
-// item encodes a measurement, reads what buckets derive from it, and refuses what they cannot store.
+// item encodes a measurement and extracts its time, ID and numbers. It refuses a measurement that cannot be
+// stored.
 func (c *arrays) item(b *batch, m any) (it item, err error) {
 	raw, err := c.Codec.Document(m)
 	if err != nil {
@@ -129,13 +133,13 @@ func (c *arrays) item(b *batch, m any) (it item, err error) {
 	}
 	at, dated := value.Lookup(raw, c.opts.TimeField).DateTimeOK()
 	if !dated {
-		return it, fault.Invalid("no date in %q", c.opts.TimeField)
+		return it, fault.Invalid("%q is not a date", c.opts.TimeField)
 	}
 	it.raw, it.time = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}, at
 	if c.opts.IDField != "" {
 		it.id = value.Lookup(raw, c.opts.IDField)
 		if err := checkMeasurementID(it.id); err != nil {
-			return it, fault.Invalid("no ID in %q: %w", c.opts.IDField, err)
+			return it, fault.Invalid("%q is not an ID: %w", c.opts.IDField, err)
 		}
 	}
 	n := len(c.opts.Values)
@@ -146,41 +150,42 @@ func (c *arrays) item(b *batch, m any) (it item, err error) {
 	for i, v := range c.opts.Values {
 		it.numbers[i] = finite(value.Lookup(raw, v.Field))
 		if it.numbers[i].IsZero() && v.Count == "" {
-			return it, fault.Invalid("no finite number in %q", v.Field)
+			return it, fault.Invalid("%q is not a finite number", v.Field)
 		}
 	}
 	if len(raw) > cmp.Or(c.opts.MaxBytes, frame.MaxBytes) {
-		return it, fault.Invalid("%d bytes, more than a bucket takes", len(raw))
+		return it, fault.Invalid("it has %d bytes, more than fits into a bucket", len(raw))
 	}
 	return it, nil
 }
 
-// checkMeasurementID refuses what measurements cannot be told apart by, also what an ID is before it is set.
+// checkMeasurementID refuses values that cannot identify a measurement, also the zero values of a string
+// and an ObjectID.
 func checkMeasurementID(id bson.RawValue) error {
 	text, _ := id.StringValueOK()
 	oid, _ := id.ObjectIDOK()
 	if id.Type == bson.TypeString && text == "" || id.Type == bson.TypeObjectID && oid.IsZero() {
-		return fault.Invalid("not set")
+		return fault.Invalid("it is empty")
 	}
 	return frame.CheckKey(id)
 }
 
-// A part is items of a group for one bucket.
+// A part has the items of a group that go to one bucket.
 type part struct {
 	group *group
 	items []item
 	after room
 }
 
-// Store sends what the batch holds, and again what met a full bucket. It leaves the groups as they are, so that a
-// transaction can call it again.
+// Store sends the batch, and sends items again whose bucket was full. It does not change the groups, so
+// that a transaction can call it again.
 //
 // Cost: that of a batch of AppendMany.
 func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 	defer fault.Part(&err, &r.Done, &r.Unknown)
 	var groups []*group
 	for _, g := range b.All {
-		if clone := *g; g.Of.items != nil { // else its Metadata was refused
+		if clone := *g; g.Of.items != nil { // nil if its Metadata was refused
 			groups = append(groups, &clone)
 		}
 	}
@@ -202,7 +207,7 @@ func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 			switch o.Fate {
 			case frame.Stored:
 				r.Done += int64(rows)
-				if !joined { // else it may be undone
+				if !joined { // a transaction may be undone
 					b.known.Change(p.group.Key, func(r room) room { return r.or(p.after) })
 				}
 			case frame.Unknown:
@@ -210,7 +215,7 @@ func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 			case frame.Taken: // another writer has made or filled the bucket
 				full = o.Err
 				p.group.Of.items = append(p.group.Of.items, p.items...)
-			case frame.TooLarge: // though the count allows it: the bucket is full, in whatever transaction
+			case frame.TooLarge: // the bucket is full although the count allows more, also for other transactions
 				full = o.Err
 				p.group.Of.items = append(p.group.Of.items, p.items...)
 				p.group.Of.least = b.known.Change(p.group.Key, func(r room) room { return r.or(room{seq: p.after.seq + 1}) }).seq
@@ -227,13 +232,14 @@ func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 	}
 }
 
-// cut divides groups into what fits their buckets and the ones that follow, and takes it out of them.
+// cut divides the items of groups into parts that fit the current bucket and the following ones, and
+// removes the items from the groups.
 func (c *arrays) cut(groups []*group) (parts []part, upserts []frame.Upsert) {
 	for _, g := range groups {
 		at, items := g.Of.room, g.Of.items
 		g.Of.items = nil
 		if c.opts.MaxBytes == 0 {
-			at.size = 0 // bytes are those of one update
+			at.size = 0 // without MaxBytes only the bytes of the update count
 		}
 		bytes := int64(min(cmp.Or(c.opts.MaxBytes, partBytes), frame.MaxBytes-len(g.Of.created)))
 		for len(items) > 0 {
@@ -255,8 +261,8 @@ func (c *arrays) cut(groups []*group) (parts []part, upserts []frame.Upsert) {
 	return parts, upserts
 }
 
-// roomFor selects the bucket of a part if it has room and holds none of the items yet. The server plans by the equality
-// on _id: no hint is needed.
+// roomFor selects the bucket of a part if it has room and does not hold any of the items yet. The server
+// uses the equality on _id, so no hint is needed.
 func (c *arrays) roomFor(p part) bson.Raw {
 	filter := c.One(p.group.Place, p.after.seq, true)
 	limit := func(field string, n int64) {
@@ -276,7 +282,7 @@ func (c *arrays) roomFor(p part) bson.Raw {
 	return filter.Done()
 }
 
-// push is the update that adds a part to its bucket or makes it with it.
+// push is the update that adds a part to its bucket, or creates the bucket with it.
 func (c *arrays) push(p part) bson.Raw {
 	tallies := make([]tally, len(c.opts.Values))
 	for i, v := range c.opts.Values {
@@ -342,9 +348,9 @@ func (c *arrays) push(p part) bson.Raw {
 	return b.Done()
 }
 
-// open has groups go on where this process wrote last. With look it reads their buckets from there on, and
-// with IDField those of the windows that hold one of their IDs, and drops what is held: one find for all
-// groups.
+// open sets the room of each group to the bucket where this process wrote last. With look it reads the
+// buckets from there on, and with IDField those of the window that hold one of the group's IDs, with one
+// find for all groups. It removes the items that are stored already and returns their number.
 func (c *arrays) open(ctx context.Context, groups []*group, look bool) (dropped int, err error) {
 	byKey := map[string]*group{}
 	var wanted, all bson.A
@@ -395,7 +401,7 @@ func (c *arrays) open(ctx context.Context, groups []*group, look bool) (dropped 
 			}
 			dropped += drop(g, held)
 		}
-		// What has no number is not this package's.
+		// This package did not make a bucket without a number.
 		if seq, ok := frame.Number(doc); ok && seq >= g.Of.room.seq {
 			g.Of.room = c.filled(seq, doc)
 		}
@@ -403,7 +409,8 @@ func (c *arrays) open(ctx context.Context, groups []*group, look bool) (dropped 
 	return dropped, nil
 }
 
-// filled is the room of a bucket, or of the next one if it does not say how full it is.
+// filled is the room in a bucket, or in the next one if the bucket lacks the fields that say how full it
+// is.
 func (c *arrays) filled(seq int64, fill bson.Raw) room {
 	count, counted := value.Lookup(fill, c.opts.CountField).AsInt64OK()
 	size, sized := value.Lookup(fill, c.opts.BytesField).AsInt64OK()
@@ -413,7 +420,7 @@ func (c *arrays) filled(seq int64, fill bson.Raw) room {
 	return room{seq, count, size}
 }
 
-// drop takes out the items whose IDs are held, and those that come twice.
+// drop removes the items whose IDs are stored already, and repeated ones.
 func drop(g *group, held map[string]bool) int {
 	all := len(g.Of.items)
 	g.Of.items = slices.DeleteFunc(slices.Clone(g.Of.items), func(it item) bool {

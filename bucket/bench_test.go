@@ -6,12 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-// minutes are two days of five sensors. What buckets save against plain documents and
-// the server's own time series is what patternbench measures.
+// minutes are two days of five sensors. patternbench compares buckets with plain documents and the server's
+// own time series.
 func minutes(yield func(string, reading) bool) {
 	for s := range 5 {
 		for m := range 2 * 24 * 60 {
@@ -49,7 +50,7 @@ func BenchmarkReads(b *testing.B) {
 	must(b, second(buckets.AppendMany(b.Context(), minutes, nil)))
 	b.Run("range", func(b *testing.B) {
 		for b.Loop() {
-			must(b, drain(buckets.Range(b.Context(), "SENSOR-3", at(12, 0, 0), at(18, 0, 0))))
+			must(b, testkit.Drain(buckets.Range(b.Context(), "SENSOR-3", at(12, 0, 0), at(18, 0, 0))))
 		}
 	})
 	b.Run("mean", func(b *testing.B) {

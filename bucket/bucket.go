@@ -10,6 +10,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/frame"
@@ -17,13 +18,13 @@ import (
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-// Buckets stores measurements M of series S in arrays, one document for a window of a series until it is
-// full, then further ones. It is safe for concurrent use.
-type Buckets[S, M any] struct{ core *arrays }
+// Buckets stores measurements of type M in arrays. ID is the type of the key of a series. A window of a
+// series has one document until that is full, then further ones. Buckets is safe for concurrent use.
+type Buckets[ID, M any] struct{ core *arrays }
 
 var _ mongopatterns.Checker = (*Buckets[string, bson.D])(nil)
 
-// arrays is Buckets on BSON.
+// arrays implements Buckets without its type parameters.
 type arrays struct {
 	frame.Frame
 	opts      Options
@@ -35,10 +36,10 @@ type arrays struct {
 	known     frame.Known[room]
 }
 
-// New returns Buckets over coll; opts may be nil. S is what tells series apart, a string, a number, an
-// ObjectID or a small struct; M is a measurement, which encodes to a document with its time in it. All that
-// write one collection must use the same window and options.
-func New[S, M any](coll *mongo.Collection, window timeseries.Window, opts *Options) (b *Buckets[S, M], err error) {
+// New returns Buckets over coll; opts may be nil. ID identifies a series: a string, a number, an ObjectID
+// or a small struct. M is a measurement; it must encode to a document that contains its time. All programs
+// that write one collection must use the same window and options.
+func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Options) (b *Buckets[ID, M], err error) {
 	defer fault.In(&err, "bucket: new")
 	var o Options
 	if opts != nil {
@@ -46,22 +47,22 @@ func New[S, M any](coll *mongo.Collection, window timeseries.Window, opts *Optio
 	}
 	o.Values = append([]timeseries.Value(nil), o.Values...)
 	c := &arrays{Frame: frame.Frame{Pattern: "bucket", Coll: coll, Window: window, Codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
-		Early: frame.Early(o.EndTime), Skip: ErrSkip, Concurrent: ErrConcurrentAdopt, Contended: ErrContended}}
+		Early: frame.Early(o.EndTime)}}
 	if err := c.Check(o.settings()...); err != nil {
 		return nil, err
 	}
-	if err := frame.CheckFields[M](c.Codec, o.Values); err != nil {
+	if err := frame.CheckFields[M](c.Codec, o.Values, "Options.TimeField", o.TimeField, "Options.IDField", o.IDField); err != nil {
 		return nil, err
 	}
 	c.opts, c.Guards = o, []string{o.CountField}
 	c.Series, c.Start, c.End = o.SeriesField, o.StartField, o.EndField
 	c.derive()
-	return &Buckets[S, M]{c}, nil
+	return &Buckets[ID, M]{c}, nil
 }
 
-// Indexes returns the indexes Buckets uses besides _id: {series: 1, start: 1}; with Options.IDField the
-// unique {series: 1, start: 1, "measurements.id": 1} of buckets that hold an ID.
-func (b *Buckets[S, M]) Indexes() map[string][]mongo.IndexModel {
+// Indexes returns the indexes Buckets uses besides _id: {series: 1, start: 1}; with Options.IDField also
+// the unique {series: 1, start: 1, "measurements.id": 1}, restricted to buckets that hold an ID.
+func (b *Buckets[ID, M]) Indexes() map[string][]mongo.IndexModel {
 	c := b.core
 	models := []mongo.IndexModel{{Keys: c.Keys()}}
 	if c.opts.IDField != "" {
@@ -72,36 +73,40 @@ func (b *Buckets[S, M]) Indexes() map[string][]mongo.IndexModel {
 	return map[string][]mongo.IndexModel{c.Coll.Name(): models}
 }
 
-// EnsureIndexes creates the Indexes that are missing. An index on the same keys with other options is
-// ErrIndexConflict; nothing is dropped.
+// EnsureIndexes creates the Indexes that are missing and drops nothing. If an index on the same keys has
+// other options, it returns ErrIndexConflict. It refuses a collection with a default collation, which could
+// treat different series as equal, with ErrInvalid.
 //
-// Cost: 1 round trip if they are all there, else 2.
-func (b *Buckets[S, M]) EnsureIndexes(ctx context.Context) (err error) {
+// Cost: 2 round trips, 3 if an index is missing.
+func (b *Buckets[ID, M]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "bucket: ensure indexes")
+	if err := collation.Refuse(ctx, b.core.Coll); err != nil {
+		return err
+	}
 	return indexes.EnsureAll(ctx, b.core.Coll.Database(), b.Indexes())
 }
 
-// ShardKey returns the recommended shard key, {series: 1, start: 1}. Every write of one document filters on
-// it.
-func (b *Buckets[S, M]) ShardKey() map[string]bson.D {
+// ShardKey returns the recommended shard key, {series: 1, start: 1}. The filter of every write of one
+// document contains it.
+func (b *Buckets[ID, M]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{b.core.Coll.Name(): b.core.Keys()}
 }
 
-// Filter selects the bucket documents that can hold measurements of series from from until before to; a zero
-// time is no limit. It uses the index {series, start}.
-func (b *Buckets[S, M]) Filter(series S, from, to time.Time) bson.D {
+// Filter selects the bucket documents that can hold measurements of series at or after from and before to;
+// a zero time sets no limit. It uses the index {series, start}.
+func (b *Buckets[ID, M]) Filter(series ID, from, to time.Time) bson.D {
 	return b.core.Filter(series, from, to)
 }
 
 func (c *arrays) idPath() string { return c.opts.ArrayField + "." + c.opts.IDField }
 
-// array is the bucket's array, empty if it has none.
+// array is an expression for the bucket's array, [] if the field is null or missing.
 func (c *arrays) array() bson.D { return expr.IfNull(expr.Field(c.opts.ArrayField), bson.A{}) }
 
-// at is a path inside a measurement m of an expression.
+// at is an expression for a path inside the measurement that the variable m holds.
 func at(path string) string { return expr.Var("m." + path) }
 
-// fields projects series, start and those of these that have a name.
+// fields is a projection of series, start and those of names that are not empty.
 func (c *arrays) fields(names ...string) bson.D {
 	out := c.Keys()
 	for _, name := range names {

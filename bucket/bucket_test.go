@@ -4,20 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/timeseries"
+)
+
+// Short names for what hundreds of lines call.
+var (
+	diff = testkit.Equal
+	must = testkit.OK
 )
 
 // reading is the measurement of the reference scenario.
@@ -34,7 +37,7 @@ func scenario() *bucket.Options {
 	}
 }
 
-// event is a measurement with an ID, for all options at once.
+// event is a measurement with an ID, for a test of all options together.
 type event struct {
 	ID        string    `bson:"id"`
 	Timestamp time.Time `bson:"timestamp"`
@@ -42,7 +45,7 @@ type event struct {
 	Note      string    `bson:"note,omitempty"`
 }
 
-// full keeps everything that can be kept.
+// full keeps every aggregate.
 func full() *bucket.Options {
 	return &bucket.Options{
 		EndField: "end", IDField: "id", BytesField: "bytes",
@@ -60,83 +63,27 @@ func fresh(t *testing.T) *mongo.Collection {
 	return mongotest.Database(t).Collection("c")
 }
 
-// done wants a call for many to have written so many.
-func done(t testing.TB, want int64) func(mongopatterns.Result, error) {
-	return func(result mongopatterns.Result, err error) {
-		t.Helper()
-		if err != nil || result.Done != want {
-			t.Errorf("%+v, %v; want %d", result, err, want)
-		}
-	}
-}
-
-// fails wants a call to end with an error.
-func fails(t testing.TB, want, err error) {
+func newBuckets[ID, M any](t testing.TB, coll *mongo.Collection, w timeseries.Window, o *bucket.Options) *bucket.Buckets[ID, M] {
 	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("%v; want %v", err, want)
-	}
-}
-
-// gives wants a call to return a value.
-func gives[T any](t testing.TB, want T) func(T, error) {
-	return func(got T, err error) {
-		t.Helper()
-		if diff(t, want, got); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// must ends a test that cannot go on.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func newBuckets[S, M any](t testing.TB, coll *mongo.Collection, w timeseries.Window, o *bucket.Options) *bucket.Buckets[S, M] {
-	t.Helper()
-	b, err := bucket.New[S, M](coll, w, o)
+	b, err := bucket.New[ID, M](coll, w, o)
 	must(t, err)
 	must(t, b.EnsureIndexes(t.Context()))
 	return b
 }
 
-func collect[T any](t testing.TB, seq iter.Seq2[T, error]) []T {
-	t.Helper()
-	var out []T
-	for v, err := range seq {
-		must(t, err)
-		out = append(out, v)
-	}
-	return out
-}
-
-func mustAppend[S, M any](t testing.TB, b *bucket.Buckets[S, M], series S, ms ...M) {
+func mustAppend[ID, M any](t testing.TB, b *bucket.Buckets[ID, M], series ID, ms ...M) {
 	t.Helper()
 	for _, m := range ms {
 		must(t, second(b.Append(t.Context(), series, m)))
 	}
 }
 
-func mustCheck[S, M any](t testing.TB, b *bucket.Buckets[S, M]) {
+func mustCheck[ID, M any](t testing.TB, b *bucket.Buckets[ID, M]) {
 	t.Helper()
 	for p, err := range b.Check(t.Context(), nil) {
 		must(t, err)
 		t.Errorf("check: %v", p)
 	}
-}
-
-// stored reads all documents as maps, by _id.
-func stored(t testing.TB, coll *mongo.Collection) []bson.M {
-	t.Helper()
-	cursor, err := coll.Find(t.Context(), bson.D{}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}))
-	must(t, err)
-	var docs []bson.M
-	must(t, cursor.All(t.Context(), &docs))
-	return docs
 }
 
 // unordered is a document whose fields come in any order.
@@ -159,13 +106,6 @@ func at(h, m, s int) time.Time {
 	return day.Add(time.Duration(h)*time.Hour + time.Duration(m)*time.Minute + time.Duration(s)*time.Second)
 }
 
-func diff(t testing.TB, want, got any) {
-	t.Helper()
-	if d := cmp.Diff(want, got, cmpopts.EquateComparable(bson.Decimal128{})); d != "" {
-		t.Errorf("(-want +got)\n%s", d)
-	}
-}
-
 // The hourly bucket of the reference scenario, by configuration alone.
 func TestScenarioHourlyBucket(t *testing.T) {
 	coll := fresh(t)
@@ -182,7 +122,7 @@ func TestScenarioHourlyBucket(t *testing.T) {
 		},
 		"transaction_count": int32(2),
 		"sum_temperature":   81.5,
-	}}, stored(t, coll))
+	}}, testkit.Stored[bson.M](t, coll))
 
 	stats, err := b.Aggregate(t.Context(), 12345, at(10, 0, 0), at(11, 0, 0))
 	must(t, err)
@@ -217,7 +157,7 @@ func TestStoredWithEverything(t *testing.T) {
 	}
 	size, err := bson.Marshal(element("c", at(1, 30, 0), 3))
 	must(t, err)
-	got := stored(t, coll)
+	got := testkit.Stored[bson.M](t, coll)
 	for _, doc := range got { // its fields come in any order
 		doc["agg"] = unordered(doc["agg"].(bson.D))
 	}
@@ -265,11 +205,11 @@ func TestAppendRollsOver(t *testing.T) {
 		must(t, second(writer.Append(t.Context(), 1, reading{at(3, i, 0), float64(i)})))
 	}
 	var counts []any
-	for _, doc := range stored(t, coll) {
+	for _, doc := range testkit.Stored[bson.M](t, coll) {
 		counts = append(counts, doc["transaction_count"])
 	}
 	diff(t, []any{int32(4), int32(4), int32(3)}, counts)
-	got := collect(t, b.Range(t.Context(), 1, at(3, 2, 0), at(3, 9, 0)))
+	got := testkit.Collect(t, b.Range(t.Context(), 1, at(3, 2, 0), at(3, 9, 0)))
 	if len(got) != 7 || !got[0].Timestamp.Equal(at(3, 2, 0)) || got[6].Temperature != 8 {
 		t.Errorf("range: %v", got)
 	}
@@ -288,7 +228,7 @@ func TestMaxBytes(t *testing.T) {
 	for i := range 5 {
 		mustAppend(t, b, 1, event{ID: fmt.Sprint(i), Timestamp: at(0, i, 0), Note: string(note)})
 	}
-	docs := stored(t, coll)
+	docs := testkit.Stored[bson.M](t, coll)
 	if len(docs) != 3 || docs[0]["count"] != int32(2) || docs[2]["count"] != int32(1) {
 		t.Errorf("buckets %v", docs)
 	}
@@ -300,7 +240,7 @@ func TestMaxBytes(t *testing.T) {
 	must(t, second(coll.UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$unset", Value: bson.D{{Key: "bytes", Value: ""}}}})))
 	again := newBuckets[int, event](t, coll, timeseries.Every(time.Hour), o)
 	mustAppend(t, again, 1, event{ID: "new", Timestamp: at(0, 10, 0)})
-	diff(t, 4, len(stored(t, coll)))
+	diff(t, 4, len(testkit.Stored[bson.M](t, coll)))
 }
 
 func TestDuplicates(t *testing.T) {
@@ -351,7 +291,7 @@ func TestLatest(t *testing.T) {
 	if err != nil || got.Temperature != 1 {
 		t.Errorf("%v, %v", got, err)
 	}
-	// An emptied bucket is passed over, also in a transaction, which sends finds alone.
+	// Latest passes over a bucket that became empty, also in a transaction, where it sends only finds.
 	mustAppend(t, b, 1, reading{at(9, 0, 0), 9})
 	must(t, b.Delete(t.Context(), 1, at(9, 0, 0)))
 	latest := func(ctx context.Context) error {
@@ -360,7 +300,7 @@ func TestLatest(t *testing.T) {
 			t.Errorf("%v, %v", got, err)
 		}
 		_, err = b.Latest(ctx, 3)
-		fails(t, mongopatterns.ErrNotFound, err)
+		testkit.Is(t, err, mongopatterns.ErrNotFound)
 		return nil
 	}
 	must(t, latest(t.Context()))
@@ -393,7 +333,7 @@ func TestSharded(t *testing.T) {
 	mustCheck(t, b)
 }
 
-// Buckets that something else made, with _ids of its own, are read with ours.
+// Buckets that another program made, with its own _ids, are read with ours.
 func TestForeignBuckets(t *testing.T) {
 	coll := fresh(t)
 	b := newBuckets[int, reading](t, coll, timeseries.Every(time.Hour), scenario())
@@ -406,7 +346,7 @@ func TestForeignBuckets(t *testing.T) {
 	must(t, err)
 	mustAppend(t, b, 1, reading{at(2, 30, 0), 7}, reading{at(2, 10, 0), 3})
 	var got []float64
-	for _, r := range collect(t, b.Range(t.Context(), 1, time.Time{}, time.Time{})) {
+	for _, r := range testkit.Collect(t, b.Range(t.Context(), 1, time.Time{}, time.Time{})) {
 		got = append(got, r.Temperature)
 	}
 	diff(t, []float64{3, 5, 7}, got)
@@ -417,7 +357,7 @@ func TestForeignBuckets(t *testing.T) {
 	if latest, err := b.Latest(t.Context(), 1); err != nil || latest.Temperature != 7 {
 		t.Errorf("latest %v, %v", latest, err)
 	}
-	if err := b.Update(t.Context(), 1, reading{at(2, 20, 0), 50}); err != nil {
+	if err := b.Replace(t.Context(), 1, reading{at(2, 20, 0), 50}); err != nil {
 		t.Error(err)
 	}
 	mustCheck(t, b)
@@ -433,7 +373,7 @@ func TestSeriesOfAnyKind(t *testing.T) {
 	}
 	for i, series := range []any{"s", int32(7), 3.5, oid, key{"x", 1}, bson.D{{Key: "site", Value: "y"}}, true} {
 		mustAppend(t, b, series, reading{at(1, 0, 0), float64(i)}, reading{at(1, 1, 0), float64(i)})
-		if got := collect(t, b.Range(t.Context(), series, at(1, 0, 0), at(1, 30, 0))); len(got) != 2 || got[1].Temperature != float64(i) {
+		if got := testkit.Collect(t, b.Range(t.Context(), series, at(1, 0, 0), at(1, 30, 0))); len(got) != 2 || got[1].Temperature != float64(i) {
 			t.Errorf("%v: %v", series, got)
 		}
 		if got, err := b.Latest(t.Context(), series); err != nil || got.Temperature != float64(i) {
@@ -441,11 +381,11 @@ func TestSeriesOfAnyKind(t *testing.T) {
 		}
 	}
 	for _, series := range []any{nil, bson.A{1}, bson.Regex{Pattern: "."}, make(chan int)} {
-		fails(t, mongopatterns.ErrInvalid, second(b.Append(t.Context(), series, reading{at(1, 0, 0), 1})))
+		testkit.Is(t, second(b.Append(t.Context(), series, reading{at(1, 0, 0), 1})), mongopatterns.ErrInvalid)
 	}
 	// A filter takes values as data: an operator or a pattern selects nothing.
 	for _, series := range []any{bson.D{{Key: "$gt", Value: ""}}, bson.Regex{Pattern: "."}} {
-		gives(t, int64(0))(coll.CountDocuments(t.Context(), b.Filter(series, time.Time{}, time.Time{})))
+		testkit.Gives(t, int64(0))(coll.CountDocuments(t.Context(), b.Filter(series, time.Time{}, time.Time{})))
 	}
 	mustCheck(t, b)
 }
@@ -471,9 +411,9 @@ func TestInvalidMeasurements(t *testing.T) {
 		with("timestamp", time.Time{}), with("id", ""), with("id", bson.ObjectID{}),
 		with("w", nil), with("w", "1"), with("w", nan()), with("w", 1/zero()), with("w", bson.NewDecimal128(0x7800000000000000, 0)),
 	} {
-		fails(t, mongopatterns.ErrInvalid, second(b.Append(t.Context(), 1, m)))
+		testkit.Is(t, second(b.Append(t.Context(), 1, m)), mongopatterns.ErrInvalid)
 	}
-	// v has a count of its own, so measurements without it are kept and left out.
+	// v has its own count, so measurements without v are stored and left out of its aggregates.
 	for i, v := range []any{nil, "x", nan(), 2.5} {
 		m := with("v", v)
 		m[1].Value = i // id
@@ -509,10 +449,10 @@ func TestMetadataMustNotCollide(t *testing.T) {
 			}
 		}
 	}
-	diff(t, 0, count(t, coll))
+	diff(t, 0, testkit.Count(t, coll, bson.D{}))
 }
 
-// Limits between two milliseconds are exact.
+// Limits of a range that lie between two milliseconds are exact.
 func TestLimitsBelowMilliseconds(t *testing.T) {
 	coll := fresh(t)
 	b := newBuckets[int, reading](t, coll, timeseries.Every(time.Hour), scenario())
@@ -531,7 +471,7 @@ func TestLimitsBelowMilliseconds(t *testing.T) {
 		if err != nil || stats.Count != c.want {
 			t.Errorf("%v to %v: %d, %v", c.from, c.to, stats.Count, err)
 		}
-		if n := len(collect(t, b.Range(t.Context(), 1, c.from, c.to))); int64(n) != c.want {
+		if n := len(testkit.Collect(t, b.Range(t.Context(), 1, c.from, c.to))); int64(n) != c.want {
 			t.Errorf("%v to %v: %d in range", c.from, c.to, n)
 		}
 	}

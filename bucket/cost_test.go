@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,60 +14,12 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/internal/costs"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 const base, byID = "series_1_start_1", "series_1_start_1_measurements.id_1"
-
-// A cost is what a call sends and writes, and by which index ("" for any) one of its
-// commands looks at no more than these.
-type cost struct {
-	what       string
-	call       func(ctx context.Context) error
-	sends      []string
-	writes     int
-	explain    int // which command
-	index      string
-	keys, docs int64 // 0 for no plan
-	unsorted   bool
-}
-
-func checkCosts(t *testing.T, db *mongo.Database, all []cost) {
-	t.Helper()
-	for _, c := range all {
-		t.Log(c.what)
-		cmds := costs.Record(t, db, c.writes, c.sends, func() error { return c.call(t.Context()) })
-		for _, cmd := range cmds {
-			if strings.Contains(cmd.Body.String(), `"hint"`) {
-				t.Fatal("a hint, which not every server takes: ", cmd.Body)
-			}
-		}
-		if c.keys+c.docs == 0 {
-			continue
-		}
-		plan := mongotest.Explain(t, db, cmds[c.explain].Body)
-		if c.index != "" {
-			plan.RequireIndex(t, c.index)
-		}
-		if plan.Has("COLLSCAN") {
-			t.Fatal(plan)
-		}
-		plan.RequireExamined(t, c.keys, c.docs)
-		if c.unsorted {
-			plan.RequireNoSort(t)
-		}
-	}
-}
-
-func drain[T any](seq func(func(T, error) bool)) error {
-	for _, err := range seq {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // aborted runs a call in a transaction and aborts it.
 func aborted(t *testing.T, db *mongo.Database, call func(ctx context.Context) error) func(ctx context.Context) error {
@@ -94,10 +45,10 @@ func TestCosts(t *testing.T) {
 	o.MaxCount = 10
 	b, err := bucket.New[string, event](coll, timeseries.Every(time.Hour), o)
 	must(t, err)
-	checkCosts(t, db, []cost{
-		{what: "new indexes", call: b.EnsureIndexes, sends: []string{"listIndexes", "createIndexes"}},
-		{what: "indexes", call: b.EnsureIndexes, sends: []string{"listIndexes"}},
-	})
+	costs.NoHints(t, costs.Run(t, db, []costs.Case{
+		{Name: "new indexes", Call: b.EnsureIndexes, Sends: []string{"listCollections", "listIndexes", "createIndexes"}},
+		{Name: "indexes", Call: b.EnsureIndexes, Sends: []string{"listCollections", "listIndexes"}},
+	}))
 	must(t, second(coll.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "start", Value: 1}}})))
 	noIDs := *o
 	noIDs.IDField = ""
@@ -125,15 +76,15 @@ func TestCosts(t *testing.T) {
 		}
 	}
 	one := []string{"update"}
-	var appends []cost
+	var appends []costs.Case
 	for i := range 25 { // rollover included: 25 into buckets of 10
-		c := cost{what: fmt.Sprint("append ", i), call: add(b, fmt.Sprint(i), at(1, i, 0)), sends: one, writes: 1}
+		c := costs.Case{Name: fmt.Sprint("append ", i), Call: add(b, fmt.Sprint(i), at(1, i, 0)), Sends: one, Writes: 1}
 		if i%10 > 0 { // no hint, and yet the plan is that of _id
-			c.index, c.keys, c.docs = "_id_", 1, 1
+			c.Index, c.Keys, c.Docs = "_id_", 1, 1
 		}
 		appends = append(appends, c)
 	}
-	checkCosts(t, db, appends)
+	costs.NoHints(t, costs.Run(t, db, appends))
 	var day24, z []event // 24 windows
 	for h := range 24 {
 		for i := range 8 {
@@ -145,40 +96,42 @@ func TestCosts(t *testing.T) {
 	}
 	late := event{ID: "t", Timestamp: at(1, 50, 0), V: 1}
 	three := []string{"update", "find", "update"}
-	checkCosts(t, db, []cost{
-		{what: "append cold", call: add(cold, "25", at(1, 25, 0)), sends: three, writes: 1, explain: 1, keys: 7, docs: 6},
-		{what: "append cold without IDs", call: add(plain, "26", at(1, 26, 0)), sends: three, writes: 1, explain: 1, index: "_id_", keys: 3, docs: 3},
-		{what: "append in a transaction", call: aborted(t, db, add(cold, "t", late.Timestamp)), sends: []string{"find", "update", "abortTransaction"}, writes: 1},
-		{what: "many in a transaction", call: aborted(t, db, many(cold, nil, []string{"s"}, late)), sends: []string{"find", "update", "abortTransaction"}, writes: 1},
-		{what: "many", call: many(b, &mongopatterns.Work{BatchSize: len(day24)}, []string{"x", "y"}, day24...), sends: []string{"update", "update"}, writes: 48},
-		{what: "many by _id", call: many(b, nil, []string{"x"}, event{ID: "id", Timestamp: at(3, 59, 0), V: 1}), sends: []string{"update"}, writes: 1, index: "_id_", keys: 1, docs: 1},
-		{what: "many meets full", call: many(newBuckets[string, event](t, coll, timeseries.Every(time.Hour), o), nil, []string{"s"}, z...),
-			sends: []string{"update", "find", "update"}, writes: 2},
+	costs.NoHints(t, costs.Run(t, db, []costs.Case{
+		{Name: "append cold", Call: add(cold, "25", at(1, 25, 0)), Sends: three, Writes: 1, Explain: 1, Keys: 7, Docs: 6},
+		{Name: "append cold without IDs", Call: add(plain, "26", at(1, 26, 0)), Sends: three, Writes: 1, Explain: 1, Index: "_id_", Keys: 3, Docs: 3},
+		{Name: "append in a transaction", Call: aborted(t, db, add(cold, "t", late.Timestamp)), Sends: []string{"find", "update", "abortTransaction"}, Writes: 1},
+		{Name: "many in a transaction", Call: aborted(t, db, many(cold, nil, []string{"s"}, late)), Sends: []string{"find", "update", "abortTransaction"}, Writes: 1},
+		{Name: "many", Call: many(b, &mongopatterns.Work{BatchSize: len(day24)}, []string{"x", "y"}, day24...), Sends: []string{"update", "update"}, Writes: 48},
+		{Name: "many by _id", Call: many(b, nil, []string{"x"}, event{ID: "id", Timestamp: at(3, 59, 0), V: 1}), Sends: []string{"update"}, Writes: 1, Index: "_id_", Keys: 1, Docs: 1},
+		{Name: "many meets full", Call: many(newBuckets[string, event](t, coll, timeseries.Every(time.Hour), o), nil, []string{"s"}, z...),
+			Sends: []string{"update", "find", "update"}, Writes: 2},
 
-		{what: "range", call: func(ctx context.Context) error { return drain(b.Range(ctx, "x", at(3, 5, 0), at(6, 5, 0))) },
-			sends: []string{"find"}, index: base, keys: 5, docs: 4, unsorted: true},
-		{what: "aggregate", call: func(ctx context.Context) error { return second(b.Aggregate(ctx, "x", at(3, 5, 0), at(6, 5, 0))) },
-			sends: []string{"aggregate"}, index: base, keys: 5, docs: 4},
-		{what: "windows", call: func(ctx context.Context) error { return drain(b.AggregateWindows(ctx, "x", at(3, 0, 0), at(6, 0, 0))) },
-			sends: []string{"aggregate"}, index: base, keys: 4, docs: 3},
-		{what: "latest", call: func(ctx context.Context) error { return second(b.Latest(ctx, "s")) },
-			sends: []string{"aggregate"}, index: base, keys: 1, docs: 1},
-		{what: "page", call: func(ctx context.Context) error { return second(b.Page(ctx, "s", at(1, 0, 0), 1)) },
-			sends: []string{"find"}, index: "_id_", keys: 1, docs: 1},
-		{what: "last page but one", call: func(ctx context.Context) error { return second(b.Page(ctx, "s", at(1, 0, 0), -2)) },
-			sends: []string{"find"}, index: "_id_", keys: 2, docs: 2},
-		{what: "pages", call: func(ctx context.Context) error { return second(b.Pages(ctx, "s", at(1, 0, 0))) },
-			sends: []string{"find"}, index: "_id_", keys: 1, docs: 1},
+		{Name: "range", Call: func(ctx context.Context) error { return testkit.Drain(b.Range(ctx, "x", at(3, 5, 0), at(6, 5, 0))) },
+			Sends: []string{"find"}, Index: base, Keys: 5, Docs: 4, NoSort: true},
+		{Name: "aggregate", Call: func(ctx context.Context) error { return second(b.Aggregate(ctx, "x", at(3, 5, 0), at(6, 5, 0))) },
+			Sends: []string{"aggregate"}, Index: base, Keys: 5, Docs: 4},
+		{Name: "windows", Call: func(ctx context.Context) error {
+			return testkit.Drain(b.AggregateWindows(ctx, "x", at(3, 0, 0), at(6, 0, 0)))
+		},
+			Sends: []string{"aggregate"}, Index: base, Keys: 4, Docs: 3},
+		{Name: "latest", Call: func(ctx context.Context) error { return second(b.Latest(ctx, "s")) },
+			Sends: []string{"aggregate"}, Index: base, Keys: 1, Docs: 1},
+		{Name: "page", Call: func(ctx context.Context) error { return second(b.Bucket(ctx, "s", at(1, 0, 0), 1)) },
+			Sends: []string{"find"}, Index: "_id_", Keys: 1, Docs: 1},
+		{Name: "last page but one", Call: func(ctx context.Context) error { return second(b.Bucket(ctx, "s", at(1, 0, 0), -2)) },
+			Sends: []string{"find"}, Index: "_id_", Keys: 2, Docs: 2},
+		{Name: "pages", Call: func(ctx context.Context) error { return second(b.CountBuckets(ctx, "s", at(1, 0, 0))) },
+			Sends: []string{"find"}, Index: "_id_", Keys: 1, Docs: 1},
 
-		{what: "update", call: func(ctx context.Context) error {
-			return b.Update(ctx, "x", event{ID: "m3", Timestamp: at(4, 3, 0), V: 7})
-		}, sends: []string{"update"}, writes: 1, keys: 2, docs: 1},
-		{what: "delete by ID", call: func(ctx context.Context) error { return b.DeleteByID(ctx, "x", at(4, 3, 0), "m3") },
-			sends: []string{"update"}, writes: 1, index: byID, keys: 2, docs: 1},
-		{what: "delete", call: func(ctx context.Context) error { return b.Delete(ctx, "x", at(4, 4, 0)) },
-			sends: []string{"update"}, writes: 1, keys: 2, docs: 1},
-		{what: "check", call: func(ctx context.Context) error { return drain(b.Check(ctx, nil)) }, sends: []string{"find"}},
-	})
+		{Name: "update", Call: func(ctx context.Context) error {
+			return b.Replace(ctx, "x", event{ID: "m3", Timestamp: at(4, 3, 0), V: 7})
+		}, Sends: []string{"update"}, Writes: 1, Keys: 2, Docs: 1},
+		{Name: "delete by ID", Call: func(ctx context.Context) error { return b.DeleteByID(ctx, "x", at(4, 3, 0), "m3") },
+			Sends: []string{"update"}, Writes: 1, Index: byID, Keys: 2, Docs: 1},
+		{Name: "delete", Call: func(ctx context.Context) error { return b.Delete(ctx, "x", at(4, 4, 0)) },
+			Sends: []string{"update"}, Writes: 1, Keys: 2, Docs: 1},
+		{Name: "check", Call: func(ctx context.Context) error { return testkit.Drain(b.Check(ctx, nil)) }, Sends: []string{"listCollections", "find", "find"}},
+	}))
 
 	must(t, second(coll.UpdateMany(t.Context(), bson.D{{Key: "series", Value: "y"}}, bson.D{{Key: "$set", Value: bson.D{{Key: "count", Value: 1}}}})))
 	var docs []any
@@ -191,26 +144,26 @@ func TestCosts(t *testing.T) {
 	}
 	batch := []string{"find", "find", "insert", "delete", "commitTransaction"}
 	adopt := []string{"update", "find", "update", "commitTransaction"}
-	checkCosts(t, db, []cost{
-		{what: "repair", call: func(ctx context.Context) error { return second(b.Repair(ctx, nil)) },
-			sends: []string{"find", "update"}, writes: 24, explain: 1, keys: 2, docs: 1},
-		{what: "archive", call: func(ctx context.Context) error {
+	costs.NoHints(t, costs.Run(t, db, []costs.Case{
+		{Name: "repair", Call: func(ctx context.Context) error { return second(b.Repair(ctx, nil)) },
+			Sends: []string{"listCollections", "find", "update"}, Writes: 24, Explain: 2, Keys: 2, Docs: 1},
+		{Name: "archive", Call: func(ctx context.Context) error {
 			return second(b.Archive(ctx, at(3, 0, 0), archive, &mongopatterns.Work{BatchSize: 3, Filter: of("x", "y")}))
-		}, sends: append(append([]string{"find"}, batch...), batch...), writes: 12},
-		{what: "late", call: func(ctx context.Context) error {
+		}, Sends: slices.Concat([]string{"listCollections", "find"}, batch, batch), Writes: 12},
+		{Name: "late", Call: func(ctx context.Context) error {
 			return second(b.Append(ctx, "x", event{ID: "late", Timestamp: at(1, 0, 0)}))
-		}, sends: one, writes: 1},
-		{what: "archive what is there", call: func(ctx context.Context) error {
+		}, Sends: one, Writes: 1},
+		{Name: "archive what is there", Call: func(ctx context.Context) error {
 			return second(b.Archive(ctx, at(3, 0, 0), archive, &mongopatterns.Work{Filter: of("x")}))
-		}, sends: append([]string{"find"}, batch...), writes: 2, explain: 2, index: "_id_", keys: 2, docs: 1},
-		{what: "archive all series", call: func(ctx context.Context) error { return second(b.Archive(ctx, at(4, 0, 0), archive, nil)) },
-			sends: append([]string{"find"}, batch...), writes: 12, index: "start_1", keys: 7, docs: 6},
-		{what: "adopt", call: func(ctx context.Context) error {
+		}, Sends: slices.Concat([]string{"listCollections", "find"}, batch), Writes: 2, Explain: 3, Index: "_id_", Keys: 2, Docs: 1},
+		{Name: "archive all series", Call: func(ctx context.Context) error { return second(b.Archive(ctx, at(4, 0, 0), archive, nil)) },
+			Sends: slices.Concat([]string{"listCollections", "find"}, batch), Writes: 12, Explain: 1, Index: "start_1", Keys: 7, Docs: 6},
+		{Name: "adopt", Call: func(ctx context.Context) error {
 			return second(plain.Adopt(ctx, src, nil, &mongopatterns.Work{BatchSize: 3}))
-		}, sends: slices.Concat([]string{"listCollections", "find", "find"}, adopt, []string{"getMore"}, adopt, []string{"getMore"}), writes: 4},
-		{what: "adopt again", call: func(ctx context.Context) error { return second(plain.Adopt(ctx, src, nil, nil)) },
-			sends: []string{"listCollections", "find", "find"}, explain: 1, index: "_id_", keys: 1, docs: 1},
-		{what: "compare", call: func(ctx context.Context) error { return drain(plain.Compare(ctx, src, nil, nil)) },
-			sends: []string{"listCollections", "find", "find", "aggregate"}, explain: 2, index: "_id_", keys: 6, docs: 6},
-	})
+		}, Sends: slices.Concat([]string{"listCollections", "create", "find", "find"}, adopt, []string{"getMore"}, adopt, []string{"getMore"}), Writes: 4},
+		{Name: "adopt again", Call: func(ctx context.Context) error { return second(plain.Adopt(ctx, src, nil, nil)) },
+			Sends: []string{"listCollections", "find", "find"}, Explain: 1, Index: "_id_", Keys: 1, Docs: 1},
+		{Name: "compare", Call: func(ctx context.Context) error { return testkit.Drain(plain.Compare(ctx, src, nil, nil)) },
+			Sends: []string{"listCollections", "find", "find", "aggregate"}, Explain: 2, Index: "_id_", Keys: 6, Docs: 6},
+	}))
 }

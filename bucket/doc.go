@@ -1,10 +1,27 @@
-// Package bucket stores measurements in buckets: one document for an hour, a
-// day or a month of a sensor, instead of one document for each measurement.
+// Package bucket stores measurements in buckets: one document for an hour, a day or a month of a sensor,
+// instead of one document for each measurement.
+//
+// # When to use it, and when not
+//
+// Use it for measurements that are read by range, for aggregates kept with the data, updates and deletions
+// of any measurement, unique IDs, transactions and change streams. Do not use it
+//
+//   - for metrics that are only appended: the server's own time-series collections and package series
+//     compress columns,
+//   - if you mostly look measurements up one by one: keep plain documents,
+//   - for single measurements that arrive from many series in turn: each append costs five to ten
+//     plain inserts (docs/benchmarks.md, trickle). Collect them for AppendMany, or take package series
+//     with its Gatherer,
+//   - for one measurement a minute that is set again and again: see package slots.
+//
+// Choose a window that gets ten measurements or more. Each append rewrites its whole bucket, so keep
+// buckets to some hundred kilobytes (Options.MaxCount, MaxBytes). A collection created with
+// block_compressor=zstd takes less disk space.
 //
 // # Documents
 //
-// [Buckets] append measurements to an array until the bucket is full, and keep
-// running aggregates:
+// [Buckets] append measurements to an array until the bucket is full, and keep running aggregates. All
+// names are options; these are those of the example below:
 //
 //	{
 //	  _id: {sensor_id: 12345, start_date: 2019-01-31T10:00:00Z, n: 0},
@@ -19,10 +36,16 @@
 //	  sum_temperature: 81.5
 //	}
 //
-// A bucket takes Options.MaxCount measurements; then the next one of the same
-// window begins, with n: 1. With [ByCount] buckets are pages of a series.
+// A bucket takes Options.MaxCount measurements, 1000 by default; then the next bucket of the same window
+// begins, with n: 1. With [ByCount] there is one window for all times, and the buckets are the numbered
+// pages of a series.
 //
 // # The calls
+//
+//	type Reading struct {
+//		Timestamp   time.Time `bson:"timestamp"` // Options.TimeField
+//		Temperature float64   `bson:"temperature"`
+//	}
 //
 //	buckets, err := bucket.New[int, Reading](coll, timeseries.Every(time.Hour), &bucket.Options{
 //		SeriesField: "sensor_id",
@@ -40,8 +63,27 @@
 //	stats, err := buckets.Aggregate(ctx, 12345, from, to)
 //	mean := stats.Values["temperature"].Mean()
 //
-// Windows, values and what Aggregate returns are words of package timeseries. Filter and the
-// pipelines are what the calls send, for stages of your own.
+// The type parameters are those of the key of a series, here a sensor, and of a measurement. Package
+// timeseries explains windows, values and the result of Aggregate. Filter and the methods that end in
+// Pipeline return what the calls send, so that you can add stages of your own.
+//
+// # Concurrency
+//
+// Any number of processes may write the same series, if they use the same window and options. A bucket and
+// its aggregates change in one write. Sums of doubles can differ in the last digits, depending on the
+// order of arrival; with Squares sums are Decimal128 and do not depend on it. If other writers have filled
+// the bucket, an append looks up the newest one and tries again; after 16 attempts it returns
+// [mongopatterns.ErrConflict]. All calls join the caller's transaction; after an error from a call that
+// writes, abort it.
+//
+// # Failures
+//
+// With Options.IDField an append can be repeated: a measurement whose ID is stored in its window already
+// is not stored again. Without IDField, repeating an append whose answer was lost may store its
+// measurements twice. Replace can be repeated. A repeated Delete returns [mongopatterns.ErrNotFound], or
+// deletes a second measurement of the same time.
+//
+// Archive and Adopt use transactions and need a replica set; they can be stopped and run again.
 //
 // # Costs
 //
@@ -52,52 +94,36 @@
 //	Range                  1 RT  a batch of the cursor; 1 key and document for each bucket
 //	Aggregate              1 RT  1 key and document for each bucket; arrays read at the edges only
 //	Latest                 1 RT  the buckets of the newest window
-//	Page, Pages            1 RT  by _id
-//	Update, Delete         1 RT  1 document written, its aggregates recomputed
+//	Bucket, CountBuckets   1 RT  by _id
+//	Replace, Delete        1 RT  1 document written, its aggregates recomputed
 //	Archive                5 RT  a batch, 2 writes for each document
 //	Adopt                  4 RT  a batch of new documents, and reads the whole source
 //	Compare                a scan of the source and, on the server, of the buckets
 //	Check, Repair          a scan of the collection
 //
-// Indexes: {series, start} for all reads; {series, start, "measurements.id"}, unique, with
-// IDField. Make {start} yourself to archive all series.
-//
-// # When to use it, and when not
-//
-// Time-series collections of the server compress columns: prefer them for metrics that
-// are only appended. Buckets of your own are for aggregates kept with the data, updates
-// and deletes of any measurement, unique IDs, transactions and change streams. Keep
-// measurements as documents if they are mostly looked up one by one. Fewer than ten in a
-// window: take a longer window. Each append rewrites its bucket as a whole, so keep that
-// to some hundred kilobytes; single measurements of many series in turn cost more than
-// plain inserts: collect them, see package series. A collection created with
-// block_compressor=zstd stores arrays of a day in 43 % less disk space. For one measurement
-// a minute that is set again and again, see package slots.
-//
-// # Concurrency
-//
-// Any number of processes may write the same series, with the same window. A bucket and
-// its aggregates change in one write. Sums of doubles may differ in the last digits with
-// the order of arrival; with Squares they are Decimal128, and do not. A writer that
-// finds the bucket full gets a duplicate key, looks up the newest bucket and tries again;
-// after 16 times it gives up with [ErrContended]. Archive and Adopt need a replica set. All calls join the caller's transaction; after an error from a
-// call that writes, abort it.
+// Indexes: {series, start} for all reads; with Options.IDField also {series, start, "measurements.id"},
+// unique. To archive all series at once, create an index on {start} yourself; without it Archive scans the
+// collection.
 //
 // # Adoption and maintenance
 //
-// [Buckets.Adopt] copies a collection of single measurements into buckets, while old code
-// still inserts them; a ledger beside the buckets says which, and [Buckets.Compare] what
-// differs then. Adopt carries no later edits and deletions of the source over, and promises
-// nothing once the ledger or the source was dropped and begun anew, or for writes to the
-// source that were rolled back (w: 1).
+// [Buckets.Adopt] copies a collection of single measurements into buckets while old code still inserts
+// measurements into it. A ledger, a collection with the name of the buckets' plus ".adopt", records which
+// documents were copied, and [Buckets.Compare] then lists the differences. Adopt does not carry over later
+// edits and deletions of the source. It guarantees nothing after the ledger or the source was dropped and
+// created again, or for writes to the source that were rolled back (w: 1).
 //
-// Buckets that something else made, with any _id, are read, edited and archived like these; Repair computes
-// what they lack, and aggregates that you configure later. To delete old documents make
-// a TTL index on EndField, to keep them elsewhere call [Buckets.Archive].
+// Buckets made by other programs, with any _id, can be read, edited and archived too; Append starts buckets of
+// its own beside them. Repair computes the aggregates that they lack, and those that you configure later: run
+// it once all writers have the new Values. Until then Aggregate returns for these only what was appended with
+// them, without an error, and a mean can be wrong. To delete old buckets, set Options.EndField, run Repair if
+// there are buckets without it, and create a TTL index on it; to move them to another collection, call
+// [Buckets.Archive].
 //
 // # Sharding
 //
-// Shard by {series, start}: every write and every read of a series and a range is
-// targeted. Create the collections of Archive and of Adopt's ledger beforehand: a
-// transaction over several shards creates none.
+// Shard by {series, start}: then every write, and every read of a range of a series, goes to the shards
+// that hold it.
+//
+// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
 package bucket

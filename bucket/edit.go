@@ -15,14 +15,15 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Update replaces the measurement with m's ID in m's window, or without Options.IDField one with exactly m's
-// time, and recomputes the bucket's aggregates in the same write. ErrNotFound if there is none. It can be
-// repeated. To move a measurement to another window, delete and append it.
+// Replace replaces the measurement with m's ID in the window of m's time, or, without Options.IDField, one
+// with exactly m's time. It recomputes the bucket's aggregates in the same write and returns ErrNotFound if
+// no such measurement exists. It can be repeated. To move a measurement to another window, delete and
+// append it.
 //
-// Cost: 1 round trip, 1 document written; index {series, start}, with IDField the one on IDs; the buckets of
+// Cost: 1 round trip, 1 document written, index {series, start}, with IDField the one on IDs; the buckets of
 // the window until the measurement is found.
-func (b *Buckets[S, M]) Update(ctx context.Context, series S, m M) (err error) {
-	defer fault.In(&err, "bucket: update")
+func (b *Buckets[ID, M]) Replace(ctx context.Context, series ID, m M) (err error) {
+	defer fault.In(&err, "bucket: replace")
 	c := b.core
 	it, err := c.item(&batch{}, m)
 	if err != nil {
@@ -35,13 +36,14 @@ func (b *Buckets[S, M]) Update(ctx context.Context, series S, m M) (err error) {
 	return c.edit(ctx, series, time.UnixMilli(it.time), path, key, it.raw)
 }
 
-// Delete removes the measurement of series at exactly this time, of several one, and recomputes the bucket's
-// aggregates in the same write. ErrNotFound if there is none, also when a deletion whose answer was lost is
-// repeated. A bucket that becomes empty stays, with count 0.
+// Delete removes the measurement of series at exactly this time; if there are several, one of them. It
+// recomputes the bucket's aggregates in the same write and returns ErrNotFound if no such measurement
+// exists. So does a repetition after the answer was lost, unless there were several: it deletes another.
+// A bucket that becomes empty stays, with count 0.
 //
-// Cost: 1 round trip, 1 document written; index {series, start}; the buckets of the window until the
+// Cost: 1 round trip, 1 document written, index {series, start}; the buckets of the window until the
 // measurement is found.
-func (b *Buckets[S, M]) Delete(ctx context.Context, series S, at time.Time) (err error) {
+func (b *Buckets[ID, M]) Delete(ctx context.Context, series ID, at time.Time) (err error) {
 	defer fault.In(&err, "bucket: delete")
 	return b.core.edit(ctx, series, at, b.core.opts.TimeField, frame.Date(at.UnixMilli()), bson.RawValue{})
 }
@@ -50,24 +52,24 @@ func (b *Buckets[S, M]) Delete(ctx context.Context, series S, at time.Time) (err
 // Options.IDField.
 //
 // Cost: 1 round trip, 1 document written; the index on IDs, 1 key.
-func (b *Buckets[S, M]) DeleteByID(ctx context.Context, series S, at time.Time, id any) (err error) {
+func (b *Buckets[ID, M]) DeleteByID(ctx context.Context, series ID, at time.Time, id any) (err error) {
 	defer fault.In(&err, "bucket: delete by ID")
 	c := b.core
 	if c.opts.IDField == "" {
-		return fault.Invalid("Options.IDField is not set")
+		return fault.Invalid("Options.IDField: it must be set")
 	}
 	raw, err := c.Codec.Value(id)
 	if err == nil {
 		err = checkMeasurementID(raw)
 	}
 	if err != nil {
-		return fmt.Errorf("ID: %w", err)
+		return fmt.Errorf("id: %w", err)
 	}
 	return c.edit(ctx, series, at, c.opts.IDField, raw, bson.RawValue{})
 }
 
-// edit puts by, or with its zero value nothing, in the place of the measurement whose path is key, and
-// recounts its bucket in the same write.
+// edit replaces the first measurement whose path equals key by by, or removes it if by is zero, and
+// recomputes the aggregates of its bucket in the same write.
 func (c *arrays) edit(ctx context.Context, series any, moment time.Time, path string, key, by bson.RawValue) error {
 	p, err := c.Place(series, moment)
 	if err != nil {

@@ -9,14 +9,12 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
-
-func uniqueOption() *options.IndexOptionsBuilder { return options.Index().SetUnique(true) }
 
 func TestEditErrors(t *testing.T) {
 	coll := fresh(t)
@@ -27,9 +25,9 @@ func TestEditErrors(t *testing.T) {
 	missing := event{ID: "2", Timestamp: at(1, 30, 0), V: 1}
 	elsewhere := event{ID: "1", Timestamp: at(2, 0, 0), V: 1}
 	for what, err := range map[string]error{
-		"replace":              b.Update(t.Context(), "s", missing),
-		"replace elsewhere":    b.Update(t.Context(), "s", elsewhere),
-		"replace other series": b.Update(t.Context(), "t", event{ID: "1", Timestamp: at(1, 0, 0)}),
+		"replace":              b.Replace(t.Context(), "s", missing),
+		"replace elsewhere":    b.Replace(t.Context(), "s", elsewhere),
+		"replace other series": b.Replace(t.Context(), "t", event{ID: "1", Timestamp: at(1, 0, 0)}),
 		"delete":               b.Delete(t.Context(), "s", at(1, 30, 0)),
 		"delete by ID":         b.DeleteByID(t.Context(), "s", at(1, 0, 0), "2"),
 	} {
@@ -37,35 +35,35 @@ func TestEditErrors(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	fails(t, mongopatterns.ErrInvalid, plain.DeleteByID(t.Context(), "s", at(1, 0, 0), "1"))
-	if err := b.Update(t.Context(), "s", event{ID: "3", Timestamp: at(1, 0, 0), V: nan()}); err != nil && !errors.Is(err, mongopatterns.ErrNotFound) {
+	testkit.Is(t, plain.DeleteByID(t.Context(), "s", at(1, 0, 0), "1"), mongopatterns.ErrInvalid)
+	if err := b.Replace(t.Context(), "s", event{ID: "3", Timestamp: at(1, 0, 0), V: nan()}); err != nil && !errors.Is(err, mongopatterns.ErrNotFound) {
 		t.Error(err) // v has a Count, so NaN is allowed
 	}
-	// What can be no ID would find measurements that have none.
+	// A value that cannot be an ID would find measurements without an ID.
 	for _, id := range []any{nil, "", bson.D{{Key: "$ne", Value: ""}}, bson.Regex{Pattern: "."}, bson.A{1}, func() {}} {
-		fails(t, mongopatterns.ErrInvalid, b.DeleteByID(t.Context(), "s", at(1, 0, 0), id))
+		testkit.Is(t, b.DeleteByID(t.Context(), "s", at(1, 0, 0), id), mongopatterns.ErrInvalid)
 	}
 }
 
-// The document after its last measurement is deleted, and after it fills again.
+// The document after its last measurement is deleted, and after a measurement is added again.
 func TestEmptiedBucket(t *testing.T) {
 	coll := fresh(t)
 	o := full()
 	o.Values[0].Sum, o.Values[0].Squares = "sum", ""
 	b := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), o)
 	mustAppend(t, b, "s", event{ID: "1", Timestamp: at(1, 0, 0), V: 5})
-	before := stored(t, coll)
+	before := testkit.Stored[bson.M](t, coll)
 	must(t, b.Delete(t.Context(), "s", at(1, 0, 0)))
-	empty := stored(t, coll)[0]
+	empty := testkit.Stored[bson.M](t, coll)[0]
 	if asInt(empty["count"]) != 0 || len(empty["measurements"].(bson.A)) != 0 || asInt(empty["bytes"]) != 0 ||
 		fmt.Sprint(empty["sum"]) != "0" || len(empty["agg"].(bson.D)) != 1 { // n: 0
 		t.Errorf("emptied: %v", empty)
 	}
 	mustCheck(t, b)
-	diff(t, 0, len(collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{}))))
-	diff(t, 0, len(collect(t, b.AggregateWindows(t.Context(), "s", time.Time{}, time.Time{}))))
+	diff(t, 0, len(testkit.Collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{}))))
+	diff(t, 0, len(testkit.Collect(t, b.AggregateWindows(t.Context(), "s", time.Time{}, time.Time{}))))
 	mustAppend(t, b, "s", event{ID: "1", Timestamp: at(1, 0, 0), V: 5})
-	after := stored(t, coll)
+	after := testkit.Stored[bson.M](t, coll)
 	for _, doc := range []bson.M{before[0], after[0]} {
 		doc["agg"] = nil // in another order
 		for _, key := range []string{"count", "bytes"} {
@@ -76,8 +74,8 @@ func TestEmptiedBucket(t *testing.T) {
 	mustCheck(t, b)
 }
 
-// However large ints are, the bucket goes on taking measurements, and what it
-// keeps is what is computed anew.
+// However large ints are, the bucket goes on taking measurements, and its aggregates equal those computed
+// from the measurements.
 func TestLargeInts(t *testing.T) {
 	coll := fresh(t)
 	b := newBuckets[string, bson.D](t, coll, timeseries.Every(time.Hour), full())
@@ -88,7 +86,7 @@ func TestLargeInts(t *testing.T) {
 			ms = append(ms, bson.D{{Key: "id", Value: j}, {Key: "timestamp", Value: at(1, j, 0)}, {Key: "v", Value: v}})
 		}
 		mustAppend(t, b, series, ms[:3]...)
-		must(t, b.Update(t.Context(), series, ms[0]))
+		must(t, b.Replace(t.Context(), series, ms[0]))
 		must(t, second(b.AppendMany(t.Context(), timeseries.Of(series, ms[3:]...), nil)))
 		must(t, b.DeleteByID(t.Context(), series, at(1, 0, 0), 0))
 		mustAppend(t, b, series, ms[0])
@@ -134,7 +132,7 @@ func TestNumberTypes(t *testing.T) {
 		mustAppend(t, b, series+"single", ms...)
 		must(t, second(b.AppendMany(t.Context(), timeseries.Of(series+"bulk", ms...), nil)))
 		mustAppend(t, b, series+"edited", ms...)
-		must(t, b.Update(t.Context(), series+"edited", ms[0]))
+		must(t, b.Replace(t.Context(), series+"edited", ms[0]))
 		for _, how := range []string{"single", "bulk", "edited"} {
 			for _, to := range []time.Time{at(2, 0, 0), at(1, 30, 0)} { // stored and computed
 				stats, err := b.Aggregate(t.Context(), series+how, at(1, 0, 0), to)
@@ -144,7 +142,7 @@ func TestNumberTypes(t *testing.T) {
 					t.Errorf("%v %s: sum %v %v, want %v %v", c.values, how, sum.Raw().Type, sum, c.kind, c.sum)
 				}
 			}
-			got := collect(t, b.Range(t.Context(), series+how, time.Time{}, time.Time{}))
+			got := testkit.Collect(t, b.Range(t.Context(), series+how, time.Time{}, time.Time{}))
 			for j, m := range got {
 				if fmt.Sprintf("%T %v", m[2].Value, m[2].Value) != fmt.Sprintf("%T %v", c.values[j], c.values[j]) {
 					t.Errorf("%v %s: read %T %v", c.values, how, m[2].Value, m[2].Value)

@@ -16,41 +16,56 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// The kinds of problems that Check finds. Repair solves WrongAggregate.
+// The kinds of problems that Check finds. Repair solves WrongField.
 const (
-	// WrongAggregate is a count, sum or other aggregate, or an end, that does not follow from the
-	// measurements. Repair computes it anew.
-	WrongAggregate = frame.WrongAggregate
-	// OutsideWindow is a measurement whose time is outside the bucket's window or no date at all: a range
-	// read misses it. Delete and append, or adopt anew.
-	OutsideWindow = frame.OutsideWindow
-	// BadStart is a start that is not a date or does not begin a window: reads miss the document.
-	BadStart = frame.BadStart
-	// DuplicateID is an ID that a bucket holds twice.
-	DuplicateID mongopatterns.ProblemKind = "duplicate ID"
-	// NotArray is an ArrayField that holds something else.
-	NotArray mongopatterns.ProblemKind = "not an array"
+	// WrongField is a count, sum or other aggregate that does not follow from the measurements, or an
+	// end that is not the window's. Repair computes it again.
+	WrongField = mongopatterns.WrongField
+	// OutsideWindow is a measurement whose time is outside the bucket's window or not a date: a read of its
+	// range misses it. Delete and append it, or adopt it again.
+	OutsideWindow = mongopatterns.OutsideWindow
+	// Duplicate is an ID that a bucket holds twice.
+	Duplicate = mongopatterns.Duplicate
+	// Malformed is a start that is not a date or does not begin a window (reads miss the document), or an
+	// ArrayField that is not an array. Without an ID it is a SeriesField, or a Field of a Value, that no
+	// bucket has: its name is misspelt, or the data does not exist yet; Check finds it only without
+	// Work.Filter.
+	Malformed = mongopatterns.Malformed
 )
 
-// Check yields what is wrong in the buckets that work selects. Sums of doubles may differ by rounding. The
-// check runs on the server; measurements are not sent to the client.
-//
-// Cost: 1 round trip a batch; scans the collection by _id.
-func (b *Buckets[S, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
-	return fault.Seq("bucket: check", b.core.Problems(ctx, work, b.core.scan(), b.core.audit))
+// measured are the paths of Options.Values for Check to look for; nil if M is a struct, because New has
+// compared them with its fields.
+func (b *Buckets[ID, M]) measured() (paths []string) {
+	c := b.core
+	if !frame.Any[M](c.Codec) {
+		return nil
+	}
+	for _, v := range c.opts.Values {
+		paths = append(paths, c.opts.ArrayField+"."+v.Field)
+	}
+	return paths
 }
 
-// Repair computes the aggregates that Check finds wrong anew, each bucket's within one write: no append at
-// the same time is lost or counted twice. Remaining are the problems that it cannot solve.
+// Check yields the problems of the buckets that work selects. It accepts rounding differences in sums of
+// doubles. It runs on the server, which does not send measurements to the client.
 //
-// Cost: a Check, and 1 round trip for each batch with wrong buckets, found by _id.
-func (b *Buckets[S, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+// Cost: 2 round trips, 1 for each of Values if M is not a struct, and 1 for each batch; scans the collection
+// by _id.
+func (b *Buckets[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	return fault.Seq("bucket: check", b.core.Problems(ctx, work, b.core.scan(), b.core.audit, b.measured()...))
+}
+
+// Repair computes again the aggregates that Check finds wrong, in one write for each bucket, so that no
+// append at the same time is lost or counted twice. Remaining counts the problems that it cannot solve.
+//
+// Cost: that of Check, and 1 round trip for each batch with wrong buckets, index _id.
+func (b *Buckets[ID, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: repair")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return b.core.Repair(ctx, work, b.core.scan(), b.core.audit)
 }
 
-// scan computes on the server what the bucket should hold, beside what it holds.
+// scan computes on the server the aggregates that a bucket should hold, beside those that it holds.
 func (c *arrays) scan() maintain.Scan {
 	all := expr.Array(expr.Field(c.opts.ArrayField))
 	times := expr.Filter(expr.Map(all, "m", at(c.opts.TimeField)), "t", expr.IsType(expr.Var("t"), "date"))
@@ -73,12 +88,12 @@ func (c *arrays) scan() maintain.Scan {
 	return maintain.Scan{Projection: out}
 }
 
-// audit compares a bucket with what scan computed of it.
+// audit compares the stored aggregates of a bucket with those that scan computed.
 func (c *arrays) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
 	var none bson.RawValue
 	start, end, ends, dated := c.Span(doc, report)
 	if other := doc.Lookup("~other"); other.Type != 0 {
-		report(NotArray, c.opts.ArrayField, other, none, "")
+		report(Malformed, c.opts.ArrayField, other, none, "")
 		return mongo.Pipeline{expr.Op("$set", ends)}
 	}
 	outside, which := doc.Lookup("~timed").AsInt64() < doc.Lookup("~want", "count").AsInt64(), none
@@ -92,18 +107,20 @@ func (c *arrays) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
 		report(OutsideWindow, c.opts.ArrayField+"."+c.opts.TimeField, which, none, "")
 	}
 	if repeated, _ := doc.Lookup("~repeated").BooleanOK(); repeated {
-		report(DuplicateID, c.idPath(), none, none, "")
+		report(Duplicate, c.idPath(), none, none, "")
 	}
+	var wrong []string
 	for _, d := range c.derived {
 		have, want := doc.Lookup("~have", d.name), doc.Lookup("~want", d.name)
 		if want.Type == bson.TypeNull {
 			want = none
 		}
 		if !agree(have, want, doc.Lookup("~slack", d.name)) {
-			report(WrongAggregate, d.path, have, want, "")
+			report(WrongField, d.path, have, want, "")
+			wrong = append(wrong, d.path)
 		}
 	}
-	return mongo.Pipeline{expr.Op("$set", append(ends, c.recounted...))}
+	return append(frame.Above(wrong), expr.Op("$set", append(ends, c.recounted...)))
 }
 
 // agree compares numbers by value, as far as slack allows, and samples by both fields.
@@ -120,17 +137,19 @@ func agree(have, want, slack bson.RawValue) bool {
 	return difference.Sign() == 0 || most != nil && difference.Abs(difference).Cmp(most) <= 0
 }
 
-// Archive moves the documents whose window ended at or before before into target, each batch (100 documents
-// by default, 8 MiB) in a transaction: every document is in exactly one of the two collections at any time.
-// It can be stopped and run again. Late data may start the window anew and be archived later, besides what is
-// there. work.Filter selects bucket documents.
+// Archive moves the documents whose window ended at or before before into target, each batch (by default
+// 100 documents, at most 8 MiB) in a transaction: every document is in exactly one of the two collections
+// at any time. It can be stopped and run again. Late data may start a new bucket of an archived window,
+// which a later Archive adds to the target. work.Filter selects bucket documents. target is another
+// collection of the same database; Archive creates it if it does not exist.
 //
-// target is indexed and read by a second Buckets with the same options, but without IDField, because an
+// To index and read target, make a second Buckets with the same options but without IDField, because an
 // archive may hold an ID twice.
 //
-// Cost: 1 round trip, more for many documents, to find them (index {series, start} with a filter on the
-// series, {start} if you have made it, else a scan); for each batch 5 and 2 writes a document.
-func (b *Buckets[S, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+// Cost: 2 round trips, 1 to create target, and more for many documents, to find them (index {series, start} with a
+// filter on the series, {start} if you have made it, else a scan); for each batch 5 and 2 writes for each
+// document.
+func (b *Buckets[ID, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: archive")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return b.core.Archive(ctx, before, target, work, frame.Insert)

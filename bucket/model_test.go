@@ -17,11 +17,12 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-// model is what a series should hold, by ID.
+// model has the measurements that a series should hold, by ID.
 type model map[string]event
 
 func (m model) between(from, to time.Time) []event {
@@ -146,7 +147,7 @@ func TestAgainstModel(t *testing.T) {
 					if o.IDField != "" && random.IntN(2) == 0 {    // elsewhere in its window
 						e.Timestamp = e.Timestamp.Truncate(time.Hour).Add(time.Duration(random.IntN(3600)) * time.Second)
 					}
-					if err := b.Update(t.Context(), series, e); err != nil {
+					if err := b.Replace(t.Context(), series, e); err != nil {
 						t.Fatalf("step %d: %v", step, err)
 					}
 					m[e.ID] = e
@@ -183,7 +184,7 @@ func TestAgainstModel(t *testing.T) {
 				}
 				what := fmt.Sprintf("step %d: %s from %v to %v", step, series, from, to)
 				want := m.between(from, to)
-				got := collect(t, b.Range(t.Context(), series, from, to))
+				got := testkit.Collect(t, b.Range(t.Context(), series, from, to))
 				if !slices.IsSortedFunc(got, func(a, b event) int { return a.Timestamp.Compare(b.Timestamp) }) {
 					t.Fatalf("%s: not in order: %v", what, got)
 				}
@@ -196,7 +197,7 @@ func TestAgainstModel(t *testing.T) {
 					w := e.Timestamp.Truncate(time.Hour)
 					windows[w] = append(windows[w], e)
 				}
-				for _, w := range collect(t, b.AggregateWindows(t.Context(), series, from, to)) {
+				for _, w := range testkit.Collect(t, b.AggregateWindows(t.Context(), series, from, to)) {
 					compareStats(t, what, windows[w.Start], w.Stats)
 					delete(windows, w.Start)
 				}
@@ -213,7 +214,7 @@ func TestAgainstModel(t *testing.T) {
 				}
 			}
 			mustCheck(t, b)
-			for _, doc := range stored(t, coll) {
+			for _, doc := range testkit.Stored[bson.M](t, coll) {
 				if n := doc["count"].(int32); n > int32(o.MaxCount) || int(n) != len(doc["measurements"].(bson.A)) {
 					t.Errorf("bucket %v holds %d", doc["_id"], n)
 				}
@@ -286,7 +287,7 @@ func TestConcurrentWriters(t *testing.T) {
 					})
 				}
 				wait.Wait()
-				got := collect(t, one.Range(t.Context(), "s", time.Time{}, time.Time{}))
+				got := testkit.Collect(t, one.Range(t.Context(), "s", time.Time{}, time.Time{}))
 				if len(got) != writers*each {
 					t.Fatalf("%d measurements", len(got))
 				}
@@ -298,7 +299,7 @@ func TestConcurrentWriters(t *testing.T) {
 				stats, err := one.Aggregate(t.Context(), "s", at(8, 0, 0), at(9, 0, 0))
 				must(t, err)
 				compareStats(t, "all", got, stats)
-				if n := len(stored(t, coll)); n != writers*each/50 {
+				if n := len(testkit.Stored[bson.M](t, coll)); n != writers*each/50 {
 					t.Errorf("%d buckets", n)
 				}
 				mustCheck(t, one)
@@ -348,7 +349,7 @@ func TestConcurrentBulkAndEdits(t *testing.T) {
 				}
 				edited := batch[0]
 				edited.V = -5
-				if err := b.Update(t.Context(), "s", edited); err != nil {
+				if err := b.Replace(t.Context(), "s", edited); err != nil {
 					t.Error(err)
 				}
 				if err := b.DeleteByID(t.Context(), "s", batch[1].Timestamp, batch[1].ID); err != nil {
@@ -366,7 +367,7 @@ func TestConcurrentBulkAndEdits(t *testing.T) {
 	wait.Wait()
 	b := make()
 	all := want.between(time.Time{}, time.Time{})
-	compareEvents(t, "all", all, collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{})))
+	compareEvents(t, "all", all, testkit.Collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{})))
 	stats, err := b.Aggregate(t.Context(), "s", time.Time{}, time.Time{})
 	must(t, err)
 	compareStats(t, "all", all, stats)

@@ -10,7 +10,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-// finite is the number in v, none for NaN, infinities and anything else.
+// finite returns the number in v, the zero Number for NaN, infinities and values that are not numbers.
 func finite(v bson.RawValue) timeseries.Number {
 	f, _ := v.DoubleOK()
 	d, _ := v.Decimal128OK()
@@ -20,7 +20,7 @@ func finite(v bson.RawValue) timeseries.Number {
 	return timeseries.NumberOf(v)
 }
 
-// exact is a finite number with more than the 34 digits of a Decimal128.
+// exact returns a finite number with more digits than the 34 of a Decimal128.
 func exact(v bson.RawValue) *big.Float {
 	x := new(big.Float).SetPrec(256)
 	switch v.Type {
@@ -34,18 +34,18 @@ func exact(v bson.RawValue) *big.Float {
 	return x
 }
 
-// A tally is what a few measurements add to the aggregates of one value.
+// A tally has the aggregates of one value over a few measurements.
 type tally struct {
 	limit int64 // larger ints count as doubles
-	exact bool  // for Squares, or as there are Decimal128
+	exact bool  // for Squares, or if there are Decimal128
 
 	count                 int64
 	min, max              timeseries.Number
 	first, last           sample
 	ints                  int64
 	doubles               float64
-	long, double, decimal bool      // the types that are there
-	total, squares        big.Float // where exact
+	long, double, decimal bool      // the types that occur
+	total, squares        big.Float // if exact
 }
 
 type sample struct {
@@ -92,8 +92,8 @@ func (t *tally) add(at int64, n timeseries.Number) {
 	}
 }
 
-// sum has the type that the server's own would have: ints make ints, ints and doubles a double, anything and
-// a Decimal128 a Decimal128. With digits it is one in any case.
+// sum has the type that the server's own sum would have: an int from ints, a double from ints and doubles,
+// a Decimal128 as soon as there is a Decimal128. With digits it is always a Decimal128.
 func (t *tally) sum(digits bool) timeseries.Number {
 	switch {
 	case digits || t.decimal:
@@ -106,7 +106,8 @@ func (t *tally) sum(digits bool) timeseries.Number {
 	return number.Int32(int32(t.ints))
 }
 
-// decimal rounds to 34 digits; beyond its exponents, to 0 or an infinity, as the server does.
+// decimal rounds to the 34 digits of a Decimal128, and beyond its exponents to 0 or an infinity, as the
+// server does.
 func decimal(x *big.Float) timeseries.Number {
 	d, err := bson.ParseDecimal128(x.Text('g', 34))
 	switch {

@@ -7,27 +7,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/config"
-	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-var (
-	// ErrContended says that other writers filled every bucket that was tried, or that another unique index
-	// refuses the write; the last duplicate-key error is wrapped. It matches ErrConflict.
-	ErrContended = fault.New("gave up after repeated duplicate keys", fault.ErrConflict)
-
-	// ErrSkip is for the convert function of Adopt to return, wrapped or not: the document is counted as
-	// Skipped and not looked at again.
-	ErrSkip = fault.New("skip this document", nil)
-
-	// ErrConcurrentAdopt says that another Adopt of the same source is running. It matches ErrConflict.
-	ErrConcurrentAdopt = fault.New("another adoption of this source is running", fault.ErrConflict)
-)
-
-// ByCount is one window for all times: buckets are cut by Options.MaxCount alone, in the order in which
-// measurements come, as pages of trades are. [Buckets.Page] reads them by number. The start of every bucket
-// is 0001-01-01; a Range sorts all of a series, and nothing is ever old enough for Archive.
+// ByCount returns one window for all times: only Options.MaxCount divides measurements into buckets, in the
+// order in which they arrive, like numbered pages of trades. [Buckets.Bucket] reads a bucket by number. The
+// start of every bucket is 0001-01-01; Range sorts the whole series, and no bucket is ever old enough for
+// Archive.
 func ByCount() timeseries.Window { return always{} }
 
 type always struct{}
@@ -38,7 +25,7 @@ func (always) Bounds(time.Time) (start, end time.Time) { return time.Time{}, fra
 // measurements, count}, without aggregates and de-duplication.
 //
 // SeriesField, StartField, EndField, ArrayField, CountField and BytesField are plain names. TimeField,
-// IDField and every path of a [Value] may be dotted.
+// IDField and every path of a [timeseries.Value] may be dotted.
 type Options struct {
 	SeriesField string             // the key of the series. Default "series"
 	StartField  string             // the window's first instant. Default "start"
@@ -47,34 +34,35 @@ type Options struct {
 	ArrayField  string             // the measurements, in the order they came. Default "measurements"
 	CountField  string             // their number. Default "count"
 
-	// TimeField is the path, inside a measurement, of its time, a BSON date; the zero time.Time is none.
-	// Default "timestamp".
+	// TimeField is the path, inside a measurement, of its time, a BSON date. A measurement with the zero
+	// time.Time is refused. Default "timestamp".
 	TimeField string
-	// IDField is the path, inside a measurement, of an ID by which a repeated one is recognized. Every
-	// measurement needs one then, not "" or the zero ObjectID, and EnsureIndexes must have run. Default "":
-	// no de-duplication.
+	// IDField is the path, inside a measurement, of an ID by which a repeated measurement is recognized: an
+	// ID is stored once in a window of a series. If it is set, every measurement needs an ID other than ""
+	// and the zero ObjectID, and EnsureIndexes must have run. Default "": no de-duplication.
 	IDField string
 
-	// Values are the numbers whose aggregates buckets keep. With Squares, Sum is a Decimal128 with all digits of
-	// its doubles. Without, it is an int while all numbers are ints and none exceeds 2^63 / MaxCount (9.2e15 by
-	// default); larger ones count as doubles, so that no sum overflows. The server adds a double to a Decimal128
-	// with 15 digits: keep to one of the two. Default none: only the count.
+	// Values are the numbers whose aggregates buckets keep. With Squares, Sum is a Decimal128 with all digits
+	// of its doubles. Without, it is an int while all numbers are ints and none exceeds 2^63 / MaxCount
+	// (9.2e15 by default); larger ones count as doubles, so that no sum overflows. Without Squares, do not
+	// mix doubles and Decimal128 in one field: the server adds the doubles with 15 digits only. Default none:
+	// only the count.
 	Values []timeseries.Value
 
 	// MaxCount is how many measurements a bucket takes. Default 1000.
 	MaxCount int
 	// MaxBytes is how many bytes of measurements (the sum of their BSON sizes) a bucket takes. Default 0: a
-	// bucket that the server calls too large is full, which costs a refused write.
+	// bucket is full when the server refuses a write to it as too large, which costs that write.
 	MaxBytes int
 	// BytesField holds the bytes of a bucket. Default "bytes" with MaxBytes, else "": not stored.
 	BytesField string
 
-	// Metadata returns further fields for the first write of a bucket, which must fit a document together with a
-	// measurement. Default nil: none.
+	// Metadata returns further fields that the first write of a bucket stores. They and one measurement
+	// must fit into a document together. Default nil: no further fields.
 	Metadata func(series any, start time.Time) bson.D
 
-	// Registry and BSON encode and decode. Give the client's own if it has them: a collection does not show
-	// them. Default nil: the driver's.
+	// Registry and BSON are used to encode and decode. If your client has its own, give them here too: they
+	// cannot be read from a collection. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -102,7 +90,7 @@ func (o *Options) settings() []config.Setting {
 	return append(out, frame.Values(o.Values, config.Named)...)
 }
 
-// inside is a path in a measurement, which collides with none in the bucket.
+// inside is the setting of a path in a measurement, which cannot collide with the fields of the bucket.
 func inside(option string, path *string, otherwise string) config.Setting {
 	return frame.Inside(option, path, otherwise, config.Named)
 }

@@ -26,28 +26,29 @@ import (
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-// Range returns the measurements of series from from until before to in time order, late arrivals in their
-// place; those of one millisecond in the order they came. A zero time is no limit. Only buckets
-// of the range leave the server, those at its ends without what lies outside; memory holds one window.
+// Range returns the measurements of series at or after from and before to in time order, wherever they are
+// stored; those of one millisecond in the order they arrived. A zero time sets no limit. The server sends
+// only the buckets of the range, and from those at its ends only the measurements inside it. Memory holds
+// one window.
 //
 // Cost: 1 round trip, more beyond 101 buckets or 16 MiB; index {series, start}, no sort on the server; 1 key
-// and 1 document per bucket of the range.
-func (b *Buckets[S, M]) Range(ctx context.Context, series S, from, to time.Time) iter.Seq2[M, error] {
+// and 1 document for each bucket of the range.
+func (b *Buckets[ID, M]) Range(ctx context.Context, series ID, from, to time.Time) iter.Seq2[M, error] {
 	c := b.core
 	return fault.Seq("bucket: range", frame.InOrder(&c.Frame, c.buckets(ctx, series, from, to), c.entries, from, to, plain[M]))
 }
 
-// Latest returns the measurement of series with the latest time; ErrNotFound if there is none.
+// Latest returns the measurement of series with the latest time, ErrNotFound if the series is empty.
 //
-// Cost: 1 round trip; index {series, start}; the buckets of the newest window. In a transaction 2, and the
+// Cost: 1 round trip, index {series, start}; the buckets of the newest window. In a transaction 2, and the
 // measurements of these buckets leave the server.
-func (b *Buckets[S, M]) Latest(ctx context.Context, series S) (m M, err error) {
+func (b *Buckets[ID, M]) Latest(ctx context.Context, series ID) (m M, err error) {
 	defer fault.In(&err, "bucket: latest")
 	if _, err := b.core.SeriesOf(series); err != nil {
 		return m, err
 	}
 	var doc bson.Raw
-	if txn.Running(ctx) { // where a router refuses the $lookup of the pipeline
+	if txn.Running(ctx) { // a router refuses the $lookup of the pipeline in one
 		doc, err = b.core.latest(ctx, series)
 	} else {
 		doc, err = frame.First(pipe(ctx, b.core.Coll, b.LatestPipeline(series)))
@@ -58,7 +59,7 @@ func (b *Buckets[S, M]) Latest(ctx context.Context, series S) (m M, err error) {
 	return m, err
 }
 
-// latest is what LatestPipeline gives, by plain finds.
+// latest returns the result of LatestPipeline by plain finds.
 //
 // Cost: 2 round trips.
 func (c *arrays) latest(ctx context.Context, series any) (m bson.Raw, err error) {
@@ -93,8 +94,9 @@ func (c *arrays) latest(ctx context.Context, series any) (m bson.Raw, err error)
 	return m, nil
 }
 
-// LatestPipeline is what Latest runs: the measurement as a document, or none.
-func (b *Buckets[S, M]) LatestPipeline(series S) mongo.Pipeline {
+// LatestPipeline returns the pipeline of Latest. Its result is the measurement as a document, or nothing if
+// the series is empty.
+func (b *Buckets[ID, M]) LatestPipeline(series ID) mongo.Pipeline {
 	// The newest bucket that is not empty names the window; the measurement can be in any bucket of it.
 	c := b.core
 	all := c.Filter(series, time.Time{}, time.Time{})
@@ -115,13 +117,13 @@ func (b *Buckets[S, M]) LatestPipeline(series S) mongo.Pipeline {
 	}
 }
 
-// Page returns the measurements of bucket n in the window that holds at, in the order they came; -1 is the
-// last bucket, -2 the one before. ErrNotFound if there is none. With [ByCount], whose one window holds every
-// time, these are the pages of a series.
+// Bucket returns the measurements of bucket n in the window that holds at, in the order they arrived; -1 is
+// the last bucket, -2 the one before. It returns ErrNotFound if that bucket does not exist. With [ByCount],
+// whose one window holds every time, the buckets are the pages of a series.
 //
-// Cost: 1 round trip; index _id, 1 key and 1 document; a negative n as many keys.
-func (b *Buckets[S, M]) Page(ctx context.Context, series S, at time.Time, n int64) (page []M, err error) {
-	defer fault.In(&err, "bucket: page")
+// Cost: 1 round trip, index _id, 1 key and 1 document; a negative n as many keys.
+func (b *Buckets[ID, M]) Bucket(ctx context.Context, series ID, at time.Time, n int64) (page []M, err error) {
+	defer fault.In(&err, "bucket: bucket")
 	c := b.core
 	doc, err := c.bucket(ctx, series, at, n, bson.D{{Key: "v", Value: c.array()}})
 	if err != nil {
@@ -130,11 +132,11 @@ func (b *Buckets[S, M]) Page(ctx context.Context, series S, at time.Time, n int6
 	return codec.DecodeValue[[]M](c.Codec, doc.Lookup("v"))
 }
 
-// Pages returns how many buckets the window that holds at has, from number 0 on.
+// CountBuckets returns the number of buckets in the window that holds at.
 //
-// Cost: 1 round trip; index _id, 1 key.
-func (b *Buckets[S, M]) Pages(ctx context.Context, series S, at time.Time) (n int64, err error) {
-	defer fault.In(&err, "bucket: pages")
+// Cost: 1 round trip, index _id, 1 key.
+func (b *Buckets[ID, M]) CountBuckets(ctx context.Context, series ID, at time.Time) (n int64, err error) {
+	defer fault.In(&err, "bucket: count buckets")
 	newest, err := b.core.bucket(ctx, series, at, -1, bson.D{{Key: "_id", Value: 1}})
 	if errors.Is(err, mongopatterns.ErrNotFound) {
 		return 0, nil
@@ -146,7 +148,7 @@ func (b *Buckets[S, M]) Pages(ctx context.Context, series S, at time.Time) (n in
 	return n + 1, nil
 }
 
-// bucket reads fields of one bucket of a window, by its number or counted from the end.
+// bucket reads the given fields of bucket n of a window; a negative n counts from the end.
 func (c *arrays) bucket(ctx context.Context, series any, at time.Time, n int64, fields bson.D) (bson.Raw, error) {
 	raw, err := c.SeriesOf(series)
 	if err != nil {
@@ -161,14 +163,14 @@ func (c *arrays) bucket(ctx context.Context, series any, at time.Time, n int64, 
 		SetLimit(1).SetProjection(fields)))
 }
 
-// buckets reads the buckets of a range by start.
+// buckets reads the buckets of a range in the order of their start.
 func (c *arrays) buckets(ctx context.Context, series any, from, to time.Time) iter.Seq2[bson.Raw, error] {
 	if _, err := c.SeriesOf(series); err != nil {
 		return fault.Stop[bson.Raw](err)
 	}
 	measurements, field := any(1), expr.Field(c.opts.ArrayField)
 	if cut := c.inside(from, to, field); cut != nil {
-		// What is no array is left for the error that names the bucket.
+		// A field that is not an array is kept, for the error that names the bucket.
 		measurements = expr.Cond(expr.Op("$isArray", field), cut, field)
 	}
 	filter, sort := c.Filter(series, from, to), bson.D{{Key: c.Start, Value: 1}}
@@ -176,13 +178,14 @@ func (c *arrays) buckets(ctx context.Context, series any, from, to time.Time) it
 	return frame.Find(ctx, c.Coll, filter, options.Find().SetSort(sort).SetProjection(fields))
 }
 
-// pipe reads documents, which stay valid.
+// pipe reads the result of a pipeline. Its documents stay valid.
 func pipe(ctx context.Context, coll *mongo.Collection, pipeline mongo.Pipeline) iter.Seq2[bson.Raw, error] {
 	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return coll.Aggregate(ctx, pipeline) })
 }
 
-// inside is whole for a bucket whose window lies in a range, else its measurements there; nil if the range cuts no
-// window. To filter a bucket takes the server longer than to send it.
+// inside is an expression: whole for a bucket whose window lies in a range, otherwise the bucket's
+// measurements in the range. It is nil if the range does not cut a window: the server takes longer to
+// filter a bucket than to send it.
 func (c *arrays) inside(from, to time.Time, whole any) any {
 	var within, inside bson.A
 	limits := frame.Between(frame.Limits(from, to))
@@ -209,7 +212,7 @@ func (c *arrays) entries(doc bson.Raw) (out []frame.Entry, err error) {
 	list, ok := array.ArrayOK()
 	if !ok {
 		if array.Type != 0 && array.Type != bson.TypeNull {
-			err = fmt.Errorf("%s is %s, not an array", c.opts.ArrayField, value.Text(array))
+			err = fmt.Errorf("%q is %s, not an array", c.opts.ArrayField, value.Text(array))
 		}
 		return nil, err
 	}
@@ -217,7 +220,7 @@ func (c *arrays) entries(doc bson.Raw) (out []frame.Entry, err error) {
 	out = make([]frame.Entry, 0, len(items))
 	seq, _ := frame.Number(doc)
 	for _, item := range items {
-		e := frame.Entry{Time: math.MinInt64, Seq: seq, Raw: item} // the time of nothing this package wrote
+		e := frame.Entry{Time: math.MinInt64, Seq: seq, Raw: item} // for a measurement without a time, which this package does not write
 		m, _ := item.DocumentOK()
 		if at, ok := value.Lookup(m, c.opts.TimeField).DateTimeOK(); ok {
 			e.Time = at
@@ -229,11 +232,12 @@ func (c *arrays) entries(doc bson.Raw) (out []frame.Entry, err error) {
 
 func plain[M any](m M, _ frame.Entry) M { return m }
 
-// Aggregate returns the aggregates of series from from until before to; a zero time is no limit. Buckets of
-// whole windows give their stored aggregates; measurements are read only in the windows that from and to cut.
+// Aggregate returns the aggregates of series at or after from and before to; a zero time sets no limit. It
+// uses the stored aggregates of buckets whose window lies in the range, and reads measurements only in the
+// windows that from and to cut.
 //
-// Cost: 1 round trip; index {series, start}; 1 key and 1 document per bucket.
-func (b *Buckets[S, M]) Aggregate(ctx context.Context, series S, from, to time.Time) (stats timeseries.Stats, err error) {
+// Cost: 1 round trip, index {series, start}; 1 key and 1 document for each bucket.
+func (b *Buckets[ID, M]) Aggregate(ctx context.Context, series ID, from, to time.Time) (stats timeseries.Stats, err error) {
 	defer fault.In(&err, "bucket: aggregate")
 	for w, err := range b.core.sums(ctx, series, b.AggregatePipeline(series, from, to)) {
 		return w.Stats, err
@@ -241,11 +245,11 @@ func (b *Buckets[S, M]) Aggregate(ctx context.Context, series S, from, to time.T
 	return b.core.stats(nil), nil
 }
 
-// AggregateWindows returns the aggregates of each window that has measurements from from until before to, in
-// order; from and to can cut the first and the last.
+// AggregateWindows returns the aggregates of each window that has measurements at or after from and before
+// to, in order. If from or to cuts a window, only the measurements in the range count.
 //
-// Cost: 1 round trip, more for many windows; index {series, start}; 1 key and 1 document per bucket.
-func (b *Buckets[S, M]) AggregateWindows(ctx context.Context, series S, from, to time.Time) iter.Seq2[timeseries.WindowStats, error] {
+// Cost: 1 round trip, more for many windows; index {series, start}; 1 key and 1 document for each bucket.
+func (b *Buckets[ID, M]) AggregateWindows(ctx context.Context, series ID, from, to time.Time) iter.Seq2[timeseries.WindowStats, error] {
 	return fault.Seq("bucket: aggregate windows", b.core.sums(ctx, series, b.AggregateWindowsPipeline(series, from, to)))
 }
 
@@ -263,20 +267,21 @@ func (c *arrays) sums(ctx context.Context, series any, pipeline mongo.Pipeline) 
 	}
 }
 
-// AggregatePipeline is what Aggregate runs: one document {count, v0_sum, v0_min, …}, numbered as
-// Options.Values, or none.
-func (b *Buckets[S, M]) AggregatePipeline(series S, from, to time.Time) mongo.Pipeline {
+// AggregatePipeline returns the pipeline of Aggregate. Its result is one document {count, v0_sum, v0_min,
+// …}, where the numbers are indexes of Options.Values, or nothing if no bucket matches.
+func (b *Buckets[ID, M]) AggregatePipeline(series ID, from, to time.Time) mongo.Pipeline {
 	return append(b.core.partials(series, from, to), expr.Op("$group", b.core.total))
 }
 
-// AggregateWindowsPipeline is what AggregateWindows runs: the documents of AggregatePipeline with the
-// window's start as _id.
-func (b *Buckets[S, M]) AggregateWindowsPipeline(series S, from, to time.Time) mongo.Pipeline {
+// AggregateWindowsPipeline returns the pipeline of AggregateWindows. Its result is a document like that of
+// AggregatePipeline for each window, with the window's start as _id.
+func (b *Buckets[ID, M]) AggregateWindowsPipeline(series ID, from, to time.Time) mongo.Pipeline {
 	return append(b.core.partials(series, from, to), expr.Op("$group", b.core.totals),
 		expr.Op("$match", expr.Op("count", expr.Op("$gt", 0))), expr.Op("$sort", expr.Op("_id", 1)))
 }
 
-// partials is a stage sequence that has the aggregates of each bucket at their paths, as far as it lies in the range.
+// partials are stages that give the aggregates of each bucket at their paths, over its measurements in the
+// range.
 func (c *arrays) partials(series any, from, to time.Time) mongo.Pipeline {
 	pipeline := mongo.Pipeline{expr.Op("$match", c.Filter(series, from, to))}
 	if cut := c.inside(from, to, nil); cut != nil {
@@ -299,7 +304,7 @@ func (c *arrays) stats(doc bson.Raw) timeseries.Stats {
 		if v.Count != "" {
 			out.Count, _ = get("count").AsInt64OK()
 		}
-		if out.Count == 0 { // sums of nothing are 0 to the server
+		if out.Count == 0 { // the server sums no numbers to 0
 			out.Sum, out.Squares = timeseries.Number{}, timeseries.Number{}
 		}
 		stats.Values[v.Field] = out
@@ -307,17 +312,17 @@ func (c *arrays) stats(doc bson.Raw) timeseries.Stats {
 	return stats
 }
 
-// A derived is a field of a bucket that follows from its measurements: op over what each of those with a
-// number gives. The same op joins those of two buckets.
+// A derived is a field of a bucket that is computed from its measurements: op over the value of each for
+// every measurement that has the number. The same op joins the fields of two buckets.
 type derived struct {
 	name   string // in pipelines: count, v0_sum, …
 	path   string // in the bucket
 	op     string // $sum, $min, $max
 	each   any    // of a measurement m
-	number string // the path in m of the number it needs, "" for none
+	number string // the path in m of the number it needs, "" if it needs no number
 }
 
-// derive lists what the options keep.
+// derive lists the fields that the options ask for.
 func (c *arrays) derive() {
 	add := func(name, path, op string, each any, number string) {
 		if path != "" {
@@ -350,12 +355,13 @@ func (c *arrays) derive() {
 	c.recut, c.total = expr.Fixed(recut), expr.Fixed(total)
 	total[0].Value = expr.Field(c.Start)
 	c.totals = expr.Fixed(total)
-	// What is no document has no size.
+	// Only documents have a size.
 	size := expr.Cond(expr.IsType(expr.Var("m"), "object"), expr.Op("$bsonSize", expr.Var("m")), 0)
 	add("bytes", c.opts.BytesField, "$sum", size, "")
 }
 
-// mapped is what in gives of the measurements that count, those with a finite number.
+// mapped is the expression in for each measurement that has a finite number d.number, or for each
+// measurement if d.number is "".
 func (d derived) mapped(measurements, in any) bson.D {
 	if d.number != "" {
 		n := at(d.number)
@@ -365,11 +371,11 @@ func (d derived) mapped(measurements, in any) bson.D {
 	return expr.Map(measurements, "m", in)
 }
 
-// of is the field computed from measurements; of none it is 0 or null.
+// of computes the field from measurements; without measurements it is 0 or null.
 func (d derived) of(measurements any) bson.D { return expr.Op(d.op, d.mapped(measurements, d.each)) }
 
-// slack is how far a sum may be off by the order in which the server added it up: some last digits of what
-// was added, for each addition. A Decimal128 to which $inc adds doubles is rounded to 15 digits.
+// slack is how much a sum may differ because of the order in which the server added the numbers: some units
+// of the last digit for each addition. A Decimal128 to which $inc adds doubles is rounded to 15 digits.
 func (d derived) slack(measurements any) bson.D {
 	types := d.mapped(measurements, expr.Op("$type", d.each))
 	has := func(kind string) bson.D { return expr.Op("$in", kind, types) }
@@ -378,10 +384,10 @@ func (d derived) slack(measurements any) bson.D {
 		expr.Op("$add", expr.Op("$size", measurements), 1), digit)
 }
 
-// sumLimit is the largest int of which MaxCount do not overflow an int64.
+// sumLimit bounds an int so that the sum of MaxCount of them fits an int64.
 func (c *arrays) sumLimit() int64 { return math.MaxInt64 / int64(c.opts.MaxCount) }
 
-// summand is a number as Sum adds it.
+// summand converts a number to the type in which Sum adds it.
 func (c *arrays) summand(n any, digits bool) bson.D {
 	if digits {
 		return allDigits(n)
@@ -390,6 +396,6 @@ func (c *arrays) summand(n any, digits bool) bson.D {
 	return expr.Cond(expr.Op("$and", expr.IsType(n, "int", "long"), large), expr.Op("$toDouble", n), n)
 }
 
-// allDigits is a number as a Decimal128 with all of them: $toDecimal would round a double to 15, adding it to one
-// does not.
+// allDigits converts a number to a Decimal128 with all its digits: $toDecimal would round a double to 15
+// digits, adding the double to a Decimal128 does not.
 func allDigits(n any) bson.D { return expr.Op("$add", decimal(new(big.Float)).Raw(), n) }

@@ -13,17 +13,18 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Malformed: the cells, a section or a cell are not a document, a holder is an array, or the
-// end of a hold is not a date, so that it never ends. Field says where, Detail what. Calls treat
-// what is not a document as no cell. Mend it by hand: no call of the package changes it.
-const Malformed mongopatterns.ProblemKind = "malformed"
+// Malformed: the cells, a section or a cell is not a document, a holder is an array, or the end of
+// a hold is not a date, so that the hold never ends. Field is the path, Detail the reason. Calls
+// treat a cell that is not a document as missing. Correct it by hand: no call of the package
+// changes it.
+const Malformed = mongopatterns.Malformed
 
 var _ mongopatterns.Checker = (*Grids[int, int])(nil)
 
-// Check finds what other programs have left in grids and no call can free. Work.Filter selects
-// grids.
+// Check yields the cells, sections and grids that other programs have damaged so that no call can
+// free or take them. Work.Filter selects grids.
 //
-// Cost: 1 round trip, and 1 a batch of 100 grids, index _id.
+// Cost: 1 round trip, and 1 for each batch of 100 grids, index _id.
 func (g *Grids[ID, H]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	c := &g.core
 	scan := maintain.Scan{Projection: bson.D{{Key: c.CellsField, Value: 1}}, BatchSize: 100}
@@ -44,7 +45,7 @@ func malformed(path string, have bson.RawValue, detail string) []mongopatterns.P
 	return []mongopatterns.Problem{{Field: path, Have: have, Detail: detail}}
 }
 
-// malformed are the problems of a grid.
+// malformed returns the problems of a grid.
 func (c *core) malformed(grid bson.Raw) (out []mongopatterns.Problem) {
 	cells := value.Lookup(grid, c.CellsField)
 	if cells.Type != bson.TypeEmbeddedDocument {
@@ -65,7 +66,18 @@ func (c *core) malformed(grid bson.Raw) (out []mongopatterns.Problem) {
 	return out
 }
 
-// malformedCells are the problems of the cells of a section at a path.
+// sectioned reports whether a document is a section: all its fields are documents.
+func sectioned(fields bson.Raw) bool {
+	elements, _ := fields.Elements()
+	for _, e := range elements {
+		if e.Value().Type != bson.TypeEmbeddedDocument {
+			return false
+		}
+	}
+	return len(elements) > 0
+}
+
+// malformedCells returns the problems of the cells of a section at a path.
 func (c *core) malformedCells(path string, section bson.RawValue) (out []mongopatterns.Problem) {
 	cells, _ := section.Document().Elements()
 	for _, cell := range cells {
@@ -73,6 +85,10 @@ func (c *core) malformedCells(path string, section bson.RawValue) (out []mongopa
 		fields, ok := cell.Value().DocumentOK()
 		if !ok {
 			out = append(out, malformed(path, cell.Value(), "a cell is not a document")...)
+			continue
+		}
+		if c.Flat && sectioned(fields) {
+			out = append(out, malformed(path, cell.Value(), "a section, where Options.Flat says that there are none")...)
 			continue
 		}
 		by, until := fields.Lookup(c.HolderField), fields.Lookup(c.UntilField)

@@ -1,85 +1,97 @@
-// Package prealloc keeps grids whose cells exist before anybody takes them: the seats
-// of a screening, the days of a booking calendar. A cell is taken at most once,
-// several are taken all or none, and each call is one write to one document.
+// Package prealloc keeps grids whose cells exist before anybody takes them: the seats of a
+// screening, the days of a booking calendar. A cell has at most one holder at a time. A call takes
+// several cells together or none of them, by one write to one document.
+//
+// # When to use it, and when not
+//
+// Use it where all cells are known in advance and are read together. Claims in one grid at the same
+// time wait for each other in the server, so a grid takes as many changes a second as any one
+// document. For an arena where many want seats at once, make a grid of each block, or one document of
+// each seat. For quantities without places (12 tickets left) use
+// updateOne({_id, left: {$gte: n}}, {$inc: {left: -n}}) instead of this package.
+//
+// TestWhatPreallocationBuys counts the advantages of cells that exist before they are taken:
+//
+//	the plan, with what is free    1 document; else one for each claim, and none of what is free
+//	four seats, all or none        1 write; else a transaction of four
+//	a seat that does not exist     refused; else it is sold
+//	free cells in a row, counts    1 round trip each; else in the client
 //
 // # Documents
 //
-// One document a grid, made empty in one insert. A cell is a document; it is free
-// while it names no holder, or its hold is over:
+// A grid is one document, inserted with all its cells free. A cell is a document inside it. It is
+// free if it has no holder, or if its hold has ended:
 //
 //	{_id: "2019-04-05 20:00", film: "Dumbo", cells: {
 //	  A: {"1": {}, "2": {by: "order 7"}, …},             // 2 is taken
 //	  B: {"1": {by: "order 8", until: ISODate("…")}, …}, // 1 is held until then
 //	}}
 //
-// With [Options].Flat there are no sections: one cell a working day:
+// Names of sections and cells are field names: not empty, without a dot, not beginning with $. With
+// [Options].Flat there are no sections. Here, with one cell for each working day:
 //
 //	{_id: "room 1, April 2019", cells: {"2019-04-01": {}, "2019-04-02": {by: "Ann"}, …}}
 //
-// Other fields of the grid and of its cells (a price, say) are yours and stay.
+// Other fields of the grid and of its cells, such as a price, are yours; the package keeps them. Insert makes
+// empty cells: set a price afterwards, by an update of "cells.A.1.price", and add a cell by setting
+// "cells.A.11" to {} where it does not exist.
 //
 // # The five calls
 //
 //	seats, err := prealloc.New[string, string](screenings, nil)
 //	rows := slices.Concat(prealloc.Row("A", 10), prealloc.Row("B", 14))
-//	err = seats.Create(ctx, id, bson.M{"film": "Dumbo"}, rows...)
+//	err = seats.Insert(ctx, id, bson.M{"film": "Dumbo"}, rows...)
 //	err = seats.Hold(ctx, id, "order 8", 10*time.Minute, prealloc.At("B", "3"), prealloc.At("B", "4"))
 //	err = seats.Claim(ctx, id, "order 8", prealloc.At("B", "3"), prealloc.At("B", "4"))
 //	err = seats.Release(ctx, id, "order 8", prealloc.At("B", "3"))
 //	all, err := seats.Cells(ctx, id)
 //
-// Claim takes cells for good: free ones, and those that the holder holds. If somebody
-// else has one, it is [ErrTaken], a *[TakenError] that lists them, and nothing
-// is changed. HoldAdjacent finds n free neighbours of a section and holds them.
+// The types are those of the grid's _id and of a holder. Hold is for a time, here ten minutes. Claim
+// takes cells permanently: free cells, and cells that the holder has already. It needs no Hold before.
+// If another holder has one of them, the error is [ErrTaken], a *[TakenError] that lists these cells,
+// and nothing changes. HoldAdjacent finds n free cells next to each other in a section and holds them.
+// Release frees cells of the holder. Cells reads the whole grid.
 //
-// Let the holder be the order or the request, not the person. Then every call can
-// be repeated after a lost answer: a second Claim by the same holder succeeds and
-// changes nothing; a second Release is ErrTaken where a cell that the first freed has
-// been taken since.
+// Use the order or the request as the holder, not the person. Then a call can be repeated if its
+// answer was lost: a second Claim by the same holder succeeds and changes nothing. A second Release
+// is ErrTaken if another holder has taken one of the cells since the first.
+//
+// # Concurrency, time, adoption
+//
+// The filter of each write requires that its cells are free, so if a hundred buyers claim one of
+// the same four seats each, four succeed. Holds begin and end by the server's clock; nothing has to
+// remove a hold that has ended, also if its program is killed.
+//
+// To adopt existing grids, name your fields in [Options]; a cell without HolderField is free. Grids
+// made of arrays must be rewritten first. Check finds grids and cells that no call can take or
+// free, such as a hold whose end is a string and which therefore never ends.
+//
+// # Failures
+//
+// Besides ErrTaken: a cell that the grid does not have is [ErrNoCell], a grid that does not exist
+// mongopatterns.ErrNotFound. Nothing is written then.
 //
 // # Costs
 //
 //	call                  round trips       documents written
-//	Create                2                 1
+//	Insert                2                 1
 //	Hold, Claim, Release  1; refused 2      1; refused 0
 //	Cells, Counts         1                 0
 //	Check                 1, 1 for 100      0
 //	HoldAdjacent          2; 2 more when somebody was quicker   1
 //
-// Every call finds its grid by _id and needs no index.
+// Every call finds its grid by _id; no other index is needed.
 //
-// # When to use it, and when not
+// Cells that exist do not make claims faster. Storage engines that moved a document when it grew
+// gained from space made in advance; today's engine writes every changed document anew, whatever its
+// size. BenchmarkClaim claims the same seats in four layouts in one run, and gives ratios for your
+// server: a claim takes less time in a document that grows, or as a document inserted with the
+// claim, than in a grid, whose guard is longer. Nor do such cells save space: a thousand free ones
+// take about 11 KB from the start.
 //
-// Use it where all cells are known ahead and are read together. What the cells that
-// are there before buy (TestWhatPreallocationBuys counts it):
-//
-//	the plan, with what is free    1 document; else one for each claim, and none of what is free
-//	four seats, all or none        1 write; else a transaction of four
-//	a seat that there is not       refused; else it is sold
-//	free cells in a row, counts    1 round trip each; else in the client
-//
-// What they do not buy is speed. Where a document once had to move when it grew,
-// space made before saved that; today's storage engine writes every change of a
-// document as a new one, whatever its size was before. BenchmarkClaim claims the same
-// seats in four layouts in one run, as ratios for your server: a document that grows
-// and one inserted with the claim take less time than a claim in a grid, whose guard
-// is longer. Nor is space saved: a thousand free cells are about 11 KB from the start.
-//
-// Two claims in one grid at the same time wait for each other in the server, so a grid
-// takes as many changes a second as any one document does. For an arena with a rush
-// on every seat make a grid of each block, or keep one document a seat. For quantities
-// without places (12 tickets left) use
-// updateOne({_id, left: {$gte: n}}, {$inc: {left: -n}}) and no package.
-//
-// # Concurrency, time, sharding
-//
-// The condition that a cell is free stands in the filter of the write, so of a
-// hundred claims of four seats four succeed. Holds begin and end by the clock of the
-// server; one that is over needs no cleaning up.
-//
-// Adoption: name your fields in [Options]; a cell without HolderField is free. A grid
-// made of arrays has to be rewritten first. Check finds grids and cells that no call can
-// take or free: such as a hold whose end is a text, which never ends.
+// # Sharding
 //
 // Shard by _id ([Grids.ShardKey]).
+//
+// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
 package prealloc

@@ -23,7 +23,7 @@ func Example() {
 	}
 	const id = "2019-04-05 20:00"
 	rows := slices.Concat(prealloc.Row("A", 10), prealloc.Row("B", 12), prealloc.Row("C", 14))
-	if err := seats.Create(ctx, id, bson.M{"film": "Dumbo"}, rows...); err != nil {
+	if err := seats.Insert(ctx, id, bson.M{"film": "Dumbo"}, rows...); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -39,7 +39,7 @@ func Example() {
 	fmt.Println(err)
 	// Output:
 	// <nil>
-	// prealloc: claim: taken: B3 true
+	// prealloc: claim: _id "2019-04-05 20:00": taken: B3 true
 	// <nil>
 	// A: 10 free, 0 claimed
 	// B: 11 free, 1 claimed
@@ -47,16 +47,16 @@ func Example() {
 	// <nil>
 }
 
-// A booking calendar: one cell a working day of April 2019.
-func ExampleDays() {
+// A booking calendar: one cell for each working day of April 2019.
+func ExampleDayCells() {
 	ctx := context.Background()
 	rooms, err := prealloc.New[string, string](mongotest.ExampleDatabase().Collection("rooms"), &prealloc.Options{CellsField: "days", Flat: true})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	april := prealloc.Days(time.Date(2019, 4, 1, 0, 0, 0, 0, time.UTC), time.Date(2019, 4, 30, 0, 0, 0, 0, time.UTC), prealloc.Weekday)
-	fmt.Println(rooms.Create(ctx, "room 1, April 2019", nil, april...))
+	april := prealloc.DayCells(time.Date(2019, 4, 1, 0, 0, 0, 0, time.UTC), time.Date(2019, 4, 30, 0, 0, 0, 0, time.UTC), prealloc.Weekday)
+	fmt.Println(rooms.Insert(ctx, "room 1, April 2019", nil, april...))
 	week, err := rooms.HoldAdjacent(ctx, "room 1, April 2019", "Ann", time.Hour, 5)
 	fmt.Println(week, err)
 	// Output:

@@ -26,13 +26,14 @@ import (
 )
 
 var (
-	// ErrTaken: another holder has a cell. The error is a *TakenError.
+	// ErrTaken: another holder has a cell. The error of Hold, Claim and Release is a *TakenError.
+	// It matches mongopatterns.ErrConflict.
 	ErrTaken = fault.New("taken", mongopatterns.ErrConflict)
-	// ErrNoCell: the grid has no such cell.
+	// ErrNoCell: the grid does not have this cell. It matches mongopatterns.ErrNotFound.
 	ErrNoCell = fault.New("no such cell", mongopatterns.ErrNotFound)
 )
 
-// TakenError lists the cells that another holder has. It matches ErrTaken.
+// A TakenError lists the cells that other holders have. It matches ErrTaken.
 type TakenError struct{ Cells []Cell }
 
 func (e *TakenError) Error() string {
@@ -43,21 +44,22 @@ func (e *TakenError) Error() string {
 	return fmt.Sprintf("taken: %s", strings.Join(names, ", "))
 }
 
-// Is makes it match ErrTaken and, through it, mongopatterns.ErrConflict.
-func (e *TakenError) Is(target error) bool { return errors.Is(ErrTaken, target) }
+// Unwrap returns ErrTaken.
+func (e *TakenError) Unwrap() error { return ErrTaken }
 
-// Cell names a cell, as At("C", "7"). Without sections (Options.Flat) Section is "".
+// A Cell names a cell by its section and its name in that. Without sections (Options.Flat) Section
+// is "".
 type Cell struct {
 	Section, Name string
 }
 
-// At is a cell of a section: At("C", "7").
+// At returns the cell of this name in a section: At("C", "7").
 func At(section, name string) Cell { return Cell{Section: section, Name: name} }
 
-// String is the cell as people say it: C7.
+// String returns section and name together: C7.
 func (c Cell) String() string { return c.Section + c.Name }
 
-// Row are the cells "1" to n of a section.
+// Row returns the cells "1" to n of a section.
 func Row(section string, n int) []Cell {
 	out := make([]Cell, max(0, n))
 	for i := range out {
@@ -66,15 +68,16 @@ func Row(section string, n int) []Cell {
 	return out
 }
 
-// Days are a cell "2019-04-01" for each calendar day from first to last in first's
-// time zone for which keep holds; nil keeps all. They have no section.
-func Days(first, last time.Time, keep func(day time.Time) bool) []Cell {
+// DayCells returns a cell, such as "2019-04-01", for each calendar day from first to last, in the time
+// zone of first, for which keep returns true; a nil keep accepts all days. The cells have no
+// section.
+func DayCells(first, last time.Time, keep func(day time.Time) bool) []Cell {
 	var out []Cell
 	year, month, day := first.Date()
 	end := last.In(first.Location()).Format(time.DateOnly)
 	for ; ; day++ {
-		// Midnight is missing where the clock then jumps; noon only on a day that the zone
-		// has skipped, for which it is that of a neighbour.
+		// Noon, because midnight does not exist on days on which the clock jumps forward then. If
+		// the zone skips a whole day, noon of that day is on a neighbouring day.
 		date := time.Date(year, month, day, 12, 0, 0, 0, first.Location())
 		name := date.Format(time.DateOnly)
 		if name > end {
@@ -86,34 +89,34 @@ func Days(first, last time.Time, keep func(day time.Time) bool) []Cell {
 	}
 }
 
-// civil is the name of a calendar day, whatever the zone.
+// civil returns the name of a calendar day, independent of any zone.
 func civil(year int, month time.Month, day int) string {
 	return time.Date(year, month, day, 12, 0, 0, 0, time.UTC).Format(time.DateOnly)
 }
 
-// Weekday reports Monday to Friday, for [Days].
+// Weekday reports whether a day is Monday to Friday, for [DayCells].
 func Weekday(day time.Time) bool {
 	return day.Weekday() != time.Saturday && day.Weekday() != time.Sunday
 }
 
-// Options are the fields. The zero value of each is its default.
+// Options of Grids. The zero value of each is its default.
 type Options struct {
-	// CellsField is the path of the cells. Default "cells".
+	// CellsField is the path of the cells in a grid. Default "cells".
 	CellsField string
-	// HolderField and UntilField are the fields of a cell with its holder and the
-	// end of a hold. Default "by" and "until".
+	// HolderField and UntilField are the fields of a cell that hold its holder and the end of a
+	// hold. Default "by" and "until".
 	HolderField, UntilField string
-	// Flat leaves out the sections. Default false.
+	// Flat: the cells are directly in CellsField, without sections. Default false.
 	Flat bool
-	// Registry and BSON encode IDs and holders. Default: the driver's own.
+	// Registry and BSON encode IDs and holders. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
 
-// Grids are the grids of a collection. ID is the type of _id, H that of holders.
+// Grids reads and writes the grids of a collection. ID is the type of _id, H that of holders.
 type Grids[ID, H any] struct{ core core }
 
-// New returns the grids of coll. It does no I/O.
+// New returns Grids for coll. It does no I/O.
 func New[ID, H any](coll *mongo.Collection, opts *Options) (g *Grids[ID, H], err error) {
 	defer fault.In(&err, "prealloc: new")
 	c := core{coll: coll}
@@ -136,13 +139,13 @@ func New[ID, H any](coll *mongo.Collection, opts *Options) (g *Grids[ID, H], err
 	return &Grids[ID, H]{core: c}, nil
 }
 
-// Indexes are none: every call finds its grid by _id.
+// Indexes returns no indexes: every call finds its grid by _id.
 func (g *Grids[ID, H]) Indexes() map[string][]mongo.IndexModel {
 	return map[string][]mongo.IndexModel{}
 }
 
-// EnsureIndexes creates no index. Like Create and Check it refuses a collection with a default
-// collation, under which a holder "order-a" has the cells of "ORDER-A".
+// EnsureIndexes creates no index. Like Insert and Check it refuses a collection with a default
+// collation, because with one the holder "order-a" may also be "ORDER-A".
 //
 // Cost: 1 round trip.
 func (g *Grids[ID, H]) EnsureIndexes(ctx context.Context) (err error) {
@@ -150,35 +153,34 @@ func (g *Grids[ID, H]) EnsureIndexes(ctx context.Context) (err error) {
 	return collation.Refuse(ctx, g.core.coll)
 }
 
-// ShardKey is _id, by collection name.
+// ShardKey returns the recommended shard key, _id, by collection name.
 func (g *Grids[ID, H]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{g.core.coll.Name(): {{Key: "_id", Value: 1}}}
 }
 
-// Create inserts a grid with these cells, all free, in their order. fields are its
-// other fields, a document or nil. One that exists is the server's duplicate
-// key (mongo.IsDuplicateKeyError).
+// Insert stores a grid with these cells, all free, in this order. fields holds the other fields of
+// the grid, as a document, or is nil. If the grid exists, the error is the server's duplicate key
+// error (mongo.IsDuplicateKeyError).
 //
 // Cost: 2 round trips, 1 document written.
-func (g *Grids[ID, H]) Create(ctx context.Context, id ID, fields any, cells ...Cell) (err error) {
-	defer fault.In(&err, "prealloc: create")
+func (g *Grids[ID, H]) Insert(ctx context.Context, id ID, fields any, cells ...Cell) (err error) {
+	defer fault.In(&err, "prealloc: insert")
 	return g.core.create(ctx, id, fields, cells)
 }
 
-// Hold holds free cells until ttl from now, by the server's clock; a hold of the same
-// holder begins anew. All cells or none: [ErrTaken] lists those that others have.
+// Hold holds free cells until ttl from now, by the server's clock. A cell that the holder holds
+// already is held for ttl from now; a cell that the holder has claimed stays claimed. Either all
+// cells are held or none: [ErrTaken] lists those of other holders.
 //
 // Cost: 1 round trip, 1 document written, index _id. Refused: 1 more to say why.
 func (g *Grids[ID, H]) Hold(ctx context.Context, id ID, holder H, ttl time.Duration, cells ...Cell) (err error) {
 	defer fault.In(&err, "prealloc: hold")
-	if ttl < time.Millisecond {
-		return fault.Invalid("ttl: %v is less than a millisecond", ttl)
-	}
 	return g.core.hold(ctx, id, holder, ttl, cells)
 }
 
-// Claim takes cells for good: free ones, and those the holder holds, which it so
-// confirms, though the hold be over, if nobody else came first.
+// Claim takes cells permanently: free cells, and cells that the holder has already. This also
+// confirms a hold that has ended, if nobody else has taken the cell since. Either all cells are
+// taken or none: [ErrTaken] lists those of other holders.
 //
 // Cost: 1 round trip, 1 document written, index _id. Refused: 1 more to say why.
 func (g *Grids[ID, H]) Claim(ctx context.Context, id ID, holder H, cells ...Cell) (err error) {
@@ -186,10 +188,10 @@ func (g *Grids[ID, H]) Claim(ctx context.Context, id ID, holder H, cells ...Cell
 	return g.core.claim(ctx, id, holder, cells)
 }
 
-// Release frees cells of the holder, claimed or held. Cells that are free already
-// are no error; those of another holder are [ErrTaken], and then none is freed. So it is
-// if Release is repeated after a lost answer, and somebody has taken a cell that the
-// first had freed.
+// Release frees cells of the holder, claimed or held. Cells that are free already are accepted. If
+// another holder has one of the cells, the error is [ErrTaken] and no cell is freed. This also
+// happens when Release is repeated after a lost answer, if someone has taken a cell that the first
+// call freed.
 //
 // Cost: 1 round trip, 1 document written, index _id. Refused: 1 more to say why.
 func (g *Grids[ID, H]) Release(ctx context.Context, id ID, holder H, cells ...Cell) (err error) {
@@ -197,17 +199,16 @@ func (g *Grids[ID, H]) Release(ctx context.Context, id ID, holder H, cells ...Ce
 	return g.core.release(ctx, id, holder, cells)
 }
 
-// HoldAdjacent holds n free cells that follow each other in a section, the first
-// such in the order of the grid, and returns them. If there are none it is ErrTaken.
-// It can be repeated after a lost answer: a holder that holds n such cells already
-// gets these again, and their hold begins anew.
+// HoldAdjacent holds n free cells that follow each other in a section, the first such in the order
+// of the grid, and returns them. If there are none, the error is ErrTaken. It can be repeated after
+// a lost answer: if the holder already holds n such cells, it gets these again, for ttl from now.
 //
 // Cost: 2 round trips, 1 document written, index _id; 2 more each time that
 // somebody took one of them between the two.
 func (g *Grids[ID, H]) HoldAdjacent(ctx context.Context, id ID, holder H, ttl time.Duration, n int) (cells []Cell, err error) {
 	defer fault.In(&err, "prealloc: hold adjacent")
 	if n < 1 {
-		return nil, fault.Invalid("n: %d cells", n)
+		return nil, fault.Invalid("n: it is %d and must be at least 1", n)
 	}
 	by, err := g.core.codec.Value(holder)
 	if err != nil {
@@ -226,15 +227,15 @@ func (g *Grids[ID, H]) HoldAdjacent(ctx context.Context, id ID, holder H, ttl ti
 			cells = adjacent(all, n, func(s state) bool { return s.free })
 		}
 		if cells == nil {
-			return nil, fmt.Errorf("%w: no %d free cells in a row", ErrTaken, n)
+			return nil, g.core.of(id, fmt.Errorf("%w: there are no %d free cells in a row", ErrTaken, n))
 		}
-		if err := g.Hold(ctx, id, holder, ttl, cells...); !errors.Is(err, ErrTaken) {
+		if err := g.core.hold(ctx, id, holder, ttl, cells); !errors.Is(err, ErrTaken) {
 			return cells, err
 		}
 	}
 }
 
-// adjacent are the first n cells in a row of a section that may be taken.
+// adjacent returns the first n successive cells of a section for which may returns true.
 func adjacent(all []state, n int, may func(state) bool) []Cell {
 	var run []Cell
 	for _, s := range all {
@@ -251,19 +252,20 @@ func adjacent(all []state, n int, may func(state) bool) []Cell {
 	return nil
 }
 
-// State is a cell and who has it.
+// A State is a cell and its holder.
 type State[H any] struct {
 	Cell Cell
-	// Free says that it can be taken. Then By is zero.
+	// Free: the cell can be taken. By is zero then.
 	Free bool
 	By   H
 	// Until is the end of a hold, the zero time for a claim.
 	Until time.Time
-	// Fields is the whole cell as it is stored, with fields of yours.
+	// Fields is the whole cell as it is stored, with your own fields.
 	Fields bson.Raw
 }
 
-// Cells are all cells of a grid, in the order in which it was made.
+// Cells returns all cells of a grid, in the order in which it was made. If there is no such grid,
+// the error is mongopatterns.ErrNotFound.
 //
 // Cost: 1 round trip, index _id.
 func (g *Grids[ID, H]) Cells(ctx context.Context, id ID) (out []State[H], err error) {
@@ -277,7 +279,7 @@ func (g *Grids[ID, H]) Cells(ctx context.Context, id ID) (out []State[H], err er
 		state := State[H]{Cell: s.cell, Free: s.free, Fields: s.fields}
 		if !s.free {
 			if state.By, err = codec.DecodeValue[H](g.core.codec, s.fields.Lookup(g.core.HolderField)); err != nil {
-				return nil, fmt.Errorf("cell %s: %w", s.cell, err)
+				return nil, g.core.of(id, fmt.Errorf("cell %s: %w", s.cell, err))
 			}
 			if until, ok := s.fields.Lookup(g.core.UntilField).TimeOK(); ok {
 				state.Until = until
@@ -288,7 +290,7 @@ func (g *Grids[ID, H]) Cells(ctx context.Context, id ID) (out []State[H], err er
 	return out, nil
 }
 
-// Count are the numbers of the cells of a section.
+// A Count holds the number of cells of a section in each state.
 type Count struct {
 	Section string `json:"section" bson:"section"`
 	Free    int64  `json:"free" bson:"free"`
@@ -296,8 +298,8 @@ type Count struct {
 	Claimed int64  `json:"claimed" bson:"claimed"`
 }
 
-// Counts are the exact numbers of a grid by section, in its order; the server
-// counts.
+// Counts returns the exact number of cells in each state, by section, in the order of the grid. The
+// server counts.
 //
 // Cost: 1 round trip, index _id.
 func (g *Grids[ID, H]) Counts(ctx context.Context, id ID) (out []Count, err error) {
@@ -305,20 +307,20 @@ func (g *Grids[ID, H]) Counts(ctx context.Context, id ID) (out []Count, err erro
 	return g.core.counts(ctx, id)
 }
 
-// CountsPipeline adds an array "sections" of [Count] documents to each grid that a
-// pipeline before it, such as a $match, lets through.
+// CountsPipeline returns stages that add an array "sections" of [Count] documents to each grid. Put
+// them after your own stages, such as a $match.
 func (g *Grids[ID, H]) CountsPipeline() mongo.Pipeline { return g.core.countsPipeline() }
 
 // Filter selects a grid.
 func (g *Grids[ID, H]) Filter(id ID) bson.D {
 	key, err := g.core.codec.Value(id)
 	if err != nil {
-		return bson.D{{Key: "_id", Value: id}} // for the driver to refuse
+		return bson.D{{Key: "_id", Value: id}} // the driver then returns the error
 	}
 	return bson.D{{Key: "_id", Value: value.Equal(key)}}
 }
 
-// core works on BSON.
+// A core does the work of Grids on BSON.
 type core struct {
 	Options
 	coll  *mongo.Collection
@@ -327,10 +329,10 @@ type core struct {
 	available, held any // expressions of prepare
 }
 
-// path is that of a cell in the grid.
+// path returns the path of a cell in the grid.
 func (c *core) path(cell Cell) (string, error) {
 	if c.Flat != (cell.Section == "") {
-		return "", fault.Invalid("cell %q, %q: a section, or Options.Flat, is missing or too much", cell.Section, cell.Name)
+		return "", fault.Invalid("cell %s: a cell needs a section, or Options.Flat and no section", cell)
 	}
 	err := fieldpath.CheckName("cell", cell.Name)
 	if !c.Flat {
@@ -362,10 +364,13 @@ func (c *core) create(ctx context.Context, id, fields any, cells []Cell) error {
 		}
 		for _, e := range elements {
 			if e.Key() == "_id" || e.Key() == strings.Split(c.CellsField, ".")[0] {
-				return fault.Invalid("fields: %q is the grid's", e.Key())
+				return fault.Invalid("fields: the grid sets the field %q itself", e.Key())
 			}
 			grid = append(grid, bson.E{Key: e.Key(), Value: e.Value()})
 		}
+	}
+	if len(cells) == 0 {
+		return fault.Invalid("cells: there are none, as from a Row of 0 or from DayCells that end before they begin")
 	}
 	made, err := c.empty(cells)
 	if err != nil {
@@ -383,18 +388,17 @@ func (c *core) create(ctx context.Context, id, fields any, cells []Cell) error {
 	return err
 }
 
-// empty is the document of free cells, by section in the order of their first
-// cells.
+// empty returns the document of free cells; sections are in the order of their first cells.
 func (c *core) empty(cells []Cell) (bson.D, error) {
 	out := bson.D{}
-	sections := map[string]int{} // where in out
+	sections := map[string]int{} // the place in out
 	seen := map[Cell]bool{}
 	for _, cell := range cells {
 		if _, err := c.path(cell); err != nil {
 			return nil, err
 		}
 		if seen[cell] {
-			return nil, fault.Invalid("cell %s is there twice", cell)
+			return nil, fault.Invalid("cell %s is given twice", cell)
 		}
 		seen[cell] = true
 		free := bson.E{Key: cell.Name, Value: bson.D{}}
@@ -415,8 +419,17 @@ func (c *core) empty(cells []Cell) (bson.D, error) {
 
 func (c *core) id(id any) (bson.RawValue, error) { return c.codec.ID("id", id) }
 
-// hold holds cells; what the holder has claimed stays claimed.
+// of adds to an error the grid that it is about.
+func (c *core) of(id any, err error) error {
+	key, _ := c.id(id) // it was encoded before
+	return fault.Of(key, err)
+}
+
+// hold holds cells; those that the holder has claimed stay claimed.
 func (c *core) hold(ctx context.Context, id, holder any, ttl time.Duration, cells []Cell) error {
+	if ttl < time.Millisecond {
+		return fault.Invalid("ttl: %v is less than a millisecond", ttl)
+	}
 	return c.change(ctx, id, holder, cells, func(paths []string, _, literal any) any {
 		set := make(bson.D, len(paths))
 		for i, path := range paths {
@@ -447,10 +460,10 @@ func (c *core) release(ctx context.Context, id, holder any, cells []Cell) error 
 	})
 }
 
-// prepare makes what all writes send alike, about a $$cell, the holder $$by, and a hold
-// of $$ms: whether the cell exists and is free, over, or the holder's; and the cell when it
-// is held. A cell is asked for by an expression: a plain path would find element 1 of an
-// array too.
+// prepare encodes two expressions that all writes send. In them $$cell is a cell, $$by the holder
+// and $$ms the length of a hold. available: the cell exists, and is free, or its hold has ended, or
+// it is the holder's. held: the cell after it is held. Both are expressions, as a path in a filter
+// would also match element 1 of an array.
 func (c *core) prepare() {
 	by, until := "$$cell."+c.HolderField, "$$cell."+c.UntilField
 	free, dated := expr.Op("$eq", expr.IfNull(by, nil), nil), expr.IsType(until, "date")
@@ -461,14 +474,14 @@ func (c *core) prepare() {
 		bson.D{{Key: c.HolderField, Value: "$$by"}}))
 }
 
-// at is what prepare has made, of one cell and the holder as a literal.
+// at returns an expression of prepare for one cell, and the holder as a literal.
 func at(path string, literal, in any, more ...bson.E) bson.D {
 	vars := append(bson.D{{Key: "cell", Value: "$" + path}, {Key: "by", Value: literal}}, more...)
 	return bson.D{{Key: "$let", Value: bson.D{{Key: "vars", Value: vars}, {Key: "in", Value: in}}}}
 }
 
-// change is the one write of Hold, Claim and Release: all conditions stand in its
-// filter, so that it changes all cells or none.
+// change is the single write of Hold, Claim and Release. All conditions are in its filter, so it
+// changes all cells or none.
 func (c *core) change(ctx context.Context, id, holder any, cells []Cell, update func(paths []string, holder, literal any) any) error {
 	key, err := c.id(id)
 	if err != nil {
@@ -478,8 +491,11 @@ func (c *core) change(ctx context.Context, id, holder any, cells []Cell, update 
 	if err != nil {
 		return err
 	}
-	if nobody(by) || by.Type == bson.TypeArray || len(cells) == 0 {
-		return fault.Invalid("a holder that is null, undefined or an array, or no cells")
+	if nobody(by) || by.Type == bson.TypeArray {
+		return fault.Invalid("holder: it is null, undefined or an array")
+	}
+	if len(cells) == 0 {
+		return fault.Invalid("cells: the list is empty")
 	}
 	holder = by
 	literal := any(bson.D{{Key: "$literal", Value: holder}})
@@ -489,7 +505,7 @@ func (c *core) change(ctx context.Context, id, holder any, cells []Cell, update 
 			return err
 		}
 		if slices.Contains(cells[:i], cell) {
-			return fault.Invalid("cell %s is there twice", cell)
+			return fault.Invalid("cell %s is given twice", cell)
 		}
 		available[i] = at(paths[i], literal, c.available)
 	}
@@ -502,16 +518,16 @@ func (c *core) change(ctx context.Context, id, holder any, cells []Cell, update 
 		if err := c.refusal(ctx, key, by, cells); err != nil {
 			return err
 		}
-		// What was in the way is gone.
+		// The cells have become free since: try again.
 	}
 }
 
-// nobody reports what the server's $ifNull takes for no holder.
+// nobody reports whether a value means that a cell has no holder, as the server's $ifNull decides.
 func nobody(by bson.RawValue) bool {
 	return by.Type == 0 || by.Type == bson.TypeNull || by.Type == bson.TypeUndefined
 }
 
-// refusal says why cells could not be taken, nil if they could be by now.
+// refusal returns the reason why cells could not be taken, nil if they are free now.
 func (c *core) refusal(ctx context.Context, id, by bson.RawValue, cells []Cell) error {
 	all, err := c.read(ctx, id)
 	if err != nil {
@@ -525,7 +541,7 @@ func (c *core) refusal(ctx context.Context, id, by bson.RawValue, cells []Cell) 
 	for _, cell := range cells {
 		s, ok := states[cell]
 		if !ok {
-			return fmt.Errorf("%w: %s", ErrNoCell, cell)
+			return fault.Of(id, fmt.Errorf("%w: %s", ErrNoCell, cell))
 		}
 		if !s.free && value.Key(s.fields.Lookup(c.HolderField)) != value.Key(by) {
 			taken.Cells = append(taken.Cells, cell)
@@ -534,17 +550,17 @@ func (c *core) refusal(ctx context.Context, id, by bson.RawValue, cells []Cell) 
 	if len(taken.Cells) == 0 {
 		return nil
 	}
-	return &taken
+	return fault.Of(id, &taken)
 }
 
-// state is a stored cell.
+// A state is a stored cell.
 type state struct {
 	cell   Cell
 	free   bool
 	fields bson.Raw
 }
 
-// read reads a grid and the server's time with it.
+// read returns the cells of a grid. Whether they are free is decided by the server's clock.
 func (c *core) read(ctx context.Context, id any) ([]state, error) {
 	key, err := c.id(id)
 	if err != nil {
@@ -554,7 +570,7 @@ func (c *core) read(ctx context.Context, id any) ([]state, error) {
 		{Key: "_id", Value: 0}, {Key: "cells", Value: expr.Field(c.CellsField)}, {Key: "now", Value: "$$NOW"},
 	})).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		return nil, mongopatterns.ErrNotFound
+		return nil, fault.Of(key, mongopatterns.ErrNotFound)
 	}
 	if err != nil {
 		return nil, err
@@ -575,7 +591,7 @@ func (c *core) read(ctx context.Context, id any) ([]state, error) {
 	return out, err
 }
 
-// section puts the cells of a section behind out.
+// section appends the cells of a section to out.
 func (c *core) section(out []state, name string, cells bson.RawValue, now time.Time) []state {
 	doc, _ := cells.DocumentOK()
 	elements, _ := doc.Elements()
@@ -608,18 +624,18 @@ func (c *core) counts(ctx context.Context, id any) ([]Count, error) {
 		return nil, err
 	}
 	if len(grids) == 0 {
-		return nil, mongopatterns.ErrNotFound
+		return nil, fault.Of(key, mongopatterns.ErrNotFound)
 	}
 	return grids[0].Sections, nil
 }
 
-// entries are the fields of a document, none of anything else.
+// entries returns an expression for the fields of a document, empty for any other value.
 func entries(v any) bson.D {
 	return expr.Cond(expr.IsType(v, "object"), expr.Op("$objectToArray", v), bson.A{})
 }
 
 func (c *core) countsPipeline() mongo.Pipeline {
-	// number counts the cells of $$section.v for which a condition on $$cell.v holds.
+	// number counts the cells of $$section.v that satisfy a condition on $$cell.v.
 	number := func(cond any) any {
 		cells := expr.Filter(entries("$$section.v"), "cell", expr.Op("$and", expr.IsType("$$cell.v", "object"), cond))
 		return expr.Op("$size", cells)

@@ -4,19 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/costs"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/prealloc"
 )
@@ -29,24 +31,10 @@ type grids = prealloc.Grids[string, string]
 func theatre(t *testing.T) (*mongo.Database, *grids) {
 	t.Helper()
 	db := mongotest.Database(t)
-	g := must(prealloc.New[string, string](db.Collection("screenings"), nil))
+	g := testkit.Must(prealloc.New[string, string](db.Collection("screenings"), nil))
 	cells := slices.Concat(prealloc.Row("A", 4), prealloc.Row("B", 6), prealloc.Row("C", 8))
-	check(t, g.Create(t.Context(), "s", bson.M{"film": "Dumbo"}, cells...))
+	testkit.OK(t, g.Insert(t.Context(), "s", bson.M{"film": "Dumbo"}, cells...))
 	return db, g
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func seats(names ...string) (out []prealloc.Cell) {
@@ -56,11 +44,11 @@ func seats(names ...string) (out []prealloc.Cell) {
 	return out
 }
 
-// taken are the cells that are not free, with their holders.
+// taken returns the cells that are not free, with their holders.
 func taken(t *testing.T, g *grids) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	for _, s := range must(g.Cells(t.Context(), "s")) {
+	for _, s := range testkit.Must(g.Cells(t.Context(), "s")) {
 		if !s.Free {
 			out[s.Cell.String()] = s.By
 		}
@@ -68,7 +56,7 @@ func taken(t *testing.T, g *grids) map[string]string {
 	return out
 }
 
-// expire ends the holds of a holder, as the time would.
+// expire ends the holds of a holder as if their time had passed.
 func expire(t *testing.T, db *mongo.Database, cells ...string) {
 	t.Helper()
 	set := bson.D{}
@@ -76,15 +64,15 @@ func expire(t *testing.T, db *mongo.Database, cells ...string) {
 		set = append(set, bson.E{Key: "cells." + c[:1] + "." + c[1:] + ".until", Value: time.Now().Add(-time.Hour)})
 	}
 	_, err := db.Collection("screenings").UpdateByID(t.Context(), "s", bson.D{{Key: "$set", Value: set}})
-	check(t, err)
+	testkit.OK(t, err)
 }
 
 // The stored shape of the theatre and of the calendar of April 2019.
 func TestShapes(t *testing.T) {
 	db, g := theatre(t)
-	check(t, g.Claim(t.Context(), "s", "order 7", seats("A2")...))
+	testkit.OK(t, g.Claim(t.Context(), "s", "order 7", seats("A2")...))
 	var got bson.D
-	check(t, db.Collection("screenings").FindOne(t.Context(), g.Filter("s"), options.FindOne().SetProjection(bson.D{{Key: "cells.C", Value: 0}, {Key: "cells.B", Value: 0}})).Decode(&got))
+	testkit.OK(t, db.Collection("screenings").FindOne(t.Context(), g.Filter("s"), options.FindOne().SetProjection(bson.D{{Key: "cells.C", Value: 0}, {Key: "cells.B", Value: 0}})).Decode(&got))
 	want := bson.D{{Key: "_id", Value: "s"}, {Key: "film", Value: "Dumbo"}, {Key: "cells", Value: bson.D{{Key: "A", Value: bson.D{
 		{Key: "1", Value: bson.D{}}, {Key: "2", Value: bson.D{{Key: "by", Value: "order 7"}}}, {Key: "3", Value: bson.D{}}, {Key: "4", Value: bson.D{}},
 	}}}}}
@@ -92,50 +80,24 @@ func TestShapes(t *testing.T) {
 		t.Error(diff)
 	}
 
-	calendar := must(prealloc.New[string, string](db.Collection("calendars"), &prealloc.Options{CellsField: "plan.days", HolderField: "guest", UntilField: "hold", Flat: true}))
-	newYork := must(time.LoadLocation("America/New_York"))
-	april := prealloc.Days(time.Date(2019, 4, 1, 0, 0, 0, 0, newYork), time.Date(2019, 4, 30, 23, 0, 0, 0, newYork), prealloc.Weekday)
+	calendar := testkit.Must(prealloc.New[string, string](db.Collection("calendars"), &prealloc.Options{CellsField: "plan.days", HolderField: "guest", UntilField: "hold", Flat: true}))
+	newYork := testkit.Must(time.LoadLocation("America/New_York"))
+	april := prealloc.DayCells(time.Date(2019, 4, 1, 0, 0, 0, 0, newYork), time.Date(2019, 4, 30, 23, 0, 0, 0, newYork), prealloc.Weekday)
 	if len(april) != 22 || april[0].Name != "2019-04-01" || april[21].Name != "2019-04-30" {
 		t.Errorf("%v", april)
 	}
-	check(t, calendar.Create(t.Context(), "room 1", nil, april...))
-	check(t, calendar.Claim(t.Context(), "room 1", "Ann", april[3], april[4]))
-	if counts := must(calendar.Counts(t.Context(), "room 1")); !slices.Equal(counts, []prealloc.Count{{Free: 20, Claimed: 2}}) {
+	testkit.OK(t, calendar.Insert(t.Context(), "room 1", nil, april...))
+	testkit.OK(t, calendar.Claim(t.Context(), "room 1", "Ann", april[3], april[4]))
+	if counts := testkit.Must(calendar.Counts(t.Context(), "room 1")); !slices.Equal(counts, []prealloc.Count{{Free: 20, Claimed: 2}}) {
 		t.Errorf("%+v", counts)
 	}
 	n, err := db.Collection("calendars").CountDocuments(t.Context(), bson.D{{Key: "plan.days.2019-04-05.guest", Value: "Ann"}})
 	if n != 1 || err != nil {
 		t.Error(n, err)
 	}
-	if days := prealloc.Days(time.Date(2024, 3, 30, 23, 30, 0, 0, newYork), time.Date(2024, 4, 1, 0, 0, 0, 0, newYork), nil); len(days) != 3 {
+	if days := prealloc.DayCells(time.Date(2024, 3, 30, 23, 30, 0, 0, newYork), time.Date(2024, 4, 1, 0, 0, 0, 0, newYork), nil); len(days) != 3 {
 		t.Errorf("%v", days)
 	}
-}
-
-func TestCosts(t *testing.T) {
-	db, g := theatre(t)
-	ctx := t.Context()
-	costs.Record(t, db, 1, []string{"listCollections", "insert"}, func() error { return g.Create(ctx, "t", nil, prealloc.Row("A", 3)...) })
-	for _, call := range []func() error{
-		func() error { return g.Hold(ctx, "s", "x", time.Hour, seats("A1", "B2")...) },
-		func() error { return g.Claim(ctx, "s", "x", seats("A1", "B2")...) },
-		func() error { return g.Release(ctx, "s", "x", seats("A1", "B2")...) },
-	} {
-		cmds := costs.Record(t, db, 1, []string{"update"}, call)
-		mongotest.Explain(t, db, cmds[0].Body).RequireIndex(t, "_id_")
-	}
-	check(t, g.Claim(ctx, "s", "x", seats("A1")...))
-	costs.Record(t, db, 0, []string{"update", "find"}, func() error {
-		if err := g.Claim(ctx, "s", "y", seats("A1", "A2")...); !errors.Is(err, prealloc.ErrTaken) {
-			t.Error(err)
-		}
-		return nil
-	})
-	cmds := costs.Record(t, db, 0, []string{"find"}, func() error { _, err := g.Cells(ctx, "s"); return err })
-	mongotest.Explain(t, db, cmds[0].Body).RequireIndex(t, "_id_")
-	cmds = costs.Record(t, db, 0, []string{"aggregate"}, func() error { _, err := g.Counts(ctx, "s"); return err })
-	mongotest.Explain(t, db, cmds[0].Body).RequireIndex(t, "_id_")
-	costs.Record(t, db, 1, []string{"find", "update"}, func() error { _, err := g.HoldAdjacent(ctx, "s", "z", time.Hour, 5); return err })
 }
 
 func TestLifeOfACell(t *testing.T) {
@@ -154,32 +116,32 @@ func TestLifeOfACell(t *testing.T) {
 			t.Errorf("%v, want %v", err, want)
 		}
 	}
-	check(t, g.Hold(ctx, "s", "ann", time.Hour, seats("A1", "A2")...))
-	check(t, g.Hold(ctx, "s", "ann", time.Hour, seats("A1", "A2")...)) // again
+	testkit.OK(t, g.Hold(ctx, "s", "ann", time.Hour, seats("A1", "A2")...))
+	testkit.OK(t, g.Hold(ctx, "s", "ann", time.Hour, seats("A1", "A2")...)) // again
 	refused(g.Hold(ctx, "s", "bob", time.Hour, seats("A2", "A3")...), "A2")
 	is(map[string]string{"A1": "ann", "A2": "ann"})
 	expire(t, db, "A1", "A2")
 	is(map[string]string{})
-	check(t, g.Hold(ctx, "s", "bob", time.Hour, seats("A2")...)) // over, so free
-	check(t, g.Claim(ctx, "s", "ann", seats("A1")...))           // confirms late, nobody came first
+	testkit.OK(t, g.Hold(ctx, "s", "bob", time.Hour, seats("A2")...)) // its hold has ended, so it is free
+	testkit.OK(t, g.Claim(ctx, "s", "ann", seats("A1")...))           // confirmed late, but nobody took it first
 	refused(g.Claim(ctx, "s", "ann", seats("A1", "A2", "A4")...), "A2")
 	is(map[string]string{"A1": "ann", "A2": "bob"})
-	check(t, g.Hold(ctx, "s", "ann", time.Hour, seats("A1")...)) // stays claimed
-	for _, s := range must(g.Cells(ctx, "s")) {
+	testkit.OK(t, g.Hold(ctx, "s", "ann", time.Hour, seats("A1")...)) // stays claimed
+	for _, s := range testkit.Must(g.Cells(ctx, "s")) {
 		if held := !s.Until.IsZero(); held != (s.Cell.String() == "A2") {
 			t.Errorf("%s: held %t", s.Cell, held)
 		}
 	}
 	want := []prealloc.Count{{Section: "A", Free: 2, Held: 1, Claimed: 1}, {Section: "B", Free: 6}, {Section: "C", Free: 8}}
-	if diff := cmp.Diff(want, must(g.Counts(ctx, "s"))); diff != "" {
+	if diff := cmp.Diff(want, testkit.Must(g.Counts(ctx, "s"))); diff != "" {
 		t.Error(diff)
 	}
 	refused(g.Release(ctx, "s", "bob", seats("A1", "A2")...), "A1")
-	check(t, g.Release(ctx, "s", "bob", seats("A2", "A3")...))
-	check(t, g.Release(ctx, "s", "bob", seats("A2", "A3")...)) // again
+	testkit.OK(t, g.Release(ctx, "s", "bob", seats("A2", "A3")...))
+	testkit.OK(t, g.Release(ctx, "s", "bob", seats("A2", "A3")...)) // again
 	is(map[string]string{"A1": "ann"})
 
-	if got := must(g.HoldAdjacent(ctx, "s", "cy", time.Hour, 4)); !slices.Equal(got, seats("B1", "B2", "B3", "B4")) {
+	if got := testkit.Must(g.HoldAdjacent(ctx, "s", "cy", time.Hour, 4)); !slices.Equal(got, seats("B1", "B2", "B3", "B4")) {
 		t.Errorf("%v", got)
 	}
 	if _, err := g.HoldAdjacent(ctx, "s", "cy", time.Hour, 9); !errors.Is(err, prealloc.ErrTaken) {
@@ -195,29 +157,29 @@ func TestLifeOfACell(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := g.Create(ctx, "s", nil, prealloc.Row("A", 1)...); !mongo.IsDuplicateKeyError(err) {
+	if err := g.Insert(ctx, "s", nil, prealloc.Row("A", 1)...); !mongo.IsDuplicateKeyError(err) {
 		t.Error(err)
 	}
 }
 
 func errorOf[T any](_ T, err error) error { return err }
 
-// The user's own fields of a cell stay, through all that happens to it.
+// The user's own fields of a cell stay in all calls.
 func TestOwnFieldsStay(t *testing.T) {
 	db, g := theatre(t)
 	ctx := t.Context()
 	_, err := db.Collection("screenings").UpdateByID(ctx, "s", bson.D{{Key: "$set", Value: bson.D{{Key: "cells.A.1.price", Value: 30}}}})
-	check(t, err)
-	check(t, g.Hold(ctx, "s", "$x", time.Hour, seats("A1")...)) // a holder is no expression
-	check(t, g.Claim(ctx, "s", "$x", seats("A1")...))
-	check(t, g.Release(ctx, "s", "$x", seats("A1")...))
-	if price := must(g.Cells(ctx, "s"))[0].Fields.Lookup("price"); price.AsInt64() != 30 {
+	testkit.OK(t, err)
+	testkit.OK(t, g.Hold(ctx, "s", "$x", time.Hour, seats("A1")...)) // a holder is not an expression
+	testkit.OK(t, g.Claim(ctx, "s", "$x", seats("A1")...))
+	testkit.OK(t, g.Release(ctx, "s", "$x", seats("A1")...))
+	if price := testkit.Must(g.Cells(ctx, "s"))[0].Fields.Lookup("price"); price.AsInt64() != 30 {
 		t.Error(price)
 	}
 }
 
-// A hundred want the same four seats, one or two at a time: four are sold, each
-// once, and a pair is sold whole or not at all.
+// A hundred buyers want the same four seats, one or two at a time: each seat is sold once, and a
+// pair is sold whole or not at all.
 func TestFourWinners(t *testing.T) {
 	_, g := theatre(t)
 	var mu sync.Mutex
@@ -258,8 +220,8 @@ func TestFourWinners(t *testing.T) {
 	}
 }
 
-// Groups of two and three look for neighbours at once: no seat goes twice, and
-// nobody gets seats that are apart.
+// Groups of two and three look for adjacent seats at once: no seat is given twice, and no group
+// gets seats that are apart.
 func TestAdjacentUnderContention(t *testing.T) {
 	_, g := theatre(t)
 	var mu sync.Mutex
@@ -294,7 +256,7 @@ func TestAdjacentUnderContention(t *testing.T) {
 // A request that is sent again gets the same seats, not more.
 func TestAdjacentAgain(t *testing.T) {
 	db, g := theatre(t)
-	hold := func(n int) []prealloc.Cell { return must(g.HoldAdjacent(t.Context(), "s", "x", time.Hour, n)) }
+	hold := func(n int) []prealloc.Cell { return testkit.Must(g.HoldAdjacent(t.Context(), "s", "x", time.Hour, n)) }
 	first := hold(3)
 	if again := hold(3); !slices.Equal(first, again) || len(taken(t, g)) != 3 {
 		t.Errorf("%v, then %v", first, again)
@@ -303,28 +265,28 @@ func TestAdjacentAgain(t *testing.T) {
 		t.Errorf("six: %v", more)
 	}
 	expire(t, db, "A1", "A2", "A3")
-	check(t, g.Claim(t.Context(), "s", "y", seats("A2")...))
-	check(t, g.Claim(t.Context(), "s", "x", seats("B1", "B2", "B3", "B4")...)) // what is claimed is another matter
+	testkit.OK(t, g.Claim(t.Context(), "s", "y", seats("A2")...))
+	testkit.OK(t, g.Claim(t.Context(), "s", "x", seats("B1", "B2", "B3", "B4")...)) // claimed cells do not count
 	if other := hold(3); other[0] != seats("C1")[0] {
 		t.Errorf("not free: %v", other)
 	}
 }
 
-// Documents of the collection that hold no grid, or one made of arrays, stay as they are and
-// count nothing.
+// Documents of the collection without a grid, or with one made of arrays, are not changed and count
+// nothing.
 func TestOtherDocuments(t *testing.T) {
 	for _, flat := range []bool{false, true} {
 		db := mongotest.Database(t)
 		coll := db.Collection("screenings")
-		g := must(prealloc.New[any, string](coll, &prealloc.Options{Flat: flat}))
+		g := testkit.Must(prealloc.New[any, string](coll, &prealloc.Options{Flat: flat}))
 		free := func() bson.A { return bson.A{bson.M{}, bson.M{}} }
 		docs := []any{bson.M{"_id": 1}, bson.M{"_id": 2, "cells": nil}, bson.M{"_id": 3, "cells": free()}, bson.M{"_id": 4, "cells": bson.M{"A": free(), "B": nil, "C": "x"}}}
 		_, err := coll.InsertMany(t.Context(), docs)
-		check(t, err)
+		testkit.OK(t, err)
 		read := func() (out []bson.M) {
 			cursor, err := coll.Find(t.Context(), bson.D{}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}))
-			check(t, err)
-			check(t, cursor.All(t.Context(), &out))
+			testkit.OK(t, err)
+			testkit.OK(t, cursor.All(t.Context(), &out))
 			return out
 		}
 		before := read()
@@ -336,7 +298,7 @@ func TestOtherDocuments(t *testing.T) {
 			if err := g.Claim(t.Context(), id+1, "x", cell); !errors.Is(err, prealloc.ErrNoCell) {
 				t.Errorf("%d: %v", id+1, err)
 			}
-			for _, count := range must(g.Counts(t.Context(), id+1)) {
+			for _, count := range testkit.Must(g.Counts(t.Context(), id+1)) {
 				if count.Free+count.Held+count.Claimed != 0 {
 					t.Errorf("%d: %+v", id+1, count)
 				}
@@ -345,7 +307,7 @@ func TestOtherDocuments(t *testing.T) {
 		if diff := cmp.Diff(before, read()); diff != "" {
 			t.Error(diff)
 		}
-		if n := must(coll.CountDocuments(t.Context(), g.Filter(bson.D{{Key: "$gt", Value: 1}}))); n != 0 {
+		if n := testkit.Must(coll.CountDocuments(t.Context(), g.Filter(bson.D{{Key: "$gt", Value: 1}}))); n != 0 {
 			t.Errorf("an _id was an operator: %d", n)
 		}
 	}
@@ -360,20 +322,20 @@ func TestInvalid(t *testing.T) {
 			t.Errorf("%+v: %v", opts, err)
 		}
 	}
-	flat := must(prealloc.New[any, any](coll, &prealloc.Options{Flat: true}))
+	flat := testkit.Must(prealloc.New[any, any](coll, &prealloc.Options{Flat: true}))
 	for name, err := range map[string]error{
 		"no cells":          g.Claim(ctx, "s", "x"),
 		"twice":             g.Claim(ctx, "s", "x", seats("A1", "A1")...),
-		"created twice":     g.Create(ctx, "new", nil, seats("A1", "A1")...),
-		"dot":               g.Create(ctx, "new", nil, prealloc.Cell{Section: "A", Name: "1.5"}),
+		"created twice":     g.Insert(ctx, "new", nil, seats("A1", "A1")...),
+		"dot":               g.Insert(ctx, "new", nil, prealloc.Cell{Section: "A", Name: "1.5"}),
 		"no section":        g.Claim(ctx, "s", "x", prealloc.Cell{Name: "1"}),
 		"section":           flat.Claim(ctx, "s", "x", seats("A1")...),
 		"holder":            flat.Claim(ctx, "s", nil, prealloc.Cell{Name: "1"}),
 		"channel":           flat.Claim(ctx, "s", make(chan int), prealloc.Cell{Name: "1"}),
 		"id":                flat.Claim(ctx, nil, "x", prealloc.Cell{Name: "1"}),
 		"ttl":               g.Hold(ctx, "s", "x", 0, seats("A1")...),
-		"the grid's fields": g.Create(ctx, "new", bson.M{"cells": 1}, seats("A1")...),
-		"fields":            g.Create(ctx, "new", 7, seats("A1")...),
+		"the grid's fields": g.Insert(ctx, "new", bson.M{"cells": 1}, seats("A1")...),
+		"fields":            g.Insert(ctx, "new", 7, seats("A1")...),
 		"adjacent":          errorOf(g.HoldAdjacent(ctx, "s", "x", time.Hour, 0)),
 	} {
 		if !errors.Is(err, mongopatterns.ErrInvalid) {
@@ -385,18 +347,18 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// CountsPipeline composes with a match of one's own.
+// CountsPipeline works after a $match of the caller's.
 func TestCountsPipeline(t *testing.T) {
 	db, g := theatre(t)
-	check(t, g.Claim(t.Context(), "s", "x", seats("B1", "B2")...))
+	testkit.OK(t, g.Claim(t.Context(), "s", "x", seats("B1", "B2")...))
 	pipeline := append(mongo.Pipeline{{{Key: "$match", Value: bson.D{{Key: "film", Value: "Dumbo"}}}}}, g.CountsPipeline()...)
 	cursor, err := db.Collection("screenings").Aggregate(t.Context(), pipeline)
-	check(t, err)
+	testkit.OK(t, err)
 	var docs []struct {
 		Film     string
 		Sections []prealloc.Count
 	}
-	check(t, cursor.All(t.Context(), &docs))
+	testkit.OK(t, cursor.All(t.Context(), &docs))
 	if len(docs) != 1 || docs[0].Film != "Dumbo" || docs[0].Sections[1] != (prealloc.Count{Section: "B", Free: 4, Claimed: 2}) {
 		t.Errorf("%+v", docs)
 	}
@@ -417,9 +379,9 @@ func TestJoinsTheTransaction(t *testing.T) {
 	}
 }
 
-// What the cells that are there before buy: the whole plan, with what is free, is one document
-// and one command; four seats at once are one write without a transaction; a seat that the
-// theatre does not have cannot be taken. Of documents that come with the claims each is more.
+// The advantages of preallocated cells: the whole plan, with free seats, is one document and one
+// command; four seats together are one write without a transaction; a seat that the theatre does
+// not have cannot be taken. With a document for each claim all of these cost more.
 func TestWhatPreallocationBuys(t *testing.T) {
 	db, g := theatre(t)
 	ctx := t.Context()
@@ -431,7 +393,7 @@ func TestWhatPreallocationBuys(t *testing.T) {
 		t.Error(err)
 	}
 
-	check(t, g.Create(ctx, "thousand", nil, prealloc.Row("A", 1000)...))
+	testkit.OK(t, g.Insert(ctx, "thousand", nil, prealloc.Row("A", 1000)...))
 	if raw, err := db.Collection("screenings").FindOne(ctx, g.Filter("thousand")).Raw(); err != nil || len(raw) < 9_000 || len(raw) > 13_000 {
 		t.Errorf("%d bytes, %v", len(raw), err)
 	}
@@ -447,18 +409,18 @@ func TestWhatPreallocationBuys(t *testing.T) {
 	})
 	plan := mongotest.Explain(t, db, bson.D{{Key: "find", Value: "sold"}, {Key: "filter", Value: bson.D{{Key: "_id", Value: bson.D{
 		{Key: "$gte", Value: bson.D{{Key: "show", Value: "s"}}}, {Key: "$lt", Value: bson.D{{Key: "show", Value: "s~"}}}}}}}})
-	if plan.DocsExamined != 4 { // and it does not say what is free
+	if plan.DocsExamined != 4 { // and they do not include the free seats
 		t.Error(plan)
 	}
 }
 
-// BenchmarkClaim claims 200 seats one after another in four layouts in the same run: a grid
-// made before, a document that grows with each claim, a document a seat made before, and a
-// document inserted with the claim. Each ratio is the time of that layout over the grid's.
+// BenchmarkClaim claims 200 seats one after another in four layouts in the same run: a preallocated
+// grid, a document that grows with each claim, a preallocated document for each seat, and a
+// document inserted with each claim. Each ratio is the time of that layout divided by the grid's.
 func BenchmarkClaim(b *testing.B) {
 	db := mongotest.Database(b)
 	ctx := b.Context()
-	g := must(prealloc.New[int, int](db.Collection("grids"), nil))
+	g := testkit.Must(prealloc.New[int, int](db.Collection("grids"), nil))
 	growing, single, inserted := db.Collection("growing"), db.Collection("seats"), db.Collection("inserted")
 	const seats = 200
 	var times [4]time.Duration
@@ -468,7 +430,7 @@ func BenchmarkClaim(b *testing.B) {
 		for n := range seats {
 			docs = append(docs, bson.D{{Key: "_id", Value: bson.D{{Key: "s", Value: i}, {Key: "n", Value: n}}}})
 		}
-		err := errors.Join(g.Create(ctx, i, nil, cells...), errorOf(single.InsertMany(ctx, docs)), errorOf(growing.InsertOne(ctx, bson.M{"_id": i})))
+		err := errors.Join(g.Insert(ctx, i, nil, cells...), errorOf(single.InsertMany(ctx, docs)), errorOf(growing.InsertOne(ctx, bson.M{"_id": i})))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -500,5 +462,28 @@ func BenchmarkClaim(b *testing.B) {
 		if layout > 0 {
 			b.ReportMetric(float64(times[layout])/float64(times[0]), name)
 		}
+	}
+}
+
+// Samoa skipped 30 December 2011: no day is repeated, and the skipped day is left out.
+func TestDaysLeavesOutASkippedDay(t *testing.T) {
+	apia := testkit.Must(time.LoadLocation("Pacific/Apia"))
+	var got []string
+	for _, cell := range prealloc.DayCells(time.Date(2011, 12, 28, 9, 0, 0, 0, apia), time.Date(2012, 1, 1, 9, 0, 0, 0, apia), nil) {
+		got = append(got, cell.Name)
+	}
+	if want := []string{"2011-12-28", "2011-12-29", "2011-12-31", "2012-01-01"}; !slices.Equal(got, want) {
+		t.Error(got)
+	}
+}
+
+// The manual's calls pass vet in other modules, which refuses struct literals without field names.
+func TestTheManualPassesVet(t *testing.T) {
+	manual := testkit.Must(os.ReadFile("doc.go"))
+	if bad := regexp.MustCompile(`Cell\{[^}:]*"[^}:]*\}`).Find(manual); bad != nil {
+		t.Errorf("%s", bad)
+	}
+	if at := prealloc.At("B", "3"); at != (prealloc.Cell{Section: "B", Name: "3"}) {
+		t.Error(at)
 	}
 }

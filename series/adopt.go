@@ -18,52 +18,50 @@ import (
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 )
 
-// Adopt copies the measurements of another collection, in the order of its _id. convert
-// takes a source document apart: into one measurement, or those of a bucket, see
-// Unwind. nil takes the document as one measurement, without its _id and without the
-// field named as Options.SeriesField, which becomes the series; it keeps fields that M
-// lacks. The source stays as it is. work.Filter selects documents of the source.
+// Adopt copies the measurements of another collection, in the order of its _id. convert returns the series
+// and the measurements of a source document: one, or all those of a bucket (see Unwind). A nil convert
+// takes the field named Options.SeriesField as the series and the rest of the document, without its _id, as
+// one measurement; it keeps fields that M lacks. The source is not changed. work.Filter selects documents
+// of the source.
 //
-// Each batch is stored in one transaction with its entries in a ledger, the documents of
-// the collection named as the series' with ".adopt" added: the _id of each adopted document
-// and a hash of it, some 20 bytes. So Adopt can be stopped at any point and run again
-// without storing anything twice, with whatever filter, and a further call takes what came
-// since, also with a lower _id, and what failed before. After a call that ends with Failed 0
-// every document that the source held from its beginning to its end is adopted once. Keep the
-// ledger until nothing writes the source any more and [Series.Compare] is content; without it
-// the next call stores everything again. On a sharded cluster create it beforehand.
+// Each batch is stored in one transaction together with its entries in a ledger. The ledger is a collection
+// with the name of the series' collection plus ".adopt"; it holds the _id and a hash of each adopted
+// document, some 20 bytes. So Adopt can be stopped at any point and run again, with any filter, without
+// storing anything twice, and a further call takes documents that were inserted since, also with a lower
+// _id, and those that failed before. After a call that ends with Failed 0, every document that was in the
+// source during the whole call is adopted exactly once. Keep the ledger until nothing writes the source any
+// more and [Series.Compare] yields nothing; without the ledger the next call stores everything again.
 //
-// Examined are documents, Done measurements. Skipped are documents that were adopted before,
-// also if they were edited or deleted since, which is not carried over (Compare names them),
-// and those answered with [ErrSkip], which the next call asks about again. What cannot be a
-// measurement, or convert calls ErrInvalid, is Failed as a whole document and named; any other
-// error of convert ends the call. Of two calls at the same time one ends with
-// [ErrConcurrentAdopt]. A source with a collation is ErrInvalid, and so is one that has an _id
-// twice, when both are met.
+// Examined counts documents, Done measurements. Skipped counts documents that were adopted before (later
+// edits are not carried over; Compare names them) and those for which convert returns
+// [mongopatterns.ErrSkip], which the next call converts again. A document with a measurement that is not
+// valid, or for which convert returns ErrInvalid, is Failed as a whole and named; any other error of
+// convert ends the call. Of two calls at the same time one ends with [mongopatterns.ErrRunning]. Adopt
+// returns ErrInvalid for a source with a default collation, and when it meets an _id of the source twice.
 //
-// Cost: 3 round trips to begin, further ones to read the source by its index _id, whole, and
-// the ledger, 1 for some 40,000 documents; for each batch of new ones 4, commit included, and
-// 1 write for each document it falls into and each 700 entries.
-func (s *Series[S, M]) Adopt(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (S, []M, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+// Cost: 3 round trips to begin, 4 if src is in another database, 1 for each collection that it creates, further
+// ones to read the source by its index _id, whole, and the ledger, 1 for some 40,000 documents; for each batch
+// of new ones 4, commit included, and 1 write for each document it falls into and each 700 entries.
+func (s *Series[ID, M]) Adopt(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (ID, []M, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "series: adopt")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return s.core.Frame.Adopt(ctx, src, work, s.core.begin, s.taking(convert))
 }
 
-// Compare yields what differs between a source of Adopt, with the same convert, and the
-// measurements here: documents of the source that are not adopted, or were edited or deleted
-// since, and for each series the count, the first and the last time and the sums of
-// Options.Values. Have is what is here, Want what the source has. It changes nothing.
+// Compare yields the differences between the source of an Adopt and the measurements here. convert must be
+// the one of Adopt. Compare yields documents of the source that are not adopted, or were edited or deleted
+// after they were, and series whose count, first or last time, or sums of Options.Values differ. Have is
+// the value here, Want the value in the source. Compare changes nothing.
 //
-// A series that has more here was appended to by new code, or lost documents in the source, as
-// by a TTL; the Deleted account for these. One that has less than the documents named explain
-// lost something here: drop the ledger, delete what was adopted, and adopt anew. What is
-// written meanwhile may show as a difference. With work.Filter, which selects documents of
-// the source, series are not compared, nor are deletions seen.
+// A series has more measurements here if new code appended to it, or if the source lost documents, as by a
+// TTL; the problems of kind Deleted account for the latter. If a series has fewer here than the listed
+// documents explain, measurements were lost here: drop the ledger, delete the adopted measurements and
+// adopt again. Writes during Compare may show as differences. work.Filter selects documents of the source;
+// with a filter Compare does not compare series and does not find deletions.
 //
 // Cost: 3 round trips to begin; reads the source, the ledger and the collection, which it
 // decodes, once each. Memory holds some numbers for each series.
-func (s *Series[S, M]) Compare(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (S, []M, error), work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+func (s *Series[ID, M]) Compare(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (ID, []M, error), work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	c := s.core
 	comparison := frame.Comparison{Begin: c.begin, Convert: s.taking(convert), Of: c.summaries, Stored: c.inColl,
 		Count: c.opts.CountField, Time: c.opts.TimeField}
@@ -73,8 +71,8 @@ func (s *Series[S, M]) Compare(ctx context.Context, src *mongo.Collection, conve
 	return fault.Seq("series: compare", c.Frame.Compare(ctx, src, work, comparison))
 }
 
-// taking adds the measurements of a document to a batch.
-func (s *Series[S, M]) taking(convert func(doc bson.Raw) (S, []M, error)) func(b frame.Batch, doc bson.Raw) error {
+// taking returns a function that adds the measurements of a document to a batch.
+func (s *Series[ID, M]) taking(convert func(doc bson.Raw) (ID, []M, error)) func(b frame.Batch, doc bson.Raw) error {
 	c := s.core
 	return func(b frame.Batch, doc bson.Raw) error {
 		if convert == nil {
@@ -99,7 +97,7 @@ func (s *Series[S, M]) taking(convert func(doc bson.Raw) (S, []M, error)) func(b
 	}
 }
 
-// summaries are those of a batch.
+// summaries summarizes the series of a batch.
 func (c *store) summaries(b frame.Batch) frame.Summaries {
 	return func(yield func(*frame.Summary, error) bool) {
 		for _, g := range b.(*batch).All {
@@ -112,7 +110,7 @@ func (c *store) summaries(b frame.Batch) frame.Summaries {
 	}
 }
 
-// inColl are those of the collection's documents.
+// inColl summarizes the series of the collection.
 func (c *store) inColl(ctx context.Context) frame.Summaries {
 	return func(yield func(*frame.Summary, error) bool) {
 		w, err := maintain.Of(nil, frame.WholeBatch)
@@ -152,25 +150,25 @@ func (c *store) summary(series bson.RawValue, t *pack.Table) *frame.Summary {
 
 // The kinds of problems that Compare finds.
 const (
-	// NotAdopted is a document of the source that the next Adopt takes, if Detail does not say
-	// why it cannot.
-	NotAdopted = frame.NotAdopted
-	// Edited is a document of the source that is not any more as it was adopted. Delete and
-	// append what it changed.
-	Edited = frame.Edited
-	// Deleted is a document that was adopted and is gone from the source.
-	Deleted = frame.Deleted
-	// Differs is a series with another count, time or sum than in the source, or a document
-	// that was adopted and that convert does not take any more.
-	Differs = frame.Differs
+	// NotAdopted is a document of the source that is not stored here. The next Adopt takes it, unless
+	// Detail says why it cannot.
+	NotAdopted = mongopatterns.NotAdopted
+	// Edited is a document of the source that was changed after it was adopted. Delete its old measurement
+	// and append the new one.
+	Edited = mongopatterns.Edited
+	// Deleted is a document that was adopted and no longer exists in the source.
+	Deleted = mongopatterns.Deleted
+	// Different is a series whose count, first or last time, or sum differs from the source, or an adopted
+	// document that convert now refuses.
+	Different = mongopatterns.Different
 )
 
-// Unwind returns a convert function of Adopt for buckets with an array of measurements,
-// as package bucket keeps them. What is pushed into a bucket after it was adopted is an edit,
-// which is not carried over: leave out buckets that still fill, by Work.Filter.
-func (s *Series[S, M]) Unwind(seriesField, arrayField string) func(doc bson.Raw) (S, []M, error) {
-	return func(doc bson.Raw) (series S, all []M, err error) {
-		if series, err = codec.DecodeValue[S](s.core.Codec, value.Lookup(doc, seriesField)); err == nil {
+// Unwind returns a convert function of Adopt for buckets with an array of measurements, as package bucket
+// stores them. Adopt does not carry over measurements that are pushed into a bucket after it was adopted:
+// exclude buckets that still fill, by Work.Filter.
+func (s *Series[ID, M]) Unwind(seriesField, arrayField string) func(doc bson.Raw) (ID, []M, error) {
+	return func(doc bson.Raw) (series ID, all []M, err error) {
+		if series, err = codec.DecodeValue[ID](s.core.Codec, value.Lookup(doc, seriesField)); err == nil {
 			all, err = codec.DecodeValue[[]M](s.core.Codec, value.Lookup(doc, arrayField))
 		}
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/series"
 	"github.com/mongopatterns/mongopatterns/timeseries"
@@ -56,7 +57,7 @@ func TestAdoptAndBack(t *testing.T) {
 	if result, err := s.Adopt(t.Context(), src, nil, nil); err != nil || result.Done != 1 {
 		t.Fatalf("%+v, %v", result, err)
 	}
-	healthy(t, s)
+	testkit.Healthy(t, s)
 	want = append(want, late)
 	for _, compact := range []bool{false, true} {
 		if compact {
@@ -65,7 +66,7 @@ func TestAdoptAndBack(t *testing.T) {
 			}
 		}
 		var got, all []string
-		for _, doc := range collect(t, s.Documents(t.Context(), nil)) {
+		for _, doc := range testkit.Collect(t, s.Documents(t.Context(), nil)) {
 			got = append(got, doc.String())
 		}
 		for _, doc := range want {
@@ -74,7 +75,7 @@ func TestAdoptAndBack(t *testing.T) {
 		}
 		slices.Sort(all)
 		slices.Sort(got)
-		diff(t, all, got)
+		testkit.Equal(t, all, got)
 	}
 }
 
@@ -96,14 +97,14 @@ func TestAdoptBuckets(t *testing.T) {
 	result, err := s.Adopt(t.Context(), src, func(doc bson.Raw) (string, []event, error) {
 		key, all, err := unwind(doc)
 		if key == "skip" {
-			err = fmt.Errorf("empty: %w", series.ErrSkip)
+			err = fmt.Errorf("empty: %w", mongopatterns.ErrSkip)
 		}
 		return key, all, err
 	}, nil)
 	if err != nil || result.Examined != 4 || result.Done != 2 || result.Skipped != 1 || result.Failed != 2 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	diff(t, []event{{Timestamp: at(0, 0, 0), V: 2.5}, {Timestamp: at(0, 1, 0), V: 1.5}}, collect(t, s.Range(t.Context(), "a", time.Time{}, time.Time{})))
+	testkit.Equal(t, []event{{Timestamp: at(0, 0, 0), V: 2.5}, {Timestamp: at(0, 1, 0), V: 1.5}}, testkit.Collect(t, s.Range(t.Context(), "a", time.Time{}, time.Time{})))
 	broken := errors.New("broken")
 	if _, err := s.Adopt(t.Context(), src, func(bson.Raw) (string, []event, error) { return "", nil, broken }, &mongopatterns.Work{Filter: bson.M{"sensor_id": "a"}}); !errors.Is(err, broken) {
 		t.Error(err)
@@ -116,10 +117,10 @@ func TestAdoptBuckets(t *testing.T) {
 		}
 		return unwind(doc)
 	}
-	if _, err := other.Adopt(t.Context(), src, both, &mongopatterns.Work{BatchSize: 1}); !errors.Is(err, series.ErrConcurrentAdopt) || !errors.Is(err, mongopatterns.ErrConflict) {
+	if _, err := other.Adopt(t.Context(), src, both, &mongopatterns.Work{BatchSize: 1}); !errors.Is(err, mongopatterns.ErrRunning) || !errors.Is(err, mongopatterns.ErrConflict) {
 		t.Error(err)
 	}
-	if total(t, other) != 0 || len(collect(t, other.Range(t.Context(), "a", time.Time{}, time.Time{}))) != 2 {
+	if total(t, other) != 0 || len(testkit.Collect(t, other.Range(t.Context(), "a", time.Time{}, time.Time{}))) != 2 {
 		t.Error("adopted twice")
 	}
 }
@@ -149,7 +150,7 @@ func TestArchive(t *testing.T) {
 	if result, err := s.Archive(t.Context(), at(2, 30, 0), target, nil); err != nil || result.Done != 1 || total(t, archived) != 4 {
 		t.Fatalf("%+v, %v; %d", result, err, total(t, archived))
 	}
-	// What the archive refuses stays, and is named, or with Strict ends the call.
+	// A document that the archive refuses stays and is named, or with Strict ends the call.
 	if err := db.RunCommand(t.Context(), bson.D{{Key: "collMod", Value: "archive"}, {Key: "validator", Value: bson.D{{Key: "never", Value: 1}}}}).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -159,8 +160,8 @@ func TestArchive(t *testing.T) {
 	if result, err := s.Archive(t.Context(), at(4, 0, 0), target, &mongopatterns.Work{Strict: true}); err == nil || total(t, s) != 3 {
 		t.Errorf("%+v", result)
 	}
-	healthy(t, s)
-	healthy(t, archived)
+	testkit.Healthy(t, s)
+	testkit.Healthy(t, archived)
 }
 
 // All calls join the transaction of their context and vanish with it.
@@ -179,8 +180,8 @@ func TestTransactions(t *testing.T) {
 				return err
 			}
 		}
-		err := errors.Join(s.Append(ctx, "s", event{Timestamp: at(1, 0, 0), V: 1}), s.Update(ctx, "s", event{Timestamp: day, V: 9}), s.Delete(ctx, "s", at(0, 0, 1)),
-			second(s.Compact(ctx, nil)), second(s.Archive(ctx, at(1, 0, 0), archive, nil)), drain(s.Check(ctx, nil)))
+		err := errors.Join(s.Append(ctx, "s", event{Timestamp: at(1, 0, 0), V: 1}), s.Replace(ctx, "s", event{Timestamp: day, V: 9}), s.Delete(ctx, "s", at(0, 0, 1)),
+			second(s.Compact(ctx, nil)), second(s.Archive(ctx, at(1, 0, 0), archive, nil)), testkit.Drain(s.Check(ctx, nil)))
 		if err != nil {
 			return err
 		}
@@ -192,10 +193,10 @@ func TestTransactions(t *testing.T) {
 	if !errors.Is(err, abort) {
 		t.Error(err)
 	}
-	diff(t, seconds(6), collect(t, s.Range(t.Context(), "s", time.Time{}, time.Time{})))
+	testkit.Equal(t, seconds(6), testkit.Collect(t, s.Range(t.Context(), "s", time.Time{}, time.Time{})))
 	appendMany(t, s, "s", event{Timestamp: at(0, 30, 0)})
-	healthy(t, s)
-	if n := count(t, archive, bson.D{}); n != 0 {
+	testkit.Healthy(t, s)
+	if n := testkit.Count(t, archive, bson.D{}); n != 0 {
 		t.Errorf("%d documents in the archive", n)
 	}
 }

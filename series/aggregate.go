@@ -18,13 +18,13 @@ import (
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-// Aggregate returns the aggregates of series from from until before to; a zero time is
-// no limit. Documents of whole windows give their stored sums, and no measurement leaves
-// the server; only the windows that from and to cut are decoded.
+// Aggregate returns the aggregates of series at or after from and before to; a zero time sets no limit. It
+// uses the stored sums of documents whose window lies in the range. The server sends measurements, to be
+// decoded here, only from the windows that from and to cut.
 //
-// Cost: 1 round trip, further ones for many documents; index {series, start}; 1 key
-// and 1 document for each document of the range.
-func (s *Series[S, M]) Aggregate(ctx context.Context, series S, from, to time.Time) (stats timeseries.Stats, err error) {
+// Cost: 1 round trip, more for many documents, index {series, start}; 1 key and 1 document for each document
+// of the range.
+func (s *Series[ID, M]) Aggregate(ctx context.Context, series ID, from, to time.Time) (stats timeseries.Stats, err error) {
 	defer fault.In(&err, "series: aggregate")
 	c := s.core
 	all := c.tally(nil, 0, 0)
@@ -37,13 +37,13 @@ func (s *Series[S, M]) Aggregate(ctx context.Context, series S, from, to time.Ti
 	return all.stats(c), nil
 }
 
-// AggregateWindows returns the aggregates of each window that has measurements from
-// from until before to, in order; the first and the last are cut where from and to cut
-// them. by is the windows: nil for those of New, whose sums are stored. Others, hours
-// say, are computed from the measurements.
+// AggregateWindows returns the aggregates of each window that has measurements at or after from and before
+// to, in order. If from or to cuts a window, only the measurements in the range count. by defines the
+// windows: nil means those of New, whose sums are stored. The aggregates of other windows, such as hours,
+// are computed from the measurements.
 //
-// Cost: as Aggregate; with by all measurements of the range leave the server, packed.
-func (s *Series[S, M]) AggregateWindows(ctx context.Context, series S, from, to time.Time, by timeseries.Window) iter.Seq2[timeseries.WindowStats, error] {
+// Cost: that of Aggregate; with by all measurements of the range leave the server, packed.
+func (s *Series[ID, M]) AggregateWindows(ctx context.Context, series ID, from, to time.Time, by timeseries.Window) iter.Seq2[timeseries.WindowStats, error] {
 	c := s.core
 	return fault.Seq("series: aggregate windows", func(yield func(timeseries.WindowStats, error) bool) {
 		for w, err := range c.aggregates(ctx, series, from, to, by) {
@@ -58,13 +58,13 @@ func (s *Series[S, M]) AggregateWindows(ctx context.Context, series S, from, to 
 	})
 }
 
-// A part is aggregates of a window, or of some of its measurements.
+// A part has the aggregates of a window, or of some of its measurements.
 type part struct {
 	start int64
 	*tally
 }
 
-// aggregates are those of the windows of a range that have measurements.
+// aggregates yields the aggregates of each window of a range that has measurements.
 func (c *store) aggregates(ctx context.Context, series any, from, to time.Time, by timeseries.Window) iter.Seq2[part, error] {
 	parts := c.computed(ctx, series, from, to, by)
 	if by == nil {
@@ -95,7 +95,7 @@ func (c *store) aggregates(ctx context.Context, series any, from, to time.Time, 
 	}
 }
 
-// computed are the aggregates of the windows of by, from the measurements.
+// computed yields the aggregates of the windows of by, computed from the measurements.
 func (c *store) computed(ctx context.Context, series any, from, to time.Time, by timeseries.Window) iter.Seq2[part, error] {
 	return func(yield func(part, error) bool) {
 		low, high := frame.Limits(from, to)
@@ -116,11 +116,11 @@ func (c *store) computed(ctx context.Context, series any, from, to time.Time, by
 	}
 }
 
-// summed are the aggregates of the documents of a range: the sums that they store, but for
-// those that the range cuts.
+// summed yields the aggregates of the documents of a range: their stored sums, or, for documents that the
+// range cuts, sums computed from the measurements.
 func (c *store) summed(ctx context.Context, series any, from, to time.Time) iter.Seq2[part, error] {
 	low, high := frame.Limits(from, to)
-	first, before := low, high // windows that begin between them lie in the range
+	first, before := low, high // windows that begin between these lie in the range
 	if low != math.MinInt64 {
 		if start, end := c.Bounds(low); start != low {
 			first = end
@@ -152,8 +152,8 @@ func (c *store) summed(ctx context.Context, series any, from, to time.Time) iter
 	}
 }
 
-// sums projects the sums of documents, and the blocks of those that do not begin from
-// first until before before.
+// sums is the projection of the sums of documents, and of the blocks of documents whose start is not in
+// [first, before).
 func (c *store) sums(first, before int64) bson.D {
 	fields := append(c.Keys(), bson.E{Key: c.opts.CountField, Value: 1})
 	for _, v := range c.opts.Values {
@@ -171,24 +171,24 @@ func (c *store) sums(first, before int64) bson.D {
 	return append(fields, bson.E{Key: c.opts.BlocksField, Value: expr.Cond(whole, "$$REMOVE", expr.Field(c.opts.BlocksField))})
 }
 
-// A tally is the aggregates of some measurements, by Options.Values.
+// A tally has the aggregates of some measurements, by Options.Values.
 type tally struct {
 	count  int64
 	values []pack.Tally
 }
 
-// tally is that of some rows of a table; nil is none.
+// tally computes the tally of some rows of a table; nil if there are no rows.
 func (c *store) tally(t *pack.Table, first, end int) *tally {
 	out := &tally{int64(end - first), make([]pack.Tally, len(c.opts.Values))}
 	for i, v := range c.opts.Values {
 		if t != nil {
-			out.values[i] = *t.Tally(v.Field, first, end, parts(v))
+			out.values[i] = *t.Tally(v.Field, first, end, c.parts[i])
 		}
 	}
 	return out
 }
 
-// stored is the tally that a document stores.
+// stored reads the tally that a document stores.
 func (c *store) stored(doc bson.Raw) *tally {
 	out := c.tally(nil, 0, 0)
 	out.count, _ = value.Lookup(doc, c.opts.CountField).AsInt64OK()
@@ -224,7 +224,7 @@ func (t *tally) stats(c *store) timeseries.Stats {
 	return out
 }
 
-// stats are what v keeps of a tally.
+// stats returns the aggregates of a tally that v keeps.
 func stats(n *pack.Tally, v timeseries.Value) (out timeseries.ValueStats) {
 	if n.Count == 0 {
 		return out

@@ -27,11 +27,11 @@ import (
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 )
 
-// Append adds one measurement, which is a block of its own, some seventy bytes: take
-// AppendMany, or a [Gatherer], where more than one comes at a time.
+// Append adds one measurement as a block of its own, which takes some seventy bytes. If several
+// measurements come together, use AppendMany; if they come one after another, use a [Gatherer].
 //
 // Cost: that of AppendMany.
-func (s *Series[S, M]) Append(ctx context.Context, series S, m M) (err error) {
+func (s *Series[ID, M]) Append(ctx context.Context, series ID, m M) (err error) {
 	defer fault.In(&err, "series: append")
 	one := &batch{store: s.core}
 	if err = one.Add(series, s.core.measurement(&m)); err == nil {
@@ -40,44 +40,42 @@ func (s *Series[S, M]) Append(ctx context.Context, series S, m M) (err error) {
 	return err
 }
 
-// AppendMany adds measurements of any series in any order, however late they come. It
-// takes Work.BatchSize of them at a time, 10,000 by default and no more than
-// Work.BatchBytes, groups them by document, packs each group into a block and sends
-// one unordered bulk write. nil is no measurements.
+// AppendMany adds measurements of any series in any order, however late they come. It takes Work.BatchSize
+// of them at a time (10,000 by default, at most Work.BatchBytes), groups them by document, packs each group
+// into a block and sends one unordered bulk write. A nil items adds nothing.
 //
-// The Result tells the outcomes apart, also after an error: Done are stored, Skipped
-// were held already (Options.BatchField), Failed were refused, and of Unknown no
-// answer came, which can be one batch. The rest of Examined, and what was not taken
-// from items, is not stored. A measurement that cannot be stored ends the call with
-// an ErrInvalid that names its index: exactly those before it are stored then.
+// The Result tells the outcomes apart, also after an error: Done measurements are stored, Skipped ones were
+// stored before (Options.BatchField), Failed ones were refused, and Unknown ones, at most one batch, got no
+// answer. Measurements that the Result does not count were not stored. A measurement that is not valid ends
+// the call with an ErrInvalid that names its index, after those before it are stored.
 //
-// With BatchField the same items can be given again with the same Work: a block of
-// the same measurements in the same order is not stored again, until ten minutes later
-// Compact, Update or Delete forgets the first. Without, give what is not stored, and know that Unknown ones may
-// come twice.
+// With BatchField the same items can be given again with the same Work: a block of the same measurements in
+// the same order is not stored again. This holds for at least ten minutes, after which Compact, Replace or
+// Delete removes the ID of the block. Without BatchField give only what is not stored; Unknown measurements
+// may then be stored twice.
 //
-// Cost: 1 round trip a batch, and 1 document written for each document in it, found by
-// _id. A batch that meets full documents or known blocks: 2 more for as often as that
-// happens; the first batch of a process on a sharded collection: 2 more, as the server
-// then asks for the shard key. In a transaction: 2 round trips a batch.
-func (s *Series[S, M]) AppendMany(ctx context.Context, items iter.Seq2[S, M], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+// Cost: 1 round trip for each batch, and 1 document written for each document in it, index _id. A batch that
+// meets full documents or known blocks: 2 more for as often as that happens; the first batch of a process on
+// a sharded collection: 2 more, as the server then asks for the shard key. In a transaction: 2 round trips
+// for each batch.
+func (s *Series[ID, M]) AppendMany(ctx context.Context, items iter.Seq2[ID, M], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "series: append many")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return s.core.Many(ctx, frame.Untyped(items, func(m M) any { return s.core.measurement(&m) }), work, s.core.begin)
 }
 
-// A batch is measurements by place, in tables of which each becomes a block.
+// A batch holds measurements by place, in tables that each become a block.
 type batch struct {
 	*store
 	frame.Groups[tables]
-	blocks []*block // of all, once they are packed
+	blocks []*block // of all places, once they are packed
 }
 
 type group = frame.Group[tables]
 
 type tables struct {
 	all   []*pack.Table
-	bytes int // of the last one
+	bytes int // of the last table
 }
 
 func (c *store) begin() frame.Batch { return &batch{store: c} }
@@ -94,14 +92,14 @@ func (b *batch) Store(ctx context.Context) (mongopatterns.Result, error) {
 // Add encodes a measurement into the group it belongs to.
 func (b *batch) Add(series, m any) error {
 	if b.shape != nil {
-		p := reflect.ValueOf(m).UnsafePointer()
+		p := reflect.ValueOf(m).Elem()
 		if n := b.shape.text(p); n > largestRow {
-			return fault.Invalid("measurement: %d bytes, more than a block takes", n)
+			return fault.Invalid("measurement: it has %d bytes, more than fits into a block", n)
 		}
 		if name := b.shape.lacks(p); name != "" {
-			return fault.Invalid("measurement: no finite number in %q", name)
+			return fault.Invalid("measurement: %q is not a finite number", name)
 		}
-		ms := is[time.Time](p, b.shape.time).UnixMilli()
+		ms := b.shape.time.date(p).UnixMilli()
 		g, err := b.Find(&b.Frame, series, ms)
 		if err == nil {
 			b.grow(g, b.shape.put(row(g, ms), p))
@@ -118,16 +116,14 @@ func (b *batch) Add(series, m any) error {
 // addDocument is Add for an encoded measurement.
 func (b *batch) addDocument(series any, doc bson.Raw) error {
 	if len(doc) > largestRow {
-		return fault.Invalid("measurement: %d bytes, more than a block takes", len(doc))
+		return fault.Invalid("measurement: it has %d bytes, more than fits into a block", len(doc))
 	}
 	ms, elements, err := b.takeApart(doc)
 	if err != nil {
 		return fmt.Errorf("measurement: %w", err)
 	}
-	for _, v := range b.opts.Values {
-		if v.Count == "" && !finite(value.Lookup(doc, v.Field)) {
-			return fault.Invalid("measurement: no finite number in %q", v.Field)
-		}
+	if name := b.lacks(elements); name != "" {
+		return fault.Invalid("measurement: %q is not a finite number", name)
 	}
 	g, err := b.Find(&b.Frame, series, ms)
 	if err != nil {
@@ -141,16 +137,16 @@ func (b *batch) addDocument(series any, doc bson.Raw) error {
 	return nil
 }
 
-// takeApart is the time of a measurement and its other fields.
+// takeApart returns the time of a measurement and its other fields.
 func (c *store) takeApart(doc bson.Raw) (ms int64, fields []bson.RawElement, err error) {
 	elements, err := doc.Elements()
 	if err != nil {
-		return 0, nil, fault.Invalid("%w", err)
+		return 0, nil, fault.Invalid("it is not valid BSON: %w", err)
 	}
 	timed, known := false, make(map[string]bool, len(elements))
 	for _, e := range elements {
 		if known[e.Key()] {
-			return 0, nil, fault.Invalid("the field %q is given twice", e.Key())
+			return 0, nil, fault.Invalid("it has the field %q twice", e.Key())
 		}
 		known[e.Key()] = true
 		if e.Key() == c.opts.TimeField {
@@ -163,7 +159,7 @@ func (c *store) takeApart(doc bson.Raw) (ms int64, fields []bson.RawElement, err
 		fields = append(fields, e)
 	}
 	if !timed {
-		return 0, nil, fault.Invalid("no date in %q", c.opts.TimeField)
+		return 0, nil, fault.Invalid("%q is not a date", c.opts.TimeField)
 	}
 	return ms, fields, nil
 }
@@ -174,15 +170,34 @@ func finite(v bson.RawValue) bool {
 	return v.IsNumber() && !math.IsNaN(f) && !math.IsInf(f, 0) && !d.IsNaN() && d.IsInf() == 0
 }
 
+// lacks is the name of a field that is needed and is not a finite number, else "".
+func (c *store) lacks(fields []bson.RawElement) string {
+	if len(c.needed) == 0 {
+		return ""
+	}
+	there := make(map[string]bool, len(c.needed))
+	for _, e := range fields {
+		if name := e.Key(); c.needed[name] && finite(e.Value()) {
+			there[name] = true
+		}
+	}
+	for _, v := range c.opts.Values {
+		if c.needed[v.Field] && !there[v.Field] {
+			return v.Field
+		}
+	}
+	return ""
+}
+
 // checkName refuses names of fields that a packed document could not have.
 func checkName(name string) error {
 	if name == "" || strings.HasPrefix(name, "$") || strings.ContainsAny(name, ".\x00") {
-		return fault.Invalid("the field %q: a name is not empty, has no dot and begins with no $", name)
+		return fault.Invalid("the field %q: a name must not be empty, contain a dot or begin with $", name)
 	}
 	return nil
 }
 
-// row begins a measurement: in a new table if the last one is full.
+// row adds a row to the group's last table, or to a new one if that is full.
 func row(g *group, ms int64) *pack.Table {
 	if n := len(g.Of.all); n == 0 || len(g.Of.all[n-1].Times) >= blockRows || g.Of.bytes >= blockBytes {
 		g.Of = tables{all: append(g.Of.all, new(pack.Table))}
@@ -205,14 +220,14 @@ type block struct {
 	bytes   int   // of its measurements in memory
 	id      int64 // of its content
 	update  bson.Raw
-	least   int64 // the documents before are full
+	least   int64 // documents with a lower number are full
 	seq     int64
-	sure    bool // that its document has room
+	sure    bool // whether its document is known to have room
 	stored  bool
-	refused error // by the server, which would refuse it again
+	refused error // by the server, which would refuse the block again
 }
 
-// sealed packs the batch, once for all attempts to store it.
+// sealed packs the batch once, for all attempts to store it.
 func (b *batch) sealed() []*block {
 	for _, g := range b.All {
 		for _, t := range g.Of.all {
@@ -223,7 +238,7 @@ func (b *batch) sealed() []*block {
 	return b.blocks
 }
 
-// block packs a table and writes the update that pushes it, with what it adds to the sums.
+// block packs a table and builds the update that pushes it and updates the sums.
 func (c *store) block(p frame.Place, t *pack.Table) *block {
 	data := t.Encode(p.Key)
 	hash := sha256.Sum256(data)
@@ -258,7 +273,7 @@ func (c *store) block(p frame.Place, t *pack.Table) *block {
 	if c.End != "" {
 		b.Date(c.End, int64(c.EndOf(p.End)))
 	}
-	b.Value(c.opts.MarkField, bson.RawValue{Type: bson.TypeInt64, Value: make([]byte, markSize)}) // last, where marked finds it
+	b.Value(c.opts.MarkField, bson.RawValue{Type: bson.TypeInt64, Value: make([]byte, markSize)}) // last, so that marked finds it
 	b.Close()
 	out.update = b.Done()
 	return out
@@ -266,23 +281,23 @@ func (c *store) block(p frame.Place, t *pack.Table) *block {
 
 const markSize = 8
 
-// marked is the update with a mark that no document has had: a block that is sent again
-// may begin another document, after the first was archived.
+// marked is the update with a new random mark: a block that is sent again may create a second document,
+// after the first was archived.
 func (b *block) marked() bson.Raw {
-	binary.LittleEndian.PutUint64(b.update[len(b.update)-2-markSize:], rand.Uint64()) // before the ends of two documents
+	binary.LittleEndian.PutUint64(b.update[len(b.update)-2-markSize:], rand.Uint64()) // before the two bytes that end two documents
 	return b.update
 }
 
-// A room is the document of a window to go on in, and how much it takes before somebody has to look how full it is:
-// a sixteenth of what makes it full, from every writer.
+// A room is the document of a window to write to next, and how much this process may add before it checks
+// how full the document is: a sixteenth of MaxCount and MaxBytes.
 type room struct {
 	seq         int64
 	rows, bytes int
 }
 
-// open selects the document of a block's number if that has room and does not hold the
-// block yet. Where _id is enough it stands alone: the server then plans nothing, which is
-// a third of what an append takes.
+// open selects the document with a block's number if it has room and does not hold the block yet. If _id
+// suffices, the filter has no other condition: the server then skips planning, which is a third of an
+// append.
 func (c *store) open(b *block) bson.Raw {
 	filter := c.One(b.Place, b.seq, c.sharded.Load())
 	compare := func(field, op string, n int64) {
@@ -300,8 +315,8 @@ func (c *store) open(b *block) bson.Raw {
 	return filter.Done()
 }
 
-// save sends blocks, and again what met a document that was full or held the block already. It marks those that are
-// stored.
+// save sends blocks, and sends a block again if its document was full or might hold it already. It sets
+// stored on those that are.
 //
 // Cost: that of a batch of AppendMany.
 func (c *store) save(ctx context.Context, blocks []*block) (r mongopatterns.Result, err error) {
@@ -333,14 +348,14 @@ func (c *store) save(ctx context.Context, blocks []*block) (r mongopatterns.Resu
 			case frame.Stored:
 				r.Done += int64(b.rows)
 				b.stored = true
-				if !joined { // else it may be undone
+				if !joined { // a transaction may be undone
 					c.remember(b)
 				}
 			case frame.Unknown:
 				r.Unknown += int64(b.rows)
 			case frame.Taken:
 				full, blocks = o.Err, append(blocks, b)
-			case frame.TooLarge: // other fields of the document take the room
+			case frame.TooLarge: // other fields of the document take the space
 				b.least = b.seq + 1
 				full, blocks = o.Err, append(blocks, b)
 			case frame.Unkeyed: // the collection is sharded
@@ -361,7 +376,7 @@ func (c *store) save(ctx context.Context, blocks []*block) (r mongopatterns.Resu
 	return r, ctx.Err()
 }
 
-// place gives blocks the documents to go on in, as far as they are known.
+// place assigns blocks the documents to write to, as far as they are known.
 func (c *store) place(blocks []*block) {
 	for _, b := range blocks {
 		b.sure = false
@@ -375,7 +390,7 @@ func (c *store) place(blocks []*block) {
 	}
 }
 
-// remember notes that the document of a stored block has room for more, if the server was asked.
+// remember records that the document of a stored block has room, if the filter of the write checked that.
 func (c *store) remember(b *block) {
 	if !b.sure {
 		c.rooms.Change(b.Key, func(room) room {
@@ -384,8 +399,8 @@ func (c *store) remember(b *block) {
 	}
 }
 
-// locate finds where blocks go on: in the newest document of their window, or after it
-// if that is full. It drops the blocks that their windows hold.
+// locate assigns blocks the newest document of their window, or the one after it if that is full. It
+// removes the blocks that their windows hold already.
 //
 // Cost: 1 round trip.
 func (c *store) locate(ctx context.Context, blocks []*block) (left []*block, skipped int, err error) {
@@ -440,7 +455,7 @@ func (c *store) locate(ctx context.Context, blocks []*block) (left []*block, ski
 			continue
 		}
 		b.sure = false
-		b.seq = max(n.seq, b.least) // what is known from before may be gone
+		b.seq = max(n.seq, b.least) // the document known from before may have been archived or deleted
 		if n.full && n.seq == b.seq {
 			b.seq++
 		}

@@ -1,6 +1,7 @@
 package series
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -16,56 +17,72 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// The kinds of problems that Check finds. Repair solves WrongAggregate.
+// The kinds of problems that Check finds. Repair solves WrongField.
 const (
-	// WrongAggregate is a count, sum or other field that does not follow from the
-	// measurements. Repair computes it anew.
-	WrongAggregate = frame.WrongAggregate
-	// Damaged is a document with a block that cannot be read, or that was written for another
-	// series or window. Reads of its window end
-	// with ErrDamaged. Restore it, or delete it and append the measurements anew.
+	// WrongField is a count, sum or other derived field with a wrong value. Repair computes it again.
+	WrongField = mongopatterns.WrongField
+	// Damaged is a document with a block that cannot be read, or that was written for another series or
+	// window. Reads of its window end with ErrDamaged. Restore the document, or delete it and append its
+	// measurements again.
 	Damaged mongopatterns.ProblemKind = "damaged"
-	// Newer is a document with a block that a later version of this package has written. Reads
-	// of its window end with ErrNewer, and nothing here rewrites it: upgrade this program.
+	// Newer is a document with a block that a later version of this package wrote. Reads of its window end
+	// with ErrNewer, and this version does not rewrite it: upgrade this program.
 	Newer mongopatterns.ProblemKind = "newer"
-	// OutsideWindow is a measurement whose time is outside the document's window: a
-	// range read misses it. Delete and append it, or adopt anew.
-	OutsideWindow = frame.OutsideWindow
-	// BadStart is a start that is no date or begins no window: reads miss the
-	// document.
-	BadStart = frame.BadStart
+	// OutsideWindow is a measurement whose time is outside the document's window: a read of its range
+	// misses it. Delete and append it, or adopt it again.
+	OutsideWindow = mongopatterns.OutsideWindow
+	// Malformed is a start that is not a date or does not begin a window: reads miss the document. Without
+	// an ID it is a SeriesField, or the Min or Max of a Value, that no document has: a name is misspelt, or
+	// the data does not exist yet; Check finds it only without Work.Filter.
+	Malformed = mongopatterns.Malformed
 )
 
-// Check reads the documents that work selects, decodes them and yields what is wrong.
-//
-// Cost: 1 round trip a batch of 100 documents; scans the collection by _id.
-func (s *Series[S, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+// measured are paths that a document has if one of its measurements has the value; nil if M is a struct,
+// because New has compared Options.Values with its fields.
+func (s *Series[ID, M]) measured() (paths []string) {
 	c := s.core
-	return fault.Seq("series: check", c.Problems(ctx, work, maintain.Scan{BatchSize: frame.WholeBatch}, c.audit))
+	if !frame.Any[M](c.Codec) {
+		return nil
+	}
+	for _, v := range c.opts.Values {
+		if path := cmp.Or(v.Min, v.Max); path != "" {
+			paths = append(paths, path)
+		}
+	}
+	return paths
 }
 
-// Repair computes the fields anew that Check finds wrong, each document in one write,
-// unless it has changed since it was read: then it is Skipped. Remaining are the problems
-// that it cannot solve.
+// Check reads the documents that work selects, decodes them and yields their problems.
 //
-// Cost: a Check, and 1 round trip for each batch with wrong documents, found by _id.
-func (s *Series[S, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+// Cost: 2 round trips, 1 for each of Values if M is not a struct, and 1 for each batch of 100 documents;
+// scans the collection by _id.
+func (s *Series[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	c := s.core
+	return fault.Seq("series: check", c.Problems(ctx, work, maintain.Scan{BatchSize: frame.WholeBatch}, c.audit, s.measured()...))
+}
+
+// Repair computes again the fields that Check finds wrong, and writes each document in one write. A
+// document that has changed since it was read is Skipped. Remaining counts the problems that Repair cannot
+// solve.
+//
+// Cost: that of Check, and 1 round trip for each batch with wrong documents, index _id.
+func (s *Series[ID, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "series: repair")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	c := s.core
 	return c.Frame.Repair(ctx, work, maintain.Scan{BatchSize: frame.WholeBatch}, c.audit, c.Guards...)
 }
 
-// audit decodes a document and computes what it should hold.
+// audit decodes a document and compares its fields with those computed from its measurements.
 func (c *store) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
 	var none bson.RawValue
 	t, err := c.load(doc)
 	if err != nil {
 		kind := Damaged
-		if errors.Is(err, ErrNewer) {
+		if errors.Is(err, mongopatterns.ErrNewer) {
 			kind = Newer
 		}
-		// The checksums follow from the start: if that is bad, it is what is wrong.
+		// The checksums depend on the start: if it is bad, report the start and not the blocks.
 		begins := value.Lookup(doc, c.Start)
 		if ms, dated := begins.DateTimeOK(); kind == Damaged && (!dated || starts(c, ms) != ms) {
 			c.Span(doc, report)
@@ -82,19 +99,21 @@ func (c *store) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
 		}
 	}
 	var unset bson.A
+	var wrong []string
 	for _, d := range append(c.derived(t), derived{path: c.opts.BytesField, want: rawValue(int32(c.sizeOf(doc)))}) {
 		have := value.Lookup(doc, d.path)
 		if agree(have, d.want, d.most) {
 			continue
 		}
-		report(WrongAggregate, d.path, have, d.want, "")
+		report(WrongField, d.path, have, d.want, "")
+		wrong = append(wrong, d.path)
 		if d.want.Type == 0 {
 			unset = append(unset, d.path)
 		} else {
 			set = append(set, bson.E{Key: d.path, Value: d.want})
 		}
 	}
-	return pipeline(set, unset)
+	return append(frame.Above(wrong), pipeline(set, unset)...)
 }
 
 // starts is the start of the window that holds a time.
@@ -114,8 +133,8 @@ func pipeline(set bson.D, unset bson.A) (out mongo.Pipeline) {
 	return out
 }
 
-// agree compares numbers by value. A sum of numbers up to most that has more than 34
-// digits may differ in the last of them, by the order in which it was made.
+// agree compares numbers by value. A sum with more than 34 digits may differ in the last one, depending on
+// the order of its additions; most is the sum of the absolute numbers.
 func agree(have, want bson.RawValue, most float64) bool {
 	x, y := value.Number(have), value.Number(want)
 	if x == nil || y == nil {

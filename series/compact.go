@@ -16,23 +16,25 @@ import (
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 )
 
-// Compact merges the blocks of each document into one, sorted by time, and so makes room
-// in it. work.Filter selects documents of the collection: a filter on
-// the start leaves out windows that still fill, which would be written again and again.
-// What has one block is left alone, so it can be stopped and run again.
+// Compact merges the blocks of each document into one, sorted by time, which takes less space. work.Filter
+// selects documents of the collection: use a filter on the start to exclude windows that still fill,
+// because those would be rewritten again and again. Compact does not write documents with one block, so it
+// can be stopped and run again.
 //
-// What is appended meanwhile stays as further blocks. A document that somebody else
-// compacts or edits meanwhile is Skipped. A damaged one is Failed, and stays as it is.
-// With Options.BatchField the IDs of batches that came ten minutes ago or earlier are
-// forgotten: a batch repeated after that is stored twice.
+// Blocks that are appended meanwhile stay as further blocks. A document that another call compacts or edits
+// meanwhile is Skipped. A damaged document is Failed and not changed. With Options.BatchField Compact
+// removes the IDs of batches that are ten minutes old or older: a batch that is repeated after that is
+// stored twice.
 //
-// Cost: 1 round trip a batch of 100 documents to read, scanning the collection by _id
-// unless the filter has a better index; 1 to write, 1 document written for each with
-// several blocks.
-func (s *Series[S, M]) Compact(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+// Cost: 1 round trip, and for each batch of 100 documents 1 to read, scanning the collection by _id unless
+// the filter has a better index, and 1 to write, 1 document for each with several blocks.
+func (s *Series[ID, M]) Compact(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "series: compact")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	c := s.core
+	if err := c.Accept(ctx, work); err != nil {
+		return result, err
+	}
 	open := bson.D{{Key: c.opts.BlocksField + ".1", Value: bson.D{{Key: "$exists", Value: true}}}}
 	return maintain.Run(ctx, c.Coll, work, maintain.Scan{Filter: open, BatchSize: frame.WholeBatch},
 		func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
@@ -43,7 +45,7 @@ func (s *Series[S, M]) Compact(ctx context.Context, work *mongopatterns.Work) (r
 					return err
 				}
 				if err != nil {
-					result.Fail(c.Coll.Name(), doc.Lookup("_id"), err)
+					maintain.Fail(result, c.Coll.Name(), doc.Lookup("_id"), err)
 					continue
 				}
 				t.Sort()
@@ -53,12 +55,12 @@ func (s *Series[S, M]) Compact(ctx context.Context, work *mongopatterns.Work) (r
 		})
 }
 
-// remembered is how long the ID of a batch outlives the block.
+// remembered is how long the ID of a batch is kept after its block is merged.
 const remembered = 10 * time.Minute
 
-// compacted is the update that puts a table in the place of the blocks that a document
-// had when it was read. Blocks come at the end, so those that came since remain: the
-// guard is mark and revision alone, and appends do not make it fail.
+// compacted is the update that replaces the blocks that a document had when it was read by a table. New
+// blocks are appended at the end, so the update keeps those that came since; its filter compares only mark
+// and revision, so that appends do not make it fail.
 func (c *store) compacted(doc bson.Raw, t *pack.Table) mongo.Pipeline {
 	data, one := t.Encode(c.KeyOf(doc)), bson.A{}
 	size := -c.sizeOf(doc)
@@ -76,14 +78,14 @@ func (c *store) compacted(doc bson.Raw, t *pack.Table) mongo.Pipeline {
 		{Key: c.opts.RevisionField, Value: expr.Op("$add", expr.IfNull(expr.Field(c.opts.RevisionField), 0), 1)},
 	}
 	if field := c.opts.BatchField; field != "" {
-		// No empty array, which the unique index would take for an ID.
+		// Remove an empty array: the unique index would treat it as an ID.
 		recent := expr.Filter(expr.Array(expr.Field(field)), "b", expr.Op("$gt", expr.Var("b.at"), expr.Op("$subtract", "$$NOW", remembered.Milliseconds())))
 		set = append(set, bson.E{Key: field, Value: expr.Cond(expr.Op("$eq", recent, bson.A{}), "$$REMOVE", recent)})
 	}
 	return mongo.Pipeline{{{Key: "$set", Value: set}}}
 }
 
-// sizeOf is the bytes of a document's blocks.
+// sizeOf is the number of bytes of a document's blocks.
 func (c *store) sizeOf(doc bson.Raw) (size int) {
 	for _, v := range c.blocks(doc) {
 		_, data, _ := v.BinaryOK()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/costs"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/series"
 	"github.com/mongopatterns/mongopatterns/timeseries"
@@ -28,8 +29,10 @@ func TestCosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	costs.Record(t, db, 0, []string{"listIndexes", "createIndexes"}, func() error { return s.EnsureIndexes(t.Context()) })
-	costs.Record(t, db, 0, []string{"listIndexes"}, func() error { return s.EnsureIndexes(t.Context()) })
+	costs.Run(t, db, []costs.Case{
+		{Name: "new indexes", Sends: []string{"listCollections", "listIndexes", "createIndexes"}, Call: s.EnsureIndexes},
+		{Name: "indexes", Sends: []string{"listCollections", "listIndexes"}, Call: s.EnsureIndexes},
+	})
 	if _, err := coll.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "start", Value: 1}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -61,54 +64,49 @@ func TestCosts(t *testing.T) {
 		return nil
 	}
 	done := func(_ mongopatterns.Result, err error) error { return err }
-	for _, c := range []struct {
-		what       string
-		sends      []string
-		writes     int
-		explain    int // which command
-		index      string
-		keys, docs int64 // 0 for no plan
-		call       func(ctx context.Context) error
-	}{
-		{"append many", []string{"update"}, 3, 0, "_id_", 1, 1, func(ctx context.Context) error {
+	costs.Run(t, db, []costs.Case{
+		{Name: "append many", Sends: []string{"update"}, Writes: 3, Index: "_id_", Keys: 1, Docs: 1, NoSort: true, Call: func(ctx context.Context) error {
 			return done(s.AppendMany(ctx, timeseries.Of("s", many...), nil))
 		}},
-		{"a repeated batch", []string{"update", "find"}, 0, 1, "", 0, 0, func(ctx context.Context) error {
+		{Name: "a repeated batch", Sends: []string{"update", "find"}, Call: func(ctx context.Context) error {
 			return done(s.AppendMany(ctx, timeseries.Of("s", many...), nil))
 		}},
-		{"into a full document", []string{"update", "find", "update"}, 1, 0, "", 0, 0, func(ctx context.Context) error {
+		{Name: "into a full document", Sends: []string{"update", "find", "update"}, Writes: 1, Call: func(ctx context.Context) error {
 			return s.Append(ctx, "s", event{Timestamp: at(0, 59, 0)})
 		}},
-		{"after it", []string{"update"}, 1, 0, "_id_", 1, 1, func(ctx context.Context) error {
+		{Name: "after it", Sends: []string{"update"}, Writes: 1, Index: "_id_", Keys: 1, Docs: 1, NoSort: true, Call: func(ctx context.Context) error {
 			return s.Append(ctx, "s", event{Timestamp: at(0, 59, 1)})
 		}},
-		{"in a transaction", []string{"find", "update", "commitTransaction"}, 1, 0, "", 0, 0, func(ctx context.Context) error {
+		{Name: "in a transaction", Sends: []string{"find", "update", "commitTransaction"}, Writes: 1, Call: func(ctx context.Context) error {
 			return mongopatterns.Transact(ctx, db.Client(), func(ctx context.Context) error { return s.Append(ctx, "s", event{Timestamp: at(0, 59, 2)}) })
 		}},
-		{"gather", nil, 0, 0, "", 0, 0, func(ctx context.Context) error { return gatherer.Add(ctx, "s", event{Timestamp: at(1, 59, 0)}) }},
-		{"flush", []string{"update", "find", "update"}, 1, 0, "", 0, 0, func(ctx context.Context) error { return done(gatherer.Flush(ctx)) }},
-		{"close", nil, 0, 0, "", 0, 0, gatherer.Close},
-		{"range", []string{"find"}, 0, 0, base, 2, 2, func(ctx context.Context) error { return all(ctx, at(0, 0, 0), at(1, 0, 0)) }},
-		{"aggregate", []string{"find"}, 0, 0, base, 5, 5, func(ctx context.Context) error {
+		{Name: "gather", Call: func(ctx context.Context) error { return gatherer.Append(ctx, "s", event{Timestamp: at(1, 59, 0)}) }},
+		{Name: "flush", Sends: []string{"update", "find", "update"}, Writes: 1, Call: func(ctx context.Context) error { return done(gatherer.Flush(ctx)) }},
+		{Name: "close", Call: gatherer.Close},
+		{Name: "range", Sends: []string{"find"}, Index: base, Keys: 2, Docs: 2, NoSort: true, Call: func(ctx context.Context) error { return all(ctx, at(0, 0, 0), at(1, 0, 0)) }},
+		{Name: "aggregate", Sends: []string{"find"}, Index: base, Keys: 5, Docs: 5, NoSort: true, Call: func(ctx context.Context) error {
 			_, err := s.Aggregate(ctx, "s", at(0, 30, 0), at(2, 30, 0))
 			return err
 		}},
-		{"latest", []string{"find"}, 0, 0, base, 2, 2, func(ctx context.Context) error { _, err := s.Latest(ctx, "s"); return err }},
-		{"update", []string{"find", "update"}, 1, 0, base, 2, 2, func(ctx context.Context) error {
-			return s.Update(ctx, "s", event{Timestamp: at(0, 0, 0), V: 7})
+		{Name: "latest", Sends: []string{"find"}, Index: base, Keys: 2, Docs: 2, NoSort: true, Call: func(ctx context.Context) error { _, err := s.Latest(ctx, "s"); return err }},
+		{Name: "update", Sends: []string{"find", "update"}, Writes: 1, Index: base, Keys: 2, Docs: 2, NoSort: true, Call: func(ctx context.Context) error {
+			return s.Replace(ctx, "s", event{Timestamp: at(0, 0, 0), V: 7})
 		}},
-		{"delete", []string{"find", "update"}, 1, 1, "_id_", 1, 1, func(ctx context.Context) error { return s.Delete(ctx, "s", at(0, 0, 0)) }},
-		{"latest of several documents", []string{"find", "find"}, 0, 1, base, 2, 2, func(ctx context.Context) error {
+		{Name: "delete", Sends: []string{"find", "update"}, Writes: 1, Explain: 1, Index: "_id_", Keys: 1, Docs: 1, NoSort: true, Call: func(ctx context.Context) error { return s.Delete(ctx, "s", at(0, 0, 0)) }},
+		{Name: "latest of several documents", Sends: []string{"find", "find"}, Explain: 1, Index: base, Keys: 2, Docs: 2, NoSort: true, Before: func() {
 			for i := range 8 {
-				if err := s.Append(ctx, "late", event{Timestamp: at(0, i, 0)}); err != nil {
-					return err
-				}
+				testkit.OK(t, s.Append(t.Context(), "late", event{Timestamp: at(0, i, 0)}))
 			}
-			return nil
-		}},
-		{"compact", []string{"find", "update"}, 2, 0, "", 0, 0, func(ctx context.Context) error { return done(s.Compact(ctx, nil)) }},
-		{"compact again", []string{"find"}, 0, 0, "", 0, 0, func(ctx context.Context) error { return done(s.Compact(ctx, nil)) }},
-		{"documents", []string{"find"}, 0, 0, "_id_", 6, 6, func(ctx context.Context) error {
+			// MaxCount is a bound for the next batch: two documents by hand.
+			testkit.Insert(t, coll, bson.D{{Key: "_id", Value: "other"}, {Key: "series", Value: "late"}, {Key: "start", Value: at(0, 0, 0)},
+				{Key: "count", Value: 1}, {Key: "blocks", Value: bson.A{}}})
+		}, Call: func(ctx context.Context) error { _, err := s.Latest(ctx, "late"); return err }},
+		{Name: "compact", Before: func() {
+			_, err := coll.DeleteOne(t.Context(), bson.D{{Key: "_id", Value: "other"}})
+			testkit.OK(t, err)
+		}, Sends: []string{"listCollections", "find", "update"}, Writes: 2, Call: func(ctx context.Context) error { return done(s.Compact(ctx, nil)) }},
+		{Name: "compact again", Sends: []string{"listCollections", "find"}, Call: func(ctx context.Context) error { return done(s.Compact(ctx, nil)) }},
+		{Name: "documents", Sends: []string{"find"}, Index: "_id_", Keys: 6, Docs: 6, NoSort: true, Call: func(ctx context.Context) error {
 			for _, err := range s.Documents(ctx, nil) {
 				if err != nil {
 					return err
@@ -116,47 +114,20 @@ func TestCosts(t *testing.T) {
 			}
 			return nil
 		}},
-		{"repair", []string{"find"}, 0, 0, "_id_", 6, 6, func(ctx context.Context) error { return done(s.Repair(ctx, nil)) }},
-		{"archive", []string{"find", "find", "find", "insert", "delete", "commitTransaction"}, 10, 0, "start_1", 5, 5, func(ctx context.Context) error {
+		{Name: "repair", Sends: []string{"listCollections", "find"}, Explain: 1, Index: "_id_", Keys: 6, Docs: 6, NoSort: true, Call: func(ctx context.Context) error { return done(s.Repair(ctx, nil)) }},
+		{Name: "archive", Sends: []string{"listCollections", "find", "find", "find", "insert", "delete", "commitTransaction"}, Writes: 10, Explain: 1, Index: "start_1", Keys: 5, Docs: 5, NoSort: true, Call: func(ctx context.Context) error {
 			return done(s.Archive(ctx, at(2, 0, 0), archive, nil))
 		}},
-		{"adopt", []string{"listCollections", "find", "find", "update", "find", "update", "commitTransaction"}, 3, 2, "_id_", 2, 2, func(ctx context.Context) error {
+		{Name: "adopt", Sends: []string{"listCollections", "find", "find", "update", "find", "update", "commitTransaction"}, Writes: 3, Explain: 2, Index: "_id_", Keys: 2, Docs: 2, NoSort: true, Call: func(ctx context.Context) error {
 			return done(s.Adopt(ctx, src, nil, nil))
 		}},
-		{"adopt again", []string{"listCollections", "find", "find"}, 0, 1, "_id_", 1, 1, func(ctx context.Context) error {
+		{Name: "adopt again", Sends: []string{"listCollections", "find", "find"}, Explain: 1, Index: "_id_", Keys: 1, Docs: 1, NoSort: true, Call: func(ctx context.Context) error {
 			return done(s.Adopt(ctx, src, nil, nil))
 		}},
-		{"compare", []string{"listCollections", "find", "find", "find"}, 0, 3, "_id_", 3, 3, func(ctx context.Context) error {
-			return drain(s.Compare(ctx, src, nil, nil))
+		{Name: "compare", Sends: []string{"listCollections", "find", "find", "find"}, Explain: 3, Index: "_id_", Keys: 3, Docs: 3, NoSort: true, Call: func(ctx context.Context) error {
+			return testkit.Drain(s.Compare(ctx, src, nil, nil))
 		}},
-	} {
-		if c.what == "latest of several documents" {
-			if err := c.call(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			// MaxCount is a bound for the next batch: two documents by hand.
-			if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "other"}, {Key: "series", Value: "late"}, {Key: "start", Value: at(0, 0, 0)},
-				{Key: "count", Value: 1}, {Key: "blocks", Value: bson.A{}}}); err != nil {
-				t.Fatal(err)
-			}
-			c.call = func(ctx context.Context) error { _, err := s.Latest(ctx, "late"); return err }
-		}
-		cmds := costs.Record(t, db, c.writes, c.sends, func() error { return c.call(t.Context()) })
-		if c.what == "latest of several documents" {
-			if _, err := coll.DeleteOne(t.Context(), bson.D{{Key: "_id", Value: "other"}}); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		if c.keys == 0 {
-			continue
-		}
-		t.Log(c.what)
-		plan := mongotest.Explain(t, db, cmds[c.explain].Body)
-		plan.RequireIndex(t, c.index)
-		plan.RequireNoSort(t)
-		plan.RequireExamined(t, c.keys, c.docs)
-	}
+	})
 }
 
 // Whole windows are aggregated without their blocks; with cut ones only those come.

@@ -1,11 +1,37 @@
-// Package series stores the measurements of a series as packed blocks, one document for
-// a window of the series: two to three bytes for a measurement of three values, where a
-// document each takes a hundred.
+// Package series stores the measurements of a series as packed blocks, in one document for a window of the
+// series. On disk a measurement of three values takes 3 bytes where they are smooth decimals, 24 where
+// they are random doubles at irregular times, and 37 with a random string as well; as a document of its
+// own it takes 19, 37 and 57 (all zstd, without indexes; cmd/patternbench measures it as "kinds of data").
+//
+// # When to use it, and when not
+//
+// Use it for measurements that are appended in batches, read by range and aggregated. docs/benchmarks.md
+// compares it with the server's own time-series collections: it takes less disk space and less server time
+// to store, and reads a month in milliseconds. Do not use it
+//
+//   - if queries must find single measurements: the server cannot look into a block, only at the sums,
+//   - if documents should be readable, or measurements have IDs,
+//   - if measurements are edited often: a Replace or Delete rewrites the whole document.
+//
+// Package bucket is for these, with block_compressor=zstd. Choose a window that holds some thousand
+// measurements: days or months.
+//
+// The cost of a measurement depends on how many measurements of its series are in the batch. This is the
+// server's CPU time to store one, relative to a plain document with an index on series and time:
+//
+//	of one series in a batch         1       10          20          100         1,000
+//	three numbers                    6–10    0.9–1.1     0.4–0.6     0.2–0.3     0.1–0.3
+//	a number, a status, a message    7–14    1.1–1.3     0.5–0.7     0.2–0.5     0.1–0.5
+//
+// So it pays from about ten numbers in a batch, or twenty with texts. With fewer, use a [Gatherer] or
+// plain documents. The ranges are of several runs of BenchmarkBatches, whose data is a measurement a
+// minute at times that jitter, numbers with one or two decimal places, a status that is one of eight
+// texts, and a message of 30 letters that is different every time.
 //
 // # Documents
 //
-// Each batch of measurements is a block, a binary that is appended to the document of its
-// window in one write, together with what it adds to the sums:
+// Each batch of measurements is packed into a block, a binary. One write appends the block to the document
+// of its window and updates the sums:
 //
 //	{
 //	  _id: {sensor_id: 12345, start_date: 2019-01-31T00:00:00Z, n: 0},
@@ -18,22 +44,27 @@
 //	  mark: 5577006791947779410
 //	}
 //
-// [Series.Compact] merges the blocks into one, sorted by time, and counts that in revision.
-// The mark tells the document from one with the same _id that was archived or expired before.
+// [Series.Compact] merges the blocks into one, sorted by time, and increments the field revision. The
+// field mark, a random number, distinguishes the document from an earlier one with the same _id that was
+// archived or expired.
 //
-// A document takes Options.MaxCount measurements, or MaxBytes; then the next one of the
-// same window begins, with n: 1.
+// A document takes Options.MaxCount measurements or Options.MaxBytes of blocks, by default 100,000 or 256
+// KiB; then the next document of the same window begins, with n: 1.
 //
-// A block holds columns. Times, integers and doubles with a decimal scale (21.5, not 1/3)
-// are scaled to integers, and what is left of them after their neighbours, or above a line
-// through 128 of them, is bit-packed. Other doubles keep their bits. Every number
-// comes back as it was, with its type. Strings, booleans and everything else are kept
-// once for each that differs, compressed where that pays; so are nested documents and
-// arrays, as a whole. Fields may be missing. A checksum finds damage, and a block that was
-// written for another series or window. A block has a version: a program that meets a later
-// one says [ErrNewer] and leaves it alone.
+// A block holds columns, one for each field. Times, integers and doubles with few decimal places (21.5,
+// not 1/3) are stored as integers: their differences from their neighbours, or from a line through 128 of
+// them, are bit-packed. Other doubles are stored by their bits. Every number is read back exactly and with
+// its type. Each distinct value of any other type (strings, booleans, whole nested documents and arrays)
+// is stored once, compressed if that makes it smaller. Fields may be missing. A checksum detects damage,
+// and also a block that was written for another series or window. A block has a version: a program that
+// meets a later version returns [mongopatterns.ErrNewer] and does not change the block.
 //
 // # The calls
+//
+//	type Reading struct {
+//		Timestamp   time.Time `bson:"timestamp"` // Options.TimeField
+//		Temperature float64   `bson:"temperature"`
+//	}
 //
 //	s, err := series.New[int, Reading](coll, timeseries.Days(nil), &series.Options{
 //		SeriesField: "sensor_id",
@@ -46,86 +77,86 @@
 //	for reading, err := range s.Range(ctx, 12345, from, to) { ... }
 //	stats, err := s.Aggregate(ctx, 12345, from, to)
 //	mean, deviation := stats.Values["temperature"].Mean(), stats.Values["temperature"].StdDev()
-//	_, err = s.Compact(ctx, &mongopatterns.Work{Filter: bson.D{{"start_date", bson.D{{"$lt", today}}}}})
 //
-// Measurements that come one by one go through a [Gatherer], which makes blocks of them.
+// The type parameters are those of the key of a series, here a sensor, and of a measurement. Package
+// timeseries explains windows and values.
+//
+// If measurements arrive one by one, a [Gatherer] collects them into blocks. Those that it has not flushed
+// are lost if the process crashes:
+//
+//	g, err := series.NewGatherer(s, &series.GathererOptions{Interval: 10 * time.Second})
+//	go g.Run(ctx, func(err error) { log.Print(err) }) // flushes; closes g when ctx ends
+//	err = g.Append(ctx, 12345, Reading{now, 40})
+//
+// Compact windows that have ended, for example once a day. Reads do not need it; it saves space if batches
+// were small:
+//
+//	_, err = s.Compact(ctx, &mongopatterns.Work{Filter: bson.M{"start_date": bson.M{"$lt": today}}})
+//
+// # Sums
+//
+// A [timeseries.Value] with only Field keeps sum, squares, min, max and count below stats.<field>. Sums
+// and sums of squares are Decimal128, exact to 34 digits in whatever order batches come, and so are mean
+// and variance; Options.Values says how doubles count. Your pipelines can use the sums on the server:
+// stats.temperature.sum / count. Sums of parts of a window are not stored, but computed from its blocks,
+// which takes 0.1 µs for a measurement.
+//
+// # Concurrency
+//
+// Any number of processes may write the same series, if they use the same window and options. If other
+// writers have filled the document, an append looks up the newest one and tries again. Compact keeps the
+// blocks that are appended while it works. Replace and Delete try again if the document has changed;
+// Repair passes over it. All calls join the transaction in their context. After an error from a call that
+// writes, abort it.
+//
+// # Failures
+//
+// With Options.BatchField a batch that is repeated unchanged within ten minutes is stored once; without
+// it, repeating a batch that got no answer may store it twice. A repeated Delete returns
+// [mongopatterns.ErrNotFound], or deletes a second measurement of the same time. A read of a window with a
+// damaged block ends with [ErrDamaged], which names the document; Check lists all damaged documents.
+// Archive and Adopt use transactions and need a replica set; they can be stopped and run again, and so can
+// Compact.
 //
 // # Costs
 //
 // Round trips (RT) in the usual case; each call says more.
 //
 //	AppendMany, Append     1 RT  a batch, 1 write for each document in it
-//	Gatherer.Add           none mostly
+//	Gatherer.Append        none mostly
 //	Range                  1 RT  a batch of the cursor; 1 key and document for each document
 //	Aggregate              1 RT  1 key and document; blocks are read at the edges only
 //	Latest                 1 RT  2 documents
-//	Update, Delete         2 RT  1 document written
+//	Replace, Delete        2 RT  1 document written
 //	Compact                2 RT  a batch of 100 documents, 1 write each
 //	Archive                5 RT  a batch, 2 writes for each document
 //	Adopt                  4 RT  a batch of new documents; reads the whole source
 //	Compare                a scan of the source and of the collection, which is decoded
 //	Check, Repair          a scan of the collection, which is decoded
 //
-// Indexes: {series, start} for all reads; {series, start, batches}, unique, with
-// BatchField.
-//
-// # When to use it, and when not
-//
-// For measurements that are appended, read by range and aggregated, in batches of fifty or
-// more a series. docs/benchmarks.md has them beside the server's own time-series
-// collections: less disk, less of the server's time to store, and a month is read in
-// milliseconds. The server cannot look into a block: no query or pipeline finds single
-// measurements, only the sums. If that is needed, if documents should be readable, or
-// measurements have IDs, take package bucket, with block_compressor=zstd. An Update or
-// Delete rewrites its whole document. By the measurements of a series in a batch, the
-// server's time to store one is 4.8 times that of a plain document at 1, 1.6 times at 10,
-// a quarter at 100, a twenty-eighth at 1,000: below some twenty take a Gatherer, or plain
-// documents. Take a window that holds some thousand measurements: days or
-// months.
-//
-// # Windows
-//
-// Windows are those of package timeseries: Every has a fixed length; Days and Months follow
-// the calendar of a time zone, days of 23 and 25 hours included. A measurement goes to the window of its own time,
-// however late it comes, also into one that is compacted. Ranges hold from and not to.
-// The window of a collection must not change.
-//
-// # Sums
-//
-// Sums and sums of squares are Decimal128 of the decimals as they print, exact to 34
-// digits in whatever order batches come, so that mean and variance are as well. The
-// server can use them: stats.temperature.sum / count. Sums of parts of a window are
-// computed from its blocks, 0.1 µs a measurement, so that none are stored.
-//
-// # Concurrency
-//
-// Any number of processes may write the same series. A writer that finds a document full
-// gets a duplicate key, looks up the newest one and tries again. Compact leaves what
-// is appended meanwhile; Update and Delete try again if the document has changed, Repair
-// passes over it.
-// With BatchField a batch that is repeated unchanged is stored once, at least for ten
-// minutes; without, what was not answered may be stored twice. Archive and Adopt
-// need a replica set. All calls join the transaction in their context. After an error
-// from a call that writes, abort it.
+// Indexes: {series, start} for all reads; with Options.BatchField also {series, start, "batches.id"},
+// unique. To archive all series at once, create an index on {start} yourself; without it Archive scans the
+// collection.
 //
 // # Adoption and maintenance
 //
-// [Series.Adopt] copies plain documents, or with [Series.Unwind] buckets with arrays, in
-// batches that can be stopped and resumed, while old code still inserts them; a ledger
-// beside the collection says which. [Series.Compare] says what differs then. Adopt carries
-// no later edits and deletions of the source over, and promises nothing once the ledger or
-// the source was dropped and begun anew, or for writes to the source that were rolled back
-// (w: 1). [Series.Documents] is the way back. A
-// damaged block ends reads of its window with [ErrDamaged], which names the document;
-// Check lists them all. [Series.Archive] moves old documents to another collection; a
-// TTL index of yours on EndField deletes them.
+// [Series.Adopt] copies plain documents or, with [Series.Unwind], buckets with arrays, while old code still
+// inserts documents into the source. A ledger, a collection with the name of this one plus ".adopt", records
+// which documents were copied, and [Series.Compare] then lists the differences. Adopt does not carry over
+// later edits and deletions of the source. It guarantees nothing after the ledger or the source was dropped
+// and created again, or for writes to the source that were rolled back (w: 1). [Series.Documents] converts
+// back to plain documents. After adding a Value, run Repair once all writers have it; until then Aggregate
+// returns for it only what was appended since.
+//
+// [Series.Archive] moves old documents to another collection. To delete them instead, set Options.EndField,
+// run Repair if there are documents without it, and create a TTL index on it.
 //
 // # Sharding
 //
-// Shard by {series, start}: every read of a series and a range is targeted, and the unique
-// index starts with the key. Appends name _id alone, which takes a third less of the server,
-// until a router asks for the shard key: a process learns that by its first append, which
-// is then sent again (in a transaction the transaction is). From then on every write is
-// targeted. Create the collections of Archive
-// and of Adopt's ledger beforehand.
+// Shard by {series, start}: then every write, and every read of a range of a series, goes to the shards
+// that hold it, and the unique index starts with the key. Appends name only _id, which takes a third less
+// server time, until a router asks for the shard key: so the first append of each process is sent twice
+// (in a transaction of yours the transaction runs again).
+//
+// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
 package series

@@ -20,15 +20,14 @@ import (
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-// Update puts m in the place of the stored measurement with exactly m's time.
-// ErrNotFound if there is none; of several with that time the first is replaced, and m
-// comes after the others. It compacts the document and computes its sums anew, in one write, which is tried again
-// if another has changed the document; after 16 times it is ErrConflict.
+// Replace replaces the stored measurement with exactly m's time by m. If there are several with that time,
+// it replaces the first, and m comes after the others. It returns ErrNotFound if there is no such
+// measurement. One write compacts the document and sets its sums. If another writer has changed the
+// document, Replace tries again; after 16 attempts it returns ErrConflict.
 //
-// Cost: 2 round trips, 1 document written; index {series, start}; reads the documents of
-// the window.
-func (s *Series[S, M]) Update(ctx context.Context, series S, m M) (err error) {
-	defer fault.In(&err, "series: update")
+// Cost: 2 round trips, 1 document written, index {series, start}; reads the documents of the window.
+func (s *Series[ID, M]) Replace(ctx context.Context, series ID, m M) (err error) {
+	defer fault.In(&err, "series: replace")
 	c := s.core
 	one := &batch{store: c}
 	if err := one.Add(series, c.measurement(&m)); err != nil {
@@ -38,11 +37,12 @@ func (s *Series[S, M]) Update(ctx context.Context, series S, m M) (err error) {
 	return c.edit(ctx, one.All[0].Place, t.Times[0], t)
 }
 
-// Delete removes the measurement of series at exactly this time, as Update replaces it.
-// A document that becomes empty stays, with count 0.
+// Delete removes the measurement of series at exactly this time; if there are several, the first, and a
+// repetition removes the next. It writes as Replace does and has the same errors. A document that becomes
+// empty stays, with count 0.
 //
-// Cost: as Update.
-func (s *Series[S, M]) Delete(ctx context.Context, series S, at time.Time) (err error) {
+// Cost: that of Replace.
+func (s *Series[ID, M]) Delete(ctx context.Context, series ID, at time.Time) (err error) {
 	defer fault.In(&err, "series: delete")
 	c := s.core
 	p, err := c.Place(series, at)
@@ -52,7 +52,7 @@ func (s *Series[S, M]) Delete(ctx context.Context, series S, at time.Time) (err 
 	return c.edit(ctx, p, at.UnixMilli(), nil)
 }
 
-// edit takes out a measurement and puts the one of a table in its place, if there is one.
+// edit removes a measurement and adds the one in by, if by is not nil.
 func (c *store) edit(ctx context.Context, p frame.Place, ms int64, by *pack.Table) error {
 	for range frame.MaxAttempts {
 		doc, t, row, err := c.holding(ctx, p, ms)
@@ -75,10 +75,10 @@ func (c *store) edit(ctx context.Context, p frame.Place, ms int64, by *pack.Tabl
 			return txn.Conflict("the document of the measurement")
 		}
 	}
-	return fmt.Errorf("%w: the document changed %d times", mongopatterns.ErrConflict, frame.MaxAttempts)
+	return fmt.Errorf("%w: others have changed the document %d times meanwhile", mongopatterns.ErrConflict, frame.MaxAttempts)
 }
 
-// holding finds the document of a place that holds a measurement at a time.
+// holding finds the document in a window that holds a measurement at a time.
 func (c *store) holding(ctx context.Context, p frame.Place, ms int64) (doc bson.Raw, t *pack.Table, row int, err error) {
 	for doc, err := range frame.Find(ctx, cursor.Primary(c.Coll), c.Within(p)) {
 		if err != nil {
@@ -95,7 +95,7 @@ func (c *store) holding(ctx context.Context, p frame.Place, ms int64) (doc bson.
 	return nil, nil, 0, mongopatterns.ErrNotFound
 }
 
-// recounted are the stages that set everything that follows from the measurements.
+// recounted are the stages that set all fields that are computed from the measurements.
 func (c *store) recounted(t *pack.Table) mongo.Pipeline {
 	var set bson.D
 	var unset bson.A
@@ -109,20 +109,20 @@ func (c *store) recounted(t *pack.Table) mongo.Pipeline {
 	return pipeline(set, unset)
 }
 
-// A derived is what a field holds that follows from the measurements.
+// A derived is the value of a field that is computed from the measurements.
 type derived struct {
 	path string
-	op   string        // by which the server joins those of two blocks
+	op   string        // by which the server joins the values of two blocks
 	want bson.RawValue // zero: nothing
-	most float64       // of a sum: that of the absolute numbers, which its rounding is in proportion to
+	most float64       // of a sum: the sum of the absolute numbers, which bounds its rounding error
 }
 
-// derived are the count of a table and the aggregates that Options.Values keep of it.
+// derived are the count of a table and the aggregates that Options.Values ask for.
 func (c *store) derived(t *pack.Table) []derived {
 	rows := len(t.Times)
 	out := append(make([]derived, 0, 1+7*len(c.opts.Values)), derived{path: c.opts.CountField, op: "$inc", want: number.Int32(int32(rows)).Raw()})
-	for _, v := range c.opts.Values {
-		n := t.Tally(v.Field, 0, rows, parts(v))
+	for i, v := range c.opts.Values {
+		n := t.Tally(v.Field, 0, rows, c.parts[i])
 		add := func(path, op string, want bson.RawValue, most float64) {
 			if n.Count == 0 {
 				want = bson.RawValue{}
@@ -143,18 +143,21 @@ func (c *store) derived(t *pack.Table) []derived {
 	return out
 }
 
-// parts are what a Value needs of a tally.
-func parts(v timeseries.Value) (out pack.Parts) {
-	for path, part := range map[string]pack.Parts{v.Sum: pack.Sum, v.Squares: pack.Squares, v.Min: pack.Extremes, v.Max: pack.Extremes,
-		v.First: pack.Samples, v.Last: pack.Samples} {
-		if path != "" {
-			out |= part
+// parts are the parts of a tally that Values need.
+func parts(values []timeseries.Value) []pack.Parts {
+	out := make([]pack.Parts, len(values))
+	for i, v := range values {
+		for path, part := range map[string]pack.Parts{v.Sum: pack.Sum, v.Squares: pack.Squares, v.Min: pack.Extremes, v.Max: pack.Extremes,
+			v.First: pack.Samples, v.Last: pack.Samples} {
+			if path != "" {
+				out[i] |= part
+			}
 		}
 	}
 	return out
 }
 
-// sample is a Sample as it is stored.
+// sample encodes a Sample as it is stored.
 func sample(s pack.Sample) bson.RawValue {
 	if s.Value.IsZero() {
 		return bson.RawValue{}

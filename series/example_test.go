@@ -90,7 +90,7 @@ func ExampleGatherer() {
 	}
 	day := time.Date(2019, 1, 31, 0, 0, 0, 0, time.UTC)
 	for i := range 100 {
-		if err := g.Add(ctx, "kitchen", Reading{day.Add(time.Duration(i) * time.Minute), 20}); err != nil {
+		if err := g.Append(ctx, "kitchen", Reading{day.Add(time.Duration(i) * time.Minute), 20}); err != nil {
 			log.Fatal(err)
 		}
 	}

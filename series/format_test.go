@@ -1,7 +1,6 @@
 package series_test
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
@@ -13,24 +12,18 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/series"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func kinds(t testing.TB, s *series.Series[string, event]) map[mongopatterns.ProblemKind]int {
 	t.Helper()
 	out := map[mongopatterns.ProblemKind]int{}
 	for p, err := range s.Check(t.Context(), nil) {
-		must(t, err)
+		testkit.OK(t, err)
 		out[p.Kind]++
 	}
 	return out
@@ -48,7 +41,7 @@ func TestSwappedBlocks(t *testing.T) {
 	blocks := func(series string, hour int) (bson.D, bson.RawValue) {
 		filter := bson.D{{Key: "series", Value: series}, {Key: "start", Value: at(hour, 0, 0)}}
 		doc, err := coll.FindOne(t.Context(), filter).Raw()
-		must(t, err)
+		testkit.OK(t, err)
 		return filter, doc.Lookup("blocks")
 	}
 	swap := func(a, b bson.D, of, with bson.RawValue) {
@@ -57,7 +50,7 @@ func TestSwappedBlocks(t *testing.T) {
 			blocks bson.RawValue
 		}{{a, with}, {b, of}} {
 			_, err := coll.UpdateOne(t.Context(), one.filter, bson.D{{Key: "$set", Value: bson.D{{Key: "blocks", Value: one.blocks}}}})
-			must(t, err)
+			testkit.OK(t, err)
 		}
 	}
 	fa, a := blocks("a", 1)
@@ -71,10 +64,10 @@ func TestSwappedBlocks(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	diff(t, map[mongopatterns.ProblemKind]int{series.Damaged: 4}, kinds(t, s))
+	testkit.Equal(t, map[mongopatterns.ProblemKind]int{series.Damaged: 4}, kinds(t, s))
 	swap(fa, fb, b, a)
 	swap(fc, fd, d, c)
-	healthy(t, s)
+	testkit.Healthy(t, s)
 }
 
 // A series that is a number of another type is the same series.
@@ -83,7 +76,7 @@ func TestSeriesOfEqualNumbers(t *testing.T) {
 	coll := mongotest.Database(t).Collection("c")
 	appendMany(t, open[int64, event](t, coll, timeseries.Every(time.Hour), nil), 7, event{Timestamp: at(1, 0, 0), N: 1})
 	appendMany(t, open[float64, event](t, coll, timeseries.Every(time.Hour), nil), 7, event{Timestamp: at(1, 1, 0), N: 2})
-	diff(t, 2, len(collect(t, open[int, event](t, coll, timeseries.Every(time.Hour), nil).Range(t.Context(), 7, time.Time{}, time.Time{}))))
+	testkit.Equal(t, 2, len(testkit.Collect(t, open[int, event](t, coll, timeseries.Every(time.Hour), nil).Range(t.Context(), 7, time.Time{}, time.Time{}))))
 }
 
 // A block that a later version has written is newer: nothing here calls it damaged, or
@@ -94,7 +87,7 @@ func TestNewerBlocks(t *testing.T) {
 	s := open[string, event](t, coll, timeseries.Every(time.Hour), nil)
 	appendMany(t, s, "s", event{Timestamp: at(1, 0, 0), N: 1})
 	doc, err := coll.FindOne(t.Context(), bson.D{}).Raw()
-	must(t, err)
+	testkit.OK(t, err)
 	_, block := doc.Lookup("blocks", "0").Binary()
 	write := func(version byte) bson.Raw {
 		t.Helper()
@@ -103,20 +96,20 @@ func TestNewerBlocks(t *testing.T) {
 		other := binary.LittleEndian.AppendUint32(body, crc32.Checksum(append(append([]byte(nil), body...), place...), crc32.MakeTable(crc32.Castagnoli)))
 		blocks := bson.A{bson.Binary{Data: other}, bson.Binary{Data: other}}
 		_, err := coll.UpdateOne(t.Context(), bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "blocks", Value: blocks}}}})
-		must(t, err)
+		testkit.OK(t, err)
 		doc, err := coll.FindOne(t.Context(), bson.D{}).Raw()
-		must(t, err)
+		testkit.OK(t, err)
 		return doc
 	}
 	before := write(block[0] + 1)
-	if _, err := s.Latest(t.Context(), "s"); !errors.Is(err, series.ErrNewer) || errors.Is(err, series.ErrDamaged) {
+	if _, err := s.Latest(t.Context(), "s"); !errors.Is(err, mongopatterns.ErrNewer) || errors.Is(err, series.ErrDamaged) {
 		t.Error(err)
 	}
-	diff(t, map[mongopatterns.ProblemKind]int{series.Newer: 1}, kinds(t, s))
-	if result, err := s.Compact(t.Context(), nil); err != nil || result.Failed != 1 || !errors.Is(result.Failures[0].Err, series.ErrNewer) {
+	testkit.Equal(t, map[mongopatterns.ProblemKind]int{series.Newer: 1}, kinds(t, s))
+	if result, err := s.Compact(t.Context(), nil); err != nil || result.Failed != 1 || !errors.Is(result.Failures[0].Err, mongopatterns.ErrNewer) {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if err := s.Delete(t.Context(), "s", at(1, 0, 0)); !errors.Is(err, series.ErrNewer) {
+	if err := s.Delete(t.Context(), "s", at(1, 0, 0)); !errors.Is(err, mongopatterns.ErrNewer) {
 		t.Error(err)
 	}
 	if result, err := s.Repair(t.Context(), nil); err != nil || result.Done != 0 || result.Remaining != 1 {
@@ -126,10 +119,10 @@ func TestNewerBlocks(t *testing.T) {
 		t.Error("the document has changed", err)
 	}
 	write(1)
-	diff(t, map[mongopatterns.ProblemKind]int{series.Damaged: 1}, kinds(t, s))
+	testkit.Equal(t, map[mongopatterns.ProblemKind]int{series.Damaged: 1}, kinds(t, s))
 }
 
-// What a float32 holds reads back, NaN as well; a number that is needed must be there.
+// Every float32 is read back, also NaN; a number that is needed must be present.
 func TestNumbersOfFields(t *testing.T) {
 	t.Parallel()
 	type small struct {
@@ -140,7 +133,7 @@ func TestNumbersOfFields(t *testing.T) {
 	s := open[string, small](t, db.Collection("c"), timeseries.Every(time.Hour), nil)
 	nan := float32(math.NaN())
 	appendMany(t, s, "s", small{at(1, 0, 0), 1.5}, small{at(1, 1, 0), nan})
-	got := collect(t, s.Range(t.Context(), "s", time.Time{}, time.Time{}))
+	got := testkit.Collect(t, s.Range(t.Context(), "s", time.Time{}, time.Time{}))
 	if len(got) != 2 || got[0].V != 1.5 || got[1].V == got[1].V {
 		t.Errorf("%v", got)
 	}
@@ -151,10 +144,10 @@ func TestNumbersOfFields(t *testing.T) {
 	}
 	appendMany(t, strict, "s", small{at(1, 2, 0), 2}, small{at(1, 1, 0), 1})
 	appendMany(t, strict, "s", small{at(1, 3, 0), 3}, small{at(1, 0, 0), 4})
-	healthy(t, strict)
+	testkit.Healthy(t, strict)
 	for _, to := range []time.Time{{}, at(1, 30, 0)} { // stored and computed
 		stats, err := strict.Aggregate(t.Context(), "s", time.Time{}, to)
-		must(t, err)
+		testkit.OK(t, err)
 		v := stats.Values["v"]
 		if v.Count != 4 || v.Sum.String() != "10" || v.First.Value.String() != "4" || v.Last.Value.String() != "3" || !v.Last.Time.Equal(at(1, 3, 0)) ||
 			!v.Min.IsZero() || !v.Squares.IsZero() || !math.IsNaN(v.Variance()) {
@@ -170,27 +163,4 @@ func TestNumbersOfFields(t *testing.T) {
 	if _, err := series.New[string, small](db.Collection("c"), timeseries.Every(time.Hour), &series.Options{Values: []timeseries.Value{{Field: "temperature"}}}); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Error(err)
 	}
-}
-
-// On shards, with default options, appends find their shard, alone and in a transaction.
-func TestSharded(t *testing.T) {
-	t.Parallel()
-	cluster := mongotest.Sharded(t, 2)
-	coll := cluster.Database(t).Collection("c")
-	o := &series.Options{BatchField: "batches", MaxCount: 100, Values: values}
-	s := open[string, event](t, coll, timeseries.Every(time.Hour), o)
-	must(t, cluster.Shard(t.Context(), coll, s.ShardKey()[coll.Name()], bson.D{{Key: "series", Value: "m"}, {Key: "start", Value: bson.MinKey{}}}))
-	for _, name := range []string{"a", "x"} {
-		appendMany(t, s, name, seconds(250)...)
-		other := open[string, event](t, coll, timeseries.Every(time.Hour), o) // which does not know it
-		err := mongopatterns.Transact(t.Context(), coll.Database().Client(), func(ctx context.Context) error {
-			return other.Append(ctx, name, event{Timestamp: at(2, 0, 0), N: 7})
-		})
-		must(t, err)
-		must(t, s.Delete(t.Context(), name, seconds(1)[0].Timestamp))
-		_, err = s.Compact(t.Context(), nil)
-		must(t, err)
-		diff(t, 250, len(collect(t, s.Range(t.Context(), name, time.Time{}, time.Time{}))))
-	}
-	healthy(t, s)
 }

@@ -19,24 +19,23 @@ import (
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 )
 
-// GathererOptions bound what a Gatherer holds. The zero value of each is its default.
+// GathererOptions bounds what a Gatherer holds. The zero value of a field is its default.
 type GathererOptions struct {
-	// MaxCount is how many measurements wait at most. Default 10,000.
+	// MaxCount is the largest number of measurements that wait. Default 10,000.
 	MaxCount int
-	// MaxBytes is how many bytes of measurements wait at most. Default 8 MiB.
+	// MaxBytes is the largest number of bytes of measurements that wait. Default 8 MiB.
 	MaxBytes int
-	// Interval is how long one waits at most: an Add later than that after the last
-	// flush flushes, and Run flushes by it. Default 0: MaxCount and MaxBytes alone
-	// decide, in Run 10 seconds.
+	// Interval is the longest time between flushes: an Append that comes later than that after the last
+	// flush flushes, and Run flushes at this interval. Default 0: Append flushes only for MaxCount and
+	// MaxBytes, and Run every 10 seconds.
 	Interval time.Duration
 }
 
-// A Gatherer collects measurements that come one by one, so that they are stored in
-// blocks of many: a block of one takes the server as much time as a block of a hundred,
-// and thirty times the bytes of a measurement in it. What waits is lost if the process crashes: at
-// most MaxCount, and with Run those of the last Interval. It is safe for concurrent
-// use.
-type Gatherer[S, M any] struct{ core *gatherer }
+// A Gatherer collects measurements that come one by one, so that they are stored in large blocks: a block
+// of one measurement takes the server as much time as a block of a hundred, and thirty times as many bytes
+// for a measurement. Waiting measurements are lost if the process crashes: at most MaxCount and, with Run,
+// those of the last Interval. A Gatherer is safe for concurrent use.
+type Gatherer[ID, M any] struct{ core *gatherer }
 
 type gatherer struct {
 	GathererOptions
@@ -44,44 +43,45 @@ type gatherer struct {
 
 	mu      sync.Mutex
 	waiting *batch
+	boxes   frame.Boxes
 	flushed time.Time
 	closed  bool
 
 	writing sync.Mutex // one flush at a time
-	left    []*block   // of it, or of those that failed: to be sent as they are
+	left    []*block   // of this flush, or of one that failed: to be sent unchanged
 	rows    int        // in left
 	bytes   int
 }
 
-// A RefusedError hands back the measurements that the server refuses, of one flush. The
-// flush has sent those of other series; the error wraps the server's.
-type RefusedError[S, M any] struct {
-	Refused []Refused[S, M]
+// A RefusedError returns the measurements of a flush that the server refused. All others are stored or wait
+// for the next flush. It wraps the server's error.
+type RefusedError[ID, M any] struct {
+	Refused []Refused[ID, M]
 	err     error
 }
 
-// Refused is measurements of one series and window that the server refuses.
-type Refused[S, M any] struct {
-	Series       S
+// Refused has measurements of one series and window that the server refused.
+type Refused[ID, M any] struct {
+	Series       ID
 	Measurements []M
 	Err          error // the server's
 }
 
-// Error is the message of the flush.
-func (e *RefusedError[S, M]) Error() string { return e.err.Error() }
+// Error returns the message of the flush.
+func (e *RefusedError[ID, M]) Error() string { return e.err.Error() }
 
-// Unwrap is the error of the flush.
-func (e *RefusedError[S, M]) Unwrap() error { return e.err }
+// Unwrap returns the error of the flush.
+func (e *RefusedError[ID, M]) Unwrap() error { return e.err }
 
 // NewGatherer returns a Gatherer that stores in s. It does no I/O.
-func NewGatherer[S, M any](s *Series[S, M], opts *GathererOptions) (g *Gatherer[S, M], err error) {
+func NewGatherer[ID, M any](s *Series[ID, M], opts *GathererOptions) (g *Gatherer[ID, M], err error) {
 	defer fault.In(&err, "series: new gatherer")
-	c := &gatherer{flushed: time.Now()}
+	c := &gatherer{flushed: time.Now(), boxes: frame.Boxes{}}
 	if opts != nil {
 		c.GathererOptions = *opts
 	}
 	if s == nil {
-		return nil, fault.Invalid("series: nil")
+		return nil, fault.Invalid("s is nil")
 	}
 	c.store, c.waiting = s.core, &batch{store: s.core}
 	err = config.Apply(
@@ -89,23 +89,24 @@ func NewGatherer[S, M any](s *Series[S, M], opts *GathererOptions) (g *Gatherer[
 		config.Number("GathererOptions.MaxBytes", &c.MaxBytes, 8<<20, 1, frame.MostBytes),
 		config.Check("GathererOptions.Interval", func() error {
 			if c.Interval < 0 {
-				return errors.New("negative")
+				return errors.New("it is negative")
 			}
 			return nil
 		}))
 	if err != nil {
 		return nil, err
 	}
-	return &Gatherer[S, M]{c}, nil
+	return &Gatherer[ID, M]{c}, nil
 }
 
-// Add takes a measurement, which waits until a flush. It flushes first if MaxCount,
-// MaxBytes or Interval says so; if that fails, m is not taken, and what waited waits
-// on, but for what a [RefusedError] hands back: so memory stays bounded. What cannot be stored is ErrInvalid here.
+// Append takes a measurement, which waits until a flush. It flushes first if MaxCount, MaxBytes or Interval
+// requires it. If that flush fails, m is not taken, so that memory stays bounded; the measurements that
+// waited still wait, except those that a [RefusedError] returns. A measurement that cannot be stored is
+// refused at once with ErrInvalid.
 //
-// Cost: none mostly; when it flushes, that of Flush.
-func (g *Gatherer[S, M]) Add(ctx context.Context, series S, m M) (err error) {
-	defer fault.In(&err, "series: gather")
+// Cost: mostly none; when it flushes, that of Flush.
+func (g *Gatherer[ID, M]) Append(ctx context.Context, series ID, m M) (err error) {
+	defer fault.In(&err, "series: append")
 	c := g.core
 	measurement := c.store.measurement(&m)
 	due := func() bool {
@@ -116,9 +117,9 @@ func (g *Gatherer[S, M]) Add(ctx context.Context, series S, m M) (err error) {
 		c.mu.Lock()
 		switch {
 		case c.closed:
-			err = ErrClosed
+			err = mongopatterns.ErrClosed
 		case !due():
-			err = c.waiting.Add(series, measurement)
+			err = c.waiting.Add(frame.Boxed(c.boxes, series), measurement)
 		default:
 			c.mu.Unlock()
 			if _, err := g.flush(ctx); err != nil {
@@ -131,30 +132,30 @@ func (g *Gatherer[S, M]) Add(ctx context.Context, series S, m M) (err error) {
 	}
 }
 
-// Flush stores all that waits. After an error nothing is lost: what is not known to be
-// stored waits for the next flush, in the same blocks. So with Options.BatchField
-// those of which no answer came (Result.Unknown) are stored once; without, they may be
-// stored twice. What the server refuses (a validator, say) does not wait any longer: a
-// [RefusedError] hands it back, once.
+// Flush stores all waiting measurements. After an error nothing is lost: measurements that are not known to
+// be stored wait for the next flush, in the same blocks. So with Options.BatchField those that got no
+// answer (Result.Unknown) are stored once; without it, they may be stored twice. Measurements that the
+// server refuses, for example because of a validator, do not wait any longer: a [RefusedError] returns
+// them, once.
 //
 // Cost: that of AppendMany; none if nothing waits.
-func (g *Gatherer[S, M]) Flush(ctx context.Context) (result mongopatterns.Result, err error) {
+func (g *Gatherer[ID, M]) Flush(ctx context.Context) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "series: flush")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return g.flush(ctx)
 }
 
-// flush hands back what the server refuses.
-func (g *Gatherer[S, M]) flush(ctx context.Context) (mongopatterns.Result, error) {
+// flush returns the measurements that the server refused in a RefusedError.
+func (g *Gatherer[ID, M]) flush(ctx context.Context) (mongopatterns.Result, error) {
 	result, blocks, err := g.core.flush(ctx)
 	if len(blocks) == 0 {
 		return result, err
 	}
-	c, out := g.core.store, &RefusedError[S, M]{err: err}
+	c, out := g.core.store, &RefusedError[ID, M]{err: err}
 	for _, b := range blocks {
-		one := Refused[S, M]{Err: b.refused}
+		one := Refused[ID, M]{Err: b.refused}
 		var failed error
-		if one.Series, failed = codec.DecodeValue[S](c.Codec, b.Series); failed == nil {
+		if one.Series, failed = codec.DecodeValue[ID](c.Codec, b.Series); failed == nil {
 			one.Measurements, failed = unpack[M](c, b)
 		}
 		out.Refused, out.err = append(out.Refused, one), errors.Join(out.err, failed)
@@ -162,7 +163,7 @@ func (g *Gatherer[S, M]) flush(ctx context.Context) (mongopatterns.Result, error
 	return result, out
 }
 
-// unpack is the measurements of a block that was not stored.
+// unpack returns the measurements of a block that was not stored.
 func unpack[M any](c *store, b *block) ([]M, error) {
 	var t pack.Table
 	_, data := b.update.Lookup("$push", c.opts.BlocksField).Binary()
@@ -172,11 +173,11 @@ func unpack[M any](c *store, b *block) ([]M, error) {
 	return decode[M](c, &t, 0, len(t.Times))
 }
 
-// Close flushes and refuses later Adds with ErrClosed. After an error call it again:
-// what was not stored still waits, but for what a [RefusedError] hands back.
+// Close flushes and refuses later Appends with ErrClosed. After an error call it again: measurements that
+// were not stored still wait, except those that a [RefusedError] returns.
 //
 // Cost: that of Flush.
-func (g *Gatherer[S, M]) Close(ctx context.Context) (err error) {
+func (g *Gatherer[ID, M]) Close(ctx context.Context) (err error) {
 	defer fault.In(&err, "series: close")
 	g.core.mu.Lock()
 	g.core.closed = true
@@ -185,26 +186,27 @@ func (g *Gatherer[S, M]) Close(ctx context.Context) (err error) {
 	return err
 }
 
-// Run flushes every Interval until ctx is done, then closes the gatherer. Each of these
-// takes 10 s at most and is not cut off by ctx, so that the end leaves no write in
-// doubt. Errors in between go to failed, which may be nil; what was not stored waits.
-// The error is that of the Close.
+// Run flushes every Interval until ctx is done, then closes the gatherer. Each of these calls takes 10 s at
+// most and is not interrupted when ctx ends, so that no write is left unanswered because of that. Errors of
+// a flush go to failed, which may be nil; measurements that were not stored wait for the next flush. Run
+// returns the error of the Close.
 //
-// Cost: that of a Flush at each interval.
-func (g *Gatherer[S, M]) Run(ctx context.Context, failed func(error)) error {
+// Cost: that of Flush at each interval.
+func (g *Gatherer[ID, M]) Run(ctx context.Context, failed func(error)) error {
 	flush := func(ctx context.Context) error { _, err := g.Flush(ctx); return err }
 	return pace.Run(ctx, cmp.Or(g.core.Interval, 10*time.Second), flush, g.Close, failed)
 }
 
-// Waiting is how many measurements wait or are on their way.
-func (g *Gatherer[S, M]) Waiting() int {
+// Waiting returns the number of measurements that wait or are being sent.
+func (g *Gatherer[ID, M]) Waiting() int {
 	c := g.core
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.waiting.Count + c.rows
 }
 
-// flush stores what waits, outside any transaction of ctx. What the server refuses is taken out.
+// flush stores the waiting measurements, outside any transaction of ctx. It removes and returns the blocks
+// that the server refuses.
 func (g *gatherer) flush(ctx context.Context) (result mongopatterns.Result, refused []*block, err error) {
 	g.writing.Lock()
 	defer g.writing.Unlock()
@@ -231,7 +233,7 @@ func (g *gatherer) flush(ctx context.Context) (result mongopatterns.Result, refu
 	return result, refused, err
 }
 
-// keep sets what is left, and counts it.
+// keep sets the blocks that are left to send, and counts their rows.
 func (g *gatherer) keep(left []*block) {
 	g.left, g.rows, g.bytes = left, 0, 0
 	for _, b := range left {

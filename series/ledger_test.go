@@ -17,6 +17,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/series"
 	"github.com/mongopatterns/mongopatterns/timeseries"
@@ -27,19 +28,12 @@ func plainDoc(id any, i int) bson.D {
 	return bson.D{{Key: "_id", Value: id}, {Key: "series", Value: "s"}, {Key: "timestamp", Value: at(0, 0, i)}, {Key: "v", Value: float64(i) / 4}}
 }
 
-func insert(t testing.TB, coll *mongo.Collection, docs ...bson.D) {
-	t.Helper()
-	if _, err := coll.InsertMany(context.Background(), docs); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // adopted fails unless the series holds the measurements of the seconds of these documents, each once.
 func adopted(t testing.TB, s *series.Series[string, event], n int) {
 	t.Helper()
-	healthy(t, s)
+	testkit.Healthy(t, s)
 	seen := map[time.Time]int{}
-	for _, e := range collect(t, s.Range(context.Background(), "s", time.Time{}, time.Time{})) {
+	for _, e := range testkit.Collect(t, s.Range(context.Background(), "s", time.Time{}, time.Time{})) {
 		if seen[e.Timestamp]++; seen[e.Timestamp] > 1 {
 			t.Errorf("%v twice", e)
 		}
@@ -57,7 +51,7 @@ func result(t testing.TB, want mongopatterns.Result) func(got mongopatterns.Resu
 		if err != nil {
 			t.Fatal(err)
 		}
-		diff(t, want, got)
+		testkit.Equal(t, want, got)
 	}
 }
 
@@ -73,7 +67,7 @@ func TestAdoptBehind(t *testing.T) {
 	n := 0
 	for round := range 3 {
 		for range 100 {
-			insert(t, src, plainDoc(clock(n, 0), n), plainDoc(clock(n+1, time.Hour), n+1))
+			testkit.Insert(t, src, plainDoc(clock(n, 0), n), plainDoc(clock(n+1, time.Hour), n+1))
 			n += 2
 		}
 		result(t, mongopatterns.Result{Examined: int64(n), Done: 200, Skipped: int64(200 * round)})(s.Adopt(t.Context(), src, nil, &mongopatterns.Work{BatchSize: 30}))
@@ -109,7 +103,7 @@ func TestAdoptBesideInserts(t *testing.T) {
 		writers.Go(func() {
 			for i := range each {
 				n := i*2 + w
-				insert(t, src, plainDoc(bson.NewObjectIDFromTimestamp(day.Add(time.Duration(w)*time.Hour+time.Duration(i)*time.Second)), n))
+				testkit.Insert(t, src, plainDoc(bson.NewObjectIDFromTimestamp(day.Add(time.Duration(w)*time.Hour+time.Duration(i)*time.Second)), n))
 			}
 		})
 	}
@@ -129,7 +123,7 @@ func TestAdoptBesideInserts(t *testing.T) {
 	healthyCopy(t, s, src)
 }
 
-// What failed is looked at again: with the right options, and when the document was mended.
+// Documents that failed are tried again: with the right options, and after the document was corrected.
 func TestAdoptAfterFailures(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -137,7 +131,7 @@ func TestAdoptAfterFailures(t *testing.T) {
 	for i := range 100 {
 		doc := plainDoc(i, i)
 		doc[2].Key = "at"
-		insert(t, src, doc)
+		testkit.Insert(t, src, doc)
 	}
 	forgotten := open[string, bson.D](t, db.Collection("c"), timeseries.Every(time.Hour), nil)
 	result(t, mongopatterns.Result{Examined: 100, Failed: 100})(forgotten.Adopt(t.Context(), src, nil, nil))
@@ -150,7 +144,7 @@ func TestAdoptAfterFailures(t *testing.T) {
 		if i == 4 {
 			doc[3].Value = "text"
 		}
-		insert(t, ten, doc)
+		testkit.Insert(t, ten, doc)
 	}
 	s := open[string, event](t, db.Collection("d"), timeseries.Every(time.Hour), nil)
 	result(t, mongopatterns.Result{Examined: 10, Done: 9, Failed: 1})(s.Adopt(t.Context(), ten, nil, nil))
@@ -167,7 +161,7 @@ func TestAdoptByFilters(t *testing.T) {
 	db := mongotest.Database(t)
 	src := db.Collection("src")
 	for i := range 60 {
-		insert(t, src, plainDoc(i, i))
+		testkit.Insert(t, src, plainDoc(i, i))
 	}
 	s := open[string, event](t, db.Collection("c"), timeseries.Every(time.Hour), nil)
 	for _, c := range []struct {
@@ -190,7 +184,7 @@ func TestAdoptEditedAndDeleted(t *testing.T) {
 	db := mongotest.Database(t)
 	src, coll := db.Collection("src"), db.Collection("c")
 	for i := range 20 {
-		insert(t, src, plainDoc(i, i))
+		testkit.Insert(t, src, plainDoc(i, i))
 	}
 	s := open[string, event](t, coll, timeseries.Every(time.Hour), &series.Options{Values: values})
 	result(t, mongopatterns.Result{Examined: 20, Done: 20})(s.Adopt(t.Context(), src, nil, &mongopatterns.Work{BatchSize: 6}))
@@ -202,10 +196,10 @@ func TestAdoptEditedAndDeleted(t *testing.T) {
 		}
 	}
 	must(second(src.DeleteMany(t.Context(), bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: bson.A{0, 7, 19}}}}})))
-	insert(t, src, plainDoc(7.0, 7)) // the same _id, and other bytes
+	testkit.Insert(t, src, plainDoc(7.0, 7)) // the same _id, and other bytes
 	must(second(src.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: 3}}, bson.D{{Key: "$set", Value: bson.D{{Key: "v", Value: 100}}}})))
 	must(second(src.DeleteOne(t.Context(), bson.D{{Key: "_id", Value: 5}})))
-	insert(t, src, plainDoc(5, 5), plainDoc(30, 30), bson.D{{Key: "_id", Value: 31}, {Key: "series", Value: "s"}},
+	testkit.Insert(t, src, plainDoc(5, 5), plainDoc(30, 30), bson.D{{Key: "_id", Value: 31}, {Key: "series", Value: "s"}},
 		bson.D{{Key: "_id", Value: 32}, {Key: "series", Value: "other"}, {Key: "timestamp", Value: day}})
 	must(s.Append(t.Context(), "new", event{Timestamp: day}))
 	describe := func(work *mongopatterns.Work) (out []string) {
@@ -215,15 +209,15 @@ func TestAdoptEditedAndDeleted(t *testing.T) {
 		}
 		return out
 	}
-	documents := []string{"src 0: deleted since its adoption", "src 3: edited since its adoption", "src 7: edited since its adoption", "src 19: deleted since its adoption",
-		"src 30: not adopted", `src 31: not adopted: measurement: invalid: no date in "timestamp"`, "src 32: not adopted"}
-	diff(t, append(documents, // 18 of the 20 are there, and 30
-		`c: differs: count is 20, want 19: series "s", count`,
-		`c: differs: timestamp is {"$date":{"$numberLong":"1711843200000"}}, want {"$date":{"$numberLong":"1711843201000"}}: series "s", first`,
-		`c: differs: timestamp is {"$date":{"$numberLong":"1711843219000"}}, want {"$date":{"$numberLong":"1711843230000"}}: series "s", last`,
-		`c: differs: v is 47.50, want 149.50: series "s", sum`,
-		`c: differs: count is 0, want 1: series "other", count`, `c: differs: count is 1, want 0: series "new", count`), describe(nil))
-	diff(t, []string{documents[1], documents[2]}, describe(&mongopatterns.Work{Filter: bson.D{{Key: "_id", Value: bson.D{{Key: "$lt", Value: 19}}}}}))
+	documents := []string{"src 0: deleted", "src 3: edited", "src 7: edited", "src 19: deleted",
+		"src 30: not adopted", `src 31: not adopted: measurement: invalid: "timestamp" is not a date`, "src 32: not adopted"}
+	testkit.Equal(t, append(documents, // 18 of the 20 are there, and 30
+		`c: different: count is 20, want 19: series "s", count`,
+		`c: different: timestamp is {"$date":{"$numberLong":"1711843200000"}}, want {"$date":{"$numberLong":"1711843201000"}}: series "s", first`,
+		`c: different: timestamp is {"$date":{"$numberLong":"1711843219000"}}, want {"$date":{"$numberLong":"1711843230000"}}: series "s", last`,
+		`c: different: v is 47.50, want 149.5: series "s", sum`,
+		`c: different: count is 0, want 1: series "other", count`, `c: different: count is 1, want 0: series "new", count`), describe(nil))
+	testkit.Equal(t, []string{documents[1], documents[2]}, describe(&mongopatterns.Work{Filter: bson.D{{Key: "_id", Value: bson.D{{Key: "$lt", Value: 19}}}}}))
 
 	result(t, mongopatterns.Result{Examined: 21, Done: 2, Skipped: 20, Failed: 1})(s.Adopt(t.Context(), src, nil, nil)) // 18 met, 2 gone
 	adopted(t, s, 21)
@@ -288,7 +282,7 @@ func TestLedgerSplits(t *testing.T) {
 	check := func(n int) {
 		t.Helper()
 		entries, bytes := 0, 0
-		for _, doc := range find(t, ledger, bson.D{}) {
+		for _, doc := range testkit.Find[bson.Raw](t, ledger, bson.D{}) {
 			_, hashes, _ := doc.Lookup("hashes").BinaryOK()
 			entries, bytes = entries+len(hashes)/8, bytes+len(doc)
 			if len(doc) > 17<<10 {
@@ -306,13 +300,13 @@ func TestLedgerSplits(t *testing.T) {
 			id := bson.NewObjectIDFromTimestamp(day.Add(time.Duration(i) * time.Second))
 			docs = append(docs, plainDoc(id, i))
 		}
-		insert(t, src, docs...)
+		testkit.InsertAll(t, src, docs)
 		done, err := s.Adopt(t.Context(), src, nil, &mongopatterns.Work{BatchSize: 1000})
 		result(t, mongopatterns.Result{Examined: int64(n + step), Done: int64(step), Skipped: int64(n)})(done, err)
 		n += step
 		check(n)
 	}
-	if got := len(find(t, ledger, bson.D{})); got < 15 || got > 40 {
+	if got := len(testkit.Find[bson.Raw](t, ledger, bson.D{})); got < 15 || got > 40 {
 		t.Errorf("%d intervals", got)
 	}
 	adopted(t, s, all)
@@ -325,22 +319,10 @@ func TestLedgerSplits(t *testing.T) {
 	for i := range 100 {
 		docs = append(docs, plainDoc(bson.NewObjectIDFromTimestamp(day.Add(time.Duration(i)*2*time.Minute)), all+i))
 	}
-	insert(t, src, docs...)
+	testkit.InsertAll(t, src, docs)
 	result(t, mongopatterns.Result{Examined: 105, Done: 100, Skipped: all})(s.Adopt(t.Context(), src, nil, nil))
 	adopted(t, s, all+100)
 	check(all + 100)
-}
-
-func find(t testing.TB, coll *mongo.Collection, filter bson.D) (out []bson.Raw) {
-	t.Helper()
-	c, err := coll.Find(context.Background(), filter)
-	if err == nil {
-		err = c.All(context.Background(), &out)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
 }
 
 // Several at once adopt every document once: who comes second ends.
@@ -353,7 +335,7 @@ func TestAdoptsAtOnce(t *testing.T) {
 	for i := range all {
 		docs = append(docs, plainDoc(rand.Int64(), i))
 	}
-	insert(t, src, docs...)
+	testkit.InsertAll(t, src, docs)
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() {
@@ -363,7 +345,7 @@ func TestAdoptsAtOnce(t *testing.T) {
 				if err == nil && result.Failed == 0 {
 					return
 				}
-				if !errors.Is(err, series.ErrConcurrentAdopt) || !errors.Is(err, mongopatterns.ErrConflict) || result.Failed > 0 {
+				if !errors.Is(err, mongopatterns.ErrRunning) || !errors.Is(err, mongopatterns.ErrConflict) || result.Failed > 0 {
 					t.Errorf("%+v, %v", result, err)
 					return
 				}
@@ -376,29 +358,24 @@ func TestAdoptsAtOnce(t *testing.T) {
 	healthyCopy(t, s, src)
 }
 
-// Adopt ends at any command: nothing is lost or doubled. Not parallel: fail points are the server's.
+// Adopt ends at any command: nothing is lost or doubled.
 func TestAdoptCutOff(t *testing.T) {
-	const app = "series-cut-off"
-	db := mongotest.Database(t, options.Client().SetAppName(app).SetRetryWrites(false).SetRetryReads(false))
+	db := mongotest.Database(t, options.Client().SetRetryWrites(false).SetRetryReads(false))
 	src := db.Collection("src")
 	var docs []bson.D
 	for i := range 100 {
 		docs = append(docs, plainDoc(i, i))
 	}
-	insert(t, src, docs...)
+	testkit.InsertAll(t, src, docs)
 	s := open[string, event](t, db.Collection("c"), timeseries.Every(time.Hour), nil)
-	admin := mongotest.Database(t).Client().Database("admin")
 	for i := range 12 {
 		for _, command := range []string{"find", "update", "commitTransaction"} {
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-			err := admin.RunCommand(ctx, bson.D{{Key: "configureFailPoint", Value: "failCommand"}, {Key: "mode", Value: bson.D{{Key: "skip", Value: i % 4}}},
-				{Key: "data", Value: bson.D{{Key: "failCommands", Value: bson.A{command}}, {Key: "appName", Value: app}, {Key: "errorCode", Value: 8}}}}).Err()
-			if err != nil {
-				t.Skip("no fail points: ", err)
-			}
-			_, _ = s.Adopt(ctx, src, nil, &mongopatterns.Work{BatchSize: 1 + i})
-			_ = admin.RunCommand(ctx, bson.D{{Key: "configureFailPoint", Value: "failCommand"}, {Key: "mode", Value: "off"}}).Err()
-			cancel()
+			t.Run(fmt.Sprint(i, command), func(t *testing.T) {
+				mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{command}, Skip: i % 4, Code: 8})
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				_, _ = s.Adopt(ctx, src, nil, &mongopatterns.Work{BatchSize: 1 + i})
+			})
 		}
 	}
 	if result, err := s.Adopt(t.Context(), src, nil, &mongopatterns.Work{BatchSize: 9}); err != nil || result.Failed > 0 {
@@ -415,8 +392,8 @@ func TestAdoptRefusesSources(t *testing.T) {
 	if err := db.CreateCollection(t.Context(), "collated", options.CreateCollection().SetCollation(&options.Collation{Locale: "de", Strength: 2})); err != nil {
 		t.Fatal(err)
 	}
-	insert(t, db.Collection("collated"), plainDoc("a", 1), plainDoc("B", 2))
-	insert(t, db.Collection("plain"), plainDoc(1, 1), append(plainDoc(2, 2), bson.E{Key: "list", Value: bson.A{1, 2}}))
+	testkit.Insert(t, db.Collection("collated"), plainDoc("a", 1), plainDoc("B", 2))
+	testkit.Insert(t, db.Collection("plain"), plainDoc(1, 1), append(plainDoc(2, 2), bson.E{Key: "list", Value: bson.A{1, 2}}))
 	unwind := bson.D{{Key: "$unwind", Value: bson.D{{Key: "path", Value: "$list"}, {Key: "preserveNullAndEmptyArrays", Value: true}}}}
 	if err := db.CreateView(t.Context(), "twice", "plain", mongo.Pipeline{unwind}); err != nil {
 		t.Fatal(err)
@@ -426,11 +403,11 @@ func TestAdoptRefusesSources(t *testing.T) {
 		if _, err := s.Adopt(t.Context(), db.Collection(name), nil, nil); !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := drain(s.Compare(t.Context(), db.Collection(name), nil, nil)); !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), want) {
+		if err := testkit.Drain(s.Compare(t.Context(), db.Collection(name), nil, nil)); !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if n := count(t, db.Collection("c"), bson.D{}); n != 0 {
+	if n := testkit.Count(t, db.Collection("c"), bson.D{}); n != 0 {
 		t.Errorf("%d documents", n)
 	}
 }
@@ -441,7 +418,7 @@ func TestAdoptInATransaction(t *testing.T) {
 	db := mongotest.Database(t)
 	src := db.Collection("src")
 	for i := range 30 {
-		insert(t, src, plainDoc(i, i))
+		testkit.Insert(t, src, plainDoc(i, i))
 	}
 	s := open[string, event](t, db.Collection("c"), timeseries.Every(time.Hour), nil)
 	abort := errors.New("abort")
@@ -452,7 +429,7 @@ func TestAdoptInATransaction(t *testing.T) {
 					return err
 				}
 			}
-			if err := drain(s.Compare(ctx, src, nil, nil)); err != nil {
+			if err := testkit.Drain(s.Compare(ctx, src, nil, nil)); err != nil {
 				return err
 			}
 			return end
@@ -460,7 +437,7 @@ func TestAdoptInATransaction(t *testing.T) {
 		if !errors.Is(err, end) {
 			t.Error(err)
 		}
-		if end != nil && (total(t, s) != 0 || len(find(t, db.Collection("c.adopt"), bson.D{})) != 0) {
+		if end != nil && (total(t, s) != 0 || len(testkit.Find[bson.Raw](t, db.Collection("c.adopt"), bson.D{})) != 0) {
 			t.Error("something is left")
 		}
 	}

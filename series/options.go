@@ -5,51 +5,32 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/config"
-	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-// Errors beside those of the root package.
-var (
-	// ErrDamaged says that a block is not what this package has written. The error
-	// names the document; Check finds all of them.
-	ErrDamaged = pack.ErrDamaged
-
-	// ErrNewer says that a later version of this package has written a block, as in a
-	// rolling upgrade. It is sound: read it with that version.
-	ErrNewer = pack.ErrNewer
-
-	// ErrSkip is for the convert function of Adopt to return, wrapped or not: the
-	// document is counted as Skipped and not looked at again.
-	ErrSkip = fault.New("skip this document", nil)
-
-	// ErrConcurrentAdopt says that another Adopt of the same source is running. It
-	// matches ErrConflict.
-	ErrConcurrentAdopt = fault.New("another adoption of this source is running", fault.ErrConflict)
-
-	// ErrClosed: the gatherer was closed before the call. It matches ErrInvalid.
-	ErrClosed = fault.New("closed", fault.ErrInvalid)
-)
+// ErrDamaged says that a block is not as this package wrote it, or was written for another series or
+// window. The error names the document; Check finds all such documents. It matches ErrMalformed.
+var ErrDamaged = pack.ErrDamaged
 
 const (
 	defaultMaxCount = 100_000
 	defaultMaxBytes = 256 << 10
-	// A document is full from MaxBytes on, so it can hold one block more than that:
-	// together they stay below the server's 16 MiB.
+	// A document is full once it has MaxBytes, so it can hold one block more than that. The two together
+	// stay below the server's 16 MiB.
 	largestMaxBytes = 8 << 20
 	largestRoom     = 64 << 10
 	largestRow      = 4 << 20
-	// A block takes so many measurements, or bytes of them, at most.
+	// The most measurements, and bytes of measurements, in a block.
 	blockRows  = 1 << 14
 	blockBytes = 1 << 20
 )
 
-// Options name the fields of a document and bound it. The zero value keeps {series,
-// start, count, bytes, blocks, revision, mark}, without sums.
+// Options names the fields of a document and bounds its size. The zero value stores {series, start, count,
+// bytes, blocks, revision, mark}, without sums.
 //
-// All names but the paths of Values are plain.
+// All names are plain, without dots, except the paths of Values.
 type Options struct {
 	// SeriesField holds the key of the series. Default "series".
 	SeriesField string
@@ -59,42 +40,38 @@ type Options struct {
 	EndField string
 	// CountField holds the number of measurements. Default "count".
 	CountField string
-	// BytesField holds the bytes of the blocks. Default "bytes".
+	// BytesField holds the number of bytes of the blocks. Default "bytes".
 	BytesField string
-	// BlocksField is the array of blocks, one for each batch, of which Compact makes one.
-	// Default "blocks".
+	// BlocksField is the array of blocks: one for each batch, until Compact merges them. Default "blocks".
 	BlocksField string
-	// RevisionField counts what rewrites blocks: Compact, Update, Delete. Default
-	// "revision".
+	// RevisionField counts the calls that rewrote the blocks: Compact, Replace, Delete. Default "revision".
 	RevisionField string
-	// MarkField holds a random number that a document gets when it is begun. By it a call
-	// that has read a document does not write to a later one with the same _id, begun after
-	// the first was archived or expired. Default "mark".
+	// MarkField holds a random number that a document gets when it is created. Because of it, a call that
+	// has read a document does not write to a later one with the same _id, created after the first was
+	// archived or expired. Default "mark".
 	MarkField string
-	// BatchField is an array of {id, at}: the IDs of batches, by which a repeated batch is
-	// not stored again, and when they came by the clock of their writer. Compact, Update
-	// and Delete keep those of the last ten minutes. EnsureIndexes must have run.
-	// Default "": no de-duplication.
+	// BatchField is an array of {id, at}: the ID of each batch, by which a repeated batch is recognized,
+	// and the time it was stored by the clock of its writer. Compact, Replace and Delete keep the entries
+	// of the last ten minutes. If it is set, EnsureIndexes must have run. Default "": no de-duplication.
 	BatchField string
 
 	// TimeField is the field of a measurement with its time, a BSON date. Default
 	// "timestamp".
 	TimeField string
-	// Values are the numbers whose aggregates documents keep; Field is a name. Sum and
-	// Squares are Decimal128, exact up to 34 digits in whatever order measurements come. A
-	// double counts as the shortest decimal that reads back as it: ten times 0.1 is 1.
-	// Default none: only measurements are counted.
+	// Values are the numbers whose aggregates documents keep; their Field is a plain name. Sum and Squares
+	// are Decimal128, exact up to 34 digits in whatever order measurements come. A double counts as the
+	// decimal of up to 15 digits that converts back to the same double (ten times 0.1 is 1) or, if there is
+	// no such decimal, as one of 16 to 18. Default none: only the number of measurements is kept.
 	Values []timeseries.Value
 
-	// MaxCount and MaxBytes bound a document: from so many measurements, or bytes of
-	// blocks, on the next batch begins a further one of the same window. Each writer may
-	// add a sixteenth before it notices. Default 100,000 and 256 KiB.
+	// MaxCount and MaxBytes bound a document: once it has so many measurements, or bytes of blocks, the
+	// next batch begins a further document of the same window. Each writer may exceed a bound by a
+	// sixteenth before it notices. Default 100,000 and 256 KiB.
 	MaxCount, MaxBytes int
 
-	// Registry and BSON encode series and measurements, and decode the latter.
-	// Give the client's own if it has them: a collection does not show them.
-	// Default nil: the driver's. With either of them measurements take about ten
-	// times as long as flat structs do without.
+	// Registry and BSON are used to encode series and measurements, and to decode measurements. If your
+	// client has its own, give them here too: they cannot be read from a collection. Default nil: the
+	// driver's. With either of them, encoding and decoding a flat struct takes about ten times as long.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -119,7 +96,7 @@ func (o *Options) settings() []config.Setting {
 	return append(out, frame.Values(o.Values, config.Name)...)
 }
 
-// inside is a name in a measurement, which collides with none in the document.
+// inside is the setting of a name in a measurement, which cannot collide with the fields of the document.
 func inside(option string, name *string, otherwise string) config.Setting {
 	return frame.Inside(option, name, otherwise, config.Name)
 }

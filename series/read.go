@@ -22,15 +22,13 @@ import (
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 )
 
-// Range returns the measurements of series from from until before to in time order,
-// late arrivals in their place; those of one millisecond document by document in the
-// order they came. A zero time is no limit. Memory holds those of one window. A damaged
-// block is ErrDamaged.
+// Range returns the measurements of series at or after from and before to in time order, wherever they are
+// stored; those of one millisecond document by document in the order they arrived. A zero time sets no
+// limit. Memory holds one window. A damaged block ends it with ErrDamaged.
 //
-// Cost: 1 round trip, further ones for what exceeds the server's first batch (101
-// documents or 16 MiB); index {series, start}, no sort on the server; 1 key and 1
-// document for each document of the range.
-func (s *Series[S, M]) Range(ctx context.Context, series S, from, to time.Time) iter.Seq2[M, error] {
+// Cost: 1 round trip, more for what exceeds the server's first batch (101 documents or 16 MiB); index
+// {series, start}, no sort on the server; 1 key and 1 document for each document of the range.
+func (s *Series[ID, M]) Range(ctx context.Context, series ID, from, to time.Time) iter.Seq2[M, error] {
 	c := s.core
 	return fault.Seq("series: range", func(yield func(M, error) bool) {
 		low, high := frame.Limits(from, to)
@@ -54,12 +52,11 @@ func (s *Series[S, M]) Range(ctx context.Context, series S, from, to time.Time) 
 	})
 }
 
-// Latest returns the measurement of series with the latest time; ErrNotFound if there
-// is none.
+// Latest returns the measurement of series with the latest time, ErrNotFound if the series is empty.
 //
-// Cost: 1 round trip; index {series, start}, no sort on the server; 2 documents. A
-// newest window of several documents: 1 more.
-func (s *Series[S, M]) Latest(ctx context.Context, series S) (m M, err error) {
+// Cost: 1 round trip, index {series, start}, no sort on the server; 2 documents. A newest window of several
+// documents: 1 more.
+func (s *Series[ID, M]) Latest(ctx context.Context, series ID) (m M, err error) {
 	defer fault.In(&err, "series: latest")
 	c := s.core
 	if _, err := c.SeriesOf(series); err != nil {
@@ -96,13 +93,13 @@ func (s *Series[S, M]) Latest(ctx context.Context, series S) (m M, err error) {
 	return m, err
 }
 
-// Documents returns the measurements as plain documents, {series, timestamp,
-// temperature, …}: what Adopt takes, to leave this layout or to have it read by others.
-// They come document by document in the order of _id, of each in time order.
-// work.Filter selects documents of the collection.
+// Documents returns the measurements as plain documents, {series, timestamp, temperature, …}, the form that
+// Adopt takes: use it to leave this layout, or to give the data to other programs. It reads stored
+// documents in the order of _id and yields the measurements of each in time order. work.Filter selects
+// stored documents.
 //
-// Cost: 1 round trip a batch, 100 documents by default; scans the collection by _id.
-func (s *Series[S, M]) Documents(ctx context.Context, work *mongopatterns.Work) iter.Seq2[bson.Raw, error] {
+// Cost: 1 round trip for each batch, 100 documents by default; scans the collection by _id.
+func (s *Series[ID, M]) Documents(ctx context.Context, work *mongopatterns.Work) iter.Seq2[bson.Raw, error] {
 	c := s.core
 	return fault.Seq("series: documents", func(yield func(bson.Raw, error) bool) {
 		w, err := maintain.Of(work, frame.WholeBatch)
@@ -135,7 +132,7 @@ func (s *Series[S, M]) Documents(ctx context.Context, work *mongopatterns.Work) 
 	})
 }
 
-// decode makes measurements of rows.
+// decode converts rows to measurements.
 func decode[M any](c *store, t *pack.Table, first, end int) ([]M, error) {
 	out := make([]M, end-first)
 	if c.shape != nil && c.shape.fill(t, first, len(out), unsafe.Pointer(unsafe.SliceData(out))) {
@@ -181,12 +178,12 @@ func (c *store) windows(ctx context.Context, series any, from, to time.Time) ite
 	}
 }
 
-// content projects what a reader of measurements needs.
+// content is the projection for reading measurements.
 func (c *store) content() bson.D {
 	return append(c.Keys(), bson.E{Key: c.opts.BlocksField, Value: 1})
 }
 
-// span puts the documents of a window together, in time order.
+// span merges the documents of a window, in time order.
 func (c *store) span(docs []bson.Raw) (*pack.Table, error) {
 	slices.SortStableFunc(docs, func(a, b bson.Raw) int { return cmp.Compare(numberOf(a), numberOf(b)) })
 	t := new(pack.Table)
@@ -199,7 +196,7 @@ func (c *store) span(docs []bson.Raw) (*pack.Table, error) {
 	return t, nil
 }
 
-// numberOf is n of a document's _id; what has none comes last.
+// numberOf is n of a document's _id; a document without n comes last.
 func numberOf(doc bson.Raw) int64 {
 	if n, ok := frame.Number(doc); ok {
 		return n
@@ -207,8 +204,8 @@ func numberOf(doc bson.Raw) int64 {
 	return math.MaxInt64
 }
 
-// load is the measurements of a document in the order they came, but for those that
-// Compact has sorted.
+// load reads the measurements of a document in the order they arrived, except those that Compact has
+// sorted.
 func (c *store) load(doc bson.Raw) (*pack.Table, error) {
 	t := new(pack.Table)
 	return t, c.addTo(t, doc)
@@ -231,7 +228,7 @@ func (c *store) addTo(t *pack.Table, doc bson.Raw) error {
 	return fault.Of(doc.Lookup("_id"), err)
 }
 
-// blocks are the blocks of a document; something else than an array is one.
+// blocks are the blocks of a document; a value that is not an array counts as one block.
 func (c *store) blocks(doc bson.Raw) []bson.RawValue {
 	v := value.Lookup(doc, c.opts.BlocksField)
 	array, ok := v.ArrayOK()

@@ -11,46 +11,50 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-// Series stores measurements M of series S as packed blocks. It is safe for
-// concurrent use.
-type Series[S, M any] struct{ core *store }
+// Series stores measurements of type M as packed blocks. ID is the type of the key of a series. Series is
+// safe for concurrent use.
+type Series[ID, M any] struct{ core *store }
 
 var _ mongopatterns.Checker = (*Series[string, bson.D])(nil)
 
-// store is Series on BSON.
+// store implements Series without its type parameters.
 type store struct {
 	frame.Frame
 	opts  Options
-	shape *shape // of measurements that need no BSON; nil for others
+	shape *shape       // for measurements that can be packed without BSON; nil for others
+	parts []pack.Parts // the parts of a tally to compute, by Options.Values
 	rooms frame.Known[room]
+	// needed are the fields of the Values without Count, which every measurement must have.
+	needed map[string]bool
 	// sharded is set once a router has asked for the shard key, which _id alone does not name.
 	sharded atomic.Bool
 }
 
-// New returns the series in coll. It does no I/O.
+// New returns a Series over coll. It does no I/O; opts may be nil.
 //
-// S is what tells series apart, a string, a number, an ObjectID or a small struct; M
-// is a measurement, a struct, map or bson.D that encodes to a document with its time
-// in it. Numbers, dates, strings and booleans in it are packed; a nested document or
-// array is kept whole, once for each that differs, and has no sums. opts may be nil.
-// All that write one collection must use the same window and options.
-func New[S, M any](coll *mongo.Collection, window timeseries.Window, opts *Options) (s *Series[S, M], err error) {
+// ID identifies a series: a string, a number, an ObjectID or a small struct. M is a measurement: a struct,
+// map or bson.D that encodes to a document that contains its time. Its numbers, dates, strings and booleans
+// are packed. A nested document or array is stored whole, equal ones once, and its contents cannot be
+// summed. All programs that write one collection must use the same window and options.
+func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Options) (s *Series[ID, M], err error) {
 	defer fault.In(&err, "series: new")
 	c, err := newStore(coll, window, opts)
 	if err != nil {
 		return nil, err
 	}
-	if err := frame.CheckFields[M](c.Codec, c.opts.Values); err != nil {
+	if err := frame.CheckFields[M](c.Codec, c.opts.Values, "Options.TimeField", c.opts.TimeField); err != nil {
 		return nil, err
 	}
 	c.shape = shapeOf[M](c)
-	return &Series[S, M]{c}, nil
+	return &Series[ID, M]{c}, nil
 }
 
 func newStore(coll *mongo.Collection, w timeseries.Window, opts *Options) (*store, error) {
@@ -60,20 +64,26 @@ func newStore(coll *mongo.Collection, w timeseries.Window, opts *Options) (*stor
 	}
 	o.Values = append([]timeseries.Value(nil), o.Values...)
 	settings := o.settings()
-	c := &store{Frame: frame.Frame{Pattern: "series", Coll: coll, Window: w, Codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
-		Early: time.Millisecond, Skip: ErrSkip, Concurrent: ErrConcurrentAdopt, Contended: fault.ErrConflict}}
+	c := &store{needed: map[string]bool{}, Frame: frame.Frame{Pattern: "series", Coll: coll, Window: w, Codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
+		Early: time.Millisecond}}
 	if err := c.Check(settings...); err != nil {
 		return nil, err
 	}
 	c.opts, c.Guards = o, []string{o.MarkField, o.RevisionField, o.CountField}
+	for _, v := range o.Values {
+		if v.Count == "" {
+			c.needed[v.Field] = true
+		}
+	}
+	c.parts = parts(o.Values)
 	c.Series, c.Start, c.End = o.SeriesField, o.StartField, o.EndField
 	return c, nil
 }
 
-// Indexes returns the indexes Series uses besides _id: {series: 1, start: 1}, which
-// every read uses; with Options.BatchField the unique {series: 1, start: 1, "batches.id":
-// 1} of documents that hold the ID of a batch.
-func (s *Series[S, M]) Indexes() map[string][]mongo.IndexModel {
+// Indexes returns the indexes Series uses besides _id: {series: 1, start: 1}, which every read uses; with
+// Options.BatchField also the unique {series: 1, start: 1, "batches.id": 1}, restricted to documents that
+// hold the ID of a batch.
+func (s *Series[ID, M]) Indexes() map[string][]mongo.IndexModel {
 	c := s.core
 	models := []mongo.IndexModel{{Keys: c.Keys()}}
 	if c.opts.BatchField != "" {
@@ -90,23 +100,28 @@ func (s *Series[S, M]) Indexes() map[string][]mongo.IndexModel {
 // batchID is the path of the IDs of batches.
 func (c *store) batchID() string { return c.opts.BatchField + ".id" }
 
-// EnsureIndexes creates the Indexes that are missing. An index on the same keys
-// with other options is ErrIndexConflict; nothing is dropped.
+// EnsureIndexes creates the Indexes that are missing and drops nothing. If an index on the same keys has
+// other options, it returns ErrIndexConflict. It refuses a collection with a default collation, which could
+// treat different series as equal, with ErrInvalid.
 //
-// Cost: 1 round trip if they are all there, else 2.
-func (s *Series[S, M]) EnsureIndexes(ctx context.Context) (err error) {
+// Cost: 2 round trips, 3 if an index is missing.
+func (s *Series[ID, M]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "series: ensure indexes")
+	if err := collation.Refuse(ctx, s.core.Coll); err != nil {
+		return err
+	}
 	return indexes.EnsureAll(ctx, s.core.Coll.Database(), s.Indexes())
 }
 
-// ShardKey returns the recommended shard key, {series: 1, start: 1}. Every write of
-// one document filters on it; every read of a series is targeted by its prefix.
-func (s *Series[S, M]) ShardKey() map[string]bson.D {
+// ShardKey returns the recommended shard key, {series: 1, start: 1}. On a sharded collection the filter of
+// every write of one document contains it, and a read of a series goes by its prefix to the shards that
+// hold the series.
+func (s *Series[ID, M]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{s.core.Coll.Name(): s.core.Keys()}
 }
 
-// Filter selects the documents that can hold measurements of series from from until
-// before to; a zero time is no limit. It uses the index {series, start}.
-func (s *Series[S, M]) Filter(series S, from, to time.Time) bson.D {
+// Filter selects the documents that can hold measurements of series at or after from and before to; a zero
+// time sets no limit. It uses the index {series, start}.
+func (s *Series[ID, M]) Filter(series ID, from, to time.Time) bson.D {
 	return s.core.Filter(series, from, to)
 }

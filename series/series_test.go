@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -12,11 +11,10 @@ import (
 	"testing"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/series"
 	"github.com/mongopatterns/mongopatterns/timeseries"
@@ -39,9 +37,9 @@ func at(h, m, s int) time.Time {
 
 var values = []timeseries.Value{{Field: "v"}, {Field: "n"}}
 
-func open[S, M any](t testing.TB, coll *mongo.Collection, w timeseries.Window, o *series.Options) *series.Series[S, M] {
+func open[ID, M any](t testing.TB, coll *mongo.Collection, w timeseries.Window, o *series.Options) *series.Series[ID, M] {
 	t.Helper()
-	s, err := series.New[S, M](coll, w, o)
+	s, err := series.New[ID, M](coll, w, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,48 +49,12 @@ func open[S, M any](t testing.TB, coll *mongo.Collection, w timeseries.Window, o
 	return s
 }
 
-func appendMany[S, M any](t testing.TB, s *series.Series[S, M], key S, all ...M) {
+func appendMany[ID, M any](t testing.TB, s *series.Series[ID, M], key ID, all ...M) {
 	t.Helper()
 	result, err := s.AppendMany(context.Background(), timeseries.Of(key, all...), nil)
 	if err != nil || result.Done != int64(len(all)) {
 		t.Fatalf("%+v, %v", result, err)
 	}
-}
-
-func collect[T any](t testing.TB, seq iter.Seq2[T, error]) []T {
-	t.Helper()
-	var out []T
-	for v, err := range seq {
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, v)
-	}
-	return out
-}
-
-func diff(t testing.TB, want, got any) {
-	t.Helper()
-	if d := gocmp.Diff(want, got); d != "" {
-		t.Fatalf("(-want +got)\n%s", d)
-	}
-}
-
-// healthy fails unless Check finds nothing.
-func healthy(t testing.TB, c mongopatterns.Checker) {
-	t.Helper()
-	for p, err := range c.Check(context.Background(), nil) {
-		t.Fatal(p, err)
-	}
-}
-
-func count(t testing.TB, coll *mongo.Collection, filter bson.D) int {
-	t.Helper()
-	n, err := coll.CountDocuments(context.Background(), filter)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return int(n)
 }
 
 // compare checks aggregates against the measurements they are of, exactly.
@@ -213,14 +175,14 @@ func testModel[M any](t *testing.T, make func(event) M, back func(M) event, o se
 			if result, err := s.Compact(ctx, nil); err != nil || result.Done != result.Examined {
 				t.Fatalf("%+v, %v", result, err)
 			}
-			if n := count(t, coll, bson.D{{Key: "blocks.1", Value: bson.D{{Key: "$exists", Value: true}}}}); n != 0 {
+			if n := testkit.Count(t, coll, bson.D{{Key: "blocks.1", Value: bson.D{{Key: "$exists", Value: true}}}}); n != 0 {
 				t.Fatalf("%d documents with several blocks", n)
 			}
 		case n < 16 && len(m) > 0:
 			i := random.IntN(len(m))
 			e := fresh()
 			e.Timestamp = m[i].Timestamp
-			if err := s.Update(ctx, key, make(e)); err != nil {
+			if err := s.Replace(ctx, key, make(e)); err != nil {
 				t.Fatal(err)
 			}
 			m[i] = e
@@ -245,10 +207,10 @@ func testModel[M any](t *testing.T, make func(event) M, back func(M) event, o se
 			}
 			want := m.between(from, to)
 			var got []event
-			for _, m := range collect(t, s.Range(ctx, key, from, to)) {
+			for _, m := range testkit.Collect(t, s.Range(ctx, key, from, to)) {
 				got = append(got, back(m))
 			}
-			diff(t, want, got)
+			testkit.Equal(t, want, got)
 			stats, err := s.Aggregate(ctx, key, from, to)
 			if err != nil {
 				t.Fatal(err)
@@ -256,7 +218,7 @@ func testModel[M any](t *testing.T, make func(event) M, back func(M) event, o se
 			compare(t, fmt.Sprint("step ", step), want, stats)
 			for _, by := range []timeseries.Window{nil, timeseries.Every(10 * time.Minute), timeseries.Every(7 * time.Hour)} {
 				width := cmp.Or(by, timeseries.Every(time.Hour))
-				for _, w := range collect(t, s.AggregateWindows(ctx, key, from, to, by)) {
+				for _, w := range testkit.Collect(t, s.AggregateWindows(ctx, key, from, to, by)) {
 					start, end := width.Bounds(w.Start)
 					var part []event
 					for _, e := range want {
@@ -282,7 +244,7 @@ func testModel[M any](t *testing.T, make func(event) M, back func(M) event, o se
 			}
 		}
 	}
-	healthy(t, s)
+	testkit.Healthy(t, s)
 	var n int
 	for doc, err := range s.Documents(ctx, nil) {
 		if err != nil || doc.Lookup("series").Type != bson.TypeString {
@@ -324,7 +286,7 @@ func TestSensors(t *testing.T) {
 		names = append(names, e.Key())
 	}
 	slices.Sort(names)
-	diff(t, []string{"_id", "bytes", "end_date", "mark", "max", "measurements", "min", "n", "sensor_id", "squares", "start_date", "sum_temperature", "transaction_count"}, names)
+	testkit.Equal(t, []string{"_id", "bytes", "end_date", "mark", "max", "measurements", "min", "n", "sensor_id", "squares", "start_date", "sum_temperature", "transaction_count"}, names)
 	if end := doc.Lookup("end_date").Time(); !end.Equal(morning.Add(11*time.Hour-time.Millisecond)) || doc.Lookup("transaction_count").AsInt64() != 60 {
 		t.Error(doc)
 	}
@@ -343,6 +305,6 @@ func TestSensors(t *testing.T) {
 	if err != nil || stats.Values["temperature"].Mean() != 32.95 {
 		t.Errorf("%+v, %v", stats, err)
 	}
-	healthy(t, s)
-	diff(t, map[string]bson.D{"sensors": {{Key: "sensor_id", Value: 1}, {Key: "start_date", Value: 1}}}, s.ShardKey())
+	testkit.Healthy(t, s)
+	testkit.Equal(t, map[string]bson.D{"sensors": {{Key: "sensor_id", Value: 1}, {Key: "start_date", Value: 1}}}, s.ShardKey())
 }

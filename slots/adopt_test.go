@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/slots"
 	"github.com/mongopatterns/mongopatterns/timeseries"
-	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // Slots whose day is a string are an error that names the field, and Adopt converts
@@ -26,7 +28,7 @@ func TestSlotsAdopt(t *testing.T) {
 		return bson.D{{Key: "_id", Value: id}, {Key: "sensor_id", Value: "SENSOR-1"}, {Key: "created_time", Value: created}, {Key: "room", Value: 7},
 			{Key: "data", Value: bson.D{{Key: "0", Value: minutes}}}}
 	}
-	must(t, second(coll.InsertMany(t.Context(), []any{
+	testkit.OK(t, second(coll.InsertMany(t.Context(), []any{
 		published(1, "2021-07-05 00:00:00", bson.D{{Key: "0", Value: slot(21.36)}, {Key: "1", Value: slot(21)}}),
 		published(2, "2021-07-06", bson.D{{Key: "0", Value: slot(22)}, {Key: "1", Value: slot(22)}}),
 		published(3, "2021-07-07T00:00:00+00:00", bson.D{{Key: "0", Value: slot(23)}}),
@@ -35,17 +37,17 @@ func TestSlotsAdopt(t *testing.T) {
 	})))
 	for what, err := range map[string]error{
 		"get":    second(s.Get(t.Context(), "SENSOR-1", july)),
-		"range":  drain(s.Range(t.Context(), "SENSOR-1", july, july.Add(time.Hour))),
-		"all":    drain(s.Range(t.Context(), "SENSOR-1", time.Time{}, time.Time{})),
+		"range":  testkit.Drain(s.Range(t.Context(), "SENSOR-1", july, july.Add(time.Hour))),
+		"all":    testkit.Drain(s.Range(t.Context(), "SENSOR-1", time.Time{}, time.Time{})),
 		"latest": second(s.Latest(t.Context(), "SENSOR-1")),
 	} {
 		if err == nil || errors.Is(err, mongopatterns.ErrNotFound) || !strings.Contains(err.Error(), `created_time is "2021`) && !strings.Contains(err.Error(), `created_time is "yesterday"`) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	diff(t, 5, len(collect(t, s.Check(t.Context(), nil))))
+	testkit.Equal(t, 5, len(testkit.Collect(t, s.Check(t.Context(), nil))))
 	// Written since: the later value stays.
-	must(t, s.Set(t.Context(), "SENSOR-1", july.AddDate(0, 0, 1), weather{30, 1}))
+	testkit.OK(t, s.Set(t.Context(), "SENSOR-1", july.AddDate(0, 0, 1), weather{30, 1}))
 	for _, dry := range []bool{true, false} {
 		result, err := s.Adopt(t.Context(), nil, &mongopatterns.Work{BatchSize: 2, DryRun: dry})
 		if err != nil || result.Examined != 5 || result.Done != 3 || result.Failed != 2 || len(result.Failures) != 2 {
@@ -53,22 +55,22 @@ func TestSlotsAdopt(t *testing.T) {
 		}
 	}
 	var got []string
-	for _, slot := range collect(t, s.Range(t.Context(), "SENSOR-1", july, july.AddDate(0, 0, 9))) {
+	for _, slot := range testkit.Collect(t, s.Range(t.Context(), "SENSOR-1", july, july.AddDate(0, 0, 9))) {
 		got = append(got, fmt.Sprint(slot.Time.Format("02 15:04 "), slot.Value.Temperature))
 	}
-	diff(t, []string{"05 00:00 21.36", "05 00:01 21", "06 00:00 30", "06 00:01 22", "07 00:00 23"}, got)
-	if doc := stored(t, coll)[0]; doc["_id"] != int32(1) || doc["room"] != int32(7) || doc["end"] != date(july.AddDate(0, 0, 1).Add(-time.Millisecond)) {
+	testkit.Equal(t, []string{"05 00:00 21.36", "05 00:01 21", "06 00:00 30", "06 00:01 22", "07 00:00 23"}, got)
+	if doc := testkit.Stored[bson.M](t, coll)[0]; doc["_id"] != int32(1) || doc["room"] != int32(7) || doc["end"] != date(july.AddDate(0, 0, 1).Add(-time.Millisecond)) {
 		t.Errorf("%v", doc)
 	}
 	result, err := s.Adopt(t.Context(), func(string) (time.Time, error) { return july.AddDate(0, 0, 3), nil }, &mongopatterns.Work{Filter: bson.M{"_id": 4}})
 	if err != nil || !cmp.Equal(result, mongopatterns.Result{Examined: 1, Done: 1}) {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if n := len(collect(t, s.Check(t.Context(), nil))); n != 1 || count(t, coll) != 5 {
-		t.Errorf("%d problems, %d documents", n, count(t, coll))
+	if n := len(testkit.Collect(t, s.Check(t.Context(), nil))); n != 1 || testkit.Count(t, coll, bson.D{}) != 5 {
+		t.Errorf("%d problems, %d documents", n, testkit.Count(t, coll, bson.D{}))
 	}
 	// A wrong end is repaired.
-	must(t, second(coll.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: 1}}, bson.D{{Key: "$set", Value: bson.D{{Key: "end", Value: day}}}})))
+	testkit.OK(t, second(coll.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: 1}}, bson.D{{Key: "$set", Value: bson.D{{Key: "end", Value: day}}}})))
 	if result, err := s.Repair(t.Context(), nil); err != nil || result.Done != 1 || result.Remaining != 1 {
 		t.Errorf("%+v, %v", result, err)
 	}
@@ -78,9 +80,9 @@ func TestSlotsAdopt(t *testing.T) {
 func TestSlotsAdoptBefore1970(t *testing.T) {
 	coll := fresh(t)
 	s := newSlots[string, int](t, coll, timeseries.Days(nil), &slots.Options{EndField: "end"})
-	must(t, second(coll.InsertOne(t.Context(), bson.D{{Key: "series", Value: "s"}, {Key: "start", Value: "1969-12-31"}, {Key: "end", Value: "23:59"}})))
-	done(t, 1)(s.Adopt(t.Context(), nil, nil))
-	diff(t, any(bson.DateTime(-1)), stored(t, coll)[0]["end"])
+	testkit.OK(t, second(coll.InsertOne(t.Context(), bson.D{{Key: "series", Value: "s"}, {Key: "start", Value: "1969-12-31"}, {Key: "end", Value: "23:59"}})))
+	testkit.Done(t, 1)(s.Adopt(t.Context(), nil, nil))
+	testkit.Equal(t, any(bson.DateTime(-1)), testkit.Stored[bson.M](t, coll)[0]["end"])
 }
 
 // Where Metadata is refused no document is made, also not beside others that are stored.
@@ -88,21 +90,21 @@ func TestRefusedMetadataMakesNoSlots(t *testing.T) {
 	coll := fresh(t)
 	s, err := slots.New[string, int](coll, timeseries.Days(nil), &slots.Options{
 		Metadata: func(series any, _ time.Time) bson.D { return bson.D{{Key: series.(string), Value: 1}} }})
-	must(t, err)
+	testkit.OK(t, err)
 	slots := func(yield func(string, slots.Slot[int]) bool) {
 		_ = yield("room", slots.Slot[int]{Time: day, Value: 1}) && yield("_id", slots.Slot[int]{Time: day, Value: 2})
 	}
 	if result, err := s.SetMany(t.Context(), slots, nil); !errors.Is(err, mongopatterns.ErrInvalid) || result.Done != 1 || result.Failed != 1 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	diff(t, 1, count(t, coll))
+	testkit.Equal(t, 1, testkit.Count(t, coll, bson.D{}))
 }
 
-// null is what Get has of a slot that is not there: it is none to set.
+// Get treats null as an empty slot, so null cannot be set.
 func TestNullSlot(t *testing.T) {
 	t.Parallel()
 	s, err := slots.New[int, any](mongotest.Database(t).Collection("s"), timeseries.Every(time.Hour), nil)
-	must(t, err)
+	testkit.OK(t, err)
 	if err := s.Set(t.Context(), 1, time.Unix(3600, 0), nil); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Error(err)
 	}

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"testing"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/costs"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/slots"
 	"github.com/mongopatterns/mongopatterns/timeseries"
-	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 func TestSlotCosts(t *testing.T) {
@@ -18,50 +21,50 @@ func TestSlotCosts(t *testing.T) {
 	db := mongotest.Database(t)
 	coll, archive := db.Collection("c"), db.Collection("archive")
 	s, err := slots.New[string, weather](coll, timeseries.Days(nil), &slots.Options{EndField: "end"})
-	must(t, err)
+	testkit.OK(t, err)
 	newSlots[string, weather](t, archive, timeseries.Days(nil), nil)
 	set := func(d, h int) func(ctx context.Context) error {
 		return func(ctx context.Context) error { return s.Set(ctx, "s", at(24*d+h, 0, 0), weather{1, 1}) }
 	}
 	update, find := []string{"update"}, []string{"find"}
-	move := []string{"find", "find", "update", "delete", "commitTransaction"}
-	checkCosts(t, db, []cost{
-		{what: "new indexes", call: s.EnsureIndexes, sends: []string{"listIndexes", "createIndexes"}},
-		{what: "indexes", call: s.EnsureIndexes, sends: []string{"listIndexes"}},
-		{what: "set", call: set(0, 1), sends: update, writes: 1},
-		{what: "set again", call: set(0, 2), sends: update, writes: 1, index: base, keys: 1, docs: 1},
-		{what: "set", call: set(1, 1), sends: update, writes: 1},
-		{what: "set", call: set(2, 1), sends: update, writes: 1},
-		{what: "set", call: set(3, 1), sends: update, writes: 1},
-		{what: "set many", call: func(ctx context.Context) error {
+	move := []string{"listCollections", "find", "find", "update", "delete", "commitTransaction"}
+	costs.NoHints(t, costs.Run(t, db, []costs.Case{
+		{Name: "new indexes", Call: s.EnsureIndexes, Sends: []string{"listCollections", "listIndexes", "createIndexes"}},
+		{Name: "indexes", Call: s.EnsureIndexes, Sends: []string{"listCollections", "listIndexes"}},
+		{Name: "set", Call: set(0, 1), Sends: update, Writes: 1},
+		{Name: "set again", Call: set(0, 2), Sends: update, Writes: 1, Index: base, Keys: 1, Docs: 1},
+		{Name: "set", Call: set(1, 1), Sends: update, Writes: 1},
+		{Name: "set", Call: set(2, 1), Sends: update, Writes: 1},
+		{Name: "set", Call: set(3, 1), Sends: update, Writes: 1},
+		{Name: "set many", Call: func(ctx context.Context) error {
 			return second(s.SetMany(ctx, timeseries.Of("s", slots.Slot[weather]{Time: at(1, 0, 0)}, slots.Slot[weather]{Time: at(25, 0, 0)},
 				slots.Slot[weather]{Time: at(2, 0, 0), Value: weather{2, 2}}), &mongopatterns.Work{BatchSize: 2}))
-		}, sends: []string{"update", "update"}, writes: 3, index: base, keys: 1, docs: 1},
-		{what: "get", call: func(ctx context.Context) error { return second(s.Get(ctx, "s", at(1, 0, 0))) },
-			sends: find, index: base, keys: 1, docs: 1},
-		{what: "get of no document", call: func(ctx context.Context) error {
+		}, Sends: []string{"update", "update"}, Writes: 3, Index: base, Keys: 1, Docs: 1},
+		{Name: "get", Call: func(ctx context.Context) error { return second(s.Get(ctx, "s", at(1, 0, 0))) },
+			Sends: find, Index: base, Keys: 1, Docs: 1},
+		{Name: "get of no document", Call: func(ctx context.Context) error {
 			if _, err := s.Get(ctx, "s", at(999, 0, 0)); !errors.Is(err, mongopatterns.ErrNotFound) {
 				return fmt.Errorf("get: %w", err)
 			}
 			return nil
-		}, sends: []string{"find", "find"}, explain: 1, index: base, keys: 1},
-		{what: "range", call: func(ctx context.Context) error { return drain(s.Range(ctx, "s", at(1, 0, 0), at(48, 0, 0))) },
-			sends: find, index: base, keys: 3, docs: 2, unsorted: true},
-		{what: "latest", call: func(ctx context.Context) error { return second(s.Latest(ctx, "s")) },
-			sends: find, index: base, keys: 1, docs: 1},
-		{what: "delete", call: func(ctx context.Context) error { return s.Delete(ctx, "s", at(24*3+1, 0, 0)) },
-			sends: update, writes: 1, index: base, keys: 1, docs: 1},
-		{what: "latest after an empty one", call: func(ctx context.Context) error { return second(s.Latest(ctx, "s")) }, sends: []string{"find", "find"}},
-		{what: "check", call: func(ctx context.Context) error { return drain(s.Check(ctx, nil)) }, sends: find},
-		{what: "repair of nothing", call: func(ctx context.Context) error { return second(s.Repair(ctx, nil)) }, sends: find},
-		{what: "archive", call: func(ctx context.Context) error { return second(s.Archive(ctx, at(48, 0, 0), archive, nil)) },
-			sends: move, writes: 4},
-		{what: "late", call: set(0, 1), sends: update, writes: 1},
-		{what: "archive what is there", call: func(ctx context.Context) error { return second(s.Archive(ctx, at(48, 0, 0), archive, nil)) },
-			sends: move, writes: 2},
-	})
-	must(t, second(coll.InsertOne(t.Context(), bson.D{{Key: "series", Value: "old"}, {Key: "start", Value: "2019-01-31"},
+		}, Sends: []string{"find", "find"}, Explain: 1, Index: base, Keys: 1},
+		{Name: "range", Call: func(ctx context.Context) error { return testkit.Drain(s.Range(ctx, "s", at(1, 0, 0), at(48, 0, 0))) },
+			Sends: find, Index: base, Keys: 3, Docs: 2, NoSort: true},
+		{Name: "latest", Call: func(ctx context.Context) error { return second(s.Latest(ctx, "s")) },
+			Sends: find, Index: base, Keys: 1, Docs: 1},
+		{Name: "delete", Call: func(ctx context.Context) error { return s.Delete(ctx, "s", at(24*3+1, 0, 0)) },
+			Sends: update, Writes: 1, Index: base, Keys: 1, Docs: 1},
+		{Name: "latest after an empty one", Call: func(ctx context.Context) error { return second(s.Latest(ctx, "s")) }, Sends: []string{"find", "find"}},
+		{Name: "check", Call: func(ctx context.Context) error { return testkit.Drain(s.Check(ctx, nil)) }, Sends: []string{"listCollections", "find", "find", "find"}},
+		{Name: "repair of nothing", Call: func(ctx context.Context) error { return second(s.Repair(ctx, nil)) }, Sends: []string{"listCollections", "find"}},
+		{Name: "archive", Call: func(ctx context.Context) error { return second(s.Archive(ctx, at(48, 0, 0), archive, nil)) },
+			Sends: move, Writes: 4},
+		{Name: "late", Call: set(0, 1), Sends: update, Writes: 1},
+		{Name: "archive what is there", Call: func(ctx context.Context) error { return second(s.Archive(ctx, at(48, 0, 0), archive, nil)) },
+			Sends: move, Writes: 2},
+	}))
+	testkit.OK(t, second(coll.InsertOne(t.Context(), bson.D{{Key: "series", Value: "old"}, {Key: "start", Value: "2019-01-31"},
 		{Key: "data", Value: bson.D{{Key: "1", Value: bson.D{{Key: "2", Value: weather{1, 1}}}}}}})))
-	checkCosts(t, db, []cost{{what: "adopt", call: func(ctx context.Context) error { return second(s.Adopt(ctx, nil, nil)) },
-		sends: []string{"find", "find", "delete", "update", "commitTransaction"}, writes: 2}})
+	costs.NoHints(t, costs.Run(t, db, []costs.Case{{Name: "adopt", Call: func(ctx context.Context) error { return second(s.Adopt(ctx, nil, nil)) },
+		Sends: []string{"listCollections", "find", "find", "delete", "update", "commitTransaction"}, Writes: 2}}))
 }

@@ -1,5 +1,12 @@
-// Package slots keeps one measurement for each slot of time, a minute say, in a document
-// for a window of a series: the last one that was set there.
+// Package slots stores one measurement for each slot of time, such as a minute: the last one that was set.
+// The slots of a window of a series are in one document.
+//
+// # When to use it, and when not
+//
+// Use it to set and read single slots, such as the current value of each minute, even if a slot is set
+// many times. It keeps no sums. If you need several measurements of one slot, take package bucket; if
+// measurements are only appended, take package series, which needs a fifth of the disk space
+// (docs/benchmarks.md, published).
 //
 // # Documents
 //
@@ -10,7 +17,16 @@
 //	  data: {"0": {"0": {temperature: 21.36, humidity: 0.67}, ..., "59": {...}}, ..., "23": {...}}
 //	}
 //
+// The keys of data are the hour and the minute since the window began, or the units of Options.Levels,
+// whose last one is the length of a slot. Elapsed time counts, not the clock: a day of 25 hours has an
+// hour "24".
+//
 // # The calls
+//
+//	type Climate struct {
+//		Temperature float64 `bson:"temperature"`
+//		Humidity    float64 `bson:"humidity"`
+//	}
 //
 //	days, err := slots.New[string, Climate](coll, timeseries.Days(nil), &slots.Options{
 //		SeriesField: "sensor_id",
@@ -22,9 +38,20 @@
 //	climate, err := days.Get(ctx, "SENSOR-1", now)
 //	for slot, err := range days.Range(ctx, "SENSOR-1", from, to) { ... }
 //	err = days.Delete(ctx, "SENSOR-1", now)
+//	all := []slots.Slot[Climate]{{Time: now, Value: climate}}
 //	_, err = days.SetMany(ctx, timeseries.Of("SENSOR-1", all...), nil)
 //
-// Filter, Path and Projection are what the calls send, for stages of your own.
+// Set, SetMany, Get and Delete take the slot that holds the given time; the measurement needs none of its own.
+// Range yields the slots that begin at or after from and before to. Get and Delete return
+// [mongopatterns.ErrNotFound] for an empty slot. Filter, Path and Projection return what the calls send, so
+// that you can add stages of your own.
+//
+// # Concurrency and failures
+//
+// Any number of processes may set slots of the same series, if they use the same window and levels: the
+// last write of a slot wins. Set and SetMany can be repeated; a repeated Delete returns ErrNotFound. All
+// calls join the caller's transaction; after an error from a call that writes, abort it. Archive and Adopt
+// need a replica set; they can be stopped and run again.
 //
 // # Costs
 //
@@ -37,33 +64,24 @@
 //	Archive, Adopt         4 RT  a batch, 2 writes for each document
 //	Check, Repair          a scan of the collection
 //
-// The one index is {series, start}, unique. Make {start} yourself to archive all series.
-//
-// # When to use it, and when not
-//
-// For setting one place, and for reading one place without the others: the current value
-// of each minute, whatever is set how often. It is not for storage: the keys take more
-// than the arrays of package bucket, and package series takes a twentieth. It keeps no
-// sums. Where several measurements of one slot count, take package bucket.
-//
-// # Concurrency
-//
-// Any number of processes may set slots of the same series, with the same window and
-// levels: the last write of a slot stays. A Set can be repeated. All calls join the
-// caller's transaction; after an error from a call that writes, abort it. Archive and
-// Adopt need a replica set.
+// There is one index, {series, start}, unique. To archive all series at once, create an index on {start}
+// yourself; without it Archive scans the collection.
 //
 // # Adoption and maintenance
 //
-// Documents of another program are slots as they are if series, start and levels fit; the
-// _id may be anything. [Slots.Adopt] converts those whose start is stored as a string;
-// what old code then sets anew in a slot that has a date already is dropped. To delete old
-// documents make a TTL index on EndField, to keep them elsewhere call [Slots.Archive].
+// Documents of another program can be used without conversion if series, start and levels have this form;
+// their _id may be anything. [Slots.Adopt] converts documents whose start is stored as a string. If old code
+// then sets a slot again that the converted document has already, the next Adopt drops that value. For
+// documents of another form, read them yourself and call SetMany. To delete old documents, set
+// Options.EndField, run Repair if there are documents without it, and create a TTL index on it; to move them
+// to another collection, call [Slots.Archive].
 //
 // # Sharding
 //
-// Shard by {series, start}, unique: every write and every read of a series and a range is
-// targeted. Call EnsureIndexes before shardCollection, or shard with unique: true: a plain
-// index on the key is [mongopatterns.ErrIndexConflict] afterwards. Create the collection
-// of Archive beforehand: a transaction over several shards creates none.
+// Shard by {series, start}, unique: then every write, and every read of a range of a series, goes to the
+// shards that hold it. [mongopatterns.Shard] does that. If you call shardCollection yourself, call
+// EnsureIndexes before, or sharding creates a plain index on the key, and EnsureIndexes returns
+// [mongopatterns.ErrIndexConflict] afterwards.
+//
+// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
 package slots

@@ -17,49 +17,52 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/transfer"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-// Options names the fields of a document of slots. The zero value stores {series, start, data: {hour: {minute:
-// measurement}}}. All fields are plain names.
+// Options names the fields of a document of slots. The zero value stores {series, start, data: {hour:
+// {minute: measurement}}}. All names are plain, without dots.
 type Options struct {
 	SeriesField string             // the key of the series. Default "series"
 	StartField  string             // the window's first instant. Default "start"
 	EndField    string             // the window's end. Default "": not stored
 	EndTime     timeseries.EndTime // which instant that is. Default LastMillisecond
 	DataField   string             // holds the slots. Default "data"
-	// Levels are the lengths that the levels of DataField count, from the outside: one to three, each a whole
-	// multiple of the next. The last one is the length of a slot. Default time.Hour, time.Minute.
+	// Levels are the units of time that the nested keys of DataField count, outermost first: one to three,
+	// each a whole multiple of the next. The last one is the length of a slot. Default time.Hour,
+	// time.Minute.
 	Levels []time.Duration
 
-	// Metadata returns further fields for the first write of a document, which must fit a document together with
-	// a slot. Default nil: none.
+	// Metadata returns further fields that the first write of a document stores. They and one slot must fit
+	// into a document together. Default nil: no further fields.
 	Metadata func(series any, start time.Time) bson.D
 
-	// Registry and BSON encode and decode. Give the client's own if it has them: a collection does not show
-	// them. Default nil: the driver's.
+	// Registry and BSON are used to encode and decode. If your client has its own, give them here too: they
+	// cannot be read from a collection. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
 
-// Slots stores at most one measurement M of a series S in each slot of time, one document for a window of a
-// series. It is safe for concurrent use.
+// Slots stores at most one measurement of type M in each slot of time of a series, in one document for a
+// window of the series. ID is the type of the key of a series. Slots is safe for concurrent use.
 //
-// Slots count the time elapsed since the window began, not the hour on the wall: where the clock is set back,
-// a day has an hour "24", and where it is set forward, "22" is its last.
-type Slots[S, M any] struct{ core *grid }
+// The keys of slots count the time elapsed since the window began, not the hours of the clock: a day on
+// which the clock is set back has an hour "24", and one on which it is set forward ends with "22".
+type Slots[ID, M any] struct{ core *grid }
 
 var _ mongopatterns.Checker = (*Slots[string, bson.D])(nil)
 
-// grid is Slots on BSON.
+// grid implements Slots without its type parameters.
 type grid struct {
 	frame.Frame
 	metadata func(series any, start time.Time) bson.D
@@ -73,16 +76,17 @@ type Slot[M any] struct {
 	Value M         `json:"value"`
 }
 
-// New returns Slots over coll. It does no I/O; opts may be nil. M may be anything that encodes to a BSON value
-// but null, a plain number included.
-func New[S, M any](coll *mongo.Collection, window timeseries.Window, opts *Options) (s *Slots[S, M], err error) {
+// New returns Slots over coll. It does no I/O; opts may be nil. M may be any type that encodes to a BSON
+// value other than null, also a plain number. All programs that write one collection must use the same
+// window and levels.
+func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Options) (s *Slots[ID, M], err error) {
 	defer fault.In(&err, "slots: new")
 	var o Options
 	if opts != nil {
 		o = *opts
 	}
 	g := &grid{Frame: frame.Frame{Pattern: "slots", Coll: coll, Window: window, Codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
-		Early: frame.Early(o.EndTime), Contended: ErrContended},
+		Early: frame.Early(o.EndTime)},
 		metadata: o.Metadata, levels: append([]time.Duration(nil), o.Levels...)}
 	if len(g.levels) == 0 {
 		g.levels = []time.Duration{time.Hour, time.Minute}
@@ -98,61 +102,66 @@ func New[S, M any](coll *mongo.Collection, window timeseries.Window, opts *Optio
 		return nil, err
 	}
 	if start, end := window.Bounds(time.Unix(0, 0)); end.Sub(start) == math.MaxInt64 {
-		return nil, fault.Invalid("window: longer than 292 years")
+		return nil, fault.Invalid("window: it is longer than 292 years")
 	}
 	g.Series, g.Start, g.End, g.data = o.SeriesField, o.StartField, o.EndField, o.DataField
-	return &Slots[S, M]{g}, nil
+	return &Slots[ID, M]{g}, nil
 }
 
 func checkLevels(levels []time.Duration) error {
 	if len(levels) > 3 {
-		return errors.New("more than three")
+		return errors.New("there are more than three")
 	}
 	for i, level := range levels {
 		if level <= 0 || level%time.Millisecond != 0 {
 			return fmt.Errorf("%v is not a positive number of milliseconds", level)
 		}
 		if i > 0 && (levels[i-1]%level != 0 || levels[i-1] == level) {
-			return fmt.Errorf("%v is not a whole multiple of %v", levels[i-1], level)
+			return fmt.Errorf("%v is not a greater multiple of %v", levels[i-1], level)
 		}
 	}
 	return nil
 }
 
 // Indexes returns the index Slots uses besides _id, the unique {series: 1, start: 1}.
-func (s *Slots[S, M]) Indexes() map[string][]mongo.IndexModel {
+func (s *Slots[ID, M]) Indexes() map[string][]mongo.IndexModel {
 	unique := mongo.IndexModel{Keys: s.core.Keys(), Options: options.Index().SetUnique(true)}
 	return map[string][]mongo.IndexModel{s.core.Coll.Name(): {unique}}
 }
 
-// EnsureIndexes creates the Indexes that are missing. An index on the same keys with other options is
-// ErrIndexConflict; nothing is dropped.
+// EnsureIndexes creates the Indexes that are missing and drops nothing. If an index on the same keys has
+// other options, it returns ErrIndexConflict. It refuses a collection with a default collation, which could
+// treat different series as equal, with ErrInvalid.
 //
-// Cost: 1 round trip if they are all there, else 2.
-func (s *Slots[S, M]) EnsureIndexes(ctx context.Context) (err error) {
+// Cost: 2 round trips, 3 if an index is missing.
+func (s *Slots[ID, M]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "slots: ensure indexes")
+	if err := collation.Refuse(ctx, s.core.Coll); err != nil {
+		return err
+	}
 	return indexes.EnsureAll(ctx, s.core.Coll.Database(), s.Indexes())
 }
 
 // ShardKey returns the recommended shard key, {series: 1, start: 1}.
-func (s *Slots[S, M]) ShardKey() map[string]bson.D {
+func (s *Slots[ID, M]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{s.core.Coll.Name(): s.core.Keys()}
 }
 
-// Filter selects the documents that can hold slots of series from from until before to.
-func (s *Slots[S, M]) Filter(series S, from, to time.Time) bson.D {
+// Filter selects the documents that can hold slots of series at or after from and before to; a zero time
+// sets no limit.
+func (s *Slots[ID, M]) Filter(series ID, from, to time.Time) bson.D {
 	return s.core.Filter(series, from, to)
 }
 
 // Path is the field of the slot that holds t, in the document of its window: "data.15.4".
-func (s *Slots[S, M]) Path(t time.Time) string { return s.core.path(t) }
+func (s *Slots[ID, M]) Path(t time.Time) string { return s.core.path(t) }
 
 func (g *grid) path(t time.Time) string {
 	start, _ := g.Window.Bounds(t)
 	return g.data + keys(t.Sub(start), g.levels)
 }
 
-// keys is the path, below levels, of what begins this long after the window.
+// keys is the path of the slot that begins at this offset from the start of the window.
 func keys(offset time.Duration, levels []time.Duration) (path string) {
 	for _, level := range levels {
 		path += "." + strconv.FormatInt(int64(offset/level), 10)
@@ -161,11 +170,11 @@ func keys(offset time.Duration, levels []time.Duration) (path string) {
 	return path
 }
 
-// Set stores m in the slot that holds t, in place of what is there. It can be repeated.
+// Set stores m in the slot that holds t and replaces the measurement there. It can be repeated.
 //
-// Cost: 1 round trip, 1 document written; index {series, start}, 1 key. One more when another writer makes
-// the document at the same moment.
-func (s *Slots[S, M]) Set(ctx context.Context, series S, t time.Time, m M) (err error) {
+// Cost: 1 round trip, 1 document written, index {series, start}, 1 key. 1 more if another writer makes the
+// document at the same moment.
+func (s *Slots[ID, M]) Set(ctx context.Context, series ID, t time.Time, m M) (err error) {
 	defer fault.In(&err, "slots: set")
 	one := &batch{grid: s.core}
 	if err := one.Add(series, Slot[any]{t, m}); err != nil {
@@ -175,20 +184,21 @@ func (s *Slots[S, M]) Set(ctx context.Context, series S, t time.Time, m M) (err 
 	return err
 }
 
-// SetMany sets slots of any series in any order, Work.BatchSize of them at a time, 10,000 by default. Of
-// several for one slot in a batch the last one stays. The Result counts what is stored, refused and without an answer
-// (Unknown); a slot that is not valid ends the call with an ErrInvalid that names its index, when those before it are
-// stored. nil is no slots. It can be repeated.
+// SetMany sets slots of any series in any order, Work.BatchSize of them at a time, 10,000 by default. If a
+// slot comes several times, the last value stays. The Result counts the slots that are stored (Done),
+// refused (Failed) and without an answer (Unknown). A slot that is not valid ends the call with an
+// ErrInvalid that names its index, after those before it are stored. A nil sequence sets nothing. SetMany
+// can be repeated.
 //
-// Cost: 1 round trip a batch and 1 document written per document in it; index {series, start}, 1 key each.
-// One more when another writer makes one of them at the same moment.
-func (s *Slots[S, M]) SetMany(ctx context.Context, slots iter.Seq2[S, Slot[M]], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+// Cost: 1 round trip for each batch and 1 document written for each document in it; index {series, start}, 1
+// key each. 1 more if another writer makes one of them at the same moment.
+func (s *Slots[ID, M]) SetMany(ctx context.Context, slots iter.Seq2[ID, Slot[M]], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "slots: set many")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return s.core.Many(ctx, frame.Untyped(slots, func(slot Slot[M]) any { return Slot[any]{slot.Time, slot.Value} }), work, s.core.begin)
 }
 
-// A batch is slots by document, ready to be stored.
+// A batch holds encoded slots by document, until they are stored.
 type batch struct {
 	*grid
 	frame.Groups[waiting]
@@ -196,9 +206,9 @@ type batch struct {
 
 type group = frame.Group[waiting]
 
-// waiting is what a document is to take.
+// waiting has the slots that wait to be stored in a document.
 type waiting struct {
-	created bson.Raw // what a new document has besides
+	created bson.Raw // further fields of a new document
 	items   []item
 }
 
@@ -219,7 +229,7 @@ func (b *batch) Add(series, v any) error {
 	}
 	raw, err := b.Codec.Value(slot.Value)
 	if err == nil && raw.Type == bson.TypeNull {
-		err = fault.Invalid("null is no slot")
+		err = fault.Invalid("the value is null")
 	}
 	if err != nil {
 		return fmt.Errorf("slot: %w", err)
@@ -234,19 +244,20 @@ func (b *batch) Add(series, v any) error {
 		}
 	}
 	if size := len(g.Of.created) + len(raw.Value); size > frame.MaxBytes {
-		return fault.Invalid("%d bytes with Metadata, more than a document takes", size)
+		return fault.Invalid("slot: it has %d bytes with Metadata, more than fits into a document", size)
 	}
 	g.Of.items = append(g.Of.items, item{b.path(slot.Time), raw})
 	b.Count, b.Bytes = b.Count+1, b.Bytes+len(raw.Value)
 	return nil
 }
 
-// Store sends the slots of each document, and again where another writer has made the document at the same moment.
+// Store sends the slots of each document, and sends them again if another writer has created the document
+// at the same moment.
 //
 // Cost: that of a batch of SetMany.
 func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 	defer fault.Part(&err, &r.Done, &r.Unknown)
-	left := slices.DeleteFunc(slices.Clone(b.All), func(g *group) bool { return g.Of.items == nil }) // its Metadata was refused
+	left := slices.DeleteFunc(slices.Clone(b.All), func(g *group) bool { return g.Of.items == nil }) // nil if its Metadata was refused
 	for attempt := 0; len(left) > 0; attempt++ {
 		upserts := make([]frame.Upsert, len(left))
 		for i, g := range left {
@@ -265,7 +276,7 @@ func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 				r.Unknown += int64(rows)
 			case frame.Taken:
 				taken, left = o.Err, append(left, sent[i])
-			case frame.TooLarge: // a slot has one place
+			case frame.TooLarge: // a slot has only one place
 				err = cmp.Or(err, o.Err)
 				b.Refuse(&r, upserts[i], rows, o.Err)
 			case frame.Refused, frame.Unkeyed:
@@ -282,8 +293,9 @@ func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 	return r, ctx.Err()
 }
 
-// upsert is that of a group's document. It is found by series and start, so that documents with any _id serve; a new
-// one gets an _id that keeps a second writer from making another. Of several items for one slot it takes the last.
+// upsert is the upsert of a group's document. It selects by series and start, so that documents with any
+// _id match; a new document gets an _id that prevents a second writer from creating another. If a slot
+// comes several times it stores the last item.
 func (g *grid) upsert(d *group) frame.Upsert {
 	filter, update, last := codec.Build(128), codec.Build(256), map[string]int{}
 	g.Where(filter, d.Place)
@@ -310,11 +322,11 @@ func (g *grid) upsert(d *group) frame.Upsert {
 	return frame.Upsert{Filter: filter.Done(), Update: update.Done()}
 }
 
-// Delete empties the slot that holds t; ErrNotFound if it is empty: so it is when a deletion whose answer was
-// lost is repeated.
+// Delete empties the slot that holds t. It returns ErrNotFound if the slot is empty, also when you repeat a
+// deletion whose answer was lost.
 //
-// Cost: 1 round trip, 1 document written; index {series, start}, 1 key.
-func (s *Slots[S, M]) Delete(ctx context.Context, series S, t time.Time) (err error) {
+// Cost: 1 round trip, 1 document written, index {series, start}, 1 key.
+func (s *Slots[ID, M]) Delete(ctx context.Context, series ID, t time.Time) (err error) {
 	defer fault.In(&err, "slots: delete")
 	g := s.core
 	p, err := g.Place(series, t)
@@ -330,12 +342,12 @@ func (s *Slots[S, M]) Delete(ctx context.Context, series S, t time.Time) (err er
 	return p.Named(t.UnixMilli(), "", err)
 }
 
-// Get returns the measurement in the slot that holds t; ErrNotFound if it is empty. Only the slot leaves the
-// server.
+// Get returns the measurement in the slot that holds t, ErrNotFound if it is empty. The server sends only
+// the slot. If the series has documents whose start is a string, the error says so: run Adopt.
 //
-// Cost: 1 round trip; index {series, start}, 1 key. No document: 1 more, to look for times that are stored as
+// Cost: 1 round trip, index {series, start}, 1 key. No document: 1 more, to look for times that are stored as
 // strings.
-func (s *Slots[S, M]) Get(ctx context.Context, series S, t time.Time) (m M, err error) {
+func (s *Slots[ID, M]) Get(ctx context.Context, series ID, t time.Time) (m M, err error) {
 	defer fault.In(&err, "slots: get")
 	g := s.core
 	p, err := g.Place(series, t)
@@ -357,7 +369,8 @@ func (s *Slots[S, M]) Get(ctx context.Context, series S, t time.Time) (m M, err 
 	return codec.DecodeValue[M](g.Codec, v)
 }
 
-// misfiled is the error of a series whose times are strings, which no range of dates finds, else ErrNotFound.
+// misfiled returns the error NoDate if starts of the series are strings, which no range of dates finds,
+// otherwise ErrNotFound.
 func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
 	filter := bson.D{{Key: g.Series, Value: value.Equal(series)}, {Key: g.Start, Value: expr.Op("$type", "string")}}
 	doc, err := frame.First(frame.Find(ctx, g.Coll, filter, options.Find().SetLimit(1).SetProjection(bson.D{{Key: g.Start, Value: 1}})))
@@ -367,12 +380,13 @@ func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
 	return err
 }
 
-// Range returns the slots of series that begin from from until before to, in order. A zero time is no limit.
-// Of a range within one window only its slots leave the server; of a longer one whole windows do.
+// Range returns the slots of series that begin at or after from and before to, in order. A zero time sets
+// no limit. For a range within one window the server sends only its slots; for a longer one it sends whole
+// windows.
 //
 // Cost: 1 round trip, more beyond 101 documents or 16 MiB; index {series, start}, no sort on the server; 1
-// key and 1 document per window. No document: 1 more, as for Get.
-func (s *Slots[S, M]) Range(ctx context.Context, series S, from, to time.Time) iter.Seq2[Slot[M], error] {
+// key and 1 document for each window. No document: 1 more, as for Get.
+func (s *Slots[ID, M]) Range(ctx context.Context, series ID, from, to time.Time) iter.Seq2[Slot[M], error] {
 	g := s.core
 	return fault.Seq("slots: range", frame.InOrder(&g.Frame, g.documents(ctx, series, from, to), g.entries, from, to, slotOf[M]))
 }
@@ -403,9 +417,9 @@ func (g *grid) documents(ctx context.Context, series any, from, to time.Time) it
 	}
 }
 
-// Projection is what Range reads of the documents that Filter selects: the slots themselves if from and to
-// lie in one window, else all.
-func (s *Slots[S, M]) Projection(from, to time.Time) bson.D { return s.core.projection(from, to) }
+// Projection returns the projection of Range on the documents that Filter selects: only the slots of the
+// range if from and to lie in one window, otherwise all slots.
+func (s *Slots[ID, M]) Projection(from, to time.Time) bson.D { return s.core.projection(from, to) }
 
 func (g *grid) projection(from, to time.Time) bson.D {
 	projection := bson.D{{Key: "_id", Value: 0}, {Key: g.Start, Value: 1}}
@@ -425,7 +439,7 @@ func (g *grid) projection(from, to time.Time) bson.D {
 			depth++
 		}
 		if len(projection) > 500 {
-			return whole // rather than so many slots
+			return whole // shorter than naming so many slots
 		}
 		projection = append(projection, bson.E{Key: g.data + keys(at, g.levels[:depth+1]), Value: 1})
 		at += g.levels[depth]
@@ -433,8 +447,8 @@ func (g *grid) projection(from, to time.Time) bson.D {
 	return projection
 }
 
-// walk visits the slots of a document. What has a key that is no number, which is nothing this package wrote, has no
-// time.
+// walk visits the slots of a document. A slot with a key that is not a number, which this package does not
+// write, is not timed.
 func (g *grid) walk(doc bson.Raw, visit func(slot frame.Entry, path string, timed bool)) {
 	var below func(slot frame.Entry, path string, timed bool, levels []time.Duration)
 	below = func(slot frame.Entry, path string, timed bool, levels []time.Duration) {
@@ -464,10 +478,10 @@ func (g *grid) entries(doc bson.Raw) (out []frame.Entry, _ error) {
 	return out, nil
 }
 
-// Latest returns the slot of series with the latest time; ErrNotFound if there is none.
+// Latest returns the slot of series with the latest time, ErrNotFound if all slots are empty.
 //
-// Cost: 1 round trip; index {series, start}, 1 key; one more for each newest window that Delete has emptied.
-func (s *Slots[S, M]) Latest(ctx context.Context, series S) (slot Slot[M], err error) {
+// Cost: 1 round trip, index {series, start}, 1 key; 1 more for each newest window that Delete has emptied.
+func (s *Slots[ID, M]) Latest(ctx context.Context, series ID) (slot Slot[M], err error) {
 	defer fault.In(&err, "slots: latest")
 	g := s.core
 	raw, err := g.SeriesOf(series)
@@ -492,31 +506,29 @@ func (s *Slots[S, M]) Latest(ctx context.Context, series S) (slot Slot[M], err e
 	}
 }
 
-// The kinds of problems that Check finds. Repair solves WrongAggregate.
+// The kinds of problems that Check finds. Repair solves WrongField.
 const (
-	// WrongAggregate is an end that is not that of the window. Repair computes it anew.
-	WrongAggregate = frame.WrongAggregate
-	// BadStart is a start that is not a date or does not begin a window: reads miss the document. Adopt converts
-	// times that are stored as strings.
-	BadStart = frame.BadStart
+	// WrongField is an end that is not the window's. Repair sets it.
+	WrongField = mongopatterns.WrongField
+	// Malformed is a start that is not a date or does not begin a window: reads miss the document. Adopt
+	// converts times that are stored as strings. Without an ID it is a SeriesField or DataField that no
+	// document has: its name is misspelt, or the data does not exist yet; Check finds it only without
+	// Work.Filter.
+	Malformed = mongopatterns.Malformed
 )
 
-// ErrContended says that a document could neither be found nor made: another unique index refuses it. The last
-// duplicate-key error is wrapped. It matches ErrConflict.
-var ErrContended = fault.New("gave up after repeated duplicate keys", fault.ErrConflict)
-
-// Check yields documents whose start is no date or begins no window (BadStart), and whose end is not that of
-// the window (WrongAggregate). Nothing else is derived.
+// Check yields documents whose start is not a date or does not begin a window (Malformed), and documents
+// whose end is not the window's (WrongField). No other field is derived.
 //
-// Cost: 1 round trip a batch; scans the collection by _id.
-func (s *Slots[S, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
-	return fault.Seq("slots: check", s.core.Problems(ctx, work, s.core.scan(), s.core.audit))
+// Cost: 3 round trips, and 1 for each batch; scans the collection by _id.
+func (s *Slots[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	return fault.Seq("slots: check", s.core.Problems(ctx, work, s.core.scan(), s.core.audit, s.core.data))
 }
 
-// Repair sets wrong ends. Remaining are the documents with a bad start.
+// Repair sets wrong ends. Remaining counts the documents with a bad start.
 //
-// Cost: a Check, and 1 round trip for each batch with wrong ends, found by _id.
-func (s *Slots[S, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+// Cost: that of Check, and 1 round trip for each batch with wrong ends, index _id.
+func (s *Slots[ID, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "slots: repair")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return s.core.Frame.Repair(ctx, work, s.core.scan(), s.core.audit)
@@ -535,14 +547,17 @@ func (g *grid) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
 	return mongo.Pipeline{expr.Op("$set", ends)}
 }
 
-// Archive moves the documents whose window ended at or before before into target, each batch (100 documents
-// by default, 8 MiB) in a transaction: every document is in exactly one of the two collections at any time.
-// It can be stopped and run again. Late data may start the window anew: the slots that were set later then
-// replace the archived ones. work.Filter selects documents. target needs the indexes of a second Slots over it.
+// Archive moves the documents whose window ended at or before before into target, each batch (by default
+// 100 documents, at most 8 MiB) in a transaction: every document is in exactly one of the two collections
+// at any time. It can be stopped and run again. Late data may create a new document of an archived window;
+// when a later Archive moves it, its slots replace the archived ones. work.Filter selects documents. target
+// is another collection of the same database; Archive creates it if it does not exist. To index and read it,
+// make a second Slots with the same options, and call its EnsureIndexes before Archive.
 //
-// Cost: 1 round trip, more for many documents, to find them (index {series, start} with a filter on the
-// series, {start} if you have made it, else a scan); for each batch 4 and 2 writes a document.
-func (s *Slots[S, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+// Cost: 2 round trips, 1 to create target, and more for many documents, to find them (index {series, start} with a
+// filter on the series, {start} if you have made it, else a scan); for each batch 4 and 2 writes for each
+// document.
+func (s *Slots[ID, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "slots: archive")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return s.core.Frame.Archive(ctx, before, target, work, s.core.arrive)
@@ -555,9 +570,9 @@ func (g *grid) arrive(_ context.Context, _ *mongo.Collection, docs []bson.Raw) (
 	return updates, nil
 }
 
-// bring is the upsert that brings a document to a place. If there is a document already, it gets the slots
-// and other fields that it lacks, or with later all slots. A place that is free gets all fields, _id
-// included. The end is that of p; with later it is a field like others.
+// bring is the upsert that writes a document to a place. If the place has no document, it gets all fields,
+// including _id. If it has one, that gets the slots and other fields that it lacks; with later, all slots
+// replace its own. The end is that of p; with later the end is treated like other fields.
 func (g *grid) bring(doc bson.Raw, p frame.Place, later bool) mongo.WriteModel {
 	var set bson.D
 	put := func(path string, v any, keep bool) {
@@ -579,20 +594,24 @@ func (g *grid) bring(doc bson.Raw, p frame.Place, later bool) mongo.WriteModel {
 	return mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(g.Within(p)).SetUpdate(mongo.Pipeline{expr.Op("$set", set)})
 }
 
-// Adopt converts documents of slots whose start is stored as a string: "2021-07-05 00:00:00" becomes a date.
-// nil for parse reads RFC 3339, that form and "2021-07-05", as UTC. If a window has a document with a date
-// already, that one gets the slots that it lacks, and keeps those that both have: the slots of a document are
-// adopted once. What does not begin a window is Failed and named. It can be stopped and run again, also beside
-// old code that sets slots in documents with strings: what it sets while one is converted is converted with it,
-// or begins another for the next call. A document that is gone meanwhile is Skipped. EnsureIndexes must have
-// run, or a writer could make a second document of the window.
+// Adopt converts documents of slots whose start is stored as a string: "2021-07-05 00:00:00" becomes a
+// date. A nil parse reads RFC 3339, that form and "2021-07-05", as UTC. If the window already has a
+// document with a date, that document gets the slots that it lacks and keeps its own value of slots that
+// both have. A document whose start does not begin a window is Failed and named. Adopt can be stopped and
+// run again, also while old code sets slots in documents with strings: a slot that is set during the
+// conversion is converted with its document, or goes to a new document with a string for the next call. A
+// document that was deleted meanwhile is Skipped. EnsureIndexes must have run, because otherwise a writer
+// could create a second document of the window.
 //
-// Cost: 1 round trip to find 1000 documents, by a scan; for each batch of 100 4, commit included, and 2 writes a
-// document.
-func (s *Slots[S, M]) Adopt(ctx context.Context, parse func(start string) (time.Time, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+// Cost: 1 round trip to begin, 1 to find 1000 documents, by a scan; for each batch of 100 4, commit included,
+// and 2 writes for each document.
+func (s *Slots[ID, M]) Adopt(ctx context.Context, parse func(start string) (time.Time, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "slots: adopt")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	g := s.core
+	if err := g.Accept(ctx, work); err != nil {
+		return result, err
+	}
 	if parse == nil {
 		parse = parseTime
 	}
@@ -609,18 +628,18 @@ func (s *Slots[S, M]) Adopt(ctx context.Context, parse func(start string) (time.
 			return err
 		})
 		if err == nil {
-			result.Add(once)
+			maintain.Add(result, once)
 		}
 		return err
 	})
 }
 
-// redate converts documents in a transaction, which reads them once more: old code may have set slots in them since
-// they were found.
+// redate converts documents in a transaction. It reads them again, because old code may have set slots in
+// them since they were found.
 //
 // Cost: 3 round trips.
 func (g *grid) redate(ctx context.Context, found []bson.Raw, parse func(string) (time.Time, error), w mongopatterns.Work) (result mongopatterns.Result, err error) {
-	docs, err := frame.ByID(ctx, g.Coll, found, nil)
+	docs, err := transfer.ByID(ctx, g.Coll, found, nil)
 	if err != nil {
 		return result, err
 	}
@@ -649,7 +668,7 @@ type redated struct {
 	to  frame.Place
 }
 
-// convert finds the places of documents; those that have none are counted.
+// convert finds the places of documents, and counts the documents without one.
 func (g *grid) convert(docs []bson.Raw, parse func(string) (time.Time, error), w mongopatterns.Work, result *mongopatterns.Result) (out []redated, _ error) {
 	for _, doc := range docs {
 		p, err := g.converted(doc, parse)
@@ -659,7 +678,7 @@ func (g *grid) convert(docs []bson.Raw, parse func(string) (time.Time, error), w
 		case w.Strict:
 			return nil, fault.Of(doc.Lookup("_id"), err)
 		default:
-			result.Fail(g.Coll.Name(), doc.Lookup("_id"), err)
+			maintain.Fail(result, g.Coll.Name(), doc.Lookup("_id"), err)
 		}
 	}
 	return out, nil
@@ -674,7 +693,7 @@ func parseTime(s string) (t time.Time, err error) {
 	return t, err
 }
 
-// converted is the place of a document whose start is a string.
+// converted returns the place of a document whose start is a string.
 func (g *grid) converted(doc bson.Raw, parse func(string) (time.Time, error)) (p frame.Place, err error) {
 	text := value.Lookup(doc, g.Start).StringValue()
 	t, err := parse(text)
@@ -682,7 +701,7 @@ func (g *grid) converted(doc bson.Raw, parse func(string) (time.Time, error)) (p
 		p, err = g.Place(value.Lookup(doc, g.Series), t)
 	}
 	if err == nil && !t.Equal(time.UnixMilli(p.Start)) {
-		err = errors.New("it begins no window")
+		err = errors.New("it is not the start of a window")
 	}
 	if err != nil {
 		err = fault.Invalid("%s is %q: %w", g.Start, text, err)

@@ -16,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/slots"
 	"github.com/mongopatterns/mongopatterns/timeseries"
@@ -27,11 +28,11 @@ type weather struct {
 	Humidity    float64 `bson:"humidity"`
 }
 
-func newSlots[S, M any](t testing.TB, coll *mongo.Collection, w timeseries.Window, o *slots.Options) *slots.Slots[S, M] {
+func newSlots[ID, M any](t testing.TB, coll *mongo.Collection, w timeseries.Window, o *slots.Options) *slots.Slots[ID, M] {
 	t.Helper()
-	s, err := slots.New[S, M](coll, w, o)
-	must(t, err)
-	must(t, s.EnsureIndexes(t.Context()))
+	s, err := slots.New[ID, M](coll, w, o)
+	testkit.OK(t, err)
+	testkit.OK(t, s.EnsureIndexes(t.Context()))
 	return s
 }
 
@@ -43,12 +44,12 @@ func TestScenarioDailySlots(t *testing.T) {
 		at time.Time
 		w  weather
 	}{{at(0, 0, 0), weather{21.36, 0.67}}, {at(0, 59, 59), weather{21.4, 0.68}}, {at(23, 5, 0), weather{19, 0.7}}} {
-		must(t, s.Set(t.Context(), "SENSOR-1", m.at, m.w))
+		testkit.OK(t, s.Set(t.Context(), "SENSOR-1", m.at, m.w))
 	}
 	slot := func(temperature, humidity float64) bson.D {
 		return bson.D{{Key: "temperature", Value: temperature}, {Key: "humidity", Value: humidity}}
 	}
-	diff(t, []bson.M{{
+	testkit.Equal(t, []bson.M{{
 		"_id":          bson.D{{Key: "sensor_id", Value: "SENSOR-1"}, {Key: "created_time", Value: date(day)}},
 		"sensor_id":    "SENSOR-1",
 		"created_time": date(day),
@@ -56,11 +57,11 @@ func TestScenarioDailySlots(t *testing.T) {
 			{Key: "0", Value: bson.D{{Key: "0", Value: slot(21.36, 0.67)}, {Key: "59", Value: slot(21.4, 0.68)}}},
 			{Key: "23", Value: bson.D{{Key: "5", Value: slot(19, 0.7)}}},
 		},
-	}}, stored(t, coll))
+	}}, testkit.Stored[bson.M](t, coll))
 
-	gives(t, (weather{21.4, 0.68}))(s.Get(t.Context(), "SENSOR-1", at(0, 59, 0)))
+	testkit.Gives(t, (weather{21.4, 0.68}))(s.Get(t.Context(), "SENSOR-1", at(0, 59, 0)))
 	for _, empty := range []time.Time{at(0, 1, 0), at(5, 0, 0), at(24, 0, 0)} {
-		fails(t, mongopatterns.ErrNotFound, second(s.Get(t.Context(), "SENSOR-1", empty)))
+		testkit.Fails(t, "slots", second(s.Get(t.Context(), "SENSOR-1", empty)), mongopatterns.ErrNotFound)
 	}
 }
 
@@ -68,10 +69,10 @@ func TestScenarioDailySlots(t *testing.T) {
 func TestForeignSlots(t *testing.T) {
 	coll := fresh(t)
 	id := bson.NewObjectID()
-	must(t, second(coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: id}, {Key: "series", Value: 1}, {Key: "start", Value: day}})))
+	testkit.OK(t, second(coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: id}, {Key: "series", Value: 1}, {Key: "start", Value: day}})))
 	s := newSlots[int, float64](t, coll, timeseries.Days(nil), nil)
-	must(t, s.Set(t.Context(), 1, at(1, 2, 0), 5))
-	if docs := stored(t, coll); len(docs) != 1 || docs[0]["_id"] != id {
+	testkit.OK(t, s.Set(t.Context(), 1, at(1, 2, 0), 5))
+	if docs := testkit.Stored[bson.M](t, coll); len(docs) != 1 || docs[0]["_id"] != id {
 		t.Errorf("%v", docs)
 	}
 }
@@ -79,7 +80,7 @@ func TestForeignSlots(t *testing.T) {
 // Days with 23 and 25 hours give every instant a slot of its own.
 func TestSlotsOverClockChanges(t *testing.T) {
 	coll := fresh(t)
-	berlin := zone(t, "Europe/Berlin")
+	berlin := testkit.Zone(t, "Europe/Berlin")
 	s := newSlots[string, int](t, coll, timeseries.Days(berlin), &slots.Options{Levels: []time.Duration{time.Hour}})
 	for _, c := range []struct {
 		month time.Month
@@ -90,13 +91,13 @@ func TestSlotsOverClockChanges(t *testing.T) {
 		end := time.Date(2024, c.month, c.day+1, 0, 0, 0, 0, berlin)
 		n := 0
 		for moment := start; moment.Before(end); moment = moment.Add(time.Hour) {
-			must(t, s.Set(t.Context(), "s", moment.Add(59*time.Minute), n))
+			testkit.OK(t, s.Set(t.Context(), "s", moment.Add(59*time.Minute), n))
 			if path := s.Path(moment); path != fmt.Sprint("data.", n) {
 				t.Errorf("%v: %s", moment, path)
 			}
 			n++
 		}
-		got := collect(t, s.Range(t.Context(), "s", start, end))
+		got := testkit.Collect(t, s.Range(t.Context(), "s", start, end))
 		if n != c.hours || len(got) != n {
 			t.Errorf("%v: %d hours, %d slots", start, n, len(got))
 		}
@@ -106,7 +107,7 @@ func TestSlotsOverClockChanges(t *testing.T) {
 			}
 		}
 	}
-	diff(t, 3, len(stored(t, coll)))
+	testkit.Equal(t, 3, len(testkit.Stored[bson.M](t, coll)))
 }
 
 // Random sets and unsets, ranges and aggregates against a model in memory, for
@@ -136,7 +137,7 @@ func TestSlotsAgainstModel(t *testing.T) {
 				switch random.IntN(4) {
 				case 0:
 					when, w := moment(), weather{float64(random.IntN(100)), 1}
-					must(t, s.Set(t.Context(), "s", when, w))
+					testkit.OK(t, s.Set(t.Context(), "s", when, w))
 					model[when.Truncate(unit)] = w
 				case 1:
 					var many []slots.Slot[weather]
@@ -145,11 +146,11 @@ func TestSlotsAgainstModel(t *testing.T) {
 						many = append(many, slot)
 						model[slot.Time.Truncate(unit)] = slot.Value
 					}
-					must(t, second(s.SetMany(t.Context(), timeseries.Of("s", many...), &mongopatterns.Work{BatchSize: 25})))
+					testkit.OK(t, second(s.SetMany(t.Context(), timeseries.Of("s", many...), &mongopatterns.Work{BatchSize: 25})))
 				case 2:
 					for when := range model {
-						must(t, s.Delete(t.Context(), "s", when.Add(unit-1)))
-						fails(t, mongopatterns.ErrNotFound, s.Delete(t.Context(), "s", when))
+						testkit.OK(t, s.Delete(t.Context(), "s", when.Add(unit-1)))
+						testkit.Fails(t, "slots", s.Delete(t.Context(), "s", when), mongopatterns.ErrNotFound)
 						delete(model, when)
 						break
 					}
@@ -176,8 +177,8 @@ func TestSlotsAgainstModel(t *testing.T) {
 				byTime := func(a, b slots.Slot[weather]) int { return a.Time.Compare(b.Time) }
 				slices.SortFunc(want, byTime)
 				slices.SortFunc(all, byTime)
-				got := collect(t, s.Range(t.Context(), "s", from, to))
-				diff(t, want, got)
+				got := testkit.Collect(t, s.Range(t.Context(), "s", from, to))
+				testkit.Equal(t, want, got)
 				latest, err := s.Latest(t.Context(), "s")
 				switch {
 				case len(all) == 0:
@@ -187,7 +188,7 @@ func TestSlotsAgainstModel(t *testing.T) {
 				case err != nil:
 					t.Error(err)
 				default:
-					diff(t, all[len(all)-1], latest)
+					testkit.Equal(t, all[len(all)-1], latest)
 				}
 				if t.Failed() {
 					return
@@ -212,35 +213,35 @@ func TestSlotsConcurrently(t *testing.T) {
 	}
 	wait.Wait()
 	s := newSlots[string, int](t, coll, timeseries.Days(nil), nil)
-	diff(t, 80, len(collect(t, s.Range(t.Context(), "s", time.Time{}, time.Time{}))))
-	diff(t, 1, len(stored(t, coll)))
+	testkit.Equal(t, 80, len(testkit.Collect(t, s.Range(t.Context(), "s", time.Time{}, time.Time{}))))
+	testkit.Equal(t, 1, len(testkit.Stored[bson.M](t, coll)))
 }
 
 // A duplicate key for ever is given up on.
 func TestSlotsContended(t *testing.T) {
 	coll := fresh(t)
 	s := newSlots[string, int](t, coll, timeseries.Days(nil), nil)
-	must(t, second(coll.Indexes().CreateOne(t.Context(), unique("room"))))
-	must(t, s.Set(t.Context(), "s", day, 1))
+	testkit.OK(t, second(coll.Indexes().CreateOne(t.Context(), testkit.Unique("room"))))
+	testkit.OK(t, s.Set(t.Context(), "s", day, 1))
 	err := s.Set(t.Context(), "t", day, 1)
 	_, many := s.SetMany(t.Context(), timeseries.Of("u", slots.Slot[int]{Time: day, Value: 2}), nil)
 	for _, err := range []error{err, many} {
-		if !errors.Is(err, slots.ErrContended) || !mongo.IsDuplicateKeyError(err) {
+		if !errors.Is(err, mongopatterns.ErrConflict) || !mongo.IsDuplicateKeyError(err) {
 			t.Error(err)
 		}
 	}
 }
 
-// What something else keeps among the slots is no slot.
+// A field of another program among the slots is not a slot.
 func TestKeysThatAreNoSlots(t *testing.T) {
 	coll := fresh(t)
 	s := newSlots[string, int](t, coll, timeseries.Days(nil), nil)
-	must(t, second(coll.InsertOne(t.Context(), bson.D{{Key: "series", Value: "s"}, {Key: "start", Value: day}, {Key: "data", Value: bson.D{
+	testkit.OK(t, second(coll.InsertOne(t.Context(), bson.D{{Key: "series", Value: "s"}, {Key: "start", Value: day}, {Key: "data", Value: bson.D{
 		{Key: "note", Value: bson.D{{Key: "0", Value: 8}}},
 		{Key: "1", Value: bson.D{{Key: "x", Value: 9}, {Key: "2", Value: 5}}},
 	}}})))
 	for _, from := range []time.Time{{}, day} {
-		if got := collect(t, s.Range(t.Context(), "s", from, time.Time{})); len(got) != 1 || !got[0].Time.Equal(at(1, 2, 0)) {
+		if got := testkit.Collect(t, s.Range(t.Context(), "s", from, time.Time{})); len(got) != 1 || !got[0].Time.Equal(at(1, 2, 0)) {
 			t.Errorf("%v", got)
 		}
 	}
@@ -254,38 +255,38 @@ func TestArchiveSlots(t *testing.T) {
 	s := newSlots[string, int](t, coll, timeseries.Days(nil), o)
 	archived := newSlots[string, int](t, archive, timeseries.Days(nil), o)
 	for d := range 4 {
-		must(t, s.Set(t.Context(), "s", day.AddDate(0, 0, d), d))
+		testkit.OK(t, s.Set(t.Context(), "s", day.AddDate(0, 0, d), d))
 	}
-	before := stored(t, coll)
+	before := testkit.Stored[bson.M](t, coll)
 	if before[0]["room"] != int32(5) || before[0]["end"] != date(day.AddDate(0, 0, 1).Add(-time.Second)) {
 		t.Errorf("%v", before[0])
 	}
-	done(t, 2)(s.Archive(t.Context(), day.AddDate(0, 0, 2), archive, nil))
-	diff(t, before[:2], stored(t, archive))
+	testkit.Done(t, 2)(s.Archive(t.Context(), day.AddDate(0, 0, 2), archive, nil))
+	testkit.Equal(t, before[:2], testkit.Stored[bson.M](t, archive))
 	// Late slots join what is archived.
 	for _, late := range []slots.Slot[int]{{Time: at(0, 0, 0), Value: 100}, {Time: at(5, 5, 0), Value: 55}} {
-		must(t, s.Set(t.Context(), "s", late.Time, late.Value))
+		testkit.OK(t, s.Set(t.Context(), "s", late.Time, late.Value))
 	}
-	done(t, 1)(s.Archive(t.Context(), day.AddDate(0, 0, 2), archive, nil))
+	testkit.Done(t, 1)(s.Archive(t.Context(), day.AddDate(0, 0, 2), archive, nil))
 	var values []int
-	for _, slot := range collect(t, archived.Range(t.Context(), "s", time.Time{}, time.Time{})) {
+	for _, slot := range testkit.Collect(t, archived.Range(t.Context(), "s", time.Time{}, time.Time{})) {
 		values = append(values, slot.Value)
 	}
-	diff(t, []int{100, 55, 1}, values)
+	testkit.Equal(t, []int{100, 55, 1}, values)
 	// A document that is another one in the archive stays where it is.
-	must(t, s.Set(t.Context(), "s", at(1, 0, 0), 7))
-	must(t, second(archive.UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "series", Value: "other"}}}})))
-	left := count(t, coll)
-	if result, err := s.Archive(t.Context(), day.AddDate(0, 0, 2), archive, nil); err != nil || result.Failed != 1 || count(t, coll) != left {
-		t.Errorf("%+v, %v, %d left of %d", result, err, count(t, coll), left)
+	testkit.OK(t, s.Set(t.Context(), "s", at(1, 0, 0), 7))
+	testkit.OK(t, second(archive.UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "series", Value: "other"}}}})))
+	left := testkit.Count(t, coll, bson.D{})
+	if result, err := s.Archive(t.Context(), day.AddDate(0, 0, 2), archive, nil); err != nil || result.Failed != 1 || testkit.Count(t, coll, bson.D{}) != left {
+		t.Errorf("%+v, %v, %d left of %d", result, err, testkit.Count(t, coll, bson.D{}), left)
 	}
 }
 
 // The projection names what a range needs and no more.
 func TestSlotProjection(t *testing.T) {
-	coll := offline(t)
+	coll := testkit.Offline(t).Collection("c")
 	s, err := slots.New[string, weather](coll, timeseries.Days(nil), nil)
-	must(t, err)
+	testkit.OK(t, err)
 	for _, c := range []struct {
 		from, to time.Time
 		want     string
@@ -308,14 +309,6 @@ func TestSlotProjection(t *testing.T) {
 	}
 }
 
-func offline(t testing.TB) *mongo.Collection {
-	t.Helper()
-	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1"))
-	must(t, err)
-	t.Cleanup(func() { _ = client.Disconnect(t.Context()) })
-	return client.Database("unused").Collection("c")
-}
-
 // The published ratio of data, 0.46 of one document a minute, holds for what is
 // stored; so do the index entries, of which there are two a day.
 func TestStorageRatio(t *testing.T) {
@@ -324,18 +317,18 @@ func TestStorageRatio(t *testing.T) {
 	w := weather{20, 0.5}
 	plain, err := bson.Marshal(bson.D{{Key: "_id", Value: bson.NewObjectID()}, {Key: "sensor_id", Value: "SENSOR-1"},
 		{Key: "created_time", Value: day}, {Key: "temperature", Value: w.Temperature}, {Key: "humidity", Value: w.Humidity}})
-	must(t, err)
+	testkit.OK(t, err)
 	var all []slots.Slot[weather]
 	for m := range 24 * 60 {
 		all = append(all, slots.Slot[weather]{Time: at(0, m, 0), Value: w})
 	}
-	must(t, second(s.SetMany(t.Context(), timeseries.Of("SENSOR-1", all...), nil)))
+	testkit.OK(t, second(s.SetMany(t.Context(), timeseries.Of("SENSOR-1", all...), nil)))
 	raw, err := coll.FindOne(t.Context(), bson.D{}).Raw()
-	must(t, err)
+	testkit.OK(t, err)
 	if ratio := float64(len(raw)) / float64(24*60*len(plain)); ratio > 0.46 {
 		t.Errorf("%.3f of the data", ratio)
 	}
-	diff(t, 1, count(t, coll))
+	testkit.Equal(t, 1, testkit.Count(t, coll, bson.D{}))
 }
 
 // What old code sets in a document between Adopt's read and its writes is not lost, and a document that it deletes does
@@ -359,7 +352,7 @@ func TestSlotsAdoptBetween(t *testing.T) {
 				coll := mongotest.Database(t).Collection("c")
 				plain := newSlots[string, int](t, coll, timeseries.Days(nil), nil)
 				for i, start := range []string{"2021-07-05", "2021-07-06"} {
-					must(t, second(coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: i + 1}, {Key: "series", Value: "s"}, {Key: "start", Value: start},
+					testkit.OK(t, second(coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: i + 1}, {Key: "series", Value: "s"}, {Key: "start", Value: start},
 						{Key: "data", Value: bson.D{{Key: "0", Value: bson.D{{Key: "0", Value: 5}}}}}})))
 				}
 				var once sync.Once
@@ -370,17 +363,17 @@ func TestSlotsAdoptBetween(t *testing.T) {
 						}
 					})
 				}), timeseries.Days(nil), nil)
-				must(t, err)
+				testkit.OK(t, err)
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 				defer cancel()
 				result, err := s.Adopt(ctx, nil, nil)
-				must(t, err)
+				testkit.OK(t, err)
 				var got []int
-				for _, slot := range collect(t, plain.Range(t.Context(), "s", time.Time{}, time.Time{})) {
+				for _, slot := range testkit.Collect(t, plain.Range(t.Context(), "s", time.Time{}, time.Time{})) {
 					got = append(got, slot.Value)
 				}
 				want, done := map[string][]int{"set": {5, 6, 5}, "deleted": {5}, "adopted": {5, 5}}[what], map[string]int64{"set": 2, "deleted": 1}[what]
-				diff(t, want, got)
+				testkit.Equal(t, want, got)
 				if result.Done != done || result.Skipped != 2-done || result.Examined != 2 {
 					t.Errorf("%+v", result)
 				}
@@ -405,7 +398,26 @@ func beforeCommand(t *testing.T, coll *mongo.Collection, command string, fn func
 			fn()
 		}
 	}}))
-	must(t, err)
+	testkit.OK(t, err)
 	t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
 	return client.Database(coll.Database().Name()).Collection(coll.Name())
 }
+
+// fresh is a collection for a test beside others.
+func fresh(t *testing.T) *mongo.Collection {
+	t.Helper()
+	t.Parallel()
+	return mongotest.Database(t).Collection("c")
+}
+
+func date(t time.Time) bson.DateTime { return bson.NewDateTimeFromTime(t) }
+
+var day = time.Date(2019, 1, 31, 0, 0, 0, 0, time.UTC)
+
+func at(h, m, s int) time.Time {
+	return day.Add(time.Duration(h)*time.Hour + time.Duration(m)*time.Minute + time.Duration(s)*time.Second)
+}
+
+func second[T any](_ T, err error) error { return err }
+
+const base = "series_1_start_1"

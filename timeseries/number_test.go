@@ -43,8 +43,7 @@ func TestNumber(t *testing.T) {
 	}
 }
 
-// A variance is right to its last digit, or NaN where the rounding of the squares leaves
-// none of it certain.
+// A variance is right to its last digit, or NaN if the rounding of the squares leaves no digit certain.
 func TestVariance(t *testing.T) {
 	stats := func(numbers ...int64) (v timeseries.ValueStats) {
 		var sum, squares number.Sum

@@ -10,35 +10,35 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// A Value is a number in each measurement and where the document of a window keeps its
+// A Value names a number in each measurement and the fields of the window's document that keep its
 // aggregates. The paths may be dotted ("stats.temperature.sum").
 //
-// With Field alone, Sum, Squares, Min, Max and Count are kept below "stats.temperature.".
-// Once any of them is named, exactly the named ones are kept.
+// With only Field ("temperature"), Sum, Squares, Min, Max and Count are kept below "stats.temperature.". If
+// any other field is set, exactly the aggregates that are named are kept.
 //
-// The number may be int32, int64, double or Decimal128. A measurement without it (missing,
-// null, another type, NaN, infinite) is stored and left out of the aggregates if Count is
-// kept, and else refused with ErrInvalid.
+// The number may be int32, int64, double or Decimal128. A measurement without it (missing, null, another
+// type, NaN, infinite) is stored but not aggregated if Count is kept; otherwise it is refused with
+// ErrInvalid.
 type Value struct {
 	Field string // the path inside the measurement. Required
 
 	Sum      string // the sum
 	Squares  string // the sum of the squares, a Decimal128, for Variance. It needs Sum
 	Min, Max string // the smallest and the largest number
-	// First and Last hold {time, value} of the earliest and the latest measurement by time: of
-	// several in one millisecond the smallest and the largest value.
+	// First and Last hold {time, value} of the earliest and the latest measurement. If there are several in
+	// one millisecond, First has the smallest value and Last the largest.
 	First, Last string
 	Count       string // how many measurements have the number
 }
 
-// Stats are aggregates of the measurements in a range.
+// Stats are the aggregates of the measurements in a range.
 type Stats struct {
 	Count  int64                 `json:"count"`
 	Values map[string]ValueStats `json:"values"` // of each of Options.Values, by Value.Field
 }
 
-// ValueStats are the aggregates of one value. What Options do not keep, and what has no
-// measurement, is the zero Number or Sample, and left out of JSON.
+// ValueStats are the aggregates of one value. An aggregate that the Value does not name, or without a
+// measurement, is the zero Number or Sample and is left out of JSON.
 type ValueStats struct {
 	Count   int64  `json:"count"` // of the measurements that have the value
 	Sum     Number `json:"sum,omitzero"`
@@ -55,19 +55,18 @@ type Sample struct {
 	Value Number    `json:"value"`
 }
 
-// A WindowStats is the aggregates of one window.
+// A WindowStats has the aggregates of one window.
 type WindowStats struct {
 	Start time.Time `json:"start"`
 	Stats
 }
 
-// Mean is Sum / Count; NaN if there are no measurements or Sum is not kept.
+// Mean returns Sum / Count; NaN if there are no measurements or Sum is not kept.
 func (v ValueStats) Mean() float64 { return v.Sum.Float64() / float64(v.Count) }
 
-// Variance is that of the whole population; NaN without Sum, Squares or measurements. A
-// mean that is large against the deviation costs no digits until the squares have more
-// than the 34 of a Decimal128; where their rounding then leaves no digit of the result
-// certain, it is NaN.
+// Variance returns the population variance; NaN without Sum, Squares or measurements. A mean that is large
+// relative to the deviation does not make it less exact until the squares exceed the 34 digits of a
+// Decimal128. If their rounding then leaves no digit of the result certain, it is NaN.
 func (v ValueStats) Variance() float64 {
 	sum, squares := value.Number(v.Sum.raw), value.Number(v.Squares.raw)
 	if sum == nil || squares == nil || v.Count == 0 {
@@ -76,8 +75,8 @@ func (v ValueStats) Variance() float64 {
 	if low, high := value.Number(v.Min.raw), value.Number(v.Max.raw); low != nil && high != nil && low.Cmp(high) == 0 {
 		return 0
 	}
-	// Every addition rounds to 34 digits, and there are not more of them than measurements:
-	// so the mean square is off by two units of the last digit at most.
+	// Every addition rounds to 34 digits, and there are no more additions than measurements, so the mean
+	// square is wrong by at most two units of the last digit.
 	slack := new(big.Rat)
 	if rounded(v.Squares) {
 		slack.Mul(squares, new(big.Rat).SetFrac64(2, 1e17)).Quo(slack, new(big.Rat).SetInt64(1e16))
@@ -93,7 +92,8 @@ func (v ValueStats) Variance() float64 {
 	return f
 }
 
-// rounded reports whether a number has as many digits as a Decimal128 can have.
+// rounded reports whether a number has all the digits that a Decimal128 can have, so that it may be
+// rounded.
 func rounded(n Number) bool {
 	d, ok := n.raw.Decimal128OK()
 	if !ok {
@@ -103,5 +103,5 @@ func rounded(n Number) bool {
 	return err != nil || len(digits.String()) >= 34
 }
 
-// StdDev is the square root of Variance.
+// StdDev returns the square root of Variance.
 func (v ValueStats) StdDev() float64 { return math.Sqrt(v.Variance()) }

@@ -17,16 +17,16 @@ type Window interface {
 	Bounds(t time.Time) (start, end time.Time)
 }
 
-// Every is windows of one length, a whole number of milliseconds, counted from
-// 1970-01-01 00:00 UTC in both directions: Every(time.Hour), Every(24*time.Hour)
-// for UTC days. New refuses a length that is not positive.
+// Every returns windows of one length, a whole number of milliseconds, counted from 1970-01-01 00:00 UTC in
+// both directions: Every(time.Hour), or Every(24*time.Hour) for UTC days. The New functions of the packages
+// refuse a length that is not positive.
 func Every(length time.Duration) Window { return every{length} }
 
-// Days is calendar days in a time zone; nil is UTC. A day has 23 or 25 hours
-// where the clock changes.
+// Days returns calendar days in a time zone; nil is UTC. A day on which the clock changes has 23 or 25
+// hours.
 func Days(loc *time.Location) Window { return calendar{loc: zone(loc)} }
 
-// Months is calendar months in a time zone; nil is UTC.
+// Months returns calendar months in a time zone; nil is UTC.
 func Months(loc *time.Location) Window { return calendar{loc: zone(loc), months: true} }
 
 func zone(loc *time.Location) *time.Location {
@@ -54,9 +54,9 @@ type calendar struct {
 
 func (w calendar) Bounds(t time.Time) (start, end time.Time) {
 	y, m, d := t.In(w.loc).Date()
-	// Where the clock is set back over midnight the date of t can be one window
-	// off the window whose instants hold t.
-	for n := -1; n < 2; n++ { // no more: years that a time.Time cannot count wrap
+	// If the clock is set back over midnight, t can lie in the window before or after the window of its
+	// date.
+	for n := -1; n < 2; n++ { // bounded, because years that a time.Time cannot count wrap
 		if start, end = w.start(y, m, d, n), w.start(y, m, d, n+1); t.Before(end) {
 			break
 		}
@@ -64,7 +64,7 @@ func (w calendar) Bounds(t time.Time) (start, end time.Time) {
 	return start, end
 }
 
-// start is when the window n windows after that of a date begins.
+// start is the start of the nth window after that of a date.
 func (w calendar) start(y int, m time.Month, d, n int) time.Time {
 	if w.months {
 		return midnight(y, m+time.Month(n), 1, w.loc)
@@ -72,8 +72,7 @@ func (w calendar) start(y int, m time.Month, d, n int) time.Time {
 	return midnight(y, m, d+n, w.loc)
 }
 
-// midnight is the first instant of a date: also where the clock change skips
-// 00:00, or passes it twice.
+// midnight is the first instant of a date, even if a clock change skips 00:00 or repeats it.
 func midnight(y int, m time.Month, d int, loc *time.Location) time.Time {
 	date := func(t time.Time) time.Time {
 		y, m, d := t.Date()
@@ -92,7 +91,7 @@ func midnight(y int, m time.Month, d int, loc *time.Location) time.Time {
 	return t.UTC()
 }
 
-// Valid is asked by the New of each package.
+// Valid is called by the New function of each package.
 func (w every) Valid() error {
 	if w.length <= 0 || w.length%time.Millisecond != 0 {
 		return fault.Invalid("window: the length of Every must be a positive number of milliseconds")
@@ -100,7 +99,7 @@ func (w every) Valid() error {
 	return nil
 }
 
-// EndTime is the instant that an EndField holds, for a window from 10:00 to 11:00.
+// EndTime says which instant an EndField holds. The constants show it for a window from 10:00 to 11:00.
 type EndTime int
 
 // The instants that an EndField can hold.
@@ -109,7 +108,7 @@ const (
 	LastSecond                     // 10:59:59.000
 )
 
-// Of returns measurements of one series as AppendMany and SetMany take them.
+// Of returns measurements of one series in the form that AppendMany and SetMany take.
 func Of[S, M any](series S, measurements ...M) iter.Seq2[S, M] {
 	return func(yield func(S, M) bool) {
 		for _, m := range measurements {

@@ -6,20 +6,12 @@ import (
 	"time"
 	_ "time/tzdata"
 
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-func zone(t testing.TB, name string) *time.Location {
-	t.Helper()
-	loc, err := time.LoadLocation(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return loc
-}
-
 func TestWindowLengths(t *testing.T) {
-	berlin := zone(t, "Europe/Berlin")
+	berlin := testkit.Zone(t, "Europe/Berlin")
 	for _, c := range []struct {
 		window timeseries.Window
 		at     string
@@ -39,11 +31,11 @@ func TestWindowLengths(t *testing.T) {
 		{timeseries.Months(berlin), "2024-03-31T21:59:59Z", "2024-02-29T23:00:00Z", 31*24*time.Hour - time.Hour},
 		{timeseries.Months(berlin), "2024-12-31T23:00:00Z", "2024-12-31T23:00:00Z", 31 * 24 * time.Hour},
 		// 00:00 is skipped; the whole day is skipped; 00:00 comes twice.
-		{timeseries.Days(zone(t, "America/Sao_Paulo")), "2018-11-04T12:00:00Z", "2018-11-04T03:00:00Z", 23 * time.Hour},
-		{timeseries.Days(zone(t, "Pacific/Apia")), "2011-12-30T09:59:59Z", "2011-12-29T10:00:00Z", 24 * time.Hour},
-		{timeseries.Days(zone(t, "Pacific/Apia")), "2011-12-30T10:00:00Z", "2011-12-30T10:00:00Z", 24 * time.Hour},
-		{timeseries.Days(zone(t, "America/Havana")), "2024-11-03T12:00:00Z", "2024-11-03T04:00:00Z", 25 * time.Hour},
-		{timeseries.Days(zone(t, "Asia/Amman")), "2021-10-29T12:00:00Z", "2021-10-28T21:00:00Z", 25 * time.Hour},
+		{timeseries.Days(testkit.Zone(t, "America/Sao_Paulo")), "2018-11-04T12:00:00Z", "2018-11-04T03:00:00Z", 23 * time.Hour},
+		{timeseries.Days(testkit.Zone(t, "Pacific/Apia")), "2011-12-30T09:59:59Z", "2011-12-29T10:00:00Z", 24 * time.Hour},
+		{timeseries.Days(testkit.Zone(t, "Pacific/Apia")), "2011-12-30T10:00:00Z", "2011-12-30T10:00:00Z", 24 * time.Hour},
+		{timeseries.Days(testkit.Zone(t, "America/Havana")), "2024-11-03T12:00:00Z", "2024-11-03T04:00:00Z", 25 * time.Hour},
+		{timeseries.Days(testkit.Zone(t, "Asia/Amman")), "2021-10-29T12:00:00Z", "2021-10-28T21:00:00Z", 25 * time.Hour},
 	} {
 		moment, err := time.Parse(time.RFC3339, c.at)
 		if err != nil {
@@ -69,7 +61,7 @@ func TestWindowProperties(t *testing.T) {
 	}
 	for _, name := range []string{"Europe/Berlin", "America/New_York", "America/Sao_Paulo", "America/Havana", "Pacific/Apia",
 		"Australia/Lord_Howe", "America/St_Johns", "Asia/Kolkata", "Africa/Cairo", "Asia/Beirut", "Antarctica/Troll"} {
-		loc := zone(t, name)
+		loc := testkit.Zone(t, name)
 		windows["days "+name], windows["months "+name] = timeseries.Days(loc), timeseries.Months(loc)
 	}
 	from, to := time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -102,7 +94,7 @@ func TestWindowProperties(t *testing.T) {
 // A day's window starts at the first moment of its date.
 func TestDaysAreDates(t *testing.T) {
 	for _, name := range []string{"Europe/Berlin", "America/Sao_Paulo", "America/Havana", "Pacific/Apia", "Asia/Beirut", "Asia/Amman"} {
-		loc := zone(t, name)
+		loc := testkit.Zone(t, name)
 		w := timeseries.Days(loc)
 		for moment := time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC); moment.Year() < 2030; {
 			start, end := w.Bounds(moment)

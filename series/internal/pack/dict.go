@@ -11,7 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// A dictionary is the different values of a column:
+// A dictionary has the distinct values of a column, or the values of all its rows:
 //
 //	number    of values
 //	types     0 and the type of all, or 1 and the type of each
@@ -27,6 +27,25 @@ const (
 	leastDeflated = 128      // bytes; fewer hardly become smaller
 	mostBytes     = 64 << 20 // of a dictionary
 )
+
+// appendValues writes a column of values. If few values repeat, it may be smaller to write every value than
+// distinct values with a place for each row.
+func (c *Col) appendValues(out []byte) []byte {
+	few := len(c.Dict) > len(c.Ints)/2 && len(c.Dict) < len(c.Ints)
+	begin := len(out)
+	out = appendPlaces(appendDict(out, c.Dict), c.Ints)
+	if !few {
+		return out
+	}
+	all := make([]bson.RawValue, len(c.Ints))
+	for i, at := range c.Ints {
+		all[i] = c.Dict[at]
+	}
+	if each := append(appendDict(nil, all), alike); len(each) < len(out)-begin {
+		out = append(out[:begin], each...)
+	}
+	return out
+}
 
 func appendDict(out []byte, dict []bson.RawValue) []byte {
 	out = binary.AppendUvarint(out, uint64(len(dict)))
@@ -54,7 +73,7 @@ func appendDict(out []byte, dict []bson.RawValue) []byte {
 	return append(append(out, alike), all...)
 }
 
-// content is the bytes of a value without what follows from its type and length.
+// content is the bytes of a value without those that follow from its type and length.
 func content(v bson.RawValue) []byte {
 	if v.Type == bson.TypeString && len(v.Value) >= 5 {
 		return v.Value[4 : len(v.Value)-1]
@@ -78,7 +97,8 @@ var deflaters = sync.Pool{New: func() any {
 
 const deflateLevel = 5
 
-// deflate is nil if the bytes do not become smaller by a sixteenth, which reading them is worth.
+// deflate compresses the bytes. It is nil if they do not become smaller by a sixteenth, because less is not
+// worth the time to read them.
 func deflate(all []byte) []byte {
 	if len(all) < leastDeflated {
 		return nil
@@ -95,7 +115,7 @@ func deflate(all []byte) []byte {
 
 var inflaters = sync.Pool{New: func() any { return flate.NewReader(nil) }}
 
-// inflate reads so many bytes; nil if there are less or more.
+// inflate decompresses to total bytes; nil if there are fewer or more.
 func inflate(small []byte, total int) []byte {
 	in := inflaters.Get().(io.ReadCloser)
 	defer inflaters.Put(in)

@@ -122,33 +122,51 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// What does not pack takes little more than its bytes.
+// What does not pack takes its bytes, ten for the head of each run of 128, and a constant.
 func TestIncompressible(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	const rows = 4096
-	size := func(value func() any, most int) {
-		t.Helper()
-		var table pack.Table
-		for i := range rows {
-			table.Times = append(table.Times, int64(i))
-			raw, _ := bson.Marshal(bson.D{{Key: "v", Value: value()}})
-			table.Set("v", bson.Raw(raw).Lookup("v"))
-		}
-		if got := len(table.Encode("p")); got > rows*most+rows*most/50+200 {
-			t.Errorf("%d bytes for %d rows of %d", got, rows, most)
-		}
-	}
-	text := func() any {
-		out := make([]byte, 24)
+	random := func(n int) []byte {
+		out := make([]byte, n)
 		for i := range out {
-			out[i] = byte(32 + r.IntN(95))
+			out[i] = byte(r.Uint32())
+		}
+		return out
+	}
+	text := func(n int) string {
+		out := random(n)
+		for i, b := range out {
+			out[i] = b & 0x7f
 		}
 		return string(out)
 	}
-	size(text, 24)
-	size(func() any {
-		return bson.ObjectID{byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32())}
-	}, 12)
-	size(func() any { return math.Float64frombits(r.Uint64() &^ (1 << 62)) }, 8)
-	size(func() any { return int64(r.Uint64()) }, 8)
+	for name, c := range map[string]struct {
+		most  int
+		value func() any
+	}{
+		"texts":           {24, func() any { return text(24) }},
+		"many come again": {2, func() any { return text(2) }},
+		"binaries":        {5 + 24, func() any { return bson.Binary{Data: random(24)} }},
+		"object IDs":      {12, func() any { return bson.ObjectID(random(12)) }},
+		"decimals":        {16, func() any { return bson.NewDecimal128(r.Uint64()>>16, r.Uint64()) }},
+		"doubles":         {8, func() any { return math.Float64frombits(r.Uint64() &^ (1 << 62)) }},
+		"int64":           {8, func() any { return int64(r.Uint64()) }},
+		"int32":           {4, func() any { return int32(r.Uint32()) }},
+	} {
+		for _, rows := range []int{1, 10, 300, 8192} {
+			var table pack.Table
+			for i := range rows {
+				table.Times = append(table.Times, int64(i))
+				raw, _ := bson.Marshal(bson.D{{Key: "v", Value: c.value()}})
+				table.Set("v", bson.Raw(raw).Lookup("v"))
+			}
+			data := table.Encode("p")
+			if got := len(data); got > rows*c.most+(rows+127)/128*10+40 {
+				t.Errorf("%s: %d bytes for %d rows of %d", name, got, rows, c.most)
+			}
+			var back pack.Table
+			if err := back.Add(data, "p"); err != nil || !slices.EqualFunc(goldenRows(&back), goldenRows(&table), slices.Equal) {
+				t.Errorf("%s: %v, or other values came back", name, err)
+			}
+		}
+	}
 }

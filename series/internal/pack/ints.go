@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// Integers are packed in runs of 128. A run is coded in the cheapest of three ways: as the differences of neighbours,
-// zigzagged, which suits steps and slow walks, or as what lies above a line with the slope of the run before or of the
-// run itself, which suits clocks that jitter and noisy curves: their noise counts once, where differences count it
-// twice. What is left is written with as many bits each as makes the run smallest; numbers that need more stand
-// behind it as exceptions.
+// Integers are packed in runs of 128. A run is coded in the cheapest of three ways: as the zigzagged
+// differences of neighbours, which suits steps and slow walks; or as the distances above a line, with the
+// slope of the previous run or of this run, which suits clocks that jitter and noisy curves, because
+// distances contain the noise once and differences twice. The results are written with the number of bits
+// each that makes the run smallest; numbers that need more bits follow as exceptions.
 //
 //	slope       a varint, before many runs only: that of them all, with which the first begins
 //	head        1 byte: bits each (0 to 63) | 64 with exceptions | 128 above a line; 255: 8 bytes for each follow
@@ -25,17 +25,17 @@ const (
 	patched  = 64
 	along    = 128
 	raw      = most | patched | along // 8 bytes each: no other run has this head
-	fraction = 8                      // bits of the slope behind the point
+	fraction = 8                      // fractional bits of the slope
 	steepest = 1 << 50
 )
 
-// A course is what the next run can be told from.
+// A course is the state that the next run is predicted from.
 type course struct{ last, slope int64 }
 
 func zigzag(x int64) uint64   { return uint64(x)<<1 ^ uint64(x>>63) }
 func unzigzag(x uint64) int64 { return int64(x>>1) ^ -int64(x&1) }
 
-// on is the line's value at step i. Overflow wraps, here as in the decoder.
+// on is the line's value at step i. Overflow wraps in the same way when packing and unpacking.
 func on(base, slope int64, i int) int64 { return base + (int64(i)*slope)>>fraction }
 
 // appendInts packs xs.
@@ -110,7 +110,7 @@ func (c *course) appendRun(out []byte, xs []int64) []byte {
 	return out
 }
 
-// fit is the slope of the line with the least squares; 0 for what is too short or too steep for one.
+// fit is the slope of the least-squares line through xs; 0 if xs is too short or too steep.
 func fit(xs []int64) int64 {
 	if len(xs) < 4 {
 		return 0
@@ -127,7 +127,8 @@ func fit(xs []int64) int64 {
 	return int64(math.RoundToEven(rise * (1 << fraction)))
 }
 
-// widthOf is how many bits each make a run smallest, and the bits it takes then.
+// widthOf returns the number of bits per integer that makes a run smallest, and the bits that the run then
+// takes.
 func widthOf(xs []uint64) (width, cost int) {
 	var lengths [65]int
 	longest := 0
@@ -175,7 +176,7 @@ func appendBits(out []byte, xs []uint64, width int) []byte {
 	return out
 }
 
-// A reader takes a block apart. Once something is missing it is bad, and gives zeros.
+// A reader parses a block. Once data is missing or wrong it is bad, and returns zeros.
 type reader struct {
 	data []byte
 	bad  bool
@@ -216,8 +217,8 @@ func (r *reader) varint() int64 {
 	return x
 }
 
-// size is a number of integers that can follow: each run of them takes a byte at
-// least, so that what is damaged cannot ask for much memory.
+// size reads a number of integers and checks that so many can follow: each run takes at least a byte, so a
+// damaged block cannot make the reader allocate much memory.
 func (r *reader) size() int {
 	n := r.uvarint()
 	if n > uint64(len(r.data))*run {
@@ -268,7 +269,7 @@ func (c *course) readRun(r *reader, xs []int64) {
 		base = r.varint() + on(c.last, c.slope, 1)
 		slope = r.varint() + c.slope
 	}
-	// A copy with room behind lets every integer be read as 9 bytes.
+	// A copy with spare bytes at its end, so that every integer can be read as 9 bytes.
 	var packed [run*8 + 9]byte
 	copy(packed[:], r.take((len(xs)*width+7)/8))
 	var residuals [run]uint64

@@ -12,15 +12,12 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// ErrDamaged is a binary that is not what this package has written, or not for this place.
-var ErrDamaged = fault.New("a damaged block", nil)
+// ErrDamaged says that a binary is not as this package wrote it, or was written for another place.
+var ErrDamaged = fault.New("a damaged block", fault.ErrMalformed)
 
-// ErrNewer is a binary of a later version of this package.
-var ErrNewer = fault.New("a block of a newer version", nil)
-
-// A binary is its version, the number of rows, segments, and a checksum over these and the
-// place, which tells a block that was moved to another series or window. Every version ends
-// with that checksum, so that damage is never taken for a newer version:
+// A binary consists of its version, the number of rows, segments, and a checksum over these and the place.
+// The place is part of the checksum to detect a block that was moved to another series or window. Every
+// version ends with that checksum, so that damage is never mistaken for a newer version:
 //
 //	segment   name (its length, then its bytes), kind, rows, data
 //	rows      0: all; 1: these, 2: all but these, their number and packed integers
@@ -39,7 +36,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Encode is the table in one binary, for a place.
+// Encode encodes the table as one binary, for a place.
 func (t *Table) Encode(place string) []byte {
 	out := t.times(make([]byte, 0, 64+len(t.Times)*2*(1+len(t.Cols))))
 	for _, c := range t.Cols {
@@ -59,8 +56,7 @@ func (t *Table) times(out []byte) []byte {
 	return appendInts(append(out, 0, timesKind, 0), t.Times)
 }
 
-// append writes a column of a table of n rows: of doubles those that are no decimals as
-// a segment of their own.
+// append writes a column of a table of n rows. Doubles that are not decimals become a segment of their own.
 func (c *Col) append(out []byte, n int) []byte {
 	segment := func(kind byte, rows []int32, of int) {
 		out = binary.AppendUvarint(out, uint64(len(c.Name)))
@@ -89,8 +85,7 @@ func (c *Col) append(out []byte, n int) []byte {
 		}
 	case Value:
 		segment(byte(Value), c.Rows, len(c.Ints))
-		out = appendDict(out, c.Dict)
-		out = appendPlaces(out, c.Ints)
+		out = c.appendValues(out)
 	default:
 		segment(byte(c.Kind), c.Rows, len(c.Ints))
 		out = appendInts(out, c.Ints)
@@ -98,7 +93,7 @@ func (c *Col) append(out []byte, n int) []byte {
 	return out
 }
 
-// without is the rows of the values but for some.
+// without returns the rows of all values except some.
 func (c *Col) without(odd []int) []int32 {
 	if len(odd) == 0 {
 		return c.Rows
@@ -114,8 +109,7 @@ func (c *Col) without(odd []int) []int32 {
 	return out
 }
 
-// appendRows writes which of n rows a segment of so many values is of; nil is the first
-// ones.
+// appendRows writes which of n rows the values of a segment belong to; nil means the first ones.
 func appendRows(out []byte, rows []int32, values, n int) []byte {
 	if values == n {
 		return append(out, 0)
@@ -141,14 +135,14 @@ func appendRows(out []byte, rows []int32, values, n int) []byte {
 	return appendInts(binary.AppendUvarint(append(out, mode), uint64(len(listed))), listed)
 }
 
-// tens are the powers of ten that scale doubles; a double has them all exactly.
+// tens are the powers of ten that scale doubles. Each is exact as a double.
 var tens = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
 
-// decimals scales doubles to integers: ints are those that ints / 10^places gives back
-// exactly, odd the indexes of the others. It takes the places that make all together
-// smallest; if too many are odd then, all are.
+// decimals scales doubles to integers: ints has those that ints / 10^places gives back exactly, odd the
+// indexes of the others. It chooses the places that make the total size smallest. If too many would be odd,
+// all are.
 func decimals(floats []float64) (places int, ints []int64, odd []int) {
-	var needs [len(tens) + 1]int // how many need so many places; the last: are no decimals
+	var needs [len(tens) + 1]int // how many doubles need so many places; the last entry: how many are not decimals
 	at, misses := 0, 0
 	for i, f := range floats {
 		at = placesOf(f, min(at, len(tens)-1))
@@ -185,8 +179,8 @@ func fits(f, m float64, places int) bool {
 	return m/tens[places] == f && m < small && m > -small && (m != 0 || !math.Signbit(f))
 }
 
-// placesOf is how many places behind the point a double needs, len(tens) if it is no
-// decimal. It begins to look at a guess.
+// placesOf is the number of decimal places that a double needs, len(tens) if it is not a decimal. It
+// searches from a guess.
 func placesOf(f float64, guess int) int {
 	at := func(p int) bool { return fits(f, math.RoundToEven(f*tens[p]), p) }
 	if at(guess) {
@@ -208,9 +202,9 @@ func placesOf(f float64, guess int) int {
 	return len(tens)
 }
 
-// appendBitsOf packs the bits of doubles as integers that lie as the doubles do, without
-// the zeros at their ends that all of them have. So one packer serves all columns: of
-// eight kinds of curves Gorilla's XOR is smaller in one, noise around 0, by 3 percent.
+// appendBitsOf packs the bits of doubles as integers in the same order as the doubles, without the trailing
+// zeros that all of them share. So one packer serves all columns. Gorilla's XOR is smaller for one of eight
+// kinds of curves, noise around 0, by 3 percent.
 func appendBitsOf(out []byte, floats []float64) []byte {
 	shift := 63
 	for _, f := range floats {
@@ -223,7 +217,7 @@ func appendBitsOf(out []byte, floats []float64) []byte {
 	return appendInts(append(out, byte(shift)), ints)
 }
 
-// mirror turns the order of negative doubles, whose bits count down, and back.
+// mirror reverses the order of negative doubles, whose bits count down; applied twice it restores them.
 func mirror(x int64, shift int) int64 {
 	if x < 0 {
 		x ^= math.MaxInt64 >> shift
@@ -235,7 +229,7 @@ func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrDamaged, fmt.Sprintf(format, args...))
 }
 
-// open checks a binary and reads the number of its rows.
+// open checks a binary and reads its number of rows.
 func open(data []byte, place string) (r *reader, rows int, err error) {
 	if len(data) < 2+checksum {
 		return nil, 0, damaged("%d bytes", len(data))
@@ -245,7 +239,7 @@ func open(data []byte, place string) (r *reader, rows int, err error) {
 		return nil, 0, damaged("the checksum is wrong")
 	}
 	if body[0] > version {
-		return nil, 0, fmt.Errorf("%w: %d, this program reads up to %d", ErrNewer, body[0], version)
+		return nil, 0, fmt.Errorf("%w: the block has version %d, and this program reads up to %d", fault.ErrNewer, body[0], version)
 	}
 	if body[0] != version {
 		return nil, 0, damaged("version %d is not known", body[0])
@@ -258,7 +252,7 @@ func open(data []byte, place string) (r *reader, rows int, err error) {
 	return r, int(n), nil
 }
 
-// Add appends the rows of what Encode made for a place. After an error the table is not usable.
+// Add appends the rows of a binary that Encode made for a place. After an error the table is not usable.
 func (t *Table) Add(data []byte, place string) error {
 	r, n, err := open(data, place)
 	if err != nil {
@@ -295,7 +289,7 @@ func (r *reader) length() int {
 	return int(n)
 }
 
-// rows reads which rows of n a segment is of; nil is all.
+// rows reads which of n rows the values of a segment belong to; nil means all.
 func (r *reader) rows(n int) []int32 {
 	mode := r.byte()
 	if mode == 0 || r.bad {
@@ -331,7 +325,7 @@ func (r *reader) rows(n int) []int32 {
 	return out
 }
 
-// column reads the data of a segment behind what the column of its name and kind has.
+// column reads the data of a segment and appends it to the column of its name and kind.
 func (r *reader) column(t *Table, name string, kind byte, rows []int32, n, base int) {
 	as, size := Kind(kind), n
 	if kind == bitsKind {
@@ -418,8 +412,8 @@ func (r *reader) values(c *Col, size int) {
 	}
 }
 
-// sort orders the values by their rows, after those of doubles came in two segments. No
-// row may have two.
+// sort orders the values by their rows, which is needed after doubles came in two segments. It returns
+// false if a row has two values.
 func (c *Col) sort() bool {
 	order := count(len(c.Rows))
 	slices.SortFunc(order, func(a, b int32) int { return int(c.Rows[a] - c.Rows[b]) })

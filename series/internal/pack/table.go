@@ -1,8 +1,7 @@
-// Package pack keeps measurements as columns and packs them into binaries.
+// Package pack holds measurements as columns and packs them into binaries.
 //
-// A [Table] is filled row by row, or from binaries, sorted by time, and encoded as one
-// binary or as one for each field. Every value comes back with its type and all its
-// bits.
+// A [Table] is filled row by row or from binaries, can be sorted by time, and is encoded as one binary.
+// Every value is read back with its type and all its bits.
 package pack
 
 import (
@@ -15,24 +14,24 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Kind is how a column keeps its values.
+// Kind is how a column stores its values.
 type Kind byte
 
-// The kinds. A field whose values have several is several columns.
+// The kinds. A field with values of several kinds has several columns.
 const (
 	Int32 Kind = iota + 1
 	Int64
 	Date
 	Double
-	_     // doubles by their bits, in binaries alone
-	Value // anything else, each different one once
+	_     // doubles by their bits, only in binaries
+	Value // anything else, each distinct value once
 )
 
-// A Table is measurements: their times, in milliseconds, and their other fields.
+// A Table holds measurements: their times, in milliseconds, and their other fields.
 type Table struct {
 	Times []int64
 	Cols  []*Col
-	index map[column]*Col // of Cols, once they are many
+	index map[column]*Col // of Cols, if there are more than few
 }
 
 type column struct {
@@ -40,14 +39,14 @@ type column struct {
 	kind Kind
 }
 
-// few columns are found by looking at each.
+// few is up to how many columns a column is found by a linear search.
 const few = 16
 
-// A Col is the values of one field and kind.
+// A Col has the values of one field and kind.
 type Col struct {
 	Name   string
 	Kind   Kind
-	Rows   []int32 // of which row each value is, ascending; nil: of every row so far
+	Rows   []int32 // the row of each value, ascending; nil: every row so far has one
 	Ints   []int64 // of Int32, Int64 and Date; for Value indexes of Dict; for Double see scaled
 	Floats []float64
 	Dict   []bson.RawValue
@@ -55,7 +54,7 @@ type Col struct {
 	places int
 }
 
-// Len is how many values there are.
+// Len is the number of values.
 func (c *Col) Len() int {
 	if c.Kind == Double {
 		return len(c.Floats)
@@ -63,8 +62,8 @@ func (c *Col) Len() int {
 	return len(c.Ints)
 }
 
-// scaled reports that Ints are the doubles × 10^places, as they were in a binary: what
-// reads them is saved finding that out.
+// scaled reports whether Ints are the doubles × 10^places, as read from a binary, so that users of the
+// column need not scale them again.
 func (c *Col) scaled() bool { return c.Kind == Double && len(c.Ints) == len(c.Floats) }
 
 // Row is the row of value i.
@@ -75,7 +74,7 @@ func (c *Col) Row(i int) int {
 	return int(c.Rows[i])
 }
 
-// Between is which values are of the rows from first until before end.
+// Between returns the range of values that belong to the rows from first to before end.
 func (c *Col) Between(first, end int) (from, to int) {
 	if c.Rows == nil {
 		return min(first, c.Len()), min(end, c.Len())
@@ -85,15 +84,22 @@ func (c *Col) Between(first, end int) (from, to int) {
 	return from, to
 }
 
-// Col is the column of this name and kind, a new one if there is none.
-func (t *Table) Col(name string, kind Kind) *Col {
-	if len(t.Cols) <= few {
-		for _, c := range t.Cols {
-			if c.Kind == kind && c.Name == name {
-				return c
-			}
+// find returns the column of this name and kind, nil if it does not exist.
+func (t *Table) find(name string, kind Kind) *Col {
+	if len(t.Cols) > few {
+		return t.index[column{name, kind}]
+	}
+	for _, c := range t.Cols {
+		if c.Kind == kind && c.Name == name {
+			return c
 		}
-	} else if c := t.index[column{name, kind}]; c != nil {
+	}
+	return nil
+}
+
+// Col returns the column of this name and kind, and creates it if it does not exist.
+func (t *Table) Col(name string, kind Kind) *Col {
+	if c := t.find(name, kind); c != nil {
 		return c
 	}
 	c := &Col{Name: name, Kind: kind}
@@ -110,7 +116,7 @@ func (t *Table) Col(name string, kind Kind) *Col {
 	return c
 }
 
-// in says that the next value is one of this row.
+// in records that the next value belongs to this row.
 func (c *Col) in(row int) {
 	if c.Rows == nil && c.Len() == row {
 		return
@@ -119,7 +125,7 @@ func (c *Col) in(row int) {
 	c.Rows = append(c.Rows, int32(row))
 }
 
-// list lists the rows, which were every one so far.
+// list fills Rows, which was nil because every row so far has a value.
 func (c *Col) list() {
 	if c.Rows == nil {
 		c.Rows = count(c.Len())
@@ -134,20 +140,20 @@ func count(n int) []int32 {
 	return out
 }
 
-// Int sets the value of an Int32, Int64 or Date column in the last row.
+// Int sets the last row's value in an Int32, Int64 or Date column.
 func (t *Table) Int(c *Col, v int64) {
 	c.in(len(t.Times) - 1)
 	c.Ints = append(c.Ints, v)
 }
 
-// Float sets the value of a Double column in the last row.
+// Float sets the last row's value in a Double column.
 func (t *Table) Float(c *Col, v float64) {
 	c.in(len(t.Times) - 1)
 	c.Ints = nil
 	c.Floats = append(c.Floats, v)
 }
 
-// Set sets any value in the last row.
+// Set sets the last row's value of any type.
 func (t *Table) Set(name string, v bson.RawValue) {
 	switch v.Type {
 	case bson.TypeInt32:
@@ -164,7 +170,7 @@ func (t *Table) Set(name string, v bson.RawValue) {
 	}
 }
 
-// place is where the dictionary has a value.
+// place is the index of a value in the dictionary, which gets the value if it lacks it.
 func (c *Col) place(v bson.RawValue) int64 {
 	if c.index == nil {
 		c.index = map[string]int64{}
@@ -183,12 +189,12 @@ func (c *Col) place(v bson.RawValue) int64 {
 	return at
 }
 
-// Sort orders the rows by time; those of one time keep their order.
+// Sort sorts the rows by time. Rows of one time keep their order.
 func (t *Table) Sort() {
 	if slices.IsSorted(t.Times) {
 		return
 	}
-	from := count(len(t.Times)) // the row that comes to each place
+	from := count(len(t.Times)) // the old row at each new place
 	slices.SortStableFunc(from, func(a, b int32) int { return cmp.Compare(t.Times[a], t.Times[b]) })
 	to := make([]int32, len(from))
 	for i, row := range from {
@@ -210,7 +216,7 @@ func (t *Table) Sort() {
 	}
 }
 
-// take puts the values in another order.
+// take reorders the values.
 func (c *Col) take(order []int32) {
 	if c.Kind != Double {
 		c.Ints = taken(c.Ints, order)
@@ -230,7 +236,7 @@ func taken[T any](all []T, order []int32) []T {
 	return out
 }
 
-// Cut is the rows from from until before to, of a table that is sorted.
+// Cut returns the rows at or after from and before to, in a sorted table.
 func (t *Table) Cut(from, to int64) (first, end int) {
 	first, _ = slices.BinarySearch(t.Times, from)
 	end, _ = slices.BinarySearch(t.Times, to)
@@ -260,12 +266,11 @@ func (t *Table) Delete(row int) {
 	}
 }
 
-// Documents are the rows from first until before end as documents: before, which is
-// elements as they are encoded, the time, and the fields in the order of the columns. A
-// document is valid until the next.
+// Documents yields the rows from first to before end as documents: the encoded elements in before, then the
+// time, then the fields in the order of the columns. A document is valid until the next one is yielded.
 func (t *Table) Documents(time string, before []byte, first, end int) iter.Seq2[int, bson.Raw] {
 	return func(yield func(int, bson.Raw) bool) {
-		next := make([]int, len(t.Cols)) // value of each column
+		next := make([]int, len(t.Cols)) // the next value of each column
 		for i, c := range t.Cols {
 			next[i], _ = c.Between(first, end)
 		}

@@ -3,7 +3,6 @@ package pack
 import (
 	"math"
 	"math/big"
-	"math/bits"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -12,9 +11,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-// A Tally is the aggregates of the finite numbers of a field. A double counts as the
-// shortest decimal that reads back as it, so that the sums, which are decimals, are the
-// same in whatever order they are made.
+// A Tally has the aggregates of the finite numbers of a field. A double counts as a decimal that converts
+// back to the same double (see [number.Doubles]), so that sums do not depend on the order of additions.
 type Tally struct {
 	Count        int64
 	Sum, Squares number.Sum
@@ -22,7 +20,7 @@ type Tally struct {
 	First, Last  Sample
 }
 
-// Parts are which aggregates are asked for, beside the count.
+// Parts are the aggregates to compute, besides the count.
 type Parts byte
 
 // The parts of a Tally.
@@ -43,7 +41,7 @@ func (s Sample) before(o Sample) bool {
 	return s.Time < o.Time || s.Time == o.Time && s.Value.Less(o.Value)
 }
 
-// Most is at least the largest absolute number.
+// Most is an upper bound of the absolute numbers.
 func (t *Tally) Most() float64 {
 	most := 0.0
 	for _, n := range []timeseries.Number{t.Min, t.Max} {
@@ -54,11 +52,12 @@ func (t *Tally) Most() float64 {
 	return most
 }
 
-// Tally is what is asked for of a field over the rows from first until before end.
+// Tally computes parts of a field's tally over the rows from first to before end.
 func (t *Table) Tally(name string, first, end int, parts Parts) *Tally {
 	var out Tally
-	for _, c := range t.Cols {
-		if c.Name != name {
+	for _, kind := range [...]Kind{Int32, Int64, Double, Value} {
+		c := t.find(name, kind)
+		if c == nil {
 			continue
 		}
 		from, to := c.Between(first, end)
@@ -86,7 +85,7 @@ func (c *Col) integer(v int64) timeseries.Number {
 	return number.Int64(v)
 }
 
-// number is value i, the zero Number if it is not a finite number.
+// number returns value i, the zero Number if it is not a finite number.
 func (c *Col) number(i int) timeseries.Number {
 	switch c.Kind {
 	case Int32, Int64:
@@ -152,58 +151,23 @@ func (t *Tally) Join(o *Tally) {
 	}
 }
 
-// small is the bound up to which a decimal has one double.
+// small is the bound below which each decimal converts to a double and back.
 const small = 1e15
 
-// ints adds xs × 10^-places.
+// ints adds the numbers xs × 10^-places.
 func (t *Tally) ints(xs []int64, places int, parts Parts) {
 	t.Count += int64(len(xs))
 	if parts&(Sum|Squares) == 0 {
 		return
 	}
-	all := adder{squares: parts&Squares != 0}
+	all := number.Adder{Squares: parts&Squares != 0}
 	for _, x := range xs {
-		all.add(x)
+		all.Add(x)
 	}
-	all.to(t, places)
+	all.To(&t.Sum, &t.Squares, places)
 }
 
-// An adder adds integers, and if asked for their squares, as 192 bits.
-type adder struct {
-	squares bool
-	n       int
-	high    int64 // of the sum
-	low     uint64
-	square  [3]uint64
-}
-
-func (a *adder) add(x int64) {
-	var carry uint64
-	a.n++
-	a.low, carry = bits.Add64(a.low, uint64(x), 0)
-	a.high += x>>63 + int64(carry)
-	if !a.squares {
-		return
-	}
-	size := uint64(x)
-	if x < 0 {
-		size = -size
-	}
-	h, l := bits.Mul64(size, size)
-	a.square[0], carry = bits.Add64(a.square[0], l, 0)
-	a.square[1], carry = bits.Add64(a.square[1], h, carry)
-	a.square[2] += carry
-}
-
-// to adds what was added to a tally, × 10^-places.
-func (a *adder) to(t *Tally, places int) {
-	if a.n > 0 {
-		t.Sum.Add128(a.high, a.low, places)
-		t.Squares.Add192(a.square, 2*places)
-	}
-}
-
-// doubles adds the values from from until before to of a column of doubles.
+// doubles adds the values from from to before to of a column of doubles.
 func (t *Tally) doubles(c *Col, from, to int, parts Parts) {
 	if c.scaled() {
 		ints := c.Ints[from:to]
@@ -211,41 +175,20 @@ func (t *Tally) doubles(c *Col, from, to int, parts Parts) {
 		t.widen(number.Double(float64(slices.Min(ints))/tens[c.places]), number.Double(float64(slices.Max(ints))/tens[c.places]))
 		return
 	}
-	// Most decimals of a column have a similar number of places.
-	const window = 16
-	var adders [window]adder
-	first, count := 0, int64(0)
-	low, high := math.Inf(1), math.Inf(-1)
-	for _, f := range c.Floats[from:to] {
-		if math.IsNaN(f) || math.IsInf(f, 0) {
-			continue
-		}
-		low, high = min(low, f), max(high, f)
-		if count++; parts&(Sum|Squares) == 0 {
-			continue
-		}
-		digits, places := number.Shortest(f)
-		if count == 1 {
-			first = places - window/2
-		}
-		if at := places - first; at >= 0 && at < window {
-			adders[at].squares = parts&Squares != 0
-			adders[at].add(digits)
-		} else {
-			one := adder{squares: parts&Squares != 0}
-			one.add(digits)
-			one.to(t, places)
-		}
+	var sum, squares *number.Sum
+	if parts&(Sum|Squares) != 0 {
+		sum = &t.Sum
 	}
-	for i := range adders {
-		adders[i].to(t, first+i)
+	if parts&Squares != 0 {
+		squares = &t.Squares
 	}
+	count, low, high := number.Doubles(c.Floats[from:to], sum, squares)
 	if t.Count += count; count > 0 {
 		t.widen(number.Double(low), number.Double(high))
 	}
 }
 
-// decimals adds the Decimal128 among the values from from until before to.
+// decimals adds the Decimal128 among the values from from to before to.
 func (t *Tally) decimals(c *Col, from, to int, parts Parts) {
 	for i := from; i < to; i++ {
 		n := c.number(i)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/slots"
 	"github.com/mongopatterns/mongopatterns/timeseries"
@@ -66,7 +65,7 @@ func TestIteratorsEnd(t *testing.T) {
 				}
 			})
 			diff(t, 1, len(cmds.Named("killCursors")))
-			// Cancelled on the way, and before: one error, then the end.
+			// Cancelled during the loop, and before it: one error, then the end.
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			for range 2 {
@@ -86,7 +85,7 @@ func TestIteratorsEnd(t *testing.T) {
 	}
 }
 
-// errs are the errors of a sequence, nil for its values; after an error it must end.
+// errs are the errors of a sequence, nil for each value; after an error the sequence must end.
 func errs[T any](seq iter.Seq2[T, error]) iter.Seq[error] {
 	return func(yield func(error) bool) {
 		for _, err := range seq {
@@ -114,7 +113,7 @@ func TestErrorsAreWrapped(t *testing.T) {
 		"AppendMany":        second(b.AppendMany(ctx, timeseries.Of("s", e), nil)),
 		"Aggregate":         second(b.Aggregate(ctx, "s", none, none)),
 		"Latest":            second(b.Latest(ctx, "s")),
-		"Replace":           b.Update(ctx, "s", e),
+		"Replace":           b.Replace(ctx, "s", e),
 		"Delete":            b.Delete(ctx, "s", day),
 		"DeleteByID":        b.DeleteByID(ctx, "s", day, "x"),
 		"Repair":            second(b.Repair(ctx, nil)),
@@ -134,40 +133,20 @@ func TestErrorsAreWrapped(t *testing.T) {
 	}
 	conflicting := db.Collection("conflicting")
 	index := b.Indexes()["c"][0]
-	index.Options = uniqueOption()
+	index.Options = options.Index().SetUnique(true)
 	must(t, second(conflicting.Indexes().CreateOne(t.Context(), index)))
 	c, err := bucket.New[string, event](conflicting, timeseries.Every(time.Hour), nil)
 	must(t, err)
-	fails(t, mongopatterns.ErrIndexConflict, c.EnsureIndexes(t.Context()))
+	testkit.Is(t, c.EnsureIndexes(t.Context()), mongopatterns.ErrIndexConflict)
 }
 
 func second[T any](_ T, err error) error { return err }
 
-func mustNew[S, M any](t testing.TB, w timeseries.Window, o *bucket.Options) *bucket.Buckets[S, M] {
+func mustNew[ID, M any](t testing.TB, w timeseries.Window, o *bucket.Options) *bucket.Buckets[ID, M] {
 	t.Helper()
-	b, err := bucket.New[S, M](offline(t), w, o)
+	b, err := bucket.New[ID, M](testkit.Offline(t).Collection("c"), w, o)
 	must(t, err)
 	return b
-}
-
-func TestIndexesAndShardKey(t *testing.T) {
-	b := mustNew[string, event](t, timeseries.Every(time.Hour), full())
-	var keys []bson.D
-	for _, model := range b.Indexes()["c"] {
-		keys = append(keys, model.Keys.(bson.D))
-	}
-	diff(t, []bson.D{
-		{{Key: "series", Value: 1}, {Key: "start", Value: 1}},
-		{{Key: "series", Value: 1}, {Key: "start", Value: 1}, {Key: "measurements.id", Value: 1}},
-	}, keys)
-	diff(t, map[string]bson.D{"c": {{Key: "series", Value: 1}, {Key: "start", Value: 1}}}, b.ShardKey())
-	if first, second := b.Indexes()["c"][1].Options, b.Indexes()["c"][1].Options; first == second {
-		t.Error("the same options twice")
-	}
-	s, err := slots.New[int, event](offline(t), timeseries.Days(nil), nil)
-	must(t, err)
-	diff(t, bson.D{{Key: "series", Value: int32(5)}, {Key: "start", Value: bson.D{{Key: "$gte", Value: bson.NewDateTimeFromTime(day)}, {Key: "$lt", Value: bson.NewDateTimeFromTime(at(3, 0, 0))}}}},
-		plainValues(s.Filter(5, at(1, 0, 0), at(3, 0, 0))))
 }
 
 // plainValues decodes raw values, to compare.
@@ -183,70 +162,59 @@ func plainValues(doc bson.D) bson.D {
 	return doc
 }
 
-// celsius is stored as text by the user's own codec.
-type celsius float64
-
-type coded struct {
-	Timestamp time.Time `bson:"timestamp"`
-	T         celsius   `bson:"t"`
-}
-
-// The user's registry encodes, and the client's decodes.
-func TestRegistries(t *testing.T) {
-	t.Parallel()
-	registry := bson.NewRegistry()
-	kind := reflect.TypeFor[celsius]()
-	registry.RegisterTypeEncoder(kind, bson.ValueEncoderFunc(func(_ bson.EncodeContext, w bson.ValueWriter, v reflect.Value) error {
-		return w.WriteInt64(int64(v.Float() * 10))
-	}))
-	registry.RegisterTypeDecoder(kind, bson.ValueDecoderFunc(func(_ bson.DecodeContext, r bson.ValueReader, v reflect.Value) error {
-		n, err := r.ReadInt64()
-		v.SetFloat(float64(n) / 10)
-		return err
-	}))
-	db := mongotest.Database(t, options.Client().SetRegistry(registry))
-	b := newBuckets[string, coded](t, db.Collection("c"), timeseries.Every(time.Hour), &bucket.Options{
-		Registry: registry, Values: []timeseries.Value{{Field: "t", Sum: "sum"}},
-	})
-	mustAppend(t, b, "s", coded{at(1, 0, 0), 21.5}, coded{at(1, 1, 0), 22})
-	diff(t, []coded{{at(1, 0, 0), 21.5}, {at(1, 1, 0), 22}}, collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{})))
-	if latest, err := b.Latest(t.Context(), "s"); err != nil || latest.T != 22 {
-		t.Errorf("%v, %v", latest, err)
-	}
-	if docs := stored(t, db.Collection("c")); docs[0]["sum"] != int64(435) {
-		t.Errorf("%v", docs[0])
-	}
-	slots := newSlots[string, celsius](t, db.Collection("s"), timeseries.Days(nil), &slots.Options{Registry: registry})
-	must(t, slots.Set(t.Context(), "s", at(1, 0, 0), 19.5))
-	gives(t, celsius(19.5))(slots.Get(t.Context(), "s", at(1, 0, 0)))
-	if got := collect(t, slots.Range(t.Context(), "s", at(1, 0, 0), at(2, 0, 0))); len(got) != 1 || got[0].Value != 19.5 {
-		t.Errorf("%v", got)
-	}
-}
-
-func TestNumberOfNothing(t *testing.T) {
-	var n timeseries.Number
-	if !n.IsZero() || n.String() != "" || !math.IsNaN(n.Float64()) || n.Raw().Type != 0 {
-		t.Errorf("%v", n)
-	}
-	var v timeseries.ValueStats
-	if !math.IsNaN(v.Mean()) || !math.IsNaN(v.Variance()) {
-		t.Errorf("%v %v", v.Mean(), v.Variance())
-	}
-}
-
-func newSlots[S, M any](t testing.TB, coll *mongo.Collection, w timeseries.Window, o *slots.Options) *slots.Slots[S, M] {
+func newSlots[ID, M any](t testing.TB, coll *mongo.Collection, w timeseries.Window, o *slots.Options) *slots.Slots[ID, M] {
 	t.Helper()
-	s, err := slots.New[S, M](coll, w, o)
+	s, err := slots.New[ID, M](coll, w, o)
 	must(t, err)
 	must(t, s.EnsureIndexes(t.Context()))
 	return s
 }
 
-func offline(t testing.TB) *mongo.Collection {
-	t.Helper()
-	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1"))
-	must(t, err)
-	t.Cleanup(func() { _ = client.Disconnect(t.Context()) })
-	return client.Database("unused").Collection("c")
+func TestEndTimes(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	for i, want := range []time.Time{timeseries.LastMillisecond: at(10, 59, 59).Add(999 * time.Millisecond), timeseries.LastSecond: at(10, 59, 59)} {
+		name := fmt.Sprint("c", i)
+		o := scenario()
+		o.EndTime = timeseries.EndTime(i)
+		b := newBuckets[int, reading](t, db.Collection(name), timeseries.Every(time.Hour), o)
+		mustAppend(t, b, 12345, reading{at(10, 30, 0), 40})
+		diff(t, any(date(want)), testkit.Stored[bson.M](t, db.Collection(name))[0]["end_date"])
+		mustCheck(t, b)
+		o.EndTime = (o.EndTime + 1) % 2 // another opinion, to repair by
+		other := newBuckets[int, reading](t, db.Collection(name), timeseries.Every(time.Hour), o)
+		testkit.Done(t, 1)(other.Repair(t.Context(), nil))
+		mustCheck(t, other)
+	}
+}
+
+// Pages of trades: buckets cut only by count, read by number from either end.
+func TestPages(t *testing.T) {
+	coll := fresh(t)
+	b := newBuckets[string, event](t, coll, bucket.ByCount(), &bucket.Options{MaxCount: 10, ArrayField: "trades"})
+	for i := range 34 {
+		e := event{ID: fmt.Sprint(i), Timestamp: at(-24*i*i, 0, 0), V: 1} // of any time
+		if i < 21 {
+			mustAppend(t, b, "MDB", e)
+		} else if _, err := b.AppendMany(t.Context(), timeseries.Of("MDB", e), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var none time.Time
+	for n, want := range map[int64]string{0: "0 9 10", 2: "20 29 10", 3: "30 33 4", -1: "30 33 4", -4: "0 9 10"} {
+		page, err := b.Bucket(t.Context(), "MDB", none, n)
+		if err != nil || fmt.Sprint(page[0].ID, " ", page[len(page)-1].ID, " ", len(page)) != want {
+			t.Errorf("page %d: %v, %v", n, page, err)
+		}
+	}
+	for _, n := range []int64{4, -5} {
+		testkit.Is(t, second(b.Bucket(t.Context(), "MDB", none, n)), mongopatterns.ErrNotFound)
+	}
+	for series, want := range map[string]int64{"MDB": 4, "none": 0} {
+		testkit.Gives(t, want)(b.CountBuckets(t.Context(), series, none))
+	}
+	if latest, err := b.Latest(t.Context(), "MDB"); err != nil || latest.ID != "0" {
+		t.Errorf("%v, %v", latest, err)
+	}
+	mustCheck(t, b)
 }

@@ -11,10 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/slots"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
@@ -56,11 +59,11 @@ func TestAppendManyFillsBuckets(t *testing.T) {
 	}
 	diff(t, []int64{40, 50}, progress)
 	var fill []string
-	for _, doc := range stored(t, coll) {
+	for _, doc := range testkit.Stored[bson.M](t, coll) {
 		fill = append(fill, fmt.Sprint(doc["start"].(bson.DateTime).Time().UTC().Hour(), " ", asInt(doc["count"])))
 	}
 	diff(t, []string{"1 10", "1 10", "1 10", "1 10", "1 2", "2 10", "2 10", "2 5"}, fill)
-	diff(t, 50, len(collect(t, b.Range(t.Context(), 1, at(1, 30, 0), at(3, 0, 0)))))
+	diff(t, 50, len(testkit.Collect(t, b.Range(t.Context(), 1, at(1, 30, 0), at(3, 0, 0)))))
 }
 
 func TestAppendManyDuplicates(t *testing.T) {
@@ -85,7 +88,7 @@ func TestAppendManyDuplicates(t *testing.T) {
 	if err != nil || result.Done != 1 || result.Skipped != 2 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	diff(t, 10, len(collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{}))))
+	diff(t, 10, len(testkit.Collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{}))))
 	mustCheck(t, b)
 }
 
@@ -108,7 +111,7 @@ func TestEqualKeysOfOtherTypes(t *testing.T) {
 		if i == 0 {
 			want = mongopatterns.Result{Examined: 4, Done: 2, Skipped: 2}
 		}
-		gives(t, want)(b.AppendMany(t.Context(), timeseries.Of(series, ms...), nil))
+		testkit.Gives(t, want)(b.AppendMany(t.Context(), timeseries.Of(series, ms...), nil))
 		for _, m := range ms {
 			if got, err := b.Append(t.Context(), series, m); err != nil || got {
 				t.Errorf("%v: %+v, %v", series, got, err)
@@ -120,34 +123,29 @@ func TestEqualKeysOfOtherTypes(t *testing.T) {
 			t.Errorf("%v: %+v, %v", series, result, err)
 		}
 	}
-	diff(t, 4, count(t, coll))
+	diff(t, 4, testkit.Count(t, coll, bson.D{}))
 }
 
-// Other writers that fill every bucket first are given up on, with the last
-// duplicate key as the reason.
+// If other writers fill every bucket first, the call gives up, with the last duplicate key as the reason.
 func TestContended(t *testing.T) {
 	coll := fresh(t)
 	o := full()
 	b := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), o)
-	// A unique index that the pattern knows nothing of has the same effect.
-	must(t, second(coll.Indexes().CreateOne(t.Context(), unique("room"))))
+	// A unique index that the package did not create has the same effect.
+	must(t, second(coll.Indexes().CreateOne(t.Context(), testkit.Unique("room"))))
 	mustAppend(t, b, "s", event{ID: "1", Timestamp: at(1, 0, 0)})
 	cmds := mongotest.Record(t, coll.Database(), func() {
 		_, err := b.Append(t.Context(), "s", event{ID: "2", Timestamp: at(2, 0, 0)})
-		if !errors.Is(err, bucket.ErrContended) || !mongo.IsDuplicateKeyError(err) {
+		if !errors.Is(err, mongopatterns.ErrConflict) || !mongo.IsDuplicateKeyError(err) {
 			t.Error(err)
 		}
 	})
 	diff(t, 17, len(cmds.Named("update")))
 	result, err := b.AppendMany(t.Context(), timeseries.Of("s", event{ID: "2", Timestamp: at(2, 0, 0)},
 		event{ID: "3", Timestamp: at(1, 0, 0)}), nil)
-	if !errors.Is(err, bucket.ErrContended) || !mongo.IsDuplicateKeyError(err) || result.Done != 1 {
+	if !errors.Is(err, mongopatterns.ErrConflict) || !mongo.IsDuplicateKeyError(err) || result.Done != 1 {
 		t.Errorf("%+v, %v", result, err)
 	}
-}
-
-func unique(field string) mongo.IndexModel {
-	return mongo.IndexModel{Keys: bson.D{{Key: field, Value: 1}}, Options: uniqueOption()}
 }
 
 func TestAppendManyStopsAtInvalid(t *testing.T) {
@@ -166,8 +164,7 @@ func TestAppendManyStopsAtInvalid(t *testing.T) {
 	}
 }
 
-// In a transaction nothing may run into a duplicate key, and an abort leaves
-// nothing behind.
+// In a transaction no write gets a duplicate key, which would end it, and an abort leaves nothing behind.
 func TestInTransaction(t *testing.T) {
 	coll := fresh(t)
 	for _, ids := range []bool{false, true} {
@@ -210,13 +207,13 @@ func TestInTransaction(t *testing.T) {
 				err = session.AbortTransaction(ctx)
 			}
 			must(t, err)
-			diff(t, want, len(collect(t, b.Range(t.Context(), ids, time.Time{}, time.Time{}))))
+			diff(t, want, len(testkit.Collect(t, b.Range(t.Context(), ids, time.Time{}, time.Time{}))))
 		}
 		mustCheck(t, b)
 	}
 }
 
-// What an aborted transaction learned about full buckets is forgotten with it.
+// Knowledge about full buckets from an aborted transaction is dropped.
 func TestAbortedTransactionLeavesNoGap(t *testing.T) {
 	coll := fresh(t)
 	b := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), &bucket.Options{MaxCount: 2})
@@ -231,7 +228,97 @@ func TestAbortedTransactionLeavesNoGap(t *testing.T) {
 	}
 	must(t, session.AbortTransaction(ctx))
 	mustAppend(t, b, "s", event{Timestamp: at(1, 0, 0)})
-	if docs := stored(t, coll); len(docs) != 1 || docs[0]["count"] != int32(2) {
+	if docs := testkit.Stored[bson.M](t, coll); len(docs) != 1 || docs[0]["count"] != int32(2) {
 		t.Error(docs)
+	}
+}
+
+// seconds are n measurements, one a second from midnight on.
+func seconds(n int) []event {
+	out := make([]event, n)
+	for i := range out {
+		out[i] = event{ID: fmt.Sprint(i), Timestamp: at(0, 0, i), V: 1}
+	}
+	return out
+}
+
+// When AppendMany ends with an error, its result tells stored, refused and unknown measurements apart.
+func TestAppendManyOutcomes(t *testing.T) {
+	db := mongotest.Database(t, options.Client().SetRetryWrites(false))
+	stored := func(b *bucket.Buckets[string, event]) (n int64) {
+		stats, err := b.Aggregate(t.Context(), "s", time.Time{}, time.Time{})
+		must(t, err)
+		return stats.Count
+	}
+	work := &mongopatterns.Work{BatchSize: 1000}
+	t.Run("lost", func(t *testing.T) {
+		b := newBuckets[string, event](t, db.Collection("lost"), timeseries.Every(time.Minute), nil)
+		mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{"update"}, Skip: 3, Close: true})
+		result, err := b.AppendMany(t.Context(), timeseries.Of("s", seconds(5000)...), work)
+		if !mongo.IsNetworkError(err) || result.Done != 3000 || result.Unknown != 1000 || result.Examined != 4000 || stored(b) != 3000 {
+			t.Errorf("%+v, %v; stored %d", result, err, stored(b))
+		}
+	})
+	t.Run("refused", func(t *testing.T) {
+		must(t, db.CreateCollection(t.Context(), "refused", options.CreateCollection().SetValidator(
+			bson.D{{Key: "start", Value: bson.D{{Key: "$ne", Value: at(0, 20, 0)}}}})))
+		b := newBuckets[string, event](t, db.Collection("refused"), timeseries.Every(time.Minute), nil)
+		result, err := b.AppendMany(t.Context(), timeseries.Of("s", seconds(5000)...), work)
+		if err == nil || result.Done != 1940 || result.Failed != 60 || result.Examined != 2000 || result.Unknown != 0 || stored(b) != 1940 {
+			t.Errorf("%+v, %v; stored %d", result, err, stored(b))
+		}
+		if len(result.Failures) != 1 || result.Failures[0].ID.Document().Lookup("start").Time() != at(0, 20, 0).Local() {
+			t.Errorf("%+v", result.Failures)
+		}
+	})
+	t.Run("deadline before", func(t *testing.T) {
+		b := newBuckets[string, event](t, db.Collection("before"), timeseries.Every(time.Minute), nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		result, err := b.AppendMany(ctx, timeseries.Of("s", seconds(2500)...), &mongopatterns.Work{BatchSize: 1000, Progress: func(mongopatterns.Result) { cancel() }})
+		if !errors.Is(err, context.Canceled) || result.Done != 1000 || result.Unknown != 0 || stored(b) != 1000 {
+			t.Errorf("%+v, %v", result, err)
+		}
+	})
+	t.Run("write concern", func(t *testing.T) {
+		b := newBuckets[string, event](t, db.Collection("concern"), timeseries.Every(time.Minute), nil)
+		mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{"update"}, Times: 1, WriteConcernCode: 64})
+		result, err := b.AppendMany(t.Context(), timeseries.Of("s", seconds(2500)...), work)
+		if err == nil || result.Done != 0 || result.Unknown != 1000 {
+			t.Errorf("%+v, %v", result, err)
+		}
+	})
+	t.Run("slots", func(t *testing.T) {
+		s := newSlots[string, int](t, db.Collection("slots"), timeseries.Every(time.Hour), &slots.Options{Levels: []time.Duration{time.Second}})
+		mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{"update"}, Skip: 1, Close: true})
+		result, err := s.SetMany(t.Context(), func(yield func(string, slots.Slot[int]) bool) {
+			for i := range 2500 {
+				if !yield("s", slots.Slot[int]{Time: at(0, 0, i)}) {
+					return
+				}
+			}
+		}, work)
+		if !mongo.IsNetworkError(err) || result.Done != 1000 || result.Unknown != 1000 || result.Examined != 2000 {
+			t.Errorf("%+v, %v", result, err)
+		}
+	})
+}
+
+// Measurements of one time are read in the order in which they arrived.
+func TestTiesKeepTheirOrder(t *testing.T) {
+	coll := fresh(t)
+	b := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), &bucket.Options{IDField: "id", MaxCount: 15})
+	var want, got []string
+	for i := range 40 {
+		e := event{ID: fmt.Sprint(i), Timestamp: at(1, 0, 0), V: 1}
+		mustAppend(t, b, "s", e)
+		want = append(want, e.ID)
+	}
+	must(t, b.Replace(t.Context(), "s", event{ID: "6", Timestamp: at(1, 0, 0), V: 2}))
+	for _, e := range testkit.Collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{})) {
+		got = append(got, e.ID)
+	}
+	diff(t, want, got)
+	if latest, err := b.Latest(t.Context(), "s"); err != nil || latest.ID != "39" {
+		t.Errorf("%+v, %v", latest, err)
 	}
 }

@@ -1,0 +1,128 @@
+package series_test
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/series"
+	"github.com/mongopatterns/mongopatterns/timeseries"
+)
+
+// Documents whose fields somebody has typed by hand, of any type, make no call panic. What cannot be read is an
+// error that names the document; what follows from the measurements is repaired, and the rest is
+// reported.
+func TestTypedByHand(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	target := coll.Database().Collection("archive")
+	o := &series.Options{BatchField: "batches", EndField: "end", Values: values}
+	s := open[string, event](t, coll, timeseries.Every(time.Hour), o)
+	open[string, event](t, target, timeseries.Every(time.Hour), o)
+	appendMany(t, s, "s", seconds(3)...)
+	appendMany(t, s, "s", event{Timestamp: at(0, 30, 0), V: 2})
+	doc, err := coll.FindOne(t.Context(), bson.D{}).Raw()
+	testkit.OK(t, err)
+	var paths []string
+	var walk func(prefix string, doc bson.Raw)
+	walk = func(prefix string, doc bson.Raw) {
+		elements, _ := doc.Elements()
+		for _, e := range elements {
+			if e.Key() == "_id" && prefix == "" {
+				continue
+			}
+			paths = append(paths, prefix+e.Key())
+			if inner, ok := e.Value().DocumentOK(); ok {
+				walk(prefix+e.Key()+".", inner)
+			}
+			if array, ok := e.Value().ArrayOK(); ok {
+				walk(prefix+e.Key()+".", bson.Raw(array))
+			}
+		}
+	}
+	walk("", doc)
+	minus, _ := bson.ParseDecimal128("-Infinity")
+	typed := []any{nil, "text", int64(math.MinInt64), math.NaN(), minus, bson.D{{Key: "a", Value: 1}}, bson.A{}, bson.A{1, "x"}, bson.Binary{Data: []byte{3, 0}}, time.UnixMilli(math.MinInt64)}
+	ctx := t.Context()
+	restore := func() {
+		t.Helper()
+		_, err := coll.DeleteMany(ctx, bson.D{})
+		testkit.OK(t, err)
+		_, err = target.DeleteMany(ctx, bson.D{})
+		testkit.OK(t, err)
+		_, err = coll.InsertOne(ctx, doc)
+		testkit.OK(t, err)
+	}
+	fresh := func() *series.Series[string, event] {
+		s, err := series.New[string, event](coll, timeseries.Every(time.Hour), o)
+		testkit.OK(t, err)
+		return s
+	}
+	from := at(0, 0, 1)
+	reads := map[string]func(s *series.Series[string, event]) error{
+		"range": func(s *series.Series[string, event]) error {
+			return testkit.Drain(s.Range(ctx, "s", from, time.Time{}))
+		},
+		"latest": func(s *series.Series[string, event]) error { return second(s.Latest(ctx, "s")) },
+		"aggregate": func(s *series.Series[string, event]) error {
+			return second(s.Aggregate(ctx, "s", time.Time{}, time.Time{}))
+		},
+		"cut": func(s *series.Series[string, event]) error { return second(s.Aggregate(ctx, "s", from, time.Time{})) },
+		"minutes": func(s *series.Series[string, event]) error {
+			return testkit.Drain(s.AggregateWindows(ctx, "s", from, time.Time{}, timeseries.Every(time.Minute)))
+		},
+		"documents": func(s *series.Series[string, event]) error { return testkit.Drain(s.Documents(ctx, nil)) },
+		"check":     func(s *series.Series[string, event]) error { return testkit.Drain(s.Check(ctx, nil)) },
+	}
+	writes := map[string]func(s *series.Series[string, event]) error{
+		"append": func(s *series.Series[string, event]) error { return s.Append(ctx, "s", event{Timestamp: at(0, 40, 0)}) },
+		"repeat": func(s *series.Series[string, event]) error {
+			return second(s.AppendMany(ctx, timeseries.Of("s", seconds(3)...), nil))
+		},
+		"update": func(s *series.Series[string, event]) error {
+			return s.Replace(ctx, "s", event{Timestamp: at(0, 0, 1), V: 7})
+		},
+		"delete":  func(s *series.Series[string, event]) error { return s.Delete(ctx, "s", at(0, 0, 1)) },
+		"compact": func(s *series.Series[string, event]) error { return second(s.Compact(ctx, nil)) },
+		"archive": func(s *series.Series[string, event]) error { return second(s.Archive(ctx, at(5, 0, 0), target, nil)) },
+	}
+	for _, path := range paths {
+		for i, v := range typed {
+			restore()
+			if _, err := coll.UpdateOne(ctx, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: path, Value: v}}}}); err != nil {
+				continue // two IDs of batches
+			}
+			for name, call := range reads {
+				if err := call(fresh()); err != nil && !errors.Is(err, series.ErrDamaged) && !errors.Is(err, mongopatterns.ErrNotFound) {
+					t.Errorf("%s is %v: %s: %v", path, v, name, err)
+				}
+			}
+			testkit.OK(t, second(fresh().Repair(ctx, nil)))
+			for p, err := range fresh().Check(ctx, nil) {
+				if err != nil || p.Kind == series.WrongField {
+					t.Errorf("%s is %v: after Repair: %v, %v", path, v, p, err)
+				}
+			}
+			if i%3 != 1 { // some are enough
+				continue
+			}
+			for name, call := range writes {
+				restore()
+				_, err := coll.UpdateOne(ctx, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: path, Value: v}}}})
+				testkit.OK(t, err)
+				err = call(fresh())
+				var server mongo.ServerError
+				if err != nil && !errors.Is(err, series.ErrDamaged) && !errors.Is(err, mongopatterns.ErrNotFound) && !errors.Is(err, mongopatterns.ErrConflict) && !errors.As(err, &server) {
+					t.Errorf("%s is %v: %s: %v", path, v, name, err)
+				}
+			}
+		}
+	}
+}
