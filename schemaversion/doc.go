@@ -1,11 +1,21 @@
-// Package schemaversion upgrades documents from one version of their schema to the
-// next: when they are read, when they are written, or all of them in the background,
-// while old and new programs run side by side.
+// Package schemaversion upgrades documents from one version of their schema to the next: when they
+// are read, when they are written, or all of them in the background, while old and new programs run
+// side by side.
+//
+// # When to use it, and when not
+//
+// Use it when documents outlive the code that wrote them, and the collection is too large, or must
+// be available all the time, so that it cannot be rewritten at once. A new optional field needs no
+// version. If one updateMany can do the whole upgrade, run that: it takes a small part of the time.
+//
+// Decide for each collection when to write old documents: never (Get and Find suffice), when they
+// are used (Update, or Options.WriteBack), or all at once (Migrate). A filter on a field that has
+// moved must look in both places as long as both exist: [Collection.Filter] makes such a filter.
 //
 // # Documents
 //
-// Each carries the number of its version; without one it is of the first. The number
-// may be of any numeric type, or a string as in the literature (Options.Text):
+// Each document holds the number of its version; a document without one has the first version. The
+// number may be stored in any numeric type, or as a string as in the literature (Options.Text):
 //
 //	{_id: 1, name: "Anakin Skywalker", home: "503-555-0000", work: "503-555-0010"}
 //	{_id: 2, schema_version: "2", name: "Anakin Skywalker (Retired)",
@@ -23,10 +33,52 @@
 //	for c, err := range contacts.Find(ctx, filter) { … }
 //	_, err = contacts.Insert(ctx, c)          // with its version
 //	err = contacts.Update(ctx, 1, bson.M{"$set": …}) // upgrades first, then updates
-//	result, err := contacts.Migrate(ctx, contacts.Newest(), work) // all, in the background
+//	result, err := contacts.Migrate(ctx, contacts.Newest(), nil) // all, in the background
 //
-// Decode and Encode do the same without I/O for documents that you read and write
-// yourself, and [Doc] is a T that upgrades itself in every other package.
+// T, here Contact, is the newest version. A step for each version leads to the next. When the schema
+// changes again, rename Contact to ContactV3, keep the steps and append one.
+//
+// Decode and Encode do the same without I/O, for documents that you read and write yourself. [Doc]
+// is a T that upgrades itself, for use with every other package:
+//
+//	type contactSteps struct{}
+//	func (contactSteps) Chain() *schemaversion.Chain { return contactChain }
+//	var contactChain = schemaversion.Must(schemaversion.NewChain(steps, &schemaversion.Options{Text: true}))
+//	type ContactDoc = schemaversion.Doc[Contact, contactSteps] // its V is a Contact
+//
+//	pager, err := paging.New[ContactDoc](coll, bson.D{{Key: "name", Value: 1}}, nil)
+//
+// With package versioning old revisions are read in the newest version, too: see its manual and its
+// example SchemaVersions.
+//
+// # Rollout
+//
+// If a document has a version that a program does not know, the error is a [NewerError], and the document is
+// never overwritten. So old programs fail on the documents that new ones have written: deploy programs that
+// only read (Get without WriteBack, Find, Decode) before those that write. A program that knows a step also
+// writes the new version by Insert, Update and WriteBack. No option writes an older one, so while a service
+// that does both is deployed, its old instances get NewerError for such documents. Migrate when no old program
+// runs any more. To reverse a rollout, stop the new programs that write, Migrate to the old version with a
+// program that has the new steps, each with a Down, and then start the old programs. Without a Down a document
+// is counted as Failed.
+//
+// # Concurrency
+//
+// An upgrade writes only the top-level fields that a step changed, and only if these fields, and
+// those that the step depends on, are unchanged since they were read. A step of Between depends on
+// the fields of its struct, a step on documents on the whole document. Otherwise the document is
+// read and upgraded again, so the writes of others stay.
+//
+// One Migrate of a collection runs at a time. It holds a lease, in a collection with the name of
+// this one plus ".migrations"; for another Migrate the error is then [mongopatterns.ErrRunning]. If
+// its process is killed, another may begin after Options.Lease.
+//
+// # Failures
+//
+// Get and Update of an _id that does not exist are mongopatterns.ErrNotFound. A step that fails is a
+// [StepError] and leaves the document as it was. In Find the error of one document names its _id, and
+// the loop may go on. A document that a step or the server refuses is counted by Migrate as Failed
+// with its error, and the run continues; with Work.Strict it ends.
 //
 // # Costs
 //
@@ -38,40 +90,13 @@
 //	Migrate  3 a batch, 3 in all besides                       1 for each old document
 //	Status   1, reads the collection or an index on the version  0
 //
-// Where all are to be upgraded, and the collection is large, an index on the version
-// ([Collection.Indexes]) lets Status and Filter find the old ones.
-//
-// # When to use it, and when not
-//
-// Use it when documents outlive the code that wrote them, and the collection is too
-// large, or must not be down, to be rewritten at once. A new optional field needs no
-// version. If all fits into one updateMany, run that: it
-// takes a small part of the time.
-//
-// Decide per collection: never write old documents (Get and Find suffice), write
-// them when they are touched (Update, or Options.WriteBack), or all (Migrate).
-// Filters on a field that has moved must look in both places as long as both exist:
-// [Collection.Filter] writes such a filter.
-//
-// # Newer documents
-//
-// A document of a version that this program does not know is a [NewerError]. It is
-// never overwritten, so a rollout can go back: give the new program's steps a Down
-// and Migrate to the old version, or deploy programs that can read the new version
-// before those that write it.
-//
-// # Concurrency
-//
-// A write of an upgraded document sets only the top-level fields that a step changed, and
-// only if these, and what the step depends on, are still as they were read: of Between the
-// fields of its struct, of a step on documents the whole document. Else it is read and
-// upgraded again; what others write meanwhile stays. One Migrate of a collection runs at a time: a lease, in the collection
-// named as this with ".migrations" added, keeps others out with [ErrRunning]; when
-// its process is killed another takes over after Options.Lease. A
-// document that a step or the server refuses is counted, named and passed over, or
-// ends the run (Work.Strict).
+// To upgrade all documents of a large collection, create an index on the version
+// ([Collection.Indexes]): Status and Filter then find the old documents with it.
 //
 // # Sharding
 //
-// Writes filter on _id: shard by it, or hand Migrate a filter per shard-key range.
+// Writes filter on _id: shard by _id, or call Migrate with a filter for each range of the shard
+// key.
+//
+// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
 package schemaversion

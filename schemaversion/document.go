@@ -10,14 +10,14 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// Chain is the steps alone, for [Doc].
+// A Chain holds steps without a collection, for [Doc].
 type Chain struct {
 	chain
 	codec codec.Codec
 }
 
-// NewChain returns steps for [Doc]; of the options, those of Migrate and Get do not
-// count.
+// NewChain returns a Chain of steps. It uses VersionField, FirstVersion, Text, Registry and BSON of the
+// options, and ignores those of Migrate and Get.
 func NewChain(steps []Step, opts *Options) (c *Chain, err error) {
 	defer fault.In(&err, "schemaversion: new chain")
 	var o Options
@@ -28,7 +28,7 @@ func NewChain(steps []Step, opts *Options) (c *Chain, err error) {
 	return &Chain{inner, codec.Codec{Registry: o.Registry, BSON: o.BSON}}, err
 }
 
-// Must is for package variables: it panics on an error of NewChain.
+// Must returns c, and panics if err is not nil. It is for package variables.
 func Must(c *Chain, err error) *Chain {
 	if err != nil {
 		panic(err)
@@ -36,16 +36,17 @@ func Must(c *Chain, err error) *Chain {
 	return c
 }
 
-// Set says which steps a Doc has. Make a type without fields whose method returns a
-// package variable.
+// A Set gives a Doc its steps. Declare a type without fields whose method returns a package
+// variable.
 type Set interface{ Chain() *Chain }
 
-// Doc is a T that upgrades itself when it is decoded and is encoded with its version: the
-// T of any other package. Stored documents become new when they are written. Fields that
-// T does not have are kept, at any depth, as the steps leave them.
+// A Doc is a T that upgrades itself when it is decoded, and is encoded with its version. Use it as
+// the T of any other package. An old document gets the newest version when it is next written.
+// Fields that T does not have are kept, at any depth, as the steps leave them; a T with its own
+// codec must keep them itself.
 type Doc[T any, S Set] struct {
 	V    T
-	read bson.Raw // in the newest version; nil if T says itself what it keeps
+	read bson.Raw // in the newest version; nil if the fields of T are not known
 }
 
 // MarshalBSON encodes V with the newest version.
@@ -67,8 +68,7 @@ func (d Doc[T, S]) MarshalBSON() ([]byte, error) {
 	return c.stamp(raw, c.newest())
 }
 
-// UnmarshalBSON upgrades a document and decodes it. One without a version is of the
-// first.
+// UnmarshalBSON upgrades a document and decodes it. A document without a version has the first one.
 func (d *Doc[T, S]) UnmarshalBSON(raw []byte) error {
 	var s S
 	c := s.Chain()
@@ -76,10 +76,10 @@ func (d *Doc[T, S]) UnmarshalBSON(raw []byte) error {
 	if err != nil {
 		return err
 	}
-	var none T // or what V was before would stay where the document has nothing
+	var none T // otherwise old values of V would stay where the document has no field
 	d.V, d.read = none, nil
 	if _, told := c.codec.Fields(reflect.TypeFor[T]()); told {
-		d.read = slices.Clone(made) // which is the caller's
+		d.read = slices.Clone(made) // made may be memory of the caller
 	}
 	return c.codec.Decode(made, &d.V)
 }

@@ -20,23 +20,23 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Migrate brings all documents that work selects to a version: Newest, or an older
-// one by the steps' Down. Documents of other versions stay readable all the time.
-// Result.Done are written, Skipped of an unknown version, Failed refused by a step
-// or the server, Remaining changed by others whenever they were to be written.
+// Migrate brings all documents that work selects to a version: Newest, or an older one by the
+// steps' Down. Meanwhile documents of all versions can be read. Of the Result, Done counts
+// documents written, Skipped those of an unknown version, Failed those that a step or the server
+// refused, Remaining those that others changed each time before they were written.
 //
-// After a run that ends with Failed and Remaining 0, every document of a version that the
-// steps know, which was there from its beginning to its end, has been brought to the version.
-// What old code writes behind it, the next run finds. One that was cut off, or killed, is
-// simply run again: it begins anew and passes over what has the version already, which an
-// index on the version makes cheap.
+// After a run that ends with Failed and Remaining 0, every document that existed during the whole
+// run, and had a version that the steps know, has the version to. Documents that old code writes
+// after the run has passed them are found by the next run. If a run was interrupted or killed,
+// start it again: it skips documents that already have the version, which is cheap with an index on
+// the version.
 //
-// One runs at a time; a second is [ErrRunning] until the first ends, or has given no
-// sign for Options.Lease. A dry run needs no lease and runs the steps without
-// writing.
+// Only one Migrate runs at a time. For a second one the error is [mongopatterns.ErrRunning], until
+// the first ends or has not prolonged its lease for Options.Lease. A dry run needs no lease: it
+// runs the steps and writes nothing.
 //
-// Cost: 1 round trip, 3 a batch of 1000, 3 in all for the lease; 1 document written for
-// each that changes. Reads by _id, or by the index on the version.
+// Cost: 1 round trip, 3 for each batch of 1000, 3 in all for the lease; 1 document written for each that
+// changes. Reads by _id, or by the index on the version.
 func (v *Collection[T]) Migrate(ctx context.Context, to int, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "schemaversion: migrate")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
@@ -45,12 +45,12 @@ func (v *Collection[T]) Migrate(ctx context.Context, to int, work *mongopatterns
 
 func (c *core) migrate(ctx context.Context, to int, work *mongopatterns.Work) (mongopatterns.Result, error) {
 	if to < c.first || to > c.newest() {
-		return mongopatterns.Result{}, fault.Invalid("to: version %d is not between %d and %d", to, c.first, c.newest())
+		return mongopatterns.Result{}, fault.Invalid("to: the version %d is not between %d and %d", to, c.first, c.newest())
 	}
 	if _, err := maintain.Of(work, 0); err != nil {
 		return mongopatterns.Result{}, err
 	}
-	if err := collation.Refuse(ctx, c.coll, c.State); err != nil {
+	if err := collation.Refuse(ctx, c.coll, c.Leases); err != nil {
 		return mongopatterns.Result{}, err
 	}
 	scan := maintain.Scan{Filter: bson.D{{Key: c.field, Value: expr.Op("$nin", c.forms(to))}}}
@@ -61,7 +61,7 @@ func (c *core) migrate(ctx context.Context, to int, work *mongopatterns.Work) (m
 			return err
 		})
 	}
-	if c.Rate > 0 { // the lease is prolonged after each batch: none takes longer than a second
+	if c.Rate > 0 { // the lease is prolonged after each batch, so none should take longer than a second
 		scan.BatchSize = min(c.Rate, 1000)
 		if work != nil && work.BatchSize > c.Rate {
 			slower := *work
@@ -92,8 +92,8 @@ func (c *core) migrate(ctx context.Context, to int, work *mongopatterns.Work) (m
 	return result, errors.Join(err, lease.release(ctx))
 }
 
-// batch upgrades and stores documents. Those that somebody changed meanwhile are read
-// again, a few times; then they remain for the next Migrate.
+// batch upgrades and stores documents. It reads those that others changed meanwhile again, up to
+// five times in all; after that they are counted as Remaining.
 func (c *core) batch(ctx context.Context, batch []bson.Raw, to int, strict bool, result *mongopatterns.Result) error {
 	for range 5 {
 		models, ids, err := c.upgrades(batch, to, strict, result)
@@ -109,8 +109,8 @@ func (c *core) batch(ctx context.Context, batch []bson.Raw, to int, strict bool,
 			return err
 		}
 		for _, e := range refused.WriteErrors {
-			result.Fail(c.coll.Name(), ids[e.Index], e)
-			ids[e.Index] = bson.RawValue{Type: bson.TypeNull} // not to be read again
+			maintain.Fail(result, c.coll.Name(), ids[e.Index], e)
+			ids[e.Index] = bson.RawValue{Type: bson.TypeNull} // not read again
 		}
 		if int64(len(models)-len(refused.WriteErrors)) == written.MatchedCount {
 			return nil
@@ -126,8 +126,8 @@ func (c *core) batch(ctx context.Context, batch []bson.Raw, to int, strict bool,
 	return nil
 }
 
-// upgrades are the writes of a batch and their _ids. A document that a step refuses
-// is counted and named, or ends the run if strict.
+// upgrades returns the writes of a batch and their _ids. A document that a step refuses is counted
+// as Failed; if strict, its error ends the run.
 func (c *core) upgrades(batch []bson.Raw, to int, strict bool, result *mongopatterns.Result) (models []mongo.WriteModel, ids []bson.RawValue, err error) {
 	for _, doc := range batch {
 		made, err := c.chain.to(doc, to)
@@ -136,12 +136,12 @@ func (c *core) upgrades(batch []bson.Raw, to int, strict bool, result *mongopatt
 			model, err = c.model(doc, made)
 		}
 		switch {
-		case errors.Is(err, ErrNewer) && !strict:
+		case errors.Is(err, mongopatterns.ErrNewer) && !strict:
 			result.Skipped++
 		case err != nil && strict:
 			return nil, nil, err
 		case err != nil:
-			result.Fail(c.coll.Name(), doc.Lookup("_id"), err)
+			maintain.Fail(result, c.coll.Name(), doc.Lookup("_id"), err)
 		case model != nil:
 			models, ids = append(models, model), append(ids, doc.Lookup("_id"))
 		}
@@ -149,7 +149,7 @@ func (c *core) upgrades(batch []bson.Raw, to int, strict bool, result *mongopatt
 	return models, ids, nil
 }
 
-// lease is the right to migrate.
+// A lease is the right to migrate.
 type lease struct {
 	state *mongo.Collection
 	id    string
@@ -157,43 +157,42 @@ type lease struct {
 	term  time.Duration
 }
 
-// acquire takes the lease if nobody has it, or its owner gave no sign for too long.
-// The time is the server's.
+// acquire takes the lease if nobody has it, or its owner has not prolonged it in time, by the
+// server's clock.
 func (c *core) acquire(ctx context.Context) (*lease, error) {
-	l := &lease{state: c.State, id: c.coll.Name(), owner: bson.NewObjectID(), term: c.Lease}
-	// The condition stands in the update, as an upsert takes none that compares
-	// fields.
+	l := &lease{state: c.Leases, id: c.coll.Name(), owner: bson.NewObjectID(), term: c.Lease}
+	// The condition is in the update, because the filter of an upsert cannot compare fields.
 	free := expr.Op("$or", expr.Op("$eq", expr.IfNull("$until", nil), nil), expr.Op("$lte", "$until", "$$NOW"))
 	set := func(field string, v any) bson.E {
 		return bson.E{Key: field, Value: expr.Cond(free, v, expr.Field(field))}
 	}
-	raw, err := fault.Single(c.State.FindOneAndUpdate(ctx, bson.D{{Key: "_id", Value: l.id}}, mongo.Pipeline{expr.Op("$set", bson.D{
+	raw, err := fault.Single(c.Leases.FindOneAndUpdate(ctx, bson.D{{Key: "_id", Value: l.id}}, mongo.Pipeline{expr.Op("$set", bson.D{
 		set("owner", l.owner), set("until", expr.Op("$add", "$$NOW", l.term.Milliseconds())),
 	})}, options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After))).Raw()
 	if mongo.IsDuplicateKeyError(err) {
-		return nil, ErrRunning // somebody began at the same time
+		return nil, mongopatterns.ErrRunning // another began at the same time
 	}
 	if err != nil {
 		return nil, err
 	}
 	if owner, _ := value.Lookup(raw, "owner").ObjectIDOK(); owner != l.owner {
-		return nil, ErrRunning
+		return nil, mongopatterns.ErrRunning
 	}
 	return l, nil
 }
 
-// prolong gives a sign.
+// prolong extends the lease.
 func (l *lease) prolong(ctx context.Context) error {
 	result, err := fault.One(l.state.UpdateOne(ctx, bson.D{{Key: "_id", Value: l.id}, {Key: "owner", Value: l.owner}}, mongo.Pipeline{expr.Op("$set", bson.D{
 		{Key: "until", Value: expr.Op("$add", "$$NOW", l.term.Milliseconds())},
 	})}))
 	if err == nil && result.MatchedCount == 0 {
-		return fmt.Errorf("the lease was lost: %w", ErrRunning)
+		return fmt.Errorf("%w: it took over the lease", mongopatterns.ErrRunning)
 	}
 	return err
 }
 
-// release gives the lease back, also after the context has ended.
+// release gives the lease back, even if the context has ended.
 func (l *lease) release(ctx context.Context) error {
 	ctx, cancel := txn.Late(ctx)
 	defer cancel()

@@ -3,13 +3,16 @@ package schemaversion
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
+	"reflect"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/config"
@@ -21,30 +24,29 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Options say where the version stands and how Migrate works. The zero value of each
-// is its default.
+// Options of a Collection or Chain. The zero value of each is its default.
 type Options struct {
-	// VersionField is the field with the version. Default "schema_version".
+	// VersionField is the top-level field that holds the version. Default "schema_version".
 	VersionField string
-	// First is the version of documents without one, from which the first step leads.
+	// FirstVersion is the version of documents without the field; the first step upgrades it to the next.
 	// Default 1.
-	First int
-	// Text writes versions as strings, "2". Default false: as int32. Both are read.
+	FirstVersion int
+	// Text: versions are written as strings, "2". Default false: as int32. Both forms can be read.
 	Text bool
-	// WriteBack has Get store a document that it upgraded, if nobody changed it
-	// meanwhile. Default false.
+	// WriteBack: Get stores a document that it upgraded, if nobody changed it meanwhile. Default
+	// false.
 	WriteBack bool
-	// Rate bounds Migrate, in documents a second. Default 0: no bound.
+	// Rate limits Migrate, in documents a second. Default 0: no limit.
 	Rate int
-	// Lease is how long a Migrate that gives no sign keeps others out; it must be
-	// longer than a batch takes, and than the first one takes to be found: without an
-	// index on the version a run passes over all that is done before. Default 1 minute.
+	// Lease is how long a Migrate keeps others from starting after it was last seen alive: it
+	// prolongs its lease after each batch. It must be longer than a batch takes, and than it takes
+	// to find the first batch: without an index on the version a run first reads past all documents
+	// that are already upgraded. Default 1 minute.
 	Lease time.Duration
-	// State is the collection of the leases.
-	// Default: the collection named as the documents' with ".migrations" added.
-	State *mongo.Collection
-	// Registry and BSON encode and decode T, and the types of Between. Default: the
-	// driver's own.
+	// Leases is the collection of the leases. Default: a collection with the name of the documents'
+	// plus ".migrations".
+	Leases *mongo.Collection
+	// Registry and BSON encode and decode T and the types of Between. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -53,7 +55,7 @@ type Options struct {
 // concurrent use.
 type Collection[T any] struct{ core *core }
 
-// New returns the documents of coll, with the steps in the order of the versions. It
+// New returns a Collection for the documents of coll. steps are in the order of the versions. It
 // does no I/O.
 func New[T any](coll *mongo.Collection, steps []Step, opts *Options) (v *Collection[T], err error) {
 	defer fault.In(&err, "schemaversion: new")
@@ -68,29 +70,37 @@ func New[T any](coll *mongo.Collection, steps []Step, opts *Options) (v *Collect
 		return nil, err
 	}
 	c.codec = codec.Codec{Registry: c.Registry, BSON: c.BSON}
+	if err := c.codec.CheckDocuments("T", reflect.TypeFor[T]()); err != nil {
+		return nil, err
+	}
 	if err := config.Apply(
 		config.Number("Options.Rate", &c.Rate, 0, 0, 1<<30),
 		config.Number("Options.Lease", (*int64)(&c.Lease), int64(time.Minute), int64(time.Second), int64(24*time.Hour))); err != nil {
 		return nil, err
 	}
 	c.current = expr.Element(c.field, expr.Fixed(c.only(c.newest())[0].Value))
-	if c.State == nil {
-		c.State = coll.Database().Collection(coll.Name() + ".migrations")
+	if c.Leases == nil {
+		c.Leases = coll.Database().Collection(coll.Name() + ".migrations")
 	}
-	return &Collection[T]{c}, config.Collections("coll", coll, "Options.State", c.State)
+	return &Collection[T]{c}, config.Collections("coll", coll, "Options.Leases", c.Leases)
 }
 
 func newChain(steps []Step, o *Options) (chain, error) {
 	err := config.Apply(
 		config.Name("Options.VersionField", &o.VersionField, "schema_version"),
-		config.Number("Options.First", &o.First, 1, 0, 1<<20))
+		config.Number("Options.FirstVersion", &o.FirstVersion, 1, 0, 1<<20))
 	if err != nil {
 		return chain{}, err
 	}
-	c := chain{field: o.VersionField, first: o.First, text: o.Text}
+	c := chain{field: o.VersionField, first: o.FirstVersion, text: o.Text}
 	for i, s := range steps {
 		up, down := plain(s.Up), plain(s.Down)
 		if s.typed != nil {
+			for what, t := range map[string]reflect.Type{"Old": s.old, "New": s.new} {
+				if err := (codec.Codec{Registry: o.Registry}).CheckDocuments(fmt.Sprintf("steps[%d]: %s", i, what), t); err != nil {
+					return chain{}, err
+				}
+			}
 			up, down = s.typed(codec.Codec{Registry: o.Registry, BSON: o.BSON})
 		}
 		if up == nil {
@@ -102,32 +112,33 @@ func newChain(steps []Step, o *Options) (chain, error) {
 	return c, err
 }
 
-// Newest is the version that T is.
+// Newest returns the version of T, which is the newest.
 func (v *Collection[T]) Newest() int { return v.core.newest() }
 
-// Indexes are one on the version, by collection name. Only Status, Filter and
-// Migrate use it: leave it out where the collection is small.
+// Indexes returns an index on the version, by collection name. Only Status, Filter and Migrate use
+// it; a small collection does not need it.
 func (v *Collection[T]) Indexes() map[string][]mongo.IndexModel {
 	return map[string][]mongo.IndexModel{v.core.coll.Name(): {{Keys: bson.D{{Key: v.core.field, Value: 1}}}}}
 }
 
-// EnsureIndexes creates the indexes that are missing.
+// EnsureIndexes creates the index on the version if it is missing. It refuses collections with a
+// default collation.
 //
 // Cost: 2 round trips, 3 if an index is missing.
 func (v *Collection[T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "schemaversion: ensure indexes")
-	if err := collation.Refuse(ctx, v.core.coll, v.core.State); err != nil {
+	if err := collation.Refuse(ctx, v.core.coll, v.core.Leases); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, v.core.coll.Database(), v.Indexes())
 }
 
-// ShardKey is _id, by collection name.
+// ShardKey returns the recommended shard key, _id, by collection name.
 func (v *Collection[T]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{v.core.coll.Name(): {{Key: "_id", Value: 1}}}
 }
 
-// Get reads a document in the newest version.
+// Get reads a document and upgrades it to the newest version.
 //
 // Cost: 1 round trip, index _id. With Options.WriteBack 1 more and 1 document
 // written for an old one.
@@ -138,21 +149,24 @@ func (v *Collection[T]) Get(ctx context.Context, id any) (out T, err error) {
 		return out, err
 	}
 	if v.core.WriteBack {
-		// What cannot be stored can be read, unless the refusal ended the caller's
-		// transaction.
-		if _, err := v.core.store(ctx, raw, made); err != nil && (txn.Running(ctx) || !fault.Refused(err) && !errors.Is(err, fault.ErrInvalid)) {
+		// If the server refuses the upgraded document, Get still returns it, unless the refusal
+		// ended the caller's transaction.
+		if _, err := v.core.store(ctx, raw, made); err != nil && (txn.Running(ctx) || !fault.Refused(err) && !errors.Is(err, mongopatterns.ErrInvalid)) {
 			return out, err
 		}
 	}
 	return out, fault.Of(raw.Lookup("_id"), v.core.codec.Decode(made, &out))
 }
 
-// Find reads documents in the newest version. filter sees them as they are stored:
-// see Filter. nil selects all. A document that cannot be read is an error with its _id, and
-// the loop may go on; any other error comes last.
+// Find reads documents and upgrades them to the newest version. filter applies to the documents as
+// they are stored: see Filter. A nil filter selects all. If a document cannot be read, its error
+// names its _id, and the loop may continue; any other error is the last.
 //
-// Cost: 1 round trip a batch, index as the filter's.
+// Cost: 1 round trip for each batch, index as the filter's.
 func (v *Collection[T]) Find(ctx context.Context, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[T, error] {
+	if err := codec.CheckFilter("filter", filter); err != nil {
+		return fault.Seq("schemaversion: find", fault.Stop[T](err))
+	}
 	return fault.Seq("schemaversion: find", func(yield func(T, error) bool) {
 		for c, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 			return v.core.coll.Find(ctx, expr.And(filter), opts...)
@@ -168,7 +182,7 @@ func (v *Collection[T]) Find(ctx context.Context, filter any, opts ...options.Li
 	})
 }
 
-// decode names the document in each error.
+// decode upgrades and decodes a document. Each error names it.
 func decode[T any](c *core, raw bson.Raw) (out T, err error) {
 	made, err := c.to(raw, c.newest())
 	if err == nil {
@@ -177,20 +191,20 @@ func decode[T any](c *core, raw bson.Raw) (out T, err error) {
 	return out, err
 }
 
-// Decode upgrades a document that was read elsewhere.
+// Decode upgrades and decodes a document that you read yourself.
 func (v *Collection[T]) Decode(raw bson.Raw) (out T, err error) {
 	defer fault.In(&err, "schemaversion: decode")
 	return decode[T](v.core, raw)
 }
 
-// Encode is the document of a value, with the newest version, whatever version it
-// holds in a field of its own.
+// Encode returns the document of a value, with the newest version, even if a field of T holds
+// another.
 func (v *Collection[T]) Encode(value T) (raw bson.Raw, err error) {
 	defer fault.In(&err, "schemaversion: encode")
 	return v.core.encode(value)
 }
 
-// Insert stores a value with its version and returns its _id.
+// Insert stores a value with the newest version and returns its _id.
 //
 // Cost: 1 round trip, 1 document written.
 func (v *Collection[T]) Insert(ctx context.Context, value T) (id any, err error) {
@@ -206,18 +220,21 @@ func (v *Collection[T]) Insert(ctx context.Context, value T) (id any, err error)
 	return result.InsertedID, nil
 }
 
-// Update changes a document by a driver's update, which can count on the newest
-// version: an old document is upgraded before. update must not change the version.
+// Update changes a document by an update of the driver's, for the newest version: an old document
+// is upgraded first. update must not change the version.
 //
 // Cost: 1 round trip, 1 document written, index _id. For an old document 4 and 2.
 func (v *Collection[T]) Update(ctx context.Context, id, update any) (err error) {
 	defer fault.In(&err, "schemaversion: update")
+	if err := codec.CheckUpdate("update", update); err != nil {
+		return err
+	}
 	return v.core.update(ctx, id, update)
 }
 
-// Filter selects, in every version, what of returns a condition for: a field that
-// has moved is looked for where that version has it. of returns nil for a version
-// that has none of them.
+// Filter combines a condition for each version, returned by of, so that a field that has moved is
+// looked for where that version has it. of returns nil for a version whose documents are not
+// selected.
 func (v *Collection[T]) Filter(of func(version int) bson.D) bson.D {
 	var either bson.A
 	for n := v.core.first; n <= v.core.newest(); n++ {
@@ -231,8 +248,8 @@ func (v *Collection[T]) Filter(of func(version int) bson.D) bson.D {
 	return expr.Op("$or", either)
 }
 
-// Status counts the documents by version; -1 stands for versions that this program
-// does not know.
+// Status counts the documents by version; -1 counts those of versions that this program does not
+// know.
 //
 // Cost: 1 round trip. It reads the index on the version ([Collection.Indexes]), else
 // all documents.
@@ -241,16 +258,16 @@ func (v *Collection[T]) Status(ctx context.Context) (counts map[int]int64, err e
 	return v.core.status(ctx)
 }
 
-// core works on BSON.
+// A core does the work of Collection on BSON, without knowing T.
 type core struct {
 	Options
 	chain
 	coll    *mongo.Collection
 	codec   codec.Codec
-	current bson.E // what selects documents of the newest version
+	current bson.E // selects documents of the newest version
 }
 
-// only selects the documents of a version. An array is not a version.
+// only selects the documents of a version. An array is never a version.
 func (c *core) only(version int) bson.D {
 	return bson.D{{Key: c.field, Value: append(expr.Op("$in", c.forms(version)), expr.Op("$not", expr.Op("$type", "array"))...)}}
 }
@@ -263,7 +280,7 @@ func (c *core) encode(v any) (bson.Raw, error) {
 	return c.stamp(raw, c.newest())
 }
 
-// get is a document as stored and in the newest version.
+// get returns a document as stored and upgraded to the newest version.
 func (c *core) get(ctx context.Context, id any) (raw, made bson.Raw, err error) {
 	key, err := c.codec.Value(id)
 	if err != nil {
@@ -271,7 +288,7 @@ func (c *core) get(ctx context.Context, id any) (raw, made bson.Raw, err error) 
 	}
 	raw, err = c.coll.FindOne(ctx, bson.D{{Key: "_id", Value: value.Equal(key)}}).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		return nil, nil, fault.ErrNotFound
+		return nil, nil, fault.Of(key, mongopatterns.ErrNotFound)
 	}
 	if err == nil {
 		made, err = c.to(raw, c.newest())
@@ -279,18 +296,18 @@ func (c *core) get(ctx context.Context, id any) (raw, made bson.Raw, err error) 
 	return raw, made, err
 }
 
-// store writes what an upgrade changed, if the document still is what it was made
-// from; done is false if it is not.
+// store writes the changes of an upgrade, if the guard of model still matches; done is false if
+// not.
 func (c *core) store(ctx context.Context, before, after bson.Raw) (done bool, err error) {
 	model, err := c.model(before, after)
 	if err != nil || model == nil {
-		return err == nil, err
+		return err == nil, fault.Of(before.Lookup("_id"), err)
 	}
 	result, err := fault.One(c.coll.UpdateOne(ctx, model.Filter, model.Update))
-	return err == nil && result.MatchedCount == 1, err
+	return err == nil && result.MatchedCount == 1, fault.Of(before.Lookup("_id"), err)
 }
 
-// model is the guarded update from before to after, nil if nothing changes.
+// model returns the guarded update from before to after, nil if nothing changes.
 func (c *core) model(before, after bson.Raw) (*mongo.UpdateOneModel, error) {
 	guard, update, err := c.difference(before, after)
 	if err != nil || update == nil {
@@ -327,7 +344,7 @@ func (c *core) update(ctx context.Context, id, update any) (err error) {
 		}
 		upgraded = upgraded || done
 		if !done && txn.Running(ctx) {
-			// Its snapshot will not show what the other wrote.
+			// Its snapshot will not show the other's write.
 			return txn.Conflict("upgrade")
 		}
 	}

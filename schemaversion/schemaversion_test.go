@@ -15,15 +15,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/costs"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/paging"
 	"github.com/mongopatterns/mongopatterns/schemaversion"
@@ -53,7 +53,7 @@ type counted struct {
 
 var phones = []string{"home", "work", "mobile"}
 
-// steps lead from phones to contact methods, and then count these.
+// steps replace phones by contact methods, and then count these.
 var steps = []schemaversion.Step{
 	{
 		Up: func(doc bson.D) (out bson.D, err error) {
@@ -95,29 +95,15 @@ type golden struct {
 func goldens(t testing.TB) (out []golden) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/golden.json")
-	check(t, err)
+	testkit.OK(t, err)
 	var all []struct{ Stored, Newest json.RawMessage }
-	check(t, json.Unmarshal(text, &all))
+	testkit.OK(t, json.Unmarshal(text, &all))
 	for _, g := range all {
 		var stored, newest bson.D
-		check(t, bson.UnmarshalExtJSON(g.Stored, false, &stored))
-		check(t, bson.UnmarshalExtJSON(g.Newest, false, &newest))
-		out = append(out, golden{raw(t, stored), raw(t, newest)})
+		testkit.OK(t, bson.UnmarshalExtJSON(g.Stored, false, &stored))
+		testkit.OK(t, bson.UnmarshalExtJSON(g.Newest, false, &newest))
+		out = append(out, golden{testkit.Raw(t, stored), testkit.Raw(t, newest)})
 	}
-	return out
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func raw(t testing.TB, v any) bson.Raw {
-	t.Helper()
-	out, err := bson.Marshal(v)
-	check(t, err)
 	return out
 }
 
@@ -127,123 +113,83 @@ func contacts(t testing.TB, opts schemaversion.Options) (*mongo.Database, *mongo
 	coll := db.Collection("contacts")
 	for _, g := range goldens(t) {
 		_, err := coll.InsertOne(t.Context(), g.Stored)
-		check(t, err)
+		testkit.OK(t, err)
 	}
 	opts.Text = true
-	return db, coll, must(schemaversion.New[contact](coll, steps, &opts))
+	return db, coll, testkit.Must(schemaversion.New[contact](coll, steps, &opts))
 }
 
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
-func stored(t testing.TB, coll *mongo.Collection, id any) bson.Raw {
-	t.Helper()
-	doc, err := coll.FindOne(t.Context(), bson.D{{Key: "_id", Value: id}}).Raw()
-	check(t, err)
-	return doc
-}
-
-// same compares two documents but for the order of their fields.
+// same compares two documents and ignores the order of their fields.
 func same(t testing.TB, want, got bson.Raw) {
 	t.Helper()
 	var a, b bson.M
-	check(t, bson.Unmarshal(want, &a))
-	check(t, bson.Unmarshal(got, &b))
+	testkit.OK(t, bson.Unmarshal(want, &a))
+	testkit.OK(t, bson.Unmarshal(got, &b))
 	if diff := cmp.Diff(a, b); diff != "" {
 		t.Errorf("(-want +got) %s", diff)
 	}
 }
 
-// Golden documents of every version read the same in all ways, and migrate to the
-// same bytes but for the order.
+// Golden documents of every version decode alike in all ways, and migrate to the same bytes except
+// for their order.
 func TestGolden(t *testing.T) {
 	_, coll, c := contacts(t, schemaversion.Options{})
 	found := map[int]contact{}
 	for v, err := range c.Find(t.Context(), nil) {
-		check(t, err)
+		testkit.OK(t, err)
 		found[v.ID] = v
 	}
 	for _, g := range goldens(t) {
 		var want contact
-		check(t, bson.Unmarshal(raw(t, must(c.Decode(g.Newest))), &want))
+		testkit.OK(t, bson.Unmarshal(testkit.Raw(t, testkit.Must(c.Decode(g.Newest))), &want))
 		id := int(g.Stored.Lookup("_id").Int32())
-		for name, got := range map[string]contact{"Decode": must(c.Decode(g.Stored)), "Get": must(c.Get(t.Context(), id)), "Find": found[id]} {
+		for name, got := range map[string]contact{"Decode": testkit.Must(c.Decode(g.Stored)), "Get": testkit.Must(c.Get(t.Context(), id)), "Find": found[id]} {
 			want.Version, got.Version = "", ""
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s of %v: %s", name, g.Stored, diff)
 			}
 		}
-		same(t, g.Stored, stored(t, coll, id)) // reading changed nothing
+		same(t, g.Stored, testkit.One[bson.Raw](t, coll, id)) // reading changed nothing
 	}
 	result, err := c.Migrate(t.Context(), c.Newest(), nil)
 	if err != nil || result.Examined != 5 || result.Done != 5 || result.Failed != 0 {
 		t.Errorf("%+v, %v", result, err)
 	}
 	for _, g := range goldens(t) {
-		same(t, g.Newest, stored(t, coll, g.Stored.Lookup("_id")))
+		same(t, g.Newest, testkit.One[bson.Raw](t, coll, g.Stored.Lookup("_id")))
 	}
-	if again := must(c.Migrate(t.Context(), c.Newest(), nil)); again.Examined != 0 {
+	if again := testkit.Must(c.Migrate(t.Context(), c.Newest(), nil)); again.Examined != 0 {
 		t.Errorf("%+v", again)
 	}
-}
-
-func TestCosts(t *testing.T) {
-	db, _, c := contacts(t, schemaversion.Options{})
-	_, _, back := contacts(t, schemaversion.Options{WriteBack: true})
-	ctx := t.Context()
-	cmds := costs.Record(t, db, 0, []string{"find"}, func() error { _, err := c.Get(ctx, 1); return err })
-	mongotest.Explain(t, db, cmds[0].Body).RequireIndex(t, "_id_")
-	if _, err := back.Get(ctx, 1); err != nil {
-		t.Error(err)
-	}
-	costs.Record(t, db, 0, []string{"find"}, func() error {
-		for _, err := range c.Find(ctx, bson.M{}) {
-			check(t, err)
-		}
-		return nil
-	})
-	costs.Record(t, db, 1, []string{"insert"}, func() error { _, err := c.Insert(ctx, contact{ID: 9, Methods: []bson.D{}}); return err })
-	rename := bson.M{"$set": bson.M{"name": "x"}}
-	cmds = costs.Record(t, db, 1, []string{"update"}, func() error { return c.Update(ctx, 9, rename) })
-	mongotest.Explain(t, db, cmds[0].Body).RequireIndex(t, "_id_")
-	costs.Record(t, db, 2, []string{"update", "find", "update", "update"}, func() error { return c.Update(ctx, 1, rename) })
-	costs.Record(t, db, 0, []string{"aggregate"}, func() error { _, err := c.Status(ctx); return err })
-	costs.Record(t, db, 4+3, []string{"listCollections", "findAndModify", "find", "update", "update", "update"}, func() error {
-		_, err := c.Migrate(ctx, 3, nil)
-		return err
-	})
 }
 
 func TestWriteBack(t *testing.T) {
 	db, coll, c := contacts(t, schemaversion.Options{WriteBack: true})
 	costs.Record(t, db, 1, []string{"find", "update"}, func() error { _, err := c.Get(t.Context(), 2); return err })
-	same(t, goldens(t)[1].Newest, stored(t, coll, 2))
+	same(t, goldens(t)[1].Newest, testkit.One[bson.Raw](t, coll, 2))
 	costs.Record(t, db, 0, []string{"find"}, func() error { _, err := c.Get(t.Context(), 2); return err })
-	// What the step does not touch is not in the write; what it does is guarded.
-	cmds := mongotest.Record(t, db, func() { must(c.Get(t.Context(), 4)) })
+	// The write does not name fields that the step does not change; it is guarded by those that it
+	// does.
+	cmds := mongotest.Record(t, db, func() { testkit.Must(c.Get(t.Context(), 4)) })
 	update := cmds[1].Body.Lookup("updates", "0", "u").Document()
 	var changes struct {
 		Set   bson.M `bson:"$set"`
 		Unset bson.M `bson:"$unset"`
 	}
-	check(t, bson.Unmarshal(update, &changes))
+	testkit.OK(t, bson.Unmarshal(update, &changes))
 	if len(changes.Set) != 3 || changes.Set["methods"] != int32(0) || changes.Unset != nil {
 		t.Errorf("%v", update)
 	}
 }
 
-// Writers of the old program change documents while they are upgraded by readers and by
-// Migrate: no change of theirs is lost.
+// Writers of the old program change documents while readers and Migrate upgrade them: none of their
+// changes is lost.
 func TestNothingIsOverwritten(t *testing.T) {
 	_, coll, c := contacts(t, schemaversion.Options{WriteBack: true})
 	const n = 60
 	for i := range n {
 		_, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: 100 + i}, {Key: "home", Value: "0"}, {Key: "n", Value: 0}})
-		check(t, err)
+		testkit.OK(t, err)
 	}
 	var group sync.WaitGroup
 	for w := range 2 {
@@ -283,7 +229,7 @@ func TestNothingIsOverwritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range n {
-		doc := stored(t, coll, 100+i)
+		doc := testkit.One[bson.Raw](t, coll, 100+i)
 		if got := doc.Lookup("n").AsInt64(); got != 6 {
 			t.Errorf("%d of 6 changes: %v", got, doc)
 		}
@@ -298,23 +244,23 @@ func TestNewerIsNeverOverwritten(t *testing.T) {
 	_, coll, c := contacts(t, schemaversion.Options{WriteBack: true})
 	for id, version := range map[int]any{20: "4", 21: 4.5, 22: "two", 23: 0, 24: bson.A{1}} {
 		_, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: id}, {Key: "schema_version", Value: version}, {Key: "name", Value: "later"}})
-		check(t, err)
-		before := stored(t, coll, id)
+		testkit.OK(t, err)
+		before := testkit.One[bson.Raw](t, coll, id)
 		_, err = c.Get(t.Context(), id)
 		var newer *schemaversion.NewerError
-		if !errors.Is(err, schemaversion.ErrNewer) || !errors.As(err, &newer) || newer.ID.AsInt64() != int64(id) || newer.Newest != 3 {
+		if !errors.Is(err, mongopatterns.ErrNewer) || !errors.As(err, &newer) || newer.ID.AsInt64() != int64(id) || newer.Newest != 3 {
 			t.Errorf("%v: %v", version, err)
 		}
-		if err := c.Update(t.Context(), id, bson.M{"$set": bson.M{"name": "x"}}); !errors.Is(err, schemaversion.ErrNewer) {
+		if err := c.Update(t.Context(), id, bson.M{"$set": bson.M{"name": "x"}}); !errors.Is(err, mongopatterns.ErrNewer) {
 			t.Errorf("%v: %v", version, err)
 		}
 		result, err := c.Migrate(t.Context(), 3, &mongopatterns.Work{Filter: bson.D{{Key: "_id", Value: id}}})
 		if err != nil || result.Skipped != 1 || result.Done != 0 {
 			t.Errorf("%v: %+v, %v", version, result, err)
 		}
-		same(t, before, stored(t, coll, id))
+		same(t, before, testkit.One[bson.Raw](t, coll, id))
 	}
-	if counts := must(c.Status(t.Context())); counts[-1] != 5 || counts[1] != 3 || counts[2] != 2 || counts[3] != 1 {
+	if counts := testkit.Must(c.Status(t.Context())); counts[-1] != 5 || counts[1] != 3 || counts[2] != 2 || counts[3] != 1 {
 		t.Errorf("%v", counts)
 	}
 }
@@ -323,12 +269,12 @@ func TestPoison(t *testing.T) {
 	_, coll, c := contacts(t, schemaversion.Options{})
 	poison := bson.D{{Key: "_id", Value: 0}, {Key: "poison", Value: true}, {Key: "home", Value: "1"}}
 	_, err := coll.InsertOne(t.Context(), poison)
-	check(t, err)
+	testkit.OK(t, err)
 	dry, err := c.Migrate(t.Context(), 3, &mongopatterns.Work{DryRun: true})
 	if err != nil || dry.Done != 5 || dry.Failed != 1 || dry.Examined != 6 {
 		t.Errorf("%+v, %v", dry, err)
 	}
-	same(t, goldens(t)[0].Stored, stored(t, coll, 1))
+	same(t, goldens(t)[0].Stored, testkit.One[bson.Raw](t, coll, 1))
 	_, err = c.Migrate(t.Context(), 3, &mongopatterns.Work{Strict: true, BatchSize: 1})
 	var step *schemaversion.StepError
 	if !errors.As(err, &step) || step.From != 1 || step.To != 2 || step.ID.AsInt64() != 0 {
@@ -338,44 +284,44 @@ func TestPoison(t *testing.T) {
 	if err != nil || result.Done != 5 || result.Failed != 1 || result.Failures[0].ID.AsInt64() != 0 || !errors.As(result.Failures[0].Err, &step) {
 		t.Errorf("%+v, %v", result, err)
 	}
-	same(t, raw(t, poison), stored(t, coll, 0))
+	same(t, testkit.Raw(t, poison), testkit.One[bson.Raw](t, coll, 0))
 }
 
-// A run that a poison document ends counts nothing that it has not written.
+// A run that ends at a document which a step refuses counts only documents that it has written.
 func TestStrictCountsWhatIsWritten(t *testing.T) {
 	_, coll, c := contacts(t, schemaversion.Options{})
 	_, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: 100}, {Key: "poison", Value: true}})
-	check(t, err)
+	testkit.OK(t, err)
 	result, err := c.Migrate(t.Context(), 3, &mongopatterns.Work{Strict: true})
 	var step *schemaversion.StepError
 	if !errors.As(err, &step) || result.Done != 0 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	same(t, goldens(t)[0].Stored, stored(t, coll, 1))
+	same(t, goldens(t)[0].Stored, testkit.One[bson.Raw](t, coll, 1))
 }
 
-// A version that no filter looks for is unknown: Update would upgrade it for ever.
+// A version that no filter looks for is unknown: otherwise Update would upgrade it for ever.
 func TestVersionsInOtherWords(t *testing.T) {
 	_, coll, c := contacts(t, schemaversion.Options{})
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	for i, version := range []any{"03", "+3", " 3", "", 2.5, bson.A{3}, math.NaN(), int64(1) << 40} {
 		_, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: 50 + i}, {Key: "schema_version", Value: version}})
-		check(t, err)
-		if err := c.Update(ctx, 50+i, bson.M{"$set": bson.M{"name": "x"}}); !errors.Is(err, schemaversion.ErrNewer) {
+		testkit.OK(t, err)
+		if err := c.Update(ctx, 50+i, bson.M{"$set": bson.M{"name": "x"}}); !errors.Is(err, mongopatterns.ErrNewer) {
 			t.Errorf("%v: %v", version, err)
 		}
 	}
 }
 
-// refuse has the server refuse the newest version of contact 2.
+// refuse makes the server refuse the newest version of contact 2.
 func refuse(t testing.TB, coll *mongo.Collection) {
 	t.Helper()
-	check(t, coll.Database().RunCommand(t.Context(), bson.D{{Key: "collMod", Value: "contacts"}, {Key: "validator", Value: bson.D{{Key: "$or", Value: bson.A{
+	testkit.OK(t, coll.Database().RunCommand(t.Context(), bson.D{{Key: "collMod", Value: "contacts"}, {Key: "validator", Value: bson.D{{Key: "$or", Value: bson.A{
 		bson.D{{Key: "methods", Value: bson.D{{Key: "$exists", Value: false}}}}, bson.D{{Key: "methods", Value: bson.D{{Key: "$ne", Value: 3}}}}}}}}}).Err())
 }
 
-// A refusal ends the caller's transaction: nothing goes on in it.
+// A refusal ends the caller's transaction: calls in it return the error.
 func TestRefusedInATransaction(t *testing.T) {
 	_, coll, c := contacts(t, schemaversion.Options{WriteBack: true})
 	refuse(t, coll)
@@ -401,13 +347,13 @@ func TestRefusedInATransaction(t *testing.T) {
 			t.Errorf("%s: %d runs, %v", name, runs, err)
 		}
 	}
-	same(t, goldens(t)[0].Stored, stored(t, coll, 1))
+	same(t, goldens(t)[0].Stored, testkit.One[bson.Raw](t, coll, 1))
 }
 
-// A field that no update can name is no reason not to read.
+// A document with a field that no update can name can still be read.
 func TestWriteBackOfAFieldWithADot(t *testing.T) {
 	_, coll, _ := contacts(t, schemaversion.Options{})
-	c := must(schemaversion.New[bson.M](coll, []schemaversion.Step{{Up: func(doc bson.D) (bson.D, error) {
+	c := testkit.Must(schemaversion.New[bson.M](coll, []schemaversion.Step{{Up: func(doc bson.D) (bson.D, error) {
 		return append(doc, bson.E{Key: "a.b", Value: 1}), nil
 	}}}, &schemaversion.Options{WriteBack: true}))
 	if doc, err := c.Get(t.Context(), 1); err != nil || doc["a.b"] != int32(1) {
@@ -415,7 +361,7 @@ func TestWriteBackOfAFieldWithADot(t *testing.T) {
 	}
 }
 
-// The server refuses one document: it is named, and the others are written.
+// The server refuses one document: it is reported, and the others are written.
 func TestRefused(t *testing.T) {
 	_, coll, c := contacts(t, schemaversion.Options{})
 	refuse(t, coll)
@@ -423,12 +369,12 @@ func TestRefused(t *testing.T) {
 	if err != nil || result.Done != 4 || result.Failed != 1 || result.Failures[0].ID.AsInt64() != 2 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	same(t, goldens(t)[1].Stored, stored(t, coll, 2))
+	same(t, goldens(t)[1].Stored, testkit.One[bson.Raw](t, coll, 2))
 }
 
 func TestDown(t *testing.T) {
 	_, coll, _ := contacts(t, schemaversion.Options{})
-	two := must(schemaversion.New[bson.M](coll, steps[:1], &schemaversion.Options{Text: true}))
+	two := testkit.Must(schemaversion.New[bson.M](coll, steps[:1], &schemaversion.Options{Text: true}))
 	if _, err := two.Migrate(t.Context(), 2, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -436,34 +382,35 @@ func TestDown(t *testing.T) {
 	if err != nil || result.Done != 1 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	want := append(bson.D{{Key: "schema_version", Value: "1"}}, must(bsonD(goldens(t)[1].Stored))...)
-	same(t, raw(t, want), stored(t, coll, 2))
-	// Between types: what the struct drops is dropped, what it does not know is kept.
+	want := append(bson.D{{Key: "schema_version", Value: "1"}}, testkit.Must(bsonD(goldens(t)[1].Stored))...)
+	same(t, testkit.Raw(t, want), testkit.One[bson.Raw](t, coll, 2))
+	// Between types: fields that the structs drop are dropped, fields that they do not have are
+	// kept.
 	_, err = coll.InsertOne(t.Context(), bson.M{"_id": 7, "schema_version": "3", "name": "Han", "contact_method": bson.A{}, "methods": 0, "note": "kept"})
-	check(t, err)
-	three := must(schemaversion.New[bson.M](coll, steps, &schemaversion.Options{Text: true}))
+	testkit.OK(t, err)
+	three := testkit.Must(schemaversion.New[bson.M](coll, steps, &schemaversion.Options{Text: true}))
 	if result, err = three.Migrate(t.Context(), 2, &mongopatterns.Work{Filter: bson.M{"_id": 7}}); err != nil || result.Done != 1 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	same(t, raw(t, bson.M{"_id": 7, "schema_version": "2", "name": "Han", "contact_method": bson.A{}, "note": "kept"}), stored(t, coll, 7))
-	oneWay := must(schemaversion.New[bson.M](coll, []schemaversion.Step{steps[0], schemaversion.Between(func(old contactV2) (counted, error) { return counted{}, nil }, nil)}, &schemaversion.Options{Text: true}))
+	same(t, testkit.Raw(t, bson.M{"_id": 7, "schema_version": "2", "name": "Han", "contact_method": bson.A{}, "note": "kept"}), testkit.One[bson.Raw](t, coll, 7))
+	oneWay := testkit.Must(schemaversion.New[bson.M](coll, []schemaversion.Step{steps[0], schemaversion.Between(func(old contactV2) (counted, error) { return counted{}, nil }, nil)}, &schemaversion.Options{Text: true}))
 	result, err = oneWay.Migrate(t.Context(), 2, &mongopatterns.Work{Filter: bson.M{"_id": 6}})
 	if err != nil || result.Failed != 1 {
 		t.Errorf("a step without Down: %+v, %v", result, err)
 	}
 }
 
-// Of many runners that begin at once one works at a time: no document is upgraded twice.
+// Of many runners that begin at once only one works: no document is upgraded twice.
 func TestOneRunner(t *testing.T) {
 	_, coll, _ := contacts(t, schemaversion.Options{})
 	const n = 40
 	for i := range n {
 		_, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: 100 + i}, {Key: "seen", Value: i}})
-		check(t, err)
+		testkit.OK(t, err)
 	}
 	var mu sync.Mutex
 	runs := map[any]int{}
-	c := must(schemaversion.New[bson.M](coll, []schemaversion.Step{{Up: func(doc bson.D) (bson.D, error) {
+	c := testkit.Must(schemaversion.New[bson.M](coll, []schemaversion.Step{{Up: func(doc bson.D) (bson.D, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		runs[doc[0].Value]++
@@ -480,7 +427,7 @@ func TestOneRunner(t *testing.T) {
 			done += result.Done
 			if err == nil {
 				ended++
-			} else if !errors.Is(err, schemaversion.ErrRunning) {
+			} else if !errors.Is(err, mongopatterns.ErrRunning) {
 				t.Error(err)
 			}
 		})
@@ -495,8 +442,8 @@ func TestOneRunner(t *testing.T) {
 // killed.
 func TestMain(m *testing.M) {
 	if name := os.Getenv("SCHEMAVERSION_CHILD"); name != "" {
-		client := must(mongo.Connect(options.Client().ApplyURI(os.Getenv("MONGODB_URI"))))
-		c := must(schemaversion.New[contact](client.Database(name).Collection("contacts"), steps, &schemaversion.Options{Text: true, Lease: time.Second}))
+		client := testkit.Must(mongo.Connect(options.Client().ApplyURI(os.Getenv("MONGODB_URI"))))
+		c := testkit.Must(schemaversion.New[contact](client.Database(name).Collection("contacts"), steps, &schemaversion.Options{Text: true, Lease: time.Second}))
 		_, err := c.Migrate(context.Background(), 3, &mongopatterns.Work{BatchSize: 10, Progress: func(r mongopatterns.Result) {
 			if r.Examined == 20 {
 				fmt.Println("killed here")
@@ -508,29 +455,29 @@ func TestMain(m *testing.M) {
 	mongotest.Main(m)
 }
 
-// A runner that is killed between two batches keeps its lease until it is over; then another
+// A runner that is killed between two batches keeps its lease until that has run out; then another
 // takes it and does the rest alone.
 func TestKilledRunner(t *testing.T) {
 	db, coll, c := contacts(t, schemaversion.Options{})
 	const n = 50
 	for i := range n {
 		_, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: 100 + i}, {Key: "home", Value: "1"}})
-		check(t, err)
+		testkit.OK(t, err)
 	}
 	child := exec.CommandContext(t.Context(), os.Args[0])
 	child.Env = append(os.Environ(), "SCHEMAVERSION_CHILD="+db.Name(), "MONGODB_URI="+mongotest.URI(t))
 	child.Stderr = os.Stderr
-	out := must(child.StdoutPipe())
-	check(t, child.Start())
+	out := testkit.Must(child.StdoutPipe())
+	testkit.OK(t, child.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
-	check(t, errors.Join(err, child.Process.Kill()))
+	testkit.OK(t, errors.Join(err, child.Process.Kill()))
 	if child.Wait() == nil || line != "killed here\n" {
 		t.Fatalf("the child said %q", line)
 	}
 	refused := 0
 	for {
 		result, err := c.Migrate(t.Context(), 3, nil)
-		if errors.Is(err, schemaversion.ErrRunning) {
+		if errors.Is(err, mongopatterns.ErrRunning) {
 			refused++
 			time.Sleep(20 * time.Millisecond)
 			continue
@@ -541,7 +488,7 @@ func TestKilledRunner(t *testing.T) {
 		break
 	}
 	t.Logf("%d times refused before the lease was over", refused)
-	if counts := must(c.Status(t.Context())); counts[3] != n+6 || len(counts) != 1 {
+	if counts := testkit.Must(c.Status(t.Context())); counts[3] != n+6 || len(counts) != 1 {
 		t.Errorf("%v", counts)
 	}
 }
@@ -551,9 +498,9 @@ func bsonD(raw bson.Raw) (out bson.D, err error) {
 	return out, err
 }
 
-// A run that ends has looked at everything that was there from its beginning to its end, also
-// after one that was cut off: at what old code inserted with lower _ids, and at documents
-// that failed then and were mended.
+// A run that ends has seen every document that existed all the time, even if one before it was
+// interrupted: documents that old code inserted with lower _ids, and documents that failed then and
+// were repaired.
 func TestNothingIsBehindAMark(t *testing.T) {
 	_, coll, c := contacts(t, schemaversion.Options{})
 	for i := range 30 {
@@ -562,7 +509,7 @@ func TestNothingIsBehindAMark(t *testing.T) {
 			doc = append(doc, bson.E{Key: "poison", Value: true})
 		}
 		_, err := coll.InsertOne(t.Context(), doc)
-		check(t, err)
+		testkit.OK(t, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	result, err := c.Migrate(ctx, 3, &mongopatterns.Work{BatchSize: 10, Progress: func(r mongopatterns.Result) {
@@ -574,63 +521,63 @@ func TestNothingIsBehindAMark(t *testing.T) {
 		t.Errorf("%+v, %v", result, err)
 	}
 	_, err = coll.UpdateByID(t.Context(), 103, bson.M{"$unset": bson.M{"poison": ""}})
-	check(t, err)
+	testkit.OK(t, err)
 	for _, id := range []any{-1, 50, 104.5, nil} {
 		_, err = coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: id}, {Key: "home", Value: "1"}})
-		check(t, err)
+		testkit.OK(t, err)
 	}
 	result, err = c.Migrate(t.Context(), 3, &mongopatterns.Work{BatchSize: 10})
 	if err != nil || result.Failed != 0 || result.Remaining != 0 || result.Done != 5+30+4-19 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if counts := must(c.Status(t.Context())); counts[1]+counts[2] != 0 {
+	if counts := testkit.Must(c.Status(t.Context())); counts[1]+counts[2] != 0 {
 		t.Errorf("%v", counts)
 	}
 }
 
-// What docs/adopting.md says of old code beside new documents.
+// Old code beside new documents, as docs/adopting.md describes it.
 func TestBesideOldCode(t *testing.T) {
 	ctx := t.Context()
 	_, coll, c := contacts(t, schemaversion.Options{})
-	must(c.Migrate(ctx, 3, nil))
-	// It goes on with documents of its own: both versions are read.
+	testkit.Must(c.Migrate(ctx, 3, nil))
+	// Old code still inserts its documents: both versions are read.
 	_, err := coll.InsertOne(ctx, bson.M{"_id": 100, "home": "1"})
-	check(t, err)
+	testkit.OK(t, err)
 	_, err = coll.UpdateByID(ctx, 100, bson.M{"$set": bson.M{"work": "2"}})
-	check(t, err)
-	if v := must(c.Get(ctx, 100)); v.Count != 2 {
+	testkit.OK(t, err)
+	if v := testkit.Must(c.Get(ctx, 100)); v.Count != 2 {
 		t.Errorf("%+v", v)
 	}
-	// A field of the old version stays beside the new ones, which do not follow.
+	// If old code sets a field of the old version, the new fields do not follow.
 	_, err = coll.UpdateByID(ctx, 1, bson.M{"$set": bson.M{"mobile": "3"}})
-	check(t, err)
-	before := must(c.Get(ctx, 1))
-	// A document written back whole is of the old version again.
+	testkit.OK(t, err)
+	before := testkit.Must(c.Get(ctx, 1))
+	// A document that old code replaces has the old version again.
 	_, err = coll.ReplaceOne(ctx, bson.M{"_id": 2}, bson.M{"name": "Darth Vader", "home": "9"})
-	check(t, err)
-	if counts := must(c.Status(ctx)); counts[1] != 2 {
+	testkit.OK(t, err)
+	if counts := testkit.Must(c.Status(ctx)); counts[1] != 2 {
 		t.Errorf("%v", counts)
 	}
 	if result, err := c.Migrate(ctx, 3, nil); err != nil || result.Done != 2 || result.Failed+result.Remaining+result.Skipped != 0 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if v := must(c.Get(ctx, 1)); v.Count != before.Count || stored(t, coll, 1).Lookup("mobile").StringValue() != "3" {
+	if v := testkit.Must(c.Get(ctx, 1)); v.Count != before.Count || testkit.One[bson.Raw](t, coll, 1).Lookup("mobile").StringValue() != "3" {
 		t.Errorf("%+v", v)
 	}
-	if v := must(c.Get(ctx, 2)); v.Count != 1 {
+	if v := testkit.Must(c.Get(ctx, 2)); v.Count != 1 {
 		t.Errorf("%+v", v)
 	}
 }
 
-// A document that somebody changes whenever it is to be written is Remaining: a further run
-// can do it.
+// A document that someone changes each time before it is written is Remaining: a further run can
+// upgrade it.
 func TestContendedIsRemaining(t *testing.T) {
 	db := mongotest.Database(t)
 	coll := db.Collection("c")
 	_, err := coll.InsertMany(t.Context(), []any{bson.D{{Key: "_id", Value: 1}, {Key: "n", Value: 0}}, bson.D{{Key: "_id", Value: 2}, {Key: "n", Value: 0}}})
-	check(t, err)
+	testkit.OK(t, err)
 	busy := true
-	c := must(schemaversion.New[bson.M](coll, []schemaversion.Step{{Up: func(doc bson.D) (bson.D, error) {
+	c := testkit.Must(schemaversion.New[bson.M](coll, []schemaversion.Step{{Up: func(doc bson.D) (bson.D, error) {
 		if busy && doc[0].Value == int32(1) {
 			if _, err := coll.UpdateByID(t.Context(), 1, bson.M{"$inc": bson.M{"n": 1}}); err != nil {
 				return nil, err
@@ -648,18 +595,18 @@ func TestContendedIsRemaining(t *testing.T) {
 	if err != nil || result.Done != 1 || result.Remaining != 0 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if doc := stored(t, coll, 1); doc.Lookup("n").AsInt64() != 105 {
+	if doc := testkit.One[bson.Raw](t, coll, 1); doc.Lookup("n").AsInt64() != 105 {
 		t.Errorf("%v", doc)
 	}
 }
 
-// A Migrate that was cut off begins anew, and does not do again what is done; another takes
-// its lease only when it is over.
+// A Migrate that was interrupted starts again, and skips documents that are done; another takes its
+// lease only when that has run out.
 func TestLease(t *testing.T) {
 	db, coll, c := contacts(t, schemaversion.Options{})
 	for i := range 50 {
 		_, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: string(rune('A' + i))}, {Key: "home", Value: "1"}})
-		check(t, err)
+		testkit.OK(t, err)
 	}
 	state := db.Collection("contacts.migrations")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -667,7 +614,7 @@ func TestLease(t *testing.T) {
 		if r.Examined != 10 {
 			return
 		}
-		if _, err := c.Migrate(t.Context(), 3, nil); !errors.Is(err, schemaversion.ErrRunning) || !errors.Is(err, mongopatterns.ErrConflict) {
+		if _, err := c.Migrate(t.Context(), 3, nil); !errors.Is(err, mongopatterns.ErrRunning) || !errors.Is(err, mongopatterns.ErrConflict) {
 			t.Errorf("a second one: %v", err)
 		}
 		cancel()
@@ -679,31 +626,31 @@ func TestLease(t *testing.T) {
 	if err != nil || result.Examined != 45 || result.Done != 45 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	// Somebody died with the lease.
+	// A process died with the lease.
 	_, err = state.UpdateByID(t.Context(), "contacts", bson.M{"$set": bson.M{"owner": bson.NewObjectID(), "until": time.Now().Add(time.Hour)}})
-	check(t, err)
-	if _, err := c.Migrate(t.Context(), 3, nil); !errors.Is(err, schemaversion.ErrRunning) {
+	testkit.OK(t, err)
+	if _, err := c.Migrate(t.Context(), 3, nil); !errors.Is(err, mongopatterns.ErrRunning) {
 		t.Error(err)
 	}
 	_, err = state.UpdateByID(t.Context(), "contacts", bson.M{"$set": bson.M{"until": time.Now().Add(-time.Hour)}})
-	check(t, err)
+	testkit.OK(t, err)
 	if _, err := c.Migrate(t.Context(), 3, nil); err != nil {
 		t.Error(err)
 	}
-	// And one whose lease was taken meanwhile stops.
+	// And a Migrate whose lease was taken meanwhile stops.
 	_, err = coll.DeleteMany(t.Context(), bson.M{})
-	check(t, err)
+	testkit.OK(t, err)
 	for i := range 3 {
 		_, err := coll.InsertOne(t.Context(), bson.M{"_id": i})
-		check(t, err)
+		testkit.OK(t, err)
 	}
 	_, err = c.Migrate(t.Context(), 3, &mongopatterns.Work{BatchSize: 1, Progress: func(r mongopatterns.Result) {
 		if r.Examined == 1 {
 			_, err := state.UpdateByID(t.Context(), "contacts", bson.M{"$set": bson.M{"owner": bson.NewObjectID()}})
-			check(t, err)
+			testkit.OK(t, err)
 		}
 	}})
-	if !errors.Is(err, schemaversion.ErrRunning) {
+	if !errors.Is(err, mongopatterns.ErrRunning) {
 		t.Error(err)
 	}
 }
@@ -717,7 +664,7 @@ func TestRate(t *testing.T) {
 	if took := time.Since(start); took < 100*time.Millisecond {
 		t.Errorf("5 documents at 50 a second took %v", took)
 	}
-	// A batch is no longer than a second, so that the lease is kept.
+	// A batch takes at most a second, so that the lease is kept.
 	_, _, c = contacts(t, schemaversion.Options{Rate: 4})
 	for _, size := range []int{0, 1000} {
 		var progress []int64
@@ -735,7 +682,7 @@ func TestFilteredMigration(t *testing.T) {
 	if result, err := c.Migrate(t.Context(), 3, some); err != nil || result.Done == 0 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	same(t, goldens(t)[0].Stored, stored(t, coll, 1))
+	same(t, goldens(t)[0].Stored, testkit.One[bson.Raw](t, coll, 1))
 }
 
 func TestFilter(t *testing.T) {
@@ -748,25 +695,25 @@ func TestFilter(t *testing.T) {
 	})
 	var ids []int
 	for v, err := range c.Find(t.Context(), work, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}})) {
-		check(t, err)
+		testkit.OK(t, err)
 		ids = append(ids, v.ID)
 	}
 	if !slices.Equal(ids, []int{1, 2, 3}) {
 		t.Errorf("%v", ids)
 	}
-	if n := must(coll.CountDocuments(t.Context(), c.Filter(func(int) bson.D { return nil }))); n != 0 {
+	if n := testkit.Must(coll.CountDocuments(t.Context(), c.Filter(func(int) bson.D { return nil }))); n != 0 {
 		t.Errorf("%d", n)
 	}
 }
 
 func TestInsertAndUpdate(t *testing.T) {
 	_, coll, c := contacts(t, schemaversion.Options{})
-	id := must(c.Insert(t.Context(), contact{ID: 30, Version: "1", Name: "Han", Methods: []bson.D{}}))
-	if doc := stored(t, coll, id); doc.Lookup("schema_version").StringValue() != "3" {
+	id := testkit.Must(c.Insert(t.Context(), contact{ID: 30, Version: "1", Name: "Han", Methods: []bson.D{}}))
+	if doc := testkit.One[bson.Raw](t, coll, id); doc.Lookup("schema_version").StringValue() != "3" {
 		t.Errorf("%v", doc)
 	}
-	check(t, c.Update(t.Context(), 2, bson.M{"$push": bson.M{"contact_method": bson.M{"skype": "x"}}}))
-	methods, _ := stored(t, coll, 2).Lookup("contact_method").Array().Values()
+	testkit.OK(t, c.Update(t.Context(), 2, bson.M{"$push": bson.M{"contact_method": bson.M{"skype": "x"}}}))
+	methods, _ := testkit.One[bson.Raw](t, coll, 2).Lookup("contact_method").Array().Values()
 	if len(methods) != 4 {
 		t.Errorf("%v", methods)
 	}
@@ -785,25 +732,25 @@ var contactChain = schemaversion.Must(schemaversion.NewChain(steps, &schemaversi
 
 func (chain) Chain() *schemaversion.Chain { return contactChain }
 
-// A Doc upgrades itself when the driver reads it, and is stored as the newest.
+// A Doc upgrades itself when the driver decodes it, and is stored with the newest version.
 func TestDoc(t *testing.T) {
 	_, coll, _ := contacts(t, schemaversion.Options{})
 	type doc = schemaversion.Doc[bson.M, chain]
 	for _, g := range goldens(t) {
 		var d doc
-		check(t, coll.FindOne(t.Context(), bson.D{{Key: "_id", Value: g.Stored.Lookup("_id")}}).Decode(&d))
+		testkit.OK(t, coll.FindOne(t.Context(), bson.D{{Key: "_id", Value: g.Stored.Lookup("_id")}}).Decode(&d))
 		_, err := coll.ReplaceOne(t.Context(), bson.D{{Key: "_id", Value: g.Stored.Lookup("_id")}}, d)
-		check(t, err)
-		want := must(bsonD(g.Newest))
+		testkit.OK(t, err)
+		want := testkit.Must(bsonD(g.Newest))
 		for i := range want {
 			if want[i].Key == "schema_version" {
 				want[i].Value = "3"
 			}
 		}
-		same(t, raw(t, want), stored(t, coll, g.Stored.Lookup("_id")))
+		same(t, testkit.Raw(t, want), testkit.One[bson.Raw](t, coll, g.Stored.Lookup("_id")))
 	}
-	newer := raw(t, bson.M{"schema_version": 9})
-	if err := bson.Unmarshal(newer, new(doc)); !errors.Is(err, schemaversion.ErrNewer) {
+	newer := testkit.Raw(t, bson.M{"schema_version": 9})
+	if err := bson.Unmarshal(newer, new(doc)); !errors.Is(err, mongopatterns.ErrNewer) {
 		t.Error(err)
 	}
 }
@@ -815,31 +762,30 @@ func TestInvalid(t *testing.T) {
 		"no Up":   errorOf(schemaversion.New[bson.M](coll, []schemaversion.Step{{}}, nil)),
 		"nil":     errorOf(schemaversion.New[bson.M](nil, nil, nil)),
 		"field":   errorOf(schemaversion.New[bson.M](coll, nil, &schemaversion.Options{VersionField: "a.b"})),
-		"first":   errorOf(schemaversion.New[bson.M](coll, nil, &schemaversion.Options{First: -1})),
+		"first":   errorOf(schemaversion.New[bson.M](coll, nil, &schemaversion.Options{FirstVersion: -1})),
 		"rate":    errorOf(schemaversion.New[bson.M](coll, nil, &schemaversion.Options{Rate: -1})),
 		"lease":   errorOf(schemaversion.New[bson.M](coll, nil, &schemaversion.Options{Lease: 1})),
-		"state":   errorOf(schemaversion.New[bson.M](coll, nil, &schemaversion.Options{State: coll})),
-		"version": errorOf(must(schemaversion.New[bson.M](coll, nil, nil)).Migrate(t.Context(), 2, nil)),
-		"batch":   errorOf(must(schemaversion.New[bson.M](coll, nil, nil)).Migrate(t.Context(), 1, &mongopatterns.Work{BatchSize: -1})),
-		"value":   errorOf(must(schemaversion.New[any](coll, nil, nil)).Insert(t.Context(), 7)),
+		"state":   errorOf(schemaversion.New[bson.M](coll, nil, &schemaversion.Options{Leases: coll})),
+		"version": errorOf(testkit.Must(schemaversion.New[bson.M](coll, nil, nil)).Migrate(t.Context(), 2, nil)),
+		"batch":   errorOf(testkit.Must(schemaversion.New[bson.M](coll, nil, nil)).Migrate(t.Context(), 1, &mongopatterns.Work{BatchSize: -1})),
+		"value":   errorOf(testkit.Must(schemaversion.New[any](coll, nil, nil)).Insert(t.Context(), 7)),
 	} {
 		if !errors.Is(err, mongopatterns.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	v := must(schemaversion.New[bson.M](coll, nil, nil))
-	check(t, v.EnsureIndexes(t.Context()))
-	moves := must(schemaversion.New[bson.M](coll, []schemaversion.Step{{Up: func(doc bson.D) (bson.D, error) { return bson.D{{Key: "_id", Value: "other"}}, nil }}}, nil))
-	if _, err := moves.Decode(raw(t, bson.M{"_id": 1})); err == nil {
+	v := testkit.Must(schemaversion.New[bson.M](coll, nil, nil))
+	testkit.OK(t, v.EnsureIndexes(t.Context()))
+	moves := testkit.Must(schemaversion.New[bson.M](coll, []schemaversion.Step{{Up: func(doc bson.D) (bson.D, error) { return bson.D{{Key: "_id", Value: "other"}}, nil }}}, nil))
+	if _, err := moves.Decode(testkit.Raw(t, bson.M{"_id": 1})); err == nil {
 		t.Error("a step may change the _id")
 	}
 }
 
-// BenchmarkDecode compares reading a document of the newest version with the driver's
-// Unmarshal.
+// BenchmarkDecode compares Decode of a document of the newest version with the driver's Unmarshal.
 func BenchmarkDecode(b *testing.B) {
 	newest := goldens(b)[0].Newest
-	v := must(schemaversion.New[contact](new(mongo.Client).Database("x").Collection("x"), steps, nil))
+	v := testkit.Must(schemaversion.New[contact](new(mongo.Client).Database("x").Collection("x"), steps, nil))
 	b.Run("versions", func(b *testing.B) {
 		for b.Loop() {
 			if _, err := v.Decode(newest); err != nil {
@@ -857,27 +803,27 @@ func BenchmarkDecode(b *testing.B) {
 	})
 }
 
-// A Doc as the T of other packages: what a step has moved is not kept twice, and nothing is
+// A Doc as the T of other packages: a field that a step has moved is not kept twice, and nothing is
 // lost, in the document, in its history and on a page.
 func TestComposes(t *testing.T) {
 	ctx := t.Context()
 	db, coll, _ := contacts(t, schemaversion.Options{})
 	type doc = schemaversion.Doc[bson.M, chain]
-	history := must(versioning.New[int, doc](coll, db.Collection("contact_revisions"), nil))
-	check(t, history.EnsureIndexes(ctx))
-	_, err := history.Update(ctx, 1, func(d *doc) error {
+	history := testkit.Must(versioning.New[int, doc](coll, db.Collection("contact_revisions"), nil))
+	testkit.OK(t, history.EnsureIndexes(ctx))
+	_, err := history.Edit(ctx, 1, func(d *doc) error {
 		d.V["name"] = "Anakin"
 		d.V["contact_method"] = append(d.V["contact_method"].(bson.A), bson.M{"skype": "x"})
 		return nil
 	}, versioning.Change{Author: "obi-wan"})
-	check(t, err)
-	got := stored(t, coll, 1)
+	testkit.OK(t, err)
+	got := testkit.One[bson.Raw](t, coll, 1)
 	if got.Lookup("home").Type != 0 || got.Lookup("contact_method", "0", "home").StringValue() != "503-555-0000" || got.Lookup("schema_version").StringValue() != "3" {
 		t.Errorf("stored: %v", got)
 	}
 	n := 0
-	for r, err := range history.History(ctx, 1) {
-		check(t, err)
+	for r, err := range history.Revisions(ctx, 1) {
+		testkit.OK(t, err)
 		n++
 		if methods, _ := r.Document.V["contact_method"].(bson.A); len(methods) != 1+int(r.Number) || r.Document.V["home"] != nil {
 			t.Errorf("revision %d: %v", r.Number, r.Document.V)
@@ -887,8 +833,8 @@ func TestComposes(t *testing.T) {
 		t.Errorf("%d revisions", n)
 	}
 
-	pager := must(paging.New[doc](coll, bson.D{{Key: "_id", Value: 1}}, nil))
-	page := must(pager.Page(ctx, nil, paging.Request{}))
+	pager := testkit.Must(paging.New[doc](coll, bson.D{{Key: "_id", Value: 1}}, nil))
+	page := testkit.Must(pager.Page(ctx, nil, paging.Request{}))
 	for _, d := range page.Items {
 		if d.V["contact_method"] == nil || d.V["home"] != nil {
 			t.Errorf("page: %v", d.V)
@@ -896,42 +842,42 @@ func TestComposes(t *testing.T) {
 	}
 }
 
-// newest are the golden documents as a Doc writes them, with further fields.
+// newest returns the golden documents as a Doc encodes them, with further fields.
 func newest(t *testing.T, more func(i int) bson.M) (out []bson.Raw) {
 	t.Helper()
 	for i, g := range goldens(t) {
 		var doc bson.M
-		check(t, bson.Unmarshal(g.Newest, &doc))
+		testkit.OK(t, bson.Unmarshal(g.Newest, &doc))
 		doc["schema_version"] = "3"
 		maps.Copy(doc, more(i))
-		out = append(out, raw(t, doc))
+		out = append(out, testkit.Raw(t, doc))
 	}
 	return out
 }
 
-// In a tree: old documents are adopted and moved as they are, and copied into another tree as
-// the newest, whole.
+// In a tree: old documents are adopted and moved unchanged, and copied into another tree with the
+// newest version, whole.
 func TestComposesWithTree(t *testing.T) {
 	ctx := t.Context()
 	db, coll, _ := contacts(t, schemaversion.Options{})
 	type doc = schemaversion.Doc[bson.M, chain]
-	old := must(tree.New[int, doc](coll, tree.AncestorArray, &tree.Options{ParentField: "boss", AncestorsField: "bosses"}))
-	copied := must(tree.New[int, doc](db.Collection("copies"), tree.AncestorArray, &tree.Options{ParentField: "boss", AncestorsField: "bosses"}))
-	check(t, errors.Join(old.EnsureIndexes(ctx), copied.EnsureIndexes(ctx)))
+	old := testkit.Must(tree.New[int, doc](coll, tree.AncestorArray, &tree.Options{ParentField: "boss", AncestorsField: "bosses"}))
+	copied := testkit.Must(tree.New[int, doc](db.Collection("copies"), tree.AncestorArray, &tree.Options{ParentField: "boss", AncestorsField: "bosses"}))
+	testkit.OK(t, errors.Join(old.EnsureIndexes(ctx), copied.EnsureIndexes(ctx)))
 	_, err := coll.UpdateMany(ctx, bson.M{"_id": bson.M{"$gt": 1}}, bson.M{"$set": bson.M{"boss": 1}})
-	check(t, err)
-	must(old.Adopt(ctx, nil))
-	check(t, old.Move(ctx, 3, old.Under(2)))
-	if doc := stored(t, coll, 2); doc.Lookup("home").Type == 0 || doc.Lookup("contact_method").Type != 0 || doc.Lookup("bosses").Type == 0 {
+	testkit.OK(t, err)
+	testkit.Must(old.Adopt(ctx, nil))
+	testkit.OK(t, old.Move(ctx, 3, old.Under(2)))
+	if doc := testkit.One[bson.Raw](t, coll, 2); doc.Lookup("home").Type == 0 || doc.Lookup("contact_method").Type != 0 || doc.Lookup("bosses").Type == 0 {
 		t.Errorf("a move has upgraded, or lost: %v", doc)
 	}
 	for d, err := range old.Descendants(ctx, 1, 0) {
-		check(t, err)
+		testkit.OK(t, err)
 		if d.V["contact_method"] == nil || d.V["home"] != nil {
 			t.Errorf("read: %v", d.V)
 		}
 	}
-	must(copied.Load(ctx, func(yield func(tree.Entry[int, doc], error) bool) {
+	testkit.Must(copied.Load(ctx, func(yield func(tree.Entry[int, doc], error) bool) {
 		for entry, err := range old.Dump(ctx) {
 			if !yield(entry, err) {
 				return
@@ -941,41 +887,41 @@ func TestComposesWithTree(t *testing.T) {
 	for i, want := range newest(t, func(i int) bson.M {
 		return []bson.M{{"bosses": bson.A{}, "boss": nil}, {"bosses": bson.A{1}, "boss": 1}, {"bosses": bson.A{1, 2}, "boss": 2}, {"bosses": bson.A{1}, "boss": 1}}[min(i, 3)]
 	}) {
-		same(t, want, stored(t, db.Collection("copies"), i+1))
+		same(t, want, testkit.One[bson.Raw](t, db.Collection("copies"), i+1))
 	}
 	for p, err := range copied.Check(ctx, nil) {
 		t.Error(p, err)
 	}
 }
 
-// In a subset: what a parent keeps of old items reads as the newest, and a replaced item is
+// In a subset: the copies of old items in a parent decode as the newest, and a replaced item is
 // whole and single on both sides.
 func TestComposesWithSubset(t *testing.T) {
 	ctx := t.Context()
 	db, coll, _ := contacts(t, schemaversion.Options{})
 	type doc = schemaversion.Doc[counted, chain]
 	companies := db.Collection("companies")
-	items := must(subset.New[string, doc](companies, coll, &subset.Options{ParentField: "company", ArrayField: "contacts", N: 4}))
-	check(t, items.EnsureIndexes(ctx))
+	items := testkit.Must(subset.New[string, doc](companies, coll, &subset.Options{ParentField: "company", ArrayField: "contacts", N: 4}))
+	testkit.OK(t, items.EnsureIndexes(ctx))
 	_, err := companies.InsertOne(ctx, bson.M{"_id": "empire"})
-	check(t, err)
+	testkit.OK(t, err)
 	_, err = coll.UpdateMany(ctx, bson.M{}, bson.M{"$set": bson.M{"company": "empire"}})
-	check(t, err)
-	must(items.Adopt(ctx, nil))
-	top := must(items.Top(ctx, "empire"))
+	testkit.OK(t, err)
+	testkit.Must(items.Adopt(ctx, nil))
+	top := testkit.Must(items.Top(ctx, "empire"))
 	if len(top) != 4 || len(top[3].V.Methods) != 4 {
 		t.Errorf("%+v", top)
 	}
 	for i := range goldens(t) {
-		item := must(items.Get(ctx, "empire", i+1))
+		item := testkit.Must(items.Get(ctx, "empire", i+1))
 		whole := bson.D{{Key: "$replaceWith", Value: bson.D{{Key: "$literal", Value: item}}}}
-		check(t, items.Update(ctx, "empire", i+1, mongo.Pipeline{whole}))
+		testkit.OK(t, items.Update(ctx, "empire", i+1, mongo.Pipeline{whole}))
 	}
 	for i, want := range newest(t, func(int) bson.M { return bson.M{"company": "empire"} }) {
-		same(t, want, stored(t, coll, i+1))
+		same(t, want, testkit.One[bson.Raw](t, coll, i+1))
 	}
 	var empire struct{ Contacts []bson.Raw }
-	check(t, companies.FindOne(ctx, bson.M{}).Decode(&empire))
+	testkit.OK(t, companies.FindOne(ctx, bson.M{}).Decode(&empire))
 	for i, want := range newest(t, func(int) bson.M { return nil })[2:] {
 		same(t, want, empire.Contacts[3-i])
 	}
@@ -984,31 +930,31 @@ func TestComposesWithSubset(t *testing.T) {
 	}
 }
 
-// A Doc of a struct keeps the fields that the struct does not have, and none that a step has
+// A Doc of a struct keeps the fields that the struct does not have, and not those that a step has
 // moved.
 func TestDocKeepsOtherFields(t *testing.T) {
 	_, coll, _ := contacts(t, schemaversion.Options{})
 	type doc = schemaversion.Doc[counted, chain]
 	var d doc
-	check(t, coll.FindOne(t.Context(), bson.D{{Key: "_id", Value: 4}}).Decode(&d))
+	testkit.OK(t, coll.FindOne(t.Context(), bson.D{{Key: "_id", Value: 4}}).Decode(&d))
 	d.V.Name = "Amidala"
 	_, err := coll.ReplaceOne(t.Context(), bson.D{{Key: "_id", Value: 4}}, d)
-	check(t, err)
-	got := stored(t, coll, 4)
+	testkit.OK(t, err)
+	got := testkit.One[bson.Raw](t, coll, 4)
 	if kept, _ := got.Lookup("note", "kept").BooleanOK(); !kept || got.Lookup("name").StringValue() != "Amidala" || got.Lookup("schema_version").StringValue() != "3" {
 		t.Errorf("%v", got)
 	}
-	check(t, coll.FindOne(t.Context(), bson.D{{Key: "_id", Value: 1}}).Decode(&d))
-	if again := raw(t, d); again.Lookup("note").Type != 0 || again.Lookup("home").Type != 0 || len(d.V.Methods) != 2 {
+	testkit.OK(t, coll.FindOne(t.Context(), bson.D{{Key: "_id", Value: 1}}).Decode(&d))
+	if again := testkit.Raw(t, d); again.Lookup("note").Type != 0 || again.Lookup("home").Type != 0 || len(d.V.Methods) != 2 {
 		t.Errorf("%v", again)
 	}
 }
 
-// Of an update that is refused after the document was upgraded the error does not say that nothing is
-// written.
+// The server refuses an update after the document was upgraded: the error does not say that nothing
+// is written.
 func TestRefusedAfterTheUpgrade(t *testing.T) {
 	_, coll, v := contacts(t, schemaversion.Options{})
-	check(t, errorOf(coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: 100}, {Key: "home", Value: "555"}})))
+	testkit.OK(t, errorOf(coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: 100}, {Key: "home", Value: "555"}})))
 	immutable := bson.D{{Key: "$set", Value: bson.D{{Key: "_id", Value: 2}}}}
 	if err := v.Update(t.Context(), 100, immutable); mongopatterns.OutcomeOf(err) != mongopatterns.Unknown {
 		t.Errorf("after the upgrade: %v is %v", err, mongopatterns.OutcomeOf(err))

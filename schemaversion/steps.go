@@ -19,16 +19,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-var (
-	// ErrNewer: a document is of a version that this program does not know. The
-	// error is a *NewerError.
-	ErrNewer = fault.New("newer version", nil)
-	// ErrRunning: another process migrates the collection.
-	ErrRunning = fault.New("another process migrates", mongopatterns.ErrConflict)
-)
-
-// NewerError names a document of a version that is not known: newer, or none at all.
-// It matches ErrNewer.
+// A NewerError names a document whose version this program does not know: a newer one, one before
+// the first, or a value that is not a version. It matches mongopatterns.ErrNewer.
 type NewerError struct {
 	ID      bson.RawValue
 	Version bson.RawValue
@@ -36,14 +28,13 @@ type NewerError struct {
 }
 
 func (e *NewerError) Error() string {
-	return fmt.Sprintf("_id %s: version %s, this program knows up to %d", value.Text(e.ID), value.Text(e.Version), e.Newest)
+	return fmt.Sprintf("_id %s: its version is %s, and this program knows up to %d", value.Text(e.ID), value.Text(e.Version), e.Newest)
 }
 
-// Is makes it match ErrNewer.
-func (e *NewerError) Is(target error) bool { return target == ErrNewer }
+// Unwrap returns mongopatterns.ErrNewer.
+func (e *NewerError) Unwrap() error { return mongopatterns.ErrNewer }
 
-// StepError says at which document and step an upgrade failed. The document is as it
-// was.
+// A StepError says which step failed on which document. The stored document is unchanged.
 type StepError struct {
 	ID       bson.RawValue
 	From, To int
@@ -51,45 +42,47 @@ type StepError struct {
 }
 
 func (e *StepError) Error() string {
-	return fmt.Sprintf("_id %s: from version %d to %d: %v", value.Text(e.ID), e.From, e.To, e.Err)
+	return fmt.Sprintf("_id %s: the step from version %d to %d failed: %v", value.Text(e.ID), e.From, e.To, e.Err)
 }
 
 func (e *StepError) Unwrap() error { return e.Err }
 
-// Step leads from one version to the next, and back. It gets the document without
-// its version field; what it returns in that field does not count. It must not change the
-// _id. It can run several times and side by side, so it keeps no state.
+// A Step upgrades a document from one version to the next, and takes it back. It gets the document
+// without the version field, and the version field of its result is ignored. It must not change the
+// _id. It may run several times, and concurrently, so it must not keep state.
 //
-// What it makes is stored only while the document is as it was given to it. A step of
-// Between depends on the fields of its struct alone: what others write beside these is no
-// reason to run it again. A step on documents needs room to compare the whole one: with what
-// it changes that must be less than 16 MB.
+// The result is stored only if the document is unchanged since the step got it. For a step of
+// Between only the fields of its struct must be unchanged; if others write other fields, the step
+// does not run again. For a step on documents the write compares the whole document, which together
+// with the changes must be less than 16 MB.
 type Step struct {
-	// Up makes the next version. It is needed.
+	// Up returns the next version. It is required.
 	Up func(doc bson.D) (bson.D, error)
-	// Down makes the previous version. Default nil: there is no way back.
+	// Down returns the previous version. Default nil: the step cannot be reversed.
 	Down func(doc bson.D) (bson.D, error)
 
-	typed func(codec.Codec) (up, down *conversion) // once the codec is known
+	typed    func(codec.Codec) (up, down *conversion) // called by newChain, which knows the codec
+	old, new reflect.Type                             // of Between
 }
 
-// Between is a step from the struct Old to the struct New, and back by down, which may
-// be nil. Fields of the document that the one struct lacks stay as they are, at any depth,
-// unless the other has them. An element of an array keeps them if the step leaves it as it
-// is, wherever it puts it, or changes it in its place.
+// Between returns a step from the struct Old to the struct New by up, and back by down, which may
+// be nil. Fields of the document that the struct it is decoded into does not have are kept, at any
+// depth, unless the other struct has them. An element of an array keeps such fields if the step
+// does not change it, even if it moves it, or changes it in its place.
 func Between[Old, New any](up func(Old) (New, error), down func(New) (Old, error)) Step {
-	return Step{typed: func(c codec.Codec) (*conversion, *conversion) { return typed(c, up), typed(c, down) }}
+	return Step{old: reflect.TypeFor[Old](), new: reflect.TypeFor[New](),
+		typed: func(c codec.Codec) (*conversion, *conversion) { return typed(c, up), typed(c, down) }}
 }
 
-// A conversion makes a document of one version of one of the next, or back.
+// A conversion makes a document of the next version, or of the previous one.
 type conversion struct {
 	do func(doc bson.Raw) (bson.Raw, error)
-	// reads are the top-level fields that it depends on, whole says that it is on all.
+	// reads are the top-level fields that do depends on; whole: it depends on all.
 	reads []string
 	whole bool
 }
 
-// plain is the conversion by a function between documents.
+// plain returns the conversion by a function between documents.
 func plain(convert func(doc bson.D) (bson.D, error)) *conversion {
 	if convert == nil {
 		return nil
@@ -107,7 +100,7 @@ func plain(convert func(doc bson.D) (bson.D, error)) *conversion {
 	}}
 }
 
-// typed is the conversion by a function between structs.
+// typed returns the conversion by a function between structs.
 func typed[A, B any](c codec.Codec, convert func(A) (B, error)) *conversion {
 	if convert == nil {
 		return nil
@@ -118,7 +111,7 @@ func typed[A, B any](c codec.Codec, convert func(A) (B, error)) *conversion {
 		if err := c.Decode(theirs, &before); err != nil {
 			return nil, err
 		}
-		base, err := c.Document(before) // now: convert may write into it
+		base, err := c.Document(before) // before convert, which may write into it
 		if err != nil {
 			return nil, err
 		}
@@ -134,14 +127,14 @@ func typed[A, B any](c codec.Codec, convert func(A) (B, error)) *conversion {
 	}}
 }
 
-// keep is ours, which was made of what base shows of theirs, with what base does not show.
-// names are the top-level fields that base can have.
+// keep returns ours with the fields of theirs that base does not show. base is theirs as a struct
+// shows it, and ours was made from that. names are the top-level fields that base can have.
 //
-// A type inside of B that decodes itself may read fields that it does not write, and the
-// result would not read as ours: then only what base lacks at the top is kept.
+// If a type inside B decodes itself from fields that it does not encode, the result might not
+// decode as ours. Then keep keeps only the fields that base lacks at the top.
 func keep[B any](c codec.Codec, names []string, base, theirs, ours bson.Raw) bson.Raw {
 	shown, made := doc.Open(base), doc.Open(ours)
-	stored := slices.DeleteFunc(doc.Open(theirs), func(f doc.Field) bool { // empty, and left out
+	stored := slices.DeleteFunc(doc.Open(theirs), func(f doc.Field) bool { // empty, and omitted by base
 		return named(names, f.Key) && doc.Find(shown, f.Key).Type == 0
 	})
 	merged, _ := doc.Merge(shown, stored, made, doc.Options{Arrays: doc.Placed, Loose: true, MadeUp: true})
@@ -168,13 +161,13 @@ func same[T any](c codec.Codec, a, b bson.Raw) bool {
 	return err == nil && doc.Alike(embedded(x), embedded(y))
 }
 
-// named reports whether a struct with fields of these names takes a stored one for its own:
-// the driver does so also by its name in lower case.
+// named reports whether a struct with fields of these names decodes a stored field: the driver also
+// tries its name in lower case.
 func named(names []string, stored string) bool {
 	return slices.Contains(names, stored) || slices.Contains(names, strings.ToLower(stored))
 }
 
-// view is a document as T shows it.
+// view decodes a document into T and encodes it again.
 func view[T any](c codec.Codec, raw bson.Raw) (bson.Raw, error) {
 	var v T
 	if err := c.Decode(raw, &v); err != nil {
@@ -187,7 +180,7 @@ func embedded(raw bson.Raw) bson.RawValue {
 	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}
 }
 
-// chain is the steps and how versions are stored.
+// A chain holds the steps and the way that versions are stored.
 type chain struct {
 	field    string
 	first    int
@@ -198,14 +191,14 @@ type chain struct {
 
 func (c *chain) newest() int { return c.first + len(c.up) }
 
-// version is that of a document; ok is false if there is no telling.
+// version returns the version of a document; ok is false if the field does not hold a version.
 func (c *chain) version(doc bson.Raw) (n int, ok bool) {
 	v := value.Lookup(doc, c.field)
 	switch v.Type {
 	case 0, bson.TypeNull:
 		return c.first, true
-	case bson.TypeString, bson.TypeSymbol: // which are equal to the server
-		// "02" is none: filters look for "2".
+	case bson.TypeString, bson.TypeSymbol: // equal to the server
+		// "02" is not a version: filters look for "2".
 		text, _ := v.StringValueOK()
 		if v.Type == bson.TypeSymbol {
 			text = v.Symbol()
@@ -220,7 +213,7 @@ func (c *chain) version(doc bson.Raw) (n int, ok bool) {
 	return int(exact.Num().Int64()), true
 }
 
-// element is the field with a version, as it is written.
+// element returns the version field as it is written.
 func (c *chain) element(version int) (value.Element, error) {
 	if version == c.newest() && c.mark.Value.Type != 0 {
 		return c.mark, nil
@@ -233,18 +226,18 @@ func (c *chain) element(version int) (value.Element, error) {
 	return value.Element{Name: c.field, Value: v}, err
 }
 
-// forms are all values of the field that mean a version.
+// forms returns all values of the field that mean a version.
 func (c *chain) forms(version int) bson.A {
 	out := bson.A{int32(version), strconv.Itoa(version)}
 	if version == c.first {
-		out = append(out, nil) // which matches a missing field
+		out = append(out, nil) // matches a missing field
 	}
 	return out
 }
 
-// to brings a document to a version. It returns the document itself if it has it
-// already, in the form that this program writes. A version above the newest, or
-// below the first, is a NewerError.
+// to brings a document to a version. It returns raw itself if that has the version already, in the
+// form that this program writes. For a version above the newest or below the first the error is a
+// NewerError.
 func (c *chain) to(raw bson.Raw, want int) (bson.Raw, error) {
 	at, ok := c.version(raw)
 	id := kept(raw.Lookup("_id"))
@@ -259,7 +252,7 @@ func (c *chain) to(raw bson.Raw, want int) (bson.Raw, error) {
 		step, next := c.step(at, want)
 		var err error
 		if made, err = c.without(made, step); err == nil && !made.Lookup("_id").Equal(id) {
-			err = fmt.Errorf("the _id became %s", value.Text(made.Lookup("_id")))
+			err = fmt.Errorf("it changed the _id to %s", value.Text(made.Lookup("_id")))
 		}
 		if err != nil {
 			return nil, &StepError{id, at, next, err}
@@ -269,7 +262,7 @@ func (c *chain) to(raw bson.Raw, want int) (bson.Raw, error) {
 	return c.stamp(made, want)
 }
 
-// written reports whether this program leaves a version of this type as it is.
+// written reports whether this program leaves a version stored in this type as it is.
 func (c *chain) written(form bson.Type) bool {
 	switch form {
 	case 0:
@@ -280,15 +273,15 @@ func (c *chain) written(form bson.Type) bool {
 	return c.text == (form == bson.TypeString)
 }
 
-// without does a step on a document without its version.
+// without runs a step on a document without its version field.
 func (c *chain) without(raw bson.Raw, step *conversion) (bson.Raw, error) {
 	if step == nil {
-		return nil, errors.New("the step has no way down")
+		return nil, errors.New("it has no Down")
 	}
 	return step.do(value.Pick(raw, func(field []byte) bool { return string(field) != c.field }))
 }
 
-// step is the one that leads from a version towards another.
+// step returns the conversion from a version towards another, and the version that it leads to.
 func (c *chain) step(at, want int) (step *conversion, next int) {
 	if want > at {
 		return c.up[at-c.first], at + 1
@@ -296,7 +289,7 @@ func (c *chain) step(at, want int) (step *conversion, next int) {
 	return c.down[at-1-c.first], at - 1
 }
 
-// stamp writes a version into a document, in front, but behind the _id.
+// stamp writes a version into a document, as the first field after the _id.
 func (c *chain) stamp(raw bson.Raw, version int) (bson.Raw, error) {
 	mark, err := c.element(version)
 	if err != nil || value.Lookup(raw, c.field).Equal(mark.Value) {
@@ -308,22 +301,22 @@ func (c *chain) stamp(raw bson.Raw, version int) (bson.Raw, error) {
 	return value.With(raw, mark), nil
 }
 
-// kept is a copy of a value that outlives its document.
+// kept returns a copy of a value, which stays valid when its document is reused.
 func kept(v bson.RawValue) bson.RawValue {
 	v.Value = slices.Clone(v.Value)
 	return v
 }
 
-// difference is the update that makes after of before, and the condition that the steps
-// between them would make it now: that what they read, and what it changes, is as in
-// before. It touches no other field.
+// difference returns the update from before to after, and the condition that the steps would still
+// give that: the fields that they read and those that they change are as in before. The update sets
+// no other field.
 func (c *chain) difference(before, after bson.Raw) (guard, update bson.D, err error) {
 	old, made := doc.Open(before), doc.Open(after)
 	var set, unset bson.D
 	reads, whole := c.reads(before, after)
 	for _, change := range doc.Changes(old, made) {
 		if !nameable(change.Key) {
-			return nil, nil, fault.Invalid("the field name %q cannot be set", change.Key)
+			return nil, nil, fault.Invalid("the step changes the field %q, which no update can name", change.Key)
 		}
 		if reads = append(reads, change.Key); change.Value.Type == 0 {
 			unset = append(unset, expr.Element(change.Key, ""))
@@ -339,15 +332,15 @@ func (c *chain) difference(before, after bson.Raw) (guard, update bson.D, err er
 	}
 	guard = unchanged(old, reads, whole)
 	if n := len(expr.Raw(guard)) + len(expr.Raw(update)); n > maxBytes {
-		return nil, nil, fault.Invalid("%d bytes are too many to compare and to write at once", n)
+		return nil, nil, fault.Invalid("the update has %d bytes, which is too many for one command", n)
 	}
 	return guard, update, nil
 }
 
-// maxBytes bounds what a write sends: the condition and the update are in one document.
+// maxBytes bounds the size of a write: condition and update are in one document.
 const maxBytes = 16<<20 - 16<<10
 
-// reads are the top-level fields that the steps from one document to the other depend on.
+// reads returns the top-level fields that the steps from before to after depend on.
 func (c *chain) reads(before, after bson.Raw) (names []string, whole bool) {
 	at, _ := c.version(before)
 	for want, _ := c.version(after); at != want; {
@@ -358,9 +351,9 @@ func (c *chain) reads(before, after bson.Raw) (names []string, whole bool) {
 	return names, whole
 }
 
-// unchanged is the condition that a document still has these fields as old has them. It is
-// one comparison, as each costs the server: of the fields as they are, without the missing
-// ones, with those of old.
+// unchanged returns the condition that a document still has these fields as old has them. It is a
+// single comparison, because each comparison costs the server time: it compares a document of the
+// fields, in which missing ones are left out, with one of their values in old.
 func unchanged(old []doc.Field, names []string, whole bool) bson.D {
 	for _, f := range old {
 		if named(names, f.Key) {

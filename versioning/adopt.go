@@ -16,22 +16,22 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Adopt writes number and change into the current documents that have no number, and
-// are revision 1 without it as well: for those who query or index these fields. known
-// returns what is known of how a document, as stored, came about, a zero time stands for
-// ever; nil: nothing is. A document with a history, that something else has inserted
-// anew, goes on where that ends. work.Filter selects current documents.
+// Adopt writes number and change into the current documents that have no number. They are revision
+// 1 without it too; Adopt is for queries and indexes on these fields. known returns the change that
+// made a document, as stored; nil: nothing is known. A zero time says that the time is not known,
+// and is earlier than all others. A document that has a history, because other code inserted it
+// again, gets the next number of that. work.Filter selects current documents.
 //
-// Cost: 1 round trip, and for each 100 documents 1 to read, 1 to look for a history and 1 to
-// write them, by _id.
-func (d *Documents[ID, T]) Adopt(ctx context.Context, known func(stored bson.Raw) Change,
+// Cost: 1 round trip, and for each 100 documents 1 to read, 1 to look for a history and 1 to write them,
+// index _id.
+func (d *History[ID, T]) Adopt(ctx context.Context, known func(stored bson.Raw) Change,
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: adopt")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	if err := d.core.refuse(ctx); err != nil {
 		return result, err
 	}
-	projection := bson.D{expr.Element(d.core.opts.ChangeField, 1)} // parse refuses one without a number
+	projection := bson.D{expr.Element(d.core.opts.ChangeField, 1)} // without a number but with a change, parse returns an error
 	if known == nil {
 		known = func(bson.Raw) Change { return Change{} }
 	} else {
@@ -59,7 +59,7 @@ func (d *store) adopt(ctx context.Context, known func(stored bson.Raw) Change, b
 			err = fault.Of(s.id, err)
 		}
 		if err != nil {
-			result.Fail(d.current.Name(), raw.Lookup("_id"), err)
+			maintain.Fail(result, d.current.Name(), raw.Lookup("_id"), err)
 			continue
 		}
 		last := ends[value.Key(s.id)]
@@ -81,8 +81,7 @@ func idsOf(batch []bson.Raw) bson.A {
 	return ids
 }
 
-// ends finds where the histories of documents end, number and time only, keyed by
-// value.Key.
+// ends returns number and time of the last revision of each history, keyed by value.Key.
 func (d *store) ends(ctx context.Context, ids bson.A) (map[string]head, error) {
 	out := map[string]head{}
 	if d.revisions == nil {
@@ -105,25 +104,26 @@ func (d *store) ends(ctx context.Context, ids bson.A) (map[string]head, error) {
 	return out, nil
 }
 
-// AdoptHistory makes revisions, in place, of what something else has stored in the
-// collection of revisions. read says which revision a row is, or nil if it is none, and
-// Skipped. Its Document is the document as it was, or {_id: …} if it is Deleted; a zero
-// time stands for ever. Rows that are revisions already, with a time, are not touched. A row
-// that changes meanwhile is Remaining: the next run adopts it. One whose number the history
-// has is Failed. Adopt the current documents afterwards, if they have no numbers: they go on
-// where the history ends. work.Filter selects rows.
+// AdoptRevisions turns documents that other code has stored in the collection of revisions into
+// revisions, in place. read returns the revision for a row, or nil for a row that is not a revision
+// and is counted as Skipped. The Document of a revision is the document as it was, or {_id: …} if
+// Deleted is set; a zero time says that the time is not known, and is earlier than all others. Rows
+// that are revisions with a time already are not touched. A row that changes meanwhile is
+// Remaining, and the next run adopts it. A row whose number the history has already is Failed.
+// Adopt the current documents afterwards, if they have no numbers: they continue where the history
+// ends. work.Filter selects rows.
 //
-// Cost: 1 round trip, and reads all rows; for each 100 documents 1 round trip to write them, by _id, and 1
+// Cost: 1 round trip, and reads all rows; for each 100 documents 1 round trip to write them, index _id, and 1
 // more if one of them has changed meanwhile.
-func (d *Documents[ID, T]) AdoptHistory(ctx context.Context, read func(row bson.Raw) (*Revision[bson.Raw], error),
+func (d *History[ID, T]) AdoptRevisions(ctx context.Context, read func(row bson.Raw) (*Revision[bson.Raw], error),
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
-	defer fault.In(&err, "versioning: adopt history")
+	defer fault.In(&err, "versioning: adopt revisions")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	if d.core.revisions == nil {
-		return mongopatterns.Result{}, fault.Invalid("Options.NoHistory: there is none")
+		return mongopatterns.Result{}, fault.Invalid("Options.NoHistory: there is no history to adopt")
 	}
 	if read == nil {
-		return mongopatterns.Result{}, fault.Invalid("read: nil")
+		return mongopatterns.Result{}, fault.Invalid("read is nil")
 	}
 	if err := d.core.refuse(ctx); err != nil {
 		return result, err
@@ -145,7 +145,7 @@ func (d *Documents[ID, T]) AdoptHistory(ctx context.Context, read func(row bson.
 			}
 			switch {
 			case err != nil:
-				result.Fail(coll.Name(), raw.Lookup("_id"), err)
+				maintain.Fail(result, coll.Name(), raw.Lookup("_id"), err)
 			case past == nil:
 				result.Skipped++
 			default:
@@ -160,9 +160,9 @@ func (d *Documents[ID, T]) AdoptHistory(ctx context.Context, read func(row bson.
 	})
 }
 
-// replaced is the write of a row in the place of what was read.
+// replaced replaces the row raw with row, unless it has changed since it was read.
 func (d *store) replaced(raw, row bson.Raw) *mongo.ReplaceOneModel {
-	of := raw.Lookup(d.opts.DocumentIDField) // by which the rows are sharded
+	of := raw.Lookup(d.opts.DocumentIDField) // the shard key
 	if of.Type == 0 {
 		of.Type = bson.TypeNull
 	}
@@ -171,7 +171,7 @@ func (d *store) replaced(raw, row bson.Raw) *mongo.ReplaceOneModel {
 	return mongo.NewReplaceOneModel().SetFilter(append(filter, unchanged)).SetReplacement(row)
 }
 
-// left counts the rows as Remaining that are there still and not adopted.
+// left counts rows as Remaining, not Skipped, if they still exist and are not adopted.
 func (d *store) left(ctx context.Context, ids bson.A, result *mongopatterns.Result) error {
 	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return d.primary.revisions.Find(ctx, bson.D{expr.Element("_id", expr.Op("$in", ids))})
@@ -200,10 +200,10 @@ func (d *store) pastRow(past *Revision[bson.Raw]) (bson.Raw, error) {
 	case err != nil:
 		return nil, fault.Invalid("Revision.Document: %w", err)
 	case past.Number < 1:
-		return nil, fault.Invalid("Revision.Number: %d, want 1 or more", past.Number)
+		return nil, fault.Invalid("Revision.Number: it is %d and must be 1 or more", past.Number)
 	}
 	if err := value.CheckID(h.id); err != nil {
-		return nil, fault.Invalid("Revision.Document: _id: %w", err)
+		return nil, fault.Invalid("Revision.Document: %w", err)
 	}
 	if h.change, err = d.stamp(past.Change); err != nil {
 		return nil, err

@@ -22,37 +22,38 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// What Check finds.
+// The kinds of problem that Check finds.
 const (
-	// NumberTaken is a current document whose number the history has already, or
-	// has gone beyond, so that it cannot be saved. Repair gives it the next number.
+	// NumberTaken: the number of the current document is not higher than the last number in its
+	// history, so the document cannot be saved. Repair gives it the next number.
 	NumberTaken mongopatterns.ProblemKind = "number taken"
-	// NoDeletion is a document that something else removed. Repair adds the deletion
-	// to the history, and so does Create.
+	// NoDeletion: other code removed the document without a deletion in the history. Repair adds
+	// the deletion, and so does Insert.
 	NoDeletion mongopatterns.ProblemKind = "no deletion"
-	// MissingRevision is a number left out after an older one that is kept. Repair
-	// leaves it, and so the following ones.
+	// MissingRevision: a number is missing although an older revision exists. Repair leaves the gap
+	// and the revisions after it as they are.
 	MissingRevision mongopatterns.ProblemKind = "missing revision"
-	// DuplicateRevision is a number that stands twice: the unique index is missing.
-	DuplicateRevision mongopatterns.ProblemKind = "duplicate revision"
-	// BrokenDelta is a delta of which the revision that it was made from is missing,
-	// or was changed by something else. The revision is lost.
+	// Duplicate: two revisions have the same number. The unique index is missing.
+	Duplicate = mongopatterns.Duplicate
+	// BrokenDelta: the revision that a delta was made from is missing, or other code changed it.
+	// The revision stored as this delta is lost.
 	BrokenDelta mongopatterns.ProblemKind = "broken delta"
-	// TimeReversed is a revision with an earlier time than the one before it, which
-	// AsOf does not find.
+	// TimeReversed: a revision has an earlier time than the one before it, so AsOf does not find
+	// it.
 	TimeReversed mongopatterns.ProblemKind = "time reversed"
-	// InvalidRevision is a document of either collection that is no revision.
-	InvalidRevision mongopatterns.ProblemKind = "invalid revision"
+	// Malformed: a document in one of the two collections is not a revision.
+	Malformed = mongopatterns.Malformed
 )
 
-// Check reads both collections and yields what is wrong. It is safe beside other
-// writers: what they may have caused it reads again in a snapshot. work.Filter selects
-// current documents; of those that only the history has it sees {_id: …}.
+// Check reads both collections and yields the problems. It is safe while others write: a problem
+// that a concurrent write may explain is checked again in a snapshot. work.Filter selects current
+// documents; for documents that only the history has, it is applied to {_id: …}.
 //
-// Cost: 1 round trip, and for each 100 documents 3, and further ones for many revisions,
-// all of which are read; 1 or more to list those that only the history has; 3 for each
-// document with a problem.
-func (d *Documents[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+// In a transaction of yours on a sharded cluster it needs MongoDB 8.0, because it joins the collections.
+//
+// Cost: 1 round trip, and for each 100 documents 3, and more for many revisions, all of which are read; 1 or
+// more to list those that only the history has; 3 for each document with a problem.
+func (d *History[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	problems := maintain.Check(ctx, d.core.current, work, whole, d.core.audit)
 	if d.core.revisions != nil {
 		rest, scan := d.core.removed(work, nil)
@@ -61,12 +62,13 @@ func (d *Documents[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) 
 	return fault.Seq("versioning: check", collation.Seq(ctx, problems, d.core.collections()...))
 }
 
-// Repair removes NumberTaken and NoDeletion; deletions are recorded as of now, without author.
-// It is safe beside other writers. work.Filter is that of Check.
+// Repair fixes NumberTaken and NoDeletion. It records deletions with the current time and without
+// author. It is safe while others write. work.Filter is that of Check.
 //
-// Cost: a Check, and for each number 2 round trips and 1 document written, for each
-// deletion 4 and 1.
-func (d *Documents[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+// In a transaction of yours on a sharded cluster it needs MongoDB 8.0, because it joins the collections.
+//
+// Cost: that of Check, and for each number 2 round trips and 1 document written, for each deletion 4 and 1.
+func (d *History[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: repair")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	if err := d.core.refuse(ctx); err != nil {
@@ -75,14 +77,14 @@ func (d *Documents[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work)
 	return d.core.repair(ctx, work)
 }
 
-// The scans of current documents, and of their _ids.
+// The scans of current documents, and of their _ids alone.
 var (
 	whole = maintain.Scan{BatchSize: batchSize}
 	only  = maintain.Scan{BatchSize: batchSize, Projection: bson.D{{Key: "_id", Value: 1}}}
 )
 
-// removed is the scan, of the revisions, of the documents that only the history has, as
-// {_id: …}, and the work that goes on with it after done.
+// removed returns the scan of the revisions for the documents that only the history has, each as
+// {_id: …}, and the work for it. Its Progress adds done, the result so far.
 func (d *store) removed(work *mongopatterns.Work, done *mongopatterns.Result) (*mongopatterns.Work, maintain.Scan) {
 	var w mongopatterns.Work
 	if work != nil {
@@ -96,7 +98,7 @@ func (d *store) removed(work *mongopatterns.Work, done *mongopatterns.Result) (*
 		expr.Op("$project", only.Projection),
 	}
 	w.Filter = nil
-	// Every _id and none, from the least on: without a condition the server reads all rows.
+	// Selects every _id, null included. Without a condition on it the server would read all rows.
 	every := d.rowsOf(expr.Op("$gte", bson.MinKey{}))
 	if progress := w.Progress; progress != nil {
 		w.Progress = func(more mongopatterns.Result) { progress(d.sum(*done, more)) }
@@ -104,8 +106,8 @@ func (d *store) removed(work *mongopatterns.Work, done *mongopatterns.Result) (*
 	return &w, maintain.Scan{Filter: every, Pipeline: pipeline, BatchSize: batchSize}
 }
 
-// each has current do the current documents that work selects, as scan reads them, and
-// then removed the _ids of the others that have a history.
+// each runs current over the current documents that work selects, read by scan, and then removed
+// over the _ids of documents that only the history has.
 func (d *store) each(ctx context.Context, work *mongopatterns.Work, scan maintain.Scan, current, removed maintain.Step) (mongopatterns.Result, error) {
 	total, err := maintain.Run(ctx, d.current, work, scan, current)
 	if err != nil || d.revisions == nil {
@@ -116,14 +118,14 @@ func (d *store) each(ctx context.Context, work *mongopatterns.Work, scan maintai
 	return d.sum(total, more), err
 }
 
-// sum adds the result for the documents that only the history has. Its failures are named
-// by their _ids among the current documents.
+// sum adds the result for the documents that only the history has. Their failures name the
+// collection of current documents, to which the _ids belong.
 func (d *store) sum(total, more mongopatterns.Result) mongopatterns.Result {
 	total.Failures, more.Failures = slices.Clone(total.Failures), slices.Clone(more.Failures)
 	for i := range more.Failures {
 		more.Failures[i].Collection = d.current.Name()
 	}
-	total.Add(more)
+	maintain.Add(&total, more)
 	return total
 }
 
@@ -154,21 +156,21 @@ func (d *store) repair(ctx context.Context, work *mongopatterns.Work) (mongopatt
 	return d.each(ctx, work, whole, mended(d.audit), mended(d.auditRemoved))
 }
 
-// renumber gives a current document the number after its history.
+// renumber gives a current document the number that follows its history.
 func (d *store) renumber(ctx context.Context, id bson.RawValue) (bool, error) {
 	last, err := d.newest(ctx, id)
 	if err != nil || last == nil {
 		return false, err
 	}
-	// Saves that could move the end of the history cannot succeed meanwhile.
+	// A save that would extend the history cannot succeed meanwhile.
 	done, err := fault.One(d.current.UpdateOne(ctx, append(byID(id), expr.Element("$or", bson.A{
 		expr.D(d.opts.RevisionField, expr.Op("$lte", last.number)), expr.D(d.opts.RevisionField, nil),
 	})), expr.D("$set", expr.D(d.opts.RevisionField, last.number+1), "$max", expr.D(d.at(), last.change.at))))
 	return err == nil && done.MatchedCount == 1, err
 }
 
-// bury adds the deletion of a document that is gone. A Create meanwhile adds the
-// same one: the unique index lets only one of them.
+// bury adds a missing deletion to the history of a document. If an Insert does the same meanwhile,
+// the unique index admits only one of the two.
 func (d *store) bury(ctx context.Context, id bson.RawValue) (bool, error) {
 	done := false
 	err := txn.Run(ctx, d.client(), func(ctx context.Context) error {
@@ -184,7 +186,7 @@ func (d *store) bury(ctx context.Context, id bson.RawValue) (bool, error) {
 		return d.archive(ctx, d.deletion(last.after(stamp{})))
 	})
 	if mongo.IsDuplicateKeyError(err) && !txn.Running(ctx) {
-		return false, nil // by Create, meanwhile
+		return false, nil // Insert has added it meanwhile
 	}
 	return done, err
 }
@@ -199,8 +201,8 @@ func (d *store) auditRemoved(ctx context.Context, batch []bson.Raw) ([]mongopatt
 	return d.problems(ctx, idsOf(batch), nil)
 }
 
-// problems compares current documents with their histories, which are read now. What
-// another writer may have done in between is read again in a snapshot.
+// problems compares current documents with their histories, which it reads. A problem that a
+// concurrent write may explain is checked again in a snapshot.
 func (d *store) problems(ctx context.Context, ids bson.A, current map[string]loaded) ([]mongopatterns.Problem, error) {
 	if d.revisions == nil {
 		return nil, nil
@@ -227,8 +229,8 @@ func (d *store) problems(ctx context.Context, ids bson.A, current map[string]loa
 	return out, err
 }
 
-// foreign names the rows that the unique index does not hold: those with the _id of one of
-// the documents and no number, and for the _id null those without a document's.
+// foreign reports the rows that the unique index does not cover: rows with the _id of one of the
+// documents and no number, and, for the _id null, rows without a document's ID.
 func (d *store) foreign(ctx context.Context, ids bson.A) (out []mongopatterns.Problem, err error) {
 	filter := d.rowsOf(expr.Op("$in", ids), d.uncounted())
 	if slices.ContainsFunc(ids, isNull) {
@@ -243,7 +245,7 @@ func (d *store) foreign(ctx context.Context, ids bson.A) (out []mongopatterns.Pr
 		}
 		if r, invalid := d.parseRow(raw); invalid != nil {
 			h := history{store: d}
-			h.found(InvalidRevision, r, 0, mongopatterns.Problem{Detail: invalid.Error()})
+			h.found(Malformed, r, 0, mongopatterns.Problem{Detail: invalid.Error()})
 			out = append(out, h.problems...)
 		}
 	}
@@ -252,8 +254,8 @@ func (d *store) foreign(ctx context.Context, ids bson.A) (out []mongopatterns.Pr
 
 func isNull(id any) bool { return id.(bson.RawValue).Type == bson.TypeNull }
 
-// examine reads histories, newest revision first, so that each delta has the revision that
-// it is made from. It returns those with problems.
+// examine reads histories, newest revision first, because each delta needs the next revision. It
+// returns the histories with problems.
 func (d *store) examine(ctx context.Context, ids bson.A, current map[string]loaded) ([]*history, error) {
 	all, byKey := make([]*history, len(ids)), map[string]*history{}
 	for i, v := range ids {
@@ -263,7 +265,7 @@ func (d *store) examine(ctx context.Context, ids bson.A, current map[string]load
 		all[i], byKey[value.Key(id)] = h, h
 		switch {
 		case now.invalid != nil:
-			h.found(InvalidRevision, nil, 0, mongopatterns.Problem{Detail: now.invalid.Error()})
+			h.found(Malformed, nil, 0, mongopatterns.Problem{Detail: now.invalid.Error()})
 		case now.current != nil:
 			h.next, h.stored = d.asRow(now.current), doc.Find(now.all, d.opts.RevisionField)
 		}
@@ -283,17 +285,17 @@ func (d *store) examine(ctx context.Context, ids bson.A, current map[string]load
 	return slices.DeleteFunc(all, func(h *history) bool { return len(h.problems) == 0 }), nil
 }
 
-// A history is what examine has seen of one.
+// A history is the state of examine for one document.
 type history struct {
 	*store
 	id       bson.RawValue
 	stored   bson.RawValue // the number of the current document, as it is stored
-	removed  bool          // there is no current document, and nothing yet that says why
-	next     *row          // the one after those to come
+	removed  bool          // there is no current document, and no deletion was seen yet
+	next     *row          // the previous row, which is the next revision
 	problems []mongopatterns.Problem
 }
 
-// found reports a problem of a revision, which is in the history or else current.
+// found records a problem. r is the row that it concerns, if it is in the history.
 func (h *history) found(kind mongopatterns.ProblemKind, r *row, number int64, p mongopatterns.Problem) {
 	p.Pattern, p.Kind, p.Collection, p.ID = "versioning", kind, h.current.Name(), h.id
 	if r != nil && r.key.Type != 0 {
@@ -310,7 +312,7 @@ func (h *history) add(r *row, invalid error) {
 	next := h.next
 	switch {
 	case invalid != nil:
-		h.found(InvalidRevision, r, 0, mongopatterns.Problem{Detail: invalid.Error()})
+		h.found(Malformed, r, 0, mongopatterns.Problem{Detail: invalid.Error()})
 		return
 	case next == nil:
 		if h.removed && !r.deleted {
@@ -321,7 +323,7 @@ func (h *history) add(r *row, invalid error) {
 			Have: h.stored, Want: valueOf(r.number + 1)})
 		next = nil
 	case next.number == r.number:
-		h.found(DuplicateRevision, r, r.number, mongopatterns.Problem{})
+		h.found(Duplicate, r, r.number, mongopatterns.Problem{})
 		return
 	default:
 		if next.number > r.number+1 {
@@ -335,7 +337,7 @@ func (h *history) add(r *row, invalid error) {
 	err := h.resolve(r, next)
 	switch {
 	case errors.Is(err, errNoState):
-		h.found(InvalidRevision, r, 0, mongopatterns.Problem{Detail: err.Error()})
+		h.found(Malformed, r, 0, mongopatterns.Problem{Detail: err.Error()})
 	case err != nil:
 		h.found(BrokenDelta, r, 0, mongopatterns.Problem{Field: deltaKey, Detail: err.Error()})
 	}

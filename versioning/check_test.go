@@ -13,11 +13,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
-// Each kind of damage is found, in its place, and mended if it can be.
+// Each kind of damage is found in the right place, and repaired where possible.
 func TestCheckAndRepair(t *testing.T) {
 	t.Parallel()
 	set := func(e ...bson.E) bson.D { return bson.D{{Key: "$set", Value: bson.D(e)}} }
@@ -53,13 +54,13 @@ func TestCheckAndRepair(t *testing.T) {
 		"hole at the end": {func(t *testing.T, _, r *mongo.Collection) { remove(t, r, row(5)) }, []string{"4: broken delta", "5: missing revision"}, 2, 6},
 		"wrong delta": {update(row(2), set(bson.E{Key: "delta", Value: bson.D{{Key: "in", Value: bson.D{{Key: "nothing", Value: bson.D{}}}}}}), true),
 			[]string{"1: broken delta", "2: broken delta"}, 2, 6},
-		"nothing":  {update(row(3), bson.D{{Key: "$unset", Value: bson.D{{Key: "document", Value: ""}}}}, true), []string{"1: broken delta", "2: broken delta", "3: invalid revision"}, 3, 6},
+		"nothing":  {update(row(3), bson.D{{Key: "$unset", Value: bson.D{{Key: "document", Value: ""}}}}, true), []string{"1: broken delta", "2: broken delta", "3: malformed"}, 3, 6},
 		"reversed": {update(row(3), set(bson.E{Key: "change.at", Value: month(-1)}), true), []string{"3: time reversed"}, 1, 6},
 		"too late": {update(row(5), set(bson.E{Key: "change.at", Value: month(99)}), true), []string{"6: time reversed"}, 1, 6},
 		"no number": {update(row(3), set(bson.E{Key: "revision", Value: "x"}), true),
-			[]string{"0: invalid revision", "1: broken delta", "2: broken delta", "3: missing revision"}, 4, 6},
+			[]string{"0: malformed", "1: broken delta", "2: broken delta", "3: missing revision"}, 4, 6},
 		"ahead":    {update(one, set(bson.E{Key: "revision", Value: 9}), false), []string{"4: broken delta", "5: broken delta", "6: missing revision"}, 3, 9},
-		"no state": {update(one, set(bson.E{Key: "revision", Value: bson.A{}}), false), []string{"0: invalid revision", "4: broken delta", "5: broken delta"}, 3, -1},
+		"no state": {update(one, set(bson.E{Key: "revision", Value: bson.A{}}), false), []string{"0: malformed", "4: broken delta", "5: broken delta"}, 3, -1},
 		"twice": {func(t *testing.T, _, r *mongo.Collection) {
 			if err := r.Indexes().DropOne(t.Context(), "document_id_1_revision_1"); err != nil {
 				t.Fatal(err)
@@ -67,7 +68,7 @@ func TestCheckAndRepair(t *testing.T) {
 			if _, err := r.InsertOne(t.Context(), append(row(4), bson.E{Key: "change", Value: bson.D{{Key: "at", Value: month(3)}}}, bson.E{Key: "deleted", Value: true})); err != nil {
 				t.Fatal(err)
 			}
-		}, []string{"4: duplicate revision"}, 1, 6},
+		}, []string{"4: duplicate"}, 1, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,7 +76,7 @@ func TestCheckAndRepair(t *testing.T) {
 			ctx := t.Context()
 			d := helper[string, counter](t, db, &versioning.Options{SnapshotEvery: 3})
 			for _, id := range []string{"0", "a", "z"} { // the others stay well
-				r := get(t)(d.Create(ctx, counter{ID: id, Note: "some text that makes a delta smaller"}, by("", "", month(0))))
+				r := get(t)(d.Insert(ctx, counter{ID: id, Note: "some text that makes a delta smaller"}, by("", "", month(0))))
 				for i := range 5 {
 					r.Document.N++
 					r = get(t)(d.Save(ctx, r, by("", "", month(i+1))))
@@ -84,7 +85,7 @@ func TestCheckAndRepair(t *testing.T) {
 			if err := d.Delete(ctx, "z", 6, nobody); err != nil {
 				t.Fatal(err)
 			}
-			clean(t, d)
+			testkit.Healthy(t, d)
 			test.damage(t, db.Collection("current"), db.Collection("revisions"))
 			if diff := cmp.Diff(test.want, found(t, d)); diff != "" {
 				t.Fatalf("check (-want +got):\n%s", diff)
@@ -114,7 +115,7 @@ func TestCheckAndRepair(t *testing.T) {
 				wantErr(t, "get", err, mongopatterns.ErrNotFound)
 				_, err = d.At(ctx, "a", 6)
 				wantErr(t, "at", err, versioning.ErrDeleted)
-				if r := get(t)(d.Create(ctx, counter{ID: "a"}, nobody)); r.Number != 7 {
+				if r := get(t)(d.Insert(ctx, counter{ID: "a"}, nobody)); r.Number != 7 {
 					t.Errorf("created %+v", r)
 				}
 				return
@@ -135,9 +136,9 @@ func remove(t *testing.T, coll *mongo.Collection, filter bson.D) {
 	}
 }
 
-func found(t *testing.T, d *versioning.Documents[string, counter]) (out []string) {
+func found(t *testing.T, d *versioning.History[string, counter]) (out []string) {
 	t.Helper()
-	for _, p := range collect(t, d.Check(t.Context(), nil)) {
+	for _, p := range testkit.Collect(t, d.Check(t.Context(), nil)) {
 		number := "0"
 		if m := regexp.MustCompile(`revision (\d+)`).FindStringSubmatch(p.Detail); m != nil {
 			number = m[1]
@@ -157,7 +158,7 @@ func TestProblems(t *testing.T) {
 	db := mongotest.Database(t)
 	ctx := t.Context()
 	d := helper[string, counter](t, db, &versioning.Options{SnapshotEvery: 9, RevisionField: "version"})
-	r := get(t)(d.Create(ctx, counter{ID: "a", Note: "some text that makes a delta smaller"}, by("", "", month(0))))
+	r := get(t)(d.Insert(ctx, counter{ID: "a", Note: "some text that makes a delta smaller"}, by("", "", month(0))))
 	for i := range 3 {
 		r.Document.N++
 		r = get(t)(d.Save(ctx, r, by("", "", month(i+1))))
@@ -175,10 +176,10 @@ func TestProblems(t *testing.T) {
 	}
 	ids := map[string]string{} // of rows, by number
 	for _, row := range all(t, db.Collection("revisions"), bson.D{}) {
-		ids[fmt.Sprint(lookupD(row, "version"))] = lookupD(row, "_id").(bson.ObjectID).Hex()
+		ids[fmt.Sprint(testkit.Get(row, "version"))] = testkit.Get(row, "_id").(bson.ObjectID).Hex()
 	}
 	var got []string
-	for _, p := range collect(t, d.Check(ctx, nil)) {
+	for _, p := range testkit.Collect(t, d.Check(ctx, nil)) {
 		text := p.String()
 		for n, id := range ids {
 			text = strings.ReplaceAll(text, fmt.Sprintf("ObjectID(%q)", id), "row "+n)
@@ -200,7 +201,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// What ends a check is not taken for a clean history.
+// An error that ends a check is not taken for a clean history.
 func TestCheckFails(t *testing.T) {
 	t.Parallel()
 	d := helper[string, counter](t, mongotest.Database(t), nil)
@@ -225,7 +226,7 @@ func TestReadsOfDamage(t *testing.T) {
 	db := mongotest.Database(t)
 	ctx := t.Context()
 	d := helper[string, counter](t, db, &versioning.Options{SnapshotEvery: 10})
-	r := get(t)(d.Create(ctx, counter{ID: "a", Note: "some text that makes a delta smaller"}, nobody))
+	r := get(t)(d.Insert(ctx, counter{ID: "a", Note: "some text that makes a delta smaller"}, nobody))
 	for range 5 {
 		r.Document.N++
 		r = get(t)(d.Save(ctx, r, nobody))
@@ -237,17 +238,17 @@ func TestReadsOfDamage(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	var lost []bool
-	for _, r := range collect(t, d.History(ctx, "a")) {
+	for _, r := range testkit.Collect(t, d.Revisions(ctx, "a")) {
 		lost = append(lost, r.Lost)
 	}
 	if !slices.Equal(lost, []bool{false, false, false, true, true}) {
 		t.Errorf("lost %v", lost)
 	}
-	// A number that the history has cannot be saved over.
+	// A save cannot overwrite a number that the history has.
 	if _, err := db.Collection("current").UpdateOne(ctx, d.Filter("a"), bson.D{{Key: "$set", Value: bson.D{{Key: "revision", Value: 4}}}}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = d.Update(ctx, "a", func(c *counter) error { c.N = 9; return nil }, nobody)
+	_, err = d.Edit(ctx, "a", func(c *counter) error { c.N = 9; return nil }, nobody)
 	wantErr(t, "update", err, versioning.ErrInconsistent)
 	if !mongo.IsDuplicateKeyError(err) {
 		t.Errorf("%v", err)
@@ -257,75 +258,15 @@ func TestReadsOfDamage(t *testing.T) {
 	}
 }
 
-func TestDifferences(t *testing.T) {
-	t.Parallel()
-	a := bson.D{{Key: "_id", Value: 1}, {Key: "n", Value: int32(5)}, {Key: "gone", Value: "x"}, {Key: "same", Value: bson.D{{Key: "a", Value: 1}, {Key: "b", Value: 2}}},
-		{Key: "list", Value: bson.A{1, bson.D{{Key: "name", Value: "x"}}}}, {Key: "grown", Value: bson.A{1}}, {Key: "inner", Value: bson.D{{Key: "x", Value: 1}, {Key: "y", Value: 1}}}}
-	b := bson.D{{Key: "_id", Value: 1}, {Key: "n", Value: int64(5)}, {Key: "same", Value: bson.D{{Key: "b", Value: 2}, {Key: "a", Value: 1}}},
-		{Key: "list", Value: bson.A{1, bson.D{{Key: "name", Value: "y"}}}}, {Key: "grown", Value: bson.A{1, 2}}, {Key: "inner", Value: bson.D{{Key: "x", Value: 2}, {Key: "z", Value: 1}}}, {Key: "new", Value: nil}}
-	diff := versioning.Differences(marshal(t, a), marshal(t, b))
-	var got []string
-	for _, d := range diff {
-		got = append(got, d.String())
-	}
-	want := []string{
-		`n: {"$numberInt":"5"} is now {"$numberLong":"5"}`,
-		`gone: removed "x"`,
-		`same: {"a": {"$numberInt":"1"},"b": {"$numberInt":"2"}} is now {"b": {"$numberInt":"2"},"a": {"$numberInt":"1"}}`,
-		`list.1.name: "x" is now "y"`,
-		`grown.1: added {"$numberInt":"2"}`,
-		`inner.x: {"$numberInt":"1"} is now {"$numberInt":"2"}`,
-		`inner.y: removed {"$numberInt":"1"}`,
-		`inner.z: added {"$numberInt":"1"}`,
-		`new: added null`,
-	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
-	}
-}
-
-// Two documents in memory differ as revisions do: without the ignored fields and those of
-// number and change, and the order in a map does not count.
-func TestDifferencesInMemory(t *testing.T) {
-	t.Parallel()
-	db := mongotest.Database(t)
-	docs := helper[string, bson.M](t, db, &versioning.Options{Ignored: []string{"seen"}})
-	document := func(n int) bson.M {
-		inner := bson.M{}
-		for i := range 9 {
-			inner[fmt.Sprint(i)] = i
-		}
-		inner["n"] = n
-		return bson.M{"_id": "a", "seen": n, "revision": n, "change": n, "in": inner, "list": bson.A{inner, "x"}[n-1:]}
-	}
-	for range 5 {
-		got := must[[]versioning.Difference](t)(docs.Differences(document(1), document(2)))
-		slices.SortFunc(got, func(a, b versioning.Difference) int { return strings.Compare(a.Path, b.Path) })
-		if len(got) != 2 || got[0].String() != `in.n: {"$numberInt":"1"} is now {"$numberInt":"2"}` || got[1].Path != "list.0" {
-			t.Fatalf("%v", got)
-		}
-		if same := must[[]versioning.Difference](t)(docs.Differences(document(1), document(1))); len(same) != 0 {
-			t.Fatalf("%v", same)
-		}
-	}
-	structs := helper[string, counter](t, db, nil)
-	got := must[[]versioning.Difference](t)(structs.Differences(counter{ID: "a", N: 1, Revision: 3}, counter{ID: "a", N: 2, Note: "x"}))
-	if fmt.Sprint(got) != `[n: {"$numberInt":"1"} is now {"$numberInt":"2"} note: added "x"]` {
-		t.Errorf("%v", got)
-	}
-	_, err := docs.Differences(nil, document(1))
-	wantErr(t, "nil", err, mongopatterns.ErrInvalid)
-}
-
-// What stands among the revisions and is none is named by its own _id, stops no call,
-// and stays.
+// A row in the collection of revisions that is not one is reported by its own _id, stops no call,
+// and is kept.
 func TestForeignRows(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	db := mongotest.Database(t)
 	d := helper[string, counter](t, db, nil)
 	for _, id := range []string{"a", "b"} {
-		r := get(t)(d.Create(ctx, counter{ID: id}, nobody))
+		r := get(t)(d.Insert(ctx, counter{ID: id}, nobody))
 		for range 3 {
 			r.Document.N++
 			r = get(t)(d.Save(ctx, r, nobody))
@@ -344,11 +285,11 @@ func TestForeignRows(t *testing.T) {
 	}
 	foreign := []string{"fraction", "lone 1", "lone 2", "note", "numbered", "numbered too", "text"}
 	list := func() (out []string) {
-		for _, p := range collect(t, d.Check(ctx, nil)) {
+		for _, p := range testkit.Collect(t, d.Check(ctx, nil)) {
 			if p.Kind == versioning.NoDeletion && p.ID.StringValue() == "c" {
 				continue
 			}
-			if p.Kind != versioning.InvalidRevision || p.Collection != "revisions" {
+			if p.Kind != versioning.Malformed || p.Collection != "revisions" {
 				t.Errorf("%v", p)
 			}
 			out = append(out, p.ID.StringValue())
@@ -365,11 +306,11 @@ func TestForeignRows(t *testing.T) {
 	if got := list(); !slices.Equal(got, foreign) {
 		t.Errorf("%q", got)
 	}
-	r := get(t)(d.Update(ctx, "a", func(c *counter) error { c.N = 9; return nil }, nobody))
+	r := get(t)(d.Edit(ctx, "a", func(c *counter) error { c.N = 9; return nil }, nobody))
 	if err := d.Delete(ctx, "a", r.Number, nobody); err != nil {
 		t.Error(err)
 	}
-	if r := get(t)(d.Create(ctx, counter{ID: "a"}, nobody)); r.Number != 7 {
+	if r := get(t)(d.Insert(ctx, counter{ID: "a"}, nobody)); r.Number != 7 {
 		t.Errorf("%+v", r)
 	}
 	if got := numbers(t, d, "a"); !slices.Equal(got, []int64{3, 4, 5, 6, 7}) {
@@ -377,15 +318,15 @@ func TestForeignRows(t *testing.T) {
 	}
 }
 
-// A deletion that the server refuses is a failure of the document, by the name of its
-// collection: its _id is none of the other.
+// A deletion that the server refuses is a failure of the document, with the collection of current
+// documents, to which the _id belongs.
 func TestRefusedDeletion(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	ctx := t.Context()
 	d := helper[string, counter](t, db, nil)
-	get(t)(d.Create(ctx, counter{ID: "a"}, nobody))
-	get(t)(d.Update(ctx, "a", func(c *counter) error { c.N = 1; return nil }, nobody))
+	get(t)(d.Insert(ctx, counter{ID: "a"}, nobody))
+	get(t)(d.Edit(ctx, "a", func(c *counter) error { c.N = 1; return nil }, nobody))
 	remove(t, db.Collection("current"), d.Filter("a"))
 	if err := db.RunCommand(ctx, bson.D{{Key: "collMod", Value: "revisions"},
 		{Key: "validator", Value: bson.D{{Key: "deleted", Value: nil}}}}).Err(); err != nil {

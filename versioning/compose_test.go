@@ -15,13 +15,14 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/extref"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
-// Other patterns write fields of the same documents by update operators. A save of
-// what was read before does not undo that, whether the fields are ignored or not, and
-// whether the caller's type knows them or not.
+// Other patterns write fields of the same documents by update operators. A save of an earlier read
+// does not undo that, whether the fields are ignored or not, and whether the caller's type has them
+// or not.
 func TestWritesOfOtherPatterns(t *testing.T) {
 	t.Parallel()
 	type review struct {
@@ -35,12 +36,12 @@ func TestWritesOfOtherPatterns(t *testing.T) {
 		Reviews []review       `bson:"reviews"`
 		Stats   map[string]int `bson:"stats"`
 	}
-	type save func(ctx context.Context, d *versioning.Documents[string, product], r versioning.Revision[product]) error
-	one := func(ctx context.Context, d *versioning.Documents[string, product], r versioning.Revision[product]) error {
+	type save func(ctx context.Context, d *versioning.History[string, product], r versioning.Revision[product]) error
+	one := func(ctx context.Context, d *versioning.History[string, product], r versioning.Revision[product]) error {
 		_, err := d.Save(ctx, r, nobody)
 		return err
 	}
-	many := func(ctx context.Context, d *versioning.Documents[string, product], r versioning.Revision[product]) error {
+	many := func(ctx context.Context, d *versioning.History[string, product], r versioning.Revision[product]) error {
 		return saveOne(ctx, d, r)
 	}
 	beside := bson.D{
@@ -68,7 +69,7 @@ func TestWritesOfOtherPatterns(t *testing.T) {
 				{"another field", func(p *product) { p.Name = "Mithril" }, pushed, 1},
 				{"a field that may be ignored", func(p *product) { p.Seen = 9 }, pushed, 1},
 				{"beside a counter", func(p *product) { p.Stats["likes"]++ }, pushed, 2},
-				// Both changed the array: it is the saver's, and no mixture.
+				// Both changed the array: the saver's is stored, not a mixture.
 				{"the array", func(p *product) { p.Reviews[1].Text = "edited" },
 					bson.A{old(1), bson.D{{Key: "stars", Value: 2}, {Key: "text", Value: "edited"}, {Key: "by", Value: 2}}}, 1},
 			} {
@@ -94,11 +95,11 @@ func TestWritesOfOtherPatterns(t *testing.T) {
 					want := map[string]any{"reviews": test.reviews, "count": int32(3), "version": int32(5), "promoted": nil, "label": "hot",
 						"stats": bson.D{{Key: "views", Value: 110}, {Key: "likes", Value: test.likes}}, "name": r.Document.Name, "seen": r.Document.Seen}
 					for key, value := range want {
-						if diff := cmp.Diff(marshal(t, bson.D{{Key: "v", Value: value}}).String(), marshal(t, bson.D{{Key: "v", Value: lookupD(got, key)}}).String()); diff != "" {
+						if diff := cmp.Diff(testkit.Raw(t, bson.D{{Key: "v", Value: value}}).String(), testkit.Raw(t, bson.D{{Key: "v", Value: testkit.Get(got, key)}}).String()); diff != "" {
 							t.Errorf("%s (-want +got):\n%s", key, diff)
 						}
 					}
-					clean(t, d)
+					testkit.Healthy(t, d)
 				})
 			}
 		}
@@ -120,7 +121,7 @@ func TestIgnoredAreNotStored(t *testing.T) {
 		}
 		return bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: n}, {Key: "list", Value: list}, {Key: "text", Value: long}}
 	}
-	must[versioning.Revision[bson.D]](t)(d.Create(ctx, doc(0), nobody))
+	must[versioning.Revision[bson.D]](t)(d.Insert(ctx, doc(0), nobody))
 	save := func(n int64) {
 		t.Helper()
 		must[versioning.Revision[bson.D]](t)(d.Save(ctx, versioning.Revision[bson.D]{Number: n, Document: doc(int(n))}, nobody))
@@ -133,20 +134,20 @@ func TestIgnoredAreNotStored(t *testing.T) {
 	save(5)
 	for n := int64(1); n <= 5; n++ {
 		r := must[versioning.Revision[bson.D]](t)(d.At(ctx, "a", n))
-		if lookupD(r.Document, "n") != int32(n-1) || lookupD(r.Document, "text") != long || lookupD(r.Document, "list") != nil {
+		if testkit.Get(r.Document, "n") != int32(n-1) || testkit.Get(r.Document, "text") != long || testkit.Get(r.Document, "list") != nil {
 			t.Errorf("%d: %v", n, r.Document)
 		}
 	}
 	for _, row := range all(t, db.Collection("revisions"), bson.D{{Key: "revision", Value: 1}})[3:] {
-		if whole, ok := lookupD(row, "document").(bson.D); ok && lookupD(whole, "list") != nil {
+		if whole, ok := testkit.Get(row, "document").(bson.D); ok && testkit.Get(whole, "list") != nil {
 			t.Errorf("stored %v", whole)
 		}
 	}
-	clean(t, d)
+	testkit.Healthy(t, d)
 }
 
-// A document that something else removed: Create and Restore record that, and Repair
-// writes nothing to the current documents, whose rules it may break.
+// Other code removed a document: Insert and Restore record the deletion, and Repair writes nothing
+// to the current documents, which other rules may not admit.
 func TestRemovedBySomethingElse(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -158,12 +159,12 @@ func TestRemovedBySomethingElse(t *testing.T) {
 	d := helper[string, counter](t, db, nil)
 	coll := db.Collection("current")
 	for i, id := range []string{"created", "repaired", "restored"} {
-		r := get(t)(d.Create(ctx, counter{ID: id, N: i}, by("a", "", month(0))))
+		r := get(t)(d.Insert(ctx, counter{ID: id, N: i}, by("a", "", month(0))))
 		r.Document.Note = "x"
 		get(t)(d.Save(ctx, r, by("b", "", month(1))))
 		remove(t, coll, d.Filter(id))
 	}
-	r := get(t)(d.Create(ctx, counter{ID: "created", N: 7}, by("c", "", month(5))))
+	r := get(t)(d.Insert(ctx, counter{ID: "created", N: 7}, by("c", "", month(5))))
 	if r.Number != 3 || r.Document.N != 7 {
 		t.Errorf("created: %+v", r)
 	}
@@ -171,7 +172,7 @@ func TestRemovedBySomethingElse(t *testing.T) {
 		t.Errorf("restored: %+v", r)
 	}
 	for _, id := range []string{"created", "restored"} {
-		deletion := collect(t, d.History(ctx, id))[1]
+		deletion := testkit.Collect(t, d.Revisions(ctx, id))[1]
 		if !deletion.Deleted || deletion.Number != 2 || !deletion.Change.At.Equal(month(5)) || deletion.Change.Author != "" {
 			t.Errorf("%s: %+v", id, deletion)
 		}
@@ -182,22 +183,22 @@ func TestRemovedBySomethingElse(t *testing.T) {
 	}
 	_, err = d.At(ctx, "repaired", 2)
 	wantErr(t, "at", err, versioning.ErrDeleted)
-	clean(t, d)
+	testkit.Healthy(t, d)
 }
 
-// Reads that a write depends on go to the primary, whatever the collections prefer.
+// Reads that a write depends on go to the primary, even if the collections prefer secondaries.
 func TestRestoreReadsFromThePrimary(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	ctx := t.Context()
 	secondary := options.Collection().SetReadPreference(readpref.Secondary())
-	get(t)(helper[string, counter](t, db, nil).Create(ctx, counter{ID: "a"}, nobody))
+	get(t)(helper[string, counter](t, db, nil).Insert(ctx, counter{ID: "a"}, nobody))
 	d, err := versioning.New[string, counter](db.Collection("current", secondary), db.Collection("revisions", secondary), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmds := mongotest.Record(t, db, func() {
-		get(t)(d.Update(ctx, "a", func(c *counter) error { c.N = 1; return nil }, nobody))
+		get(t)(d.Edit(ctx, "a", func(c *counter) error { c.N = 1; return nil }, nobody))
 		get(t)(d.Restore(ctx, "a", 1, nobody))
 	})
 	for _, c := range cmds {
@@ -212,16 +213,16 @@ func TestIDIsNoPattern(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	d := helper[any, bson.D](t, mongotest.Database(t), nil)
-	must[versioning.Revision[bson.D]](t)(d.Create(ctx, bson.D{{Key: "_id", Value: "a"}}, nobody))
+	must[versioning.Revision[bson.D]](t)(d.Insert(ctx, bson.D{{Key: "_id", Value: "a"}}, nobody))
 	_, err := d.Get(ctx, bson.Regex{Pattern: "."})
 	wantErr(t, "get", err, mongopatterns.ErrNotFound)
 	wantErr(t, "delete", d.Delete(ctx, bson.Regex{Pattern: "."}, 1, nobody), mongopatterns.ErrNotFound)
 }
 
-// What the history says of a copied name, by how the copy is kept: the choices of the manual.
+// The name that the history has for each way to keep a copy: the choices of the manual.
 func TestCopiesOfASource(t *testing.T) {
 	t.Parallel()
-	frozen := extref.Target{Path: "customer", Fields: []extref.Field{{Path: "name", Policy: extref.Freeze}}}
+	frozen := extref.Target{Path: "customer", Fields: []extref.Field{{Path: "name", Frozen: true}}}
 	apart := extref.Target{IDField: "customer_id", VersionField: "customer.version", Fields: []extref.Field{{Path: "name", As: "customer.name"}}}
 	for name, test := range map[string]struct {
 		target    extref.Target
@@ -243,19 +244,19 @@ func TestCopiesOfASource(t *testing.T) {
 			db := mongotest.Database(t)
 			d := helper[string, bson.D](t, db, &test.opts)
 			test.target.Collection, test.target.Name = db.Collection("current"), "order"
-			customers := must[*extref.Ref[int, bson.D]](t)(extref.New[int, bson.D](db.Collection("customers"), []extref.Target{test.target}, nil))
+			customers := must[*extref.Source[int, bson.D]](t)(extref.New[int, bson.D](db.Collection("customers"), []extref.Target{test.target}, nil))
 			source := doc("_id", 123, "name", "Pope", "version", 1)
-			insert(t, db.Collection("customers"), source)
-			copied := must[bson.D](t)(customers.Reference("order", source))
+			testkit.Insert(t, db.Collection("customers"), source)
+			copied := must[bson.D](t)(customers.Copy("order", source))
 			order := doc("_id", "A-17", "text", long, "status", "new")
 			if test.target.Path == "" {
 				order = append(order, copied...)
 			} else {
 				order = append(order, bson.E{Key: "customer", Value: copied})
 			}
-			must[versioning.Revision[bson.D]](t)(d.Create(ctx, order, by("", "", month(0))))
+			must[versioning.Revision[bson.D]](t)(d.Insert(ctx, order, by("", "", month(0))))
 			set := func(key string, value any, at time.Time) {
-				must[versioning.Revision[bson.D]](t)(d.Update(ctx, "A-17", func(o *bson.D) error {
+				must[versioning.Revision[bson.D]](t)(d.Edit(ctx, "A-17", func(o *bson.D) error {
 					for i := range *o {
 						if (*o)[i].Key == key {
 							(*o)[i].Value = value
@@ -278,7 +279,7 @@ func TestCopiesOfASource(t *testing.T) {
 				t.Errorf("revision 1: %v", err)
 			}
 			called := func(r versioning.Revision[bson.D]) string {
-				name, _ := marshal(t, r.Document).Lookup("customer", "name").StringValueOK()
+				name, _ := testkit.Raw(t, r.Document).Lookup("customer", "name").StringValueOK()
 				return name
 			}
 			past := must[versioning.Revision[bson.D]](t)(d.AsOf(ctx, "A-17", month(1)))
@@ -286,11 +287,11 @@ func TestCopiesOfASource(t *testing.T) {
 			if past.Number != 2 || called(past) != test.past || called(now) != test.now || now.Number != test.number {
 				t.Errorf("as of then %q, now %q: %+v", called(past), called(now), now)
 			}
-			if test.target.Path == "" && lookupD(past.Document, "customer_id") != int32(123) {
+			if test.target.Path == "" && testkit.Get(past.Document, "customer_id") != int32(123) {
 				t.Errorf("as of then %v", past.Document)
 			}
 			if !test.lost {
-				clean(t, d)
+				testkit.Healthy(t, d)
 			}
 		})
 	}

@@ -43,7 +43,7 @@ func BenchmarkSave(b *testing.B) {
 	ctx := b.Context()
 	db := mongotest.Database(b)
 	d := helper[string, bson.D](b, db, nil)
-	r := must[versioning.Revision[bson.D]](b)(d.Create(ctx, wideD(2000), nobody))
+	r := must[versioning.Revision[bson.D]](b)(d.Insert(ctx, wideD(2000), nobody))
 	hand, past := db.Collection("hand"), db.Collection("hand_revisions")
 	doc := append(wideD(2000), bson.E{Key: "revision", Value: 1})
 	if _, err := hand.InsertOne(ctx, doc); err != nil {
@@ -91,7 +91,7 @@ func BenchmarkSave(b *testing.B) {
 	for i := range 2000 {
 		fields[fmt.Sprint("field_", i)] = i
 	}
-	wr := must[versioning.Revision[wide]](b)(w.Create(ctx, wide{"w", 0, fields}, nobody))
+	wr := must[versioning.Revision[wide]](b)(w.Insert(ctx, wide{"w", 0, fields}, nobody))
 	measure("save a map", func(n int) {
 		wr.Document.N++
 		wr = must[versioning.Revision[wide]](b)(w.Save(ctx, wr, nobody))

@@ -10,13 +10,12 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// A Difference is a value that two documents have different.
+// A Difference is a field that has different values in two documents.
 type Difference struct {
-	// Path is the dotted path of the field; in an array the place is part of it: in
-	// the old one for an element that was removed, else in the new one.
+	// Path is the dotted path of the field. The place of an array's element is part of it: the
+	// place in the old array for a removed element, otherwise in the new one.
 	Path string
-	// Old and New are the values, with their BSON types; the zero value where there
-	// is none.
+	// Old and New are the values, with their BSON types; zero where the field is missing.
 	Old, New bson.RawValue
 }
 
@@ -37,14 +36,13 @@ func differences(a, b []doc.Field) (out []Difference) {
 	return out
 }
 
-// Diff returns the differences of revision to from revision from, without
-// Options.Ignored. Either may be the current one. Documents and arrays are compared
-// inside; an element inserted into an array, or removed, is one difference. Types count,
-// and so does the order of fields, but for those at the top; where only the order
-// differs the whole document is the difference.
+// Diff returns the differences between revision from and revision to, without Options.Ignored.
+// Either may be the current one. Documents and arrays are compared inside; an element inserted into
+// an array, or removed, is one difference. Types count. So does the order of fields, except at the
+// top; a document in which only the order differs is one difference.
 //
 // Cost: that of At for each of the two.
-func (d *Documents[ID, T]) Diff(ctx context.Context, id ID, from, to int64) (_ []Difference, err error) {
+func (d *History[ID, T]) Diff(ctx context.Context, id ID, from, to int64) (found []Difference, err error) {
 	defer fault.In(&err, "versioning: diff")
 	key, err := d.id(id)
 	if err != nil {
@@ -66,10 +64,10 @@ func (d *store) two(ctx context.Context, id bson.RawValue, m, n int64) (a, b []d
 	return x.document, y.document, nil
 }
 
-// Differences returns the differences of document b from document a, both in memory, as
-// Diff does: of what T shows, without Options.Ignored and the fields of number and change.
-// The order of fields that Go maps have made does not count.
-func (d *Documents[ID, T]) Differences(a, b T) (_ []Difference, err error) {
+// Differences returns the differences between the documents a and b, both in memory, as Diff does.
+// It compares the fields that T shows, without Options.Ignored and the fields for number and
+// change. The order of fields that come from Go maps does not count.
+func (d *History[ID, T]) Differences(a, b T) (found []Difference, err error) {
 	defer fault.In(&err, "versioning: differences")
 	x, _, err := d.encode(a)
 	if err != nil {

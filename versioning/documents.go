@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/doc"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -19,51 +20,50 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// A store does the work of Documents on BSON.
+// A store does the work of History on BSON, without knowing T.
 type store struct {
 	opts          Options
 	codec         codec.Codec
-	names, unkept []string // the fields of number and change; with Options.Ignored
+	names, unkept []string // the fields of number and change; the same and Options.Ignored
 
 	current, revisions *mongo.Collection // revisions is nil with Options.NoHistory
-	primary            *store            // the same with reads from the primary, for those that a write depends on
+	primary            *store            // the same store, reading from the primary: for reads that a write depends on
 }
 
 func (d *store) client() *mongo.Client { return d.current.Database().Client() }
 
-// A head says which revision of which document something is, and how it came about.
+// A head holds the document's _id, the number of the revision and its change.
 type head struct {
 	id     bson.RawValue
 	number int64
 	change stamp
 }
 
-// A current is a current document. It does not change once it is made: several calls may
-// share it.
+// A current is a current document. It is never modified, so several calls may share it.
 type current struct {
 	head
 	all        []doc.Field // with number and change
 	raw        bson.Raw    // the same
-	unnumbered bool        // no number is stored: it is revision 1
-	partial    bool        // it was made of a row, and lacks Options.Ignored
+	unnumbered bool        // no number is stored, so it is revision 1
+	partial    bool        // it was made from a row, and lacks Options.Ignored
 }
 
-// A row is a revision of the history, or the current one as the history will show it.
+// A row is a revision of the history, or the current revision as the history will show it.
 type row struct {
 	head
-	key      bson.RawValue // its own _id; none if it is the current revision
+	key      bson.RawValue // the row's own _id; zero for the current revision
 	document []doc.Field   // without number, change and Options.Ignored
-	delta    bson.Raw      // makes document out of that of the next revision; resolve does it
+	delta    bson.Raw      // resolve makes document from it and the document of the next revision
 	deleted  bool
-	lost     bool // its document cannot be known any more
+	lost     bool // its document cannot be restored
 }
 
-// A draft is a revision to be written: what changes make of base.
+// A draft is a revision to be written: base with changes.
 type draft struct {
 	current
 	base    *current
 	changes []doc.Field
-	own     []doc.Field // number and change; none where both stay
+	own     []doc.Field // number and change; nil if both stay
 }
 
 // load reads a current document; nil if there is none.
@@ -78,19 +78,19 @@ func (d *store) load(ctx context.Context, id bson.RawValue) (*current, error) {
 	return d.parse(raw)
 }
 
-// get is load, but a missing document is an error.
+// get is load that returns an error if there is no document.
 func (d *store) get(ctx context.Context, id bson.RawValue) (*current, error) {
 	c, err := d.load(ctx, id)
 	if c == nil && err == nil {
-		err = fault.Of(id, fault.ErrNotFound)
+		err = fault.Of(id, mongopatterns.ErrNotFound)
 	}
 	return c, err
 }
 
 func byID(id bson.RawValue) bson.D { return bson.D{expr.Element("_id", value.Equal(id))} }
 
-// guard selects a current document while it is this revision. One without a
-// number is revision 1. It is encoded here, which takes the client less than the driver.
+// guard selects a current document if it still is this revision. One without a number is revision
+// 1. It is encoded here because that takes the client less time than the driver's encoder.
 func (d *store) guard(id bson.RawValue, number int64) bson.Raw {
 	is := valueOf(number)
 	if number == 1 {
@@ -102,7 +102,7 @@ func (d *store) guard(id bson.RawValue, number int64) bson.Raw {
 	return doc.Raw([]doc.Field{field("_id", id), field(d.opts.RevisionField, is)})
 }
 
-// parse takes a current document apart. If it is invalid, its _id comes with the error.
+// parse reads a current document. If it is invalid, the result has its _id, besides the error.
 func (d *store) parse(raw bson.Raw) (*current, error) {
 	c := &current{raw: raw, all: doc.Open(raw)}
 	c.id = doc.Find(c.all, "_id")
@@ -112,7 +112,7 @@ func (d *store) parse(raw bson.Raw) (*current, error) {
 	}
 	if number.Type == 0 || number.Type == bson.TypeNull {
 		if change.Type != 0 {
-			return invalid("it has no %q, but %q: choose another Options.ChangeField", d.opts.RevisionField, d.opts.ChangeField)
+			return invalid("it has no %q but has %q: choose another Options.ChangeField", d.opts.RevisionField, d.opts.ChangeField)
 		}
 		c.number, c.unnumbered = 1, true
 		return c, nil
@@ -128,28 +128,28 @@ func (d *store) parse(raw bson.Raw) (*current, error) {
 	return c, nil
 }
 
-// own is number and change as fields.
+// own returns number and change as fields.
 func (d *store) own(h head) []doc.Field {
 	return []doc.Field{field(d.opts.RevisionField, valueOf(h.number)), field(d.opts.ChangeField, h.change.value())}
 }
 
-// kept is what the history keeps of a current document.
+// kept returns the fields of a current document that the history keeps.
 func (d *store) kept(c *current) []doc.Field { return doc.Without(c.all, d.unkept...) }
 
-// asRow is the current revision as the history will show it.
+// asRow returns the current revision as the history will show it.
 func (d *store) asRow(c *current) *row { return &row{head: c.head, document: d.kept(c)} }
 
-// asCurrent is a revision of the history as a document with number and change.
+// asCurrent returns a revision of the history as a document with number and change.
 func (d *store) asCurrent(r *row) *current {
 	c := &current{head: r.head, all: doc.Patch(r.document, d.own(r.head)), partial: len(d.opts.Ignored) > 0}
 	c.raw = doc.Raw(c.all)
 	return c
 }
 
-// after is the head that follows.
+// after returns the head of the next revision.
 func (h head) after(by stamp) head { return head{h.id, h.number + 1, by.after(h.change)} }
 
-// begin is a document as it is inserted.
+// begin returns a document to insert.
 func (d *store) begin(id bson.RawValue, all []doc.Field, number int64, by stamp) (*current, error) {
 	c := &current{head: head{id, number, by}}
 	c.all = doc.Patch(all, d.own(c.head))
@@ -160,7 +160,7 @@ func (d *store) begin(id bson.RawValue, all []doc.Field, number int64, by stamp)
 	return c, nil
 }
 
-// draft is what changes make of base: the next revision, or with a nil by the same one.
+// draft applies changes to base. The result is the next revision, or the same one if by is nil.
 func (d *store) draft(base *current, changes []doc.Field, by *stamp) (*draft, error) {
 	next := &draft{base: base, changes: changes}
 	next.head, next.unnumbered = base.head, base.unnumbered
@@ -176,14 +176,15 @@ func (d *store) draft(base *current, changes []doc.Field, by *stamp) (*draft, er
 	return next, nil
 }
 
-// alone is what the draft makes, without what it was made of: the next save begins with it.
+// alone returns the new document without base, which a caller that keeps the result would keep in
+// memory.
 func (next *draft) alone() *current {
 	c := next.current
 	return &c
 }
 
-// counts is the stamp of the revision that changes make; nil if they are of Options.Ignored
-// only, and make none.
+// counts returns the stamp of the new revision; nil if only Options.Ignored change, which makes no
+// revision.
 func (d *store) counts(changes []doc.Field, by stamp) *stamp {
 	if slices.ContainsFunc(changes, func(f doc.Field) bool { return !slices.Contains(d.opts.Ignored, f.Key) }) {
 		return &by
@@ -191,14 +192,14 @@ func (d *store) counts(changes []doc.Field, by stamp) *stamp {
 	return nil
 }
 
-// checkSize refuses what is too large to be stored as a revision, and the number after
-// which there is none.
+// checkSize returns an error for a document that is too large to be stored as a revision, and for
+// the number math.MaxInt64.
 func checkSize(h head, all []doc.Field) error {
 	if h.number == math.MaxInt64 {
-		return fault.Of(h.id, fault.Invalid("revision %d is the last one", h.number-1))
+		return fault.Of(h.id, fault.Invalid("revision %d is the last possible one", h.number-1))
 	}
 	if n := doc.Size(all); n > maxBytes {
-		return fault.Of(h.id, fault.Invalid("%d bytes are too many for a revision (%d)", n, maxBytes))
+		return fault.Of(h.id, fault.Invalid("the document has %d bytes, and a revision can have %d", n, maxBytes))
 	}
 	return nil
 }
@@ -215,7 +216,8 @@ func dateValue(t time.Time) bson.RawValue {
 	return bson.RawValue{Type: bson.TypeDateTime, Value: valueOf(t.UnixMilli()).Value}
 }
 
-// wholeNumber reads a revision's number, after which there is another one.
+// wholeNumber reads a revision's number. It accepts 1 to math.MaxInt64 - 1, so that there is always
+// a next number.
 func wholeNumber(v bson.RawValue) (int64, bool) {
 	if f, ok := v.DoubleOK(); ok && (f != math.Trunc(f) || math.Abs(f) > 1<<53) {
 		return 0, false
@@ -227,7 +229,7 @@ func wholeNumber(v bson.RawValue) (int64, bool) {
 // A stamp is a change as it is stored.
 type stamp struct {
 	at   time.Time
-	rest []doc.Field // all but the time
+	rest []doc.Field // all except the time
 }
 
 func stampOf(v bson.RawValue) stamp {
@@ -244,8 +246,8 @@ func (c stamp) value() bson.RawValue {
 	return doc.Embedded(append([]doc.Field{field(atKey, dateValue(c.at))}, c.rest...))
 }
 
-// after is a stamp with the time that it is stored with: in milliseconds, and not
-// earlier than that of before.
+// after returns the stamp with the time to store: in milliseconds, and not earlier than the time of
+// before.
 func (c stamp) after(before stamp) stamp {
 	if c.at.IsZero() {
 		c.at = time.Now()
@@ -257,7 +259,7 @@ func (c stamp) after(before stamp) stamp {
 	return c
 }
 
-// stamp encodes a change, before anything is done.
+// stamp checks and encodes a change. Calls do this before anything else.
 func (d *store) stamp(c Change) (stamp, error) {
 	out := stamp{at: c.At}
 	if err := checkTime("Change.At", c.At); err != nil {
@@ -279,14 +281,14 @@ func (d *store) stamp(c Change) (stamp, error) {
 	for _, f := range doc.Open(raw) {
 		if slices.Contains([]string{"", atKey, authorKey, reasonKey}, f.Key) || strings.ContainsAny(f.Key, "$.") ||
 			doc.Find(out.rest, f.Key).Type != 0 {
-			return out, fault.Invalid("Change.Fields: %q", f.Key)
+			return out, fault.Invalid("Change.Fields: the name %q is empty, given twice, used by Change, or has a $ or a dot", f.Key)
 		}
 		out.rest = append(out.rest, f)
 	}
 	return out, nil
 }
 
-// change is a stamp as callers see it.
+// change decodes a stamp for the caller.
 func (d *store) change(c stamp) (Change, error) {
 	out := Change{At: c.at}
 	var own []doc.Field
@@ -307,8 +309,8 @@ func (d *store) change(c stamp) (Change, error) {
 	return out, d.codec.Decode(doc.Raw(own), &out.Fields)
 }
 
-// checkTime refuses times that JSON cannot write. UnixMilli overflows for some of them:
-// Prune would take a distant past for the future.
+// checkTime returns an error for a time that JSON cannot represent. For some such times UnixMilli
+// overflows, and Prune would take a distant past for the future.
 func checkTime(what string, t time.Time) error {
 	if t.Before(time.Time{}) || t.UTC().Year() > 9999 {
 		return fault.Invalid("%s: %v is not in the years 1 to 9999", what, t)

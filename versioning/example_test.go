@@ -13,11 +13,11 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/schemaversion"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
-// Middle-earth insurance: the newest policy in one collection, what it was before in
-// another.
+// Middle-earth insurance: the newest policy in one collection, its earlier states in another.
 func Example() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()
@@ -32,7 +32,7 @@ func Example() {
 	}
 	day := func(n int) time.Time { return time.Date(2941, 4, n, 9, 0, 0, 0, time.UTC) }
 
-	policy, err := policies.Create(ctx, Policy{ID: "bilbo", Name: "Bilbo Baggins", Policy: "Shire standard"},
+	policy, err := policies.Insert(ctx, Policy{ID: "bilbo", Name: "Bilbo Baggins", Policy: "Shire standard"},
 		versioning.Change{Author: "frodo", At: day(1)})
 	if err != nil {
 		log.Fatal(err)
@@ -41,7 +41,7 @@ func Example() {
 	if _, err = policies.Save(ctx, policy, versioning.Change{Author: "elrond", Reason: "from the troll cave", At: day(2)}); err != nil {
 		log.Fatal(err)
 	}
-	_, err = policies.Update(ctx, "bilbo", func(p *Policy) error {
+	_, err = policies.Edit(ctx, "bilbo", func(p *Policy) error {
 		p.Items = append(p.Items, "One Ring")
 		return nil
 	}, versioning.Change{Author: "gandalf", Reason: "found in the dark", At: day(3)})
@@ -49,7 +49,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	for r, err := range policies.History(ctx, "bilbo") {
+	for r, err := range policies.Revisions(ctx, "bilbo") {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -67,16 +67,65 @@ func Example() {
 	// as of then: [Elven Sword]
 }
 
-// A service takes the number that its client read from If-Match and makes the
-// revision by hand; a conflict tells both numbers.
-func ExampleDocuments_Save() {
+type claimV1 struct {
+	Item string `bson:"item"`
+}
+
+type Claim struct {
+	Items []string `bson:"items"`
+}
+
+// claimSteps turns the item of the first version into a list.
+type claimSteps struct{}
+
+func (claimSteps) Chain() *schemaversion.Chain { return claimChain }
+
+var claimChain = schemaversion.Must(schemaversion.NewChain([]schemaversion.Step{
+	schemaversion.Between(func(old claimV1) (Claim, error) { return Claim{Items: []string{old.Item}}, nil }, nil),
+}, nil))
+
+type ClaimDoc = schemaversion.Doc[Claim, claimSteps]
+
+// A history of documents of several schema versions. The first save that changes a document stores it
+// in the newest version; its older revisions stay as they are, and are read in the newest one.
+func ExampleNew_schemaVersions() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	coll := db.Collection("claims")
+	_, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: "c1"}, {Key: "item", Value: "Elven Sword"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	claims, err := versioning.New[string, ClaimDoc](coll, db.Collection("claims.revisions"), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	claim, err := claims.Edit(ctx, "c1", func(c *ClaimDoc) error {
+		c.V.Items = append(c.V.Items, "One Ring")
+		return nil
+	}, versioning.Change{Author: "gandalf"})
+	fmt.Println(claim.Number, claim.Document.V.Items, err)
+	before, err := claims.At(ctx, "c1", 1)
+	fmt.Println(before.Number, before.Document.V.Items, err)
+	var stored bson.M
+	err = coll.FindOne(ctx, bson.D{{Key: "_id", Value: "c1"}}).Decode(&stored)
+	fmt.Println(stored["item"], stored["items"], stored["schema_version"], err)
+	// Output:
+	// 2 [Elven Sword One Ring] <nil>
+	// 1 [Elven Sword] <nil>
+	// <nil> [Elven Sword One Ring] 2 <nil>
+}
+
+// A service takes the number that its client read from If-Match and makes the Revision by hand; a
+// conflict names both numbers.
+func ExampleHistory_Save() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()
 	policies, err := versioning.New[string, Policy](db.Collection("policies"), db.Collection("policies.revisions"), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := policies.Create(ctx, Policy{ID: "bilbo", Name: "Bilbo"}, versioning.Change{}); err != nil {
+	if _, err := policies.Insert(ctx, Policy{ID: "bilbo", Name: "Bilbo"}, versioning.Change{}); err != nil {
 		log.Fatal(err)
 	}
 	put := func(ifMatch int64, body Policy) {
@@ -100,15 +149,15 @@ func ExampleDocuments_Save() {
 	// 200: ETag 2
 }
 
-// What changed between two revisions, and who changed a field last.
-func ExampleDocuments_Diff() {
+// The changes between two revisions, and who last changed a field.
+func ExampleHistory_Diff() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()
 	policies, err := versioning.New[string, bson.D](db.Collection("policies"), db.Collection("policies.revisions"), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	policy, err := policies.Create(ctx, bson.D{{Key: "_id", Value: "frodo"}, {Key: "premium", Value: 10}, {Key: "owner", Value: bson.D{{Key: "home", Value: "Bag End"}}}},
+	policy, err := policies.Insert(ctx, bson.D{{Key: "_id", Value: "frodo"}, {Key: "premium", Value: 10}, {Key: "owner", Value: bson.D{{Key: "home", Value: "Bag End"}}}},
 		versioning.Change{Author: "bilbo"})
 	for i, author := range []string{"sam", "merry"} {
 		if err != nil {
@@ -129,7 +178,7 @@ func ExampleDocuments_Diff() {
 	}
 	// The newest revision that has another premium than the one before it.
 	var newer versioning.Revision[bson.D]
-	for older, err := range policies.History(ctx, "frodo") {
+	for older, err := range policies.Revisions(ctx, "frodo") {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -151,9 +200,9 @@ func ExampleDocuments_Diff() {
 	// premium by sam in revision 2
 }
 
-// Orders with a copy of the customer's name that change by a revision each: the history
-// says the old name until then.
-func ExampleDocuments_Update() {
+// Orders with a copy of the customer's name. A new name makes a revision of each order: the history
+// has the old name until then.
+func ExampleHistory_Edit() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()
 	customerColl, orderColl := db.Collection("customers"), db.Collection("orders")
@@ -166,7 +215,7 @@ func ExampleDocuments_Update() {
 		log.Fatal(err)
 	}
 	customers, err := extref.New[int, bson.D](customerColl, []extref.Target{{
-		Collection: orderColl, Path: "customer", Fields: []extref.Field{{Path: "name", Policy: extref.Freeze}},
+		Collection: orderColl, Path: "customer", Fields: []extref.Field{{Path: "name", Frozen: true}},
 	}}, nil)
 	if err != nil {
 		log.Fatal(err)
@@ -178,7 +227,7 @@ func ExampleDocuments_Update() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := orders.Create(ctx, Order{"A-17", copied}, versioning.Change{Author: "shop"}); err != nil {
+	if _, err := orders.Insert(ctx, Order{"A-17", copied}, versioning.Change{Author: "shop"}); err != nil {
 		log.Fatal(err)
 	}
 
@@ -198,11 +247,11 @@ func ExampleDocuments_Update() {
 	}
 	for _, id := range ids {
 		change := func(o *Order) error { o.Customer = copied; return nil }
-		if _, err := orders.Update(ctx, id, change, versioning.Change{Author: "shop", Reason: "customer renamed"}); err != nil {
+		if _, err := orders.Edit(ctx, id, change, versioning.Change{Author: "shop", Reason: "customer renamed"}); err != nil {
 			log.Fatal(err)
 		}
 	}
-	for r, err := range orders.HistoryFrom(ctx, "A-17", 1) {
+	for r, err := range orders.RevisionsFrom(ctx, "A-17", 1) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -213,15 +262,15 @@ func ExampleDocuments_Update() {
 	// 2 Katrina Pop
 }
 
-// What was deleted comes back with its history.
-func ExampleDocuments_Restore() {
+// A deleted document is restored with its history.
+func ExampleHistory_Restore() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()
 	policies, err := versioning.New[string, Policy](db.Collection("policies"), db.Collection("policies.revisions"), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := policies.Create(ctx, Policy{ID: "gollum", Items: []string{"One Ring"}}, versioning.Change{}); err != nil {
+	if _, err := policies.Insert(ctx, Policy{ID: "gollum", Items: []string{"One Ring"}}, versioning.Change{}); err != nil {
 		log.Fatal(err)
 	}
 	if err := policies.Delete(ctx, "gollum", 1, versioning.Change{Reason: "lost"}); err != nil {
@@ -240,7 +289,7 @@ func ExampleDocuments_Restore() {
 }
 
 // An existing collection needs no preparation, and any query finds documents to save.
-func ExampleDocuments_Decode() {
+func ExampleHistory_Decode() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()
 	coll := db.Collection("policies")
@@ -272,8 +321,8 @@ func ExampleDocuments_Decode() {
 	// Output: 2 [] <nil>
 }
 
-// Many documents are saved in few round trips; those in conflict say so.
-func ExampleDocuments_SaveMany() {
+// Many documents are saved in few round trips; conflicts are reported for each.
+func ExampleHistory_SaveMany() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()
 	policies, err := versioning.New[string, Policy](db.Collection("policies"), db.Collection("policies.revisions"), nil)
@@ -282,7 +331,7 @@ func ExampleDocuments_SaveMany() {
 	}
 	var batch []*versioning.Revision[Policy]
 	for _, id := range []string{"merry", "pippin", "sam"} {
-		policy, err := policies.Create(ctx, Policy{ID: id, Policy: "Shire standard"}, versioning.Change{})
+		policy, err := policies.Insert(ctx, Policy{ID: id, Policy: "Shire standard"}, versioning.Change{})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -311,15 +360,15 @@ func ExampleDocuments_SaveMany() {
 	// _id "sam": not found
 }
 
-// Old revisions go; what is gone is told from what never was.
-func ExampleDocuments_Prune() {
+// Old revisions are deleted; a pruned revision has another error than one that never was.
+func ExampleHistory_Prune() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()
 	policies, err := versioning.New[string, Policy](db.Collection("policies"), db.Collection("policies.revisions"), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	policy, err := policies.Create(ctx, Policy{ID: "bilbo"}, versioning.Change{})
+	policy, err := policies.Insert(ctx, Policy{ID: "bilbo"}, versioning.Change{})
 	for _, item := range []string{"mail", "sword", "ring"} {
 		if err != nil {
 			log.Fatal(err)
@@ -358,7 +407,7 @@ func ExampleOptions_deltas() {
 	for i := range treasure {
 		treasure[i] = fmt.Sprint("piece ", i)
 	}
-	policy, err := policies.Create(ctx, Policy{ID: "thorin", Items: treasure}, versioning.Change{})
+	policy, err := policies.Insert(ctx, Policy{ID: "thorin", Items: treasure}, versioning.Change{})
 	for n := 0; err == nil && n < 25; n++ {
 		policy.Document.Items[n] = "stolen"
 		policy, err = policies.Save(ctx, policy, versioning.Change{})
@@ -379,9 +428,8 @@ func ExampleOptions_deltas() {
 	// Output: 2 whole, 23 deltas: [stolen stolen piece 2 piece 3] <nil>
 }
 
-// What other programs did to documents and history is found, and mended where it
-// can be.
-func ExampleDocuments_Repair() {
+// Damage by other programs to documents and history is found, and repaired where possible.
+func ExampleHistory_Repair() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()
 	coll := db.Collection("policies")
@@ -389,7 +437,7 @@ func ExampleDocuments_Repair() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	policy, err := policies.Create(ctx, Policy{ID: "bilbo"}, versioning.Change{})
+	policy, err := policies.Insert(ctx, Policy{ID: "bilbo"}, versioning.Change{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -413,8 +461,8 @@ func ExampleDocuments_Repair() {
 	// repaired 1 of 1 <nil>
 }
 
-// The collection that there is gets numbers, and what is known of its past.
-func ExampleDocuments_Adopt() {
+// An existing collection gets numbers, and the known part of its past.
+func ExampleHistory_Adopt() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()
 	coll := db.Collection("policies")

@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/doc"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -22,7 +23,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// rowsOf selects the revisions of a document, or of those that an operator selects.
+// rowsOf selects the revisions of one document, or of the documents that an operator selects.
 func (d *store) rowsOf(id any, more ...bson.E) bson.D {
 	if v, ok := id.(bson.RawValue); ok {
 		id = value.Equal(v)
@@ -30,7 +31,7 @@ func (d *store) rowsOf(id any, more ...bson.E) bson.D {
 	return append(bson.D{expr.Element(d.opts.DocumentIDField, id)}, more...)
 }
 
-// numbered is rowsOf those from number n on. What has no whole number is no revision.
+// numbered is rowsOf with whole numbers from n on. A row without a whole number is not a revision.
 func (d *store) numbered(id any, n int64, more ...bson.E) bson.D {
 	number := expr.Field(d.opts.RevisionField)
 	return d.rowsOf(id,
@@ -38,11 +39,11 @@ func (d *store) numbered(id any, n int64, more ...bson.E) bson.D {
 		expr.Element("$expr", expr.Op("$eq", expr.Op("$trunc", number), number)))
 }
 
-// counted selects rows with a number from 1 on. The unique index holds these, so the server
-// uses it only for filters that say at least as much.
+// counted selects rows with a number from 1 on. The unique index covers these rows, and the server
+// uses it only for filters that include this condition or a stricter one.
 func (d *store) counted() bson.E { return expr.Element(d.opts.RevisionField, expr.Op("$gte", 1)) }
 
-// uncounted selects the rows beside the unique index.
+// uncounted selects the rows that the unique index does not cover.
 func (d *store) uncounted() bson.E {
 	return expr.Element(d.opts.RevisionField, expr.Op("$not", expr.Op("$gte", 1)))
 }
@@ -53,8 +54,8 @@ func (d *store) byNumber(direction int) bson.D {
 	return bson.D{expr.Element(d.opts.RevisionField, direction)}
 }
 
-// archived is the row of a document that was current. next is the one that it may be stored
-// as a delta from; nil: it must be whole.
+// archived returns the row of a document that was current. next is the document that a delta would
+// be made from; nil: the row must be whole.
 func (d *store) archived(was, next *current) bson.Raw {
 	whole := bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: doc.Raw(was.all, d.unkept...)}
 	if next != nil && was.number%int64(d.opts.SnapshotEvery) != 0 {
@@ -69,7 +70,7 @@ func (d *store) archived(was, next *current) bson.Raw {
 	return d.newRow(was.head, documentKey, whole)
 }
 
-// deletion is the row that follows a revision.
+// deletion returns the row of a deletion.
 func (d *store) deletion(h head) bson.Raw {
 	return d.encodeRow(h, deletedKey, bson.RawValue{Type: bson.TypeBoolean, Value: []byte{1}})
 }
@@ -78,7 +79,7 @@ func (d *store) encodeRow(h head, key string, what bson.RawValue) bson.Raw {
 	return doc.Raw(d.rowFields(h, key, what))
 }
 
-// newRow is a row with an _id: to add one, the driver would copy the row.
+// newRow returns a row with an _id. The driver would copy the row to add one.
 func (d *store) newRow(h head, key string, what bson.RawValue) bson.Raw {
 	return doc.Raw(append([]doc.Field{field("_id", valueOf(bson.NewObjectID()))}, d.rowFields(h, key, what)...))
 }
@@ -90,8 +91,8 @@ func (d *store) rowFields(h head, key string, what bson.RawValue) []doc.Field {
 	}
 }
 
-// parseRow takes a stored row apart, but for its delta. If it is not a revision, its own
-// _id, and what else is known of it, comes with the error.
+// parseRow reads a stored row, except its delta. If the row is not a revision, the result has the
+// row's _id and whatever else could be read, besides the error.
 func (d *store) parseRow(raw bson.Raw) (*row, error) {
 	r := &row{key: raw.Lookup("_id")}
 	r.id, r.change = raw.Lookup(d.opts.DocumentIDField), stampOf(raw.Lookup(d.opts.ChangeField))
@@ -100,12 +101,12 @@ func (d *store) parseRow(raw bson.Raw) (*row, error) {
 	missing := ""
 	switch {
 	case r.id.Type == 0:
-		r.id.Type, missing = bson.TypeNull, d.opts.DocumentIDField // null as the server has it
+		r.id.Type, missing = bson.TypeNull, d.opts.DocumentIDField // the server treats a missing field as null
 	case !ok:
 		missing = "number in " + d.opts.RevisionField
 	}
 	if missing != "" {
-		return r, fmt.Errorf("%w: revision with _id %s: no %s", ErrInconsistent, value.Text(r.key), missing)
+		return r, fault.Of(r.key, fmt.Errorf("%w: the row has no %s", ErrInconsistent, missing))
 	}
 	if r.deleted, _ = raw.Lookup(deletedKey).BooleanOK(); r.deleted {
 		return r, nil
@@ -119,35 +120,34 @@ func (d *store) parseRow(raw bson.Raw) (*row, error) {
 }
 
 var (
-	errNoState = errors.New("neither document nor delta nor deletion")
+	errNoState = errors.New("it is neither a document nor a delta nor a deletion")
 	errNoNext  = errors.New("the revision that its delta is made from is missing")
-	errOther   = errors.New("the revision that its delta is made from was changed by something else")
+	errOther   = errors.New("something else changed the revision that its delta is made from")
 )
 
-// ofKey is the digest of the document that a delta is made from, beside the delta.
+// ofKey is the field, beside a delta, with the digest of the document that the delta was made from.
 const ofKey = "of"
 
 const namesBytes = 4
 
-// digest tells the document that a delta is made from: what the history keeps of it. It
-// begins with a digest of the names of Options.Ignored, as with others it covers other
-// fields.
+// digest identifies the document that a delta is made from by the fields that the history keeps. It
+// begins with a digest of the names in Options.Ignored, because these decide which fields are kept.
 func (d *store) digest(kept []doc.Field) []byte {
 	names := sha256.Sum256([]byte(strings.Join(slices.Sorted(slices.Values(d.opts.Ignored)), "\x00")))
 	content := sha256.Sum256(doc.Raw(kept))
 	return append(names[:namesBytes:namesBytes], content[:12]...)
 }
 
-// fits reports whether a delta was made from a document. One made with other names in
-// Options.Ignored cannot be told from it, and passes.
+// fits reports whether a delta was made from a document. A delta made with other names in
+// Options.Ignored cannot be checked and is accepted.
 func (d *store) fits(delta bson.Raw, next []doc.Field) bool {
 	_, was, ok := delta.Lookup(ofKey).BinaryOK()
 	is := d.digest(next)
 	return ok && len(was) > namesBytes && (bytes.Equal(was, is) || !bytes.Equal(was[:namesBytes], is[:namesBytes]))
 }
 
-// resolve makes the document of a revision out of the following one, if that is known.
-// With an error it is lost.
+// resolve sets the document of r from next, the following revision, nil if not known. If it returns
+// an error, r is lost.
 func (d *store) resolve(r, next *row) error {
 	var err error
 	switch {
@@ -189,7 +189,7 @@ func (d *store) rows(ctx context.Context, filter, sort bson.D, limit int64) iter
 	}
 }
 
-// first is the first revision in an order, nil if there is none.
+// first returns the first revision in the given order, nil if there are no revisions.
 func (d *store) first(ctx context.Context, filter, sort bson.D) (*row, error) {
 	for r, err := range d.rows(ctx, filter, sort, 1) {
 		return r, err
@@ -197,13 +197,13 @@ func (d *store) first(ctx context.Context, filter, sort bson.D) (*row, error) {
 	return nil, nil
 }
 
-// newest is the last revision in the history, nil if there is none.
+// newest returns the last revision in the history, nil if there are no revisions.
 func (d *store) newest(ctx context.Context, id bson.RawValue) (*row, error) {
 	return d.primary.first(ctx, d.numbered(id, 1), d.byNumber(-1))
 }
 
-// chain reads revisions without a gap from n on, up to one that stands by itself, or as far
-// as there are any. limit 0 is none.
+// chain reads revisions from n on, in order. It stops after the first that is not a delta, before
+// the first gap, at limit, or at the end. A limit of 0 means no limit.
 func (d *store) chain(ctx context.Context, id bson.RawValue, n, limit int64) (rows []*row, err error) {
 	for r, err := range d.rows(ctx, d.numbered(id, n), d.byNumber(1), limit) {
 		switch {
@@ -221,11 +221,11 @@ func (d *store) chain(ctx context.Context, id bson.RawValue, n, limit int64) (ro
 
 func complete(rows []*row) bool { return len(rows) > 0 && rows[len(rows)-1].delta == nil }
 
-// revision reads revision n. The first of its rows and the current document may have been
-// read already.
+// revision reads revision n. rows are the first of the rows from n on, and current the current
+// document, if they were read already.
 func (d *store) revision(ctx context.Context, id bson.RawValue, n int64, rows []*row, current *current) (*row, error) {
 	if n < 1 {
-		return nil, ofRevision(id, n, fault.ErrNotFound)
+		return nil, ofRevision(id, n, mongopatterns.ErrNotFound)
 	}
 	var err error
 	if every := int64(d.opts.SnapshotEvery); !complete(rows) {
@@ -236,8 +236,8 @@ func (d *store) revision(ctx context.Context, id bson.RawValue, n int64, rows []
 			current, err = d.load(ctx, id)
 		}
 		if err == nil && (current == nil || current.number > n+int64(len(rows))) {
-			// What was current, or just deleted, is in the history by now; or the next whole
-			// revision is further away, as SnapshotEvery was larger once.
+			// The document has been saved or deleted since and its state is now in the history; or
+			// the next whole revision is further away, because SnapshotEvery was larger once.
 			rows, err = d.chain(ctx, id, n, 0)
 		}
 	}
@@ -245,7 +245,7 @@ func (d *store) revision(ctx context.Context, id bson.RawValue, n int64, rows []
 		return nil, err
 	}
 	if current != nil && current.number >= n {
-		rows = rows[:min(len(rows), int(current.number-n))] // later ones have come since
+		rows = rows[:min(len(rows), int(current.number-n))] // later ones were added meanwhile
 	}
 	var next *row
 	if current != nil {
@@ -258,7 +258,7 @@ func (d *store) revision(ctx context.Context, id bson.RawValue, n int64, rows []
 	}
 	switch {
 	case len(rows) == 0 && (current == nil || current.number < n):
-		return nil, ofRevision(id, n, fault.ErrNotFound)
+		return nil, ofRevision(id, n, mongopatterns.ErrNotFound)
 	case len(rows) == 0 && current.number > n:
 		return nil, ofRevision(id, n, ErrPruned)
 	case next.deleted:
@@ -271,8 +271,8 @@ func (d *store) asOf(ctx context.Context, id bson.RawValue, moment time.Time) (*
 	if err := checkTime("moment", moment); err != nil {
 		return nil, err
 	}
-	// The current document comes first: what was current when it was read, and is
-	// not any more, is in the history by then.
+	// Read the current document first: if it is replaced after that, its state is in the history
+	// when the history is read.
 	current, err := d.load(ctx, id)
 	if err != nil {
 		return nil, err
@@ -295,10 +295,11 @@ func (d *store) asOf(ctx context.Context, id bson.RawValue, moment time.Time) (*
 	if oldest == nil && current != nil && current.number > 1 {
 		return nil, fault.Of(id, ErrPruned)
 	}
-	return nil, fault.Of(id, fault.ErrNotFound)
+	return nil, fault.Of(id, mongopatterns.ErrNotFound)
 }
 
-// backward yields the revisions of a document, newest first. Without any it is ErrNotFound.
+// backward yields the revisions of a document, newest first, or ErrNotFound if there are no
+// revisions.
 func (d *store) backward(ctx context.Context, id bson.RawValue) iter.Seq2[*row, error] {
 	return func(yield func(*row, error) bool) {
 		current, err := d.load(ctx, id) // first, see asOf
@@ -317,7 +318,7 @@ func (d *store) backward(ctx context.Context, id bson.RawValue) iter.Seq2[*row, 
 		for r, err := range d.rows(ctx, filter, d.byNumber(-1), 0) {
 			if err == nil && next == nil && r.delta != nil {
 				var again bool
-				if again, err = d.exists(ctx, id); again { // and saved, meanwhile
+				if again, err = d.exists(ctx, id); again { // inserted again and saved meanwhile
 					d.backward(ctx, id)(yield)
 					return
 				}
@@ -326,20 +327,20 @@ func (d *store) backward(ctx context.Context, id bson.RawValue) iter.Seq2[*row, 
 				yield(nil, err)
 				return
 			}
-			_ = d.resolve(r, next) // a lost one is shown as such
+			_ = d.resolve(r, next) // a lost revision is returned as Lost
 			next = r
 			if !yield(r, nil) {
 				return
 			}
 		}
 		if next == nil {
-			yield(nil, fault.Of(id, fault.ErrNotFound))
+			yield(nil, fault.Of(id, mongopatterns.ErrNotFound))
 		}
 	}
 }
 
-// forward yields the revisions of a document from number n on, oldest first. Without any it
-// is ErrNotFound.
+// forward yields the revisions of a document from number n on, oldest first, or ErrNotFound if
+// there are no such revisions.
 func (d *store) forward(ctx context.Context, id bson.RawValue, n int64) iter.Seq2[*row, error] {
 	return func(yield func(*row, error) bool) {
 		current, err := d.load(ctx, id) // first, see asOf
@@ -351,11 +352,11 @@ func (d *store) forward(ctx context.Context, id bson.RawValue, n int64) iter.Seq
 		if current != nil {
 			filter = d.numbered(id, n, expr.Element("$lt", current.number))
 		}
-		var waiting []*row // up to one that is whole, which their deltas begin with
+		var waiting []*row // until a whole one comes, from which their deltas are resolved
 		found := false
 		flush := func(next *row) bool {
 			for _, r := range slices.Backward(waiting) {
-				_ = d.resolve(r, next) // a lost one is shown as such
+				_ = d.resolve(r, next) // a lost revision is returned as Lost
 				next = r
 			}
 			for _, r := range waiting {
@@ -383,7 +384,7 @@ func (d *store) forward(ctx context.Context, id bson.RawValue, n int64) iter.Seq
 				yield(nil, err)
 				return
 			}
-			if again { // and saved, meanwhile
+			if again { // inserted again and saved meanwhile
 				d.forward(ctx, id, waiting[0].number)(yield)
 				return
 			}
@@ -399,7 +400,7 @@ func (d *store) forward(ctx context.Context, id bson.RawValue, n int64) iter.Seq
 		case last != nil && last.number >= n:
 			yield(last, nil)
 		case !found:
-			yield(nil, fault.Of(id, fault.ErrNotFound))
+			yield(nil, fault.Of(id, mongopatterns.ErrNotFound))
 		}
 	}
 }
@@ -410,14 +411,14 @@ func (d *store) exists(ctx context.Context, id bson.RawValue) (bool, error) {
 	return now != nil, err
 }
 
-// At returns revision n, the current one included, without Options.Ignored. It may
-// be ErrDeleted, ErrPruned, also where something else than Prune took it out,
-// mongopatterns.ErrNotFound, or ErrInconsistent if it is lost.
+// At returns revision n, which may be the current one, without Options.Ignored. The error is
+// ErrDeleted if revision n is a deletion, ErrPruned if it is no longer in the history, by Prune or
+// otherwise, mongopatterns.ErrNotFound if it never was, and ErrInconsistent if it is lost.
 //
-// Cost: 1 round trip, 1 key and document by the unique index; 2 if it is the current
-// one. With deltas up to SnapshotEvery keys and documents, and 1 more where no whole
-// revision follows; 3 where there is no such revision.
-func (d *Documents[ID, T]) At(ctx context.Context, id ID, n int64) (_ Revision[T], err error) {
+// Cost: 1 round trip, 1 key and 1 document by the unique index; 2 if it is the current one. With deltas up to
+// SnapshotEvery keys and documents, and 1 more where no whole revision follows; 3 where there is no such
+// revision.
+func (d *History[ID, T]) At(ctx context.Context, id ID, n int64) (revision Revision[T], err error) {
 	defer fault.In(&err, "versioning: at")
 	key, err := d.id(id)
 	if err != nil {
@@ -426,14 +427,13 @@ func (d *Documents[ID, T]) At(ctx context.Context, id ID, n int64) (_ Revision[T
 	return d.showRow(d.core.revision(ctx, key, n, nil, nil))
 }
 
-// AsOf returns the revision that was current at a time, without Options.Ignored: the
-// last one of those in its millisecond. Before the first one it is
-// mongopatterns.ErrNotFound, outside of the years 1 to 9999 ErrInvalid.
+// AsOf returns the revision that was current at a time, without Options.Ignored; of several in the
+// same millisecond, the last one. For a time before the first revision the error is
+// mongopatterns.ErrNotFound, outside the years 1 to 9999 ErrInvalid.
 //
-// Cost: 1 round trip, 1 key and document, if that is the current one, else 2, with 1
-// key and document by the index on time. With deltas 1 more; 3 for a time before the
-// history.
-func (d *Documents[ID, T]) AsOf(ctx context.Context, id ID, moment time.Time) (_ Revision[T], err error) {
+// Cost: 1 round trip, 1 key and 1 document, if that is the current one, else 2, with 1 key and 1 document by
+// the index on time. With deltas 1 more; 3 for a time before the history.
+func (d *History[ID, T]) AsOf(ctx context.Context, id ID, moment time.Time) (revision Revision[T], err error) {
 	defer fault.In(&err, "versioning: as of")
 	key, err := d.id(id)
 	if err != nil {
@@ -442,26 +442,25 @@ func (d *Documents[ID, T]) AsOf(ctx context.Context, id ID, moment time.Time) (_
 	return d.showRow(d.core.asOf(ctx, key, moment))
 }
 
-// History yields all revisions of a document that are kept, the current or newest one
-// first, deletions and lost ones included, without Options.Ignored. If there are none
-// it yields mongopatterns.ErrNotFound. A revision that comes while it runs is not seen.
+// Revisions yields all stored revisions of a document, newest first, beginning with the current
+// one. It includes deletions and lost revisions, and leaves out Options.Ignored. Without any
+// revision it yields mongopatterns.ErrNotFound. It does not see revisions made while it runs.
 //
-// Cost: 2 round trips, and further ones for many revisions; 1 key and document for
-// each.
-func (d *Documents[ID, T]) History(ctx context.Context, id ID) iter.Seq2[Revision[T], error] {
-	return d.each("versioning: history", id, func(key bson.RawValue) iter.Seq2[*row, error] { return d.core.backward(ctx, key) })
+// Cost: 2 round trips, and more for many revisions; 1 key and 1 document for each.
+func (d *History[ID, T]) Revisions(ctx context.Context, id ID) iter.Seq2[Revision[T], error] {
+	return d.each("versioning: revisions", id, func(key bson.RawValue) iter.Seq2[*row, error] { return d.core.backward(ctx, key) })
 }
 
-// HistoryFrom yields the revisions of a document from number n on, oldest first, else as
-// History does; with n 1 all that are kept.
+// RevisionsFrom yields the stored revisions of a document from number n on, oldest first, and is
+// like Revisions otherwise; with n 1 it yields all.
 //
-// Cost: that of History; with deltas up to SnapshotEvery revisions are held at a time.
-func (d *Documents[ID, T]) HistoryFrom(ctx context.Context, id ID, n int64) iter.Seq2[Revision[T], error] {
-	return d.each("versioning: history from", id, func(key bson.RawValue) iter.Seq2[*row, error] { return d.core.forward(ctx, key, n) })
+// Cost: that of Revisions; with deltas up to SnapshotEvery revisions are held at a time.
+func (d *History[ID, T]) RevisionsFrom(ctx context.Context, id ID, n int64) iter.Seq2[Revision[T], error] {
+	return d.each("versioning: revisions from", id, func(key bson.RawValue) iter.Seq2[*row, error] { return d.core.forward(ctx, key, n) })
 }
 
-// each yields rows as callers see them.
-func (d *Documents[ID, T]) each(what string, id ID, rows func(key bson.RawValue) iter.Seq2[*row, error]) iter.Seq2[Revision[T], error] {
+// each decodes rows for the caller.
+func (d *History[ID, T]) each(what string, id ID, rows func(key bson.RawValue) iter.Seq2[*row, error]) iter.Seq2[Revision[T], error] {
 	return fault.Seq(what, func(yield func(Revision[T], error) bool) {
 		key, err := d.id(id)
 		if err != nil {

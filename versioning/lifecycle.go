@@ -9,22 +9,23 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/doc"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
-// Create inserts a document as revision 1, or, if one of this _id was deleted, as
-// the revision after that. A document without _id gets an ObjectID. If there is a current
-// document of this _id, as for a repeated call, the error is ErrExists; if no ID finds the
-// _id, ErrInvalid. If something else has removed the document, its deletion is recorded
-// first, without author.
+// Insert stores a new document as revision 1 or, if a document with this _id was deleted, as the
+// revision after its deletion. A document without _id gets an ObjectID. If there is a current
+// document with this _id, as when the call is repeated, the error is mongopatterns.ErrExists; if no
+// value of ID encodes to the _id, mongopatterns.ErrInvalid. If other code removed the document, its
+// deletion is recorded first, without author.
 //
-// Cost: 3 round trips, 1 document written, 1 key examined of the unique index.
-// Over a deleted one 4 and 2 writes, 5 and 3 where the deletion is missing. Without
-// _id, or a history, 1; if it exists 2.
-func (d *Documents[ID, T]) Create(ctx context.Context, document T, change Change) (_ Revision[T], err error) {
-	defer fault.In(&err, "versioning: create")
+// Cost: 3 round trips, 1 document written, unique index, 1 key. Over a deleted one 4 and 2 writes, 5 and 3
+// where the deletion is missing. Without _id, or a history, 1; if it exists 2.
+func (d *History[ID, T]) Insert(ctx context.Context, document T, change Change) (revision Revision[T], err error) {
+	defer fault.In(&err, "versioning: insert")
 	by, err := d.core.stamp(change)
 	if err != nil {
 		return Revision[T]{}, err
@@ -35,17 +36,20 @@ func (d *Documents[ID, T]) Create(ctx context.Context, document T, change Change
 	}
 	all := doc.Open(raw)
 	if !doc.Distinct(all) {
-		return Revision[T]{}, fault.Invalid("document: a field stands twice")
+		return Revision[T]{}, fault.Invalid("the document has a field twice")
 	}
 	id := doc.Find(all, "_id")
 	made := id.Type == 0
 	if made {
 		id = valueOf(bson.NewObjectID())
+		if _, err := codec.DecodeNew[ID](d.core.codec, id, true); err != nil {
+			return Revision[T]{}, err
+		}
 	}
 	if err := d.checkID(id); err != nil {
 		return Revision[T]{}, err
 	}
-	all = append([]doc.Field{field("_id", id)}, doc.Without(all, "_id")...) // the server puts it first, too
+	all = append([]doc.Field{field("_id", id)}, doc.Without(all, "_id")...) // the server stores it first anyway
 	if !made {
 		return d.show(d.core.create(ctx, id, all, by))
 	}
@@ -56,7 +60,7 @@ func (d *Documents[ID, T]) Create(ctx context.Context, document T, change Change
 	return d.show(c, err)
 }
 
-// create inserts a document, after the history that it may have.
+// create inserts a document, with the number that follows its history, if it has one.
 func (d *store) create(ctx context.Context, id bson.RawValue, all []doc.Field, by stamp) (*current, error) {
 	var c *current
 	err := d.within(ctx, func(ctx context.Context) error {
@@ -64,8 +68,8 @@ func (d *store) create(ctx context.Context, id bson.RawValue, all []doc.Field, b
 		if c, err = d.begin(id, all, 1, by.after(stamp{})); err != nil {
 			return err
 		}
-		// The insert comes first: it holds the _id, so that whoever deleted this
-		// document before has committed, and its last revision is seen.
+		// Insert first. This succeeds only after a transaction that deletes the document has
+		// committed, so the deletion is visible below.
 		if _, err := fault.One(d.current.InsertOne(ctx, c.raw)); err != nil {
 			return err
 		}
@@ -73,10 +77,10 @@ func (d *store) create(ctx context.Context, id bson.RawValue, all []doc.Field, b
 		if err != nil || last == nil {
 			return err
 		}
-		if !last.deleted { // something else removed the document
+		if !last.deleted { // other code removed the document
 			last = &row{head: last.after(stamp{at: c.change.at})}
 			err := d.archive(ctx, d.deletion(last.head))
-			if mongo.IsDuplicateKeyError(err) { // Repair has noticed, too
+			if mongo.IsDuplicateKeyError(err) { // Repair has recorded the deletion
 				return txn.Conflict("record a deletion")
 			}
 			if err != nil {
@@ -90,7 +94,7 @@ func (d *store) create(ctx context.Context, id bson.RawValue, all []doc.Field, b
 		return err
 	})
 	if taken(err) {
-		err = fault.Of(id, fmt.Errorf("%w: %w", ErrExists, err))
+		err = fault.Of(id, fmt.Errorf("%w: %w", mongopatterns.ErrExists, err))
 	}
 	return c, err
 }
@@ -103,8 +107,8 @@ func (d *store) within(ctx context.Context, fn func(ctx context.Context) error) 
 	return txn.Run(ctx, d.client(), fn)
 }
 
-// taken reports whether err says that there is a document of this _id, and not that
-// another unique index refuses it.
+// taken reports whether err means that a document with this _id exists, rather than a duplicate in
+// another unique index.
 func taken(err error) bool {
 	var write mongo.WriteException
 	if !errors.As(err, &write) || !mongo.IsDuplicateKeyError(err) || len(write.WriteErrors) == 0 {
@@ -114,15 +118,15 @@ func taken(err error) bool {
 	return !ok || pattern.Lookup("_id").Type != 0
 }
 
-// Delete removes the current document, if it still is the revision read, and leaves
-// its last state and the deletion in the history.
+// Delete removes the current document, if its revision is still the one read, and adds its last
+// state and the deletion to the history.
 //
-// Cost: 3 round trips, 3 documents written, 1 key examined by _id; 1 without a
-// history. 1 more for a document without a number. A conflict costs 3, with the abort.
-func (d *Documents[ID, T]) Delete(ctx context.Context, id ID, read int64, change Change) (err error) {
+// Cost: 3 round trips, 3 documents written, index _id, 1 key; 1 without a history. 1 more for a document
+// without a number. A conflict costs 3, with the abort.
+func (d *History[ID, T]) Delete(ctx context.Context, id ID, read int64, change Change) (err error) {
 	defer fault.In(&err, "versioning: delete")
 	if read < 1 {
-		return fault.Invalid("read: %d, want 1 or more", read)
+		return fault.Invalid("read: it is %d and must be 1 or more", read)
 	}
 	by, err := d.core.stamp(change)
 	if err != nil {
@@ -159,37 +163,35 @@ func (d *store) delete(ctx context.Context, id bson.RawValue, read int64, by sta
 	})
 }
 
-// Restore makes revision n of the history current again, as a new revision, whatever
-// is current: also if the document was deleted. Options.Ignored stay as they are.
-// If the current document is the same already, as for a repeated call, nothing is
-// written. After a conflict it begins again, as Update does.
+// Restore makes the content of revision n current again, as a new revision, even if the document
+// was deleted. Options.Ignored stay as they are. If the current document has this content already,
+// as when the call is repeated, nothing is written. After a conflict it retries as Edit does.
 //
 // Cost: that of At and 4 round trips, 2 documents written. Of a deleted document
 // that of At and 5, of one that something else removed 6 and 3; 1 more for a document
 // without a number.
-func (d *Documents[ID, T]) Restore(ctx context.Context, id ID, n int64, change Change) (_ Revision[T], err error) {
+func (d *History[ID, T]) Restore(ctx context.Context, id ID, n int64, change Change) (revision Revision[T], err error) {
 	defer fault.In(&err, "versioning: restore")
 	return d.again(ctx, id, n, change, d.core.primary.restore)
 }
 
-// Undo takes back what revision n, 2 or more, has changed, and keeps what later revisions
-// have: the differences between n-1 and n are applied backwards to the current document,
-// as a new revision. Elements of arrays are found wherever they are now. If a later
-// revision has changed the same value, as after a repeated call, the error is
-// mongopatterns.ErrConflict, and names it. After a conflict with another writer it begins
-// again, as Update does.
+// Undo takes back the changes that revision n made, 2 or more, and keeps those of later revisions:
+// it reverses the differences between n-1 and n in the current document, as a new revision. Array
+// elements are found wherever they are now. If a later revision has changed the same value, as when
+// the call is repeated, the error is mongopatterns.ErrConflict, and names the value. After a
+// conflict with another writer it retries as Edit does.
 //
 // Cost: that of At twice, and 4 round trips, 2 documents written.
-func (d *Documents[ID, T]) Undo(ctx context.Context, id ID, n int64, change Change) (_ Revision[T], err error) {
+func (d *History[ID, T]) Undo(ctx context.Context, id ID, n int64, change Change) (revision Revision[T], err error) {
 	defer fault.In(&err, "versioning: undo")
 	if n < 2 {
-		return Revision[T]{}, fault.Invalid("revision: %d, want 2 or more", n)
+		return Revision[T]{}, fault.Invalid("n: it is %d and must be 2 or more", n)
 	}
 	return d.again(ctx, id, n, change, d.core.primary.undo)
 }
 
-// again makes a new revision out of an old one.
-func (d *Documents[ID, T]) again(ctx context.Context, id ID, n int64, change Change,
+// again makes a new revision from an old one, by do.
+func (d *History[ID, T]) again(ctx context.Context, id ID, n int64, change Change,
 	do func(ctx context.Context, id bson.RawValue, n int64, by stamp) (*current, error)) (Revision[T], error) {
 	by, err := d.core.stamp(change)
 	if err != nil {
@@ -214,7 +216,7 @@ func (d *store) restore(ctx context.Context, id bson.RawValue, n int64, by stamp
 	if now == nil {
 		return d.create(ctx, then.id, then.document, by)
 	}
-	but := func(all []doc.Field) []doc.Field { return doc.Without(all, "_id") } // 1 stays where 1.0 was
+	but := func(all []doc.Field) []doc.Field { return doc.Without(all, "_id") } // the stored _id stays, 1.0 where the revision has 1
 	return d.revise(ctx, now, doc.Changes(but(d.kept(now)), but(then.document)), by)
 }
 
@@ -230,7 +232,7 @@ func (d *store) undo(ctx context.Context, id bson.RawValue, n int64, by stamp) (
 	theirs := d.kept(now)
 	next, clashes := doc.Merge(after, theirs, before, doc.Options{Arrays: doc.Matched})
 	if clashes != nil {
-		err := fmt.Errorf("%w: later revisions have changed %s too", fault.ErrConflict, strings.Join(clashes, ", "))
+		err := fmt.Errorf("%w: later revisions have changed %s too", mongopatterns.ErrConflict, strings.Join(clashes, ", "))
 		return nil, ofRevision(id, n, err)
 	}
 	return d.revise(ctx, now, doc.Changes(theirs, next), by)

@@ -19,23 +19,25 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// SaveMany saves documents, each as Save does, in one transaction a batch, and puts what
-// Save would return in the place of each revision: its new number, and the document as it is
-// stored. Those that cannot be saved are Failed, and stay: a *ConflictError,
-// mongopatterns.ErrNotFound, ErrInvalid, ErrInconsistent, or what the server refuses; they
-// leave the others alone. Unchanged ones are Skipped. If an error ends it, the batches before
-// are saved, and if the sequence ends with one, all before it. To repeat it, read again: what
-// was saved conflicts. work.Filter is ErrInvalid; with DryRun nothing changes.
+// SaveMany saves documents as Save does, each batch in one transaction. It replaces each revision
+// with the result of Save: its new number, and the document as stored. Unchanged documents are
+// Skipped. A document that cannot be saved is Failed, its revision is not replaced, and the other
+// documents are saved. Its error is a *ConflictError, mongopatterns.ErrNotFound,
+// mongopatterns.ErrInvalid, ErrInconsistent, or the server's. If an error ends SaveMany, the
+// batches before it are saved; if the sequence yields an error, all documents before that are. To
+// repeat the call, read the documents again: those that were saved conflict. Work.Filter must be
+// nil, otherwise the error is mongopatterns.ErrInvalid. With DryRun nothing is written and no
+// revision is replaced.
 //
-// Cost: for each batch 4 round trips, commit included, and 2 documents written for
-// each document changed, found by _id; 1 more if one of them has had no number.
-func (d *Documents[ID, T]) SaveMany(ctx context.Context, revisions iter.Seq2[*Revision[T], error], change Change,
+// Cost: for each batch 4 round trips, commit included, and 2 documents written for each document changed,
+// index _id; 1 more if one of them has had no number.
+func (d *History[ID, T]) SaveMany(ctx context.Context, revisions iter.Seq2[*Revision[T], error], change Change,
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: save many")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
-	w, err := maintain.Of(work, batchSize)
-	if err == nil && w.Filter != nil {
-		err = fault.Invalid("Work.Filter: there are no documents to select")
+	w, err := maintain.OfItems(work, batchSize, true)
+	if err == nil && revisions == nil {
+		err = fault.Invalid("revisions is nil")
 	}
 	if err != nil {
 		return result, err
@@ -44,7 +46,7 @@ func (d *Documents[ID, T]) SaveMany(ctx context.Context, revisions iter.Seq2[*Re
 	if err != nil {
 		return result, err
 	}
-	var waiting []*saving[T] // those that no batch has had yet
+	var waiting []*saving[T] // not yet in a batch
 	var ended error
 	docs := func(yield func(bson.Raw, error) bool) {
 		var r *Revision[T]
@@ -55,7 +57,7 @@ func (d *Documents[ID, T]) SaveMany(ctx context.Context, revisions iter.Seq2[*Re
 			ours, err := d.editedAt(r)
 			if err != nil {
 				result.Examined++
-				result.Fail(d.core.current.Name(), ours.raw.Lookup("_id"), err)
+				maintain.Fail(&result, d.core.current.Name(), ours.raw.Lookup("_id"), err)
 				continue
 			}
 			waiting = append(waiting, &saving[T]{edited: ours, at: r})
@@ -79,18 +81,18 @@ func (d *Documents[ID, T]) SaveMany(ctx context.Context, revisions iter.Seq2[*Re
 type saving[T any] struct {
 	*edited
 	at   *Revision[T]
-	next *Revision[T] // nil if it has failed
+	next *Revision[T] // nil if it failed
 }
 
-func (d *Documents[ID, T]) editedAt(r *Revision[T]) (*edited, error) {
+func (d *History[ID, T]) editedAt(r *Revision[T]) (*edited, error) {
 	if r == nil {
-		return &edited{}, fault.Invalid("revision: nil")
+		return &edited{}, fault.Invalid("the revision is nil")
 	}
 	return d.edited(*r)
 }
 
-// saveMany saves a batch; if the server refuses it, one by one.
-func (d *Documents[ID, T]) saveMany(
+// saveMany saves a batch; if the server refuses that, its documents one by one.
+func (d *History[ID, T]) saveMany(
 	ctx context.Context, all []*saving[T], by stamp, work mongopatterns.Work, total *mongopatterns.Result,
 ) error {
 	keys := make([]bson.Raw, len(all))
@@ -107,7 +109,7 @@ func (d *Documents[ID, T]) saveMany(
 			return d.saveBatch(ctx, some, by, work.DryRun, result)
 		})
 		if err != nil {
-			*result = mongopatterns.Result{} // the transaction is aborted, or its end not known: Apart counts it so
+			*result = mongopatterns.Result{} // the transaction was aborted, or its outcome is unknown: Apart counts it
 			return err
 		}
 		for _, s := range some {
@@ -120,7 +122,7 @@ func (d *Documents[ID, T]) saveMany(
 	return maintain.Apart(ctx, d.core.current.Name(), keys, work.Strict, total, do)
 }
 
-func (d *Documents[ID, T]) saveBatch(ctx context.Context, all []*saving[T], by stamp, dry bool, result *mongopatterns.Result) error {
+func (d *History[ID, T]) saveBatch(ctx context.Context, all []*saving[T], by stamp, dry bool, result *mongopatterns.Result) error {
 	ids := bson.A{}
 	for _, s := range all {
 		ids = append(ids, s.id)
@@ -154,7 +156,7 @@ func (d *Documents[ID, T]) saveBatch(ctx context.Context, all []*saving[T], by s
 			shown, err = d.show(next, nil)
 		}
 		if err != nil {
-			result.Fail(d.core.current.Name(), s.id, err)
+			maintain.Fail(result, d.core.current.Name(), s.id, err)
 			continue
 		}
 		s.next = &shown
@@ -172,7 +174,7 @@ func (d *Documents[ID, T]) saveBatch(ctx context.Context, all []*saving[T], by s
 	if dry || len(models) == 0 {
 		return nil
 	}
-	done, err := fault.Many(d.core.current.BulkWrite(ctx, models)) // ordered: one document may come twice
+	done, err := fault.Many(d.core.current.BulkWrite(ctx, models)) // ordered: a document may occur twice
 	if err != nil {
 		return err
 	}
@@ -185,13 +187,13 @@ func (d *Documents[ID, T]) saveBatch(ctx context.Context, all []*saving[T], by s
 	return d.core.archive(ctx, rows...)
 }
 
-// successor is what ours makes of the current document, itself if nothing changes.
-func (d *Documents[ID, T]) successor(now loaded, ours *edited, by stamp) (*current, error) {
+// successor returns the current document changed by ours; now.current if nothing changes.
+func (d *History[ID, T]) successor(now loaded, ours *edited, by stamp) (*current, error) {
 	switch {
 	case now.invalid != nil:
 		return nil, now.invalid
 	case now.current == nil:
-		return nil, fault.Of(ours.id, fault.ErrNotFound)
+		return nil, fault.Of(ours.id, mongopatterns.ErrNotFound)
 	}
 	changes, err := d.changes(now.current, ours)
 	if err != nil || len(changes) == 0 {
@@ -204,25 +206,25 @@ func (d *Documents[ID, T]) successor(now loaded, ours *edited, by stamp) (*curre
 	return next.alone(), nil
 }
 
-// A loaded document is one of several that were read.
+// A loaded is one of several documents that were read.
 type loaded struct {
 	*current
 	invalid error // why it cannot be read
 }
 
-// loadMany reads current documents by their _id, keyed by value.Key, invalid ones too.
+// loadMany reads current documents, invalid ones included, by their _id, keyed by value.Key.
 func (d *store) loadMany(ctx context.Context, ids bson.A) (map[string]loaded, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
 	docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return d.primary.current.Find(ctx, bson.D{expr.Element("_id", expr.Op("$in", ids))},
-			options.Find().SetBatchSize(int32(min(len(ids)+1, 1<<20)))) // one more closes the cursor with the first answer
+			options.Find().SetBatchSize(int32(min(len(ids)+1, 1<<20)))) // with one more the first reply closes the cursor
 	}))
 	return d.parseMany(docs), err
 }
 
-// parseMany is parse of several, keyed by value.Key, invalid ones too.
+// parseMany is parse for several documents, invalid ones included, keyed by value.Key.
 func (d *store) parseMany(docs []bson.Raw) map[string]loaded {
 	out := make(map[string]loaded, len(docs))
 	for _, raw := range docs {

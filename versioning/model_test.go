@@ -12,11 +12,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
-// past is what the model knows of a revision.
+// past is a revision in the model.
 type past struct {
 	at      time.Time
 	author  string
@@ -73,7 +74,7 @@ func randomState(r *rand.Rand, id string, before bson.D) bson.D {
 			out = append(out, e)
 		}
 	}
-	if lookupD(out, "extra") == nil && r.IntN(3) == 0 {
+	if testkit.Get(out, "extra") == nil && r.IntN(3) == 0 {
 		out = append(out, bson.E{Key: "extra", Value: bson.NewDateTimeFromTime(start)})
 	}
 	return out
@@ -92,7 +93,7 @@ func TestModel(t *testing.T) {
 			db := mongotest.Database(t)
 			ctx := t.Context()
 			r := rand.New(rand.NewPCG(7, uint64(len(test.name))))
-			var helpers []*versioning.Documents[string, bson.D]
+			var helpers []*versioning.History[string, bson.D]
 			for _, every := range test.every {
 				helpers = append(helpers, helper[string, bson.D](t, db, &versioning.Options{SnapshotEvery: every}))
 			}
@@ -110,7 +111,7 @@ func TestModel(t *testing.T) {
 				switch op := r.IntN(12); {
 				case !m.current() && op < 8:
 					state := randomState(r, id, nil)
-					if _, err = d.Create(ctx, state, change); err == nil {
+					if _, err = d.Insert(ctx, state, change); err == nil {
 						m.all = append(m.all, past{clock, change.Author, false, state})
 					}
 				case m.current() && op < 9:
@@ -153,17 +154,17 @@ func TestModel(t *testing.T) {
 			for id, m := range models {
 				compare(t, d, id, m, clock)
 			}
-			clean(t, d)
+			testkit.Healthy(t, d)
 		})
 	}
 }
 
 func sameState(t *testing.T, a, b bson.D) bool {
 	t.Helper()
-	return len(versioning.Differences(marshal(t, a), marshal(t, b))) == 0
+	return len(versioning.Differences(testkit.Raw(t, a), testkit.Raw(t, b))) == 0
 }
 
-func compare(t *testing.T, d *versioning.Documents[string, bson.D], id string, m *model, end time.Time) {
+func compare(t *testing.T, d *versioning.History[string, bson.D], id string, m *model, end time.Time) {
 	t.Helper()
 	ctx := t.Context()
 	check := func(what string, n int, r versioning.Revision[bson.D], err error) {
@@ -202,7 +203,7 @@ func compare(t *testing.T, d *versioning.Documents[string, bson.D], id string, m
 		}
 		r, err := d.AsOf(ctx, id, at)
 		if n == 0 && m.kept > 1 {
-			if !errors.Is(err, versioning.ErrPruned) { // it cannot know that there was nothing
+			if !errors.Is(err, versioning.ErrPruned) { // after pruning, "never existed" is not known
 				t.Errorf("as of %v: %v", at, err)
 			}
 			continue
@@ -218,7 +219,7 @@ func compare(t *testing.T, d *versioning.Documents[string, bson.D], id string, m
 		check("as of its time", n, r, err)
 	}
 	n := len(m.all)
-	for r, err := range d.History(ctx, id) {
+	for r, err := range d.Revisions(ctx, id) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -235,7 +236,7 @@ func compare(t *testing.T, d *versioning.Documents[string, bson.D], id string, m
 		t.Errorf("history ended at %d, want %d", n+1, m.kept)
 	}
 	n = m.kept
-	for r, err := range d.HistoryFrom(ctx, id, 1) {
+	for r, err := range d.RevisionsFrom(ctx, id, 1) {
 		if err != nil {
 			t.Fatal(err)
 		}

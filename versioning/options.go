@@ -14,11 +14,11 @@ import (
 const (
 	batchSize = 100
 
-	// maxBytes leaves room for what a revision has besides the document.
+	// maxBytes leaves room for the fields that a revision has besides the document.
 	maxBytes = 16<<20 - 16<<10
 )
 
-// The fields of a change, and of a revision beside those that Options name.
+// The fields of a change, and those of a revision that no option names.
 const (
 	atKey       = "at"
 	authorKey   = "author"
@@ -28,48 +28,48 @@ const (
 	deletedKey  = "deleted"
 )
 
-// Options names the fields added and chooses how revisions are stored. All fields are
-// plain names, at the top of their documents.
+// Options names the fields that the package adds, and says how revisions are stored. All fields are
+// at the top level, and their names are plain: no dots, no "$" first.
 type Options struct {
-	// RevisionField is the field, of current documents and of revisions, of the
-	// number, an int64. A document without it is revision 1; one that holds anything but
-	// a whole number from 1 to 2^63-2 is ErrInvalid. Default "revision".
+	// RevisionField is the field that holds the number, an int64, in current documents and in
+	// revisions. A document without it is revision 1; a document in which it holds anything but a
+	// whole number from 1 to 2^63-2 is ErrInvalid. Default "revision".
 	RevisionField string
-	// ChangeField is the field, of both, of the change: {at, author, reason, …}.
-	// Default "change".
+	// ChangeField is the field that holds the change, {at, author, reason, …}, in current documents
+	// and in revisions. Default "change".
 	ChangeField string
 	// DocumentIDField is the field of a revision that holds the document's _id.
 	// Default "document_id".
 	DocumentIDField string
 
-	// Ignored names top-level fields that are no part of the history. A save that
-	// changes nothing else makes no revision. Default none.
+	// Ignored names top-level fields that the history does not keep. A save that changes only these
+	// makes no revision. Default none.
 	Ignored []string
 
-	// SnapshotEvery n keeps revisions n, 2n, 3n, … whole and those between as
-	// deltas. Default 1: all whole.
+	// SnapshotEvery n stores the revisions n, 2n, 3n, … whole and those between as deltas. Default
+	// 1: all whole.
 	//
-	// A delta makes a revision out of the following one, up to the current document.
-	// Code that changes or removes current documents without this package therefore
-	// makes the revisions before, down to the last whole one, unreadable: At says
-	// ErrInconsistent, History shows them as Lost, Check lists them. So leave it at 1
-	// until such code has stopped, but for Ignored fields.
+	// A delta restores a revision from the next one; the last delta does so from the current
+	// document. If other code changes or removes a current document, the revisions before it, back
+	// to the last whole one, become unreadable: At returns ErrInconsistent, Revisions shows them as
+	// Lost, Check lists them. So keep it at 1 until such code has stopped. Changes of Ignored
+	// fields do no harm.
 	SnapshotEvery int
 
-	// NoHistory keeps numbers and changes and no revisions: saves need one round trip
-	// and no transaction. The revisions collection is nil then. What is not current is
-	// ErrPruned, and a deleted document begins again at 1. A change of a field whose name
-	// has a dot replaces the document: what others wrote meanwhile is lost. Default false.
+	// NoHistory stores numbers and changes, but no revisions: a save needs one round trip and no
+	// transaction. The revisions collection must be nil. A revision that is not current is
+	// ErrPruned, and a deleted document begins again at 1. A save that changes a field with a dot
+	// in its name replaces the document, and what others wrote meanwhile is lost. Default false.
 	NoHistory bool
 
-	// Registry and BSON encode and decode documents and IDs. Give the client's own
-	// if it has them: a collection does not show them. Default nil: the driver's.
+	// Registry and BSON encode and decode documents and IDs. If the client has its own, set them
+	// here too: the package cannot read them from a collection. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
 
-// complete sets the defaults and checks the options. The names in a current document
-// must differ, and those in a revision.
+// complete sets the defaults and checks the options. All names in a current document must differ
+// from each other, and all names in a revision.
 func (o *Options) complete() error {
 	names := func(fixed ...string) (all []config.Setting) {
 		for _, name := range fixed {
@@ -82,7 +82,7 @@ func (o *Options) complete() error {
 	current := names("_id")
 	for i := range o.Ignored {
 		if o.Ignored[i] == "" {
-			return fault.Invalid("Options.Ignored: an empty name")
+			return fault.Invalid("Options.Ignored: a name is empty")
 		}
 		current = append(current, config.Name(fmt.Sprintf("Options.Ignored[%d]", i), &o.Ignored[i], ""))
 	}

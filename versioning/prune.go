@@ -16,25 +16,27 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Retention says which revisions Prune leaves: those that Keep or Before protects.
+// Retention says which revisions Prune keeps: those that Keep or Before protects.
 type Retention struct {
-	// Keep protects the newest revisions of a document in the history, the current
-	// one not counted, a deletion counted. Default 0: none. The newest one always stays,
-	// so that numbers go on.
+	// Keep protects this many of the newest revisions of each document in the history. The current
+	// revision does not count, a deletion does. Default 0: none. The newest one in the history is
+	// always kept, so that numbers continue.
 	Keep int
-	// Before protects what AsOf needs for this time and later ones: the revision
-	// that was current then, and those after it. In the years 1 to 9999. Default the
-	// zero time: none.
+	// Before protects the revisions that AsOf needs for this time and later ones: the revision that
+	// was current then, and those after it. In the years 1 to 9999. Default the zero time: none.
 	Before time.Time
 }
 
-// Prune deletes old revisions. At and AsOf then return ErrPruned for them. What is no
-// revision, see InvalidRevision, it leaves alone. Result.Examined counts documents, Done
-// the revisions deleted. work.Filter is that of Check.
+// Prune deletes old revisions. At and AsOf then return ErrPruned for them. Documents in the
+// collection that are not revisions, see Malformed, are kept. Result.Examined counts
+// documents, Done the deleted revisions. work.Filter is that of Check. One of keep.Keep and
+// keep.Before must be set.
+//
+// In a transaction of yours on a sharded cluster it needs MongoDB 8.0, because it joins the collections.
 //
 // Cost: 1 round trip, and for each 100 documents 2, reading the index on time alone, and 1
 // to delete, by the unique index; 1 or more to list those that only the history has.
-func (d *Documents[ID, T]) Prune(ctx context.Context, keep Retention, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+func (d *History[ID, T]) Prune(ctx context.Context, keep Retention, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: prune")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	if err := checkTime("Retention.Before", keep.Before); err != nil {
@@ -42,13 +44,13 @@ func (d *Documents[ID, T]) Prune(ctx context.Context, keep Retention, work *mong
 	}
 	switch {
 	case keep.Keep < 0:
-		return mongopatterns.Result{}, fault.Invalid("Retention.Keep: negative")
+		return mongopatterns.Result{}, fault.Invalid("Retention.Keep: it must not be negative")
 	case keep.Keep == 0 && keep.Before.IsZero():
-		return mongopatterns.Result{}, fault.Invalid("Retention.Keep: it or Before is needed")
+		return mongopatterns.Result{}, fault.Invalid("Retention.Keep or Before must be set")
 	case d.core.revisions == nil:
 		return mongopatterns.Result{}, nil
 	}
-	if err := d.core.refuse(ctx); err != nil { // it would take the history of "a" for that of "A"
+	if err := d.core.refuse(ctx); err != nil { // a collation would mix the histories of "a" and "A"
 		return result, err
 	}
 	prune := func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
@@ -59,7 +61,7 @@ func (d *Documents[ID, T]) Prune(ctx context.Context, keep Retention, work *mong
 
 func (d *store) prune(ctx context.Context, keep Retention, batch []bson.Raw, dry bool,
 	result *mongopatterns.Result) error {
-	histories := map[string][]*row{} // in the order of time
+	histories := map[string][]*row{} // each by time
 	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		indexed := expr.D("_id", 0, d.opts.DocumentIDField, 1, d.opts.RevisionField, 1, d.at(), 1)
 		return d.primary.revisions.Find(ctx, d.rowsOf(expr.Op("$in", idsOf(batch))),
@@ -100,11 +102,11 @@ func (d *store) prune(ctx context.Context, keep Retention, batch []bson.Raw, dry
 	return err
 }
 
-// cut is the number of the oldest revision that stays. Where times run backwards it
-// is not the first one in the order of time.
+// cut returns the number of the oldest revision to keep. Where times decrease, that is not the
+// first one by time.
 func (k Retention) cut(rows []*row) int64 {
 	numbers := make([]int64, len(rows))
-	last := 0 // up to Before
+	last := 0 // the last one up to Before
 	for i, r := range rows {
 		numbers[i] = r.number
 		if r.change.at.UnixMilli() <= k.Before.UnixMilli() {
@@ -120,8 +122,8 @@ func (k Retention) cut(rows []*row) int64 {
 	return cut
 }
 
-// before selects the revisions of a document before a number, and nothing that is
-// none.
+// before selects the revisions of a document with numbers below number, and only rows that are
+// revisions.
 func (d *store) before(id bson.RawValue, number int64) bson.D {
 	return append(d.numbered(id, 1, expr.Element("$lt", number)), expr.Element("$or", bson.A{
 		bson.D{expr.Element(documentKey, expr.Op("$type", "object"))},

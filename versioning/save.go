@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/doc"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -22,24 +23,22 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Save stores what r.Document has different from the document read, as a new
-// revision, and returns it. r is what Get or another call returned, or is made by
-// hand of the number read and the document. If that number is no longer current, as for
-// a repeated call, the error is a *ConflictError, if the document is gone
+// Save stores the differences between r.Document and the document that was read, as a new revision,
+// and returns that. r is a Revision that Get or another call returned, or one that you make from
+// the document and the number read. If that number is no longer current, as when the call is
+// repeated, the error is a *ConflictError; if the document does not exist any more, it is
 // mongopatterns.ErrNotFound.
 //
-// If nothing has changed, or nothing but Options.Ignored, the number stays. Changes
-// made meanwhile by code that does not raise the number are kept, except where
-// r.Document changes the same value. An array is one value. Options.Ignored stay as they
-// are stored if r is from the history.
+// If nothing has changed, or only Options.Ignored, the number stays the same. Changes that other
+// code made meanwhile without raising the number are kept, unless r.Document changes the same
+// value; an array is one value. If r is from the history, Options.Ignored stay as they are stored.
 //
-// Cost: 3 round trips, 2 documents written, 1 key examined by _id; 1 round trip if
-// nothing, or only ignored fields, changed, and without a history. 1 more for r made
-// by hand, or of the history where fields are ignored; 1 more if something else has
-// changed the same value since it was read; 1 more for the first save of a document
-// without a number. A conflict costs 3, with the abort. Where something else has put
-// another value in the place of a document that changes inside: 3 more.
-func (d *Documents[ID, T]) Save(ctx context.Context, r Revision[T], change Change) (_ Revision[T], err error) {
+// Cost: 3 round trips, 2 documents written, index _id, 1 key; 1 round trip if nothing, or only ignored
+// fields, changed, and without a history. 1 more for r made by hand, or of the history where fields are
+// ignored; 1 more if something else has changed the same value since it was read; 1 more for the first save
+// of a document without a number. A conflict costs 3, with the abort. Where something else has put another
+// value in the place of a document that changes inside: 3 more.
+func (d *History[ID, T]) Save(ctx context.Context, r Revision[T], change Change) (revision Revision[T], err error) {
 	defer fault.In(&err, "versioning: save")
 	by, err := d.core.stamp(change)
 	if err != nil {
@@ -48,13 +47,13 @@ func (d *Documents[ID, T]) Save(ctx context.Context, r Revision[T], change Chang
 	return d.save(ctx, r, by)
 }
 
-func (d *Documents[ID, T]) save(ctx context.Context, r Revision[T], by stamp) (Revision[T], error) {
-	ours, err := d.edited(r) // what the caller has, and what that changes of what was read
+func (d *History[ID, T]) save(ctx context.Context, r Revision[T], by stamp) (Revision[T], error) {
+	ours, err := d.edited(r) // the caller's document, and its changes to what was read
 	if err != nil {
 		return Revision[T]{}, err
 	}
 	base := ours.base
-	if base == nil || base.partial || len(ours.changes) == 0 { // the write will not tell what is current
+	if base == nil || base.partial || len(ours.changes) == 0 { // the write would not return the current document
 		if base, err = d.core.primary.get(ctx, ours.id); err != nil {
 			return Revision[T]{}, err
 		}
@@ -70,9 +69,9 @@ func (d *Documents[ID, T]) save(ctx context.Context, r Revision[T], by stamp) (R
 	return d.show(next, err)
 }
 
-// answer is show for a bson.D, which takes the driver as long to decode as all else that a
-// save does: it keeps the values of the caller's document that it would decode to the same.
-func (d *Documents[ID, T]) answer(mine bson.D, encoded []doc.Field, next *current) (Revision[T], error) {
+// answer is show for a bson.D. Decoding one takes the driver as long as the rest of a save, so
+// answer reuses the caller's values where decoding would give the same.
+func (d *History[ID, T]) answer(mine bson.D, encoded []doc.Field, next *current) (Revision[T], error) {
 	if d.kind.coded || d.core.codec != (codec.Codec{}) || len(mine) != len(encoded) {
 		return d.show(next, nil)
 	}
@@ -102,7 +101,7 @@ func (d *Documents[ID, T]) answer(mine bson.D, encoded []doc.Field, next *curren
 	return r, nil
 }
 
-// decoded reports whether a value is of a type that the driver decodes one to.
+// decoded reports whether a value has a type that the driver decodes a value into.
 func decoded(v any) bool {
 	switch v.(type) {
 	case nil, string, int32, int64, float64, bool, bson.ObjectID, bson.DateTime:
@@ -111,41 +110,41 @@ func decoded(v any) bool {
 	return false
 }
 
-// An edited document is what a caller wants saved.
+// An edited is the document that a caller wants to save.
 type edited struct {
 	id      bson.RawValue
 	number  int64       // of the revision that was read
 	raw     bson.Raw    // as T encodes it
-	all     []doc.Field // of raw
-	loose   bool        // the order of its fields is that of Go maps
-	partial bool        // it is from the history, and lacks Options.Ignored
+	all     []doc.Field // the fields of raw
+	loose   bool        // the order of fields inside may be random
+	partial bool        // it is from the history and lacks Options.Ignored
 
-	base    *current    // what was read; nil if that is not known
-	changes []doc.Field // of base
+	base    *current    // what was read; nil if not known
+	changes []doc.Field // the changes to base
 }
 
-// edited encodes the document of r, and compares it with what it was read from.
-func (d *Documents[ID, T]) edited(r Revision[T]) (*edited, error) {
+// edited encodes the document of r and compares it with what was read.
+func (d *History[ID, T]) edited(r Revision[T]) (*edited, error) {
 	raw, loose, err := d.encode(r.Document)
 	ours := &edited{number: r.Number, raw: raw, all: doc.Open(raw), loose: loose, partial: r.base != nil && r.base.partial}
 	switch {
 	case err != nil:
 		return ours, err
 	case r.Number < 1:
-		return ours, fault.Invalid("Revision.Number: %d, want 1 or more", r.Number)
+		return ours, fault.Invalid("Revision.Number: it is %d and must be 1 or more", r.Number)
 	case r.base != nil && r.base.number == r.Number:
 		ours.id, ours.base = r.base.id, r.base
 		ours.changes, err = d.compare(r.base, ours)
 		return ours, err
 	}
 	if ours.id = raw.Lookup("_id"); ours.id.Type == 0 {
-		return ours, fault.Invalid("document: no _id")
+		return ours, fault.Invalid("the document has no _id")
 	}
 	return ours, nil
 }
 
-// changes returns what ours changes of now, the current document.
-func (d *Documents[ID, T]) changes(now *current, ours *edited) ([]doc.Field, error) {
+// changes returns the changes that ours makes to now, the current document.
+func (d *History[ID, T]) changes(now *current, ours *edited) ([]doc.Field, error) {
 	switch {
 	case now.number != ours.number:
 		return nil, &ConflictError{ID: now.id, Read: ours.number, Current: now.number}
@@ -155,12 +154,12 @@ func (d *Documents[ID, T]) changes(now *current, ours *edited) ([]doc.Field, err
 	return merged(ours.base, now, ours.changes), nil
 }
 
-// compare returns the changes of base after which T shows it as ours. Fields whose bytes T
-// writes as they are stored are unchanged: only the others are decoded, as base has them,
-// and compared inside. The _id stays as stored: 1 for 1.0 is no change.
-func (d *Documents[ID, T]) compare(base *current, ours *edited) ([]doc.Field, error) {
+// compare returns the changes after which T shows base as ours. A field that T encodes to the
+// stored bytes has not changed; only the others are decoded from base and compared inside. The _id
+// stays as stored: 1 for 1.0 is not a change.
+func (d *History[ID, T]) compare(base *current, ours *edited) ([]doc.Field, error) {
 	if id := ours.raw.Lookup("_id"); id.Type != 0 && value.Key(id) != value.Key(base.id) {
-		return nil, fault.Invalid("_id %s is not %s, which was read", value.Text(id), value.Text(base.id))
+		return nil, fault.Of(base.id, fault.Invalid("the document to save has another _id, %s, and an _id cannot change", value.Text(id)))
 	}
 	skip := append([]string{"_id"}, d.core.names...)
 	if ours.partial {
@@ -172,13 +171,13 @@ func (d *Documents[ID, T]) compare(base *current, ours *edited) ([]doc.Field, er
 	}
 	stored, wanted, ok := doc.Differing(base.all, ours.all, same, skip...)
 	if !ok {
-		return nil, fault.Invalid("document: a field stands twice")
+		return nil, fault.Invalid("the document has a field twice")
 	}
 	if len(stored) == 0 && len(wanted) == 0 || !d.kind.coded && scalars(stored, wanted) {
 		return wanted, nil
 	}
 	from, names := stored, slices.Concat(stored, wanted)
-	if d.kind.whole { // a field may be read from others
+	if d.kind.whole { // T may compute a field from others
 		from, names = base.all, nil
 		stored, wanted = doc.Without(base.all, skip...), doc.Without(ours.all, skip...)
 	}
@@ -202,14 +201,15 @@ func (d *Documents[ID, T]) compare(base *current, ours *edited) ([]doc.Field, er
 	switch {
 	case err == nil && alike(read, wanted):
 		return changes, nil
-	case d.kind.whole: // what T does not show, it reads: it has to say itself what it keeps
+	case d.kind.whole: // T computes fields from those that it does not show, so only T can say which fields to keep
 		return doc.Changes(stored, wanted), nil
 	}
 	return doc.Changes(shown, wanted), nil
 }
 
-// view is what T shows of a document, without the fields to skip: those of names, or all.
-func (d *Documents[ID, T]) view(from, names []doc.Field, skip []string) (shown []doc.Field, loose bool, err error) {
+// view decodes a document into T and encodes it again, without the fields to skip. names limits the
+// result to fields of these names; nil means all fields.
+func (d *History[ID, T]) view(from, names []doc.Field, skip []string) (shown []doc.Field, loose bool, err error) {
 	var v T
 	if err := d.core.codec.Decode(doc.Raw(from), &v); err != nil {
 		return nil, false, err
@@ -227,23 +227,23 @@ func (d *Documents[ID, T]) view(from, names []doc.Field, skip []string) (shown [
 
 func alike(a, b []doc.Field) bool { return doc.Alike(doc.Embedded(a), doc.Embedded(b)) }
 
-// encode encodes the caller's document and says whether the order of its fields is
-// loose.
-func (d *Documents[ID, T]) encode(v T) (bson.Raw, bool, error) {
+// encode encodes the caller's document and reports whether the order of fields inside it may be
+// random: T has a codec, or the document contains Go maps.
+func (d *History[ID, T]) encode(v T) (bson.Raw, bool, error) {
 	document := reflect.ValueOf(&v)
 	for document.Kind() == reflect.Pointer || document.Kind() == reflect.Interface {
 		document = document.Elem()
 	}
 	isMap := document.Kind() == reflect.Map
 	if isMap && document.IsNil() {
-		return nil, false, fault.Invalid("document: nil")
+		return nil, false, fault.Invalid("the document is nil")
 	}
 	raw, err := d.core.codec.Document(v)
 	if err != nil {
-		return nil, false, fmt.Errorf("document: %w", err)
+		return nil, false, err
 	}
 	inner := d.kind.coded || !isMap && loose(document)
-	if isMap { // the order at the top counts for nobody
+	if isMap { // the order at the top does not count
 		for _, v := range document.Seq2() {
 			inner = inner || loose(v)
 		}
@@ -251,12 +251,13 @@ func (d *Documents[ID, T]) encode(v T) (bson.Raw, bool, error) {
 	return raw, inner, nil
 }
 
-// merged carries changes of base, which was read, over to now, which is stored.
+// merged returns the changes to now, the stored document, that have the effect of changes to base,
+// the document that was read.
 func merged(base, now *current, changes []doc.Field) []doc.Field {
 	if base == now || bytes.Equal(base.raw, now.raw) {
 		return changes
 	}
-	pick := func(all []doc.Field) (out []doc.Field) { // the fields that change; of two of a name the first
+	pick := func(all []doc.Field) (out []doc.Field) { // the fields that change; the first one if two have the same name
 		in := doc.In(all)
 		for _, c := range changes {
 			if v := in.Value(c.Key); v.Type != 0 {
@@ -266,15 +267,15 @@ func merged(base, now *current, changes []doc.Field) []doc.Field {
 		return out
 	}
 	theirs := pick(now.all)
-	next, _ := doc.Merge(pick(base.all), theirs, pick(changes), doc.Options{}) // of two writers: an array is one value
+	next, _ := doc.Merge(pick(base.all), theirs, pick(changes), doc.Options{}) // two writers: an array is one value
 	return doc.Changes(theirs, next)
 }
 
-// revise stores what changes make of base, which is current, and returns it: base itself
-// if there are none.
+// revise applies changes to base, the current document, stores the result and returns it. Without
+// changes it returns base.
 //
-// The server refuses a change inside a document in the place of which other code has put
-// another value: then what is stored is read, and the changes are merged into that.
+// The server refuses to change a field inside a document if other code has replaced that document
+// with a value of another type. Then revise reads what is stored, and merges the changes into that.
 func (d *store) revise(ctx context.Context, base *current, changes []doc.Field, by stamp) (*current, error) {
 	next, err := d.write(ctx, base, changes, by)
 	var server mongo.ServerError
@@ -316,9 +317,9 @@ func (d *store) write(ctx context.Context, base *current, changes []doc.Field, b
 	return next.alone(), nil
 }
 
-// transact makes first of the current document and adds what was there to the history. The
-// first write returns that: where it is not first.base, other code has written without
-// counting, the changes are merged into what it wrote.
+// transact replaces the current document with first and adds its previous state to the history. The
+// first write returns that state. If it is not first.base, other code has written without raising
+// the number, and the changes are merged into it.
 func (d *store) transact(ctx context.Context, first *draft, by stamp) (*draft, error) {
 	found, sent, err := d.put(ctx, first, false)
 	if err != nil {
@@ -332,7 +333,7 @@ func (d *store) transact(ctx context.Context, first *draft, by stamp) (*draft, e
 		if next, err = d.draft(theirs, merged(first.base, theirs, first.changes), &by); err != nil {
 			return nil, err
 		}
-		if sent == nil || !bytes.Equal(sent, next.update(false)) { // else the same update has made it
+		if sent == nil || !bytes.Equal(sent, next.update(false)) { // otherwise the first update had the same effect
 			if _, err = fault.One(d.current.ReplaceOne(ctx, byID(next.id), next.raw)); err != nil {
 				return nil, err
 			}
@@ -344,10 +345,9 @@ func (d *store) transact(ctx context.Context, first *draft, by stamp) (*draft, e
 	return next, d.archive(ctx, d.archived(theirs, &next.current))
 }
 
-// put makes next of the current document if that still is the revision next.base. It
-// returns what it found, only the _id if blind, and the update that it has sent, if it
-// was one. A blind write names nothing but what differs, so that what else has changed
-// stays.
+// put replaces the current document with next if it still is revision next.base. It returns what it
+// found, only the _id if blind, and the update if it sent one. Nothing is merged after a blind
+// write: its update names only the fields that differ, so that changes by others stay.
 func (d *store) put(ctx context.Context, next *draft, blind bool) (found, update bson.Raw, err error) {
 	filter := d.guard(next.id, next.base.number)
 	var projection any
@@ -367,7 +367,7 @@ func (d *store) put(ctx context.Context, next *draft, blind bool) (found, update
 	return found, update, fault.Of(next.id, err)
 }
 
-// conflict says why the guard of a write to a revision that was read did not match.
+// conflict returns the reason why the guard of a write did not match.
 func (d *store) conflict(ctx context.Context, id bson.RawValue, read int64) error {
 	now, err := d.primary.get(ctx, id)
 	switch {
@@ -379,8 +379,8 @@ func (d *store) conflict(ctx context.Context, id bson.RawValue, read int64) erro
 	return &ConflictError{ID: now.id, Read: read, Current: now.number}
 }
 
-// begun refuses a document without a number that has a history: one that Prune has cut
-// lets the unique index accept another beginning.
+// begun returns an error for a document without a number that has a history. If Prune has deleted
+// revision 1 of that history, the unique index does not prevent a second one.
 func (d *store) begun(ctx context.Context, c *current) error {
 	if !c.unnumbered {
 		return nil
@@ -392,12 +392,12 @@ func (d *store) begun(ctx context.Context, c *current) error {
 	return d.without(c, ends)
 }
 
-// without is begun where the ends of histories are known.
+// without is begun for known ends of the histories.
 func (d *store) without(c *current, ends map[string]head) error {
 	if _, has := ends[value.Key(c.id)]; !has {
 		return nil
 	}
-	err := fmt.Errorf("%w: no %q, but a history: Adopt gives it the next number", ErrInconsistent, d.opts.RevisionField)
+	err := fmt.Errorf("%w: it has no %q but a history: Adopt gives it the next number", ErrInconsistent, d.opts.RevisionField)
 	return fault.Of(c.id, err)
 }
 
@@ -409,17 +409,17 @@ func (d *store) archive(ctx context.Context, rows ...bson.Raw) error {
 	return err
 }
 
-// Update reads the current document, has fn change it, and saves it. After a conflict it
-// begins again until ctx ends, so fn can run several times; an error of fn ends it. It
-// returns the new revision, or the current one if fn changed nothing. In the caller's
-// transaction it does not begin again: the error is the *ConflictError.
+// Edit reads the current document, calls fn to change it, and saves it. After a conflict it does
+// all of this again until ctx ends, so fn can run several times; an error of fn ends Edit, which
+// returns it. The result is the new revision, or the current one if fn changed nothing. In a
+// transaction of the caller's Edit does not retry: the error is the *ConflictError.
 //
 // Cost: 4 round trips, 2 documents written; 2 if nothing changed, and without a
 // history. 4 more for each conflict; 1 more for a document without a number.
-func (d *Documents[ID, T]) Update(ctx context.Context, id ID, fn func(*T) error, change Change) (_ Revision[T], err error) {
-	defer fault.In(&err, "versioning: update")
+func (d *History[ID, T]) Edit(ctx context.Context, id ID, fn func(*T) error, change Change) (revision Revision[T], err error) {
+	defer fault.In(&err, "versioning: edit")
 	if fn == nil {
-		return Revision[T]{}, fault.Invalid("fn: nil")
+		return Revision[T]{}, fault.Invalid("fn is nil")
 	}
 	by, err := d.core.stamp(change)
 	if err != nil {
@@ -429,7 +429,7 @@ func (d *Documents[ID, T]) Update(ctx context.Context, id ID, fn func(*T) error,
 	if err != nil {
 		return Revision[T]{}, err
 	}
-	var own error // an error of fn, which may be a conflict of another document
+	var own error // an error of fn, which may be a conflict over another document
 	r, err := d.retry(ctx, func() (Revision[T], error) {
 		r, err := d.show(d.core.primary.get(ctx, key))
 		if err != nil {
@@ -446,18 +446,18 @@ func (d *Documents[ID, T]) Update(ctx context.Context, id ID, fn func(*T) error,
 	return r, err
 }
 
-// retry repeats what met another writer, until the context ends.
-func (d *Documents[ID, T]) retry(ctx context.Context, try func() (Revision[T], error)) (Revision[T], error) {
+// retry calls try again after a conflict with another writer, until the context ends.
+func (d *History[ID, T]) retry(ctx context.Context, try func() (Revision[T], error)) (Revision[T], error) {
 	joined := txn.Running(ctx)
 	for attempt := 0; ; attempt++ {
 		r, err := try()
 		var conflict *ConflictError
-		met := errors.As(err, &conflict) || errors.Is(err, ErrExists) // of Restore: brought back by another
+		met := errors.As(err, &conflict) || errors.Is(err, mongopatterns.ErrExists) // Restore: someone else inserted the document meanwhile
 		if !met || joined {
 			return r, err
 		}
 		select {
-		case <-ctx.Done(): // an error of the deadline, not a conflict to be solved
+		case <-ctx.Done(): // the error is the deadline's, not a conflict that the caller could resolve
 			return r, fmt.Errorf("%w; the last attempt: %v", ctx.Err(), err)
 		case <-time.After(rand.N(min(time.Millisecond<<min(attempt, 8), 100*time.Millisecond))):
 		}

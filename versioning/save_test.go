@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,11 +18,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/costs"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
-// counter is what most tests save.
+// counter is the document of most tests.
 type counter struct {
 	ID       string    `bson:"_id"`
 	N        int       `bson:"n"`
@@ -51,24 +52,12 @@ func wantConflict(t testing.TB, what string, err error, read, current int64) {
 	}
 }
 
-func count(t testing.TB, coll *mongo.Collection) int64 {
-	t.Helper()
-	return must[int64](t)(coll.CountDocuments(t.Context(), bson.D{}))
-}
-
-func clean[ID, T any](t testing.TB, d *versioning.Documents[ID, T]) {
-	t.Helper()
-	for _, p := range collect(t, d.Check(t.Context(), nil)) {
-		t.Errorf("check: %v", p)
-	}
-}
-
 func TestSaveConflicts(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	ctx := t.Context()
 	d := helper[string, counter](t, db, nil)
-	first := get(t)(d.Create(ctx, counter{ID: "a"}, nobody))
+	first := get(t)(d.Insert(ctx, counter{ID: "a"}, nobody))
 	if first.Number != 1 || first.Document.Revision != 1 || first.Change.At.IsZero() {
 		t.Errorf("created %+v", first)
 	}
@@ -88,10 +77,10 @@ func TestSaveConflicts(t *testing.T) {
 	_, err = d.Save(ctx, first, nobody)
 	wantConflict(t, "stale and unchanged", err, 1, 2)
 	wantConflict(t, "delete", d.Delete(ctx, "a", 1, nobody), 1, 2)
-	if _, err := d.Create(ctx, counter{ID: "a"}, nobody); !errors.Is(err, versioning.ErrExists) || !mongo.IsDuplicateKeyError(err) {
+	if _, err := d.Insert(ctx, counter{ID: "a"}, nobody); !errors.Is(err, mongopatterns.ErrExists) || !mongo.IsDuplicateKeyError(err) {
 		t.Errorf("create: %v", err)
 	}
-	if diff := cmp.Diff(before, all(t, db.Collection("current"), bson.D{})); diff != "" || count(t, db.Collection("revisions")) != 1 {
+	if diff := cmp.Diff(before, all(t, db.Collection("current"), bson.D{})); diff != "" || testkit.Count(t, db.Collection("revisions"), bson.D{}) != 1 {
 		t.Errorf("something was written: %s", diff)
 	}
 	// By hand of the right number.
@@ -99,7 +88,7 @@ func TestSaveConflicts(t *testing.T) {
 	if third.Number != 3 || third.Document.N != 5 {
 		t.Errorf("saved by hand: %+v", third)
 	}
-	// What Save returns can be saved again.
+	// The result of Save can be saved again.
 	third.Document.N++
 	if fourth := get(t)(d.Save(ctx, third, nobody)); fourth.Number != 4 || fourth.Document.N != 6 {
 		t.Errorf("saved again: %+v", fourth)
@@ -109,10 +98,10 @@ func TestSaveConflicts(t *testing.T) {
 	wantErr(t, "get", err, mongo.ErrNoDocuments)
 	_, err = d.Save(ctx, revision{Number: 1, Document: counter{ID: "b"}}, nobody)
 	wantErr(t, "save", err, mongopatterns.ErrNotFound)
-	_, err = d.Update(ctx, "b", func(*counter) error { return nil }, nobody)
+	_, err = d.Edit(ctx, "b", func(*counter) error { return nil }, nobody)
 	wantErr(t, "update", err, mongopatterns.ErrNotFound)
 	wantErr(t, "delete", d.Delete(ctx, "b", 1, nobody), mongopatterns.ErrNotFound)
-	clean(t, d)
+	testkit.Healthy(t, d)
 }
 
 func TestInvalid(t *testing.T) {
@@ -120,13 +109,13 @@ func TestInvalid(t *testing.T) {
 	db := mongotest.Database(t)
 	ctx := t.Context()
 	d := helper[string, bson.D](t, db, nil)
-	r := must[versioning.Revision[bson.D]](t)(d.Create(ctx, bson.D{{Key: "_id", Value: "a"}}, nobody))
+	r := must[versioning.Revision[bson.D]](t)(d.Insert(ctx, bson.D{{Key: "_id", Value: "a"}}, nobody))
 	other := r
 	other.Document = bson.D{{Key: "_id", Value: "b"}}
 	_, err := d.Save(ctx, other, nobody)
 	wantErr(t, "another _id", err, mongopatterns.ErrInvalid)
 	_, err = d.Save(ctx, versioning.Revision[bson.D]{Number: 1, Document: bson.D{{Key: "x", Value: 1}}}, nobody)
-	wantErr(t, "no _id", err, mongopatterns.ErrInvalid)
+	wantErr(t, "the document has no _id", err, mongopatterns.ErrInvalid)
 	_, err = d.Save(ctx, versioning.Revision[bson.D]{Document: bson.D{{Key: "_id", Value: "a"}}}, nobody)
 	wantErr(t, "no number", err, mongopatterns.ErrInvalid)
 	wantErr(t, "delete without number", d.Delete(ctx, "a", 0, nobody), mongopatterns.ErrInvalid)
@@ -139,7 +128,7 @@ func TestInvalid(t *testing.T) {
 	other.Document = bson.D{{Key: "_id", Value: "a"}, {Key: "x", Value: strings.Repeat("x", 16<<20-10<<10)}}
 	_, err = d.Save(ctx, other, nobody)
 	wantErr(t, "too large", err, mongopatterns.ErrInvalid)
-	_, err = d.Create(ctx, bson.D{{Key: "_id", Value: "b"}, {Key: "x", Value: strings.Repeat("x", 16<<20-10<<10)}}, nobody)
+	_, err = d.Insert(ctx, bson.D{{Key: "_id", Value: "b"}, {Key: "x", Value: strings.Repeat("x", 16<<20-10<<10)}}, nobody)
 	wantErr(t, "create too large", err, mongopatterns.ErrInvalid)
 	// One that fits can be stored as a revision.
 	large := bson.D{{Key: "_id", Value: "a"}, {Key: "x", Value: strings.Repeat("x", 16<<20-17<<10)}}
@@ -147,12 +136,12 @@ func TestInvalid(t *testing.T) {
 	r = must[versioning.Revision[bson.D]](t)(d.Save(ctx, other, nobody))
 	r.Document = bson.D{{Key: "_id", Value: "a"}}
 	r = must[versioning.Revision[bson.D]](t)(d.Save(ctx, r, nobody))
-	if r.Number != 3 || count(t, db.Collection("revisions")) != 2 {
+	if r.Number != 3 || testkit.Count(t, db.Collection("revisions"), bson.D{}) != 2 {
 		t.Errorf("%+v", r.Number)
 	}
 	// An error of fn is the caller's.
 	boom := errors.New("boom")
-	_, err = d.Update(ctx, "a", func(*bson.D) error { return boom }, nobody)
+	_, err = d.Edit(ctx, "a", func(*bson.D) error { return boom }, nobody)
 	wantErr(t, "update", err, boom)
 
 	for what, doc := range map[string]bson.D{
@@ -171,7 +160,7 @@ func TestInvalid(t *testing.T) {
 		wantErr(t, what, err, mongopatterns.ErrInvalid)
 		_, err = d.Save(ctx, versioning.Revision[bson.D]{Number: 1, Document: bson.D{{Key: "_id", Value: id}}}, nobody)
 		wantErr(t, what, err, mongopatterns.ErrInvalid)
-		if problems := collect(t, d.Check(ctx, nil)); len(problems) != 1 || problems[0].Kind != versioning.InvalidRevision || problems[0].ID.StringValue() != id {
+		if problems := testkit.Collect(t, d.Check(ctx, nil)); len(problems) != 1 || problems[0].Kind != versioning.Malformed || problems[0].ID.StringValue() != id {
 			t.Errorf("%s: check: %v", what, problems)
 		}
 		if _, err := db.Collection("current").DeleteOne(ctx, d.Filter(id)); err != nil {
@@ -189,7 +178,7 @@ func TestRefusalsNameTheDocument(t *testing.T) {
 	noop := func(*counter) error { return nil }
 	var r revision
 	for range 3 { // created, deleted, and so on
-		r = get(t)(d.Create(ctx, counter{ID: "a"}, by("", "", month(0))))
+		r = get(t)(d.Insert(ctx, counter{ID: "a"}, by("", "", month(0))))
 		if r.Number < 5 {
 			if err := d.Delete(ctx, "a", r.Number, by("", "", month(0))); err != nil {
 				t.Fatal(err)
@@ -197,12 +186,12 @@ func TestRefusalsNameTheDocument(t *testing.T) {
 		}
 	}
 	must[mongopatterns.Result](t)(d.Prune(ctx, versioning.Retention{Keep: 3}, of("a")))
-	get(t)(d.Create(ctx, counter{ID: "b"}, nobody))
+	get(t)(d.Insert(ctx, counter{ID: "b"}, nobody))
 	var history, from error
-	for err := range errorsOf(d.History(ctx, "x")) {
+	for err := range errorsOf(d.Revisions(ctx, "x")) {
 		history = err
 	}
-	for err := range errorsOf(d.HistoryFrom(ctx, "a", 6)) {
+	for err := range errorsOf(d.RevisionsFrom(ctx, "a", 6)) {
 		from = err
 	}
 	for what, test := range map[string]struct {
@@ -212,10 +201,10 @@ func TestRefusalsNameTheDocument(t *testing.T) {
 		"get":         {second(d.Get(ctx, "x")), mongopatterns.ErrNotFound, `_id "x"`},
 		"get empty":   {second(d.Get(ctx, "")), mongopatterns.ErrNotFound, `_id ""`},
 		"get number":  {second(helper[int, counter](t, db, nil).Get(ctx, 9999)), mongopatterns.ErrNotFound, "_id 9999"},
-		"get channel": {second(helper[chan int, counter](t, db, nil).Get(ctx, nil)), mongopatterns.ErrInvalid, "ID <nil>: "},
+		"get channel": {second(helper[chan int, counter](t, db, nil).Get(ctx, nil)), mongopatterns.ErrInvalid, "cannot encode chan int"},
 		"save":        {second(d.Save(ctx, revision{Number: 1, Document: counter{ID: "x"}}, nobody)), mongopatterns.ErrNotFound, `_id "x"`},
 		"save many":   {saveOne(ctx, d, revision{Number: 1, Document: counter{ID: "x"}}), mongopatterns.ErrNotFound, `_id "x"`},
-		"update":      {second(d.Update(ctx, "x", noop, nobody)), mongopatterns.ErrNotFound, `_id "x"`},
+		"update":      {second(d.Edit(ctx, "x", noop, nobody)), mongopatterns.ErrNotFound, `_id "x"`},
 		"delete":      {d.Delete(ctx, "x", 1, nobody), mongopatterns.ErrNotFound, `_id "x"`},
 		"at":          {second(d.At(ctx, "a", 9)), mongopatterns.ErrNotFound, `_id "a": revision 9`},
 		"at zero":     {second(d.At(ctx, "a", 0)), mongopatterns.ErrNotFound, `_id "a": revision 0`},
@@ -227,15 +216,15 @@ func TestRefusalsNameTheDocument(t *testing.T) {
 		"as of none":  {second(d.AsOf(ctx, "x", month(-1))), mongopatterns.ErrNotFound, `_id "x"`},
 		"history":     {history, mongopatterns.ErrNotFound, `_id "x"`},
 		"from":        {from, mongopatterns.ErrNotFound, `_id "a"`},
-		"exists":      {second(d.Create(ctx, counter{ID: "a"}, nobody)), versioning.ErrExists, `_id "a"`},
-		"no fn":       {second(d.Update(ctx, "a", nil, nobody)), mongopatterns.ErrInvalid, "invalid: fn: nil"},
-		"no number":   {second(d.Save(ctx, revision{Document: counter{ID: "a"}}, nobody)), mongopatterns.ErrInvalid, "invalid: Revision.Number: 0"},
-		"not read":    {d.Delete(ctx, "a", -1, nobody), mongopatterns.ErrInvalid, "invalid: read: -1"},
+		"exists":      {second(d.Insert(ctx, counter{ID: "a"}, nobody)), mongopatterns.ErrExists, `_id "a"`},
+		"no fn":       {second(d.Edit(ctx, "a", nil, nobody)), mongopatterns.ErrInvalid, "invalid: fn is nil"},
+		"no number":   {second(d.Save(ctx, revision{Document: counter{ID: "a"}}, nobody)), mongopatterns.ErrInvalid, "invalid: Revision.Number: it is 0"},
+		"not read":    {d.Delete(ctx, "a", -1, nobody), mongopatterns.ErrInvalid, "invalid: read: it is -1"},
 		"repair":      {second(d.Repair(ctx, &mongopatterns.Work{BatchSize: -1})), mongopatterns.ErrInvalid, "invalid: Work.BatchSize"},
 		"adopt":       {second(d.Adopt(ctx, nil, &mongopatterns.Work{BatchSize: -1})), mongopatterns.ErrInvalid, "invalid: Work.BatchSize"},
-		"undo":        {second(d.Undo(ctx, "a", 1, nobody)), mongopatterns.ErrInvalid, "revision: 1, want 2 or more"},
-		"null":        {second(helper[string, bson.D](t, db, nil).Create(ctx, bson.D{{Key: "_id", Value: nil}}, nobody)), mongopatterns.ErrInvalid, "_id null: invalid: not of type string: null is no _id"},
-		"nothing":     {second(d.Decode(marshal(t, bson.D{}))), mongopatterns.ErrInvalid, "no _id"},
+		"undo":        {second(d.Undo(ctx, "a", 1, nobody)), mongopatterns.ErrInvalid, "n: it is 1 and must be 2 or more"},
+		"null":        {second(helper[string, bson.D](t, db, nil).Insert(ctx, bson.D{{Key: "_id", Value: nil}}, nobody)), mongopatterns.ErrInvalid, "_id null: invalid: an _id cannot be null"},
+		"nothing":     {second(d.Decode(testkit.Raw(t, bson.D{}))), mongopatterns.ErrInvalid, "the document has no _id"},
 	} {
 		if !errors.Is(test.err, test.is) || strings.Count(test.err.Error(), test.want) != 1 {
 			t.Errorf("%s: error %v, want %v and %q once", what, test.err, test.is, test.want)
@@ -246,7 +235,7 @@ func TestRefusalsNameTheDocument(t *testing.T) {
 	}
 }
 
-// An _id that no ID finds is not stored.
+// An _id that no value of ID encodes to is not stored.
 func TestIDsOfAnotherType(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -257,9 +246,9 @@ func TestIDsOfAnotherType(t *testing.T) {
 	texts, keys, anything := helper[string, bson.D](t, db, nil), helper[key, bson.D](t, db, nil), helper[any, bson.D](t, db, nil)
 	raws, arrays := helper[bson.RawValue, bson.D](t, db, nil), helper[[2]byte, bson.D](t, db, nil)
 	create := func(d interface {
-		Create(context.Context, bson.D, versioning.Change) (versioning.Revision[bson.D], error)
+		Insert(context.Context, bson.D, versioning.Change) (versioning.Revision[bson.D], error)
 	}, doc bson.D) error {
-		_, err := d.Create(ctx, doc, nobody)
+		_, err := d.Insert(ctx, doc, nobody)
 		return err
 	}
 	of := func(id any) bson.D { return bson.D{{Key: "_id", Value: id}} }
@@ -273,7 +262,7 @@ func TestIDsOfAnotherType(t *testing.T) {
 	} {
 		wantErr(t, what, err, mongopatterns.ErrInvalid)
 	}
-	if n := count(t, db.Collection("current")); n != 0 {
+	if n := testkit.Count(t, db.Collection("current"), bson.D{}); n != 0 {
 		t.Errorf("%d stored", n)
 	}
 	for what, err := range map[string]error{
@@ -290,9 +279,9 @@ func TestIDsOfAnotherType(t *testing.T) {
 	}
 	// Nor is nil, and the error says so.
 	maps := helper[string, bson.M](t, db, nil)
-	_, err := maps.Update(ctx, "", func(m *bson.M) error { *m = nil; return nil }, nobody)
+	_, err := maps.Edit(ctx, "", func(m *bson.M) error { *m = nil; return nil }, nobody)
 	wantErr(t, "nil map", err, mongopatterns.ErrInvalid)
-	if !strings.HasSuffix(err.Error(), ": nil") {
+	if !strings.HasSuffix(err.Error(), " is nil") {
 		t.Error(err)
 	}
 }
@@ -318,7 +307,7 @@ func TestConfiguration(t *testing.T) {
 		"Options.SnapshotEvery: ":      {SnapshotEvery: -1},
 	} {
 		_, err := versioning.New[string, counter](db.Collection("current"), db.Collection("revisions"), opts)
-		if err == nil || !errors.Is(err, mongopatterns.ErrInvalid) || !strings.HasPrefix(err.Error(), "versioning: invalid: "+want) {
+		if err == nil || !errors.Is(err, mongopatterns.ErrInvalid) || !strings.HasPrefix(err.Error(), "versioning: new: invalid: "+want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
@@ -340,14 +329,14 @@ func TestConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, colls := range map[string][2]*mongo.Collection{
-		"current: ":                      {nil, db.Collection("r")},
-		"revisions: nil":                 {db.Collection("c"), nil},
-		"revisions: the collection":      {db.Collection("c"), db.Collection("c")},
-		"revisions: of another":          {db.Collection("c"), other.Database(db.Name()).Collection("r")},
-		"revisions: of another database": {db.Collection("c"), db.Client().Database("x").Collection("r")},
+		"current: ":                    {nil, db.Collection("r")},
+		"revisions: the":               {db.Collection("c"), nil},
+		"revisions: the collection":    {db.Collection("c"), db.Collection("c")},
+		"revisions: the collection is": {db.Collection("c"), other.Database(db.Name()).Collection("r")},
+		"revisions: the collection is in another database": {db.Collection("c"), db.Client().Database("x").Collection("r")},
 	} {
 		_, err := versioning.New[string, counter](colls[0], colls[1], nil)
-		if err == nil || !errors.Is(err, mongopatterns.ErrInvalid) || !strings.HasPrefix(err.Error(), "versioning: invalid: "+want) {
+		if err == nil || !errors.Is(err, mongopatterns.ErrInvalid) || !strings.HasPrefix(err.Error(), "versioning: new: invalid: "+want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
@@ -373,7 +362,7 @@ func TestConfiguration(t *testing.T) {
 	wantErr(t, "not unique", conflicting.EnsureIndexes(t.Context()), mongopatterns.ErrIndexConflict)
 }
 
-// A save carries over what the caller changed and nothing else.
+// A save stores the fields that the caller changed and nothing else.
 func TestUnknownFieldsSurvive(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -408,11 +397,11 @@ func TestUnknownFieldsSurvive(t *testing.T) {
 	}
 	update := func(fn func(*narrow)) bson.D {
 		t.Helper()
-		must[versioning.Revision[narrow]](t)(d.Update(ctx, "a", func(n *narrow) error { fn(n); return nil }, nobody))
+		must[versioning.Revision[narrow]](t)(d.Edit(ctx, "a", func(n *narrow) error { fn(n); return nil }, nobody))
 		return slices.DeleteFunc(all(t, db.Collection("current"), bson.D{})[0], func(e bson.E) bool { return e.Key == "revision" || e.Key == "change" })
 	}
 	for range 10 { // maps have no order
-		r := must[versioning.Revision[narrow]](t)(d.Update(ctx, "a", func(*narrow) error { return nil }, nobody))
+		r := must[versioning.Revision[narrow]](t)(d.Edit(ctx, "a", func(*narrow) error { return nil }, nobody))
 		if r.Number != 1 {
 			t.Fatalf("revision %d though nothing changed", r.Number)
 		}
@@ -432,46 +421,32 @@ func TestUnknownFieldsSurvive(t *testing.T) {
 	}
 	equalD := func(what string, want, got any) {
 		t.Helper()
-		w, g := marshal(t, bson.D{{Key: "v", Value: want}}), marshal(t, bson.D{{Key: "v", Value: got}})
+		w, g := testkit.Raw(t, bson.D{{Key: "v", Value: want}}), testkit.Raw(t, bson.D{{Key: "v", Value: got}})
 		if diff := cmp.Diff(w.String(), g.String()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", what, diff)
 		}
 	}
 	equalD("inside", want, got)
 	got = update(func(n *narrow) { n.Items = append(n.Items[1:], item{"staff"}); n.Zero = 1 })
-	equalD("shifted", bson.A{element("One Ring", 2), element("mail", 3), bson.D{{Key: "name", Value: "staff"}}}, lookupD(got, "items"))
-	if lookupD(got, "zero") != int32(1) {
+	equalD("shifted", bson.A{element("One Ring", 2), element("mail", 3), bson.D{{Key: "name", Value: "staff"}}}, testkit.Get(got, "items"))
+	if testkit.Get(got, "zero") != int32(1) {
 		t.Errorf("zero %v", got)
 	}
 	got = update(func(n *narrow) {
 		n.Items = append([]item{{"axe"}, n.Items[0], {"coat of mail"}}, item{"pony"}, item{"staff"})
 	})
 	equalD("inserted and changed", bson.A{bson.D{{Key: "name", Value: "axe"}}, element("One Ring", 2), bson.D{{Key: "name", Value: "coat of mail"}},
-		bson.D{{Key: "name", Value: "pony"}}, bson.D{{Key: "name", Value: "staff"}}}, lookupD(got, "items"))
+		bson.D{{Key: "name", Value: "pony"}}, bson.D{{Key: "name", Value: "staff"}}}, testkit.Get(got, "items"))
 	got = update(func(n *narrow) { n.Items = n.Items[1:2] })
-	equalD("cut", bson.A{element("One Ring", 2)}, lookupD(got, "items"))
-	clean(t, d)
-}
-
-func marshal(t testing.TB, v any) bson.Raw {
-	t.Helper()
-	return must[[]byte](t)(bson.Marshal(v))
-}
-
-func lookupD(doc bson.D, key string) any {
-	for _, e := range doc {
-		if e.Key == key {
-			return e.Value
-		}
-	}
-	return nil
+	equalD("cut", bson.A{element("One Ring", 2)}, testkit.Get(got, "items"))
+	testkit.Healthy(t, d)
 }
 
 // Types count, and the order of fields inside.
 func TestWhatIsAChange(t *testing.T) {
 	t.Parallel()
 	d := helper[string, bson.D](t, mongotest.Database(t), nil)
-	r := must[versioning.Revision[bson.D]](t)(d.Create(t.Context(), bson.D{{Key: "_id", Value: "a"}, {Key: "x", Value: int32(5)}, {Key: "y", Value: bson.D{{Key: "p", Value: 1}, {Key: "q", Value: 2}}}}, nobody))
+	r := must[versioning.Revision[bson.D]](t)(d.Insert(t.Context(), bson.D{{Key: "_id", Value: "a"}, {Key: "x", Value: int32(5)}, {Key: "y", Value: bson.D{{Key: "p", Value: 1}, {Key: "q", Value: 2}}}}, nobody))
 	for i, test := range []struct {
 		doc    bson.D
 		number int64
@@ -492,7 +467,7 @@ func TestWhatIsAChange(t *testing.T) {
 			t.Errorf("%d: revision %d, want %d", i, r.Number, test.number)
 		}
 	}
-	clean(t, d)
+	testkit.Healthy(t, d)
 }
 
 func TestIgnoredFields(t *testing.T) {
@@ -501,10 +476,10 @@ func TestIgnoredFields(t *testing.T) {
 	ctx := t.Context()
 	d := helper[string, counter](t, db, &versioning.Options{Ignored: []string{"last_seen", "hits"}, SnapshotEvery: 3})
 	coll := db.Collection("current")
-	r := get(t)(d.Create(ctx, counter{ID: "a", N: 1, LastSeen: month(0)}, nobody))
+	r := get(t)(d.Insert(ctx, counter{ID: "a", N: 1, LastSeen: month(0)}, nobody))
 	r.Document.LastSeen = month(1)
 	r = get(t)(d.Save(ctx, r, nobody))
-	if r.Number != 1 || !get(t)(d.Get(ctx, "a")).Document.LastSeen.Equal(month(1)) || count(t, db.Collection("revisions")) != 0 {
+	if r.Number != 1 || !get(t)(d.Get(ctx, "a")).Document.LastSeen.Equal(month(1)) || testkit.Count(t, db.Collection("revisions"), bson.D{}) != 0 {
 		t.Errorf("ignored only: %+v", r)
 	}
 	// Written by something else between read and save: a save of another field keeps it.
@@ -532,7 +507,7 @@ func TestIgnoredFields(t *testing.T) {
 	if back.Number != 4 || back.Document.N != 1 || !back.Document.LastSeen.Equal(month(6)) {
 		t.Errorf("restored %+v", back)
 	}
-	if hits := lookupD(all(t, coll, bson.D{})[0], "hits"); hits != int32(1) {
+	if hits := testkit.Get(all(t, coll, bson.D{})[0], "hits"); hits != int32(1) {
 		t.Errorf("hits %v", hits)
 	}
 	if again := get(t)(d.Restore(ctx, "a", 1, nobody)); again.Number != 4 {
@@ -541,13 +516,13 @@ func TestIgnoredFields(t *testing.T) {
 	// Unset, of an unversioned document too.
 	back.Document.LastSeen = time.Time{}
 	back = get(t)(d.Save(ctx, back, nobody))
-	if doc := all(t, coll, bson.D{})[0]; back.Number != 4 || lookupD(doc, "last_seen") != nil {
+	if doc := all(t, coll, bson.D{})[0]; back.Number != 4 || testkit.Get(doc, "last_seen") != nil {
 		t.Errorf("unset: %v", doc)
 	}
 	if _, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: "old"}, {Key: "n", Value: 1}}); err != nil {
 		t.Fatal(err)
 	}
-	old := get(t)(d.Update(ctx, "old", func(c *counter) error { c.LastSeen = month(1); return nil }, nobody))
+	old := get(t)(d.Edit(ctx, "old", func(c *counter) error { c.LastSeen = month(1); return nil }, nobody))
 	if old.Number != 1 {
 		t.Errorf("unversioned: %+v", old)
 	}
@@ -560,15 +535,15 @@ func TestIgnoredFields(t *testing.T) {
 	stale.Document.LastSeen = month(9)
 	_, err := d.Save(ctx, stale, nobody)
 	wantConflict(t, "ignored only", err, 3, 4)
-	clean(t, d)
+	testkit.Healthy(t, d)
 }
 
-// What a save returns reads as Get reads it, also where T shows number and change.
+// The result of a save is the same as that of Get, also where T shows number and change.
 func TestSavedReadsAsStored(t *testing.T) {
 	t.Parallel()
 	d := helper[string, bson.D](t, mongotest.Database(t), &versioning.Options{Ignored: []string{"seen"}})
 	ctx := t.Context()
-	r := must[versioning.Revision[bson.D]](t)(d.Create(ctx, bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: int32(0)}, {Key: "seen", Value: int32(0)}}, nobody))
+	r := must[versioning.Revision[bson.D]](t)(d.Insert(ctx, bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: int32(0)}, {Key: "seen", Value: int32(0)}}, nobody))
 	for i, n := range []int{1, 2, 2, 1} { // the place of the field: a revision, and ignored only
 		before := fmt.Sprint(r.Document)
 		next := r
@@ -583,19 +558,19 @@ func TestSavedReadsAsStored(t *testing.T) {
 	}
 }
 
-// So do times, which are stored without nanoseconds, values of any type, and a slice that
-// is left out.
+// So it is for times, which are stored without nanoseconds, values of any type, and a slice that is
+// left out.
 func TestSavedValuesReadAsStored(t *testing.T) {
 	t.Parallel()
 	type doc struct {
 		ID      string `bson:"_id"`
 		At      time.Time
 		List    []string `bson:"list,omitempty"`
-		Version int64    // what the driver finds in the stored "Version", too
+		Version int64    // the driver also decodes the stored "Version" into it
 	}
 	at := time.Date(2024, 1, 1, 0, 0, 0, 123456789, time.FixedZone("", 3600))
 	d := helper[string, doc](t, mongotest.Database(t), &versioning.Options{RevisionField: "Version"})
-	r := must[versioning.Revision[doc]](t)(d.Create(t.Context(), doc{ID: "a", List: []string{"x"}}, nobody))
+	r := must[versioning.Revision[doc]](t)(d.Insert(t.Context(), doc{ID: "a", List: []string{"x"}}, nobody))
 	for i, change := range []func(v *doc){
 		func(v *doc) { v.At = at }, func(v *doc) { v.List = []string{} }, func(v *doc) { v.ID, v.Version = "a", 9 },
 	} {
@@ -610,26 +585,26 @@ func TestSavedValuesReadAsStored(t *testing.T) {
 		X  any
 	}
 	e := helper[string, open](t, mongotest.Database(t), nil)
-	o := must[versioning.Revision[open]](t)(e.Create(t.Context(), open{ID: "a"}, nobody))
+	o := must[versioning.Revision[open]](t)(e.Insert(t.Context(), open{ID: "a"}, nobody))
 	o.Document.X = 5
 	if o = must[versioning.Revision[open]](t)(e.Save(t.Context(), o, nobody)); o.Document.X != int32(5) {
 		t.Errorf("%T", o.Document.X)
 	}
 	f := helper[string, bson.D](t, mongotest.Database(t), nil)
-	p := must[versioning.Revision[bson.D]](t)(f.Create(t.Context(), bson.D{{Key: "_id", Value: "a"}, {Key: "x", Value: 1}}, nobody))
+	p := must[versioning.Revision[bson.D]](t)(f.Insert(t.Context(), bson.D{{Key: "_id", Value: "a"}, {Key: "x", Value: 1}}, nobody))
 	p.Document[1].Value = at
 	if p = must[versioning.Revision[bson.D]](t)(f.Save(t.Context(), p, nobody)); p.Document[1].Value != bson.NewDateTimeFromTime(at) {
 		t.Errorf("%T", p.Document[1].Value)
 	}
 }
 
-// A field that stands twice, as other code may store it, is not taken away by a restore.
+// A duplicate field, which other code may store, is not removed by a restore.
 func TestRestoreOverDoubledField(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	d := helper[string, counter](t, db, nil)
-	get(t)(d.Create(t.Context(), counter{ID: "a", N: 1}, nobody))
-	r := get(t)(d.Update(t.Context(), "a", func(c *counter) error { c.N = 2; return nil }, nobody))
+	get(t)(d.Insert(t.Context(), counter{ID: "a", N: 1}, nobody))
+	r := get(t)(d.Edit(t.Context(), "a", func(c *counter) error { c.N = 2; return nil }, nobody))
 	twice := bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: int32(1)}, {Key: "n", Value: int32(2)}, {Key: "revision", Value: r.Number}}
 	if _, err := db.Collection("current").ReplaceOne(t.Context(), d.Filter("a"), twice); err != nil {
 		t.Fatal(err)
@@ -646,7 +621,7 @@ func TestDeleteAndCreateAgain(t *testing.T) {
 	ctx := t.Context()
 	for _, every := range []int{1, 4} {
 		d := helper[string, counter](t, db, &versioning.Options{SnapshotEvery: every})
-		r := get(t)(d.Create(ctx, counter{ID: "a", N: 1}, by("a", "", month(0))))
+		r := get(t)(d.Insert(ctx, counter{ID: "a", N: 1}, by("a", "", month(0))))
 		r.Document.N = 2
 		r = get(t)(d.Save(ctx, r, by("b", "", month(1))))
 		if err := d.Delete(ctx, "a", 2, by("c", "enough", month(2))); err != nil {
@@ -664,7 +639,7 @@ func TestDeleteAndCreateAgain(t *testing.T) {
 		wantErr(t, "as of", err, versioning.ErrDeleted)
 		_, err = d.Restore(ctx, "a", 3, nobody)
 		wantErr(t, "restore", err, versioning.ErrDeleted)
-		r = get(t)(d.Create(ctx, counter{ID: "a", N: 9}, by("d", "", month(1)))) // the clock is behind
+		r = get(t)(d.Insert(ctx, counter{ID: "a", N: 9}, by("d", "", month(1)))) // the clock is behind
 		if r.Number != 4 || !r.Change.At.Equal(month(2)) || r.Document.N != 9 {
 			t.Errorf("created again: %+v", r)
 		}
@@ -684,19 +659,19 @@ func TestDeleteAndCreateAgain(t *testing.T) {
 		}
 		var numbers []int64
 		var deleted []bool
-		for _, r := range collect(t, d.History(ctx, "a")) {
+		for _, r := range testkit.Collect(t, d.Revisions(ctx, "a")) {
 			numbers, deleted = append(numbers, r.Number), append(deleted, r.Deleted)
 		}
 		if diff := cmp.Diff([]int64{6, 5, 4, 3, 2, 1}, numbers); diff != "" || !reflect.DeepEqual(deleted, []bool{false, true, false, true, false, false}) {
 			t.Errorf("history %v %v", numbers, deleted)
 		}
-		if diff := cmp.Diff([]int64{3, 4, 5, 6}, numbersOf(t, d.HistoryFrom(ctx, "a", 3))); diff != "" {
+		if diff := cmp.Diff([]int64{3, 4, 5, 6}, numbersOf(t, d.RevisionsFrom(ctx, "a", 3))); diff != "" {
 			t.Errorf("from 3: %s", diff)
 		}
-		for err := range errorsOf(d.History(ctx, "none")) {
+		for err := range errorsOf(d.Revisions(ctx, "none")) {
 			wantErr(t, "history", err, mongopatterns.ErrNotFound)
 		}
-		clean(t, d)
+		testkit.Healthy(t, d)
 		for _, name := range []string{"current", "revisions"} {
 			if _, err := db.Collection(name).DeleteMany(ctx, bson.D{}); err != nil {
 				t.Fatal(err)
@@ -718,7 +693,7 @@ func TestGeneratedID(t *testing.T) {
 		Text string        `bson:"text"`
 	}
 	d := helper[bson.ObjectID, note](t, mongotest.Database(t), nil)
-	r := must[versioning.Revision[note]](t)(d.Create(t.Context(), note{Text: "x"}, nobody))
+	r := must[versioning.Revision[note]](t)(d.Insert(t.Context(), note{Text: "x"}, nobody))
 	if r.Document.ID.IsZero() {
 		t.Fatal("no ID")
 	}
@@ -727,7 +702,7 @@ func TestGeneratedID(t *testing.T) {
 	if got := must[versioning.Revision[note]](t)(d.Get(t.Context(), r.Document.ID)); got.Number != 2 || got.Document.Text != "y" {
 		t.Errorf("%+v", got)
 	}
-	clean(t, d)
+	testkit.Healthy(t, d)
 }
 
 // IDs that are documents, and numbers that are equal to the server.
@@ -744,7 +719,7 @@ func TestIDs(t *testing.T) {
 	}
 	d := helper[key, doc](t, db, &versioning.Options{SnapshotEvery: 3})
 	id := key{"t", 1}
-	r := must[versioning.Revision[doc]](t)(d.Create(t.Context(), doc{id, "0"}, nobody))
+	r := must[versioning.Revision[doc]](t)(d.Insert(t.Context(), doc{id, "0"}, nobody))
 	for i := range 5 {
 		r.Document.Text = fmt.Sprint(i + 1)
 		r = must[versioning.Revision[doc]](t)(d.Save(t.Context(), r, nobody))
@@ -754,7 +729,7 @@ func TestIDs(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	}
-	clean(t, d)
+	testkit.Healthy(t, d)
 
 	floats, err := versioning.New[float64, bson.D](db.Collection("numbers"), db.Collection("number_revisions"), nil)
 	if err != nil {
@@ -773,7 +748,7 @@ func TestIDs(t *testing.T) {
 	if err := floats.Delete(t.Context(), 1, 3, nobody); err != nil {
 		t.Error(err)
 	}
-	clean(t, floats)
+	testkit.Healthy(t, floats)
 }
 
 // An existing collection works as it is.
@@ -815,27 +790,27 @@ func TestUnversioned(t *testing.T) {
 	}
 	stored := all(t, db.Collection("revisions"), bson.D{{Key: "document_id", Value: 1}})[0]
 	want := bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: int32(1)}, {Key: "extra", Value: "x"}}
-	if diff := cmp.Diff(want, lookupD(stored, "document")); diff != "" {
+	if diff := cmp.Diff(want, testkit.Get(stored, "document")); diff != "" {
 		t.Error(diff)
 	}
-	// One that counts already goes on, with its type; what it was before is not known.
+	// A collection that counts already continues, with its type of number; its past is not known.
 	_, err := d.At(ctx, "counted", 3)
 	wantErr(t, "at", err, versioning.ErrPruned)
 	_, err = d.AsOf(ctx, "none", month(0))
 	wantErr(t, "as of", err, mongopatterns.ErrNotFound)
-	r = get(t)(d.Update(ctx, "counted", func(c *counter) error { c.N++; return nil }, nobody))
-	if r.Number != 8 || lookupD(all(t, coll, bson.D{{Key: "revision", Value: -1}})[0], "revision") != int64(8) {
+	r = get(t)(d.Edit(ctx, "counted", func(c *counter) error { c.N++; return nil }, nobody))
+	if r.Number != 8 || testkit.Get(all(t, coll, bson.D{{Key: "revision", Value: -1}})[0], "revision") != int64(8) {
 		t.Errorf("%+v", r)
 	}
 	if err := d.Delete(ctx, "gone", 1, nobody); err != nil {
 		t.Fatal(err)
 	}
-	if r = get(t)(d.Create(ctx, counter{ID: "gone"}, nobody)); r.Number != 3 {
+	if r = get(t)(d.Insert(ctx, counter{ID: "gone"}, nobody)); r.Number != 3 {
 		t.Errorf("%+v", r)
 	}
-	clean(t, d)
+	testkit.Healthy(t, d)
 
-	// Adopted, with what is known.
+	// Adopted, with the known changes.
 	result, err := d.Adopt(ctx, func(stored bson.Raw) versioning.Change {
 		return by("import "+stored.Lookup("_id").StringValue(), "", month(-6))
 	}, nil)
@@ -846,204 +821,41 @@ func TestUnversioned(t *testing.T) {
 	equal(t, "adopted", by("import plain", "", month(-6)), r.Change)
 	_, err = d.AsOf(ctx, "plain", month(-7))
 	wantErr(t, "before", err, mongopatterns.ErrNotFound)
-	clean(t, d)
+	testkit.Healthy(t, d)
 }
 
-func TestAdopt(t *testing.T) {
-	t.Parallel()
-	db := mongotest.Database(t)
-	ctx := t.Context()
-	d := helper[int, bson.D](t, db, nil)
-	var docs []any
-	for i := range 25 {
-		docs = append(docs, bson.D{{Key: "_id", Value: i}})
-	}
-	// 3 was deleted here and inserted by something else.
-	must[versioning.Revision[bson.D]](t)(d.Create(ctx, bson.D{{Key: "_id", Value: 3}}, by("", "", month(1))))
-	if err := d.Delete(ctx, 3, 1, by("", "", month(2))); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Collection("current").InsertMany(ctx, docs); err != nil {
-		t.Fatal(err)
-	}
-	cancelled, cancel := context.WithCancel(ctx)
-	var progress []int64
-	result, err := d.Adopt(cancelled, nil, &mongopatterns.Work{BatchSize: 10, Progress: func(r mongopatterns.Result) {
-		progress = append(progress, r.Done)
-		cancel()
-	}})
-	if !errors.Is(err, context.Canceled) || result.Done != 10 {
-		t.Errorf("%+v, %v", result, err)
-	}
-	result, err = d.Adopt(ctx, nil, &mongopatterns.Work{BatchSize: 10, Progress: func(r mongopatterns.Result) { progress = append(progress, r.Done) }})
-	if err != nil || result.Examined != 15 || result.Done != 15 || !reflect.DeepEqual(progress, []int64{10, 10, 15}) {
-		t.Errorf("%+v, %v, %v", result, err, progress)
-	}
-	if result, err = d.Adopt(ctx, nil, nil); err != nil || result.Done != 0 {
-		t.Errorf("%+v, %v", result, err)
-	}
-	if r := must[versioning.Revision[bson.D]](t)(d.Get(ctx, 3)); r.Number != 3 || !r.Change.At.Equal(month(2)) {
-		t.Errorf("%+v", r)
-	}
-	if r := must[versioning.Revision[bson.D]](t)(d.Get(ctx, 4)); r.Number != 1 || !r.Change.At.IsZero() {
-		t.Errorf("%+v", r)
-	}
-	clean(t, d)
-	if _, err := db.Collection("current").InsertOne(ctx, bson.D{{Key: "_id", Value: 99}, {Key: "change", Value: 1}}); err != nil {
-		t.Fatal(err)
-	}
-	if result, err = d.Adopt(ctx, nil, nil); err != nil || result.Failed != 1 || !errors.Is(result.Failures[0].Err, mongopatterns.ErrInvalid) {
-		t.Errorf("field in use: %+v, %v", result, err)
-	}
-}
-
-// 8 × 10 read-modify-save: every change is kept and has its revision.
-func TestConcurrentUpdates(t *testing.T) {
-	t.Parallel()
-	for _, every := range []int{1, 16} {
-		t.Run(fmt.Sprint(every), func(t *testing.T) {
-			t.Parallel()
-			ctx := t.Context()
-			d := helper[string, bson.D](t, mongotest.Database(t), &versioning.Options{SnapshotEvery: every})
-			must[versioning.Revision[bson.D]](t)(d.Create(ctx, bson.D{{Key: "_id", Value: "a"}, {Key: "log", Value: bson.A{}}}, nobody))
-			var group sync.WaitGroup
-			for w := range 8 {
-				group.Go(func() {
-					for i := range 10 {
-						entry := fmt.Sprint(w, "/", i)
-						r, err := d.Update(ctx, "a", func(doc *bson.D) error {
-							(*doc)[1].Value = append(append(bson.A{}, (*doc)[1].Value.(bson.A)...), entry)
-							return nil
-						}, versioning.Change{Author: entry})
-						if err != nil || r.Change.Author != entry {
-							t.Error(err)
-						}
-					}
-				})
-			}
-			group.Wait()
-			var log bson.A
-			n := int64(0)
-			for _, r := range slices.Backward(collect(t, d.History(ctx, "a"))) {
-				if n++; r.Number != n {
-					t.Fatalf("revision %d, want %d", r.Number, n)
-				}
-				log = r.Document[1].Value.(bson.A)
-				if int64(len(log)) != n-1 || n > 1 && log[n-2] != r.Change.Author {
-					t.Fatalf("revision %d by %q: %v", n, r.Change.Author, log)
-				}
-			}
-			seen := map[any]bool{}
-			for _, entry := range log {
-				seen[entry] = true
-			}
-			if n != 81 || len(seen) != 80 {
-				t.Errorf("%d revisions, %d changes", n, len(seen))
-			}
-			clean(t, d)
-		})
-	}
-}
-
-// Creations, deletions, restores and saves at once leave histories without gaps.
-func TestConcurrentLifecycles(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	d := helper[string, counter](t, mongotest.Database(t), &versioning.Options{SnapshotEvery: 4})
-	var group sync.WaitGroup
-	expected := func(err error) bool {
-		var conflict *versioning.ConflictError
-		return err == nil || errors.As(err, &conflict) || errors.Is(err, mongo.ErrNoDocuments) || errors.Is(err, versioning.ErrExists)
-	}
-	for w := range 4 {
-		group.Go(func() {
-			for i := range 12 {
-				id := []string{"a", "b"}[i%2]
-				var err error
-				switch (w + i) % 4 {
-				case 0:
-					_, err = d.Create(ctx, counter{ID: id, N: 1000*w + i}, nobody)
-				case 1:
-					_, err = d.Update(ctx, id, func(c *counter) error { c.N++; return nil }, nobody)
-				case 2:
-					var r revision
-					if r, err = d.Get(ctx, id); err == nil {
-						err = d.Delete(ctx, id, r.Number, nobody)
-					}
-				case 3:
-					_, err = d.Restore(ctx, id, 1, nobody)
-				}
-				if !expected(err) {
-					t.Error(err)
-				}
-				for _, err := range d.Check(ctx, nil) { // beside them: no false alarm
-					if err != nil {
-						t.Error(err)
-					}
-				}
-			}
-		})
-	}
-	group.Go(func() {
-		for range 10 {
-			for p, err := range d.Check(ctx, nil) {
-				t.Errorf("check beside writers: %v %v", p, err)
-			}
-			_, err := d.At(ctx, "a", 2)
-			if !expected(err) {
-				t.Error(err)
-			}
-			for r, err := range d.History(ctx, "b") {
-				if !expected(err) || r.Lost {
-					t.Error(err)
-				}
-			}
-		}
-	})
-	group.Wait()
-	for _, id := range []string{"a", "b"} {
-		want := int64(0)
-		for _, r := range slices.Backward(collect(t, d.History(ctx, id))) {
-			if want++; r.Number != want {
-				t.Errorf("%s: revision %d, want %d", id, r.Number, want)
-			}
-		}
-	}
-	clean(t, d)
-}
-
-// Update begins again until its context ends; an error of fn ends it.
+// Edit retries until its context ends; an error of fn ends it.
 func TestUpdateBeginsAgain(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	db := mongotest.Database(t)
 	d := helper[string, counter](t, db, nil)
-	get(t)(d.Create(ctx, counter{ID: "a"}, nobody))
+	get(t)(d.Insert(ctx, counter{ID: "a"}, nobody))
 	other := helper[string, counter](t, db, nil)
 	bounded, cancel := context.WithCancel(ctx)
 	runs := 0
-	_, err := d.Update(bounded, "a", func(c *counter) error {
+	_, err := d.Edit(bounded, "a", func(c *counter) error {
 		if runs++; runs == 3 {
 			cancel()
 		}
-		get(t)(other.Update(ctx, "a", func(c *counter) error { c.N += 10; return nil }, nobody))
+		get(t)(other.Edit(ctx, "a", func(c *counter) error { c.N += 10; return nil }, nobody))
 		c.N++
 		return nil
 	}, nobody)
 	if wantErr(t, "update", err, context.Canceled); runs != 3 {
 		t.Errorf("%d runs", runs)
 	}
-	for _, own := range []error{versioning.ErrExists, &versioning.ConflictError{}} { // of another document
+	for _, own := range []error{mongopatterns.ErrExists, &versioning.ConflictError{}} { // of another document
 		runs = 0
-		_, err = d.Update(ctx, "a", func(*counter) error { runs++; return own }, nobody)
+		_, err = d.Edit(ctx, "a", func(*counter) error { runs++; return own }, nobody)
 		if wantErr(t, "error of fn", err, own); runs != 1 {
 			t.Errorf("%v: %d runs", own, runs)
 		}
 	}
 	runs = 0
-	r := get(t)(d.Update(ctx, "a", func(c *counter) error {
+	r := get(t)(d.Edit(ctx, "a", func(c *counter) error {
 		if runs++; runs == 1 {
-			get(t)(other.Update(ctx, "a", func(c *counter) error { c.N += 10; return nil }, nobody))
+			get(t)(other.Edit(ctx, "a", func(c *counter) error { c.N += 10; return nil }, nobody))
 		}
 		c.N++
 		return nil
@@ -1052,9 +864,9 @@ func TestUpdateBeginsAgain(t *testing.T) {
 		t.Errorf("%+v after %d runs", r, runs)
 	}
 	cancelled, cancel := context.WithCancel(ctx)
-	_, err = d.Update(cancelled, "a", func(c *counter) error { cancel(); c.N++; return nil }, nobody)
+	_, err = d.Edit(cancelled, "a", func(c *counter) error { cancel(); c.N++; return nil }, nobody)
 	wantErr(t, "cancelled", err, context.Canceled)
-	clean(t, d)
+	testkit.Healthy(t, d)
 }
 
 // The server inserts fields that start with "$" at the top, and replaces no document
@@ -1082,7 +894,7 @@ func TestDollarFields(t *testing.T) {
 		}
 	}
 	refused(second(d.Save(ctx, r, nobody)))
-	other := doc(d.Create(ctx, bson.M{"_id": "c", "a.b": 1, "": 1}, nobody))
+	other := doc(d.Insert(ctx, bson.M{"_id": "c", "a.b": 1, "": 1}, nobody))
 	saved := must[mongopatterns.Result](t)(d.SaveMany(ctx, each(&r, &other), nobody, nil))
 	if saved.Skipped != 1 || saved.Failed != 1 || !strings.Contains(saved.Failures[0].Err.Error(), "$x") {
 		t.Errorf("%+v", saved)
@@ -1090,7 +902,7 @@ func TestDollarFields(t *testing.T) {
 	delete(r.Document, "$x")
 	doc(d.Save(ctx, r, nobody))
 	refused(second(d.Restore(ctx, "b", 1, nobody)))
-	clean(t, d)
+	testkit.Healthy(t, d)
 }
 
 // Times never go back, and are of milliseconds.
@@ -1098,7 +910,7 @@ func TestTimes(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	d := helper[string, counter](t, mongotest.Database(t), nil)
-	r := get(t)(d.Create(ctx, counter{ID: "a"}, by("", "", month(1).Add(1500*time.Microsecond))))
+	r := get(t)(d.Insert(ctx, counter{ID: "a"}, by("", "", month(1).Add(1500*time.Microsecond))))
 	if want := month(1).Add(time.Millisecond); !r.Change.At.Equal(want) {
 		t.Errorf("%v", r.Change.At)
 	}
@@ -1115,7 +927,7 @@ func TestTimes(t *testing.T) {
 	r.Document.N = 2
 	before := time.Now().Truncate(time.Millisecond)
 	other := helper[string, counter](t, mongotest.Database(t), nil)
-	if n := get(t)(other.Create(ctx, counter{ID: "a"}, nobody)).Change.At; n.Before(before) || n.After(time.Now()) {
+	if n := get(t)(other.Insert(ctx, counter{ID: "a"}, nobody)).Change.At; n.Before(before) || n.After(time.Now()) {
 		t.Errorf("now is %v", n)
 	}
 }
@@ -1127,7 +939,7 @@ func TestTimesOutOfRange(t *testing.T) {
 	db := mongotest.Database(t)
 	ctx := t.Context()
 	d := helper[string, counter](t, db, nil)
-	r := get(t)(d.Create(ctx, counter{ID: "a"}, by("", "", month(0))))
+	r := get(t)(d.Insert(ctx, counter{ID: "a"}, by("", "", month(0))))
 	if _, err := db.Collection("current").InsertOne(ctx, bson.D{{Key: "_id", Value: "old"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -1141,12 +953,12 @@ func TestTimesOutOfRange(t *testing.T) {
 	} {
 		change := versioning.Change{At: at}
 		for what, fn := range map[string]func() error{
-			"Change.At: create":            func() error { return second(d.Create(ctx, counter{ID: "b"}, change)) },
+			"Change.At: create":            func() error { return second(d.Insert(ctx, counter{ID: "b"}, change)) },
 			"Change.At: save":              func() error { return second(d.Save(ctx, changed, change)) },
 			"Change.At: save of no change": func() error { return second(d.Save(ctx, r, change)) },
 			"Change.At: save many":         func() error { return second(d.SaveMany(ctx, each(&changed), change, nil)) },
 			"Change.At: update": func() error {
-				return second(d.Update(ctx, "a", func(*counter) error { t.Error("fn ran"); return nil }, change))
+				return second(d.Edit(ctx, "a", func(*counter) error { t.Error("fn ran"); return nil }, change))
 			},
 			"Change.At: delete":  func() error { return d.Delete(ctx, "a", 1, change) },
 			"Change.At: restore": func() error { return second(d.Restore(ctx, "a", 1, change)) },
@@ -1169,14 +981,14 @@ func TestTimesOutOfRange(t *testing.T) {
 			}
 		}
 	}
-	if n := count(t, db.Collection("revisions")); n != 0 || get(t)(d.Get(ctx, "a")).Number != 1 {
+	if n := testkit.Count(t, db.Collection("revisions"), bson.D{}); n != 0 || get(t)(d.Get(ctx, "a")).Number != 1 {
 		t.Errorf("%d revisions", n)
 	}
 	// The first and the last one are stored, and those that follow raised.
-	get(t)(d.Update(ctx, "old", func(c *counter) error { c.N = 1; return nil }, by("", "", time.Time{}.Add(time.Millisecond))))
+	get(t)(d.Edit(ctx, "old", func(c *counter) error { c.N = 1; return nil }, by("", "", time.Time{}.Add(time.Millisecond))))
 	last := time.Date(9999, 12, 31, 23, 59, 59, 999e6, time.UTC)
 	for n, at := range []time.Time{last, {}} {
-		r = get(t)(d.Update(ctx, "a", func(c *counter) error { c.N = n + 1; return nil }, by("", "", at)))
+		r = get(t)(d.Edit(ctx, "a", func(c *counter) error { c.N = n + 1; return nil }, by("", "", at)))
 		if _, err := json.Marshal(r); err != nil || n == 1 && !r.Change.At.Equal(last) {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -1184,7 +996,7 @@ func TestTimesOutOfRange(t *testing.T) {
 	if r := get(t)(d.AsOf(ctx, "a", last)); r.Number != 3 {
 		t.Errorf("%+v", r)
 	}
-	clean(t, d)
+	testkit.Healthy(t, d)
 }
 
 // A type without _id, and an _id that is not the first field.
@@ -1208,10 +1020,10 @@ func TestIDFields(t *testing.T) {
 	}
 	_, err := d.Save(ctx, versioning.Revision[text]{Number: 3}, nobody)
 	wantErr(t, "by hand", err, mongopatterns.ErrInvalid)
-	clean(t, d)
+	testkit.Healthy(t, d)
 
 	last := helper[string, bson.D](t, mongotest.Database(t), nil)
-	other := must[versioning.Revision[bson.D]](t)(last.Create(ctx, bson.D{{Key: "x", Value: 1}, {Key: "_id", Value: "a"}}, nobody))
+	other := must[versioning.Revision[bson.D]](t)(last.Insert(ctx, bson.D{{Key: "x", Value: 1}, {Key: "_id", Value: "a"}}, nobody))
 	if other.Document[0].Key != "_id" {
 		t.Errorf("%v", other.Document)
 	}
@@ -1222,7 +1034,7 @@ func TestDecode(t *testing.T) {
 	ctx := t.Context()
 	db := mongotest.Database(t)
 	d := helper[string, counter](t, db, nil)
-	get(t)(d.Create(ctx, counter{ID: "a", N: 1}, nobody))
+	get(t)(d.Insert(ctx, counter{ID: "a", N: 1}, nobody))
 	raw := must[bson.Raw](t)(db.Collection("current").FindOne(ctx, bson.D{{Key: "n", Value: 1}}).Raw())
 	r := get(t)(d.Decode(raw))
 	r.Document.N = 2
@@ -1234,139 +1046,20 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-type celsius float64
-
-// A registry of the user's encodes and decodes everywhere.
-func TestRegistry(t *testing.T) {
-	t.Parallel()
-	registry := bson.NewRegistry()
-	registry.RegisterTypeEncoder(reflect.TypeFor[celsius](), bson.ValueEncoderFunc(func(_ bson.EncodeContext, w bson.ValueWriter, v reflect.Value) error {
-		return w.WriteString(fmt.Sprintf("%g °C", v.Float()))
-	}))
-	registry.RegisterTypeDecoder(reflect.TypeFor[celsius](), bson.ValueDecoderFunc(func(_ bson.DecodeContext, r bson.ValueReader, v reflect.Value) error {
-		s, err := r.ReadString()
-		if err != nil {
-			return err
-		}
-		var f float64
-		_, err = fmt.Sscanf(s, "%g °C", &f)
-		v.SetFloat(f)
-		return err
-	}))
-	type doc struct {
-		ID celsius `bson:"_id"`
-		T  celsius `bson:"t"`
-	}
-	db := mongotest.Database(t)
-	ctx := t.Context()
-	d := helper[celsius, doc](t, db, &versioning.Options{Registry: registry, SnapshotEvery: 2})
-	must[versioning.Revision[doc]](t)(d.Create(ctx, doc{1, 20}, nobody))
-	for i := range 4 {
-		must[versioning.Revision[doc]](t)(d.Update(ctx, 1, func(x *doc) error { x.T = celsius(i); return nil }, nobody))
-	}
-	if r := must[versioning.Revision[doc]](t)(d.At(ctx, 1, 1)); r.Document.T != 20 {
-		t.Errorf("%+v", r)
-	}
-	if r := must[versioning.Revision[doc]](t)(d.Get(ctx, 1)); r.Document.T != 3 || r.Number != 5 {
-		t.Errorf("%+v", r)
-	}
-	if v := lookupD(all(t, db.Collection("current"), bson.D{})[0], "_id"); v != "1 °C" {
-		t.Errorf("stored %v", v)
-	}
-	if n := count(t, db.Collection("revisions")); n != 4 {
-		t.Errorf("%d revisions", n)
-	}
-}
-
-// Documents of every make of type are saved, changed and read alike.
-func TestTypesOfDocuments(t *testing.T) {
-	t.Parallel()
-	base := bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: 1}, {Key: "inner", Value: bson.D{{Key: "x", Value: int64(1)}}}}
-	testType(t, "raw", marshal(t, base), func(v *bson.Raw) {
-		*v = marshal(t, bson.D{base[0], {Key: "n", Value: 2}, base[2]})
-	})
-	testType(t, "map", bson.M{"_id": "a", "n": 1, "inner": bson.M{"x": int64(1)}}, func(v *bson.M) { (*v)["n"] = 2 })
-	testType(t, "ordered", base, func(v *bson.D) { (*v)[1].Value = 2 })
-	type inner struct {
-		X int64 `bson:"x"`
-	}
-	type Embedded struct {
-		N int `bson:"n"`
-	}
-	type doc struct {
-		ID       string `bson:"_id"`
-		Embedded `bson:",inline"`
-		Inner    *inner `bson:"inner,omitempty"`
-	}
-	testType(t, "pointer", &doc{ID: "a", Embedded: Embedded{1}, Inner: &inner{1}}, func(v **doc) { (*v).N = 2 })
-	testType(t, "struct", doc{ID: "a", Embedded: Embedded{1}, Inner: &inner{1}}, func(v *doc) { v.N = 2 })
-}
-
-func testType[T any](t *testing.T, name string, first T, change func(*T)) {
-	t.Run(name, func(t *testing.T) {
-		t.Parallel()
-		db := mongotest.Database(t)
-		ctx := t.Context()
-		d := helper[string, T](t, db, &versioning.Options{SnapshotEvery: 5})
-		r := must[versioning.Revision[T]](t)(d.Create(ctx, first, nobody))
-		change(&r.Document)
-		if r = must[versioning.Revision[T]](t)(d.Save(ctx, r, nobody)); r.Number != 2 {
-			t.Errorf("saved %+v", r)
-		}
-		if r = must[versioning.Revision[T]](t)(d.Update(ctx, "a", func(*T) error { return nil }, nobody)); r.Number != 2 {
-			t.Errorf("unchanged %+v", r)
-		}
-		for n, want := range map[int64]int32{1: 1, 2: 2} {
-			old := marshal(t, must[versioning.Revision[T]](t)(d.At(ctx, "a", n)).Document)
-			if old.Lookup("n").AsInt64() != int64(want) || old.Lookup("inner", "x").AsInt64() != 1 {
-				t.Errorf("revision %d: %v", n, old)
-			}
-		}
-		diff := must[[]versioning.Difference](t)(d.Diff(ctx, "a", 1, 2))
-		if len(diff) != 1 || diff[0].Path != "n" {
-			t.Errorf("%v", diff)
-		}
-		clean(t, d)
-	})
-}
-
-// A save while Adopt runs is not undone by it.
-func TestAdoptBesideASave(t *testing.T) {
-	t.Parallel()
-	db := mongotest.Database(t)
-	ctx := t.Context()
-	d := helper[string, counter](t, db, nil)
-	if _, err := db.Collection("current").InsertOne(ctx, bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: 1}}); err != nil {
-		t.Fatal(err)
-	}
-	result, err := d.Adopt(ctx, func(bson.Raw) versioning.Change {
-		get(t)(d.Update(ctx, "a", func(c *counter) error { c.N = 2; return nil }, nobody))
-		return nobody
-	}, nil)
-	if err != nil || result.Examined != 1 || result.Skipped != 1 {
-		t.Errorf("%+v, %v", result, err)
-	}
-	if r := get(t)(d.Get(ctx, "a")); r.Number != 2 || r.Document.N != 2 {
-		t.Errorf("%+v", r)
-	}
-	clean(t, d)
-}
-
-// The history does not show ignored fields: what it returned, saved, leaves them as
-// they are.
+// The history does not show ignored fields: a save of a revision from it leaves them as they are.
 func TestSaveOfWhatTheHistoryReturned(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	db := mongotest.Database(t)
 	d := helper[string, counter](t, db, &versioning.Options{Ignored: []string{"last_seen", "hits"}})
-	get(t)(d.Create(ctx, counter{ID: "a", LastSeen: month(1)}, nobody))
+	get(t)(d.Insert(ctx, counter{ID: "a", LastSeen: month(1)}, nobody))
 	if _, err := db.Collection("current").UpdateOne(ctx, d.Filter("a"), bson.D{{Key: "$set", Value: bson.D{{Key: "hits", Value: 5}}}}); err != nil {
 		t.Fatal(err)
 	}
 	want := func(what string, n int64) {
 		t.Helper()
 		now := get(t)(d.Get(ctx, "a"))
-		if now.Number != n || now.Document.N != int(n)-1 || !now.Document.LastSeen.Equal(month(1)) || lookupD(all(t, db.Collection("current"), bson.D{})[0], "hits") != int32(5) {
+		if now.Number != n || now.Document.N != int(n)-1 || !now.Document.LastSeen.Equal(month(1)) || testkit.Get(all(t, db.Collection("current"), bson.D{})[0], "hits") != int32(5) {
 			t.Errorf("%s: %+v", what, now)
 		}
 	}
@@ -1387,7 +1080,7 @@ func TestSaveOfWhatTheHistoryReturned(t *testing.T) {
 		t.Error(err)
 	}
 	want("saved many", 3)
-	for r, err := range d.History(ctx, "a") {
+	for r, err := range d.Revisions(ctx, "a") {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -1413,75 +1106,7 @@ func TestSaveOfWhatTheHistoryReturned(t *testing.T) {
 		}
 		want("an old state", int64(n+5))
 	}
-	clean(t, d)
-}
-
-// A document of which the history has been cut, put back by something else without a
-// number, does not begin a second history below the first.
-func TestReinsertedAfterPrune(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	db := mongotest.Database(t)
-	d := helper[string, counter](t, db, nil)
-	r := get(t)(d.Create(ctx, counter{ID: "a"}, nobody))
-	for range 3 {
-		r.Document.N++
-		r = get(t)(d.Save(ctx, r, nobody))
-	}
-	if err := d.Delete(ctx, "a", 4, nobody); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.Prune(ctx, versioning.Retention{Keep: 2}, of("a")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Collection("current").InsertMany(ctx, []any{
-		bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: 7}}, bson.D{{Key: "_id", Value: "b"}, {Key: "n", Value: 7}},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	_, err := d.Update(ctx, "a", func(c *counter) error { c.N++; return nil }, nobody)
-	wantErr(t, "update", err, versioning.ErrInconsistent)
-	if want := `_id "a": inconsistent history: no "revision", but a history`; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("%v, want %s", err, want)
-	}
-	wantErr(t, "delete", d.Delete(ctx, "a", 1, nobody), versioning.ErrInconsistent)
-	// Of a batch it is the only one that is not saved.
-	batch := []revision{{Number: 1, Document: counter{ID: "b", N: 8}}, {Number: 1, Document: counter{ID: "a", N: 8}}}
-	result := must[mongopatterns.Result](t)(d.SaveMany(ctx, places(batch), nobody, nil))
-	if result.Done != 1 || result.Failed != 1 || result.Failures[0].ID.StringValue() != "a" ||
-		!errors.Is(result.Failures[0].Err, versioning.ErrInconsistent) {
-		t.Errorf("%+v", result)
-	}
-	if n := count(t, db.Collection("revisions")); n != 3 {
-		t.Errorf("%d revisions", n)
-	}
-	if result, err := d.Adopt(ctx, nil, nil); err != nil || result.Done != 1 {
-		t.Fatalf("%+v, %v", result, err)
-	}
-	if r := get(t)(d.Update(ctx, "a", func(c *counter) error { c.N++; return nil }, nobody)); r.Number != 7 || r.Document.N != 8 {
-		t.Errorf("%+v", r)
-	}
-	clean(t, d)
-}
-
-// A history that was brought along without times says nothing about that of a document.
-func TestAdoptOfAHistoryWithoutTimes(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	db := mongotest.Database(t)
-	d := helper[string, counter](t, db, nil)
-	if _, err := db.Collection("revisions").InsertOne(ctx, bson.D{{Key: "document_id", Value: "a"}, {Key: "revision", Value: 1}, {Key: "document", Value: bson.D{}}}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Collection("current").InsertOne(ctx, bson.D{{Key: "_id", Value: "a"}}); err != nil {
-		t.Fatal(err)
-	}
-	if result, err := d.Adopt(ctx, nil, nil); err != nil || result.Done != 1 {
-		t.Fatalf("%+v, %v", result, err)
-	}
-	if r := get(t)(d.Get(ctx, "a")); r.Number != 2 || !r.Change.At.IsZero() {
-		t.Errorf("%+v", r)
-	}
+	testkit.Healthy(t, d)
 }
 
 // Deltas stay readable after SnapshotEvery has become smaller.
@@ -1490,7 +1115,7 @@ func TestSmallerSnapshotEvery(t *testing.T) {
 	ctx := t.Context()
 	db := mongotest.Database(t)
 	d := helper[string, note](t, db, &versioning.Options{SnapshotEvery: 20})
-	r := must[versioning.Revision[note]](t)(d.Create(ctx, note{"a", 1, strings.Repeat("long ", 200)}, nobody))
+	r := must[versioning.Revision[note]](t)(d.Insert(ctx, note{"a", 1, strings.Repeat("long ", 200)}, nobody))
 	for r.Number < 9 {
 		r.Document.N++
 		r = must[versioning.Revision[note]](t)(d.Save(ctx, r, nobody))
@@ -1509,8 +1134,8 @@ type note struct {
 	Text string `bson:"text"`
 }
 
-// A field that stands twice, as another program has written it, stays so where nobody
-// changes it; a T that changes it reads what it has saved, if the server lets it.
+// A duplicate field, written by another program, stays where nobody changes it. A T that changes it
+// can read what it has saved, if the server accepts it.
 func TestFieldTwice(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -1522,23 +1147,23 @@ func TestFieldTwice(t *testing.T) {
 	}
 	docs := helper[string, bson.D](t, db, nil)
 	r := must[versioning.Revision[bson.D]](t)(docs.Get(ctx, "a"))
-	moved := bson.D{twice[0], twice[2], twice[1], twice[3]} // by somebody else
+	moved := bson.D{twice[0], twice[2], twice[1], twice[3]} // by another program
 	if _, err := current.ReplaceOne(ctx, bson.D{}, moved); err != nil {
 		t.Fatal(err)
 	}
 	r.Document[1].Value = 2
 	r = must[versioning.Revision[bson.D]](t)(docs.Save(ctx, r, nobody))
-	if r.Document[1].Value != int32(1) || r.Document[3].Value != int32(2) || lookupD(r.Document, "x") != int32(2) {
+	if r.Document[1].Value != int32(1) || r.Document[3].Value != int32(2) || testkit.Get(r.Document, "x") != int32(2) {
 		t.Errorf("%v", r.Document)
 	}
 	d := helper[string, counter](t, db, nil)
-	_, err := d.Update(ctx, "a", func(c *counter) error { c.N = 9; return nil }, nobody)
+	_, err := d.Edit(ctx, "a", func(c *counter) error { c.N = 9; return nil }, nobody)
 	if r := get(t)(d.Get(ctx, "a")); (r.Document.N == 9) != (err == nil) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
 
-// After number 2^63-2 there is none that could be read.
+// No number after 2^63-2 could be read.
 func TestLastNumber(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -1548,10 +1173,197 @@ func TestLastNumber(t *testing.T) {
 	if _, err := db.Collection("current").InsertOne(ctx, bson.D{{Key: "_id", Value: "a"}, {Key: "revision", Value: last}}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := d.Update(ctx, "a", func(c *counter) error { c.N++; return nil }, nobody)
+	_, err := d.Edit(ctx, "a", func(c *counter) error { c.N++; return nil }, nobody)
 	wantErr(t, "update", err, mongopatterns.ErrInvalid)
 	wantErr(t, "delete", d.Delete(ctx, "a", last, nobody), mongopatterns.ErrInvalid)
 	if r := get(t)(d.Get(ctx, "a")); r.Number != last || r.Document.N != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A revision is undone and later ones stay; if they have changed the same value, the error is a
+// conflict that names it.
+func TestUndo(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	for _, every := range []int{1, 5} {
+		db := mongotest.Database(t)
+		d := helper[string, Policy](t, db, &versioning.Options{SnapshotEvery: every})
+		undo := must[versioning.Revision[Policy]](t)
+		r := undo(d.Insert(ctx, Policy{ID: "bilbo", Name: "Bilbo", Policy: long, Items: []string{"Mail"}}, nobody))
+		for _, change := range []func(p *Policy){
+			func(p *Policy) { p.Items = append(p.Items, "Elven Sword"); p.Name = "Bilbo Baggins" },               // 2
+			func(p *Policy) { p.Items = slices.Insert(p.Items, 0, "One Ring") },                                  // 3
+			func(p *Policy) { p.Policy += "." },                                                                  // 4
+			func(p *Policy) { p.Items = slices.DeleteFunc(p.Items, func(s string) bool { return s == "Mail" }) }, // 5
+		} {
+			change(&r.Document)
+			r = undo(d.Save(ctx, r, nobody))
+		}
+		r = undo(d.Undo(ctx, "bilbo", 2, by("lobelia", "not his", time.Time{})))
+		if r.Number != 6 || r.Document.Name != "Bilbo" || !slices.Equal(r.Document.Items, []string{"One Ring"}) || r.Document.Policy != long+"." || r.Change.Author != "lobelia" {
+			t.Errorf("%+v", r)
+		}
+		if r = undo(d.Undo(ctx, "bilbo", 5, nobody)); r.Number != 7 || !slices.Equal(r.Document.Items, []string{"One Ring", "Mail"}) {
+			t.Errorf("%+v", r)
+		}
+		r.Document.Policy = "Shire premium"
+		r = undo(d.Save(ctx, r, nobody))
+		_, err := d.Undo(ctx, "bilbo", 4, nobody)
+		wantErr(t, "changed since", err, mongopatterns.ErrConflict)
+		var conflict *versioning.ConflictError
+		if errors.As(err, &conflict) || err == nil || !strings.Contains(err.Error(), "changed policy too") {
+			t.Errorf("%v", err)
+		}
+		if now := undo(d.Get(ctx, "bilbo")); now.Number != 8 {
+			t.Errorf("%+v", now)
+		}
+		testkit.Healthy(t, d)
+	}
+}
+
+// Without a history saves detect conflicts, need no transaction, and keep what others write
+// meanwhile.
+func TestNoHistory(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := mongotest.Database(t)
+	opts := &versioning.Options{NoHistory: true}
+	if _, err := versioning.New[string, counter](db.Collection("current"), db.Collection("revisions"), opts); !errors.Is(err, mongopatterns.ErrInvalid) {
+		t.Errorf("%v", err)
+	}
+	d := must[*versioning.History[string, counter]](t)(versioning.New[string, counter](db.Collection("current"), nil, opts))
+	costs.Record(t, db, 0, nil, func() error { return nil })
+	if err := d.EnsureIndexes(ctx); err != nil || len(d.Indexes()) != 0 || len(d.ShardKey()) != 1 {
+		t.Error(err)
+	}
+	var r revision
+	set := func(fn func() (revision, error)) func() error {
+		return func() (err error) { r, err = fn(); return err }
+	}
+	costs.Record(t, db, 1, []string{"insert"}, set(func() (revision, error) { return d.Insert(ctx, counter{ID: "a"}, nobody) }))
+	stale := r
+	if _, err := db.Collection("current").UpdateOne(ctx, d.Filter("a"), bson.D{{Key: "$inc", Value: bson.D{{Key: "hits", Value: 1}}}}); err != nil {
+		t.Fatal(err)
+	}
+	r.Document.N, r.Document.Note = 1, "x"
+	costs.Record(t, db, 1, []string{"findAndModify"}, set(func() (revision, error) { return d.Save(ctx, r, by("me", "", month(0))) }))
+	costs.Record(t, db, 1, []string{"find", "findAndModify"}, set(func() (revision, error) {
+		return d.Edit(ctx, "a", func(c *counter) error { c.N++; return nil }, by("me", "", month(1)))
+	}))
+	stale.Document.N = 9
+	_, err := d.Save(ctx, stale, nobody)
+	wantConflict(t, "stale", err, 1, 3)
+	wantConflict(t, "in bulk", saveOne(ctx, d, stale), 1, 3)
+	r.Document.N = 3
+	if err := saveOne(ctx, d, r); err != nil {
+		t.Error(err)
+	}
+	doc := all(t, db.Collection("current"), bson.D{})[0]
+	if testkit.Get(doc, "hits") != int32(1) || testkit.Get(doc, "n") != int32(3) || testkit.Get(doc, "note") != "x" || testkit.Get(doc, "revision") != int64(4) {
+		t.Errorf("%v", doc)
+	}
+	for what, err := range map[string]error{
+		"at":      second(d.At(ctx, "a", 2)),
+		"as of":   second(d.AsOf(ctx, "a", month(0))),
+		"restore": second(d.Restore(ctx, "a", 2, nobody)),
+	} {
+		wantErr(t, what, err, versioning.ErrPruned)
+	}
+	if got := numbers(t, d, "a"); !slices.Equal(got, []int64{4}) || get(t)(d.At(ctx, "a", 4)).Document.N != 3 {
+		t.Errorf("%v", got)
+	}
+	testkit.Healthy(t, d)
+	if result, err := d.Prune(ctx, versioning.Retention{Keep: 1}, nil); err != nil || result.Done != 0 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	costs.Record(t, db, 1, []string{"findAndModify"}, func() error { return d.Delete(ctx, "a", 4, nobody) })
+	wantErr(t, "deleted", d.Delete(ctx, "a", 4, nobody), mongopatterns.ErrNotFound)
+	if names := must[[]string](t)(db.ListCollectionNames(ctx, bson.D{{Key: "name", Value: bson.D{{Key: "$ne", Value: "current"}}}})); len(names) != 0 {
+		t.Errorf("%v", names)
+	}
+}
+
+func second(_ any, err error) error { return err }
+
+// Fields of the user's own in a change are stored beside the others, and come back.
+func TestOwnFieldsInAChange(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := mongotest.Database(t)
+	d := helper[string, counter](t, db, nil)
+	change := by("frodo", "", month(0))
+	change.Fields = bson.D{{Key: "ticket", Value: int64(4711)}, {Key: "from", Value: bson.D{{Key: "ip", Value: "10.0.0.1"}}}}
+	r := get(t)(d.Insert(ctx, counter{ID: "a"}, change))
+	r.Document.N = 1
+	saved := get(t)(d.Save(ctx, r, nobody))
+	for what, got := range map[string]versioning.Change{"create": r.Change, "at": get(t)(d.At(ctx, "a", 1)).Change} {
+		if diff := cmp.Diff(change, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	if n := must[int64](t)(db.Collection("revisions").CountDocuments(ctx, bson.D{{Key: "change.ticket", Value: 4711}})); n != 1 || saved.Change.Fields != nil {
+		t.Errorf("%d, %+v", n, saved)
+	}
+	for _, e := range []bson.E{{Key: "at", Value: 1}, {Key: "a.b", Value: 1}, {Key: "$x", Value: 1}, {Key: "", Value: 1}, {Key: "x", Value: make(chan int)}} {
+		wantErr(t, e.Key, second(d.Save(ctx, saved, versioning.Change{Fields: bson.D{e}})), mongopatterns.ErrInvalid)
+	}
+	wantErr(t, "twice", second(d.Save(ctx, saved, versioning.Change{Fields: bson.D{{Key: "x", Value: 1}, {Key: "x", Value: 2}}})), mongopatterns.ErrInvalid)
+}
+
+// New fields inside an ignored document do not take back what others wrote there.
+func TestIgnoredInsideIsKept(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := mongotest.Database(t)
+	docs := helper[string, bson.D](t, db, &versioning.Options{Ignored: []string{"stats"}})
+	r := must[versioning.Revision[bson.D]](t)(docs.Insert(ctx, doc("_id", "a", "n", 1, "stats", doc("views", 1)), nobody))
+	if _, err := db.Collection("current").UpdateOne(ctx, doc("_id", "a"), doc("$inc", doc("stats.views", 10))); err != nil {
+		t.Fatal(err)
+	}
+	r.Document = doc("_id", "a", "n", 1, "stats", doc("views", 1, "p", 1, "q", 1))
+	must[versioning.Revision[bson.D]](t)(docs.Save(ctx, r, nobody))
+	stats, _ := testkit.Get(all(t, db.Collection("current"), doc("_id", 1))[0], "stats").(bson.D)
+	if testkit.Get(stats, "views") != int32(11) || testkit.Get(stats, "q") != int32(1) {
+		t.Errorf("%v", stats)
+	}
+}
+
+// Other code has put null where a document was, in which a field changes.
+func TestSaveIntoNull(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := mongotest.Database(t)
+	docs := helper[string, bson.D](t, db, nil)
+	r := must[versioning.Revision[bson.D]](t)(docs.Insert(ctx, doc("_id", "a", "sub", doc("x", 1, "y", 1)), nobody))
+	if _, err := db.Collection("current").UpdateOne(ctx, doc("_id", "a"), doc("$set", doc("sub", nil))); err != nil {
+		t.Fatal(err)
+	}
+	r.Document = doc("_id", "a", "sub", doc("x", 2, "y", 1))
+	costs.Record(t, db, 2, []string{"findAndModify", "abortTransaction", "find", "findAndModify", "insert", "commitTransaction"},
+		func() error { _, err := docs.Save(ctx, r, nobody); return err })
+	sub, _ := testkit.Get(all(t, db.Collection("current"), doc("_id", 1))[0], "sub").(bson.D)
+	if testkit.Get(sub, "x") != int32(2) {
+		t.Errorf("%v", sub)
+	}
+}
+
+// A document inserted again with another type of number as its _id can be restored, and the result
+// of Edit has its _id even if the function removed it.
+func TestIDsStay(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	docs := helper[any, bson.D](t, mongotest.Database(t), nil)
+	r := must[versioning.Revision[bson.D]](t)(docs.Insert(ctx, doc("_id", int32(1), "n", 1), nobody))
+	if err := docs.Delete(ctx, int32(1), r.Number, nobody); err != nil {
+		t.Fatal(err)
+	}
+	must[versioning.Revision[bson.D]](t)(docs.Insert(ctx, doc("_id", 1.0, "n", 2), nobody))
+	if r = must[versioning.Revision[bson.D]](t)(docs.Restore(ctx, int32(1), 1, nobody)); testkit.Get(r.Document, "n") != int32(1) {
+		t.Errorf("%+v", r)
+	}
+	r = must[versioning.Revision[bson.D]](t)(docs.Edit(ctx, 1, func(d *bson.D) error { *d = doc("n", 3); return nil }, nobody))
+	if testkit.Get(r.Document, "_id") != 1.0 {
 		t.Errorf("%+v", r)
 	}
 }

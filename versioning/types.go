@@ -11,13 +11,13 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/doc"
 )
 
-// A kind is what a save has to know of T.
+// A kind is what a save needs to know about T.
 type kind struct {
-	// coded says that T, or something inside it, has its own codec: a value may be shown
-	// as another than is stored.
+	// coded: T, or a type inside it, has its own codec, so T may show a value otherwise than it is
+	// stored.
 	coded bool
-	// whole says that T decodes its documents itself: what it shows in one field may be
-	// stored in another.
+	// whole: T decodes its documents itself, so a field that T shows may be stored in another
+	// field.
 	whole bool
 }
 
@@ -25,7 +25,7 @@ func kindOf(t reflect.Type, registry *bson.Registry) kind {
 	return kind{coded: registry != nil || codesItself(t), whole: decodesItself(t, registry)}
 }
 
-// decodesItself reports whether T is decoded by other code than the driver's.
+// decodesItself reports whether code other than the driver's decodes T.
 func decodesItself(t reflect.Type, registry *bson.Registry) bool {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -41,8 +41,7 @@ func decodesItself(t reflect.Type, registry *bson.Registry) bool {
 	return err != nil || failed != nil || t.Kind() != reflect.Struct || reflect.TypeOf(own) != reflect.TypeOf(driver)
 }
 
-// codesItself reports whether a type, or one inside it, has its own way of encoding or
-// decoding.
+// codesItself reports whether a type, or a type inside it, has its own codec.
 func codesItself(t reflect.Type, seen ...reflect.Type) bool {
 	if slices.Contains(seen, t) || t.PkgPath() == reflect.TypeFor[bson.Raw]().PkgPath() {
 		return false
@@ -66,27 +65,15 @@ func implements(t reflect.Type, some ...reflect.Type) bool {
 	return slices.ContainsFunc(some, reflect.PointerTo(t).Implements)
 }
 
-// isDocument reports whether the driver's registry encodes a type as a document.
-func isDocument(t reflect.Type) bool {
-	switch t.Kind() {
-	case reflect.Struct, reflect.Map, reflect.Interface:
-		return true
-	case reflect.Slice:
-		return t == reflect.TypeFor[bson.Raw]() || t.Elem() == reflect.TypeFor[bson.E]()
-	}
-	return t.Kind() == reflect.Pointer && isDocument(t.Elem())
-}
-
-// loose reports whether there is a map in a value: in what it encodes to, the order of
-// fields is random.
+// loose reports whether a value contains a map, whose fields are encoded in random order.
 func loose(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Map:
 		return true
 	case reflect.Pointer, reflect.Interface:
-		return loose(v.Elem()) // Elem of nil has no kind
+		return loose(v.Elem()) // the Elem of nil is of kind Invalid
 	case reflect.Slice, reflect.Array:
-		if d, ok := v.Interface().(bson.D); ok { // ten times as fast, which thousands of fields need
+		if d, ok := v.Interface().(bson.D); ok { // ten times as fast, for documents with thousands of fields
 			return slices.ContainsFunc(d, func(e bson.E) bool { return loose(reflect.ValueOf(e.Value)) })
 		}
 		if v.Type().Elem().Kind() < reflect.Array { // numbers
@@ -107,7 +94,7 @@ func loose(v reflect.Value) bool {
 	return false
 }
 
-// scalars reports whether only values differ that every T without a codec shows as they
+// scalars reports whether only values of types differ that every T without a codec shows as they
 // are stored.
 func scalars(a, b []doc.Field) bool {
 	return slices.EqualFunc(a, b, func(x, y doc.Field) bool {
@@ -123,8 +110,8 @@ func scalar(t bson.Type) bool {
 	return false
 }
 
-// adds reports whether T has made more of a document than is stored: one that decodes itself
-// anywhere, another inside of the fields that are stored.
+// adds reports whether T shows fields that are not stored. If T decodes itself, they count at any
+// depth; otherwise only inside stored fields.
 func (k kind) adds(stored, shown []doc.Field) bool {
 	if !k.coded {
 		return false
@@ -136,8 +123,8 @@ func (k kind) adds(stored, shown []doc.Field) bool {
 	return adds(stored, shown)
 }
 
-// adds reports whether a document is shown with more than is stored, at any depth. A zero
-// value does not count: a field of a struct shows one where nothing is stored.
+// adds reports whether shown has a field, at any depth, that stored has not. Zero values do not
+// count: a struct has them for fields that are not stored.
 func adds(stored, shown []doc.Field) bool {
 	in := doc.In(stored)
 	for _, f := range shown {
@@ -152,7 +139,7 @@ func adds(stored, shown []doc.Field) bool {
 	return false
 }
 
-// zeroTime is the date that the zero time is stored as.
+// zeroTime is the zero time as it is stored.
 var zeroTime = dateValue(time.Time{})
 
 func zero(v bson.RawValue) bool {
@@ -161,7 +148,7 @@ func zero(v bson.RawValue) bool {
 	}
 	switch v.Type {
 	case bson.TypeString, bson.TypeSymbol:
-		return len(v.Value) == 5 // its length, and the end
+		return len(v.Value) == 5 // its length and the final zero byte
 	case bson.TypeBinary:
 		return len(bytes.Trim(v.Value[min(5, len(v.Value)):], "\x00")) == 0
 	}

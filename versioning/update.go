@@ -8,9 +8,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/doc"
 )
 
-// update makes a draft of its base by update operators; nil if only a replacement
-// does: a key may be one that no path can name, and where several fields are new the
-// server chooses their order, which only a blind write leaves to it.
+// update returns the update operators that turn base into the draft, nil if only a replacement can
+// do it: some keys cannot be part of a path, and the server chooses the order of several new
+// fields, which only a blind write accepts.
 func (next *draft) update(blind bool) bson.Raw {
 	u := update{blind: blind}
 	ok := u.add("", next.base.all, next.changes)
@@ -26,15 +26,15 @@ func (next *draft) update(blind bool) bson.Raw {
 	return doc.Raw(doc.Filled(field("$set", doc.Embedded(u.set)), field("$unset", doc.Embedded(u.unset))))
 }
 
-// An update collects values to set and to unset, by their paths, and counts new fields.
+// An update collects values to set and paths to unset, and counts new fields.
 type update struct {
 	set, unset []doc.Field
 	added      int
 	blind      bool
 }
 
-// add adds changes of a document. Documents change inside where that is exact, so that
-// what other code writes beside is kept.
+// add adds the changes of a document. It descends into embedded documents where the result is
+// exact, to keep what other code writes beside the changed fields.
 func (u *update) add(prefix string, all, changes []doc.Field) bool {
 	in := doc.In(all)
 	for _, c := range changes {

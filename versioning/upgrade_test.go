@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/polymorphic"
 	"github.com/mongopatterns/mongopatterns/schemaversion"
@@ -68,9 +69,9 @@ func (m mender) MarshalBSON() ([]byte, error) {
 	return bson.Marshal(bson.D{{Key: "_id", Value: m.ID}, {Key: "tags", Value: append([]string{}, m.Tags...)}})
 }
 
-// A T that makes new fields out of old ones as it reads: a save stores what the
-// caller has, nothing twice, nothing lost. What T does not show stays if it does not change
-// what T reads: of mender it does, so the document is as mender writes it.
+// A T makes new fields from old ones when it decodes. A save stores the caller's document: nothing
+// twice, nothing lost. Fields that T does not show stay, unless T reads them: mender does, so its
+// document is stored as mender encodes it.
 func TestUpgradingTypes(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -103,13 +104,13 @@ func TestUpgradingTypes(t *testing.T) {
 	}
 	menders := helper[string, mender](t, db, nil)
 	for _, want := range [][]string{{"x", "y", "z"}, {"x", "z"}, {}} {
-		must[versioning.Revision[mender]](t)(menders.Update(ctx, "m", func(m *mender) error { m.Tags = want; return nil }, nobody))
+		must[versioning.Revision[mender]](t)(menders.Edit(ctx, "m", func(m *mender) error { m.Tags = want; return nil }, nobody))
 		if got := must[versioning.Revision[mender]](t)(menders.Get(ctx, "m")).Document.Tags; fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 	}
 	stored := all(t, db.Collection("current"), bson.D{{Key: "_id", Value: 1}})
-	if lookupD(stored[0], "rank") != "knight" || lookupD(stored[1], "other") != nil || lookupD(stored[1], "tag") != nil {
+	if testkit.Get(stored[0], "rank") != "knight" || testkit.Get(stored[1], "other") != nil || testkit.Get(stored[1], "tag") != nil {
 		t.Errorf("stored %v", stored)
 	}
 	if first := must[versioning.Revision[contact]](t)(contacts.At(ctx, "a", 1)); !slices.Equal(first.Document.Methods, []string{"0000", "0010"}) {
@@ -148,12 +149,12 @@ func TestUpgradingInside(t *testing.T) {
 		t.Fatal(err)
 	}
 	owners := helper[string, owner](t, db, nil)
-	must[versioning.Revision[owner]](t)(owners.Update(t.Context(), "a", func(o *owner) error { o.Phone.Version = 3; return nil }, nobody))
+	must[versioning.Revision[owner]](t)(owners.Edit(t.Context(), "a", func(o *owner) error { o.Phone.Version = 3; return nil }, nobody))
 	if got := must[versioning.Revision[owner]](t)(owners.Get(t.Context(), "a")).Document.Phone; got != (phone{3, "503", "555"}) {
 		t.Errorf("%+v", got)
 	}
-	inner, _ := lookupD(all(t, db.Collection("current"), bson.D{{Key: "_id", Value: 1}})[0], "phone").(bson.D)
-	if lookupD(inner, "carrier") != "Acme" {
+	inner, _ := testkit.Get(all(t, db.Collection("current"), bson.D{{Key: "_id", Value: 1}})[0], "phone").(bson.D)
+	if testkit.Get(inner, "carrier") != "Acme" {
 		t.Errorf("stored %v", inner)
 	}
 }
@@ -184,16 +185,16 @@ func (steps) Chain() *schemaversion.Chain { return chain }
 type lenient struct{}
 
 var lenientChain = schemaversion.Must(schemaversion.NewChain([]schemaversion.Step{{Up: func(d bson.D) (bson.D, error) {
-	if lookupD(d, "b") == nil {
-		d = append(d, bson.E{Key: "b", Value: lookupD(d, "a")})
+	if testkit.Get(d, "b") == nil {
+		d = append(d, bson.E{Key: "b", Value: testkit.Get(d, "a")})
 	}
 	return without(d, "a"), nil
 }}}, nil))
 
 func (lenient) Chain() *schemaversion.Chain { return lenientChain }
 
-// A document that a save upgrades is upgraded as a whole: it has its version, what the step
-// has taken away is gone, and what T does not know is there, at any depth.
+// A document that a save upgrades is upgraded as a whole: it has the new version, fields that the
+// step removed are missing, and fields that T does not have are kept, at any depth.
 func TestUpgradeIsWhole(t *testing.T) {
 	t.Parallel()
 	t.Run("between structs", testUpgrade[steps])
@@ -216,8 +217,8 @@ func testUpgrade[S schemaversion.Set](t *testing.T) {
 			t.Parallel()
 			db := mongotest.Database(t)
 			d := helper[string, T](t, db, nil)
-			insert(t, db.Collection("current"), doc("_id", "a", "a", 1, "c", 2, "in", doc("y", 2, "x", 1)))
-			r := must[versioning.Revision[T]](t)(d.Update(ctx, "a", func(v *T) error { test.change(v); return nil }, nobody))
+			testkit.Insert(t, db.Collection("current"), doc("_id", "a", "a", 1, "c", 2, "in", doc("y", 2, "x", 1)))
+			r := must[versioning.Revision[T]](t)(d.Edit(ctx, "a", func(v *T) error { test.change(v); return nil }, nobody))
 			stored := all(t, db.Collection("current"), bson.D{})[0]
 			if diff := cmp.Diff(fields(t, test.want), fields(t, without(stored, "_id", "revision", "change"))); diff != "" {
 				t.Errorf("stored (-want +got):\n%s", diff)
@@ -236,7 +237,7 @@ func testUpgrade[S schemaversion.Set](t *testing.T) {
 func fields(t *testing.T, d bson.D) map[string]string {
 	out := map[string]string{}
 	for _, e := range d {
-		out[e.Key] = marshal(t, bson.D{{Key: "v", Value: e.Value}}).Lookup("v").String()
+		out[e.Key] = testkit.Raw(t, bson.D{{Key: "v", Value: e.Value}}).Lookup("v").String()
 	}
 	return out
 }
@@ -257,19 +258,19 @@ func (b bowler) Average() int { return b.Pins }
 type sports struct{}
 
 var kinds = polymorphic.Must(polymorphic.New([]polymorphic.Kind{polymorphic.Of[bowler]("bowling")},
-	&polymorphic.Options[player]{Field: "sport", Default: "bowling"}))
+	&polymorphic.Options[player]{KindField: "sport", Default: "bowling"}))
 
 func (sports) Kinds() *polymorphic.Kinds[player] { return kinds }
 
-// A T that shows a field which is not stored, and does not keep what it does not know, does
-// not lose that.
+// A T that shows a field which is not stored, and drops fields it does not have, does not lose
+// those.
 func TestMadeUpFieldBesideUnknownOnes(t *testing.T) {
 	t.Parallel()
 	type T = polymorphic.Doc[player, sports]
 	db := mongotest.Database(t)
 	d := helper[string, T](t, db, nil)
-	insert(t, db.Collection("current"), doc("_id", "a", "pins", 219, "hall", doc("since", 1970)))
-	must[versioning.Revision[T]](t)(d.Update(t.Context(), "a", func(v *T) error { v.V = bowler{"a", 220}; return nil }, nobody))
+	testkit.Insert(t, db.Collection("current"), doc("_id", "a", "pins", 219, "hall", doc("since", 1970)))
+	must[versioning.Revision[T]](t)(d.Edit(t.Context(), "a", func(v *T) error { v.V = bowler{"a", 220}; return nil }, nobody))
 	stored := all(t, db.Collection("current"), bson.D{})[0]
 	want := doc("pins", 220, "hall", doc("since", 1970), "sport", "bowling")
 	if diff := cmp.Diff(fields(t, want), fields(t, without(stored, "_id", "revision", "change"))); diff != "" {
@@ -295,8 +296,8 @@ func (u *uuid) UnmarshalBSONValue(kind byte, data []byte) error {
 	return err
 }
 
-// A T with a codec of its own for a field keeps what it does not know, at any depth, and
-// what it shows otherwise than it is stored; so does one with a Registry.
+// A T with a codec of its own for a field keeps fields that it does not have, at any depth, and
+// values that it shows otherwise than they are stored; so does a T with a Registry.
 func TestCodecOfAField(t *testing.T) {
 	t.Parallel()
 	type part struct {
@@ -320,11 +321,11 @@ func TestCodecOfAField(t *testing.T) {
 			element := func(key string, count, price int) bson.D {
 				return doc("price", price, "key", key, "count", count)
 			}
-			insert(t, db.Collection("current"), doc("_id", "a", "key", "AB01", "parts", bson.A{element("AB02", 1, 10), element("ab03", 1, 20)},
+			testkit.Insert(t, db.Collection("current"), doc("_id", "a", "key", "AB01", "parts", bson.A{element("AB02", 1, 10), element("ab03", 1, 20)},
 				"in", doc("deep", doc("z", 1), "key", "AB04"), "unknown", 5))
 			update := func(want int64, change func(v *thing)) {
 				t.Helper()
-				r := must[versioning.Revision[thing]](t)(d.Update(ctx, "a", func(v *thing) error { change(v); return nil }, nobody))
+				r := must[versioning.Revision[thing]](t)(d.Edit(ctx, "a", func(v *thing) error { change(v); return nil }, nobody))
 				if r.Number != want {
 					t.Errorf("revision %d, want %d", r.Number, want)
 				}

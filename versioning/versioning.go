@@ -22,83 +22,83 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Documents keeps the revisions of documents of type T, whose _id is of type ID. It
-// is safe for concurrent use.
-type Documents[ID, T any] struct {
+// A History keeps the revisions of documents of type T, each with an _id of type ID. It is safe for
+// concurrent use.
+type History[ID, T any] struct {
 	core *store
 	kind kind // of T
 }
 
-var _ mongopatterns.Checker = (*Documents[string, bson.D])(nil)
+var _ mongopatterns.Checker = (*History[string, bson.D])(nil)
 
 // A Change says who made a revision, when and why.
 type Change struct {
 	Author string `json:"author,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// At is in milliseconds, in the years 1 to 9999. To a write the zero time is now; a
-	// time before that of the revision before is raised to it. From a read it is zero
-	// where the time is not known.
+	// At is in milliseconds, in the years 1 to 9999. A write takes the zero time as now, and raises
+	// a time before that of the previous revision to that time. A read returns the zero time if the
+	// time is not known.
 	At time.Time `json:"at,omitzero"`
-	// Fields are your own, stored beside the others: a ticket, an address. Names are
-	// plain.
+	// Fields are fields of your own, such as a ticket or an address, stored beside the others.
+	// Their names must not be empty, "at", "author" or "reason", and must not contain a dollar sign
+	// or a dot.
 	Fields bson.D `json:"fields,omitempty"`
 }
 
-// A Revision is a state of a document.
+// A Revision is one state of a document, with the change that led to it.
 type Revision[T any] struct {
 	// Number counts the revisions of the document from 1.
 	Number int64 `json:"number"`
-	// Change made this revision.
+	// Change says who made this revision, when and why.
 	Change Change `json:"change"`
-	// Deleted says that this revision is a deletion; Document is zero then.
+	// Deleted: this revision is a deletion, and Document is zero.
 	Deleted bool `json:"deleted,omitempty"`
-	// Lost says that something else has changed or removed what the delta of the
-	// document is made from; Document is zero then. Only History returns such revisions.
+	// Lost: the revision is stored as a delta, and other code has changed or removed the document
+	// that the delta was made from. Document is zero. Only Revisions and RevisionsFrom return lost
+	// revisions.
 	Lost bool `json:"lost,omitempty"`
-	// Document is the document, with the fields of number and change, if T has them.
+	// Document is the document; if T has fields for number and change, they are set.
 	Document T `json:"document"`
 
-	base *current // what this was read from; nil: not known
+	base *current // what this was read from; nil if not known
 }
 
 var (
-	// ErrPruned: the revision, or the one that held at the time asked for, is no
-	// longer in the history. It matches mongopatterns.ErrNotFound.
-	ErrPruned = fault.New("revision was pruned", fault.ErrNotFound)
-	// ErrDeleted: the document was deleted by the revision, or at the time, asked
-	// for. It matches mongopatterns.ErrNotFound.
-	ErrDeleted = fault.New("document was deleted", fault.ErrNotFound)
-	// ErrExists: Create found a document with this _id.
-	ErrExists = fault.New("document exists", nil)
-	// ErrInconsistent: the history does not agree with itself or with the current
-	// document. Check says how.
-	ErrInconsistent = fault.New("inconsistent history", nil)
+	// ErrPruned: the revision asked for, or the one current at the time asked for, is no longer in
+	// the history. It matches mongopatterns.ErrNotFound.
+	ErrPruned = fault.New("revision was pruned", mongopatterns.ErrNotFound)
+	// ErrDeleted: the revision asked for is a deletion, or the document was deleted at the time
+	// asked for. It matches mongopatterns.ErrNotFound.
+	ErrDeleted = fault.New("document was deleted", mongopatterns.ErrNotFound)
+	// ErrInconsistent: the history contradicts itself or the current document. Check lists the
+	// contradictions. It matches mongopatterns.ErrMalformed.
+	ErrInconsistent = fault.New("inconsistent history", mongopatterns.ErrMalformed)
 )
 
-// A ConflictError says that the current document is another revision than the one
-// that was read. It matches mongopatterns.ErrConflict.
+// A ConflictError says that the current document is no longer the revision that was read. It
+// matches mongopatterns.ErrConflict.
 type ConflictError struct {
 	ID            bson.RawValue // of the document
 	Read, Current int64         // numbers of revisions
 }
 
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("conflict: _id %s: revision %d was read, %d is current", value.Text(e.ID), e.Read, e.Current)
+	return fmt.Sprintf("_id %s: conflict: revision %d was read, but %d is the current one", value.Text(e.ID), e.Read, e.Current)
 }
 
 // Unwrap returns mongopatterns.ErrConflict.
-func (e *ConflictError) Unwrap() error { return fault.ErrConflict }
+func (e *ConflictError) Unwrap() error { return mongopatterns.ErrConflict }
 
 // ofRevision names the document and the revision that an error is about.
 func ofRevision(id bson.RawValue, number int64, err error) error {
 	return fault.Of(id, fmt.Errorf("revision %d: %w", number, err))
 }
 
-// New returns a helper for current, your documents, and revisions, what they were before,
-// in the same database. T is what the driver encodes as a document. With
-// Options.NoHistory revisions is nil.
-func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (_ *Documents[ID, T], err error) {
-	defer fault.In(&err, "versioning")
+// New returns a History for current, the collection of your documents, and revisions, the
+// collection of their earlier states, in the same database. T must encode as a document. With
+// Options.NoHistory revisions must be nil.
+func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (h *History[ID, T], err error) {
+	defer fault.In(&err, "versioning: new")
 	var o Options
 	if opts != nil {
 		o = *opts
@@ -109,7 +109,7 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (_ *Doc
 	colls := []any{"current", current, "revisions", revisions}
 	if o.NoHistory {
 		if revisions != nil {
-			return nil, fault.Invalid("Options.NoHistory: revisions is not nil")
+			return nil, fault.Invalid("Options.NoHistory: revisions must be nil, because no history is kept")
 		}
 		colls = colls[:2]
 	}
@@ -122,9 +122,9 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (_ *Doc
 		unkept: append([]string{o.RevisionField, o.ChangeField}, o.Ignored...),
 	}
 	t := reflect.TypeFor[T]()
-	d := &Documents[ID, T]{core, kindOf(t, o.Registry)}
-	if !d.kind.coded && !isDocument(t) {
-		return nil, fault.Invalid("T: %v is not a document", t)
+	d := &History[ID, T]{core, kindOf(t, o.Registry)}
+	if err := core.codec.CheckDocuments("T", t); err != nil {
+		return nil, err
 	}
 	primary := *core
 	primary.current, primary.primary = cursor.Primary(current), &primary
@@ -135,10 +135,10 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (_ *Doc
 	return d, nil
 }
 
-// Indexes returns the indexes of the collection of revisions, by its name. The current
-// documents need none. The unique one holds what has a document's ID and a revision's
-// number: rows that other code keeps in the collection may lack both.
-func (d *Documents[ID, T]) Indexes() map[string][]mongo.IndexModel {
+// Indexes returns the indexes of the collection of revisions, by its name. The current documents
+// need no index besides that on _id. The unique index covers only rows with a document's ID and a
+// number, so other code may keep rows without them in the same collection.
+func (d *History[ID, T]) Indexes() map[string][]mongo.IndexModel {
 	if d.core.revisions == nil {
 		return map[string][]mongo.IndexModel{}
 	}
@@ -154,11 +154,11 @@ func (d *store) byTime() bson.D {
 	return expr.D(d.opts.DocumentIDField, 1, d.at(), 1, d.opts.RevisionField, 1)
 }
 
-// EnsureIndexes creates the indexes that are missing. A unique index of the same keys over
-// all rows is mongopatterns.ErrIndexConflict; rows that share a number are ErrInconsistent.
+// EnsureIndexes creates the missing indexes. If a unique index with the same keys covers all rows,
+// the error is mongopatterns.ErrIndexConflict; if two rows have the same number, ErrInconsistent.
 //
-// Cost: 2 round trips when nothing is missing, otherwise 3; without a history 1.
-func (d *Documents[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
+// Cost: 2 round trips, 3 if an index is missing; without a history 1.
+func (d *History[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "versioning: ensure indexes")
 	if err := d.core.refuse(ctx); err != nil {
 		return err
@@ -170,7 +170,7 @@ func (d *Documents[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	return err
 }
 
-// refuse refuses collections with a default collation.
+// refuse returns an error if a collection has a default collation.
 func (d *store) refuse(ctx context.Context) error { return collation.Refuse(ctx, d.collections()...) }
 
 func (d *store) collections() []*mongo.Collection {
@@ -181,7 +181,7 @@ func (d *store) collections() []*mongo.Collection {
 }
 
 // ShardKey returns the recommended shard keys, by collection.
-func (d *Documents[ID, T]) ShardKey() map[string]bson.D {
+func (d *History[ID, T]) ShardKey() map[string]bson.D {
 	keys := map[string]bson.D{d.core.current.Name(): {expr.Element("_id", 1)}}
 	if d.core.revisions != nil {
 		keys[d.core.revisions.Name()] = bson.D{expr.Element(d.core.opts.DocumentIDField, 1)}
@@ -189,21 +189,21 @@ func (d *Documents[ID, T]) ShardKey() map[string]bson.D {
 	return keys
 }
 
-// Filter selects the current document.
-func (d *Documents[ID, T]) Filter(id ID) bson.D {
+// Filter selects the current document with this _id.
+func (d *History[ID, T]) Filter(id ID) bson.D {
 	return bson.D{expr.Element("_id", d.equal(id))}
 }
 
-// HistoryFilter selects the revisions of a document, all but the current one, in their
-// collection.
-func (d *Documents[ID, T]) HistoryFilter(id ID) bson.D {
+// RevisionsFilter selects, in the collection of revisions, all revisions of a document except the
+// current one.
+func (d *History[ID, T]) RevisionsFilter(id ID) bson.D {
 	return d.core.rowsOf(d.equal(id), d.core.counted())
 }
 
-// Get returns the current document with its number.
+// Get returns the current revision of a document.
 //
-// Cost: 1 round trip, 1 key and document by _id.
-func (d *Documents[ID, T]) Get(ctx context.Context, id ID) (_ Revision[T], err error) {
+// Cost: 1 round trip, index _id, 1 key and 1 document.
+func (d *History[ID, T]) Get(ctx context.Context, id ID) (revision Revision[T], err error) {
 	defer fault.In(&err, "versioning: get")
 	key, err := d.id(id)
 	if err != nil {
@@ -212,21 +212,21 @@ func (d *Documents[ID, T]) Get(ctx context.Context, id ID) (_ Revision[T], err e
 	return d.show(d.core.get(ctx, key))
 }
 
-// Decode makes a Revision of a whole current document that a query of your own returned.
-func (d *Documents[ID, T]) Decode(stored bson.Raw) (_ Revision[T], err error) {
+// Decode returns the Revision for a whole current document that a query of your own returned.
+func (d *History[ID, T]) Decode(stored bson.Raw) (revision Revision[T], err error) {
 	defer fault.In(&err, "versioning: decode")
-	if err := stored.Validate(); err != nil {
-		return Revision[T]{}, fault.Invalid("%w", err)
+	if err := codec.CheckBSON(stored); err != nil {
+		return Revision[T]{}, err
 	}
 	c, err := d.core.parse(slices.Clone(stored))
 	if err == nil && c.id.Type == 0 {
-		err = fault.Invalid("no _id")
+		err = fault.Invalid("the document has no _id")
 	}
 	return d.show(c, err)
 }
 
-// show is a current document as callers see it.
-func (d *Documents[ID, T]) show(c *current, err error) (Revision[T], error) {
+// show decodes a current document for the caller.
+func (d *History[ID, T]) show(c *current, err error) (Revision[T], error) {
 	if err != nil {
 		return Revision[T]{}, err
 	}
@@ -241,8 +241,8 @@ func (d *Documents[ID, T]) show(c *current, err error) (Revision[T], error) {
 	return r, nil
 }
 
-// showRow is a revision of the history as callers see it.
-func (d *Documents[ID, T]) showRow(past *row, err error) (Revision[T], error) {
+// showRow decodes a revision of the history for the caller.
+func (d *History[ID, T]) showRow(past *row, err error) (Revision[T], error) {
 	if err != nil {
 		return Revision[T]{}, err
 	}
@@ -254,7 +254,7 @@ func (d *Documents[ID, T]) showRow(past *row, err error) (Revision[T], error) {
 	return r, err
 }
 
-func (d *Documents[ID, T]) showHead(h head) (Revision[T], error) {
+func (d *History[ID, T]) showHead(h head) (Revision[T], error) {
 	change, err := d.core.change(h.change)
 	if err != nil {
 		return Revision[T]{}, ofRevision(h.id, h.number, err)
@@ -262,38 +262,32 @@ func (d *Documents[ID, T]) showHead(h head) (Revision[T], error) {
 	return Revision[T]{Number: h.number, Change: change}, nil
 }
 
-func (d *Documents[ID, T]) id(id ID) (bson.RawValue, error) {
-	v, err := d.core.codec.Value(id)
-	if err != nil {
-		return v, fmt.Errorf("ID %v: %w", id, err)
-	}
-	return v, nil
-}
+func (d *History[ID, T]) id(id ID) (bson.RawValue, error) { return d.core.codec.Value(id) }
 
-// checkID refuses an _id that no ID finds.
-func (d *Documents[ID, T]) checkID(v bson.RawValue) error {
+// checkID returns an error for an _id that no value of ID encodes to.
+func (d *History[ID, T]) checkID(v bson.RawValue) error {
 	err := value.CheckID(v)
 	if err == nil {
 		var id ID
 		var back bson.RawValue
 		if id, err = codec.DecodeValue[ID](d.core.codec, v); err == nil {
 			if back, err = d.id(id); err == nil && value.Key(back) != value.Key(v) {
-				err = fmt.Errorf("it would be %s", value.Text(back))
+				err = fmt.Errorf("%v would encode it as %s", reflect.TypeFor[ID](), value.Text(back))
 			}
 		}
 	}
 	if err != nil {
-		return fault.Of(v, fault.Invalid("not of type %v: %w", reflect.TypeFor[ID](), err))
+		return fault.Of(v, fault.Invalid("%w", err))
 	}
 	return nil
 }
 
-// equal is an ID in a filter, bare where it can be: what the server finds by
-// {_id: {$eq: …}} it plans first.
-func (d *Documents[ID, T]) equal(id ID) any {
+// equal is the condition on _id in a filter. It is the value itself where possible, as the server
+// finds {_id: …} without its query planner, but not {_id: {$eq: …}}.
+func (d *History[ID, T]) equal(id ID) any {
 	v, err := d.id(id)
 	if err != nil {
-		return id // and the driver says what is wrong with it
+		return id // the driver then reports the error
 	}
 	return value.Equal(v)
 }

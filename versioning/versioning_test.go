@@ -16,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
@@ -38,7 +39,7 @@ func by(author, reason string, at time.Time) versioning.Change {
 var nobody = versioning.Change{}
 
 // helper returns documents in fresh collections with their indexes.
-func helper[ID, T any](t testing.TB, db *mongo.Database, opts *versioning.Options) *versioning.Documents[ID, T] {
+func helper[ID, T any](t testing.TB, db *mongo.Database, opts *versioning.Options) *versioning.History[ID, T] {
 	t.Helper()
 	d, err := versioning.New[ID, T](db.Collection("current"), db.Collection("revisions"), opts)
 	if err != nil {
@@ -102,7 +103,7 @@ func places[T any](values []T) iter.Seq2[*T, error] {
 }
 
 // saveOne is SaveMany of one revision; its failure is the error.
-func saveOne[ID, T any](ctx context.Context, d *versioning.Documents[ID, T], r versioning.Revision[T]) error {
+func saveOne[ID, T any](ctx context.Context, d *versioning.History[ID, T], r versioning.Revision[T]) error {
 	result, err := d.SaveMany(ctx, each(&r), nobody, nil)
 	for _, f := range result.Failures {
 		err = errors.Join(err, f.Err)
@@ -112,23 +113,12 @@ func saveOne[ID, T any](ctx context.Context, d *versioning.Documents[ID, T], r v
 
 func date(t time.Time) bson.DateTime { return bson.NewDateTimeFromTime(t) }
 
-// equal compares revisions but for what they remember of the stored document.
+// equal compares revisions without their private fields.
 func equal[T any](t testing.TB, what string, want, got T) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(versioning.Revision[Policy]{}), cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
-}
-
-func collect[T any](t testing.TB, seq iter.Seq2[T, error]) (out []T) {
-	t.Helper()
-	for v, err := range seq {
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, v)
-	}
-	return out
 }
 
 // Middle-earth insurance: documents as the scenario has them.
@@ -145,10 +135,10 @@ func TestScenario(t *testing.T) {
 		t.Fatal(err)
 	}
 	get := must[versioning.Revision[Policy]](t)
-	p := get(policies.Create(ctx, Policy{"bilbo", "Bilbo Baggins", "Shire standard", []string{}}, by("frodo", "new customer", month(0))))
+	p := get(policies.Insert(ctx, Policy{"bilbo", "Bilbo Baggins", "Shire standard", []string{}}, by("frodo", "new customer", month(0))))
 	p.Document.Items = append(p.Document.Items, "Elven Sword")
 	get(policies.Save(ctx, p, by("elrond", "from the troll cave", month(1))))
-	p = get(policies.Update(ctx, "bilbo", func(p *Policy) error {
+	p = get(policies.Edit(ctx, "bilbo", func(p *Policy) error {
 		p.Items = append(p.Items, "One Ring")
 		return nil
 	}, by("gandalf", "found in a cave", month(2))))
@@ -189,13 +179,13 @@ func TestScenario(t *testing.T) {
 	if _, err := policies.AsOf(ctx, "bilbo", month(0).Add(-time.Millisecond)); !errors.Is(err, mongopatterns.ErrNotFound) {
 		t.Errorf("before the first: %v", err)
 	}
-	equal(t, "History", []versioning.Revision[Policy]{want[2], want[1], want[0]}, collect(t, policies.History(ctx, "bilbo")))
+	equal(t, "History", []versioning.Revision[Policy]{want[2], want[1], want[0]}, testkit.Collect(t, policies.Revisions(ctx, "bilbo")))
 	if diff := must[[]versioning.Difference](t)(policies.Diff(ctx, "bilbo", 1, 3)); fmt.Sprint(diff) != `[items.0: added "Elven Sword" items.1: added "One Ring"]` {
 		t.Errorf("Diff: %v", diff)
 	}
 }
 
-// What services answer with.
+// The JSON that a service returns.
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	type doc struct {

@@ -15,7 +15,7 @@ import (
 
 func core(t *testing.T) *store { return documents(t).core }
 
-func documents(t *testing.T) *Documents[string, bson.D] {
+func documents(t *testing.T) *History[string, bson.D] {
 	t.Helper()
 	db := mongotest.Database(t)
 	d, err := New[string, bson.D](db.Collection("current"), db.Collection("revisions"), nil)
@@ -25,11 +25,11 @@ func documents(t *testing.T) *Documents[string, bson.D] {
 	return d
 }
 
-// What a save returns may be saved by several at once: nothing in it is made later.
+// Several goroutines may save the result of one save: it is not modified later.
 func TestSavedIsComplete(t *testing.T) {
 	t.Parallel()
 	d := documents(t)
-	r, err := d.Create(t.Context(), bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: 1}}, Change{})
+	r, err := d.Insert(t.Context(), bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: 1}}, Change{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,8 +39,8 @@ func TestSavedIsComplete(t *testing.T) {
 	}
 }
 
-// A guard that did not match although the number is the same, by the time the reason
-// is looked for, has the transaction run again.
+// If a guard did not match, but the number is the same when the reason is looked for, the
+// transaction runs again.
 func TestConflictWithoutReason(t *testing.T) {
 	t.Parallel()
 	d := core(t)
@@ -60,9 +60,8 @@ func TestConflictWithoutReason(t *testing.T) {
 	}
 }
 
-// An update names what differs. Where the order of fields is not what the server makes
-// of one, or a key cannot be part of a path, it is the whole document, at the top a
-// replacement.
+// An update names the fields that differ. Where the server would order fields differently, or a key
+// cannot be part of a path, it sets the whole document, or at the top replaces it.
 func TestUpdateOperators(t *testing.T) {
 	t.Parallel()
 	one := func(keys ...string) bson.D {
@@ -112,8 +111,8 @@ func TestUpdateOperators(t *testing.T) {
 	}
 }
 
-// What a save takes apart is what differs: of 2,000 fields with one change it allocates
-// a few dozen times, not a few for each field.
+// A save decodes only the fields that differ: of 2,000 fields with one change it allocates a few
+// dozen times, not a few times for each field.
 func TestSaveComparesBytesFirst(t *testing.T) {
 	d := documents(t)
 	doc := bson.D{{Key: "_id", Value: "a"}}

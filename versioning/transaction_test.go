@@ -6,96 +6,79 @@ import (
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
-// app is the client whose commands failing lets the server refuse: there is one
-// fail point on a server, which other tests may use at the same time.
-const app = "versioning failing"
-
-// failing makes the server refuse a command of that client some times.
-func failing(t *testing.T, db *mongo.Database, data bson.D, times int) {
-	t.Helper()
-	admin := db.Client().Database("admin")
-	err := admin.RunCommand(t.Context(), bson.D{{Key: "configureFailPoint", Value: "failCommand"},
-		{Key: "mode", Value: bson.D{{Key: "times", Value: times}}}, {Key: "data", Value: append(data[:len(data):len(data)], bson.E{Key: "appName", Value: app})}}).Err()
-	if err != nil {
-		t.Skip("no fail points: ", err)
-	}
-	t.Cleanup(func() {
-		_ = admin.RunCommand(context.Background(), bson.D{{Key: "configureFailPoint", Value: "failCommand"}, {Key: "mode", Value: "off"}}).Err()
-	})
-}
-
-// A transaction that runs again writes once. Not parallel: fail points are the
-// server's.
+// A transaction that runs again writes once.
 func TestTransactionsRunAgain(t *testing.T) {
-	transient := bson.A{"TransientTransactionError"}
-	for name, data := range map[string]bson.D{
-		"second write": {{Key: "failCommands", Value: bson.A{"insert"}}, {Key: "errorCode", Value: 112}, {Key: "errorLabels", Value: transient}},
-		"no label":     {{Key: "failCommands", Value: bson.A{"insert"}}, {Key: "errorCode", Value: 112}},
-		"first write":  {{Key: "failCommands", Value: bson.A{"findAndModify", "update"}}, {Key: "errorCode", Value: 112}, {Key: "errorLabels", Value: transient}},
-		"commit":       {{Key: "failCommands", Value: bson.A{"commitTransaction"}}, {Key: "errorCode", Value: 112}, {Key: "errorLabels", Value: transient}},
+	transient := []string{"TransientTransactionError"}
+	for name, fail := range map[string]mongotest.Fail{
+		"second write": {Commands: []string{"insert"}, Times: 2, Code: 112, Labels: transient},
+		"no label":     {Commands: []string{"insert"}, Times: 2, Code: 112},
+		"first write":  {Commands: []string{"findAndModify", "update"}, Times: 2, Code: 112, Labels: transient},
+		"commit":       {Commands: []string{"commitTransaction"}, Times: 2, Code: 112, Labels: transient},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db := mongotest.Database(t, options.Client().SetAppName(app))
+			db := mongotest.Database(t)
 			ctx := t.Context()
 			d := helper[string, counter](t, db, nil)
-			r := get(t)(d.Create(ctx, counter{ID: "a"}, nobody))
+			r := get(t)(d.Insert(ctx, counter{ID: "a"}, nobody))
 			r.Document.N = 1
-			failing(t, db, data, 2)
+			mongotest.FailPoint(t, db, fail)
 			r = get(t)(d.Save(ctx, r, nobody))
-			failing(t, db, data, 2)
+			mongotest.FailPoint(t, db, fail)
 			r.Document.N = 2
 			if err := saveOne(ctx, d, r); err != nil {
 				t.Error(err)
 			}
-			failing(t, db, data, 2)
+			mongotest.FailPoint(t, db, fail)
 			if err := d.Delete(ctx, "a", 3, nobody); err != nil {
 				t.Error(err)
 			}
-			failing(t, db, data, 2)
-			if r := get(t)(d.Create(ctx, counter{ID: "a", N: 4}, nobody)); r.Number != 5 {
+			mongotest.FailPoint(t, db, fail)
+			if r := get(t)(d.Insert(ctx, counter{ID: "a", N: 4}, nobody)); r.Number != 5 {
 				t.Errorf("%+v", r)
 			}
-			failing(t, db, data, 2)
+			mongotest.FailPoint(t, db, fail)
 			if r := get(t)(d.Restore(ctx, "a", 2, nobody)); r.Number != 6 || r.Document.N != 1 {
 				t.Errorf("%+v", r)
 			}
-			if n := count(t, db.Collection("revisions")); n != 5 {
+			if n := testkit.Count(t, db.Collection("revisions"), bson.D{}); n != 5 {
 				t.Errorf("%d revisions", n)
 			}
-			clean(t, d)
+			testkit.Healthy(t, d)
 		})
 	}
 }
 
 // A crash between the two writes leaves neither.
 func TestNothingHalfWritten(t *testing.T) {
-	db := mongotest.Database(t, options.Client().SetAppName(app))
+	db := mongotest.Database(t)
 	ctx := t.Context()
 	d := helper[string, counter](t, db, nil)
-	r := get(t)(d.Create(ctx, counter{ID: "a"}, nobody))
+	r := get(t)(d.Insert(ctx, counter{ID: "a"}, nobody))
 	r.Document.N = 1
-	data := bson.D{{Key: "failCommands", Value: bson.A{"insert"}}, {Key: "errorCode", Value: 8000}}
-	failing(t, db, data, 1)
+	fail := mongotest.Fail{Commands: []string{"insert"}, Times: 1, Code: 8000}
+	mongotest.FailPoint(t, db, fail)
 	if _, err := d.Save(ctx, r, nobody); err == nil {
 		t.Error("saved")
 	}
-	failing(t, db, data, 1)
+	mongotest.FailPoint(t, db, fail)
 	if err := d.Delete(ctx, "a", 1, nobody); err == nil {
 		t.Error("deleted")
 	}
-	failing(t, db, data, 1)
+	mongotest.FailPoint(t, db, fail)
 	if result, err := d.SaveMany(ctx, each(&r), nobody, nil); err == nil || result.Done != 0 {
 		t.Errorf("%+v", result)
 	}
-	if r := get(t)(d.Get(ctx, "a")); r.Number != 1 || r.Document.N != 0 || count(t, db.Collection("revisions")) != 0 {
+	if r := get(t)(d.Get(ctx, "a")); r.Number != 1 || r.Document.N != 0 || testkit.Count(t, db.Collection("revisions"), bson.D{}) != 0 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -130,7 +113,7 @@ func TestJoinsTransactions(t *testing.T) {
 		t.Fatal(err)
 	}
 	work := func(ctx context.Context) error {
-		r, err := d.Create(ctx, counter{ID: "a"}, nobody)
+		r, err := d.Insert(ctx, counter{ID: "a"}, nobody)
 		if err != nil {
 			return err
 		}
@@ -138,7 +121,7 @@ func TestJoinsTransactions(t *testing.T) {
 		if _, err = d.Save(ctx, r, nobody); err != nil {
 			return err
 		}
-		if r, err = d.Update(ctx, "a", func(c *counter) error { c.N++; return nil }, nobody); err != nil || r.Number != 3 {
+		if r, err = d.Edit(ctx, "a", func(c *counter) error { c.N++; return nil }, nobody); err != nil || r.Number != 3 {
 			return errors.Join(err, errors.New("update"))
 		}
 		if old, err := d.At(ctx, "a", 2); err != nil || old.Document.N != 1 {
@@ -152,7 +135,7 @@ func TestJoinsTransactions(t *testing.T) {
 		if err := d.Delete(ctx, "a", 2, nobody); !errors.As(err, &conflict) || conflict.Current != 3 {
 			return errors.Join(err, errors.New("no conflict on delete"))
 		}
-		if _, err := d.Update(ctx, "b", func(*counter) error { return nil }, nobody); !errors.Is(err, mongopatterns.ErrNotFound) {
+		if _, err := d.Edit(ctx, "b", func(*counter) error { return nil }, nobody); !errors.Is(err, mongopatterns.ErrNotFound) {
 			return errors.Join(err, errors.New("found"))
 		}
 		r.Document.LastSeen = month(0)
@@ -176,17 +159,17 @@ func TestJoinsTransactions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"current", "revisions", "other"} {
-		if n := count(t, db.Collection(name)); n != 0 {
+		if n := testkit.Count(t, db.Collection(name), bson.D{}); n != 0 {
 			t.Errorf("%s has %d documents after an abort", name, n)
 		}
 	}
 	if err := inTransaction(t, db, work, true); err != nil {
 		t.Fatal(err)
 	}
-	if r := get(t)(d.Get(ctx, "a")); r.Number != 6 || r.Document.N != 2 || count(t, db.Collection("other")) != 1 {
+	if r := get(t)(d.Get(ctx, "a")); r.Number != 6 || r.Document.N != 2 || testkit.Count(t, db.Collection("other"), bson.D{}) != 1 {
 		t.Errorf("%+v", r)
 	}
-	clean(t, d)
+	testkit.Healthy(t, d)
 
 	// Another writer's save meanwhile ends the transaction with an error that is
 	// retried from outside.
@@ -195,7 +178,7 @@ func TestJoinsTransactions(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		get(t)(d.Update(ctx, "a", func(c *counter) error { c.N = 100; return nil }, nobody))
+		get(t)(d.Edit(ctx, "a", func(c *counter) error { c.N = 100; return nil }, nobody))
 		r.Document.N++
 		_, err = d.Save(in, r, nobody)
 		return err
@@ -209,13 +192,13 @@ func TestJoinsTransactions(t *testing.T) {
 	}
 }
 
-// A write beside the package between read and save is kept, and the history has it.
+// A write without the package, between read and save, is kept, and the history has it.
 func TestForeignWrites(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	ctx := t.Context()
 	d := helper[string, counter](t, db, nil)
-	r := get(t)(d.Create(ctx, counter{ID: "a", N: 1}, nobody))
+	r := get(t)(d.Insert(ctx, counter{ID: "a", N: 1}, nobody))
 	if _, err := db.Collection("current").UpdateOne(ctx, d.Filter("a"), bson.D{{Key: "$set", Value: bson.D{{Key: "note", Value: "beside"}}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -230,29 +213,59 @@ func TestForeignWrites(t *testing.T) {
 	if now := get(t)(d.Get(ctx, "a")); now.Document != r.Document || now.Number != 2 {
 		t.Errorf("%+v", now)
 	}
-	clean(t, d)
+	testkit.Healthy(t, d)
 }
 
-// In the caller's transaction a duplicate key, which has ended it, is no success.
+// In the caller's transaction a duplicate key is an error, as it has ended the transaction.
 func TestRepairInAnEndedTransaction(t *testing.T) {
-	db := mongotest.Database(t, options.Client().SetAppName(app))
+	db := mongotest.Database(t)
 	ctx := t.Context()
 	d := helper[string, counter](t, db, nil)
-	get(t)(d.Create(ctx, counter{ID: "a"}, nobody))
-	get(t)(d.Update(ctx, "a", func(c *counter) error { c.N = 1; return nil }, nobody))
+	get(t)(d.Insert(ctx, counter{ID: "a"}, nobody))
+	get(t)(d.Edit(ctx, "a", func(c *counter) error { c.N = 1; return nil }, nobody))
 	remove(t, db.Collection("current"), d.Filter("a"))
-	data := bson.D{{Key: "failCommands", Value: bson.A{"insert"}}, {Key: "errorCode", Value: 11001}}
-	failing(t, db, data, 1)
+	fail := mongotest.Fail{Commands: []string{"insert"}, Times: 1, Code: 11001}
+	mongotest.FailPoint(t, db, fail)
 	err := inTransaction(t, db, func(ctx context.Context) error { _, err := d.Repair(ctx, nil); return err }, true)
 	if !mongo.IsDuplicateKeyError(err) {
 		t.Errorf("repair: %v", err)
 	}
-	failing(t, db, data, 1) // in its own one, Create was first
+	mongotest.FailPoint(t, db, fail) // in its own transaction, Insert comes first
 	if result, err := d.Repair(ctx, nil); err != nil || result.Done != 0 || result.Remaining != 1 {
 		t.Errorf("%+v, %v", result, err)
 	}
 	if result, err := d.Repair(ctx, nil); err != nil || result.Done != 1 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	clean(t, d)
+	testkit.Healthy(t, d)
+}
+
+// A deadline that ends the attempts of Edit is returned as a deadline, not as a conflict.
+func TestDeadlineIsNoConflict(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	db := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
+		if e.CommandName == "abortTransaction" { // after the conflict, before the next attempt
+			cancel()
+		}
+	}}))
+	d := helper[string, counter](t, db, nil)
+	get(t)(d.Insert(t.Context(), counter{ID: "a"}, nobody))
+	_, err := d.Edit(ctx, "a", func(c *counter) error {
+		get(t)(d.Edit(t.Context(), "a", func(c *counter) error { c.Note += "x"; return nil }, nobody))
+		c.N++
+		return nil
+	}, nobody)
+	var conflict *versioning.ConflictError
+	if !errors.Is(err, context.Canceled) || errors.Is(err, mongopatterns.ErrConflict) || errors.As(err, &conflict) {
+		t.Errorf("%v", err)
+	}
+	for _, pair := range [][2]error{{versioning.ErrPruned, mongopatterns.ErrNotFound}, {versioning.ErrDeleted, mongopatterns.ErrNotFound}, {&versioning.ConflictError{}, mongopatterns.ErrConflict}} {
+		if !errors.Is(pair[0], pair[1]) || errors.Is(pair[1], pair[0]) {
+			t.Errorf("%v and %v", pair[0], pair[1])
+		}
+	}
+	if errors.Is(versioning.ErrPruned, versioning.ErrDeleted) {
+		t.Error("two sentinels match")
+	}
 }

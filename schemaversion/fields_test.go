@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/schemaversion"
 )
@@ -57,11 +58,11 @@ var people = []schemaversion.Step{schemaversion.Between(func(old personV1) (pers
 	return personV1{Name: p.First + " " + p.Last, Address: p.Address, Phones: p.Phones[1:], Notes: p.Notes, Boss: p.Boss, Lines: p.Lines, Any: p.Any, Words: p.Words}, nil
 })}
 
-// stranger is a person of version 1 with fields, at every depth, that its struct lacks.
+// stranger is a person of version 1 with fields, at every depth, that its struct does not have.
 func stranger(t testing.TB) bson.D {
 	t.Helper()
 	var out bson.D
-	check(t, bson.UnmarshalExtJSON([]byte(`{"_id": 1, "name": "Leia Organa", "rank": "general", "old": "", "boss": {"ext": 5, "number": "7"},
+	testkit.OK(t, bson.UnmarshalExtJSON([]byte(`{"_id": 1, "name": "Leia Organa", "rank": "general", "old": "", "boss": {"ext": 5, "number": "7"},
 		"address": {"country": "Alderaan", "street": "Main", "city": "Aldera", "geo": {"lat": 1.5}},
 		"phones": [{"number": "1", "ext": 11}, {"ext": 22, "number": "2", "since": [1, 2]}],
 		"notes": {"a": {"number": "3", "by": "han"}, "b": {"number": "4", "by": "luke"}},
@@ -78,7 +79,7 @@ func kept(t *testing.T, name string, doc bson.Raw, phones int) {
 		{"rank", "general"}, {"address.country", "Alderaan"}, {"address.geo.lat", 1.5}, {"address.street", "Main"}, {"boss.ext", int32(5)},
 		{"notes.a.by", "han"}, {"notes.b.by", "luke"}, {"lines.0.ext", int32(1)}, {"lines.1.ext", int32(2)}, {"any.x.y", int32(1)}, {"words.b", "3"},
 	} {
-		if got := doc.Lookup(strings.Split(want.path, ".")...); got.Type == 0 || got.String() != raw(t, bson.M{"v": want.v}).Lookup("v").String() {
+		if got := doc.Lookup(strings.Split(want.path, ".")...); got.Type == 0 || got.String() != testkit.Raw(t, bson.M{"v": want.v}).Lookup("v").String() {
 			t.Errorf("%s: %s is %v, want %v", name, want.path, got, want.v)
 		}
 	}
@@ -96,26 +97,26 @@ func kept(t *testing.T, name string, doc bson.Raw, phones int) {
 	}
 }
 
-// What the structs of a step do not have stays, at any depth, up and down.
+// Fields that the structs of a step do not have stay, at any depth, up and down.
 func TestNestedFieldsAreKept(t *testing.T) {
 	ctx := t.Context()
 	coll := mongotest.Database(t).Collection("people")
 	_, err := coll.InsertOne(ctx, stranger(t))
-	check(t, err)
-	p := must(schemaversion.New[person](coll, people, nil))
+	testkit.OK(t, err)
+	p := testkit.Must(schemaversion.New[person](coll, people, nil))
 	if result, err := p.Migrate(ctx, 2, nil); err != nil || result.Done != 1 {
 		t.Fatalf("%+v, %v", result, err)
 	}
-	doc := stored(t, coll, 1)
+	doc := testkit.One[bson.Raw](t, coll, 1)
 	kept(t, "up", doc, 3)
-	if v := must(p.Get(ctx, 1)); v.First != "Leia" || v.Last != "Organa" || v.Address.City != "ALDERA" || v.Phones[0].Number != "new" || v.Phones[2].Number != "2" ||
+	if v := testkit.Must(p.Get(ctx, 1)); v.First != "Leia" || v.Last != "Organa" || v.Address.City != "ALDERA" || v.Phones[0].Number != "new" || v.Phones[2].Number != "2" ||
 		doc.Lookup("name").Type != 0 || doc.Lookup("phones", "0", "ext").Type != 0 {
 		t.Errorf("%+v: %v", v, doc)
 	}
 	if result, err := p.Migrate(ctx, 1, nil); err != nil || result.Done != 1 {
 		t.Fatalf("%+v, %v", result, err)
 	}
-	kept(t, "down", stored(t, coll, 1), 2)
+	kept(t, "down", testkit.One[bson.Raw](t, coll, 1), 2)
 }
 
 type peopleSet struct{}
@@ -127,27 +128,27 @@ func (peopleSet) Chain() *schemaversion.Chain { return peopleChain }
 // A Doc that is read, changed and written keeps them, too.
 func TestDocKeepsNestedFields(t *testing.T) {
 	var d schemaversion.Doc[person, peopleSet]
-	check(t, bson.Unmarshal(raw(t, stranger(t)), &d))
-	kept(t, "unchanged", raw(t, d), 3)
+	testkit.OK(t, bson.Unmarshal(testkit.Raw(t, stranger(t)), &d))
+	kept(t, "unchanged", testkit.Raw(t, d), 3)
 	d.V.Address.City, d.V.Phones[2].Number, d.V.Lines[0].Number = "x", "y", "z"
 	d.V.Phones = append(d.V.Phones[1:], phone{})[:2]
 	d.V.Notes["a"] = phone{"3a"}
-	doc := raw(t, d)
+	doc := testkit.Raw(t, d)
 	kept(t, "changed", doc, 2)
 	var again schemaversion.Doc[person, peopleSet]
-	check(t, bson.Unmarshal(doc, &again))
+	testkit.OK(t, bson.Unmarshal(doc, &again))
 	if again.V.Address.City != "x" || again.V.Phones[1].Number != "y" || again.V.Notes["a"].Number != "3a" {
 		t.Errorf("%+v", again.V)
 	}
-	// What is taken out is out.
+	// A removed field is removed.
 	d.V.Boss, d.V.Words = nil, map[string]string{"a": "2"}
 	delete(d.V.Notes, "b")
-	if doc := raw(t, d); doc.Lookup("notes", "b").Type != 0 || doc.Lookup("words", "b").Type != 0 || doc.Lookup("boss", "number").Type != 0 {
+	if doc := testkit.Raw(t, d); doc.Lookup("notes", "b").Type != 0 || doc.Lookup("words", "b").Type != 0 || doc.Lookup("boss", "number").Type != 0 {
 		t.Errorf("%v", doc)
 	}
-	// Read again into the same Doc: nothing of the other one stays.
-	check(t, bson.Unmarshal(raw(t, bson.M{"_id": 2, "schema_version": 2}), &d))
-	if doc := raw(t, d); doc.Lookup("rank").Type != 0 || doc.Lookup("address", "country").Type != 0 {
+	// Decoded again into the same Doc: nothing of the first document stays.
+	testkit.OK(t, bson.Unmarshal(testkit.Raw(t, bson.M{"_id": 2, "schema_version": 2}), &d))
+	if doc := testkit.Raw(t, d); doc.Lookup("rank").Type != 0 || doc.Lookup("address", "country").Type != 0 {
 		t.Errorf("%v", doc)
 	}
 }
@@ -168,8 +169,8 @@ func (s *selfCoded) UnmarshalBSON(data []byte) error {
 
 func (s selfCoded) MarshalBSON() ([]byte, error) { return bson.Marshal(bson.M{"n": s.N}) }
 
-// What is stored reads as the caller has it, also where a type inside reads fields that it
-// does not write.
+// The stored document decodes as the caller has it, even if a type inside decodes fields that it
+// does not encode.
 func TestDocOfATypeThatDecodesItself(t *testing.T) {
 	type holder struct {
 		Name  string      `bson:"name"`
@@ -179,13 +180,13 @@ func TestDocOfATypeThatDecodesItself(t *testing.T) {
 	type doc = schemaversion.Doc[holder, peopleSet]
 	for _, change := range []bool{false, true} {
 		var d doc
-		check(t, bson.Unmarshal(raw(t, bson.M{"schema_version": 2, "rank": "general", "inner": bson.M{"old": 1}, "all": bson.A{bson.M{"old": 2}}}), &d))
+		testkit.OK(t, bson.Unmarshal(testkit.Raw(t, bson.M{"schema_version": 2, "rank": "general", "inner": bson.M{"old": 1}, "all": bson.A{bson.M{"old": 2}}}), &d))
 		if change {
 			d.V.Inner.N, d.V.All[0].N = 7, 8
 		}
 		var again doc
-		out := raw(t, d)
-		check(t, bson.Unmarshal(out, &again))
+		out := testkit.Raw(t, d)
+		testkit.OK(t, bson.Unmarshal(out, &again))
 		if again.V.Inner != d.V.Inner || again.V.All[0] != d.V.All[0] || out.Lookup("rank").Type == 0 {
 			t.Errorf("%+v, want %+v: %v", again.V, d.V, out)
 		}
@@ -203,7 +204,7 @@ type totalled struct {
 	Total int `bson:"total"`
 }
 
-// totals derive a total from fields that stay, in each kind of step, and say when.
+// totals compute a total from fields that stay, in each kind of step, and say when they run.
 func totals(meanwhile *func()) map[string]schemaversion.Step {
 	step := func() {
 		if do := *meanwhile; do != nil {
@@ -237,7 +238,7 @@ func totals(meanwhile *func()) map[string]schemaversion.Step {
 	}
 }
 
-// What a step makes of a field that it keeps is not stored once that has changed.
+// A value that a step computes from a field is not stored if that field has changed since.
 func TestDerivedFromWhatIsKept(t *testing.T) {
 	var meanwhile func()
 	for name, step := range totals(&meanwhile) {
@@ -259,14 +260,14 @@ func TestDerivedFromWhatIsKept(t *testing.T) {
 			} {
 				coll := mongotest.Database(t).Collection("orders")
 				_, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: 1}, {Key: "price", Value: 2}, {Key: "count", Value: 3}})
-				check(t, err)
-				v := must(schemaversion.New[totalled](coll, []schemaversion.Step{step}, &schemaversion.Options{WriteBack: true}))
+				testkit.OK(t, err)
+				v := testkit.Must(schemaversion.New[totalled](coll, []schemaversion.Step{step}, &schemaversion.Options{WriteBack: true}))
 				meanwhile = func() {
 					_, err := coll.UpdateByID(t.Context(), 1, change)
-					check(t, err)
+					testkit.OK(t, err)
 				}
-				check(t, by(t.Context(), v))
-				doc := stored(t, coll, 1)
+				testkit.OK(t, by(t.Context(), v))
+				doc := testkit.One[bson.Raw](t, coll, 1)
 				price, _ := doc.Lookup("price").AsInt64OK()
 				count, _ := doc.Lookup("count").AsInt64OK()
 				if total, ok := doc.Lookup("total").AsInt64OK(); ok && total != price*count || !ok && call != "get" {
@@ -280,17 +281,17 @@ func TestDerivedFromWhatIsKept(t *testing.T) {
 	}
 }
 
-// An error of one document has its _id, and the loop may go on; what it says stays as it
-// was said.
+// An error of one document names its _id, and the loop may continue; the error's text stays the
+// same afterwards.
 func TestFindGoesOn(t *testing.T) {
 	coll := mongotest.Database(t).Collection("c")
 	_, err := coll.InsertMany(t.Context(), []any{
 		bson.M{"_id": 1, "price": 1, "count": 1}, bson.M{"_id": "two", "schema_version": 9, "price": 1}, bson.M{"_id": 3, "price": "dear"},
 		bson.M{"_id": 4, "schema_version": 2, "price": "dear"}, bson.M{"_id": 5, "price": 5, "count": 5},
 	})
-	check(t, err)
+	testkit.OK(t, err)
 	var meanwhile func()
-	v := must(schemaversion.New[totalled](coll, []schemaversion.Step{totals(&meanwhile)["typed"]}, nil))
+	v := testkit.Must(schemaversion.New[totalled](coll, []schemaversion.Step{totals(&meanwhile)["typed"]}, nil))
 	var got []int
 	var errs []error
 	for o, err := range v.Find(t.Context(), nil, options.Find().SetSort(bson.M{"price": 1}).SetBatchSize(2)) {
@@ -326,7 +327,7 @@ func TestFindGoesOn(t *testing.T) {
 	}
 }
 
-// A StepError names the step that failed, whatever comes after it.
+// A StepError names the step that failed, whatever steps follow it.
 func TestStepErrorNamesItsStep(t *testing.T) {
 	same := schemaversion.Step{Up: func(doc bson.D) (bson.D, error) { return doc, nil }}
 	for name, bad := range map[string]schemaversion.Step{
@@ -338,8 +339,8 @@ func TestStepErrorNamesItsStep(t *testing.T) {
 		for at := range 3 {
 			steps := []schemaversion.Step{same, same, same}
 			steps[at] = bad
-			v := must(schemaversion.New[bson.M](new(mongo.Client).Database("x").Collection("x"), steps, nil))
-			_, err := v.Decode(raw(t, bson.M{"_id": 1}))
+			v := testkit.Must(schemaversion.New[bson.M](new(mongo.Client).Database("x").Collection("x"), steps, nil))
+			_, err := v.Decode(testkit.Raw(t, bson.M{"_id": 1}))
 			var step *schemaversion.StepError
 			if !errors.As(err, &step) || step.From != at+1 || step.To != at+2 || step.ID.AsInt64() != 1 {
 				t.Errorf("%s at %d: %v", name, at, err)
@@ -348,8 +349,8 @@ func TestStepErrorNamesItsStep(t *testing.T) {
 	}
 }
 
-// A step that sets the version, by a field of its struct too, does not count: the document
-// has one version field, which says what the chain says.
+// A version that a step sets, even by a field of its struct, is ignored: the document has one
+// version field, with the version of the chain.
 func TestStepThatSetsTheVersion(t *testing.T) {
 	type versioned struct {
 		Version int    `bson:"schema_version"`
@@ -363,53 +364,53 @@ func TestStepThatSetsTheVersion(t *testing.T) {
 	} {
 		coll := mongotest.Database(t).Collection("c")
 		_, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: 1}, {Key: "name", Value: "Han"}})
-		check(t, err)
-		v := must(schemaversion.New[bson.M](coll, []schemaversion.Step{step}, nil))
+		testkit.OK(t, err)
+		v := testkit.Must(schemaversion.New[bson.M](coll, []schemaversion.Step{step}, nil))
 		if result, err := v.Migrate(t.Context(), 2, nil); err != nil || result.Done != 1 {
 			t.Errorf("%s: %+v, %v", name, result, err)
 		}
-		elements, err := stored(t, coll, 1).Elements()
-		check(t, err)
-		if len(elements) != 3 || stored(t, coll, 1).Lookup("schema_version").AsInt64() != 2 {
+		elements, err := testkit.One[bson.Raw](t, coll, 1).Elements()
+		testkit.OK(t, err)
+		if len(elements) != 3 || testkit.One[bson.Raw](t, coll, 1).Lookup("schema_version").AsInt64() != 2 {
 			t.Errorf("%s: %v", name, elements)
 		}
 	}
 }
 
-// A symbol is a string to the server, and to the steps.
+// A symbol is treated as a string by the server, and by the steps.
 func TestVersionAsASymbol(t *testing.T) {
 	ctx := t.Context()
 	_, coll, c := contacts(t, schemaversion.Options{})
 	for id, version := range map[int]string{70: "1", 71: "2", 72: "3"} {
 		_, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: id}, {Key: "schema_version", Value: bson.Symbol(version)}, {Key: "name", Value: "x"}, {Key: "contact_method", Value: bson.A{}}})
-		check(t, err)
+		testkit.OK(t, err)
 		if _, err := c.Get(ctx, id); err != nil {
 			t.Errorf("%s: %v", version, err)
 		}
-		check(t, c.Update(ctx, id, bson.M{"$set": bson.M{"name": "y"}}))
+		testkit.OK(t, c.Update(ctx, id, bson.M{"$set": bson.M{"name": "y"}}))
 	}
 	if result, err := c.Migrate(ctx, 3, &mongopatterns.Work{Filter: bson.M{"_id": bson.M{"$gte": 70}}}); err != nil || result.Skipped+result.Failed+result.Remaining != 0 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if counts := must(c.Status(ctx)); counts[-1] != 0 {
+	if counts := testkit.Must(c.Status(ctx)); counts[-1] != 0 {
 		t.Errorf("%v", counts)
 	}
 }
 
-// A document that is too large to be compared and written at once is named and passed over;
-// a step between structs reads it, too.
+// A document that is too large to be compared and written at once is Failed, and the run continues;
+// a step between structs can upgrade it.
 func TestLargeDocuments(t *testing.T) {
 	coll := mongotest.Database(t).Collection("orders")
 	_, err := coll.InsertMany(t.Context(), []any{
 		bson.M{"_id": 1, "price": 2, "count": 3, "text": strings.Repeat("x", 16<<20-12<<10)}, bson.M{"_id": 2, "price": 2, "count": 3},
 	})
-	check(t, err)
+	testkit.OK(t, err)
 	var meanwhile func()
 	for _, c := range []struct {
 		step         string
 		done, failed int64
 	}{{"documents", 1, 1}, {"typed", 1, 0}} {
-		v := must(schemaversion.New[totalled](coll, []schemaversion.Step{totals(&meanwhile)[c.step]}, nil))
+		v := testkit.Must(schemaversion.New[totalled](coll, []schemaversion.Step{totals(&meanwhile)[c.step]}, nil))
 		if result, err := v.Migrate(t.Context(), 2, nil); err != nil || result.Done != c.done || result.Failed != c.failed {
 			t.Errorf("%s: %+v, %v", c.step, result, err)
 		}

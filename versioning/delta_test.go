@@ -1,0 +1,87 @@
+package versioning_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/versioning"
+)
+
+const long = "some text that makes a delta smaller than the whole document"
+
+// With deltas, code that changes or removes the current document without this package makes the
+// revisions back to the last whole one unreadable; none is read wrong. All others stay, and the
+// document can still be saved.
+func TestDeltasBesidePlainWrites(t *testing.T) {
+	t.Parallel()
+	for name, lost := range map[string][]int64{"change": {5, 6}, "ignored": nil, "ignored names change": nil, "deletion": {5, 6}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			db := mongotest.Database(t)
+			opts := &versioning.Options{SnapshotEvery: 4, Ignored: []string{"last_seen"}}
+			d := helper[string, counter](t, db, opts)
+			r := get(t)(d.Insert(ctx, counter{ID: "a", Note: long}, nobody))
+			for range 6 {
+				r.Document.N++
+				r = get(t)(d.Save(ctx, r, nobody))
+			}
+			coll := db.Collection("current")
+			update := func(field string, v any) {
+				t.Helper()
+				if _, err := coll.UpdateOne(ctx, d.Filter("a"), bson.D{{Key: "$set", Value: bson.D{{Key: field, Value: v}}}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			last := int64(7)
+			switch name {
+			case "change":
+				update("note", "plain")
+			case "ignored":
+				update("last_seen", month(1))
+			case "ignored names change": // deltas made before cannot be checked, and are accepted
+				d = helper[string, counter](t, db, &versioning.Options{SnapshotEvery: 4, Ignored: []string{"last_seen", "seen"}})
+				update("seen", 5)
+			case "deletion":
+				remove(t, coll, d.Filter("a"))
+				last = 6
+			}
+			for n := int64(1); n <= last; n++ {
+				r, err := d.At(ctx, "a", n)
+				if slices.Contains(lost, n) {
+					wantErr(t, fmt.Sprint("at ", n), err, versioning.ErrInconsistent)
+				} else if err != nil || r.Document.N != int(n)-1 {
+					t.Errorf("at %d: %+v, %v", n, r, err)
+				}
+			}
+			for _, r := range testkit.Collect(t, d.Revisions(ctx, "a")) {
+				if r.Lost != slices.Contains(lost, r.Number) || r.Lost && r.Document.ID != "" {
+					t.Errorf("history: %+v", r)
+				}
+			}
+			var broken int
+			for _, p := range testkit.Collect(t, d.Check(ctx, of("a"))) {
+				if p.Kind == versioning.BrokenDelta {
+					broken++
+				} else if name != "deletion" || p.Kind != versioning.NoDeletion {
+					t.Errorf("%v", p)
+				}
+			}
+			if broken != len(lost) {
+				t.Errorf("%d broken deltas", broken)
+			}
+			if name == "deletion" {
+				if r := get(t)(d.Restore(ctx, "a", 4, nobody)); r.Number != 8 || r.Document.N != 3 {
+					t.Errorf("%+v", r)
+				}
+			} else if r := get(t)(d.Edit(ctx, "a", func(c *counter) error { c.N = 70; return nil }, nobody)); r.Number != 8 {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
