@@ -16,23 +16,23 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Adopt fills in the references of a target that have only a key so far, and
-// perhaps some fields: followed fields and the version as the source has them now,
-// frozen fields where the copy has none. A source without a version gets 0. A reference
-// with a version is adopted already; in an Unversioned target all are looked at. Result.Done counts the documents
-// found lacking whose batch was committed, also where another writer filled one in
-// meanwhile; Remaining are malformed references, and those to sources that do not
-// exist, whatever the policy, or are invalid. Work.Filter selects documents of the
-// target's collection. Adopt can be run again.
+// Adopt completes the references of a target that have only a key so far, and perhaps some
+// fields. It sets the followed fields and the version to those of the source, and frozen fields
+// where the copy has none. A source without a version gets 0. A reference with a version is
+// adopted already; in an Unversioned target all references are checked. Work.Filter selects
+// documents of the target's collection. Adopt can be run again.
 //
-// Each batch is a transaction that writes to its sources (a field that is taken
-// off again), so that no change of them is missed.
+// Result.Done counts the incomplete documents whose batch was committed, also if another writer
+// completed one meanwhile. Remaining counts malformed references, and those to sources that are
+// invalid or, whatever the policy, do not exist.
 //
-// Cost: 1 round trip; 1 a batch (default 100) to read the target in the order of _id,
-// and 1 for its sources; where something is to be filled in 4 more, commit
-// included, 1 write for each document (and 1 for those that get frozen fields) and
-// 2 for each source, 3 if it has no version.
-func (r *Ref[ID, S]) Adopt(ctx context.Context, target string, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+// Each batch is a transaction that writes to its sources (it sets and removes a field), so that no
+// change of them is missed.
+//
+// Cost: 1 round trip; 1 for each batch (default 100) to read the target in the order of _id, and 1 for its
+// sources; where something is to be filled in 4 more, commit included, 1 write for each document (and 1 for
+// those that get frozen fields) and 2 for each source, 3 if it has no version.
+func (r *Source[ID, T]) Adopt(ctx context.Context, target string, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "extref: adopt")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	t, err := r.core.target(target)
@@ -53,7 +53,7 @@ func (r *Ref[ID, S]) Adopt(ctx context.Context, target string, work *mongopatter
 		})
 }
 
-// unadopted are the conditions, besides the key, on a copy that Adopt fills in.
+// unadopted is the conditions, besides the key, on a copy that Adopt completes.
 func (t *target) unadopted() bson.D {
 	if t.Unversioned {
 		return nil
@@ -61,7 +61,7 @@ func (t *target) unadopted() bson.D {
 	return bson.D{{Key: t.VersionField, Value: nil}}
 }
 
-// adopt fills in a batch: what Check finds wrong in it, as far as a source can say.
+// adopt completes a batch: the copies that Check would report, as far as a source can correct them.
 func (c *core) adopt(ctx context.Context, t *target, docs []bson.Raw, dry bool, result *mongopatterns.Result) error {
 	sources, err := c.sources(ctx, c.o.KeyField, t.sources(docs))
 	if err != nil {
@@ -99,8 +99,9 @@ func (c *core) adopt(ctx context.Context, t *target, docs []bson.Raw, dry bool, 
 	return nil
 }
 
-// fill holds the sources, gives those without a version one, and reads them again. It writes frozen fields where a copy
-// has none, then the followed fields and the version. It returns the sources.
+// fill holds the sources, gives a version to those without one, and reads them again. It writes
+// frozen fields where a copy has none, then the followed fields and the version. It returns the
+// sources.
 func (c *core) fill(ctx context.Context, t *target, keys map[string]bson.RawValue, ids map[string]bson.A) (map[string]state, error) {
 	these := in(c.o.KeyField, slices.Collect(maps.Values(keys)))
 	var first []mongo.WriteModel
@@ -120,7 +121,7 @@ func (c *core) fill(ctx context.Context, t *target, keys map[string]bson.RawValu
 			}
 		}
 		for _, f := range t.Fields {
-			if v := s.value(f); f.Policy == Freeze && v.Type != 0 {
+			if v := s.value(f); f.Frozen && v.Type != 0 {
 				absent := bson.E{Key: f.As, Value: expr.Op("$exists", false)}
 				add(expr.Op("$set", expr.Op(t.slot(f.As), v)), append(t.unadopted(), absent)...)
 			}

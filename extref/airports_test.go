@@ -49,8 +49,8 @@ func TestAtlanta(t *testing.T) {
 		}
 		used[f.Origin], used[f.Destination] = true, true
 		docs = append(docs, d("_id", i,
-			"origin", ok[bson.D](t)(r.Reference("routes.origin", known[f.Origin])),
-			"destination", ok[bson.D](t)(r.Reference("routes.destination", known[f.Destination])),
+			"origin", ok[bson.D](t)(r.Copy("routes.origin", known[f.Origin])),
+			"destination", ok[bson.D](t)(r.Copy("routes.destination", known[f.Destination])),
 			"flights", f.Flights))
 	}
 	insert(t, routes, docs...)

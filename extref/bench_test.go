@@ -13,8 +13,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-// seed makes customers with orders of each and returns the Ref over them.
-func seed(b *testing.B, sources, each int) (*extref.Ref[int, bson.D], *mongo.Collection, *mongo.Collection) {
+// seed makes customers with orders of each and returns the Source over them.
+func seed(b *testing.B, sources, each int) (*extref.Source[int, bson.D], *mongo.Collection, *mongo.Collection) {
 	b.Helper()
 	db := mongotest.Database(b)
 	customers, orders := db.Collection("customers"), db.Collection("orders")
@@ -26,7 +26,7 @@ func seed(b *testing.B, sources, each int) (*extref.Ref[int, bson.D], *mongo.Col
 		doc := d("_id", c, "name", fmt.Sprint("customer ", c), "city", "Rome", "notes", fmt.Sprintf("%0500d", c))
 		docs = append(docs, doc)
 		for i := range each {
-			refs = append(refs, d("_id", c*each+i, "customer", ok[bson.D](b)(r.Reference("orders.customer", doc)), "total", i))
+			refs = append(refs, d("_id", c*each+i, "customer", ok[bson.D](b)(r.Copy("orders.customer", doc)), "total", i))
 		}
 	}
 	insert(b, customers, docs...)

@@ -23,51 +23,53 @@ import (
 )
 
 const (
-	// Behind is a copy of an older version than the source's. Repair propagates.
+	// Behind: a copy has an older version than the source. Repair propagates.
 	Behind mongopatterns.ProblemKind = "behind"
-	// Different is a copy with another value in a followed field, of the source's
-	// version or Unversioned. Repair raises the version and propagates.
-	Different mongopatterns.ProblemKind = "different"
-	// Ahead is a copy of a newer version than the source's, which was replaced without
-	// it, or inserted again. Repair raises the source's above that and propagates.
+	// Different: a copy has another value in a followed field, but the source's version, or it is
+	// Unversioned. Repair raises the version and propagates.
+	Different = mongopatterns.Different
+	// Ahead: a copy has a newer version than the source, which was replaced without a version or
+	// inserted again. Repair raises the source's version above the copy's and propagates.
 	Ahead mongopatterns.ProblemKind = "ahead"
-	// NoVersion is a copy without a whole number for its version, or with one that
-	// cannot be raised. Repair leaves it; Adopt fills in a missing or null one.
+	// NoVersion: a copy's version is not a whole number, or cannot be raised. Repair leaves it
+	// alone; Adopt sets a missing or null one.
 	NoVersion mongopatterns.ProblemKind = "no version"
-	// BadSource is a copy of a source that is invalid: its version is no version, or
-	// an array lies on the way to a copied field. Field and Have are the source's.
-	BadSource mongopatterns.ProblemKind = "bad source"
-	// Dangling is a reference to a source that does not exist, if the policy is not Keep.
-	Dangling mongopatterns.ProblemKind = "dangling"
-	// Malformed is a document with something else at the target than configured: an
-	// array or none, an ID in place of the copy, a copy without ID. Field and Have
-	// are the first such thing. It is no copy, and nothing writes to it.
-	Malformed mongopatterns.ProblemKind = "malformed"
+	// Dangling: a reference to a source that does not exist, if the policy is not Keep.
+	Dangling = mongopatterns.Dangling
+	// Malformed: the value at the target's path has another shape than configured, such as an array
+	// or a single document, an ID instead of the copy, or a copy without ID. Field and Have are the first
+	// such value. It does not count as a copy, and nothing writes to it. Or the source of a copy has a
+	// version that is not one, or an array on the way to a copied field: Field and Have are then the
+	// source's, and Detail names the copy. A Malformed problem without an ID names a path of the
+	// copy that no document of the target has, or a copied field that no source has: its name is
+	// misspelt, or there are no such documents yet.
+	Malformed = mongopatterns.Malformed
 )
 
-// unsolvable are the problems that no state of a source solves.
-var unsolvable = map[mongopatterns.ProblemKind]bool{BadSource: true, Dangling: true, Malformed: true}
+// unsolvable are the problems that no state of a source can solve.
+var unsolvable = map[mongopatterns.ProblemKind]bool{Dangling: true, Malformed: true}
 
-// A finding is a problem, the key of the source that it is about, and the version
-// that this needs if the copy has another state of no lower one.
+// A finding is a problem, the key of its source, and the version that the source needs, if the copy
+// has another state and not a lower version.
 type finding struct {
 	mongopatterns.Problem
 	key   bson.RawValue
 	above int64
 }
 
-// Check compares the copies in all targets with their sources and yields at most
-// one problem for each source in a document, and one if the document is Malformed.
-// A change not propagated yet is a problem, Behind. Work.Filter selects sources:
-// {_id: 123} checks the copies of that one. What dangles or is malformed is found
-// without a filter only.
+// Check compares the copies in all targets with their sources. For each document it yields at most
+// one problem for each source, and one if the document is Malformed. A change that is not
+// propagated yet is a problem, Behind. Work.Filter selects sources: {_id: 123} checks the copies of
+// that one. Check finds dangling and malformed references only without a filter.
 //
-// Cost: 1 round trip, and scans each target in the order of _id, 1 round trip a batch, and 1 more
-// for the sources of each, by their keys; 1 more for a batch that has problems,
-// and if the target is Unversioned 1 for the sources of these. With a filter 1
-// round trip a batch of sources, and the copies of these by the targets' indexes.
-func (r *Ref[ID, S]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+// Cost: 1 round trip, 1 for each target and each copied field to see that they exist, and scans each target
+// in the order of _id, 1 round trip for each batch, and 1 more for the sources of each, by their keys; 1 more
+// for a batch that has problems, and if the target is Unversioned 1 for the sources of these. With a filter 1
+// round trip for each batch of sources, and the copies of these by the targets' indexes.
+func (r *Source[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	found := func(yield func(mongopatterns.Problem, error) bool) {
+		ctx, end := r.core.causal(ctx)
+		defer end()
 		for batch, err := range r.core.examine(ctx, work) {
 			if err != nil {
 				yield(mongopatterns.Problem{}, err)
@@ -79,19 +81,34 @@ func (r *Ref[ID, S]) Check(ctx context.Context, work *mongopatterns.Work) iter.S
 				}
 			}
 		}
+		r.core.absent(ctx, work)(yield)
 	}
 	return fault.Seq("extref: check", collation.Seq(ctx, found, r.core.collections()...))
 }
 
-// Repair propagates the sources of copies that Check finds wrong, beside live
-// writes; it can be stopped and run again. Result.Done documents were written;
-// Remaining are problems that it leaves: NoVersion, BadSource, Dangling and
-// Malformed. What the server refuses to write is Failed and named. Work.Filter
-// selects sources, as in Check.
+// absent yields the paths of copies that no document of a target has, and the copied fields that no
+// source has.
+func (c *core) absent(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	var all []iter.Seq2[mongopatterns.Problem, error]
+	var copied []string
+	for _, t := range c.targets {
+		all = append(all, maintain.Absent(ctx, t.Collection, work, "extref", cmp.Or(t.Path, t.IDField)))
+		for _, f := range t.Fields {
+			copied = append(copied, f.Path)
+		}
+	}
+	slices.Sort(copied)
+	return maintain.Chain(append(all, maintain.Absent(ctx, c.source, work, "extref", slices.Compact(copied)...))...)
+}
+
+// Repair propagates the sources of copies that Check finds wrong, beside live writes. It can be
+// stopped and run again. Result.Done counts the documents written. Remaining counts the problems
+// that it leaves: NoVersion, Dangling and Malformed. Documents that the server refuses to
+// write are Failed and named. Work.Filter selects sources, as in Check.
 //
-// Cost: a Check, and for each source with wrong copies a Propagate, of which the
-// first round trip writes to the source if some are Ahead or Different.
-func (r *Ref[ID, S]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+// Cost: that of Check, and for each source with wrong copies a Propagate, whose first round trip writes to
+// the source if some are Ahead or Different.
+func (r *Source[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "extref: repair")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	if err := r.core.refuse(ctx, work); err != nil {
@@ -126,8 +143,8 @@ func (c *core) repair(ctx context.Context, work *mongopatterns.Work) (result mon
 		}
 		for _, f := range wrong {
 			done, err := c.propagateOne(ctx, f.key, inner(w), c.lifted(f.above))
-			done.Examined, done.Remaining = 0, 0 // Check has found, and the loop above counted, them
-			result.Add(done)
+			done.Examined, done.Remaining = 0, 0 // counted by the loop above
+			maintain.Add(&result, done)
 			if err != nil {
 				return result, err
 			}
@@ -137,7 +154,7 @@ func (c *core) repair(ctx context.Context, work *mongopatterns.Work) (result mon
 	return result, nil
 }
 
-// A batch is documents of a target, and what is wrong in them.
+// A batch is documents of a target, and the problems in them.
 type batch struct {
 	docs  []bson.Raw
 	found []finding
@@ -153,7 +170,7 @@ func (c *core) examine(ctx context.Context, work *mongopatterns.Work) iter.Seq2[
 		ctx, end := c.causal(ctx)
 		defer end()
 		selected := maintain.Batches(ctx, c.source, w, maintain.Scan{Projection: c.shown})
-		if w.Filter == nil { // all, which the documents name
+		if w.Filter == nil { // all sources that the documents name
 			selected = func(yield func([]bson.Raw, error) bool) { yield(nil, nil) }
 		}
 		for sources, err := range selected {
@@ -171,7 +188,7 @@ func (c *core) examine(ctx context.Context, work *mongopatterns.Work) iter.Seq2[
 				}
 			}
 			if w.Filter != nil && len(only) == 0 {
-				continue // sources without a natural key: nothing refers to them
+				continue // these sources have no natural key, so nothing refers to them
 			}
 			for _, t := range c.targets {
 				scan := maintain.Scan{Filter: t.of(only), Projection: t.each(1)}
@@ -189,8 +206,7 @@ func (c *core) examine(ctx context.Context, work *mongopatterns.Work) iter.Seq2[
 	}
 }
 
-// of selects the documents that refer to these sources, or with nil all that may
-// hold a copy.
+// of selects the documents that refer to these sources; with nil, all that may hold a copy.
 func (t *target) of(sources map[string]bson.RawValue) bson.D {
 	if sources != nil {
 		return in(t.path(t.IDField), slices.Collect(maps.Values(sources)))
@@ -198,9 +214,9 @@ func (t *target) of(sources map[string]bson.RawValue) bson.D {
 	return bson.D{{Key: cmp.Or(t.Path, t.IDField), Value: expr.Op("$exists", true)}}
 }
 
-// inspect compares documents with their sources, or some of these. The sources are
-// read after the documents: a copy ahead of them is one. What else is wrong may have
-// been put right between the two reads, so these documents are read once more.
+// inspect compares documents with their sources, or with some of these. It reads the sources after
+// the documents, so a copy ahead of its source really is ahead. Other problems may have been solved
+// between the two reads, so their documents are read again.
 func (c *core) inspect(ctx context.Context, t *target, docs []bson.Raw, only map[string]bson.RawValue) ([]finding, error) {
 	if only == nil {
 		only = t.sources(docs)
@@ -227,29 +243,29 @@ func (c *core) inspect(ctx context.Context, t *target, docs []bson.Raw, only map
 	}
 	still, now := t.problems(docs, sources, false), sources
 	if t.Unversioned && len(still) > 0 {
-		// These copies do not say of what state they are: if their source has gone on
-		// meanwhile nothing is known about them.
+		// These copies have no version: if their source has changed meanwhile, they cannot be
+		// judged.
 		if now, err = c.sources(ctx, c.o.KeyField, t.sources(docs)); err != nil {
 			return nil, err
 		}
 	}
 	for _, f := range still {
 		id := value.Key(f.key)
-		if f.Kind != Ahead && bytes.Equal(now[id].doc, sources[id].doc) { // else the source has gone on
+		if f.Kind != Ahead && bytes.Equal(now[id].doc, sources[id].doc) { // otherwise the source has changed meanwhile
 			found = append(found, f)
 		}
 	}
 	return found, nil
 }
 
-// read reads the copies in the documents, about so many, that filter selects.
+// read reads the copies in the documents, about size of them, that filter selects.
 func (t *target) read(ctx context.Context, filter any, size int) ([]bson.Raw, error) {
 	return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return t.primary.Find(ctx, filter, options.Find().SetProjection(t.each(1)).SetBatchSize(int32(min(size, 1<<20)+1)))
 	}))
 }
 
-// sources are the keys of the sources that documents refer to, by value.Key.
+// sources returns the keys of the sources that documents refer to, by value.Key.
 func (t *target) sources(docs []bson.Raw) map[string]bson.RawValue {
 	out := map[string]bson.RawValue{}
 	for _, doc := range docs {
@@ -262,9 +278,8 @@ func (t *target) sources(docs []bson.Raw) map[string]bson.RawValue {
 	return out
 }
 
-// problems finds what is wrong in documents: the first problem of each of the
-// sources in one, and whether there is anything else. To adopt, a frozen field that
-// is missing is one, and a copy with a version has none.
+// problems returns, for each document, the first problem with each of its sources, and the first
+// malformed value. With adopt, a missing frozen field is a problem, and a copy with a version is not.
 func (t *target) problems(docs []bson.Raw, sources map[string]state, adopt bool) []finding {
 	var out []finding
 	for _, doc := range docs {
@@ -283,7 +298,7 @@ func (t *target) problems(docs []bson.Raw, sources map[string]state, adopt bool)
 			if f.Kind == "" {
 				continue
 			}
-			if f.Kind != Malformed && f.Kind != Dangling {
+			if f.key.Type != 0 && f.Kind != Dangling { // of a source
 				f.Detail = "copy of " + value.Text(f.key)
 			}
 			f.Pattern, f.Collection, f.ID = "extref", t.Collection.Name(), doc.Lookup("_id")
@@ -293,17 +308,17 @@ func (t *target) problems(docs []bson.Raw, sources map[string]state, adopt bool)
 	return out
 }
 
-// compare is what is wrong with a copy, without a Kind if nothing is.
+// compare returns the problem of a copy, with an empty Kind if it has none.
 func (t *target) compare(copied bson.Raw, s state, adopt bool) (f finding) {
 	have := value.Lookup(copied, t.VersionField)
 	switch {
-	case adopt && !t.Unversioned && !none(have), s.doc == nil && t.OnDelete == Keep && !adopt:
+	case adopt && !t.Unversioned && !none(have), s.doc == nil && t.OnDelete == mongopatterns.Keep && !adopt:
 		return f
 	case s.doc == nil:
 		f.Kind, f.Field, f.Have = Dangling, t.path(t.IDField), value.Lookup(copied, t.IDField)
 		return f
 	case s.bad != "":
-		f.Kind, f.Field, f.Have = BadSource, s.bad, value.Lookup(s.doc, s.bad)
+		f.Kind, f.Field, f.Have = Malformed, s.bad, value.Lookup(s.doc, s.bad)
 		return f
 	}
 	if !t.Unversioned {
@@ -312,7 +327,7 @@ func (t *target) compare(copied bson.Raw, s state, adopt bool) (f finding) {
 		switch {
 		case !ok || none(have) || version >= maxVersion && version > s.version:
 			f.Kind = NoVersion
-		case len(t.follow) == 0: // a snapshot: it stays behind
+		case len(t.follow) == 0: // all fields are frozen: the copy stays behind
 			return f
 		case version < s.version:
 			f.Kind, f.above = Behind, 0
@@ -327,8 +342,8 @@ func (t *target) compare(copied bson.Raw, s state, adopt bool) (f finding) {
 	}
 	for _, field := range t.Fields {
 		have, want := value.Lookup(copied, field.As), s.value(field)
-		alike := have.Type == want.Type && value.Key(have) == value.Key(want) // as unlike says on the server
-		if field.Policy == Follow && !alike || adopt && have.Type == 0 && want.Type != 0 {
+		alike := have.Type == want.Type && value.Key(have) == value.Key(want) // as unlike compares on the server
+		if !field.Frozen && !alike || adopt && have.Type == 0 && want.Type != 0 {
 			f.Kind, f.Field, f.Have, f.Want = Different, t.path(field.As), have, want
 			return f
 		}

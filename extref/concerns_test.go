@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/mongopatterns/mongopatterns"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-
-	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
 // Which events are acted upon.
@@ -38,7 +37,7 @@ func TestErrorsOfWatch(t *testing.T) {
 		err                 error
 		interrupted, failed bool
 	}{
-		{fmt.Errorf("x: %w", fault.ErrInvalid), false, true},
+		{fmt.Errorf("x: %w", mongopatterns.ErrInvalid), false, true},
 		{mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 121}}}, false, true},
 		{mongo.CommandError{Code: 11000}, false, true},
 		{mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 64}}, true, false},

@@ -1,7 +1,6 @@
 package extref_test
 
 import (
-	"context"
 	"errors"
 	"math"
 	"strings"
@@ -13,22 +12,12 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/extref"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 )
-
-// unconnected is a database that nothing is sent to.
-func unconnected(t *testing.T) *mongo.Database {
-	t.Helper()
-	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
-	return client.Database("db")
-}
 
 func TestConfiguration(t *testing.T) {
 	t.Parallel()
-	db, other := unconnected(t), unconnected(t)
+	db, other := testkit.Offline(t), testkit.Offline(t)
 	source, coll := db.Collection("source"), db.Collection("c")
 	fields := []extref.Field{{Path: "name"}}
 	target := func(change func(*extref.Target)) []extref.Target {
@@ -50,29 +39,28 @@ func TestConfiguration(t *testing.T) {
 		"Options.Deferred: not together":                                  {plain, &extref.Options{Outbox: db.Collection("o"), Deferred: true}},
 		"Options.Outbox: the collection":                                  {plain, &extref.Options{Outbox: source}},
 		"targets[0].Collection: the coll":                                 {plain, &extref.Options{Outbox: db.Collection("c")}},
-		"Options.Outbox: of another database":                             {plain, &extref.Options{Outbox: other.Collection("o")}},
-		"targets[0].Collection: of another database":                      {target(func(t *extref.Target) { t.Collection = other.Collection("c") }), nil},
-		"targets[0].Collection: nil":                                      {[]extref.Target{{}}, nil},
+		"Options.Outbox: the collection is in another database":           {plain, &extref.Options{Outbox: other.Collection("o")}},
+		"targets[0].Collection: the collection is in another database":    {target(func(t *extref.Target) { t.Collection = other.Collection("c") }), nil},
+		"targets[0].Collection: the collection is nil":                    {[]extref.Target{{}}, nil},
 		"targets[0].Path: invalid":                                        {target(func(t *extref.Target) { t.Path = "$a" }), nil},
 		`targets[0].Path: invalid field name: "0"`:                        {target(func(t *extref.Target) { t.Path = "a.0" }), nil},
-		"targets[0].Path: empty":                                          {target(func(t *extref.Target) { t.Path, t.Array = "", true }), nil},
+		"targets[0].Path: it is empty":                                    {target(func(t *extref.Target) { t.Path, t.Array = "", true }), nil},
 		"targets[0].Path: _id cannot":                                     {target(func(t *extref.Target) { t.Path = "_id.x" }), nil},
 		`_id: invalid field name: "_id" collides with targets[0].IDField`: {target(func(t *extref.Target) { t.Path, t.IDField = "", "_id" }), nil},
-		"targets[0].IDField: must be given":                               {target(func(t *extref.Target) { t.Path = "" }), nil},
+		"targets[0].IDField: it must be set":                              {target(func(t *extref.Target) { t.Path = "" }), nil},
 		"targets[0].IDField: invalid":                                     {target(func(t *extref.Target) { t.IDField = "a..b" }), nil},
-		"targets[0].VersionField: not together":                           {target(func(t *extref.Target) { t.VersionField, t.Unversioned = "v", true }), nil},
+		"targets[0].VersionField: it must be empty":                       {target(func(t *extref.Target) { t.VersionField, t.Unversioned = "v", true }), nil},
 		"targets[0].VersionField: invalid":                                {target(func(t *extref.Target) { t.VersionField = "a\x00" }), nil},
-		"targets[0].OnDelete: unknown":                                    {target(func(t *extref.Target) { t.OnDelete = 9 }), nil},
-		"targets[0].OnDelete: Cascade is not":                             {target(func(t *extref.Target) { t.Array, t.OnDelete = true, extref.Cascade }), nil},
-		"targets[0].Fields: none":                                         {target(func(t *extref.Target) { t.Fields = nil }), nil},
+		"targets[0].OnDelete: DeletePolicy(9) cannot":                     {target(func(t *extref.Target) { t.OnDelete = 9 }), nil},
+		"targets[0].OnDelete: Cascade cannot be used for an array":        {target(func(t *extref.Target) { t.Array, t.OnDelete = true, mongopatterns.Cascade }), nil},
+		"targets[0].Fields: the list is empty":                            {target(func(t *extref.Target) { t.Fields = nil }), nil},
 		"targets[0].Fields[1].Path: a field of the source: invalid":       {field(extref.Field{}), nil},
-		`targets[0].Fields[1].Path: "name" stands`:                        {field(extref.Field{Path: "name", As: "n"}), nil},
-		`targets[0].Fields[1].Path: "version.x" is no`:                    {field(extref.Field{Path: "version.x"}), nil},
-		`targets[0].Fields[1].Path: "_id" is no`:                          {field(extref.Field{Path: "_id", As: "x"}), nil},
+		`targets[0].Fields[1].Path: "name" is given twice`:                {field(extref.Field{Path: "name", As: "n"}), nil},
+		`targets[0].Fields[1].Path: "version.x" cannot`:                   {field(extref.Field{Path: "version.x"}), nil},
+		`targets[0].Fields[1].Path: "_id" cannot`:                         {field(extref.Field{Path: "_id", As: "x"}), nil},
 		"targets[0].Fields[1].As: invalid":                                {field(extref.Field{Path: "x", As: "a.0"}), nil},
 		`targets[0].Fields[1].As: invalid field name: "name" coll`:        {field(extref.Field{Path: "x.name"}), nil},
-		"targets[0].Fields[1].Policy: unknown":                            {field(extref.Field{Path: "x", Policy: 7}), nil},
-		`targets[1].Name: "c.ref" stands twice`:                           {append(plain, plain...), nil},
+		`targets[1].Name: "c.ref" is given twice`:                         {append(plain, plain...), nil},
 		"targets[1].IDField: invalid field name: \"ref._id\" collides with targets[0].IDField": {
 			append(plain, target(func(t *extref.Target) { t.Name = "x" })...), nil},
 		`targets[0].VersionField: invalid field name: "version" collides with Options.VersionField "version"`: {
@@ -92,7 +80,7 @@ func TestConfiguration(t *testing.T) {
 			t.Errorf("want %q, have %v", want, err)
 		}
 	}
-	if _, err := extref.New[int, bson.D](nil, plain, nil); err == nil || err.Error() != "extref: new: invalid: source: nil collection" {
+	if _, err := extref.New[int, bson.D](nil, plain, nil); err == nil || err.Error() != "extref: new: invalid: source: the collection is nil" {
 		t.Error(err)
 	}
 	// Two references in one array, and collections that differ.
@@ -108,7 +96,7 @@ func TestConfiguration(t *testing.T) {
 
 func TestBadArguments(t *testing.T) {
 	t.Parallel()
-	db := unconnected(t)
+	db := testkit.Offline(t)
 	r, err := extref.New[any, any](db.Collection("source"), []extref.Target{{
 		Collection: db.Collection("c"), Path: "ref", Fields: []extref.Field{{Path: "name"}},
 	}}, nil)
@@ -121,29 +109,29 @@ func TestBadArguments(t *testing.T) {
 		want error
 		text string
 	}{
-		"no target":        {second(r.Reference("x", d("_id", 1))), mongopatterns.ErrInvalid, `extref: reference: invalid: no target "x"`},
+		"no target":        {second(r.Copy("x", d("_id", 1))), mongopatterns.ErrInvalid, `extref: copy: invalid: target: there is no target "x"`},
 		"filter":           {second(r.Filter("x", 1)), mongopatterns.ErrInvalid, "extref: filter: "},
 		"fetch":            {second(r.Fetch(ctx, "x", 1)), mongopatterns.ErrInvalid, "extref: fetch: "},
 		"pin":              {second(r.Pin(ctx, "x", 1)), mongopatterns.ErrInvalid, "extref: pin: "},
-		"for":              {second(extref.For[bson.D](r, "x")), mongopatterns.ErrInvalid, "extref: for: "},
+		"for":              {second(extref.As[bson.D](r, "x")), mongopatterns.ErrInvalid, "extref: as: "},
 		"adopt":            {second(r.Adopt(ctx, "x", nil)), mongopatterns.ErrInvalid, "extref: adopt: "},
-		"no ID":            {second(r.Reference("c.ref", d("name", 1))), mongopatterns.ErrInvalid, "extref: reference: source missing: invalid: "},
-		"no document":      {second(r.Reference("c.ref", 1)), mongopatterns.ErrInvalid, "extref: reference: invalid: "},
-		"version a text":   {second(r.Reference("c.ref", d("_id", 1, "version", "1"))), mongopatterns.ErrInvalid, "extref: reference: source "},
-		"version a half":   {second(r.Reference("c.ref", d("_id", 1, "version", 1.5))), mongopatterns.ErrInvalid, "extref: reference: source "},
-		"version -3":       {second(r.Reference("c.ref", d("_id", 1, "version", -3))), mongopatterns.ErrInvalid, `extref: reference: source 1: invalid: "version" is -3, want a whole number from 0 to 9223372036854775806`},
-		"version too high": {second(r.Reference("c.ref", d("_id", 1, "version", int64(math.MaxInt64)))), mongopatterns.ErrInvalid, "extref: reference: source 1: "},
+		"no ID":            {second(r.Copy("c.ref", d("name", 1))), mongopatterns.ErrInvalid, "extref: copy: _id missing: invalid: "},
+		"no document":      {second(r.Copy("c.ref", 1)), mongopatterns.ErrInvalid, "extref: copy: invalid: "},
+		"version a text":   {second(r.Copy("c.ref", d("_id", 1, "version", "1"))), mongopatterns.ErrInvalid, "extref: copy: _id 1: "},
+		"version a half":   {second(r.Copy("c.ref", d("_id", 1, "version", 1.5))), mongopatterns.ErrInvalid, "extref: copy: _id 1: "},
+		"version -3":       {second(r.Copy("c.ref", d("_id", 1, "version", -3))), mongopatterns.ErrInvalid, `extref: copy: _id 1: invalid: "version" is -3 and must be a whole number from 0 to 9223372036854775806`},
+		"version too high": {second(r.Copy("c.ref", d("_id", 1, "version", int64(math.MaxInt64)))), mongopatterns.ErrInvalid, "extref: copy: _id 1: "},
 		"nil ID":           {second(r.Update(ctx, nil, set("a", 1))), mongopatterns.ErrInvalid, "extref: update: "},
 		"pattern":          {second(r.Delete(ctx, bson.Regex{Pattern: "."})), mongopatterns.ErrInvalid, "extref: delete: "},
 		"unencodable":      {second(r.Propagate(ctx, make(chan int), nil)), mongopatterns.ErrInvalid, "extref: propagate: invalid: "},
-		"nil update":       {second(r.Update(ctx, 1, nil)), mongopatterns.ErrInvalid, "extref: update: invalid: update: nil"},
+		"nil update":       {second(r.Update(ctx, 1, nil)), mongopatterns.ErrInvalid, "extref: update: invalid: update: the update is nil"},
 		"batch size":       {second(r.Propagate(ctx, 1, &mongopatterns.Work{BatchSize: -1})), mongopatterns.ErrInvalid, "extref: propagate: invalid: Work.BatchSize"},
 		"repair":           {second(r.Repair(ctx, &mongopatterns.Work{BatchSize: -1})), mongopatterns.ErrInvalid, "extref: repair: invalid: Work.BatchSize"},
 		"adopt batch size": {second(r.Adopt(ctx, "c.ref", &mongopatterns.Work{BatchSize: -1})), mongopatterns.ErrInvalid, "extref: adopt: invalid: Work.BatchSize"},
-		"no outbox":        {second(r.Drain(ctx, nil)), mongopatterns.ErrInvalid, "extref: drain: invalid: no Options.Outbox"},
+		"no outbox":        {second(r.Drain(ctx, nil)), mongopatterns.ErrInvalid, "extref: drain: invalid: Options.Outbox: it must be set"},
 		"drain":            {second(r.Drain(ctx, &mongopatterns.Work{BatchSize: -1})), mongopatterns.ErrInvalid, "extref: drain: invalid: Work.BatchSize"},
-		"no tokens":        {r.Watch(ctx, nil, nil), mongopatterns.ErrInvalid, "extref: watch: invalid: tokens: nil collection"},
-		"await":            {r.Watch(ctx, db.Collection("t"), &extref.WatchOptions{MaxAwait: -1}), mongopatterns.ErrInvalid, "extref: watch: invalid: WatchOptions.MaxAwait: negative"},
+		"no tokens":        {r.Watch(ctx, nil, nil), mongopatterns.ErrInvalid, "extref: watch: invalid: tokens: the collection is nil"},
+		"await":            {r.Watch(ctx, db.Collection("t"), &extref.WatchOptions{MaxAwait: -1}), mongopatterns.ErrInvalid, "extref: watch: invalid: WatchOptions.MaxAwait: it must not be negative"},
 	} {
 		if call.err == nil || !strings.HasPrefix(call.err.Error(), call.text) || call.want != nil && !errors.Is(call.err, call.want) {
 			t.Errorf("%s: %v", name, call.err)
@@ -156,7 +144,7 @@ func second[T any](_ T, err error) error { return err }
 // A struct that has no place for the version makes no copies with one.
 func TestStructWithoutVersion(t *testing.T) {
 	t.Parallel()
-	db := unconnected(t)
+	db := testkit.Offline(t)
 	targets := func() []extref.Target {
 		return []extref.Target{
 			{Collection: db.Collection("c"), Path: "ref", Fields: []extref.Field{{Path: "name"}}},
@@ -170,7 +158,10 @@ func TestStructWithoutVersion(t *testing.T) {
 		ID   int `bson:"_id"`
 		Name string
 	}
-	type inner struct{ Version int64 }
+	type inner struct {
+		Version int64
+		Name    string
+	}
 	for name, try := range map[string]struct {
 		err     func() error
 		refused bool
@@ -182,8 +173,9 @@ func TestStructWithoutVersion(t *testing.T) {
 		}, true},
 		"JSON tags": {func() error {
 			return reference(t, db, targets(), &extref.Options{BSON: &options.BSONOptions{UseJSONStructTags: true}}, struct {
-				ID int   `json:"_id"`
-				V  int64 `json:"version"`
+				ID   int    `json:"_id"`
+				Name string `json:"name"`
+				V    int64  `json:"version"`
 			}{ID: 1})
 		}, false},
 		"D":         {func() error { return reference(t, db, targets(), nil, d("_id", 1)) }, false},
@@ -191,8 +183,9 @@ func TestStructWithoutVersion(t *testing.T) {
 		"marshaler": {func() error { return reference(t, db, targets(), nil, ownEncoding{}) }, false},
 		"omitempty": {func() error {
 			return reference(t, db, targets(), nil, struct {
-				ID int    `bson:"_id"`
-				V  *int32 `bson:"version,omitempty"`
+				ID   int `bson:"_id"`
+				Name string
+				V    *int32 `bson:"version,omitempty"`
 			}{ID: 1})
 		}, false},
 		"inline": {func() error {
@@ -223,7 +216,7 @@ func TestStructWithoutVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Reference("c.plain", without{ID: 1}); err != nil {
+	if _, err := r.Copy("c.plain", without{ID: 1}); err != nil {
 		t.Error(err)
 	}
 }
@@ -234,7 +227,7 @@ func reference[S any](t *testing.T, db *mongo.Database, targets []extref.Target,
 	if err != nil {
 		t.Fatal(err)
 	}
-	return second(r.Reference("c.ref", src))
+	return second(r.Copy("c.ref", src))
 }
 
 type ownEncoding struct{}

@@ -12,27 +12,24 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/internal/costs"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-var record = costs.Record
+var examined = costs.Examined
 
-// examined wants a plan by this index that looks at no more than these.
-func examined(t *testing.T, db *mongo.Database, c mongotest.Command, index string, keys, docs int64) {
-	t.Helper()
-	plan := mongotest.Explain(t, db, c.Body)
-	plan.RequireIndex(t, index)
-	plan.RequireExamined(t, keys, docs)
-}
+// fields are the round trips by which Check sees that the targets and the copied fields exist.
+const fields = 3 + 3
 
 func TestCosts(t *testing.T) {
 	t.Parallel()
 	const copies, others = 30, 10
-	names := func(lists ...[]string) []string { return slices.Concat(lists...) }
-	one := func(name string, n int) []string { return slices.Repeat([]string{name}, n) }
-	commit := one("commitTransaction", 1)
+	const list, find, more, up, fam, del, commit = "listCollections", "find", "getMore", "update", "findAndModify", "delete", "commitTransaction"
+	sends := slices.Concat[[]string]
+	times := func(n int, names ...string) []string { return slices.Repeat(names, n) }
+	scan := func(finds int) []string { return append([]string{list}, times(finds, find)...) }
 
-	setUp := func(t *testing.T, o *extref.Options, change func(*extref.Target)) (*extref.Ref[int, bson.D], *mongo.Database, []*mongo.Collection) {
+	setUp := func(t *testing.T, o *extref.Options, change func(*extref.Target)) (*extref.Source[int, bson.D], *mongo.Database, []*mongo.Collection) {
 		r, teams, colls := people(t, o, change)
 		for id := range 2 {
 			insert(t, teams, append(team(id, "a"), bson.E{Key: "version", Value: int64(1)}))
@@ -42,9 +39,9 @@ func TestCosts(t *testing.T) {
 			}
 			var single, many, flat []any
 			for range n {
-				single = append(single, d("team", ok[bson.D](t)(r.Reference("single.team", append(team(id, "a"), bson.E{Key: "version", Value: int64(1)})))))
-				many = append(many, d("teams", bson.A{ok[bson.D](t)(r.Reference("many.teams", append(team(id, "a"), bson.E{Key: "version", Value: int64(1)})))}))
-				flat = append(flat, ok[bson.D](t)(r.Reference("flat", append(team(id, "a"), bson.E{Key: "version", Value: int64(1)}))))
+				single = append(single, d("team", ok[bson.D](t)(r.Copy("single.team", append(team(id, "a"), bson.E{Key: "version", Value: int64(1)})))))
+				many = append(many, d("teams", bson.A{ok[bson.D](t)(r.Copy("many.teams", append(team(id, "a"), bson.E{Key: "version", Value: int64(1)})))}))
+				flat = append(flat, ok[bson.D](t)(r.Copy("flat", append(team(id, "a"), bson.E{Key: "version", Value: int64(1)}))))
 			}
 			insert(t, colls[0], single...)
 			insert(t, colls[1], many...)
@@ -52,217 +49,197 @@ func TestCosts(t *testing.T) {
 		}
 		return r, teams.Database(), colls
 	}
-	versions := []struct{ index, path string }{
-		{"team._id_1_team.version_1", "team._id"}, {"teams.ref.id_1_teams.ref.v_1", "teams"}, {"team_id_1_team_version_1", "team_id"},
+	indexes := []string{"team._id_1_team.version_1", "teams.ref.id_1_teams.ref.v_1", "team_id_1_team_version_1"}
+	update := func(r *extref.Source[int, bson.D], change any) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return testkit.ErrorOf(r.Update(ctx, 0, change)) }
 	}
-	update := func(r *extref.Ref[int, bson.D], name string) func() error {
-		return func() error { _, err := r.Update(t.Context(), 0, set("name", name)); return err }
+	propagate := func(r *extref.Source[int, bson.D], work *mongopatterns.Work) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return testkit.ErrorOf(r.Propagate(ctx, 0, work)) }
+	}
+	check := func(r *extref.Source[int, bson.D], work *mongopatterns.Work) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return testkit.Drain(r.Check(ctx, work)) }
+	}
+	adopt := func(r *extref.Source[int, bson.D], target string, work *mongopatterns.Work) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return testkit.ErrorOf(r.Adopt(ctx, target, work)) }
+	}
+	inTransaction := func(t *testing.T, db *mongo.Database, call func(ctx context.Context) error) func(ctx context.Context) error {
+		return func(context.Context) error { return transaction(t, db, call) }
 	}
 
 	t.Run("versions", func(t *testing.T) {
 		t.Parallel()
-		ctx := t.Context()
 		r, db, colls := setUp(t, nil, nil)
-		record(t, db, 0, names(one("listCollections", 1), one("listIndexes", 3)), func() error { return r.EnsureIndexes(ctx) })
-		fresh := db.Collection("fresh")
-		must(t)(fresh.InsertOne(ctx, d()))
-		bare, err := extref.New[int, bson.D](db.Collection("teams"), []extref.Target{{Collection: fresh, Path: "x", Fields: []extref.Field{{Path: "name"}}}}, nil)
+		teams, fresh := db.Collection("teams"), db.Collection("fresh")
+		unindexed, err := extref.New[int, bson.D](teams, []extref.Target{{Collection: fresh, Path: "x", Fields: []extref.Field{{Path: "name"}}}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		record(t, db, 0, []string{"listCollections", "listIndexes", "createIndexes"}, func() error { return bare.EnsureIndexes(ctx) })
-		record(t, db, 0, nil, func() error { _, err := r.Reference("flat", team(0, "a")); return err })
-		cmds := record(t, db, 0, one("find", 1), func() error { _, err := r.Fetch(ctx, "flat", 0); return err })
-		examined(t, db, cmds[0], "_id_", 1, 1)
-		cmds = record(t, db, 2, []string{"update", "find", "commitTransaction"}, func() error {
-			return transaction(t, db, func(ctx context.Context) error { _, err := r.Pin(ctx, "flat", 0); return err })
-		})
-		examined(t, db, statement(t, cmds[0], 0), "_id_", 1, 1)
-		examined(t, db, cmds[1], "_id_", 1, 1)
+		raise := func() { testkit.Update(t, teams, d("_id", 0), d("$inc", d("version", 1))) }
+		var changed mongotest.Commands
+		costs.Run(t, db, []costs.Case{
+			{Name: "EnsureIndexes", Sends: []string{list, "listIndexes", "listIndexes", "listIndexes"}, Call: r.EnsureIndexes},
+			{Name: "EnsureIndexes that creates one", Before: func() { insert(t, fresh, d()) },
+				Sends: []string{list, "listIndexes", "createIndexes"}, Call: unindexed.EnsureIndexes},
+			{Name: "Copy", Call: func(context.Context) error { return testkit.ErrorOf(r.Copy("flat", team(0, "a"))) }},
+			{Name: "Fetch", Sends: []string{find}, Index: "_id_", Keys: 1, Docs: 1,
+				Call: func(ctx context.Context) error { return testkit.ErrorOf(r.Fetch(ctx, "flat", 0)) }},
+			{Name: "Pin", Sends: []string{up, find, commit}, Writes: 2, Index: "_id_", Keys: 1, Docs: 1,
+				Call:  inTransaction(t, db, func(ctx context.Context) error { return testkit.ErrorOf(r.Pin(ctx, "flat", 0)) }),
+				Check: func(cmds mongotest.Commands) { examined(t, db, cmds[1], "_id_", 1, 1) }},
 
-		call := func(update any) func() error {
-			return func() error { _, err := r.Update(ctx, 0, update); return err }
-		}
-		cmds = record(t, db, 1, one("findAndModify", 1), call(d("$inc", d("visits", 1), "$set", d("place.street", "x"))))
-		examined(t, db, cmds[0], "_id_", 1, 1)
-		record(t, db, 1, []string{"findAndModify", "findAndModify", "commitTransaction"}, call(set("name", "a", "phone", 2)))
-		record(t, db, 1, []string{"findAndModify", "find", "commitTransaction"}, call(mongo.Pipeline{set("phone", 3)}))
-		changed := names(one("findAndModify", 1), one("update", 3), commit)
-		cmds = record(t, db, 1+3*copies, changed, update(r, "b"))
-		examined(t, db, cmds[0], "_id_", 1, 1)
-		record(t, db, 2+3*copies, names([]string{"findAndModify", "find", "findAndModify"}, one("update", 3), commit), call(mongo.Pipeline{set("name", "c'")}))
-		// The plans of the next one, which has as much to do.
-		must(t)(db.Collection("teams").UpdateByID(ctx, 0, d("$set", d("name", "d"), "$inc", d("version", 1))))
-		for i, v := range versions {
-			c := replaceVersion(t, cmds[1+i], 5)
-			examined(t, db, statement(t, c, 0), v.index, copies+1, copies)
-			examined(t, db, statement(t, cmds[1+i], 1), v.index, copies+2, copies)
-		}
-		propagate := func(o *mongopatterns.Work) func() error {
-			return func() error { _, err := r.Propagate(ctx, 0, o); return err }
-		}
-		cmds = record(t, db, 3*copies, names(one("find", 1), []string{"find", "update", "find", "update", "find", "update"}), propagate(nil))
-		examined(t, db, cmds[0], "_id_", 1, 1)
-		examined(t, db, cmds[2], "_id_", copies+1, copies)
-		cmds = record(t, db, 0, one("find", 4), propagate(nil))
-		for i, v := range versions { // nothing is behind: nothing is read
-			examined(t, db, cmds[1+i], v.index, 2, 0)
-		}
-		// In batches of 10, and just one that is full.
-		must(t)(db.Collection("teams").UpdateByID(ctx, 0, d("$inc", d("version", 1))))
-		batches := []string{"find", "update", "getMore", "update", "getMore", "update"}
-		record(t, db, 3*copies, names(one("find", 1), batches, batches, batches), propagate(&mongopatterns.Work{BatchSize: 10}))
-		must(t)(db.Collection("teams").UpdateByID(ctx, 0, d("$inc", d("version", 1))))
-		single := []string{"find", "update"}
-		record(t, db, 3*copies, names(one("find", 1), single, single, single), propagate(&mongopatterns.Work{BatchSize: copies}))
-		record(t, db, 0, names(one("find", 1), one("update", 3), commit), func() error {
-			return transaction(t, db, func(ctx context.Context) error { _, err := r.Propagate(ctx, 0, nil); return err })
+			{Name: "Update of fields that are not copied", Sends: []string{fam}, Writes: 1, Index: "_id_", Keys: 1, Docs: 1,
+				Call: update(r, d("$inc", d("visits", 1), "$set", d("place.street", "x")))},
+			{Name: "Update that sets a copied field to what it is", Sends: []string{fam, fam, commit}, Writes: 1, Call: update(r, set("name", "a", "phone", 2))},
+			{Name: "Update by a pipeline that changes no copied field", Sends: []string{fam, find, commit}, Writes: 1, Call: update(r, mongo.Pipeline{set("phone", 3)})},
+			{Name: "Update", Sends: []string{fam, up, up, up, commit}, Writes: 1 + 3*copies, Index: "_id_", Keys: 1, Docs: 1,
+				Call: update(r, set("name", "b")), Check: func(cmds mongotest.Commands) { changed = cmds }},
+			{Name: "Update by a pipeline", Sends: []string{fam, find, fam, up, up, up, commit}, Writes: 2 + 3*copies,
+				Call: update(r, mongo.Pipeline{set("name", "c'")})},
+
+			{Name: "Propagate", Before: func() {
+				testkit.Update(t, teams, d("_id", 0), d("$set", d("name", "d"), "$inc", d("version", 1)))
+				// The plans of Update, now that there is as much to do again.
+				for i, index := range indexes {
+					examined(t, db, replaceVersion(t, changed[1+i], 5), index, copies+1, copies)
+					examined(t, db, statement(t, changed[1+i], 1), index, copies+2, copies)
+				}
+			}, Sends: []string{find, find, up, find, up, find, up}, Writes: 3 * copies, Index: "_id_", Keys: 1, Docs: 1, Call: propagate(r, nil),
+				Check: func(cmds mongotest.Commands) { examined(t, db, cmds[2], "_id_", copies+1, copies) }},
+			{Name: "Propagate, nothing is behind", Sends: []string{find, find, find, find}, Call: propagate(r, nil), Check: func(cmds mongotest.Commands) {
+				for i, index := range indexes { // no document is read
+					examined(t, db, cmds[1+i], index, 2, 0)
+				}
+			}},
+			{Name: "Propagate in batches", Before: raise, Sends: sends([]string{find}, times(3, find, up, more, up, more, up)), Writes: 3 * copies,
+				Call: propagate(r, &mongopatterns.Work{BatchSize: 10})},
+			{Name: "Propagate in one batch that is full", Before: raise, Sends: []string{find, find, up, find, up, find, up}, Writes: 3 * copies,
+				Call: propagate(r, &mongopatterns.Work{BatchSize: copies})},
+			{Name: "Propagate in a transaction", Sends: []string{find, up, up, up, commit}, Call: inTransaction(t, db, propagate(r, nil))},
 		})
 
-		// Reads and maintenance.
+		// Reads by Filter.
 		for i, target := range []string{"single.team", "many.teams", "flat"} {
 			filter := ok[bson.D](t)(r.Filter(target, 0))
 			body := ok[[]byte](t)(bson.Marshal(d("find", colls[i].Name(), "filter", filter)))
-			examined(t, db, mongotest.Command{Name: "find", Body: body}, versions[i].index, copies+1, copies)
+			examined(t, db, mongotest.Command{Name: "find", Body: body}, indexes[i], copies+1, copies)
 		}
-		cmds = record(t, db, 0, names(one("listCollections", 1), one("find", 6)), func() error { collect(t, r.Check(ctx, nil)); return nil })
-		examined(t, db, cmds[2], "_id_", 3, 2)
-		record(t, db, 0, names(one("listCollections", 1), one("find", 6)), func() error { _, err := r.Repair(ctx, nil); return err })
-		cmds = record(t, db, 0, names(one("listCollections", 1), one("find", 7)), func() error {
-			collect(t, r.Check(ctx, &mongopatterns.Work{Filter: d("_id", 1)}))
-			return nil
+
+		repair := func(ctx context.Context) error { return testkit.ErrorOf(r.Repair(ctx, nil)) }
+		batch := []string{find, up, find, up, commit}
+		costs.Run(t, db, []costs.Case{
+			{Name: "Check", Sends: scan(6 + fields), Explain: 2, Index: "_id_", Keys: 3, Docs: 2, Call: check(r, nil)},
+			{Name: "Repair, nothing is wrong", Sends: scan(6), Call: repair},
+			{Name: "Check of one source", Sends: scan(7), Call: check(r, &mongopatterns.Work{Filter: d("_id", 1)}),
+				Check: func(cmds mongotest.Commands) {
+					for i, index := range indexes {
+						examined(t, db, cmds[2+2*i], index, others+1, others)
+					}
+				}},
+			{Name: "Check that finds", Before: func() { testkit.Update(t, colls[0], d("team._id", 1), set("team.version", 0)) },
+				Sends: scan(7 + fields), Explain: 3, Index: "_id_", Keys: others + 1, Docs: others, Call: check(r, nil)},
+			{Name: "Repair of copies that are behind", Sends: sends(scan(5), []string{up}, times(6, find)), Writes: others,
+				Call: repair},
+			{Name: "Repair of copies that are ahead", Before: func() { testkit.Update(t, colls[0], d("team._id", 1), set("team.version", 9)) },
+				Sends: sends(scan(2), []string{fam, find, up, find, up, find, up}, times(4, find)), Writes: 1 + 3*others, Call: repair},
+			{Name: "Repair of copies that are different", Before: func() { testkit.Update(t, teams, d("_id", 0), set("name", "e")) },
+				Sends: sends(scan(3), []string{fam, find, up, find, up, find, up}, times(4, find)), Writes: 1 + 3*copies, Call: repair},
+
+			{Name: "Adopt, nothing to do", Sends: []string{list, find}, Call: adopt(r, "single.team", nil)},
+			{Name: "Adopt", Before: func() { testkit.Update(t, colls[0], d(), d("$unset", d("team.version", "", "team.motto", ""))) },
+				Sends: sends(scan(1), batch), Writes: 2*(copies+others) + 2*2, Call: adopt(r, "single.team", nil)},
+			{Name: "Adopt in batches", Before: func() { testkit.Update(t, colls[0], d("team._id", 0), d("$unset", d("team.version", ""))) },
+				Sends: sends(scan(1), batch, []string{more}, batch, []string{more}, batch), Writes: copies + 2*3,
+				Explain: 3, Index: "_id_", Keys: 1, Docs: 1, Call: adopt(r, "single.team", &mongopatterns.Work{BatchSize: 10}),
+				Check: func(cmds mongotest.Commands) {
+					for i := range 2 { // frozen fields, followed ones
+						examined(t, db, statement(t, cmds[5], i), "_id_", 11, 10)
+					}
+				}},
 		})
-		for i, v := range versions {
-			examined(t, db, cmds[2+2*i], v.index, others+1, others)
-		}
-		must(t)(colls[0].UpdateMany(ctx, d("team._id", 1), set("team.version", 0)))
-		cmds = record(t, db, 0, names(one("listCollections", 1), one("find", 7)), func() error { collect(t, r.Check(ctx, nil)); return nil })
-		examined(t, db, cmds[3], "_id_", others+1, others)
-		record(t, db, others, names(one("listCollections", 1), one("find", 3), []string{"find", "find", "update", "find", "find"}, one("find", 4)), func() error { _, err := r.Repair(ctx, nil); return err })
-		must(t)(colls[0].UpdateMany(ctx, d("team._id", 1), set("team.version", 9)))
-		record(t, db, 1+3*others, names(one("listCollections", 1), one("find", 2), one("findAndModify", 1), single, single, single, one("find", 4)),
-			func() error { _, err := r.Repair(ctx, nil); return err })
-		must(t)(db.Collection("teams").UpdateByID(ctx, 0, set("name", "e")))
-		record(t, db, 1+3*copies, names(one("listCollections", 1), one("find", 3), one("findAndModify", 1), single, single, single, one("find", 4)),
-			func() error { _, err := r.Repair(ctx, nil); return err })
-		adopt := func(size int) func() error {
-			return func() error {
-				_, err := r.Adopt(ctx, "single.team", &mongopatterns.Work{BatchSize: size})
-				return err
-			}
-		}
-		record(t, db, 0, names(one("listCollections", 1), one("find", 1)), adopt(0))
-		must(t)(colls[0].UpdateMany(ctx, d(), d("$unset", d("team.version", "", "team.motto", ""))))
-		batch := []string{"find", "update", "find", "update", "commitTransaction"}
-		record(t, db, 2*(copies+others)+2*2, names(one("listCollections", 1), one("find", 1), batch), adopt(0))
-		must(t)(colls[0].UpdateMany(ctx, d("team._id", 0), d("$unset", d("team.version", ""))))
-		cmds = record(t, db, copies+2*3, names([]string{"listCollections", "find"}, batch, []string{"getMore"}, batch, []string{"getMore"}, batch), adopt(10))
-		examined(t, db, statement(t, cmds[3], 0), "_id_", 1, 1)
-		for i := range 2 { // frozen fields, followed ones
-			examined(t, db, statement(t, cmds[5], i), "_id_", 11, 10)
-		}
 	})
 
 	t.Run("unversioned", func(t *testing.T) {
 		t.Parallel()
-		ctx := t.Context()
 		r, db, _ := setUp(t, nil, unversioned)
-		record(t, db, 1, one("findAndModify", 1), func() error { _, err := r.Update(ctx, 0, set("phone", 1)); return err })
-		cmds := record(t, db, 1+3*copies, names(one("findAndModify", 1), one("update", 3), commit), update(r, "b"))
-		examined(t, db, statement(t, cmds[1], 0), "team._id_1", copies+1, copies)
-		examined(t, db, statement(t, cmds[2], 0), "teams.ref.id_1", copies+1, copies)
-		propagate := func() error {
-			_, err := r.Propagate(ctx, 0, &mongopatterns.Work{BatchSize: 20})
-			return err
-		}
-		cmds = record(t, db, 0, one("find", 4), propagate)
-		examined(t, db, cmds[1], "team._id_1", copies+1, copies)
-		must(t)(db.Collection("teams").UpdateByID(ctx, 0, set("name", "c")))
-		batch := []string{"update", "find", "update", "commitTransaction"}
-		all := names(one("find", 1), batch, one("getMore", 1), batch)
-		record(t, db, 3*copies+3*2*2, names(one("find", 1), all, all, all), propagate)
-		record(t, db, 2, names([]string{"update", "find"}, one("update", 3), commit), func() error {
-			return transaction(t, db, func(ctx context.Context) error { _, err := r.Propagate(ctx, 0, nil); return err })
+		twenties := &mongopatterns.Work{BatchSize: 20}
+		costs.Run(t, db, []costs.Case{
+			{Name: "Update of fields that are not copied", Sends: []string{fam}, Writes: 1, Call: update(r, set("phone", 1))},
+			{Name: "Update", Sends: []string{fam, up, up, up, commit}, Writes: 1 + 3*copies,
+				Explain: 1, Index: "team._id_1", Keys: copies + 1, Docs: copies, Call: update(r, set("name", "b")),
+				Check: func(cmds mongotest.Commands) { examined(t, db, cmds[2], "teams.ref.id_1", copies+1, copies) }},
+			{Name: "Propagate, nothing is different", Sends: []string{find, find, find, find}, Explain: 1, Index: "team._id_1", Keys: copies + 1, Docs: copies, Call: propagate(r, twenties)},
+			{Name: "Propagate", Before: func() { testkit.Update(t, db.Collection("teams"), d("_id", 0), set("name", "c")) },
+				Sends: sends([]string{find}, times(3, find, up, find, up, commit, more, up, find, up, commit)), Writes: 3*copies + 3*2*2, Call: propagate(r, twenties)},
+			{Name: "Propagate in a transaction", Sends: []string{up, find, up, up, up, commit}, Writes: 2, Call: inTransaction(t, db, propagate(r, nil))},
+			{Name: "Check", Sends: scan(6 + fields), Call: check(r, nil)},
+			{Name: "Adopt, nothing to do", Sends: []string{list, find, find}, Call: adopt(r, "flat", nil)},
+			{Name: "Check that finds", Before: func() { testkit.Update(t, db.Collection("single"), d("team._id", 1), set("team.name", "x")) },
+				Sends: scan(8 + fields), Call: check(r, nil)},
 		})
-		record(t, db, 0, names(one("listCollections", 1), one("find", 6)), func() error { collect(t, r.Check(ctx, nil)); return nil })
-		record(t, db, 0, names(one("listCollections", 1), one("find", 2)), func() error { _, err := r.Adopt(ctx, "flat", nil); return err })
-		must(t)(db.Collection("single").UpdateMany(ctx, d("team._id", 1), set("team.name", "x")))
-		record(t, db, 0, names(one("listCollections", 1), one("find", 8)), func() error { collect(t, r.Check(ctx, nil)); return nil })
 	})
 
 	t.Run("outbox", func(t *testing.T) {
 		t.Parallel()
-		ctx := t.Context()
 		_, db, _ := setUp(t, nil, nil)
-		outbox := db.Collection("outbox")
-		r, err := extref.New[int, bson.D](db.Collection("teams"), []extref.Target{{
-			Collection: db.Collection("single"), Path: "team", Fields: []extref.Field{{Path: "name"}},
-		}}, &extref.Options{Outbox: outbox})
-		if err != nil {
-			t.Fatal(err)
+		names := func(o *extref.Options) *extref.Source[int, bson.D] {
+			return ok[*extref.Source[int, bson.D]](t)(extref.New[int, bson.D](db.Collection("teams"), []extref.Target{{
+				Collection: db.Collection("single"), Path: "team", Fields: []extref.Field{{Path: "name"}},
+			}}, o))
 		}
-		record(t, db, 0, []string{"listCollections", "listIndexes", "createIndexes", "listIndexes"}, func() error { return r.EnsureIndexes(ctx) })
-		boxed := []string{"findAndModify", "update", "commitTransaction"}
-		cmds := record(t, db, 2, boxed, update(r, "b"))
-		examined(t, db, cmds[1], "_id_", 1, 1)
-		cmds = record(t, db, 2+copies, []string{"findAndModify", "find", "find", "update", "delete", "findAndModify"},
-			func() error { _, err := r.Drain(ctx, nil); return err })
-		due := cmds[0]
-		must(t)(nil, update(r, "c")())
-		var body bson.D
-		must(t)(nil, bson.Unmarshal(due.Body, &body))
-		query := d("find", "outbox", "filter", d("due", d("$lte", time.Now())), "sort", d("due", 1))
-		diff(t, "due", lookupD(body, "query").(bson.D)[0].Key)
-		diff(t, d("due", i32(1)), lookupD(body, "sort"))
-		examined(t, db, mongotest.Command{Name: "find", Body: ok[[]byte](t)(bson.Marshal(query))}, "due_1", 1, 1)
-		examined(t, db, cmds[4], "_id_", 1, 1)
-
-		deferred, err := extref.New[int, bson.D](db.Collection("teams"), []extref.Target{{
-			Collection: db.Collection("single"), Path: "team", Fields: []extref.Field{{Path: "name"}},
-		}}, &extref.Options{Deferred: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		record(t, db, 1, []string{"findAndModify", "commitTransaction"}, update(deferred, "d"))
+		r, deferred := names(&extref.Options{Outbox: db.Collection("outbox")}), names(&extref.Options{Deferred: true})
+		costs.Run(t, db, []costs.Case{
+			{Name: "EnsureIndexes", Sends: []string{list, "listIndexes", "createIndexes", "listIndexes"}, Call: r.EnsureIndexes},
+			{Name: "Update", Sends: []string{fam, up, commit}, Writes: 2, Explain: 1, Index: "_id_", Keys: 1, Docs: 1, Call: update(r, set("name", "b"))},
+			{Name: "Drain", Sends: []string{fam, find, find, up, del, fam}, Writes: 2 + copies, Explain: 4, Index: "_id_", Keys: 1, Docs: 1,
+				Call: func(ctx context.Context) error { return testkit.ErrorOf(r.Drain(ctx, nil)) },
+				Check: func(cmds mongotest.Commands) {
+					// The plans are those of an outbox with an entry.
+					must(t)(nil, update(r, set("name", "c"))(t.Context()))
+					var body bson.D
+					must(t)(nil, bson.Unmarshal(cmds[0].Body, &body))
+					query := d("find", "outbox", "filter", d("due", d("$lte", time.Now())), "sort", d("due", 1))
+					diff(t, "due", testkit.Get(body, "query").(bson.D)[0].Key)
+					diff(t, d("due", i32(1)), testkit.Get(body, "sort"))
+					examined(t, db, mongotest.Command{Name: "find", Body: ok[[]byte](t)(bson.Marshal(query))}, "due_1", 1, 1)
+				}},
+			{Name: "Update, deferred", Sends: []string{fam, commit}, Writes: 1, Call: update(deferred, set("name", "d"))},
+		})
 	})
 
 	t.Run("delete", func(t *testing.T) {
 		t.Parallel()
-		ctx := t.Context()
-		for policy, want := range map[extref.DeletePolicy]struct {
-			names   []string
-			written int
+		for _, test := range []struct {
+			name           string
+			policy, arrays mongopatterns.DeletePolicy // of targets with one copy, and with an array of them
+			copies         int64
+			sends          []string
+			writes         int
+			planned        int // targets
 		}{
-			extref.Keep:   {[]string{"delete", "commitTransaction"}, 1},
-			extref.Unset:  {[]string{"delete", "update", "update", "update", "commitTransaction"}, 1 + 3*copies},
-			extref.Refuse: {[]string{"delete", "find", "find", "find", "commitTransaction"}, 1},
+			{"Keep", mongopatterns.Keep, mongopatterns.Keep, copies, []string{del, commit}, 1, 0},
+			{"Unlink", mongopatterns.Unlink, mongopatterns.Unlink, copies, []string{del, up, up, up, commit}, 1 + 3*copies, 2},
+			{"Restrict", mongopatterns.Restrict, mongopatterns.Restrict, 0, []string{del, find, find, find, commit}, 1, 1},
+			{"Cascade, and Keep of arrays", mongopatterns.Cascade, mongopatterns.Keep, copies, []string{del, del, del, commit}, 1 + 2*copies, 1},
 		} {
-			r, db, colls := setUp(t, nil, func(target *extref.Target) { target.OnDelete = policy })
-			if policy == extref.Refuse {
+			r, db, colls := setUp(t, nil, func(target *extref.Target) {
+				target.OnDelete = test.policy
+				if target.Array {
+					target.OnDelete = test.arrays
+				}
+			})
+			if test.copies == 0 {
 				for _, coll := range colls {
-					must(t)(coll.DeleteMany(ctx, d()))
+					must(t)(coll.DeleteMany(t.Context(), d()))
 				}
 			}
-			cmds := record(t, db, want.written, want.names, func() error { _, err := r.Delete(ctx, 0); return err })
-			if policy == extref.Refuse {
-				examined(t, db, cmds[0], "_id_", 1, 1)
-				examined(t, db, cmds[1], versions[0].index, 1, 1)
-			}
-			if policy == extref.Unset {
-				examined(t, db, cmds[0], "_id_", 1, 1)
-				examined(t, db, cmds[1], versions[0].index, copies+1, copies)
-				examined(t, db, cmds[2], versions[1].index, copies+1, copies)
-			}
+			costs.Run(t, db, []costs.Case{{Name: test.name, Sends: test.sends, Writes: test.writes, Index: "_id_", Keys: 1, Docs: 1,
+				Call: func(ctx context.Context) error { return testkit.ErrorOf(r.Delete(ctx, 0)) },
+				Check: func(cmds mongotest.Commands) {
+					for i, index := range indexes[:test.planned] {
+						examined(t, db, cmds[1+i], index, test.copies+1, test.copies)
+					}
+				}}})
 		}
-		r, db, _ := setUp(t, nil, func(target *extref.Target) {
-			if !target.Array {
-				target.OnDelete = extref.Cascade
-			} else {
-				target.OnDelete = extref.Keep
-			}
-		})
-		cmds := record(t, db, 1+2*copies, []string{"delete", "delete", "delete", "commitTransaction"}, func() error { _, err := r.Delete(ctx, 0); return err })
-		examined(t, db, cmds[1], versions[0].index, copies+1, copies)
 	})
 
 	t.Run("watch", func(t *testing.T) {
@@ -300,7 +277,7 @@ func TestCosts(t *testing.T) {
 		last := cmds.Named("update")
 		examined(t, db, last[len(last)-1], "_id_", 1, 1)
 		for i, c := range cmds.Named("find")[1:4] { // of copies that are not behind there are none
-			examined(t, db, replaceVersion(t, c, 99), versions[i].index, 1, 0)
+			examined(t, db, replaceVersion(t, c, 99), indexes[i], 1, 0)
 		}
 		// Without a higher version: its own raise is an event as well.
 		record(2, d("$set", d("name", "y")), slices.Concat([]string{"update teams", "find teams",

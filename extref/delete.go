@@ -15,21 +15,16 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
-// ErrReferenced says that Delete was refused because copies of the source are left;
-// the error names a document that holds one.
-var ErrReferenced = fault.New("still referenced", fault.ErrConflict)
-
-// Delete deletes a source and treats its copies by the policy of each target, in
-// one transaction. Result.Done counts the documents whose copies were removed, or
-// which were deleted. If a target refuses, it is ErrReferenced and nothing is
-// written. A reference pinned at the same time conflicts with it: either the
-// deletion sees it or it sees the deletion. Repeated after an unknown outcome it is
-// mongopatterns.ErrNotFound if it was done.
+// Delete deletes a source and treats its copies by the policy of each target, in one
+// transaction. Result.Done counts the documents that lost their copy or were deleted. If a target
+// refuses, Delete returns ErrReferenced and writes nothing. It conflicts with a Pin at the same
+// time: either Delete sees the reference, or Pin sees the deletion. Repeated after an unknown
+// outcome, it returns mongopatterns.ErrNotFound if the first call had succeeded.
 //
 // Cost: 2 round trips, commit included, 1 document deleted by its key; 1 round trip
-// for each target but Keep, by its index, and 1 write for each document that is
-// Unset or Cascade.
-func (r *Ref[ID, S]) Delete(ctx context.Context, id ID) (result mongopatterns.Result, err error) {
+// for each target but Keep, by its index, and with Unlink or Cascade 1 write for each
+// document.
+func (r *Source[ID, T]) Delete(ctx context.Context, id ID) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "extref: delete")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	key, err := r.core.codec.ID("source", id)
@@ -39,9 +34,8 @@ func (r *Ref[ID, S]) Delete(ctx context.Context, id ID) (result mongopatterns.Re
 	return r.core.delete(ctx, key)
 }
 
-// delete deletes the source first: what pins it at the same time conflicts with
-// that, so each target shows all its copies, and a reference of the source to
-// itself is gone with it.
+// delete deletes the source first. A pin at the same time conflicts with that, so each target then
+// shows all copies, and a reference of the source to itself is deleted with it.
 func (c *core) delete(ctx context.Context, key bson.RawValue) (result mongopatterns.Result, err error) {
 	err = txn.Run(ctx, c.client(), func(ctx context.Context) error {
 		result = mongopatterns.Result{}
@@ -50,11 +44,11 @@ func (c *core) delete(ctx context.Context, key bson.RawValue) (result mongopatte
 			return err
 		}
 		if deleted.DeletedCount == 0 {
-			return of(key, fault.ErrNotFound)
+			return c.of(key, mongopatterns.ErrNotFound)
 		}
 		for _, t := range c.targets {
 			if err := t.release(ctx, key, &result); err != nil {
-				return fmt.Errorf("%s: %w", t.Name, err)
+				return c.of(key, fmt.Errorf("target %s: %w", t.Name, err))
 			}
 		}
 		return nil
@@ -65,28 +59,28 @@ func (c *core) delete(ctx context.Context, key bson.RawValue) (result mongopatte
 	return result, err
 }
 
-// release does with the copies of a source that is gone what the policy says.
+// release applies a target's policy to the copies of a deleted source.
 func (t *target) release(ctx context.Context, key bson.RawValue, result *mongopatterns.Result) error {
 	var model mongo.WriteModel
 	switch t.OnDelete {
-	case Keep:
+	case mongopatterns.Keep:
 		return nil
-	case Refuse:
+	case mongopatterns.Restrict:
 		doc, err := t.primary.FindOne(ctx, t.where(key), options.FindOne().SetProjection(idOnly)).Raw()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			return nil
 		}
 		if err == nil {
-			err = of(key, fault.Of(doc.Lookup("_id"), ErrReferenced))
+			err = fault.Of(doc.Lookup("_id"), mongopatterns.ErrReferenced)
 		}
 		return err
-	case Unset:
+	case mongopatterns.Unlink:
 		update := expr.Op("$unset", t.each(""))
 		if t.Array {
 			update = expr.Op("$pull", expr.Op(t.Path, t.sound(key)))
 		}
 		model = mongo.NewUpdateManyModel().SetFilter(t.proper(key)).SetUpdate(update)
-	case Cascade:
+	case mongopatterns.Cascade:
 		model = mongo.NewDeleteManyModel().SetFilter(t.proper(key))
 	}
 	done, err := fault.Many(t.Collection.BulkWrite(ctx, []mongo.WriteModel{model}))

@@ -1,10 +1,19 @@
-// Package extref keeps copies of a few fields of one document, the source, in the
-// documents that refer to it: the extended reference pattern.
+// Package extref keeps copies of a few fields of one document, the source, in the documents
+// that refer to it, the targets: the extended reference pattern.
+//
+// # When to use it, and when not
+//
+// Use it where nearly every read needs the same few fields of another document, and these fields
+// change seldom. Do not use it for:
+//
+//   - Fields that change often and are read rarely: every change writes every copy.
+//   - Values that must be right at every moment, such as a balance or a stock level.
+//   - Millions of copies, most of them old: freeze the fields of old documents instead.
 //
 // # Documents
 //
-// A customer, and an order that carries the name, which follows changes, and the
-// address shipped to, which does not:
+// A customer, and an order that holds a copy of two of the customer's fields: the name, which
+// follows changes, and the address shipped to, which is frozen:
 //
 //	{_id: 123, name: "Katrina Pope", address: {street: "123 Main St", …}, phone: "…", version: 4}
 //	{_id: "A-17", date: …, customer: {_id: 123, name: "Katrina Pope", address: {…}, version: 4}}
@@ -12,10 +21,14 @@
 //	customers, err := extref.New[int, Customer](customerColl, []extref.Target{{
 //		Collection: orderColl,
 //		Path:       "customer",
-//		Fields:     []extref.Field{{Path: "name"}, {Path: "address", Policy: extref.Freeze}},
+//		Fields:     []extref.Field{{Path: "name"}, {Path: "address", Frozen: true}},
 //	}}, nil)
 //
-// A source has any number of targets. Other shapes, with what makes them:
+// The types are those of the source's _id and of the source. T, here Customer, is a struct, a map or
+// bson.D; for Copy a struct needs the copied fields and the version. ID may be a type of your own, such
+// as type CustomerID string; for one made from bson.ObjectID see the example TypedID of relation.New.
+//
+// A source has any number of targets. Copies of other forms, with the settings for them:
 //
 //	{parts: [{id: 7, name: "#4 grommet"}, …]}                 Path: "parts", Array: true, IDField: "id", Unversioned: true
 //	{host: "AAAB", hostname: "goofy…", ipaddr: "127.…"}       Path: "", IDField: "host", Unversioned: true
@@ -25,49 +38,107 @@
 // # Five calls
 //
 //	err = customers.EnsureIndexes(ctx)
-//	copied, err := customers.Reference("orders.customer", katrina) // no I/O; Fetch reads, Pin holds it
+//	copied, err := customers.Copy("orders.customer", katrina) // no I/O; Fetch and Pin read the source
 //	_, err = orderColl.InsertOne(ctx, bson.D{{Key: "date", Value: now}, {Key: "customer", Value: copied}})
 //	_, err = customers.Update(ctx, 123, bson.D{{Key: "$set", Value: bson.D{{Key: "name", Value: "Katrina Pop"}}}})
-//	_, err = customers.Delete(ctx, 123)
+//	_, err = customers.Delete(ctx, 123) // refused while orders refer to it, see Target.OnDelete
 //
-// [For] makes copies of a type of your own. Everything else of source and targets
-// stays yours: read, insert and update them with the driver.
+// "orders.customer" is the name of the target: the collection's name and the Path, unless you set
+// Target.Name. Everything else is the driver's: insert sources and targets with it, read them, and
+// change the fields that are not copied.
+//
+// [As] makes the copy as a struct of yours, to be a field of the document's struct, or with Array an
+// element. It has the fields of one copy; a dotted Field.As is a struct inside. With Path "" the
+// copy lies among the document's own fields, so inline it:
+//
+//	// Target{Collection: orderColl, IDField: "customer_id", VersionField: "customer.version",
+//	//	Fields: []Field{{Path: "name", As: "customer.name"}}}
+//	type CustomerCopy struct {
+//		ID       int `bson:"customer_id"`
+//		Customer struct {
+//			Name    string `bson:"name"`
+//			Version int64  `bson:"version"`
+//		} `bson:"customer"`
+//	}
+//	type Order struct {
+//		ID           string `bson:"_id"`
+//		CustomerCopy `bson:",inline"` // {_id: "A-17", customer_id: 123, customer: {name: "…", version: 4}}
+//	}
+//	copies, err := extref.As[CustomerCopy](customers, "orders")
+//	copied, err := copies.Fetch(ctx, 123)
 //
 // # Versions
 //
-// The source keeps a version, which rises when, and only when, a field that some
-// target follows changes. A copy keeps the version it was made from, and is
-// written only by a higher one: propagating twice, late, or from two processes at
-// once leaves the newest copy and writes it once. No version counts as 0, so
-// existing sources need none. Your own update of a source must raise it when it
-// changes a followed field, {$inc: {version: 1}}; where writers cannot be made to do so,
-// [Ref.Watch] and [Ref.Repair] raise it for them.
+// The source keeps a version, which is raised when, and only when, a field that some target follows changes. A
+// copy keeps the version it was made from, and only a higher version overwrites it. So propagating twice,
+// late, or from two processes at once leaves the newest copy and writes it once. A missing version counts as
+// 0, so existing sources need none. If you update a source without this package and change a followed field,
+// you must raise the version yourself: {$inc: {version: 1}}. That does not write the copies: Watch does if it
+// runs, otherwise call [Source.Propagate] for each such source, or Repair. For writers that cannot be changed
+// to do so, [Source.Watch] and [Source.Repair] raise it afterwards.
 //
-// Target.Unversioned leaves the version out of the copies. Then propagation compares values: it reads every copy of a
-// source, and needs a transaction a batch that writes to the source too.
+// Target.Unversioned leaves the version out of the copies. Propagation then compares values: it
+// reads every copy of a source, and each batch is a transaction that also writes to the source.
 //
 // # Who propagates
 //
-//   - By default Update does, in the transaction of the change: no reader sees the
-//     one without the other. Good for up to a thousand copies or so.
-//   - With Options.Outbox it notes the change in that collection, in the same
-//     transaction, and workers call [Ref.Drain] every so often.
-//   - With Options.Deferred it changes the source only. [Ref.Watch] follows the
-//     source by a change stream, whoever changes it, also through elections. It serves
-//     as well beside the other two, for changes by programs that know of no version.
+//   - By default, Update propagates in the transaction of the change: no reader sees one without
+//     the other. This is good for up to a thousand copies or so.
+//   - With Options.Outbox, Update adds an entry to that collection, in the same transaction,
+//     and workers call [Source.Drain] at intervals.
+//   - With Options.Deferred, Update changes only the source. [Source.Watch] follows the source
+//     with a change stream, whoever changes it, also through elections. Watch may also run with
+//     the first two, for changes by programs that do not know the version.
+//
+// # Concurrency
+//
+// A copy never goes back to an older state. When Update has returned, its change is in the
+// copies, the outbox or the change stream, and is propagated from there at least once. A copy
+// built before a change and inserted after its propagation is behind until the next change or
+// Repair. To prevent that, build it with [Source.Pin] in the transaction of the insert.
+// Transactions need a replica set. After an error from a call that writes, abort your
+// transaction.
+//
+// # Failures
+//
+// An update of a source that does not exist is mongopatterns.ErrNotFound; a Delete that a target
+// refuses is mongopatterns.ErrReferenced. A document whose copy has another shape is Failed
+// and named, and the others are propagated. If the answer to an Update is lost, the update may
+// be applied: repeat only what may be applied twice, such as $set. Delete may be repeated, and is
+// then ErrNotFound if it had succeeded. Propagate, Drain, Repair and Adopt can always be repeated.
+//
+// # Chains
+//
+// If B carries a copy of A, and C a copy of that copy, an update of A does not raise the version
+// of B. Either run Watch of the Source over B, or make its targets Unversioned and call its
+// Propagate for each B in one mongopatterns.Transact with the update of A. The same goes for a
+// source that the versioning package saves.
+//
+// # Targets with a history
+//
+// If the versioning package keeps revisions of the targets, a copy that follows changes also
+// changes their past. Propagation does not make a revision, so the current one shows the new name
+// for earlier times, too, and older revisions stored as deltas of it are lost. Choose for each field:
+//
+//   - Frozen: the history shows the copy as it was at that time.
+//   - Not Frozen, with the field that holds the copy in versioning.Options.Ignored: the history
+//     does not contain it. Keep the key beside it, with Path "" and As: {customer_id: 123,
+//     customer: {name: "…", version: 4}}.
+//   - Frozen, with a versioning Edit of each document after an Update of the source, which sets
+//     the copy that Fetch builds: each propagation is a revision. [Source.Filter] finds the documents.
 //
 // # Costs
 //
-// Round trips (RT) when nothing goes wrong, T the number of targets with a followed
-// field; each method says more.
+// Round trips (RT) when nothing goes wrong; n is the number of targets with a followed
+// field. The comment of each method says more.
 //
-//	Reference             none
+//	Copy                  none
 //	Fetch, Pin            1 RT, 2 RT
 //	Update, not copied    1 RT      1 write, where operators show it; else 3 RT
-//	Update, $set copied   2+T RT    1 write to the source, 1 for each document with a copy
-//	Update, other ways    4+T RT    2 writes to the source
-//	  with an outbox      T is 1, and 1 write for it
-//	Propagate             1+T RT    nothing to write: reads no copy, or all if Unversioned
+//	Update, $set copied   2+n RT    1 write to the source, 1 for each document with a copy
+//	Update, other ways    4+n RT    2 writes to the source
+//	  with an outbox      n is 1, and 1 write for it
+//	Propagate             1+n RT    nothing to write: reads no copy, or all if Unversioned
 //	                      +1 RT     a batch of documents; 3 more if Unversioned
 //	Drain, Watch          2 RT      an entry, 1 a batch of events; a Propagate for each source,
 //	                                with Watch and 1 for each target with versions
@@ -75,58 +146,24 @@
 //	Check, Repair         scan the targets, or the copies of the sources selected
 //	Adopt                 6 RT      a batch
 //
-// # When not to use it
-//
-//   - Fields that change often and are read rarely: every change writes every copy.
-//   - A value that must be right to the moment, a balance or a stock level.
-//   - Millions of copies, most of them old: freeze what old documents should say.
-//
-// # Concurrency
-//
-// A copy never goes back to an older state. What Update has returned is in the
-// copies, the outbox or the change stream, and is propagated from there at least
-// once. A reference built before a change and inserted after its propagation is
-// behind until the next change or Repair. Where that is not enough, take it from
-// [Ref.Pin] in the transaction of the insert. Transactions need a replica set. After
-// an error from a call that writes, abort your transaction.
-//
-// # Chains
-//
-// If B carries a copy of A, and C a copy of that copy, an update of A does not raise
-// the version of B. Either have the Ref over B Watch it, or make its targets Unversioned
-// and call its Propagate for each B in one mongopatterns.Transact with the update of A.
-// The same goes for a source that the versioning package saves.
-//
-// # Targets with a history
-//
-// Where the versioning package keeps revisions of the targets, a copy that follows changes
-// its past: propagation makes no revision, so the current one says the new name also for
-// the time before, and older ones that are deltas of it are lost. Choose for each field:
-//
-//   - Freeze: the history says what the copy said then.
-//   - Follow, with the field that holds the copy in versioning.Options.Ignored: the history
-//     does not have it. Keep the key beside it, by Path "" and As: {customer_id: 123,
-//     customer: {name: "…", version: 4}}.
-//   - Freeze, and after an Update of the source one versioning Update of each document with
-//     the copy that Fetch builds: a revision by propagation. [Ref.Filter] finds them.
-//
 // # Adoption
 //
-// [Ref.Adopt] fills in references that have only a key so far, and gives their sources a
-// version. {customer_id: 123} is
-// a target with Path "" as it is; to make {customer: {_id: 123}} or [{id: 7}] of plain
-// IDs run one update of your own first, as the example of Adopt does. To follow a
-// further field, configure it and run Repair.
+// [Source.Adopt] completes references that have only a key so far, and gives their sources a
+// version. {customer_id: 123} needs no change: it is a target with Path "". To turn plain IDs into
+// {customer: {_id: 123}} or [{id: 7}], run an update of your own first, as the example of Adopt
+// does. To follow another field, configure it and run Repair.
 //
-// Beside Adopt and after it, old code may do to sources what it likes, while Watch runs
-// or once Repair has: change, replace, delete and insert them again, with a version or
-// without. In the targets it may insert, replace and delete documents; references without
-// a version are what the next Adopt fills in, and Check names until then. The source
-// decides: what old code writes into a copy's followed fields is overwritten.
+// Beside Adopt and after it, old code may change, replace, delete and insert sources, with a
+// version or without, as long as Watch runs, or Repair is run afterwards. It may insert, replace
+// and delete documents of the targets; Check reports references without a version until the next
+// Adopt completes them. If old code writes to the followed fields of a copy, the source's values
+// overwrite that.
 //
 // # Sharding
 //
-// Shard the source by its key ([Ref.ShardKey]): every write to it names that. Targets
-// keep the shard keys they have; propagation goes to all shards that hold copies.
-// Leave the outbox unsharded.
+// Shard the source by its key ([Source.ShardKey]): then every write to it is targeted. Targets
+// keep the shard keys they have; propagation goes to all shards with copies. Leave the outbox
+// unsharded. Watch has not been tested on a sharded cluster.
+//
+// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
 package extref

@@ -54,7 +54,7 @@ func Example() {
 	customers, err := extref.New[int, Customer](customerColl, []extref.Target{{
 		Collection: orderColl,
 		Path:       "customer",
-		Fields:     []extref.Field{{Path: "name"}, {Path: "address", Policy: extref.Freeze}},
+		Fields:     []extref.Field{{Path: "name"}, {Path: "address", Frozen: true}},
 	}}, nil)
 	check(err)
 	check(customers.EnsureIndexes(ctx))
@@ -62,7 +62,7 @@ func Example() {
 	katrina := Customer{ID: 123, Name: "Katrina Pope", Address: Address{"123 Main St", "Somewhere"}}
 	_, err = customerColl.InsertOne(ctx, katrina)
 	check(err)
-	copied, err := customers.Reference("orders.customer", katrina)
+	copied, err := customers.Copy("orders.customer", katrina)
 	check(err)
 	_, err = orderColl.InsertOne(ctx, bson.D{{Key: "_id", Value: "A-17"}, {Key: "customer", Value: copied}})
 	check(err)
@@ -82,7 +82,7 @@ func Example() {
 	fmt.Println("phone:", result.Changed)
 
 	_, err = customers.Delete(ctx, 123)
-	fmt.Println("refused:", errors.Is(err, extref.ErrReferenced))
+	fmt.Println("refused:", errors.Is(err, mongopatterns.ErrReferenced))
 	// Output:
 	// version 1 in 1 order
 	// Katrina Pop of Somewhere
@@ -90,9 +90,48 @@ func Example() {
 	// refused: true
 }
 
+// A copy with a nested document, beside the other fields of the order: the copy's type is inlined.
+func ExampleAs_nested() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	customerColl, orderColl := db.Collection("customers"), db.Collection("orders")
+	type CustomerCopy struct {
+		ID       int `bson:"customer_id"`
+		Customer struct {
+			Name    string `bson:"name"`
+			Version int64  `bson:"version"`
+		} `bson:"customer"`
+	}
+	type Order struct {
+		ID           string `bson:"_id"`
+		CustomerCopy `bson:",inline"`
+	}
+	customers, err := extref.New[int, Customer](customerColl, []extref.Target{{
+		Collection: orderColl, IDField: "customer_id", VersionField: "customer.version",
+		Fields: []extref.Field{{Path: "name", As: "customer.name"}},
+	}}, nil)
+	check(err)
+	copies, err := extref.As[CustomerCopy](customers, "orders")
+	check(err)
+	_, err = customerColl.InsertOne(ctx, Customer{ID: 123, Name: "Katrina Pope", Version: 4})
+	check(err)
+
+	copied, err := copies.Fetch(ctx, 123)
+	check(err)
+	_, err = orderColl.InsertOne(ctx, Order{"A-17", copied})
+	check(err)
+	_, err = customers.Update(ctx, 123, bson.D{{Key: "$set", Value: bson.D{{Key: "name", Value: "Katrina Pop"}}}})
+	check(err)
+	stored, err := orderColl.FindOne(ctx, bson.D{}).Raw()
+	check(err)
+	fmt.Println(stored)
+	// Output:
+	// {"_id": "A-17","customer_id": {"$numberInt":"123"},"customer": {"name": "Katrina Pop","version": {"$numberLong":"5"}}}
+}
+
 // The reference is current when the order is committed, whatever happens to the
 // customer meanwhile.
-func ExampleRef_Pin() {
+func ExampleSource_Pin() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()
 	customerColl, orderColl := db.Collection("customers"), db.Collection("orders")
@@ -123,7 +162,7 @@ func ExampleRef_Pin() {
 }
 
 // A change returns at once; a worker brings it to the copies.
-func ExampleRef_Drain() {
+func ExampleSource_Drain() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()
 	products, parts := db.Collection("products"), db.Collection("parts")
@@ -138,7 +177,7 @@ func ExampleRef_Drain() {
 	_, err = products.InsertOne(ctx, shifter)
 	check(err)
 	for i := range 5 {
-		copied, err := refs.Reference("parts", shifter)
+		copied, err := refs.Copy("parts", shifter)
 		check(err)
 		_, err = parts.InsertOne(ctx, append(bson.D{{Key: "_id", Value: i}}, copied...))
 		check(err)
@@ -166,9 +205,9 @@ func ExampleRef_Drain() {
 	// 5 of the new number
 }
 
-// The change stream serves whoever changes the source, here with a plain
+// The change stream works whoever changes the source, here with a plain
 // update.
-func ExampleRef_Watch() {
+func ExampleSource_Watch() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	db := mongotest.ExampleDatabase()
@@ -180,7 +219,7 @@ func ExampleRef_Watch() {
 	acme := bson.D{{Key: "_id", Value: 1}, {Key: "name", Value: "Acme"}}
 	_, err = suppliers.InsertOne(ctx, acme)
 	check(err)
-	copied, err := refs.Reference("invoices.supplier", acme)
+	copied, err := refs.Copy("invoices.supplier", acme)
 	check(err)
 	_, err = invoices.InsertOne(ctx, bson.D{{Key: "supplier", Value: copied}})
 	check(err)
@@ -207,7 +246,7 @@ func ExampleRef_Watch() {
 }
 
 // References that have been plain IDs so far.
-func ExampleRef_Adopt() {
+func ExampleSource_Adopt() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()
 	parts, products := db.Collection("parts"), db.Collection("products")
@@ -242,8 +281,8 @@ func ExampleRef_Adopt() {
 	// {"_id":{"$numberInt":"5"},"parts":[{"id":{"$numberInt":"7"},"name":"#4 grommet"},{"id":{"$numberInt":"9"},"name":"washer"}]}
 }
 
-// What is wrong, and its mending.
-func ExampleRef_Check() {
+// Problems, and their repair.
+func ExampleSource_Check() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()
 	customers, orders := db.Collection("customers"), db.Collection("orders")
@@ -269,4 +308,41 @@ func ExampleRef_Check() {
 	// extref: orders 1: behind: customer.version is 1, want 2: copy of 1
 	// extref: orders 2: dangling: customer._id is 3
 	// 1 repaired, 1 left
+}
+
+// Unlink takes the copies away when their source is deleted; by default Delete refuses while there are any.
+func ExampleSource_Delete() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	authors, books, talks := db.Collection("authors"), db.Collection("books"), db.Collection("talks")
+	type Author struct {
+		ID   int    `bson:"_id"`
+		Name string `bson:"name"`
+	}
+	copied := []extref.Field{{Path: "name"}}
+	refs, err := extref.New[int, Author](authors, []extref.Target{
+		{Collection: books, Path: "author", Fields: copied, Unversioned: true},
+		{Collection: talks, Path: "speaker", Fields: copied, Unversioned: true, OnDelete: mongopatterns.Unlink},
+	}, nil)
+	check(err)
+	check(refs.EnsureIndexes(ctx))
+	for _, a := range []Author{{1, "Ann"}, {2, "Bob"}} {
+		_, err := authors.InsertOne(ctx, a)
+		check(err)
+	}
+	_, err = books.InsertOne(ctx, bson.M{"_id": 1, "author": Author{1, "Ann"}})
+	check(err)
+	_, err = talks.InsertOne(ctx, bson.M{"_id": 1, "speaker": Author{2, "Bob"}})
+	check(err)
+
+	_, err = refs.Delete(ctx, 1)
+	fmt.Println(errors.Is(err, mongopatterns.ErrReferenced))
+	result, err := refs.Delete(ctx, 2)
+	fmt.Println(result.Done, err)
+	raw, err := talks.FindOne(ctx, bson.M{}).Raw()
+	fmt.Println(raw, err)
+	// Output:
+	// true
+	// 1 <nil>
+	// {"_id": {"$numberInt":"1"}} <nil>
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -13,22 +14,23 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/extref"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
 // people refers to teams in three ways: a single reference, an array, and flat.
-func people(t *testing.T, o *extref.Options, change func(*extref.Target), client ...*options.ClientOptions) (*extref.Ref[int, bson.D], *mongo.Collection, []*mongo.Collection) {
+func people(t *testing.T, o *extref.Options, change func(*extref.Target), client ...*options.ClientOptions) (*extref.Source[int, bson.D], *mongo.Collection, []*mongo.Collection) {
 	t.Helper()
 	teams := mongotest.Database(t, client...).Collection("teams")
 	r, colls := peopleOf(t, teams, o, change)
 	return r, teams, colls
 }
 
-func peopleOf(t *testing.T, teams *mongo.Collection, o *extref.Options, change func(*extref.Target)) (*extref.Ref[int, bson.D], []*mongo.Collection) {
+func peopleOf(t *testing.T, teams *mongo.Collection, o *extref.Options, change func(*extref.Target)) (*extref.Source[int, bson.D], []*mongo.Collection) {
 	t.Helper()
 	db := teams.Database()
 	single, many, flat := db.Collection("single"), db.Collection("many"), db.Collection("flat")
-	fields := []extref.Field{{Path: "name"}, {Path: "place.city", As: "city"}, {Path: "motto", Policy: extref.Freeze}}
+	fields := []extref.Field{{Path: "name"}, {Path: "place.city", As: "city"}, {Path: "motto", Frozen: true}}
 	targets := []extref.Target{
 		{Collection: single, Path: "team", Fields: fields},
 		{Collection: many, Path: "teams", Array: true, IDField: "ref.id", VersionField: "ref.v", Fields: fields},
@@ -48,73 +50,13 @@ func team(id int, name string) bson.D {
 	return d("_id", i32(id), "name", name, "place", d("city", "Berlin"), "motto", "first")
 }
 
-func problems(t *testing.T, r *extref.Ref[int, bson.D]) []string {
+func problems(t *testing.T, r *extref.Source[int, bson.D]) []string {
 	t.Helper()
 	out := []string{}
-	for _, p := range collect(t, r.Check(t.Context(), nil)) {
+	for _, p := range testkit.Collect(t, r.Check(t.Context(), nil)) {
 		out = append(out, p.String())
 	}
 	return out
-}
-
-func TestAdopt(t *testing.T) {
-	t.Parallel()
-	keep := func(target *extref.Target) { target.OnDelete = extref.Keep }
-	for name, change := range map[string]func(*extref.Target){"versions": nil, "unversioned": unversioned, "keep": keep} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r, teams, colls := people(t, nil, change)
-			insert(t, teams, team(1, "one"), append(team(2, "two"), bson.E{Key: "version", Value: 5}))
-			insert(t, colls[0],
-				d("_id", 1, "team", d("_id", 1)),
-				d("_id", 2, "team", d("_id", int64(2), "motto", "mine", "name", "old")),
-				d("_id", 3, "team", d("_id", 3)), d("_id", 4), d("_id", 5, "team", nil))
-			insert(t, colls[1],
-				d("_id", 1, "teams", bson.A{d("ref", d("id", 1)), d("ref", d("id", 2), "motto", nil), d("ref", d("id", 1), "motto", "mine"), d("ref", d("id", 3))}),
-				d("_id", 2, "teams", bson.A{}))
-			insert(t, colls[2], d("_id", 1, "team_id", 1))
-			v := func(pairs ...any) bson.D { // without versions
-				out := bson.D{}
-				for _, e := range d(pairs...) {
-					if name != "unversioned" || (e.Key != "version" && e.Key != "v" && e.Key != "team_version") {
-						out = append(out, e)
-					}
-				}
-				return out
-			}
-			var done []int64
-			opts := &mongopatterns.Work{BatchSize: 2, Progress: func(r tally) { done = append(done, r.Examined) }}
-			diff(t, tally{Examined: 3, Done: 2, Remaining: 1}, ok[tally](t)(r.Adopt(t.Context(), "single.team", opts)))
-			diff(t, []int64{2, 3}, done)
-			diff(t, tally{Examined: 1, Done: 1, Remaining: 1}, ok[tally](t)(r.Adopt(t.Context(), "many.teams", nil)))
-			diff(t, tally{Examined: 1, Done: 1}, ok[tally](t)(r.Adopt(t.Context(), "flat", nil)))
-			diff(t, sorted([]bson.D{
-				d("_id", 1, "team", v("_id", 1, "name", "one", "city", "Berlin", "motto", "first", "version", int64(0))),
-				d("_id", 2, "team", v("_id", int64(2), "motto", "mine", "name", "two", "city", "Berlin", "version", int64(5))),
-				d("_id", 3, "team", d("_id", 3)), d("_id", 4), d("_id", 5, "team", nil),
-			}), sorted(stored(t, colls[0])))
-			diff(t, sorted([]bson.D{
-				d("_id", 1, "teams", bson.A{
-					d("ref", v("id", 1, "v", int64(0)), "name", "one", "city", "Berlin", "motto", "first"),
-					d("ref", v("id", 2, "v", int64(5)), "name", "two", "city", "Berlin", "motto", nil),
-					d("ref", v("id", 1, "v", int64(0)), "name", "one", "city", "Berlin", "motto", "mine"),
-					d("ref", d("id", 3)),
-				}),
-				d("_id", 2, "teams", bson.A{}),
-			}), sorted(stored(t, colls[1])))
-			diff(t, sorted([]bson.D{v("_id", 1, "team_id", 1, "team", d("name", "one"), "team_version", int64(0))}), sorted(stored(t, colls[2])))
-			one := team(1, "one")
-			if name != "unversioned" {
-				one = append(one, bson.E{Key: "version", Value: int64(0)})
-			}
-			diff(t, sorted([]bson.D{one, append(team(2, "two"), bson.E{Key: "version", Value: 5})}), sorted(stored(t, teams)))
-			for _, target := range []string{"single.team", "many.teams", "flat"} {
-				if again := ok[tally](t)(r.Adopt(t.Context(), target, nil)); again.Done != 0 {
-					t.Errorf("%s again: %+v", target, again)
-				}
-			}
-		})
-	}
 }
 
 func TestCheckAndRepair(t *testing.T) {
@@ -151,8 +93,8 @@ func TestCheckAndRepair(t *testing.T) {
 	diff(t, bson.A{
 		d("ref", d("id", i32(1), "v", int64(4)), "name", "one", "city", "Berlin"),
 		d("ref", d("id", i32(2), "v", int64(5)), "name", "two", "city", "Berlin"),
-	}, lookupD(stored(t, colls[1])[0], "teams"))
-	diff(t, d("_id", i32(1), "name", "one", "city", "Berlin", "motto", "old", "version", int64(4)), lookupD(stored(t, colls[0])[1], "team"))
+	}, testkit.Get(stored(t, colls[1])[0], "teams"))
+	diff(t, d("_id", i32(1), "name", "one", "city", "Berlin", "motto", "old", "version", int64(4)), testkit.Get(stored(t, colls[0])[1], "team"))
 }
 
 func TestCheckUnversioned(t *testing.T) {
@@ -170,7 +112,7 @@ func TestCheckUnversioned(t *testing.T) {
 	diff(t, []bson.D{team(1, "one"), team(2, "two")}, stored(t, teams))
 }
 
-// A change that arrives between Check's reads is no problem.
+// A change that arrives between Check's reads is not a problem.
 func TestCheckLooksAgain(t *testing.T) {
 	t.Parallel()
 	r, teams, colls := people(t, nil, nil)
@@ -196,7 +138,7 @@ func TestCheckLooksAgain(t *testing.T) {
 	<-finished
 }
 
-// Nor is one that arrives between any of them, where copies have no version.
+// Nor is one between any of its reads, where copies have no version.
 func TestCheckUnversionedLooksAgain(t *testing.T) {
 	t.Parallel()
 	r, teams, colls := people(t, nil, unversioned)
@@ -221,7 +163,7 @@ func TestCheckUnversionedLooksAgain(t *testing.T) {
 	diff(t, []string{
 		`extref: many 1: different: teams.name is "wrong", want "two": copy of 2`,
 	}, problems(t, same))
-	if sent != 8 {
+	if sent != 11 {
 		t.Errorf("%d reads", sent)
 	}
 }
@@ -236,9 +178,9 @@ func TestBadSource(t *testing.T) {
 	}
 	insert(t, colls[2], d("_id", 1, "team_id", 1))
 	diff(t, []string{
-		`extref: single 0: bad source: version is "1.0": copy of 1`,
+		`extref: single 0: malformed: version is "1.0": copy of 1`,
 		`extref: single 1: behind: team.version is 1, want 2: copy of 2`,
-		`extref: flat 1: bad source: version is "1.0": copy of 1`,
+		`extref: flat 1: malformed: version is "1.0": copy of 1`,
 	}, problems(t, r))
 	diff(t, tally{Examined: 3, Done: 1, Remaining: 2}, ok[tally](t)(r.Repair(t.Context(), nil)))
 	diff(t, tally{Examined: 1, Remaining: 1}, ok[tally](t)(r.Adopt(t.Context(), "flat", nil)))
@@ -281,8 +223,8 @@ func TestVersionRange(t *testing.T) {
 	diff(t, extref.UpdateResult{Version: last}, ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("phone", 1))))
 	diff(t, extref.UpdateResult{Version: 4}, ok[extref.UpdateResult](t)(r.Update(t.Context(), 4, set("version", 1)))) // not kept
 	left := []string{
-		`extref: single 2: bad source: version is 9223372036854775807: copy of 2`,
-		`extref: single 3: bad source: version is -3: copy of 3`,
+		`extref: single 2: malformed: version is 9223372036854775807: copy of 2`,
+		`extref: single 3: malformed: version is -3: copy of 3`,
 		`extref: single 4: no version: team.version is 9223372036854775806, want 4: copy of 4`,
 		`extref: single 5: no version: team.version is 9223372036854775807, want 4: copy of 4`,
 	}
@@ -298,7 +240,7 @@ func TestVersionRange(t *testing.T) {
 	diff(t, int64(4), ok[bson.D](t)(r.Fetch(t.Context(), "single.team", 4))[4].Value)
 }
 
-// Sources that the server refuses to raise keep no others from being repaired.
+// Sources that the server refuses to raise do not keep others from being repaired.
 func TestRepairPassesRefusedSources(t *testing.T) {
 	t.Parallel()
 	r, teams, colls := people(t, nil, nil)
@@ -307,7 +249,7 @@ func TestRepairPassesRefusedSources(t *testing.T) {
 			insert(t, teams, append(team(id, "new"), bson.E{Key: "version", Value: version}))
 		}
 	}
-	must(t)(teams.Indexes().CreateOne(t.Context(), unique("version")))
+	must(t)(teams.Indexes().CreateOne(t.Context(), testkit.Unique("version")))
 	for id, version := range []int{0, 1, 4, 1} { // different: to 2; ahead: to 5; behind
 		if id > 0 {
 			insert(t, colls[0], d("_id", id, "team", d("_id", id, "name", "old", "version", version)))
@@ -319,105 +261,7 @@ func TestRepairPassesRefusedSources(t *testing.T) {
 	}
 	result.Failures = nil
 	diff(t, tally{Examined: 3, Done: 1, Failed: 2}, result)
-	diff(t, "new", lookupD(lookupD(stored(t, colls[0])[2], "team").(bson.D), "name"))
-}
-
-// References to a source that cannot be copied from keep no others from being
-// adopted, in one batch with them or before them.
-func TestAdoptPassesBadSources(t *testing.T) {
-	t.Parallel()
-	for name, change := range map[string]func(*extref.Target){"versions": nil, "unversioned": unversioned} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r, teams, colls := people(t, nil, change)
-			insert(t, teams, team(1, "one"), d("_id", 2, "name", "two", "version", 1, "place", bson.A{d("city", "Berlin")}))
-			if change == nil {
-				insert(t, teams, append(team(3, "three"), bson.E{Key: "version", Value: "x"}))
-			}
-			for id := range 12 {
-				source := 1
-				if id%5 == 0 {
-					source = 2
-				} else if id == 4 && change == nil {
-					source = 3
-				}
-				insert(t, colls[0], d("_id", id, "team", d("_id", source)))
-			}
-			insert(t, colls[1], d("_id", 1, "teams", bson.A{d("ref", d("id", 2)), d("ref", d("id", 1)), d("ref", d("id", 2))}))
-			want := tally{Examined: 12, Done: 9, Remaining: 3}
-			if change == nil {
-				want.Done, want.Remaining = 8, 4
-			}
-			diff(t, want, ok[tally](t)(r.Adopt(t.Context(), "single.team", &mongopatterns.Work{BatchSize: 2})))
-			diff(t, tally{Examined: 1, Done: 1, Remaining: 1}, ok[tally](t)(r.Adopt(t.Context(), "many.teams", nil)))
-			if n, err := colls[0].CountDocuments(t.Context(), d("team.name", "one")); err != nil || n != want.Done {
-				t.Errorf("%d adopted, %v", n, err)
-			}
-			bad := int64(0)
-			for _, p := range collect(t, r.Check(t.Context(), nil)) {
-				if p.Kind != extref.BadSource {
-					t.Error(p)
-				}
-				bad++
-			}
-			if bad != want.Remaining+1 {
-				t.Errorf("%d problems", bad)
-			}
-		})
-	}
-}
-
-// What has a version is adopted already: a frozen field it lacks stays so.
-func TestAdoptLeavesTheAdopted(t *testing.T) {
-	t.Parallel()
-	r, teams, colls := people(t, nil, nil)
-	insert(t, teams, team(1, "one"))
-	adopted := d("ref", d("id", 1, "v", int64(0)), "name", "one", "city", "Berlin")
-	insert(t, colls[1], d("_id", 1, "teams", bson.A{d("ref", d("id", 1)), adopted}))
-	diff(t, tally{Examined: 1, Done: 1}, ok[tally](t)(r.Adopt(t.Context(), "many.teams", nil)))
-	diff(t, sorted([]bson.D{d("_id", 1, "teams", bson.A{append(adopted, bson.E{Key: "motto", Value: "first"}), adopted})}), sorted(stored(t, colls[1])))
-}
-
-// What the server refuses to fill in is named and passed over.
-func TestAdoptRefused(t *testing.T) {
-	t.Parallel()
-	r, teams, colls := people(t, nil, nil)
-	insert(t, teams, team(1, "one"))
-	insert(t, colls[0], d("_id", 1, "team", d("_id", 1, "name", "one")), d("_id", 2, "team", d("_id", 1)))
-	must(t)(colls[0].Indexes().CreateOne(t.Context(), unique("team.name")))
-	before := stored(t, colls[0])
-	result := ok[tally](t)(r.Adopt(t.Context(), "single.team", nil))
-	if result.Done != 1 || result.Failed != 1 || result.Failures[0].ID.AsInt64() != 2 || !mongo.IsDuplicateKeyError(result.Failures[0].Err) {
-		t.Error(result)
-	}
-	diff(t, before[1], stored(t, colls[0])[1])
-	diff(t, []bson.D{append(team(1, "one"), bson.E{Key: "version", Value: int64(0)})}, stored(t, teams))
-}
-
-// A source that turns bad while its references are adopted fills in none, and what
-// another writer has filled in meanwhile stays.
-func TestAdoptBesideOthers(t *testing.T) {
-	t.Parallel()
-	_, teams, colls := people(t, nil, nil)
-	insert(t, teams, team(1, "one"), team(2, "two"))
-	insert(t, colls[0], d("_id", 1, "team", d("_id", 1)), d("_id", 2, "team", d("_id", 2)))
-	filled := d("_id", i32(2), "name", "newer", "version", int64(5))
-	once := 0
-	hooked := mongotest.Database(t, options.Client().SetMonitor(onCommand("update", func() {
-		if once++; once == 1 {
-			must(t)(teams.UpdateByID(t.Context(), 1, set("version", "x")))
-			must(t)(colls[0].UpdateByID(t.Context(), 2, set("team", filled)))
-		}
-	}))).Client().Database(teams.Database().Name())
-	r, err := extref.New[int, bson.D](hooked.Collection("teams"), []extref.Target{
-		{Collection: hooked.Collection("single"), Path: "team", Fields: []extref.Field{{Path: "name"}}},
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	diff(t, tally{Examined: 2, Done: 1, Remaining: 1}, ok[tally](t)(r.Adopt(t.Context(), "single.team", nil)))
-	diff(t, []bson.D{d("_id", i32(1), "team", d("_id", i32(1))), d("_id", i32(2), "team", filled)}, stored(t, colls[0]))
-	diff(t, []bson.D{append(team(1, "one"), bson.E{Key: "version", Value: "x"}), append(team(2, "two"), bson.E{Key: "version", Value: int64(0)})}, stored(t, teams))
+	diff(t, "new", testkit.Get(testkit.Get(stored(t, colls[0])[2], "team").(bson.D), "name"))
 }
 
 // Iterators end where the loop does, and after an error.
@@ -458,4 +302,147 @@ func TestIterators(t *testing.T) {
 	if found, failed := count(canceled, 99); found != 0 || failed != 1 {
 		t.Errorf("canceled: %d found, %d failed", found, failed)
 	}
+}
+
+// Check and Repair of one source, and what a dry run would do.
+func TestWork(t *testing.T) {
+	t.Parallel()
+	r, teams, colls := people(t, &extref.Options{Deferred: true}, nil)
+	for id := range 3 {
+		insert(t, teams, team(id, "old"))
+		insert(t, colls[0], d("_id", id, "team", ok[bson.D](t)(r.Fetch(t.Context(), "single.team", id)), "open", id > 0))
+		insert(t, colls[1], d("_id", id, "teams", bson.A{
+			ok[bson.D](t)(r.Fetch(t.Context(), "many.teams", id)), ok[bson.D](t)(r.Fetch(t.Context(), "many.teams", 0)),
+		}))
+		ok[extref.UpdateResult](t)(r.Update(t.Context(), id, set("name", "new")))
+	}
+	insert(t, colls[0], d("_id", 7, "team", d("_id", 7, "version", 1)))
+	one := &mongopatterns.Work{Filter: bson.M{"_id": 1}}
+	var found []string
+	for _, p := range testkit.Collect(t, r.Check(t.Context(), one)) {
+		found = append(found, p.String())
+	}
+	diff(t, []string{
+		"extref: single 1: behind: team.version is 0, want 1: copy of 1", "extref: many 1: behind: teams.ref.v is 0, want 1: copy of 1",
+	}, found)
+	all := len(problems(t, r))
+	dry := mongopatterns.Work{DryRun: true}
+	diff(t, tally{Examined: 7, Done: 6, Remaining: 1}, ok[tally](t)(r.Repair(t.Context(), &dry)))
+	var progress []int64
+	watched := mongopatterns.Work{DryRun: true, Progress: func(r tally) { progress = append(progress, r.Done) }}
+	diff(t, wrote(2), ok[tally](t)(r.Propagate(t.Context(), 1, &watched)))
+	diff(t, []int64{1, 2, 2}, progress)
+	diff(t, all, len(problems(t, r)))
+	diff(t, tally{Examined: 2, Done: 2}, ok[tally](t)(r.Repair(t.Context(), one)))
+	diff(t, all-2, len(problems(t, r)))
+	// Only some of the documents.
+	diff(t, tally{Examined: 1, Done: 1}, ok[tally](t)(r.Propagate(t.Context(), 2, &mongopatterns.Work{Filter: d("open", true)})))
+	must(t)(colls[0].UpdateMany(t.Context(), d(), d("$unset", d("team.version", ""))))
+	diff(t, tally{Examined: 3, Done: 3}, ok[tally](t)(r.Adopt(t.Context(), "single.team", &mongopatterns.Work{DryRun: true, Filter: d("_id", d("$lt", 3))})))
+	diff(t, tally{Examined: 1, Done: 1}, ok[tally](t)(r.Adopt(t.Context(), "single.team", &mongopatterns.Work{Filter: d("_id", 2)})))
+	for p, err := range mongopatterns.CheckAll(t.Context(), r) {
+		if err != nil || p.Pattern != "extref" || p.Collection == "" {
+			t.Error(p, err)
+		}
+	}
+}
+
+// With Work.Strict a document that the server refuses ends Propagate and Repair.
+func TestStrict(t *testing.T) {
+	t.Parallel()
+	r, teams, colls := people(t, &extref.Options{Deferred: true}, nil)
+	insert(t, teams, team(1, "old"))
+	ref := ok[bson.D](t)(r.Fetch(t.Context(), "single.team", 1))
+	for i := range 6 {
+		insert(t, colls[0], d("_id", i, "team", ref, "closed", i == 2))
+	}
+	must(t)(nil, teams.Database().RunCommand(t.Context(), d("collMod", "single", "validator",
+		d("$or", bson.A{d("closed", false), d("team.name", "old")}))).Err())
+	ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "new")))
+	if result, err := r.Propagate(t.Context(), 1, &mongopatterns.Work{Strict: true, BatchSize: 4}); err == nil {
+		t.Errorf("%+v", result)
+	}
+	if result, err := r.Repair(t.Context(), &mongopatterns.Work{Strict: true}); err == nil {
+		t.Errorf("%+v", result)
+	}
+	if result, err := r.Repair(t.Context(), nil); err != nil || result.Failed != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+// Writers who raise no version are found by Repair.
+func TestRepairDifferent(t *testing.T) {
+	t.Parallel()
+	r, teams, colls := people(t, nil, nil)
+	insert(t, teams, team(1, "one"), team(2, "two"))
+	insert(t, colls[0], d("_id", 1, "team", ok[bson.D](t)(r.Fetch(t.Context(), "single.team", 1))))
+	insert(t, colls[1], d("_id", 1, "teams", bson.A{
+		ok[bson.D](t)(r.Fetch(t.Context(), "many.teams", 2)), ok[bson.D](t)(r.Fetch(t.Context(), "many.teams", 1)),
+	}))
+	repair := func() tally { return ok[tally](t)(r.Repair(t.Context(), nil)) }
+	diff(t, tally{Examined: 2}, repair())
+	for _, name := range []any{"x", nil, bson.Regex{Pattern: "^a"}, bson.A{"x"}, bson.A{bson.A{"x"}}, d("$weird", "$name"), int32(1), 1.0} {
+		must(t)(teams.UpdateByID(t.Context(), 1, d("$set", d("name", name))))
+		diff(t, wrote(0), ok[tally](t)(r.Propagate(t.Context(), 1, nil)))
+		diff(t, wrote(2), repair())
+		diff(t, name, testkit.Get(testkit.Get(stored(t, colls[0])[0], "team").(bson.D), "name"))
+		diff(t, []string{}, problems(t, r))
+	}
+}
+
+// Every value is distinguished from every other, by the server and by Check.
+func TestValuesThatDiffer(t *testing.T) {
+	t.Parallel()
+	values := []any{
+		nil, bson.Undefined{}, bson.A{bson.Undefined{}},
+		1, int64(1), 1.0, math.NaN(), true, "a", "", bson.A{}, bson.A{nil}, bson.A{1}, bson.A{bson.A{1}}, bson.A{1, 1}, bson.A{"a"},
+		d(), d("a", 1), d("a", bson.A{1}), bson.A{d("a", 1)}, bson.Regex{Pattern: "a"}, bson.MinKey{}, bson.MaxKey{}, bson.NewDateTimeFromTime(time.Unix(1, 0)),
+	}
+	r, teams, colls := people(t, nil, func(target *extref.Target) {
+		unversioned(target)
+		target.Fields = []extref.Field{{Path: "name"}}
+	})
+	for i := range len(values) + 1 {
+		source := d("_id", i)
+		for j := range len(values) + 1 {
+			v := bson.D{}
+			if j < len(values) {
+				v = d("name", values[j])
+			}
+			if i == j {
+				source = append(source, v...)
+			}
+			insert(t, colls[0], d("team", append(d("_id", i), v...)))
+			insert(t, colls[1], d("teams", bson.A{append(d("ref", d("id", i)), v...)}))
+		}
+		insert(t, teams, source)
+		found := len(testkit.Collect(t, r.Check(t.Context(), &mongopatterns.Work{Filter: d("_id", i)})))
+		result := ok[tally](t)(r.Propagate(t.Context(), i, nil))
+		if found != 2*len(values) || result.Done != int64(found) {
+			t.Errorf("%d: %d differ, %+v", i, found, result)
+		}
+	}
+	diff(t, []string{}, problems(t, r))
+	for i, v := range values { // also as conditions on the source
+		result := ok[extref.UpdateResult](t)(r.Update(t.Context(), i, set("name", v)))
+		diff(t, false, result.Changed)
+		result = ok[extref.UpdateResult](t)(r.Update(t.Context(), len(values), set("name", v)))
+		diff(t, true, result.Changed)
+	}
+}
+
+func TestIndexConflict(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	c := db.Collection("c")
+	must(t)(c.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: d("ref._id", 1, "ref.version", 1), Options: options.Index().SetUnique(true)}))
+	r, err := extref.New[int, bson.D](db.Collection("s"), []extref.Target{{Collection: c, Path: "ref", Fields: []extref.Field{{Path: "name"}}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.EnsureIndexes(t.Context()); !isIndexConflict(err) {
+		t.Error(err)
+	}
+	diff(t, map[string]bson.D{"s": d("_id", 1)}, r.ShardKey())
+	diff(t, d("ref._id", 1, "ref.version", 1), r.Indexes()["c"][0].Keys)
 }

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
@@ -18,103 +19,82 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 )
 
-// Options says how the source is kept and who propagates. The zero value keeps a
-// version in "version" and propagates in the transaction of the change.
+// Options says how the source is kept and who propagates. With the zero value the source
+// has a version in "version", and Update propagates in the transaction of the change.
 type Options struct {
-	// KeyField is the source's field by which copies know it; it may be dotted.
-	// A natural key, "catalog_number", gets a unique index, and every ID that calls
-	// take is one. A source without it has no copies. Default "_id".
+	// KeyField is the source's field that copies refer to; it may be dotted. A natural key,
+	// such as "catalog_number", gets a unique index, and all calls then take this key as ID.
+	// A source without the field has no copies. Default "_id".
 	KeyField string
-	// VersionField is the source's field for the version, without dots: a whole
-	// number from 0 to math.MaxInt64-1; missing or null counts as 0. Not used if
+	// VersionField is the source's field for the version, without dots. A version is a whole
+	// number from 0 to math.MaxInt64-1; missing or null counts as 0. The field is not used if
 	// every target is Unversioned. Default "version".
 	VersionField string
 
-	// Outbox makes Update write an entry there instead of propagating; call Drain. It
-	// serves this Ref's source only: an entry's _id is the source's key. On a sharded
+	// Outbox makes Update write an entry to this collection instead of propagating; call
+	// Drain. It serves only this source: an entry's _id is the source's key. On a sharded
 	// cluster create it beforehand. Default nil.
 	Outbox *mongo.Collection
-	// Lease is how long others leave an entry alone that a worker has taken on;
-	// longer work is done twice, without harm. Default 1 minute.
+	// Lease is how long an entry that a worker is propagating is left alone by others. If the
+	// work takes longer, it is done twice, which does no harm. Default 1 minute.
 	Lease time.Duration
-	// Deferred makes Update change the source only; Watch or Propagate does the rest.
-	// Not with Outbox. Default false.
+	// Deferred makes Update change only the source; Watch or Propagate does the rest. It cannot
+	// be combined with Outbox. Default false.
 	Deferred bool
 
-	// Registry and BSON encode IDs, sources and updates. Give the client's own: a
-	// collection does not show them. Default nil: the driver's.
+	// Registry and BSON encode IDs, sources and updates. Pass those of the client: they cannot
+	// be read from a collection. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
 
-// A Target is a place in the documents of a collection that holds copies. All
-// paths may be dotted, but not lead through an array.
+// A Target is a place for copies in the documents of a collection. All paths may be dotted,
+// but must not lead through an array.
 type Target struct {
 	// Collection holds the copies. It may be the source's own. Required.
 	Collection *mongo.Collection
-	// Path is where a document has its copy, or with Array its array of copies.
-	// Default "": the copy lies among the document's own fields.
+	// Path is the path of a document's copy, or with Array of its array of copies. Default "":
+	// the copy's fields are among the document's own.
 	Path string
-	// Array says that Path holds an array of copies, maybe several of one source.
+	// Array says that Path holds an array of copies, possibly several of one source.
 	Array bool
 
-	// IDField is the path, inside the copy, of the source's key. Default "_id";
-	// required with Path "".
+	// IDField is the path of the source's key inside the copy. Default "_id"; required with
+	// Path "".
 	IDField string
-	// VersionField is the path, inside the copy, of the version. Default: the
-	// name in Options.VersionField.
+	// VersionField is the path of the version inside the copy. Default: Options.VersionField.
 	VersionField string
-	// Unversioned leaves the version out of the copies; the package documentation
-	// says what that costs. Default false.
+	// Unversioned leaves the version out of the copies; the package documentation says what
+	// that costs. Default false.
 	Unversioned bool
 
 	// Fields are the fields that are copied. Required.
 	Fields []Field
-	// OnDelete is what Delete does with copies of the source. Default Refuse.
-	OnDelete DeletePolicy
-	// Name is how calls name the target. Default: the collection's name, a dot and
-	// Path ("orders.customer"); with Path "" only the collection's name.
+	// OnDelete says what Delete does with copies of the source. Restrict refuses while another
+	// document refers to the source, also if that reference is malformed. Unlink removes the
+	// copy: the field at Path, or with Path "" the copy's fields, or elements of the array.
+	// Cascade deletes the documents with a copy, but not documents that refer to these; it is
+	// not allowed with Array. Keep leaves the copy unchanged; a source inserted later with
+	// the same key must continue from its version, and Repair sees to that. Default Restrict.
+	OnDelete mongopatterns.DeletePolicy
+	// Name identifies the target in calls. Default: the collection's name, a dot and Path
+	// ("orders.customer"); with Path "" the collection's name alone.
 	Name string
 }
 
 // A Field is a field of the source that is copied.
 type Field struct {
-	// Path is the field in the source. A source with an array on the way to it is
-	// ErrInvalid. Required.
+	// Path is the field in the source. A source with an array on the way to it is refused
+	// with ErrInvalid. Required.
 	Path string
 	// As is the path inside the copy. Default: the last segment of Path.
 	As string
-	// Policy says whether the copy follows changes. Default Follow.
-	Policy Policy
+	// Frozen keeps the value from when the copy was made. Default false: the copy follows
+	// changes.
+	Frozen bool
 }
 
-// A Policy says what becomes of a copied field when the source's changes.
-type Policy int
-
-const (
-	Follow Policy = iota // copies every change
-	Freeze               // keeps the value as it was when the reference was made
-)
-
-// A DeletePolicy says what becomes of copies when their source is deleted. What is
-// Malformed makes Refuse refuse; the others leave it alone.
-type DeletePolicy int
-
-const (
-	// Refuse keeps the source while another document refers to it.
-	Refuse DeletePolicy = iota
-	// Keep leaves the last copy as it is. A source inserted later with the same key
-	// must go on from its version; Repair sees to that.
-	Keep
-	// Unset removes the copy: the field at Path, or with Path "" the fields of the
-	// copy, or the elements of the array.
-	Unset
-	// Cascade deletes the documents that hold a copy, and nothing that refers to
-	// these. Not with Array.
-	Cascade
-)
-
-// touchField is set and unset in the source within a transaction.
+// touchField is set and removed in the source within a transaction.
 const touchField = "__touch"
 
 // configure checks options and targets, completes them, and makes the core.
@@ -153,7 +133,7 @@ func configure(source *mongo.Collection, targets []Target, opts *Options) (*core
 	return c, nil
 }
 
-// refuse is the line of a table that refuses an option if it is bad.
+// refuse is a setting that refuses an option if it is bad.
 func refuse(option string, bad bool, why string, args ...any) config.Setting {
 	return config.Check(option, func() error {
 		if bad {
@@ -163,8 +143,8 @@ func refuse(option string, bad bool, why string, args ...any) config.Setting {
 	})
 }
 
-// add checks and completes a target, and refuses a copy that would lie upon another
-// target's, or upon what the document has as a source.
+// add checks and completes a target. It refuses a copy whose paths overlap with another target's,
+// or with those that the document needs as a source.
 func (c *core) add(t *target, known []any) error {
 	own := t.Collection != nil && same(c.source, t.Collection)
 	if !own {
@@ -176,16 +156,16 @@ func (c *core) add(t *target, known []any) error {
 	t.primary = cursor.Primary(t.Collection)
 	t.Name = cmp.Or(t.Name, strings.TrimSuffix(t.Collection.Name()+"."+t.Path, "."))
 	err := config.Apply(
-		refuse(t.option+".Path", t.Path == "" && t.Array, "empty: an array needs one"),
+		refuse(t.option+".Path", t.Path == "" && t.Array, "it is empty, and an array needs it"),
 		refuse(t.option+".Path", t.Path == "_id" || strings.HasPrefix(t.Path, "_id."), "_id cannot change"),
 		config.Named(t.option+".Path", &t.Path, ""),
-		refuse(t.option+".IDField", t.Path == "" && t.IDField == "", "must be given with an empty Path"),
-		refuse(t.option+".VersionField", t.Unversioned && t.VersionField != "", "not together with Unversioned"),
-		refuse(t.option+".OnDelete", t.OnDelete < Refuse || t.OnDelete > Cascade, "unknown policy %d", t.OnDelete),
-		refuse(t.option+".OnDelete", t.OnDelete == Cascade && t.Array, "Cascade is not for an array, use Unset"),
-		refuse(t.option+".Fields", len(t.Fields) == 0, "none"),
+		refuse(t.option+".IDField", t.Path == "" && t.IDField == "", "it must be set if Path is empty"),
+		refuse(t.option+".VersionField", t.Unversioned && t.VersionField != "", "it must be empty if Unversioned is set"),
+		refuse(t.option+".OnDelete", t.OnDelete < mongopatterns.Restrict || t.OnDelete > mongopatterns.Keep || t.OnDelete == mongopatterns.Promote, "%s cannot be used here: use Restrict, Keep, Unlink or Cascade", t.OnDelete),
+		refuse(t.option+".OnDelete", t.OnDelete == mongopatterns.Cascade && t.Array, "Cascade cannot be used for an array: use Unlink"),
+		refuse(t.option+".Fields", len(t.Fields) == 0, "the list is empty"),
 		refuse(t.option+".Name", slices.ContainsFunc(c.targets, func(o *target) bool { return o.Name == t.Name }),
-			"%q stands twice", t.Name))
+			"%q is given twice", t.Name))
 	if err == nil {
 		err = config.Apply(c.copied(t)...)
 	}
@@ -217,7 +197,7 @@ func same(a, b *mongo.Collection) bool {
 	return a.Name() == b.Name() && a.Database().Name() == b.Database().Name() && a.Database().Client() == b.Database().Client()
 }
 
-// copied is the table of what a copy consists of. It sets the defaults and notes the
+// copied is the settings for the parts of a copy. They set the defaults, and copied notes the
 // paths in the target.
 func (c *core) copied(t *target) []config.Setting {
 	var table []config.Setting
@@ -241,11 +221,10 @@ func (c *core) copied(t *target) []config.Setting {
 		twice := slices.ContainsFunc(t.Fields[:i], func(other Field) bool { return other.Path == f.Path })
 		table = append(table,
 			config.Check(path, func() error { return fieldpath.CheckNamed("a field of the source", f.Path) }),
-			refuse(path, twice, "%q stands twice", f.Path),
-			refuse(path, own, "%q is no field to copy", f.Path),
-			refuse(t.option+option+".Policy", f.Policy < Follow || f.Policy > Freeze, "unknown policy %d", f.Policy))
+			refuse(path, twice, "%q is given twice", f.Path),
+			refuse(path, own, "%q cannot be copied", f.Path))
 		part(option+".As", &f.As, f.Path[strings.LastIndexByte(f.Path, '.')+1:])
-		if f.Policy == Follow {
+		if !f.Frozen {
 			t.follow = append(t.follow, *f)
 		}
 	}

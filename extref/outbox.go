@@ -19,7 +19,7 @@ import (
 
 // The fields of an entry; its _id is the source's key.
 const (
-	changeField   = "change" // of the newest change: an entry is removed only as it was read
+	changeField   = "change" // identifies the newest change: an entry is removed only if it is still as it was read
 	sinceField    = "since"
 	dueField      = "due"
 	attemptsField = "attempts"
@@ -28,8 +28,8 @@ const (
 
 const maxBackoff = 10 * time.Minute
 
-// enqueue writes the source's entry, within the transaction of its change. Changes
-// not propagated yet share one, as the newest state is what is propagated.
+// enqueue writes the source's entry, within the transaction of its change. Changes that are not
+// propagated yet share one entry, because only the newest state is propagated.
 func (c *core) enqueue(ctx context.Context, key bson.RawValue) error {
 	now := time.Now()
 	_, err := fault.One(c.o.Outbox.UpdateOne(ctx, expr.Op("_id", value.Equal(key)), expr.D(
@@ -40,22 +40,22 @@ func (c *core) enqueue(ctx context.Context, key bson.RawValue) error {
 	return err
 }
 
-// Drain propagates the sources in the outbox until no entry is due. Call it every
-// so often, in one process or in several at once. An entry is removed when the
-// state it stands for, or a newer one, is in all copies, or its source is gone; after
-// a crash a later call takes it on, when its lease is over. Result.Examined counts
-// the entries taken on, Done the documents written. Work.Filter selects entries.
+// Drain propagates the sources in the outbox until no entry is due. Call it at intervals, in one
+// process or in several at once. An entry is removed when all copies have the state of its change,
+// or a newer one, or when the source does not exist any more. After a crash a later call takes an
+// entry over when its lease has ended. Work.Filter selects entries. Result.Examined counts the
+// entries taken, Done the documents written.
 //
-// An entry of which a source or a document fails keeps the error and is tried
-// again after a while, up to 10 minutes, for ever; the others go on. Failures say
-// which, and so does a query of {_id: the source's key, since, due, attempts, error}:
-// due is when a worker may take it on, by the index {due: 1}, and error is there after
-// a failure. An error of the server ends Drain: call it again.
+// If a source or a document fails, its entry keeps the error and is tried again after a while, at
+// most 10 minutes, without end; Drain continues with the others. Failures name them, and so does
+// a query of the entries, {_id: the source's key, since, due, attempts, error}: due is when a
+// worker may take the entry, with the index {due: 1}, and error exists after a failure. Any other
+// error of the server ends Drain: call it again.
 //
 // Cost: 2 round trips and 2 writes to the outbox for each entry, the first by the
 // index {due: 1}, the second by _id, and those of a Propagate; 1 round trip at
 // the end.
-func (r *Ref[ID, S]) Drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+func (r *Source[ID, T]) Drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "extref: drain")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return r.core.drain(ctx, work)
@@ -64,7 +64,7 @@ func (r *Ref[ID, S]) Drain(ctx context.Context, work *mongopatterns.Work) (resul
 func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	w, err := maintain.Of(work, 0)
 	if err == nil && c.o.Outbox == nil {
-		err = fault.Invalid("no Options.Outbox")
+		err = fault.Invalid("Options.Outbox: it must be set")
 	}
 	if err != nil {
 		return result, err
@@ -94,21 +94,21 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mong
 	}
 }
 
-// inner is the work of a Propagate that is a part of another work.
+// inner is the work of a Propagate as part of other work.
 func inner(w mongopatterns.Work) *mongopatterns.Work {
 	w.Filter, w.Progress = nil, func(mongopatterns.Result) {}
 	return &w
 }
 
-// drainEntry propagates the source of an entry and removes it, or notes why it
-// failed and when to try again.
+// drainEntry propagates the source of an entry and removes the entry, or stores the error and the
+// time of the next attempt in it.
 func (c *core) drainEntry(ctx context.Context, entry bson.Raw, w *mongopatterns.Work, result *mongopatterns.Result) error {
 	key := entry.Lookup("_id")
 	done, err := c.propagateOne(ctx, key, w, nil)
 	if err != nil {
 		return err
 	}
-	result.Add(done)
+	maintain.Add(result, done)
 	as := expr.D("_id", value.Equal(key), changeField, entry.Lookup(changeField))
 	if done.Failed == 0 {
 		_, err = fault.One(c.o.Outbox.DeleteOne(ctx, as))
@@ -121,23 +121,23 @@ func (c *core) drainEntry(ctx context.Context, entry bson.Raw, w *mongopatterns.
 	return err
 }
 
-// propagateOne is propagateKey as a part of work on many sources: Examined counts these.
-// One that is gone is no error. One that is invalid, or that the server refuses to
-// write, is Failed and named, but not in the caller's transaction, which that has
-// ended. Other errors are not about the source.
+// propagateOne is propagateKey as part of work on many sources, which Examined counts. A source that
+// does not exist is not an error. A source that is invalid, or that the server refuses to write, is
+// Failed and named; but in the caller's transaction, which such an error has ended, it is returned.
+// Other errors do not concern the source alone.
 func (c *core) propagateOne(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, read read) (
 	mongopatterns.Result, error) {
 	result, err := c.propagateKey(ctx, key, w, read)
 	result.Examined = 1
 	switch {
-	case errors.Is(err, fault.ErrNotFound):
+	case errors.Is(err, mongopatterns.ErrNotFound):
 		return result, nil
 	case !w.Strict && !txn.Running(ctx) && ofOne(err):
-		result.Fail(c.source.Name(), key, err)
+		maintain.Fail(&result, c.source.Name(), key, err)
 		return result, nil
 	}
 	return result, err
 }
 
-// ofOne reports an error that is about one source.
-func ofOne(err error) bool { return errors.Is(err, fault.ErrInvalid) || fault.Refused(err) }
+// ofOne reports whether an error concerns one source alone.
+func ofOne(err error) bool { return errors.Is(err, mongopatterns.ErrInvalid) || fault.Refused(err) }

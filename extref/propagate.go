@@ -18,24 +18,22 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
-// Propagate brings the followed fields of a source into all copies that are
-// behind, in batches; Result.Done documents were written. Copies that are up to
-// date are not written. Run twice, at once, or again after a stop, it does no harm.
+// Propagate writes the followed fields of a source to all copies that are behind, in batches. It
+// does not write copies that are up to date. It may run twice, several times at once, or again
+// after it was stopped.
 //
-// A document with something malformed in place of the copy that is behind, or which
-// the server refuses to write, is Failed and named; those of its batch that were
-// written before it are Skipped, as the server does not say which. Remaining have
-// copies ahead of the source (use Repair) or without a version (use Adopt). Work.Filter
-// narrows the documents that are written, in all targets.
+// Result.Done counts the documents written. A document is Failed and named if it has a malformed
+// value in place of the copy, or if the server refuses to write it; documents of its batch written
+// before are Skipped, because the server does not say which they are. Remaining counts documents
+// with copies ahead of the source (run Repair) or without a version (run Adopt). Work.Filter
+// restricts the documents to be written, in all targets.
 //
-// Cost: 1 round trip for the source, by its key; for each target with followed
-// fields 1 to find the copies that differ, by its index, and for each batch 1 to
-// write it, by _id, and 1 to read on, unless it is the last. A batch with documents
-// that stay as they are: 1 more. If the target is Unversioned a batch takes 4 to
-// write, commit included, and 2 writes to the source. In a transaction 1 for the
-// source, or with an Unversioned target 2, which write to it, and 1 for each target,
-// whatever the size of a batch.
-func (r *Ref[ID, S]) Propagate(ctx context.Context, id ID, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+// Cost: 1 round trip for the source, by its key; for each target with followed fields 1 to find the copies
+// that differ, by its index, and for each batch 1 to write it, index _id, and 1 to read on, unless it is the
+// last. A batch with documents that stay as they are: 1 more. If the target is Unversioned a batch takes 4 to
+// write, commit included, and 2 writes to the source. In a transaction 1 for the source, or with an
+// Unversioned target 2, which write to it, and 1 for each target, whatever the size of a batch.
+func (r *Source[ID, T]) Propagate(ctx context.Context, id ID, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "extref: propagate")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	key, err := r.core.codec.ID("source", id)
@@ -52,7 +50,7 @@ func (r *Ref[ID, S]) Propagate(ctx context.Context, id ID, work *mongopatterns.W
 // read reads the source with a key.
 type read func(ctx context.Context, key bson.RawValue) (state, error)
 
-// propagateKey is Propagate of what read returns, nil for the source as it is.
+// propagateKey is Propagate of the state that read returns; with nil, of the source's current state.
 func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, read read) (
 	result mongopatterns.Result, err error) {
 	ctx, end := c.causal(ctx)
@@ -61,7 +59,7 @@ func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatt
 	switch {
 	case read != nil:
 	case txn.Running(ctx) && !w.DryRun && unversioned:
-		read = c.pin // only versions are guard enough
+		read = c.pin // only versions are a sufficient guard
 	default:
 		read = c.find
 	}
@@ -72,9 +70,9 @@ func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatt
 	return result, err
 }
 
-// propagate writes a state into the copies that are behind, in batches; in a
-// transaction at once. In a transaction only w.Filter is used, and the caller has
-// written to the source in it, unless all targets have versions.
+// propagate writes a state to the copies that are behind, in batches, or at once in a transaction. In
+// a transaction only w.Filter is used, and the caller must have written to the source in it, unless
+// all targets have versions.
 func (c *core) propagate(ctx context.Context, s state, w *mongopatterns.Work, result *mongopatterns.Result) error {
 	for _, t := range c.following {
 		var err error
@@ -82,7 +80,7 @@ func (c *core) propagate(ctx context.Context, s state, w *mongopatterns.Work, re
 		case w.DryRun:
 			var n int64
 			n, err = t.primary.CountDocuments(ctx, expr.And(t.proper(s.key, t.than("$lt", s)), w.Filter))
-			if result.Add(mongopatterns.Result{Examined: n, Done: n}); err == nil {
+			if maintain.Add(result, mongopatterns.Result{Examined: n, Done: n}); err == nil {
 				w.Progress(*result)
 			}
 		case txn.Running(ctx):
@@ -91,18 +89,18 @@ func (c *core) propagate(ctx context.Context, s state, w *mongopatterns.Work, re
 			err = c.propagateTo(ctx, t, s, w, result)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", t.Name, err)
+			return fmt.Errorf("target %s: %w", t.Name, err)
 		}
 	}
 	return nil
 }
 
-// propagateTo goes through the copies that differ by the index of the target. A
-// write moves a document's key out of that range, never back into it.
+// propagateTo reads the copies that differ from the state by the index of the target. A write
+// moves a document's key out of that range, never back into it.
 func (c *core) propagateTo(ctx context.Context, t *target, s state, w *mongopatterns.Work, result *mongopatterns.Result) error {
 	docs := cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return t.primary.Find(ctx, expr.And(t.off(s), w.Filter), options.Find().
-			SetProjection(idOnly).SetBatchSize(int32(min(w.BatchSize, 1<<20)+1))) // 1 more ends the cursor with its first batch
+			SetProjection(idOnly).SetBatchSize(int32(min(w.BatchSize, 1<<20)+1))) // one more lets the first batch end the cursor
 	})
 	for batch, err := range cursor.Batches(docs, w.BatchSize, w.BatchBytes) {
 		if err != nil {
@@ -122,7 +120,7 @@ func (c *core) propagateTo(ctx context.Context, t *target, s state, w *mongopatt
 	return nil
 }
 
-// writeBatch writes, by one command, the copies that are behind in the documents of a batch.
+// writeBatch writes, with one command, the copies that are behind in the documents of a batch.
 func (c *core) writeBatch(ctx context.Context, t *target, s state, batch []bson.Raw, result *mongopatterns.Result) error {
 	var ids bson.A
 	for _, doc := range batch {
@@ -130,7 +128,7 @@ func (c *core) writeBatch(ctx context.Context, t *target, s state, batch []bson.
 	}
 	these := in("_id", ids)
 	model := t.model(s, t.write(s), these, t.than("$lt", s))
-	model.SetHint(idOnly) // the planner might scan all that are behind for every batch
+	model.SetHint(idOnly) // the planner might scan all copies that are behind for every batch
 	done, err := fault.Many(t.Collection.BulkWrite(ctx, []mongo.WriteModel{model}))
 	if err != nil {
 		return err
@@ -139,8 +137,8 @@ func (c *core) writeBatch(ctx context.Context, t *target, s state, batch []bson.
 	return c.countLeft(ctx, t, s, these, int64(len(batch))-done.ModifiedCount, result)
 }
 
-// writeBatchHeld is writeBatch for a target without versions: only the source itself, held,
-// says which state is the newest.
+// writeBatchHeld is writeBatch for a target without versions. It holds the source, because only the
+// source itself shows which state is the newest.
 func (c *core) writeBatchHeld(ctx context.Context, t *target, key bson.RawValue, batch []bson.Raw, result *mongopatterns.Result) error {
 	var done mongopatterns.Result
 	err := txn.Run(ctx, c.client(), func(ctx context.Context) error {
@@ -152,14 +150,13 @@ func (c *core) writeBatchHeld(ctx context.Context, t *target, key bson.RawValue,
 		return c.writeBatch(ctx, t, now, batch, &done)
 	})
 	if err == nil {
-		result.Add(done)
+		maintain.Add(result, done)
 	}
 	return err
 }
 
-// writeAll writes, by one command in a transaction, the copies that are behind in all
-// documents that filter selects. A second update, which changes nothing, counts what differs
-// still.
+// writeAll writes, with one command in a transaction, the copies that are behind in all documents
+// that filter selects. A second update, which changes nothing, counts the copies that still differ.
 func (c *core) writeAll(ctx context.Context, t *target, s state, filter any, result *mongopatterns.Result) error {
 	done, err := fault.Many(t.Collection.BulkWrite(ctx, []mongo.WriteModel{
 		t.model(s, t.write(s), filter, t.than("$lt", s)),
@@ -173,8 +170,8 @@ func (c *core) writeAll(ctx context.Context, t *target, s state, filter any, res
 	return c.countLeft(ctx, t, s, filter, done.MatchedCount-done.ModifiedCount, result)
 }
 
-// countLeft reads the documents, so many, that a write has left as they are: they are
-// Remaining, or malformed and named, or right meanwhile.
+// countLeft reads the documents, left of them, that a write has not changed. They are Remaining, or
+// malformed and named, or Skipped if they are right by now.
 func (c *core) countLeft(ctx context.Context, t *target, s state, filter any, left int64, result *mongopatterns.Result) error {
 	if left == 0 {
 		return nil
@@ -185,7 +182,7 @@ func (c *core) countLeft(ctx context.Context, t *target, s state, filter any, le
 	}
 	malformed := t.problems(docs, nil, false)
 	for _, f := range malformed {
-		result.Fail(f.Collection, f.ID, errors.New(f.String()))
+		maintain.Fail(result, f.Collection, f.ID, errors.New(f.String()))
 	}
 	result.Remaining += int64(len(docs) - len(malformed))
 	result.Skipped += left - int64(len(docs))

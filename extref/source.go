@@ -24,16 +24,16 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// A core does the work of a Ref on BSON.
+// A core does the work of a Source on BSON.
 type core struct {
 	source    *mongo.Collection
 	primary   *mongo.Collection // the source, read where a write depends on it
 	targets   []*target
-	following []*target                               // those with a followed field
+	following []*target                               // the targets with a followed field
 	follow    []Field                                 // of all targets, each path once
-	ways      []string                                // the steps to what is read of a source
-	shown     bson.D                                  // the projection of that
-	versioned bool                                    // some target has versions
+	ways      []string                                // the paths above the fields read from a source
+	shown     bson.D                                  // the projection of these fields
+	versioned bool                                    // whether some target has versions
 	raisable  bson.E                                  // the condition that $inc can raise the version of a source
 	before    *options.FindOneAndUpdateOptionsBuilder // for the state before a change
 	after     *options.FindOneAndUpdateOptionsBuilder // and after it
@@ -41,7 +41,7 @@ type core struct {
 	codec     codec.Codec
 }
 
-// derive collects what is known of the targets together.
+// derive sets the fields that follow from all targets together.
 func (c *core) derive() {
 	paths := []string{c.o.KeyField}
 	for _, t := range c.targets {
@@ -51,7 +51,7 @@ func (c *core) derive() {
 		}
 		for _, f := range t.Fields {
 			paths = append(paths, f.Path)
-			if f.Policy == Follow && !slices.ContainsFunc(c.follow, func(g Field) bool { return g.Path == f.Path }) {
+			if !f.Frozen && !slices.ContainsFunc(c.follow, func(g Field) bool { return g.Path == f.Path }) {
 				c.follow = append(c.follow, f)
 			}
 		}
@@ -77,7 +77,7 @@ func (c *core) derive() {
 
 func (c *core) client() *mongo.Client { return c.source.Database().Client() }
 
-// collections are all that this package writes, but for the tokens of Watch.
+// collections returns all collections that this package writes, except the tokens of Watch.
 func (c *core) collections() []*mongo.Collection {
 	all := []*mongo.Collection{c.source}
 	if c.o.Outbox != nil {
@@ -103,7 +103,7 @@ func (c *core) target(name string) (*target, error) {
 			return t, nil
 		}
 	}
-	return nil, fault.Invalid("no target %q", name)
+	return nil, fault.Invalid("target: there is no target %q", name)
 }
 
 func (c *core) indexes() map[string][]mongo.IndexModel {
@@ -130,21 +130,22 @@ type state struct {
 	doc     bson.Raw
 	key     bson.RawValue
 	version int64
-	bad     string // the field for which it is no valid source
-	err     error  // and what says so
+	bad     string // the field that makes the source invalid
+	err     error  // the error for it
 }
 
-func (s state) invalid(field, want string) state {
+// invalid is s with the error that a field is not as it must be.
+func (c *core) invalid(s state, field, must string) state {
 	s.bad = field
-	s.err = of(s.key, fault.Invalid("%q is %s, want %s", field, value.Text(value.Lookup(s.doc, field)), want))
+	s.err = c.of(s.key, fault.Invalid("%q is %s and must be %s", field, value.Text(value.Lookup(s.doc, field)), must))
 	return s
 }
 
 func (s state) value(f Field) bson.RawValue { return value.Lookup(s.doc, f.Path) }
 
-// of says which source an error is about.
-func of(key bson.RawValue, err error) error {
-	return fmt.Errorf("source %s: %w", value.Text(key), err)
+// of names the source that an error is about: by its _id, or by KeyField where that is the key.
+func (c *core) of(key bson.RawValue, err error) error {
+	return fmt.Errorf("%s %s: %w", c.o.KeyField, value.Text(key), err)
 }
 
 // maxVersion is the highest version of a source; a copy of it can still be behind
@@ -153,28 +154,28 @@ const maxVersion = math.MaxInt64 - 1
 
 var versionRange = fmt.Sprintf("a whole number from 0 to %d", int64(maxVersion))
 
-// state takes what is needed out of a source document.
+// state is the state in a source document.
 func (c *core) state(doc bson.Raw) state {
 	s := state{doc: doc, key: value.Lookup(doc, c.o.KeyField)}
 	for _, way := range c.ways {
 		if value.Lookup(doc, way).Type == bson.TypeArray {
-			return s.invalid(way, "no array on the way to a copied field")
+			return c.invalid(s, way, "a document, because a copied field is inside it")
 		}
 	}
 	if value.CheckID(s.key) != nil {
-		return s.invalid(c.o.KeyField, "a key")
+		return c.invalid(s, c.o.KeyField, "a key")
 	}
 	if c.versioned {
 		version, ok := whole(value.Lookup(doc, c.o.VersionField))
 		s.version = version
 		if !ok || version < 0 || version > maxVersion {
-			return s.invalid(c.o.VersionField, versionRange)
+			return c.invalid(s, c.o.VersionField, versionRange)
 		}
 	}
 	return s
 }
 
-// whole reads a version; none is 0.
+// whole reads a version; a missing one is 0.
 func whole(v bson.RawValue) (int64, bool) {
 	if f, ok := v.DoubleOK(); ok {
 		return int64(f), f == math.Trunc(f) && math.Abs(f) < 1<<63
@@ -197,9 +198,9 @@ func (c *core) pin(ctx context.Context, key bson.RawValue) (state, error) {
 	return c.find(ctx, key)
 }
 
-// hold writes to sources and takes that back, in one command, so that in a
-// transaction whoever changes or deletes one of them at the same time conflicts. First
-// are updates that go with it.
+// hold writes to sources and undoes that, in one command, so that whoever changes or deletes one of
+// them at the same time conflicts with the transaction. first are updates to send in the same
+// command.
 func (c *core) hold(ctx context.Context, filter bson.D, first ...mongo.WriteModel) error {
 	touch := func(operator string, v any) mongo.WriteModel {
 		return mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(expr.Op(operator, expr.Op(touchField, v)))
@@ -208,30 +209,30 @@ func (c *core) hold(ctx context.Context, filter bson.D, first ...mongo.WriteMode
 	return err
 }
 
-// result is the state that a command on the source with this key returns.
+// result is the state in the reply of a command on the source with this key.
 func (c *core) result(key bson.RawValue, result *mongo.SingleResult) (state, error) {
 	doc, err := result.Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		err = fault.ErrNotFound
+		err = mongopatterns.ErrNotFound
 	}
 	if err != nil {
-		return state{}, of(key, err)
+		return state{}, c.of(key, err)
 	}
 	s := c.state(doc)
 	return s, s.err
 }
 
-// lift raises the version of a source to this one, unless it is higher already, and
-// reads it.
+// lift raises the version of a source to this one, unless it is higher already, and reads the
+// source.
 func (c *core) lift(ctx context.Context, key bson.RawValue, version int64) (state, error) {
 	if version > maxVersion {
-		return state{}, of(key, fault.Invalid("%q is %d, want %s", c.o.VersionField, version, versionRange))
+		return state{}, c.of(key, fault.Invalid("%q is %d and must be %s", c.o.VersionField, version, versionRange))
 	}
 	raise := expr.Op("$max", expr.Op(c.o.VersionField, version))
 	return c.result(key, fault.Single(c.source.FindOneAndUpdate(ctx, c.by(key), raise, c.after)))
 }
 
-// lifted is lift to this version, nil for none.
+// lifted is lift to this version, nil for 0.
 func (c *core) lifted(version int64) read {
 	if version == 0 {
 		return nil
@@ -239,8 +240,8 @@ func (c *core) lifted(version int64) read {
 	return func(ctx context.Context, key bson.RawValue) (state, error) { return c.lift(ctx, key, version) }
 }
 
-// settle reads a source, and raises its version above that of copies which are not behind
-// and have another state: who changed the source has not raised it, or has set it back.
+// settle reads a source. If copies that are not behind have another state, somebody changed the
+// source without raising its version, or set it back; then settle raises it above theirs.
 func (c *core) settle(ctx context.Context, key bson.RawValue) (state, error) {
 	s, err := c.find(ctx, key)
 	for err == nil {
@@ -253,8 +254,8 @@ func (c *core) settle(ctx context.Context, key bson.RawValue) (state, error) {
 	return s, err
 }
 
-// above is the version that s needs for some of the copies that are not behind it and
-// have another state, 0 if there are none.
+// above is the version that s needs because some copies that are not behind it have another
+// state, 0 if there are none.
 func (c *core) above(ctx context.Context, s state) (above int64, err error) {
 	only := map[string]bson.RawValue{value.Key(s.key): s.key}
 	for _, t := range c.following {
@@ -269,7 +270,7 @@ func (c *core) above(ctx context.Context, s state) (above int64, err error) {
 			found, err = c.inspect(ctx, t, docs, only)
 		}
 		if err != nil {
-			return 0, fmt.Errorf("%s: %w", t.Name, err)
+			return 0, fmt.Errorf("target %s: %w", t.Name, err)
 		}
 		for _, f := range found {
 			if f.Kind == Ahead || f.Kind == Different {
@@ -280,11 +281,11 @@ func (c *core) above(ctx context.Context, s state) (above int64, err error) {
 	return above, nil
 }
 
-// strays bounds what above reads: most copies have one version, so a few show it.
+// strays bounds the copies that above reads: most have the same version, so a few are enough.
 const strays = 100
 
-// sources reads the sources of which field is one of the values: their states by
-// value.Key, valid or not. One that is gone has no doc.
+// sources reads the sources whose field has one of the values and returns their states by
+// value.Key, valid or not. The state of a source that does not exist has no doc.
 func (c *core) sources(ctx context.Context, field string, values map[string]bson.RawValue) (map[string]state, error) {
 	out := make(map[string]state, len(values))
 	if len(values) == 0 {
@@ -306,14 +307,14 @@ func (c *core) sources(ctx context.Context, field string, values map[string]bson
 	return out, nil
 }
 
-// causal gives ctx a session, unless it has one, in which each operation sees all
-// that those before it saw. Otherwise a read on a sharded cluster may see the entry
-// in the outbox, written on one shard, and not yet the change on another.
+// causal gives ctx a session, unless it has one, in which each operation sees everything that
+// earlier ones saw. Without it, a read on a sharded cluster may see an entry in the outbox on one
+// shard, but not yet the change on another.
 func (c *core) causal(ctx context.Context) (context.Context, func()) {
 	if mongo.SessionFromContext(ctx) != nil {
 		return ctx, func() {}
 	}
-	ctx, end, _ := txn.Session(ctx, c.client()) // if the client is closed, the operations will say so
+	ctx, end, _ := txn.Session(ctx, c.client()) // if the client is closed, the operations return that error
 	return ctx, end
 }
 

@@ -18,10 +18,11 @@ type target struct {
 	option  string            // "targets[0]", for errors of the configuration
 	primary *mongo.Collection // for reads that a write depends on
 	follow  []Field
-	inner   []string // the paths of what a copy consists of, from its start
-	named   []string // their options, and their paths from the start of the document
+	inner   []string // the paths of the parts of a copy, from its start
+	named   []string // the options of inner, and its paths from the start of the document
 	ways    []string // the steps to inner, from the start of the copy
 	outer   []string // the steps that must be documents if there is a copy
+	lacks   string   // a field of a copy that no source of type T can have, "" if there is none
 }
 
 func (t *target) path(inner string) string {
@@ -31,7 +32,7 @@ func (t *target) path(inner string) string {
 	return t.Path + "." + inner
 }
 
-// slot is path in an update; in an array, in the elements that model describes.
+// slot is path for an update; in an array, for the elements that model describes.
 func (t *target) slot(inner string) string {
 	if t.Array {
 		return t.Path + ".$[e]." + inner
@@ -39,10 +40,10 @@ func (t *target) slot(inner string) string {
 	return t.path(inner)
 }
 
-// where selects what refers to the source with this key, in whatever shape.
+// where selects all references to the source with this key, also malformed ones.
 func (t *target) where(key bson.RawValue) bson.D { return expr.Op(t.path(t.IDField), value.Equal(key)) }
 
-// holding selects the documents with a copy for which all conditions hold.
+// holding selects the documents with a copy that meets all conditions.
 func (t *target) holding(conditions bson.D) bson.D {
 	if t.Array {
 		return expr.Op(t.Path, expr.Op("$elemMatch", conditions))
@@ -68,30 +69,29 @@ func moved(filter bson.D, path func(string) string) bson.D {
 	return out
 }
 
-// Queries go through arrays, so {"customer._id": 1} also selects {customer: [{_id: 1}]},
-// which is no copy where Array is not set. An update that meets such a thing, or a
-// string where a document should be, fails, and with it all that it was to write. So
-// every write also asks for the shape.
+// Queries look into arrays, so {"customer._id": 1} also selects {customer: [{_id: 1}]}, which is not
+// a copy if Array is not set. If an update meets such a value, or a string instead of a document,
+// the whole command fails. So every write also has conditions on the shape.
 
 var (
 	isArray  = expr.Fixed(expr.Op("$type", "array"))
 	notArray = expr.Fixed(expr.Op("$not", isArray))
-	// passable is the condition that an update can create a field below: nothing
-	// is there yet, or a document.
+	// passable is the condition that an update can create a field below a path: it holds a
+	// document or nothing.
 	passable = expr.Fixed(expr.Op("$not", expr.Op("$type", bson.A{"double", "string", "array", "binData", "undefined",
 		"objectId", "bool", "date", "null", "regex", "dbPointer", "javascript", "symbol", "javascriptWithScope", "int",
 		"timestamp", "long", "decimal", "minKey", "maxKey"})))
 )
 
-// sound are the conditions on a copy of the source with this key in its proper shape.
+// sound is the conditions on a well-formed copy of the source with this key.
 func (t *target) sound(key bson.RawValue, more ...bson.E) bson.D {
 	out := make(bson.D, 0, 1+len(more)+len(t.ways)+len(t.outer))
-	itself := bson.D{{Key: "$eq", Value: key}, {Key: "$not", Value: isArray}} // no array that holds it
+	itself := bson.D{{Key: "$eq", Value: key}, {Key: "$not", Value: isArray}} // not an array that holds it
 	out = append(out, bson.E{Key: t.IDField, Value: itself})
 	out = append(out, more...)
 	for _, way := range t.ways {
 		condition := passable
-		if strings.HasPrefix(t.IDField, way+".") { // it holds the key
+		if strings.HasPrefix(t.IDField, way+".") { // the key is below it
 			condition = notArray
 		}
 		out = append(out, bson.E{Key: way, Value: condition})
@@ -99,7 +99,7 @@ func (t *target) sound(key bson.RawValue, more ...bson.E) bson.D {
 	return out
 }
 
-// proper selects the documents with a sound copy where the target says.
+// proper selects the documents with a well-formed copy in the target's place.
 func (t *target) proper(key bson.RawValue, more ...bson.E) bson.D {
 	out := t.holding(t.sound(key, more...))
 	for _, step := range t.outer {
@@ -108,8 +108,8 @@ func (t *target) proper(key bson.RawValue, more ...bson.E) bson.D {
 	return out
 }
 
-// model is an update of the copies of s for which more holds, in the documents that
-// only selects as well.
+// model is an update of the copies of s that meet the conditions more, in the documents that only
+// selects.
 func (t *target) model(s state, update bson.D, only any, more ...bson.E) *mongo.UpdateManyModel {
 	model := mongo.NewUpdateManyModel().SetFilter(expr.And(t.proper(s.key, more...), only)).SetUpdate(update)
 	if t.Array {
@@ -119,8 +119,8 @@ func (t *target) model(s state, update bson.D, only any, more ...bson.E) *mongo.
 	return model
 }
 
-// than is the condition on a copy that its version compares with that of s as the
-// operator says, $lt or $ne. Without versions it is that its values differ.
+// than is the condition that a copy's version compares with that of s by operator, $lt or $ne.
+// Without versions it is the condition that the copy's values differ from those of s.
 func (t *target) than(operator string, s state) bson.E {
 	if t.Unversioned {
 		return unlike(t.follow, s.value, func(f Field) string { return f.As })
@@ -128,23 +128,21 @@ func (t *target) than(operator string, s state) bson.E {
 	return bson.E{Key: t.VersionField, Value: expr.Op(operator, s.version)}
 }
 
-// off selects the documents with a copy that differs from s: behind it, ahead of it, or
-// malformed.
+// off selects the documents with a copy that differs from s: it is behind, ahead or malformed.
 func (t *target) off(s state) bson.D {
 	return t.holding(bson.D{{Key: t.IDField, Value: value.Equal(s.key)}, t.than("$ne", s)})
 }
 
-// stray selects the documents with a copy whose version is not below that of s, but which
-// has another state. After a change that raised the version no key of the index is in
-// that range.
+// stray selects the documents with a copy whose version is not below that of s, but whose state is
+// another. After a change that raised the version, the index has no key in that range.
 func (t *target) stray(s state) bson.D {
 	other := bson.A{bson.D{{Key: t.VersionField, Value: expr.Op("$gt", s.version)}},
 		bson.D{unlike(t.follow, s.value, func(f Field) string { return f.As })}}
 	return t.proper(s.key, bson.E{Key: t.VersionField, Value: expr.Op("$gte", s.version)}, bson.E{Key: "$or", Value: other})
 }
 
-// unlike is the condition that one of the fields differs from its value: it has another one, one
-// of another type, or an array that holds it.
+// unlike is the condition that one of the fields differs from its value: by value, by type, or
+// because it is an array that contains the value.
 func unlike(fields []Field, have func(Field) bson.RawValue, path func(Field) string) bson.E {
 	same := make(bson.D, 0, len(fields))
 	for _, f := range fields {
@@ -162,8 +160,8 @@ func unlike(fields []Field, have func(Field) bson.RawValue, path func(Field) str
 	return bson.E{Key: "$nor", Value: bson.A{same}}
 }
 
-// write is the update that brings the followed fields of s, and its version, into a
-// copy; nil without either.
+// write is the update that sets the followed fields and the version of s in a copy; nil if there
+// are neither.
 func (t *target) write(s state) bson.D {
 	var set, unset, update bson.D
 	for _, f := range t.follow {
@@ -198,7 +196,7 @@ func (t *target) reference(s state) bson.D {
 	return out
 }
 
-// nested sets a dotted path in a document that is being built.
+// nested sets a dotted path in a document under construction.
 func nested(doc bson.D, path string, v any) bson.D {
 	first, rest, dotted := strings.Cut(path, ".")
 	if !dotted {
@@ -214,9 +212,9 @@ func nested(doc bson.D, path string, v any) bson.D {
 	return append(doc, bson.E{Key: first, Value: nested(nil, rest, v)})
 }
 
-// copies are the sound copies in a document, and the first thing in it that the target
-// does not describe, without a Kind if there is none. Nothing, null, and an element with
-// no field of a copy are not wrong.
+// copies returns the well-formed copies in a document, and the first malformed value, with an empty
+// Kind if there is none. A missing value, null, and an element without any field of a copy are not
+// malformed.
 func (t *target) copies(doc bson.Raw) (copies []bson.Raw, malformed mongopatterns.Problem) {
 	wrong := func(field string, have bson.RawValue) {
 		if malformed.Kind == "" {
@@ -253,8 +251,8 @@ func (t *target) copies(doc bson.Raw) (copies []bson.Raw, malformed mongopattern
 	return copies, malformed
 }
 
-// unsound is the first thing that is wrong in a copy, else its key. Without a key it is
-// no copy, and only the way to the key and what it left behind are looked at.
+// unsound returns the first malformed field of a copy, or else its key. A document without a key is
+// not a copy; then only the path to the key and remaining fields of a copy are checked.
 func (t *target) unsound(copied bson.Raw) (field string, have bson.RawValue, bad bool) {
 	key := value.Lookup(copied, t.IDField)
 	for _, way := range t.ways {
@@ -272,7 +270,7 @@ func (t *target) unsound(copied bson.Raw) (field string, have bson.RawValue, bad
 
 func none(v bson.RawValue) bool { return v.Type == 0 || v.Type == bson.TypeNull }
 
-// each gives v to the paths that hold all of a copy; 1 makes it a projection.
+// each maps the paths that contain all of a copy to v; with 1 it is a projection.
 func (t *target) each(v any) bson.D {
 	if t.Path != "" {
 		return bson.D{{Key: t.Path, Value: v}}

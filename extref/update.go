@@ -9,36 +9,37 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
 // UpdateResult says what Update did.
 type UpdateResult struct {
-	Changed bool                 `json:"changed"` // a followed field, or the version by the update itself
-	Version int64                `json:"version"` // the source's now; 0 if no target has versions
+	Changed bool                 `json:"changed"` // whether a followed field changed, or the update itself changed the version
+	Version int64                `json:"version"` // the source's new version; 0 if no target has versions
 	Copies  mongopatterns.Result `json:"copies"`  // as of Propagate; empty with an outbox or Deferred
 }
 
-// Update changes a source by what the driver's UpdateOne takes: operators, as
-// {$set: src} of a whole struct, or a pipeline, as [{$replaceWith: {$literal: src}}]
-// to remove what src lacks too. If a followed field changes the version is raised in
-// the same transaction, and the change goes to the copies, or into the outbox, there
-// as well. The version never goes back, even if the update sets a lower one. An update
-// that changes a natural key is ErrInvalid, and one of an invalid source, if its
-// operators do not show that it touches nothing followed. Repeated after an unknown
-// outcome it applies the update twice.
+// Update changes a source by any update that the driver's UpdateOne accepts: operators, such as
+// {$set: src} with a whole struct, or a pipeline, such as [{$replaceWith: {$literal: src}}], which
+// also removes the fields that src lacks. If a followed field changes, the same transaction raises
+// the version and writes the change to the copies or to the outbox. The version never goes back,
+// even if the update sets a lower one.
 //
-// Cost: 1 round trip, 1 document written, by its key, if operators show that no
-// followed field, version or key is touched. 2 and 1 a target with followed
-// fields, commit included, if all they do to these is to $set or $unset them, and
-// one changes: 1 write to the source and 1 for each document with a copy. Other
-// updates: 2 more, and 1 write to the source; 3 in all if nothing changes. With an
-// outbox 1 round trip and 1 write in place of the targets', with Deferred neither.
-func (r *Ref[ID, S]) Update(ctx context.Context, id ID, update any) (result UpdateResult, err error) {
+// Update returns ErrInvalid if the update changes a natural key, or if the source is invalid; an
+// invalid source may be updated if the operators show that the update touches no followed field,
+// version or key. Repeated after an unknown outcome, Update may apply the update twice.
+//
+// Cost: 1 round trip, 1 document written, by its key, if operators show that no followed field, version or
+// key is touched. 2 and 1 for each target with followed fields, commit included, if all they do to these is
+// to $set or $unset them, and one changes: 1 write to the source and 1 for each document with a copy. Other
+// updates: 2 more, and 1 write to the source; 3 in all if nothing changes. With an outbox 1 round trip and 1
+// write in place of the targets', with Deferred neither.
+func (r *Source[ID, T]) Update(ctx context.Context, id ID, update any) (result UpdateResult, err error) {
 	defer fault.In(&err, "extref: update")
-	if update == nil {
-		return result, fault.Invalid("update: nil")
+	if err := codec.CheckUpdate("update", update); err != nil {
+		return result, err
 	}
 	key, err := r.core.codec.ID("source", id)
 	if err != nil {
@@ -47,13 +48,13 @@ func (r *Ref[ID, S]) Update(ctx context.Context, id ID, update any) (result Upda
 	return r.core.update(ctx, key, update)
 }
 
-// update sends an update by the shortest way that its operators allow.
+// update sends an update with as few commands as its operators allow.
 func (c *core) update(ctx context.Context, key bson.RawValue, update any) (UpdateResult, error) {
 	p := c.plan(update)
 	if !p.touches {
 		after, err := c.result(key, fault.Single(c.source.FindOneAndUpdate(ctx, c.by(key), p.update, c.after)))
 		if after.bad != "" {
-			err = nil // it was before, and is written
+			err = nil // it was invalid before, and is written
 		}
 		return UpdateResult{Version: after.version}, err
 	}
@@ -78,14 +79,14 @@ func (c *core) update(ctx context.Context, key bson.RawValue, update any) (Updat
 	return result, nil
 }
 
-// apply changes a source, within a transaction, and raises its version if a followed
-// field changed, unless the change has set a higher one. It returns the new state and
-// whether there is something to propagate.
+// apply changes a source, within a transaction, and raises its version if a followed field changed,
+// unless the change has set a higher one. It returns the new state, and whether it has to be
+// propagated.
 func (c *core) apply(ctx context.Context, key bson.RawValue, p plan) (state, bool, error) {
 	if p.raised != nil {
 		filter := append(c.by(key), p.changes...)
 		after, err := c.result(key, fault.Single(c.source.FindOneAndUpdate(ctx, filter, p.raised, c.after)))
-		if !errors.Is(err, fault.ErrNotFound) {
+		if !errors.Is(err, mongopatterns.ErrNotFound) {
 			return after, true, err
 		}
 	}
@@ -94,8 +95,8 @@ func (c *core) apply(ctx context.Context, key bson.RawValue, p plan) (state, boo
 		return before, false, err
 	}
 	after, err := c.find(ctx, key)
-	if errors.Is(err, fault.ErrNotFound) {
-		err = of(key, fault.Invalid("%s would change, and the copies dangle", c.o.KeyField))
+	if errors.Is(err, mongopatterns.ErrNotFound) {
+		err = c.of(key, fault.Invalid("the update changes %q, by which copies refer to the source", c.o.KeyField))
 	}
 	if err != nil {
 		return after, false, err
@@ -114,13 +115,13 @@ func differ(fields []Field, a, b func(Field) bson.RawValue) bool {
 	return slices.ContainsFunc(fields, func(f Field) bool { return !a(f).Equal(b(f)) })
 }
 
-// A plan is what an update shows of itself before it is sent.
+// A plan is what an update's operators show before it is sent.
 type plan struct {
 	update  any
 	touches bool // a followed field, the version or the key may change
-	// raised is the update with the version raised as well, for a source in which it
-	// changes a followed field; nil if it does more to what it touches than to set
-	// fields to values, zero for none.
+	// raised is the update with the version raised as well, for a source whose followed fields
+	// it changes. It is nil if the update does more with followed fields, version and key than
+	// $set or $unset followed fields.
 	raised  bson.D
 	changes bson.D // the conditions on that source
 	fields  []Field
@@ -129,7 +130,7 @@ type plan struct {
 
 func (p plan) value(f Field) bson.RawValue { return p.values[slices.Index(p.fields, f)] }
 
-// plan reads the operators of an update. What it cannot read may do anything.
+// plan reads the operators of an update. An update that it cannot read may do anything.
 func (c *core) plan(update any) plan {
 	unknown := plan{update: update, touches: true}
 	doc, err := c.codec.Document(update)
@@ -185,8 +186,7 @@ func (c *core) plan(update any) plan {
 	return p
 }
 
-// matters reports whether a change at path may change a followed field, the
-// version or the key.
+// matters reports whether a change at path may change a followed field, the version or the key.
 func (c *core) matters(path string) bool {
 	overlaps := func(other string) bool {
 		return path == other || strings.HasPrefix(path, other+".") || strings.HasPrefix(other, path+".")

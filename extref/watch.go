@@ -22,55 +22,54 @@ import (
 )
 
 const (
-	idleSave   = time.Minute           // how often the token of a stream without events is saved
-	firstPause = 50 * time.Millisecond // between two attempts to reach a server that is away
+	idleSave   = time.Minute           // how often the token of an idle stream is saved
+	firstPause = 50 * time.Millisecond // between two attempts while the server is unavailable
 	maxPause   = 2 * time.Second
 )
 
 // WatchOptions configures Watch. All callbacks may be nil.
 type WatchOptions struct {
-	// Name is the _id of the document in tokens. Watchers with one Name continue
-	// each other. Default: "database.collection" of the source.
+	// Name is the _id of the document in tokens. A watcher continues from the token that the
+	// last one with the same Name saved. Default: "database.collection" of the source.
 	Name string
-	// MaxAwait is how long the server waits for an event before it answers with
-	// none. Default 0: the server's, 1 second.
+	// MaxAwait is how long the server waits for an event before it returns an empty
+	// batch. Default 0: the server's, 1 second.
 	MaxAwait time.Duration
-	// Progress is called after each batch of events with what it did: Examined
-	// sources, Done documents, and by name what failed. The copies of these stay
-	// behind until the source changes again, or Repair.
+	// Progress is called after each batch of events with the result: Examined counts sources,
+	// Done documents, Failures names what failed. The copies of failed sources stay behind
+	// until the source changes again, or Repair.
 	Progress func(mongopatterns.Result)
-	// Reconciled is called after the Repair for a missing or lost token.
+	// Reconciled is called after the Repair because of a missing or lost token.
 	Reconciled func(mongopatterns.Result)
-	// Interrupted is called with each error that Watch goes on after.
+	// Interrupted is called with each error after which Watch continues.
 	Interrupted func(error)
 }
 
-// Watch follows the source by a change stream and propagates each change of a
-// followed field or the version, and each source that is inserted, by whoever it
-// was made. A change that did not raise the version, or set it back, shows in copies
-// that have another state and no lower version: Watch raises the source's above theirs,
-// as Repair does, and propagates. It ends when ctx does, or with an error that no waiting solves, such as
-// missing rights; it always returns an error. While the server is away, as in an
-// election, it waits and goes on. A source that is invalid, or a document that the
-// server refuses to write, ends nothing: Progress names it.
+// Watch follows the source with a change stream. It propagates each change of a followed field or
+// the version, and each inserted source, whoever writes them. If a change did not raise the version,
+// or set it back, some copies have another state and not a lower version; then Watch raises the
+// source's version above theirs, as Repair does, and propagates.
 //
-// tokens holds how far the stream has been applied. The token is saved after what
-// it stands for has been propagated: a crash repeats some work and loses none.
-// Without a token, and when the server no longer has the history after it, a new
-// stream is opened, one Repair reconciles all copies, and the stream goes on from
-// before it. Run it in one process; a second one does the same work again, without
-// harm. Deletions of sources are not followed (use Delete, and Check), nor does a
-// natural key that changes reach the copies: they dangle. A copy that somebody writes to
-// is no event of the source: Check finds it.
+// Watch ends with ctx, or with an error that waiting cannot solve, such as missing rights; it always
+// returns an error. While the server is unavailable, as in an election, it waits and continues. A
+// source that is invalid, or a document that the server refuses to write, does not end it: Progress
+// names it.
 //
-// Cost: 1 round trip a batch of events, for each source in it that changed a
-// Propagate and 1 for each target with versions, by its index, and 1 write of the token,
-// by _id; with a natural key 1 more a batch. A change without a higher version: 1 write
-// of the source more, 1 more for each of these targets and 2 for each with such copies;
-// and as for any change once more, for the event of that write.
-// While nothing happens 1 round trip every MaxAwait and a write of the token every
-// minute.
-func (r *Ref[ID, S]) Watch(ctx context.Context, tokens *mongo.Collection, opts *WatchOptions) (err error) {
+// tokens stores how far the stream has been applied. A token is saved after the events before it
+// have been propagated, so a crash repeats some work but loses none. Without a token, or when the
+// server no longer has the history after it, Watch opens a new stream, reconciles all copies with
+// one Repair, and then applies the stream. Run Watch in one process; a second one repeats the work,
+// which does no harm.
+//
+// Watch does not follow deletions of sources (use Delete, and Check), nor changes of a natural
+// key: the copies then dangle. A write to a copy is not an event of the source: Check finds it.
+//
+// Cost: 1 round trip for each batch of events, for each source in it that changed a Propagate and 1 for each
+// target with versions, by its index, and 1 write of the token, index _id; with a natural key 1 more for each
+// batch. A change without a higher version: 1 write of the source more, 1 more for each of these targets and
+// 2 for each with such copies; and as for any change once more, for the event of that write. While nothing
+// happens 1 round trip every MaxAwait and a write of the token every minute.
+func (r *Source[ID, T]) Watch(ctx context.Context, tokens *mongo.Collection, opts *WatchOptions) (err error) {
 	defer fault.In(&err, "extref: watch")
 	return r.core.watch(ctx, tokens, opts)
 }
@@ -80,7 +79,7 @@ type watcher struct {
 	o      WatchOptions
 	tokens *mongo.Collection
 	work   mongopatterns.Work
-	token  bson.Raw // nil: reconcile
+	token  bson.Raw // nil: reconcile first
 	loaded bool
 	saved  time.Time
 	pause  time.Duration
@@ -95,7 +94,7 @@ func (c *core) watch(ctx context.Context, tokens *mongo.Collection, opts *WatchO
 		return err
 	}
 	if w.o.MaxAwait < 0 {
-		return fault.Invalid("WatchOptions.MaxAwait: negative")
+		return fault.Invalid("WatchOptions.MaxAwait: it must not be negative")
 	}
 	w.o.Name = cmp.Or(w.o.Name, c.source.Database().Name()+"."+c.source.Name())
 	w.work, _ = maintain.Of(nil, 0)
@@ -105,8 +104,8 @@ func (c *core) watch(ctx context.Context, tokens *mongo.Collection, opts *WatchO
 		switch {
 		case ctx.Err() != nil:
 			return errors.Join(ctx.Err(), err)
-		case err == nil: // the collection was dropped or renamed; go on after that
-		case w.token != nil && hasCode(err, 136, 260, 280, 286): // the history after it is gone
+		case err == nil: // the collection was dropped or renamed; continue after that
+		case w.token != nil && hasCode(err, 136, 260, 280, 286): // the history after the token does not exist any more
 			w.token = nil
 		case interrupted(err):
 			if w.o.Interrupted != nil {
@@ -123,10 +122,10 @@ func (c *core) watch(ctx context.Context, tokens *mongo.Collection, opts *WatchO
 	}
 }
 
-// interrupted reports an error that passes: the server is away, or busy, or another
-// one of its set takes over. What did not come from the server is of the connection.
+// interrupted reports an error that passes: the server is unavailable, busy, or another member of
+// its set takes over. Errors that did not come from the server come from the connection.
 func interrupted(err error) bool {
-	if errors.Is(err, fault.ErrInvalid) || errors.Is(err, mongo.ErrClientDisconnected) || errors.Is(err, fault.ErrTransactionsUnsupported) {
+	if errors.Is(err, mongopatterns.ErrInvalid) || errors.Is(err, mongo.ErrClientDisconnected) || errors.Is(err, mongopatterns.ErrTransactionsUnsupported) {
 		return false
 	}
 	var server mongo.ServerError
@@ -160,9 +159,8 @@ func (w *watcher) save(ctx context.Context, token bson.Raw) error {
 	return err
 }
 
-// attempt opens a stream after the token and applies it, in a session of its own:
-// one that has seen a server go is not used again. nil says that the server ended
-// the stream.
+// attempt opens a stream after the token and applies it, in a session of its own: a session in which
+// a server failed is not used again. It returns nil if the server ended the stream.
 func (w *watcher) attempt(ctx context.Context) error {
 	ctx, end := w.causal(ctx)
 	defer end()
@@ -176,7 +174,7 @@ func (w *watcher) attempt(ctx context.Context) error {
 	}
 	return cursor.Stream(ctx, w.open, func(stream *mongo.ChangeStream) error {
 		if w.token == nil {
-			// The stream is open, so it has whatever happens from here on.
+			// The stream is open, so it contains everything that happens from here on.
 			result, err := w.repair(ctx, &w.work)
 			if err != nil {
 				return err
@@ -208,7 +206,7 @@ func (w *watcher) open(ctx context.Context) (*mongo.ChangeStream, error) {
 		opts.SetMaxAwaitTime(w.o.MaxAwait)
 	}
 	const update = "$updateDescription."
-	// The client's read concern may be another, which a change stream refuses.
+	// A change stream needs read concern majority; the client's may be another.
 	return w.source.Clone(options.Collection().SetReadConcern(readconcern.Majority())).Watch(ctx, mongo.Pipeline{
 		expr.Op("$match", expr.Op("operationType", expr.Op("$in", bson.A{"insert", "update", "replace", "invalidate"}))),
 		expr.Op("$project", expr.D("kind", "$operationType", "id", "$documentKey._id", "paths", expr.Op("$concatArrays",
@@ -218,14 +216,14 @@ func (w *watcher) open(ctx context.Context) (*mongo.ChangeStream, error) {
 	}, opts)
 }
 
-// apply propagates the sources whose changes are in one answer of the server, maybe
-// none, and saves the token.
+// apply propagates the sources whose changes are in one reply of the server, possibly an empty one,
+// and saves the token.
 func (w *watcher) apply(ctx context.Context, stream *mongo.ChangeStream) error {
 	changed, events := map[string]bson.RawValue{}, 0
 	for stream.TryNext(ctx) {
 		events++
 		var e event
-		if err := bson.Unmarshal(stream.Current, &e); err != nil { // not by the client's codecs
+		if err := bson.Unmarshal(stream.Current, &e); err != nil { // without the client's codecs
 			return err
 		}
 		if w.concerns(e) {
@@ -248,7 +246,7 @@ func (w *watcher) apply(ctx context.Context, stream *mongo.ChangeStream) error {
 		if err != nil {
 			return err
 		}
-		result.Add(done)
+		maintain.Add(&result, done)
 	}
 	if events > 0 || time.Since(w.saved) > idleSave {
 		if err := w.save(ctx, stream.ResumeToken()); err != nil {
@@ -261,7 +259,7 @@ func (w *watcher) apply(ctx context.Context, stream *mongo.ChangeStream) error {
 	return nil
 }
 
-// keys are the natural keys of the sources with these _ids. One without has no copies.
+// keys returns the natural keys of the sources with these _ids. A source without one has no copies.
 func (c *core) keys(ctx context.Context, ids map[string]bson.RawValue) (map[string]bson.RawValue, error) {
 	sources, err := c.sources(ctx, "_id", ids)
 	keys := map[string]bson.RawValue{}

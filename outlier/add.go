@@ -14,33 +14,33 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// maxAttempts bounds how often an Add begins anew, because others have moved elements between
-// its reading and its writing. Writers wait for each other in the server, so it is rarely two.
+// maxAttempts bounds how often an Add starts over because others moved elements between its
+// read and its write. Writers wait for each other in the server, so it rarely needs more than two.
 const maxAttempts = 100
 
-// What one Add takes: a command holds the elements of a set up to six times.
+// Bounds of one Add: a command holds the elements of a set up to six times.
 const (
 	maxElements = 1000
 	maxAdded    = 2 << 20
 )
 
-// Add puts elements at the end of the list of a parent, which must exist:
-// ErrNotFound. It adds all or none, at most 1000 of them, or 2 MiB, and returns how
-// many: with Options.Set not those that the list holds already or that come twice.
+// Add appends elements to the list of a parent. It returns ErrNotFound if the parent does not
+// exist. It adds all elements or none, at most 1000 or 2 MiB at once, and returns how many it
+// has added: with Options.Set, elements that the list holds already and repeated ones are left
+// out.
 //
-// An Add whose outcome is unknown may be repeated if the list is a set; another list
-// could get the elements twice.
+// After an unknown outcome, repeat an Add only if the list is a set; another list could get
+// the elements twice.
 //
-// Cost: 1 round trip, 1 document written, found by _id; 3 for an array that is null, or
-// with Options.Set for an outlier, by the index {parent, n} or that of
-// Options.ElementIndex; 2 for an element that a full set holds. No elements: none.
-// The Add that finds the parent full moves the older half out: 7 round trips, 2
-// documents written and the parent twice; 1 more if the last overflow document takes
-// a part.
+// Cost: 1 round trip, 1 document written, index _id; 3 for an array that is null, or with Options.Set for an
+// outlier, by the index {parent, n} or that of Options.ElementIndex; 2 for an element that a full set holds.
+// No elements: none. The Add that finds the parent full moves the older half out: 7 round trips, 2 documents
+// written and the parent twice; 1 more if the last overflow document takes a part.
 func (l *Lists[ID, E]) Add(ctx context.Context, id ID, elements ...E) (added int64, err error) {
 	defer fault.In(&err, "outlier: add")
 	raw, err := l.c.codec.ID("id", id)
@@ -54,7 +54,7 @@ func (l *Lists[ID, E]) Add(ctx context.Context, id ID, elements ...E) (added int
 		}
 	}
 	if len(xs) > maxElements || len(xs) > 1 && sizeOf(xs, 0) > maxAdded {
-		return 0, fault.Invalid("more than %d elements or %d bytes at once: use AddMany", maxElements, maxAdded)
+		return 0, fault.Invalid("elements: there are more than %d, or they have more than %d bytes: use AddMany", maxElements, maxAdded)
 	}
 	n, err := l.c.add(ctx, raw, xs)
 	if err != nil {
@@ -63,34 +63,41 @@ func (l *Lists[ID, E]) Add(ctx context.Context, id ID, elements ...E) (added int
 	return int64(n), nil
 }
 
-// AddMany adds elements to many lists, in the order of each list: what a list gets of
-// 1000 elements, or 2 MiB, is one Add. Done are added, Skipped a set held already. The
-// elements for a parent that is not there or not adopted, or that the server refuses, are
-// Failed and named, except in the caller's transaction. Any other error ends it; those of
-// the Add that it ends are Unknown.
+// AddMany adds elements to many lists, and keeps their order within each list: the elements for
+// one list in a batch are one Add. A batch has Work.BatchSize elements, 1000 by default and at
+// most, and Work.BatchBytes, at most 2 MiB. There is no DryRun. Done counts those added, Skipped
+// those that a set held already. If a parent does not exist, is not adopted, or the server refuses
+// its elements, these are Failed, the parent is named, and AddMany goes on; with Strict, and in the
+// caller's transaction, it ends. Any other error ends it, too, and the elements of the Add that
+// failed are Unknown.
 //
-// Cost: that of an Add for each list that comes in 1000 elements.
-func (l *Lists[ID, E]) AddMany(ctx context.Context, elements iter.Seq2[ID, E]) (result mongopatterns.Result, err error) {
+// Cost: that of Add for each list that comes in 1000 elements.
+func (l *Lists[ID, E]) AddMany(ctx context.Context, elements iter.Seq2[ID, E], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "outlier: add many")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
-	if elements == nil {
-		return result, nil
+	w, err := maintain.OfItems(work, maxElements, false)
+	if err != nil || elements == nil {
+		return result, err
 	}
-	lists := map[string][]bson.RawValue{} // what comes to each, by the key of its id
+	mostElements, mostBytes := min(w.BatchSize, maxElements), min(w.BatchBytes, maxAdded)
+	lists := map[string][]bson.RawValue{} // the elements for each list, by the key of its id
 	var ids []bson.RawValue
 	count, bytes := 0, 0
 	flush := func() error {
+		if len(ids) == 0 {
+			return nil
+		}
 		for _, id := range ids {
 			xs := lists[value.Key(id)]
 			n, err := l.c.add(ctx, id, xs)
 			all := int64(len(xs))
-			refused := errors.Is(err, fault.ErrNotFound) || errors.Is(err, ErrNotAdopted) || fault.Refused(err)
+			refused := errors.Is(err, mongopatterns.ErrNotFound) || errors.Is(err, mongopatterns.ErrNotAdopted) || fault.Refused(err)
 			switch {
 			case err == nil:
-				result.Add(mongopatterns.Result{Examined: all, Done: int64(n), Skipped: all - int64(n)})
-			case refused && !txn.Running(ctx):
-				result.Fail(l.c.coll.Name(), id, err)
-				result.Add(mongopatterns.Result{Examined: all, Failed: all - 1})
+				maintain.Add(&result, mongopatterns.Result{Examined: all, Done: int64(n), Skipped: all - int64(n)})
+			case refused && !w.Strict && !txn.Running(ctx):
+				maintain.Fail(&result, l.c.coll.Name(), id, err)
+				maintain.Add(&result, mongopatterns.Result{Examined: all, Failed: all - 1})
 			case !refused:
 				result.Unknown += all
 				fallthrough
@@ -100,11 +107,12 @@ func (l *Lists[ID, E]) AddMany(ctx context.Context, elements iter.Seq2[ID, E]) (
 		}
 		clear(lists)
 		ids, count, bytes = nil, 0, 0
+		w.Progress(result)
 		return nil
 	}
 	for id, e := range elements {
 		raw, x, err := l.c.pair(id, e)
-		if err == nil && (count == maxElements || bytes > 0 && bytes+len(x.Value) > maxAdded) {
+		if err == nil && (count == mostElements || bytes > 0 && bytes+len(x.Value) > mostBytes) {
 			err = flush()
 		}
 		if err != nil {
@@ -120,18 +128,17 @@ func (l *Lists[ID, E]) AddMany(ctx context.Context, elements iter.Seq2[ID, E]) (
 	return result, flush()
 }
 
-// add adds by a write of the parent alone whenever it can: of writers at the same
-// time each waits in the server for the one before it, and none begins again. Only
-// a full parent needs a transaction.
+// add writes the parent alone whenever it can: writers at the same time wait for each other in
+// the server, and none starts over. Only a full parent needs a transaction.
 //
-// In a set the parent's write sees what the parent holds. What the overflow
-// documents hold is read before, and the write asks that nothing has moved since: an
-// element comes into them from the parent only.
+// For a set, the parent's write checks the elements in the parent itself. The overflow documents
+// are read before, and the write requires that nothing has moved since. That is enough, because
+// elements reach the overflow documents only from the parent.
 func (c *core) add(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (int, error) {
 	if len(xs) == 0 {
 		return 0, nil
 	}
-	var seen state // as of that reading
+	var seen state // as look has read it
 	null := false
 	for range maxAttempts {
 		if n, done, err := c.push(ctx, id, xs, seen, null); done || err != nil {
@@ -151,7 +158,7 @@ func (c *core) add(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (i
 			return n, err
 		}
 	}
-	return 0, fmt.Errorf("%w: the list has changed %d times meanwhile", fault.ErrConflict, maxAttempts)
+	return 0, fmt.Errorf("%w: the list has changed %d times meanwhile", mongopatterns.ErrConflict, maxAttempts)
 }
 
 // guarded matches the parent if the conditions hold and nothing moved since it was seen: it is
@@ -162,19 +169,19 @@ func (c *core) guarded(id bson.RawValue, seen state, conditions bson.A) bson.D {
 	case !c.o.Set:
 		guard = c.x.own
 	case seen.Flag:
-		guard = expr.D(c.o.FlagField, true, c.o.moved, seen.Moved)
+		guard = expr.D(c.o.FlagField, true, c.o.moved(), seen.Moved)
 	}
 	return c.parent(id, append(slices.Clip(guard), expr.Element("$expr", expr.Op("$and", conditions)))...)
 }
 
-// room are the conditions that a parent takes the elements.
+// room is the conditions that the parent has room for the elements.
 func (c *core) room(xs []bson.RawValue) bson.A {
 	return bson.A{expr.Op("$lte", c.x.size, c.o.MaxCount-len(xs)),
 		expr.Op("$lte", c.x.bytes, c.o.MaxBytes-sizeOf(xs, c.o.MaxCount))}
 }
 
-// fresh are the elements of xs to add. In a set these are the first of equal ones, without
-// those that the parent holds. The server decides what is equal.
+// fresh is the elements of xs to add. For a set, it leaves out repeated ones and those that
+// the parent holds. The server decides what is equal.
 func (c *core) fresh(xs []bson.RawValue) bson.D {
 	if !c.o.Set {
 		return expr.Literal(xs)
@@ -183,8 +190,8 @@ func (c *core) fresh(xs []bson.RawValue) bson.D {
 }
 
 // push adds to a parent with room for all of xs, and returns how many it has added. It is not
-// done if there is no such parent, or it has no room, or is not as it was seen, or, being a
-// set, holds one of several: look says which.
+// done if the parent does not exist, has no room, has changed since it was seen, or, for a set
+// and several elements, holds one of them: look tells these apart.
 func (c *core) push(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen state, null bool) (added int, done bool, err error) {
 	conditions := append(c.room(xs), c.x.isNull[null])
 	operator, more := "$push", any(expr.D("$each", xs))
@@ -193,24 +200,24 @@ func (c *core) push(ctx context.Context, id bson.RawValue, xs []bson.RawValue, s
 	} else if c.o.Set {
 		conditions = append(conditions, expr.Op("$eq", size(c.fresh(xs)), len(xs)))
 	}
-	if null { // which no operator adds to: that is how a nil slice is stored
+	if null { // no operator adds to null, which is how a nil slice is stored
 		operator, more = "$set", xs
 	}
 	result, err := fault.One(c.coll.UpdateOne(ctx, c.guarded(id, seen, conditions), expr.Op(operator, expr.D(c.o.ArrayField, more))))
 	if err != nil {
 		return 0, false, err
 	}
-	return len(xs) * int(result.ModifiedCount), result.MatchedCount > 0, nil // 0 of the one that a set holds
+	return len(xs) * int(result.ModifiedCount), result.MatchedCount > 0, nil // 0 if a set holds the only one
 }
 
-// A finding is what a parent holds, seen by an Add.
+// A finding is what an Add has seen in a parent.
 type finding struct {
-	Items, Fresh []bson.RawValue // its elements, and those of the Add that it does not have
+	Items, Fresh []bson.RawValue // its elements, and those of the Add that it lacks
 	Room, Null   bool            // it has room for them; its array is null
 }
 
-// look reads a parent and, after it, which of xs the overflow documents of a set do
-// not hold, nor the parent did.
+// look reads a parent and then, for a set, which of xs neither the overflow documents nor the
+// parent hold.
 func (c *core) look(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (s state, found finding, err error) {
 	stages := mongo.Pipeline{expr.Op("$match", c.parent(id)), expr.Op("$project", c.state(
 		document("room", expr.Op("$and", c.room(xs)), "null", c.x.isNull[true], "fresh", c.fresh(xs))))}
@@ -241,24 +248,24 @@ func (c *core) holdsAny(xs []bson.RawValue) bson.D {
 	}
 	for _, x := range xs {
 		if x.Type == bson.TypeRegex || x.Type == bson.TypeEmbeddedDocument {
-			return bson.D{} // in $in it could be a pattern or an operator
+			return bson.D{} // in $in it could act as a pattern or an operator
 		}
 	}
 	return bson.D{expr.Element(c.o.ArrayField, expr.Op("$elemMatch", expr.D("$in", xs)))}
 }
 
-// lookup is a $lookup of a parent's overflow documents.
+// lookup is a $lookup of the overflow documents of each parent.
 func (c *core) lookup(as string, pipeline mongo.Pipeline) bson.D {
 	return expr.Op("$lookup", expr.D("from", c.overflow.Name(), "localField", "_id", "foreignField", c.o.ParentField,
 		"pipeline", pipeline, "as", as))
 }
 
-// spill adds to a parent that has no room, in a transaction that moves elements out. It is
-// not done if there is room meanwhile, or something has moved. Its first write holds other
-// writers up, in the server, until it ends.
+// spill adds to a parent without room, in a transaction that moves elements out. It is not done
+// if there is room by now, or something has moved. Other writers wait in the server from its
+// first write to its end.
 func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen state) (added int, done bool, err error) {
 	full := expr.Op("$not", bson.A{expr.Op("$and", c.room(xs))})
-	var fresh any = bson.A{} // a list's need not come back: answers are bounded as documents are
+	var fresh any = bson.A{} // not needed for a list, and an answer must fit in one document
 	if c.o.Set {
 		fresh = c.fresh(xs)
 	}
@@ -277,23 +284,23 @@ func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, 
 		added = len(found.Fresh)
 		return c.finish(ctx, before.ID, append(found.Items, found.Fresh...), int(before.Outside))
 	})
-	if errors.Is(err, fault.ErrNotFound) {
+	if errors.Is(err, mongopatterns.ErrNotFound) {
 		return 0, false, nil
 	}
 	return added, err == nil, err
 }
 
-// modify updates a parent and returns its state before.
+// modify updates a parent and returns its state before the update.
 func (c *core) modify(ctx context.Context, filter bson.D, update, of any) (state, error) {
 	return c.stateOf(fault.Single(c.coll.FindOneAndUpdate(ctx, filter, update, options.FindOneAndUpdate().
 		SetReturnDocument(options.Before).SetProjection(c.state(of)))).Raw())
 }
 
-func (c *core) move() bson.D { return expr.Op("$set", expr.D(c.o.moved, bson.NewObjectID())) }
+func (c *core) move() bson.D { return expr.Op("$set", expr.D(c.o.moved(), bson.NewObjectID())) }
 
-// finish writes these elements, and how many lie outside, to a parent in a transaction
-// that has written its Options.moved. If they are over the bounds, all but the newest half
-// moves out.
+// finish writes these elements and the number of elements outside to a parent, in a transaction
+// that has written the field Options.moved() already. If they exceed the bounds, it moves all but the newest
+// half out.
 func (c *core) finish(ctx context.Context, id bson.RawValue, items []bson.RawValue, outside int) error {
 	if fitting(items, 0, emptyBytes, c.o.MaxCount, c.o.MaxBytes) < len(items) {
 		newest := slices.Clone(items)
@@ -306,7 +313,7 @@ func (c *core) finish(ctx context.Context, id bson.RawValue, items []bson.RawVal
 		items, outside = items[len(out):], outside+len(out)
 	}
 	set := expr.D(c.o.ArrayField, append([]bson.RawValue{}, items...)) // never null
-	update := expr.D("$set", set, "$unset", expr.D(c.o.FlagField, "", c.o.moved, "", c.o.OutsideField, ""))
+	update := expr.D("$set", set, "$unset", expr.D(c.o.FlagField, "", c.o.moved(), "", c.o.OutsideField, ""))
 	if outside > 0 {
 		update = expr.Op("$set", append(set, expr.Element(c.o.FlagField, true), expr.Element(c.o.OutsideField, outside)))
 	}
@@ -314,7 +321,7 @@ func (c *core) finish(ctx context.Context, id bson.RawValue, items []bson.RawVal
 	return err
 }
 
-// An extent is an overflow document without its elements.
+// An extent describes an overflow document without its elements.
 type extent struct {
 	ID     bson.RawValue `bson:"_id"`
 	Number bson.RawValue `bson:"n"`
@@ -323,7 +330,7 @@ type extent struct {
 	List   bool          `bson:"list"`
 }
 
-// number is a number that orders an overflow document, of any type, or null.
+// number is the number of an overflow document as a long, or null if it has none.
 func (c *core) number() bson.D {
 	n := expr.Field(c.o.NumberField)
 	return expr.Cond(expr.Op("$isNumber", n), expr.Op("$convert", expr.D("input", n, "to", "long", "onError", nil)), nil)
@@ -335,8 +342,8 @@ func (c *core) extent() bson.D {
 		"bytes", bytes(array), "list", expr.Op("$isArray", expr.Field(c.o.ArrayField)))
 }
 
-// append puts xs after all that overflow documents hold, outside elements: into the last
-// one as far as they fit, then into new ones.
+// append puts xs after the outside elements that overflow documents hold: into the last one as
+// far as they fit, then into new ones.
 func (c *core) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue, outside int) error {
 	var last extent
 	next := 0
@@ -348,9 +355,9 @@ func (c *core) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue,
 	default:
 		n, ok := last.Number.AsInt64OK()
 		if !ok && outside > 0 {
-			return ErrNotAdopted
+			return errNotAdopted
 		} else if !ok {
-			break // other code's alone, which come after what the parent has
+			break // all are of other code, whose elements come after the parent's
 		}
 		next = int(n) + 1
 		if inside := fitting(xs, last.Size, last.Bytes, c.o.OverflowMaxCount, c.o.OverflowMaxBytes); inside > 0 && last.List {
@@ -371,7 +378,7 @@ func (c *core) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue,
 	case len(docs) == 0:
 		return nil
 	case value.IsReplaced(id):
-		return fault.Invalid("an empty timestamp as _id, which the server would replace in overflow documents")
+		return fault.Invalid("the _id is the empty timestamp, which the server would replace in overflow documents")
 	}
 	_, err = fault.Many(c.overflow.InsertMany(ctx, docs))
 	return err

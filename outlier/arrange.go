@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -16,34 +17,34 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// arrange brings one list into the form and the bounds that the options describe, in
-// its order: what the parent has over its bounds moves out, what has become small
-// folds back, overflow documents of other code get their numbers, of equal elements
-// of a set the first stays; flag and total become right.
+// arrange brings one list into the form and the bounds of the options, and keeps its order. It
+// moves elements over the bounds out, folds a list that has become short back, numbers the
+// overflow documents of other code, keeps the first of equal elements of a set, and corrects
+// flag and total.
 //
-// Numbered overflow documents are older than the parent's elements, those without a number
-// newer: other code that knows of overflow adds to these, in the order of their _ids. In a
-// list that was never in this form the parent has the oldest elements.
+// Numbered overflow documents are older than the parent's elements. Those without a number are
+// newer, in the order of their _ids: other code that knows overflow documents adds to them. But
+// in a list that never had this form, the parent's elements are the oldest.
 func (c *core) arrange(ctx context.Context, id bson.RawValue) error {
 	return c.run(ctx, func(ctx context.Context) error {
 		parent, err := c.modify(ctx, c.parent(id), c.move(), 1)
-		if err != nil && !errors.Is(err, ErrNotAdopted) {
+		if err != nil && !errors.Is(err, mongopatterns.ErrNotAdopted) {
 			return err
 		}
 		foreign := err != nil && parent.Moved.IsZero()
-		replaced := err == nil && parent.Moved.IsZero() // or deleted and inserted again, or typical
-		id := parent.ID                                 // as the overflow documents have it
+		replaced := err == nil && parent.Moved.IsZero() // the parent was written back, deleted and inserted again, or is typical
+		id := parent.ID                                 // with the type that the overflow documents have
 		items, err := decode[bson.RawValue](codec.Codec{}, parent.Of)
 		if err != nil {
 			return err
 		}
 		extras, err := cursor.Collect(cursor.Decode[extent](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return c.overflow.Find(ctx, c.extras(id), options.Find().SetProjection(c.extent()).SetBatchSize(10_000))
+			return c.overflow.Find(ctx, c.extras(id), options.Find().SetSort(c.byNumber(1)).SetProjection(c.extent()).SetBatchSize(10_000))
 		}))
 		if err != nil {
 			return err
 		}
-		late := map[string]bool{} // the documents without a number, or in a foreign list all
+		late := map[string]bool{} // overflow documents without a number; all in a foreign list
 		outside, bytes := 0, emptyBytes+sizeOf(items, 0)
 		for _, x := range extras {
 			if !x.List {
@@ -56,7 +57,7 @@ func (c *core) arrange(ctx context.Context, id bson.RawValue) error {
 		}
 		var twice []repeated
 		if c.o.Set {
-			if twice, err = c.repeats(ctx, c.parent(id)); err != nil {
+			if twice, err = c.repeatsOf(ctx, id, items, extras); err != nil {
 				return err
 			}
 		}
@@ -72,13 +73,13 @@ func (c *core) arrange(ctx context.Context, id bson.RawValue) error {
 	})
 }
 
-// fold takes the elements of all overflow documents, deletes these and returns the whole
-// list, late documents last, of equal elements the first alone. A parent that was replaced
-// may have all of them again: other code has written it as it was before it was split.
+// fold takes the elements of all overflow documents, deletes these and returns the whole list,
+// with late documents last and only the first of equal elements. A replaced parent may hold all
+// these elements again, because other code has written it back as it was before the split.
 func (c *core) fold(ctx context.Context, id bson.RawValue, items []bson.RawValue, late map[string]bool,
 	twice []repeated, replaced bool) ([]bson.RawValue, error) {
 	var all []bson.RawValue
-	start := map[string]int{} // of the documents' elements in all
+	start := map[string]int{} // of each document's elements in all
 	take := func(doc bson.Raw) error {
 		xs, err := decode[bson.RawValue](codec.Codec{}, doc.Lookup(c.o.ArrayField))
 		start[value.Key(doc.Lookup("_id"))] = len(all)
@@ -130,8 +131,8 @@ func (c *core) fold(ctx context.Context, id bson.RawValue, items []bson.RawValue
 	return left, err
 }
 
-// repeated is an element that a list holds several times: in the overflow documents of these
-// IDs or, without one, in the parent.
+// repeated is an element that a list holds several times: in the overflow documents with these
+// IDs or, without an ID, in the parent.
 type repeated struct {
 	ID struct{ List, Element bson.RawValue } `bson:"_id"`
 	At []struct {
@@ -142,13 +143,31 @@ type repeated struct {
 
 // repeats finds the elements that lists hold several times; the server decides what
 // is equal.
-func (c *core) repeats(ctx context.Context, filter bson.D) ([]repeated, error) {
+func (c *core) repeats(ctx context.Context, coll *mongo.Collection, parts mongo.Pipeline) ([]repeated, error) {
 	return cursor.Collect(cursor.Decode[repeated](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.coll.Aggregate(ctx, append(c.parts(filter),
+		return coll.Aggregate(ctx, append(parts,
 			expr.Op("$unwind", expr.D("path", "$part.items", "includeArrayIndex", "i")),
 			expr.Op("$group", expr.D("_id", expr.D("list", "$_id", "element", "$part.items"),
 				"at", expr.Op("$push", expr.D("id", "$part._id", "i", "$i")))),
 			expr.Op("$match", expr.D("at.1", expr.D("$exists", true))),
 		), options.Aggregate().SetAllowDiskUse(true))
 	}))
+}
+
+// repeatsOf is repeats for one list in a transaction, where a sharded cluster may refuse $lookup.
+// Instead it adds the parent's elements to the first of the overflow documents.
+func (c *core) repeatsOf(ctx context.Context, id bson.RawValue, items []bson.RawValue, extras []extent) ([]repeated, error) {
+	coll, filter, first := c.coll, c.parent(id), id
+	own, self := expr.D("items", expr.Literal(items)), expr.D("_id", "$_id", "items", c.x.array)
+	of := bson.A{own}
+	if len(extras) > 0 {
+		coll, filter, first = c.overflow, c.extras(id), extras[0].ID
+		of = bson.A{own, self}
+	}
+	return c.repeats(ctx, coll, mongo.Pipeline{
+		expr.Op("$match", filter),
+		expr.Op("$sort", c.byNumber(1)),
+		expr.Op("$project", expr.D("_id", expr.Literal(id), "part", expr.Cond(expr.Op("$eq", "$_id", expr.Literal(first)), of, bson.A{self}))),
+		expr.Op("$unwind", "$part"),
+	})
 }

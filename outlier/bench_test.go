@@ -10,12 +10,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
 )
 
-// elementCollection is what one would otherwise write for lists of any length: a
-// document for each element.
+// elementCollection is the usual alternative for lists of any length: a document for each
+// element.
 func elementCollection(b *testing.B, db *mongo.Database) *mongo.Collection {
 	b.Helper()
 	coll := db.Collection("elements")
@@ -45,7 +46,7 @@ func BenchmarkReadTypical(b *testing.B) {
 	var with, without time.Duration
 	for b.Loop() {
 		start := time.Now()
-		if n := len(collect(b, lists.All(b.Context(), 1))); n != 50 {
+		if n := len(testkit.Collect(b, lists.All(b.Context(), 1))); n != 50 {
 			b.Fatal(n)
 		}
 		middle := time.Now()
@@ -72,7 +73,7 @@ func BenchmarkReadTypical(b *testing.B) {
 func BenchmarkAdd(b *testing.B) {
 	for _, bench := range []struct {
 		name   string
-		before int // elements that are there
+		before int // elements in the list
 		max    int
 	}{{"typical", 50, 1 << 20}, {"large", 900, 1 << 20}, {"outlier", 1500, 1000}} {
 		b.Run(bench.name, func(b *testing.B) {

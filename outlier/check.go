@@ -21,50 +21,49 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// The kinds of problems. Repair removes all but NotArray.
+// The kinds of problems that Check finds. Repair solves all but Malformed.
 const (
-	// WrongTotal is an Options.OutsideField that is not the number of elements outside.
-	WrongTotal mongopatterns.ProblemKind = "wrong total"
-	// WrongFlag is a flag without overflow documents, or these without the flag, which
-	// leaves them unseen.
+	// WrongField: Options.OutsideField differs from the number of elements outside.
+	WrongField = mongopatterns.WrongField
+	// WrongFlag: a flag without overflow documents, or overflow documents without the flag;
+	// their elements are then not seen by any call.
 	WrongFlag mongopatterns.ProblemKind = "wrong flag"
-	// NotAdopted is a list in a form of other code, see ErrNotAdopted.
-	NotAdopted mongopatterns.ProblemKind = "not adopted"
-	// OverBounds is a parent's array of more than MaxCount elements or MaxBytes.
+	// NotAdopted: a list in a form of other code. Calls refuse it with ErrNotAdopted.
+	NotAdopted = mongopatterns.NotAdopted
+	// OverBounds: a parent's array has more than MaxCount elements or MaxBytes.
 	OverBounds mongopatterns.ProblemKind = "over bounds"
-	// Duplicate is an element, Have, that a set holds several times. The first stays.
-	Duplicate mongopatterns.ProblemKind = "duplicate"
-	// Orphan is overflow documents without a parent.
-	Orphan mongopatterns.ProblemKind = "orphan"
-	// NotArray is an array field, of the parent or an overflow document, that holds
-	// something else.
-	NotArray mongopatterns.ProblemKind = "not an array"
+	// Duplicate: a set holds an element, Have, several times. Repair keeps the first.
+	Duplicate = mongopatterns.Duplicate
+	// Orphan: overflow documents whose parent does not exist.
+	Orphan = mongopatterns.Orphan
+	// Malformed: the array field of the parent or of an overflow document is not an array.
+	Malformed = mongopatterns.Malformed
 )
 
 var _ mongopatterns.Checker = (*Lists[int, int])(nil)
 
-// Check yields what is wrong with the lists whose parents work selects; orphans only
-// if it has no filter.
+// Check yields the problems of the lists whose parents work selects. It looks for orphans only
+// if work has no filter.
 //
 // Cost: 1 round trip, a scan of both collections, and for each batch of outliers and lists that seem
-// wrong 2 round trips, with a $lookup for each of them; 1 more with Options.Set, and 1
+// wrong 1 round trip, with a $lookup for each of them; 1 more with Options.Set, and 1
 // for a batch with orphans.
 func (l *Lists[ID, E]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	c := &l.c
 	all := []iter.Seq2[mongopatterns.Problem, error]{maintain.Check(ctx, c.coll, work, c.suspects(work), c.inspect)}
 	if work == nil || work.Filter == nil {
-		// All else that is wrong with these lists, the scan of the parents has reported.
+		// The scan of the parents has reported all other problems of these lists.
 		all = append(all, maintain.Check(ctx, c.overflow, work, c.strays(), c.inspect))
 	}
 	return fault.Seq("outlier: check", collation.Seq(ctx, maintain.Chain(all...), c.coll, c.overflow))
 }
 
-// suspects selects outliers and all else that a parent alone shows to be wrong, or each of
-// few parents that a filter selects.
+// suspects selects outliers and all parents that show a problem by themselves. With a filter it
+// selects every parent, as these are few.
 func (c *core) suspects(work *mongopatterns.Work) maintain.Scan {
 	scan := maintain.Scan{Projection: expr.D("_id", 1)}
 	if work == nil || work.Filter == nil {
-		// An array of false is false to a filter, and to no call.
+		// A filter takes an array of false for false, the calls do not.
 		flag := expr.IsType(expr.Field(c.o.FlagField), "missing", "null", "bool")
 		fine := bson.A{flag, c.isList(), expr.Op("$not", bson.A{c.overBounds()})}
 		if c.o.Set {
@@ -80,8 +79,9 @@ func (c *core) overBounds() bson.D {
 	return expr.Op("$or", expr.Op("$gt", size(array), c.o.MaxCount), expr.Op("$gt", bytes(array), c.o.MaxBytes))
 }
 
-// inspect reads lists in a transaction, as they are at one moment, and says what is
-// wrong with them. The batch has the _ids of parents, there or not.
+// inspect reads lists as of one moment and returns their problems. The batch has the _ids of
+// parents, which may not exist. It reads in a snapshot session, not in a transaction, because a
+// sharded cluster before 8.0 refuses $lookup in a transaction.
 func (c *core) inspect(ctx context.Context, batch []bson.Raw) (problems []mongopatterns.Problem, err error) {
 	ids := make([]bson.RawValue, len(batch))
 	for i, doc := range batch {
@@ -97,11 +97,11 @@ func (c *core) inspect(ctx context.Context, batch []bson.Raw) (problems []mongop
 			"lists", expr.Op("$min", expr.Op("$isArray", expr.Field(c.o.ArrayField))),
 			"numbers", expr.Op("$min", expr.Op("$isNumber", c.number()))))}),
 	}
-	err = c.run(ctx, func(ctx context.Context) error {
+	read := func(ctx context.Context) error {
 		parents, err := aggregate(ctx, c.coll, pipeline)
 		var twice []repeated
 		if err == nil && c.o.Set && len(parents) > 0 {
-			twice, err = c.repeats(ctx, match)
+			twice, err = c.repeats(ctx, c.coll, c.parts(match))
 		}
 		problems = nil
 		found := func(kind mongopatterns.ProblemKind, field, detail string, id, have bson.RawValue) *mongopatterns.Problem {
@@ -131,12 +131,22 @@ func (c *core) inspect(ctx context.Context, batch []bson.Raw) (problems []mongop
 			found(Orphan, c.o.ParentField, text, o.Lookup("first"), o.Lookup("_id")).Collection = c.overflow.Name()
 		}
 		return err
-	})
+	}
+	if txn.Running(ctx) {
+		err = read(ctx)
+		return problems, err
+	}
+	session, err := c.coll.Database().Client().StartSession(options.Session().SetSnapshot(true))
+	if err != nil {
+		return nil, err
+	}
+	defer session.EndSession(context.WithoutCancel(ctx))
+	err = read(mongo.NewSessionContext(ctx, session))
 	return problems, err
 }
 
-// anyOf selects documents with one of these values in a field. Not $in, to which a
-// regular expression is a pattern.
+// anyOf selects documents with one of these values in a field. It does not use $in, for which
+// a regular expression is a pattern.
 func anyOf(field string, values []bson.RawValue) bson.D {
 	any := bson.A{}
 	for _, v := range values {
@@ -148,7 +158,7 @@ func anyOf(field string, values []bson.RawValue) bson.D {
 // A report adds a problem.
 type report func(kind mongopatterns.ProblemKind, field, detail string, id, have bson.RawValue) *mongopatterns.Problem
 
-// problems reports what is wrong with a list, by a parent as inspect has read it: a NotArray first.
+// problems reports what is wrong with a list, from a parent as inspect reads it; Malformed first.
 func (c *core) problems(parent bson.Raw, found report) {
 	s, refused := c.stateOf(parent, nil)
 	own := s.Of.Document()
@@ -159,16 +169,16 @@ func (c *core) problems(parent bson.Raw, found report) {
 	flag, outside, none := parent.Lookup(c.o.FlagField), parent.Lookup(c.o.OutsideField), bson.RawValue{}
 	switch {
 	case !own.Lookup("list").Boolean():
-		found(NotArray, c.o.ArrayField, "", s.ID, none)
+		found(Malformed, c.o.ArrayField, "", s.ID, none)
 	case documents > 0 && !lists:
-		found(NotArray, c.o.ArrayField, "of an overflow document", s.ID, none)
+		found(Malformed, c.o.ArrayField, "of an overflow document", s.ID, none)
 	case refused != nil && !s.Flag || documents > 0 && !numbers:
 		found(NotAdopted, c.o.FlagField, "", s.ID, flag)
 	case s.Flag != (documents > 0):
 		found(WrongFlag, c.o.FlagField, fmt.Sprintf("%d overflow documents", documents), s.ID, flag)
 	case s.Flag && value.Key(outside) != value.Key(want):
-		found(WrongTotal, c.o.OutsideField, "", s.ID, outside).Want = want
-	case refused != nil: // right, but a number that no call takes: 0, or a Decimal128
+		found(WrongField, c.o.OutsideField, "", s.ID, outside).Want = want
+	case refused != nil: // the number is right but refused by every call: 0, or a Decimal128
 		found(NotAdopted, c.o.OutsideField, "", s.ID, outside)
 	}
 	if own.Lookup("over").Boolean() {
@@ -176,12 +186,12 @@ func (c *core) problems(parent bson.Raw, found report) {
 	}
 }
 
-// lostParent is the parent's _id in an overflow document; undefined, which no filter takes,
-// is null.
+// lostParent is the parent's _id in an overflow document. It is null for undefined, which no
+// filter accepts.
 func (c *core) lostParent() any { return expr.IfNull(expr.Field(c.o.ParentField), nil) }
 
-// strays reads the parents' _ids of overflow documents that no parent with a flag
-// has: of orphans, or of a WrongFlag.
+// strays reads the parents' _ids of overflow documents that the scan of the parents cannot find:
+// the parent does not exist (Orphan) or has no flag (WrongFlag).
 func (c *core) strays() maintain.Scan {
 	id := expr.Op("$project", expr.D("_id", 1))
 	return maintain.Scan{Pipeline: mongo.Pipeline{
@@ -194,13 +204,13 @@ func (c *core) strays() maintain.Scan {
 	}}
 }
 
-// Repair removes what Check finds: it deletes orphans, if work has no filter, and
-// arranges every other list with a problem, each in a transaction of its own, beside live
-// writes. Done are lists, Remaining those that hold no array.
+// Repair repairs what Check finds: it deletes orphans, if work has no filter, and brings every
+// other list with a problem into form as Adopt does. Each list is a transaction of its own,
+// beside live writes. Done counts lists, Remaining those whose field is not an array.
 //
-// Cost: a Check, and for each list with a problem 4 round trips, the parent written
-// twice; of a set 1 more; 2 to split, 2 to fold back. A list of other code or with
-// duplicates is folded, and so read and written as a whole. Orphans: 3 for each parent.
+// Cost: that of Check, and for each list with a problem 4 round trips, the parent written twice; of a set 1
+// more; 2 to split, 2 to fold back. A list of other code or with duplicates is folded, and so read and
+// written as a whole. Orphans: 3 for each parent.
 func (l *Lists[ID, E]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "outlier: repair")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
@@ -216,11 +226,11 @@ func (l *Lists[ID, E]) Repair(ctx context.Context, work *mongopatterns.Work) (re
 	progress := rest.Progress
 	rest.Progress = func(more mongopatterns.Result) {
 		all := result
-		all.Add(more)
+		maintain.Add(&all, more)
 		progress(all)
 	}
 	more, err := maintain.Run(ctx, c.overflow, &rest, c.strays(), c.repair)
-	result.Add(more)
+	maintain.Add(&result, more)
 	return result, err
 }
 
@@ -230,7 +240,7 @@ func (c *core) repair(ctx context.Context, batch []bson.Raw, w mongopatterns.Wor
 		return err
 	}
 	seen := map[string]bool{}
-	for _, p := range problems { // a NotArray comes first of a list's
+	for _, p := range problems { // the Malformed of a list comes first
 		id, do := p.ID, c.arrange
 		if p.Kind == Orphan {
 			id, do = p.Have, c.deleteOrphans
@@ -239,7 +249,7 @@ func (c *core) repair(ctx context.Context, batch []bson.Raw, w mongopatterns.Wor
 		var err error
 		switch {
 		case seen[key]:
-		case p.Kind == NotArray:
+		case p.Kind == Malformed:
 			result.Remaining++
 		default:
 			err = c.change(ctx, id, w, result, do)
@@ -252,7 +262,7 @@ func (c *core) repair(ctx context.Context, batch []bson.Raw, w mongopatterns.Wor
 	return nil
 }
 
-// change counts what do does to one list.
+// change runs do for one list and counts the outcome.
 func (c *core) change(ctx context.Context, id bson.RawValue, w mongopatterns.Work, result *mongopatterns.Result,
 	do func(ctx context.Context, id bson.RawValue) error) error {
 	var err error
@@ -262,19 +272,19 @@ func (c *core) change(ctx context.Context, id bson.RawValue, w mongopatterns.Wor
 	switch {
 	case err == nil:
 		result.Done++
-	case errors.Is(err, fault.ErrNotFound):
+	case errors.Is(err, mongopatterns.ErrNotFound):
 		result.Skipped++
 	case errors.Is(err, errNotArray):
 		result.Remaining++
-	case (fault.Refused(err) || errors.Is(err, fault.ErrInvalid)) && !w.Strict && !txn.Running(ctx): // others of the batch are done
-		result.Fail(c.coll.Name(), id, err)
+	case (fault.Refused(err) || errors.Is(err, mongopatterns.ErrInvalid)) && !w.Strict && !txn.Running(ctx): // the others of the batch are still done
+		maintain.Fail(result, c.coll.Name(), id, err)
 	default:
 		return fault.Of(id, err)
 	}
 	return nil
 }
 
-// deleteOrphans deletes the overflow documents of a parent if it is not there.
+// deleteOrphans deletes the overflow documents of a parent that does not exist.
 func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 	return c.run(ctx, func(ctx context.Context) error {
 		err := c.coll.FindOne(ctx, c.parent(parent), options.FindOne().SetProjection(expr.D("_id", 1))).Err()
@@ -282,25 +292,26 @@ func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 			_, err = fault.Many(c.overflow.DeleteMany(ctx, c.extras(parent)))
 			return err
 		}
-		return cmp.Or(err, fault.ErrNotFound)
+		return cmp.Or(err, mongopatterns.ErrNotFound)
 	})
 }
 
-// Adopt brings the lists that work selects into the form and the bounds that the options
-// describe: it splits arrays over the bounds and folds back what has become small.
+// Adopt brings the lists that work selects into the form and the bounds of the options: it
+// splits arrays over the bounds and folds back lists that have become short.
 //
-// Of other code it takes a flag of any value, such as "true", and overflow documents
-// without numbers. Their elements come after those in the parent, in the order of _id,
-// also where such documents come later, to a list that is in this form already: what
-// other code and this package have added at the same time, it cannot tell apart. A parent
-// that has lost flag and ObjectID, and begins with all that lies outside, was written back
-// as it was before: what lies outside is then deleted, else it belongs to the list.
+// From other code it accepts a flag of any value, such as "true", and overflow documents
+// without numbers. Their elements come after those in the parent, in the order of _id, also
+// if such documents are added later to a list that is in form already: Adopt cannot tell in
+// which order other code and this package have added at the same time. If a parent has lost
+// flag and ObjectID, other code has written it back. If its array begins with all elements of
+// the overflow documents, these are deleted; else they belong to the list.
 //
-// Each list is changed in a transaction of its own, beside live writes. What is done is not
-// selected again, but for outliers of few elements whose bytes keep them apart, which the
-// parent does not show: these are Done each time. Writers that do not know the pattern may
-// still push into what has been split; run Adopt again when they are gone. Duplicates in
-// lists that are not changed are left for Repair. Remaining are lists that hold no array.
+// Each list is changed in a transaction of its own, beside live writes. A list in form is not
+// selected again, with one exception: an outlier of few but large elements is Done each time,
+// because its parent does not show the size of the overflow documents. Writers that do not
+// know the pattern may still push into outliers; run Adopt again when they have stopped.
+// Duplicates in lists that Adopt does not change are left for Repair. Remaining counts lists
+// whose field is not an array.
 //
 // Cost: 1 round trip, a scan of the parents, with a $lookup for each outlier, and for each list that moves
 // elements as in Repair.

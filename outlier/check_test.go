@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -14,18 +13,18 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/examples/data"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
 )
 
-// problems is what Check finds, as text, sorted.
+// problems returns the problems that Check finds, as sorted text.
 func problems[ID, E any](t testing.TB, lists *outlier.Lists[ID, E], work *mongopatterns.Work) []string {
 	t.Helper()
 	out := []string{}
-	for _, p := range collect(t, lists.Check(t.Context(), work)) {
+	for _, p := range testkit.Collect(t, lists.Check(t.Context(), work)) {
 		if p.Kind == outlier.Orphan {
-			p.ID = bson.RawValue{} // not the same each time
+			p.ID = bson.RawValue{} // differs from run to run
 		}
 		out = append(out, strings.TrimPrefix(p.String(), "outlier: parents "))
 	}
@@ -63,25 +62,25 @@ func TestCheckAndRepair(t *testing.T) {
 		bson.D{{Key: "parent", Value: "k text outside"}, {Key: "n", Value: 1}, {Key: "items", Value: "c"}},
 		bson.D{{Key: "parent", Value: "m gone"}, {Key: "n", Value: 3}, items("xy")}, bson.D{{Key: "parent", Value: "m gone"}, {Key: "n", Value: 4}, items("z")})
 	want := []string{
-		`"b total": wrong total: items_outside is 7, want 6`,
-		`"c NaN": wrong total: items_outside is NaN, want 6`,
+		`"b total": wrong field: items_outside is 7, want 6`,
+		`"c NaN": wrong field: items_outside is NaN, want 6`,
 		`"d unflagged": wrong flag: items_overflow: 3 overflow documents`,
 		`"e over": over bounds: items: 5 elements`,
 		`"f twice": duplicate: items is "b": 3 times`,
 		`"f twice": duplicate: items is "d": 2 times`,
 		`"f twice": duplicate: items is "z": 2 times`,
-		`"f twice": wrong total: items_outside is 6, want 10`,
+		`"f twice": wrong field: items_outside is 6, want 10`,
 		`"g flagged": wrong flag: items_overflow is true: 0 overflow documents`,
 		`"h over": over bounds: items: 9 elements`,
 		`"i twice inside": duplicate: items is "a": 2 times`,
-		`"j text": not an array: items`,
-		`"k text outside": not an array: items: of an overflow document`,
+		`"j text": malformed: items`,
+		`"k text outside": malformed: items: of an overflow document`,
 		`outlier: extras: orphan: parent is "m gone": 2 overflow documents`,
 	}
 	equal(t, want, problems(t, lists, nil))
 	one := &mongopatterns.Work{Filter: bson.M{"_id": "d unflagged"}}
 	equal(t, want[2:3], problems(t, lists, one))
-	for range lists.Check(t.Context(), nil) { // can be left
+	for range lists.Check(t.Context(), nil) { // the loop may end early
 		break
 	}
 	count := func(work *mongopatterns.Work, want mongopatterns.Result) {
@@ -105,7 +104,7 @@ func TestCheckAndRepair(t *testing.T) {
 		"a fine": "abcdefgh", "b total": "abcdefgh", "c NaN": "abcdefgh", "d unflagged": "abcdefgh",
 		"e over": "abcdefghxyz", "f twice": "abcdefzgh", "g flagged": "ab", "h over": "abcdefghi", "i twice inside": "abc",
 	} {
-		if got := strings.Join(collect(t, lists.All(t.Context(), id)), ""); got != want {
+		if got := strings.Join(testkit.Collect(t, lists.All(t.Context(), id)), ""); got != want {
 			t.Errorf("%s: %s, want %s", id, got, want)
 		}
 	}
@@ -114,7 +113,7 @@ func TestCheckAndRepair(t *testing.T) {
 	}
 }
 
-// What the server refuses is counted and named, and holds nothing up; in a
+// What the server refuses is counted and named, and the other lists go on; in a
 // transaction of the caller's it ends the call.
 func TestRefused(t *testing.T) {
 	t.Parallel()
@@ -141,121 +140,6 @@ func TestRefused(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), "outlier: repair: _id 1: ") {
 		t.Error(err)
 	}
-}
-
-// Adopt beside writers, some of which do not know the pattern yet; Repair finishes.
-// No element is lost.
-func TestAdoptBesideWriters(t *testing.T) {
-	t.Parallel()
-	db := mongotest.Database(t)
-	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 5, OverflowMaxCount: 5})
-	const parents = 6
-	for id := range parents {
-		insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: id}, {Key: "items", Value: ints(0, 20)}})
-	}
-	var group sync.WaitGroup
-	for _, from := range []int{100, 200} {
-		group.Go(func() {
-			for i := range 5 {
-				for id := range parents {
-					if from == 100 {
-						add(t, lists, id, from+i)
-					} else {
-						set(t, db.Collection("parents"), lists.Filter(id), bson.D{{Key: "$push", Value: bson.D{{Key: "items", Value: from + i}}}})
-					}
-				}
-			}
-		})
-	}
-	if _, err := lists.Adopt(t.Context(), &mongopatterns.Work{BatchSize: 1}); err != nil {
-		t.Error(err)
-	}
-	group.Wait()
-	if _, err := lists.Repair(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
-	for id := range parents {
-		items := collect(t, lists.All(t.Context(), id))
-		slices.Sort(items)
-		equal(t, slices.Concat(ints(0, 20), ints(100, 105), ints(200, 205)), items)
-	}
-	healthy(t, lists)
-}
-
-// Airports with more destinations than the bound become outliers, the others are not
-// written. Then the bound is lowered and raised.
-func TestAdopt(t *testing.T) {
-	t.Parallel()
-	routes, err := data.Routes()
-	if err != nil {
-		t.Fatal(err)
-	}
-	destinations := map[string][]string{}
-	for _, r := range routes {
-		destinations[r.Origin] = append(destinations[r.Origin], r.Destination)
-	}
-	db := mongotest.Database(t)
-	var docs []any
-	for origin, all := range destinations {
-		docs = append(docs, bson.D{{Key: "_id", Value: origin}, {Key: "destinations", Value: all}})
-	}
-	insert(t, db.Collection("parents"), docs...)
-	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: "text"}, {Key: "destinations", Value: "x"}})
-	for i, bound := range []int{100, 60, 90, 1000} {
-		lists := newLists[string, string](t, db, &outlier.Options{
-			ArrayField: "destinations", ParentField: "airport", Set: true, MaxCount: bound, OverflowMaxCount: 40,
-		})
-		report, err := lists.Distribution(t.Context(), nil, bound)
-		if err != nil {
-			t.Fatal(err)
-		}
-		dry, err := lists.Adopt(t.Context(), &mongopatterns.Work{DryRun: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		result, err := lists.Adopt(t.Context(), &mongopatterns.Work{BatchSize: 7})
-		if err != nil || result.Remaining != 1 || result.Done != dry.Done || i == 0 && result.Done != report.Caps[0].Outliers {
-			t.Fatal(result, dry, report, err)
-		}
-		if again, err := lists.Adopt(t.Context(), nil); err != nil || again.Done != 0 {
-			t.Error(again, err)
-		}
-		for airport, want := range destinations {
-			if len(want) > bound || len(want)%7 == 0 { // a few of the typical will do
-				equal(t, want, collect(t, lists.All(t.Context(), airport)))
-			}
-		}
-		n := count(t, db.Collection("parents"), lists.OutliersFilter())
-		if (n == 0) != (bound == 1000) {
-			t.Errorf("%d: %d outliers", bound, n)
-		}
-		if got := problems(t, lists, nil); len(got) != 1 {
-			t.Error(got)
-		}
-	}
-	for _, doc := range stored(t, db.Collection("parents"), nil, "destinations_outside") {
-		if len(doc) != 2 {
-			t.Fatal(doc) // all are as they were
-		}
-	}
-}
-
-// Other code has folded a list back and left the number of the elements outside.
-func TestNumberWithoutFlag(t *testing.T) {
-	t.Parallel()
-	db := mongotest.Database(t)
-	lists := newLists[int, int](t, db, nil)
-	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}, {Key: "items", Value: ints(0, 3)}, {Key: "items_outside", Value: 2}})
-	page, err := lists.Page(t.Context(), 1, 2, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	equal(t, outlier.Page[int]{Items: []int{2}, Total: 3}, page)
-	d, err := lists.Distribution(t.Context(), nil, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	equal(t, int64(3), d.Elements)
 }
 
 func TestDistribution(t *testing.T) {
@@ -294,7 +178,8 @@ func TestCheckBesideDelete(t *testing.T) {
 	looked := map[int64]bool{}
 	db := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{
 		Started: func(_ context.Context, e *event.CommandStartedEvent) {
-			inside := !e.Command.Lookup("autocommit").IsZero()
+			level, _ := e.Command.Lookup("readConcern", "level").StringValueOK()
+			inside := level == "snapshot"
 			looked[e.RequestID] = e.CommandName == "aggregate" && inside || e.CommandName == "find" && e.Command.Lookup("find").StringValue() == "extras"
 		},
 		Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {

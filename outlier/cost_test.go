@@ -1,109 +1,96 @@
 package outlier_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns/internal/costs"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
 )
 
-const byID, byParent, byElement = "_id_", "parent_1_n_1", "parent_1_items_1"
-
-// planned wants a plan by this index that looks at no more than these.
-func planned(t *testing.T, db *mongo.Database, c mongotest.Command, index string, keys, docs int64) {
-	t.Helper()
-	plan := mongotest.Explain(t, db, c.Body)
-	plan.RequireIndex(t, index)
-	plan.RequireExamined(t, keys, docs)
-	if index == byParent {
-		plan.RequireNoSort(t)
-	}
-}
-
 func TestCosts(t *testing.T) {
 	t.Parallel()
+	const byID, byParent, byElement = "_id_", "parent_1_n_1", "parent_1_items_1"
+	const list, find, agg, up, ins, del, fam, commit = "listCollections", "find", "aggregate", "update", "insert", "delete", "findAndModify", "commitTransaction"
 	for _, isSet := range []bool{false, true} {
 		t.Run(fmt.Sprintf("set=%v", isSet), func(t *testing.T) {
 			t.Parallel()
 			db := mongotest.Database(t)
-			ctx := t.Context()
-			lists, err := outlier.New[int, int](db.Collection("parents"), db.Collection("extras"),
+			parents := db.Collection("parents")
+			lists, err := outlier.New[int, int](parents, db.Collection("extras"),
 				&outlier.Options{MaxCount: 4, OverflowMaxCount: 2, Set: isSet, ElementIndex: isSet})
 			if err != nil {
 				t.Fatal(err)
 			}
-			record := func(written int, names []string, fn func() error) mongotest.Commands {
-				t.Helper()
-				return costs.Record(t, db, written, names, fn)
-			}
-			is := func(names ...string) []string { return names }
-			const update, modify, commit = "update", "findAndModify", "commitTransaction"
-			record(0, is("listCollections", "listIndexes", "createIndexes", "listIndexes", "createIndexes"), func() error { return lists.EnsureIndexes(ctx) })
-			record(0, is("listCollections", "listIndexes", "listIndexes"), func() error { return lists.EnsureIndexes(ctx) })
+			costs.Run(t, db, []costs.Case{
+				{Name: "EnsureIndexes that creates two", Sends: []string{list, "listIndexes", "createIndexes", "listIndexes", "createIndexes"}, Call: lists.EnsureIndexes},
+				{Name: "EnsureIndexes", Sends: []string{list, "listIndexes", "listIndexes"}, Call: lists.EnsureIndexes},
+			})
 			for id := range 30 { // 20 of them are others
-				insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: id}})
+				insert(t, parents, bson.D{{Key: "_id", Value: id}})
 				if id >= 10 {
 					add(t, lists, id, ints(0, 9)...)
 				}
 			}
-			adds := func(id int, xs ...int) func() error {
-				return func() error {
+
+			// Adding.
+			added := func(want, id int, xs ...int) func(ctx context.Context) error {
+				return func(ctx context.Context) error {
 					n, err := lists.Add(ctx, id, xs...)
-					if err == nil && n != int64(len(xs)) {
+					if err == nil && n != int64(want) {
 						err = fmt.Errorf("%d added", n)
 					}
 					return err
 				}
 			}
-			removes := func(id, x int, want bool) func() error {
-				return func() error {
-					removed, err := lists.Remove(ctx, id, x)
-					if err == nil && removed != want {
-						err = fmt.Errorf("removed: %v", removed)
-					}
-					return err
-				}
-			}
-
-			// Adding.
-			record(0, nil, adds(1))
-			planned(t, db, record(1, is(update), adds(1, 0))[0], byID, 1, 1)
-			record(1, is(update), adds(1, 1, 2, 3))
-			if isSet { // it is full, and holds it
-				record(0, is(update, "aggregate"), func() error { _, err := lists.Add(ctx, 1, 3); return err })
-			}
-			insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 30}, {Key: "items", Value: nil}})
-			record(1, is(update, "aggregate", update), adds(30, 0))
-			cmds := record(2+1+1, is(update, "aggregate", modify, "find", "insert", update, commit), adds(1, 4)) // 3, 4 stay
-			planned(t, db, cmds[2], byID, 1, 1)
-			planned(t, db, cmds[3], byParent, 1, 1)
+			adds := func(id int, xs ...int) func(ctx context.Context) error { return added(len(xs), id, xs...) }
+			costs.Run(t, db, []costs.Case{
+				{Name: "Add of nothing", Call: adds(1)},
+				{Name: "Add of the first", Sends: []string{up}, Writes: 1, Index: byID, Keys: 1, Docs: 1, Call: adds(1, 0)},
+				{Name: "Add", Sends: []string{up}, Writes: 1, Call: adds(1, 1, 2, 3)},
+			})
 			if isSet {
-				cmds = record(1, is(update, "aggregate", update), adds(1, 5))
-				planned(t, db, cmds[2], byID, 1, 1)
-				held := func(id, x int) func() error {
-					return func() error { _, err := lists.Add(ctx, id, x); return err }
-				}
-				record(0, is(update, "aggregate"), held(1, 0))
-				add(t, lists, 2, 1)
-				record(0, is(update), held(2, 1))
-			} else {
-				record(1, is(update), adds(1, 5))
+				costs.Run(t, db, []costs.Case{
+					{Name: "Add of what a full set holds", Sends: []string{up, agg}, Call: added(0, 1, 3)},
+				})
 			}
-			record(1, is(update, "aggregate", update)[:map[bool]int{false: 1, true: 3}[isSet]], adds(1, 6))
-			// 0 1, 2 outside, 3 4 5 6 inside. The last overflow document takes one.
-			cmds = record(2+1+1, is(update, "aggregate", modify, "find", update, "insert", update, commit), adds(1, 7))
-			planned(t, db, cmds[4], byID, 1, 1)
-			// 0 1, 2 3, 4 5 outside, 6 7 inside.
+			costs.Run(t, db, []costs.Case{
+				{Name: "Add to null", Before: func() { insert(t, parents, bson.D{{Key: "_id", Value: 30}, {Key: "items", Value: nil}}) },
+					Sends: []string{up, agg, up}, Writes: 1, Call: adds(30, 0)},
+				{Name: "Add that moves the older half out", Sends: []string{up, agg, fam, find, ins, up, commit}, Writes: 2 + 1 + 1,
+					Explain: 3, Index: byParent, Keys: 1, Docs: 1, NoSort: true, Call: adds(1, 4), // 3, 4 stay
+					Check: func(cmds mongotest.Commands) { costs.Examined(t, db, cmds[2], byID, 1, 1) }},
+			})
+			room := []string{up} // the commands of an Add to an outlier with room
+			if isSet {
+				room = []string{up, agg, up}
+				costs.Run(t, db, []costs.Case{
+					{Name: "Add to an outlier", Sends: room, Writes: 1, Explain: 2, Index: byID, Keys: 1, Docs: 1, Call: adds(1, 5)},
+					{Name: "Add of what is outside", Sends: []string{up, agg}, Call: added(0, 1, 0)},
+					{Name: "Add of what a set holds", Before: func() { add(t, lists, 2, 1) }, Sends: []string{up}, Call: added(0, 2, 1)},
+				})
+			} else {
+				costs.Run(t, db, []costs.Case{
+					{Name: "Add to an outlier", Sends: room, Writes: 1, Call: adds(1, 5)},
+				})
+			}
+			costs.Run(t, db, []costs.Case{
+				{Name: "Add of the last that fits", Sends: room, Writes: 1, Call: adds(1, 6)},
+				// 0 1, 2 outside, 3 4 5 6 inside. The last overflow document takes one.
+				{Name: "Add that moves a part to the last overflow document", Sends: []string{up, agg, fam, find, up, ins, up, commit}, Writes: 2 + 1 + 1,
+					Explain: 4, Index: byID, Keys: 1, Docs: 1, Call: adds(1, 7)},
+				// 0 1, 2 3, 4 5 outside, 6 7 inside.
+			})
 
 			// Reading.
-			add(t, lists, 3, 1, 2, 3)
-			contains := func(id, x int, want bool) func() error {
-				return func() error {
+			contains := func(id, x int, want bool) func(ctx context.Context) error {
+				return func(ctx context.Context) error {
 					held, err := lists.Contains(ctx, id, x)
 					if err == nil && held != want {
 						err = fmt.Errorf("contains: %v", held)
@@ -111,110 +98,125 @@ func TestCosts(t *testing.T) {
 					return err
 				}
 			}
-			planned(t, db, record(0, is("find"), contains(3, 3, true))[0], byID, 1, 1)
-			record(0, is("find"), contains(3, 4, false))
-			record(0, is("find", "find"), contains(1, 7, true)) // an outlier is looked at again
-			cmds = record(0, is("find", "find", "find"), contains(1, 4, true))
+			all := func(id int) func(ctx context.Context) error {
+				return func(ctx context.Context) error { return testkit.Drain(lists.All(ctx, id)) }
+			}
+			slice := func(id int, offset, limit int64) func(ctx context.Context) error {
+				return func(ctx context.Context) error { return testkit.ErrorOf(lists.Slice(ctx, id, offset, limit)) }
+			}
+			outside := costs.Case{Name: "Contains of one outside", Sends: []string{find, find, find}, Explain: 1, Keys: 3, Docs: 3, Call: contains(1, 4, true)}
 			if isSet {
-				planned(t, db, cmds[1], byElement, 1, 1)
-			} else {
-				mongotest.Explain(t, db, cmds[1].Body).RequireExamined(t, 3, 3)
+				outside.Index, outside.Keys, outside.Docs = byElement, 1, 1
 			}
-			record(0, is("find", "find", "find"), contains(1, 99, false))
-			planned(t, db, record(0, is("find"), func() error { _, err := lists.Total(ctx, 1); return err })[0], byID, 1, 1)
-			all := func(id int) func() error {
-				return func() error {
-					for _, err := range lists.All(ctx, id) {
-						if err != nil {
-							return err
-						}
-					}
-					return nil
-				}
-			}
-			record(0, is("find"), all(3))
-			planned(t, db, record(0, is("find", "aggregate", "find"), all(1))[1], byParent, 3, 3)
-			page := func(id int, offset, limit int64) func() error {
-				return func() error { _, err := lists.Page(ctx, id, offset, limit); return err }
-			}
-			planned(t, db, record(0, is("find"), page(3, 0, 10))[0], byID, 1, 1)
-			record(0, is("find", "find"), page(1, 6, 2))
-			cmds = record(0, is("find", "aggregate", "find"), page(1, 2, 3))
-			planned(t, db, cmds[1], byParent, 3, 3)
-			add(t, lists, 4, ints(10, 270)...) // more overflow documents than a first batch has by default
-			record(0, is("find", "aggregate", "find"), all(4))
-			record(0, is("find", "aggregate", "find"), page(4, 0, 200))
+			costs.Run(t, db, []costs.Case{
+				{Name: "Contains", Before: func() { add(t, lists, 3, 1, 2, 3) }, Sends: []string{find}, Index: byID, Keys: 1, Docs: 1, Call: contains(3, 3, true)},
+				{Name: "Contains of one that is not there", Sends: []string{find}, Call: contains(3, 4, false)},
+				{Name: "Contains of an outlier, which is looked at again", Sends: []string{find, find}, Call: contains(1, 7, true)},
+				outside,
+				{Name: "Contains of an outlier, one that is not there", Sends: []string{find, find, find}, Call: contains(1, 99, false)},
+				{Name: "Total", Sends: []string{find}, Index: byID, Keys: 1, Docs: 1, Call: func(ctx context.Context) error { return testkit.ErrorOf(lists.Total(ctx, 1)) }},
+				{Name: "All", Sends: []string{find}, Call: all(3)},
+				{Name: "All of an outlier", Sends: []string{find, agg, find}, Explain: 1, Index: byParent, Keys: 3, Docs: 3, NoSort: true, Call: all(1)},
+				{Name: "Slice", Sends: []string{find}, Index: byID, Keys: 1, Docs: 1, Call: slice(3, 0, 10)},
+				{Name: "Slice of what is inside", Sends: []string{find, find}, Call: slice(1, 6, 2)},
+				{Name: "Slice of what is outside", Sends: []string{find, agg, find}, Explain: 1, Index: byParent, Keys: 3, Docs: 3, NoSort: true, Call: slice(1, 2, 3)},
+				{Name: "All with more overflow documents than a first batch has by default", Before: func() { add(t, lists, 4, ints(10, 270)...) },
+					Sends: []string{find, agg, find}, Call: all(4)},
+				{Name: "Slice of these", Sends: []string{find, agg, find}, Call: slice(4, 0, 200)},
+			})
 
 			// Removing.
-			planned(t, db, record(1, is(update), removes(3, 2, true))[0], byID, 1, 1)
-			record(0, is(update), removes(3, 2, false))
-			record(1, is(update, modify, commit), removes(1, 6, true))
-			cmds = record(2, is(update, modify, modify, commit), removes(1, 0, true))
-			if isSet {
-				planned(t, db, cmds[2], byElement, 0, 0) // it is gone now
+			removes := func(id, x int, want bool) func(ctx context.Context) error {
+				return func(ctx context.Context) error {
+					removed, err := lists.Remove(ctx, id, x)
+					if err == nil && removed != want {
+						err = fmt.Errorf("removed: %v", removed)
+					}
+					return err
+				}
 			}
-			record(2, is(update, modify, modify, update, commit), removes(1, 99, false))
-			repeats := is("aggregate")[:map[bool]int{true: 1}[isSet]]
-			emptied := is(update, modify, modify, "delete", commit)
-			record(2+1, emptied, removes(1, 1, true))
-			// 2 3, 4 5 outside, 7 inside: three quarters are three.
-			record(2, is(update, modify, modify, commit), removes(1, 2, true))
-			folded := append(append(emptied[:4:4], modify, "find"), repeats...)
-			record(2+1+1+1+1, append(folded, "find", "delete", update, commit), removes(1, 3, true))
-			equal(t, []int{4, 5, 7}, collect(t, lists.All(ctx, 1)))
+			fold := []string{up, fam, fam, del, fam, find, find, del, up, commit}
+			if isSet {
+				fold = slices.Insert(fold, 6, agg)
+			}
+			costs.Run(t, db, []costs.Case{
+				{Name: "Remove", Sends: []string{up}, Writes: 1, Index: byID, Keys: 1, Docs: 1, Call: removes(3, 2, true)},
+				{Name: "Remove of one that is not there", Sends: []string{up}, Call: removes(3, 2, false)},
+				{Name: "Remove of one inside", Sends: []string{up, fam, commit}, Writes: 1, Call: removes(1, 6, true)},
+				{Name: "Remove of one outside", Sends: []string{up, fam, fam, commit}, Writes: 2, Call: removes(1, 0, true),
+					Check: func(cmds mongotest.Commands) {
+						if isSet {
+							costs.Examined(t, db, cmds[2], byElement, 0, 0) // already removed
+						}
+					}},
+				{Name: "Remove from an outlier of one that is not there", Sends: []string{up, fam, fam, up, commit}, Writes: 2, Call: removes(1, 99, false)},
+				{Name: "Remove that empties an overflow document", Sends: []string{up, fam, fam, del, commit}, Writes: 2 + 1, Call: removes(1, 1, true)},
+				// 2 3, 4 5 outside, 7 inside: three quarters are three.
+				{Name: "Remove of another outside", Sends: []string{up, fam, fam, commit}, Writes: 2, Call: removes(1, 2, true)},
+				{Name: "Remove that folds back", Sends: fold, Writes: 2 + 1 + 1 + 1 + 1, Call: removes(1, 3, true),
+					Check: func(mongotest.Commands) { equal(t, []int{4, 5, 7}, testkit.Collect(t, lists.All(t.Context(), 1))) }},
+			})
 
 			// Deleting.
-			planned(t, db, record(1, is("delete"), func() error { return lists.Delete(ctx, 1) })[0], byID, 1, 1)
-			cmds = record(1+4, is("delete", modify, "delete", commit), func() error { return lists.Delete(ctx, 10) })
-			mongotest.Explain(t, db, cmds[2].Body).RequireIndex(t, byParent)
+			deletes := func(id int) func(ctx context.Context) error {
+				return func(ctx context.Context) error { return lists.Delete(ctx, id) }
+			}
+			costs.Run(t, db, []costs.Case{
+				{Name: "Delete", Sends: []string{del}, Writes: 1, Index: byID, Keys: 1, Docs: 1, Call: deletes(1)},
+				{Name: "Delete of an outlier", Sends: []string{del, fam, del, commit}, Writes: 1 + 4, Explain: 2, Index: byParent, Call: deletes(10)},
+			})
 		})
 	}
 }
 
 func TestMaintenanceCosts(t *testing.T) {
 	t.Parallel()
+	const list, find, agg, up, ins, del, fam, commit = "listCollections", "find", "aggregate", "update", "insert", "delete", "findAndModify", "commitTransaction"
+	const repeats = "repeats" // an aggregation that looks for elements twice in a set, else nothing
 	for _, isSet := range []bool{false, true} {
 		db := mongotest.Database(t)
-		ctx := t.Context()
+		parents, extras := db.Collection("parents"), db.Collection("extras")
 		lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 4, OverflowMaxCount: 2, Set: isSet})
-		repeats := func(names ...string) (out []string) {
+		sends := func(names ...string) (out []string) {
 			for _, name := range names {
-				if name != "repeats" {
+				if name != repeats {
 					out = append(out, name)
 				} else if isSet {
-					out = append(out, "aggregate")
+					out = append(out, agg)
 				}
 			}
 			return out
 		}
-		const modify, commit = "findAndModify", "commitTransaction"
-		insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}, {Key: "items", Value: ints(1, 3)}},
-			bson.D{{Key: "_id", Value: 2}, {Key: "items", Value: ints(1, 8)}})
-		adopt := func() error { _, err := lists.Adopt(ctx, nil); return err }
-		// A scan, and one split into three overflow documents.
-		costs.Record(t, db, 1+3+1, repeats("listCollections", "aggregate", modify, "find", "repeats", "find", "insert", "update", commit), adopt)
-		costs.Record(t, db, 0, repeats("listCollections", "aggregate"), adopt)
-		costs.Record(t, db, 0, repeats("listCollections", "find", "aggregate", "repeats", commit, "aggregate"), func() error {
-			for p, err := range lists.Check(ctx, nil) {
-				return fmt.Errorf("%v %w", p, err)
-			}
-			return nil
+		adopt := func(ctx context.Context) error { return testkit.ErrorOf(lists.Adopt(ctx, nil)) }
+		costs.Run(t, db, []costs.Case{
+			// A scan, and one split into three overflow documents.
+			{Name: "Adopt", Before: func() {
+				insert(t, parents, bson.D{{Key: "_id", Value: 1}, {Key: "items", Value: ints(1, 3)}}, bson.D{{Key: "_id", Value: 2}, {Key: "items", Value: ints(1, 8)}})
+			}, Sends: sends(list, agg, fam, find, repeats, find, ins, up, commit), Writes: 1 + 3 + 1, Call: adopt},
+			{Name: "Adopt, nothing to do", Sends: []string{list, agg}, Call: adopt},
+			{Name: "Check", Sends: sends(list, find, agg, repeats, agg), Call: func(ctx context.Context) error {
+				for p, err := range lists.Check(ctx, nil) {
+					return fmt.Errorf("%v %w", p, err)
+				}
+				return nil
+			}},
+			{Name: "Repair", Before: func() {
+				set(t, parents, lists.Filter(2), bson.D{{Key: "$set", Value: bson.D{{Key: "items_outside", Value: 99}}}})
+				insert(t, extras, bson.D{{Key: "parent", Value: 3}, {Key: "n", Value: 0}, {Key: "items", Value: bson.A{1}}})
+			}, Sends: sends(
+				list,
+				find,         // the scan
+				agg, repeats, // what is wrong
+				fam, find, repeats, up, commit, // arranged
+				agg, agg, agg, // strays, orphans
+				find, del, commit,
+			), Writes: 2 + 1, Call: func(ctx context.Context) error { return testkit.ErrorOf(lists.Repair(ctx, nil)) }},
+			{Name: "Distribution", Sends: []string{agg}, Call: func(ctx context.Context) error { return testkit.ErrorOf(lists.Distribution(ctx, nil)) }},
+			// The parent's elements come first, so the list is written anew.
+			{Name: "Adopt of a list of other code", Before: func() {
+				insert(t, parents, bson.D{{Key: "_id", Value: 4}, {Key: "items", Value: ints(1, 3)}, {Key: "items_overflow", Value: "true"}})
+				insert(t, extras, bson.D{{Key: "parent", Value: 4}, {Key: "items", Value: ints(4, 6)}}, bson.D{{Key: "parent", Value: 4}, {Key: "items", Value: ints(7, 9)}})
+			}, Sends: sends(list, agg, fam, find, repeats, find, del, find, ins, up, commit), Writes: 2 + 2 + 2, Call: adopt},
 		})
-		set(t, db.Collection("parents"), lists.Filter(2), bson.D{{Key: "$set", Value: bson.D{{Key: "items_outside", Value: 99}}}})
-		insert(t, db.Collection("extras"), bson.D{{Key: "parent", Value: 3}, {Key: "n", Value: 0}, {Key: "items", Value: bson.A{1}}})
-		costs.Record(t, db, 2+1, repeats(
-			"listCollections",
-			"find",                         // the scan
-			"aggregate", "repeats", commit, // what is wrong
-			modify, "find", "repeats", "update", commit, // arranged
-			"aggregate", "aggregate", "aggregate", commit, // strays, orphans
-			"find", "delete", commit,
-		), func() error { _, err := lists.Repair(ctx, nil); return err })
-		costs.Record(t, db, 0, []string{"aggregate"}, func() error { _, err := lists.Distribution(ctx, nil); return err })
-		// Of other code: the parent's elements come first, so the list is written anew.
-		insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 4}, {Key: "items", Value: ints(1, 3)}, {Key: "items_overflow", Value: "true"}})
-		insert(t, db.Collection("extras"), bson.D{{Key: "parent", Value: 4}, {Key: "items", Value: ints(4, 6)}},
-			bson.D{{Key: "parent", Value: 4}, {Key: "items", Value: ints(7, 9)}})
-		costs.Record(t, db, 2+2+2, repeats("listCollections", "aggregate", modify, "find", "repeats", "find", "delete", "find", "insert", "update", commit), adopt)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
@@ -20,23 +21,25 @@ type Distribution struct {
 	Caps []Cap `json:"caps"`
 }
 
-// A Cap is what one Options.MaxCount would mean.
+// A Cap is what one value of Options.MaxCount would mean.
 type Cap struct {
 	MaxCount int `json:"maxCount"`
-	// Outliers is how many documents have more elements.
+	// Outliers is the number of documents with more elements.
 	Outliers int64 `json:"outliers"`
-	// Over is how many elements lie beyond that number in these.
+	// Over is the number of their elements beyond MaxCount.
 	Over int64 `json:"over"`
 }
 
-// Distribution tells for each of maxCounts, which are positive (none: 10, 20, 50, …
-// 100,000), how many documents would be outliers, of the parents that filter selects
-// (nil: all). The collection may be a plain one, or one with outliers, whose totals
-// then count.
+// Distribution counts, for each of maxCounts, how many of the parents that filter selects
+// (nil: all) would be outliers. maxCounts must be positive; without any they are 10, 20, 50, …
+// 100,000. The collection need not be adopted; for outliers the whole list counts.
 //
 // Cost: 1 round trip; scans the parents, or what filter selects.
 func (l *Lists[ID, E]) Distribution(ctx context.Context, filter any, maxCounts ...int) (out Distribution, err error) {
 	defer fault.In(&err, "outlier: distribution")
+	if err := codec.CheckFilter("filter", filter); err != nil {
+		return out, err
+	}
 	if len(maxCounts) == 0 {
 		maxCounts = []int{10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000}
 	}
@@ -44,7 +47,7 @@ func (l *Lists[ID, E]) Distribution(ctx context.Context, filter any, maxCounts .
 	group := expr.D("_id", nil, "documents", sum(1), "elements", sum("$total"), "longest", expr.Op("$max", "$total"))
 	for i, n := range maxCounts {
 		if n <= 0 {
-			return out, fault.Invalid("maxCounts[%d]: not positive", i)
+			return out, fault.Invalid("maxCounts[%d]: it must be positive", i)
 		}
 		over := expr.Op("$max", 0, expr.Op("$subtract", "$total", n))
 		group = append(group, expr.D(
@@ -58,7 +61,7 @@ func (l *Lists[ID, E]) Distribution(ctx context.Context, filter any, maxCounts .
 	if err != nil {
 		return out, err
 	}
-	sums := append(found, nil)[0] // of no parents nothing
+	sums := append(found, nil)[0] // empty without parents
 	get := func(key string) int64 {
 		n, _ := sums.Lookup(key).AsInt64OK()
 		return n

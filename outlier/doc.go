@@ -1,6 +1,22 @@
-// Package outlier keeps a list in an array of its document, and what is too much
-// for a document in overflow documents, so that a few best-sellers do not decide
-// how all books are stored.
+// Package outlier keeps a list in an array of its document. Lists that become too long for one document
+// continue in overflow documents, so that a few best-sellers do not decide how all books are stored.
+//
+// The document that owns a list is called its parent. A parent without overflow documents is typical, a
+// parent with overflow documents is an outlier.
+//
+// # When to use it, and when not
+//
+// Use it if most lists are short and are read together with their document, while a few have no bound.
+// [Lists.Distribution] counts, in an existing collection, how many documents would be outliers at several
+// values of MaxCount. Do not use it
+//
+//   - if nearly every list is long: give the elements a collection of their own,
+//   - if only the newest few are ever read: use package subset,
+//   - if elements are changed in place all the time: make them documents of their own,
+//   - if no list will ever be long: use an array and $push.
+//
+// Reading all of an outlier, and Contains in one, cost several times what they cost for a typical
+// document.
 //
 // # Documents
 //
@@ -8,8 +24,8 @@
 //
 //	{_id: 17, title: "The Colour of Birch", customers_purchased: ["user00", "user01"]}
 //
-// An outlier has at most 1000 elements, the newest, and its overflow documents, in
-// another collection, hold the others:
+// An outlier keeps its newest elements, at most Options.MaxCount, 1000 by default. Its overflow documents,
+// in another collection, hold the older ones:
 //
 //	{
 //	  _id: 18, title: "Harbour Lights",
@@ -21,11 +37,11 @@
 //	{_id: ObjectId("…"), book_id: 18, n: 0, customers_purchased: ["user00", …, "user999"]}
 //	{_id: ObjectId("…"), book_id: 18, n: 1, customers_purchased: ["user1000", …, "user1799"]}
 //
-// It counts the elements outside; the ObjectID changes when elements move. A
-// parent may have several lists, each with a Lists, an ArrayField and an overflow
-// collection of its own.
+// customers_purchased_outside counts the elements in overflow documents; customers_purchased_moved is an
+// ObjectID that changes when elements move. A parent may have several lists, each with its own Lists,
+// ArrayField and overflow collection.
 //
-// # Five calls
+// # The calls
 //
 //	books, err := outlier.New[int, string](db.Collection("books"), db.Collection("book_extras"), &outlier.Options{
 //		ArrayField:  "customers_purchased",
@@ -41,76 +57,89 @@
 //	n, err := books.Total(ctx, 17)
 //	removed, err := books.Remove(ctx, 17, "user02")
 //
-// And Delete instead of your own for parents that may be outliers. You insert, find
-// and update parents as ever; an array that is missing or null is an empty list.
+// int is the type of the books' _id, string that of an element. Insert, find and update parents with the
+// driver, as before; an array that is missing or null is an empty list, a missing parent is
+// [mongopatterns.ErrNotFound]. Two things differ. Call [Lists.Delete] where a parent may be an outlier, so
+// that its overflow documents are deleted, too. And a query or a $size on the array sees only the elements in
+// the parent: use [Lists.ContainingPipeline] to find the parents that hold an element, [Lists.ItemsPipeline]
+// for all elements, [Lists.TotalExpression] for their number.
 //
-// The order is that in which elements were added: the overflow documents by n, then
-// the parent's array. An Add that finds the parent full moves the older half out; a
-// removal that brings the total down to Options.FoldBack moves everything back.
+// The elements are in the order in which they were added: first those of the overflow documents, ordered
+// by n, then those of the parent's array. An Add to a full parent moves the older half out. When a removal
+// brings the total down to Options.FoldBack, three quarters of MaxCount by default, all elements move back
+// into the parent.
+//
+// # Concurrency
+//
+// All calls may run in any number of processes on the same list. An Add to a list with room, typical or
+// outlier, is one guarded update of the parent. Concurrent ones wait for each other in the server; none
+// has to be repeated. A call that moves elements, or removes one from an outlier, is a transaction that
+// writes the parent first, so that other writers wait for it. Nobody sees an intermediate state.
+//
+// All calls join the transaction in their context. After an error from a call that writes, abort your
+// transaction. On a standalone server a call that needs a transaction returns ErrTransactionsUnsupported:
+// one that moves elements, removes from an outlier or deletes it. Typical documents need no transaction.
+// All reads go to the primary.
+//
+// Other code may add to a parent's array and take from it, also in an outlier. The total stays right, but
+// other code must itself respect the bounds and keep the elements of a set unique. When it pulls or edits
+// an element by value, it reaches only the elements in the parent's array, not those in overflow
+// documents; and an element's position in the array changes when elements move.
+//
+// # Failures
+//
+// An Add to a set can be repeated; another list could get the elements twice, and a repeated Remove could
+// remove a second equal element. After a process is killed, a list is as before the call or as after it,
+// and its locks are released when the server ends the transaction, by default after 60 s.
+//
+// An Add to a set or to a full parent, and a Remove, start over when others have moved elements between
+// their read and their write. After 100 attempts they return [mongopatterns.ErrConflict] and have written
+// nothing: call again.
 //
 // # Costs
 //
-// Round trips (RT) and documents written, of typical documents and of outliers;
-// each method says more.
+// Round trips (RT) and documents written, left for typical documents, right for outliers. The comment of
+// each method gives the exceptions.
 //
 //	Add              1 RT, 1 written    1 RT, 1 written; of a set 3 RT; when full 7 RT
 //	Remove           1 RT, 1 written    3 RT, 1 written, from an overflow document 4 RT, 2 written
 //	Contains         1 RT               2 or 3 RT
 //	Total            1 RT               1 RT
 //	All              1 RT               3 RT
-//	Page             1 RT               2 RT for the newest, else 3
+//	Slice            1 RT               2 RT for the newest, else 3
 //	Delete           1 RT               4 RT
 //	Adopt, Repair    a scan, and 4 RT or more for each list that changes
 //	Check            a scan, and 2 RT for each batch of outliers
 //
-// Parents are found by _id; overflow documents by {book_id: 1, n: 1}, and with
-// Options.ElementIndex elements by {book_id: 1, customers_purchased: 1}.
+// Parents are found by _id, overflow documents by the index {book_id: 1, n: 1}. With Options.ElementIndex,
+// elements are found by {book_id: 1, customers_purchased: 1}.
 //
-// # When to use it
+// # Adoption and maintenance
 //
-// Use it if most lists are short, are read with their document, and a few have no
-// bound. [Lists.Distribution] tells, for a collection as it is, how many documents
-// would be outliers at which MaxCount. Do not use it if nearly every list is long
-// (give elements a collection of their own), if only the newest few are ever read
-// (the subset pattern), if elements are changed in place all the time (documents of
-// their own again), or if no list will ever be long (an array and $push). All of an
-// outlier, and Contains in one, cost several times what one document does.
+// [Lists.Adopt] brings existing data into this form: arrays of any length, outliers that other code has
+// written, and lists of this package whose bounds have changed. It runs beside live writes, and can be
+// stopped and run again. Arrays within the bounds need no adoption. Until a list that other code has
+// flagged as an outlier is adopted, every call but Delete refuses it with [mongopatterns.ErrNotAdopted]
+// and writes nothing.
 //
-// # Several writers
+// Run it again after old code has written to adopted lists: it takes up what old code has pushed into an
+// outlier's array, and the overflow documents that old code has added. The order is then: overflow
+// documents by number, the parent's array, overflow documents without a number by _id. So the order of
+// elements that old and new code have added at the same time is not defined.
 //
-// All calls may run in any number of processes on the same list. Adding to a list,
-// typical or outlier, is one guarded update of the parent, for which writers queue
-// in the server: none starts over. What moves elements, or removes one from an outlier,
-// is a transaction, whose first write is the parent's; others wait for it. There is no
-// state in between: a process that is killed leaves the list as it was before, or after,
-// and what it had locked is free when the server ends its transaction, after 60 s by
-// default.
+// Old code may also write back an outlier's parent from a copy. If that array begins with all elements of
+// the overflow documents, it is the whole list, and the overflow documents are deleted. If it begins
+// differently, its elements follow those of the overflow documents.
 //
-// All calls join the transaction in their context. After an error from a call that
-// writes, abort your transaction. On a standalone server outliers are
-// ErrTransactionsUnsupported; typical documents need no transaction. All reads go to
-// the primary. Other code may add to and take from a parent's array, typical or not: the
-// total stays right, the bounds and a set's uniqueness are then its business. What it pulls
-// or edits by its value is found in the parent's array only, and by its place no longer
-// where it was: what lies outside stays as it is.
-//
-// # Adoption
-//
-// [Lists.Adopt] brings a collection with arrays of any length, or with outliers as others
-// wrote them, into this form, and one that has it into other bounds. It can be stopped and
-// run again, beside live writes, and takes then what old code has pushed into a split parent
-// or put into overflow documents of its own. The order is that of the numbers, then the
-// parent's array, then overflow documents without a number by their _ids; so what old
-// and new code add to one list at a time is in either order. A split parent that is
-// written back as it was before it was split, or with more behind that, is the whole list;
-// written back with another beginning it is what follows the elements outside. Until then every call refuses outliers of others with
-// [ErrNotAdopted] and writes nothing. [Lists.Check] finds what is wrong afterwards, such as
-// overflow documents whose parent somebody deleted; [Lists.Repair] removes it.
+// [Lists.Check] finds what is wrong afterwards, such as overflow documents whose parent somebody deleted;
+// [Lists.Repair] repairs it.
 //
 // # Sharding
 //
-// Shard the parents by _id, hashed or not, and the overflow documents by
-// {book_id: 1}: every write is targeted, and those of a list lie on one shard. Create
-// both collections beforehand. Check, Repair and adding to sets in a transaction of
-// yours need MongoDB 8.0 there, as they use $lookup in a transaction.
+// Shard the parents by _id, hashed or not, and the overflow documents by {book_id: 1}: then every write is
+// targeted, and the overflow documents of a list are on one shard. Create both collections beforehand.
+// Inside your own transaction, Adopt, Check, Repair and adding to a set need MongoDB 8.0 on a sharded
+// cluster, because they use $lookup.
+//
+// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
 package outlier

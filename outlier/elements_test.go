@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,12 +15,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
 )
 
-// Elements of every kind are data: found, refused as duplicates and removed by
-// equality alone, inside and outside, with their types kept.
+// Elements of every kind are data: they are found, refused as duplicates and removed by
+// equality alone, inside and outside, and keep their types.
 func TestElements(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -54,7 +56,7 @@ func TestElements(t *testing.T) {
 				}
 			}
 			more := []any{"new"}
-			if id == "out" { // which moves x out
+			if id == "out" { // moves x out
 				more = []any{"a", "b", "c", "new"}
 			}
 			contains(true)
@@ -66,10 +68,10 @@ func TestElements(t *testing.T) {
 				t.Fatalf("%s: %v: added %v, %v", id, x, n, err)
 			}
 			more = append([]any{x}, more...)
-			if got := collect(t, lists.All(t.Context(), id)); !reflect.DeepEqual(more, got) {
+			if got := testkit.Collect(t, lists.All(t.Context(), id)); !reflect.DeepEqual(more, got) {
 				t.Fatalf("%s: %v, want %v", id, got, more)
 			}
-			if page, err := lists.Page(t.Context(), id, 0, 9); err != nil || !reflect.DeepEqual(more, page.Items) {
+			if page, err := lists.Slice(t.Context(), id, 0, 9); err != nil || !reflect.DeepEqual(more, page.Items) {
 				t.Fatalf("%s: %v, want %v, %v", id, page.Items, more, err)
 			}
 			for _, y := range more {
@@ -82,7 +84,7 @@ func TestElements(t *testing.T) {
 			contains(false)
 		}
 	}
-	for _, id := range []string{"in", "out"} { // equal to the server, and not
+	for _, id := range []string{"in", "out"} { // equal on the server, and not equal
 		for _, x := range []struct {
 			x    any
 			want int64
@@ -92,7 +94,7 @@ func TestElements(t *testing.T) {
 			}
 		}
 	}
-	healthy(t, lists)
+	testkit.Healthy(t, lists)
 }
 
 // Parents are found by an _id of any type, as the server compares it.
@@ -103,7 +105,7 @@ func TestIDs(t *testing.T) {
 	for _, id := range []any{1, 1.5, "1", "$x", bson.NewObjectID(), bson.D{{Key: "org", Value: "a"}}, time.UnixMilli(0).UTC(), false} {
 		insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: id}})
 		add(t, lists, id, ints(0, 5)...)
-		equal(t, ints(0, 5), collect(t, lists.All(t.Context(), id)))
+		equal(t, ints(0, 5), testkit.Collect(t, lists.All(t.Context(), id)))
 	}
 	add[any](t, lists, int64(1), 5, 6, 7)
 	if _, err := lists.Total(t.Context(), bson.D{{Key: "$gt", Value: 0}}); !errors.Is(err, mongopatterns.ErrInvalid) {
@@ -114,7 +116,7 @@ func TestIDs(t *testing.T) {
 			t.Error("the caller's _id, not the parent's:", doc)
 		}
 	}
-	if n := count(t, db.Collection("parents"), lists.Filter("$x")); n != 1 {
+	if n := testkit.Count(t, db.Collection("parents"), lists.Filter("$x")); n != 1 {
 		t.Error(n)
 	}
 	for _, id := range []any{nil, bson.A{1}, bson.Regex{Pattern: "."}, bson.Undefined{}, make(chan int)} {
@@ -122,7 +124,7 @@ func TestIDs(t *testing.T) {
 			t.Errorf("%v: %v", id, err)
 		}
 	}
-	healthy(t, lists)
+	testkit.Healthy(t, lists)
 }
 
 func TestInvalid(t *testing.T) {
@@ -134,15 +136,15 @@ func TestInvalid(t *testing.T) {
 	_, undefined := lists.Contains(t.Context(), 1, bson.Undefined{})
 	_, large := lists.Add(t.Context(), 1, strings.Repeat("x", 3<<20))
 	_, many := lists.Add(t.Context(), 1, make([]any, 1001)...)
-	_, offset := lists.Page(t.Context(), 1, -1, 1)
-	_, limit := lists.Page(t.Context(), 1, 0, 0)
+	_, offset := lists.Slice(t.Context(), 1, -1, 1)
+	_, limit := lists.Slice(t.Context(), 1, 0, 0)
 	_, pipeline := lists.ContainingPipeline(make(chan int))
 	for i, err := range []error{channel, undefined, large, many, offset, limit, pipeline} {
 		if !errors.Is(err, mongopatterns.ErrInvalid) || !strings.HasPrefix(err.Error(), "outlier: ") {
 			t.Errorf("%d: %v", i, err)
 		}
 	}
-	// What holds no array is the server's error, with the _id.
+	// Where the field is not an array, the server's error is returned with the _id.
 	_, add := lists.Add(t.Context(), 2, 1)
 	_, remove := lists.Remove(t.Context(), 2, 1)
 	_, contains := lists.Contains(t.Context(), 2, 1)
@@ -152,11 +154,11 @@ func TestInvalid(t *testing.T) {
 			t.Errorf("%d: %v", i, err)
 		}
 	}
-	page, err := lists.Page(t.Context(), 1, 1<<62, 1<<62)
+	page, err := lists.Slice(t.Context(), 1, 1<<62, 1<<62)
 	if err != nil || page.Items == nil || len(page.Items) > 0 || page.HasNext {
 		t.Error(page, err)
 	}
-	if n := count(t, db.Collection("extras"), bson.D{}); n != 0 {
+	if n := testkit.Count(t, db.Collection("extras"), bson.D{}); n != 0 {
 		t.Error(n)
 	}
 }
@@ -176,8 +178,8 @@ func TestNoArray(t *testing.T) {
 			if held, err := lists.Contains(t.Context(), id, 1); err != nil || held {
 				t.Error(held, err)
 			}
-			page, err := lists.Page(t.Context(), id, 0, 5)
-			if err != nil || len(page.Items) > 0 || page.Items == nil || len(collect(t, lists.All(t.Context(), id))) > 0 {
+			page, err := lists.Slice(t.Context(), id, 0, 5)
+			if err != nil || len(page.Items) > 0 || page.Items == nil || len(testkit.Collect(t, lists.All(t.Context(), id))) > 0 {
 				t.Error(page, err)
 			}
 			add(t, lists, id, 1)
@@ -197,7 +199,7 @@ func TestBytes(t *testing.T) {
 		insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}}, bson.D{{Key: "_id", Value: 2}})
 		var all []string
 		for i := range 20 {
-			all = append(all, strings.Repeat(string(rune('a'+i)), 85)) // 92 bytes with what is around it
+			all = append(all, strings.Repeat(string(rune('a'+i)), 85)) // 92 bytes in the array
 		}
 		all[12] = strings.Repeat("large", 240)
 		for _, x := range all {
@@ -205,7 +207,7 @@ func TestBytes(t *testing.T) {
 		}
 		add(t, lists, 2, all...)
 		for id := 1; id <= 2; id++ {
-			equal(t, all, collect(t, lists.All(t.Context(), id)))
+			equal(t, all, testkit.Collect(t, lists.All(t.Context(), id)))
 		}
 		for _, coll := range []*mongo.Collection{db.Collection("parents"), db.Collection("extras")} {
 			for _, doc := range stored(t, coll, nil) {
@@ -215,22 +217,22 @@ func TestBytes(t *testing.T) {
 				}
 			}
 		}
-		healthy(t, lists)
-		for _, x := range all[:15] { // few are left, but the large one keeps them apart until it goes
+		testkit.Healthy(t, lists)
+		for _, x := range all[:15] { // few are left, but the large one prevents folding back until it is removed
 			if removed, err := lists.Remove(t.Context(), 1, x); err != nil || !removed {
 				t.Fatal(removed, err)
 			}
 		}
-		if n := count(t, db.Collection("parents"), lists.OutliersFilter()); n != 1 {
+		if n := testkit.Count(t, db.Collection("parents"), lists.OutliersFilter()); n != 1 {
 			t.Error(n)
 		}
-		equal(t, all[15:], collect(t, lists.All(t.Context(), 1)))
+		equal(t, all[15:], testkit.Collect(t, lists.All(t.Context(), 1)))
 	}
 }
 
 type celsius float64
 
-// registry writes celsius as text, and reads it back.
+// registry encodes celsius as text, and decodes it.
 func registry() *bson.Registry {
 	r := bson.NewRegistry()
 	kind := reflect.TypeFor[celsius]()
@@ -252,8 +254,8 @@ func TestCodecs(t *testing.T) {
 	lists := newLists[celsius, celsius](t, db, &outlier.Options{MaxCount: 2, OverflowMaxCount: 2, Set: true, Registry: registry()})
 	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: "iiii"}})
 	add[celsius, celsius](t, lists, 4, 1, 2, 3, 4, 5)
-	equal(t, []celsius{1, 2, 3, 4, 5}, collect(t, lists.All(t.Context(), 4)))
-	page, err := lists.Page(t.Context(), 4, 1, 3)
+	equal(t, []celsius{1, 2, 3, 4, 5}, testkit.Collect(t, lists.All(t.Context(), 4)))
+	page, err := lists.Slice(t.Context(), 4, 1, 3)
 	if err != nil {
 		t.Error(err)
 	}
@@ -266,15 +268,15 @@ func TestCodecs(t *testing.T) {
 	others := newLists[string, invitee](t, db, &outlier.Options{BSON: &options.BSONOptions{UseJSONStructTags: true, NilSliceAsEmpty: true}})
 	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: "m"}})
 	add(t, others, "m", invitee{Email: "a@example.org"})
-	if n := count(t, db.Collection("parents"), bson.D{{Key: "items", Value: bson.D{{Key: "mail", Value: "a@example.org"}, {Key: "rooms", Value: bson.A{}}}}}); n != 1 {
+	if n := testkit.Count(t, db.Collection("parents"), bson.D{{Key: "items", Value: bson.D{{Key: "mail", Value: "a@example.org"}, {Key: "rooms", Value: bson.A{}}}}}); n != 1 {
 		t.Error(stored(t, db.Collection("parents"), nil))
 	}
-	equal(t, []invitee{{"a@example.org", []string{}}}, collect(t, others.All(t.Context(), "m")))
+	equal(t, []invitee{{"a@example.org", []string{}}}, testkit.Collect(t, others.All(t.Context(), "m")))
 
-	numbers := newLists[int, byte](t, db, &outlier.Options{MaxCount: 2}) // no []byte
+	numbers := newLists[int, byte](t, db, &outlier.Options{MaxCount: 2}) // not a []byte
 	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}})
 	add[int, byte](t, numbers, 1, 1, 2, 3)
-	equal(t, []byte{1, 2, 3}, collect(t, numbers.All(t.Context(), 1)))
+	equal(t, []byte{1, 2, 3}, testkit.Collect(t, numbers.All(t.Context(), 1)))
 }
 
 // Each element once, of parents of every kind.
@@ -323,7 +325,7 @@ func TestPipelines(t *testing.T) {
 }
 
 // The empty timestamp is refused as an _id: in overflow documents the server would store its
-// own time for it, and what they hold would be lost.
+// own time for it, and their elements would be lost.
 func TestEmptyTimestampAsID(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -338,15 +340,15 @@ func TestEmptyTimestampAsID(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, result, err)
 		}
 	}
-	if n := count(t, db.Collection("extras"), bson.D{}); n != 0 {
+	if n := testkit.Count(t, db.Collection("extras"), bson.D{}); n != 0 {
 		t.Errorf("%d overflow documents", n)
 	}
-	if n := count(t, db.Collection("parents"), parent); n != 1 {
+	if n := testkit.Count(t, db.Collection("parents"), parent); n != 1 {
 		t.Error("the parent has changed")
 	}
 }
 
-// An element as large as a document takes is removed as it was added.
+// An element as large as a document allows is removed as it was added.
 func TestRemoveLargeElements(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -358,7 +360,7 @@ func TestRemoveLargeElements(t *testing.T) {
 		if removed, err := lists.Remove(t.Context(), id, e); err != nil || removed != want {
 			t.Fatal(removed, err)
 		}
-		healthy(t, lists)
+		testkit.Healthy(t, lists)
 	}
 	add(t, lists, 1, "a")
 	add(t, lists, 1, large)
@@ -367,7 +369,7 @@ func TestRemoveLargeElements(t *testing.T) {
 	}
 	remove(1, large, true)
 	remove(1, large, false)
-	equal(t, []string{"a"}, collect(t, lists.All(t.Context(), 1)))
+	equal(t, []string{"a"}, testkit.Collect(t, lists.All(t.Context(), 1)))
 	// In an outlier: in the parent, in an overflow document, in neither.
 	for _, outside := range []bool{false, true} {
 		for _, e := range []string{"b", "c", "d"} {
@@ -383,5 +385,22 @@ func TestRemoveLargeElements(t *testing.T) {
 			t.Fatal(err)
 		}
 		insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}, {Key: "items", Value: bson.A{"a"}}})
+	}
+}
+
+// Inside an array the server stores the empty timestamp unchanged: as an element it comes back,
+// from the parent and from overflow documents.
+func TestEmptyTimestampAsElement(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[int, bson.Timestamp](t, db, &outlier.Options{MaxCount: 4})
+	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}})
+	want := []bson.Timestamp{{}, {T: 1}, {}, {T: 2}, {}, {T: 3}, {}}
+	add(t, lists, 1, want...)
+	if got := testkit.Collect(t, lists.All(t.Context(), 1)); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if n := testkit.Count(t, db.Collection("extras"), bson.D{}); n == 0 {
+		t.Error("nothing overflows")
 	}
 }

@@ -21,8 +21,8 @@ type Book struct {
 	Customers []string `bson:"customers_purchased"`
 }
 
-// The calls that most programs need, on books of which a best-seller has more
-// customers than fit.
+// The calls that most programs need, on books; a best-seller has more customers
+// than fit into its document.
 func Example() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()
@@ -45,7 +45,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	for range 2 { // the second time the customer is there already
+	for range 2 { // the second time the customer is in the list already
 		added, err := books.Add(ctx, 17, "user00")
 		if err != nil {
 			log.Fatal(err)
@@ -56,7 +56,7 @@ func Example() {
 		for i := 0; i < 1200 && yield(18, fmt.Sprintf("user%02d", i)); i++ {
 		}
 	}
-	result, err := books.AddMany(ctx, many)
+	result, err := books.AddMany(ctx, many, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func Example() {
 	}
 	fmt.Println(total, "customers, user1199 among them:", held)
 
-	page, err := books.Page(ctx, 18, 998, 4)
+	page, err := books.Slice(ctx, 18, 998, 4)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -110,8 +110,8 @@ type Invitee struct {
 	Role  string `bson:"role"`
 }
 
-// The invitees of video conferences: most are meetings of a few, one is of all.
-// Elements are documents here, and a list that has become short folds back.
+// The invitees of video conferences: most have few, one has many. Elements are documents
+// here, and a list that has become short folds back.
 func ExampleNew_invitees() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()
@@ -154,8 +154,8 @@ func ExampleNew_invitees() {
 	// outliers: 0
 }
 
-// How many documents would be outliers at which bound, before anything is
-// changed; and then the change.
+// Distribution counts the outliers for several bounds before anything is
+// changed; then Adopt changes the lists.
 func ExampleLists_Adopt() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
 )
@@ -84,10 +85,10 @@ func TestModel(t *testing.T) {
 				}
 				agree(t, db, lists, model, random)
 				if step%6 == 0 {
-					healthy(t, lists)
+					testkit.Healthy(t, lists)
 				}
 			}
-			if diff := cmp.Diff([]int{-1, -2}, collect(t, lists.All(t.Context(), 2))); diff != "" {
+			if diff := cmp.Diff([]int{-1, -2}, testkit.Collect(t, lists.All(t.Context(), 2))); diff != "" {
 				t.Error("the other list:", diff)
 			}
 		})
@@ -97,8 +98,8 @@ func TestModel(t *testing.T) {
 func agree(t *testing.T, db *mongo.Database, lists *outlier.Lists[int, int], model []int, random *rand.Rand) {
 	t.Helper()
 	ctx := t.Context()
-	if diff := cmp.Diff(model, collect(t, lists.All(ctx, 1))); diff != "" {
-		t.Fatal(diff)
+	if got := testkit.Collect(t, lists.All(ctx, 1)); !slices.Equal(model, got) {
+		t.Fatal(cmp.Diff(model, got))
 	}
 	if n, err := lists.Total(ctx, 1); err != nil || n != int64(len(model)) {
 		t.Fatal(n, len(model), err)
@@ -108,9 +109,9 @@ func agree(t *testing.T, db *mongo.Database, lists *outlier.Lists[int, int], mod
 		t.Fatal(x, held, err)
 	}
 	offset, limit := random.IntN(len(model)+3), 1+random.IntN(6)
-	page, err := lists.Page(ctx, 1, int64(offset), int64(limit))
+	page, err := lists.Slice(ctx, 1, int64(offset), int64(limit))
 	from, to := min(offset, len(model)), min(offset+limit, len(model))
-	want := outlier.Page[int]{Items: append([]int{}, model[from:to]...), Total: int64(len(model)), HasNext: to < len(model)}
+	want := outlier.Slice[int]{Items: append([]int{}, model[from:to]...), Total: int64(len(model)), HasNext: to < len(model)}
 	if diff := cmp.Diff(want, page); err != nil || diff != "" {
 		t.Fatal(err, diff)
 	}

@@ -11,24 +11,23 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// largestBytes leaves room below the server's 16 MiB for what is not the array.
+// largestBytes leaves room below the server's 16 MiB for the other fields of a parent.
 const largestBytes = 16<<20 - 64<<10
 
-// Options names the fields and says when a document is an outlier. The zero value
-// keeps up to 1000 elements, or 8 MiB of them, in the field "items". Fields are
-// names without dots, each another.
+// Options names the fields and sets the bounds of a document. The zero value keeps up to
+// 1000 elements, or 8 MiB of them, in the field "items". Field names have no dots and must
+// differ from each other.
 type Options struct {
 	// ArrayField holds the elements, in the parent and in overflow documents.
 	// Default "items".
 	ArrayField string
 	// FlagField is true in parents with overflow documents and missing in others.
-	// It, OutsideField and "items_moved", ArrayField with "_moved" added, belong to this
-	// list alone. Default ArrayField with "_overflow" added: "items_overflow".
+	// FlagField, OutsideField and "items_moved" (ArrayField plus "_moved") belong to this
+	// list alone. Default: ArrayField plus "_overflow", "items_overflow".
 	FlagField string
-	// OutsideField holds, in parents with overflow documents, how many elements
-	// these have. Default ArrayField with "_outside" added: "items_outside".
+	// OutsideField holds, in parents with overflow documents, the number of elements in
+	// these. Default: ArrayField plus "_outside", "items_outside".
 	OutsideField string
-	moved        string // holds there an ObjectID that changes when elements move in or out
 
 	// ParentField holds, in overflow documents, the parent's _id. Default "parent".
 	ParentField string
@@ -36,36 +35,39 @@ type Options struct {
 	// Default "n".
 	NumberField string
 
-	// Set refuses elements that the list holds already. Elements are equal if they
-	// are to the server: 1 and 1.0 are. Default false: a list, which may hold an element
+	// Set keeps each element once: Add leaves out those that the list holds already. Elements are
+	// equal if the server says so: 1 and 1.0 are equal. Default false: an element may be there
 	// several times.
 	Set bool
 
-	// MaxCount is how many elements a parent takes. Default 1000.
+	// MaxCount is the largest number of elements in a parent. Default 1000.
 	MaxCount int
-	// MaxBytes is how many bytes of BSON the parent's array takes. It must leave
+	// MaxBytes is the largest size of the parent's array in bytes of BSON. It must leave
 	// room for the other fields below 16 MiB. Default 8 MiB.
 	MaxBytes int
-	// OverflowMaxCount and OverflowMaxBytes bound each overflow document. One
-	// element may exceed OverflowMaxBytes by itself. Defaults MaxCount, MaxBytes.
+	// OverflowMaxCount and OverflowMaxBytes bound each overflow document. A single
+	// element may exceed OverflowMaxBytes. Defaults: MaxCount and MaxBytes.
 	OverflowMaxCount int
 	OverflowMaxBytes int
-	// FoldBack is the total at which a removal moves everything back into the
-	// parent, if it takes no more than three quarters of MaxBytes. Being less than
-	// MaxCount, it keeps a list that grows and shrinks around MaxCount from moving
-	// each time. Default three quarters of MaxCount; negative: never.
+	// FoldBack is the total at which a removal moves all elements back into the parent,
+	// provided they take at most three quarters of MaxBytes. It must be less than MaxCount:
+	// the distance keeps a list that grows and shrinks around MaxCount from moving each
+	// time. Default three quarters of MaxCount; negative: never.
 	FoldBack int
 
-	// ElementIndex adds {parent: 1, items: 1} to the Indexes, with which Contains,
-	// Remove and, with Set, Add find an element of a long list without reading its
-	// overflow documents. Default false.
+	// ElementIndex adds {parent: 1, items: 1} to the Indexes. With it Contains, Remove and,
+	// with Set, Add find an element of a long list without reading its overflow documents.
+	// Default false.
 	ElementIndex bool
 
-	// Registry and BSON encode IDs and elements and decode elements. Give the
-	// client's own: a collection does not show them. Default nil: the driver's.
+	// Registry and BSON encode IDs and elements and decode elements. Pass those of the
+	// client: they cannot be read from a collection. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
+
+// moved is the field for an ObjectID that changes when elements move in or out.
+func (o *Options) moved() string { return o.ArrayField + "_moved" }
 
 func (o *Options) complete() (Options, error) {
 	var out Options
@@ -73,6 +75,7 @@ func (o *Options) complete() (Options, error) {
 		out = *o
 	}
 	id, array := "_id", cmp.Or(out.ArrayField, "items")
+	moved := array + "_moved"
 	out.MaxCount, out.MaxBytes = cmp.Or(out.MaxCount, 1000), cmp.Or(out.MaxBytes, 8<<20)
 	out.FoldBack = cmp.Or(out.FoldBack, int(int64(out.MaxCount)*3/4))
 	err := config.Apply(
@@ -80,7 +83,7 @@ func (o *Options) complete() (Options, error) {
 		config.Name("Options.ArrayField", &out.ArrayField, array),
 		config.Name("Options.FlagField", &out.FlagField, array+"_overflow"),
 		config.Name("Options.OutsideField", &out.OutsideField, array+"_outside"),
-		config.Name(array+"_moved", &out.moved, array+"_moved"),
+		config.Name(moved, &moved, ""),
 		config.Name("Options.ParentField", &out.ParentField, "parent"),
 		config.Name("Options.NumberField", &out.NumberField, "n"),
 		config.Number("Options.MaxCount", &out.MaxCount, 0, 1, math.MaxInt32),
@@ -88,7 +91,7 @@ func (o *Options) complete() (Options, error) {
 		config.Number("Options.OverflowMaxCount", &out.OverflowMaxCount, out.MaxCount, 1, math.MaxInt32),
 		config.Number("Options.OverflowMaxBytes", &out.OverflowMaxBytes, out.MaxBytes, 1, largestBytes))
 	if err == nil && out.FoldBack >= out.MaxCount {
-		err = fault.Invalid("Options.FoldBack: not less than Options.MaxCount, %d", out.MaxCount)
+		err = fault.Invalid("Options.FoldBack: it must be less than Options.MaxCount, %d", out.MaxCount)
 	}
 	return out, err
 }

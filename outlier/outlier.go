@@ -3,6 +3,7 @@ package outlier
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 
@@ -23,21 +24,19 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// ErrNotAdopted: a list is not in the form of this package, as other code writes it with a flag
-// of "true" or overflow documents without numbers. Every call refuses it, and writes nothing,
-// until Adopt has brought it into this form.
-var ErrNotAdopted = fault.New("list not adopted", nil)
+// errNotAdopted also says what to do.
+var errNotAdopted = fmt.Errorf("%w: run Adopt", mongopatterns.ErrNotAdopted)
 
-var errNotArray = errors.New("not an array")
+var errNotArray = errors.New("the list is not an array")
 
-// Lists keeps a list of elements E in each document of a collection, and what is
-// too much for a document in overflow documents. ID is the type of the parents'
-// _id. It is safe for concurrent use.
+// Lists keeps a list of elements E in each document of a collection; lists too long for
+// one document continue in overflow documents. ID is the type of the parents' _id. It is
+// safe for concurrent use.
 type Lists[ID, E any] struct{ c core }
 
 // core does the work on BSON; Lists encodes and decodes.
 type core struct {
-	coll, overflow *mongo.Collection // with reads that must not lag
+	coll, overflow *mongo.Collection // both read from the primary
 
 	o     Options
 	codec codec.Codec
@@ -47,9 +46,9 @@ type core struct {
 // New returns Lists over the parents in coll, with overflow documents in overflow,
 // another collection of the same database.
 //
-// E encodes to any BSON value: a string, an ObjectID, a document. All that write
-// one list must use the same names; the bounds may change, see Adopt.
-func New[ID, E any](coll, overflow *mongo.Collection, opts *Options) (_ *Lists[ID, E], err error) {
+// E may encode to any BSON value, such as a string, an ObjectID or a document. All programs
+// that write one list must use the same field names; the bounds may change, see Adopt.
+func New[ID, E any](coll, overflow *mongo.Collection, opts *Options) (l *Lists[ID, E], err error) {
 	defer fault.In(&err, "outlier: new")
 	if err := config.Collections("coll", coll, "overflow", overflow); err != nil {
 		return nil, err
@@ -62,9 +61,9 @@ func New[ID, E any](coll, overflow *mongo.Collection, opts *Options) (_ *Lists[I
 		codec.Codec{Registry: o.Registry, BSON: o.BSON}, o.fixed()}}, nil
 }
 
-// Indexes returns the indexes by collection: of the parents the partial
-// {items_overflow: 1}, of outliers only; of the overflow documents {parent: 1, n: 1}, and
-// with Options.ElementIndex {parent: 1, items: 1}.
+// Indexes returns the indexes by collection: for the parents the partial index
+// {items_overflow: 1} of outliers only, for the overflow documents {parent: 1, n: 1}, and with
+// Options.ElementIndex {parent: 1, items: 1}.
 func (l *Lists[ID, E]) Indexes() map[string][]mongo.IndexModel {
 	o := l.c.o
 	parents := mongo.IndexModel{Keys: expr.D(o.FlagField, 1),
@@ -76,8 +75,8 @@ func (l *Lists[ID, E]) Indexes() map[string][]mongo.IndexModel {
 	return map[string][]mongo.IndexModel{l.c.coll.Name(): {parents}, l.c.overflow.Name(): overflow}
 }
 
-// EnsureIndexes creates the Indexes that are missing. An index on the same keys with
-// other options is ErrIndexConflict; nothing is dropped.
+// EnsureIndexes creates the Indexes that are missing. If an index on the same keys has other
+// options, it returns ErrIndexConflict; it drops nothing.
 //
 // Cost: 1 round trip, and 1 for each of the two collections; where one is missing 2.
 func (l *Lists[ID, E]) EnsureIndexes(ctx context.Context) (err error) {
@@ -88,20 +87,20 @@ func (l *Lists[ID, E]) EnsureIndexes(ctx context.Context) (err error) {
 	return indexes.EnsureAll(ctx, l.c.coll.Database(), l.Indexes())
 }
 
-// ShardKey returns the recommended shard keys by collection: {_id: 1} of the
-// parents, {parent: 1} of the overflow documents. Every write filters on them.
+// ShardKey returns the recommended shard keys by collection: {_id: 1} for the parents,
+// {parent: 1} for the overflow documents. Every write filters on them.
 func (l *Lists[ID, E]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{l.c.coll.Name(): expr.D("_id", 1), l.c.overflow.Name(): expr.D(l.c.o.ParentField, 1)}
 }
 
-// Filter selects the parent document.
+// Filter selects the parent.
 func (l *Lists[ID, E]) Filter(id ID) bson.D { return expr.D("_id", l.c.equal(id)) }
 
-// OverflowFilter selects the overflow documents of a parent; Options.NumberField
-// has their order.
+// OverflowFilter selects the overflow documents of a parent. Sort them by
+// Options.NumberField.
 func (l *Lists[ID, E]) OverflowFilter(id ID) bson.D { return expr.D(l.c.o.ParentField, l.c.equal(id)) }
 
-// OutliersFilter selects the parents that have overflow documents, by the partial
+// OutliersFilter selects the parents that have overflow documents, with the partial
 // index of Indexes.
 func (l *Lists[ID, E]) OutliersFilter() bson.D { return expr.D(l.c.o.FlagField, true) }
 
@@ -118,14 +117,14 @@ func (c *core) run(ctx context.Context, fn func(ctx context.Context) error) erro
 	return txn.Run(ctx, c.coll.Database().Client(), fn)
 }
 
-// aggregate returns all documents at once, so the batches are as large as the server sends.
+// aggregate reads all documents in as few batches as the server allows.
 func aggregate(ctx context.Context, coll *mongo.Collection, pipeline mongo.Pipeline) ([]bson.Raw, error) {
 	return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return coll.Aggregate(ctx, pipeline, options.Aggregate().SetBatchSize(1<<20))
 	}))
 }
 
-// equal is the condition that a field equals v. What cannot be encoded is left for
+// equal is the condition that a field equals v. If v cannot be encoded, it is left for
 // the driver to refuse.
 func (c *core) equal(v any) any {
 	if raw, err := c.codec.Value(v); err == nil {
@@ -147,9 +146,9 @@ func (c *core) element(e any) (bson.RawValue, error) {
 	switch {
 	case err != nil:
 	case x.Type == bson.TypeUndefined:
-		err = fault.Invalid("element: undefined")
+		err = fault.Invalid("element: it is undefined")
 	case c.o.Set && len(x.Value) > maxAdded:
-		err = fault.Invalid("element: more than %d bytes, in a set", maxAdded)
+		err = fault.Invalid("element: it has more than %d bytes, the most in a set", maxAdded)
 	}
 	return x, err
 }
@@ -164,45 +163,44 @@ func (c *core) extras(id bson.RawValue, more ...bson.E) bson.D {
 
 func (c *core) byNumber(direction int) bson.D { return expr.D(c.o.NumberField, direction) }
 
-// holds is the condition that one of the array's elements equals x. A plain
-// equality would also match an array that is x, and a regular expression what it
-// matches.
+// holds is the condition that one of the array's elements equals x. A plain equality would
+// also match an array that equals x, and a regular expression would match as a pattern.
 func (c *core) holds(x bson.RawValue) bson.E {
 	return expr.Element(c.o.ArrayField, expr.Op("$elemMatch", expr.Op("$eq", x)))
 }
 
-// Expressions. Those of the array fit parents and overflow documents alike.
+// Expressions. Those of the array work for parents and overflow documents alike.
 
-// anyArray is array, with no elements where the field holds something else.
+// anyArray is the array, empty where the field holds something else.
 func (c *core) anyArray() bson.D { return expr.Array(expr.Field(c.o.ArrayField)) }
 
-// isList says whether the array's field holds an array, or nothing.
+// isList is the condition that the field holds an array, null or nothing.
 func (c *core) isList() bson.D {
 	return expr.IsType(expr.Field(c.o.ArrayField), "array", "missing", "null")
 }
 
 func size(array any) bson.D { return expr.Op("$size", array) }
 
-// bytes is the BSON size of a document with the array alone.
+// bytes is the BSON size of a document that holds only the array.
 func bytes(array any) bson.D { return expr.Op("$bsonSize", expr.D("a", array)) }
 
 // emptyBytes is bytes of an empty array.
 const emptyBytes = 13
 
-// fixed are the parts of filters and expressions that are the same in every call, so they
-// are encoded once: they are most of what a call sends.
+// fixed holds the parts of filters and expressions that are the same in every call. They are
+// encoded once, because they are most of what a call sends.
 type fixed struct {
-	// array is the elements. Where the field holds something other than an array, null or
-	// nothing, its use as an array is an error. size and bytes are of it; for a small document
-	// bytes is the size of the whole document, which the server need not count.
+	// array is the elements; an error where the field holds neither an array nor null nor
+	// nothing. size and bytes are those of array. For a small document bytes is the size of
+	// the whole document, which the server knows without counting.
 	array, size, bytes any
-	// outside is how many elements lie outside. It is 0 without the flag, which other code may
-	// have removed, and where the field is not a number.
+	// outside is the number of elements outside. It is 0 without the flag, which other code may
+	// have removed, and where the field does not hold a number.
 	outside any
-	// isNull says that the field holds null, or that it does not.
+	// isNull[true] is the condition that the field holds null, isNull[false] that it does not.
 	isNull map[bool]any
 	// typical is the filter for parents without overflow documents, outlier for those with
-	// some in the form of this package, own for both. Other parents are not adopted.
+	// overflow documents in the form of this package, own for both. Others are not adopted.
 	typical, outlier, own bson.D
 }
 
@@ -218,46 +216,46 @@ func (o *Options) fixed() (x fixed) {
 	null := expr.IsType(field, "null")
 	x.isNull = map[bool]any{true: expr.Fixed(null), false: expr.Fixed(expr.Op("$not", bson.A{null}))}
 	x.typical = expr.D(o.FlagField, expr.Fixed(expr.Op("$in", bson.A{nil, false})))
-	x.outlier = expr.D(o.FlagField, true, o.moved, expr.Op("$type", "objectId"), o.OutsideField, // what stateOf takes
+	x.outlier = expr.D(o.FlagField, true, o.moved(), expr.Op("$type", "objectId"), o.OutsideField, // the same values as stateOf accepts
 		expr.D("$gte", 1, "$lte", int64(math.MaxInt64), "$type", bson.A{"int", "long", "double"}))
 	x.own = expr.D("$or", expr.Fixed(bson.A{x.typical, x.outlier}))
 	return x
 }
 
-// A state is what a parent says of its list.
+// A state is what a parent says about its list.
 type state struct {
 	ID      bson.RawValue
 	Flag    bool          // it is an outlier
-	Moved   bson.ObjectID // Options.moved
+	Moved   bson.ObjectID // Options.moved()
 	Outside int64         // elements in overflow documents
 	Of      bson.RawValue // what the projection makes of the array
 }
 
-// state is the projection of a state; of is an expression of the array, nil for none.
+// state is the projection that reads a state; of is an expression of the array, nil for none.
 func (c *core) state(of any) bson.D {
-	out := expr.D(c.o.FlagField, 1, c.o.moved, 1, c.o.OutsideField, 1)
+	out := expr.D(c.o.FlagField, 1, c.o.moved(), 1, c.o.OutsideField, 1)
 	if of != nil {
 		out = append(out, expr.Element(c.o.ArrayField, of))
 	}
 	return out
 }
 
-// document is an expression of a document, which a projection would otherwise take for one
-// in each element of the array.
+// document is an expression for a document. Without it a projection would apply the document
+// to each element of the array.
 func document(pairs ...any) bson.D { return expr.Op("$mergeObjects", expr.D(pairs...)) }
 
-// stateOf is the state in a document, or the error of reading that. A parent that is
-// neither typical nor an outlier in the form of this package is ErrNotAdopted.
+// stateOf reads a state from a document, or passes the error of reading that on. It returns
+// errNotAdopted for a parent that is neither typical nor an outlier in the form of this package.
 func (c *core) stateOf(doc bson.Raw, err error) (s state, _ error) {
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
-		return s, fault.ErrNotFound
+		return s, mongopatterns.ErrNotFound
 	case err != nil:
 		return s, err
 	}
 	flag, moved := doc.Lookup(c.o.FlagField), false
 	s.ID, s.Of = doc.Lookup("_id"), doc.Lookup(c.o.ArrayField)
-	s.Moved, moved = doc.Lookup(c.o.moved).ObjectIDOK()
+	s.Moved, moved = doc.Lookup(c.o.moved()).ObjectIDOK()
 	on, isBool := flag.BooleanOK()
 	if isBool && !on || flag.Type == 0 || flag.Type == bson.TypeNull || flag.Type == bson.TypeUndefined {
 		return s, nil
@@ -265,21 +263,21 @@ func (c *core) stateOf(doc bson.Raw, err error) (s state, _ error) {
 	s.Flag = on && moved
 	s.Outside, _ = doc.Lookup(c.o.OutsideField).AsInt64OK()
 	if !s.Flag || s.Outside <= 0 {
-		return s, ErrNotAdopted
+		return s, errNotAdopted
 	}
 	return s, nil
 }
 
-// read reads a state from the primary: of a parent that lags the overflow documents
-// could be those of another moment.
+// read reads a state from the primary: a state from a secondary might not belong to the overflow
+// documents read with it.
 func (c *core) read(ctx context.Context, id bson.RawValue, of any) (state, error) {
 	return c.stateOf(c.coll.FindOne(ctx, c.parent(id), options.FindOne().SetProjection(c.state(of))).Raw())
 }
 
-// cost is what an element at this place adds to an array's bytes.
+// cost is how many bytes an element at this place adds to an array.
 func cost(x bson.RawValue, place int) int { return len(x.Value) + len(strconv.Itoa(place)) + 2 }
 
-// sizeOf is bytes in memory, for elements that begin at this place.
+// sizeOf is the size in bytes of elements that begin at this place of an array.
 func sizeOf(xs []bson.RawValue, from int) (n int) {
 	for i, x := range xs {
 		n += cost(x, from+i)
@@ -287,7 +285,7 @@ func sizeOf(xs []bson.RawValue, from int) (n int) {
 	return n
 }
 
-// fitting is how many of xs fit after size elements of so many bytes.
+// fitting is how many of xs fit after size elements of this many bytes.
 func fitting(xs []bson.RawValue, size, bytes, maxCount, maxBytes int) int {
 	for i, x := range xs {
 		bytes += cost(x, size+i)

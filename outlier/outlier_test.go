@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"testing"
 
@@ -14,8 +13,25 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
+)
+
+// stored returns the documents in an order, without the hidden fields.
+func stored(t testing.TB, coll *mongo.Collection, sort bson.D, hidden ...string) []bson.D {
+	t.Helper()
+	project := bson.D{}
+	for _, field := range hidden {
+		project = append(project, bson.E{Key: field, Value: 0})
+	}
+	return testkit.Find[bson.D](t, coll, bson.D{}, options.Find().SetSort(append(bson.D{}, sort...)).SetProjection(project))
+}
+
+// Short names for what hundreds of lines call.
+var (
+	equal  = testkit.Equal
+	insert = testkit.Insert
 )
 
 func newLists[ID, E any](t testing.TB, db *mongo.Database, opts *outlier.Options) *outlier.Lists[ID, E] {
@@ -30,14 +46,7 @@ func newLists[ID, E any](t testing.TB, db *mongo.Database, opts *outlier.Options
 	return lists
 }
 
-func insert(t testing.TB, coll *mongo.Collection, docs ...any) {
-	t.Helper()
-	if _, err := coll.InsertMany(t.Context(), docs); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// add adds to a list that takes all of the elements.
+// add adds elements, and wants all of them added.
 func add[ID, E any](t testing.TB, lists *outlier.Lists[ID, E], id ID, es ...E) {
 	t.Helper()
 	for some := range slices.Chunk(es, 500) {
@@ -47,68 +56,11 @@ func add[ID, E any](t testing.TB, lists *outlier.Lists[ID, E], id ID, es ...E) {
 	}
 }
 
-// set changes a document beside the package.
+// set changes a document without the package.
 func set(t testing.TB, coll *mongo.Collection, filter bson.D, update bson.D) {
 	t.Helper()
 	if result, err := coll.UpdateOne(t.Context(), filter, update); err != nil || result.MatchedCount != 1 {
 		t.Fatal(result, err)
-	}
-}
-
-func collect[E any](t testing.TB, seq iter.Seq2[E, error]) []E {
-	t.Helper()
-	out := []E{}
-	for e, err := range seq {
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, e)
-	}
-	return out
-}
-
-// stored returns all documents of a collection.
-func stored(t testing.TB, coll *mongo.Collection, sort bson.D, hidden ...string) []bson.D {
-	t.Helper()
-	if sort == nil {
-		sort = bson.D{}
-	}
-	project := bson.D{}
-	for _, field := range hidden {
-		project = append(project, bson.E{Key: field, Value: 0})
-	}
-	cursor, err := coll.Find(context.Background(), bson.D{}, options.Find().SetSort(sort).SetProjection(project))
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := []bson.D{}
-	if err := cursor.All(context.Background(), &out); err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
-func count(t testing.TB, coll *mongo.Collection, filter bson.D) int64 {
-	t.Helper()
-	n, err := coll.CountDocuments(t.Context(), filter)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-// healthy wants nothing for Check to find.
-func healthy[ID, E any](t testing.TB, lists *outlier.Lists[ID, E]) {
-	t.Helper()
-	for _, p := range collect(t, lists.Check(t.Context(), nil)) {
-		t.Error(p)
-	}
-}
-
-func equal(t testing.TB, want, got any) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
 	}
 }
 
@@ -126,7 +78,7 @@ func ints(from, to int) (out []int) {
 	return out
 }
 
-// array is what a slice is stored as.
+// array is how a slice is stored.
 func array[E any](items []E) (out bson.A) {
 	out = bson.A{}
 	for _, item := range items {
@@ -168,7 +120,7 @@ func TestBestSellers(t *testing.T) {
 	}
 	got := stored(t, db.Collection("books"), bson.D{{Key: "_id", Value: 1}}, "customers_purchased_moved")
 	for _, doc := range got {
-		slices.SortFunc(doc[2:], func(a, b bson.E) int { return len(a.Key) - len(b.Key) }) // fields come in no promised order
+		slices.SortFunc(doc[2:], func(a, b bson.E) int { return len(a.Key) - len(b.Key) }) // the order of the fields is not defined
 	}
 	equal(t, []bson.D{
 		book(0, "T", users(0, 3)),
@@ -186,7 +138,7 @@ func TestBestSellers(t *testing.T) {
 		equal(t, bson.D{{Key: "book_id", Value: int32(1)}, {Key: "n", Value: int32(n)}, {Key: "customers_purchased", Value: array(users(at, at+size))}}, doc)
 		at += size
 	}
-	equal(t, users(0, 2400), collect(t, books.All(t.Context(), 1)))
+	equal(t, users(0, 2400), testkit.Collect(t, books.All(t.Context(), 1)))
 	if n, err := books.Total(t.Context(), 1); err != nil || n != 2400 {
 		t.Error(n, err)
 	}
@@ -198,11 +150,11 @@ func TestBestSellers(t *testing.T) {
 			t.Error(user, n, err)
 		}
 	}
-	healthy(t, books)
+	testkit.Healthy(t, books)
 }
 
 // Best-sellers as others wrote them: the flag a string, or true, overflow documents
-// without a number. Every call refuses them; Adopt, or Repair, takes them as a whole.
+// without a number. Every call refuses them; Adopt and Repair bring the whole list into form.
 func TestBestSellersOfOthers(t *testing.T) {
 	t.Parallel()
 	for _, flag := range []any{"true", true, 1} {
@@ -221,7 +173,7 @@ func TestBestSellersOfOthers(t *testing.T) {
 				before := append(stored(t, db.Collection("books"), nil), stored(t, db.Collection("extras"), nil)...)
 				refused := func(err error) {
 					t.Helper()
-					if !errors.Is(err, outlier.ErrNotAdopted) || errors.Is(err, mongopatterns.ErrNotFound) {
+					if !errors.Is(err, mongopatterns.ErrNotAdopted) || errors.Is(err, mongopatterns.ErrNotFound) {
 						t.Error(err)
 					}
 				}
@@ -234,7 +186,7 @@ func TestBestSellersOfOthers(t *testing.T) {
 					refused(err)
 					_, err = books.Total(t.Context(), id)
 					refused(err)
-					_, err = books.Page(t.Context(), id, 0, 1)
+					_, err = books.Slice(t.Context(), id, 0, 1)
 					refused(err)
 					for _, err := range books.All(t.Context(), id) {
 						refused(err)
@@ -255,17 +207,17 @@ func TestBestSellersOfOthers(t *testing.T) {
 						t.Error(result, err)
 					}
 				}
-				healthy(t, books)
-				equal(t, users(0, 50), collect(t, books.All(t.Context(), 0)))
-				equal(t, users(0, 200), collect(t, books.All(t.Context(), 1)))
-				if n := count(t, db.Collection("books"), bson.D{{Key: "has_extras", Value: bson.D{{Key: "$exists", Value: true}}}}); n != 1 {
+				testkit.Healthy(t, books)
+				equal(t, users(0, 50), testkit.Collect(t, books.All(t.Context(), 0)))
+				equal(t, users(0, 200), testkit.Collect(t, books.All(t.Context(), 1)))
+				if n := testkit.Count(t, db.Collection("books"), bson.D{{Key: "has_extras", Value: bson.D{{Key: "$exists", Value: true}}}}); n != 1 {
 					t.Error(n)
 				}
 				add(t, books, 1, "new")
 				if n, err := books.Add(t.Context(), 1, "user150"); err != nil || n != 0 {
 					t.Error(n, err)
 				}
-				if err := books.Delete(t.Context(), 1); err != nil || count(t, db.Collection("extras"), bson.D{}) != 0 {
+				if err := books.Delete(t.Context(), 1); err != nil || testkit.Count(t, db.Collection("extras"), bson.D{}) != 0 {
 					t.Error(err)
 				}
 			})
@@ -273,7 +225,7 @@ func TestBestSellersOfOthers(t *testing.T) {
 	}
 }
 
-// A list of others that is deleted takes its overflow documents along.
+// Deleting a list of others deletes its overflow documents.
 func TestDeleteNotAdopted(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -283,7 +235,7 @@ func TestDeleteNotAdopted(t *testing.T) {
 	if err := books.Delete(t.Context(), 1); err != nil {
 		t.Error(err)
 	}
-	if n := count(t, db.Collection("extras"), bson.D{}); n != 0 {
+	if n := testkit.Count(t, db.Collection("extras"), bson.D{}); n != 0 {
 		t.Error(n)
 	}
 }
@@ -298,7 +250,7 @@ func TestMissingParent(t *testing.T) {
 		_, remove := lists.Remove(t.Context(), 1, 1)
 		_, contains := lists.Contains(t.Context(), 1, 1)
 		_, total := lists.Total(t.Context(), 1)
-		_, page := lists.Page(t.Context(), 1, 100, 10)
+		_, page := lists.Slice(t.Context(), 1, 100, 10)
 		var all error
 		for _, err := range lists.All(t.Context(), 1) {
 			all = err
@@ -308,14 +260,13 @@ func TestMissingParent(t *testing.T) {
 				t.Errorf("call %d: %v", i, err)
 			}
 		}
-		if n := count(t, db.Collection("parents"), bson.D{}) + count(t, db.Collection("extras"), bson.D{}); n > 0 {
+		if n := testkit.Count(t, db.Collection("parents"), bson.D{}) + testkit.Count(t, db.Collection("extras"), bson.D{}); n > 0 {
 			t.Error(n)
 		}
 	}
 }
 
-// Two lists in one parent, with default names: neither takes the other's fields for
-// its own.
+// Two lists in one parent, with default names: neither uses the other's fields.
 func TestTwoLists(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -335,15 +286,15 @@ func TestTwoLists(t *testing.T) {
 		}
 	}
 	for name, want := range map[string][]int{"a": ints(2, 5), "b": ints(0, 9)} {
-		equal(t, want, collect(t, lists[name].All(t.Context(), 1)))
-		healthy(t, lists[name])
+		equal(t, want, testkit.Collect(t, lists[name].All(t.Context(), 1)))
+		testkit.Healthy(t, lists[name])
 		for _, field := range []string{"_overflow", "_outside", "_moved"} {
-			if n := count(t, db.Collection("parents"), bson.D{{Key: name + field, Value: bson.D{{Key: "$exists", Value: true}}}}); (n > 0) != (name == "b") {
+			if n := testkit.Count(t, db.Collection("parents"), bson.D{{Key: name + field, Value: bson.D{{Key: "$exists", Value: true}}}}); (n > 0) != (name == "b") {
 				t.Error(name, field, n)
 			}
 		}
 	}
-	// A parent of two patterns: one deletes it, the other's documents go by their filter.
+	// A parent with two patterns: one deletes it, the other's documents are deleted by its filter.
 	err := mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
 		if err := lists["a"].Delete(ctx, 1); err != nil {
 			return err
@@ -354,10 +305,10 @@ func TestTwoLists(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	healthy(t, lists["b"])
+	testkit.Healthy(t, lists["b"])
 }
 
-// By default everything moves back at three quarters of MaxCount.
+// By default all elements move back at three quarters of MaxCount.
 func TestDefaultFoldBack(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -369,7 +320,7 @@ func TestDefaultFoldBack(t *testing.T) {
 			if removed, err := lists.Remove(t.Context(), bound, x); err != nil || !removed {
 				t.Fatal(removed, err)
 			}
-			n := count(t, db.Collection("parents"), append(lists.Filter(bound), lists.OutliersFilter()...))
+			n := testkit.Count(t, db.Collection("parents"), append(lists.Filter(bound), lists.OutliersFilter()...))
 			if left := bound - x; (n == 0) != (left <= want) {
 				t.Errorf("at most %d: %d outliers of %d elements", bound, n, left)
 			}
@@ -444,7 +395,7 @@ func TestAddMany(t *testing.T) {
 			}
 		}
 	}
-	result, err := lists.AddMany(t.Context(), seq)
+	result, err := lists.AddMany(t.Context(), seq, nil)
 	var ids []int32
 	for _, f := range result.Failures {
 		ids = append(ids, f.ID.Int32())
@@ -455,10 +406,24 @@ func TestAddMany(t *testing.T) {
 	}
 	equal(t, []int32{3, 4, 5}, ids)
 	for id := 1; id <= 2; id++ {
-		equal(t, ints(0, 600), collect(t, lists.All(t.Context(), id)))
+		equal(t, ints(0, 600), testkit.Collect(t, lists.All(t.Context(), id)))
+	}
+	var seen []int64
+	work := &mongopatterns.Work{BatchSize: 500, Progress: func(r mongopatterns.Result) { seen = append(seen, r.Examined) }}
+	if _, err := lists.AddMany(t.Context(), seq, work); err != nil {
+		t.Error(err)
+	}
+	equal(t, []int64{500, 1000, 1206}, seen)
+	if result, err := lists.AddMany(t.Context(), seq, &mongopatterns.Work{Strict: true}); !errors.Is(err, mongopatterns.ErrNotFound) || result.Failed != 0 {
+		t.Error(result, err)
+	}
+	for _, work := range []*mongopatterns.Work{{Filter: bson.D{}}, {DryRun: true}, {BatchSize: -1}} {
+		if _, err := lists.AddMany(t.Context(), seq, work); !errors.Is(err, mongopatterns.ErrInvalid) {
+			t.Errorf("%+v: %v", work, err)
+		}
 	}
 	err = mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
-		result, err = lists.AddMany(ctx, seq)
+		result, err = lists.AddMany(ctx, seq, nil)
 		return err
 	})
 	if !errors.Is(err, mongopatterns.ErrNotFound) || result.Unknown != 0 {
@@ -466,7 +431,34 @@ func TestAddMany(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if result, err := lists.AddMany(ctx, seq); err == nil || result.Unknown == 0 {
+	if result, err := lists.AddMany(ctx, seq, nil); err == nil || result.Unknown == 0 {
 		t.Error(result, err)
+	}
+}
+
+// A reader can leave at any time, and one whose context is over gets one error.
+func TestAllEndsEarly(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 2, OverflowMaxCount: 1})
+	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}})
+	add(t, lists, 1, ints(0, 250)...)
+	n := 0
+	for x := range lists.All(t.Context(), 1) {
+		if n++; x == 100 {
+			break
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	failures := 0
+	for _, err := range lists.All(ctx, 1) {
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		failures++
+	}
+	if n != 101 || failures != 1 {
+		t.Error(n, failures)
 	}
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// Total returns how many elements a list has: ErrNotFound without a parent.
+// Total returns how many elements a list has, or ErrNotFound if the parent does not exist.
 //
-// Cost: 1 round trip, 1 document, found by _id.
+// Cost: 1 round trip, 1 document, index _id.
 func (l *Lists[ID, E]) Total(ctx context.Context, id ID) (total int64, err error) {
 	defer fault.In(&err, "outlier: total")
 	raw, err := l.c.codec.ID("id", id)
@@ -29,13 +29,12 @@ func (l *Lists[ID, E]) Total(ctx context.Context, id ID) (total int64, err error
 	return s.Outside + n, fault.Of(raw, err)
 }
 
-// Contains reports whether a list holds an element that equals e: ErrNotFound
-// without a parent.
+// Contains reports whether a list holds an element that equals e. It returns ErrNotFound if
+// the parent does not exist.
 //
-// Cost: 1 round trip, 1 document, found by _id, if the parent has no overflow or
-// holds the element. Else 2, or 3 if it holds none, by the index {parent, n} all its
-// overflow documents up to the element, or with Options.ElementIndex 1 key and
-// document.
+// Cost: 1 round trip, 1 document, index _id, if the parent has no overflow or holds the element. Else 2, or 3
+// if it holds none, by the index {parent, n} all its overflow documents up to the element, or with
+// Options.ElementIndex 1 key and 1 document.
 func (l *Lists[ID, E]) Contains(ctx context.Context, id ID, e E) (held bool, err error) {
 	defer fault.In(&err, "outlier: contains")
 	raw, x, err := l.c.pair(id, e)
@@ -57,8 +56,8 @@ func (l *Lists[ID, E]) Contains(ctx context.Context, id ID, e E) (held bool, err
 	return held && err == nil, fault.Of(raw, err)
 }
 
-// still reads a parent and has read read of its overflow documents; again if something
-// has moved or been removed from them meanwhile. So both are of one moment.
+// still reads a parent and calls read for its overflow documents. It repeats both if something
+// was moved or removed meanwhile, so that they belong to one moment.
 func (c *core) still(ctx context.Context, id bson.RawValue, of any, read func(state) error) (state, error) {
 	for {
 		before, err := c.read(ctx, id, of)
@@ -75,10 +74,10 @@ func (c *core) still(ctx context.Context, id bson.RawValue, of any, read func(st
 	}
 }
 
-// elements is a type of its own because the driver decodes no array as a []byte.
+// elements is a type of its own because the driver does not decode an array into a []byte.
 type elements[E any] []E
 
-// decode decodes an array; null, or nothing, is an empty one.
+// decode decodes an array; null and nothing are an empty one.
 func decode[E any](c codec.Codec, array bson.RawValue) (elements[E], error) {
 	switch array.Type {
 	case 0, bson.TypeNull:
@@ -89,13 +88,13 @@ func decode[E any](c codec.Codec, array bson.RawValue) (elements[E], error) {
 	return nil, errNotArray
 }
 
-// All yields the whole list in order, as it was at one moment: ErrNotFound without a
-// parent. An outlier is read before the first element is yielded; what is too long
-// for that is read by Page.
+// All yields the whole list in order, as of one moment, or ErrNotFound if the parent does not
+// exist. An outlier is read into memory before the first element is yielded; read a list too
+// long for that with Slice.
 //
-// Cost: 1 round trip, 1 document, found by _id, if the parent has no overflow.
-// Outliers: 3, further ones for more than 16 MiB, by the index {parent, n} 1 key and
-// document for each overflow document; 3 again if elements have moved meanwhile.
+// Cost: 1 round trip, 1 document, index _id, if the parent has no overflow. Outliers: 3, more beyond 16 MiB,
+// by the index {parent, n} 1 key and 1 document for each overflow document; 3 again if elements have moved
+// meanwhile.
 func (l *Lists[ID, E]) All(ctx context.Context, id ID) iter.Seq2[E, error] {
 	return fault.Seq("outlier: all", func(yield func(E, error) bool) {
 		raw, err := l.c.codec.ID("id", id)
@@ -121,9 +120,9 @@ func (l *Lists[ID, E]) All(ctx context.Context, id ID) iter.Seq2[E, error] {
 	})
 }
 
-// load reads a parent, with what of makes of its array, and the arrays of its overflow
-// documents, if these hold elements from this position on, as stages make them of the
-// documents in order.
+// load reads a parent, with of applied to its array, and the arrays of its overflow documents,
+// if these hold elements at or after position from. stages are applied to the overflow
+// documents in their order.
 func (c *core) load(ctx context.Context, id bson.RawValue, of any, from int64, stages ...bson.D) (
 	arrays []bson.RawValue, parent state, err error) {
 	parent, err = c.still(ctx, id, of, func(s state) error {
@@ -141,8 +140,8 @@ func (c *core) load(ctx context.Context, id bson.RawValue, of any, from int64, s
 	return arrays, parent, err
 }
 
-// A Page is some consecutive elements of a list.
-type Page[E any] struct {
+// A Slice is a range of consecutive elements of a list.
+type Slice[E any] struct {
 	// Items are the elements, in order; never nil.
 	Items []E `json:"items"`
 	// Total is how many elements the list has.
@@ -151,46 +150,45 @@ type Page[E any] struct {
 	HasNext bool `json:"hasNext"`
 }
 
-// Page returns up to limit elements of a list from position offset, the first being
-// 0: ErrNotFound without a parent. Elements that are added come last; when one is removed
-// those after it move up. So while others remove, pages read one after the other can miss
-// elements, but repeat none.
+// Slice returns up to limit elements of a list from position offset, counted from 0, or
+// ErrNotFound if the parent does not exist. New elements come last; after a removal all later
+// elements move up. So slices read one after the other can miss elements while others remove,
+// but do not repeat any.
 //
-// Cost: 1 round trip, 1 document, found by _id, if the parent has no overflow or
-// holds the whole page, as it does the last ones (outliers: 2). Else 3, further ones for
-// more than 16 MiB, by the index {parent, n}: the server reads the overflow documents to
-// the end of the page, and some ahead.
-func (l *Lists[ID, E]) Page(ctx context.Context, id ID, offset, limit int64) (page Page[E], err error) {
-	defer fault.In(&err, "outlier: page")
+// Cost: 1 round trip, 1 document, index _id, if the parent has no overflow or holds the whole slice, as it
+// does the last ones (outliers: 2). Else 3, more beyond 16 MiB, by the index {parent, n}: the server reads
+// the overflow documents to the end of the slice, and some ahead.
+func (l *Lists[ID, E]) Slice(ctx context.Context, id ID, offset, limit int64) (slice Slice[E], err error) {
+	defer fault.In(&err, "outlier: slice")
 	raw, err := l.c.codec.ID("id", id)
 	switch {
 	case err != nil:
-		return page, err
+		return slice, err
 	case offset < 0:
-		return page, fault.Invalid("offset: negative")
+		return slice, fault.Invalid("offset: it is negative")
 	case limit <= 0:
-		return page, fault.Invalid("limit: not positive")
+		return slice, fault.Invalid("limit: it must be positive")
 	}
-	// math.MaxInt32 is what $slice takes.
-	arrays, total, err := l.c.page(ctx, raw, min(offset, math.MaxInt32), min(limit, math.MaxInt32))
-	page.Items = []E{}
+	// $slice takes at most math.MaxInt32.
+	arrays, total, err := l.c.slice(ctx, raw, min(offset, math.MaxInt32), min(limit, math.MaxInt32))
+	slice.Items = []E{}
 	for _, array := range arrays {
 		var es elements[E]
 		if err == nil {
 			es, err = decode[E](l.c.codec, array)
 		}
-		page.Items = append(page.Items, es[:min(int64(len(es)), limit-int64(len(page.Items)))]...)
+		slice.Items = append(slice.Items, es[:min(int64(len(es)), limit-int64(len(slice.Items)))]...)
 	}
 	if err != nil {
-		return Page[E]{}, fault.Of(raw, err)
+		return Slice[E]{}, fault.Of(raw, err)
 	}
-	page.Total, page.HasNext = total, offset+int64(len(page.Items)) < total
-	return page, nil
+	slice.Total, slice.HasNext = total, offset+int64(len(slice.Items)) < total
+	return slice, nil
 }
 
-// page returns arrays of which the first limit elements are the page, and the total.
-func (c *core) page(ctx context.Context, id bson.RawValue, offset, limit int64) ([]bson.RawValue, int64, error) {
-	// The parent has the last elements; before is how many of the page lie outside.
+// slice returns arrays whose first limit elements are the slice, and the total.
+func (c *core) slice(ctx context.Context, id bson.RawValue, offset, limit int64) ([]bson.RawValue, int64, error) {
+	// The parent has the last elements; before is how many elements of the page lie outside.
 	outside, array := c.x.outside, expr.Field(c.o.ArrayField)
 	before := expr.Op("$max", 0, expr.Op("$subtract", outside, offset))
 	items := expr.Cond(expr.Op("$gte", before, limit), bson.A{}, expr.Op("$slice", c.x.array,
@@ -199,7 +197,7 @@ func (c *core) page(ctx context.Context, id bson.RawValue, offset, limit int64) 
 	arrays, parent, err := c.load(ctx, id, document("items", items, "size", c.x.size), offset,
 		expr.Op("$project", expr.D(c.o.ArrayField, c.anyArray())), // $unwind takes anything else for an element
 		expr.Op("$unwind", array), expr.Op("$skip", offset), expr.Op("$limit", limit),
-		// Each by itself: a $group would bring them together, in memory that the server bounds.
+		// Each element by itself: a $group would collect them in memory that the server bounds.
 		expr.Op("$project", expr.D("_id", 0, c.o.ArrayField, bson.A{array})))
 	if err != nil {
 		return nil, 0, err
@@ -208,24 +206,23 @@ func (c *core) page(ctx context.Context, id bson.RawValue, offset, limit int64) 
 	return append(arrays, own.Lookup("items")), parent.Outside + own.Lookup("size").AsInt64(), nil
 }
 
-// TotalExpression is the number of a parent's elements, for a $project of your own
-// over any parents, say, and a $sort by it.
+// TotalExpression is the number of elements of a parent, for your own $project over any parents,
+// or to sort by it.
 func (l *Lists[ID, E]) TotalExpression() bson.D {
 	return expr.Op("$add", size(l.c.anyArray()), l.c.x.outside)
 }
 
-// ItemsPipeline gives the elements of the parents that filter selects, one document
-// {_id: <the parent's>, item: <element>} for each: of a parent first those in it, the
-// newest, then those outside. Run it on the parents' collection. It is one $lookup for
-// each parent, by the index {parent, n}.
+// ItemsPipeline yields one document {_id: <the parent's>, item: <element>} for each element of the
+// parents that filter selects. The elements in the parent, the newest, come before those outside.
+// Run it on the parents' collection. It does one $lookup for each parent, by the index {parent, n}.
 func (l *Lists[ID, E]) ItemsPipeline(filter any) mongo.Pipeline {
 	return append(l.c.parts(filter),
 		expr.Op("$unwind", "$part.items"),
 		expr.Op("$project", expr.D("item", "$part.items")))
 }
 
-// parts gives the arrays of the parents that filter selects as documents {_id: <the
-// parent's>, part: {_id, items}}, the parent's own without an _id.
+// parts yields the arrays of the parents that filter selects as documents {_id: <the
+// parent's>, part: {_id, items}}; the parent's own part has no _id.
 func (c *core) parts(filter any) mongo.Pipeline {
 	const extra, at = "extra", "at"
 	own := expr.D("items", "$items")
@@ -237,18 +234,18 @@ func (c *core) parts(filter any) mongo.Pipeline {
 			expr.Op("$project", expr.D("items", c.x.array)),
 		}),
 		expr.Op("$unwind", expr.D("path", "$"+extra, "preserveNullAndEmptyArrays", true, "includeArrayIndex", at)),
-		// The parent's own comes with its first overflow document, or without one.
+		// The parent's own array comes with its first overflow document, or alone.
 		expr.Op("$project", expr.D("part", expr.Cond(expr.Op("$gt", "$"+at, 0), bson.A{"$" + extra},
 			expr.Cond(expr.Op("$eq", "$"+at, 0), bson.A{own, "$" + extra}, bson.A{own})))),
 		expr.Op("$unwind", "$part"),
 	}
 }
 
-// ContainingPipeline gives {_id: <the parent's>} of the parents whose lists hold an
-// element that equals e, each once, in no order: the books that a customer bought.
-// Run it on the parents' collection, not in a transaction, which refuses $unionWith.
-// Create an index on the array in both collections if it is to be fast.
-func (l *Lists[ID, E]) ContainingPipeline(e E) (_ mongo.Pipeline, err error) {
+// ContainingPipeline yields {_id: <the parent's>}, each once and in no order, for the parents
+// whose lists hold an element that equals e: the books that a customer bought. Run it on the
+// parents' collection, outside of transactions, which refuse $unionWith. To make it fast, create
+// an index on the array in both collections.
+func (l *Lists[ID, E]) ContainingPipeline(e E) (pipeline mongo.Pipeline, err error) {
 	defer fault.In(&err, "outlier: containing")
 	x, err := l.c.element(e)
 	if err != nil {

@@ -9,22 +9,22 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// Remove takes the last element that equals e out of a list and reports whether
-// there was one: ErrNotFound without a parent. The others keep their order. When the
-// total has come down to Options.FoldBack, everything moves back into the parent.
+// Remove removes the last element that equals e and reports whether there was one. It returns
+// ErrNotFound if the parent does not exist. The others keep their order. When the total has
+// come down to Options.FoldBack, all elements move back into the parent.
 //
-// Repeated after an unknown outcome it removes from a list that is no set a second
-// element, if there is one.
+// Repeated after an unknown outcome, it may remove a second equal element, if the list is not
+// a set.
 //
-// Cost: 1 round trip, 1 document written, found by _id, if the parent has no overflow.
-// Outliers: 3, 1 document written, if the parent holds the element; else 4, 2
-// documents written (5 if there is none, the parent written twice).
-// An overflow document that is empty then is deleted: 1 more. Folding back: 5 more; of a
-// set 1 more. An element of more than 4 MiB, in an outlier: 1 more, or 2.
+// Cost: 1 round trip, 1 document written, index _id, if the parent has no overflow. Outliers: 3, 1 document
+// written, if the parent holds the element; else 4, 2 documents written (5 if there is none, the parent
+// written twice). An overflow document that is empty then is deleted: 1 more. Folding back: 5 more; of a set
+// 1 more. An element of more than 4 MiB, in an outlier: 1 more, or 2.
 func (l *Lists[ID, E]) Remove(ctx context.Context, id ID, e E) (removed bool, err error) {
 	defer fault.In(&err, "outlier: remove")
 	raw, x, err := l.c.pair(id, e)
@@ -35,8 +35,8 @@ func (l *Lists[ID, E]) Remove(ctx context.Context, id ID, e E) (removed bool, er
 	return removed, fault.Of(raw, err)
 }
 
-// remove writes a typical parent alone. That of an outlier is written first in a
-// transaction: so no two of them run at the same time.
+// remove writes a typical parent alone. For an outlier, a transaction writes the parent first,
+// so that no two removals run at the same time.
 func (c *core) remove(ctx context.Context, id, x bson.RawValue) (removed bool, err error) {
 	for range maxAttempts {
 		result, err := fault.One(c.coll.UpdateOne(ctx, c.parent(id, c.x.typical...),
@@ -48,17 +48,17 @@ func (c *core) remove(ctx context.Context, id, x bson.RawValue) (removed bool, e
 			removed, err = c.removeLocked(ctx, id, x)
 			return err
 		})
-		if !errors.Is(err, fault.ErrNotFound) {
+		if !errors.Is(err, mongopatterns.ErrNotFound) {
 			return removed && err == nil, err
 		}
 		if _, err := c.read(ctx, id, nil); err != nil {
 			return false, err
 		}
 	}
-	return false, fmt.Errorf("%w: the list has changed %d times meanwhile", fault.ErrConflict, maxAttempts)
+	return false, fmt.Errorf("%w: the list has changed %d times meanwhile", mongopatterns.ErrConflict, maxAttempts)
 }
 
-// withoutLast is the array without the last x. An array without x stays what it is, also
+// withoutLast is the array without the last x. An array without x stays as it is, also if it is
 // missing or null.
 func (c *core) withoutLast(x bson.RawValue) bson.D {
 	array, length := c.x.array, expr.Op("$max", size(c.x.array), 1)
@@ -68,25 +68,26 @@ func (c *core) withoutLast(x bson.RawValue) bson.D {
 	return expr.Let("at", c.lastPlace(x), expr.Cond(expr.Op("$lt", "$$at", size(array)), rest, expr.Field(c.o.ArrayField)))
 }
 
-// lastPlace is where the last x stands in the array, its length if it has none. The server has
-// no search from the end. x, which may be as large as a command, is in it once.
+// lastPlace is the position of the last x in the array, or the array's length without x.
+// The server cannot search from the end. x occurs in it once, as it may be as large as a command.
 func (c *core) lastPlace(x bson.RawValue) bson.D {
 	return expr.Let("reverse", expr.Op("$reverseArray", c.x.array), expr.Op("$subtract",
 		expr.Op("$subtract", size("$$reverse"), 1), expr.Op("$indexOfArray", "$$reverse", expr.Literal(x))))
 }
 
-// sentTwice bounds an element that a command may hold twice; a larger one costs a round trip
-// more where its place has to be known.
+// sentTwice bounds an element that a command may hold twice. A larger one costs another round
+// trip where its position is needed.
 const sentTwice = 4 << 20
 
-// removeLocked removes from an outlier, in a transaction: ErrNotFound if the parent is none,
-// or not there. Elements outside are counted down first, and up again if there is none.
+// removeLocked removes from an outlier, in a transaction. It returns ErrNotFound if the parent does
+// not exist or is not an outlier. It counts the elements outside down first, and up again if none
+// of them equals x.
 func (c *core) removeLocked(ctx context.Context, id, x bson.RawValue) (bool, error) {
 	before, held, err := c.removeInside(ctx, id, x)
 	if err != nil {
 		return false, err
 	}
-	id = before.ID // as the overflow documents have it
+	id = before.ID // with the type that the overflow documents have
 	left := before.Outside + before.Of.Document().Lookup("size").AsInt64() - 1
 	if !held {
 		extra, err := c.removeOutside(ctx, id, x)
@@ -102,15 +103,15 @@ func (c *core) removeLocked(ctx context.Context, id, x bson.RawValue) (bool, err
 		}
 		before.Outside--
 	}
-	// The last element outside makes the parent typical.
+	// Without elements outside the parent becomes typical.
 	if before.Outside == 0 || left <= int64(c.o.FoldBack) {
 		err = c.arrange(ctx, id)
 	}
 	return true, err
 }
 
-// removeInside takes the last x out of the array of an outlier, or one from the number of
-// elements outside. It returns the state before, and whether the parent held x.
+// removeInside removes the last x from the array of an outlier, or else subtracts one from the
+// number of elements outside. It returns the state before, and whether the parent held x.
 func (c *core) removeInside(ctx context.Context, id, x bson.RawValue) (before state, held bool, err error) {
 	outside := func(field string) string { return expr.Field(c.o.OutsideField + field) }
 	update := mongo.Pipeline{
@@ -137,8 +138,8 @@ func (c *core) removeInside(ctx context.Context, id, x bson.RawValue) (before st
 	return before, after.Of.Document().Lookup("size").AsInt64() < before.Of.Document().Lookup("size").AsInt64(), nil
 }
 
-// removeOutside takes the last x out of the overflow documents of a parent, and returns the
-// one that held it as it was, or ErrNoDocuments.
+// removeOutside removes the last x from the overflow documents of a parent. It returns the
+// document that held it, as it was before, or ErrNoDocuments.
 func (c *core) removeOutside(ctx context.Context, id, x bson.RawValue) (extra extent, err error) {
 	filter, update := c.extras(id, c.holds(x)), mongo.Pipeline{expr.Op("$set", expr.D(c.o.ArrayField, c.withoutLast(x)))}
 	if len(x.Value) <= sentTwice {
@@ -152,13 +153,12 @@ func (c *core) removeOutside(ctx context.Context, id, x bson.RawValue) (extra ex
 	return extra, err
 }
 
-// Delete deletes a parent and its overflow documents: ErrNotFound if there is no
-// parent. Where something else deletes the parent, another of its lists or
-// patterns, delete the overflow documents yourself, by OverflowFilter and in the
-// same transaction.
+// Delete deletes a parent and its overflow documents, or returns ErrNotFound if the parent does
+// not exist. If other code deletes the parent, such as another list or pattern, delete the
+// overflow documents yourself, with OverflowFilter and in the same transaction.
 //
-// Cost: 1 round trip, 1 document deleted, found by _id, if it has no overflow.
-// Outliers: 4, and all their documents deleted.
+// Cost: 1 round trip, 1 document deleted, index _id, if it has no overflow. Outliers: 4, and all their
+// documents deleted.
 func (l *Lists[ID, E]) Delete(ctx context.Context, id ID) (err error) {
 	defer fault.In(&err, "outlier: delete")
 	raw, err := l.c.codec.ID("id", id)
@@ -174,7 +174,7 @@ func (c *core) delete(ctx context.Context, id bson.RawValue) error {
 		return err
 	}
 	return c.run(ctx, func(ctx context.Context) error {
-		onlyID := options.FindOneAndDelete().SetProjection(expr.D("_id", 1)) // also of what is not adopted
+		onlyID := options.FindOneAndDelete().SetProjection(expr.D("_id", 1)) // also of a list that is not adopted
 		s, err := c.stateOf(fault.Single(c.coll.FindOneAndDelete(ctx, c.parent(id), onlyID)).Raw())
 		if err == nil {
 			_, err = fault.Many(c.overflow.DeleteMany(ctx, c.extras(s.ID)))

@@ -12,8 +12,10 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/split"
 )
@@ -23,7 +25,7 @@ var (
 	rated      = d("rating", 7.3, "votes", 5043, "id", 12)
 )
 
-// A movie with everything cold that old code can write to by operators.
+// A movie whose cold fields cover everything that old code can write to by operators.
 func whole(id int) bson.D {
 	return d("_id", id, "title", "t", "plot", "p", "likes", 40, "comments", oneComment, "imdb", rated, "seen", false)
 }
@@ -39,10 +41,10 @@ func coldOf(t *testing.T, db *mongo.Database, id int) bson.M {
 	return cold
 }
 
-// What old code writes to cold fields that have moved: the whole document counts as the newer,
-// and so does a scalar that is set; a number, array or document that may be a fragment is left
-// in both documents and named, until Adopt is told which to keep. Meanwhile all reads show the
-// cold one, and writes of new code go to it.
+// Old code writes to cold fields that have moved: a whole document is newer, and so is a scalar
+// that is set; a number, array or document that may be a fragment is left in both documents and
+// named, until Adopt is told which to keep. Meanwhile all reads return the cold document's, and
+// new code writes to it.
 func TestWhatOldCodeWritesToColdFields(t *testing.T) {
 	t.Parallel()
 	replaced := func(pairs ...any) any {
@@ -59,8 +61,8 @@ func TestWhatOldCodeWritesToColdFields(t *testing.T) {
 	for name, test := range map[string]struct {
 		old  any    // an update, or a whole document
 		left string // the field in both
-		get  bson.D // what reads then show
-		hot  any    // of that field, if hot is kept
+		get  bson.D // the result of reads then
+		hot  any    // the field, if hot is kept
 	}{
 		"a push":                            {d("$push", d("comments", d("by", "c"))), "comments", d("comments", oneComment), bson.A{d("by", "c")}},
 		"an inc inside":                     {d("$inc", d("imdb.votes", 1)), "imdb", d("imdb", rated), d("votes", 1)},
@@ -80,11 +82,11 @@ func TestWhatOldCodeWritesToColdFields(t *testing.T) {
 				db := mongotest.Database(t)
 				s := newSplit[int, bson.M, bson.M](t, db, &split.Options{IDField: "movie_id", ColdFields: coldFields})
 				hot := db.Collection("movies")
-				insert(t, hot, whole(1))
+				testkit.Insert(t, hot, whole(1))
 				_, err := s.Adopt(t.Context(), nil)
 				must(t, err)
 				if doc := test.old.(bson.D); strings.HasPrefix(doc[0].Key, "$") {
-					update(t, hot, d(), doc)
+					testkit.Update(t, hot, d(), doc)
 				} else {
 					_, err = hot.ReplaceOne(t.Context(), d(), doc)
 					must(t, err)
@@ -108,12 +110,12 @@ func TestWhatOldCodeWritesToColdFields(t *testing.T) {
 				for field := range strings.FieldsSeq(test.left) {
 					left = append(left, `movies {"$numberInt":"1"} in both documents `+field)
 				}
-				// Writes of new code never take the fragment for the whole.
+				// New code never takes the fragment for the whole.
 				must(t, s.Update(t.Context(), 1, nil, d("$set", d("by new code", 1))))
 				reads("after a write")
 				must(t, s.Update(t.Context(), 1, d("$set", d("title", "T")), d("$set", d("by new code", 2))))
 				reads("after both")
-				same(t, "named", append([]string{}, left...), problems(t, s.Check(t.Context(), nil)))
+				same(t, "named", append([]string{}, left...), testkit.Found(t, s.Check(t.Context(), nil)))
 				for _, run := range []func(context.Context, *mongopatterns.Work) (mongopatterns.Result, error){s.Adopt, s.Repair} {
 					for _, dry := range []bool{true, false} {
 						result, err := run(t.Context(), &mongopatterns.Work{DryRun: dry})
@@ -122,11 +124,11 @@ func TestWhatOldCodeWritesToColdFields(t *testing.T) {
 					}
 				}
 				reads("after adopt")
-				untouched(t, hot)
+				testkit.Untouched(t, hot)
 				if keep == "" || len(left) == 0 {
 					return
 				}
-				told := newSplit[int, bson.M, bson.M](t, db, &split.Options{IDField: "movie_id", ColdFields: coldFields, Keep: keep})
+				told := newSplit[int, bson.M, bson.M](t, db, &split.Options{IDField: "movie_id", ColdFields: coldFields, Prefer: keep})
 				must(t, told.Update(t.Context(), 1, nil, d("$set", d("by new code", 3)))) // only Adopt is told
 				reads("after a write of one that is told")
 				result, err := told.Adopt(t.Context(), nil)
@@ -145,8 +147,8 @@ func TestWhatOldCodeWritesToColdFields(t *testing.T) {
 	}
 }
 
-// Where the cold fields are numbers alone, or one array, a whole document cannot be told from
-// a fragment: it is named.
+// If all cold fields are numbers, or one array, a whole document looks like a fragment: it is
+// named.
 func TestFragmentsOfFewFields(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -168,8 +170,8 @@ func TestFragmentsOfFewFields(t *testing.T) {
 			t.Parallel()
 			db := mongotest.Database(t)
 			s := newSplit[int, bson.D, bson.D](t, db, &split.Options{IDField: "movie_id", ColdFields: coldFields})
-			must(t, s.Add(t.Context(), 1, d("title", "t"), test.cold))
-			update(t, db.Collection("movies"), d(), test.old)
+			must(t, s.Insert(t.Context(), 1, d("title", "t"), test.cold))
+			testkit.Update(t, db.Collection("movies"), d(), test.old)
 			result, err := s.Adopt(t.Context(), nil)
 			must(t, err)
 			same(t, "remaining", int64(min(1, len(test.left))), result.Remaining)
@@ -177,7 +179,7 @@ func TestFragmentsOfFewFields(t *testing.T) {
 			for _, field := range test.left {
 				left = append(left, `movies {"$numberInt":"1"} in both documents `+field)
 			}
-			same(t, "named", append([]string{}, left...), problems(t, s.Check(t.Context(), nil)))
+			same(t, "named", append([]string{}, left...), testkit.Found(t, s.Check(t.Context(), nil)))
 			if len(left) == 0 {
 				sound(t, db, s)
 			}
@@ -185,7 +187,7 @@ func TestFragmentsOfFewFields(t *testing.T) {
 	}
 }
 
-// Get and JoinPipeline decide on the server as Adopt does here.
+// Get and JoinPipeline decide on the server as Adopt does in Go.
 func TestReadsDecideAsAdopt(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -215,8 +217,8 @@ func TestReadsDecideAsAdopt(t *testing.T) {
 			colds = append(colds, some(d("_id", i), fields))
 		}
 	}
-	insert(t, hot, hots...)
-	insert(t, cold, colds...)
+	testkit.Insert(t, hot, hots...)
+	testkit.Insert(t, cold, colds...)
 	join := func() map[int32]string {
 		cursor, err := hot.Aggregate(t.Context(), s.JoinPipeline())
 		must(t, err)
@@ -224,8 +226,8 @@ func TestReadsDecideAsAdopt(t *testing.T) {
 		must(t, cursor.All(t.Context(), &docs))
 		out := map[int32]string{}
 		for _, doc := range docs {
-			sorted(doc)
-			out[get(doc, "_id").(int32)] = fmt.Sprintf("%#v", doc)
+			testkit.SortFields(doc)
+			out[testkit.Get(doc, "_id").(int32)] = fmt.Sprintf("%#v", doc)
 		}
 		return out
 	}
@@ -262,8 +264,8 @@ func TestReadsDecideAsAdopt(t *testing.T) {
 	same(t, "named", int(result.Remaining), len(left))
 }
 
-// Adopt comes to its end beside old code that pushes to the same documents without pause, and
-// what both sides hold is all that was written.
+// Adopt finishes beside old code that pushes to the same documents without pause, and
+// both sides together hold all that was written.
 func TestAdoptBesideOldCodeThatPushes(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -274,7 +276,7 @@ func TestAdoptBesideOldCodeThatPushes(t *testing.T) {
 	for i := range n {
 		docs = append(docs, d("_id", i, "title", "t", "comments", bson.A{fmt.Sprint("first ", i)}))
 	}
-	insert(t, hot, docs...)
+	testkit.Insert(t, hot, docs...)
 	var group sync.WaitGroup
 	var pushed atomic.Int64
 	var ended atomic.Bool
@@ -303,8 +305,8 @@ func TestAdoptBesideOldCodeThatPushes(t *testing.T) {
 	t.Logf("%d in both", result.Remaining)
 	total := 0
 	for _, coll := range []string{"movies", "movie_details"} {
-		for _, doc := range stored(t, db.Collection(coll)) {
-			comments, _ := get(doc, "comments").(bson.A)
+		for _, doc := range testkit.Stored[bson.D](t, db.Collection(coll)) {
+			comments, _ := testkit.Get(doc, "comments").(bson.A)
 			total += len(comments)
 		}
 	}
@@ -336,7 +338,7 @@ func TestNewRefusesAnIDThatAdoptCannotFill(t *testing.T) {
 	byMovie := &split.Options{IDField: "movie_id"}
 	refused := func(want string, err error) {
 		t.Helper()
-		wantErr(t, err, mongopatterns.ErrInvalid)
+		testkit.Fails(t, "split", err, mongopatterns.ErrInvalid)
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)
 		}
@@ -356,6 +358,68 @@ func TestNewRefusesAnIDThatAdoptCannotFill(t *testing.T) {
 	} {
 		must(t, err)
 	}
-	_, err = split.New[int, bson.D, bson.D](hot, cold, &split.Options{Keep: "both"})
-	refused("Options.Keep", err)
+	_, err = split.New[int, bson.D, bson.D](hot, cold, &split.Options{Prefer: "both"})
+	refused("Options.Prefer", err)
+}
+
+// A document that the server refuses does not hold up the others of its batch, nor
+// the batches after it.
+func TestOneDocumentFails(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	s := newSplit[int, bson.D, bson.D](t, db, &split.Options{ColdFields: []string{"a", "b"}})
+	hot, cold := db.Collection("movies"), db.Collection("movie_details")
+	unique := mongo.IndexModel{Keys: d("a", 1), Options: options.Index().SetUnique(true).SetSparse(true)}
+	_, err := cold.Indexes().CreateOne(t.Context(), unique)
+	must(t, err)
+	testkit.Insert(t, hot, d("_id", 1, "a", 1), d("_id", 2, "a", 1), d("_id", 3, "a", 3), d("_id", 4, "a", 4))
+	named := func(what string, result mongopatterns.Result, id int32, examined int64) {
+		t.Helper()
+		if result.Examined != examined || result.Done != 3 || result.Failed != 1 || result.Failures[0].ID.Int32() != id ||
+			!mongo.IsDuplicateKeyError(result.Failures[0].Err) {
+			t.Errorf("%s: %+v", what, result)
+		}
+		testkit.Untouched(t, hot)
+	}
+	dry, err := s.Adopt(t.Context(), &mongopatterns.Work{DryRun: true})
+	must(t, err)
+	same(t, "dry run", mongopatterns.Result{Examined: 4, Done: 4}, dry)
+	result, err := s.Adopt(t.Context(), &mongopatterns.Work{BatchSize: 3})
+	must(t, err)
+	named("adopt", result, 2, 4)
+}
+
+// Adopt counts committed work only: nothing from an aborted transaction, and work that
+// was run again once.
+func TestAdoptCountsWhatIsCommitted(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	s := newSplit[int, bson.D, bson.D](t, db, &split.Options{IDField: "movie_id", ColdFields: []string{"plot"}})
+	hot, cold := db.Collection("movies"), db.Collection("movie_details")
+	testkit.Insert(t, hot, d("_id", 1, "plot", "a"), d("_id", 2, "plot", "b"))
+	mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{"update"}, Skip: 1, Code: 13}) // after the cold documents are written
+	result, err := s.Adopt(t.Context(), nil)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	same(t, "ended by an error", mongopatterns.Result{}, result)
+	same(t, "cold", []bson.D{}, testkit.Stored[bson.D](t, cold))
+	mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{"update"}, Times: 1, Code: 112, Labels: []string{"TransientTransactionError"}})
+	result, err = s.Adopt(t.Context(), nil)
+	must(t, err)
+	same(t, "run again", mongopatterns.Result{Examined: 2, Done: 2, Conflicts: 1}, result)
+	sound(t, db, s)
+
+	_, err = cold.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: d("plot", 1), Options: options.Index().SetUnique(true)})
+	must(t, err)
+	testkit.Insert(t, hot, d("_id", 3, "plot", "c"), d("_id", 4, "plot", "a"), d("_id", 5, "plot", "d"))
+	result, err = s.Adopt(t.Context(), nil)
+	must(t, err)
+	if len(result.Failures) != 1 || !mongo.IsDuplicateKeyError(result.Failures[0].Err) || result.Failures[0].ID.AsInt64() != 4 {
+		t.Errorf("failures: %v", result.Failures)
+	}
+	result.Failures = nil
+	same(t, "one refused", mongopatterns.Result{Examined: 5, Done: 2, Failed: 1}, result)
+	same(t, "cold documents", 4, len(testkit.Stored[bson.D](t, cold)))
+	testkit.Untouched(t, hot)
 }

@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/split"
 )
@@ -19,8 +20,8 @@ func BenchmarkMovieList(b *testing.B) {
 	s := newSplit[int, bson.D, bson.D](b, db, &split.Options{ColdFields: []string{"plot", "fullplot"}})
 	for i := range 100 {
 		film := d("_id", i, "title", "t", "year", 1896, "plot", strings.Repeat("x", 300), "fullplot", strings.Repeat("x", 3000))
-		insert(b, db.Collection("whole"), film)
-		insert(b, db.Collection("movies"), film)
+		testkit.Insert(b, db.Collection("whole"), film)
+		testkit.Insert(b, db.Collection("movies"), film)
 	}
 	_, err := s.Adopt(b.Context(), nil)
 	must(b, err)

@@ -16,25 +16,29 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
+// The kinds of problems that Check finds.
 const (
-	// MissingCold is a hot document without a cold one. Repair inserts one with
-	// the ID alone, or with what it moves there.
+	// MissingCold: a hot document without a cold one. Repair inserts one with the ID alone, or
+	// with the fields that it moves there.
 	MissingCold mongopatterns.ProblemKind = "no cold document"
-	// Misplaced is a cold field in the hot document that is the newer, or alone. Repair moves
-	// it; what the cold document holds there is overwritten.
+	// Misplaced: a cold field in the hot document that is newer than the cold document's, or the
+	// only one. Repair moves it, and overwrites the cold document's value.
 	Misplaced mongopatterns.ProblemKind = "cold field in the hot document"
-	// InBoth is a number, an array or a document that old code has written to a cold field of
-	// the hot document, and that may be a fragment of what the cold document holds there, as
-	// $inc, $push and $set of a part leave it. Adopt and Repair leave both, unless
-	// Options.Keep, and count the document as Remaining. Until then the cold document's counts.
+	// InBoth: a number, an array or a document that old code has written to a cold field of the
+	// hot document, and that may be a fragment of the cold document's value, as $inc, $push and
+	// $set of a part leave it. Until somebody decides, the cold document's value is used. Adopt
+	// and Repair leave both, and count the document as Remaining, unless Options.Prefer is set.
 	InBoth mongopatterns.ProblemKind = "in both documents"
-	// Orphan is a cold document without a hot one. Repair leaves it.
-	Orphan mongopatterns.ProblemKind = "orphan"
+	// Orphan: a cold document without a hot one. Repair leaves it alone.
+	Orphan = mongopatterns.Orphan
 )
 
-// Check reads both collections and yields what is wrong. Work.Filter selects hot
-// documents; with one, orphans are not looked for. What a write changed meanwhile is
-// looked at again, in a transaction.
+// Check reads both collections and yields what is wrong. Work.Filter selects hot documents;
+// with a filter it does not look for orphans. Problems that a write may have caused meanwhile
+// are checked again, in a transaction.
+//
+// In a transaction of yours on a sharded cluster it needs MongoDB 8.0, because it joins the
+// collections.
 //
 // Cost: 1 round trip, and 1 for each batch of 100 documents, 3 more if some seem wrong;
 // without a Filter a scan of the cold ones, and 3 more for each batch of Orphans.
@@ -50,8 +54,8 @@ func (s *Split[ID, H, C]) Check(ctx context.Context, work *mongopatterns.Work) i
 
 var onlyID = expr.D("_id", 1)
 
-// scan reads of hot documents which cold fields they have, and of their cold ones
-// whether they are there.
+// scan reads the names of the cold fields in hot documents, and whether their cold documents
+// exist.
 func (c *core) scan() maintain.Scan {
 	return maintain.Scan{BatchSize: 100, Pipeline: mongo.Pipeline{expr.Op("$sort", onlyID),
 		expr.Op("$project", c.misplaced()), c.lookup("_id", expr.Op("$project", onlyID))}}
@@ -63,7 +67,7 @@ func (c *core) misplaced() bson.D {
 	return expr.D("fields", expr.Op("$setIntersection", names, expr.Literal(append([]string{}, c.fields...))))
 }
 
-// suspects are the documents, as scan has read them, without a cold one or with cold fields.
+// suspects returns the _ids of documents, as scan reads them, without a cold one or with cold fields.
 func suspects(hot []bson.Raw) (ids bson.A) {
 	for _, doc := range hot {
 		if doc.Lookup("cold", "0").IsZero() || !doc.Lookup("fields", "0").IsZero() {
@@ -73,8 +77,8 @@ func suspects(hot []bson.Raw) (ids bson.A) {
 	return ids
 }
 
-// check finds the problems of a batch of hot documents. In the transaction it reads
-// without $lookup, which a sharded cluster refuses there before MongoDB 8.0.
+// check finds the problems of a batch of hot documents. In the transaction it reads without
+// $lookup, which a sharded cluster refuses there before MongoDB 8.0.
 func (c *core) check(ctx context.Context, hot []bson.Raw) (problems []mongopatterns.Problem, err error) {
 	ids := suspects(hot)
 	if len(ids) == 0 {
@@ -109,10 +113,11 @@ func (c *core) check(ctx context.Context, hot []bson.Raw) (problems []mongopatte
 	return problems, err
 }
 
-// Repair moves cold fields that stand in hot documents and gives hot documents
-// without a cold one such a document, a batch in a transaction, beside live
-// writes. Work.Filter selects hot documents. Remaining are those with fields InBoth, unless
-// Options.Keep says which to keep.
+// Repair moves cold fields out of hot documents and inserts missing cold documents, each batch
+// in a transaction, beside live writes. Work.Filter selects hot documents. Remaining counts
+// those with fields InBoth, unless Options.Prefer says which to keep.
+//
+// In a transaction of yours on a sharded cluster it needs MongoDB 8.0, because it joins the collections.
 //
 // Cost: 1 round trip, and 1 for each batch of 100 documents; 6 more if some are wrong, 7 if
 // of these some have a cold one and others do not; 2 writes to the hot document and 1
@@ -123,27 +128,30 @@ func (s *Split[ID, H, C]) Repair(ctx context.Context, work *mongopatterns.Work) 
 	return s.core.divideAll(ctx, work)
 }
 
-// Adopt splits an existing collection, which becomes the hot one: the cold fields
-// of its documents move to the cold collection, a batch in a transaction, beside
-// live writes. Every document gets a cold one. Work.Filter selects hot documents.
-// It can be stopped and run again, also to fetch what old programs have written to
-// the hot collection since. Where the cold document has the field as well, that overwrites
-// it if it is a scalar, or if the whole document was replaced; else it is InBoth, and the
-// document is counted as Remaining, unless Options.Keep says which to keep. A batch that
-// conflicts with another writer is done in halves (Result.Conflicts).
+// Adopt splits an existing collection, which becomes the hot one: the cold fields of its
+// documents move to the cold collection, each batch in a transaction, beside live writes.
+// Every document gets a cold one. Work.Filter selects hot documents. Adopt can be stopped and
+// run again, also to take up what old programs have written to the hot collection since.
+//
+// If old programs have written a field that the cold document has, too, their value overwrites
+// it if it is a scalar, or if they replaced the whole document. Otherwise the field is InBoth,
+// and the document is counted as Remaining, unless Options.Prefer says which to keep. A batch
+// that conflicts with another writer is done in halves (Result.Conflicts). Adopt returns
 // mongopatterns.ErrInvalid if the cold fields are not known.
 //
-// Cost: as Repair.
+// In a transaction of yours on a sharded cluster it needs MongoDB 8.0, because it joins the collections.
+//
+// Cost: that of Repair.
 func (s *Split[ID, H, C]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "split: adopt")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	if len(s.core.fields) == 0 {
-		return result, fault.Invalid("Options.ColdFields: not set, and C is no struct with fields")
+		return result, fault.Invalid("Options.ColdFields: it must be set, because C is not a struct with fields")
 	}
 	return s.core.divideAll(ctx, work)
 }
 
-// divideAll divides the hot documents that have no cold one, or cold fields in them.
+// divideAll divides the hot documents without a cold one, and those with cold fields.
 func (c *core) divideAll(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
 	if err := c.refuse(ctx, work); err != nil {
 		return mongopatterns.Result{}, err

@@ -39,7 +39,7 @@ func Example() {
 	}
 	details := Details{Plot: "A train arrives."}
 	details.IMDB.Rating, details.IMDB.Votes = 7.3, 5043
-	if err := movies.Add(ctx, 1, Movie{1, "The Arrival of a Train", 1896}, details); err != nil {
+	if err := movies.Insert(ctx, 1, Movie{1, "The Arrival of a Train", 1896}, details); err != nil {
 		log.Fatal(err)
 	}
 	votes := bson.D{{Key: "$inc", Value: bson.D{{Key: "imdb.votes", Value: 1}}}}
@@ -104,7 +104,7 @@ func ExampleSplit_JoinPipeline() {
 		log.Fatal(err)
 	}
 	for i, title := range []string{"The Arrival of a Train", "A Trip to the Moon"} {
-		if err := movies.Add(ctx, i, Movie{Title: title, Year: 1896 + 6*i}, bson.D{{Key: "plot", Value: "…"}}); err != nil {
+		if err := movies.Insert(ctx, i, Movie{Title: title, Year: 1896 + 6*i}, bson.D{{Key: "plot", Value: "…"}}); err != nil {
 			log.Fatal(err)
 		}
 	}

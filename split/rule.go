@@ -9,17 +9,17 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// A cold field in a hot document that has a cold one was written by old code. A scalar was
-// set anew, and is the newer. A number, an array or a document may be a fragment: $inc, $push
-// and $set of a part begin anew where the field has moved away. It is none if all that the
-// cold document holds is back: then the document was replaced, and is the newer. A field is
-// back, if it is there; a document, if all its fields are; an array, if it has an element of
-// the other, or one of them is empty, or a document of several fields is back. Numbers
-// alone are no evidence.
+// If a hot document has a cold field and a cold document exists, old code has written the field. A
+// scalar was set anew and is newer. A number, an array or a document may be a fragment: $inc, $push
+// and $set of a part start anew in a field that has moved away. It is not a fragment if all that
+// the cold document holds is back: then old code has replaced the whole document, which is newer.
+// A field is back if it exists; a document, if all its fields exist; an array, if it has a common
+// element with the other, one of the two is empty, or a document of several fields is back. Numbers
+// alone are not evidence.
 //
-// The rule stands here twice: for writes, and for the server, in reads.
+// This file has the rule twice: for writes, and for the server, in reads.
 
-// contested are the names of the cold fields in a hot document, own, that stay in both.
+// contested returns the names of the cold fields of a hot document, own, that stay in both.
 func (c *core) contested(own, cold bson.Raw) (names []string) {
 	elements, _ := cold.Elements()
 	elements = slices.DeleteFunc(elements, func(e bson.RawElement) bool { return c.isID(e.Key()) })
@@ -67,7 +67,7 @@ func back(hot, cold bson.RawValue, proven bool) bool {
 	return true
 }
 
-// telling reports a value that no operator makes of nothing but by setting it.
+// telling reports a value that an operator can make from nothing only by setting it.
 func telling(hot bson.RawValue) bool {
 	if doc, ok := hot.DocumentOK(); ok {
 		values, _ := doc.Values()
@@ -76,7 +76,7 @@ func telling(hot bson.RawValue) bool {
 	return hot.Type != 0 && !hot.IsNumber()
 }
 
-// contestedOnServer is contested as an expression, of expressions for two documents.
+// contestedOnServer is contested as an expression; own and cold are expressions of documents.
 func (c *core) contestedOnServer(own, cold any) bson.D {
 	pairs := expr.Map(expr.Filter(expr.Op("$objectToArray", "$$theirs"), "field",
 		expr.Op("$not", expr.Op("$in", "$$field.k", expr.Literal([]string{"_id", c.idField})))), "field",

@@ -23,9 +23,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Split keeps each document in two collections: the hot fields H, which lists
-// read, and the cold fields C, which only the page of one document reads. It is
-// safe for concurrent use.
+// Split keeps each document in two collections: the hot fields H, which lists read, and
+// the cold fields C, which only the page of one document reads. ID is the type of their
+// common ID. It is safe for concurrent use.
 type Split[ID, H, C any] struct{ core *core }
 
 var _ mongopatterns.Checker = (*Split[int, bson.D, bson.D])(nil)
@@ -34,30 +34,31 @@ var _ mongopatterns.Checker = (*Split[int, bson.D, bson.D])(nil)
 type core struct {
 	hot, cold *mongo.Collection
 	idField   string
-	fields    []string // the cold ones; nil if they are not known
+	fields    []string // the cold fields; nil if not known
+	hotFields []string // the fields of H; nil if not known
 	keep      Side
 	codec     codec.Codec
 	both      bson.A // the stages of Get after its $match
-	present   any    // the conditions one of which a hot document with cold fields meets
+	present   any    // conditions; a hot document with cold fields meets one of them
 }
 
 // Options names the fields of a Split.
 type Options struct {
-	// IDField is the name of the field that holds, in the cold document, the _id of
-	// the hot one: "movie_id" say. Default "_id": both have the same.
+	// IDField is the name of the field in the cold document that holds the _id of the hot
+	// one, such as "movie_id". Default "_id": both documents have the same _id.
 	IDField string
-	// ColdFields are the top-level fields that belong into the cold document.
-	// Default nil: the fields of C if that is a struct, else not known; then Adopt
-	// is refused, and fields on the wrong side go unnoticed.
+	// ColdFields are the top-level fields that belong into the cold document. Default nil:
+	// the fields of C, if that is a struct. For another C the cold fields are not known: Adopt
+	// is refused, and Check does not find fields on the wrong side.
 	ColdFields []string
 
-	// Keep says which one Adopt and Repair keep of a cold field that is InBoth documents.
-	// Default "": both stay, and the document is counted as Remaining. Writes leave both in
-	// any case.
-	Keep Side
+	// Prefer is the document whose value Adopt and Repair keep if a cold field is [InBoth].
+	// Default "": they leave both values, and count the document as Remaining. Other writes
+	// always leave both.
+	Prefer Side
 
-	// Registry and BSON encode IDs and documents. Give the client's own, if it has
-	// any: a collection does not show them. Default nil: the driver's.
+	// Registry and BSON encode IDs and documents. Pass those of the client, if it has any:
+	// they cannot be read from a collection. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -65,19 +66,21 @@ type Options struct {
 // A Side is one of the two documents of an ID.
 type Side string
 
+// The sides.
 const (
 	Hot  Side = "hot"
 	Cold Side = "cold"
 )
 
-// fieldTouch marks a hot document where a write changes nothing else in it, so that
-// other writers conflict with it. It is set and removed in one command.
+// fieldTouch marks a hot document in which a write changes nothing else, so that other writers
+// conflict with it. It is set and removed in one command.
 const fieldTouch = "__touch"
 
 // New returns a Split over two collections of one database. It does no I/O.
 //
-// ID is the type of the _ids; H and C are structs, maps or bson.D that encode to
-// documents without a field in common, besides the ID's. opts may be nil.
+// ID is the type of the _ids. H and C are the types of the hot and the cold document: structs,
+// maps or bson.D that encode to documents without a common field besides the ID. opts may be nil.
+// All programs that write the collections must have the same cold fields.
 func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID, H, C], err error) {
 	defer fault.In(&err, "split: new")
 	if err := config.Collections("hot", hot, "cold", cold); err != nil {
@@ -90,7 +93,7 @@ func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID,
 	if err := config.Apply(config.Name("Options.IDField", &o.IDField, "_id")); err != nil {
 		return nil, err
 	}
-	c := &core{hot: hot, cold: cold, idField: o.IDField, fields: slices.Clone(o.ColdFields), keep: o.Keep}
+	c := &core{hot: hot, cold: cold, idField: o.IDField, fields: slices.Clone(o.ColdFields), keep: o.Prefer}
 	c.codec = codec.Codec{Registry: o.Registry, BSON: o.BSON}
 	option := "Options.ColdFields"
 	if len(c.fields) == 0 {
@@ -104,21 +107,26 @@ func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID,
 		present = append(present, expr.D(field, expr.D("$exists", true)))
 	}
 	c.present = expr.Fixed(present)
-	hotFields, _ := c.codec.Fields(reflect.TypeFor[H]())
-	return &Split[ID, H, C]{c}, config.Apply(config.Check("Options.Keep", func() error {
-		if !slices.Contains([]Side{"", Hot, Cold}, o.Keep) {
-			return fmt.Errorf("unknown: %q", string(o.Keep))
+	c.hotFields, _ = c.codec.Fields(reflect.TypeFor[H]())
+	for what, t := range map[string]reflect.Type{"H": reflect.TypeFor[H](), "C": reflect.TypeFor[C]()} {
+		if err := c.codec.CheckDocuments(what, t); err != nil {
+			return nil, err
+		}
+	}
+	return &Split[ID, H, C]{c}, config.Apply(config.Check("Options.Prefer", func() error {
+		if !slices.Contains([]Side{"", Hot, Cold}, o.Prefer) {
+			return fmt.Errorf("%q is neither Hot nor Cold", string(o.Prefer))
 		}
 		return nil
 	}), config.Check("fields of C", func() error { return readable[ID, C](c) }), config.Check(option, func() error {
 		for i, field := range c.fields {
 			switch {
 			case c.isID(field) || field == fieldTouch:
-				return fmt.Errorf("%q is not a cold field", field)
+				return fmt.Errorf("%q cannot be a cold field", field)
 			case slices.Contains(c.fields[:i], field):
-				return fmt.Errorf("%q stands twice", field)
-			case slices.Contains(hotFields, field):
-				return fmt.Errorf("%q is a field of H too", field)
+				return fmt.Errorf("%q is given twice", field)
+			case slices.Contains(c.hotFields, field):
+				return fmt.Errorf("%q is also a field of H", field)
 			}
 			if err := fieldpath.CheckName("name", field); err != nil {
 				return err
@@ -128,8 +136,8 @@ func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID,
 	}))
 }
 
-// readable refuses a struct C that cannot be read from the cold documents that Adopt makes.
-// Of a type that decodes itself nothing is known.
+// readable refuses a struct C that cannot decode the cold documents that Adopt makes. It accepts
+// a type that decodes itself, as its fields are not known.
 func readable[ID, C any](c *core) error {
 	names, _ := c.codec.Fields(reflect.TypeFor[C]())
 	var id ID
@@ -166,8 +174,8 @@ func (c *core) refuse(ctx context.Context, work *mongopatterns.Work) error {
 
 func (c *core) isID(field string) bool { return field == "_id" || field == c.idField }
 
-// Indexes returns the index of the cold documents, unique {movie_id: 1}; none if
-// IDField is _id.
+// Indexes returns the unique index {movie_id: 1} of the cold documents, or none if IDField
+// is _id.
 func (s *Split[ID, H, C]) Indexes() map[string][]mongo.IndexModel {
 	if s.core.idField == "_id" {
 		return nil
@@ -176,10 +184,10 @@ func (s *Split[ID, H, C]) Indexes() map[string][]mongo.IndexModel {
 		{Keys: expr.D(s.core.idField, 1), Options: options.Index().SetUnique(true)}}}
 }
 
-// EnsureIndexes creates the index of the cold documents if it is missing. An index
-// on the same key with other options is mongopatterns.ErrIndexConflict.
+// EnsureIndexes creates the index of the cold documents if it is missing. If an index on the
+// same key has other options, it returns mongopatterns.ErrIndexConflict.
 //
-// Cost: 2 round trips if it is there, else 3; 1 if IDField is _id.
+// Cost: 2 round trips, 3 if an index is missing; 1 if IDField is _id.
 func (s *Split[ID, H, C]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "split: ensure indexes")
 	if err := s.core.refuse(ctx, nil); err != nil {
@@ -215,8 +223,8 @@ func (c *core) hotOf(id bson.RawValue) bson.D { return expr.D("_id", value.Equal
 
 func (c *core) coldOf(id bson.RawValue) bson.D { return expr.D(c.idField, value.Equal(id)) }
 
-// GetHot returns the hot document of an ID. mongopatterns.ErrNotFound if there is none.
-// Lists are your own Find on the hot collection.
+// GetHot returns the hot document of an ID, or mongopatterns.ErrNotFound. For lists use
+// your own Find on the hot collection.
 //
 // Cost: 1 round trip, 1 key and 1 document, index _id.
 func (s *Split[ID, H, C]) GetHot(ctx context.Context, id ID) (hot H, err error) {
@@ -228,8 +236,8 @@ func (s *Split[ID, H, C]) GetHot(ctx context.Context, id ID) (hot H, err error) 
 	return hot, err
 }
 
-// GetCold returns the cold document of an ID. mongopatterns.ErrNotFound if there is
-// none, as where Adopt has not come yet: Get reads these.
+// GetCold returns the cold document of an ID, or mongopatterns.ErrNotFound, also where
+// Adopt has not split the document yet: use Get for these.
 //
 // Cost: 1 round trip, 1 key and 1 document, index {movie_id}.
 func (s *Split[ID, H, C]) GetCold(ctx context.Context, id ID) (cold C, err error) {
@@ -241,11 +249,10 @@ func (s *Split[ID, H, C]) GetCold(ctx context.Context, id ID) (cold C, err error
 	return cold, err
 }
 
-// Get returns both documents of an ID. Cold fields in the hot document are returned
-// as the cold one's, so that it reads alike before and after Adopt; of those InBoth
-// the cold document's.
-// mongopatterns.ErrNotFound if there is no hot document, or neither a cold one nor
-// cold fields.
+// Get returns both documents of an ID. It returns cold fields of the hot document as part of
+// the cold one, so that the result is the same before and after Adopt; of a field that is
+// InBoth it returns the cold document's value. It returns mongopatterns.ErrNotFound if the hot
+// document does not exist, or if there is neither a cold document nor a cold field.
 //
 // Cost: 1 round trip; 1 key and 1 document of each collection.
 func (s *Split[ID, H, C]) Get(ctx context.Context, id ID) (hot H, cold C, err error) {
@@ -265,17 +272,17 @@ func (s *Split[ID, H, C]) Get(ctx context.Context, id ID) (hot H, cold C, err er
 	switch {
 	case err != nil:
 	case len(docs) == 0:
-		err = fault.Of(raw, fault.ErrNotFound)
+		err = fault.Of(raw, mongopatterns.ErrNotFound)
 	case len(docs[0].Cold) == 0:
-		return docs[0].Hot, cold, fault.Of(raw, fmt.Errorf("cold document: %w", fault.ErrNotFound))
+		return docs[0].Hot, cold, fault.Of(raw, fmt.Errorf("%w: the cold document is missing", mongopatterns.ErrNotFound))
 	default:
 		hot, cold = docs[0].Hot, docs[0].Cold[0]
 	}
 	return hot, cold, err
 }
 
-// stages make {hot: …, cold: [one or none]} of a hot document. They are the same in
-// every call, so they are encoded once.
+// stages turn a hot document into {hot: …, cold: [one or none]}. They are the same in every
+// call, so they are encoded once.
 func (c *core) stages() (encoded bson.A) {
 	whole := expr.Op("$mergeObjects", expr.D(c.idField, "$hot._id"), first("$cold"), without("$$own", c.contestedOnServer("$$own", first("$cold"))))
 	none := expr.Op("$and", expr.Op("$eq", "$cold", bson.A{}), expr.Op("$eq", "$$own", expr.Literal(bson.D{})))
@@ -292,7 +299,7 @@ func (c *core) stages() (encoded bson.A) {
 		pipeline = append(pipeline, expr.D("$unset", cold))
 	}
 	for _, stage := range pipeline {
-		raw, _ := bson.Marshal(stage) // of strings, which nothing refuses
+		raw, _ := bson.Marshal(stage) // of strings, which can always be encoded
 		encoded = append(encoded, bson.Raw(raw))
 	}
 	return encoded
@@ -313,21 +320,21 @@ func (c *core) own(hot string) bson.D {
 		expr.Op("$in", "$$field.k", expr.Literal(append([]string{}, c.fields...)))))
 }
 
-// without is a document without the fields of these names, mostly none.
+// without is a document without the fields of these names, which are mostly none.
 func without(doc string, names any) bson.D {
 	some := expr.Op("$arrayToObject", expr.Filter(expr.Op("$objectToArray", doc), "field",
 		expr.Op("$not", expr.Op("$in", "$$field.k", "$$names"))))
 	return expr.Let("names", names, expr.Cond(expr.Op("$eq", "$$names", bson.A{}), doc, some))
 }
 
-// first is the document in an array, an empty one if there is none.
+// first is the first document of an array, or an empty document.
 func first(array string) bson.D {
 	return expr.IfNull(expr.Op("$arrayElemAt", array, 0), expr.Literal(bson.D{}))
 }
 
-// JoinPipeline makes whole documents of the hot ones that come: what stands after
-// a $match and $limit on the hot collection. Where both sides have a field, the
-// hot one counts, unless Check names it as InBoth.
+// JoinPipeline turns hot documents into whole ones. Append it to a $match and $limit on
+// the hot collection. If both documents have a field, the hot one's is used, unless Check
+// reports it as InBoth.
 func (s *Split[ID, H, C]) JoinPipeline() mongo.Pipeline {
 	c := s.core
 	own := expr.D("_id", 0)

@@ -4,121 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/split"
+	"github.com/mongopatterns/mongopatterns/subset"
 )
 
 func TestMain(m *testing.M) { mongotest.Main(m) }
 
-// d makes a document of keys and values.
-func d(pairs ...any) bson.D {
-	out := bson.D{}
-	for i := 0; i < len(pairs); i += 2 {
-		out = append(out, bson.E{Key: pairs[i].(string), Value: pairs[i+1]})
-	}
-	return out
-}
-
-func insert(t testing.TB, coll *mongo.Collection, docs ...any) {
-	t.Helper()
-	if _, err := coll.InsertMany(t.Context(), docs); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// stored is all that a collection holds, in the order of _id.
-func stored(t testing.TB, coll *mongo.Collection) []bson.D {
-	t.Helper()
-	out := []bson.D{}
-	cursor, err := coll.Find(t.Context(), d(), options.Find().SetSort(d("_id", 1)))
-	if err == nil {
-		err = cursor.All(t.Context(), &out)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
-func same(t testing.TB, what string, want, got any) {
-	t.Helper()
-	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b bson.Decimal128) bool { return a == b })); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func wantErr(t testing.TB, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) || !strings.HasPrefix(err.Error(), "split: ") || strings.Count(err.Error(), "split: ") > 1 {
-		t.Fatalf("error %v, want %v", err, want)
-	}
-}
-
-func untouched(t testing.TB, coll *mongo.Collection) {
-	t.Helper()
-	if n, err := coll.CountDocuments(t.Context(), d("__touch", d("$exists", true))); n != 0 || err != nil {
-		t.Errorf("%d documents with a mark, %v", n, err)
-	}
-}
-
-func problems(t testing.TB, seq iter.Seq2[mongopatterns.Problem, error]) []string {
-	t.Helper()
-	out := []string{}
-	for p, err := range seq {
-		must(t, err)
-		out = append(out, fmt.Sprintf("%s %v %s %s", p.Collection, p.ID, p.Kind, p.Field))
-	}
-	slices.Sort(out)
-	return out
-}
-
-func update(t testing.TB, coll *mongo.Collection, filter, update any) {
-	t.Helper()
-	result, err := coll.UpdateMany(t.Context(), filter, update)
-	must(t, err)
-	if result.MatchedCount == 0 {
-		t.Fatalf("nothing matches %v", filter)
-	}
-}
-
-func get(doc bson.D, key string) any {
-	for _, e := range doc {
-		if e.Key == key {
-			return e.Value
-		}
-	}
-	return nil
-}
-
-// transaction runs fn in a transaction of the caller's, which is aborted after an
-// error.
-func transaction(t testing.TB, db *mongo.Database, fn func(ctx context.Context) error) error {
-	t.Helper()
-	return mongopatterns.Transact(t.Context(), db.Client(), fn)
-}
-
-func sorted(doc bson.D) {
-	slices.SortFunc(doc, func(a, b bson.E) int { return strings.Compare(a.Key, b.Key) })
-}
+// Short names for what hundreds of lines call.
+var (
+	d    = testkit.D
+	must = testkit.OK
+	same = testkit.Same
+)
 
 type movie struct {
 	ID        int            `bson:"_id"`
@@ -180,7 +88,7 @@ func sound[ID, H, C any](t testing.TB, db *mongo.Database, s *split.Split[ID, H,
 		must(t, err)
 		t.Errorf("problem: %v", p)
 	}
-	untouched(t, db.Collection("movies"))
+	testkit.Untouched(t, db.Collection("movies"))
 }
 
 // join undoes Adopt as the manual says.
@@ -198,7 +106,7 @@ func TestScenarioMovies(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	s := newSplit[int, movie, details](t, db, &split.Options{IDField: "movie_id"})
-	must(t, s.Add(t.Context(), 1, train, trainDetails))
+	must(t, s.Insert(t.Context(), 1, train, trainDetails))
 	hot := []bson.D{d("_id", int32(1), "title", "The Arrival of a Train", "year", int32(1896), "runtime", int32(1),
 		"released", bson.DateTime(-2335219200000), "type", "movie", "directors", bson.A{"Auguste Lumière", "Louis Lumière"},
 		"countries", bson.A{"France"}, "genres", bson.A{"Documentary", "Short"})}
@@ -207,8 +115,8 @@ func TestScenarioMovies(t *testing.T) {
 		"tomatoes", d("viewer", d("rating", 3.7, "numReviews", int32(59))))
 	both := func(what string) {
 		t.Helper()
-		same(t, what, hot, stored(t, db.Collection("movies")))
-		same(t, what, cold, without(stored(t, db.Collection("movie_details"))[0], "_id"))
+		same(t, what, hot, testkit.Stored[bson.D](t, db.Collection("movies")))
+		same(t, what, cold, without(testkit.Stored[bson.D](t, db.Collection("movie_details"))[0], "_id"))
 		sound(t, db, s)
 	}
 	both("inserted")
@@ -229,15 +137,15 @@ func TestScenarioMovies(t *testing.T) {
 	must(t, err)
 	var piped []bson.D
 	must(t, cursor.All(t.Context(), &piped))
-	sorted(piped[0])
+	testkit.SortFields(piped[0])
 	want := append(bson.D{}, whole...)
-	sorted(want)
+	testkit.SortFields(want)
 	same(t, "joined by a pipeline", []bson.D{want}, piped)
 	join(t, db, s.JoinPipeline())
-	joined := stored(t, db.Collection("movies"))
-	sorted(joined[0])
+	joined := testkit.Stored[bson.D](t, db.Collection("movies"))
+	testkit.SortFields(joined[0])
 	same(t, "joined", []bson.D{want}, joined)
-	same(t, "cold ones left", []bson.D{}, stored(t, db.Collection("movie_details")))
+	same(t, "cold ones left", []bson.D{}, testkit.Stored[bson.D](t, db.Collection("movie_details")))
 
 	_, err = db.Collection("movies").ReplaceOne(t.Context(), d(), whole)
 	must(t, err)
@@ -262,7 +170,7 @@ func TestWrites(t *testing.T) {
 					if !joined {
 						return fn(t.Context())
 					}
-					return transaction(t, db, fn)
+					return mongopatterns.Transact(t.Context(), db.Client(), fn)
 				}
 				want := func(id int, hot, cold string) {
 					t.Helper()
@@ -271,7 +179,7 @@ func TestWrites(t *testing.T) {
 					same(t, "hot", hot, fmt.Sprint(without(h, "_id")))
 					same(t, "cold", cold, fmt.Sprint(without(without(c, "movie_id"), "_id")))
 				}
-				must(t, in(func(ctx context.Context) error { return s.Add(ctx, 1, d("_id", 7, "a", 1), d("plot", "x", "c", 1)) }))
+				must(t, in(func(ctx context.Context) error { return s.Insert(ctx, 1, d("_id", 7, "a", 1), d("plot", "x", "c", 1)) }))
 				want(1, fmt.Sprint(d("a", 1)), fmt.Sprint(d("plot", "x", "c", 1)))
 				must(t, in(func(ctx context.Context) error {
 					return s.Update(ctx, 1, mongo.Pipeline{d("$replaceWith", d("b", 1))},
@@ -284,7 +192,7 @@ func TestWrites(t *testing.T) {
 				must(t, in(func(ctx context.Context) error { return s.Update(ctx, 1, d("$inc", d("b", 1)), nil) }))
 				must(t, in(func(ctx context.Context) error { return s.Update(ctx, 1, nil, d("$set", d("e", 1))) }))
 				want(1, fmt.Sprint(d("b", 3)), fmt.Sprint(d("plot", "z", "e", 1)))
-				before := [][]bson.D{stored(t, db.Collection("movies")), stored(t, db.Collection("movie_details"))}
+				before := [][]bson.D{testkit.Stored[bson.D](t, db.Collection("movies")), testkit.Stored[bson.D](t, db.Collection("movie_details"))}
 				for name, test := range map[string]struct {
 					fn   func(ctx context.Context) error
 					want error
@@ -296,13 +204,13 @@ func TestWrites(t *testing.T) {
 					"get none":         {func(ctx context.Context) error { _, _, err := s.Get(ctx, 2); return err }, mongo.ErrNoDocuments},
 					"get no hot":       {func(ctx context.Context) error { _, err := s.GetHot(ctx, 2); return err }, mongopatterns.ErrNotFound},
 					"get no cold":      {func(ctx context.Context) error { _, err := s.GetCold(ctx, 2); return err }, mongopatterns.ErrNotFound},
-					"insert both":      {func(ctx context.Context) error { return s.Add(ctx, 2, d("a", 1), d("a", 1)) }, mongopatterns.ErrInvalid},
-					"insert misplaced": {func(ctx context.Context) error { return s.Add(ctx, 2, d("plot", 1), d("a", 1)) }, mongopatterns.ErrInvalid},
+					"insert both":      {func(ctx context.Context) error { return s.Insert(ctx, 2, d("a", 1), d("a", 1)) }, mongopatterns.ErrInvalid},
+					"insert misplaced": {func(ctx context.Context) error { return s.Insert(ctx, 2, d("plot", 1), d("a", 1)) }, mongopatterns.ErrInvalid},
 				} {
-					wantErr(t, in(test.fn), test.want)
-					same(t, name, before, [][]bson.D{stored(t, db.Collection("movies")), stored(t, db.Collection("movie_details"))})
+					testkit.Fails(t, "split", in(test.fn), test.want)
+					same(t, name, before, [][]bson.D{testkit.Stored[bson.D](t, db.Collection("movies")), testkit.Stored[bson.D](t, db.Collection("movie_details"))})
 				}
-				if err := in(func(ctx context.Context) error { return s.Add(ctx, 1, d(), d()) }); !mongo.IsDuplicateKeyError(err) {
+				if err := in(func(ctx context.Context) error { return s.Insert(ctx, 1, d(), d()) }); !mongo.IsDuplicateKeyError(err) {
 					t.Error(err)
 				}
 				if err := s.Update(t.Context(), 1, nil, nil); !errors.Is(err, mongopatterns.ErrInvalid) {
@@ -310,7 +218,7 @@ func TestWrites(t *testing.T) {
 				}
 				sound(t, db, s)
 				must(t, in(func(ctx context.Context) error { return s.Delete(ctx, 1) }))
-				same(t, "deleted", [][]bson.D{{}, {}}, [][]bson.D{stored(t, db.Collection("movies")), stored(t, db.Collection("movie_details"))})
+				same(t, "deleted", [][]bson.D{{}, {}}, [][]bson.D{testkit.Stored[bson.D](t, db.Collection("movies")), testkit.Stored[bson.D](t, db.Collection("movie_details"))})
 			})
 		}
 	}
@@ -322,19 +230,19 @@ func TestCheckAndRepair(t *testing.T) {
 	s := newSplit[int, bson.D, bson.D](t, db, &split.Options{IDField: "movie_id", ColdFields: []string{"plot", "poster"}})
 	hot, cold := db.Collection("movies"), db.Collection("movie_details")
 	for i := range 5 {
-		must(t, s.Add(t.Context(), i, d("title", fmt.Sprint(i)), d("plot", "p")))
+		must(t, s.Insert(t.Context(), i, d("title", fmt.Sprint(i)), d("plot", "p")))
 	}
 	sound(t, db, s)
-	insert(t, hot, d("_id", 10, "title", "10"), d("_id", 11, "title", "11", "plot", "new"))
-	insert(t, cold, d("_id", 99, "movie_id", 20, "plot", "?"))
-	update(t, hot, d("_id", 1), d("$set", d("poster", "old program", "plot", "newer")))
-	update(t, cold, d("movie_id", 2), d("$set", d("title", "the cold side's")))
+	testkit.Insert(t, hot, d("_id", 10, "title", "10"), d("_id", 11, "title", "11", "plot", "new"))
+	testkit.Insert(t, cold, d("_id", 99, "movie_id", 20, "plot", "?"))
+	testkit.Update(t, hot, d("_id", 1), d("$set", d("poster", "old program", "plot", "newer")))
+	testkit.Update(t, cold, d("movie_id", 2), d("$set", d("title", "the cold side's")))
 	id := func(n int) string { return fmt.Sprintf(`movies {"$numberInt":"%d"}`, n) }
 	orphan := `movie_details {"$numberInt":"99"} orphan movie_id`
 	same(t, "problems", []string{
 		orphan, id(1) + " cold field in the hot document plot", id(1) + " cold field in the hot document poster",
 		id(10) + " no cold document ", id(11) + " cold field in the hot document plot", id(11) + " no cold document ",
-	}, problems(t, s.Check(t.Context(), nil)))
+	}, testkit.Found(t, s.Check(t.Context(), nil)))
 	for stop := range 7 { // the loop may end early
 		seen := 0
 		for range s.Check(t.Context(), nil) {
@@ -350,18 +258,18 @@ func TestCheckAndRepair(t *testing.T) {
 	if len(progress) < 2 || progress[len(progress)-1] != 7 {
 		t.Error(progress)
 	}
-	same(t, "left", []string{orphan}, problems(t, s.Check(t.Context(), nil)))
+	same(t, "left", []string{orphan}, testkit.Found(t, s.Check(t.Context(), nil)))
 	_, c, err := s.Get(t.Context(), 1)
 	must(t, err)
 	same(t, "moved", d("movie_id", int32(1), "plot", "newer", "poster", "old program"), without(c, "_id"))
-	untouched(t, hot)
+	testkit.Untouched(t, hot)
 	cursor, err := hot.Aggregate(t.Context(), append(mongo.Pipeline{{{Key: "$match", Value: d("_id", 2)}}}, s.JoinPipeline()...))
 	must(t, err)
 	var whole []bson.D
 	must(t, cursor.All(t.Context(), &whole))
 	same(t, "the hot side counts", []bson.D{d("_id", int32(2), "title", "2", "plot", "p")}, whole)
 	join(t, db, s.JoinPipeline())
-	same(t, "the hot side counts", d("_id", int32(2), "title", "2", "plot", "p"), stored(t, hot)[2])
+	same(t, "the hot side counts", d("_id", int32(2), "title", "2", "plot", "p"), testkit.Stored[bson.D](t, hot)[2])
 	joined, err := s.Adopt(t.Context(), &mongopatterns.Work{Filter: d("_id", d("$lt", 3)), BatchSize: 2})
 	must(t, err)
 	same(t, "adopt", mongopatterns.Result{Examined: 3, Done: 3}, joined)
@@ -374,7 +282,7 @@ func TestBesideWriters(t *testing.T) {
 	s := newSplit[int, bson.D, bson.D](t, db, &split.Options{ColdFields: []string{"plot", "votes"}})
 	const n = 12
 	for i := range n {
-		insert(t, db.Collection("movies"), d("_id", i, "title", fmt.Sprint(i), "plot", "p", "seen", 0, "votes", 0))
+		testkit.Insert(t, db.Collection("movies"), d("_id", i, "title", fmt.Sprint(i), "plot", "p", "seen", 0, "votes", 0))
 	}
 	var group sync.WaitGroup
 	done := make(chan struct{})
@@ -405,14 +313,14 @@ func TestBesideWriters(t *testing.T) {
 			}
 		}
 	})
-	group.Go(func() { // documents that come and go are no problems
+	group.Go(func() { // documents that come and go are not problems
 		for i := 100; ; i++ {
 			select {
 			case <-done:
 				return
 			default:
 			}
-			if err := errors.Join(s.Add(t.Context(), i, d("title", "x"), d("plot", "y")), s.Delete(t.Context(), i)); err != nil {
+			if err := errors.Join(s.Insert(t.Context(), i, d("title", "x"), d("plot", "y")), s.Delete(t.Context(), i)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -439,7 +347,7 @@ func TestBesideWriters(t *testing.T) {
 	must(t, err)
 	sound(t, db, s)
 	sum := func(coll, field string) (sum int32) {
-		for _, doc := range stored(t, db.Collection(coll)) {
+		for _, doc := range testkit.Stored[bson.D](t, db.Collection(coll)) {
 			for _, e := range doc {
 				if e.Key == field {
 					sum += e.Value.(int32)
@@ -467,7 +375,7 @@ func TestConfiguration(t *testing.T) {
 	}
 	check := func(want string, err error) {
 		t.Helper()
-		wantErr(t, err, mongopatterns.ErrInvalid)
+		testkit.Fails(t, "split", err, mongopatterns.ErrInvalid)
 		if !strings.Contains(err.Error(), "invalid: "+want) {
 			t.Errorf("error %v, want %s", err, want)
 		}
@@ -476,31 +384,31 @@ func TestConfiguration(t *testing.T) {
 		Plot string `bson:"plot"`
 	}
 	_, err := split.New[int, withPlot, inline](hot, cold, nil)
-	check(`fields of C: "plot" is a field of H too`, err)
+	check(`fields of C: "plot" is also a field of H`, err)
 	_, err = split.New[int, Nested, inline](hot, cold, nil)
-	check(`fields of C: "poster" is a field of H too`, err)
+	check(`fields of C: "poster" is also a field of H`, err)
 	_, err = split.New[int, withPlot, bson.D](hot, cold, &split.Options{ColdFields: []string{"a", "plot"}})
-	check(`Options.ColdFields: "plot" is a field of H too`, err)
+	check(`Options.ColdFields: "plot" is also a field of H`, err)
 	_, err = split.New[int, bson.D, bson.D](hot, cold, &split.Options{ColdFields: []string{"a", "a"}})
-	check(`Options.ColdFields: "a" stands twice`, err)
+	check(`Options.ColdFields: "a" is given twice`, err)
 	_, err = split.New[int, bson.D, bson.D](hot, cold, &split.Options{ColdFields: []string{"_id"}})
-	check(`Options.ColdFields: "_id" is not a cold field`, err)
+	check(`Options.ColdFields: "_id" cannot be a cold field`, err)
 	_, err = split.New[int, bson.D, bson.D](hot, cold, &split.Options{ColdFields: []string{"a.b"}})
 	check(`Options.ColdFields: name: invalid field name: "a.b" contains "."`, err)
 	_, err = split.New[int, bson.D, bson.D](hot, cold, &split.Options{IDField: "$id"})
 	check(`Options.IDField: invalid field name: "$id" starts with "$"`, err)
 	_, err = split.New[int, bson.D, bson.D](hot, hot, nil)
-	check(`cold: the collection "hot" is hot already`, err)
+	check(`cold: the collection "hot" is also hot`, err)
 	_, err = split.New[int, bson.D, bson.D](nil, hot, nil)
-	check("hot: nil collection", err)
+	check("hot: the collection is nil", err)
 
 	s, err := split.New[int, bson.D, inline](hot, cold, nil)
 	must(t, err)
-	insert(t, hot, d("_id", 1, "poster", "x", "plot", "y", "title", "z"))
+	testkit.Insert(t, hot, d("_id", 1, "poster", "x", "plot", "y", "title", "z"))
 	result, err := s.Adopt(t.Context(), nil)
 	must(t, err)
 	same(t, "by the fields of C", mongopatterns.Result{Examined: 1, Done: 1}, result)
-	same(t, "cold", []bson.D{d("_id", int32(1), "poster", "x", "plot", "y")}, stored(t, cold))
+	same(t, "cold", []bson.D{d("_id", int32(1), "poster", "x", "plot", "y")}, testkit.Stored[bson.D](t, cold))
 	same(t, "shard key", map[string]bson.D{"hot": d("_id", 1), "cold": d("_id", 1)}, s.ShardKey())
 	if s.Indexes() != nil || s.EnsureIndexes(t.Context()) != nil {
 		t.Error("an index on _id")
@@ -510,11 +418,11 @@ func TestConfiguration(t *testing.T) {
 	plain, err := split.New[any, bson.D, bson.D](hot, cold, nil)
 	must(t, err)
 	_, err = plain.Adopt(t.Context(), nil)
-	check("Options.ColdFields: not set, and C is no struct with fields", err)
+	check("Options.ColdFields: it must be set, because C is not a struct with fields", err)
 	if err := plain.Delete(t.Context(), nil); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Error(err)
 	}
-	if err := plain.Add(t.Context(), d("a", 1), d("x", 1), d("y", 1)); err != nil {
+	if err := plain.Insert(t.Context(), d("a", 1), d("x", 1), d("y", 1)); err != nil {
 		t.Error(err)
 	}
 	if h, _, err := plain.Get(t.Context(), d("a", 1)); err != nil || len(h) != 2 {
@@ -536,7 +444,7 @@ func TestInsertOfColdBesideDelete(t *testing.T) {
 		must(t, session.StartTransaction())
 		return mongo.NewSessionContext(t.Context(), session), session
 	}
-	insert(t, db.Collection("movies"), d("_id", 1, "a", 1))
+	testkit.Insert(t, db.Collection("movies"), d("_id", 1, "a", 1))
 	for name, write := range map[string]func(ctx context.Context) error{
 		"whole": func(ctx context.Context) error {
 			return s.Update(ctx, 1, d("$set", d("_id", 1, "a", 1)), d("$set", d("_id", 1, "b", 1)))
@@ -557,8 +465,8 @@ func TestInsertOfColdBesideDelete(t *testing.T) {
 	}
 }
 
-// A write through the package before Adopt has reached a document is in it
-// afterwards too.
+// A write of this package before Adopt has reached a document is not lost by
+// Adopt.
 func TestWritesBeforeAdopt(t *testing.T) {
 	t.Parallel()
 	inc, edit := d("$inc", d("votes", 1), "$set", d("plot", "new")), d("$set", d("title", "T"))
@@ -580,9 +488,9 @@ func TestWritesBeforeAdopt(t *testing.T) {
 			t.Parallel()
 			db := mongotest.Database(t)
 			s := newSplit[int, bson.D, bson.M](t, db, &split.Options{IDField: "movie_id", ColdFields: []string{"plot", "votes"}})
-			insert(t, db.Collection("movies"), d("_id", 1, "title", "t", "plot", "old", "votes", 7))
+			testkit.Insert(t, db.Collection("movies"), d("_id", 1, "title", "t", "plot", "old", "votes", 7))
 			if test.had != nil {
-				insert(t, db.Collection("movie_details"), append(d("movie_id", 1), test.had...))
+				testkit.Insert(t, db.Collection("movie_details"), append(d("movie_id", 1), test.had...))
 			}
 			hot, before, err := s.Get(t.Context(), 1)
 			must(t, err)
@@ -619,7 +527,7 @@ func TestAdoptBesideUpdates(t *testing.T) {
 	s := newSplit[int, bson.M, bson.M](t, db, &split.Options{IDField: "movie_id", ColdFields: []string{"votes"}})
 	const n = 24
 	for i := range n {
-		insert(t, db.Collection("movies"), d("_id", i, "seen", 0, "votes", 100))
+		testkit.Insert(t, db.Collection("movies"), d("_id", i, "seen", 0, "votes", 100))
 	}
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -644,27 +552,27 @@ func TestAdoptBesideUpdates(t *testing.T) {
 	}
 }
 
-// A hot document without a cold one: what Get, JoinPipeline and Update make of it.
+// A hot document without a cold one, in Get, JoinPipeline and Update.
 func TestWithoutColdDocument(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	s := newSplit[int, bson.D, bson.D](t, db, &split.Options{IDField: "movie_id", ColdFields: []string{"plot"}})
-	insert(t, db.Collection("movies"), d("_id", 1, "a", 1), d("_id", 2, "a", 2, "plot", "p"))
+	testkit.Insert(t, db.Collection("movies"), d("_id", 1, "a", 1), d("_id", 2, "a", 2, "plot", "p"))
 	_, _, err := s.Get(t.Context(), 1)
-	wantErr(t, err, mongopatterns.ErrNotFound)
+	testkit.Fails(t, "split", err, mongopatterns.ErrNotFound)
 	cursor, err := db.Collection("movies").Aggregate(t.Context(), append(mongo.Pipeline{d("$sort", d("_id", 1))}, s.JoinPipeline()...))
 	must(t, err)
 	var whole []bson.D
 	must(t, cursor.All(t.Context(), &whole))
-	same(t, "joined", stored(t, db.Collection("movies")), whole)
+	same(t, "joined", testkit.Stored[bson.D](t, db.Collection("movies")), whole)
 	hot, _, err := s.Get(t.Context(), 2)
 	must(t, err)
-	must(t, s.Update(t.Context(), 2, d("$set", append(hot, bson.E{Key: "b", Value: 1})), d("$set", d("plot", "r")))) // what was read can be written
+	must(t, s.Update(t.Context(), 2, d("$set", append(hot, bson.E{Key: "b", Value: 1})), d("$set", d("plot", "r")))) // a document that was read can be written
 	must(t, s.Update(t.Context(), 1, nil, d("$set", d("plot", "q"))))
 	_, cold, err := s.Get(t.Context(), 1)
 	must(t, err)
 	same(t, "cold", d("movie_id", int32(1), "plot", "q"), without(cold, "_id"))
-	untouched(t, db.Collection("movies"))
+	testkit.Untouched(t, db.Collection("movies"))
 }
 
 // conflict reports that a transaction cannot go on beside another one.
@@ -673,33 +581,86 @@ func conflict(err error) bool {
 	return errors.As(err, &server) && server.HasErrorLabel("TransientTransactionError")
 }
 
-// What the server would replace by its time is refused by Add, and moved as it is by Adopt.
+// A value that the server would replace by its time is refused by Insert, and moved unchanged by Adopt.
 func TestEmptyTimestamps(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	s := newSplit[any, bson.D, bson.D](t, db, &split.Options{IDField: "movie_id", ColdFields: []string{"plot", "seen"}})
 	empty := bson.Timestamp{}
-	wantErr(t, s.Add(t.Context(), empty, d("year", 1), d("plot", "x")), mongopatterns.ErrInvalid)
-	wantErr(t, s.Add(t.Context(), 1, d("year", empty), d("plot", "x")), mongopatterns.ErrInvalid)
-	wantErr(t, s.Add(t.Context(), 1, d("year", 1), d("seen", empty)), mongopatterns.ErrInvalid)
-	insert(t, db.Collection("movies"), d("_id", 2, "plot", "x"), d("_id", 3, "plot", "y"), d("_id", empty, "plot", "z"))
+	testkit.Fails(t, "split", s.Insert(t.Context(), empty, d("year", 1), d("plot", "x")), mongopatterns.ErrInvalid)
+	testkit.Fails(t, "split", s.Insert(t.Context(), 1, d("year", empty), d("plot", "x")), mongopatterns.ErrInvalid)
+	testkit.Fails(t, "split", s.Insert(t.Context(), 1, d("year", 1), d("seen", empty)), mongopatterns.ErrInvalid)
+	testkit.Insert(t, db.Collection("movies"), d("_id", 2, "plot", "x"), d("_id", 3, "plot", "y"), d("_id", empty, "plot", "z"))
 	for _, id := range []any{2, empty} {
-		update(t, db.Collection("movies"), d("_id", id), d("$set", d("seen", empty)))
+		testkit.Update(t, db.Collection("movies"), d("_id", id), d("$set", d("seen", empty)))
 	}
 	if result, err := s.Adopt(t.Context(), nil); err != nil || result.Done != 3 || result.Failed != 0 {
 		t.Errorf("%+v, %v", result, err)
 	}
 	cold := []bson.D{}
-	for _, doc := range stored(t, db.Collection("movie_details")) {
+	for _, doc := range testkit.Stored[bson.D](t, db.Collection("movie_details")) {
 		cold = append(cold, without(doc, "_id"))
 	}
-	slices.SortFunc(cold, func(a, b bson.D) int { return strings.Compare(get(a, "plot").(string), get(b, "plot").(string)) })
+	slices.SortFunc(cold, func(a, b bson.D) int {
+		return strings.Compare(testkit.Get(a, "plot").(string), testkit.Get(b, "plot").(string))
+	})
 	for _, doc := range cold {
-		sorted(doc)
+		testkit.SortFields(doc)
 	}
 	same(t, "cold", []bson.D{d("movie_id", int32(2), "plot", "x", "seen", empty), d("movie_id", int32(3), "plot", "y"),
 		d("movie_id", empty, "plot", "z", "seen", empty)}, cold)
-	if problems := problems(t, s.Check(t.Context(), nil)); len(problems) > 0 {
+	if problems := testkit.Found(t, s.Check(t.Context(), nil)); len(problems) > 0 {
 		t.Error(problems)
 	}
+}
+
+// The hot documents of a Split are the parents of a Subset as well.
+func TestSplitOfParents(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	s := newSplit[int, bson.D, bson.D](t, db, &split.Options{IDField: "movie_id", ColdFields: []string{"plot"}})
+	hot, cold, items := db.Collection("movies"), db.Collection("movie_details"), db.Collection("comments")
+	comments, err := subset.New[int, bson.D](hot, items, &subset.Options{ArrayField: "comments", N: 3})
+	must(t, err)
+	must(t, comments.EnsureIndexes(t.Context()))
+	for i := range 4 { // neither adopted
+		testkit.Insert(t, hot, d("_id", i, "seen", 0, "plot", 0, "comments", bson.A{d("_id", i*100), d("_id", i*100+1)}))
+	}
+	_, err = comments.Adopt(t.Context(), nil)
+	must(t, err)
+	whole := func() {
+		t.Helper()
+		for p, err := range mongopatterns.CheckAll(t.Context(), s, comments) {
+			t.Error(p, err)
+		}
+		testkit.Untouched(t, hot)
+	}
+	for i := range 4 {
+		_, err := comments.Insert(t.Context(), i, d("_id", i*100+10))
+		must(t, err)
+		must(t, comments.Delete(t.Context(), i, i*100))
+		must(t, s.Update(t.Context(), i, d("$inc", d("seen", 1)), d("$inc", d("plot", 1))))
+		h, c, err := s.Get(t.Context(), i)
+		must(t, err)
+		same(t, "writes", fmt.Sprint(1, 1, 2), fmt.Sprint(testkit.Get(h, "seen"), testkit.Get(c, "plot"), testkit.Get(h, "comments_count")))
+	}
+	whole()
+	join(t, db, s.JoinPipeline())
+	_, err = s.Repair(t.Context(), nil)
+	must(t, err)
+	whole()
+	// Replaced without the kept items, which Repair brings back.
+	must(t, s.Update(t.Context(), 1, mongo.Pipeline{d("$replaceWith", d("seen", 9))}, d("$set", d("plot", 9))))
+	_, err = comments.Repair(t.Context(), nil)
+	must(t, err)
+	whole()
+	must(t, mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error { // deleted as the manual says
+		if _, err := comments.DeleteParent(ctx, 1); err != nil {
+			return err
+		}
+		_, err := cold.DeleteOne(ctx, s.ColdFilter(1))
+		return err
+	}))
+	whole()
+	same(t, "left", []int{3, 3, 6}, []int{len(testkit.Stored[bson.D](t, hot)), len(testkit.Stored[bson.D](t, cold)), len(testkit.Stored[bson.D](t, items))})
 }

@@ -4,12 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -17,15 +22,15 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Add stores both documents of an ID, or none. It sets _id in the hot one and
-// IDField in the cold one, whatever they hold there. A duplicate-key error of the
-// driver if the ID exists, as when an Add that was stored is repeated;
-// mongopatterns.ErrInvalid if a field is on the wrong side, or is an empty timestamp, which the
-// server would replace.
+// Insert stores both documents of an ID, or none. It sets _id in the hot one and
+// IDField in the cold one, whatever they hold there. It returns the driver's duplicate-key
+// error if the ID exists, as when a stored document is inserted again. It returns
+// mongopatterns.ErrInvalid if a field is on the wrong side, or is an empty timestamp, which
+// the server would replace.
 //
 // Cost: 3 round trips, 2 documents written.
-func (s *Split[ID, H, C]) Add(ctx context.Context, id ID, hot H, cold C) (err error) {
-	defer fault.In(&err, "split: add")
+func (s *Split[ID, H, C]) Insert(ctx context.Context, id ID, hot H, cold C) (err error) {
+	defer fault.In(&err, "split: insert")
 	c := s.core
 	hotDoc, coldDoc, err := c.documents(id, hot, cold)
 	if err != nil {
@@ -50,14 +55,14 @@ func (c *core) documents(id, hot, cold any) (hotDoc, coldDoc bson.Raw, err error
 		return nil, nil, err
 	}
 	if hotDoc, err = c.codec.Document(hot); err != nil {
-		return nil, nil, fmt.Errorf("hot: %w", err)
+		return nil, nil, fault.Of(raw, fmt.Errorf("hot: %w", err))
 	}
 	if coldDoc, err = c.codec.Document(cold); err != nil {
-		return nil, nil, fmt.Errorf("cold: %w", err)
+		return nil, nil, fault.Of(raw, fmt.Errorf("cold: %w", err))
 	}
 	for _, doc := range []bson.Raw{hotDoc, coldDoc} {
 		if field := value.Replaced(doc); field != "" {
-			return nil, nil, fault.Invalid("%q is an empty timestamp, which the server would replace", field)
+			return nil, nil, fault.Of(raw, fault.Invalid("%q is the empty timestamp, which the server would replace", field))
 		}
 	}
 	hotDoc = value.With(hotDoc, value.Element{Name: "_id", Value: raw})
@@ -66,23 +71,24 @@ func (c *core) documents(id, hot, cold any) (hotDoc, coldDoc bson.Raw, err error
 	for _, e := range elements {
 		name := e.Key()
 		if slices.Contains(c.fields, name) {
-			return nil, nil, fault.Invalid("%q is a cold field", name)
+			return nil, nil, fault.Of(raw, fault.Invalid("hot: %q is a cold field", name))
 		}
 		if !c.isID(name) && !coldDoc.Lookup(name).IsZero() {
-			return nil, nil, fault.Invalid("%q is in both documents", name)
+			return nil, nil, fault.Of(raw, fault.Invalid("%q is in both documents", name))
 		}
 	}
 	return hotDoc, coldDoc, nil
 }
 
-// Update changes the documents of an ID by update documents or pipelines; nil
-// leaves one as it is. Both change or none. mongopatterns.ErrNotFound if there is no hot
-// document, or for nil in its place no cold one either; a missing cold one is
-// inserted. Cold fields that still stand in the hot document (Adopt has not
-// reached it, or an old program has written them) move to the cold one before
-// that changes, in the same transaction; those InBoth stay where they are. $set may name a whole document, if the IDs in
-// it are those stored. An update must not change IDField, nor put cold fields into the
-// hot document: Check finds both.
+// Update changes the documents of an ID with update documents or pipelines; nil leaves
+// a document as it is. Both change or none. $set may name a whole document, if the IDs in it
+// are those stored. An update must not change IDField, nor put cold fields into the hot
+// document: Check finds both.
+//
+// It returns mongopatterns.ErrNotFound if the hot document does not exist; if hot is nil, only if
+// the cold document does not exist either. A missing cold document is inserted. If the hot document
+// has cold fields, because Adopt has not reached it or an old program has written them, they
+// first move to the cold document, in the same transaction; those InBoth stay where they are.
 //
 // Cost: both 3 round trips, 2 documents written; hot alone 1 and 1; cold alone 2 and
 // 1, and no transaction. Where the hot document has cold fields 6 round trips more,
@@ -95,7 +101,12 @@ func (s *Split[ID, H, C]) Update(ctx context.Context, id ID, hot, cold any) (err
 	case err != nil:
 		return err
 	case hot == nil && cold == nil:
-		return fault.Invalid("no update: hot and cold are nil")
+		return fault.Invalid("hot and cold are both nil: there is nothing to update")
+	}
+	if err := c.checkUpdates(hot, cold); err != nil {
+		return err
+	}
+	switch {
 	case cold == nil:
 		_, err = one(ctx, c.hot, c.hotOf(raw), hot)
 		return fault.Of(raw, err)
@@ -104,26 +115,93 @@ func (s *Split[ID, H, C]) Update(ctx context.Context, id ID, hot, cold any) (err
 		if err == nil && !whole {
 			_, err = one(ctx, c.cold, c.coldOf(raw), cold)
 		}
-		if !whole && !errors.Is(err, fault.ErrNotFound) {
+		if !whole && !errors.Is(err, mongopatterns.ErrNotFound) {
 			return fault.Of(raw, err)
 		}
 	}
 	return c.run(ctx, func(ctx context.Context) error { return fault.Of(raw, c.updateBoth(ctx, raw, hot, cold)) })
 }
 
-// one updates one document; none is ErrNotFound.
+// checkUpdates refuses an update without operators, and one that sets a field of the other
+// side, with $set and the like in a bson.D or bson.M.
+func (c *core) checkUpdates(hot, cold any) error {
+	for _, side := range []struct {
+		what   string
+		update any
+		wrong  func(name string) string
+	}{
+		{"hot", hot, func(name string) string {
+			if slices.Contains(c.fields, name) {
+				return "is a cold field: set it in the cold update"
+			}
+			return ""
+		}},
+		{"cold", cold, func(name string) string {
+			if slices.Contains(c.hotFields, name) && !c.isID(name) {
+				return "is a field of H: set it in the hot update"
+			}
+			return ""
+		}},
+	} {
+		if side.update == nil {
+			continue
+		}
+		if err := codec.CheckUpdate(side.what, side.update); err != nil {
+			return err
+		}
+		for _, path := range settled(side.update) {
+			name, _, _ := strings.Cut(path, ".")
+			if why := side.wrong(name); why != "" {
+				return fault.Invalid("%s: %q %s", side.what, name, why)
+			}
+		}
+	}
+	return nil
+}
+
+// settled returns the paths in the operators of a bson.D or bson.M, except those that $unset
+// removes.
+func settled(update any) (paths []string) {
+	for operator, fields := range entries(update) {
+		if operator == "$unset" {
+			continue
+		}
+		for path := range entries(fields) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+func entries(doc any) iter.Seq2[string, any] {
+	switch d := doc.(type) {
+	case bson.M:
+		return maps.All(d)
+	case bson.D:
+		return func(yield func(string, any) bool) {
+			for _, e := range d {
+				if !yield(e.Key, e.Value) {
+					return
+				}
+			}
+		}
+	}
+	return func(func(string, any) bool) {}
+}
+
+// one updates one document, or returns ErrNotFound.
 func one(ctx context.Context, coll *mongo.Collection, filter bson.D, update any) (*mongo.UpdateResult, error) {
 	done, err := fault.One(coll.UpdateOne(ctx, filter, update))
 	if err == nil && done.MatchedCount == 0 {
-		err = fault.ErrNotFound
+		err = mongopatterns.ErrNotFound
 	}
 	return done, err
 }
 
-// updateBoth moves cold fields out of the hot document if it has some, or no cold
-// one, and updates both.
+// updateBoth updates both documents. If the hot document has cold fields, or the cold one does not
+// exist, it divides the hot one first.
 func (c *core) updateBoth(ctx context.Context, id bson.RawValue, hot, cold any) error {
-	hotDone, err := &mongo.UpdateResult{}, fault.ErrNotFound
+	hotDone, err := &mongo.UpdateResult{}, mongopatterns.ErrNotFound
 	if hot != nil {
 		filter := c.hotOf(id)
 		if len(c.fields) > 0 {
@@ -131,10 +209,10 @@ func (c *core) updateBoth(ctx context.Context, id bson.RawValue, hot, cold any) 
 		}
 		hotDone, err = one(ctx, c.hot, filter, hot)
 	}
-	if errors.Is(err, fault.ErrNotFound) {
+	if errors.Is(err, mongopatterns.ErrNotFound) {
 		var n division
 		if n, err = c.divide(ctx, bson.A{id}, "", false); err == nil && n.found == 0 {
-			err = fault.ErrNotFound
+			err = mongopatterns.ErrNotFound
 		}
 		if err == nil && hot != nil {
 			hotDone, err = one(ctx, c.hot, c.hotOf(id), hot)
@@ -147,11 +225,11 @@ func (c *core) updateBoth(ctx context.Context, id bson.RawValue, hot, cold any) 
 	if err != nil || hotDone.ModifiedCount > 0 || coldDone.UpsertedCount == 0 {
 		return err
 	}
-	// Else nothing conflicts with a deletion at the same time, which would leave the cold one alone.
+	// Otherwise nothing would conflict with a deletion at the same time, which would leave the cold one alone.
 	return c.touch(ctx, c.hotOf(id))
 }
 
-// undivided looks whether a hot document has cold fields.
+// undivided reports whether a hot document has cold fields.
 func (c *core) undivided(ctx context.Context, id bson.RawValue) (bool, error) {
 	if len(c.fields) == 0 {
 		return false, nil
@@ -164,8 +242,8 @@ func (c *core) undivided(ctx context.Context, id bson.RawValue) (bool, error) {
 	return err == nil, err
 }
 
-// touch is one command of two updates of a hot document: a mark, and its removal. Both
-// are real writes, and so conflict with others.
+// touch updates a hot document twice in one command: it sets a mark and removes it. Both are
+// real writes, and so conflict with others.
 func (c *core) touch(ctx context.Context, filter bson.D) error {
 	_, err := fault.Many(c.hot.BulkWrite(ctx, []mongo.WriteModel{
 		mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(expr.D("$set", expr.D(fieldTouch, true))),
@@ -174,8 +252,8 @@ func (c *core) touch(ctx context.Context, filter bson.D) error {
 	return err
 }
 
-// Delete deletes both documents of an ID. mongopatterns.ErrNotFound if there is no hot
-// one, as when a Delete that was done is repeated.
+// Delete deletes both documents of an ID, or returns mongopatterns.ErrNotFound if there is no
+// hot one, as when a Delete that succeeded is repeated.
 //
 // Cost: 3 round trips, 2 documents written; 1 key of each index.
 func (s *Split[ID, H, C]) Delete(ctx context.Context, id ID) (err error) {
@@ -191,20 +269,20 @@ func (s *Split[ID, H, C]) Delete(ctx context.Context, id ID) (err error) {
 			return err
 		}
 		if done.DeletedCount == 0 {
-			return fault.Of(raw, fault.ErrNotFound)
+			return fault.Of(raw, mongopatterns.ErrNotFound)
 		}
 		_, err = fault.One(c.cold.DeleteOne(ctx, c.coldOf(raw)))
 		return err
 	})
 }
 
-// A division says how many hot documents there were, what became of them, and how many have
-// fields that stay in both.
+// A division counts the hot documents found, those changed, and those with fields that stay in
+// both.
 type division struct{ found, done, contested int64 }
 
 // divide moves the cold fields of hot documents, within a transaction, and gives each a cold
-// document. It writes the hot ones first: from then on other writers wait, and it conflicts
-// with none. Of the contested fields it keeps those of one side, or both.
+// document. It writes the hot ones first, so that other writers wait from then on and do not
+// conflict. Of contested fields it keeps the value of one side, or both.
 func (c *core) divide(ctx context.Context, ids bson.A, keep Side, dry bool) (n division, err error) {
 	all := expr.D("_id", expr.Op("$in", ids))
 	if !dry {
@@ -231,7 +309,7 @@ func (c *core) divide(ctx context.Context, ids bson.A, keep Side, dry bool) (n d
 		}
 		return mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(expr.D("$unset", fields))
 	}
-	var these bson.A // from which all cold fields go
+	var these bson.A // those that lose all cold fields
 	for _, doc := range hot {
 		id := doc.Lookup("_id")
 		whole, divided := cold[value.Key(id)]
@@ -244,7 +322,7 @@ func (c *core) divide(ctx context.Context, ids bson.A, keep Side, dry bool) (n d
 			mongo.Pipeline{expr.D("$replaceWith", expr.Op("$mergeObjects", "$$ROOT", expr.Literal(fields)))})
 		made := value.With(fields, value.Element{Name: c.idField, Value: id})
 		switch {
-		case !divided && value.Replaced(made) != "": // which an update stores as it is
+		case !divided && value.Replaced(made) != "": // which an update stores unchanged
 			colds = append(colds, merged.SetUpsert(true))
 		case !divided:
 			colds = append(colds, mongo.NewInsertOneModel().SetDocument(made))
@@ -264,7 +342,7 @@ func (c *core) divide(ctx context.Context, ids bson.A, keep Side, dry bool) (n d
 	if dry || len(hot) == 0 {
 		return n, nil
 	}
-	// Unordered, so that they go in two commands at most, by their kind.
+	// Unordered, so that the two kinds of writes are at most two commands.
 	if len(colds) > 0 {
 		if _, err := fault.Many(c.cold.BulkWrite(ctx, colds, options.BulkWrite().SetOrdered(false))); err != nil {
 			return n, err
@@ -277,8 +355,8 @@ func (c *core) divide(ctx context.Context, ids bson.A, keep Side, dry bool) (n d
 	return n, err
 }
 
-// read reads these hot documents and, by the keys of their IDs, their cold ones, within a
-// transaction.
+// read reads these hot documents and their cold ones, the latter by the keys of their IDs, within
+// a transaction.
 func (c *core) read(ctx context.Context, ids bson.A, projection bson.D) (hot []bson.Raw, cold map[string]bson.Raw, err error) {
 	find := func(coll *mongo.Collection, field string, projection bson.D) ([]bson.Raw, error) {
 		return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {

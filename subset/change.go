@@ -11,46 +11,47 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// A change is what a write does to one parent: items that leave, items that come. An
-// edit does both. More than one comes in a batch only, more than one never leaves.
+// A change is what a write does to one parent: the items that leave and the items that come. An
+// edit has one of each. Only a batch has several that come; never do several leave.
 type change struct {
 	parent  bson.RawValue
 	out, in []item
-	inPlace bool // an edit that leaves the rank as it is
+	inPlace bool // an edit that does not change the rank
 }
 
 func (ch change) edits() bool { return len(ch.in) > 0 && len(ch.out) > 0 }
 
-// expressions are the same in every call, so they are encoded once: they are most of
-// what a call sends.
+// expressions are the same in every call. They are encoded once, because they are most of what
+// a call sends.
 type expressions struct {
-	array, size, count          any // the kept items, the best first; how many; how many there are in all
+	array, size, count          any // the kept items, the best first; their number; the number of all items
 	one, remove, inPlace, batch form
 	means                       mongo.Pipeline
 	counted, empty              any // conditions: its items were counted; it has neither a count nor items in its array
 }
 
-// A form of a change is two expressions of $$come and $$out. $$come is what the parent keeps
-// of the item that comes; for none or several it is an array. $$out is the _id of the item
-// that leaves, or null.
+// A form of a change is two expressions of $$come and $$out. $$come is the kept part of the item
+// that comes; for none or several items it is an array. $$out is the _id of the item that leaves,
+// or null.
 type form struct {
-	array  any // as the change leaves it
-	answer any // what apply wants to know; here $$come needs no more than its place in the order
+	array  any // the array after the change
+	answer any // what apply needs to know; for it $$come needs only the fields of Sort
 }
 
-// expressions are exact: where the collection has items that the array does not hold, each
-// of them ranks after the last of the array, and so an item that comes is known to be one
-// of the best only before that one. What is missing then is read from the collection.
+// expressions are exact. If the collection has items that the array does not hold, these rank
+// after the last of the array; so an item that comes is known to be one of the best only if it
+// ranks before that one. Items that are missing then are read from the collection.
 //
-// One item is put into its place, which takes a third of the time that sorting a
-// thousand does. What leaves the array does so by its place: an array that somebody
-// else has put into disorder loses no more than the answer says.
+// A single item is inserted at its position, which takes a third of the time of sorting a
+// thousand. Items leave the array by their position: an array that somebody else has put into
+// another order loses exactly those that the answer names.
 func (c *core) expressions() (x expressions) {
 	x.array = expr.Fixed(c.stored(expr.IfNull(expr.Field(c.o.ArrayField), bson.A{})))
 	x.size = expr.Fixed(expr.Op("$size", x.array))
@@ -60,7 +61,7 @@ func (c *core) expressions() (x expressions) {
 		expr.Filter(x.array, "item", expr.Op("$ne", "$$item._id", "$$out")))
 	rest := expr.Op("$size", "$$rest")
 	last := expr.Op("$arrayElemAt", expr.Op("$slice", "$$rest", c.o.N), -1)
-	all := expr.Op("$lte", x.count, x.size) // that there are
+	all := expr.Op("$lte", x.count, x.size) // the array holds all items
 	wins := expr.Op("$or", expr.Op("$and", all, expr.Op("$lt", rest, c.o.N)),
 		expr.Op("$and", expr.Op("$gt", rest, 0), expr.Let("last", last, c.precedes("$$come", "$$last"))))
 	place := expr.Op("$size", expr.Filter(expr.Op("$slice", "$$rest", c.o.N-1), "item", c.precedes("$$item", "$$come")))
@@ -96,7 +97,7 @@ func (c *core) form(ch change) form {
 	return c.x.one
 }
 
-// let makes an expression of one of a form, with what shown makes of the items that come.
+// let is one expression of a form with its variables; shown gives the part of the items that come.
 func (ch change) let(in any, shown func(it item) bson.Raw) bson.D {
 	all := make(bson.A, len(ch.in))
 	for i, it := range ch.in {
@@ -112,8 +113,8 @@ func (ch change) let(in any, shown func(it item) bson.Raw) bson.D {
 	return expr.Op("$let", expr.D("vars", expr.D("come", expr.Literal(come), "out", expr.Literal(out)), "in", in))
 }
 
-// stored puts items, the best first, into the order in which the parent has them,
-// and back.
+// stored converts items from best first to the order in which the parent stores them, and
+// back.
 func (c *core) stored(best any) any {
 	if c.o.BestLast {
 		return expr.Op("$reverseArray", best)
@@ -124,14 +125,14 @@ func (c *core) stored(best any) any {
 func ids(array any) bson.D { return expr.Map(array, "item", "$$item._id") }
 
 func (c *core) sorted(input any) bson.D {
-	return expr.Op("$sortArray", expr.D("input", input, "sortBy", c.o.Order))
+	return expr.Op("$sortArray", expr.D("input", input, "sortBy", c.o.Sort))
 }
 
-// precedes is the expression whether one item ranks before another, or is the same, as
-// the server sorts them: as $cmp does, except that missing values sort as null.
+// precedes is the condition that one item ranks before another, or equals it, as the server
+// sorts them: like $cmp, except that missing values sort as null.
 func (c *core) precedes(a, b string) any {
 	var before any = true
-	for _, e := range slices.Backward(c.o.Order) {
+	for _, e := range slices.Backward(c.o.Sort) {
 		less, more := expr.IfNull(a+"."+e.Key, nil), expr.IfNull(b+"."+e.Key, nil)
 		if e.Value == int32(-1) {
 			less, more = more, less
@@ -142,15 +143,15 @@ func (c *core) precedes(a, b string) any {
 	return before
 }
 
-// update is the write that a change makes in its parent, all of it at once, so that
-// no reader sees a count without its item.
+// update is the whole write that a change makes in its parent. It is one write, so that no
+// reader sees a count without its item.
 func (c *core) update(ch change) mongo.Pipeline {
 	array := ch.let(c.form(ch).array, func(it item) bson.Raw { return it.kept })
 	set := append(expr.D(c.o.ArrayField, array), c.totals(ch)...)
 	stages := mongo.Pipeline{expr.D("$set", set)}
 	if ch.edits() {
 		// If the parent does not keep the edited item, nothing else may change in it, and a write that
-		// changes nothing conflicts with no other: a refill at the same time would store the item as it was.
+		// changes nothing does not conflict: a refill at the same time would store the item as it was.
 		kept := expr.Op("$in", expr.Literal(ch.in[0].id), ids(c.x.array))
 		stages = append(stages, expr.D("$set", expr.D(fieldTouch, expr.Cond(kept, "$$REMOVE", true))))
 	}
@@ -164,7 +165,7 @@ func (c *core) totals(ch change) bson.D {
 		if v.Count != "" {
 			set = append(set, expr.Element(v.Count, expr.Op("$add", expr.IfNull(expr.Field(v.Count), 0), len(plus)-len(minus))))
 		}
-		// In one $add, which is exact where a sum in between is more than an int64 holds.
+		// One $add, which is exact even if an intermediate sum exceeds an int64.
 		terms := append(bson.A{expr.IfNull(expr.Field(v.Sum), 0)}, plus...)
 		for _, number := range minus {
 			terms = append(terms, expr.Op("$multiply", number, -1))
@@ -174,7 +175,7 @@ func (c *core) totals(ch change) bson.D {
 	return set
 }
 
-// numbers are the values of a field that can be added up.
+// numbers are the values of a field that are numbers.
 func numbers(items []item, field string) (out bson.A) {
 	for _, it := range items {
 		if v := value.Lookup(it.doc, field); value.Number(v) != nil {
@@ -184,7 +185,7 @@ func numbers(items []item, field string) (out bson.A) {
 	return out
 }
 
-// means computes what follows from sums and counts. A sum of nothing is 0, whatever
+// means computes what follows from sums and counts. Without numbers a sum is 0, whatever
 // rounding has left.
 func (c *core) means() mongo.Pipeline {
 	var set bson.D
@@ -206,8 +207,8 @@ func (c *core) means() mongo.Pipeline {
 	return mongo.Pipeline{expr.D("$set", expr.Fixed(set))}
 }
 
-// roomFor guards the documents around the paths in the parent: a write would put one
-// in the place of anything else. It adds nothing where no path is dotted.
+// roomFor guards the documents around the paths in the parent: a write would replace any other
+// value by a document. It adds nothing if no path is dotted.
 func (c *core) roomFor(filter bson.D, more ...any) bson.D {
 	all := bson.A(more)
 	for _, step := range c.around {
@@ -221,19 +222,19 @@ func (c *core) roomFor(filter bson.D, more ...any) bson.D {
 
 // A parent as it was before a change, and what the change makes of its array.
 type parent struct {
-	count bson.RawValue // zero if there is none
+	count bson.RawValue // zero if it has none
 	size  int           // of the array without the item that leaves
 	wins  bool          // the item that comes is one of the best
-	gone  []held        // those pushed out
+	gone  []held        // the items pushed out
 }
 
-// A held item is in the array of a parent, at this place; -1 if a write has taken it out.
+// A held item is an element of a parent's array, at this position; -1 after a write took it out.
 type held struct {
 	parent, item bson.RawValue
 	at           int
 }
 
-// id is its _id, zero if it is not a document with one.
+// id is the item's _id, zero if the item is not a document with one.
 func (h held) id() bson.RawValue {
 	doc, _ := h.item.DocumentOK()
 	return doc.Lookup("_id")
@@ -254,18 +255,18 @@ func read(id bson.RawValue, doc bson.Raw) parent {
 	return p
 }
 
-// empty reports that nothing says that it has items.
+// empty reports that a parent has neither a count nor items in its array.
 func (p parent) empty() bool {
 	return p.size == 0 && (p.count.Type == 0 || p.count.Type == bson.TypeNull)
 }
 
-// counted reports whether its items were counted; text that somebody typed is no count.
+// counted reports whether the items were counted; a count that somebody stored as text does not say so.
 func (p parent) counted() bool { return p.count.IsNumber() }
 
-// apply makes a change of at most one item each in its parent: the write on which all
-// that change items of a parent conflict. The answer is made of the document as it was.
-// A parent whose items were never counted stays as it is, and is errUnadopted, unless its
-// array is empty: its first one may come.
+// apply makes a change of at most one item each in its parent. All writers of a parent's items
+// conflict on this write. The answer describes the document before it. If the items of the
+// parent were never counted, it changes nothing and returns errUnadopted, unless the array is
+// empty and the item that comes is the first.
 func (c *core) apply(ctx context.Context, ch change) (parent, error) {
 	answer := ch.let(c.form(ch).answer, func(it item) bson.Raw {
 		return value.Pick(it.doc, func(field []byte) bool { return c.rank[string(field)] })
@@ -282,7 +283,7 @@ func (c *core) apply(ctx context.Context, ch change) (parent, error) {
 	return read(ch.parent, doc), nil
 }
 
-// missed says why a write has not found its parent, if that is its error.
+// missed replaces ErrNoDocuments, if that is the error, by the reason why a write has not found its parent.
 func (c *core) missed(ctx context.Context, id bson.RawValue, err error) error {
 	if !errors.Is(err, mongo.ErrNoDocuments) {
 		return fault.Of(id, err)
@@ -291,17 +292,17 @@ func (c *core) missed(ctx context.Context, id bson.RawValue, err error) error {
 		options.FindOne().SetProjection(expr.D("count", expr.Field(c.o.CountField)))).Raw()
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
-		err = ErrNoParent
+		err = mongopatterns.ErrNoParent
 	case err == nil && !(parent{count: doc.Lookup("count")}).counted():
 		err = errUnadopted
 	case err == nil:
-		err = fault.Invalid("another value stands where the document around the items or numbers belongs")
+		err = fault.Invalid("a parent field of the items or numbers is not a document")
 	}
 	return fault.Of(id, err)
 }
 
-// twice is one command of two updates of a parent, of which the second undoes the
-// mark of the first: a real write, and so a conflict, in 1 round trip.
+// twice updates a parent twice in one command; the second update undoes the mark of the first.
+// This is a real write, which conflicts with others, in 1 round trip.
 func (c *core) twice(ctx context.Context, id bson.RawValue, filter bson.D, update any) error {
 	result, err := fault.Many(c.parents.BulkWrite(ctx, []mongo.WriteModel{
 		mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(update),
@@ -319,15 +320,15 @@ var (
 	untouch = expr.D("$unset", expr.D(fieldTouch, ""))
 )
 
-// lost are those of these items, which a write takes out of their parents, that are not
-// in the collection.
+// lost returns those of these items, which a write takes out of their parents, that the
+// collection lacks.
 func (c *core) lost(ctx context.Context, all []held) ([]held, error) {
 	there, err := c.among(ctx, all, included(c.o.ParentField), func(bson.Raw, string) {})
 	lost := slices.DeleteFunc(slices.Clone(all), func(h held) bool { return there[h.key()] })
 	return lost, err
 }
 
-// among says by key which of these items the collection has, and has see look at each.
+// among returns the keys of those items that the collection has, and calls see for each.
 func (c *core) among(ctx context.Context, all []held, projection bson.D, see func(doc bson.Raw, key string)) (map[string]bool, error) {
 	there, wanted := map[string]bool{}, map[string]bool{}
 	var parents, ids bson.A
@@ -359,8 +360,8 @@ func (c *core) among(ctx context.Context, all []held, projection bson.D, see fun
 	return there, nil
 }
 
-// refill appends to the array the next best items, if it holds fewer than N and not
-// all. They are found after as many as it holds, which are the best.
+// refill appends the next best items if the array holds fewer than N and not all items. It skips
+// as many as the array holds, because these are the best.
 func (c *core) refill(ctx context.Context, ch change, p parent) error {
 	var update bson.D
 	size := p.size
@@ -371,7 +372,7 @@ func (c *core) refill(ctx context.Context, ch change, p parent) error {
 	if all := int(count) + len(ch.in) - len(ch.out); size < min(c.o.N, all) {
 		next, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 			limit := c.o.N - size
-			opts := options.Find().SetSort(c.o.Order).SetSkip(int64(size)).SetLimit(int64(limit)).
+			opts := options.Find().SetSort(c.o.Sort).SetSkip(int64(size)).SetLimit(int64(limit)).
 				SetBatchSize(int32(min(limit, 1<<20) + 1))
 			if c.keep != nil {
 				opts.SetProjection(c.projection())
@@ -399,8 +400,8 @@ func (c *core) refill(ctx context.Context, ch change, p parent) error {
 	return fault.Of(ch.parent, err)
 }
 
-// arranged is what a parent keeps of these items, the best of which comes first, in
-// the order in which it has them.
+// arranged is the parts of these items, given best first, that a parent keeps, in the order in
+// which it stores them.
 func (c *core) arranged(docs []bson.Raw) bson.A {
 	kept := make(bson.A, len(docs))
 	for i, doc := range docs {
@@ -412,7 +413,7 @@ func (c *core) arranged(docs []bson.Raw) bson.A {
 	return kept
 }
 
-// alone reports whether these parents have no other items than these.
+// alone reports whether these parents have no items but these.
 func (c *core) alone(ctx context.Context, parents, but bson.A) (bool, error) {
 	if len(parents) == 0 {
 		return true, nil

@@ -21,53 +21,58 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
+// The kinds of problems that Check finds.
 const (
-	// WrongSubset is an array that does not hold the best N items in order. Repair reads
-	// them anew.
+	// WrongSubset: an array does not hold the best N items in order. Repair reads them anew.
 	WrongSubset mongopatterns.ProblemKind = "wrong subset"
-	// Edited is an array with an item that has other content than in the collection, as old
-	// code leaves it that edits items in the array. Adopt leaves the array, and counts the
-	// parent as Remaining; Repair takes the collection as the truth. To keep the edit, Update
-	// the item accordingly.
-	Edited mongopatterns.ProblemKind = "edited"
-	// Pulled is an array that lacks one of the best N, as old code leaves it that pulls items
-	// out of the array; or N was raised. Adopt and Repair do as with Edited. To keep it out,
-	// Delete the item.
+	// Edited: an item in an array has other content than in the collection, because old code
+	// edits items in the array. Adopt leaves the array alone, and counts the parent as
+	// Remaining; Repair takes the collection as the truth. To keep the edit, Update the item
+	// accordingly.
+	Edited = mongopatterns.Edited
+	// Pulled: an array lacks one of the best N, because old code pulls items from the array, or
+	// because N was raised. Adopt and Repair do the same as for Edited. To keep the item out,
+	// Delete it.
 	Pulled mongopatterns.ProblemKind = "pulled"
-	// Malformed is a parent with another value in the place of the array, of a number or of
-	// the document around them. Adopt and Repair leave the parent, and count it as Failed.
-	Malformed mongopatterns.ProblemKind = "malformed"
-	// WrongCount is a count that is not the number of items. Repair counts them.
-	WrongCount mongopatterns.ProblemKind = "wrong count"
-	// WrongValue is a sum, mean or count of a Value that does not follow from the
-	// items. Sums and means of doubles and decimals may differ by a part in 10^9.
-	// Repair computes it.
-	WrongValue mongopatterns.ProblemKind = "wrong value"
-	// NotAdopted is an array with an item that the collection lacks, by _id. Repair
-	// leaves the parent: Adopt stores the item, $pull drops it.
-	NotAdopted mongopatterns.ProblemKind = "not adopted"
-	// Orphan is a parent that does not exist but has items. Repair leaves them:
-	// insert the parent and repair, or delete them.
-	Orphan mongopatterns.ProblemKind = "orphan"
-	// InvalidItem is an item that Add refuses to rank or count and somebody else has
-	// stored. It is counted and ranked, and the mean takes its number for 0. Repair
-	// leaves it: Update or Delete it, and then repair.
-	InvalidItem mongopatterns.ProblemKind = "invalid item"
+	// Malformed, of a parent: it has another value where the array, a number, or the document around them
+	// belongs. Adopt and Repair leave the parent alone, and count it as Failed.
+	//
+	// Malformed, of an item: other code has stored it, and Insert would refuse it because it cannot be
+	// ranked or counted. It is counted and ranked, and the mean takes its number as 0. Repair leaves it
+	// alone: Update or Delete it, and then repair.
+	Malformed = mongopatterns.Malformed
+	// WrongField: a count differs from the number of items, or a sum, mean or count of a Value does not
+	// follow from them. Sums and means of doubles and decimals may differ by a part in 10^9. Repair
+	// computes it.
+	WrongField = mongopatterns.WrongField
+	// NotAdopted: an array holds an item that the collection lacks, by _id. Repair leaves the
+	// parent alone: run Adopt to store the item, or $pull it.
+	NotAdopted = mongopatterns.NotAdopted
+	// Orphan: items whose parent does not exist. Repair leaves them alone: insert the parent and
+	// repair, or delete the items.
+	Orphan = mongopatterns.Orphan
 )
 
-// Check compares every parent with its items and yields what is wrong. Work.Filter
-// selects parents; with one, orphans and invalid items are not looked for. What a
-// write changed meanwhile is looked at again, in a transaction.
+// Check compares every parent with its items and yields the differences. Work.Filter selects
+// parents; with a filter it does not look for orphans and invalid items. Differences that a
+// write may have caused meanwhile are checked again, in a transaction. If T is not a struct, a
+// field of Options.Sort that no item has is a Malformed problem without an ID: its name is
+// probably misspelt.
+//
+// In a transaction of yours on a sharded cluster it needs MongoDB 8.0, because it joins the
+// collections.
 //
 // Cost: 1 round trip, and 2 for each batch of 100 parents, whose items are read by
 // the index {parent, order…}, and 3 more if some seem wrong; without a Filter 2 scans
-// of the items, and 3 round trips for each batch of Orphans.
-func (s *Subset[P, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+// of the items, 3 round trips for each batch of Orphans, and
+// 1 for each field of Sort if T is not a struct.
+func (s *Subset[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	c := s.core
 	all := []iter.Seq2[mongopatterns.Problem, error]{maintain.Check(ctx, c.parents, work, c.scan(), c.check)}
 	if work == nil || work.Filter == nil {
 		orphan := mongopatterns.Problem{Pattern: "subset", Kind: Orphan}
 		all = append(all, maintain.Orphans(ctx, c.items, c.parents, c.o.ParentField, work, orphan))
+		all = append(all, maintain.Absent(ctx, c.items, work, "subset", c.named...))
 		if scan := c.suspicious(); scan.Filter != nil {
 			all = append(all, maintain.Check(ctx, c.items, work, scan, c.invalid))
 		}
@@ -75,7 +80,7 @@ func (s *Subset[P, T]) Check(ctx context.Context, work *mongopatterns.Work) iter
 	return fault.Seq("subset: check", collation.Seq(ctx, maintain.Chain(all...), c.parents, c.items))
 }
 
-// scan reads of the parents what follows from their items.
+// scan reads the fields of the parents that follow from their items.
 func (c *core) scan() maintain.Scan {
 	return maintain.Scan{Projection: included(c.o.inParent()...), BatchSize: 100}
 }
@@ -94,27 +99,27 @@ func (c *core) check(ctx context.Context, parents []bson.Raw) (problems []mongop
 	return problems, err
 }
 
-// A state is what a parent holds and what its items make of that.
+// A state is what a parent holds, and what it should hold by its items.
 type state struct {
 	parent   bson.Raw   // its _id and derived fields
 	top      []bson.Raw // the best N items
-	stats    bson.Raw   // of all items; without any there is no field
+	stats    bson.Raw   // of all items; its fields are missing without items
 	problems []mongopatterns.Problem
-	wrong    bool   // the array is, or a write has just taken elements out of it
+	wrong    bool   // the array is wrong, or a write has just taken elements out of it
 	held     []held // the elements of a wrong array, and those taken out
-	lacking  []held // those of them that the collection lacks, by _id
-	edited   []held // those that have other content there
-	moved    []item // of the lacking ones, by their place there; those that stand twice have no doc
+	lacking  []held // those of held that the collection lacks, by _id
+	edited   []held // those of held with other content in the collection
+	moved    []item // items from lacking, at the same index; those that stand twice have no doc
 }
 
 func (st state) id() bson.RawValue { return st.parent.Lookup("_id") }
 
-// wrongArray reports whether the first problem is the array.
+// wrongArray reports whether the first problem is a WrongSubset.
 func (st state) wrongArray() bool {
 	return len(st.problems) > 0 && st.problems[0].Kind == WrongSubset
 }
 
-// wrong is the states of the parents that have problems.
+// wrong returns the states of the parents that have problems.
 func (c *core) wrong(ctx context.Context, parents []bson.Raw) ([]state, error) {
 	states, err := c.states(ctx, parents)
 	return slices.DeleteFunc(states, func(st state) bool { return len(st.problems) == 0 }), err
@@ -161,7 +166,7 @@ func (c *core) states(ctx context.Context, parents []bson.Raw) ([]state, error) 
 // statistics adds up the items of each parent, and finds the best.
 func (c *core) statistics() bson.D {
 	group := expr.D("_id", expr.Field(c.o.ParentField), "n0", expr.Op("$sum", 1),
-		"top", expr.Op("$topN", expr.D("n", c.o.N, "sortBy", c.o.Order, "output", "$$ROOT")))
+		"top", expr.Op("$topN", expr.D("n", c.o.N, "sortBy", c.o.Sort, "output", "$$ROOT")))
 	for i, v := range c.o.Values {
 		number, usable := expr.Field(v.Field), usable(v.Field)
 		group = append(group,
@@ -173,20 +178,20 @@ func (c *core) statistics() bson.D {
 	return expr.D("$group", group)
 }
 
-// usable is the expression whether a finite number stands at a path.
+// usable is the condition that a path holds a finite number.
 func usable(path string) bson.D {
 	v := expr.Field(path)
 	return expr.Op("$and", expr.Op("$isNumber", v), expr.Op("$gt", v, math.Inf(-1)), expr.Op("$lt", v, math.Inf(1)))
 }
 
-// elements are those of an array, none of anything else.
+// elements are those of an array, none for any other value.
 func elements(array bson.RawValue) []bson.RawValue {
 	raw, _ := array.ArrayOK()
 	values, _ := raw.Values()
 	return values
 }
 
-// inspect has do look again at the parents that seem to have problems.
+// inspect runs do for the parents that seem to have problems, to look at them again.
 func (c *core) inspect(ctx context.Context, parents []bson.Raw, do func(ctx context.Context, these bson.A) error) error {
 	suspects, err := c.wrong(ctx, parents)
 	if err != nil || len(suspects) == 0 {
@@ -199,9 +204,9 @@ func (c *core) inspect(ctx context.Context, parents []bson.Raw, do func(ctx cont
 	return do(ctx, these)
 }
 
-// suspects reads parents with their items, in the transaction's snapshot: the states of those
-// that have problems. Taken is what a write has taken out of the array of the one parent,
-// whose state it then is in any case.
+// suspects reads parents with their items, in the transaction's snapshot, and returns the states
+// of those with problems. taken is what a write has taken out of the array of a single parent;
+// then its state is returned in any case.
 func (c *core) suspects(ctx context.Context, these bson.A, taken []held) ([]state, error) {
 	parents, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.parents.Find(ctx, expr.D("_id", expr.Op("$in", these)), options.Find().SetProjection(c.scan().Projection).
@@ -223,8 +228,8 @@ func (c *core) suspects(ctx context.Context, these bson.A, taken []held) ([]stat
 	return states, c.compare(ctx, states)
 }
 
-// compare finds in the arrays what the collection lacks, or has with other content, and
-// makes that their problem. Only arrays that are wrong can hold some.
+// compare finds the array elements that the collection lacks, or has with other content, and
+// refines the problem of the array. Only a wrong array can hold such elements.
 func (c *core) compare(ctx context.Context, states []state) error {
 	var all []held
 	for i := range states {
@@ -278,8 +283,8 @@ func (c *core) compare(ctx context.Context, states []state) error {
 	return nil
 }
 
-// covers reports whether a document has all fields of another, but for the parent's, which
-// no array needs.
+// covers reports whether a document has all fields of another, except ParentField, which arrays
+// need not have.
 func (c *core) covers(doc, part bson.Raw) bool {
 	elements, _ := part.Elements()
 	return !slices.ContainsFunc(elements, func(e bson.RawElement) bool {
@@ -287,8 +292,8 @@ func (c *core) covers(doc, part bson.Raw) bool {
 	})
 }
 
-// pulled are the _ids of the best items that an array lacks, if it held them: if the items
-// of the parent were counted.
+// pulled returns the _ids of the best items that an array lacks. It returns none if the items of
+// the parent were not counted, as then the array did not hold them.
 func (c *core) pulled(st state) (out []bson.RawValue) {
 	if count := value.Lookup(st.parent, c.o.CountField); !st.wrong || !(parent{count: count}).counted() ||
 		value.Lookup(st.parent, c.o.ArrayField).Type != bson.TypeArray {
@@ -306,8 +311,8 @@ func (c *core) pulled(st state) (out []bson.RawValue) {
 	return out
 }
 
-// malformed is the field of a parent where another value stands than this package stores, and
-// what it is not. It is not ours to overwrite.
+// malformed returns a field of a parent with a value that this package would not store there, and
+// what it should be. Such a value is not ours to overwrite.
 func (c *core) malformed(parent bson.Raw) (field, detail string) {
 	is := func(path string, kinds ...bson.Type) bool {
 		kind := value.Lookup(parent, path).Type
@@ -358,25 +363,25 @@ func (c *core) problems(st state) []mongopatterns.Problem {
 type derived struct {
 	path      string
 	kind      mongopatterns.ProblemKind
-	want      bson.RawValue // of a mean without numbers: none
-	magnitude *big.Rat      // of what was added up; nil for what is exact
+	want      bson.RawValue // missing for a mean without numbers
+	magnitude *big.Rat      // of the numbers added up; nil if the result is exact
 	mean      bool
-	vast      bool // it is beyond what a double holds
+	vast      bool // more than a double holds
 }
 
 func (c *core) derived(stats bson.Raw) []derived {
 	stat := func(name string, i int) bson.RawValue { return number(stats.Lookup(fmt.Sprint(name, i))) }
-	out := []derived{{path: c.o.CountField, kind: WrongCount, want: stat("n", 0)}}
+	out := []derived{{path: c.o.CountField, kind: WrongField, want: stat("n", 0)}}
 	for i, v := range c.o.Values {
 		count := out[0].want
-		sum := derived{path: v.Sum, kind: WrongValue, want: stat("s", i), magnitude: value.Number(stat("a", i))}
+		sum := derived{path: v.Sum, kind: WrongField, want: stat("s", i), magnitude: value.Number(stat("a", i))}
 		sum.vast = sum.magnitude == nil
 		out = append(out, sum)
 		if v.Count != "" {
 			count = stat("c", i)
-			out = append(out, derived{path: v.Count, kind: WrongValue, want: count})
+			out = append(out, derived{path: v.Count, kind: WrongField, want: count})
 		}
-		mean := derived{path: v.Mean, kind: WrongValue, mean: true, vast: sum.vast}
+		mean := derived{path: v.Mean, kind: WrongField, mean: true, vast: sum.vast}
 		if n := value.Number(count); n.Sign() > 0 && !sum.vast {
 			f, _ := new(big.Rat).Quo(value.Number(sum.want), n).Float64()
 			mean.want, mean.magnitude = raw(f), new(big.Rat).Quo(sum.magnitude, n)
@@ -389,11 +394,11 @@ func (c *core) derived(stats bson.Raw) []derived {
 }
 
 func raw(v any) bson.RawValue {
-	kind, data, _ := bson.MarshalValue(v) // of values that were BSON before
+	kind, data, _ := bson.MarshalValue(v) // the values come from BSON
 	return bson.RawValue{Type: kind, Value: data}
 }
 
-// number is a statistic, 0 for none.
+// number is a statistic, 0 if it is missing.
 func number(v bson.RawValue) bson.RawValue {
 	if v.IsZero() {
 		return raw(int32(0))
@@ -401,8 +406,8 @@ func number(v bson.RawValue) bson.RawValue {
 	return v
 }
 
-// agree compares numbers, a missing one as 0: up to a part in 10^9 of the magnitude
-// of what was added up, unless that is nil or all are ints.
+// agree compares numbers and takes a missing one as 0. They may differ by a part in 10^9 of
+// magnitude, unless magnitude is nil or both are ints.
 func agree(have, want bson.RawValue, magnitude *big.Rat) bool {
 	have = number(have)
 	h, w := value.Number(have), value.Number(want)
@@ -417,7 +422,7 @@ func agree(have, want bson.RawValue, magnitude *big.Rat) bool {
 	return difference.Abs(difference).Cmp(new(big.Rat).Mul(magnitude, big.NewRat(1, 1e9))) <= 0
 }
 
-// suspicious selects the items that Add might refuse; no filter if it refuses none.
+// suspicious selects the items that Insert might refuse; it has no filter if Insert refuses none.
 func (c *core) suspicious() (scan maintain.Scan) {
 	paths, or := append([]string{c.o.ParentField, fieldTouch}, c.single...), bson.A{}
 	for _, path := range c.single {
@@ -434,12 +439,12 @@ func (c *core) suspicious() (scan maintain.Scan) {
 	return scan
 }
 
-// invalid finds the items that Add refuses.
+// invalid reports the items that Insert refuses.
 func (c *core) invalid(_ context.Context, batch []bson.Raw) (problems []mongopatterns.Problem, _ error) {
 	for _, doc := range batch {
 		if field, why := c.defect(doc); field != "" {
-			problems = append(problems, mongopatterns.Problem{Pattern: "subset", Kind: InvalidItem, Collection: c.items.Name(),
-				ID: doc.Lookup("_id"), Field: field, Have: value.Lookup(doc, field), Detail: why + " it"})
+			problems = append(problems, mongopatterns.Problem{Pattern: "subset", Kind: Malformed, Collection: c.items.Name(),
+				ID: doc.Lookup("_id"), Field: field, Have: value.Lookup(doc, field), Detail: "it " + why})
 		}
 	}
 	return problems, nil

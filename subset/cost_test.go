@@ -1,15 +1,16 @@
 package subset_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/costs"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/subset"
 )
@@ -20,94 +21,77 @@ const (
 	index  = "product_id_1_date_-1__id_-1"
 )
 
-var record = costs.Record
-
-// examined wants a plan by an index that looks at no more than these; that of _id
-// has no name where one document is looked for.
-func examined(t *testing.T, db *mongo.Database, c mongotest.Command, index string, keys, docs int64) {
-	t.Helper()
-	plan := mongotest.Explain(t, db, c.Body)
-	if index != "_id_" || !plan.Has("IDHACK") && !plan.Has("EXPRESS") {
-		plan.RequireIndex(t, index)
-	}
-	plan.RequireExamined(t, keys, docs)
-}
-
-func drain[T any](seq func(func(T, error) bool)) error {
-	for _, err := range seq {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
+var examined = costs.Examined
 
 func TestCosts(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
-	ctx := t.Context()
+	parents, items := db.Collection("parents"), db.Collection("items")
 	o := reviewOptions()
 	o.N, o.Fields, o.Filter = 4, []string{"author"}, nil
-	s, err := subset.New[int, review](db.Collection("parents"), db.Collection("items"), o)
+	s, err := subset.New[int, review](parents, items, o)
 	must(t, err)
-	record(t, db, 0, []string{"listCollections", "listIndexes", "createIndexes"}, func() error { return s.EnsureIndexes(ctx) })
-	record(t, db, 0, []string{"listCollections", "listIndexes"}, func() error { return s.EnsureIndexes(ctx) })
+	list, up, ins, find, agg := "listCollections", "update", "insert", "find", "aggregate"
+	costs.Run(t, db, []costs.Case{
+		{Name: "EnsureIndexes that creates one", Sends: []string{list, "listIndexes", "createIndexes"}, Call: s.EnsureIndexes},
+		{Name: "EnsureIndexes", Sends: []string{list, "listIndexes"}, Call: s.EnsureIndexes},
+	})
 	for i := range 40 {
-		insert(t, db.Collection("parents"), d("_id", i))
+		insert(t, parents, d("_id", i))
 	}
-	add := func(id, at int) func() error {
-		return func() error { _, err := s.Add(ctx, 1, review{ID: id, Rating: 1, Date: day(at)}); return err }
+
+	// Insertions.
+	add := func(id, at int) func(ctx context.Context) error {
+		return func(ctx context.Context) error {
+			return testkit.ErrorOf(s.Insert(ctx, 1, review{ID: id, Rating: 1, Date: day(at)}))
+		}
 	}
-	cmds := record(t, db, 2, []string{fam, "insert", "find", commit}, add(0, 10)) // the first of its parent
-	examined(t, db, cmds[2], index, 2, 1)
-	for i := 1; i < 4; i++ {
-		cmds := record(t, db, 2, []string{fam, "insert", commit}, add(i, 10+i))
-		examined(t, db, cmds[0], "_id_", 1, 1)
-	}
-	for i := 4; i < 8; i++ { // one is pushed out
-		cmds := record(t, db, 2, []string{fam, "update", commit}, add(i, 10+i))
-		same(t, "statements", 2, len(documents(cmds[1].Body.Lookup("updates"))))
-		one := cmds[1]
-		one.Body, _ = bson.Marshal(d("update", "items", "updates", bson.A{one.Body.Lookup("updates", "0")}))
-		examined(t, db, one, "_id_", 1, 1)
-	}
-	record(t, db, 2, []string{fam, "insert", commit}, add(8, 1)) // not among the best
-	many := func(parents ...int) func() error {
-		from := 1000 * len(stored(t, db.Collection("items")))
-		return func() error {
-			_, err := s.AddMany(ctx, func(yield func(int, review) bool) {
-				for i, parent := range parents {
+	many := func(of ...int) func(ctx context.Context) error {
+		return func(ctx context.Context) error {
+			from := 1000 * of[0]
+			return testkit.ErrorOf(s.InsertMany(ctx, func(yield func(int, review) bool) {
+				for i, parent := range of[1:] {
 					if !yield(parent, review{ID: from + i, Rating: 1, Date: day(1 + i%20)}) {
 						return
 					}
 				}
-			})
-			return err
+			}, nil))
 		}
 	}
-	cmds = record(t, db, 3+2, []string{"find", "find", "update", "insert", commit}, many(2, 3, 2)) // first ones
-	examined(t, db, cmds[0], "_id_", 3, 2)
-	record(t, db, 2+2, []string{"find", "update", "insert", commit}, many(2, 3))
-	record(t, db, 3+2, []string{"find", "update", "insert", commit}, many(2, 3, 3)) // as many as N
-	cmds = record(t, db, 2+2, []string{"find", "find", "update", "insert", commit}, many(2, 1))
-	same(t, "looked for", 2, len(documents(cmds[1].Body.Lookup("filter", "_id", "$in"))))
-	examined(t, db, cmds[1], "_id_", 4, 2)
-
-	// Reads.
-	cmds = record(t, db, 0, []string{"find"}, func() error { _, err := s.Top(ctx, 1); return err })
-	examined(t, db, cmds[0], "_id_", 1, 1)
-	cmds = record(t, db, 0, []string{"find"}, func() error { return drain(s.All(ctx, 1)) })
-	examined(t, db, cmds[0], index, 10, 10)
-	mongotest.Explain(t, db, cmds[0].Body).RequireNoSort(t)
-	cmds = record(t, db, 0, []string{"find"}, func() error { _, err := s.Get(ctx, 1, 3); return err })
-	examined(t, db, cmds[0], "_id_", 1, 1)
+	cases := []costs.Case{
+		{Name: "Insert of the first", Sends: []string{fam, ins, find, commit}, Writes: 2, Explain: 2, Index: index, Keys: 2, Docs: 1, Call: add(0, 10)},
+	}
+	for i := 1; i < 4; i++ {
+		cases = append(cases, costs.Case{Name: "Insert", Sends: []string{fam, ins, commit}, Writes: 2, Index: "_id_", Keys: 1, Docs: 1, Call: add(i, 10+i)})
+	}
+	for i := 4; i < 8; i++ {
+		cases = append(cases, costs.Case{Name: "Insert that pushes one out", Sends: []string{fam, up, commit}, Writes: 2, Call: add(i, 10+i), Check: func(cmds mongotest.Commands) {
+			same(t, "statements", 2, len(documents(cmds[1].Body.Lookup("updates"))))
+			one := cmds[1]
+			one.Body, _ = bson.Marshal(d("update", "items", "updates", bson.A{one.Body.Lookup("updates", "0")}))
+			examined(t, db, one, "_id_", 1, 1)
+		}})
+	}
+	costs.Run(t, db, append(cases, []costs.Case{
+		{Name: "Insert of one that is not kept", Sends: []string{fam, ins, commit}, Writes: 2, Call: add(8, 1)},
+		{Name: "InsertMany of first ones", Sends: []string{find, find, up, ins, commit}, Writes: 3 + 2, Index: "_id_", Keys: 3, Docs: 2, Call: many(9, 2, 3, 2)},
+		{Name: "InsertMany", Sends: []string{find, up, ins, commit}, Writes: 2 + 2, Call: many(12, 2, 3)},
+		{Name: "InsertMany of as many as N", Sends: []string{find, up, ins, commit}, Writes: 3 + 2, Call: many(14, 2, 3, 3)},
+		{Name: "InsertMany that pushes out", Sends: []string{find, find, up, ins, commit}, Writes: 2 + 2, Explain: 1, Index: "_id_", Keys: 4, Docs: 2, Call: many(17, 2, 1),
+			Check: func(cmds mongotest.Commands) {
+				same(t, "looked for", 2, len(documents(cmds[1].Body.Lookup("filter", "_id", "$in"))))
+			}},
+		{Name: "Top", Sends: []string{find}, Index: "_id_", Keys: 1, Docs: 1, Call: func(ctx context.Context) error { return testkit.ErrorOf(s.Top(ctx, 1)) }},
+		{Name: "All", Sends: []string{find}, Index: index, Keys: 10, Docs: 10, NoSort: true, Call: func(ctx context.Context) error { return testkit.Drain(s.All(ctx, 1)) }},
+		{Name: "Get", Sends: []string{find}, Index: "_id_", Keys: 1, Docs: 1, Call: func(ctx context.Context) error { return testkit.ErrorOf(s.Get(ctx, 1, 3)) }},
+	}...))
 
 	// Edits. Kept are 7 6 5 4.
-	set := func(id int, field string, value any) func() error {
-		return func() error { return s.Update(ctx, 1, id, d("$set", d(field, value))) }
+	set := func(id int, field string, value any) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return s.Update(ctx, 1, id, d("$set", d(field, value))) }
 	}
-	full := func(id, rating, at int, author string) func() error {
-		return func() error {
+	full := func(id, rating, at int, author string) func(ctx context.Context) error {
+		return func(ctx context.Context) error {
 			return s.Update(ctx, 1, id, d("$set", review{ID: id, Product: 1, Rating: rating, Date: day(at), Author: author}))
 		}
 	}
@@ -118,64 +102,65 @@ func TestCosts(t *testing.T) {
 		mongotest.Explain(t, db, find.Body).RequireNoSort(t)
 		same(t, "limit", int64(1), find.Body.Lookup("limit").AsInt64())
 	}
-	cmds = record(t, db, 2, []string{fam, "find", "update", commit}, full(6, 1, 16, "x"))
-	examined(t, db, cmds[0], "_id_", 1, 1)
-	record(t, db, 1, []string{fam, "find", commit}, full(6, 1, 16, "x"))
-	record(t, db, 3, []string{fam, "find", "update", commit}, full(2, 1, 12, "not kept"))
-	refilled(record(t, db, 3, []string{fam, "find", fam, "find", "update", commit}, full(7, 1, 2, "sinks")))
-	record(t, db, 2, []string{fam, "find", fam, "find", commit}, full(7, 1, 17, "rises"))
-	record(t, db, 2, []string{fam, "find", "update", commit}, set(6, "author", "y"))
-	record(t, db, 2, []string{fam, "find", "update", commit}, set(6, "rating", 2))
-	record(t, db, 3, []string{fam, "find", "update", commit}, set(2, "author", "y"))
-	record(t, db, 3, []string{fam, "find", fam, "update", commit}, set(2, "date", day(2)))
-	refilled(record(t, db, 3, []string{fam, "find", fam, "find", "update", commit}, set(7, "date", day(1))))
-	record(t, db, 1, []string{fam, "find", commit}, set(7, "date", day(1)))
-	record(t, db, 1, []string{fam, "find", commit}, set(7, "text", "not kept"))
-	record(t, db, 2, []string{fam, "find", fam, "find", commit}, set(7, "date", day(17)))
-	record(t, db, 2, []string{fam, "find", fam, commit}, set(7, "date", day(18)))
-
-	// Deletions.
-	record(t, db, 2, []string{fam, fam, commit}, func() error { return s.Delete(ctx, 1, 0) })
-	refilled(record(t, db, 3, []string{fam, fam, "find", "update", commit}, func() error { return s.Delete(ctx, 1, 5) }))
-	cmds = record(t, db, 1+4, []string{"delete", "delete", commit}, func() error { _, err := s.DeleteParent(ctx, 3); return err })
-	examined(t, db, cmds[1], index, 0, 0)
+	costs.Run(t, db, []costs.Case{
+		{Name: "Update of all fields", Sends: []string{fam, find, up, commit}, Writes: 2, Index: "_id_", Keys: 1, Docs: 1, Call: full(6, 1, 16, "x")},
+		{Name: "Update that changes nothing", Sends: []string{fam, find, commit}, Writes: 1, Call: full(6, 1, 16, "x")},
+		{Name: "Update of one that is not kept", Sends: []string{fam, find, up, commit}, Writes: 3, Call: full(2, 1, 12, "not kept")},
+		{Name: "Update that sinks", Sends: []string{fam, find, fam, find, up, commit}, Writes: 3, Check: refilled, Call: full(7, 1, 2, "sinks")},
+		{Name: "Update that rises", Sends: []string{fam, find, fam, find, commit}, Writes: 2, Call: full(7, 1, 17, "rises")},
+		{Name: "Update of a field", Sends: []string{fam, find, up, commit}, Writes: 2, Call: set(6, "author", "y")},
+		{Name: "Update of a sum", Sends: []string{fam, find, up, commit}, Writes: 2, Call: set(6, "rating", 2)},
+		{Name: "Update of a field of one that is not kept", Sends: []string{fam, find, up, commit}, Writes: 3, Call: set(2, "author", "y")},
+		{Name: "Update of the order of one that is not kept", Sends: []string{fam, find, fam, up, commit}, Writes: 3, Call: set(2, "date", day(2))},
+		{Name: "Update of the order that sinks", Sends: []string{fam, find, fam, find, up, commit}, Writes: 3, Check: refilled, Call: set(7, "date", day(1))},
+		{Name: "Update of the order that changes nothing", Sends: []string{fam, find, commit}, Writes: 1, Call: set(7, "date", day(1))},
+		{Name: "Update of a field that is not kept", Sends: []string{fam, find, commit}, Writes: 1, Call: set(7, "text", "not kept")},
+		{Name: "Update of the order that rises", Sends: []string{fam, find, fam, find, commit}, Writes: 2, Call: set(7, "date", day(17))},
+		{Name: "Update of the order of the first", Sends: []string{fam, find, fam, commit}, Writes: 2, Call: set(7, "date", day(18))},
+		{Name: "Delete of one that is not kept", Sends: []string{fam, fam, commit}, Writes: 2, Call: func(ctx context.Context) error { return s.Delete(ctx, 1, 0) }},
+		{Name: "Delete", Sends: []string{fam, fam, find, up, commit}, Writes: 3, Check: refilled, Call: func(ctx context.Context) error { return s.Delete(ctx, 1, 5) }},
+		{Name: "DeleteParent", Sends: []string{"delete", "delete", commit}, Writes: 1 + 4, Call: func(ctx context.Context) error { return testkit.ErrorOf(s.DeleteParent(ctx, 3)) },
+			Check: func(cmds mongotest.Commands) { examined(t, db, cmds[1], index, 0, 0) }},
+	})
 
 	// Maintenance: 39 parents.
-	check := func() error { return drain(s.Check(ctx, nil)) }
-	cmds = record(t, db, 0, []string{"listCollections", "find", "aggregate", "aggregate", "find"}, check)
-	mongotest.Explain(t, db, cmds[2].Body).RequireIndex(t, index)
+	check := func(ctx context.Context) error { return testkit.Drain(s.Check(ctx, nil)) }
 	one := &mongopatterns.Work{Filter: d("_id", 1)}
-	record(t, db, 0, []string{"listCollections", "find", "aggregate"}, func() error { return drain(s.Check(ctx, one)) })
-	update(t, db.Collection("parents"), d("_id", d("$in", bson.A{1, 2})), d("$inc", d("num_reviews", 1)))
-	record(t, db, 0, []string{"listCollections", "find", "aggregate", "find", "aggregate", commit, "aggregate", "find"}, check)
-	repair := func(work *mongopatterns.Work) func() error {
-		return func() error { _, err := s.Repair(ctx, work); return err }
+	repair := func(work *mongopatterns.Work) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return testkit.ErrorOf(s.Repair(ctx, work)) }
 	}
-	record(t, db, 0, []string{"listCollections", "find", "aggregate", "find", "aggregate", commit}, repair(&mongopatterns.Work{DryRun: true}))
-	record(t, db, 2, []string{"listCollections", "find", "aggregate", "update", "find", "aggregate", "update", commit}, repair(one))
-	record(t, db, 2, []string{"listCollections", "find", "aggregate", "update", "find", "aggregate", "update", commit}, repair(nil))
-	update(t, db.Collection("parents"), d("_id", 1), d("$unset", d("num_reviews", ""), "$pop", d("reviews", 1)))
-	record(t, db, 2, []string{"listCollections", "find", "aggregate", "update", "find", "aggregate", "find", "update", commit}, repair(nil))
-	insert(t, db.Collection("items"), d("_id", 800, "product_id", 800))
-	record(t, db, 0, []string{"listCollections", "find", "aggregate", "aggregate", "find", "aggregate", commit, "find"}, check)
-	_, err = db.Collection("items").DeleteOne(ctx, d("_id", 800))
-	must(t, err)
-	update(t, db.Collection("parents"), d("_id", 31), d("$set", d("reviews", bson.A{d("rating", 1), d("rating", 2)})))
-	update(t, db.Collection("parents"), d("_id", 32), d("$set", d("reviews", bson.A{d("_id", 900, "rating", 1), d("rating", 2)})))
-	record(t, db, 4+4, []string{"listCollections", "find", "aggregate", "update", "find", "aggregate", "find", "insert", "aggregate", "update", commit}, func() error {
-		_, err := s.Adopt(ctx, nil)
-		return err
-	})
-	clean(t, db, s)
-	update(t, db.Collection("parents"), d(), d("$inc", d("num_reviews", 1)))
-	names := []string{"listCollections", "find"}
+	inBatches := []string{list, find}
 	for i := range 4 { // of 10
 		if i > 0 {
-			names = append(names, "getMore")
+			inBatches = append(inBatches, "getMore")
 		}
-		names = append(names, "aggregate", "update", "find", "aggregate", "update", commit)
+		inBatches = append(inBatches, agg, up, find, agg, up, commit)
 	}
-	record(t, db, 2*39, names, repair(&mongopatterns.Work{BatchSize: 10}))
+	costs.Run(t, db, []costs.Case{
+		{Name: "Check", Sends: []string{list, find, agg, agg, find}, Explain: 2, Index: index, Call: check},
+		{Name: "Check of one", Sends: []string{list, find, agg}, Call: func(ctx context.Context) error { return testkit.Drain(s.Check(ctx, one)) }},
+		{Name: "Check that finds", Before: func() { testkit.Update(t, parents, d("_id", d("$in", bson.A{1, 2})), d("$inc", d("num_reviews", 1))) },
+			Sends: []string{list, find, agg, find, agg, commit, agg, find}, Call: check},
+		{Name: "Repair of a dry run", Sends: []string{list, find, agg, find, agg, commit}, Call: repair(&mongopatterns.Work{DryRun: true})},
+		{Name: "Repair of one", Sends: []string{list, find, agg, up, find, agg, up, commit}, Writes: 2, Call: repair(one)},
+		{Name: "Repair", Sends: []string{list, find, agg, up, find, agg, up, commit}, Writes: 2, Call: repair(nil)},
+		{Name: "Repair that refills", Before: func() {
+			testkit.Update(t, parents, d("_id", 1), d("$unset", d("num_reviews", ""), "$pop", d("reviews", 1)))
+		},
+			Sends: []string{list, find, agg, up, find, agg, find, up, commit}, Writes: 2, Call: repair(nil)},
+		{Name: "Check that finds an orphan", Before: func() { insert(t, items, d("_id", 800, "product_id", 800)) },
+			Sends: []string{list, find, agg, agg, find, agg, commit, find}, Call: check},
+		{Name: "Adopt", Before: func() {
+			_, err := items.DeleteOne(t.Context(), d("_id", 800))
+			must(t, err)
+			testkit.Update(t, parents, d("_id", 31), d("$set", d("reviews", bson.A{d("rating", 1), d("rating", 2)})))
+			testkit.Update(t, parents, d("_id", 32), d("$set", d("reviews", bson.A{d("_id", 900, "rating", 1), d("rating", 2)})))
+		}, Sends: []string{list, find, agg, up, find, agg, find, ins, agg, up, commit}, Writes: 4 + 4, Call: func(ctx context.Context) error { return testkit.ErrorOf(s.Adopt(ctx, nil)) }},
+		{Name: "Repair in batches", Before: func() {
+			clean(t, db, s)
+			testkit.Update(t, parents, d(), d("$inc", d("num_reviews", 1)))
+		}, Sends: inBatches, Writes: 2 * 39, Call: repair(&mongopatterns.Work{BatchSize: 10})},
+	})
 	clean(t, db, s)
 }
 
@@ -188,113 +173,121 @@ func documents(array bson.RawValue) []bson.RawValue {
 func TestCostsOfALargeN(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
-	ctx := t.Context()
 	s := newSubset[string, bson.D](t, db, &subset.Options{ParentField: "host", ArrayField: "logs", N: 1000, BestLast: true})
 	insert(t, db.Collection("parents"), d("_id", "goofy"))
 	messages := make([]bson.D, 1100)
 	for i := range messages {
 		messages[i] = d("_id", i, "message", strings.Repeat("x", 400))
 	}
-	_, err := s.AddMany(ctx, seq("goofy", messages...))
-	must(t, err)
-	cmds := record(t, db, 3, []string{fam, fam, "find", "update", commit}, func() error { return s.Delete(ctx, "goofy", 1050) })
-	size := 0
-	for _, c := range cmds {
-		size += len(c.Reply) + len(c.Body)
+	must(t, testkit.ErrorOf(s.InsertMany(t.Context(), seq("goofy", messages...), nil)))
+	small := func(cmds mongotest.Commands) {
+		t.Helper()
+		size := 0
+		for _, c := range cmds {
+			size += len(c.Reply) + len(c.Body)
+		}
+		if size > 10_000 {
+			t.Errorf("%d bytes", size)
+		}
 	}
-	if size > 10_000 {
-		t.Errorf("%d bytes", size)
-	}
-	cmds = record(t, db, 2, []string{fam, "update", commit}, func() error { _, err := s.Add(ctx, "goofy", d("_id", 2000)); return err })
-	if size = len(cmds[0].Reply) + len(cmds[0].Body); size > 10_000 {
-		t.Errorf("%d bytes", size)
-	}
-	record(t, db, 2, []string{fam, "find", "update", commit}, func() error { return s.Update(ctx, "goofy", 1060, d("$set", d("message", "y"))) })
-	record(t, db, 0, []string{"find"}, func() error { _, err := s.Top(ctx, "goofy"); return err })
+	costs.Run(t, db, []costs.Case{
+		{Name: "Delete", Sends: []string{fam, fam, "find", "update", commit}, Writes: 3, Check: small,
+			Call: func(ctx context.Context) error { return s.Delete(ctx, "goofy", 1050) }},
+		{Name: "Insert", Sends: []string{fam, "update", commit}, Writes: 2, Check: func(cmds mongotest.Commands) { small(cmds[:1]) },
+			Call: func(ctx context.Context) error { return testkit.ErrorOf(s.Insert(ctx, "goofy", d("_id", 2000))) }},
+		{Name: "Update", Sends: []string{fam, "find", "update", commit}, Writes: 2,
+			Call: func(ctx context.Context) error { return s.Update(ctx, "goofy", 1060, d("$set", d("message", "y"))) }},
+		{Name: "Top", Sends: []string{"find"}, Call: func(ctx context.Context) error { return testkit.ErrorOf(s.Top(ctx, "goofy")) }},
+	})
 	clean(t, db, s)
 }
 
-// What Options.Filter leaves out, and a larger N, cost as the methods say.
+// Costs with Options.Filter, and with a larger N, are as the methods say.
 func TestCostsOfFilterAndAnotherN(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
-	ctx := t.Context()
 	o := &subset.Options{N: 3, Filter: d("ok", true)}
 	s := newSubset[int, bson.D](t, db, o)
 	insert(t, db.Collection("parents"), d("_id", 1), d("_id", 2))
-	add := func(id int, ok bool) func() error {
-		return func() error { _, err := s.Add(ctx, 1, d("_id", id, "ok", ok)); return err }
+	add := func(id int, ok bool) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return testkit.ErrorOf(s.Insert(ctx, 1, d("_id", id, "ok", ok))) }
 	}
-	record(t, db, 2, []string{fam, "insert", "find", commit}, add(1, true))
-	record(t, db, 3, []string{"update", "insert", commit}, add(2, false)) // and a mark that goes
-	set := func(pairs ...any) func() error {
-		return func() error { return s.Update(ctx, 1, 2, d("$set", d(pairs...))) }
+	set := func(field string, value any) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return s.Update(ctx, 1, 2, d("$set", d(field, value))) }
 	}
-	record(t, db, 1, []string{fam, "find", commit}, set("a", 1))
-	record(t, db, 2, []string{fam, "find", fam, commit}, set("ok", true))
-	record(t, db, 2, []string{fam, "find", fam, commit}, set("ok", false))
-	record(t, db, 1, []string{fam, commit}, func() error { return s.Delete(ctx, 1, 2) })
-	many := func(from int) func() error {
-		return func() error {
-			_, err := s.AddMany(ctx, seq(1, d("_id", from, "ok", true), d("_id", from+1, "ok", true)))
-			return err
+	many := func(from int) func(ctx context.Context) error {
+		return func(ctx context.Context) error {
+			return testkit.ErrorOf(s.InsertMany(ctx, seq(1, d("_id", from, "ok", true), d("_id", from+1, "ok", true)), nil))
 		}
 	}
-	must(t, many(10)())
-	must(t, many(20)())
 	larger := func(n int) {
 		o.N = n
 		s = newSubset[int, bson.D](t, db, o)
 	}
-	larger(4)
-	record(t, db, 3, []string{fam, "insert", "find", "update", commit}, add(0, true))
-	larger(6)
-	record(t, db, 4, []string{"find", "update", "insert", "find", "find", "update", commit}, many(-20))
+	costs.Run(t, db, []costs.Case{
+		{Name: "Insert", Sends: []string{fam, "insert", "find", commit}, Writes: 2, Call: add(1, true)},
+		{Name: "Insert of one that Filter rejects", Sends: []string{"update", "insert", commit}, Writes: 3, Call: add(2, false)}, // and a mark that goes
+		{Name: "Update of one that Filter rejects", Sends: []string{fam, "find", commit}, Writes: 1, Call: set("a", 1)},
+		{Name: "Update that Filter accepts then", Sends: []string{fam, "find", fam, commit}, Writes: 2, Call: set("ok", true)},
+		{Name: "Update that Filter rejects then", Sends: []string{fam, "find", fam, commit}, Writes: 2, Call: set("ok", false)},
+		{Name: "Delete of one that Filter rejects", Sends: []string{fam, commit}, Writes: 1, Call: func(ctx context.Context) error { return s.Delete(ctx, 1, 2) }},
+		{Name: "Insert with a larger N", Before: func() {
+			must(t, many(10)(t.Context()))
+			must(t, many(20)(t.Context()))
+			larger(4)
+		}, Sends: []string{fam, "insert", "find", "update", commit}, Writes: 3, Call: add(0, true)},
+		{Name: "InsertMany with a larger N", Before: func() { larger(6) },
+			Sends: []string{"find", "update", "insert", "find", "find", "update", commit}, Writes: 4, Call: many(-20)},
+	})
 	clean(t, db, s)
 }
 
-// What the first write costs that meets a parent of old code, with 5 items in its array, and
-// a later one that meets what old code has pushed since.
+// Costs of the first write to a parent of old code, with 5 items in its array, and of
+// a later write to a parent with items that old code has pushed since.
 func TestCostsOfAdoptingWrites(t *testing.T) {
 	t.Parallel()
-	ctx := t.Context()
+	type docs = *subset.Subset[int, bson.D]
+	add := func(ctx context.Context, s docs) error { return testkit.ErrorOf(s.Insert(ctx, 1, d("_id", 9))) }
+	old := d("_id", 1, "items", bson.A{d("_id", 1), d("_id", 2), d("_id", 3), d("_id", 4), d("_id", 5)})
 	adopt := []string{"update", "find", "aggregate", "find", "insert", "aggregate", "update"}
-	met := append([]string{fam, "find"}, adopt...) // it looks why it has met no parent that it can write
-	for name, test := range map[string]struct {
-		parent  bson.D
-		items   []bson.D // in the collection
-		write   func(s *subset.Subset[int, bson.D]) error
-		written int
-		names   []string
+	met := append([]string{fam, "find"}, adopt...) // it reads why the write has not matched a parent
+	for _, test := range []struct {
+		name   string
+		parent bson.D
+		items  []any // in the collection
+		write  func(ctx context.Context, s docs) error
+		sends  []string
+		writes int
 	}{
-		"add": {d("items", bson.A{d("_id", 1), d("_id", 2), d("_id", 3), d("_id", 4), d("_id", 5)}), nil,
-			func(s *subset.Subset[int, bson.D]) error { _, err := s.Add(ctx, 1, d("_id", 9)); return err },
-			2 + 5 + 2, slices.Concat(met, []string{fam, "update", commit})},
-		"add many": {d("items", bson.A{d("_id", 1), d("_id", 2), d("_id", 3), d("_id", 4), d("_id", 5)}), nil,
-			func(s *subset.Subset[int, bson.D]) error { _, err := s.AddMany(ctx, seq(1, d("_id", 9))); return err },
-			2 + 5 + 2, slices.Concat([]string{"find"}, adopt, []string{"find", "update", "insert", commit})},
-		"update": {d("items", bson.A{d("_id", 1), d("_id", 2), d("_id", 3), d("_id", 4), d("_id", 5)}), nil,
-			func(s *subset.Subset[int, bson.D]) error { return s.Update(ctx, 1, 5, d("$set", d("a", 1))) },
-			2 + 5 + 2, slices.Concat(met, []string{fam, "find", "update", commit})},
-		"delete": {d("items", bson.A{d("_id", 1), d("_id", 2), d("_id", 3), d("_id", 4), d("_id", 5)}), nil,
-			func(s *subset.Subset[int, bson.D]) error { return s.Delete(ctx, 1, 5) },
-			2 + 5 + 3, slices.Concat(met, []string{fam, fam, "find", "update", commit})},
-		"items in the collection": {d("name", "x"), []bson.D{d("_id", 1, "parent", 1)},
-			func(s *subset.Subset[int, bson.D]) error { _, err := s.Add(ctx, 1, d("_id", 9)); return err },
-			2 + 2, []string{fam, "insert", "find", "update", "find", "aggregate", "find", "update", commit}},
-		"pushed since": {d("items", bson.A{d("_id", 2), d("_id", 3), d("_id", 7)}, "items_count", 2), []bson.D{d("_id", 2, "parent", 1), d("_id", 3, "parent", 1)},
-			func(s *subset.Subset[int, bson.D]) error { _, err := s.Add(ctx, 1, d("_id", 9)); return err },
-			2 + 2 + 1, slices.Concat([]string{fam, "update", "find"}, adopt, []string{commit})},
+		{"Insert", old, nil, add, slices.Concat(met, []string{fam, "update", commit}), 2 + 5 + 2},
+		{"InsertMany", old, nil,
+			func(ctx context.Context, s docs) error {
+				return testkit.ErrorOf(s.InsertMany(ctx, seq(1, d("_id", 9)), nil))
+			},
+			slices.Concat([]string{"find"}, adopt, []string{"find", "update", "insert", commit}), 2 + 5 + 2},
+		{"Update", old, nil,
+			func(ctx context.Context, s docs) error { return s.Update(ctx, 1, 5, d("$set", d("a", 1))) },
+			slices.Concat(met, []string{fam, "find", "update", commit}), 2 + 5 + 2},
+		{"Delete", old, nil,
+			func(ctx context.Context, s docs) error { return s.Delete(ctx, 1, 5) },
+			slices.Concat(met, []string{fam, fam, "find", "update", commit}), 2 + 5 + 3},
+		{"Insert, items in the collection", d("_id", 1, "name", "x"), []any{d("_id", 1, "parent", 1)}, add,
+			[]string{fam, "insert", "find", "update", "find", "aggregate", "find", "update", commit}, 2 + 2},
+		{"Insert, pushed since", d("_id", 1, "items", bson.A{d("_id", 2), d("_id", 3), d("_id", 7)}, "items_count", 2),
+			[]any{d("_id", 2, "parent", 1), d("_id", 3, "parent", 1)}, add,
+			slices.Concat([]string{fam, "update", "find"}, adopt, []string{commit}), 2 + 2 + 1},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			db := mongotest.Database(t)
 			s := newSubset[int, bson.D](t, db, &subset.Options{N: 2})
-			insert(t, db.Collection("parents"), append(d("_id", 1), test.parent...))
+			insert(t, db.Collection("parents"), test.parent)
 			for _, item := range test.items {
 				insert(t, db.Collection("items"), item)
 			}
-			record(t, db, test.written, test.names, func() error { return test.write(s) })
+			costs.Run(t, db, []costs.Case{
+				{Name: test.name, Sends: test.sends, Writes: test.writes, Call: func(ctx context.Context) error { return test.write(ctx, s) }},
+			})
 			clean(t, db, s)
 		})
 	}

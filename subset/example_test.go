@@ -35,7 +35,7 @@ func productReviews(db *mongo.Database, n int) *subset.Subset[int, Review] {
 		ParentField: "product_id",
 		ArrayField:  "reviews",
 		N:           n,
-		Order:       bson.D{{Key: "date", Value: -1}},
+		Sort:        bson.D{{Key: "date", Value: -1}},
 		CountField:  "num_reviews",
 		Values:      []subset.Value{{Field: "rating", Sum: "sum_ratings", Mean: "mean_rating"}},
 	})
@@ -61,7 +61,7 @@ func Example() {
 	}
 	for i, author := range []string{"Kristina", "Mark", "Tim"} {
 		date := time.Date(2019, 2, 18+i, 0, 0, 0, 0, time.UTC)
-		if _, err := reviews.Add(ctx, 1, Review{ID: 786 + i, Author: author, Rating: 5 - i, Date: date}); err != nil {
+		if _, err := reviews.Insert(ctx, 1, Review{ID: 786 + i, Author: author, Rating: 5 - i, Date: date}); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -105,7 +105,7 @@ func Example() {
 }
 
 // Many items of many parents in few round trips: from a file, say.
-func ExampleSubset_AddMany() {
+func ExampleSubset_InsertMany() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()
 	hosts := db.Collection("hosts")
@@ -113,7 +113,7 @@ func ExampleSubset_AddMany() {
 		ParentField: "host",
 		ArrayField:  "logs",
 		N:           3,
-		Order:       bson.D{{Key: "time", Value: -1}},
+		Sort:        bson.D{{Key: "time", Value: -1}},
 		BestLast:    true,
 	})
 	if err != nil {
@@ -123,14 +123,14 @@ func ExampleSubset_AddMany() {
 		log.Fatal(err)
 	}
 	start := time.Date(2014, 3, 28, 9, 42, 0, 0, time.UTC)
-	result, err := logs.AddMany(ctx, func(yield func(string, bson.D) bool) {
+	result, err := logs.InsertMany(ctx, func(yield func(string, bson.D) bool) {
 		for i := range 10 {
 			message := bson.D{{Key: "time", Value: start.Add(time.Duration(i) * time.Second)}, {Key: "message", Value: fmt.Sprint("line ", i)}}
 			if !yield("goofy", message) {
 				return
 			}
 		}
-	})
+	}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func ExampleSubset_Adopt() {
 	if _, err := db.Collection("products").UpdateByID(ctx, 1, push); err != nil {
 		log.Fatal(err)
 	}
-	if _, err := reviews.Add(ctx, 1, Review{ID: 1, Rating: 5, Date: time.Unix(51, 0)}); err != nil {
+	if _, err := reviews.Insert(ctx, 1, Review{ID: 1, Rating: 5, Date: time.Unix(51, 0)}); err != nil {
 		log.Fatal(err)
 	}
 	n, err := db.Collection("reviews").CountDocuments(ctx, reviews.ItemsFilter(1))
@@ -191,7 +191,7 @@ func ExampleSubset_Repair() {
 	}
 	small := productReviews(db, 2)
 	for i := range 5 {
-		if _, err := small.Add(ctx, 1, Review{ID: i, Rating: 5}); err != nil {
+		if _, err := small.Insert(ctx, 1, Review{ID: i, Rating: 5}); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -231,7 +231,7 @@ func ExampleOptions_filter() {
 		log.Fatal(err)
 	}
 	for id := range 3 {
-		if _, err := reviews.Add(ctx, 1, bson.D{{Key: "_id", Value: id}, {Key: "approved", Value: id == 2}}); err != nil {
+		if _, err := reviews.Insert(ctx, 1, bson.D{{Key: "_id", Value: id}, {Key: "approved", Value: id == 2}}); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -253,8 +253,8 @@ func ExampleOptions_filter() {
 	// 2 kept
 }
 
-// All items a page at a time: ItemsFilter and Order are what the paging package
-// takes, and EnsureIndexes has made the index that the pages need.
+// All items a page at a time: pass ItemsFilter and Sort to the paging package;
+// EnsureIndexes has made the index that the pages need.
 func ExampleSubset_ItemsFilter() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()
@@ -263,11 +263,11 @@ func ExampleSubset_ItemsFilter() {
 	}
 	reviews := productReviews(db, 2)
 	for i := range 5 {
-		if _, err := reviews.Add(ctx, 1, Review{ID: i, Rating: i + 1, Date: time.Unix(int64(i), 0)}); err != nil {
+		if _, err := reviews.Insert(ctx, 1, Review{ID: i, Rating: i + 1, Date: time.Unix(int64(i), 0)}); err != nil {
 			log.Fatal(err)
 		}
 	}
-	pages, err := paging.New[Review](db.Collection("reviews"), reviews.Order(), &paging.Options{PageSize: 2})
+	pages, err := paging.New[Review](db.Collection("reviews"), reviews.Sort(), &paging.Options{PageSize: 2})
 	if err != nil {
 		log.Fatal(err)
 	}

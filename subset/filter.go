@@ -12,8 +12,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// A filter is Options.Filter, which is evaluated here as well as on the server: a
-// write must know whether an item counts before and after it, without a round trip.
+// A filter is Options.Filter. It is evaluated here as well as on the server: a write must
+// know, without a round trip, whether an item counts before and after it.
 type filter struct {
 	doc   bson.D // for the server
 	tests []test
@@ -22,13 +22,13 @@ type filter struct {
 // A test is one condition on a path of an item.
 type test struct {
 	path  string
-	keys  map[string]bool // of values that are equal to the server; a missing one has a key, too
-	not   bool            // none of these
-	equal bool            // one value alone, which can stand in an index
+	keys  map[string]bool // of values that the server takes as equal; a missing value has a key, too
+	not   bool            // the value must not be one of these
+	equal bool            // a single value, which can be a field of an index
 }
 
-// parseFilter takes a filter apart. Operators whose result could differ here and on
-// the server are refused.
+// parseFilter parses a filter. It refuses operators whose result could differ between here
+// and the server.
 func parseFilter(c codec.Codec, document any, check func(path string) error) (f filter, err error) {
 	if document == nil {
 		return f, nil
@@ -69,23 +69,23 @@ func parseTest(path, op string, arg bson.RawValue) (test, error) {
 	case "$exists":
 		exists, ok := arg.BooleanOK()
 		if !ok {
-			return t, fmt.Errorf("$exists of %q: neither true nor false", path)
+			return t, fmt.Errorf("the $exists of %q must be true or false", path)
 		}
 		t.not, args = exists, []bson.RawValue{{}}
 	case "$in", "$nin":
 		array, ok := arg.ArrayOK()
 		if !ok {
-			return t, fmt.Errorf("%s of %q: no array", op, path)
+			return t, fmt.Errorf("the %s of %q must be an array", op, path)
 		}
 		args, _ = array.Values()
 	default:
-		return t, fmt.Errorf("%s of %q: only $eq, $ne, $in, $nin and $exists", op, path)
+		return t, fmt.Errorf("the %s of %q cannot be used: use $eq, $ne, $in, $nin or $exists", op, path)
 	}
 	for _, arg := range args {
 		switch arg.Type {
 		case bson.TypeArray, bson.TypeRegex, bson.TypeUndefined:
-			return t, fmt.Errorf("%q: a value of type %v", path, arg.Type)
-		case bson.TypeNull: // equals missing values, too
+			return t, fmt.Errorf("the value of %q cannot be of type %v", path, arg.Type)
+		case bson.TypeNull: // also equals missing values
 			t.keys[value.Key(bson.RawValue{})] = true
 			t.keys[value.Key(bson.RawValue{Type: bson.TypeUndefined})] = true
 		}
@@ -94,8 +94,8 @@ func parseTest(path, op string, arg bson.RawValue) (test, error) {
 	return t, nil
 }
 
-// matches evaluates the filter. The item has no array on its paths: such items are
-// invalid.
+// matches evaluates the filter. The item must not have arrays on its paths; such items are
+// refused.
 func (f filter) matches(doc bson.Raw) bool {
 	return !slices.ContainsFunc(f.tests, func(t test) bool {
 		return t.keys[value.Key(value.Lookup(doc, t.path))] == t.not

@@ -10,15 +10,15 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// An item is a document of the items, and what a parent keeps of it.
+// An item is a document of the collection of items, and the part of it that a parent keeps.
 type item struct {
 	id   bson.RawValue
 	doc  bson.Raw
 	kept bson.Raw
 }
 
-// encode encodes a parent's _id and an item of a user's. The item begins with its _id,
-// an ObjectID if there is none, and the parent's in its field.
+// encode encodes a parent's _id and a user's item. The item gets an ObjectID if it has no _id,
+// and the parent's _id in ParentField.
 func (c *core) encode(parent, v any) (p bson.RawValue, it item, err error) {
 	if p, err = c.codec.ID("parent", parent); err != nil {
 		return p, it, err
@@ -30,8 +30,8 @@ func (c *core) encode(parent, v any) (p bson.RawValue, it item, err error) {
 	if bytes.IndexByte(raw, '$') >= 0 { // rarely
 		elements, _ := raw.Elements()
 		for _, e := range elements {
-			if strings.HasPrefix(e.Key(), "$") { // the server stores it, and then no operator changes it
-				return p, it, fault.Invalid("item: the field %q", e.Key())
+			if strings.HasPrefix(e.Key(), "$") { // the server stores it, but then no operator can change it
+				return p, it, fault.Invalid("item: no update can change the field %q, because it begins with $", e.Key())
 			}
 		}
 	}
@@ -48,36 +48,36 @@ func (c *core) item(doc bson.Raw) item {
 	return item{id: doc.Lookup("_id"), doc: doc, kept: c.cut(doc)}
 }
 
-// valid refuses what would rank in two places or leave an aggregate wrong.
+// valid refuses an item with two ranks, and one that would make an aggregate wrong.
 func (c *core) valid(it item) error {
 	if err := value.CheckID(it.id); err != nil {
 		return fault.Invalid("item: %w", err)
 	}
 	if field := value.Replaced(it.doc); field != "" { // the parent's copy, inside an array, would keep it
-		return fault.Of(it.id, fault.Invalid("an empty timestamp, which the server would replace, in %q", field))
+		return fault.Of(it.id, fault.Invalid("%q is the empty timestamp, which the server would replace", field))
 	}
 	if field, why := c.defect(it.doc); field != "" {
-		return fault.Of(it.id, fault.Invalid("%s %q", why, field))
+		return fault.Of(it.id, fault.Invalid("%q %s", field, why))
 	}
 	return nil
 }
 
-// defect is the field for which an item cannot be ranked or counted, and why.
+// defect is the field that keeps an item from being ranked or counted, and the reason.
 func (c *core) defect(doc bson.Raw) (field, why string) {
 	for _, path := range c.single {
 		if throughArray(doc, path) {
-			return path, "items are sorted or filtered, and an array stands in"
+			return path, "is or contains an array, and items are sorted or filtered by it"
 		}
 	}
 	for _, v := range c.o.Values {
 		if v.Count == "" && value.Number(value.Lookup(doc, v.Field)) == nil && c.filter.matches(doc) {
-			return v.Field, "no number in"
+			return v.Field, "is not a number"
 		}
 	}
 	return "", ""
 }
 
-// throughArray reports whether an array stands at the path or on the way to it.
+// throughArray reports whether the value at the path, or one on the way to it, is an array.
 func throughArray(doc bson.Raw, path string) bool {
 	segment, rest, deeper := strings.Cut(path, ".")
 	v := doc.Lookup(segment)
@@ -85,18 +85,18 @@ func throughArray(doc bson.Raw, path string) bool {
 	return v.Type == bson.TypeArray || ok && deeper && throughArray(inner, rest)
 }
 
-// cut is what a parent keeps of an item.
+// cut is the part of an item that a parent keeps.
 func (c *core) cut(doc bson.Raw) bson.Raw {
 	return value.Pick(doc, func(field []byte) bool {
 		return string(field) != c.o.ParentField && (c.keep == nil || c.keep[string(field)])
 	})
 }
 
-// projection reads of items what cut needs where keep is set, and these paths. It names a
-// field that no index has: a read that an index covers returns the fields in the index's
-// order, and null for those that are missing.
+// projection reads the fields of items that cut needs if keep is set, and these paths. It names
+// a field that no index has: a read covered by an index would return the fields in the index's
+// order, and null for missing ones.
 func (c *core) projection(more ...string) bson.D {
-	for _, e := range c.o.Order {
+	for _, e := range c.o.Sort {
 		more = append(more, e.Key)
 	}
 	return included(append(append(more, c.o.Fields...), fieldTouch)...)

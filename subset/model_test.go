@@ -14,6 +14,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/subset"
 )
@@ -61,7 +63,7 @@ func (m model) compare(t *testing.T, db *mongo.Database, s *subset.Subset[int, r
 
 func ranked(n int) *subset.Options {
 	o := reviewOptions()
-	o.N, o.Order = n, d("rating", -1, "date", -1)
+	o.N, o.Sort = n, d("rating", -1, "date", -1)
 	return o
 }
 
@@ -79,7 +81,7 @@ func act(ctx context.Context, db *mongo.Database, s *subset.Subset[int, review],
 	case n < 4 || old.ID < 0:
 		*next++
 		r.ID = *next
-		if _, err := s.Add(ctx, r.Product, r); err != nil {
+		if _, err := s.Insert(ctx, r.Product, r); err != nil {
 			return err
 		}
 		mine[r.ID] = r
@@ -108,13 +110,13 @@ func act(ctx context.Context, db *mongo.Database, s *subset.Subset[int, review],
 			many = append(many, r)
 			mine[r.ID] = r
 		}
-		_, err := s.AddMany(ctx, func(yield func(int, review) bool) {
+		_, err := s.InsertMany(ctx, func(yield func(int, review) bool) {
 			for _, r := range many {
 				if !yield(r.Product, r) {
 					return
 				}
 			}
-		})
+		}, nil)
 		return err
 	default:
 		delete(mine, old.ID)
@@ -195,7 +197,7 @@ func TestAgainstModel(t *testing.T) {
 }
 
 // Two writes of one parent conflict, even if one of them changes nothing the
-// parent keeps: else a refill could bring back what the other has deleted.
+// parent keeps: otherwise a refill could bring back an item that the other has deleted.
 func TestWritesOfAParentConflict(t *testing.T) {
 	t.Parallel()
 	type write struct {
@@ -209,11 +211,11 @@ func TestWritesOfAParentConflict(t *testing.T) {
 			return s.Update(ctx, 1, 6, d("$set", d("author", "x")))
 		}},
 		{"add an unkept one", func(ctx context.Context, s *subset.Subset[int, review]) error {
-			_, err := s.Add(ctx, 1, review{ID: 1, Date: day(1)})
+			_, err := s.Insert(ctx, 1, review{ID: 1, Date: day(1)})
 			return err
 		}},
 		{"add many", func(ctx context.Context, s *subset.Subset[int, review]) error {
-			_, err := s.AddMany(ctx, func(yield func(int, review) bool) { yield(1, review{ID: 2, Date: day(1)}) })
+			_, err := s.InsertMany(ctx, func(yield func(int, review) bool) { yield(1, review{ID: 2, Date: day(1)}) }, nil)
 			return err
 		}},
 		{"rank an unkept one", func(ctx context.Context, s *subset.Subset[int, review]) error {
@@ -223,11 +225,11 @@ func TestWritesOfAParentConflict(t *testing.T) {
 			return s.Update(ctx, 1, 6, d("$set", d("author", "hidden")))
 		}},
 		{"add one that does not count", func(ctx context.Context, s *subset.Subset[int, review]) error {
-			_, err := s.Add(ctx, 1, review{ID: 3, Author: "hidden"})
+			_, err := s.Insert(ctx, 1, review{ID: 3, Author: "hidden"})
 			return err
 		}},
 		{"add many that do not count", func(ctx context.Context, s *subset.Subset[int, review]) error {
-			_, err := s.AddMany(ctx, seq(1, review{ID: 3, Author: "hidden"}))
+			_, err := s.InsertMany(ctx, seq(1, review{ID: 3, Author: "hidden"}), nil)
 			return err
 		}},
 		{"delete the parent", func(ctx context.Context, s *subset.Subset[int, review]) error {
@@ -249,10 +251,10 @@ func TestWritesOfAParentConflict(t *testing.T) {
 	s := newSubset[int, review](t, db, o)
 	insert(t, db.Collection("parents"), d("_id", 1), d("_id", 2))
 	for i := 4; i < 10; i++ {
-		_, err := s.Add(t.Context(), 1, review{ID: i, Date: day(i)})
+		_, err := s.Insert(t.Context(), 1, review{ID: i, Date: day(i)})
 		must(t, err)
 	}
-	update(t, db.Collection("parents"), d("_id", 1), d("$inc", d("num_reviews", 1))) // for Repair
+	testkit.Update(t, db.Collection("parents"), d("_id", 1), d("$inc", d("num_reviews", 1))) // for Repair
 	begin := func() (context.Context, *mongo.Session) {
 		session, err := db.Client().StartSession()
 		must(t, err)
@@ -280,18 +282,18 @@ func TestWritesOfAParentConflict(t *testing.T) {
 	}
 }
 
-// Where Adopt moves items and the array stays as it is, it conflicts with old programs
-// all the same: else one could pull an item that Adopt stores.
+// Adopt conflicts with old programs even if it moves items and leaves the array unchanged:
+// otherwise one of them could pull an item that Adopt stores.
 func TestAdoptConflictsWithOldPrograms(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	s := newSubset[int, bson.D](t, db, nil)
 	insert(t, db.Collection("parents"), d("_id", 1, "items", bson.A{d("_id", 1)}, "items_count", 1))
-	err := transaction(t, db, func(ctx context.Context) error {
+	err := mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
 		if _, err := s.Adopt(ctx, nil); err != nil {
 			return err
 		}
-		err := transaction(t, db, func(ctx context.Context) error {
+		err := mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
 			_, err := db.Collection("parents").UpdateOne(ctx, d("_id", 1), d("$pull", d("items", d("_id", 1))))
 			if conflict(err) {
 				return errors.New("conflict") // for once
@@ -304,11 +306,11 @@ func TestAdoptConflictsWithOldPrograms(t *testing.T) {
 		return nil
 	})
 	must(t, err)
-	untouched(t, db.Collection("parents"))
+	testkit.Untouched(t, db.Collection("parents"))
 }
 
-// conflict reports that a transaction cannot go on beside another one: by a write
-// conflict, or by what a server under load says instead, to be tried again.
+// conflict reports that a transaction cannot go on beside another one: after a write
+// conflict, or what a server under load returns instead, also to be tried again.
 func conflict(err error) bool {
 	var server mongo.ServerError
 	return errors.As(err, &server) && (server.HasErrorCode(112) || server.HasErrorLabel("TransientTransactionError"))
@@ -327,7 +329,7 @@ func TestRetriedTransaction(t *testing.T) {
 	_, err = session.WithTransaction(t.Context(), func(ctx context.Context) (any, error) {
 		runs++
 		for i := range 5 {
-			if _, err := s.Add(ctx, 0, review{ID: i, Rating: i}); err != nil {
+			if _, err := s.Insert(ctx, 0, review{ID: i, Rating: i}); err != nil {
 				return nil, err
 			}
 		}

@@ -16,67 +16,65 @@ import (
 )
 
 // Options names the fields of a Subset and chooses what a parent keeps. The zero
-// value keeps the ten items with the highest _id in "items" and their number in
-// "items_count". What is called a path may be dotted.
+// value keeps the ten items with the highest _id in "items" and the number of all items
+// in "items_count". A path may be dotted, a name may not.
 type Options struct {
-	// ParentField is the name of the field that holds, in an item, the _id of its
-	// parent. Default "parent".
+	// ParentField is the name of an item's field with the _id of its parent. Default "parent".
 	ParentField string
-	// ArrayField is the path, in the parent, of the kept items. Default "items".
+	// ArrayField is the path of the kept items in the parent. Default "items".
 	ArrayField string
-	// CountField is the path, in the parent, of the number of all its items.
-	// Default: ArrayField with "_count" added.
+	// CountField is the path of the number of all items in the parent.
+	// Default: ArrayField plus "_count".
 	CountField string
-	// N is how many items a parent keeps. Default 10.
+	// N is the number of items that a parent keeps. Default 10.
 	N int
-	// Order is the order of the items, the best first, as a sort document of paths.
-	// Values sort as the server sorts them; arrays are refused, and a path that T, a plain
-	// struct, never writes. _id is added as the
-	// last field, in the direction of the one before. Default {_id: -1}.
-	Order bson.D
-	// BestLast stores the kept items from the worst to the best, as $slice: -N
-	// does. Reads of this package give the best first either way. Default false.
+	// Sort is the order of the items, the best first, as a sort document of paths. Values
+	// are ordered as the server orders them. Arrays are refused, and so is a path that T, if
+	// it is a plain struct, never writes. _id is added as the last field, in the direction of
+	// the one before. Default {_id: -1}.
+	Sort bson.D
+	// BestLast stores the kept items from the worst to the best, as $push with $slice: -N
+	// does. Reads by this package return the best first either way. Default false.
 	BestLast bool
-	// Fields are the names of the fields of an item that the parent keeps, whole; _id
-	// and those of Order always are. Default nil: all but ParentField.
+	// Fields are the names of an item's fields that the parent keeps, as a whole. _id and the
+	// fields of Sort are always kept. Default nil: all but ParentField.
 	Fields []string
 	// Filter selects the items that are kept and counted, such as approved ones:
-	// {approved: true}, {deleted_at: {$exists: false}}. The others are stored in
-	// the collection only. It may hold equalities, $eq, $ne, $in, $nin and $exists,
-	// all of which must hold; strings compare without a collation. Default nil: all.
+	// {approved: true}, {deleted_at: {$exists: false}}. The others are stored only in the
+	// collection. It may hold equalities, $eq, $ne, $in, $nin and $exists, and all of them
+	// must match; strings compare without a collation. Default nil: all items.
 	Filter any
-	// Values are the numbers of items of which parents keep aggregates. Default
-	// none.
+	// Values are the numbers in items that parents aggregate. Default none.
 	Values []Value
 
-	// Registry and BSON encode the parents' _ids and the items, and decode what Top
-	// returns. Give the client's own, if it has any: a collection does not show them.
-	// Default nil: the driver's.
+	// Registry and BSON encode the parents' _ids and the items, and decode the items that Top
+	// returns. Pass those of the client, if it has any: they cannot be read from a
+	// collection. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
 
-// A Value is a number inside the items and the paths in the parent that aggregate
+// A Value is a number inside the items, and the paths in the parent that aggregate
 // it over all items that count, not only the kept ones.
 //
 // The number may be int32, int64, double or Decimal128. An item without a finite
-// number is ErrInvalid, unless Count is kept: then it is left out. Sums keep the
-// type of the numbers; sums of doubles round with each write, and Repair computes
-// them anew.
+// number is refused with ErrInvalid; with Count set, it is left out of the aggregates
+// instead. Sums keep the type of the numbers. Sums of doubles round with each write;
+// Repair computes them anew.
 type Value struct {
-	// Field is the path inside the item, "rating" say. Required.
+	// Field is the path inside the item, such as "rating". Required.
 	Field string
-	// Sum holds the sum. Required.
+	// Sum is the path of the sum. Required.
 	Sum string
-	// Mean holds Sum divided by Count, or by Options.CountField if Count is not
-	// kept. Without any number there is no such field. Default "": not kept.
+	// Mean is the path of Sum divided by Count, or by Options.CountField if Count is not
+	// set. The field is missing while no item has the number. Default "": not kept.
 	Mean string
-	// Count holds how many items have the number. Default "": not kept.
+	// Count is the path of how many items have the number. Default "": not kept.
 	Count string
 }
 
-// fieldTouch marks a parent where a write changes nothing else in it, so that
-// other writers conflict with it. It is set and removed in one transaction.
+// fieldTouch marks a parent in which a write changes nothing else, so that other writers
+// conflict with it. It is set and removed in one transaction.
 const fieldTouch = "__touch"
 
 // complete sets the defaults and refuses what cannot work.
@@ -86,11 +84,11 @@ func (o *Options) complete() error {
 		config.Number("Options.N", &o.N, 10, 1, math.MaxInt32),
 		config.Check("Options.ParentField", func() error {
 			if o.ParentField == "_id" {
-				return errors.New("_id is the item's own")
+				return errors.New("it must not be _id, which identifies the item")
 			}
 			return nil
 		}),
-		config.Check("Options.Order", o.fullOrder))
+		config.Check("Options.Sort", o.fullOrder))
 	if err != nil {
 		return err
 	}
@@ -105,7 +103,7 @@ func (o *Options) complete() error {
 			config.Named(option+".Sum", &v.Sum, ""), config.Named(option+".Mean", &v.Mean, ""),
 			config.Named(option+".Count", &v.Count, ""), config.Check(option+".Sum", func() error {
 				if v.Sum == "" {
-					return errors.New("empty")
+					return errors.New("it is empty")
 				}
 				return nil
 			}))
@@ -121,7 +119,7 @@ func (o *Options) complete() error {
 	return config.Apply(settings...)
 }
 
-// inParent are the paths of all that a parent holds.
+// inParent is the paths of all fields that this package writes in a parent.
 func (o *Options) inParent() []string {
 	paths := []string{o.ArrayField, o.CountField}
 	for _, v := range o.Values {
@@ -130,8 +128,8 @@ func (o *Options) inParent() []string {
 	return paths
 }
 
-// itemPath refuses what is no path in an item, and the parent's _id: what a parent
-// keeps of an item must stay the same when the item moves.
+// itemPath refuses an invalid path, and the parent's _id: an item's rank and copy must not
+// change when it moves to another parent.
 func (o *Options) itemPath(path string) error {
 	if path == o.ParentField || strings.HasPrefix(path, o.ParentField+".") {
 		return fmt.Errorf("%q is the same for all items of a parent", path)
@@ -139,31 +137,31 @@ func (o *Options) itemPath(path string) error {
 	return fieldpath.CheckNamed("path", path)
 }
 
-// fullOrder checks Order and ends it with _id. Directions become int32.
+// fullOrder checks Sort and ends it with _id. Directions become int32.
 func (o *Options) fullOrder() error {
 	var out bson.D
 	var paths []string
 	last := int32(-1)
-	for i, e := range o.Order {
+	for i, e := range o.Sort {
 		switch e.Value {
 		case 1, int32(1), int64(1), 1.0:
 			last = 1
 		case -1, int32(-1), int64(-1), -1.0:
 			last = -1
 		default:
-			return fmt.Errorf("%q: %v is neither 1 nor -1", e.Key, e.Value)
+			return fmt.Errorf("the direction of %q must be 1 or -1, not %v", e.Key, e.Value)
 		}
-		if e.Key == "_id" && i < len(o.Order)-1 {
-			return errors.New("_id must be last")
+		if e.Key == "_id" && i < len(o.Sort)-1 {
+			return errors.New("it must end with _id, if it has that")
 		}
 		if err := o.itemPath(e.Key); err != nil {
 			return err
 		}
-		out, paths = append(out, bson.E{Key: e.Key, Value: last}), append(paths, "Order", e.Key)
+		out, paths = append(out, bson.E{Key: e.Key, Value: last}), append(paths, "Sort", e.Key)
 	}
 	if len(out) == 0 || out[len(out)-1].Key != "_id" {
 		out = append(out, bson.E{Key: "_id", Value: last})
 	}
-	o.Order = out
+	o.Sort = out
 	return fieldpath.CheckDisjoint(paths...)
 }

@@ -14,37 +14,37 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Repair makes the parents that Check finds wrong hold what their items say, a
-// batch in a transaction, beside live writes. It takes the collection as the truth: what
-// somebody has edited in an array, or pulled out of it, is undone. Work.Filter selects
-// parents. A parent that is NotAdopted is left, and counted as Remaining; one that is
-// Malformed is Failed. Run Repair after changing N, Order, Fields, Filter, CountField or
-// Values, once all writers have the new options.
+// Repair rebuilds the parents in which Check finds problems from their items, each batch in a
+// transaction, beside live writes. It takes the collection as the truth: it undoes what somebody
+// has edited in an array or pulled from it. Work.Filter selects parents. A parent that is
+// NotAdopted is left alone and counted as Remaining, a Malformed one as Failed. Run Repair after
+// changing N, Sort, Fields, Filter, CountField or Values, once all writers have the new options.
 //
 // Cost: 1 round trip, and 2 for each batch of 100 parents as in Check; 5 more if some are
 // wrong, and 1 more if arrays are; 2 writes to each wrong parent.
-func (s *Subset[P, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+func (s *Subset[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "subset: repair")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return s.core.rebuildAll(ctx, work, false)
 }
 
-// Adopt brings existing data into shape. Parents and a collection of items that
-// are there already get the kept items and the aggregates. Items that stand in the
-// parents' arrays and not in the collection, by _id, are inserted there, with an
-// ObjectID if they have none. Work.Filter selects parents. A batch of parents is one
-// transaction, which begins with a write to each, and halves after a conflict
-// (Result.Conflicts): Adopt can run beside writers, of old code as well, be stopped, and
-// be run again, also to fetch what old programs have pushed since. A parent with an item
-// that is not valid, or that has the _id of another parent's, or that is Malformed, is counted as
-// failed, named and passed over.
+// Adopt brings existing data into form. Parents and items that exist already get the kept items
+// and the aggregates. Items in the parents' arrays that the collection lacks, by _id, are inserted
+// there, with an ObjectID if they have no _id. Work.Filter selects parents.
 //
-// Items in the collection are taken as they are: Check names those that Add would
-// refuse. An array with items that have other content there, or from which old code has pulled
-// some, is left, named by Check as Edited or Pulled, and counted as Remaining: Repair undoes it.
+// A batch of parents is one transaction, which writes each parent first, and is halved after a
+// conflict (Result.Conflicts). So Adopt can run beside writers, including old code, be stopped,
+// and be run again, also to take up what old programs have pushed since. A parent is named,
+// counted as Failed and passed over if it is Malformed, or if one of its items is invalid or has
+// the _id of another parent's item.
 //
-// Cost: as Repair; 2 more for each batch with items to insert, and 1 write for each of them.
-func (s *Subset[P, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+// Adopt does not check items that are in the collection already: Check names those that Insert
+// would refuse. If items in an array have other content than in the collection, or old code has
+// pulled some, Adopt leaves the array alone and counts the parent as Remaining. Check names it as
+// Edited or Pulled; Repair undoes it.
+//
+// Cost: that of Repair; 2 more for each batch with items to insert, and 1 write for each of them.
+func (s *Subset[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "subset: adopt")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return s.core.rebuildAll(ctx, work, true)
@@ -62,7 +62,7 @@ func (c *core) rebuildAll(ctx context.Context, work *mongopatterns.Work, adopt b
 				return c.rebuildThese(ctx, these, nil, adopt, work.DryRun, &done)
 			})
 			if err == nil {
-				result.Add(done)
+				maintain.Add(result, done)
 			}
 			return err
 		})
@@ -70,28 +70,28 @@ func (c *core) rebuildAll(ctx context.Context, work *mongopatterns.Work, adopt b
 	return maintain.Run(ctx, c.parents, work, c.scan(), step)
 }
 
-// adopt adopts parents in the transaction of a write; taken is what the write has taken
-// out of the array of the one parent.
+// adopt adopts parents in the transaction of a write. taken is what the write has taken out of
+// the array, if there is one parent.
 func (c *core) adopt(ctx context.Context, these bson.A, taken []held) error {
 	var done mongopatterns.Result
 	err := c.rebuildThese(ctx, these, taken, true, false, &done)
-	if mongo.IsDuplicateKeyError(err) { // not the write's own
-		err = fmt.Errorf("%w: %v", ErrNotAdopted, err)
+	if mongo.IsDuplicateKeyError(err) { // not the write's own error
+		err = fmt.Errorf("%w: %v", mongopatterns.ErrNotAdopted, err)
 	}
 	if err == nil && done.Failed > 0 {
-		err = fault.Of(done.Failures[0].ID, fmt.Errorf("%w: %w", ErrNotAdopted, done.Failures[0].Err))
+		err = fault.Of(done.Failures[0].ID, fmt.Errorf("%w: %w", mongopatterns.ErrNotAdopted, done.Failures[0].Err))
 	}
 	return err
 }
 
-// recount makes a parent hold what its items say.
+// recount rebuilds a parent from its items.
 func (c *core) recount(ctx context.Context, parent bson.RawValue) error {
 	var done mongopatterns.Result
 	return c.rebuildThese(ctx, bson.A{parent}, nil, false, false, &done)
 }
 
-// rebuildThese writes the parents first: from then on other writers wait, and it conflicts
-// with none.
+// rebuildThese writes the parents first. From then on other writers wait, so that it does not
+// conflict with them.
 func (c *core) rebuildThese(ctx context.Context, these bson.A, taken []held, adopt, dry bool, result *mongopatterns.Result) error {
 	if !dry {
 		if _, err := fault.Many(c.parents.UpdateMany(ctx, expr.D("_id", expr.Op("$in", these)), touch)); err != nil {
@@ -115,22 +115,22 @@ func (c *core) rebuildThese(ctx context.Context, these bson.A, taken []held, ado
 	return err
 }
 
-// rebuild inserts what the collection lacks, and returns the updates that set in the
-// parents what follows from their items, and take the touch away.
+// rebuild inserts the items that the collection lacks. It returns the updates that set what
+// follows from the items in the parents, and remove the touch.
 func (c *core) rebuild(ctx context.Context, states []state, adopt, dry bool, result *mongopatterns.Result) (models []mongo.WriteModel, err error) {
 	var docs []bson.Raw
-	var left []state // to do
+	var left []state // to be written
 	for _, st := range states {
 		var err error
 		st.moved, err = c.moveOut(st)
 		switch {
 		case st.problems != nil && st.problems[0].Kind == Malformed:
 			p := st.problems[0]
-			result.Fail(c.parents.Name(), st.id(), fault.Invalid("%q is %s", p.Field, p.Detail))
+			maintain.Fail(result, c.parents.Name(), st.id(), fault.Invalid("%q is %s", p.Field, p.Detail))
 		case len(st.lacking) > 0 && !adopt:
 			result.Remaining++
 		case err != nil:
-			result.Fail(c.parents.Name(), st.id(), err)
+			maintain.Fail(result, c.parents.Name(), st.id(), err)
 		default:
 			left = append(left, st)
 			for _, it := range st.moved {
@@ -150,14 +150,14 @@ func (c *core) rebuild(ctx context.Context, states []state, adopt, dry bool, res
 	}
 	for _, st := range left {
 		set := expr.D(fieldTouch, "$$REMOVE")
-		// Beside what was pushed a deletion of new code may have left a place that it did not fill.
+		// Beside a push, a deletion by new code may have left a free place.
 		edited := adopt && (len(st.edited) > 0 || len(st.lacking) == 0 && len(c.pulled(st)) > 0)
 		if edited {
 			result.Remaining++
-			if len(st.lacking) == 0 && len(st.problems) == 1 { // there is nothing else to do
+			if len(st.lacking) == 0 && len(st.problems) == 1 { // nothing else to do
 				continue
 			}
-			// What was inserted without an _id must not be inserted again.
+			// An item inserted without an _id must not be inserted again.
 			for i, h := range st.lacking {
 				if h.at >= 0 && h.id().IsZero() {
 					path := fmt.Sprintf("%s.%d", c.o.ArrayField, h.at)
@@ -180,7 +180,7 @@ func (c *core) rebuild(ctx context.Context, states []state, adopt, dry bool, res
 	return models, nil
 }
 
-// again reads the items of these parents anew.
+// again reads the items of these parents again.
 func (c *core) again(ctx context.Context, states []state) error {
 	var parents []bson.Raw
 	for _, st := range states {
@@ -193,13 +193,13 @@ func (c *core) again(ctx context.Context, states []state) error {
 	return err
 }
 
-// moveOut makes items of what a parent's array holds and the collection lacks.
+// moveOut makes items from the elements of a parent's array that the collection lacks.
 func (c *core) moveOut(st state) (moved []item, err error) {
 	seen := map[string]bson.RawValue{}
 	for _, h := range st.lacking {
 		doc, ok := h.item.DocumentOK()
 		if !ok {
-			return nil, fault.Invalid("a value of type %v among the items", h.item.Type)
+			return nil, fault.Invalid("%q holds a value of type %v, not an item", c.o.ArrayField, h.item.Type)
 		}
 		_, it, err := c.encode(st.id(), doc)
 		if err != nil {

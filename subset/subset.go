@@ -27,24 +27,13 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-var (
-	// ErrNoParent: the parent of an item does not exist. It matches
-	// mongopatterns.ErrNotFound.
-	ErrNoParent = fault.New("no such parent", fault.ErrNotFound)
+// errUnadopted: a write met a parent whose items were never counted, and has changed
+// nothing.
+var errUnadopted = fault.New("the parent has not been adopted", mongopatterns.ErrNotAdopted)
 
-	// ErrNotAdopted: the parent cannot be adopted, as the write wanted to do: its array
-	// holds an item that Add would refuse or that has the _id of another parent's item, or
-	// is not an array. Mend the parent, and repeat the call; Adopt names such parents.
-	ErrNotAdopted = fault.New("the parent cannot be adopted", nil)
-
-	// errUnadopted: a write met a parent with items that were never counted, and has
-	// changed nothing.
-	errUnadopted = fault.New("the parent has not been adopted", ErrNotAdopted)
-)
-
-// Subset keeps the best N items T of each parent inside the parent, whose _id is
-// a P, and all items in their own collection. It is safe for concurrent use.
-type Subset[P, T any] struct{ core *core }
+// Subset keeps the best N items T of each parent inside the parent, and all items in their own
+// collection. ID is the type of the parents' _id. It is safe for concurrent use.
+type Subset[ID, T any] struct{ core *core }
 
 var _ mongopatterns.Checker = (*Subset[int, bson.D])(nil)
 
@@ -54,22 +43,22 @@ type core struct {
 	o              Options // complete
 	codec          codec.Codec
 	filter         filter
-	keep           map[string]bool // by Options.Fields; nil for all but the parent's field
-	rank           map[string]bool // the fields of Options.Order
-	single         []string        // the paths of an item where no array may stand: they are sorted or filtered
-	around         []string        // the paths of the documents around what a parent holds
+	named          []string        // the paths of Sort that T may lack, as its type does not show its fields
+	keep           map[string]bool // the fields that Options.Fields keeps; nil for all but ParentField
+	rank           map[string]bool // the fields of Options.Sort
+	single         []string        // the paths of an item that must not hold arrays: they are sorted or filtered
+	around         []string        // the paths of the documents around the fields in the parent
 	x              expressions
 }
 
 // New returns a Subset over two collections of one database. It does no I/O.
 //
-// P is the type of the parents' _ids; T is an item, a struct, map or bson.D that
-// encodes to a document. opts may be nil. All programs that write the collections
-// must use the same options. A parent may have several Subsets, each with items, an
-// array, a count and values of its own. Two Subsets over one collection of items
-// (the newest and the best rated) do not work: keep one, and read the other
-// with ItemsFilter, a sort and an index for it.
-func New[P, T any](parents, items *mongo.Collection, opts *Options) (s *Subset[P, T], err error) {
+// ID is the type of the parents' _ids. T is the type of an item: a struct, map or bson.D that
+// encodes to a document. opts may be nil. All programs that write the collections must use the
+// same options. A parent may have several Subsets, each with its own collection of items, array,
+// count and values. Two Subsets over one collection of items (the newest and the best rated)
+// do not work: keep one, and read the other order with ItemsFilter, a sort and an index for it.
+func New[ID, T any](parents, items *mongo.Collection, opts *Options) (s *Subset[ID, T], err error) {
 	defer fault.In(&err, "subset: new")
 	if err := config.Collections("parents", parents, "items", items); err != nil {
 		return nil, err
@@ -82,14 +71,12 @@ func New[P, T any](parents, items *mongo.Collection, opts *Options) (s *Subset[P
 		return nil, err
 	}
 	c.codec = codec.Codec{Registry: c.o.Registry, BSON: c.o.BSON}
-	for _, e := range c.o.Order {
-		if e.Key != "_id" && c.codec.Lacks(reflect.TypeFor[T](), e.Key) { // all items would tie
-			return nil, fault.Invalid("Options.Order: %v has no field %q", reflect.TypeFor[T](), e.Key)
-		}
-	}
 	c.filter, err = parseFilter(c.codec, c.o.Filter, c.o.itemPath)
 	if err != nil {
 		return nil, fault.Invalid("Options.Filter: %w", err)
+	}
+	if err := c.checkNames(reflect.TypeFor[T]()); err != nil {
+		return nil, err
 	}
 	for _, path := range c.o.inParent() {
 		c.around = append(c.around, fieldpath.Above(path)...)
@@ -97,7 +84,7 @@ func New[P, T any](parents, items *mongo.Collection, opts *Options) (s *Subset[P
 	slices.Sort(c.around)
 	c.around = slices.Compact(c.around)
 	c.rank = map[string]bool{}
-	for _, e := range c.o.Order {
+	for _, e := range c.o.Sort {
 		name, _, _ := strings.Cut(e.Key, ".")
 		c.rank[name] = true
 		c.single = append(c.single, e.Key)
@@ -112,30 +99,61 @@ func New[P, T any](parents, items *mongo.Collection, opts *Options) (s *Subset[P
 		}
 	}
 	c.x = c.expressions()
-	return &Subset[P, T]{c}, nil
+	return &Subset[ID, T]{c}, nil
 }
 
-// Indexes returns the index of the items: {parent: 1, order…, _id}, with the fields
-// that Options.Filter sets equal to one value after the parent's.
-func (s *Subset[P, T]) Indexes() map[string][]mongo.IndexModel {
+// checkNames refuses a T that does not encode to a document, and options with a path that T, a
+// plain struct, never writes: all items would tie, or none would count. A filter may require that
+// a field is missing.
+func (c *core) checkNames(t reflect.Type) error {
+	var paths []string
+	for _, e := range c.o.Sort {
+		paths = append(paths, "Options.Sort", e.Key)
+	}
+	for i, field := range c.o.Fields {
+		paths = append(paths, fmt.Sprintf("Options.Fields[%d]", i), field)
+	}
+	for i, v := range c.o.Values {
+		paths = append(paths, fmt.Sprintf("Options.Values[%d].Field", i), v.Field)
+	}
+	for _, test := range c.filter.tests {
+		if test.not || test.keys[value.Key(bson.RawValue{})] {
+			continue
+		}
+		paths = append(paths, "Options.Filter", test.path)
+	}
+	for i := 0; i+1 < len(paths); i += 2 {
+		if paths[i+1] != "_id" && c.codec.Lacks(t, paths[i+1]) {
+			return fault.Invalid("%s: %v has no field %q", paths[i], t, paths[i+1])
+		}
+		if _, all := c.codec.Fields(t); !all && paths[i+1] != "_id" && paths[i] == "Options.Sort" && !slices.Contains(c.named, paths[i+1]) {
+			c.named = append(c.named, paths[i+1])
+		}
+	}
+	return c.codec.CheckDocuments("T", t)
+}
+
+// Indexes returns the index of the items: {parent: 1, sort…, _id}. Fields that
+// Options.Filter requires to equal one value come after the parent's field.
+func (s *Subset[ID, T]) Indexes() map[string][]mongo.IndexModel {
 	c := s.core
 	keys := expr.D(c.o.ParentField, 1)
 	ordered := func(path string) bool {
-		return slices.ContainsFunc(c.o.Order, func(e bson.E) bool { return e.Key == path })
+		return slices.ContainsFunc(c.o.Sort, func(e bson.E) bool { return e.Key == path })
 	}
 	for _, t := range c.filter.tests {
 		if t.equal && !ordered(t.path) {
 			keys = append(keys, expr.Element(t.path, 1))
 		}
 	}
-	return map[string][]mongo.IndexModel{c.items.Name(): {{Keys: append(keys, c.o.Order...)}}}
+	return map[string][]mongo.IndexModel{c.items.Name(): {{Keys: append(keys, c.o.Sort...)}}}
 }
 
-// EnsureIndexes creates the index of the items if it is missing. An index on the
-// same keys with other options is mongopatterns.ErrIndexConflict.
+// EnsureIndexes creates the index of the items if it is missing. If an index on the same
+// keys has other options, it returns mongopatterns.ErrIndexConflict.
 //
-// Cost: 2 round trips if it is there, else 3.
-func (s *Subset[P, T]) EnsureIndexes(ctx context.Context) (err error) {
+// Cost: 2 round trips, 3 if an index is missing.
+func (s *Subset[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "subset: ensure indexes")
 	if err := s.core.refuse(ctx, nil); err != nil {
 		return err
@@ -143,22 +161,22 @@ func (s *Subset[P, T]) EnsureIndexes(ctx context.Context) (err error) {
 	return indexes.EnsureAll(ctx, s.core.items.Database(), s.Indexes())
 }
 
-// ShardKey returns the recommended shard keys: _id for the parents, and the parent's
-// field for the items, so that those of a parent lie on one shard.
-func (s *Subset[P, T]) ShardKey() map[string]bson.D {
+// ShardKey returns the recommended shard keys: _id for the parents, and ParentField for the
+// items, so that the items of a parent are on one shard.
+func (s *Subset[ID, T]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{
 		s.core.parents.Name(): expr.D("_id", 1),
 		s.core.items.Name():   expr.D(s.core.o.ParentField, 1),
 	}
 }
 
-// Order returns the order of the items, the best first, _id included: the sort
-// that goes with ItemsFilter.
-func (s *Subset[P, T]) Order() bson.D { return slices.Clone(s.core.o.Order) }
+// Sort returns the order of the items, the best first and including _id: the sort
+// to use with ItemsFilter.
+func (s *Subset[ID, T]) Sort() bson.D { return slices.Clone(s.core.o.Sort) }
 
-// ItemsFilter selects the items of a parent that count, for Find, paging or an
-// aggregation. With the sort Order it reads the index in order.
-func (s *Subset[P, T]) ItemsFilter(parent P) bson.D {
+// ItemsFilter selects the items of a parent that count, which are those that Options.Filter
+// selects, for Find, paging or an aggregation. Sorted by Sort, it reads the index in order.
+func (s *Subset[ID, T]) ItemsFilter(parent ID) bson.D {
 	id, err := s.core.codec.Value(parent)
 	if err != nil { // for the driver to refuse
 		return append(expr.D(s.core.o.ParentField, parent), s.core.filter.doc...)
@@ -166,30 +184,30 @@ func (s *Subset[P, T]) ItemsFilter(parent P) bson.D {
 	return s.core.counted(id)
 }
 
-// Top returns the kept items of a parent, the best first: as All gives them, as
-// far as Options.Fields keeps them. ErrNoParent if there is no such parent.
-// Programs that read the parent anyway find the items in its array.
+// Top returns the kept items of a parent, the best first, with the fields that
+// Options.Fields keeps. It returns ErrNoParent if the parent does not exist. Programs that
+// read the parent anyway find the items in its array.
 //
 // Cost: 1 round trip, 1 key and 1 document, index _id of the parents.
-func (s *Subset[P, T]) Top(ctx context.Context, parent P) (items []T, err error) {
+func (s *Subset[ID, T]) Top(ctx context.Context, parent ID) (items []T, err error) {
 	defer fault.In(&err, "subset: top")
 	c := s.core
 	id, err := c.codec.ID("parent", parent)
 	if err != nil {
 		return nil, err
 	}
-	// A plain projection costs the server a fifth less than one that adds the parent's field.
+	// A projection of the array alone costs the server a fifth less than one with the parent's field.
 	opts := options.FindOne().SetProjection(expr.D("_id", 0, c.o.ArrayField, 1))
 	doc, err := c.parents.FindOne(ctx, byID(id), opts).Raw()
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
-		return nil, fault.Of(id, ErrNoParent)
+		return nil, fault.Of(id, mongopatterns.ErrNoParent)
 	case err != nil:
 		return nil, err
 	}
 	array := value.Lookup(doc, c.o.ArrayField)
 	if array.Type != 0 && array.Type != bson.TypeNull && array.Type != bson.TypeArray {
-		return nil, fault.Of(id, fmt.Errorf("%q is no array", c.o.ArrayField))
+		return nil, fault.Of(id, fmt.Errorf("%q is not an array", c.o.ArrayField))
 	}
 	kept := elements(array)
 	if c.o.BestLast {
@@ -199,9 +217,9 @@ func (s *Subset[P, T]) Top(ctx context.Context, parent P) (items []T, err error)
 	for i, v := range kept {
 		item, ok := v.DocumentOK()
 		if !ok {
-			return nil, fault.Of(id, fmt.Errorf("a value of type %v among the items", v.Type))
+			return nil, fault.Of(id, fmt.Errorf("%q holds a value of type %v, not an item", c.o.ArrayField, v.Type))
 		}
-		if item.Lookup(c.o.ParentField).IsZero() { // but for one never adopted
+		if item.Lookup(c.o.ParentField).IsZero() { // an item that was never adopted may have it
 			item = value.Append(item, value.Element{Name: c.o.ParentField, Value: id})
 		}
 		if err := c.codec.Decode(item, &items[i]); err != nil {
@@ -211,27 +229,27 @@ func (s *Subset[P, T]) Top(ctx context.Context, parent P) (items []T, err error)
 	return items, nil
 }
 
-// All yields the items of a parent that count, the best first. A parent that does
-// not exist has none.
+// All yields the items of a parent that count, see ItemsFilter, the best first. It yields none if
+// the parent does not exist.
 //
-// Cost: 1 round trip a batch of the cursor; 1 key and 1 document for each item;
-// the index {parent, order…}, in order.
-func (s *Subset[P, T]) All(ctx context.Context, parent P) iter.Seq2[T, error] {
+// Cost: 1 round trip for each batch of the cursor; 1 key and 1 document for each item; the index {parent,
+// order…}, in order.
+func (s *Subset[ID, T]) All(ctx context.Context, parent ID) iter.Seq2[T, error] {
 	c := s.core
 	id, err := c.codec.ID("parent", parent)
 	if err != nil {
 		return fault.Seq("subset: all", fault.Stop[T](err))
 	}
 	return fault.Seq("subset: all", cursor.Decode[T](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.items.Find(ctx, c.counted(id), options.Find().SetSort(c.o.Order))
+		return c.items.Find(ctx, c.counted(id), options.Find().SetSort(c.o.Sort))
 	}))
 }
 
-// Get returns an item of a parent, whole; also one that Options.Filter leaves out.
-// mongopatterns.ErrNotFound if there is none.
+// Get returns a whole item of a parent, also one that Options.Filter leaves out, or
+// mongopatterns.ErrNotFound.
 //
 // Cost: 1 round trip, 1 key and 1 document, index _id of the items.
-func (s *Subset[P, T]) Get(ctx context.Context, parent P, id any) (item T, err error) {
+func (s *Subset[ID, T]) Get(ctx context.Context, parent ID, id any) (item T, err error) {
 	defer fault.In(&err, "subset: get")
 	p, raw, err := s.core.ids(parent, id)
 	if err == nil {
@@ -258,7 +276,7 @@ func (c *core) ids(parent, item any) (p, id bson.RawValue, err error) {
 
 func byID(id bson.RawValue) bson.D { return expr.D("_id", value.Equal(id)) }
 
-// of selects the items of a parent, also those that do not count.
+// of selects all items of a parent, also those that do not count.
 func (c *core) of(parent bson.RawValue) bson.D {
 	return expr.D(c.o.ParentField, value.Equal(parent))
 }

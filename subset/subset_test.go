@@ -6,29 +6,27 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/subset"
 )
 
-// d makes a document of keys and values.
-func d(pairs ...any) bson.D {
-	out := bson.D{}
-	for i := 0; i < len(pairs); i += 2 {
-		out = append(out, bson.E{Key: pairs[i].(string), Value: pairs[i+1]})
-	}
-	return out
-}
+// Short names for what hundreds of lines call.
+var (
+	d      = testkit.D
+	insert = testkit.Insert
+	must   = testkit.OK
+	same   = testkit.Same
+	stored = testkit.Stored[bson.D]
+)
 
 func day(n int) time.Time { return time.Date(2019, 2, n, 0, 0, 0, 0, time.UTC) }
 
@@ -45,15 +43,15 @@ func reviewOptions() *subset.Options {
 	return &subset.Options{
 		ParentField: "product_id",
 		ArrayField:  "reviews",
-		Order:       d("date", -1),
+		Sort:        d("date", -1),
 		CountField:  "num_reviews",
 		Values:      []subset.Value{{Field: "rating", Sum: "sum_ratings", Mean: "mean_rating"}},
 	}
 }
 
-func newSubset[P, T any](t testing.TB, db *mongo.Database, opts *subset.Options) *subset.Subset[P, T] {
+func newSubset[ID, T any](t testing.TB, db *mongo.Database, opts *subset.Options) *subset.Subset[ID, T] {
 	t.Helper()
-	s, err := subset.New[P, T](db.Collection("parents"), db.Collection("items"), opts)
+	s, err := subset.New[ID, T](db.Collection("parents"), db.Collection("items"), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,63 +62,21 @@ func newSubset[P, T any](t testing.TB, db *mongo.Database, opts *subset.Options)
 }
 
 // move gives an item to another parent: two calls in one transaction of the caller's.
-func move[P, T any](ctx context.Context, db *mongo.Database, s *subset.Subset[P, T], from, to P, id any) error {
+func move[ID, T any](ctx context.Context, db *mongo.Database, s *subset.Subset[ID, T], from, to ID, id any) error {
 	return mongopatterns.Transact(ctx, db.Client(), func(ctx context.Context) error {
 		item, err := s.Get(ctx, from, id)
 		if err == nil {
 			err = s.Delete(ctx, from, id)
 		}
 		if err == nil {
-			_, err = s.Add(ctx, to, item)
+			_, err = s.Insert(ctx, to, item)
 		}
 		return err
 	})
 }
 
-func insert(t testing.TB, coll *mongo.Collection, docs ...any) {
-	t.Helper()
-	if _, err := coll.InsertMany(t.Context(), docs); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// stored is all that a collection holds, in the order of _id.
-func stored(t testing.TB, coll *mongo.Collection) []bson.D {
-	t.Helper()
-	out := []bson.D{}
-	cursor, err := coll.Find(t.Context(), d(), options.Find().SetSort(d("_id", 1)))
-	if err == nil {
-		err = cursor.All(t.Context(), &out)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
-func same(t testing.TB, what string, want, got any) {
-	t.Helper()
-	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b bson.Decimal128) bool { return a == b })); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func wantErr(t testing.TB, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) || !strings.HasPrefix(err.Error(), "subset: ") || strings.Count(err.Error(), "subset: ") > 1 {
-		t.Fatalf("error %v, want %v", err, want)
-	}
-}
-
-// clean wants nothing for Check to find, and no marks.
-func clean[P, T any](t testing.TB, db *mongo.Database, s *subset.Subset[P, T]) {
+// clean fails if Check finds a problem or a mark is left.
+func clean[ID, T any](t testing.TB, db *mongo.Database, s *subset.Subset[ID, T]) {
 	t.Helper()
 	for p, err := range s.Check(t.Context(), nil) {
 		if err != nil {
@@ -128,14 +84,7 @@ func clean[P, T any](t testing.TB, db *mongo.Database, s *subset.Subset[P, T]) {
 		}
 		t.Errorf("problem: %v", p)
 	}
-	untouched(t, db.Collection("parents"))
-}
-
-func untouched(t testing.TB, coll *mongo.Collection) {
-	t.Helper()
-	if n, err := coll.CountDocuments(t.Context(), d("__touch", d("$exists", true))); n != 0 || err != nil {
-		t.Errorf("%d documents with a mark, %v", n, err)
-	}
+	testkit.Untouched(t, db.Collection("parents"))
 }
 
 func ids(reviews []review) []int {
@@ -153,61 +102,15 @@ func top(t testing.TB, s *subset.Subset[int, review], parent int) []int {
 	return ids(reviews)
 }
 
-func collect[T any](t testing.TB, seq func(func(T, error) bool)) []T {
-	t.Helper()
-	out := []T{}
-	for v, err := range seq {
-		must(t, err)
-		out = append(out, v)
-	}
-	return out
-}
-
-// items is a sequence for AddMany.
-func seq[P, T any](parent P, items ...T) iter.Seq2[P, T] {
-	return func(yield func(P, T) bool) {
+// seq is a sequence for InsertMany.
+func seq[ID, T any](parent ID, items ...T) iter.Seq2[ID, T] {
+	return func(yield func(ID, T) bool) {
 		for _, item := range items {
 			if !yield(parent, item) {
 				return
 			}
 		}
 	}
-}
-
-func problems(t testing.TB, seq iter.Seq2[mongopatterns.Problem, error]) []string {
-	t.Helper()
-	out := []string{}
-	for p, err := range seq {
-		must(t, err)
-		out = append(out, fmt.Sprintf("%s %v %s %s", p.Collection, p.ID, p.Kind, p.Field))
-	}
-	slices.Sort(out)
-	return out
-}
-
-func update(t testing.TB, coll *mongo.Collection, filter, update any) {
-	t.Helper()
-	result, err := coll.UpdateMany(t.Context(), filter, update)
-	must(t, err)
-	if result.MatchedCount == 0 {
-		t.Fatalf("nothing matches %v", filter)
-	}
-}
-
-func get(doc bson.D, key string) any {
-	for _, e := range doc {
-		if e.Key == key {
-			return e.Value
-		}
-	}
-	return nil
-}
-
-// transaction runs fn in a transaction of the caller's, which is aborted after an
-// error.
-func transaction(t testing.TB, db *mongo.Database, fn func(ctx context.Context) error) error {
-	t.Helper()
-	return mongopatterns.Transact(t.Context(), db.Client(), fn)
 }
 
 // A product with its 10 newest reviews.
@@ -219,7 +122,7 @@ func TestScenarioReviews(t *testing.T) {
 	var want []bson.D
 	kept := bson.A{}
 	for i := range 12 {
-		id, err := s.Add(t.Context(), 1, review{ID: i, Author: "Kristina", Rating: i%5 + 1, Date: day(i + 1)})
+		id, err := s.Insert(t.Context(), 1, review{ID: i, Author: "Kristina", Rating: i%5 + 1, Date: day(i + 1)})
 		must(t, err)
 		if id != int32(i) {
 			t.Fatalf("_id %v", id)
@@ -235,7 +138,7 @@ func TestScenarioReviews(t *testing.T) {
 		"num_reviews", int32(12), "sum_ratings", int32(33), "mean_rating", 2.75)}, stored(t, db.Collection("parents")))
 	newest, err := s.Top(t.Context(), 1)
 	must(t, err)
-	all := collect(t, s.All(t.Context(), 1))
+	all := testkit.Collect(t, s.All(t.Context(), 1))
 	if len(all) != 12 {
 		t.Fatalf("%d reviews", len(all))
 	}
@@ -255,13 +158,13 @@ func TestScenarioLogHost(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	s := newSubset[string, bson.D](t, db, &subset.Options{
-		ParentField: "host", ArrayField: "logs", N: 5, BestLast: true, Order: d("time", -1),
+		ParentField: "host", ArrayField: "logs", N: 5, BestLast: true, Sort: d("time", -1),
 	})
 	insert(t, db.Collection("parents"), d("_id", "goofy.example.com", "ipaddr", "127.66.66.66"))
 	var kept bson.A
 	for i := range 8 {
 		message := d("_id", int32(i), "time", bson.NewDateTimeFromTime(day(i+1)), "message", "cpu is on fire!")
-		_, err := s.Add(t.Context(), "goofy.example.com", message)
+		_, err := s.Insert(t.Context(), "goofy.example.com", message)
 		must(t, err)
 		if i >= 3 {
 			kept = append(kept, message)
@@ -269,8 +172,8 @@ func TestScenarioLogHost(t *testing.T) {
 	}
 	want := []bson.D{d("_id", "goofy.example.com", "ipaddr", "127.66.66.66", "logs", kept, "logs_count", int32(8))}
 	same(t, "host", want, stored(t, db.Collection("parents")))
-	// One that comes late does not enter, and leaves no mark.
-	_, err := s.Add(t.Context(), "goofy.example.com", d("_id", 99, "time", day(1), "message", "late"))
+	// A late item does not enter the array, and leaves no mark.
+	_, err := s.Insert(t.Context(), "goofy.example.com", d("_id", 99, "time", day(1), "message", "late"))
 	must(t, err)
 	want[0][3].Value = int32(9)
 	same(t, "host after a late one", want, stored(t, db.Collection("parents")))
@@ -286,7 +189,7 @@ func TestScenarioLogHost(t *testing.T) {
 	clean(t, db, s)
 }
 
-// Edits keep the best N exact, whichever way an item goes.
+// Edits keep the best N exact, whichever way an item changes.
 func TestEdits(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*subset.Options){
@@ -304,7 +207,7 @@ func TestEdits(t *testing.T) {
 			insert(t, db.Collection("parents"), d("_id", 1), d("_id", 2))
 			at := func(id, day_ int) review { return review{ID: id, Product: 9, Rating: id, Date: day(day_)} }
 			for i := range 6 {
-				_, err := s.Add(t.Context(), 1, at(i, 10+i))
+				_, err := s.Insert(t.Context(), 1, at(i, 10+i))
 				must(t, err)
 			}
 			step := func(what string, err error, want ...int) {
@@ -334,7 +237,7 @@ func TestEdits(t *testing.T) {
 			step("set whole, sinking", whole(2), 4, 0, 3)
 			step("set whole, rising", whole(27), 1, 4, 0)
 			step("set to the same", whole(27), 1, 4, 0)
-			wantErr(t, s.Update(t.Context(), 1, 1, d("$set", at(1, 27))), mongopatterns.ErrInvalid) // of another parent
+			testkit.Fails(t, "subset", s.Update(t.Context(), 1, 1, d("$set", at(1, 27))), mongopatterns.ErrInvalid) // of another parent
 			step("a kept one goes", s.Delete(t.Context(), 1, 4), 1, 0, 3)
 			step("an unkept one goes", s.Delete(t.Context(), 1, 5), 1, 0, 3)
 			step("moved away", move(t.Context(), db, s, 1, 2, 0), 1, 3, 2)
@@ -368,29 +271,29 @@ func TestOrder(t *testing.T) {
 			t.Run(fmt.Sprint(name, bestLast), func(t *testing.T) {
 				t.Parallel()
 				db := mongotest.Database(t)
-				s := newSubset[int, bson.D](t, db, &subset.Options{N: 12, Order: order, BestLast: bestLast})
+				s := newSubset[int, bson.D](t, db, &subset.Options{N: 12, Sort: order, BestLast: bestLast})
 				insert(t, db.Collection("parents"), d("_id", 1))
 				insert(t, db.Collection("parents"), d("_id", 2))
 				for i, v := range values { // and one by one
-					_, err := s.Add(t.Context(), 2, d("_id", 200+i, "v", v, "w", i%3, "n", d("v", v)))
+					_, err := s.Insert(t.Context(), 2, d("_id", 200+i, "v", v, "w", i%3, "n", d("v", v)))
 					must(t, err)
 					if i%7 == 6 {
 						must(t, s.Update(t.Context(), 2, 200+i-3, d("$set", d("v", values[(i*5)%len(values)]))))
 						must(t, s.Update(t.Context(), 2, 200+i, d("$unset", d("v", "", "n", ""))))
 					}
 				}
-				_, err := s.AddMany(t.Context(), func(yield func(int, bson.D) bool) {
+				_, err := s.InsertMany(t.Context(), func(yield func(int, bson.D) bool) {
 					for i, v := range values {
 						if !yield(1, d("_id", i, "v", v, "w", i%3, "n", d("v", v))) {
 							return
 						}
 					}
 					_ = yield(1, d("_id", 100)) // no values
-				})
+				}, nil)
 				must(t, err)
 				best, err := s.Top(t.Context(), 1)
 				must(t, err)
-				all := collect(t, s.All(t.Context(), 1))
+				all := testkit.Collect(t, s.All(t.Context(), 1))
 				var want, got []any
 				for i := range best {
 					want, got = append(want, all[i][0].Value), append(got, best[i][0].Value)
@@ -405,7 +308,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Numbers keep their types, and items without them are left out if they may be.
+// Numbers keep their types; items without numbers are left out where that is allowed.
 func TestValues(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -429,7 +332,7 @@ func TestValues(t *testing.T) {
 	}
 	add := func(id int, ab, c any) {
 		t.Helper()
-		_, err := s.Add(t.Context(), "p", d("_id", id, "a", d("b", ab), "c", c))
+		_, err := s.Insert(t.Context(), "p", d("_id", id, "a", d("b", ab), "c", c))
 		must(t, err)
 	}
 	add(1, int32(math.MaxInt32), int64(1))
@@ -455,24 +358,24 @@ func TestValues(t *testing.T) {
 	want("no double in between", d("n", int32(1), "sum", int64(math.MaxInt64), "mean", float64(math.MaxInt64)), decimal("1.0"))
 	must(t, s.Delete(t.Context(), "p", 5))
 
-	// Sums of doubles round, and that is no problem; more than that is.
+	// Rounding of sums of doubles is not a problem; a larger difference is.
 	insert(t, db.Collection("parents"), d("_id", "q"))
 	for i, v := range []any{0.1, 0.2, 0.3} {
-		_, err := s.Add(t.Context(), "q", d("_id", 50+i, "a", d("b", v), "c", v))
+		_, err := s.Insert(t.Context(), "q", d("_id", 50+i, "a", d("b", v), "c", v))
 		must(t, err)
 	}
 	must(t, s.Delete(t.Context(), "q", 50))
 	clean(t, db, s)
 	for _, path := range []string{"c", "stats.sum", "stats.mean"} {
-		update(t, db.Collection("parents"), d("_id", "q"), d("$inc", d(path, 1e-6)))
-		same(t, "off by more", []string{`parents "q" wrong value ` + path}, problems(t, s.Check(t.Context(), nil)))
-		update(t, db.Collection("parents"), d("_id", "q"), d("$inc", d(path, -1e-6)))
+		testkit.Update(t, db.Collection("parents"), d("_id", "q"), d("$inc", d(path, 1e-6)))
+		same(t, "off by more", []string{`parents "q" wrong field ` + path}, testkit.Found(t, s.Check(t.Context(), nil)))
+		testkit.Update(t, db.Collection("parents"), d("_id", "q"), d("$inc", d(path, -1e-6)))
 	}
 	if _, err := s.DeleteParent(t.Context(), "q"); err != nil {
 		t.Fatal(err)
 	}
 
-	// What cannot be added up in items of others' making counts as none.
+	// A value that cannot be added up, in an item stored by others, counts as 0.
 	for i, v := range []any{math.NaN(), math.Inf(1), "x", nil, bson.A{1}, math.MinInt64, 0.1} {
 		insert(t, db.Collection("items"), d("_id", 100+i, "parent", "p", "c", 1, "a", d("b", v)))
 	}
@@ -482,18 +385,18 @@ func TestValues(t *testing.T) {
 	want("repaired", d("n", int32(2), "sum", math.MinInt64+0.1, "mean", (math.MinInt64+0.1)/2), int32(8))
 }
 
-// Fields are kept whole, and those of Order.
+// Fields are kept whole, and those of Sort are, too.
 func TestFields(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
-	s := newSubset[int, bson.D](t, db, &subset.Options{Fields: []string{"c", "d", "x"}, Order: d("o.p", 1)})
+	s := newSubset[int, bson.D](t, db, &subset.Options{Fields: []string{"c", "d", "x"}, Sort: d("o.p", 1)})
 	insert(t, db.Collection("parents"), d("_id", 1))
 	item := d("_id", int32(5), "z", int32(1), "o", d("p", int32(1), "q", int32(2)), "c", bson.A{int32(1)}, "d", d("e", int32(1), "f", int32(2)))
-	_, err := s.Add(t.Context(), 1, item)
+	_, err := s.Insert(t.Context(), 1, item)
 	must(t, err)
 	same(t, "kept", bson.A{append(item[:1:1], item[2:]...)}, stored(t, db.Collection("parents"))[0][1].Value)
 	clean(t, db, s)
-	// A change of what is not kept does not write the parent.
+	// A change of a field that is not kept does not write the parent.
 	cmds := mongotest.Record(t, db, func() { must(t, s.Update(t.Context(), 1, 5, d("$set", d("z", 2)))) })
 	same(t, "commands", []string{"findAndModify", "find", "commitTransaction"}, cmds.Names())
 }
@@ -504,7 +407,7 @@ func TestDeleteParent(t *testing.T) {
 	s := newSubset[int, review](t, db, reviewOptions())
 	insert(t, db.Collection("parents"), d("_id", 1), d("_id", 2), d("_id", 3))
 	for i := range 6 {
-		_, err := s.Add(t.Context(), 1+i%2, review{ID: i, Rating: 1})
+		_, err := s.Insert(t.Context(), 1+i%2, review{ID: i, Rating: 1})
 		must(t, err)
 	}
 	n, err := s.DeleteParent(t.Context(), 1)
@@ -530,7 +433,7 @@ func TestKeysAreData(t *testing.T) {
 			continue // refused by the server
 		}
 		for i := range 4 {
-			_, err := s.Add(t.Context(), id, d("_id", d("p", id, "i", i), "text", "$v", "expr", d("$add", bson.A{1, 2}), "v", 1))
+			_, err := s.Insert(t.Context(), id, d("_id", d("p", id, "i", i), "text", "$v", "expr", d("$add", bson.A{1, 2}), "v", 1))
 			must(t, err)
 		}
 		must(t, s.Delete(t.Context(), id, d("p", id, "i", 3)))
@@ -542,7 +445,7 @@ func TestKeysAreData(t *testing.T) {
 			t.Errorf("%v: %v", id, best)
 		}
 	}
-	if _, err := s.Add(t.Context(), nil, d("v", 1)); !errors.Is(err, mongopatterns.ErrInvalid) {
+	if _, err := s.Insert(t.Context(), nil, d("v", 1)); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Error(err)
 	}
 	if err := errors.Join(collectErr(s.All(t.Context(), nil)), collectErr(s.All(t.Context(), make(chan int)))); !errors.Is(err, mongopatterns.ErrInvalid) {
@@ -559,8 +462,8 @@ func collectErr[T any](seq func(func(T, error) bool)) error {
 	return out
 }
 
-// What the server would replace by its time in an item is refused: the parent's copy, inside
-// an array, would keep it.
+// A value in an item that the server would replace by its time is refused: the parent's copy,
+// inside an array, would keep it.
 func TestEmptyTimestamps(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -568,19 +471,221 @@ func TestEmptyTimestamps(t *testing.T) {
 	empty := bson.Timestamp{}
 	insert(t, db.Collection("parents"), d("_id", 1), d("_id", 2, "items", bson.A{d("_id", 7, "at", empty)}), d("_id", empty, "items", bson.A{d("_id", 8)}))
 	for _, item := range []bson.D{d("_id", 1, "at", empty), d("at", empty)} {
-		_, err := s.Add(t.Context(), 1, item)
-		wantErr(t, err, mongopatterns.ErrInvalid)
-		_, err = s.AddMany(t.Context(), seq[any](1, item))
-		wantErr(t, err, mongopatterns.ErrInvalid)
+		_, err := s.Insert(t.Context(), 1, item)
+		testkit.Fails(t, "subset", err, mongopatterns.ErrInvalid)
+		_, err = s.InsertMany(t.Context(), seq[any](1, item), nil)
+		testkit.Fails(t, "subset", err, mongopatterns.ErrInvalid)
 	}
-	_, err := s.Add(t.Context(), empty, d("_id", 1))
-	wantErr(t, err, mongopatterns.ErrInvalid)
-	_, err = s.Add(t.Context(), 1, d("_id", 1, "in", d("at", empty)))
+	_, err := s.Insert(t.Context(), empty, d("_id", 1))
+	testkit.Fails(t, "subset", err, mongopatterns.ErrInvalid)
+	_, err = s.Insert(t.Context(), 1, d("_id", 1, "in", d("at", empty)))
 	must(t, err)
-	wantErr(t, s.Update(t.Context(), 1, 1, d("$set", d("at", empty))), mongopatterns.ErrInvalid)
+	testkit.Fails(t, "subset", s.Update(t.Context(), 1, 1, d("$set", d("at", empty))), mongopatterns.ErrInvalid)
 	if result, err := s.Adopt(t.Context(), nil); err != nil || result.Failed != 2 {
 		t.Errorf("%+v, %v", result, err)
 	}
 	same(t, "items", []bson.D{d("_id", int32(1), "parent", int32(1), "in", d("at", empty))}, stored(t, db.Collection("items")))
-	untouched(t, db.Collection("parents"))
+	testkit.Untouched(t, db.Collection("parents"))
+}
+
+func TestInsertMany(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	s := newSubset[any, bson.D](t, db, &subset.Options{N: 3, Sort: d("v", -1)})
+	insert(t, db.Collection("parents"), d("_id", 0), d("_id", 1), d("_id", 2), d("_id", d("a", 1)))
+	add := func(n int, parents ...any) (mongopatterns.Result, error) {
+		return s.InsertMany(t.Context(), func(yield func(any, bson.D) bool) {
+			for i := range n {
+				if !yield(parents[i%len(parents)], d("v", i*7%20)) {
+					return
+				}
+			}
+		}, nil)
+	}
+	// 1, int64(1) and 1.0 are one parent.
+	result, err := add(2300, 0, 1, int64(1), 1.0, 2, d("a", 1.0))
+	must(t, err)
+	same(t, "added", mongopatterns.Result{Examined: 2300, Done: 2300}, result)
+	clean(t, db, s)
+	result, err = add(20, 0, 1, 9)
+	testkit.Fails(t, "subset", err, mongopatterns.ErrNoParent)
+	same(t, "before the error", mongopatterns.Result{Examined: 20}, result)
+	result, err = s.InsertMany(t.Context(), func(yield func(any, bson.D) bool) {
+		for i := range 1100 {
+			if v := any(i); !yield(1, d("v", map[bool]any{false: v, true: bson.A{v}}[i == 1050])) {
+				return
+			}
+		}
+	}, nil)
+	testkit.Fails(t, "subset", err, mongopatterns.ErrInvalid)
+	same(t, "a batch before the error", mongopatterns.Result{Examined: 1050, Done: 1000}, result)
+	if !strings.Contains(err.Error(), "item 1050: ") {
+		t.Error(err)
+	}
+	clean(t, db, s)
+	result, err = s.InsertMany(t.Context(), nil, nil)
+	must(t, err)
+	same(t, "a nil sequence", mongopatterns.Result{}, result)
+	var seen []int64
+	work := &mongopatterns.Work{BatchSize: 2, Progress: func(r mongopatterns.Result) { seen = append(seen, r.Done) }}
+	cmds := mongotest.Record(t, db, func() {
+		_, err = s.InsertMany(t.Context(), seq(any(1), d("v", 1), d("v", 1), d("v", 1), d("v", 1), d("v", 1)), work)
+	})
+	must(t, err)
+	same(t, "after each batch", []int64{2, 4, 5}, seen)
+	commits := 0
+	for _, name := range cmds.Names() {
+		if name == "commitTransaction" {
+			commits++
+		}
+	}
+	same(t, "transactions", 3, commits)
+	for _, work := range []*mongopatterns.Work{{Filter: d("v", 1)}, {DryRun: true}, {BatchSize: -1}} {
+		_, err = s.InsertMany(t.Context(), seq(any(1), d("v", 1)), work)
+		testkit.Fails(t, "subset", err, mongopatterns.ErrInvalid)
+	}
+	// An update of a parent holds what it keeps of its items in a batch.
+	_, err = s.InsertMany(t.Context(), seq(any(2), d("text", strings.Repeat("x", 5<<20)), d("text", strings.Repeat("x", 5<<20))), nil)
+	must(t, err)
+}
+
+// A batch whose commit was not answered may be stored or not.
+func TestInsertManyUnknown(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	s := newSubset[int, bson.D](t, db, nil)
+	insert(t, db.Collection("parents"), d("_id", 1))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // else the commit is repeated for two minutes
+	defer cancel()
+	mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{commit}, Code: 50, Labels: []string{"UnknownTransactionCommitResult"}})
+	result, err := s.InsertMany(ctx, seq(1, d("_id", 1), d("_id", 2)), nil)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	same(t, "unknown", mongopatterns.Result{Examined: 2, Unknown: 2}, result)
+}
+
+// Two subsets of one parent do not share a field, if only their arrays differ.
+func TestTwoSubsetsOfAParent(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	parents := db.Collection("parents")
+	insert(t, parents, d("_id", 1))
+	reviews, err := subset.New[int, bson.D](parents, db.Collection("reviews"), &subset.Options{ArrayField: "reviews"})
+	must(t, err)
+	questions, err := subset.New[int, bson.D](parents, db.Collection("questions"), &subset.Options{ArrayField: "questions"})
+	must(t, err)
+	for i := range 3 {
+		_, err = reviews.Insert(t.Context(), 1, d("_id", i))
+		must(t, err)
+	}
+	_, err = questions.Insert(t.Context(), 1, d("_id", 7))
+	must(t, err)
+	clean(t, db, reviews)
+	clean(t, db, questions)
+	doc := stored(t, parents)[0]
+	same(t, "counts", "[3 1]", fmt.Sprint([]any{testkit.Get(doc, "reviews_count"), testkit.Get(doc, "questions_count")}))
+	must(t, mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error { // deleted as the manual says
+		if _, err := reviews.DeleteParent(ctx, 1); err != nil {
+			return err
+		}
+		_, err := db.Collection("questions").DeleteMany(ctx, questions.ItemsFilter(1))
+		return err
+	}))
+	for _, name := range []string{"parents", "reviews", "questions"} {
+		same(t, name, []bson.D{}, stored(t, db.Collection(name)))
+	}
+}
+
+// A read that an index covers returns the fields in the index's order, and null for
+// missing ones. It must neither be reported nor stored.
+func TestCoveredReads(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	s := newSubset[int, bson.D](t, db, &subset.Options{N: 2, Sort: d("b", -1, "a", 1), Fields: []string{"_id"}})
+	parents := db.Collection("parents")
+	insert(t, parents, d("_id", 1))
+	for i := range 5 {
+		item := d("_id", i, "a", 1, "b", i) // not in the index's order
+		if i < 3 {
+			item = d("_id", i, "b", i) // nor with all its fields
+		}
+		_, err := s.Insert(t.Context(), 1, item)
+		must(t, err)
+	}
+	clean(t, db, s)
+	result, err := s.Repair(t.Context(), nil)
+	must(t, err)
+	same(t, "repair", mongopatterns.Result{Examined: 1}, result)
+	must(t, s.Delete(t.Context(), 1, 4))
+	want := bson.A{d("_id", int32(3), "a", int32(1), "b", int32(3)), d("_id", int32(2), "b", int32(2))}
+	same(t, "refilled", want, testkit.Get(stored(t, parents)[0], "items"))
+	testkit.Update(t, parents, d(), d("$unset", d("items", "")))
+	_, err = s.Repair(t.Context(), nil)
+	must(t, err)
+	same(t, "repaired", want, testkit.Get(stored(t, parents)[0], "items"))
+}
+
+// With another N any kind of write leaves exactly the best items in the array.
+func TestAnotherN(t *testing.T) {
+	t.Parallel()
+	low := d("_id", 100, "rank", -1)
+	for name, test := range map[string]struct {
+		write func(context.Context, *subset.Subset[int, bson.D]) error
+		want  []any
+	}{
+		"add": {func(ctx context.Context, s *subset.Subset[int, bson.D]) error {
+			_, err := s.Insert(ctx, 1, low)
+			return err
+		}, []any{9, 8, 7, 6, 5}},
+		"add the best": {func(ctx context.Context, s *subset.Subset[int, bson.D]) error {
+			_, err := s.Insert(ctx, 1, d("_id", 100, "rank", 50))
+			return err
+		}, []any{100, 9, 8, 7, 6}},
+		"add many": {func(ctx context.Context, s *subset.Subset[int, bson.D]) error {
+			_, err := s.InsertMany(ctx, seq(1, low), nil)
+			return err
+		}, []any{9, 8, 7, 6, 5}},
+		"delete unkept": {func(ctx context.Context, s *subset.Subset[int, bson.D]) error { return s.Delete(ctx, 1, 3) }, []any{9, 8, 7, 6, 5}},
+		"delete kept":   {func(ctx context.Context, s *subset.Subset[int, bson.D]) error { return s.Delete(ctx, 1, 8) }, []any{9, 7, 6, 5, 4}},
+		"sink": {func(ctx context.Context, s *subset.Subset[int, bson.D]) error {
+			return s.Update(ctx, 1, 8, d("$set", d("rank", 4.5)))
+		}, []any{9, 7, 6, 5, 8}},
+		"rise within what is not kept": {func(ctx context.Context, s *subset.Subset[int, bson.D]) error {
+			return s.Update(ctx, 1, 2, d("$set", d("rank", 5.5)))
+		}, []any{9, 8, 7, 6, 2}},
+	} {
+		for _, bestLast := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, bestLast), func(t *testing.T) {
+				t.Parallel()
+				db := mongotest.Database(t)
+				o := &subset.Options{N: 3, Sort: d("rank", -1), BestLast: bestLast}
+				s := newSubset[int, bson.D](t, db, o)
+				insert(t, db.Collection("parents"), d("_id", 1))
+				for i := range 10 {
+					_, err := s.Insert(t.Context(), 1, d("_id", i, "rank", i))
+					must(t, err)
+				}
+				kept := func(s *subset.Subset[int, bson.D]) (out []any) {
+					best, err := s.Top(t.Context(), 1)
+					must(t, err)
+					for _, item := range best {
+						out = append(out, int(item[0].Value.(int32)))
+					}
+					return out
+				}
+				o.N = 5
+				s = newSubset[int, bson.D](t, db, o)
+				must(t, test.write(t.Context(), s))
+				same(t, "a larger N", test.want, kept(s))
+				clean(t, db, s)
+				o.N = 2
+				s = newSubset[int, bson.D](t, db, o)
+				_, err := s.Insert(t.Context(), 1, d("_id", 200, "rank", -5))
+				must(t, err)
+				same(t, "a smaller N", test.want[:2], kept(s))
+				clean(t, db, s)
+			})
+		}
+	}
 }

@@ -17,26 +17,27 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Add stores an item of a parent: in the collection of items, in the parent if it
-// is one of the best N, and in its count and aggregates, all or nothing. It
-// returns the item's _id, an ObjectID if the item came without. Options.ParentField
-// is set whatever the item holds there.
+// Insert stores an item of a parent: in the collection of items, in the parent if it
+// is one of the best N, and in the parent's count and aggregates, all or nothing. It
+// returns the item's _id, an ObjectID if the item had none. It sets Options.ParentField,
+// whatever the item holds there.
 //
-// ErrNoParent if there is no such parent; ErrNotAdopted if it would have to be adopted, and
-// cannot; mongopatterns.ErrInvalid if the item cannot be ranked or counted, has a field whose
-// name begins with $, which no update operator could change, or has an empty timestamp, which
-// the server would replace; a duplicate-key error of the driver if its _id exists, as when an Add that was stored is repeated.
+// It returns ErrNoParent if the parent does not exist, and ErrNotAdopted if the parent would
+// have to be adopted and cannot be. It returns mongopatterns.ErrInvalid if the item cannot be
+// ranked or counted, has a field whose name begins with $, which no update operator could
+// change, or has an empty timestamp, which the server would replace. It returns the driver's
+// duplicate-key error if the _id exists, as when a stored item is inserted again.
 //
-// Cost: 3 round trips, 2 documents written; index _id of both, 1 key for the parent
-// and for each item pushed out. The first item of a parent: 1 more. A parent that
-// holds fewer than it should, after N was raised: 2 more. A parent that is to be adopted:
-// 8 or 9 more, and 1 write for each item in its array.
-func (s *Subset[P, T]) Add(ctx context.Context, parent P, item T) (id any, err error) {
-	defer fault.In(&err, "subset: add")
+// Cost: 3 round trips, 2 documents written, index _id of both, 1 key for the parent and for each item pushed
+// out. The first item of a parent: 1 more. A parent that holds fewer than it should, after N was raised: 2
+// more. A parent that is to be adopted: 8 or 9 more, and 1 write for each item in its array.
+func (s *Subset[ID, T]) Insert(ctx context.Context, parent ID, item T) (id any, err error) {
+	defer fault.In(&err, "subset: insert")
 	c := s.core
 	p, it, err := c.encode(parent, item)
 	if err != nil {
@@ -56,7 +57,7 @@ func (c *core) add(ctx context.Context, parent bson.RawValue, it item) error {
 	if c.filter.matches(it.doc) {
 		return c.change(ctx, change{parent: parent, in: []item{it}}, true)
 	}
-	// Without a write the parent might be deleted meanwhile.
+	// Without this write the parent could be deleted meanwhile.
 	if err := c.twice(ctx, parent, byID(parent), touch); err != nil {
 		return err
 	}
@@ -64,10 +65,9 @@ func (c *core) add(ctx context.Context, parent bson.RawValue, it item) error {
 	return err
 }
 
-// insert stores an item, and says which of those that it pushed out of the parent's array
-// are not in the collection. To look for these costs no round trip: it is an update of
-// them that changes nothing, in the command of an upsert whose filter matches no
-// document, which is an insertion.
+// insert stores an item, and returns those of the items pushed out of the parent's array that
+// the collection lacks. Checking them costs no round trip: the same command updates them without
+// changing anything, and inserts the item as an upsert whose filter matches no document.
 func (c *core) insert(ctx context.Context, parent bson.RawValue, it item, gone []held) (lost []held, err error) {
 	if len(gone) == 0 {
 		_, err := fault.One(c.items.InsertOne(ctx, it.doc))
@@ -89,10 +89,10 @@ func (c *core) insert(ctx context.Context, parent bson.RawValue, it item, gone [
 	return c.lost(ctx, gone)
 }
 
-// change applies a change of at most one item each, and stores the one that comes if it is
-// new. If the change drops what is stored nowhere else, or if the collection has items of
-// the parent that were never counted, it adopts these. After errUnadopted the parent is as
-// it was.
+// change applies a change of at most one item each, and stores the item that comes if it is
+// new. If the change drops an item that is stored nowhere else, or the collection has items of
+// the parent that were never counted, it adopts the parent. After errUnadopted the parent is
+// unchanged.
 func (c *core) change(ctx context.Context, ch change, fresh bool) error {
 	p, err := c.apply(ctx, ch)
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *core) change(ctx context.Context, ch change, fresh bool) error {
 		twin := func(h held) bool { return value.Key(h.id()) == value.Key(ch.in[0].id) }
 		if i := slices.IndexFunc(p.gone, twin); i >= 0 { // the insertion would hide that it is stored nowhere else
 			if lost, err = c.lost(ctx, p.gone[i:i+1]); len(lost) > 0 {
-				return fault.Of(ch.parent, fmt.Errorf("%w: its array has another item _id %s", ErrNotAdopted, value.Text(ch.in[0].id)))
+				return fault.Of(ch.parent, fmt.Errorf("%w: its array has another item with the same _id as the new one, %s", mongopatterns.ErrNotAdopted, value.Text(ch.in[0].id)))
 			}
 			if err != nil {
 				return err
@@ -118,7 +118,7 @@ func (c *core) change(ctx context.Context, ch change, fresh bool) error {
 		return err
 	case len(lost) > 0:
 		return c.adopt(ctx, bson.A{ch.parent}, p.gone)
-	case !p.counted(): // its first one has come
+	case !p.counted(): // its first item has come
 		alone, err := c.alone(ctx, bson.A{ch.parent}, bson.A{ch.in[0].id})
 		if err == nil && !alone {
 			err = c.recount(ctx, ch.parent)
@@ -128,8 +128,8 @@ func (c *core) change(ctx context.Context, ch change, fresh bool) error {
 	return c.refill(ctx, ch, p)
 }
 
-// adopting runs a write of one parent in a transaction. If that meets a parent that has not
-// been adopted, and so has changed nothing, it adopts the parent and runs the write again.
+// adopting runs a write of one parent in a transaction. If the write returns errUnadopted, and so
+// has changed nothing, adopting adopts the parent and runs the write again.
 func (c *core) adopting(ctx context.Context, parent bson.RawValue, write func(ctx context.Context) error) error {
 	return c.run(ctx, func(ctx context.Context) error {
 		err := write(ctx)
@@ -142,35 +142,41 @@ func (c *core) adopting(ctx context.Context, parent bson.RawValue, write func(ct
 	})
 }
 
-// follow is the result of a change of a parent that may be gone: there is nothing to
-// bring up to date then.
+// follow ignores that the parent of a changed item does not exist: then nothing has to be
+// brought up to date.
 func follow(err error) error {
-	if errors.Is(err, ErrNoParent) {
+	if errors.Is(err, mongopatterns.ErrNoParent) {
 		return nil
 	}
 	return err
 }
 
-// A batch of AddMany is one transaction of so many items or bytes.
+// Bounds of a batch of InsertMany, which is one transaction.
 const (
 	batchItems = 1000
 	batchBytes = 6 << 20
 )
 
-// AddMany stores items of any parents, up to 1000 in a transaction. An error leaves
-// the batches before it: the first Done of the sequence are stored; of the next
-// Unknown, whose commit was not answered, all or none; no other is. The error
-// names a parent that does not exist or an item that cannot be stored, by its
-// place in the sequence, from 0. Items with _ids of their own may be sent again after
-// an error: those stored are duplicate keys. A nil sequence has no items.
+// InsertMany stores items of any parents, Work.BatchSize in a transaction: 1000 by default and at
+// most, of Work.BatchBytes, at most 6 MiB. It has no DryRun. After an error the batches before it
+// stay stored: the first Done items of the sequence. If the commit of the next batch was not
+// answered, its items are Unknown: all of them are stored or none. No others are stored. The error
+// names a parent that does not exist, or the position in the sequence, from 0, of an item that
+// cannot be stored. If items have _ids of their own, send Unknown ones again as a batch: a
+// duplicate key says that all of them are stored. A nil sequence has no items.
 //
-// Cost: 4 round trips a batch, 1 write for each item and each parent in it. If
-// items are pushed out of full parents: 1 more. If parents have no count yet: 1 more.
-// For each parent that holds fewer than it should, after N was raised: 3 more. If parents
-// are to be adopted: 8 more, and 1 write for each item in their arrays.
-func (s *Subset[P, T]) AddMany(ctx context.Context, items iter.Seq2[P, T]) (result mongopatterns.Result, err error) {
-	defer fault.In(&err, "subset: add many")
+// Cost: 4 round trips for each batch, 1 write for each item and each parent in it. If items are pushed out of
+// full parents: 1 more. If parents have no count yet: 1 more. For each parent that holds fewer than it
+// should, after N was raised: 3 more. If parents are to be adopted: 8 more, and 1 write for each item in
+// their arrays.
+func (s *Subset[ID, T]) InsertMany(ctx context.Context, items iter.Seq2[ID, T], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "subset: insert many")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
+	w, err := maintain.OfItems(work, batchItems, false)
+	if err != nil || items == nil {
+		return result, err
+	}
+	mostItems, mostBytes := min(w.BatchSize, batchItems), min(w.BatchBytes, batchBytes)
 	c := s.core
 	var pending batch
 	flush := func() error {
@@ -185,21 +191,19 @@ func (s *Subset[P, T]) AddMany(ctx context.Context, items iter.Seq2[P, T]) (resu
 		})
 		if err == nil {
 			result.Done += n
-		} else if sent && !txn.Running(ctx) { // its commit was on the way
+			w.Progress(result)
+		} else if sent && !txn.Running(ctx) { // its commit was sent
 			result.Unknown += n
 		}
 		pending = batch{}
 		return err
 	}
-	if items == nil {
-		return result, nil
-	}
 	for parent, v := range items {
 		p, it, err := c.encode(parent, v)
 		if err != nil {
-			return result, fmt.Errorf("at %d: %w", result.Examined, err)
+			return result, fmt.Errorf("item %d: %w", result.Examined, err)
 		}
-		if len(pending.docs) == batchItems || len(pending.docs) > 0 && pending.bytes+len(it.doc) > batchBytes {
+		if len(pending.docs) == mostItems || len(pending.docs) > 0 && pending.bytes+len(it.doc) > mostBytes {
 			if err := flush(); err != nil {
 				return result, err
 			}
@@ -210,10 +214,10 @@ func (s *Subset[P, T]) AddMany(ctx context.Context, items iter.Seq2[P, T]) (resu
 	return result, flush()
 }
 
-// A batch is items by their parents.
+// A batch is items grouped by parent.
 type batch struct {
 	changes []change
-	place   map[string]int // of the change of a parent
+	place   map[string]int // index of a parent's change
 	docs    []bson.Raw
 	bytes   int
 }
@@ -235,8 +239,8 @@ func (b *batch) add(parent bson.RawValue, it item, counts bool) {
 	b.bytes += len(it.doc)
 }
 
-// store writes a batch. It looks at the parents first: a write of many documents
-// does not say what it has found in each.
+// store writes a batch. It reads the parents first, because a bulk write does not return the
+// documents it has found.
 func (c *core) store(ctx context.Context, b batch) error {
 	parents, err := c.look(ctx, b)
 	if err != nil {
@@ -275,7 +279,7 @@ func (c *core) store(ctx context.Context, b batch) error {
 		if count, _ := parents[i].count.AsInt64OK(); len(ch.in) == 0 || parents[i].size >= min(c.o.N, int(count)) {
 			continue
 		}
-		// It holds fewer than it should; its count has grown meanwhile.
+		// It holds fewer than it should; the bulk write has increased its count.
 		now := expr.D("count", expr.Field(c.o.CountField), "array", expr.D("size", c.x.size))
 		doc, err := c.parents.FindOne(ctx, byID(ch.parent), options.FindOne().SetProjection(now)).Raw()
 		if err == nil {
@@ -288,8 +292,8 @@ func (c *core) store(ctx context.Context, b batch) error {
 	return nil
 }
 
-// unadopted are the parents of a batch with items that were never counted, or that are to be
-// pushed out and are not in the collection.
+// unadopted returns the parents of a batch that have to be adopted: their items were never
+// counted, or would be pushed out while the collection lacks them.
 func (c *core) unadopted(ctx context.Context, b batch, parents []parent) (out bson.A, err error) {
 	var first bson.A
 	var gone []held
@@ -320,8 +324,8 @@ func (c *core) unadopted(ctx context.Context, b batch, parents []parent) (out bs
 	return out, err
 }
 
-// look reads of the parents of a batch what apply answers for one. Gone are
-// all elements that the new items could push out.
+// look reads from the parents of a batch what apply answers for one. Its gone are all elements
+// that the new items could push out.
 func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 	these, more := make(bson.A, len(b.changes)), make(bson.A, len(b.changes))
 	for i, ch := range b.changes {
@@ -329,7 +333,7 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 	}
 	coming := expr.Op("$arrayElemAt", expr.Literal(more), expr.Op("$indexOfArray", expr.Literal(these), "$_id"))
 	over := expr.Op("$subtract", expr.Op("$add", c.x.size, coming), c.o.N)
-	// One item is put into its place, several are sorted: so go those it pushes out.
+	// A single item is inserted at its position, several are sorted; so the items pushed out differ.
 	best := expr.Cond(expr.Op("$gt", coming, 1), c.sorted(c.x.array), c.x.array)
 	last := expr.Op("$slice", best, expr.Op("$subtract", 0, over))
 	projection := expr.D("count", expr.Field(c.o.CountField), "array", expr.D("size", c.x.size,
@@ -353,23 +357,28 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 	return out, nil
 }
 
-// Update changes the parent's item with this _id by an update document or
-// pipeline, and brings the parent up to date: the kept copy, its rank, the aggregates.
-// $set may name a whole item, if its _id and parent are those stored; the server refuses
-// an _id of another type, 1.0 for 1. An item that sinks out of the best N is followed by
-// the next one. An item whose parent is gone is changed all the same.
-// mongopatterns.ErrNotFound if the parent has no such item; mongopatterns.ErrInvalid if
-// the item could not be ranked or counted afterwards, or if the update changes its
-// parent: delete the item and add it to the other in one transaction.
+// Update changes the parent's item with this _id by an update document or pipeline, and
+// brings the parent up to date: the kept copy, its rank, the aggregates. $set may name a
+// whole item, if its _id and parent are those stored; the server refuses an _id of another
+// type, such as 1.0 for 1. If the item drops out of the best N, the next one takes its place.
+// The item is changed even if its parent does not exist.
+//
+// It returns mongopatterns.ErrNotFound if the parent has no such item. It returns
+// mongopatterns.ErrInvalid if the item could not be ranked or counted afterwards, or if the
+// update changes its parent: delete the item and insert it at the other parent, in one
+// transaction.
 //
 // Cost: 4 round trips, 2 documents written; for an item that is not kept 1 write
 // more. Nothing that the parent keeps or adds up changes: 3, and 1 document. By
 // another rank the item pushes one out, or stays out: 1 more. It sinks out of the best
-// N: 2 more, as Delete. It begins or ends to count: as Add, or Delete, and 1 more. A parent
+// N: 2 more, as Delete. It begins or ends to count: as Insert, or Delete, and 1 more. A parent
 // that is to be adopted: 8 to 12 more, and 1 write for each item in its array. An item that
 // is not there: 2 round trips.
-func (s *Subset[P, T]) Update(ctx context.Context, parent P, id, update any) (err error) {
+func (s *Subset[ID, T]) Update(ctx context.Context, parent ID, id, update any) (err error) {
 	defer fault.In(&err, "subset: update")
+	if err := codec.CheckUpdate("update", update); err != nil {
+		return err
+	}
 	c := s.core
 	p, raw, err := c.ids(parent, id)
 	if err != nil {
@@ -382,7 +391,7 @@ func (s *Subset[P, T]) Update(ctx context.Context, parent P, id, update any) (er
 		}
 		err := c.items.FindOne(ctx, c.one(p, raw)).Decode(&after)
 		if errors.Is(err, mongo.ErrNoDocuments) {
-			return fault.Of(raw, fault.Invalid("the update changes %q", c.o.ParentField))
+			return fault.Of(raw, fault.Invalid("the update changes %q: delete the item and insert it for its new parent", c.o.ParentField))
 		}
 		if err != nil {
 			return err
@@ -401,8 +410,8 @@ func (s *Subset[P, T]) Update(ctx context.Context, parent P, id, update any) (er
 	})
 }
 
-// absent says why a write has not found its item, if that is its error: a parent that has it
-// in its array alone is errUnadopted.
+// absent replaces ErrNoDocuments, if that is the error, by the reason: errUnadopted for a parent
+// with the item in its array only, else ErrNotFound.
 func (c *core) absent(ctx context.Context, parent, id bson.RawValue, err error) error {
 	if !errors.Is(err, mongo.ErrNoDocuments) {
 		return fault.Of(id, err)
@@ -414,12 +423,12 @@ func (c *core) absent(ctx context.Context, parent, id bson.RawValue, err error) 
 	case !errors.Is(err, mongo.ErrNoDocuments):
 		return err
 	}
-	return fault.Of(id, fault.ErrNotFound)
+	return fault.Of(id, mongopatterns.ErrNotFound)
 }
 
-// edited brings the parent up to date with an item that has changed in the same
-// transaction. If nothing changes that the parent keeps, it is not written: what a
-// refill at the same time copies is the same before and after.
+// edited brings the parent up to date with an item that has changed in the same transaction. If
+// nothing changes that the parent keeps, it does not write the parent: a refill at the same time
+// copies the same before and after.
 func (c *core) edited(ctx context.Context, parent bson.RawValue, before, after item) error {
 	ch := change{parent: parent}
 	if c.filter.matches(before.doc) {
@@ -434,7 +443,7 @@ func (c *core) edited(ctx context.Context, parent bson.RawValue, before, after i
 		if bytes.Equal(before.kept, after.kept) && !slices.ContainsFunc(c.o.Values, added) {
 			return nil
 		}
-		ch.inPlace = !slices.ContainsFunc(c.o.Order, func(e bson.E) bool { return differs(e.Key) })
+		ch.inPlace = !slices.ContainsFunc(c.o.Sort, func(e bson.E) bool { return differs(e.Key) })
 	} else if len(ch.in)+len(ch.out) == 0 {
 		return nil
 	}
@@ -445,15 +454,15 @@ func (c *core) edited(ctx context.Context, parent bson.RawValue, before, after i
 	return c.change(ctx, ch, false)
 }
 
-// Delete deletes the parent's item with this _id and takes it out of the parent:
-// the next one follows into the best N. mongopatterns.ErrNotFound if the parent has no
-// such item, as when a Delete that was done is repeated. An item whose parent is
-// gone is deleted all the same.
+// Delete deletes the parent's item with this _id and removes it from the parent; the next
+// item takes its place in the best N. It returns mongopatterns.ErrNotFound if the parent has
+// no such item, as when a Delete that succeeded is repeated. The item is deleted even if its
+// parent does not exist.
 //
 // Cost: 3 round trips, 2 documents written. The next one follows: 5 and 3; it alone is
 // read, by the index {parent, order…}, where the server passes over N-1 others. A parent
 // that is to be adopted, and an item that is not there: as Update.
-func (s *Subset[P, T]) Delete(ctx context.Context, parent P, id any) (err error) {
+func (s *Subset[ID, T]) Delete(ctx context.Context, parent ID, id any) (err error) {
 	defer fault.In(&err, "subset: delete")
 	c := s.core
 	p, raw, err := c.ids(parent, id)
@@ -478,14 +487,14 @@ func (s *Subset[P, T]) Delete(ctx context.Context, parent P, id any) (err error)
 	})
 }
 
-// DeleteParent deletes a parent and all its items, also those that Options.Filter
-// leaves out, and says how many these were. ErrNoParent if there is no such parent, as
-// when the call is repeated. It is one transaction: where a parent has tens of
-// thousands of items, delete most of them beforehand.
+// DeleteParent deletes a parent and all its items, also those that Options.Filter leaves out,
+// and returns the number of items. It returns ErrNoParent if the parent does not exist, as when
+// the call is repeated. It is one transaction: if a parent has tens of thousands of items,
+// delete most of them beforehand.
 //
 // Cost: 3 round trips; 1 write for the parent and each item; items by the index
 // {parent, order…}.
-func (s *Subset[P, T]) DeleteParent(ctx context.Context, parent P) (items int64, err error) {
+func (s *Subset[ID, T]) DeleteParent(ctx context.Context, parent ID) (items int64, err error) {
 	defer fault.In(&err, "subset: delete parent")
 	c := s.core
 	p, err := c.codec.ID("parent", parent)
@@ -498,7 +507,7 @@ func (s *Subset[P, T]) DeleteParent(ctx context.Context, parent P) (items int64,
 			return err
 		}
 		if done.DeletedCount == 0 {
-			return fault.Of(p, ErrNoParent)
+			return fault.Of(p, mongopatterns.ErrNoParent)
 		}
 		if done, err = fault.Many(c.items.DeleteMany(ctx, c.of(p))); err != nil {
 			return err

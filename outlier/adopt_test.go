@@ -10,12 +10,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/examples/data"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
 )
 
 // Other code adds an overflow document without a number to a list that is in form, as it
-// did before: its elements come last, after those in the parent, in the order of its _ids.
+// did before: its elements come after those in the parent, in the order of its _ids.
 func TestLateOverflow(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(*outlier.Lists[int, int]) (mongopatterns.Result, error){
@@ -41,20 +43,20 @@ func TestLateOverflow(t *testing.T) {
 			if err != nil || result.Done != 1 || result.Failed+result.Remaining > 0 {
 				t.Errorf("%s: %+v, %v", name, result, err)
 			}
-			equal(t, ints(0, 13), collect(t, lists.All(t.Context(), 1)))
-			healthy(t, lists)
+			equal(t, ints(0, 13), testkit.Collect(t, lists.All(t.Context(), 1)))
+			testkit.Healthy(t, lists)
 			add(t, lists, 1, 13)
 			late(14, 15)
 			if isSet {
-				late(3, 16) // 3 is there, in front
+				late(3, 16) // 3 is in the list before these
 			} else {
 				late(16)
 			}
 			if result, err := call(lists); err != nil || result.Done != 1 {
 				t.Errorf("%s: %+v, %v", name, result, err)
 			}
-			equal(t, ints(0, 17), collect(t, lists.All(t.Context(), 1)))
-			healthy(t, lists)
+			equal(t, ints(0, 17), testkit.Collect(t, lists.All(t.Context(), 1)))
+			testkit.Healthy(t, lists)
 			if again, err := call(lists); err != nil || again.Done != 0 {
 				t.Errorf("%s: %+v, %v", name, again, err)
 			}
@@ -62,7 +64,7 @@ func TestLateOverflow(t *testing.T) {
 	}
 }
 
-// Other code pushes into a numbered overflow document: the total is put right.
+// Other code pushes into a numbered overflow document: Adopt corrects the total.
 func TestPushIntoOverflow(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -76,12 +78,12 @@ func TestPushIntoOverflow(t *testing.T) {
 	if n, err := lists.Total(t.Context(), 1); err != nil || n != 6 {
 		t.Error(n, err)
 	}
-	healthy(t, lists)
+	testkit.Healthy(t, lists)
 }
 
-// A split parent that other code has written back: as it was before the split, with more
-// behind, it is the whole list; as it is, without the fields that it does not know, it has
-// the newest elements.
+// A split parent that other code has written back: a copy from before the split, possibly with
+// more elements appended, is the whole list; a copy without the fields that old code does not
+// know has the newest elements.
 func TestParentWrittenBack(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct{ items, want []int }{
@@ -96,7 +98,7 @@ func TestParentWrittenBack(t *testing.T) {
 				lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 4, OverflowMaxCount: 3, FoldBack: -1, Set: isSet})
 				parents := db.Collection("parents")
 				insert(t, parents, bson.D{{Key: "_id", Value: 1}, {Key: "items", Value: ints(0, 10)}})
-				if _, err := lists.Adopt(t.Context(), nil); err != nil { // 0 to 7 outside
+				if _, err := lists.Adopt(t.Context(), nil); err != nil { // 0 to 7 are outside
 					t.Fatal(err)
 				}
 				doc, err := bson.D{{Key: "_id", Value: 1}, {Key: "items", Value: x.items}}, error(nil)
@@ -118,14 +120,14 @@ func TestParentWrittenBack(t *testing.T) {
 				if _, err := lists.Repair(t.Context(), nil); err != nil {
 					t.Error(name, err)
 				}
-				equal(t, x.want, collect(t, lists.All(t.Context(), 1)))
-				healthy(t, lists)
+				equal(t, x.want, testkit.Collect(t, lists.All(t.Context(), 1)))
+				testkit.Healthy(t, lists)
 			}
 		}
 	}
 }
 
-// What a program left in the place of a parent's _id stops no call.
+// Strange values that a program left as a parent's _id stop no call.
 func TestStrangeParents(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -141,15 +143,15 @@ func TestStrangeParents(t *testing.T) {
 	if _, err := lists.Repair(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
-	equal(t, ints(0, 9), collect(t, lists.All(t.Context(), "a")))
+	equal(t, ints(0, 9), testkit.Collect(t, lists.All(t.Context(), "a")))
 	if got := problems(t, lists, nil); len(got) > 0 {
 		t.Error(got)
 	}
 }
 
-// Old code, of two programs, pushes and pulls, inserts parents, deletes those that are short
-// and inserts them again, and adds overflow documents of its own, beside Adopt and new code.
-// In the end each list has just the elements that were pushed and not pulled, once.
+// Two old programs push and pull, insert parents, delete short ones and insert them again, and
+// add overflow documents of their own, beside Adopt and new code. In the end each list has
+// exactly the elements that were pushed and not pulled, once.
 func TestAdoptBesideOldCode(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -170,7 +172,7 @@ func TestAdoptBesideOldCode(t *testing.T) {
 				set(t, parents, lists.Filter(id), bson.D{{Key: "$push", Value: bson.D{{Key: "items", Value: x}}}})
 				keep := true
 				switch random.IntN(4) {
-				case 0: // takes it out, if it still lies in the parent
+				case 0: // pulls it, if it is still in the parent
 					result, err := parents.UpdateOne(t.Context(), append(lists.Filter(id), bson.E{Key: "items", Value: x}), bson.D{{Key: "$pull", Value: bson.D{{Key: "items", Value: x}}}})
 					if err != nil {
 						t.Error(err)
@@ -230,11 +232,126 @@ func TestAdoptBesideOldCode(t *testing.T) {
 	}
 	for id, xs := range all {
 		slices.Sort(xs)
-		got := collect(t, lists.All(t.Context(), id))
+		got := testkit.Collect(t, lists.All(t.Context(), id))
 		slices.Sort(got)
 		if !slices.Equal(xs, got) {
 			t.Error(fmt.Sprint(id, ": ", got, ", want ", xs))
 		}
 	}
-	healthy(t, lists)
+	testkit.Healthy(t, lists)
+}
+
+// Airports with more destinations than the bound become outliers, the others are not
+// written. Then the bound is lowered and raised.
+func TestAdopt(t *testing.T) {
+	t.Parallel()
+	routes, err := data.Routes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	destinations := map[string][]string{}
+	for _, r := range routes {
+		destinations[r.Origin] = append(destinations[r.Origin], r.Destination)
+	}
+	db := mongotest.Database(t)
+	var docs []any
+	for origin, all := range destinations {
+		docs = append(docs, bson.D{{Key: "_id", Value: origin}, {Key: "destinations", Value: all}})
+	}
+	insert(t, db.Collection("parents"), docs...)
+	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: "text"}, {Key: "destinations", Value: "x"}})
+	for i, bound := range []int{100, 60, 90, 1000} {
+		lists := newLists[string, string](t, db, &outlier.Options{
+			ArrayField: "destinations", ParentField: "airport", Set: true, MaxCount: bound, OverflowMaxCount: 40,
+		})
+		report, err := lists.Distribution(t.Context(), nil, bound)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dry, err := lists.Adopt(t.Context(), &mongopatterns.Work{DryRun: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := lists.Adopt(t.Context(), &mongopatterns.Work{BatchSize: 7})
+		if err != nil || result.Remaining != 1 || result.Done != dry.Done || i == 0 && result.Done != report.Caps[0].Outliers {
+			t.Fatal(result, dry, report, err)
+		}
+		if again, err := lists.Adopt(t.Context(), nil); err != nil || again.Done != 0 {
+			t.Error(again, err)
+		}
+		for airport, want := range destinations {
+			if len(want) > bound || len(want)%7 == 0 { // a few of the typical ones will do
+				equal(t, want, testkit.Collect(t, lists.All(t.Context(), airport)))
+			}
+		}
+		n := testkit.Count(t, db.Collection("parents"), lists.OutliersFilter())
+		if (n == 0) != (bound == 1000) {
+			t.Errorf("%d: %d outliers", bound, n)
+		}
+		if got := problems(t, lists, nil); len(got) != 1 {
+			t.Error(got)
+		}
+	}
+	for _, doc := range stored(t, db.Collection("parents"), nil, "destinations_outside") {
+		if len(doc) != 2 {
+			t.Fatal(doc) // all are as before
+		}
+	}
+}
+
+// Adopt beside writers, and some do not know the pattern yet; Repair finishes.
+// No element is lost.
+func TestAdoptBesideWriters(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 5, OverflowMaxCount: 5})
+	const parents = 6
+	for id := range parents {
+		insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: id}, {Key: "items", Value: ints(0, 20)}})
+	}
+	var group sync.WaitGroup
+	for _, from := range []int{100, 200} {
+		group.Go(func() {
+			for i := range 5 {
+				for id := range parents {
+					if from == 100 {
+						add(t, lists, id, from+i)
+					} else {
+						set(t, db.Collection("parents"), lists.Filter(id), bson.D{{Key: "$push", Value: bson.D{{Key: "items", Value: from + i}}}})
+					}
+				}
+			}
+		})
+	}
+	if _, err := lists.Adopt(t.Context(), &mongopatterns.Work{BatchSize: 1}); err != nil {
+		t.Error(err)
+	}
+	group.Wait()
+	if _, err := lists.Repair(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for id := range parents {
+		items := testkit.Collect(t, lists.All(t.Context(), id))
+		slices.Sort(items)
+		equal(t, slices.Concat(ints(0, 20), ints(100, 105), ints(200, 205)), items)
+	}
+	testkit.Healthy(t, lists)
+}
+
+// Other code has folded a list back and left the number of the elements outside.
+func TestNumberWithoutFlag(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[int, int](t, db, nil)
+	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}, {Key: "items", Value: ints(0, 3)}, {Key: "items_outside", Value: 2}})
+	page, err := lists.Slice(t.Context(), 1, 2, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, outlier.Slice[int]{Items: []int{2}, Total: 3}, page)
+	d, err := lists.Distribution(t.Context(), nil, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, int64(3), d.Elements)
 }

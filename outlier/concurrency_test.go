@@ -6,21 +6,24 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
 )
 
-// Writers of one hot outlier wait for each other in the server: no write begins
-// again, but when the parent is full. Each element is stored once, those of a writer
+// Writers of one hot outlier wait for each other in the server: no write starts
+// over unless the parent is full. Each element is stored once, those of a writer
 // in their order, and the total is exact.
 func TestHotOutlier(t *testing.T) {
 	t.Parallel()
@@ -49,7 +52,7 @@ func TestHotOutlier(t *testing.T) {
 				t.Errorf("%d round trips, want %d", cmds.RoundTrips(), want)
 			}
 			write(100_000, 8, 30)
-			items := collect(t, lists.All(t.Context(), 1))
+			items := testkit.Collect(t, lists.All(t.Context(), 1))
 			last := map[int]int{}
 			for _, x := range items {
 				if x >= 0 {
@@ -63,7 +66,7 @@ func TestHotOutlier(t *testing.T) {
 			if total, err := lists.Total(t.Context(), 1); err != nil || total != 101+48+240 || len(slices.Compact(items)) != int(total) {
 				t.Error(total, len(items), err)
 			}
-			healthy(t, lists)
+			testkit.Healthy(t, lists)
 		})
 	}
 }
@@ -100,15 +103,15 @@ func TestConcurrentSet(t *testing.T) {
 			t.Errorf("%d added %d times", x, n)
 		}
 	}
-	items := collect(t, lists.All(t.Context(), 1))
+	items := testkit.Collect(t, lists.All(t.Context(), 1))
 	slices.Sort(items)
 	equal(t, ints(0, elements), items)
-	healthy(t, lists)
+	testkit.Healthy(t, lists)
 }
 
-// Adding, removing, folding back and reading at once. What stays is seen by every
-// reader, once and in its order; in the end the list holds what was added less what
-// was removed.
+// Adding, removing, folding back and reading at once. Elements that are never removed are
+// seen by every reader, once and in order; in the end the list holds what was added except
+// what was removed.
 func TestConcurrentMix(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -145,8 +148,8 @@ func TestConcurrentMix(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	readers.Go(func() {
 		for ctx.Err() == nil {
-			seen(collect(t, lists.All(t.Context(), 1)))
-			page, err := lists.Page(t.Context(), 1, 0, 1000)
+			seen(testkit.Collect(t, lists.All(t.Context(), 1)))
+			page, err := lists.Slice(t.Context(), 1, 0, 1000)
 			if err != nil || int64(len(page.Items)) != page.Total || page.HasNext {
 				t.Error(page, err)
 			}
@@ -157,15 +160,15 @@ func TestConcurrentMix(t *testing.T) {
 			if held, err := lists.Contains(t.Context(), 1, 1003); err != nil || !held {
 				t.Error(held, err)
 			}
-			healthy(t, lists)
+			testkit.Healthy(t, lists)
 		}
 	})
 	writers.Wait()
 	stop()
 	readers.Wait()
-	equal(t, stay, collect(t, lists.All(t.Context(), 1)))
-	healthy(t, lists)
-	if n := count(t, db.Collection("extras"), bson.D{}); n > 0 {
+	equal(t, stay, testkit.Collect(t, lists.All(t.Context(), 1)))
+	testkit.Healthy(t, lists)
+	if n := testkit.Count(t, db.Collection("extras"), bson.D{}); n > 0 {
 		t.Errorf("%d overflow documents: not folded back", n)
 	}
 }
@@ -202,7 +205,7 @@ func TestConcurrentDelete(t *testing.T) {
 		})
 		group.Wait()
 	}
-	if n := count(t, db.Collection("parents"), bson.D{}) + count(t, db.Collection("extras"), bson.D{}); n > 0 {
+	if n := testkit.Count(t, db.Collection("parents"), bson.D{}) + testkit.Count(t, db.Collection("extras"), bson.D{}); n > 0 {
 		t.Error(n)
 	}
 }
@@ -247,7 +250,7 @@ func TestJoinedTransaction(t *testing.T) {
 					items = append(items, x)
 				}
 				equal(t, all, items)
-				page, err := lists.Page(ctx, 1, 2, 9)
+				page, err := lists.Slice(ctx, 1, 2, 9)
 				equal(t, all[2:11], page.Items)
 				if err == nil {
 					_, err = lists.Repair(ctx, nil)
@@ -264,91 +267,51 @@ func TestJoinedTransaction(t *testing.T) {
 				equal(t, before, dump())
 			}
 		}
-		healthy(t, lists)
+		testkit.Healthy(t, lists)
 	}
 }
 
-// failing is the client whose commands failOnce lets fail: a fail point is the
-// server's, which other tests may use at the same time.
-const failing = "outlier failing"
-
-func failOnce(t *testing.T, db *mongo.Database, command string, data ...bson.E) {
-	t.Helper()
-	err := db.Client().Database("admin").RunCommand(t.Context(), bson.D{
-		{Key: "configureFailPoint", Value: "failCommand"},
-		{Key: "mode", Value: bson.D{{Key: "times", Value: 1}}},
-		{Key: "data", Value: append(bson.D{{Key: "failCommands", Value: bson.A{command}}, {Key: "appName", Value: failing}}, data...)},
-	}).Err()
-	if err != nil {
-		t.Skip("no fail points:", err)
-	}
-}
-
-// What fails between two writes has not happened, and is tried again if the server
-// says so: there is no state in between that anybody could see.
-func TestFailures(t *testing.T) { // not parallel: there is one fail point
-	db := mongotest.Database(t, options.Client().SetAppName(failing))
-	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 2, OverflowMaxCount: 2})
-	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}, {Key: "items", Value: ints(0, 2)}})
-	refused := bson.E{Key: "errorCode", Value: 8000}
-	transient := []bson.E{{Key: "errorCode", Value: 112}, {Key: "errorLabels", Value: bson.A{"TransientTransactionError"}}}
-	agree := func(n int) {
-		t.Helper()
-		equal(t, ints(0, n), collect(t, lists.All(t.Context(), 1)))
-		healthy(t, lists)
-	}
-	for _, command := range []string{"findAndModify", "find", "insert", "update"} {
-		failOnce(t, db, command, refused)
-		if n, err := lists.Add(t.Context(), 1, ints(2, 8)...); err == nil || n != 0 {
-			t.Fatal(command, n, err)
-		}
-		agree(2)
-	}
-	for i, command := range []string{"findAndModify", "insert", "commitTransaction"} {
-		failOnce(t, db, command, transient...)
-		add(t, lists, 1, ints(2+4*i, 6+4*i)...)
-		agree(6 + 4*i)
-	}
-	failOnce(t, db, "delete", refused)
-	if err := lists.Delete(t.Context(), 1); err == nil {
-		t.Fatal("no error")
-	}
-	agree(14)
-	// The answers of these are lost; the driver asks again.
-	for _, command := range []string{"update", "findAndModify"} {
-		failOnce(t, db, command, bson.E{Key: "closeConnection", Value: true})
-		if removed, err := lists.Remove(t.Context(), 1, 13); err != nil || !removed {
-			t.Fatal(removed, err)
-		}
-		agree(13)
-		add(t, lists, 1, 13)
-		agree(14)
-	}
-}
-
-// A reader can leave at any time, and one whose context is over gets one error.
-func TestAllEndsEarly(t *testing.T) {
+// An Add or Remove gives up after 100 attempts if others change the list between each read and
+// write, and has written nothing.
+func TestContention(t *testing.T) {
 	t.Parallel()
-	db := mongotest.Database(t)
-	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 2, OverflowMaxCount: 1})
-	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}})
-	add(t, lists, 1, ints(0, 250)...)
-	n := 0
-	for x := range lists.All(t.Context(), 1) {
-		if n++; x == 100 {
-			break
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	failures := 0
-	for _, err := range lists.All(ctx, 1) {
-		if !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-		failures++
-	}
-	if n != 101 || failures != 1 {
-		t.Error(n, failures)
+	for name, call := range map[string]func(context.Context, *outlier.Lists[int, int]) error{
+		"add":    func(ctx context.Context, l *outlier.Lists[int, int]) error { _, err := l.Add(ctx, 1, 99); return err },
+		"remove": func(ctx context.Context, l *outlier.Lists[int, int]) error { _, err := l.Remove(ctx, 1, 3); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var parents *mongo.Collection // of another client
+			attempts := 0
+			hooked := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{
+				Started: func(_ context.Context, e *event.CommandStartedEvent) {
+					if e.CommandName != "update" && e.CommandName != "findAndModify" || e.Command.Lookup(e.CommandName).StringValue() != "parents" {
+						return
+					}
+					// Typical for each transaction, an outlier with a new token for each plain write.
+					change := bson.D{{Key: "$set", Value: bson.D{{Key: "items_overflow", Value: true}, {Key: "items_outside", Value: 3}, {Key: "items_moved", Value: bson.NewObjectID()}}}}
+					if e.Command.Lookup("autocommit").IsZero() {
+						attempts++
+					} else {
+						change = bson.D{{Key: "$unset", Value: bson.D{{Key: "items_overflow", Value: 1}, {Key: "items_outside", Value: 1}, {Key: "items_moved", Value: 1}}}}
+					}
+					if _, err := parents.UpdateByID(context.Background(), 1, change); err != nil {
+						t.Error(err)
+					}
+				},
+			}))
+			db := mongotest.Database(t).Client().Database(hooked.Name())
+			insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}})
+			add(t, newLists[int, int](t, db, &outlier.Options{MaxCount: 5, Set: true}), 1, ints(0, 6)...)
+			parents = db.Collection("parents")
+			lists := newLists[int, int](t, hooked, &outlier.Options{MaxCount: 5, Set: true})
+			err := call(t.Context(), lists)
+			if !errors.Is(err, mongopatterns.ErrConflict) || !strings.Contains(err.Error(), "the list has changed 100 times meanwhile") || attempts != 100 {
+				t.Errorf("%d attempts: %v", attempts, err)
+			}
+			if mongopatterns.OutcomeOf(err) != mongopatterns.NotDone {
+				t.Error("not known to have written nothing")
+			}
+		})
 	}
 }

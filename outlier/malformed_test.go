@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
 )
@@ -65,8 +66,8 @@ func insertOutlier(t *testing.T, db *mongo.Database, id int, items, outside any,
 	insert(t, db.Collection("extras"), extras...)
 }
 
-// A number of elements outside that no call takes: Check names what they refuse, Adopt and Repair
-// bring the list into form. A number of an overflow document may have any type.
+// Check names a number of elements outside that every call refuses, and Adopt and Repair bring
+// the list into form. The number of an overflow document may have any type.
 func TestNumbersOfOthers(t *testing.T) {
 	t.Parallel()
 	two, err := bson.ParseDecimal128("2")
@@ -94,30 +95,30 @@ func TestNumbersOfOthers(t *testing.T) {
 				bson.D{{Key: "parent", Value: 1}, {Key: "n", Value: x.number}, {Key: "items", Value: x.extras}})
 			equal(t, x.problem, problems(t, lists, nil))
 			if len(x.problem) > 0 {
-				if _, err := lists.Add(t.Context(), 1, 8); !errors.Is(err, outlier.ErrNotAdopted) {
+				if _, err := lists.Add(t.Context(), 1, 8); !errors.Is(err, mongopatterns.ErrNotAdopted) {
 					t.Error(name, err)
 				}
 				fix := lists.Repair
-				if adopt && x.outside != 2 { // what the parent does not show, Adopt does not see
+				if adopt && x.outside != 2 { // Adopt sees only what the parent shows
 					fix = lists.Adopt
 				}
 				if result, err := fix(t.Context(), nil); err != nil || result.Done != 1 {
 					t.Error(name, result, err)
 				}
 			}
-			healthy(t, lists)
+			testkit.Healthy(t, lists)
 			add(t, lists, 1, 8)
 			want := slices.Concat(x.extras, ints(2, 6), ints(8, 9))
 			if name == "n is NaN" { // its elements come after the parent's
 				want = ints(2, 9)
 			}
-			equal(t, want, collect(t, lists.All(t.Context(), 1)))
+			equal(t, want, testkit.Collect(t, lists.All(t.Context(), 1)))
 		}
 	}
 }
 
-// All calls agree on which number of elements outside they refuse, with room in the parent or
-// without; Check names it, and Adopt takes it up.
+// All calls refuse the same numbers of elements outside, with room in the parent or
+// without; Check names them, and Adopt takes the lists up.
 func TestOutsideOfOthers(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -130,9 +131,9 @@ func TestOutsideOfOthers(t *testing.T) {
 		_, remove := lists.Remove(t.Context(), id, 0)
 		_, contains := lists.Contains(t.Context(), id, 0)
 		_, total := lists.Total(t.Context(), id)
-		_, page := lists.Page(t.Context(), id, 1, 9)
+		_, page := lists.Slice(t.Context(), id, 1, 9)
 		for i, err := range []error{add, remove, contains, total, page} {
-			if !errors.Is(err, outlier.ErrNotAdopted) {
+			if !errors.Is(err, mongopatterns.ErrNotAdopted) {
 				t.Errorf("%v, %d: %v", outside, i, err)
 			}
 		}
@@ -142,13 +143,13 @@ func TestOutsideOfOthers(t *testing.T) {
 		t.Error(result, err)
 	}
 	for id := range outsides {
-		equal(t, ints(0, 6), collect(t, lists.All(t.Context(), id)))
+		equal(t, ints(0, 6), testkit.Collect(t, lists.All(t.Context(), id)))
 	}
-	healthy(t, lists)
+	testkit.Healthy(t, lists)
 }
 
-// A Page of overflow documents that have one number and more than a reply takes, beside
-// one that holds no array, which counts for nothing.
+// A Page of overflow documents that have the same number and more than a reply holds, beside
+// one without an array, which counts as empty.
 func TestPageOfOthers(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -159,14 +160,14 @@ func TestPageOfOthers(t *testing.T) {
 	}
 	two := bson.A{large, "a"}
 	insertOutlier(t, db, 1, bson.A{"last"}, 6, extra(two), extra("text"), extra(two), extra(two))
-	page, err := lists.Page(t.Context(), 1, 0, 9)
+	page, err := lists.Slice(t.Context(), 1, 0, 9)
 	if err != nil || page.Total != 7 {
 		t.Error(page.Total, err)
 	}
 	equal(t, []string{large, "a", large, "a", large, "a", "last"}, page.Items)
 }
 
-// Lists beside one that the server refuses are counted.
+// Lists beside one that the server refuses are still counted.
 func TestRepairBesideARefusal(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -183,7 +184,7 @@ func TestRepairBesideARefusal(t *testing.T) {
 	}
 }
 
-// What moves out of a parent and what comes need not fit one document together.
+// Elements that move out of a parent and new ones need not fit into one document together.
 func TestLargeElements(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,11 +18,12 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/extref"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
 // orders are orders of customers: a single target with versions.
-func orders(t *testing.T, db *mongo.Database, n int, o *extref.Options, change ...func(*extref.Target)) (*extref.Ref[int, bson.D], *mongo.Collection, *mongo.Collection) {
+func orders(t *testing.T, db *mongo.Database, n int, o *extref.Options, change ...func(*extref.Target)) (*extref.Source[int, bson.D], *mongo.Collection, *mongo.Collection) {
 	t.Helper()
 	customers, orders := db.Collection("customers"), db.Collection("orders")
 	target := extref.Target{Collection: orders, Path: "customer", Fields: []extref.Field{{Path: "name"}, {Path: "address.city"}}}
@@ -37,160 +40,8 @@ func orders(t *testing.T, db *mongo.Database, n int, o *extref.Options, change .
 	return r, customers, orders
 }
 
-// An entry of the outbox is as the comment of Drain says.
-type entry struct {
-	ID         int `bson:"_id"`
-	Since, Due time.Time
-	Attempts   int64
-	Error      string
-}
-
-// entries are those in the outbox, first what is due first.
-func entries(t *testing.T, outbox *mongo.Collection) (out []entry) {
-	t.Helper()
-	cursor := ok[*mongo.Cursor](t)(outbox.Find(bounded(t), d(), options.Find().SetSort(d("due", 1))))
-	must(t)(nil, cursor.All(bounded(t), &out))
-	return out
-}
-
-func TestOutbox(t *testing.T) {
-	t.Parallel()
-	db := mongotest.Database(t)
-	outbox := db.Collection("outbox")
-	r, customers, _ := orders(t, db, 4, &extref.Options{Outbox: outbox})
-	for i := range 3 {
-		diff(t, updated(int64(i+1), 0),
-			ok[extref.UpdateResult](t)(r.Update(bounded(t), 1, set("name", fmt.Sprint("new", i)))))
-	}
-	ok[extref.UpdateResult](t)(r.Update(bounded(t), 0, set("address.street", "Corso"))) // not copied
-	ok[extref.UpdateResult](t)(r.Update(bounded(t), 2, set("address.city", "Ostia")))
-	pending := entries(t, outbox)
-	if len(pending) != 2 || pending[0].ID != 1 || pending[1].ID != 2 || pending[0].Attempts != 0 ||
-		time.Since(pending[0].Since) > time.Minute || pending[0].Due.Before(pending[0].Since) {
-		t.Fatalf("%+v", pending)
-	}
-	// Rolled back with the change.
-	err := transaction(t, db, func(ctx context.Context) error {
-		ok[extref.UpdateResult](t)(r.Update(ctx, 0, set("name", "never")))
-		return errors.New("no")
-	})
-	if err == nil || len(stored(t, outbox)) != 2 {
-		t.Fatal(err)
-	}
-	var done []int64
-	opts := &mongopatterns.Work{Filter: bson.M{"_id": 2}, BatchSize: 3, Progress: func(r tally) { done = append(done, r.Examined) }}
-	diff(t, tally{Examined: 1}, ok[tally](t)(r.Drain(bounded(t), &mongopatterns.Work{Filter: d("_id", 1), DryRun: true})))
-	diff(t, tally{Examined: 1, Done: 4}, ok[tally](t)(r.Drain(bounded(t), opts)))
-	diff(t, tally{Examined: 1, Done: 4}, ok[tally](t)(r.Drain(bounded(t), nil)))
-	diff(t, tally{}, ok[tally](t)(r.Drain(bounded(t), nil)))
-	diff(t, []int64{1}, done)
-	diff(t, []string{}, problems(t, r))
-
-	// A source that is gone.
-	ok[extref.UpdateResult](t)(r.Update(bounded(t), 0, set("name", "gone")))
-	must(t)(customers.DeleteOne(bounded(t), d("_id", 0)))
-	diff(t, tally{Examined: 1}, ok[tally](t)(r.Drain(bounded(t), nil)))
-	diff(t, 0, len(stored(t, outbox)))
-}
-
-// Several workers beside writers: nothing is lost, whatever they do twice.
-func TestOutboxWorkers(t *testing.T) {
-	t.Parallel()
-	db := mongotest.Database(t)
-	// Hardly any lease, so that the workers get into each other's way.
-	r, _, _ := orders(t, db, 3, &extref.Options{Outbox: db.Collection("outbox"), Lease: time.Nanosecond})
-	var writers, workers sync.WaitGroup
-	limit := bounded(t)
-	ctx, stop := context.WithCancel(limit)
-	defer stop()
-	for range 3 {
-		workers.Go(func() {
-			for ctx.Err() == nil {
-				if _, err := r.Drain(limit, &mongopatterns.Work{BatchSize: 2}); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	for w := range 3 {
-		writers.Go(func() {
-			for i := range 10 {
-				if _, err := r.Update(limit, (w+i)%3, set("name", fmt.Sprint(w, "/", i))); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	writers.Wait()
-	stop()
-	workers.Wait()
-	ok[tally](t)(r.Drain(bounded(t), nil))
-	diff(t, []string{}, problems(t, r))
-	diff(t, 0, len(entries(t, db.Collection("outbox"))))
-}
-
-// A change between the propagation and the removal of an entry keeps it.
-func TestOutboxKeepsNewerChanges(t *testing.T) {
-	t.Parallel()
-	db := mongotest.Database(t)
-	r, _, _ := orders(t, db, 1, &extref.Options{Outbox: db.Collection("outbox")})
-	updates := 0
-	var other *mongo.Client // changes the source when the entry is about to be removed
-	hooked := mongotest.Database(t, options.Client().SetMonitor(onCommand("delete", func() {
-		if updates++; updates == 1 {
-			ok[extref.UpdateResult](t)(r.Update(bounded(t), 1, set("name", "second")))
-		}
-	})))
-	other = hooked.Client()
-	same := other.Database(db.Name())
-	worker, err := extref.New[int, bson.D](same.Collection("customers"), []extref.Target{{
-		Collection: same.Collection("orders"), Path: "customer", Fields: []extref.Field{{Path: "name"}, {Path: "address.city"}},
-	}}, &extref.Options{Outbox: same.Collection("outbox")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ok[extref.UpdateResult](t)(r.Update(bounded(t), 1, set("name", "first")))
-	diff(t, tally{Examined: 2, Done: 2}, ok[tally](t)(worker.Drain(bounded(t), nil)))
-	diff(t, []string{}, problems(t, r))
-}
-
-func TestOutboxPoison(t *testing.T) {
-	t.Parallel()
-	db := mongotest.Database(t)
-	r, _, orders := orders(t, db, 1, &extref.Options{Outbox: db.Collection("outbox")})
-	must(t)(orders.Indexes().CreateOne(bounded(t), unique("customer.name")))
-	for c, name := range []string{"c1", "fine", "c1"} { // c0 cannot take c1's name
-		ok[extref.UpdateResult](t)(r.Update(bounded(t), c, set("name", name)))
-		time.Sleep(2 * time.Millisecond) // in the order of due
-	}
-	begin := time.Now().Truncate(time.Millisecond)
-	result, err := r.Drain(bounded(t), &mongopatterns.Work{Filter: d("attempts", 0)}) // none twice, however long they take
-	end := time.Now()
-	if err != nil || len(result.Failures) != 1 || !mongo.IsDuplicateKeyError(result.Failures[0].Err) ||
-		result.Failures[0].Collection != "orders" || result.Failures[0].ID.AsInt64() != 0 {
-		t.Fatal(result, err)
-	}
-	result.Failures = nil
-	diff(t, tally{Examined: 3, Done: 2, Failed: 1}, result)
-	pending := entries(t, db.Collection("outbox"))
-	if len(pending) != 1 || pending[0].Attempts != 1 || !strings.Contains(pending[0].Error, "duplicate") ||
-		pending[0].Due.Before(begin.Add(2*time.Second)) || pending[0].Due.After(end.Add(2*time.Second)) {
-		t.Fatalf("%+v", pending)
-	}
-	must(t)(db.Collection("outbox").UpdateOne(bounded(t), d("_id", 0), d("$set", d("due", end.Add(time.Hour)))))
-	diff(t, tally{}, ok[tally](t)(r.Drain(bounded(t), nil))) // later
-	// The next change makes it due, as if it were new but for its age.
-	ok[extref.UpdateResult](t)(r.Update(bounded(t), 0, set("name", "free")))
-	since := pending[0].Since
-	pending = entries(t, db.Collection("outbox"))
-	if len(pending) != 1 || pending[0].Attempts != 0 || pending[0].Error != "" || !pending[0].Since.Equal(since) || pending[0].Due.After(time.Now()) {
-		t.Errorf("%+v", pending)
-	}
-	diff(t, tally{Examined: 1, Done: 1}, ok[tally](t)(r.Drain(bounded(t), nil)))
-}
-
 // watching runs Watch until the function returned is called.
-func watching(t *testing.T, r *extref.Ref[int, bson.D], tokens *mongo.Collection, o *extref.WatchOptions) (stop func()) {
+func watching(t *testing.T, r *extref.Source[int, bson.D], tokens *mongo.Collection, o *extref.WatchOptions) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(bounded(t))
 	result := make(chan error, 1)
@@ -210,7 +61,7 @@ func watching(t *testing.T, r *extref.Ref[int, bson.D], tokens *mongo.Collection
 	}
 }
 
-// eventually waits for what another goroutine does.
+// eventually waits for another goroutine.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
@@ -232,7 +83,7 @@ func receive[T any](t *testing.T, from <-chan T) T {
 	}
 }
 
-func inSync(t *testing.T, r *extref.Ref[int, bson.D]) {
+func inSync(t *testing.T, r *extref.Source[int, bson.D]) {
 	t.Helper()
 	eventually(t, "in sync", func() bool { return len(problems(t, r)) == 0 })
 }
@@ -274,7 +125,7 @@ func TestWatch(t *testing.T) {
 
 	stop()
 
-	// What happens meanwhile is not lost, and needs no reconciliation.
+	// Changes while Watch is stopped are not lost, and need no reconciliation.
 	ok[extref.UpdateResult](t)(r.Update(bounded(t), 1, set("name", "meanwhile")))
 	stop = watching(t, r, db.Collection("tokens"), o)
 	inSync(t, r)
@@ -301,7 +152,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// Changes of what is not copied are events, and nothing else.
+// Changes of fields that are not copied are events, and nothing else.
 func TestWatchUncopiedChanges(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -359,19 +210,9 @@ func TestWatchHistoryLost(t *testing.T) {
 			inSync(t, r)
 			stop()
 			must(t)(customers.UpdateByID(bounded(t), 1, set("name", "y"))) // by old code
-			admin := db.Client().Database("admin")
-			off := func() {
-				_ = admin.RunCommand(context.Background(), d("configureFailPoint", "failCommand", "mode", "off")).Err()
-			}
-			err := admin.RunCommand(bounded(t), d("configureFailPoint", "failCommand", "mode", d("times", 1),
-				"data", d("failCommands", bson.A{command}, "errorCode", code, "namespace", db.Name()+".customers"))).Err()
-			if err != nil {
-				t.Skip("no fail points: ", err)
-			}
-			defer off()
+			mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{command}, Times: 1, Code: code})
 			stop = watching(t, r, db.Collection("tokens"), o)
 			result := receive(t, reconciled)
-			off()
 			// In the middle the stream has been at work before.
 			if command == "aggregate" {
 				diff(t, tally{Examined: 6, Done: 2}, result)
@@ -382,7 +223,7 @@ func TestWatchHistoryLost(t *testing.T) {
 			if len(reconciled) != 0 {
 				t.Errorf("%d reconciliations more", len(reconciled))
 			}
-			if token := stored(t, db.Collection("tokens")); len(token) != 1 || lookupD(token[0], "_id") != "mine" {
+			if token := stored(t, db.Collection("tokens")); len(token) != 1 || testkit.Get(token[0], "_id") != "mine" {
 				t.Errorf("%v", token)
 			}
 		})
@@ -393,16 +234,8 @@ func TestWatchHistoryLost(t *testing.T) {
 func TestWatchGivesUp(t *testing.T) {
 	db := mongotest.Database(t)
 	r, _, _ := orders(t, db, 1, &extref.Options{Deferred: true})
-	admin := db.Client().Database("admin")
-	err := admin.RunCommand(bounded(t), d("configureFailPoint", "failCommand", "mode", "alwaysOn",
-		"data", d("failCommands", bson.A{"aggregate"}, "errorCode", 286, "namespace", db.Name()+".customers"))).Err()
-	if err != nil {
-		t.Skip("no fail points: ", err)
-	}
-	defer func() {
-		_ = admin.RunCommand(context.Background(), d("configureFailPoint", "failCommand", "mode", "off")).Err()
-	}()
-	err = r.Watch(bounded(t), db.Collection("tokens"), nil)
+	mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{"aggregate"}, Code: 286})
+	err := r.Watch(bounded(t), db.Collection("tokens"), nil)
 	var server mongo.ServerError
 	if !errors.As(err, &server) || !server.HasErrorCode(286) {
 		t.Error(err)
@@ -432,13 +265,13 @@ func TestWatchDroppedSource(t *testing.T) {
 	}
 }
 
-// What the server refuses to write is named and passed over, after the token and in
-// a reconciliation; what is not about a source or the connection ends Watch.
+// A document that the server refuses to write is named and passed over, after the token and in
+// a reconciliation; an error that concerns neither a source nor the connection ends Watch.
 func TestWatchPassesOver(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	r, customers, orders := orders(t, db, 1, &extref.Options{Deferred: true})
-	must(t)(orders.Indexes().CreateOne(bounded(t), unique("customer.name")))
+	must(t)(orders.Indexes().CreateOne(bounded(t), testkit.Unique("customer.name")))
 	told := make(chan tally, 10)
 	tell := func(r tally) { told <- r }
 	o := &extref.WatchOptions{MaxAwait: 20 * time.Millisecond, Reconciled: tell, Progress: tell}
@@ -463,7 +296,7 @@ func TestWatchPassesOver(t *testing.T) {
 	follows := func(name string) {
 		t.Helper()
 		eventually(t, name, func() bool {
-			return lookupD(lookupD(stored(t, orders)[2], "customer").(bson.D), "name") == name
+			return testkit.Get(testkit.Get(stored(t, orders)[2], "customer").(bson.D), "name") == name
 		})
 	}
 	follows("third")
@@ -481,19 +314,6 @@ func TestWatchPassesOver(t *testing.T) {
 	nowhere := db.Client().Database(strings.Repeat("x", 70)).Collection("tokens") // no such name
 	if err := r.Watch(ctx, nowhere, o); err == nil || ctx.Err() != nil {
 		t.Error(err)
-	}
-}
-
-// The error of an entry names its source once.
-func TestDrainNamesTheSource(t *testing.T) {
-	t.Parallel()
-	db := mongotest.Database(t)
-	r, customers, _ := orders(t, db, 1, &extref.Options{Outbox: db.Collection("outbox")})
-	ok[extref.UpdateResult](t)(r.Update(bounded(t), 0, set("name", "x")))
-	must(t)(customers.UpdateByID(bounded(t), 0, set("version", "1.0")))
-	result := ok[tally](t)(r.Drain(bounded(t), nil))
-	if result.Failed != 1 || result.Failures[0].Err.Error() != `source 0: invalid: "version" is "1.0", want a whole number from 0 to 9223372036854775806` {
-		t.Error(result)
 	}
 }
 
@@ -551,7 +371,7 @@ func TestCausalReads(t *testing.T) {
 				reads++
 			}
 			// A change stream knows no other.
-			if level, _ := c.Body.Lookup("readConcern", "level").StringValueOK(); c.Name == "aggregate" && level != "majority" {
+			if level, _ := c.Body.Lookup("readConcern", "level").StringValueOK(); c.Body.Lookup("pipeline", "0", "$changeStream").Type != 0 && level != "majority" {
 				t.Errorf("%s: read concern %q", name, level)
 			}
 		}
@@ -586,6 +406,252 @@ func TestDriversUnversioned(t *testing.T) {
 	for _, name := range []string{"three", "four"} {
 		must(t)(customers.UpdateByID(bounded(t), 1, set("name", name)))
 		inSync(t, r)
+	}
+	stop()
+}
+
+// Sources that are inserted, or deleted and inserted again, reach their copies, also one
+// that comes back below the copies' version.
+func TestWatchFollowsInserts(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	r, customers, orders := orders(t, db, 1, &extref.Options{Deferred: true})
+	started := make(chan bool, 1)
+	stop := watching(t, r, db.Collection("tokens"), &extref.WatchOptions{
+		MaxAwait: 20 * time.Millisecond, Reconciled: func(tally) { started <- true },
+	})
+	receive(t, started)
+	insert(t, orders, d("_id", 9, "customer", d("_id", 9, "version", 0))) // before its customer
+	insert(t, customers, d("_id", 9, "name", "nine", "version", 1))
+	name := func(order int, want string) {
+		t.Helper()
+		eventually(t, want, func() bool {
+			doc := ok[bson.Raw](t)(orders.FindOne(bounded(t), d("_id", order)).Raw())
+			return doc.Lookup("customer", "name").String() == `"`+want+`"`
+		})
+	}
+	name(9, "nine")
+	must(t)(customers.DeleteOne(bounded(t), d("_id", 1)))
+	insert(t, customers, d("_id", 1, "name", "again", "version", 7))
+	name(100, "again")
+	must(t)(customers.DeleteOne(bounded(t), d("_id", 1)))
+	insert(t, customers, d("_id", 1, "name", "below", "version", 2))
+	name(100, "below") // above the version of the copies
+	stop()
+	must(t)(customers.UpdateByID(bounded(t), 1, set("version", 2)))
+	diff(t, []string{"extref: orders 100: ahead: customer.version is 8, want 2: copy of 1"}, problems(t, r))
+	diff(t, tally{Examined: 1, Remaining: 1}, ok[tally](t)(r.Propagate(t.Context(), 1, nil)))
+	plain := newRef[int, bson.D](t, customers, []extref.Target{{Collection: orders, Path: "customer", Fields: []extref.Field{{Path: "name"}}}}, nil)
+	diff(t, extref.UpdateResult{Changed: true, Version: 3, Copies: tally{Examined: 1, Remaining: 1}},
+		ok[extref.UpdateResult](t)(plain.Update(t.Context(), 1, set("name", "still below"))))
+	diff(t, tally{Examined: 1, Done: 1}, ok[tally](t)(r.Repair(t.Context(), &mongopatterns.Work{Filter: d("_id", 1)})))
+	diff(t, []string{}, problems(t, r))
+}
+
+// oldCode are changes of team 1 by a program that does not know the version, or holds an old
+// one. Each leaves another name than the one before.
+func oldCode(teams *mongo.Collection) []func(ctx context.Context, name string) error {
+	one := d("_id", 1)
+	update := func(update func(name string) any) func(context.Context, string) error {
+		return func(ctx context.Context, name string) error {
+			_, err := teams.UpdateOne(ctx, one, update(name))
+			return err
+		}
+	}
+	replace := func(more ...bson.E) func(context.Context, string) error {
+		return func(ctx context.Context, name string) error {
+			_, err := teams.ReplaceOne(ctx, one, append(team(1, name), more...))
+			return err
+		}
+	}
+	again := func(more ...bson.E) func(context.Context, string) error {
+		return func(ctx context.Context, name string) error {
+			if _, err := teams.DeleteOne(ctx, one); err != nil {
+				return err
+			}
+			_, err := teams.InsertOne(ctx, append(team(1, name), more...))
+			return err
+		}
+	}
+	return []func(context.Context, string) error{
+		update(func(name string) any { return set("name", name) }),
+		update(func(name string) any { return d("$set", d("name", name), "$unset", d("version", "")) }),
+		update(func(name string) any { return set("place", d("city", name)) }),
+		update(func(name string) any { return set("name", name, "version", 1) }),
+		update(func(name string) any {
+			return d("$set", d("place.city", name), "$bit", d("place.n", d("or", 1)), "$min", d("version", 1))
+		}),
+		update(func(name string) any { return d("$unset", d("name", ""), "$set", d("place.city", name)) }),
+		update(func(name string) any { return mongo.Pipeline{set("name", d("$concat", bson.A{name, "$place.city"}))} }),
+		replace(), replace(bson.E{Key: "version", Value: 0}), replace(bson.E{Key: "version", Value: int64(2)}),
+		again(), again(bson.E{Key: "version", Value: 1}), again(bson.E{Key: "version", Value: nil}),
+		update(func(name string) any { return d("$rename", d("name", "was")) }),
+		update(func(name string) any { return set("name", name, "version", 100) }),
+	}
+}
+
+// followed are teams with a copy of team 1 in each of the three targets, twice in the array.
+func followed(t *testing.T) (*extref.Source[int, bson.D], *mongo.Collection, []*mongo.Collection) {
+	t.Helper()
+	r, teams, colls := people(t, &extref.Options{Deferred: true}, func(target *extref.Target) { target.OnDelete = mongopatterns.Keep })
+	insert(t, teams, team(1, "one"), team(2, "two"))
+	many := ok[bson.D](t)(r.Fetch(t.Context(), "many.teams", 1))
+	for i := range 3 {
+		insert(t, colls[0], d("_id", i, "team", ok[bson.D](t)(r.Fetch(t.Context(), "single.team", 1))))
+		insert(t, colls[1], d("_id", i, "teams", bson.A{many, ok[bson.D](t)(r.Fetch(t.Context(), "many.teams", 2)), many}))
+		insert(t, colls[2], append(d("_id", i), ok[bson.D](t)(r.Fetch(t.Context(), "flat", 1))...))
+	}
+	return r, teams, colls
+}
+
+// watchers run Watch twice. seen waits until both have received all events before it.
+func watchers(t *testing.T, r *extref.Source[int, bson.D], teams *mongo.Collection) (seen, stop func()) {
+	t.Helper()
+	var stops []func()
+	var counts [2]atomic.Int64
+	for i := range counts {
+		started := make(chan bool, 1)
+		stops = append(stops, watching(t, r, teams.Database().Collection("tokens"), &extref.WatchOptions{
+			Name: fmt.Sprint("watcher ", i), MaxAwait: 20 * time.Millisecond, Reconciled: func(tally) { started <- true },
+			Progress: func(result tally) {
+				counts[i].Add(result.Examined)
+				if result.Failed > 0 {
+					t.Errorf("%+v", result)
+				}
+			},
+		}))
+		receive(t, started)
+	}
+	next := 1000
+	seen = func() {
+		t.Helper()
+		next++
+		before := [2]int64{counts[0].Load(), counts[1].Load()}
+		insert(t, teams, team(next, "mark")) // an event after all others
+		eventually(t, "seen by both", func() bool { return counts[0].Load() > before[0] && counts[1].Load() > before[1] })
+		must(t)(teams.DeleteOne(t.Context(), d("_id", next)))
+	}
+	return seen, func() { stops[0](); stops[1]() }
+}
+
+func version(t *testing.T, teams *mongo.Collection) int64 {
+	t.Helper()
+	return ok[bson.Raw](t)(teams.FindOne(t.Context(), d("_id", 1)).Raw()).Lookup("version").AsInt64()
+}
+
+// Every change that a program makes to a source without raising the version reaches the copies,
+// which have versions; then two Watches come to rest.
+func TestWatchOldCode(t *testing.T) {
+	t.Parallel()
+	r, teams, _ := followed(t)
+	seen, stop := watchers(t, r, teams)
+	for i, change := range oldCode(teams) {
+		must(t)(nil, change(bounded(t), fmt.Sprint("name ", i)))
+		inSync(t, r)
+		before := version(t, teams)
+		if again := i % 5; again == 0 {
+			seen()
+			seen() // the events of the raise as well
+			if after := version(t, teams); after != before {
+				t.Errorf("change %d: version %d, and %d without a change", i, before, after)
+			}
+		}
+	}
+	// A change that shows nothing to the copies raises nothing.
+	before := version(t, teams)
+	must(t)(teams.UpdateByID(t.Context(), 1, d("$set", d("phone", 1, "place.zip", 2))))
+	must(t)(teams.UpdateByID(t.Context(), 1, d("$inc", d("version", 1))))
+	inSync(t, r)
+	seen()
+	if after := version(t, teams); after != before+1 {
+		t.Errorf("version %d after %d", after, before)
+	}
+	stop()
+}
+
+// Changes by old code while Watch was stopped are found after a saved token.
+func TestWatchOldCodeMeanwhile(t *testing.T) {
+	t.Parallel()
+	r, teams, _ := followed(t)
+	seen, stop := watchers(t, r, teams)
+	seen()
+	stop()
+	for i, change := range oldCode(teams) {
+		must(t)(nil, change(bounded(t), fmt.Sprint("name ", i)))
+		if i%4 != 0 {
+			continue
+		}
+		reconciled := make(chan tally, 10)
+		stop := watching(t, r, teams.Database().Collection("tokens"), &extref.WatchOptions{
+			Name: "watcher 0", MaxAwait: 20 * time.Millisecond, Reconciled: func(r tally) { reconciled <- r },
+		})
+		inSync(t, r)
+		stop()
+		if len(reconciled) > 0 {
+			t.Errorf("%+v", <-reconciled)
+		}
+	}
+}
+
+// Old code and new code change a source at random beside two Watches. One of these is
+// stopped and started again; copies end equal to the source, and everything comes to rest.
+func TestWatchOldAndNewCode(t *testing.T) {
+	t.Parallel()
+	r, teams, colls := followed(t)
+	changes := oldCode(teams)
+	changes = changes[:len(changes)-1] // a version that jumps tells nothing more
+	seen, stop := watchers(t, r, teams)
+	var all sync.WaitGroup
+	for writer := range 3 {
+		all.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(writer), 7))
+			for i := range 40 {
+				name := fmt.Sprint(writer, " ", i)
+				var err error
+				if writer == 0 {
+					_, err = r.Update(context.Background(), 1, set("name", name))
+				} else {
+					err = changes[random.IntN(len(changes))](context.Background(), name)
+				}
+				if err != nil && !mongo.IsDuplicateKeyError(err) && !errors.Is(err, mongopatterns.ErrNotFound) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	third := watching(t, r, teams.Database().Collection("tokens"), &extref.WatchOptions{Name: "third", MaxAwait: 20 * time.Millisecond})
+	all.Wait()
+	third()
+	must(t)(teams.UpdateOne(bounded(t), d("_id", 1), set("name", "last"), options.UpdateOne().SetUpsert(true)))
+	inSync(t, r)
+	before := version(t, teams)
+	seen()
+	seen()
+	stop()
+	if after := version(t, teams); after != before {
+		t.Errorf("version %d, and %d without a change", before, after)
+	}
+	diff(t, []string{}, problems(t, r))
+	diff(t, "last", testkit.Get(testkit.Get(stored(t, colls[0])[0], "team").(bson.D), "name"))
+}
+
+// C carries a copy of B's copy of A, all with versions: Watch over B raises B's.
+func TestWatchChain(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	brands, products, orderColl := db.Collection("brands"), db.Collection("products"), db.Collection("orders")
+	toProducts := newRef[int, bson.D](t, brands, []extref.Target{{Collection: products, Path: "brand", Fields: []extref.Field{{Path: "name"}}}}, nil)
+	toOrders := newRef[int, bson.D](t, products, []extref.Target{{Collection: orderColl, Path: "product", Fields: []extref.Field{{Path: "brand.name", As: "brand"}}}}, nil)
+	insert(t, brands, d("_id", 1, "name", "Acme"))
+	insert(t, products, d("_id", 5, "brand", ok[bson.D](t)(toProducts.Fetch(t.Context(), "products.brand", 1))))
+	insert(t, orderColl, d("_id", 7, "product", ok[bson.D](t)(toOrders.Fetch(t.Context(), "orders.product", 5))))
+	started := make(chan bool, 1)
+	stop := watching(t, toOrders, db.Collection("tokens"), &extref.WatchOptions{MaxAwait: 20 * time.Millisecond, Reconciled: func(tally) { started <- true }})
+	receive(t, started)
+	for _, name := range []string{"Acme Inc.", "Acme & Sons"} {
+		ok[extref.UpdateResult](t)(toProducts.Update(t.Context(), 1, set("name", name)))
+		inSync(t, toOrders)
+		diff(t, name, testkit.Get(testkit.Get(stored(t, orderColl)[0], "product").(bson.D), "brand"))
 	}
 	stop()
 }
