@@ -15,17 +15,17 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 )
 
-// Collision says what happens to a document in which what is to be written exists
-// already with another value: the entry (Adopt) or the field (Unadopt).
+// Collision says what happens to a document in which the entry (Adopt) or the field (Unadopt) to
+// be written exists already with another value.
 type Collision string
 
 const (
-	// Skip leaves the whole document as it is and counts it as Remaining: the entry is
-	// what reads find, the field what old code does.
+	// Skip leaves the whole document as it is and counts it as Remaining: reads find the
+	// entry, old code finds the field.
 	Skip Collision = ""
-	// KeepTarget keeps what exists and drops the other value.
+	// KeepTarget keeps the existing value and drops the other.
 	KeepTarget Collision = "keep target"
-	// KeepSource overwrites it with what is moved.
+	// KeepSource overwrites the existing value with the other.
 	KeepSource Collision = "keep source"
 )
 
@@ -34,33 +34,33 @@ func (c Collision) check() error {
 	case Skip, KeepTarget, KeepSource:
 		return nil
 	}
-	return fmt.Errorf("unknown: %q", string(c))
+	return fmt.Errorf("%q is not a Collision", string(c))
 }
 
-// A Column is a field of the documents and the entry that stands for it.
+// A Column is a field of the documents and the entry that corresponds to it.
 type Column struct {
-	// Path of the field, dotted or not. Its parents must be documents, not arrays.
+	// Path is the path of the field. Its parents must be documents, not arrays.
 	Path string
 	// Key and Qualifier of the entry.
 	Key       string
 	Qualifier string
 }
 
-// Adopt turns fields into entries in the documents that work selects, and takes the
-// fields away, unless Options.Keep. A field that is null is like a missing one: it is
-// taken away, and no entry stands for it. The entries come after those that are there, in
-// the order of columns.
-// Emptied parent documents stay.
+// Adopt turns fields into entries in the documents that work selects, and removes the fields,
+// unless Options.Copy. A null field is treated as a missing one: it is removed, and does not
+// become an entry. New entries come after existing ones, in the order of columns. Parent documents
+// that become empty stay.
 //
-// Each document changes in one update. Examined had one of the fields. Remaining were left
-// as they are: on a collision under Skip, or because ArrayField is not an array or the
-// parent of a field is one; without Options.Keep they are those that still have one of the
-// fields. Skipped lost the fields meanwhile, or were deleted. Adopt can be stopped and run
-// again, and takes then what old code has written since.
+// Each document changes in one update. Result.Examined counts documents with one of the fields.
+// Remaining counts documents left as they are, because of a collision under Skip, because
+// ArrayField is not an array, or because a parent of a field is one; without Options.Copy they
+// still have one of the fields. Skipped counts documents that lost the fields meanwhile, or were
+// deleted. Adopt can be stopped and run again; it then also converts fields that old code has
+// written since.
 //
-// Cost: 1 round trip, 2 a batch and perhaps 1 at the end, 1 write for each document
-// with one of the fields, found in the order of _id, or by an index on the fields; 1 more
-// for a batch in which not all are written.
+// Cost: 1 round trip, 2 for each batch and perhaps 1 at the end, 1 write for each document with one of the
+// fields, found in the order of _id, or by an index on the fields; 1 more for a batch in which not all are
+// written.
 func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "attribute: adopt")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
@@ -77,7 +77,7 @@ func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, work *m
 		parts = append(parts, expr.Cond(a.c.filled(column), bson.A{entry}, bson.A{}))
 		found = append(found, bson.D{{Key: column.Path, Value: bson.D{{Key: "$exists", Value: true}}}})
 		paths = append(paths, column.Path)
-		for _, parent := range fieldpath.Above(column.Path) { // $path would be an array too
+		for _, parent := range fieldpath.Above(column.Path) { // $path would be an array, too
 			blocked = append(blocked, expr.Op("$isArray", bson.A{"$" + parent}))
 		}
 	}
@@ -92,11 +92,11 @@ func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, work *m
 	return a.c.convert(ctx, columns, found, blocked, update, work)
 }
 
-// Unadopt turns entries into fields, as Adopt did the reverse, and takes the
-// entries away. What else an entry held goes with it. Of duplicates, see Check,
-// the first one counts; if they differ, that is a collision. Remaining are as in Adopt.
+// Unadopt turns entries into fields, the reverse of Adopt, and removes the entries. Other fields
+// of an entry are lost. Of duplicates, see Check, the first one counts; if they differ, that is a
+// collision. Remaining counts as in Adopt.
 //
-// Cost: as Adopt.
+// Cost: that of Adopt.
 func (a *Attributes[ID, V]) Unadopt(ctx context.Context, columns []Column, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "attribute: unadopt")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
@@ -107,7 +107,7 @@ func (a *Attributes[ID, V]) Unadopt(ctx context.Context, columns []Column, work 
 	for _, column := range columns {
 		found = append(found, a.c.has(column.Key, a.c.only(column.Qualifier)))
 		moved = append(moved, a.c.is(column.Key, column.Qualifier))
-		for _, parent := range fieldpath.Above(column.Path) { // to write into
+		for _, parent := range fieldpath.Above(column.Path) { // an update cannot write into another value
 			blocked = append(blocked, expr.Op("$and", expr.Op("$ne", a.c.hits(column), bson.A{}),
 				expr.Op("$not", expr.IsType("$"+parent, append([]string{"object"}, nothing...)...))))
 		}
@@ -119,9 +119,9 @@ func (a *Attributes[ID, V]) Unadopt(ctx context.Context, columns []Column, work 
 	return a.c.convert(ctx, columns, found, blocked, update, work)
 }
 
-// fields is the document to merge into the one at parent: the columns below it of which
-// there is an entry to take. So no empty parents are made. All columns are in one stage, of
-// which a pipeline has 1,000 at most.
+// fields is the document to merge into the one at parent: the columns below it for which there is
+// an entry to convert, so that no empty parents are made. All columns are in one stage, because a
+// pipeline has at most 1,000 stages.
 func (c *core) fields(columns []Column, parent string) (out bson.D) {
 	for _, column := range columns {
 		rest, below := strings.CutPrefix(column.Path, parent)
@@ -148,13 +148,13 @@ func (c *core) fields(columns []Column, parent string) (out bson.D) {
 // hits is the values of the column's entries.
 func (c *core) hits(column Column) bson.D { return c.values(column.Key, column.Qualifier) }
 
-// filled is whether the field of the column has a value.
+// filled is the condition that the column's field has a value.
 func (c *core) filled(column Column) bson.D {
 	return expr.Op("$not", expr.IsType("$"+column.Path, nothing...))
 }
 
-// convert updates the documents that one of found matches, except where an expression
-// of blocked is true.
+// convert updates the documents that match one of found, except where an expression of blocked
+// is true.
 func (c *core) convert(ctx context.Context, columns []Column, found, blocked bson.A, update mongo.Pipeline, work *mongopatterns.Work) (mongopatterns.Result, error) {
 	if c.onCollision == Skip {
 		for _, column := range columns {
@@ -165,7 +165,7 @@ func (c *core) convert(ctx context.Context, columns []Column, found, blocked bso
 	return c.batches(ctx, expr.D("$or", found), blocked, update, work, true)
 }
 
-// checked refuses bad columns and, if they are good, a collection with a default collation.
+// checked refuses bad columns and a collection with a default collation.
 func (c *core) checked(ctx context.Context, columns []Column, work *mongopatterns.Work) error {
 	if err := c.checkColumns(columns); err != nil {
 		return err
@@ -175,7 +175,7 @@ func (c *core) checked(ctx context.Context, columns []Column, work *mongopattern
 
 func (c *core) checkColumns(columns []Column) error {
 	if len(columns) == 0 {
-		return fault.Invalid("no columns")
+		return fault.Invalid("columns: the list is empty")
 	}
 	paths := []string{"_id", "_id", "Options.ArrayField", c.array}
 	seen := map[[2]string]bool{}
@@ -192,7 +192,7 @@ func (c *core) checkColumns(columns []Column) error {
 		}
 		identity := [2]string{column.Key, column.Qualifier}
 		if seen[identity] {
-			return fault.Invalid("%s.Key: %q stands twice", option, column.Key)
+			return fault.Invalid("%s.Key: %q is given twice", option, column.Key)
 		}
 		seen[identity] = true
 		paths = append(paths, option+".Path", column.Path)

@@ -7,12 +7,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// SortOptions says in which order SortPipeline brings documents.
+// SortOptions sets the order of SortPipeline.
 type SortOptions struct {
 	// Descending sorts the values from high to low. Default false.
 	Descending bool
@@ -21,13 +22,12 @@ type SortOptions struct {
 // sortField holds the sort keys while a SortPipeline runs.
 const sortField = "__attribute"
 
-// SortPipeline sorts the documents that filter selects (nil: all) by the value of this
-// key, then by _id; those without the key come last. Values of several types are in
-// MongoDB's order of types; an entry without a value has null. The documents come out
-// as they are.
+// SortPipeline sorts the documents that filter selects (nil: all) by the value of this key, then
+// by _id; documents without the key come last. Values of several types are in MongoDB's order of
+// types; an entry without a value sorts as null. The documents themselves are not changed.
 //
-// The server sorts in memory, or on disk if that is not enough. Of a $skip and $limit
-// that you append it keeps only that many.
+// The server sorts in memory, or on disk if memory is not enough. If you append a $skip and a
+// $limit, it keeps only that many documents.
 func (a *Attributes[ID, V]) SortPipeline(filter any, key Key, opts *SortOptions) mongo.Pipeline {
 	var o SortOptions
 	if opts != nil {
@@ -43,7 +43,7 @@ func (a *Attributes[ID, V]) SortPipeline(filter any, key Key, opts *SortOptions)
 	}
 	return mongo.Pipeline{
 		expr.Op("$match", expr.And(filter)),
-		// In one expression: $set would write into the elements of an array.
+		// One expression, because $set would write into the elements of an array.
 		set(sortField, expr.Let("hits", a.c.values(name, qualifier), expr.D(
 			"missing", expr.Op("$eq", "$$hits", bson.A{}), "value", expr.Op("$arrayElemAt", "$$hits", 0)))),
 		expr.Op("$sort", expr.D(sortField+".missing", 1, sortField+".value", direction, "_id", 1)),
@@ -55,18 +55,18 @@ func (a *Attributes[ID, V]) SortPipeline(filter any, key Key, opts *SortOptions)
 type FacetOptions struct {
 	// Keys are the keys to count. Default nil: all.
 	Keys []string
-	// Top is how many values of each key are returned, the most frequent.
-	// Default 10. The values of one key come in one document, of 16 MB at most.
+	// Top is how many of the most frequent values of each key are returned. Default 10. The
+	// values of one key come in one document, of 16 MB at most.
 	Top int
 }
 
-// A Facet is what the entries of one key and qualifier hold.
+// A Facet counts the values in the entries with one key and qualifier.
 type Facet[V any] struct {
 	Key       string `json:"key"`
 	Qualifier string `json:"qualifier,omitempty"`
 	Count     int64  `json:"count"`    // entries
 	Distinct  int64  `json:"distinct"` // different values
-	// Values are the most frequent ones first; equally frequent ones by value.
+	// Values are in the order of their counts, the highest first; equal counts by value.
 	Values []FacetValue[V] `json:"values"`
 }
 
@@ -76,14 +76,17 @@ type FacetValue[V any] struct {
 	Count int64 `bson:"count" json:"count"`
 }
 
-// Facets counts the values of each key in the documents that filter selects (nil: all),
-// sorted by key and qualifier. Values are told apart as the server does: 1 and 1.0 are
-// one, and an array is a value as a whole.
+// Facets counts the values of each key in the documents that filter selects (nil: all), sorted by
+// key and qualifier. Values are equal if the server says so: 1 and 1.0 are equal, and an array
+// is one value.
 //
-// Cost: 1 round trip and further ones for very many keys; the documents of the
-// filter are read, with Keys those that have one of them.
+// Cost: 1 round trip and more for very many keys; the documents of the filter are read, with Keys those that
+// have one of them.
 func (a *Attributes[ID, V]) Facets(ctx context.Context, filter any, opts *FacetOptions) (facets []Facet[V], err error) {
 	defer fault.In(&err, "attribute: facets")
+	if err := codec.CheckFilter("filter", filter); err != nil {
+		return nil, err
+	}
 	docs, err := cursor.Collect(cursor.Decode[facet[V]](ctx, a.c.aggregate(a.FacetsPipeline(filter, opts))))
 	if err != nil {
 		return nil, err
@@ -105,7 +108,7 @@ type facet[V any] struct {
 	Values   []FacetValue[V] `bson:"values"`
 }
 
-// FacetsPipeline is what Facets runs; its documents are {_id: {key, qualifier},
+// FacetsPipeline is the pipeline of Facets; its documents are {_id: {key, qualifier},
 // count, distinct, values: [{value, count}]}.
 func (a *Attributes[ID, V]) FacetsPipeline(filter any, opts *FacetOptions) mongo.Pipeline {
 	var o FacetOptions
@@ -115,7 +118,7 @@ func (a *Attributes[ID, V]) FacetsPipeline(filter any, opts *FacetOptions) mongo
 	o.Top = cmp.Or(o.Top, 10)
 	match, n := a.c.valid("$$o"), any(o.Top)
 	if o.Top < 0 {
-		n = invalid{fault.Invalid("FacetOptions.Top: negative")}
+		n = invalid{fault.Invalid("FacetOptions.Top: it must not be negative")}
 	}
 	if o.Keys != nil {
 		keys := bson.A{}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/attribute"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -43,7 +44,7 @@ func TestSortPipeline(t *testing.T) {
 		got := []int32{}
 		for _, doc := range docs {
 			got = append(got, doc[0].Value.(int32))
-			want(t, doc, stored(t, coll, doc[0].Value)) // as it is
+			want(t, doc, testkit.One[bson.D](t, coll, doc[0].Value)) // unchanged
 		}
 		if fmt.Sprint(got) != fmt.Sprint(c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
@@ -51,7 +52,7 @@ func TestSortPipeline(t *testing.T) {
 	}
 }
 
-// A $limit that the caller appends goes into the sort.
+// A $limit that the caller appends becomes part of the sort.
 func TestSortPipelineWithLimit(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
@@ -103,7 +104,7 @@ func TestFacets(t *testing.T) {
 	facets, err = a.Facets(ctx, nil, &attribute.FacetOptions{Keys: []string{"$color"}})
 	must(t, err)
 	want(t, facets, []attribute.Facet[any]{{Key: "$color", Count: 1, Distinct: 1, Values: []value{{int32(1), 1}}}})
-	if _, err := a.Facets(ctx, nil, &attribute.FacetOptions{Top: -1}); err == nil || !strings.Contains(err.Error(), "FacetOptions.Top: negative") {
+	if _, err := a.Facets(ctx, nil, &attribute.FacetOptions{Top: -1}); err == nil || !strings.Contains(err.Error(), "FacetOptions.Top: it must not be negative") {
 		t.Error(err)
 	}
 	// A value of another type than V is an error, not a zero.
@@ -146,7 +147,7 @@ func TestValues(t *testing.T) {
 	n, err := a.GetBy(ctx, nil, attribute.Named("x").Qualified("r")) // not the document that has the key otherwise
 	must(t, err)
 	want(t, n, 4)
-	// A malformed entry is none: it does not stop the reading of the others.
+	// A malformed element does not stop the reading of the entries.
 	insert(t, coll, doc(5, e("x", 5), d("k", "x", "v", 6, "u", 7)))
 	want(t, values(d("_id", 5), "x"), []value{{5, 5, ""}})
 	if _, err := coll.UpdateOne(ctx, d("_id", 2), d("$set", d("attributes.0.v", "text"))); err != nil {
@@ -161,14 +162,14 @@ func TestValues(t *testing.T) {
 	}
 	want(t, errs, 1)
 	_, err = a.GetBy(ctx, d("_id", 2), attribute.Named("x"))
-	wantErr(t, err, attribute.ErrNoAttribute)
-	wantErr(t, err, mongo.ErrNoDocuments)
+	testkit.Is(t, err, attribute.ErrNoAttribute)
+	testkit.Is(t, err, mongo.ErrNoDocuments)
 	n, err = a.GetBy(ctx, d("_id", 1), attribute.Named("x").Qualified("q"))
 	must(t, err)
 	want(t, n, 2)
 }
 
-// Who stops early leaves no cursor open.
+// A reader that stops early leaves no cursor open.
 func TestStoppedEarly(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -191,7 +192,7 @@ func TestStoppedEarly(t *testing.T) {
 			}
 		},
 		"Values, of the wrong type": func() {
-			if drain(attribute.As[string](a).Values(t.Context(), nil, attribute.Named("x"))) == nil {
+			if testkit.Drain(attribute.As[string](a).Values(t.Context(), nil, attribute.Named("x"))) == nil {
 				t.Error("a number as a string")
 			}
 		},
@@ -204,7 +205,7 @@ func TestStoppedEarly(t *testing.T) {
 	}
 }
 
-// What a service answers with.
+// The JSON that a service would return.
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	for text, result := range map[string]any{

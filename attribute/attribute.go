@@ -22,55 +22,49 @@ import (
 )
 
 var (
-	// ErrNoAttribute: the document has no entry of this key. It matches ErrNotFound, as does
-	// a missing document.
-	ErrNoAttribute = fault.New("no such attribute", fault.ErrNotFound)
-
-	// ErrExists: the document has an entry of this key already.
-	ErrExists = fault.New("attribute exists", nil)
-
-	// ErrNotArray: the document's ArrayField is not an array, or a parent of it is not a
-	// document. Nothing was written.
-	ErrNotArray = fault.New("not an array", nil)
+	// ErrNoAttribute: the document has no entry with this key. It matches ErrNotFound, like the
+	// error for a missing document.
+	ErrNoAttribute = fault.New("no such attribute", mongopatterns.ErrNotFound)
 
 	// ErrTwoArrays: an index would hold two arrays of one document, which MongoDB refuses.
-	ErrTwoArrays = fault.New("an index cannot hold two arrays", nil)
+	// It matches ErrMalformed.
+	ErrTwoArrays = fault.New("an index cannot hold two arrays", mongopatterns.ErrMalformed)
 )
 
-// Options names the fields and indexes. The zero value is attributes: [{k, v}]
-// with the index {"attributes.k": 1, "attributes.v": 1}.
+// Options names the fields and indexes. The zero value stores attributes: [{k, v}], with the index
+// {"attributes.k": 1, "attributes.v": 1}.
 type Options struct {
-	// ArrayField is the path of the array. Its parents, if it is dotted, must be
-	// documents, not arrays. Default "attributes".
+	// ArrayField is the path of the array. If it is dotted, its parents must be documents,
+	// not arrays. Default "attributes".
 	ArrayField string
-	// KeyField holds an entry's key, a string. This and the two below are names,
-	// without dots. Default "k".
+	// KeyField is the field of an entry's key, a string. KeyField, ValueField and
+	// QualifierField are names without dots. Default "k".
 	KeyField string
-	// ValueField holds an entry's value. Default "v".
+	// ValueField is the field of an entry's value. Default "v".
 	ValueField string
-	// QualifierField holds the string that tells entries of one key apart.
-	// Default "": a key stands once.
+	// QualifierField is the field of a string that distinguishes entries with the same key.
+	// Default "": a document has one entry for each key.
 	QualifierField string
 
-	// Indexes are the indexes to create. Default one, Index{}.
+	// Indexes are the indexes to create. Default: one, Index{}.
 	Indexes []Index
 
-	// OnCollision is for Adopt and Unadopt. Default Skip.
+	// OnCollision says what Adopt and Unadopt do on a collision. Default Skip.
 	OnCollision Collision
-	// Keep has Adopt and Unadopt leave what they move where it was as well, for
-	// readers that do not know the pattern yet. Default false.
-	Keep bool
+	// Copy makes Adopt and Unadopt also leave the old form, for readers that do not know the
+	// new one yet. Default false.
+	Copy bool
 }
 
 // Index describes an index over the entries: {prefix…, key, qualifier, value,
 // suffix…}, all ascending. The paths may be dotted.
 type Index struct {
-	// Prefix holds paths that queries compare for equality besides. Default
+	// Prefix are paths of other fields that queries compare for equality. Default
 	// none.
 	Prefix []string
-	// KeyOnly leaves qualifier and value out. Default false.
+	// KeyOnly leaves qualifier and value out of the index. Default false.
 	KeyOnly bool
-	// Suffix holds paths to sort by. Default none.
+	// Suffix are paths to sort by. Default none.
 	Suffix []string
 }
 
@@ -78,28 +72,29 @@ type Index struct {
 // IDs of type ID in a collection. It is safe for concurrent use.
 type Attributes[ID, V any] struct{ c *core }
 
-// An Attribute is an entry. Qualifier is "" if it has none.
+// An Attribute is an entry. Qualifier is "" if the entry has none.
 type Attribute[V any] struct {
 	Key       string `bson:"key" json:"key"`
 	Value     V      `bson:"value" json:"value"`
 	Qualifier string `bson:"qualifier" json:"qualifier,omitempty"`
 }
 
-// core is what does not depend on the types.
+// core holds everything that does not depend on the types.
 type core struct {
 	coll                         *mongo.Collection
 	primary                      *mongo.Collection // for reads that a write depends on
 	array, key, value, qualifier string
 	keyPath                      string
-	indexes                      []bson.D // their keys
-	sides                        []string // the paths beside the array in them, each once
+	indexes                      []bson.D // the keys of Options.Indexes
+	sides                        []string // all paths of Prefix and Suffix, each once
 	onCollision                  Collision
 	keep                         bool
 	x                            expressions
 }
 
-// New returns Attributes over coll. All that write one array must name its fields alike.
-func New[ID, V any](coll *mongo.Collection, opts *Options) (_ *Attributes[ID, V], err error) {
+// New returns Attributes over coll. It does no I/O; opts may be nil. ID is the type of the documents' _id,
+// V that of the values. All programs that write one array must use the same field names.
+func New[ID, V any](coll *mongo.Collection, opts *Options) (a *Attributes[ID, V], err error) {
 	defer fault.In(&err, "attribute: new")
 	if err := config.Collections("coll", coll); err != nil {
 		return nil, err
@@ -114,7 +109,7 @@ func New[ID, V any](coll *mongo.Collection, opts *Options) (_ *Attributes[ID, V]
 	c := &core{
 		coll: coll, primary: cursor.Primary(coll),
 		array: o.ArrayField, key: o.KeyField, value: o.ValueField, qualifier: o.QualifierField,
-		onCollision: o.OnCollision, keep: o.Keep,
+		onCollision: o.OnCollision, keep: o.Copy,
 	}
 	for _, index := range o.Indexes {
 		c.indexes = append(c.indexes, c.keys(index))
@@ -126,8 +121,8 @@ func New[ID, V any](coll *mongo.Collection, opts *Options) (_ *Attributes[ID, V]
 	return &Attributes[ID, V]{c}, nil
 }
 
-// As returns the same attributes with another type of value, for arrays that
-// hold several.
+// As returns the same attributes with another type of value, for arrays with values of several
+// types.
 func As[T, ID, V any](a *Attributes[ID, V]) *Attributes[ID, T] { return &Attributes[ID, T]{a.c} }
 
 func (o *Options) complete() error {
@@ -140,7 +135,7 @@ func (o *Options) complete() error {
 		config.Apply(
 			config.Name("Options.KeyField", &o.KeyField, "k"), config.Name("Options.ValueField", &o.ValueField, "v"),
 			config.Name("Options.QualifierField", &o.QualifierField, "")),
-		config.Apply( // a number would be a place in the array
+		config.Apply( // a number would be a position in the array
 			config.Named("Options.KeyField", &o.KeyField, ""), config.Named("Options.ValueField", &o.ValueField, ""),
 			config.Named("Options.QualifierField", &o.QualifierField, ""),
 			config.Check("Options.OnCollision", o.OnCollision.check), config.Check("Options.Indexes", o.checkIndexes)))
@@ -162,22 +157,22 @@ func (o *Options) checkIndexes() error {
 					return fmt.Errorf("%s: %w: %q overlaps Options.ArrayField", option, ErrTwoArrays, path)
 				}
 				if seen[path] {
-					return fmt.Errorf("%s: %q stands twice", option, path)
+					return fmt.Errorf("%s: %q is given twice", option, path)
 				}
 				seen[path] = true
 			}
 		}
 		for j, other := range o.Indexes[:i] {
 			if index.KeyOnly == other.KeyOnly && slices.Equal(index.Prefix, other.Prefix) && slices.Equal(index.Suffix, other.Suffix) {
-				return fmt.Errorf("[%d]: the same as [%d]", i, j)
+				return fmt.Errorf("[%d]: it is the same as [%d]", i, j)
 			}
 		}
 	}
 	return nil
 }
 
-// Indexes returns the indexes that Options.Indexes describes, by collection; by
-// default {"attributes.k": 1, "attributes.v": 1}, with QualifierField
+// Indexes returns the indexes of Options.Indexes, by collection; by default
+// {"attributes.k": 1, "attributes.v": 1}, or with QualifierField
 // {"attributes.k": 1, "attributes.u": 1, "attributes.v": 1}.
 func (a *Attributes[ID, V]) Indexes() map[string][]mongo.IndexModel {
 	var models []mongo.IndexModel
@@ -201,11 +196,11 @@ func (c *core) keys(index Index) (keys bson.D) {
 	return keys
 }
 
-// EnsureIndexes creates the Indexes that are missing. An index on the same keys
-// with other options is ErrIndexConflict; nothing is dropped. Where a Prefix or
-// Suffix holds an array in some document, it is ErrTwoArrays: Check finds these.
+// EnsureIndexes creates the Indexes that are missing. If an index on the same keys has other
+// options, it returns ErrIndexConflict; it drops nothing. If a Prefix or Suffix is an array in
+// some document, it returns ErrTwoArrays; Check finds these documents.
 //
-// Cost: 2 round trips if they are all there, else 3.
+// Cost: 2 round trips, 3 if an index is missing.
 func (a *Attributes[ID, V]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "attribute: ensure indexes")
 	if err := a.c.refuse(ctx, nil); err != nil {
@@ -222,7 +217,7 @@ func (c *core) refuse(ctx context.Context, work *mongopatterns.Work) error {
 	return collation.Refuse(ctx, c.coll)
 }
 
-// twoArrays marks the server's refusal of a document with two arrays in an
+// twoArrays adds ErrTwoArrays to the server's refusal of a document with two arrays in an
 // index.
 func twoArrays(err error) error {
 	var server mongo.ServerError

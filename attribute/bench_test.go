@@ -87,9 +87,9 @@ func indexes(b *testing.B, coll *mongo.Collection) float64 {
 	return float64(len(specs) - 1)
 }
 
-// BenchmarkSet compares Set with what one would write without it: an update of
-// the entry, and a guarded $push if there was none. Half of the calls add. Above
-// 1 Set is faster; on a local server round trips cost next to nothing.
+// BenchmarkSet compares Set with the usual code without it: an update of the entry, and a guarded
+// $push if there was none. Half of the calls add. Above 1 Set is faster; on a local server round
+// trips cost next to nothing.
 func BenchmarkSet(b *testing.B) {
 	coll := mongotest.Database(b).Collection("c")
 	a := newAttributes[int, int](b, coll, nil)

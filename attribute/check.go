@@ -16,31 +16,27 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 )
 
+// The kinds of problems that Check finds.
 const (
-	// Duplicate is two or more entries of one key and qualifier. Reads take the
-	// first, Set changes them all. Repair leaves the last, which a
-	// $push has added last.
-	Duplicate mongopatterns.ProblemKind = "duplicate"
-	// Malformed is elements of the array that are no documents, have no key or one
-	// that is no string, or a qualifier that is no string: one problem a document.
-	// Repair leaves them. An element whose key is an array matches conditions on what
-	// that holds; nothing else takes it for an entry.
-	Malformed mongopatterns.ProblemKind = "malformed"
-	// NotArray is an ArrayField that holds something else, or something else than
-	// documents above it. Repair leaves it.
-	NotArray mongopatterns.ProblemKind = "not an array"
-	// TwoArrays is a Prefix or Suffix of an index that holds an array: MongoDB
-	// refuses the index or, if there is one, the document. Repair leaves it.
+	// Duplicate: several entries have the same key and qualifier. Reads return the first, Set
+	// changes all. Repair keeps the last, because a $push has added that one last.
+	Duplicate = mongopatterns.Duplicate
+	// Malformed: ArrayField is not an array or a parent of it is not a document; or an element of the array
+	// is not a document, has no key, or has a key or qualifier that is not a string, one problem for each
+	// document. Repair leaves it alone. An element whose key is an array matches conditions on the values
+	// in that array; no other call takes it for an entry.
+	Malformed = mongopatterns.Malformed
+	// TwoArrays: a Prefix or Suffix of an index is an array: MongoDB refuses the index or, if the
+	// index exists, the document. Repair leaves it alone.
 	TwoArrays mongopatterns.ProblemKind = "two arrays in an index"
 )
 
 var _ mongopatterns.Checker = (*Attributes[int, int])(nil)
 
-// Check reads every document that work selects and yields what is wrong. The server
-// looks; only problems leave it.
+// Check checks every document that work selects, on the server, and yields what is wrong. Only
+// problems are sent to the client.
 //
-// Cost: 2 round trips and further ones for many problems; scans the collection, or
-// what work selects.
+// Cost: 2 round trips and more for many problems; scans the collection, or what work selects.
 func (a *Attributes[ID, V]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	found := maintain.Check(ctx, a.c.coll, work, a.c.inspection(),
 		func(_ context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
@@ -50,13 +46,12 @@ func (a *Attributes[ID, V]) Check(ctx context.Context, work *mongopatterns.Work)
 	return fault.Seq("attribute: check", collation.Seq(ctx, found, a.c.coll))
 }
 
-// Repair removes duplicate entries from the documents that work selects, in each by
-// one update that looks for them itself, so that no live write is lost. It can be
-// stopped and run again. Examined are documents with problems, Remaining those of
-// other kinds than Duplicate.
+// Repair removes duplicate entries from the documents that work selects. Each document is changed
+// by one update that finds the duplicates itself, so that no live write is lost. Repair can be
+// stopped and run again. Examined counts documents with problems, Remaining the problems of
+// other kinds.
 //
-// Cost: a Check, and 1 round trip for each batch of documents with duplicates, found
-// by _id.
+// Cost: that of Check, and 1 round trip for each batch of documents with duplicates, index _id.
 func (a *Attributes[ID, V]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "attribute: repair")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
@@ -82,7 +77,7 @@ func (a *Attributes[ID, V]) Repair(ctx context.Context, work *mongopatterns.Work
 		})
 }
 
-// problems are those that an inspection has found in documents; repeated are the documents
+// problems returns the problems that an inspection has found in documents; repeated are the documents
 // with duplicates.
 func (c *core) problems(batch []bson.Raw) (out []mongopatterns.Problem, repeated []bson.Raw, err error) {
 	for _, doc := range batch {
@@ -101,7 +96,7 @@ func (c *core) problems(batch []bson.Raw) (out []mongopatterns.Problem, repeated
 				Pattern: "attribute", Kind: kind, Collection: c.coll.Name(), ID: f.ID, Field: field, Detail: detail})
 		}
 		if !f.Writable {
-			found(NotArray, c.array, "")
+			found(Malformed, c.array, "")
 		}
 		if f.Malformed > 0 {
 			found(Malformed, c.array, fmt.Sprintf("%d elements", f.Malformed))
@@ -123,7 +118,7 @@ func (c *core) problems(batch []bson.Raw) (out []mongopatterns.Problem, repeated
 	return out, repeated, nil
 }
 
-// inspection gives what is wrong with the documents in which something is.
+// inspection reads the problems of documents, and only documents with problems.
 func (c *core) inspection() maintain.Scan {
 	identities := expr.Map(c.those(c.valid("$$o")), "o", expr.D("key", "$$o."+c.key, "qualifier", c.qualifierOf("$$o")))
 	repeated := expr.Filter("$$distinct", "d",
@@ -149,7 +144,7 @@ func (c *core) inspection() maintain.Scan {
 	}}
 }
 
-// unique is the update that leaves the last entry of each identity.
+// unique is the update that keeps the last entry of each identity.
 func (c *core) unique() mongo.Pipeline {
 	drop := expr.Op("$and", c.valid("$$this"), c.x.has)
 	return mongo.Pipeline{set(c.array, expr.Reduce(expr.Op("$reverseArray", c.x.entries), bson.A{},

@@ -1,25 +1,21 @@
 package attribute
 
 import (
-	"slices"
-
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// A Condition is what a document's entries must meet. Conditions come from the
-// methods of Attributes and are joined by [Attributes.Filter]. The zero Condition
-// is not valid: a filter with it cannot be encoded, and the driver returns ErrInvalid.
+// A Condition is a condition on a document's entries. The methods of Attributes make conditions,
+// and [Attributes.Filter] joins them. The zero Condition is not valid: a filter with it cannot be
+// encoded, and the driver returns ErrInvalid.
 type Condition struct {
-	match bson.D // documents that meet it
-	c     *core
-	keys  []Key // that it looks at
+	match bson.D // the filter for documents that meet it
 }
 
-// Filter selects the documents that meet all of the conditions; without any,
-// all documents.
+// Filter selects the documents that meet all of the conditions; without conditions, all
+// documents.
 func (a *Attributes[ID, V]) Filter(conditions ...Condition) bson.D {
 	filters := make([]bson.D, len(conditions))
 	for i, c := range conditions {
@@ -28,13 +24,13 @@ func (a *Attributes[ID, V]) Filter(conditions ...Condition) bson.D {
 	return and(filters...)
 }
 
-// Equals is met by an entry of this key with this value.
+// Equals is met by an entry with this key and this value.
 func (a *Attributes[ID, V]) Equals(key Key, value V) Condition {
 	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$eq", value)})
 }
 
-// In is met by an entry of this key with one of these values; by none if there
-// are none.
+// In is met by an entry with this key and one of these values; without values, it is never
+// met.
 func (a *Attributes[ID, V]) In(key Key, values []V) Condition {
 	list := bson.A{}
 	for _, value := range values {
@@ -46,8 +42,8 @@ func (a *Attributes[ID, V]) In(key Key, values []V) Condition {
 	return a.c.condition(key, expr.Element(a.c.value, expr.Op("$in", list)))
 }
 
-// HoldsAll is met by an entry of this key whose value, an array, holds all of these
-// values; by none if there are none, as with MongoDB's $all.
+// HoldsAll is met by an entry with this key whose value is an array with all of these
+// values; without values it is never met, as with MongoDB's $all.
 func (a *Attributes[ID, V]) HoldsAll(key Key, values []V) Condition {
 	if len(values) == 0 {
 		return a.In(key, nil)
@@ -63,40 +59,40 @@ func (a *Attributes[ID, V]) each(values []V) (filters bson.A) {
 	return filters
 }
 
-// Gt is met by an entry of this key with a value greater than this, of its type.
+// Gt is met by an entry with this key and a greater value of the same type.
 func (a *Attributes[ID, V]) Gt(key Key, value V) Condition {
 	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$gt", value)})
 }
 
-// Gte is met by an entry of this key with this or a greater value.
+// Gte is met by an entry with this key and this or a greater value.
 func (a *Attributes[ID, V]) Gte(key Key, value V) Condition {
 	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$gte", value)})
 }
 
-// Lt is met by an entry of this key with a value less than this, of its type.
+// Lt is met by an entry with this key and a lesser value of the same type.
 func (a *Attributes[ID, V]) Lt(key Key, value V) Condition {
 	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$lt", value)})
 }
 
-// Lte is met by an entry of this key with this or a lesser value.
+// Lte is met by an entry with this key and this or a lesser value.
 func (a *Attributes[ID, V]) Lte(key Key, value V) Condition {
 	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$lte", value)})
 }
 
-// Range is met by an entry of this key with a value from from until before to.
+// Range is met by an entry with this key and a value that is at least from and less than to.
 func (a *Attributes[ID, V]) Range(key Key, from, to V) Condition {
 	return a.c.condition(key, expr.Element(a.c.value, expr.D("$gte", from, "$lt", to)))
 }
 
-// Exists is met by an entry of this key, with any value.
+// Exists is met by an entry with this key and any value.
 func (a *Attributes[ID, V]) Exists(key Key) Condition {
 	return a.HasAll(key)
 }
 
-// HasAll is met by documents with entries of all of these keys; without any, by
-// all documents.
+// HasAll is met by documents with entries for all of these keys; without keys, by all
+// documents.
 func (a *Attributes[ID, V]) HasAll(keys ...Key) Condition {
-	return Condition{a.c.hasAll(keys), a.c, slices.Clone(keys)}
+	return Condition{a.c.hasAll(keys)}
 }
 
 func (c *core) hasAll(keys []Key) bson.D {
@@ -107,13 +103,13 @@ func (c *core) hasAll(keys []Key) bson.D {
 	return and(filters...)
 }
 
-// condition is met by an entry of key with test inside the same entry.
+// condition is met by an entry with key that also meets test.
 func (c *core) condition(key Key, test bson.E) Condition {
-	return Condition{expr.D(c.array, expr.Op("$elemMatch", append(c.element(key.name, key.qualifiers), test))), c, []Key{key}}
+	return Condition{expr.D(c.array, expr.Op("$elemMatch", append(c.element(key.name, key.qualifiers), test)))}
 }
 
-// NotOrMissing is met by the documents that do not meet c: those without an
-// entry of its key among them.
+// NotOrMissing is met by the documents that do not meet c, including those without an entry
+// for its key. Join it with Exists to leave those out.
 //
 // It cannot use an index; join it with a condition that can.
 func (c Condition) NotOrMissing() Condition {
@@ -121,23 +117,17 @@ func (c Condition) NotOrMissing() Condition {
 	return c
 }
 
-// PresentAndNot is met by the documents that do not meet c but have an entry of its
-// key, and of its qualifiers if it names some.
-func (c Condition) PresentAndNot() Condition {
-	c.match = and(c.c.hasAll(c.keys), c.NotOrMissing().match)
-	return c
-}
-
-// filter is the documents that meet c, never all of them because c is not set.
+// filter is the filter for the documents that meet c. For a zero Condition it cannot be encoded,
+// instead of selecting all documents.
 func (c Condition) filter() bson.D {
 	if c.match == nil {
-		return refused(fault.Invalid("zero Condition"))
+		return refused(fault.Invalid("a Condition is the zero value: make it with a method of Attributes"))
 	}
 	return c.match
 }
 
-// checked is a key in a filter or an expression, which is invalid if checkKey says
-// so.
+// checked is a key for a filter or an expression, or a value that cannot be encoded if checkKey
+// refuses the key.
 func checked(key string) any {
 	if err := checkKey(key); err != nil {
 		return invalid{err}
@@ -148,7 +138,7 @@ func checked(key string) any {
 // refused is a filter that cannot be encoded.
 func refused(err error) bson.D { return bson.D{{Key: "invalid", Value: invalid{err}}} }
 
-// invalid makes the driver refuse the filter or pipeline that it stands in.
+// invalid is a value that makes the driver refuse the filter or pipeline around it.
 type invalid struct{ err error }
 
 func (i invalid) MarshalBSONValue() (byte, []byte, error) {

@@ -1,7 +1,7 @@
 package attribute_test
 
 import (
-	"iter"
+	"context"
 	"strings"
 	"testing"
 
@@ -12,6 +12,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/attribute"
 	"github.com/mongopatterns/mongopatterns/internal/costs"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -27,34 +28,25 @@ func byID(t *testing.T, db *mongo.Database, c mongotest.Command, n int64) {
 		t.Fatalf("no hint: %v", c.Body)
 	}
 	plan := mongotest.Explain(t, db, c.Body)
-	if !plan.Has("IDHACK") { // which is what mongod does with nothing but an _id
+	if !plan.Has("IDHACK") { // the plan of mongod for a filter on _id alone
 		plan.RequireIndex(t, "_id_")
 	}
 	plan.RequireExamined(t, 2*n, n) // n scattered IDs: a key to see that one is passed
-}
-
-func drain[T any](seq iter.Seq2[T, error]) error {
-	for _, err := range seq {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func TestCosts(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	coll := db.Collection("c")
-	ctx := t.Context()
 	a := newAttributes[int, int](t, coll, &attribute.Options{QualifierField: "u"})
-	type entry = attribute.Attribute[int]
-
-	record(t, db, 0, []string{"listCollections", "listIndexes", "createIndexes"}, func() error { return a.EnsureIndexes(ctx) })
-	record(t, db, 0, []string{"listCollections", "listIndexes"}, func() error { return a.EnsureIndexes(ctx) })
 	sided := newAttributes[int, int](t, coll, &attribute.Options{Indexes: []attribute.Index{{Prefix: []string{"n"}, KeyOnly: true}, {Suffix: []string{"n"}}}})
-	record(t, db, 0, []string{"listCollections", "listIndexes", "createIndexes"}, func() error { return sided.EnsureIndexes(ctx) })
-
+	type entry = attribute.Attribute[int]
+	list, indexes, create := "listCollections", "listIndexes", "createIndexes"
+	costs.Run(t, db, []costs.Case{
+		{Name: "EnsureIndexes that creates one", Sends: []string{list, indexes, create}, Call: a.EnsureIndexes},
+		{Name: "EnsureIndexes", Sends: []string{list, indexes}, Call: a.EnsureIndexes},
+		{Name: "EnsureIndexes of others", Sends: []string{list, indexes, create}, Call: sided.EnsureIndexes},
+	})
 	for i := range 100 {
 		entries := bson.A{e("common", i)}
 		if i%10 == 0 {
@@ -62,105 +54,93 @@ func TestCosts(t *testing.T) {
 		}
 		insert(t, coll, d("_id", i, "n", i, "attributes", entries))
 	}
-
-	// One document.
-	type call struct {
-		name string
-		fn   func() error
+	one := func(cmds mongotest.Commands) { byID(t, db, cmds[0], 1) }
+	batch := func(n int64) func(cmds mongotest.Commands) {
+		return func(cmds mongotest.Commands) { byID(t, db, cmds.Named("update")[0], n) }
 	}
-	for _, c := range []call{
-		{"Set, new", func() error { return a.Set(ctx, 1, attribute.Named("x"), 1) }},
-		{"Set", func() error { return a.Set(ctx, 1, attribute.Named("x"), 2) }},
-		{"SetMany", func() error { return a.SetMany(ctx, 1, entry{Key: "x", Value: 3}, entry{Key: "y"}, entry{Key: "z"}) }},
-		{"Add", func() error { return a.Add(ctx, 1, attribute.Named("added"), 1) }},
-		{"Change", func() error { return a.Change(ctx, 1, attribute.Named("common"), 7) }},
-		{"Remove", func() error { return a.Remove(ctx, 1, attribute.Named("x")) }},
-	} {
-		t.Log(c.name)
-		cmds := record(t, db, 1, []string{"update"}, c.fn)
-		byID(t, db, cmds[0], 1)
-	}
-	for _, c := range []call{
-		{"Set", func() error { return a.Set(ctx, -1, attribute.Named("x"), 1) }},
-		{"SetMany", func() error { return a.SetMany(ctx, -1, entry{Key: "x"}) }},
-		{"Add", func() error { return a.Add(ctx, 1, attribute.Named("common"), 1) }},
-		{"Change", func() error { return a.Change(ctx, 1, attribute.Named("no"), 7) }},
-		{"Remove", func() error { return a.Remove(ctx, 1, attribute.Named("no")) }},
-	} {
-		t.Log(c.name, "refused")
-		cmds := record(t, db, 0, []string{"update", "find"}, func() error {
-			if c.fn() == nil {
+	refused := func(fn func(ctx context.Context) error) func(ctx context.Context) error {
+		return func(ctx context.Context) error {
+			if fn(ctx) == nil {
 				t.Error("not refused")
 			}
 			return nil
-		})
-		byID(t, db, cmds.Named("update")[0], 1)
+		}
 	}
-	record(t, db, 0, nil, func() error { return a.SetMany(ctx, 1) })
-	record(t, db, 0, nil, func() error { return errOf(a.Elements(entry{Key: "x"})) })
-	for _, fn := range []func() error{
-		func() error { return errOf(a.Get(ctx, 1, attribute.Named("common"))) },
-		func() error { return errOf(a.GetAll(ctx, 1)) },
-	} {
-		cmds := record(t, db, 0, []string{"find"}, fn)
-		byID(t, db, cmds[0], 1)
-	}
+	update, find, asked := []string{"update"}, []string{"find"}, []string{"update", "find"}
+	column := []attribute.Column{{Path: "n", Key: "n"}}
+	adopt := func(ctx context.Context) error { return errOf(a.Adopt(ctx, column, nil)) }
+	check := func(ctx context.Context) error { return testkit.Drain(a.Check(ctx, nil)) }
+	costs.Run(t, db, []costs.Case{
+		// One document.
+		{Name: "Set of a new key", Sends: update, Writes: 1, Check: one, Call: func(ctx context.Context) error { return a.Set(ctx, 1, attribute.Named("x"), 1) }},
+		{Name: "Set", Sends: update, Writes: 1, Check: one, Call: func(ctx context.Context) error { return a.Set(ctx, 1, attribute.Named("x"), 2) }},
+		{Name: "SetMany", Sends: update, Writes: 1, Check: one, Call: func(ctx context.Context) error {
+			return a.SetMany(ctx, 1, entry{Key: "x", Value: 3}, entry{Key: "y"}, entry{Key: "z"})
+		}},
+		{Name: "Add", Sends: update, Writes: 1, Check: one, Call: func(ctx context.Context) error { return a.Add(ctx, 1, attribute.Named("added"), 1) }},
+		{Name: "Replace", Sends: update, Writes: 1, Check: one, Call: func(ctx context.Context) error { return a.Replace(ctx, 1, attribute.Named("common"), 7) }},
+		{Name: "Remove", Sends: update, Writes: 1, Check: one, Call: func(ctx context.Context) error { return a.Remove(ctx, 1, attribute.Named("x")) }},
+		{Name: "Set, refused", Sends: asked, Check: one, Call: refused(func(ctx context.Context) error { return a.Set(ctx, -1, attribute.Named("x"), 1) })},
+		{Name: "SetMany, refused", Sends: asked, Check: one, Call: refused(func(ctx context.Context) error { return a.SetMany(ctx, -1, entry{Key: "x"}) })},
+		{Name: "Add, refused", Sends: asked, Check: one, Call: refused(func(ctx context.Context) error { return a.Add(ctx, 1, attribute.Named("common"), 1) })},
+		{Name: "Replace, refused", Sends: asked, Check: one, Call: refused(func(ctx context.Context) error { return a.Replace(ctx, 1, attribute.Named("no"), 7) })},
+		{Name: "Remove, refused", Sends: asked, Check: one, Call: refused(func(ctx context.Context) error { return a.Remove(ctx, 1, attribute.Named("no")) })},
+		{Name: "SetMany of nothing", Call: func(ctx context.Context) error { return a.SetMany(ctx, 1) }},
+		{Name: "Elements", Call: func(context.Context) error { return errOf(a.Elements(entry{Key: "x"})) }},
+		{Name: "Get", Sends: find, Check: one, Call: func(ctx context.Context) error { return errOf(a.Get(ctx, 1, attribute.Named("common"))) }},
+		{Name: "GetAll", Sends: find, Check: one, Call: func(ctx context.Context) error { return errOf(a.GetAll(ctx, 1)) }},
 
-	// Several documents.
-	cmds := record(t, db, 0, []string{"find"}, func() error { return errOf(sided.GetBy(ctx, d("n", 50), attribute.Named("rare"))) })
-	plan := mongotest.Explain(t, db, cmds[0].Body)
-	plan.RequireIndex(t, "n_1_attributes.k_1")
-	plan.RequireExamined(t, 2, 1)
-	cmds = record(t, db, 0, []string{"aggregate"}, func() error { return drain(a.Values(ctx, nil, attribute.Named("rare"))) })
-	plan = mongotest.Explain(t, db, cmds[0].Body)
-	plan.RequireExamined(t, 21, 10)
-	if !strings.HasPrefix(strings.Join(plan.Indexes, ","), "attributes.k_1_") {
-		t.Fatal(plan)
-	}
-	record(t, db, 0, []string{"aggregate"}, func() error { return errOf(a.Facets(ctx, nil, nil)) })
-	cmds = record(t, db, 0, []string{"aggregate"}, func() error {
-		return errOf(a.Facets(ctx, nil, &attribute.FacetOptions{Keys: []string{"rare"}}))
-	})
-	if disk, _ := cmds[0].Body.Lookup("allowDiskUse").BooleanOK(); !disk {
-		t.Fatal(cmds[0].Body)
-	}
-	mongotest.Explain(t, db, cmds[0].Body).RequireExamined(t, 21, 10)
+		// Several documents.
+		{Name: "GetBy", Sends: find, Index: "n_1_attributes.k_1", Keys: 2, Docs: 1,
+			Call: func(ctx context.Context) error { return errOf(sided.GetBy(ctx, d("n", 50), attribute.Named("rare"))) }},
+		{Name: "Values", Sends: []string{"aggregate"}, Keys: 21, Docs: 10,
+			Call: func(ctx context.Context) error { return testkit.Drain(a.Values(ctx, nil, attribute.Named("rare"))) },
+			Check: func(cmds mongotest.Commands) {
+				if plan := mongotest.Explain(t, db, cmds[0].Body); !strings.HasPrefix(strings.Join(plan.Indexes, ","), "attributes.k_1_") {
+					t.Fatal(plan)
+				}
+			}},
+		{Name: "Facets", Sends: []string{"aggregate"}, Call: func(ctx context.Context) error { return errOf(a.Facets(ctx, nil, nil)) }},
+		{Name: "Facets of a key", Sends: []string{"aggregate"}, Keys: 21, Docs: 10,
+			Call: func(ctx context.Context) error {
+				return errOf(a.Facets(ctx, nil, &attribute.FacetOptions{Keys: []string{"rare"}}))
+			},
+			Check: func(cmds mongotest.Commands) {
+				if disk, _ := cmds[0].Body.Lookup("allowDiskUse").BooleanOK(); !disk {
+					t.Fatal(cmds[0].Body)
+				}
+			}},
 
-	// Batches: 10 documents with the key, then an empty answer at the end.
-	cmds = record(t, db, 10, []string{"find", "update", "getMore", "update"}, func() error {
-		return errOf(a.RenameKey(ctx, "rare", "seldom", &mongopatterns.Work{BatchSize: 5}))
-	})
-	byID(t, db, cmds.Named("update")[0], 5)
-	if plan := mongotest.Explain(t, db, cmds[0].Body); plan.Has("COLLSCAN") {
-		t.Fatal(plan)
-	}
-	cmds = record(t, db, 10, []string{"find", "update", "getMore", "update", "getMore", "update"}, func() error {
-		return errOf(a.RemoveKey(ctx, "seldom", &mongopatterns.Work{BatchSize: 4}))
-	})
-	byID(t, db, cmds.Named("update")[0], 4)
-	cmds = record(t, db, 100, []string{"listCollections", "find", "update"}, func() error {
-		return errOf(a.Adopt(ctx, []attribute.Column{{Path: "n", Key: "n"}}, nil))
-	})
-	byID(t, db, cmds.Named("update")[0], 100)
-	record(t, db, 0, []string{"listCollections", "find"}, func() error { return errOf(a.Adopt(ctx, []attribute.Column{{Path: "n", Key: "n"}}, nil)) })
-	must(t, errOf(coll.UpdateOne(ctx, d("_id", 3), d("$set", d("n", "another")))))
-	record(t, db, 0, []string{"listCollections", "find", "update", "aggregate"}, func() error { return errOf(a.Adopt(ctx, []attribute.Column{{Path: "n", Key: "n"}}, nil)) })
-	must(t, errOf(coll.UpdateOne(ctx, d("_id", 3), d("$unset", d("n", "")))))
-	cmds = record(t, db, 100, []string{"listCollections", "find", "update", "getMore", "update"}, func() error {
-		return errOf(a.Unadopt(ctx, []attribute.Column{{Path: "n", Key: "n"}}, &mongopatterns.Work{BatchSize: 60}))
-	})
-	byID(t, db, cmds.Named("update")[0], 60)
+		// Batches: 10 documents with the key, then an empty answer at the end.
+		{Name: "RenameKey", Sends: []string{"find", "update", "getMore", "update"}, Writes: 10, Call: func(ctx context.Context) error {
+			return errOf(a.RenameKey(ctx, "rare", "seldom", &mongopatterns.Work{BatchSize: 5}))
+		}, Check: func(cmds mongotest.Commands) {
+			byID(t, db, cmds.Named("update")[0], 5)
+			if plan := mongotest.Explain(t, db, cmds[0].Body); plan.Has("COLLSCAN") {
+				t.Fatal(plan)
+			}
+		}},
+		{Name: "RemoveKey", Sends: []string{"find", "update", "getMore", "update", "getMore", "update"}, Writes: 10, Check: batch(4), Call: func(ctx context.Context) error {
+			return errOf(a.RemoveKey(ctx, "seldom", &mongopatterns.Work{BatchSize: 4}))
+		}},
+		{Name: "Adopt", Sends: []string{list, "find", "update"}, Writes: 100, Check: batch(100), Call: adopt},
+		{Name: "Adopt again", Sends: []string{list, "find"}, Call: adopt},
+		{Name: "Adopt of what differs", Before: func() { must(t, errOf(coll.UpdateOne(t.Context(), d("_id", 3), d("$set", d("n", "another"))))) },
+			Sends: []string{list, "find", "update", "aggregate"}, Call: adopt},
+		{Name: "Unadopt", Before: func() { must(t, errOf(coll.UpdateOne(t.Context(), d("_id", 3), d("$unset", d("n", ""))))) },
+			Sends: []string{list, "find", "update", "getMore", "update"}, Writes: 100, Check: batch(60),
+			Call: func(ctx context.Context) error {
+				return errOf(a.Unadopt(ctx, column, &mongopatterns.Work{BatchSize: 60}))
+			}},
 
-	// Maintenance.
-	record(t, db, 0, []string{"listCollections", "aggregate"}, func() error { return drain(a.Check(ctx, nil)) })
-	if _, err := coll.UpdateMany(ctx, d("_id", d("$lt", 7)), d("$push", d("attributes", e("common", 0)))); err != nil {
-		t.Fatal(err)
-	}
-	record(t, db, 0, []string{"listCollections", "aggregate"}, func() error { return drain(a.Check(ctx, nil)) })
-	cmds = record(t, db, 7, []string{"listCollections", "aggregate", "update", "getMore", "update"}, func() error {
-		return errOf(a.Repair(ctx, &mongopatterns.Work{BatchSize: 5}))
+		// Maintenance.
+		{Name: "Check", Sends: []string{list, "aggregate"}, Call: check},
+		{Name: "Check that finds", Before: func() {
+			must(t, errOf(coll.UpdateMany(t.Context(), d("_id", d("$lt", 7)), d("$push", d("attributes", e("common", 0))))))
+		}, Sends: []string{list, "aggregate"}, Call: check},
+		{Name: "Repair", Sends: []string{list, "aggregate", "update", "getMore", "update"}, Writes: 7, Check: batch(5),
+			Call: func(ctx context.Context) error { return errOf(a.Repair(ctx, &mongopatterns.Work{BatchSize: 5})) }},
 	})
-	byID(t, db, cmds.Named("update")[0], 5)
 	for _, c := range []struct {
 		condition attribute.Condition
 		keys      int64

@@ -1,6 +1,20 @@
-// Package attribute keeps many similar fields as one array of key and value, so that
-// one index serves them all: release dates by country, specifications that differ by
-// category, prices by channel.
+// Package attribute keeps many similar fields as one array of keys and values, so that one index serves
+// them all: release dates by country, specifications that differ by category, prices by channel. An
+// element of the array is called an entry.
+//
+// # When to use it, and when not
+//
+// Use it
+//
+//   - for many similar fields, if each document has only some of them,
+//   - for keys that are data: with dots and dollars, given by users, counted by facets,
+//   - for keys that a document has several times.
+//
+// Do not use it for few fields that most documents have, for queries that must be fast on several keys at
+// once (a compound index of ordinary fields is faster), or for hundreds of entries in a document: each
+// write rewrites the array. Documents grow, because each entry repeats its field names. If keys are plain
+// names that are known when the query is written, a wildcard index over an object, {"specs.$**": 1}, is
+// simpler; before MongoDB 7.0 it cannot have a prefix.
 //
 // # Documents
 //
@@ -14,15 +28,15 @@
 //	  ]
 //	}
 //
-// The index is {"releases.location": 1, "releases.date": 1}. With a qualifier one key
-// stands several times; the index is {"specs.k": 1, "specs.u": 1, "specs.v": 1}:
+// The index is {"releases.location": 1, "releases.date": 1}. With a qualifier (Options.QualifierField),
+// several entries may have the same key; the index is then {"specs.k": 1, "specs.u": 1, "specs.v": 1}:
 //
 //	specs: [{k: "volume", v: "500", u: "ml"}, {k: "volume", v: "12", u: "ounces"}]
 //
-// The documents are yours: the package writes the array and nothing else of them, and
-// whatever else an entry holds stays.
+// The documents are yours: insert them, with the array from [Attributes.Elements] or without one. The
+// package writes only the array, and keeps other fields of an entry.
 //
-// # Five calls
+// # The calls
 //
 //	releases, err := attribute.New[int, time.Time](films, &attribute.Options{
 //		ArrayField: "releases", KeyField: "location", ValueField: "date",
@@ -38,48 +52,63 @@
 //		releases.Exists(attribute.Named("Italy")),
 //	))
 //
-// Set adds the entry or changes its value, Add only adds, Change only changes,
-// SetMany sets several in one write. A qualifier is part of the [Key]:
+// int is the type of the films' _id, time.Time that of the values, so date, may and june are times. Set
+// adds the entry or changes its value, Add only adds, Replace only changes, SetMany sets several entries
+// in one write. A missing document is [mongopatterns.ErrNotFound], a missing entry [ErrNoAttribute], which
+// matches it. A qualifier is part of the [Key]:
 //
 //	err = specs.Set(ctx, 1, attribute.Named("volume").Qualified("ml"), "500")
 //
-// Take V = any for values of several types, and [As] for typed access to the same
-// array. Comparisons stay within a BSON type, as all of MongoDB's do.
+// Use V = any for values of several types, and [As] for typed access to the same array. Comparisons stay
+// within a BSON type, as everywhere in MongoDB.
 //
 // # Conditions
 //
-// Each condition looks at one entry, never at the key of one and the value of
-// another, as {"releases.location": "UK", "releases.date": …} would:
+// Each condition tests one entry, never the key of one and the value of another, as {"releases.location":
+// "UK", "releases.date": …} would:
 //
 //	Equals In HoldsAll        the value, as data: regular expressions and documents too
 //	Gt Gte Lt Lte Range       Range holds from and not to
 //	Exists HasAll             one key, several keys
-//	c.NotOrMissing()          no entry matches c; documents without the key match
-//	c.PresentAndNot()         no entry matches c, but there is one of the key
+//	c.NotOrMissing()          no entry matches c; documents without the key match,
+//	                          unless you join it with Exists
 //
-// [Attributes.Filter] joins conditions: all must hold. It is a filter like any other,
-// for Find, $match, paging or inside your own $or; ValuesPipeline, SortPipeline and
-// FacetsPipeline are for your own stages to follow. A filter or pipeline with an
-// invalid key cannot be encoded: the driver returns an ErrInvalid when it is run.
+// [Attributes.Filter] joins conditions, and all of them must hold. It is an ordinary filter, for Find,
+// $match, paging or inside your own $or. ValuesPipeline, SortPipeline and FacetsPipeline are pipelines to
+// which you can append stages. A filter or pipeline with an invalid key cannot be encoded: the driver
+// returns an ErrInvalid when you run it.
 //
 // # Indexes
 //
-//	{"releases.location": 1, "releases.date": 1}          by default
-//	{scheduleId: 1, movie: 1, "provider.channel": 1}      Index{Prefix, KeyOnly}
-//	{"provider.channel": 1}                               Index{KeyOnly}
-//	{"attributes.k": 1, "attributes.v": 1, created: 1}    Index{Suffix}
+//	{"releases.location": 1, "releases.date": 1}              Index{}, the default
+//	{"releases.location": 1}                                  Index{KeyOnly: true}
+//	{studio: 1, "releases.location": 1, "releases.date": 1}   Index{Prefix: []string{"studio"}}
+//	{"releases.location": 1, "releases.date": 1, title: 1}    Index{Suffix: []string{"title"}}
 //
-// Prefix is what your queries compare for equality besides, as GetBy and Values do
-// for tickets; Suffix is what pages are sorted by. Neither may hold arrays: MongoDB
-// has no index over two arrays of a document ([ErrTwoArrays]). A filter of several
-// conditions uses the index for one of them and tests the rest on what it finds.
-// NotOrMissing uses no index by itself.
+// Prefix names other fields that your queries compare for equality, such as the filters of GetBy and
+// Values; Suffix names the fields by which pages are sorted. Neither may hold arrays, because MongoDB
+// cannot index two arrays of a document ([ErrTwoArrays]). A filter of several conditions uses the index
+// for one of them and tests the others on the documents found. NotOrMissing alone uses no index.
+//
+// # Concurrency
+//
+// Each write to one document is one operation of the server that finds the entry and changes it. If any
+// number of writers set one key at once, one entry results; if two add it, one of them gets
+// [mongopatterns.ErrExists]. Writers of different keys do not undo each other. No call needs a
+// transaction; all calls join the one of their context. After an error from a call that writes, abort your
+// transaction.
+//
+// # Failures
+//
+// A Set or SetMany can be repeated. A repeated Add may find the entry of the first, and a repeated Remove
+// may find none: they then return ErrExists and ErrNoAttribute. A call for many documents can be stopped
+// and run again.
 //
 // # Costs
 //
-// Round trips (RT) when nothing is refused; a refusal is 1 more, to ask for its reason.
+// Round trips (RT) when nothing is refused; after a refusal 1 more, to read its reason.
 //
-//	Set, SetMany, Add, Change   1 RT  1 document, found by _id
+//	Set, SetMany, Add, Replace  1 RT  1 document, found by _id
 //	Remove                      1 RT  1 document, found by _id
 //	Get, GetAll                 1 RT  1 document; only the entries leave the server
 //	GetBy, Values               1 RT  (a batch), by your filter and the key
@@ -88,49 +117,35 @@
 //	Adopt, Unadopt              2 RT  a batch
 //	Check, Repair               a scan of the collection
 //
-// # When to use it
+// # Adoption and maintenance
 //
-// Use it for many similar fields of which each document has some, keys that are data
-// (with dots and dollars, given by users, counted by facets), and keys that stand
-// several times. Do not use it for few fields that most documents have, for queries
-// that must be fast on several keys at once (a compound index of columns is faster), or for
-// hundreds of entries in a document. Documents grow: each entry repeats its names.
-// A wildcard index over an object, {"specs.$**": 1}, is simpler where keys are plain
-// names that are known when the query is written; before MongoDB 7.0 it has no prefix.
-//
-// # Several writers
-//
-// Each write to one document is one operation of the server that finds the entry and
-// changes it. Any number of writers that set one key at once leave one entry; of two
-// that add it, one gets [ErrExists]. Two writers of different keys do not undo each
-// other. Nothing needs a transaction; all calls join the one of their context. After
-// an error from a call that writes, abort your transaction.
-//
-// # Adoption
-//
-// [Attributes.Adopt] turns fields into entries, [Attributes.Unadopt] back, each
-// document in one update, in bounded batches, beside live writes:
+// [Attributes.Adopt] turns fields into entries, [Attributes.Unadopt] turns them back. Each document
+// changes in one update; they work in bounded batches, beside live writes:
 //
 //	result, err := releases.Adopt(ctx, []attribute.Column{
 //		{Path: "release_US", Key: "USA"},
 //		{Path: "release_UK", Key: "UK"},
 //	}, nil)
 //
-// With Options.Keep the fields stay for code that still reads them; a last run without
-// it takes them away. A field that is null has no entry and is taken away too.
+// With Options.Copy the fields stay for code that still reads them; a last run without Copy removes them.
+// A null field does not become an entry, and is removed, too.
 //
-// Old code may go on to write the fields; the next Adopt turns them too. [Collision] says
-// what happens where field and entry differ: by default both stay, reads find the entry,
-// and the document is Remaining. KeepSource is for fields that are the newer ones as long as
-// old code writes; what it derives from a field that is gone, as by $inc, begins anew.
+// Old code may continue to write the fields; the next Adopt turns these into entries, too. [Collision] says
+// what happens if field and entry differ. By default both stay, reads return the entry, and the document is
+// counted as Remaining. Choose KeepSource if the fields are newer as long as old code writes, and only for
+// columns that new code does not write: Set changes the entry and not a field that Copy has left, so the next
+// Adopt with KeepSource would undo it. Once new code writes the entries and old code has stopped, make the
+// last run, without Copy, with KeepTarget. If old code derives a value from a field that was removed, as with
+// $inc, it starts anew.
 //
-// [Attributes.Check] finds duplicate entries, which a plain $push may add, malformed
-// ones, and fields that are no arrays; [Attributes.Repair] removes the duplicates.
+// [Attributes.Check] finds duplicate entries, which a plain $push may add, malformed ones, and fields that
+// are not arrays; [Attributes.Repair] removes the duplicates.
 //
 // # Sharding
 //
-// Shard as the documents ask for; an array cannot be part of a shard key. Reads and
-// writes of one document filter on _id; sharded by something else, they ask all shards.
-// While the balancer moves chunks, MongoDB may pass over a document of a call for many:
-// run it again until a run changes nothing.
+// Shard the collection as its documents require; an array cannot be part of a shard key. Calls for one
+// document filter on _id; with another shard key they ask all shards. While the balancer moves chunks,
+// MongoDB may skip a document in a call for many documents: run it again until a run changes nothing.
+//
+// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
 package attribute

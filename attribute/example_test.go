@@ -76,7 +76,7 @@ func Example() {
 	// found 1
 }
 
-// One key several times, told apart by its unit.
+// One key several times, distinguished by its unit.
 func ExampleAttributes_Set_qualifier() {
 	ctx := context.Background()
 	bottles := mongotest.ExampleDatabase().Collection("bottles")
@@ -117,15 +117,15 @@ func ExampleAttributes_Add() {
 		log.Fatal(err)
 	}
 	fmt.Println(specs.Add(ctx, 1, attribute.Named("color"), "red"))
-	fmt.Println(errors.Is(specs.Add(ctx, 1, attribute.Named("color"), "blue"), attribute.ErrExists))
-	fmt.Println(errors.Is(specs.Change(ctx, 1, attribute.Named("size"), 5), attribute.ErrNoAttribute))
+	fmt.Println(errors.Is(specs.Add(ctx, 1, attribute.Named("color"), "blue"), mongopatterns.ErrExists))
+	fmt.Println(errors.Is(specs.Replace(ctx, 1, attribute.Named("size"), 5), attribute.ErrNoAttribute))
 	// Output:
 	// <nil>
 	// true
 	// true
 }
 
-// Values of several types in one array, read as what they are.
+// Values of several types in one array, each read with its type.
 func ExampleAs() {
 	ctx := context.Background()
 	coll := mongotest.ExampleDatabase().Collection("products")
@@ -211,13 +211,14 @@ func productsExample(ctx context.Context) *attribute.Attributes[int, string] {
 	return specs
 }
 
-// Whether what has no color at all counts as "not red" is up to you.
+// You decide whether documents without a color count as "not red".
 func ExampleCondition() {
 	ctx := context.Background()
 	specs := productsExample(ctx)
 	red := specs.Equals(attribute.Named("color"), "red")
-	for _, c := range []attribute.Condition{red, red.NotOrMissing(), red.PresentAndNot()} {
-		facets, err := specs.Facets(ctx, specs.Filter(c), &attribute.FacetOptions{Keys: []string{"size"}})
+	colored := specs.Exists(attribute.Named("color"))
+	for _, all := range [][]attribute.Condition{{red}, {red.NotOrMissing()}, {colored, red.NotOrMissing()}} {
+		facets, err := specs.Facets(ctx, specs.Filter(all...), &attribute.FacetOptions{Keys: []string{"size"}})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -251,7 +252,7 @@ func ExampleAttributes_Facets() {
 	// - M 4
 }
 
-// Products by color; what has none comes last.
+// Products by color; those without one come last.
 func ExampleAttributes_SortPipeline() {
 	ctx := context.Background()
 	coll := mongotest.ExampleDatabase().Collection("products")
@@ -325,7 +326,7 @@ func ExampleAttributes_ValuesPipeline() {
 	// 2 20
 }
 
-// Fields become entries; the second run finds nothing left.
+// Fields become entries; the second run finds nothing to do.
 func ExampleAttributes_Adopt() {
 	ctx := context.Background()
 	films := mongotest.ExampleDatabase().Collection("films")
@@ -364,7 +365,7 @@ func ExampleAttributes_Adopt() {
 	// {"_id": {"$numberInt":"7"},"releases": [{"location": "USA","date": {"$date":{"$numberLong":"232934400000"}}}]}
 }
 
-// A key gets another name over the whole collection.
+// A key is renamed in the whole collection.
 func ExampleAttributes_RenameKey() {
 	ctx := context.Background()
 	specs := productsExample(ctx)
@@ -377,7 +378,7 @@ func ExampleAttributes_RenameKey() {
 	// blue <nil>
 }
 
-// The filter joins others: here films out in the UK, or of 1977.
+// The filter can be combined with others: here films out in the UK, or of 1977.
 func ExampleAttributes_Filter() {
 	ctx := context.Background()
 	films := mongotest.ExampleDatabase().Collection("films")
@@ -413,10 +414,10 @@ func ExampleAttributes_Unadopt() {
 	fmt.Println(err)
 	// Output:
 	// 3 <nil>
-	// attribute: get: no such attribute: key "color": _id 0
+	// attribute: get: _id 0: no such attribute: key "color"
 }
 
-// A plain $push has added a key that was there.
+// A plain $push has added a key that existed already.
 func ExampleAttributes_Repair() {
 	ctx := context.Background()
 	coll := mongotest.ExampleDatabase().Collection("products")

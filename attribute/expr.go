@@ -21,21 +21,21 @@ var nothing = []string{"missing", "null", "undefined"}
 
 func (c *core) path(field string) string { return c.array + "." + field }
 
-// expressions are the same in every call, so they are encoded once: they are most of
-// what a call sends.
+// expressions are the same in every call. They are encoded once, because they are most of what a
+// call sends.
 type expressions struct {
 	// entries is the array, or [] if the field is not an array; stored is the field as it is,
 	// or [] where it is null or missing.
 	entries, stored any
-	// entry is the entry $$o as {key, value, qualifier}, value its value, identity what tells
-	// it from others; identities are those of all entries.
+	// entry is the entry $$o as {key, value, qualifier}, value its value. identity is what
+	// distinguishes it from others; identities are those of all entries.
 	entry, value, identity, identities any
-	// has is whether $$value, entries, has one of the identity of $$this. add adds $$this if
-	// not; overwrite else merges it into the ones it has.
+	// has is the condition that an entry of $$value has the identity of $$this. add appends $$this
+	// if not; overwrite merges it into that entry, or else appends it.
 	has, add, overwrite any
-	// inside is whether the parents of the array, if it has some, are documents or
-	// missing: an update would replace or traverse anything else. writable is that with
-	// an array that is one or missing.
+	// inside is the condition that the parents of the array, if any, are documents or missing:
+	// an update would replace or traverse other values. writable also requires that the array is
+	// an array, null or missing.
 	inside   bson.A
 	writable any
 }
@@ -71,7 +71,7 @@ func (c *core) qualifierOf(entry string) any {
 	return expr.Op("$ifNull", entry+"."+c.qualifier, "")
 }
 
-// identity tells entries apart: the key, and the qualifier where there is a field of it.
+// identity distinguishes entries: the key, and the qualifier if there is a QualifierField.
 func (c *core) identity(key, qualifier any) any {
 	if c.qualifier == "" {
 		return key
@@ -81,7 +81,7 @@ func (c *core) identity(key, qualifier any) any {
 
 func (c *core) identityOf(entry string) any { return c.identity(entry+"."+c.key, c.qualifierOf(entry)) }
 
-// is is whether an entry is of this identity.
+// is is the condition that an entry has this identity.
 func (c *core) is(key, qualifier string) bson.D {
 	return expr.Op("$eq", c.x.identity, expr.Literal(c.identity(key, qualifier)))
 }
@@ -90,13 +90,13 @@ func (c *core) values(key, qualifier string) bson.D {
 	return expr.Map(c.those(c.is(key, qualifier)), "o", c.x.value)
 }
 
-// those are the entries for which match holds.
+// those are the entries that meet match.
 func (c *core) those(match any) bson.D { return expr.Filter(c.x.entries, "o", match) }
 
-// without is the stage that removes them.
+// without is the stage that removes the entries that meet match.
 func (c *core) without(match any) bson.D { return set(c.array, c.those(expr.Op("$not", match))) }
 
-// keyed is whether an entry has this key and, if given, one of these qualifiers.
+// keyed is the condition that an entry has this key and, if given, one of these qualifiers.
 func (c *core) keyed(key string, qualifiers []string) bson.D {
 	match := expr.Op("$eq", "$$o."+c.key, expr.Literal(checked(key)))
 	if len(qualifiers) == 0 {
@@ -113,7 +113,7 @@ func (c *core) only(qualifier string) []string {
 	return []string{qualifier}
 }
 
-// valid is whether an element of the array is an entry.
+// valid is the condition that an element of the array is an entry.
 func (c *core) valid(entry string) bson.D {
 	tests := bson.A{
 		expr.Op("$eq", expr.Op("$type", entry+"."+c.key), "string"),
@@ -125,7 +125,7 @@ func (c *core) valid(entry string) bson.D {
 	return expr.Op("$and", tests...)
 }
 
-// has is the filter for documents with an entry of this key and, if given, one
+// has is the filter for documents with an entry with this key and, if given, one
 // of these qualifiers.
 func (c *core) has(key string, qualifiers []string) bson.D {
 	if len(qualifiers) == 0 { // one field cannot be matched by two entries
@@ -134,8 +134,8 @@ func (c *core) has(key string, qualifiers []string) bson.D {
 	return bson.D{{Key: c.array, Value: expr.Op("$elemMatch", c.element(key, qualifiers))}}
 }
 
-// element is the condition on an element of the array. One whose key or qualifier is an
-// array that holds the one meant meets it too, so writes are guarded by expressions.
+// element is the condition on an element of the array. It also matches an element whose key or
+// qualifier is an array with the right value, so writes are guarded by expressions.
 func (c *core) element(key string, qualifiers []string) bson.D {
 	match := bson.D{{Key: c.key, Value: checked(key)}}
 	for _, q := range qualifiers {
@@ -144,7 +144,7 @@ func (c *core) element(key string, qualifiers []string) bson.D {
 		}
 	}
 	switch {
-	case len(qualifiers) == 0 || c.qualifier == "": // they all have none
+	case len(qualifiers) == 0 || c.qualifier == "": // no entry has a qualifier
 		return match
 	case len(qualifiers) == 1 && qualifiers[0] != "":
 		return append(match, bson.E{Key: c.qualifier, Value: qualifiers[0]})
@@ -159,8 +159,8 @@ func (c *core) element(key string, qualifiers []string) bson.D {
 	return append(match, bson.E{Key: c.qualifier, Value: expr.Op("$in", values)})
 }
 
-// equal is the condition that a field equals value: the value itself, or {$eq:
-// value} where it could be read as an operator or a pattern.
+// equal is the condition that a field equals value: the value itself, or {$eq: value} if it could
+// be read as an operator or a pattern.
 func equal(value any) any {
 	if plain(value) {
 		return value
@@ -168,8 +168,8 @@ func equal(value any) any {
 	return expr.Op("$eq", value)
 }
 
-// plain is whether value is certain to be a value in a filter. The client's
-// registry, which nobody sees here, may make anything of other types.
+// plain reports whether value is certainly read as a value in a filter. Other types may be encoded
+// as anything by the client's registry, which is not known here.
 func plain(value any) bool {
 	switch value.(type) {
 	case nil, bool, string, int, int32, int64, float64, time.Time, bson.DateTime, bson.ObjectID, bson.Decimal128, bson.Binary:
@@ -178,7 +178,7 @@ func plain(value any) bool {
 	return false
 }
 
-// and joins filters, in one document where no field stands twice.
+// and joins filters, in one document if no field occurs twice.
 func and(filters ...bson.D) bson.D {
 	out := make(bson.D, 0, 2*len(filters))
 	for _, filter := range filters {

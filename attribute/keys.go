@@ -14,14 +14,14 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 )
 
-// RenameKey gives the entries of key from, of any qualifier, the key to in all
-// documents that work selects. It can be stopped and run again, beside live writes.
-// Skipped are documents left alone: with an entry of to that has a qualifier of theirs,
-// or because ArrayField is no array, or because somebody changed or deleted them
-// meanwhile. Those still have the key (Exists).
+// RenameKey changes the key of the entries with key from, with any qualifier, to to, in all
+// documents that work selects. It can be stopped and run again, beside live writes. Skipped counts
+// documents left alone, because an entry with key to has the same qualifier, because ArrayField is
+// not an array, or because somebody changed or deleted them meanwhile. The former two still have
+// the key from: find them with Exists.
 //
-// Cost: 2 round trips a batch and perhaps 1 at the end, 1 write for each document
-// with the key, found by the index on the keys or in the order of _id.
+// Cost: 2 round trips for each batch and perhaps 1 at the end, 1 write for each document with the key, found
+// by the index on the keys or in the order of _id.
 func (a *Attributes[ID, V]) RenameKey(ctx context.Context, from, to string, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "attribute: rename key")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
@@ -29,7 +29,7 @@ func (a *Attributes[ID, V]) RenameKey(ctx context.Context, from, to string, work
 		return result, err
 	}
 	if from == to {
-		return result, fault.Invalid("renaming %q to itself", from)
+		return result, fault.Invalid("to: the new name of %q is the same", from)
 	}
 	c := a.c
 	collide := expr.Op("$setIntersection", c.qualifiersOf(from), c.qualifiersOf(to))
@@ -38,10 +38,10 @@ func (a *Attributes[ID, V]) RenameKey(ctx context.Context, from, to string, work
 	return c.batches(ctx, c.has(from, nil), bson.A{expr.Op("$ne", collide, bson.A{})}, update, work, false)
 }
 
-// RemoveKey removes the entries of this key, of any qualifier, from all documents
-// that work selects. It can be stopped and run again, beside live writes.
+// RemoveKey removes the entries with this key, with any qualifier, from all documents that work
+// selects. It can be stopped and run again, beside live writes.
 //
-// Cost: as RenameKey.
+// Cost: that of RenameKey.
 func (a *Attributes[ID, V]) RemoveKey(ctx context.Context, key string, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "attribute: remove key")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
@@ -51,9 +51,9 @@ func (a *Attributes[ID, V]) RemoveKey(ctx context.Context, key string, work *mon
 	return a.c.batches(ctx, a.c.has(key, nil), nil, mongo.Pipeline{a.c.without(a.c.keyed(key, nil))}, work, false)
 }
 
-// batches updates the documents that filter matches, unless a test of blocked holds. The
-// server evaluates both, and the work's filter, again in the update itself. With remain the
-// blocked documents are counted as Remaining, by one more command for a batch that has some.
+// batches updates the documents that filter matches, unless a test of blocked holds. The update
+// itself evaluates both again, and the work's filter. With remain, blocked documents are counted
+// as Remaining, which takes one more command for a batch with some.
 func (c *core) batches(ctx context.Context, filter bson.D, blocked bson.A, update mongo.Pipeline, work *mongopatterns.Work, remain bool) (mongopatterns.Result, error) {
 	free := expr.Op("$and", c.x.writable, expr.Op("$not", expr.Op("$or", blocked...)))
 	return maintain.Run(ctx, c.coll, work, maintain.Scan{Filter: filter, Projection: expr.D("_id", 1)},
@@ -63,7 +63,7 @@ func (c *core) batches(ctx context.Context, filter bson.D, blocked bson.A, updat
 				return err
 			}
 			n, err := c.primary.CountDocuments(ctx, expr.And(idIn(batch), w.Filter, filter, expr.Op("$expr", expr.Op("$not", bson.A{free}))))
-			n = min(n, result.Skipped) // others may have come into the way since
+			n = min(n, result.Skipped) // others may be blocked since the update
 			result.Skipped, result.Remaining = result.Skipped-n, n
 			return err
 		})
@@ -84,7 +84,7 @@ func (c *core) updateAll(ctx context.Context, batch []bson.Raw, guard any, updat
 	if w.DryRun {
 		n, err := c.primary.CountDocuments(ctx, filter)
 		if err == nil {
-			result.Add(mongopatterns.Result{Done: n, Skipped: int64(len(batch)) - n})
+			maintain.Add(result, mongopatterns.Result{Done: n, Skipped: int64(len(batch)) - n})
 		}
 		return err
 	}
@@ -92,11 +92,11 @@ func (c *core) updateAll(ctx context.Context, batch []bson.Raw, guard any, updat
 	if err != nil {
 		return twoArrays(err)
 	}
-	result.Add(mongopatterns.Result{Done: updated.ModifiedCount, Skipped: int64(len(batch)) - updated.MatchedCount})
+	maintain.Add(result, mongopatterns.Result{Done: updated.ModifiedCount, Skipped: int64(len(batch)) - updated.MatchedCount})
 	return nil
 }
 
-// qualifiersOf is the qualifiers of the entries of a key.
+// qualifiersOf is the qualifiers of the entries with a key.
 func (c *core) qualifiersOf(key string) bson.D {
 	return expr.Map(c.those(c.keyed(key, nil)), "o", c.qualifierOf("$$o"))
 }

@@ -9,22 +9,12 @@ import (
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/attribute"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
-
-// all are the documents of a collection in the order of _id.
-func all(t testing.TB, coll *mongo.Collection) []bson.D {
-	t.Helper()
-	cursor, err := coll.Aggregate(t.Context(), mongo.Pipeline{d("$sort", d("_id", 1))})
-	must(t, err)
-	docs := []bson.D{}
-	must(t, cursor.All(t.Context(), &docs))
-	return docs
-}
 
 func e(k string, v any, u ...string) bson.D {
 	out := d("k", k, "v", v)
@@ -71,17 +61,17 @@ func TestRenameKey(t *testing.T) {
 	must(t, err)
 	want(t, result, mongopatterns.Result{Examined: 6, Done: 3, Skipped: 3})
 	want(t, progress, []int64{2, 4, 6})
-	want(t, all(t, coll), slices.Concat(untouched, collided, rest))
-	// What was skipped is found by what it still has.
+	want(t, testkit.Stored[bson.D](t, coll), slices.Concat(untouched, collided, rest))
+	// Skipped documents are found by the key that they still have.
 	want(t, ids(t, coll, a.Filter(a.Exists(attribute.Named("old")))), []int32{4, 5, 7})
 	again, err := a.RenameKey(t.Context(), "old", "new", nil)
 	must(t, err)
 	want(t, again, mongopatterns.Result{Examined: 3, Skipped: 3})
 
-	// Who wants one of two keys to win removes the other first.
+	// To let one of two keys win, remove the other first.
 	must(t, errOf(a.RemoveKey(t.Context(), "new", &mongopatterns.Work{Filter: a.Filter(a.HasAll(attribute.Named("old"), attribute.Named("new")))})))
 	must(t, errOf(a.RenameKey(t.Context(), "old", "new", nil)))
-	want(t, all(t, coll)[3:5], []bson.D{doc(4, e("new", two), e("x", three)), doc(5, e("new", one), e("new", two, "a"))})
+	want(t, testkit.Stored[bson.D](t, coll)[3:5], []bson.D{doc(4, e("new", two), e("x", three)), doc(5, e("new", one), e("new", two, "a"))})
 }
 
 func TestRemoveKey(t *testing.T) {
@@ -93,7 +83,7 @@ func TestRemoveKey(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := a.RemoveKey(ctx, "x", &mongopatterns.Work{BatchSize: 10, Progress: func(mongopatterns.Result) { cancel() }})
-	wantErr(t, err, context.Canceled)
+	testkit.Is(t, err, context.Canceled)
 	want(t, len(ids(t, coll, a.Filter(a.Exists(attribute.Named("x"))))), 15)
 	result, err := a.RemoveKey(t.Context(), "x", &mongopatterns.Work{BatchSize: 10, Filter: d("even", true)})
 	must(t, err)
@@ -101,7 +91,7 @@ func TestRemoveKey(t *testing.T) {
 	result, err = a.RemoveKey(t.Context(), "x", nil)
 	must(t, err)
 	want(t, result, mongopatterns.Result{Examined: 7, Done: 7})
-	want(t, stored(t, coll, 3), d("_id", int32(3), "even", false, "attributes", bson.A{e("y", int32(3))}))
+	want(t, testkit.One[bson.D](t, coll, 3), d("_id", int32(3), "even", false, "attributes", bson.A{e("y", int32(3))}))
 	if _, err := a.RemoveKey(t.Context(), "x", &mongopatterns.Work{BatchSize: -1}); err == nil || !strings.Contains(err.Error(), "Work.BatchSize") {
 		t.Error(err)
 	}
@@ -142,7 +132,7 @@ func TestAdopt(t *testing.T) {
 			[]bson.D{first, second, d("_id", int32(3), "attributes", bson.A{d("k", "volume", "note", "n", "v", int32(6), "u", "ml")}), fourth}},
 		"keep source": {attribute.Options{OnCollision: attribute.KeepSource}, mongopatterns.Result{Examined: 6, Done: 4, Remaining: 2},
 			[]bson.D{first, second, d("_id", int32(3), "attributes", bson.A{d("k", "volume", "note", "n", "v", int32(5), "u", "ml")}), fourth}},
-		"keep": {attribute.Options{Keep: true}, mongopatterns.Result{Examined: 6, Done: 1, Remaining: 3},
+		"keep": {attribute.Options{Copy: true}, mongopatterns.Result{Examined: 6, Done: 1, Remaining: 3},
 			[]bson.D{append(slices.Clone(before[0].(bson.D)), first[3]), before[1].(bson.D), before[2].(bson.D), before[3].(bson.D)}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -165,8 +155,8 @@ func TestAdopt(t *testing.T) {
 			if name == "keep" {
 				c.want[0][2].Value = int32(500)
 			}
-			want(t, all(t, coll), slices.Concat(c.want, rest))
-			if !c.opts.Keep { // what was skipped is found by what it still has
+			want(t, testkit.Stored[bson.D](t, coll), slices.Concat(c.want, rest))
+			if !c.opts.Copy { // skipped documents are found by the fields that they still have
 				still := bson.A{}
 				for _, column := range columns {
 					still = append(still, d(column.Path, d("$exists", true)))
@@ -177,7 +167,7 @@ func TestAdopt(t *testing.T) {
 			result, err = a.Adopt(t.Context(), columns, nil)
 			must(t, err)
 			want(t, result.Done, int64(0))
-			want(t, all(t, coll), slices.Concat(c.want, rest))
+			want(t, testkit.Stored[bson.D](t, coll), slices.Concat(c.want, rest))
 		})
 	}
 }
@@ -210,7 +200,7 @@ func TestUnadopt(t *testing.T) {
 			[]bson.D{first, second, d("_id", int32(3), "volume_ml", int32(5), "attributes", bson.A{}), fourth}},
 		"keep source": {attribute.Options{OnCollision: attribute.KeepSource}, mongopatterns.Result{Examined: 6, Done: 4, Remaining: 2},
 			[]bson.D{first, second, d("_id", int32(3), "volume_ml", int32(6), "attributes", bson.A{}), fourth}},
-		"keep": {attribute.Options{Keep: true}, mongopatterns.Result{Examined: 6, Done: 2, Remaining: 3},
+		"keep": {attribute.Options{Copy: true}, mongopatterns.Result{Examined: 6, Done: 2, Remaining: 3},
 			[]bson.D{
 				d("_id", int32(1), "n", "a", "info", first[2].Value, "attributes", before[0].(bson.D)[3].Value, "volume_ml", int32(500), "volume_oz", "12"),
 				d("_id", int32(2), "attributes", bson.A{e("volume", int32(1), "ml")}, "volume_ml", int32(1)),
@@ -226,8 +216,8 @@ func TestUnadopt(t *testing.T) {
 			result, err := a.Unadopt(t.Context(), columns, nil)
 			must(t, err)
 			want(t, result, c.result)
-			want(t, all(t, coll), slices.Concat(c.want, rest))
-			if !c.opts.Keep {
+			want(t, testkit.Stored[bson.D](t, coll), slices.Concat(c.want, rest))
+			if !c.opts.Copy {
 				still := bson.A{}
 				for _, column := range columns {
 					still = append(still, a.Filter(a.Exists(attribute.Named(column.Key).Qualified(column.Qualifier))))
@@ -241,7 +231,7 @@ func TestUnadopt(t *testing.T) {
 	}
 }
 
-// Parents that are no documents are in the way only of what goes through them.
+// Parents that are not documents block only the columns below them.
 func TestAdoptParents(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
@@ -249,11 +239,11 @@ func TestAdoptParents(t *testing.T) {
 	for i, parent := range []any{nil, "text", d("size", nil), d("size", "text"), bson.A{}, bson.A{d("color", "x")}} {
 		insert(t, coll, d("_id", i, "volume_ml", i, "info", parent))
 	}
-	before := all(t, coll)
+	before := testkit.Stored[bson.D](t, coll)
 	result, err := a.Adopt(t.Context(), columns, nil)
 	must(t, err)
 	want(t, result, mongopatterns.Result{Examined: 6, Done: 4, Remaining: 2})
-	for i, doc := range all(t, coll) {
+	for i, doc := range testkit.Stored[bson.D](t, coll) {
 		if i < 4 {
 			want(t, doc, d("_id", int32(i), "info", before[i][2].Value, "attributes", bson.A{e("volume", int32(i), "ml")}))
 		} else {
@@ -269,11 +259,11 @@ func TestAdoptParents(t *testing.T) {
 	result, err = a.Unadopt(t.Context(), columns, nil)
 	must(t, err)
 	want(t, result, mongopatterns.Result{Examined: 6, Done: 2, Remaining: 4})
-	want(t, stored(t, coll, 0), d("_id", int32(0), "info", d("size", d("x", int32(1))), "attributes", bson.A{}, "volume_ml", int32(0)))
-	want(t, stored(t, coll, 2), d("_id", int32(2), "info", d("size", d("x", int32(1))), "attributes", bson.A{}, "volume_ml", int32(2)))
+	want(t, testkit.One[bson.D](t, coll, 0), d("_id", int32(0), "info", d("size", d("x", int32(1))), "attributes", bson.A{}, "volume_ml", int32(0)))
+	want(t, testkit.One[bson.D](t, coll, 2), d("_id", int32(2), "info", d("size", d("x", int32(1))), "attributes", bson.A{}, "volume_ml", int32(2)))
 }
 
-// Duplicates that differ are a collision: dropping one in silence would lose it.
+// Duplicates that differ are a collision: dropping one silently would lose it.
 func TestAdoptDuplicates(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
@@ -285,14 +275,14 @@ func TestAdoptDuplicates(t *testing.T) {
 	result, err := a.Unadopt(ctx, column, nil)
 	must(t, err)
 	want(t, result, mongopatterns.Result{Examined: 2, Done: 1, Remaining: 1})
-	want(t, all(t, coll), []bson.D{differ, append(doc(2), bson.E{Key: "f", Value: int32(1)})})
+	want(t, testkit.Stored[bson.D](t, coll), []bson.D{differ, append(doc(2), bson.E{Key: "f", Value: int32(1)})})
 	must(t, errOf(coll.UpdateOne(ctx, d("_id", 1), d("$set", d("f", 1)))))
 	result, err = a.Adopt(ctx, column, nil)
 	must(t, err)
 	want(t, result, mongopatterns.Result{Examined: 2, Done: 1, Remaining: 1})
 	keeps := newAttributes[int, any](t, coll, &attribute.Options{OnCollision: attribute.KeepTarget})
 	must(t, errOf(keeps.Unadopt(ctx, column, nil)))
-	want(t, stored(t, coll, 1), append(doc(1), bson.E{Key: "f", Value: int32(1)}))
+	want(t, testkit.One[bson.D](t, coll, 1), append(doc(1), bson.E{Key: "f", Value: int32(1)}))
 }
 
 // Keys and qualifiers are data.
@@ -304,7 +294,7 @@ func TestAdoptDollars(t *testing.T) {
 	dollars := []attribute.Column{{Path: "x", Key: "$y", Qualifier: "$y"}}
 	want := func(doc bson.D) {
 		t.Helper()
-		want(t, stored(t, coll, 1), doc)
+		want(t, testkit.One[bson.D](t, coll, 1), doc)
 	}
 	must(t, errOf(a.Adopt(t.Context(), dollars, nil)))
 	want(d("_id", int32(1), "y", int32(6), "attributes", bson.A{e("$y", int32(5), "$y")}))
@@ -322,7 +312,7 @@ func TestUnadoptMakesParents(t *testing.T) {
 	result, err := a.Unadopt(t.Context(), columns, nil)
 	must(t, err)
 	want(t, result, mongopatterns.Result{Examined: 5, Done: 5})
-	want(t, all(t, coll), []bson.D{
+	want(t, testkit.Stored[bson.D](t, coll), []bson.D{
 		d("_id", int32(1), "attributes", bson.A{}, "info", d("color", "red", "size", d("x", 1.5))),
 		d("_id", int32(2), "attributes", bson.A{}, "info", d("size", d("x", nil))),
 		d("_id", int32(3), "attributes", bson.A{}, "volume_oz", "12"),
@@ -331,7 +321,7 @@ func TestUnadoptMakesParents(t *testing.T) {
 	})
 }
 
-// A pipeline has 1,000 stages at most; columns there may be more.
+// A pipeline has at most 1,000 stages; there may be more columns.
 func TestUnadoptManyColumns(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
@@ -342,11 +332,10 @@ func TestUnadoptManyColumns(t *testing.T) {
 		many = append(many, attribute.Column{Path: fmt.Sprintf("p.f%d", i), Key: fmt.Sprintf("k%d", i)})
 	}
 	must(t, errOf(a.Unadopt(t.Context(), many, nil)))
-	want(t, stored(t, coll, 1), d("_id", int32(1), "attributes", bson.A{}, "x", int32(2), "p", d("f0", int32(3), "f999", int32(1))))
+	want(t, testkit.One[bson.D](t, coll, 1), d("_id", int32(1), "attributes", bson.A{}, "x", int32(2), "p", d("f0", int32(3), "f999", int32(1))))
 }
 
-// Columns to attributes and back is where it began, and stopping in between
-// loses nothing.
+// Columns to attributes and back gives the same documents, and stopping in between loses nothing.
 func TestAdoptThereAndBack(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
@@ -363,7 +352,7 @@ func TestAdoptThereAndBack(t *testing.T) {
 		docs = append(docs, doc)
 	}
 	insert(t, coll, docs...)
-	before := all(t, coll)
+	before := testkit.Stored[bson.D](t, coll)
 	run := func(convert func(context.Context, []attribute.Column, *mongopatterns.Work) (mongopatterns.Result, error)) {
 		ctx, cancel := context.WithCancel(t.Context())
 		first, err := convert(ctx, columns, &mongopatterns.Work{BatchSize: 7, Progress: func(r mongopatterns.Result) {
@@ -371,7 +360,7 @@ func TestAdoptThereAndBack(t *testing.T) {
 				cancel()
 			}
 		}})
-		wantErr(t, err, context.Canceled)
+		testkit.Is(t, err, context.Canceled)
 		second, err := convert(t.Context(), columns, &mongopatterns.Work{BatchSize: 7})
 		must(t, err)
 		want(t, first.Done, int64(14))
@@ -380,7 +369,7 @@ func TestAdoptThereAndBack(t *testing.T) {
 	run(a.Adopt)
 	want(t, ids(t, coll, d("$or", bson.A{d("volume_ml", d("$exists", true)), d("info.color", d("$exists", true))})), []int32{})
 	run(a.Unadopt)
-	after := all(t, coll)
+	after := testkit.Stored[bson.D](t, coll)
 	for i := range after { // an empty array and an emptied parent stay
 		after[i] = slices.DeleteFunc(after[i], func(f bson.E) bool { return f.Key == "attributes" })
 	}
@@ -408,7 +397,7 @@ func TestAdoptInvalid(t *testing.T) {
 		opts    *mongopatterns.Work
 		message string
 	}{
-		"no columns": {nil, nil, "no columns"},
+		"no columns": {nil, nil, "columns: the list is empty"},
 		"path":       {[]attribute.Column{{Path: "a..b", Key: "k"}}, nil, "columns[0].Path"},
 		"number":     {[]attribute.Column{{Path: "a.0", Key: "k"}}, nil, "columns[0].Path"},
 		"_id":        {[]attribute.Column{{Path: "_id", Key: "k"}}, nil, "columns[0].Path"},
@@ -426,7 +415,7 @@ func TestAdoptInvalid(t *testing.T) {
 			}
 		}
 	}
-	want(t, stored(t, coll, 1), d("_id", int32(1), "x", int32(1)))
+	want(t, testkit.One[bson.D](t, coll, 1), d("_id", int32(1), "x", int32(1)))
 }
 
 func TestCheckAndRepair(t *testing.T) {
@@ -446,7 +435,7 @@ func TestCheckAndRepair(t *testing.T) {
 		`attribute: c 3: duplicate: attributes: key "b"`,
 		`attribute: c 4: duplicate: attributes: key "a"`,
 		`attribute: c 4: malformed: attributes: 6 elements`,
-		`attribute: c 5: not an array: attributes`,
+		`attribute: c 5: malformed: attributes`,
 	}
 	malformed := append(bson.A{}, before[3].(bson.D)[1].Value.(bson.A)[:6]...)
 	repaired := []bson.D{
@@ -475,7 +464,7 @@ func TestCheckAndRepair(t *testing.T) {
 		must(t, err)
 		want(t, result, mongopatterns.Result{Examined: 4, Done: 3, Remaining: 2})
 		want(t, progress, []int64{2, 4})
-		want(t, all(t, coll), slices.Concat([]bson.D{before[0].(bson.D)}, repaired,
+		want(t, testkit.Stored[bson.D](t, coll), slices.Concat([]bson.D{before[0].(bson.D)}, repaired,
 			[]bson.D{before[4].(bson.D), before[5].(bson.D), before[6].(bson.D)}))
 		want(t, check(), problems[4:])
 		record(t, coll.Database(), 0, []string{"listCollections", "aggregate"}, func() error { return errOf(a.Repair(t.Context(), nil)) })
@@ -489,7 +478,7 @@ func TestCheckAndRepair(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		// GetAll leaves the malformed ones out.
+		// GetAll leaves out the malformed ones.
 		all, err := a.GetAll(t.Context(), 4)
 		must(t, err)
 		want(t, len(all), 1)

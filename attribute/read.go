@@ -9,15 +9,17 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// Get returns the value of this key. Without one it is ErrNoAttribute, without such a
-// document ErrNotFound; an ArrayField that is no array is ErrNotArray.
+// Get returns the value of this key. It returns ErrNoAttribute if the document has no such entry,
+// ErrNotFound if the document does not exist, and ErrMalformed if ArrayField is not an array.
 //
-// Cost: 1 round trip, 1 document read, found by _id.
+// Cost: 1 round trip, 1 document read, index _id.
 func (a *Attributes[ID, V]) Get(ctx context.Context, id ID, key Key) (v V, err error) {
 	defer fault.In(&err, "attribute: get")
 	name, qualifier, err := a.c.one(key)
@@ -28,15 +30,17 @@ func (a *Attributes[ID, V]) Get(ctx context.Context, id ID, key Key) (v V, err e
 	return v, ofDocument(id, err)
 }
 
-// GetBy returns the value of this key in a document that filter selects: of the
-// first one found, if there are several. If none has such an entry it is
-// ErrNoAttribute.
+// GetBy returns the value of this key in a document that filter selects; if there are several, in
+// the first one found. It returns ErrNoAttribute if none of them has such an entry.
 //
 // Cost: 1 round trip; 1 document read, by an index whose Prefix the filter names.
 func (a *Attributes[ID, V]) GetBy(ctx context.Context, filter any, key Key) (v V, err error) {
 	defer fault.In(&err, "attribute: get by")
 	name, qualifier, err := a.c.one(key)
 	if err != nil {
+		return v, err
+	}
+	if err := codec.CheckFilter("filter", filter); err != nil {
 		return v, err
 	}
 	v, err = a.get(ctx, expr.And(filter, a.c.has(name, a.c.only(qualifier))), name, qualifier)
@@ -57,32 +61,32 @@ func (a *Attributes[ID, V]) get(ctx context.Context, filter any, key, qualifier 
 	return found[0], nil
 }
 
-// GetAll returns all entries in the order of the array. Elements that are no
-// entries, see Check, are left out. Without such a document it is ErrNotFound; an
-// ArrayField that is no array is ErrNotArray.
+// GetAll returns all entries in the order of the array. It leaves out elements that are not
+// entries, see Check. It returns ErrNotFound if the document does not exist, and ErrMalformed if
+// ArrayField is not an array.
 //
-// Cost: 1 round trip, 1 document read, found by _id.
+// Cost: 1 round trip, 1 document read, index _id.
 func (a *Attributes[ID, V]) GetAll(ctx context.Context, id ID) (out []Attribute[V], err error) {
 	defer fault.In(&err, "attribute: get all")
 	out, err = read[Attribute[V]](ctx, a.c, a.c.coll, expr.D("_id", equal(id)), a.c.uniform(a.c.valid("$$o")))
 	return out, ofDocument(id, err)
 }
 
-// ofDocument names the document that a read found the reason of its error in.
+// ofDocument adds the document's ID to errors that concern the document.
 func ofDocument(id any, err error) error {
 	switch {
-	case errors.Is(err, ErrNoAttribute), errors.Is(err, ErrNotArray):
+	case errors.Is(err, ErrNoAttribute), errors.Is(err, mongopatterns.ErrMalformed):
 		return of(id, err)
 	case errors.Is(err, mongo.ErrNoDocuments):
-		return of(id, fault.ErrNotFound)
+		return of(id, mongopatterns.ErrNotFound)
 	}
 	return err
 }
 
-// list is a type of its own because the driver decodes no array as a []byte.
+// list is a type of its own because the driver does not decode an array into a []byte.
 type list[T any] []T
 
-// read returns what found makes of the entries of the first document that filter selects.
+// read returns the result of the expression found for the first document that filter selects.
 func read[T any](ctx context.Context, c *core, coll *mongo.Collection, filter, found any) (list[T], error) {
 	var doc struct {
 		Writable bool    `bson:"writable"`
@@ -99,7 +103,7 @@ func read[T any](ctx context.Context, c *core, coll *mongo.Collection, filter, f
 	return doc.Found, nil
 }
 
-// uniform is the entries that match as {key, value, qualifier}.
+// uniform is the entries that meet match, as {key, value, qualifier}.
 func (c *core) uniform(match bson.D) bson.D {
 	return expr.Map(c.those(match), "o", c.x.entry)
 }
@@ -111,19 +115,21 @@ type Value[ID, V any] struct {
 	Qualifier string `bson:"qualifier" json:"qualifier,omitempty"`
 }
 
-// Values yields the value of this key from all documents that filter selects and
-// that have it, in no particular order. With qualifiers in the key it yields the
-// entries that have one of them, without all of the key. Malformed entries and
-// documents whose ArrayField is no array, see Check, are left out. A nil filter is
-// all documents.
+// Values yields the value of this key in all documents that filter selects (nil: all) and that
+// have it, in no particular order. If the key has qualifiers, it yields the entries with one of
+// them, else all entries with the key. It leaves out malformed entries and documents whose
+// ArrayField is not an array, see Check.
 //
-// Cost: 1 round trip a batch of the cursor; the documents with the key are read, by
-// the index if its Prefix is in the filter.
+// Cost: 1 round trip for each batch of the cursor; the documents with the key are read, by the index if its
+// Prefix is in the filter.
 func (a *Attributes[ID, V]) Values(ctx context.Context, filter any, key Key) iter.Seq2[Value[ID, V], error] {
+	if err := codec.CheckFilter("filter", filter); err != nil {
+		return fault.Seq("attribute: values", fault.Stop[Value[ID, V]](err))
+	}
 	return fault.Seq("attribute: values", cursor.Decode[Value[ID, V]](ctx, a.c.aggregate(a.ValuesPipeline(filter, key))))
 }
 
-// ValuesPipeline is what Values runs; its documents are {_id, value, qualifier}.
+// ValuesPipeline is the pipeline of Values; its documents are {_id, value, qualifier}.
 func (a *Attributes[ID, V]) ValuesPipeline(filter any, key Key) mongo.Pipeline {
 	name, qualifiers := key.name, key.qualifiers
 	return mongo.Pipeline{

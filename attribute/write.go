@@ -11,34 +11,34 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// maxAttempts bounds how often a write is sent again because what refused it
-// was gone when the reason was asked for.
+// maxAttempts bounds how often a write is sent again because the reason of its refusal did not
+// hold any more when it was read.
 const maxAttempts = 16
 
-// byID is the index that writes use which ask for more than an _id: the server might
-// choose the one on the keys, and read all documents that have one.
+// byID is the index for writes that filter on more than _id. Without the hint the server might
+// choose the index on the keys, and read all documents with a key.
 var byID = bson.D{{Key: "_id", Value: 1}}
 
-// Set gives the entry of this key the value, and adds the entry at the end if
-// there is none. Further fields of the entry stay. Without such a document it
-// is ErrNotFound.
+// Set sets the value of the entry with this key, or appends the entry if it does not exist. It keeps
+// other fields of the entry. It returns ErrNotFound if the document does not exist.
 //
-// Cost: 1 round trip, 1 document written, found by _id. Refused: 1 more.
+// Cost: 1 round trip, 1 document written, index _id. Refused: 1 more.
 func (a *Attributes[ID, V]) Set(ctx context.Context, id ID, key Key, value V) (err error) {
 	defer fault.In(&err, "attribute: set")
 	return a.set(ctx, id, key, value, nil)
 }
 
-// SetMany sets several entries in one write; two of the same key and qualifier are
-// ErrInvalid. Without any it does nothing.
+// SetMany sets several entries in one write. It returns ErrInvalid for two with the same key and
+// qualifier. Without entries it does nothing.
 //
-// Cost: as Set.
+// Cost: that of Set.
 func (a *Attributes[ID, V]) SetMany(ctx context.Context, id ID, attributes ...Attribute[V]) (err error) {
 	defer fault.In(&err, "attribute: set many")
 	if len(attributes) == 0 {
@@ -47,28 +47,28 @@ func (a *Attributes[ID, V]) SetMany(ctx context.Context, id ID, attributes ...At
 	return a.setMany(ctx, id, nil, attributes...)
 }
 
-// Add adds an entry of this key; if there is one it changes nothing and is
-// ErrExists. An Add whose answer got lost, beyond the driver's own retry, finds
-// what it has added when it is repeated.
+// Add adds an entry with this key. If there is one already, it changes nothing and returns
+// ErrExists. If the reply to an Add is lost, beyond the driver's own retry, a repeated Add
+// finds the entry of the first.
 //
-// Cost: 1 round trip, 1 document written, found by _id. Refused: 1 more.
+// Cost: 1 round trip, 1 document written, index _id. Refused: 1 more.
 func (a *Attributes[ID, V]) Add(ctx context.Context, id ID, key Key, value V) (err error) {
 	defer fault.In(&err, "attribute: add")
-	return a.set(ctx, id, key, value, ErrExists)
+	return a.set(ctx, id, key, value, mongopatterns.ErrExists)
 }
 
-// Change gives the entry of this key another value; without one it is
+// Replace sets the value of the existing entry with this key, or returns
 // ErrNoAttribute.
 //
-// Cost: 1 round trip, 1 document written, found by _id. Refused: 1 more.
-func (a *Attributes[ID, V]) Change(ctx context.Context, id ID, key Key, value V) (err error) {
-	defer fault.In(&err, "attribute: change")
+// Cost: 1 round trip, 1 document written, index _id. Refused: 1 more.
+func (a *Attributes[ID, V]) Replace(ctx context.Context, id ID, key Key, value V) (err error) {
+	defer fault.In(&err, "attribute: replace")
 	return a.set(ctx, id, key, value, ErrNoAttribute)
 }
 
-// Remove removes the entry of this key; without one it is ErrNoAttribute.
+// Remove removes the entry with this key, or returns ErrNoAttribute.
 //
-// Cost: 1 round trip, 1 document written, found by _id. Refused: 1 more.
+// Cost: 1 round trip, 1 document written, index _id. Refused: 1 more.
 func (a *Attributes[ID, V]) Remove(ctx context.Context, id ID, key Key) (err error) {
 	defer fault.In(&err, "attribute: remove")
 	name, qualifier, err := a.c.one(key)
@@ -79,7 +79,7 @@ func (a *Attributes[ID, V]) Remove(ctx context.Context, id ID, key Key) (err err
 	return a.c.write(ctx, id, update, name, qualifier, ErrNoAttribute)
 }
 
-// Elements makes the array of a document to insert.
+// Elements returns the array for a document that you insert.
 func (a *Attributes[ID, V]) Elements(attributes ...Attribute[V]) (elements bson.A, err error) {
 	defer fault.In(&err, "attribute: elements")
 	if err := a.unencodable(attributes); err != nil {
@@ -97,7 +97,7 @@ func (a *Attributes[ID, V]) elements(attributes []Attribute[V]) (bson.A, error) 
 		if slices.ContainsFunc(attributes[:i], func(other Attribute[V]) bool {
 			return other.Key == attribute.Key && other.Qualifier == attribute.Qualifier
 		}) {
-			return nil, fault.Invalid("key %q stands twice", attribute.Key)
+			return nil, fault.Invalid("the key %q is given twice with the same qualifier", attribute.Key)
 		}
 		out[i] = a.c.entry(attribute.Key, attribute.Value, attribute.Qualifier)
 	}
@@ -134,20 +134,20 @@ func (a *Attributes[ID, V]) setMany(ctx context.Context, id any, refusal error, 
 	return err
 }
 
-// unencodable names the first attribute whose value the client's registry, which
-// nobody else sees, cannot encode: a filter is encoded first, and the missing
-// update refused before anything is sent.
+// unencodable returns an error for the first attribute whose value the client's registry cannot
+// encode. The registry is not accessible; but UpdateOne encodes the filter first, and then refuses
+// the missing update before it sends anything.
 func (a *Attributes[ID, V]) unencodable(attributes []Attribute[V]) error {
 	for _, attribute := range attributes {
 		_, err := a.c.coll.UpdateOne(context.Background(), expr.D(a.c.value, attribute.Value), nil)
 		if bad := (mongo.MarshalError{}); errors.As(err, &bad) {
-			return fmt.Errorf("%w: %w", at(fault.ErrInvalid, attribute.Key, attribute.Qualifier), bad.Err)
+			return fmt.Errorf("%w: cannot encode %T with the client's registry: %w", at(mongopatterns.ErrInvalid, attribute.Key, attribute.Qualifier), attribute.Value, bad.Err)
 		}
 	}
 	return nil
 }
 
-// at names the entry that an error is about.
+// at adds the key and qualifier of an entry to an error.
 func at(err error, key, qualifier string) error {
 	if qualifier != "" {
 		return fmt.Errorf("%w: key %q, qualifier %q", err, key, qualifier)
@@ -155,15 +155,15 @@ func at(err error, key, qualifier string) error {
 	return fmt.Errorf("%w: key %q", err, key)
 }
 
-// write updates the document of this ID. With the refusal ErrNoAttribute it must have the
-// entry, with ErrExists it must not. A document that does not match is read for the
-// reason; if that has gone meanwhile, the write is tried again.
+// write updates the document with this ID. With the refusal ErrNoAttribute it must have the
+// entry, with ErrExists it must not. If the document does not match, write reads it for the reason;
+// if the reason does not hold any more, it tries again.
 func (c *core) write(ctx context.Context, id, update any, key, qualifier string, refusal error) error {
 	self, opts := expr.D("_id", equal(id)), options.UpdateOne()
 	tests := slices.Clip(c.x.inside)
 	if refusal != nil {
 		test := expr.Op("$in", expr.Literal(c.identity(key, qualifier)), c.x.identities)
-		if refusal == ErrExists {
+		if refusal == mongopatterns.ErrExists {
 			test = expr.Op("$not", test)
 		}
 		tests = append(tests, test)
@@ -188,23 +188,25 @@ func (c *core) write(ctx context.Context, id, update any, key, qualifier string,
 		if err != nil {
 			return ofDocument(id, err)
 		}
-		if refusal != nil && (len(found) > 0) == (refusal == ErrExists) {
+		if refusal != nil && (len(found) > 0) == (refusal == mongopatterns.ErrExists) {
 			return of(id, at(refusal, key, qualifier))
 		}
 	}
-	return of(id, fault.ErrConflict)
+	return of(id, mongopatterns.ErrConflict)
 }
 
-func (c *core) notArray() error { return fmt.Errorf("%w: %q", ErrNotArray, c.array) }
+func (c *core) notArray() error {
+	return fmt.Errorf("%w: %q is not an array", mongopatterns.ErrMalformed, c.array)
+}
 
-// of names the document that an error is about.
-func of(id any, err error) error { return fmt.Errorf("%w: _id %s", err, text(id)) }
+// of adds to an error the document that it is about.
+func of(id any, err error) error { return fmt.Errorf("_id %s: %w", text(id), err) }
 
-// noArray reports the server's refusal to take something for an array, in $in, $filter, $map
-// or $concatArrays.
+// noArray reports that the server refused another value as an array, in $in, $filter, $map or
+// $concatArrays.
 func noArray(code int) bool { return code == 40081 || code == 28651 || code == 16883 || code == 28664 }
 
-// text is an ID as messages show it.
+// text is an ID as error messages show it.
 func text(id any) string {
 	v, err := codec.Codec{}.Value(id)
 	if err != nil || v.Type == bson.TypeEmbeddedDocument {

@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -22,7 +23,7 @@ func TestCollation(t *testing.T) {
 		check(t, err)
 		_, err = db.Collection("screenings").InsertMany(ctx, []any{screening{1, "dumbo", "x", 5, false}, screening{2, "Dumbo", "x", 7, false}})
 		check(t, err)
-		c := must(totalsOf[int, string, film](db.Collection("screenings"), db.Collection("films"), perFilm()))
+		c := testkit.Must(totalsOf[int, string, film](db.Collection("screenings"), db.Collection("films"), perFilm()))
 		var found error
 		for _, err := range c.Check(ctx, nil) {
 			found = errors.Join(found, err)

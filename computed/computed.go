@@ -1,10 +1,13 @@
 package computed
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -21,54 +24,55 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Options say how the fields are computed. The zero value of each is its default.
+// Options of a Computed. The zero value of each is its default.
 type Options struct {
-	// Additive says that all computed fields are sums: a Change then adds what its
-	// sources contribute afterwards less what they did before. Sums of doubles gather
-	// rounding errors: Check allows a billionth of the sum, and of 1 where it is smaller.
-	// empty must be zeros. Default false: Change computes the target anew.
+	// Additive: all computed fields are sums. A Change then adds the contribution of its sources
+	// after the write, and subtracts their contribution before it. Sums of doubles accumulate
+	// rounding errors, so Check allows a billionth of the sum, or of 1 if that is larger. All
+	// values of empty must be 0. Default false: Change computes the target from all its sources.
 	Additive bool
-	// StateField is the field of the target for the time and the epoch. Default
-	// "computed".
+	// StateField is the field of the target that holds the time, the epoch and the state in the
+	// queue. Default "computed".
 	StateField string
-	// Lease is how long others wait before they start the same computation of Get or
-	// Drain, if its process dies; longer than a computation takes. Default 1 minute.
+	// Lease is how long others wait before they start a computation of Get or Drain that another
+	// process has started and may have died in. It must be longer than a computation takes. Default
+	// 1 minute.
 	Lease time.Duration
-	// Attempts is how often Drain tries a target whose computation fails; then it is
-	// set aside (Failures). Default 5.
+	// Attempts is how often Drain tries a target whose computation fails, before it sets the target
+	// aside (Failures). Default 5.
 	Attempts int
-	// Wait has readers of a stale value wait for a computation that is under way.
-	// Default false: they get the old value.
+	// Wait makes readers of a stale value wait while another reader computes it. Default false:
+	// they get the old value.
 	Wait bool
-	// Then is computed from these targets, and follows in the same transaction.
+	// Then is the next level, computed from these targets and updated in the same transaction.
 	// Default nil.
 	Then Level
-	// Registry and BSON encode the IDs. Default: the driver's own.
+	// Registry and BSON encode the IDs. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
 
-// Level is a *Computed, of whatever types.
+// Level is a *Computed of any types.
 type Level interface{ level() *core }
 
-// Computed keeps computed fields. S is the type of the sources' _ids, ID that of the
-// targets', T a target.
-type Computed[S, ID, T any] struct{ core *core }
+// Computed keeps computed fields up to date. SourceID is the type of the sources' _ids, ID that of the
+// targets' _ids, T that of a target. It is safe for concurrent use.
+type Computed[SourceID, ID, T any] struct{ core *core }
 
-func (c *Computed[S, ID, T]) level() *core { return c.core }
+func (c *Computed[SourceID, ID, T]) level() *core { return c.core }
 
-// New returns the computed fields of targets. It does no I/O.
+// New returns a Computed for targets. It does no I/O.
 //
-// keyField is the path in the source of the _id of its target, or of its targets, where
-// there are arrays on the way: such as "items.product" of orders.
+// keyField is the path of the field of a source that holds the _id of its target. If there are
+// arrays on the path, such as "items.product" in orders, a source has several targets.
 //
-// pipeline turns sources into a document for each of their targets: its _id is the
-// target's, its other fields are those of empty, all of them and no others. A target for
-// which it makes anything else fails, and keeps its values. The same sources must make the
-// same values: sort what $addToSet gathers. $out and $merge are refused.
+// pipeline turns sources into a document for each of their targets: its _id is the target's, and
+// its other fields are exactly those of empty. A target for which it returns other fields fails and
+// keeps its values. The same sources must always give the same values, so sort an array that
+// $addToSet collects. A pipeline with $out or $merge is refused.
 //
-// empty has all computed fields, with the values of a target without sources.
-func New[S, ID, T any](sources, targets *mongo.Collection, keyField string, pipeline mongo.Pipeline, empty bson.D, opts *Options) (c *Computed[S, ID, T], err error) {
+// empty has all computed fields, with their values for a target without sources.
+func New[SourceID, ID, T any](sources, targets *mongo.Collection, keyField string, pipeline mongo.Pipeline, empty bson.D, opts *Options) (c *Computed[SourceID, ID, T], err error) {
 	defer fault.In(&err, "computed: new")
 	if err := config.Collections("sources", sources, "targets", targets); err != nil {
 		return nil, err
@@ -86,9 +90,12 @@ func New[S, ID, T any](sources, targets *mongo.Collection, keyField string, pipe
 			if len(pipeline) == 0 {
 				return errors.New("it is empty")
 			}
+			if !inner.mentions(strings.Split(keyField, ".")[0]) {
+				return fmt.Errorf("it must read the keyField %q, because its _ids must be the values of that field", keyField)
+			}
 			for _, stage := range pipeline {
 				if len(stage) > 0 && (stage[0].Key == "$out" || stage[0].Key == "$merge") {
-					return fmt.Errorf("%s writes", stage[0].Key)
+					return fmt.Errorf("it must not write, as %s does", stage[0].Key)
 				}
 			}
 			return nil
@@ -104,7 +111,7 @@ func New[S, ID, T any](sources, targets *mongo.Collection, keyField string, pipe
 		name := field.Key
 		settings = append(settings, config.Name("empty", &name, ""))
 		if name == "_id" {
-			return nil, fault.Invalid("empty: _id is not a computed field")
+			return nil, fault.Invalid("empty: _id cannot be a computed field")
 		}
 	}
 	if err := fieldpath.CheckNamed("keyField", keyField); err != nil {
@@ -114,23 +121,30 @@ func New[S, ID, T any](sources, targets *mongo.Collection, keyField string, pipe
 		return nil, err
 	}
 	if inner.Then != nil && inner.Then.level().sources.Name() != targets.Name() {
-		return nil, fault.Invalid("Options.Then: it is not computed from %s", targets.Name())
+		return nil, fault.Invalid("Options.Then: it must be computed from %s", targets.Name())
 	}
 	if inner.empty, err = inner.codec.Document(empty); err != nil {
 		return nil, err
 	}
 	for _, e := range empty {
 		if n := value.Number(inner.empty.Lookup(e.Key)); inner.Additive && (n == nil || n.Sign() != 0) {
-			return nil, fault.Invalid("empty: %s of Options.Additive is not 0", e.Key)
+			return nil, fault.Invalid("empty: %q must be 0 with Options.Additive", e.Key)
 		}
 	}
 	inner.prepare()
-	return &Computed[S, ID, T]{inner}, nil
+	return &Computed[SourceID, ID, T]{inner}, nil
 }
 
-// Indexes are {key: 1} of the sources and {"computed.dirty": 1} of the marked
-// targets, by collection name.
-func (c *Computed[S, ID, T]) Indexes() map[string][]mongo.IndexModel {
+// mentions reports whether the pipeline may read a field: it contains the field's name, $$ROOT or
+// $$CURRENT, or cannot be encoded here.
+func (c *core) mentions(name string) bool {
+	raw, err := c.codec.Document(bson.D{{Key: "pipeline", Value: c.pipeline}})
+	return err != nil || slices.ContainsFunc([]string{name, "$$ROOT", "$$CURRENT"}, func(s string) bool { return bytes.Contains(raw, []byte(s)) })
+}
+
+// Indexes returns {key: 1} for the sources and {"computed.dirty": 1} for the targets, by collection
+// name.
+func (c *Computed[SourceID, ID, T]) Indexes() map[string][]mongo.IndexModel {
 	dirty := c.core.state("dirty")
 	return map[string][]mongo.IndexModel{
 		c.core.sources.Name(): {{Keys: bson.D{{Key: c.core.key, Value: 1}}}},
@@ -138,11 +152,11 @@ func (c *Computed[S, ID, T]) Indexes() map[string][]mongo.IndexModel {
 	}
 }
 
-// EnsureIndexes creates the indexes that are missing. Like Check, Repair and Adopt it refuses
-// sources and targets with a default collation.
+// EnsureIndexes creates the missing indexes. Like Check, Repair and Adopt it refuses sources and
+// targets with a default collation.
 //
 // Cost: 3 round trips, 1 more for each collection that lacks an index.
-func (c *Computed[S, ID, T]) EnsureIndexes(ctx context.Context) (err error) {
+func (c *Computed[SourceID, ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "computed: ensure indexes")
 	if err := collation.Refuse(ctx, c.core.sources, c.core.targets); err != nil {
 		return err
@@ -150,20 +164,23 @@ func (c *Computed[S, ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	return indexes.EnsureAll(ctx, c.core.targets.Database(), c.Indexes())
 }
 
-// ShardKey is the key of the sources and the targets' _id, by collection name.
-func (c *Computed[S, ID, T]) ShardKey() map[string]bson.D {
+// ShardKey returns the recommended shard keys, by collection name: keyField for the sources, _id
+// for the targets.
+func (c *Computed[SourceID, ID, T]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{c.core.sources.Name(): {{Key: c.core.key, Value: 1}}, c.core.targets.Name(): {{Key: "_id", Value: 1}}}
 }
 
-// Change runs write, which creates, changes, moves or deletes the sources of these
-// _ids and no others, and brings their targets up to date, those before and those
-// after it, in one transaction. write can run several times. A target that does not
-// exist is left out.
+// Change runs write, which inserts, changes, moves or deletes the sources with these _ids and no
+// others, and updates their targets, those before and those after the write, in one transaction.
+// write can run several times. A target that does not exist is ignored.
 //
 // Cost: 6 round trips besides those of write, 1 document written for each target,
 // index _id and {key: 1}. Additive: 5; for a target that was never computed 2 more.
-func (c *Computed[S, ID, T]) Change(ctx context.Context, sources []S, write func(ctx context.Context) error) (err error) {
+func (c *Computed[SourceID, ID, T]) Change(ctx context.Context, sources []SourceID, write func(ctx context.Context) error) (err error) {
 	defer fault.In(&err, "computed: change")
+	if write == nil {
+		return fault.Invalid("write is nil")
+	}
 	ids, err := ids(c.core, sources)
 	if err != nil {
 		return err
@@ -171,15 +188,15 @@ func (c *Computed[S, ID, T]) Change(ctx context.Context, sources []S, write func
 	return c.core.transact(ctx, func(ctx context.Context) error { return c.core.change(ctx, ids, write) })
 }
 
-// Get reads a target, and computes it anew if its values are older than maxAge, by
-// this machine's clock, or marked. Of many readers one computes; the others get the old
-// value, or wait (Options.Wait). A target that was never computed is computed or
-// waited for; one that Drain has set aside keeps its old value, however old. A Get that
-// fails lets the next reader try at once.
+// Get reads a target. If its values are older than maxAge, by this machine's clock, or marked, it
+// computes them first. Of many readers one computes; the others get the old value or, with
+// Options.Wait, wait. A target that was never computed is computed or waited for. A target that
+// Drain has set aside keeps its old value, however old. If a Get fails, the next reader may compute
+// at once. If the target does not exist, the error is mongopatterns.ErrNotFound.
 //
 // Cost: 1 round trip, index _id. When it computes 6, 2 documents written; when that fails,
 // 1 more to let others try.
-func (c *Computed[S, ID, T]) Get(ctx context.Context, id ID, maxAge time.Duration) (out T, err error) {
+func (c *Computed[SourceID, ID, T]) Get(ctx context.Context, id ID, maxAge time.Duration) (out T, err error) {
 	defer fault.In(&err, "computed: get")
 	key, err := c.core.id(id)
 	if err != nil {
@@ -188,13 +205,14 @@ func (c *Computed[S, ID, T]) Get(ctx context.Context, id ID, maxAge time.Duratio
 	return out, c.core.get(ctx, key, maxAge, &out)
 }
 
-// Refresh computes targets anew, now. Result.Done are written, Skipped do not exist. Failed
-// are those that cannot be computed: they keep their values, and the others go on.
+// Refresh computes these targets now. Result.Done counts those written, Skipped those that do not
+// exist, Failed those that cannot be computed: they keep their values, and the others are still
+// computed.
 //
 // Cost: 3 round trips, 1 document written for each target, index _id and {key: 1};
 // once more for those that somebody else changed meanwhile, the twelfth time in a
 // transaction that keeps others out. If one target cannot be computed, 3 for each.
-func (c *Computed[S, ID, T]) Refresh(ctx context.Context, targets ...ID) (result mongopatterns.Result, err error) {
+func (c *Computed[SourceID, ID, T]) Refresh(ctx context.Context, targets ...ID) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "computed: refresh")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	all, err := ids(c.core, targets)
@@ -204,21 +222,21 @@ func (c *Computed[S, ID, T]) Refresh(ctx context.Context, targets ...ID) (result
 	return result, c.core.refreshEach(ctx, distinct(all), false, &result)
 }
 
-// RefreshAll computes all targets, for jobs on an interval, beside live writes. Work.Filter
-// selects targets.
+// RefreshAll computes all targets, for jobs on an interval. It is safe while others write.
+// Work.Filter selects targets.
 //
-// Cost: 1 round trip a batch of 1000 targets, 100 with Options.Then, and those of Refresh for it.
-func (c *Computed[S, ID, T]) RefreshAll(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+// Cost: 1 round trip for each batch of 1000 targets, 100 with Options.Then, and those of Refresh for it.
+func (c *Computed[SourceID, ID, T]) RefreshAll(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "computed: refresh all")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return c.core.refreshAll(ctx, work)
 }
 
-// Mark notes that targets are to be computed anew, by Drain or the next Get. In the
-// transaction of the write that makes them old, none is forgotten.
+// Mark puts targets into the queue: Drain or the next Get computes them. Call it in the transaction
+// of the write that makes the values stale, and no target is missed.
 //
 // Cost: 1 round trip, 1 document written for each target, index _id.
-func (c *Computed[S, ID, T]) Mark(ctx context.Context, targets ...ID) (err error) {
+func (c *Computed[SourceID, ID, T]) Mark(ctx context.Context, targets ...ID) (err error) {
 	defer fault.In(&err, "computed: mark")
 	all, err := ids(c.core, targets)
 	if err != nil {
@@ -227,62 +245,64 @@ func (c *Computed[S, ID, T]) Mark(ctx context.Context, targets ...ID) (err error
 	return c.core.mark(ctx, all)
 }
 
-// Drain computes the marked targets until none is left or ctx ends; Work.Filter
-// selects targets. Several workers share them: one that dies is replaced after
-// Options.Lease. A target whose computation the server refuses is counted, named,
-// and tried again by a Drain after the lease, Options.Attempts times in all; the
-// others go on.
+// Drain computes the marked targets until none is left or ctx ends. Work.Filter selects targets.
+// Several workers may share them; if one dies, another takes its target after Options.Lease. A
+// target that the server cannot compute is counted as Failed with its error, and a Drain after the
+// lease tries it again, Options.Attempts times in all; the others are still computed.
 //
 // Cost: 4 round trips and 2 documents written for each target, index _id, and 1 for 100
 // targets and at the end, index {"computed.dirty": 1}. Where the server refuses: 1 more to
 // note why.
-func (c *Computed[S, ID, T]) Drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+func (c *Computed[SourceID, ID, T]) Drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "computed: drain")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return c.core.drain(ctx, work)
 }
 
-// Failures are the targets that Drain has set aside, with the last error of each.
-// Mark puts one into the queue again; a Change or Refresh that succeeds ends it too.
+// Failures yields the targets that Drain has set aside, with the last error of each. Mark puts a
+// target into the queue again; a successful Change or Refresh removes it from the failures too.
 //
-// Cost: 1 round trip a batch, index {"computed.dirty": 1}.
-func (c *Computed[S, ID, T]) Failures(ctx context.Context) iter.Seq2[mongopatterns.Failure, error] {
+// Cost: 1 round trip for each batch, index {"computed.dirty": 1}.
+func (c *Computed[SourceID, ID, T]) Failures(ctx context.Context) iter.Seq2[mongopatterns.Failure, error] {
 	return fault.Seq("computed: failures", c.core.failures(ctx))
 }
 
 const (
-	// Drifted is a computed field that is not what its sources make it.
-	Drifted mongopatterns.ProblemKind = "drifted"
-	// Uncomputable is a target whose sources the pipeline cannot take; Detail says why.
-	// Repair leaves it, and counts it as failed.
+	// WrongField: a computed field does not have the value that its sources give.
+	WrongField = mongopatterns.WrongField
+	// Uncomputable: the pipeline fails on the sources of a target; Detail says why. Repair leaves
+	// the target as it is and counts it as Failed.
 	Uncomputable mongopatterns.ProblemKind = "cannot be computed"
+	// Malformed: no source has keyField. It is misspelt, or no source has been written with it yet.
+	// Only a Check without Work.Filter looks for it.
+	Malformed = mongopatterns.Malformed
 )
 
-// Check finds targets whose values are not those of their sources. It leaves out those in
-// the queue, marked or set aside, and new ones: without sources and without any computed
-// field. Work.Filter selects targets.
+// Check yields the targets whose values differ from those of their sources. It ignores targets in
+// the queue or set aside, and new ones, which have neither sources nor computed fields. Work.Filter
+// selects targets.
 //
-// Cost: 1 round trip, and 2 a batch of 100 targets, index {key: 1}; 3 more for a batch with
-// problems. A batch that cannot be computed: 1 for each of its targets.
-func (c *Computed[S, ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+// Cost: 2 round trips, and 2 for each batch of 100 targets, index {key: 1}; 3 more for a batch with problems.
+// A batch that cannot be computed: 1 for each of its targets.
+func (c *Computed[SourceID, ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	return fault.Seq("computed: check", collation.Seq(ctx, c.core.check(ctx, work), c.core.sources, c.core.targets))
 }
 
-// Repair computes what Check finds anew, beside live writes. Work.Filter selects
+// Repair computes the targets that Check finds. It is safe while others write. Work.Filter selects
 // targets.
 //
-// Cost: 1 round trip, and 2 a batch of 100 targets, as Check; 3 more for a batch with problems,
-// 1 write for each of these.
-func (c *Computed[S, ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+// Cost: 1 round trip, and 2 for each batch of 100 targets, as Check; 3 more for a batch with problems, 1
+// write for each of these.
+func (c *Computed[SourceID, ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "computed: repair")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return c.core.repair(ctx, work, false)
 }
 
-// Adopt is Repair that also gives new targets without sources the values of New's empty.
+// Adopt is Repair, and also gives new targets without sources the values of New's empty.
 //
 // Cost: that of Repair.
-func (c *Computed[S, ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+func (c *Computed[SourceID, ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "computed: adopt")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return c.core.repair(ctx, work, true)
@@ -290,7 +310,7 @@ func (c *Computed[S, ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work
 
 func ids[V any](c *core, all []V) ([]bson.RawValue, error) {
 	if len(all) == 0 {
-		return nil, fault.Invalid("no _ids")
+		return nil, fault.Invalid("there are no _ids")
 	}
 	out := make([]bson.RawValue, len(all))
 	for i, id := range all {

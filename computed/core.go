@@ -27,17 +27,17 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// core works on BSON.
+// A core does the work of Computed on BSON, without knowing T.
 type core struct {
 	Options
 	sources, targets *mongo.Collection
 	codec            codec.Codec
-	key              string // the source's field with its target
+	key              string // the path of the target's _id in a source
 	pipeline         mongo.Pipeline
-	fields           bson.D   // the computed ones, of a target without sources
+	fields           bson.D   // the computed fields, with their values for a target without sources
 	empty            bson.Raw // the same, encoded
 
-	// What many calls send alike; see prepare.
+	// Parts of commands that many calls send; see prepare.
 	stamp, over bson.D
 	stored      []any
 	marked      any
@@ -45,11 +45,11 @@ type core struct {
 
 // prepare encodes the expressions that are the same in every call.
 func (c *core) prepare() {
-	// stamp sets the time and raises the epoch, over ends all that is under way.
+	// stamp sets the time and raises the epoch; over ends leases, marks and failures.
 	epoch := expr.Fixed(expr.Op("$add", expr.IfNull(expr.Field(c.state("epoch")), int64(0)), 1))
 	c.stamp = expr.D(c.state("at"), "$$NOW", c.state("epoch"), epoch)
 	c.over = expr.D(c.state("until"), "$$REMOVE", c.state("by"), "$$REMOVE", c.state("dirty"), "$$REMOVE", c.state("attempts"), "$$REMOVE", c.state("error"), "$$REMOVE")
-	for _, e := range c.fields { // what a target has of a field
+	for _, e := range c.fields { // the field of a target, or its value in empty
 		c.stored = append(c.stored, expr.Fixed(expr.IfNull(expr.Field(e.Key), expr.Literal(c.empty.Lookup(e.Key)))))
 	}
 	c.marked = expr.Pipeline(expr.Op("$set", expr.D(c.state("dirty"), true, c.state("epoch"), epoch,
@@ -66,8 +66,9 @@ func in(field string, ids []bson.RawValue) bson.D {
 	return bson.D{{Key: field, Value: bson.D{{Key: "$in", Value: value.Array(ids)}}}}
 }
 
-// values computes the sources that filter selects: a document for each target, by key. It also
-// counts the documents whose _id no target can have: sources without a target make those.
+// values runs the pipeline on the sources that filter selects. It returns the documents by the key
+// of their target, and the number of documents whose _id cannot be a target's, which the pipeline
+// makes of sources without a target.
 func (c *core) values(ctx context.Context, filter bson.D) (made map[string]bson.Raw, nameless int, err error) {
 	made = map[string]bson.Raw{}
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
@@ -85,8 +86,9 @@ func (c *core) values(ctx context.Context, filter bson.D) (made map[string]bson.
 	return made, nameless, nil
 }
 
-// compute is the values of targets from all their sources; a target without sources has none.
-// A pipeline that does not fit keyField and empty is refused, as it would store the values of empty.
+// compute returns the values of targets from all their sources, nothing for a target without
+// sources. If the pipeline does not fit keyField or empty, it returns an error, because the values
+// of empty would be stored otherwise.
 func (c *core) compute(ctx context.Context, targets []bson.RawValue) (map[string]bson.Raw, error) {
 	made, nameless, err := c.values(ctx, in(c.key, targets))
 	if err != nil {
@@ -104,7 +106,7 @@ func (c *core) compute(ctx context.Context, targets []bson.RawValue) (map[string
 	if found || len(made)+nameless == 0 {
 		return made, nil
 	}
-	// Sources of several targets may make only others of theirs.
+	// A source with several targets may contribute to the others only.
 	keys, sources, err := c.keys(ctx, in(c.key, targets), 100)
 	if err != nil || len(keys) != sources {
 		return made, err
@@ -118,20 +120,20 @@ func (c *core) compute(ctx context.Context, targets []bson.RawValue) (map[string
 }
 
 func misnamed(target bson.RawValue) error {
-	return fault.Refuse(fault.Of(target, fault.Invalid("pipeline: the _ids it makes are not those in keyField")))
+	return fault.Refuse(fault.Of(target, fault.Invalid("pipeline: its _ids must be the values of keyField")))
 }
 
-// fits refuses a computed document whose fields are not those of empty.
+// fits returns an error for a computed document whose fields are not those of empty.
 func (c *core) fits(doc bson.Raw) error {
 	elements, err := doc.Elements()
 	for _, e := range c.fields {
 		if err == nil && doc.Lookup(e.Key).Type == 0 {
-			err = fault.Invalid("pipeline: it makes no %s, which is in empty", e.Key)
+			err = fault.Invalid("pipeline: it must make %q, which is in empty", e.Key)
 		}
 	}
 	for _, e := range elements {
 		if key := e.Key(); err == nil && key != "_id" && c.empty.Lookup(key).Type == 0 {
-			err = fault.Invalid("pipeline: it makes %s, which is not in empty", key)
+			err = fault.Invalid("pipeline: it makes %q, which is not in empty", key)
 		}
 	}
 	if err != nil {
@@ -140,8 +142,8 @@ func (c *core) fits(doc bson.Raw) error {
 	return nil
 }
 
-// keys are the targets of the first sources that filter selects, 0 for all, and how many
-// sources these are.
+// keys returns the targets of the first limit sources that filter selects, 0 for all, and the
+// number of these sources.
 func (c *core) keys(ctx context.Context, filter bson.D, limit int) (out []bson.RawValue, sources int, err error) {
 	find := options.Find().SetProjection(bson.D{{Key: c.key, Value: 1}}).SetLimit(int64(limit)).SetBatchSize(1000)
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
@@ -156,8 +158,8 @@ func (c *core) keys(ctx context.Context, filter bson.D, limit int) (out []bson.R
 	return out, sources, nil
 }
 
-// at are the _ids at a path, through arrays as the server's index sees them: a
-// source can have several targets.
+// at returns the _ids at a path, also inside arrays, as an index of the server does: a source can
+// have several targets.
 func at(v bson.RawValue, path []string) (out []bson.RawValue) {
 	if array, ok := v.ArrayOK(); ok {
 		elements, _ := array.Values()
@@ -178,7 +180,7 @@ func at(v bson.RawValue, path []string) (out []bson.RawValue) {
 	return out
 }
 
-// distinct drops repetitions.
+// distinct removes duplicates.
 func distinct(all []bson.RawValue) (out []bson.RawValue) {
 	seen := map[string]bool{}
 	for _, v := range all {
@@ -190,9 +192,9 @@ func distinct(all []bson.RawValue) (out []bson.RawValue) {
 	return out
 }
 
-// change runs write, which changes the sources of these _ids, in the transaction of ctx, and
-// brings the targets of each level up to date: they are the sources of the next one. Two changes of
-// one target conflict in its write, so the second sees the first.
+// change runs write, which changes the sources of these _ids, in the transaction of ctx, and then
+// updates the targets, level by level: the targets of one level are the sources of the next. Two
+// changes of one target conflict when they write it, so the second one sees the first.
 func (c *core) change(ctx context.Context, sources []bson.RawValue, write func(ctx context.Context) error) error {
 	for level := c; level != nil; level = level.next() {
 		before, err := level.contributions(ctx, sources)
@@ -217,7 +219,7 @@ func (c *core) change(ctx context.Context, sources []bson.RawValue, write func(c
 	return write(ctx)
 }
 
-// next is the level above, nil at the last.
+// next returns the next level, nil at the last.
 func (c *core) next() *core {
 	if c.Then == nil {
 		return nil
@@ -225,13 +227,14 @@ func (c *core) next() *core {
 	return c.Then.level()
 }
 
-// contribution is what some sources give one target; made is nil without Additive.
+// A contribution is the result of the pipeline for some sources of one target; made is nil without
+// Additive.
 type contribution struct {
 	target bson.RawValue
 	made   bson.Raw
 }
 
-// contributions are those of sources, by the key of the target.
+// contributions returns the contributions of sources, by the key of the target.
 func (c *core) contributions(ctx context.Context, sources []bson.RawValue) (map[string]contribution, error) {
 	out := map[string]contribution{}
 	if !c.Additive {
@@ -245,7 +248,7 @@ func (c *core) contributions(ctx context.Context, sources []bson.RawValue) (map[
 	if err != nil {
 		return nil, err
 	}
-	if len(made) == 0 && nameless > 0 { // sources without a target, or a pipeline that does not name them
+	if len(made) == 0 && nameless > 0 { // sources without a target, or a pipeline that does not return their _ids
 		targets, _, err := c.keys(ctx, in("_id", sources), 100)
 		if err != nil || len(targets) == 0 {
 			return out, err
@@ -261,7 +264,7 @@ func (c *core) contributions(ctx context.Context, sources []bson.RawValue) (map[
 	return out, nil
 }
 
-// targetsOf are the targets that had a contribution before or have one after a change.
+// targetsOf returns the targets with a contribution before or after a change.
 func targetsOf(before, after map[string]contribution) (targets []bson.RawValue) {
 	all := maps.Clone(before)
 	maps.Copy(all, after)
@@ -271,7 +274,8 @@ func targetsOf(before, after map[string]contribution) (targets []bson.RawValue) 
 	return targets
 }
 
-// recompute computes the targets of a change from all their sources, to be written.
+// recompute computes the targets of a change from all their sources, and returns them with the
+// function that writes the values.
 func (c *core) recompute(ctx context.Context, before, after map[string]contribution) (targets []bson.RawValue, write func(ctx context.Context) error, err error) {
 	if targets = targetsOf(before, after); len(targets) == 0 {
 		return nil, nil, nil
@@ -293,8 +297,8 @@ func (c *core) write(ctx context.Context, targets []bson.RawValue, made map[stri
 	return err
 }
 
-// addUp is recompute by the difference that the sources of a change make to sums. A target that was
-// never computed needs all its sources.
+// addUp is recompute for sums: it adds the difference that the change makes to the contributions. A
+// target that was never computed is computed from all its sources.
 func (c *core) addUp(_ context.Context, before, after map[string]contribution) (targets []bson.RawValue, write func(ctx context.Context) error, err error) {
 	targets = targetsOf(before, after)
 	models := make([]mongo.WriteModel, len(targets))
@@ -312,8 +316,8 @@ func (c *core) addUp(_ context.Context, before, after map[string]contribution) (
 	}, nil
 }
 
-// first computes those targets that never were: to add to nothing would leave out
-// their other sources.
+// first computes the targets that were never computed, from all their sources: the contributions
+// leave out those that did not change.
 func (c *core) first(ctx context.Context, targets []bson.RawValue, after map[string]contribution) error {
 	made, err := c.compute(ctx, targets)
 	if err != nil {
@@ -334,9 +338,8 @@ func (c *core) first(ctx context.Context, targets []bson.RawValue, after map[str
 
 func byID(id bson.RawValue) bson.D { return bson.D{{Key: "_id", Value: value.Equal(id)}} }
 
-// set is the update that stores computed values, those of empty if there are none.
-// The epoch makes it a real write even where no value changes, so that all writers
-// conflict.
+// set returns the update that stores computed values, those of empty if made is nil. Because of the
+// epoch it is a real write even if no value changes, so concurrent writers conflict.
 func (c *core) set(made bson.Raw, more ...bson.E) mongo.Pipeline {
 	fields := bson.D{}
 	for _, e := range c.fields {
@@ -349,8 +352,8 @@ func (c *core) set(made bson.Raw, more ...bson.E) mongo.Pipeline {
 	return mongo.Pipeline{expr.Op("$set", slices.Concat(fields, c.stamp, c.over, more))}
 }
 
-// add is the update that adds the difference of two contributions; a field that is
-// missing counts as that of empty.
+// add returns the update that adds the difference of two contributions; a missing field counts as
+// its value in empty.
 func (c *core) add(before, after bson.Raw) mongo.Pipeline {
 	fields := bson.D{}
 	for i, e := range c.fields {
@@ -365,8 +368,8 @@ func (c *core) add(before, after bson.Raw) mongo.Pipeline {
 	return mongo.Pipeline{expr.Op("$set", append(fields, c.stamp...))}
 }
 
-// refresh computes targets outside a transaction, or in the caller's: each is stored
-// if its epoch is still the one from before the computation, else computed again.
+// refresh computes targets, outside a transaction or in the caller's. A result is stored if the
+// target's epoch has not changed since before the computation; otherwise it is computed again.
 func (c *core) refresh(ctx context.Context, targets []bson.RawValue) (result mongopatterns.Result, err error) {
 	targets = distinct(targets)
 	result.Examined = int64(len(targets))
@@ -388,7 +391,7 @@ func (c *core) refresh(ctx context.Context, targets []bson.RawValue) (result mon
 		if c.Then == nil {
 			left, err = c.store(ctx, targets, epochs, made, &result)
 		} else {
-			// The level above reads the targets before and after, in one transaction.
+			// The next level reads the targets before and after, in one transaction.
 			var attempt mongopatterns.Result
 			err = c.transact(ctx, func(ctx context.Context) error {
 				attempt = mongopatterns.Result{}
@@ -397,13 +400,13 @@ func (c *core) refresh(ctx context.Context, targets []bson.RawValue) (result mon
 					return err
 				})
 			})
-			result.Add(attempt)
+			maintain.Add(&result, attempt)
 		}
 		if err != nil {
 			return result, err
 		}
 		if len(left) > 0 && txn.Running(ctx) {
-			return result, txn.Conflict("refresh") // its snapshot shows no other's writes
+			return result, txn.Conflict("refresh") // its snapshot does not show the writes of others
 		}
 		targets = left
 		if len(left) > 0 && round >= 10 {
@@ -418,8 +421,8 @@ func (c *core) refresh(ctx context.Context, targets []bson.RawValue) (result mon
 	return result, nil
 }
 
-// locked computes targets that others write all the time, who may only add to what is
-// wrong: in a transaction whose first write of a target makes theirs conflict with it.
+// locked computes targets that others keep writing, perhaps by adding to a wrong value. It does so
+// in a transaction that first writes each target, so that the writes of others conflict with it.
 func (c *core) locked(ctx context.Context, targets []bson.RawValue) (done int64, err error) {
 	err = c.transact(ctx, func(ctx context.Context) error {
 		return c.next().change(ctx, targets, func(ctx context.Context) error {
@@ -437,17 +440,17 @@ func (c *core) locked(ctx context.Context, targets []bson.RawValue) (done int64,
 	return done, err
 }
 
-// refreshEach is refresh; if targets cannot be computed together, one by one. One that cannot be
-// computed at all is counted and named.
+// refreshEach is refresh; if the targets cannot be computed together, it computes them one by one.
+// It counts a target that cannot be computed as Failed.
 func (c *core) refreshEach(ctx context.Context, targets []bson.RawValue, strict bool, result *mongopatterns.Result) error {
 	one, err := c.refresh(ctx, targets)
 	if strict || !fault.Refused(err) || txn.Running(ctx) {
-		result.Add(one)
+		maintain.Add(result, one)
 		return err
 	}
 	if len(targets) == 1 {
 		result.Examined++
-		result.Fail(c.targets.Name(), targets[0], err)
+		maintain.Fail(result, c.targets.Name(), targets[0], err)
 		return nil
 	}
 	for i := range targets {
@@ -458,12 +461,12 @@ func (c *core) refreshEach(ctx context.Context, targets []bson.RawValue, strict 
 	return nil
 }
 
-// store writes values whose epochs are unchanged and returns the other targets that
-// still exist.
+// store writes the values of targets whose epochs have not changed, and returns the other targets
+// that still exist.
 func (c *core) store(ctx context.Context, targets []bson.RawValue, epochs map[string]bson.RawValue, made map[string]bson.Raw, result *mongopatterns.Result) (left []bson.RawValue, err error) {
 	var there []bson.RawValue
 	var models []mongo.WriteModel
-	run := bson.NewObjectID() // tells this write from others
+	run := bson.NewObjectID() // identifies this write
 	for _, id := range targets {
 		epoch, ok := epochs[value.Key(id)]
 		if !ok {
@@ -488,8 +491,7 @@ func (c *core) store(ctx context.Context, targets []bson.RawValue, epochs map[st
 		result.Done += written.MatchedCount
 		return nil, nil
 	}
-	// Which of them? The epoch does not say: another's write raises it as this one
-	// does.
+	// Find out which were written. The epoch does not tell, as a write by others raises it too.
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return cursor.Primary(c.targets).Find(ctx, in("_id", there), options.Find().SetProjection(bson.D{{Key: c.state("run"), Value: 1}}).SetBatchSize(int32(len(there)+1)))
 	}) {
@@ -505,8 +507,7 @@ func (c *core) store(ctx context.Context, targets []bson.RawValue, epochs map[st
 	return left, nil
 }
 
-// get reads a target into out, and computes it first if it is stale and nobody else
-// does.
+// get reads a target into out. If it is stale and nobody else computes it, get computes it first.
 func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, out any) error {
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		found := c.targets.FindOne(ctx, byID(id))
@@ -522,14 +523,14 @@ func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, 
 		if computed && (set || !marked && time.Since(at) < maxAge) {
 			return found.Decode(out)
 		}
-		// Only as it was read: somebody may have computed it since.
+		// Only if the epoch is the one read: someone may have computed it since.
 		as := bson.E{Key: c.state("epoch"), Value: nil}
 		if epoch := value.Lookup(raw, c.state("epoch")); epoch.Type != 0 {
 			as.Value = epoch
 		}
 		by := bson.NewObjectID()
 		mine, err := c.lease(ctx, append(byID(id), as), by, nil)
-		if err == nil && mine != nil { // the lease is written, and then perhaps the values
+		if err == nil && mine != nil { // the lease is written, perhaps the values too
 			_, err = c.refresh(ctx, []bson.RawValue{id})
 			err = fault.Unknown(err)
 		}
@@ -544,7 +545,7 @@ func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, 
 			return found.Decode(out)
 		}
 		if txn.Running(ctx) {
-			return txn.Conflict("get") // its snapshot will not show what the other computes
+			return txn.Conflict("get") // its snapshot will not show the other's result
 		}
 		select {
 		case <-ctx.Done():
@@ -554,8 +555,8 @@ func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, 
 	}
 }
 
-// queued says whether a target waits for Drain, and whether Drain has set it aside. Anything
-// else in "dirty" means neither.
+// queued reports whether a target waits for Drain, and whether Drain has set it aside. Any other
+// value of "dirty" means neither.
 func (c *core) queued(doc bson.Raw) (marked, setAside bool) {
 	dirty := value.Lookup(doc, c.state("dirty"))
 	marked, _ = dirty.BooleanOK()
@@ -563,7 +564,7 @@ func (c *core) queued(doc bson.Raw) (marked, setAside bool) {
 	return marked, text == aside
 }
 
-// unleased are the targets that nobody computes.
+// unleased selects the targets without a lease that still runs.
 func (c *core) unleased() bson.D {
 	return expr.Op("$or", bson.A{
 		bson.D{{Key: c.state("until"), Value: nil}},
@@ -571,8 +572,8 @@ func (c *core) unleased() bson.D {
 	})
 }
 
-// lease takes the target that filter selects by its _id, if nobody computes it, sets what more
-// says, and returns its _id and state, or nil.
+// lease takes a lease of the target that filter selects by its _id, if nobody has one, sets the
+// fields of more, and returns _id and state, or nil.
 func (c *core) lease(ctx context.Context, filter bson.D, by bson.ObjectID, more bson.D) (bson.Raw, error) {
 	raw, err := fault.Single(c.targets.FindOneAndUpdate(ctx, append(filter, c.unleased()...), mongo.Pipeline{expr.Op("$set", append(more,
 		bson.E{Key: c.state("until"), Value: expr.Op("$add", "$$NOW", c.Lease.Milliseconds())}, bson.E{Key: c.state("by"), Value: by},
@@ -583,11 +584,11 @@ func (c *core) lease(ctx context.Context, filter bson.D, by bson.ObjectID, more 
 	return raw, err
 }
 
-// giveBackBound is how long a call that has failed tries to give its lease back.
+// giveBackBound is how long a failed call tries to give its lease back.
 const giveBackBound = time.Second
 
-// giveBack ends a lease after an error, so that nobody waits until it is over. In a transaction the
-// error undoes it.
+// giveBack ends a lease after an error, so that nobody waits until it runs out, and applies update.
+// In a transaction it does nothing, because the error undoes the lease.
 func (c *core) giveBack(ctx context.Context, id bson.RawValue, by bson.ObjectID, update bson.D) {
 	if txn.Running(ctx) {
 		return
@@ -596,21 +597,21 @@ func (c *core) giveBack(ctx context.Context, id bson.RawValue, by bson.ObjectID,
 	defer cancel()
 	mine := append(byID(id), bson.E{Key: c.state("by"), Value: by})
 	free := append(update, bson.E{Key: "$unset", Value: bson.D{{Key: c.state("until"), Value: ""}, {Key: c.state("by"), Value: ""}}})
-	_, _ = fault.One(c.targets.UpdateOne(ctx, mine, free)) // else it ends by itself
+	_, _ = fault.One(c.targets.UpdateOne(ctx, mine, free)) // after an error the lease runs out by itself
 }
 
-// mark raises the epoch too: a computation that is under way may have missed what
-// marks it. A target that was set aside gets all its attempts again.
+// mark raises the epoch too, because a computation that has begun may not see the write that the
+// mark is for. A target that was set aside gets all its attempts again.
 func (c *core) mark(ctx context.Context, targets []bson.RawValue) error {
 	_, err := fault.Many(c.targets.UpdateMany(ctx, in("_id", targets), c.marked))
 	return err
 }
 
-// aside is what "dirty" is of a target that Drain has given up.
+// aside is the value of "dirty" in a target that Drain has set aside.
 const aside = "set aside"
 
-// drain counts an attempt when it takes a target, not when it fails: a computation
-// that ends its process counts too.
+// drain counts an attempt when it takes a target, not when it fails, so that a computation that
+// kills its process counts too.
 func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	w, err := maintain.Of(work, 0)
 	if err != nil {
@@ -626,7 +627,7 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mong
 		return result, err
 	}
 	defer func() {
-		if result.Examined > 0 { // a lease and an attempt are written, also where no value is
+		if result.Examined > 0 { // the lease and the attempt are written, even if no value is
 			err = fault.Unknown(err)
 		}
 	}()
@@ -644,8 +645,8 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mong
 	}
 }
 
-// candidates are some targets that filter selects, in a random order, so that workers do not all ask
-// for the same one.
+// candidates returns up to 100 targets that filter selects, in random order, so that workers do not
+// all begin with the same one.
 func (c *core) candidates(ctx context.Context, filter bson.D) (ids []bson.RawValue, err error) {
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return cursor.Primary(c.targets).Find(ctx, filter, options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}).SetLimit(100).SetBatchSize(101))
@@ -659,8 +660,8 @@ func (c *core) candidates(ctx context.Context, filter bson.D) (ids []bson.RawVal
 	return ids, nil
 }
 
-// drainOne takes a target by its _id, as a sharded collection wants it, and computes it, unless another
-// worker has it.
+// drainOne computes a target unless another worker does. It takes the lease by _id, as a sharded
+// collection requires.
 func (c *core) drainOne(ctx context.Context, id bson.RawValue, filter bson.D, w mongopatterns.Work, result *mongopatterns.Result) error {
 	by := bson.NewObjectID()
 	one := mongopatterns.Result{Examined: 1}
@@ -675,27 +676,27 @@ func (c *core) drainOne(ctx context.Context, id bson.RawValue, filter bson.D, w 
 		failed = errNoAnswer
 	} else if one, err = c.refresh(ctx, []bson.RawValue{id}); fault.Refused(err) && !txn.Running(ctx) {
 		failed, err = err, nil
-	} else if err != nil { // not for the target's sake
+	} else if err != nil { // the target is not the cause: this attempt does not count
 		c.giveBack(ctx, id, by, expr.Op("$inc", bson.D{{Key: c.state("attempts"), Value: -1}}))
 	}
 	if failed != nil {
-		one.Fail(c.targets.Name(), id, failed) // its lease keeps it out of this loop
+		maintain.Fail(&one, c.targets.Name(), id, failed) // its lease keeps this loop from trying it again
 		err = c.failed(ctx, id, attempts, failed)
 		if w.Strict {
 			err = errors.Join(failed, err)
 		}
 	}
-	result.Add(one)
+	maintain.Add(result, one)
 	if err == nil {
 		w.Progress(*result)
 	}
 	return err
 }
 
-var errNoAnswer = errors.New("no worker has come to an end with it")
+var errNoAnswer = errors.New("no worker has finished it")
 
-// failed notes the error of an attempt, and sets the target aside after the last. A
-// mark that came meanwhile begins anew, and has nothing of it.
+// failed stores the error of an attempt, and sets the target aside after the last attempt. If the
+// target was marked meanwhile, its attempts were reset, and failed changes nothing.
 func (c *core) failed(ctx context.Context, id, attempts bson.RawValue, failed error) error {
 	set := bson.D{{Key: c.state("error"), Value: failed.Error()}}
 	if attempts.AsInt64() >= int64(c.Attempts) {
@@ -735,8 +736,8 @@ func (c *core) refreshAll(ctx context.Context, work *mongopatterns.Work) (mongop
 			return nil
 		}
 		one, err := c.refresh(ctx, idsOf(batch))
-		one.Examined = 0 // the batch counts
-		result.Add(one)
+		one.Examined = 0 // the batch was counted already
+		maintain.Add(result, one)
 		return err
 	})
 }
@@ -756,7 +757,7 @@ func (c *core) scan() maintain.Scan {
 	return maintain.Scan{Projection: projection, BatchSize: 100}
 }
 
-// drifted are the problems of targets; those in the queue, and new ones, have none.
+// drifted returns the problems of targets. It skips those in the queue or set aside, and new ones.
 func (c *core) drifted(ctx context.Context, batch []bson.Raw) (out []mongopatterns.Problem, err error) {
 	batch = slices.DeleteFunc(slices.Clone(batch), func(doc bson.Raw) bool {
 		marked, setAside := c.queued(doc)
@@ -780,21 +781,21 @@ func (c *core) drifted(ctx context.Context, batch []bson.Raw) (out []mongopatter
 				want = c.empty.Lookup(e.Key)
 			}
 			if !c.equal(have, want) {
-				out = append(out, mongopatterns.Problem{Pattern: "computed", Kind: Drifted, Collection: c.targets.Name(), ID: id, Field: e.Key, Have: have, Want: want})
+				out = append(out, mongopatterns.Problem{Pattern: "computed", Kind: WrongField, Collection: c.targets.Name(), ID: id, Field: e.Key, Have: have, Want: want})
 			}
 		}
 	}
 	return out, nil
 }
 
-// blank reports a target that has none of the computed fields.
+// blank reports whether a target has none of the computed fields.
 func (c *core) blank(doc bson.Raw) bool {
 	return !slices.ContainsFunc(c.fields, func(e bson.E) bool { return doc.Lookup(e.Key).Type != 0 })
 }
 
-// equal compares values as the server does, and doubles to a billionth, as their sums depend on
-// the order. Below 1 it is a billionth of 1: what is added and taken back leaves a rounding error
-// of what was there.
+// equal compares values as the server does. Doubles may differ by a billionth, as their sums depend
+// on the order; below 1 by a billionth of 1, as adding and subtracting a large value leaves a
+// rounding error in proportion to that.
 func (c *core) equal(have, want bson.RawValue) bool {
 	if have.Type == want.Type && bytes.Equal(have.Value, want.Value) || value.Key(have) == value.Key(want) {
 		return true
@@ -811,8 +812,8 @@ func (c *core) equal(have, want bson.RawValue) bool {
 	return off.Mul(off, big.NewRat(1_000_000_000, 1)).Cmp(size) <= 0
 }
 
-// again looks at the targets of problems in one snapshot: a change may have been
-// under way.
+// again checks the targets of problems once more, in one snapshot: a change may have been under
+// way.
 func (c *core) again(ctx context.Context, problems []mongopatterns.Problem) (out []mongopatterns.Problem, err error) {
 	var ids []bson.RawValue
 	for _, p := range problems {
@@ -835,11 +836,11 @@ func (c *core) again(ctx context.Context, problems []mongopatterns.Problem) (out
 }
 
 func (c *core) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
-	return maintain.Check(ctx, c.targets, work, c.scan(), c.problems)
+	return maintain.Chain(maintain.Check(ctx, c.targets, work, c.scan(), c.problems), maintain.Absent(ctx, c.sources, work, "computed", c.key))
 }
 
-// problems are those of a batch; if it cannot be computed, those of its targets one by
-// one.
+// problems returns the problems of a batch; if the batch cannot be computed, those of its targets
+// one by one.
 func (c *core) problems(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
 	found, err := c.drifted(ctx, batch)
 	if err == nil && len(found) > 0 {
@@ -862,7 +863,7 @@ func (c *core) problems(ctx context.Context, batch []bson.Raw) ([]mongopatterns.
 	return all, nil
 }
 
-// repair computes what has drifted; adopt also targets that never were computed.
+// repair computes the targets that have drifted; with adopt also those that were never computed.
 func (c *core) repair(ctx context.Context, work *mongopatterns.Work, adopt bool) (mongopatterns.Result, error) {
 	if err := collation.Refuse(ctx, c.sources, c.targets); err != nil {
 		return mongopatterns.Result{}, err
@@ -887,8 +888,8 @@ func (c *core) repair(ctx context.Context, work *mongopatterns.Work, adopt bool)
 			return nil
 		}
 		one, err := c.refresh(ctx, ids)
-		one.Examined = 0 // the batch counts
-		result.Add(one)
+		one.Examined = 0 // the batch was counted already
+		maintain.Add(result, one)
 		return err
 	})
 }

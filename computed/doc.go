@@ -1,10 +1,21 @@
-// Package computed keeps values that are derived from many documents with the one
-// document that shows them: revenue and viewers of all screenings with the film.
+// Package computed stores values that are computed from many documents in the one document that
+// shows them: the revenue and the viewers of all screenings of a film, in the film. The many
+// documents are the sources, the one is their target.
+//
+// # When to use it, and when not
+//
+// Use it where a value is read far more often than it changes, such as a million reads for a
+// thousand writes an hour. At that ratio TestReadsAgainstWrites counts the documents examined with
+// and without this package, and BenchmarkRead measures the time, on your server. Where a value is
+// read as seldom as it is written, aggregate at each read. For counters that may be off by some
+// hundred, see approx; for sums over periods of time, bucket.
 //
 // # Documents
 //
-// The computed fields lie in the target under the names that your pipeline gives
-// them, beside your own, with the time of their computation:
+// The computed fields are top-level fields of the target. They have the names that your pipeline gives them
+// and are stored beside your own fields, together with the time of their computation, an epoch that each write
+// of them raises, and the run that wrote them. Change your own fields by $set: to replace a target puts old
+// values back, and loses a mark:
 //
 //	screening {_id: 7, film: "Dumbo", viewers: 120, revenue: 960}
 //	film      {_id: "Dumbo", title: "Dumbo", viewers: 13000, revenue: 91000,
@@ -13,31 +24,72 @@
 // # The five calls
 //
 //	totals, err := computed.New[int, string, Film](screenings, films,
-//		"film", // of the source: which target
-//		mongo.Pipeline{{{"$group", bson.D{{"_id", "$film"},
-//			{"viewers", bson.M{"$sum": "$viewers"}}, {"revenue", bson.M{"$sum": "$revenue"}}}}}},
-//		bson.D{{"viewers", 0}, {"revenue", 0}}, // of a target without sources
+//		"film", // keyField, of the source: which target
+//		mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"},
+//			{Key: "viewers", Value: bson.M{"$sum": "$viewers"}}, {Key: "revenue", Value: bson.M{"$sum": "$revenue"}}}}}},
+//		bson.D{{Key: "viewers", Value: 0}, {Key: "revenue", Value: 0}}, // empty: of a target without sources
 //		nil)
+//	err = totals.EnsureIndexes(ctx)
 //
 //	err = totals.Change(ctx, []int{7}, func(ctx context.Context) error { … }) // at the change
 //	film, err := totals.Get(ctx, "Dumbo", time.Hour)     // when it is older than an hour
 //	err = totals.Mark(ctx, "Dumbo")                      // later, by a worker:
 //	result, err := totals.Drain(ctx, nil)
-//	result, err := totals.RefreshAll(ctx, nil)           // on an interval
+//	result, err = totals.RefreshAll(ctx, nil)            // on an interval
 //
-// The pipeline begins with the sources and ends with a document for each target:
-// its _id, and the computed fields. Leave out what does not count, such as {deleted:
-// true}, by a $match in it.
+// The types are those of a source's _id, a target's _id and a target. The function given to Change
+// writes the sources that are named before it, with its ctx.
 //
-// A new target begins without the computed fields, unless you insert it with the
-// values of one without sources; the first Change, Get, Refresh, Drain or Adopt gives them to it.
+// The pipeline gets sources and returns a document for each target: its _id and the computed
+// fields. Exclude sources that do not count, such as {deleted: true}, by a $match in it.
+//
+// A new target has no computed fields unless you insert it with the values of empty. The first
+// Change, Get, Refresh, Drain or Adopt sets them.
 //
 // # Which of the four
 //
-//	at the change   always right; a write costs more     few writes, or readers that must not see old values
-//	when stale      as old as you allow; one reader pays many readers, values that may lag
-//	marked, drained right after some seconds             many writes to one target
-//	on an interval  as old as the interval               reports
+//	Change       always right; a write costs more     few writes, or readers that must not see old values
+//	Get          as old as you allow; one reader pays many readers, values that may lag
+//	Mark, Drain  right after some seconds             many writes to one target
+//	RefreshAll   as old as the interval               reports
+//
+// # The queue
+//
+// Several workers, in any processes, may call Drain. Each target is computed by one worker; if that
+// dies, another takes over after Options.Lease. If a target cannot be computed, because the
+// pipeline fails on a source, it keeps its old values and the other targets are computed. After the
+// number of attempts in Options.Attempts it is set aside with its error and not tried again:
+//
+//	{_id: "Dumbo", …, computed: {…, dirty: "set aside", attempts: 5, error: "…"}}
+//
+// Failures lists the targets set aside; readers still get the old values. To compute one again,
+// correct the source and Mark the target. An attempt is counted when it begins, so a computation
+// that kills its worker is set aside too.
+//
+// # Levels
+//
+// A target can be a source of another target: the revenue of films adds up to that of their distributor. Give
+// the lower level Options.Then, and each call of the lower level that writes films updates their distributors
+// in the same transaction. If you move a film to another distributor, insert or delete one yourself, do that
+// in Change of the upper level, with the film's _id.
+//
+// # Concurrency, drift, adoption
+//
+// Each write of a target's values raises its epoch. A computation outside a transaction is stored
+// only if the epoch has not changed since it began, so an old result never overwrites a newer one.
+// Code that writes sources without this package makes the values wrong. Check finds these targets,
+// and Repair computes them again, both while others write. A target that cannot be computed is
+// reported, and the others are still handled. Adopt gives every target its first values. Old code
+// may write sources, and targets too, even replace targets with old values: Check finds that as
+// well. Check and Repair leave marked targets to Drain, and targets that Drain has set aside to
+// you. A source without keyField, or in which it cannot be an _id, counts for no target.
+//
+// # Failures
+//
+// If the pipeline fails on a source, Change and Get return the error, and Change writes nothing. The
+// calls for several targets count the target as Failed, keep its old values and go on. Get of a
+// target that does not exist is mongopatterns.ErrNotFound. If the answer to Change is lost, its write
+// may be stored: repeat it only if the write can be repeated. All other calls can be.
 //
 // # Costs
 //
@@ -50,51 +102,16 @@
 //	RefreshAll  4 a batch of 1000 targets                1 for each target
 //	Check       1, and 2 a batch of 100 targets          0
 //
-// Change reads all sources of a target (index {key: 1}). Where these are many and
-// the pipeline only adds up ($sum), Options.Additive reads just those that change
-// and adds the difference.
-//
-// # When to use it, and when not
-//
-// Use it where a value is read far more often than it changes: a million reads to a
-// thousand writes an hour. At that ratio TestReadsAgainstWrites counts the documents
-// examined with and without it, and BenchmarkRead the time, on your server. Where it
-// is read as seldom as it is written, aggregate when it is read. For counters where
-// the last hundred do not matter, see approx; for sums over time, bucket.
-//
-// # The queue
-//
-// Workers anywhere call Drain; each target is computed by one of them, and one that
-// dies is replaced after Options.Lease. A target that cannot be computed, because a
-// source holds what the pipeline stumbles over, keeps its old values, and the others
-// go on. After Options.Attempts it is set aside with its error and not tried again:
-//
-//	{_id: "Dumbo", …, computed: {…, dirty: "set aside", attempts: 5, error: "…"}}
-//
-// Failures lists these, and readers go on getting the old value. Correct the source and
-// Mark the target. An attempt counts when it begins, so that a computation that kills its
-// worker is set aside, too.
-//
-// # Levels
-//
-// A target can be a source: the films' revenue adds up to their distributor's. Give
-// the lower level Options.Then, and each call that writes films brings their
-// distributors up to date in the same transaction.
-//
-// # Concurrency, drift, adoption
-//
-// A target's epoch rises with each write of its values. A computation outside a
-// transaction is stored only if the epoch is still the one it began with, so that an
-// old result never overwrites a newer one. Writers that go around the package make
-// values drift: Check finds them, Repair computes them anew, beside live writes. A
-// target that cannot be computed is named, and the others go on. Adopt gives every
-// target its first values. Old code may write sources and targets as it likes, also
-// whole targets with values of before: that is drift. Check and Repair leave targets in
-// the queue to Drain, and those that Drain has set aside to you. A source without a key,
-// or with one that cannot be an _id, counts for no target.
+// Change reads all sources of a target, by the index on keyField. If a target has many and the
+// pipeline only adds up ($sum), set Options.Additive: Change then reads only the sources that
+// change, and adds the difference.
 //
 // # Sharding
 //
-// Shard the targets by _id and the sources by key ([Computed.ShardKey]): every write
-// then names its shard. Change reads its sources by _id, on all shards.
+// Shard the targets by _id and the sources by keyField ([Computed.ShardKey]): every write of a
+// target then goes to one shard. Change reads its sources by _id, on all shards. If programs change the
+// keyField of sources that they name by _id alone, shard the sources by _id: MongoDB refuses to change a
+// shard key that the filter lacks.
+//
+// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
 package computed

@@ -9,11 +9,12 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-// Every call on a cluster whose sources and targets are sharded by the package's own keys and
-// lie on both shards.
+// Every call, on a cluster with sources and targets sharded by the package's own keys and stored on
+// both shards.
 func TestSharded(t *testing.T) {
 	ctx := t.Context()
 	s := mongotest.Sharded(t, 2)
@@ -21,7 +22,7 @@ func TestSharded(t *testing.T) {
 	screenings, films := db.Collection("screenings"), db.Collection("films")
 	opts := perFilm()
 	opts.Lease = time.Hour
-	c := must(totalsOf[int, string, film](screenings, films, opts))
+	c := testkit.Must(totalsOf[int, string, film](screenings, films, opts))
 	check(t, c.EnsureIndexes(ctx))
 	check(t, s.Shard(ctx, screenings, c.ShardKey()["screenings"], bson.D{{Key: "film", Value: "m"}}))
 	check(t, s.Shard(ctx, films, c.ShardKey()["films"], bson.D{{Key: "_id", Value: "m"}}))

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/paging"
 )
@@ -30,7 +31,7 @@ func benchList(b testing.TB, n int) *mongo.Collection {
 		for i := range docs {
 			docs[i] = article{from + i, (from + i) / 1000, "A title of some length", []string{"a", "b"}, time.UnixMilli(int64(i)), "The first words of it, as lists show them."}
 		}
-		insert(b, coll, docs...)
+		testkit.InsertAll(b, coll, docs)
 	}
 	return coll
 }
@@ -42,10 +43,10 @@ func BenchmarkPage(b *testing.B) {
 	pager := newPager[article](b, coll, byS, nil)
 	ensure(b, pager)
 	filter := bson.D{{Key: "at", Value: bson.D{{Key: "$gt", Value: time.UnixMilli(-1)}}}}
-	token := must[string](b)(pager.Token(filter, article{ID: 1500, S: 1}))
+	token := testkit.Value[string](b)(pager.Token(filter, article{ID: 1500, S: 1}))
 	req := paging.Request{Size: 20, After: token}
 	var sent mongotest.Command
-	for _, sent = range mongotest.Record(b, coll.Database(), func() { must[*paging.Page[article]](b)(pager.Page(ctx, filter, req)) }) {
+	for _, sent = range mongotest.Record(b, coll.Database(), func() { testkit.Value[*paging.Page[article]](b)(pager.Page(ctx, filter, req)) }) {
 	}
 	var query bson.D
 	if err := sent.Body.Lookup("filter").Unmarshal(&query); err != nil {
@@ -54,13 +55,13 @@ func BenchmarkPage(b *testing.B) {
 	b.Run("page", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			must[*paging.Page[article]](b)(pager.Page(ctx, filter, req))
+			testkit.Value[*paging.Page[article]](b)(pager.Page(ctx, filter, req))
 		}
 	})
 	b.Run("by hand", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			cursor := must[*mongo.Cursor](b)(coll.Find(ctx, query, options.Find().SetSort(pager.Sort(req)).SetLimit(22).SetBatchSize(23)))
+			cursor := testkit.Value[*mongo.Cursor](b)(coll.Find(ctx, query, options.Find().SetSort(pager.Sort(req)).SetLimit(22).SetBatchSize(23)))
 			var found []article
 			if err := cursor.All(ctx, &found); err != nil {
 				b.Fatal(err)
@@ -87,15 +88,15 @@ func BenchmarkDeepPage(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			pager := newPager[article](b, coll, c.sort, c.opts)
 			ensure(b, pager)
-			token := must[string](b)(pager.Token(nil, article{ID: depth - 1, S: (depth - 1) / 1000}))
+			token := testkit.Value[string](b)(pager.Token(nil, article{ID: depth - 1, S: (depth - 1) / 1000}))
 			var paged, skipped time.Duration
 			for b.Loop() {
 				start := time.Now()
-				page := must[*paging.Page[article]](b)(pager.Page(ctx, nil, paging.Request{Size: 20, After: token}))
+				page := testkit.Value[*paging.Page[article]](b)(pager.Page(ctx, nil, paging.Request{Size: 20, After: token}))
 				paged += time.Since(start)
 
 				start = time.Now()
-				cursor := must[*mongo.Cursor](b)(coll.Find(ctx, bson.D{},
+				cursor := testkit.Value[*mongo.Cursor](b)(coll.Find(ctx, bson.D{},
 					options.Find().SetSort(pager.Sort(paging.Request{})).SetSkip(depth).SetLimit(20)))
 				var same []article
 				if err := cursor.All(ctx, &same); err != nil {

@@ -1,14 +1,24 @@
 // Package paging reads long lists page by page: after or before a token (keyset) at
 // the same cost at any depth, by number, and by number from a page nearby.
 //
-// Nothing is stored. With the articles
+// # When to use it, and when not
+//
+// Use it for lists that people or programs read in parts. Read everything at once with a
+// plain Find. A few hundred documents need no more than skip and limit. Relevance ($meta)
+// and distance ($near) are not fields, so you cannot sort by them; a filter may hold $text or
+// $near, and the server then sorts what it matches in memory. To sort by a value in an array,
+// store that value in a field.
+//
+// # Documents
+//
+// Nothing is stored, and any collection can be paged over. With the articles
 //
 //	{_id: 1, topic: "sea", published: ISODate("2024-05-01"), title: "Tides"}
 //	{_id: 2, topic: "sea", published: ISODate("2024-05-01"), title: "Whales"}
 //	{_id: 3, topic: "sea", title: "Draft"}
 //
-// newest first, then by title, the page after the first one is one find with a limit.
-// Its filter is a $or of index ranges, with your filter in each:
+// newest first, then by title, the page after Tides is one find with a limit. Its filter is a
+// $or of index ranges, called branches, with your filter in each:
 //
 //	{$or: [
 //	  {$and: [{topic: "sea"}, {published: D, title: "Tides", $expr: {$gte: ["$_id", {$literal: 1}]}}]},
@@ -16,11 +26,15 @@
 //	  {$and: [{topic: "sea"}, {$expr: {$lt: ["$published", {$literal: D}]}}]},
 //	]}
 //
+// D is the date of Tides. The find begins at Tides itself ($gte), to see that something
+// comes before the page. $expr also finds values of other types, such as the missing date of
+// the draft.
+//
 // # The main calls
 //
 //	pager, err := paging.New[Article](articles,
 //		bson.D{{Key: "published", Value: -1}, {Key: "title", Value: 1}},
-//		&paging.Options{Equality: []string{"topic"}})
+//		&paging.Options{Equality: []string{"topic"}}) // every filter fixes topic
 //	err = pager.EnsureIndexes(ctx) // {topic: 1, published: -1, title: 1, _id: 1}
 //
 //	filter := bson.D{{Key: "topic", Value: "sea"}}
@@ -32,16 +46,67 @@
 //		// every article, read in batches
 //	}
 //
+// Article is the type that a document decodes into; it need not have the sort fields. Make a
+// Pager for each order, once, and share it. Without its index the server sorts the whole list
+// for each page. A filter that does not fix a field of Equality is [mongopatterns.ErrInvalid].
+//
 // A page has Items, HasNext and HasPrev (both exact), Next and Prev. Request.Number
 // asks for a page by its number, and Request.From counts from a page nearby. [ParseRequest]
 // and LinkHeader serve HTTP; Cursor(i) is the cursor of an edge in GraphQL.
 // [Pager.Filter], [Pager.Pipeline], [Pager.Sort] and [Pager.Token] are for queries of
 // your own.
 //
-// What is paged over is a filter, or a [mongo.Pipeline]: the condition, the sort and
-// the limit are then stages after yours. What only filters is better given as a filter.
+// You page over a filter, or over a [mongo.Pipeline]: the condition, the sort and
+// the limit are then stages after yours. Give conditions as a filter where you can.
 // Together with the sort fields the `_id` of what comes out must tell its documents
 // apart: after $unwind, sort by the array index as well.
+//
+// # A category and all below it
+//
+// With categories in package tree and a product's category in a field, read the IDs and page
+// over them with $in:
+//
+//	below, err := categories.DescendantsFilter(ctx, "Storage", 0)
+//	err = categoryColl.Distinct(ctx, "_id", below).Decode(&ids)
+//	filter := bson.D{{Key: "category", Value: bson.D{{Key: "$in", Value: append(ids, "Storage")}}}}
+//	page, err := pager.Page(ctx, filter, req) // Equality: []string{"category"}
+//
+// A category that is added below or moved away changes the filter, and so makes older tokens
+// invalid. For many categories (see the 200 ranges under Costs), let each product hold the
+// IDs of its category and those above, in an array; the filter is then {categories: "Storage"},
+// with Equality "categories". The examples of Page and of tree's Move show the two.
+//
+// # Order
+//
+// Values come as MongoDB sorts them, null and missing as equals. `_id` is added as the
+// last field, in the direction of the one before it. A page that meets a document with
+// an array as a sort value, or another that has no place in the order, is [ErrUnsortable].
+// Under a collation that includes symbols, a type that no driver writes any more: the server
+// sorts them by one rule and compares them by another. A page that begins after a text can
+// leave one out; the index of EnsureIndexes rules that out, as the server takes none into it.
+//
+// Pages are right where some documents hold null and others lack the field. Two
+// orders are the server's alone: that of a query of your own with [Pager.Filter] over
+// such documents, and that of a list whose filter makes the server merge indexes by
+// itself ($or, or $in on a field in front of the sort in an index that Equality does not
+// name).
+//
+// # Tokens
+//
+// A token is URL-safe text with the sort values of a document and their types. It does not
+// expire. It is bound to the collection, the sort, the collation, let, and the filter as the
+// server compares it: with any other it is [ErrInvalidToken], and the client starts again from
+// the first page. So a filter must be the same on every page: not {$lt: time.Now()}, but a
+// moment that the first request fixes. Whoever has a token can read it. With
+// Options.SigningKeys tokens are signed (HMAC-SHA-256); without, an altered one can only name
+// another place in the list that your filter allows.
+//
+// # Concurrency
+//
+// Reads join the transaction of ctx. A document whose sort values do not change is shown
+// exactly once by a walk from one end to the other, whatever happens to others. One that
+// moves may be seen in both places or in neither. Page numbers promise nothing of the
+// kind, and counts are reads of their own.
 //
 // # Costs
 //
@@ -57,69 +122,30 @@
 //	CountExact               + 1 aggregate over all matching keys; without a filter, over
 //	                         all documents; none if the page shows the total
 //	a positive Count n       + 1 aggregate over at most n+1 of them
-//	CountEstimated           + 1 count from metadata, for no filter only
+//	CountEstimated           + 1 count from metadata, for no filter only; with the orphaned
+//	                         documents of a sharded cluster
 //	EnsureIndexes            1 listIndexes, + 1 createIndexes if missing
 //
 // A page examines its limit and a key or two a range, on the index of
-// [Pager.Indexes]; other conditions of your filter add the keys they reject. More than
-// one find take:
+// [Pager.Indexes]; other conditions of your filter add the keys they reject. The index also
+// serves other queries on its first fields. A page takes more finds in these cases:
 //
-//   - a token whose sort values hold null: up to one a branch, one to three a sort field,
-//     until the page is full, as the server's merge of ranges takes null and missing for
-//     different;
-//   - a filter that fixes a field of Equality to k values with $in: k+2 if a document on
+//   - The sort values of the token hold null: up to one find a branch, one to three branches a
+//     sort field, until the page is full, as the server's merge of ranges takes null and
+//     missing for different.
+//   - The filter fixes a field of Equality to k values with $in: k+2 finds if a document on
 //     the page holds null or lacks a sort field. Beyond 200 ranges (values times
-//     branches) the server sorts what matches in memory;
-//   - a sort that begins with `_id`: 1 more at the end of the list, for `_id`s of other
-//     types. All other pages by `_id` alone are {_id: {$gte: last}};
+//     branches) the server sorts what matches in memory.
+//   - The sort begins with `_id`: 1 more at the end of the list, for `_id`s of other
+//     types. All other pages by `_id` alone are {_id: {$gte: last}}.
 //   - Options.Sequential: up to one a branch.
 //
-// # When to use it
-//
-// For lists that people or programs read in parts. Read everything at once with a
-// plain Find. A few hundred documents need no more than page numbers. Relevance ($meta)
-// and distance ($near) are no fields, so no keyset exists; a filter may hold $text or
-// $near, and the server then sorts what it matches in memory. Arrays have no place in
-// an order: store the value you sort by.
-//
-// # Order
-//
-// Values come as MongoDB sorts them, null and missing as equals. `_id` is added as the
-// last field, in the direction of the one before it. A page that meets a document with
-// an array as a sort value, or another that has no place in the order, is [ErrUnsortable].
-// Under a collation that includes symbols, a type that no driver writes any more: the server
-// sorts them by one rule and compares them by another. A page that begins after a text can
-// leave one out; the index of EnsureIndexes rules that out, as the server takes none into it.
-//
-// # Tokens
-//
-// A token is URL-safe text with the sort values of a document, typed, and is bound to
-// the collection, the sort, the collation, let, and the filter as the server compares it.
-// Any other is [ErrInvalidToken]. So a filter must be the same on every page: not
-// {$lt: time.Now()}, but a moment that the first request fixes. Whoever has a token can
-// read it. With Options.Keys tokens are signed (HMAC-SHA-256); without, an altered one
-// can only name another place in the list that your filter allows.
-//
-// # Null and missing
-//
-// Pages are right where some documents hold null and others lack the field. Two
-// orders are the server's alone: that of a query of your own with [Pager.Filter] over
-// such documents, and that of a list whose filter makes the server merge indexes by
-// itself ($or, or $in on a field in front of the sort in an index that Equality does not
-// name).
-//
-// # Concurrency, adoption, sharding
-//
-// Reads join the transaction of ctx. A document whose sort values do not change is shown
-// exactly once by a walk from one end to the other, whatever happens to others. One that
-// moves may be seen in both places or in neither. Page numbers promise nothing of the
-// kind, and counts are reads of their own.
-//
-// Nothing has to be adopted: any collection can be paged over. Its index serves every
-// query that the first fields of the index serve, and can replace such an index.
+// # Sharding
 //
 // mongos merges the sorted streams of the shards, so pages are right on any shard key,
 // and cost one page a shard unless the filter holds the key of [Pager.ShardKey]. `_id`
 // must be unique over the whole collection, which a cluster checks only if it is the
 // shard key. DocumentDB does not merge the ranges of $or: set Options.Sequential there.
+//
+// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
 package paging

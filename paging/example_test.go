@@ -18,6 +18,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/paging"
+	"github.com/mongopatterns/mongopatterns/tree"
 )
 
 type Article struct {
@@ -176,6 +177,72 @@ func ExamplePager_Page_numbers() {
 	// page 10 ends with 100 of 300 or more: true
 	// page 13 starts with 121 in the group 11 to 20
 	// too far: true
+}
+
+// Pages of the products of a category and of all categories below it, cheapest first.
+func ExamplePager_Page_category() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	categoryColl, products := db.Collection("categories"), db.Collection("products")
+	type category struct {
+		ID string `bson:"_id"`
+	}
+	categories, err := tree.New[string, category](categoryColl, tree.AncestorArray, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := categories.EnsureIndexes(ctx); err != nil {
+		log.Fatal(err)
+	}
+	place := categories.AsRoot()
+	for _, id := range []string{"Parts", "Storage", "SSDs"} {
+		if _, err := categories.Insert(ctx, category{id}, place); err != nil {
+			log.Fatal(err)
+		}
+		place = categories.Under(id)
+	}
+	type product struct {
+		ID       string `bson:"_id"`
+		Category string
+		Price    int
+	}
+	_, err = products.InsertMany(ctx, []product{
+		{"fan", "Parts", 9}, {"case", "Storage", 20}, {"ssd 1", "SSDs", 90}, {"ssd 2", "SSDs", 15},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	pager, err := paging.New[product](products, bson.D{{Key: "price", Value: 1}}, &paging.Options{Equality: []string{"category"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := pager.EnsureIndexes(ctx); err != nil {
+		log.Fatal(err)
+	}
+	below, err := categories.DescendantsFilter(ctx, "Storage", 0)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var ids []string
+	if err := categoryColl.Distinct(ctx, "_id", below).Decode(&ids); err != nil {
+		log.Fatal(err)
+	}
+	filter := bson.D{{Key: "category", Value: bson.D{{Key: "$in", Value: append(ids, "Storage")}}}}
+	for req := (paging.Request{Size: 2}); ; {
+		page, err := pager.Page(ctx, filter, req)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(page.Items)
+		if !page.HasNext {
+			break
+		}
+		req.After = page.Next
+	}
+	// Output:
+	// [{ssd 2 SSDs 15} {case Storage 20}]
+	// [{ssd 1 SSDs 90}]
 }
 
 // The query can be run by hand: here for articles with only the titles.

@@ -17,10 +17,10 @@ var parameters = []string{"after", "before", "last", "page", "position"}
 const maxNumber = 1 << 31
 
 // ParseRequest reads a Request from the parameters of a URL: limit, and one of after,
-// before, last=true and page, this one with a position or without. size is the size
-// where none, or 0, is asked for. Larger sizes than most are cut to it, larger page
-// numbers to 1<<31; negative ones are 1. What cannot be read, or contradicts itself, is
-// ErrInvalid. Tokens are checked by the read they go into.
+// before, last=true and page; page may come with a position. size is the size of a page
+// if limit is missing or 0. A limit above most becomes most, and a page number above
+// 1<<31 becomes that; negative ones become 1. What cannot be read, or contradicts itself,
+// is ErrInvalid. Tokens are checked by the read they go into.
 func ParseRequest(query url.Values, size, most int) (req Request, err error) {
 	defer fault.In(&err, "paging: parse request")
 	for _, name := range append([]string{"limit"}, parameters...) {

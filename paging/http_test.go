@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/paging"
 )
@@ -58,7 +59,7 @@ func TestParseRequest(t *testing.T) {
 		{"", -1, 100, paging.Request{}, true},
 		{"", 20, -1, paging.Request{}, true},
 	} {
-		query := must[url.Values](t)(url.ParseQuery(c.query))
+		query := testkit.Value[url.Values](t)(url.ParseQuery(c.query))
 		got, err := paging.ParseRequest(query, c.size, c.most)
 		if c.bad {
 			got = paging.Request{}
@@ -175,7 +176,7 @@ func FuzzLinkHeader(f *testing.F) {
 // A small service: every link leads on, and the whole list is walked both ways.
 func TestService(t *testing.T) {
 	coll := mongotest.Database(t).Collection("rows")
-	insert(t, coll, rows(23)...)
+	testkit.InsertAll(t, coll, rows(23))
 	pager := newPager[row](t, coll, byS, nil)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/rows", func(w http.ResponseWriter, r *http.Request) {
@@ -264,26 +265,26 @@ func TestService(t *testing.T) {
 func TestPageAsJSON(t *testing.T) {
 	coll := mongotest.Database(t).Collection("rows")
 	pager := newPager[row](t, coll, byS, nil)
-	page := must[*paging.Page[row]](t)(pager.Page(context.Background(), nil, paging.Request{Count: paging.CountExact}))
-	data := must[[]byte](t)(json.Marshal(page))
+	page := testkit.Value[*paging.Page[row]](t)(pager.Page(context.Background(), nil, paging.Request{Count: paging.CountExact}))
+	data := testkit.Value[[]byte](t)(json.Marshal(page))
 	if diff := cmp.Diff(`{"items":[],"hasNext":false,"hasPrev":false,"total":{"n":0}}`, string(data)); diff != "" {
 		t.Error(diff)
 	}
 	// What was written can be read.
-	insert(t, coll, rows(5)...)
+	testkit.InsertAll(t, coll, rows(5))
 	for count, want := range map[paging.Count]*paging.Total{
 		0: nil, paging.CountExact: {N: 5}, paging.CountEstimated: {N: 5, Estimated: true}, 3: {N: 3, AtLeast: true},
 	} {
-		page := must[*paging.Page[row]](t)(pager.Page(context.Background(), nil, paging.Request{Number: 2, Size: 2, Count: count}))
+		page := testkit.Value[*paging.Page[row]](t)(pager.Page(context.Background(), nil, paging.Request{Number: 2, Size: 2, Count: count}))
 		if !cmp.Equal(page.Total, want) {
 			t.Errorf("%+v", page.Total)
 		}
-		data := must[[]byte](t)(json.Marshal(page))
+		data := testkit.Value[[]byte](t)(json.Marshal(page))
 		var got paging.Page[row]
 		if err := json.Unmarshal(data, &got); err != nil {
 			t.Fatal(err)
 		}
-		if again := must[[]byte](t)(json.Marshal(got)); string(again) != string(data) || !cmp.Equal(got.Total, page.Total) {
+		if again := testkit.Value[[]byte](t)(json.Marshal(got)); string(again) != string(data) || !cmp.Equal(got.Total, page.Total) {
 			t.Errorf("%s became %s", data, again)
 		}
 	}

@@ -265,14 +265,14 @@ func inside(v bson.RawValue, test func(e bson.RawElement) bool) bool {
 //
 // Where a sort field is null in some documents and missing in others, its order is not
 // always that of the pages: see the manual.
-func (p *Pager[T]) Filter(over any, req Request) (_ bson.D, err error) {
+func (p *Pager[T]) Filter(over any, req Request) (filter bson.D, err error) {
 	defer fault.In(&err, "paging: filter")
 	src, branches, err := p.core.query(over, req)
 	if err != nil {
 		return nil, err
 	}
 	if src.pipeline != nil {
-		return nil, fault.Invalid("a pipeline has no filter; use Pipeline")
+		return nil, fault.Invalid("over is a pipeline, which has no filter: use Pipeline")
 	}
 	where := src.where(branches)
 	if filter, ok := where.(bson.D); ok {
@@ -291,7 +291,7 @@ func (p *Pager[T]) Sort(req Request) bson.D {
 // Pipeline gives the stages of the page that req asks for, for an aggregation of
 // your own: a pipeline given as over comes first, a filter becomes part of the
 // $match; then $sort. Add $limit and what you like.
-func (p *Pager[T]) Pipeline(over any, req Request) (_ mongo.Pipeline, err error) {
+func (p *Pager[T]) Pipeline(over any, req Request) (pipeline mongo.Pipeline, err error) {
 	defer fault.In(&err, "paging: pipeline")
 	src, branches, err := p.core.query(over, req)
 	if err != nil {
@@ -303,7 +303,7 @@ func (p *Pager[T]) Pipeline(over any, req Request) (_ mongo.Pipeline, err error)
 func (p *core) query(over any, req Request) (*source, []bson.D, error) {
 	src, err := p.source(over)
 	if err == nil && req.Number != 0 {
-		err = fault.Invalid("Request.Number: a number is a skip, and no filter")
+		err = fault.Invalid("Request.Number: it must be 0: a filter cannot skip pages")
 	}
 	if err != nil {
 		return nil, nil, err
@@ -316,9 +316,9 @@ func (p *core) query(over any, req Request) (*source, []bson.D, error) {
 }
 
 // Token makes the token of a document that you read yourself: a bson.Raw or
-// anything that encodes to a document with the sort fields. It can be used as
+// anything that encodes to a document with the sort fields and its _id. It can be used as
 // After and as Before, with the same over.
-func (p *Pager[T]) Token(over, document any) (_ string, err error) {
+func (p *Pager[T]) Token(over, document any) (token string, err error) {
 	defer fault.In(&err, "paging: token")
 	src, err := p.core.source(over)
 	if err != nil {
@@ -327,6 +327,9 @@ func (p *Pager[T]) Token(over, document any) (_ string, err error) {
 	raw, err := p.core.codec.Document(document)
 	if err != nil {
 		return "", err
+	}
+	if raw.Lookup("_id").Type == 0 {
+		return "", fault.Invalid("the document has no _id, with which every order ends")
 	}
 	at := make(place, len(p.core.order))
 	if err := p.core.readPlace(at, raw, p.core.order); err != nil {

@@ -8,29 +8,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/paging"
 )
 
 func TestMain(m *testing.M) { mongotest.Main(m) }
-
-func must[T any](t testing.TB) func(T, error) T {
-	t.Helper()
-	return func(value T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
-}
-
-func insert[D any](t testing.TB, coll *mongo.Collection, docs ...D) {
-	t.Helper()
-	if _, err := coll.InsertMany(context.Background(), docs); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // ids reads the _id of every document as comparable text.
 func ids(docs []bson.Raw) []string {
@@ -43,7 +26,7 @@ func ids(docs []bson.Raw) []string {
 
 func newPager[T any](t testing.TB, coll *mongo.Collection, sort bson.D, opts *paging.Options) *paging.Pager[T] {
 	t.Helper()
-	return must[*paging.Pager[T]](t)(paging.New[T](coll, sort, opts))
+	return testkit.Value[*paging.Pager[T]](t)(paging.New[T](coll, sort, opts))
 }
 
 // pages walks page by page from the one req asks for to the end of the list, or to its

@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/paging"
 )
@@ -23,12 +24,12 @@ func TestNumbered(t *testing.T) {
 	strategies(t, func(t *testing.T, opts *paging.Options) {
 		ctx := context.Background()
 		coll := mongotest.Database(t).Collection("rows")
-		insert(t, coll, rows(25)...)
+		testkit.InsertAll(t, coll, rows(25))
 		pager := newPager[row](t, coll, byS, opts)
 		all := rowIDs(rows(25))
 		for _, over := range []any{nil, mongo.Pipeline{}} {
 			for number := int64(1); number <= 5; number++ {
-				page := must[*paging.Page[row]](t)(pager.Page(ctx, over, paging.Request{Number: number, Size: 10, Count: paging.CountExact}))
+				page := testkit.Value[*paging.Page[row]](t)(pager.Page(ctx, over, paging.Request{Number: number, Size: 10, Count: paging.CountExact}))
 				from, to := min(int(number-1)*10, 25), min(int(number)*10, 25)
 				if diff := cmp.Diff(append([]int{}, all[from:to]...), rowIDs(page.Items)); diff != "" {
 					t.Error(diff)
@@ -41,24 +42,24 @@ func TestNumbered(t *testing.T) {
 				}
 				if page.HasPrev {
 					// From a page beyond the end the way back leads to the last one.
-					back := must[*paging.Page[row]](t)(pager.Page(ctx, over, paging.Request{Size: 10, Before: page.Prev}))
+					back := testkit.Value[*paging.Page[row]](t)(pager.Page(ctx, over, paging.Request{Size: 10, Before: page.Prev}))
 					if diff := cmp.Diff(all[max(from-10, 0):from], rowIDs(back.Items)); diff != "" {
 						t.Errorf("back from %d: %s", number, diff)
 					}
 				}
 				if page.HasNext {
-					next := must[*paging.Page[row]](t)(pager.Page(ctx, over, paging.Request{Size: 5, After: page.Next}))
+					next := testkit.Value[*paging.Page[row]](t)(pager.Page(ctx, over, paging.Request{Size: 5, After: page.Next}))
 					if diff := cmp.Diff(all[to:to+5], rowIDs(next.Items)); diff != "" {
 						t.Errorf("on from %d: %s", number, diff)
 					}
 				}
 			}
 		}
-		uncounted := must[*paging.Page[row]](t)(pager.Page(ctx, nil, paging.Request{Number: 2, Size: 2}))
+		uncounted := testkit.Value[*paging.Page[row]](t)(pager.Page(ctx, nil, paging.Request{Number: 2, Size: 2}))
 		if uncounted.Pages != 0 || uncounted.Total != nil || uncounted.GroupLast != 10 {
 			t.Errorf("%+v", uncounted)
 		}
-		nothing := must[*paging.Page[row]](t)(pager.Page(ctx, bson.D{{Key: "s", Value: -1}},
+		nothing := testkit.Value[*paging.Page[row]](t)(pager.Page(ctx, bson.D{{Key: "s", Value: -1}},
 			paging.Request{Number: 3, Count: paging.CountExact}))
 		if nothing.HasPrev || nothing.HasNext || nothing.Pages != 0 || nothing.Total.N != 0 || nothing.Position != "" {
 			t.Errorf("%+v", nothing)
@@ -75,15 +76,15 @@ func TestNumbered(t *testing.T) {
 func TestNumberedBeyondTheEnd(t *testing.T) {
 	ctx := context.Background()
 	coll := mongotest.Database(t).Collection("rows")
-	insert(t, coll, rows(5)...)
+	testkit.InsertAll(t, coll, rows(5))
 	pager := newPager[row](t, coll, byS, &paging.Options{Group: 2})
-	u := must[*url.URL](t)(url.Parse("/rows?page=99"))
+	u := testkit.Value[*url.URL](t)(url.Parse("/rows?page=99"))
 	for number, header := range map[int64]string{
 		3:  `</rows?page=1>; rel="first", </rows?page=2>; rel="prev"`,
 		4:  `</rows?page=1>; rel="first", </rows?page=3>; rel="prev", </rows?page=3>; rel="last"`,
 		99: `</rows?page=1>; rel="first", </rows?page=3>; rel="prev", </rows?page=3>; rel="last"`,
 	} {
-		page := must[*paging.Page[row]](t)(pager.Page(ctx, nil, paging.Request{Number: number, Size: 2, Count: paging.CountExact}))
+		page := testkit.Value[*paging.Page[row]](t)(pager.Page(ctx, nil, paging.Request{Number: number, Size: 2, Count: paging.CountExact}))
 		if page.GroupFirst != 3 || page.GroupLast != 3 || page.Pages != 3 || page.Number != number {
 			t.Errorf("%+v", page)
 		}
@@ -94,14 +95,14 @@ func TestNumberedBeyondTheEnd(t *testing.T) {
 			t.Errorf("page %d: %s", number, diff)
 		}
 	}
-	two := must[*paging.Page[row]](t)(pager.Page(ctx, nil, paging.Request{Number: 2, Size: 2}))
-	four := must[*paging.Page[row]](t)(pager.Page(ctx, nil, paging.Request{From: two.Position, Number: 4, Count: paging.CountExact}))
-	header := must[*url.URL](t)(url.Parse(links(t, four.LinkHeader(u))["prev"])).Query()
+	two := testkit.Value[*paging.Page[row]](t)(pager.Page(ctx, nil, paging.Request{Number: 2, Size: 2}))
+	four := testkit.Value[*paging.Page[row]](t)(pager.Page(ctx, nil, paging.Request{From: two.Position, Number: 4, Count: paging.CountExact}))
+	header := testkit.Value[*url.URL](t)(url.Parse(links(t, four.LinkHeader(u))["prev"])).Query()
 	if header.Get("page") != "3" || header.Get("position") != two.Position || len(four.Items) != 0 {
 		t.Errorf("%v", header)
 	}
 	// What was skipped is on the way back.
-	back := must[*paging.Page[row]](t)(pager.Page(ctx, nil, paging.Request{Before: four.Prev, Size: 2}))
+	back := testkit.Value[*paging.Page[row]](t)(pager.Page(ctx, nil, paging.Request{Before: four.Prev, Size: 2}))
 	if diff := cmp.Diff([]int{4, 5}, rowIDs(back.Items)); diff != "" {
 		t.Error(diff)
 	}
@@ -116,12 +117,12 @@ func TestArticleList(t *testing.T) {
 	for i := 1; i <= 400; i++ {
 		docs = append(docs, bson.D{{Key: "_id", Value: i}, {Key: "title", Value: fmt.Sprint("article ", i)}})
 	}
-	insert(t, coll, docs...)
+	testkit.InsertAll(t, coll, docs)
 	type article struct {
 		ID int `bson:"_id"`
 	}
 	pager := newPager[article](t, coll, nil, &paging.Options{PageSize: 10})
-	ten := must[*paging.Page[article]](t)(pager.Page(ctx, nil, paging.Request{Number: 10}))
+	ten := testkit.Value[*paging.Page[article]](t)(pager.Page(ctx, nil, paging.Request{Number: 10}))
 	if ten.Items[9].ID != 100 || ten.GroupFirst != 1 || ten.GroupLast != 10 {
 		t.Fatalf("%+v", ten)
 	}
@@ -149,7 +150,7 @@ func TestArticleList(t *testing.T) {
 	}
 	var thirteen *paging.Page[article]
 	got := sent(func() {
-		thirteen = must[*paging.Page[article]](t)(pager.Page(ctx, nil, paging.Request{From: ten.Position, Number: 13}))
+		thirteen = testkit.Value[*paging.Page[article]](t)(pager.Page(ctx, nil, paging.Request{From: ten.Position, Number: 13}))
 	})
 	want := e(`{"_id": {"$gt": {"$numberInt":"100"}}}`, `{"_id": {"$numberInt":"1"}}`,
 		"skip", `{"$numberLong":"20"}`, "limit", `{"$numberLong":"11"}`)
@@ -160,7 +161,7 @@ func TestArticleList(t *testing.T) {
 		t.Errorf("%+v", thirteen)
 	}
 	got = sent(func() {
-		page := must[*paging.Page[article]](t)(pager.Page(ctx, nil, paging.Request{After: thirteen.Next, Size: 20}))
+		page := testkit.Value[*paging.Page[article]](t)(pager.Page(ctx, nil, paging.Request{After: thirteen.Next, Size: 20}))
 		if page.Items[0].ID != 131 {
 			t.Errorf("%+v", page)
 		}
@@ -169,7 +170,7 @@ func TestArticleList(t *testing.T) {
 		t.Errorf("next: %s", diff)
 	}
 	got = sent(func() {
-		page := must[*paging.Page[article]](t)(pager.Page(ctx, nil, paging.Request{Before: thirteen.Prev, Size: 20}))
+		page := testkit.Value[*paging.Page[article]](t)(pager.Page(ctx, nil, paging.Request{Before: thirteen.Prev, Size: 20}))
 		if page.Items[19].ID != 120 {
 			t.Errorf("%+v", page)
 		}
@@ -185,17 +186,17 @@ func TestJump(t *testing.T) {
 		ctx := context.Background()
 		db := mongotest.Database(t)
 		coll := db.Collection("rows")
-		insert(t, coll, rows(41)...)
+		testkit.InsertAll(t, coll, rows(41))
 		pager := newPager[row](t, coll, byS, &paging.Options{Group: 4, Sequential: opts != nil})
 		for _, over := range []any{nil, mongo.Pipeline{}} {
 			for from := int64(1); from < 10; from++ {
-				position := must[*paging.Page[row]](t)(pager.Page(ctx, over, paging.Request{Number: from, Size: 5})).Position
+				position := testkit.Value[*paging.Page[row]](t)(pager.Page(ctx, over, paging.Request{Number: from, Size: 5})).Position
 				for to := max(1, from-4); to <= from+4; to++ {
 					var page *paging.Page[row]
 					commands := mongotest.Record(t, db, func() {
-						page = must[*paging.Page[row]](t)(pager.Page(ctx, over, paging.Request{From: position, Number: to, Size: 5}))
+						page = testkit.Value[*paging.Page[row]](t)(pager.Page(ctx, over, paging.Request{From: position, Number: to, Size: 5}))
 					})
-					want := must[*paging.Page[row]](t)(pager.Page(ctx, over, paging.Request{Number: to, Size: 5}))
+					want := testkit.Value[*paging.Page[row]](t)(pager.Page(ctx, over, paging.Request{Number: to, Size: 5}))
 					if diff := cmp.Diff(rowIDs(want.Items), rowIDs(page.Items)); diff != "" {
 						t.Errorf("from %d to %d: %s", from, to, diff)
 					}
@@ -221,7 +222,7 @@ func TestJump(t *testing.T) {
 				}
 			}
 		}
-		position := must[*paging.Page[row]](t)(pager.Page(ctx, nil, paging.Request{Number: 2, Size: 5})).Position
+		position := testkit.Value[*paging.Page[row]](t)(pager.Page(ctx, nil, paging.Request{Number: 2, Size: 5})).Position
 		if _, err := pager.Page(ctx, nil, paging.Request{From: position, Number: 3, Size: 6}); !errors.Is(err, mongopatterns.ErrInvalid) ||
 			!strings.Contains(err.Error(), "5") {
 			t.Errorf("another size: %v", err)
@@ -238,11 +239,11 @@ func TestJump(t *testing.T) {
 			t.Error(err)
 		}
 		// The group of the page is cut to what exists.
-		page := must[*paging.Page[row]](t)(pager.Page(ctx, nil, paging.Request{From: position, Number: 6, Count: paging.CountExact}))
+		page := testkit.Value[*paging.Page[row]](t)(pager.Page(ctx, nil, paging.Request{From: position, Number: 6, Count: paging.CountExact}))
 		if page.GroupFirst != 5 || page.GroupLast != 8 || page.Pages != 9 {
 			t.Errorf("%+v", page)
 		}
-		page = must[*paging.Page[row]](t)(pager.Page(ctx, nil, paging.Request{From: page.Position, Number: 9, Count: paging.CountExact}))
+		page = testkit.Value[*paging.Page[row]](t)(pager.Page(ctx, nil, paging.Request{From: page.Position, Number: 9, Count: paging.CountExact}))
 		if page.GroupFirst != 9 || page.GroupLast != 9 {
 			t.Errorf("%+v", page)
 		}
@@ -253,7 +254,7 @@ func TestCounts(t *testing.T) {
 	ctx := context.Background()
 	db := mongotest.Database(t)
 	coll := db.Collection("rows")
-	insert(t, coll, rows(25)...)
+	testkit.InsertAll(t, coll, rows(25))
 	pager := newPager[row](t, coll, byS, nil)
 	some := bson.D{{Key: "s", Value: bson.D{{Key: "$lt", Value: 4}}}} // 11 of them
 	pipeline := mongo.Pipeline{{{Key: "$match", Value: some}}}
@@ -275,18 +276,18 @@ func TestCounts(t *testing.T) {
 		{pipeline, 10, &paging.Total{N: 10, AtLeast: true}, `{"n":10,"atLeast":true}`},
 		{bson.D{{Key: "s", Value: -1}}, paging.CountExact, &paging.Total{N: 0}, `{"n":0}`},
 	} {
-		page := must[*paging.Page[row]](t)(pager.Page(ctx, c.over, paging.Request{Size: 5, Count: c.count}))
+		page := testkit.Value[*paging.Page[row]](t)(pager.Page(ctx, c.over, paging.Request{Size: 5, Count: c.count}))
 		if diff := cmp.Diff(c.want, page.Total); diff != "" {
 			t.Errorf("%v %v: %s", c.over, c.count, diff)
 		}
 		if page.Total != nil {
-			if data := must[[]byte](t)(json.Marshal(page.Total)); string(data) != c.json {
+			if data := testkit.Value[[]byte](t)(json.Marshal(page.Total)); string(data) != c.json {
 				t.Errorf("%s, want %s", data, c.json)
 			}
 		}
 		// The count is of the list, not of what lies behind the token.
 		if page.Next != "" {
-			next := must[*paging.Page[row]](t)(pager.Page(ctx, c.over, paging.Request{Size: 5, Count: c.count, After: page.Next}))
+			next := testkit.Value[*paging.Page[row]](t)(pager.Page(ctx, c.over, paging.Request{Size: 5, Count: c.count, After: page.Next}))
 			if diff := cmp.Diff(c.want, next.Total); diff != "" {
 				t.Errorf("next of %v %v: %s", c.over, c.count, diff)
 			}

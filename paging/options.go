@@ -16,16 +16,16 @@ import (
 type Options struct {
 	// Find goes with every find: collation, hint, projection, comment, let,
 	// batch size, allowDiskUse and so on. Over a pipeline those that aggregate
-	// does not have are refused. So is what paging itself sets: sort, skip, limit,
-	// tailable cursors, min, max, returnKey, showRecordID and the positional projection
-	// "tags.$". A projection that lists what to keep need not hold the sort fields;
+	// does not have are refused. So are those that would change which documents come:
+	// sort, skip, limit, tailable cursors, min, max, returnKey, showRecordID and the
+	// positional projection "tags.$". A projection that lists what to keep need not hold the sort fields;
 	// one that lists what to leave out must leave them in. Default nil.
 	Find *options.FindOptionsBuilder
 
 	// Equality names the fields that every filter of this list fixes, each to one
 	// value (a tenant, a status) or to a few with $in, at the top of the filter or
-	// inside $and. They come first in the index and the shard key. A filter that
-	// does not is ErrInvalid: the server would sort the whole list for each page.
+	// inside $and. They come first in the index and the shard key. A filter that does
+	// not fix them is ErrInvalid: the server would sort the whole list for each page.
 	// Default none.
 	Equality []string
 
@@ -36,10 +36,10 @@ type Options struct {
 	// the number of pages in the groups that a numbered page reports. Default 10.
 	Group int
 
-	// Keys signs tokens with the first key and accepts those signed with any: to
+	// SigningKeys signs tokens with the first key and accepts those signed with any: to
 	// rotate, put the new one in front. Use 32 random bytes. Default none: tokens
 	// are unsigned.
-	Keys [][]byte
+	SigningKeys [][]byte
 
 	// DistinctIDs says that no two documents which are equal in the sort fields
 	// have text `_id`s that are equal under the collation of Find. Default false:
@@ -49,7 +49,7 @@ type Options struct {
 
 	// Sequential never sends several ranges in one find: for engines that do not
 	// merge the branches of $or and find no range in $expr (DocumentDB). A page
-	// takes up to one find a branch, two to four a sort field. Default false.
+	// takes up to one find for each branch of the $or, two to four a sort field. Default false.
 	Sequential bool
 
 	// Registry and BSON encode filters when tokens are bound to them, projections,
@@ -121,7 +121,7 @@ func newOrder(sort bson.D) (order, error) {
 			return nil, err
 		}
 		if out.index(e.Key) >= 0 {
-			return nil, fmt.Errorf("field %q appears twice", e.Key)
+			return nil, fmt.Errorf("the field %q is given twice", e.Key)
 		}
 		key := sortKey{e.Key, false, strings.Split(e.Key, ".")}
 		switch e.Value {
@@ -129,7 +129,7 @@ func newOrder(sort bson.D) (order, error) {
 		case -1, int32(-1), int64(-1), -1.0:
 			key.desc = true
 		default:
-			return nil, fmt.Errorf("field %q: the direction must be 1 or -1", e.Key)
+			return nil, fmt.Errorf("the direction of %q must be 1 or -1", e.Key)
 		}
 		out = append(out, key)
 	}

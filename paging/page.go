@@ -55,8 +55,11 @@ func (r Request) backward() bool { return r.Before != "" || r.FromEnd }
 type Count int64
 
 const (
-	CountExact     Count = -1 // counts every matching document
-	CountEstimated Count = -2 // takes the metadata's number; for whole collections, not in transactions
+	// CountExact counts every matching document.
+	CountExact Count = -1
+	// CountEstimated takes the metadata's number; for whole collections, not in transactions. On a sharded
+	// cluster it may count orphaned documents: copies of a chunk that is on the move or has moved.
+	CountEstimated Count = -2
 )
 
 // Total is the number of documents of a list, exact unless it says otherwise.
@@ -114,14 +117,13 @@ func (p *Page[T]) Cursor(i int) string {
 // nil is every document. Tokens work with the over they were made with. A page that
 // turns out empty has the tokens to go back from where it is.
 //
-// Cost: 1 round trip on the index of Indexes, examining Size plus 1 or 2 keys and
-// one a branch. 1 more, with limit 1, if the document of the token is gone or has
-// moved, the token came from an empty page, or a page by number is empty; a count
-// is 1 more.
+// Cost: 1 round trip on the index of Indexes, examining Size plus 1 or 2 keys and one for each branch of the $or. 1
+// more, with limit 1, if the document of the token is gone or has moved, the token came from an empty page,
+// or a page by number is empty; a count is 1 more.
 //
 // Cost: by Number it walks all skipped keys; with From at most Group·Size of them.
 // The manual has the rest.
-func (p *Pager[T]) Page(ctx context.Context, over any, req Request) (_ *Page[T], err error) {
+func (p *Pager[T]) Page(ctx context.Context, over any, req Request) (page *Page[T], err error) {
 	defer fault.In(&err, "paging: page")
 	f, cursor, err := p.core.page(ctx, over, req)
 	if err != nil {
@@ -147,7 +149,7 @@ func (p *core) page(ctx context.Context, over any, req Request) (*Page[bson.Raw]
 		return nil, nil, err
 	}
 	if req.Count == CountEstimated && (src.filter != nil || src.pipeline != nil) {
-		return nil, nil, fault.Invalid("CountEstimated counts a whole collection, not a filter or pipeline")
+		return nil, nil, fault.Invalid("Request.Count: CountEstimated counts a whole collection, not a filter or pipeline")
 	}
 	window, at, err := p.window(src, req)
 	if err != nil {
@@ -201,15 +203,15 @@ func (r Request) check() error {
 	}
 	switch {
 	case ways > 1:
-		return fault.Invalid("After, Before, FromEnd and a page number exclude each other")
+		return fault.Invalid("Request: set only one of After, Before, FromEnd and Number")
 	case r.Number < 0:
-		return fault.Invalid("page number %d", r.Number)
+		return fault.Invalid("Request.Number: it is %d and must not be negative", r.Number)
 	case r.Number == 0 && r.From != "":
-		return fault.Invalid("a position needs a page number")
+		return fault.Invalid("Request.From: it needs a Number")
 	case r.Size < 0 || r.Size > maxSize:
-		return fault.Invalid("page size %d", r.Size)
+		return fault.Invalid("Request.Size: it is %d and must be between 0 and %d", r.Size, maxSize)
 	case r.Count < CountEstimated:
-		return fault.Invalid("count %d", r.Count)
+		return fault.Invalid("Request.Count: %d is not a way to count", r.Count)
 	}
 	return nil
 }
@@ -224,7 +226,7 @@ func (p *core) window(src *source, req Request) (span, position, error) {
 	case req.From != "":
 		from, err = p.decode(src.hash, req.From, kindPage)
 		if err == nil && req.Size != 0 && req.Size != from.size {
-			err = fault.Invalid("the position is for pages of %d", from.size)
+			err = fault.Invalid("Request.From is a position among pages of %d: use the same Size", from.size)
 		}
 	case req.After != "":
 		from, err = p.decode(src.hash, req.After, kindItem, kindNext)
@@ -241,9 +243,9 @@ func (p *core) window(src *source, req Request) (span, position, error) {
 	switch {
 	case req.Number == 0:
 	case req.From == "" && req.Number > (math.MaxInt64-maxSize)/int64(size):
-		return span{}, at, fault.Invalid("page number %d", req.Number)
+		return span{}, at, fault.Invalid("Request.Number: %d is too large", req.Number)
 	case req.From != "" && (distance > group || -distance > group):
-		return span{}, at, fmt.Errorf("%w: page %d from page %d, and groups have %d",
+		return span{}, at, fmt.Errorf("%w: page %d is too far from page %d, because groups have %d",
 			ErrOutOfReach, req.Number, from.number, group)
 	case distance > 0:
 		window.skip = (distance - 1) * int64(size)
@@ -315,8 +317,8 @@ func (p *core) decodeItem(cursor *mongo.Cursor, raw bson.Raw, item any) error {
 // back to the beginning, in reverse order. No cursor stays open between batches,
 // so the loop may take hours. req.Number and req.Count must be zero.
 //
-// Cost: 1 round trip a batch on the index of Indexes, examining Size keys and
-// one a branch; the last batch comes short or empty.
+// Cost: 1 round trip for each batch on the index of Indexes, examining Size keys and one for each branch of the $or; the
+// last batch comes short or empty.
 func (p *Pager[T]) All(ctx context.Context, over any, req Request) iter.Seq2[T, error] {
 	return fault.Seq("paging: all", func(yield func(T, error) bool) {
 		if err := p.all(ctx, over, req, yield); err != nil {
@@ -333,7 +335,7 @@ func (p *Pager[T]) all(ctx context.Context, over any, req Request, yield func(T,
 		return err
 	}
 	if req.Count != 0 || req.Number != 0 {
-		return fault.Invalid("All takes neither Count nor Number")
+		return fault.Invalid("Request: All takes neither Count nor Number")
 	}
 	if req.Size == 0 {
 		req.Size = defaultBatch

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -35,21 +37,22 @@ var (
 	// ErrInvalidToken says that a token is damaged, signed by another key, or
 	// made for another list, order or direction. Start again from the first page.
 	// It is an ErrInvalid too.
-	ErrInvalidToken = fault.New("invalid token", fault.ErrInvalid)
+	ErrInvalidToken = fault.New("invalid token", mongopatterns.ErrInvalid)
 
 	// ErrOutOfReach says that Request.Number is more than Options.Group pages
 	// away from the page of Request.From. It is an ErrInvalid too.
-	ErrOutOfReach = fault.New("page out of reach", fault.ErrInvalid)
+	ErrOutOfReach = fault.New("page out of reach", mongopatterns.ErrInvalid)
 
 	// ErrUnsortable says that a document, which it names, has no place in the order:
 	// a sort field holds an array, undefined, a regular expression, a symbol under the
 	// collation of Options.Find, or a value nested more than 100 levels deep; all
 	// together are too large for a token (48 KB); or a text `_id` may tie under that
 	// collation (see Options.DistinctIDs).
-	ErrUnsortable = fault.New("unsortable value", nil)
+	ErrUnsortable = fault.New("unsortable value", mongopatterns.ErrMalformed)
 )
 
-// Pager reads one collection in one order. It is safe for concurrent use.
+// Pager reads one collection in one order. T is the type that a document decodes into. It is safe for
+// concurrent use.
 type Pager[T any] struct {
 	core *core
 }
@@ -70,7 +73,7 @@ type core struct {
 // New makes a Pager for the documents of coll in the order of sort: dotted paths
 // with 1 or -1. `_id` is added at the end; an empty sort is by `_id`. The sort
 // cannot hold $meta.
-func New[T any](coll *mongo.Collection, sort bson.D, opts *Options) (_ *Pager[T], err error) {
+func New[T any](coll *mongo.Collection, sort bson.D, opts *Options) (p *Pager[T], err error) {
 	defer fault.In(&err, "paging: new")
 	if opts == nil {
 		opts = &Options{}
@@ -79,7 +82,7 @@ func New[T any](coll *mongo.Collection, sort bson.D, opts *Options) (_ *Pager[T]
 	if err != nil {
 		return nil, err
 	}
-	return &Pager[T]{core}, nil
+	return &Pager[T]{core}, core.codec.CheckDocuments("T", reflect.TypeFor[T]())
 }
 
 func newCore(coll *mongo.Collection, sort bson.D, opts Options) (*core, error) {
@@ -87,7 +90,7 @@ func newCore(coll *mongo.Collection, sort bson.D, opts Options) (*core, error) {
 	if err := config.Collections("collection", coll); err != nil {
 		return nil, err
 	}
-	p.opts.Equality, p.opts.Keys = slices.Clone(opts.Equality), nil
+	p.opts.Equality, p.opts.SigningKeys = slices.Clone(opts.Equality), nil
 	err := config.Apply(
 		config.Number("Options.PageSize", &p.opts.PageSize, defaultPageSize, 1, maxSize),
 		config.Number("Options.Group", &p.opts.Group, defaultGroup, 1, maxGroup),
@@ -97,12 +100,12 @@ func newCore(coll *mongo.Collection, sort bson.D, opts Options) (*core, error) {
 			return err
 		}),
 		config.Check("Options.Equality", p.checkEquality),
-		config.Check("Options.Keys", func() error {
-			for _, key := range opts.Keys {
+		config.Check("Options.SigningKeys", func() error {
+			for _, key := range opts.SigningKeys {
 				if len(key) == 0 {
-					return errors.New("empty key")
+					return errors.New("a key is empty")
 				}
-				p.opts.Keys = append(p.opts.Keys, slices.Clone(key))
+				p.opts.SigningKeys = append(p.opts.SigningKeys, slices.Clone(key))
 			}
 			return nil
 		}),
@@ -183,7 +186,7 @@ func indexName(keys bson.D, collation options.Collation) string {
 // EnsureIndexes creates the index if it is missing. One on the same fields with other
 // options is ErrIndexConflict; none is dropped.
 //
-// Cost: 1 round trip, 2 if it has to be created, none for a sort by `_id` alone.
+// Cost: 1 round trip, 2 if an index is missing, none for a sort by `_id` alone.
 func (p *Pager[T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "paging: ensure indexes")
 	return indexes.EnsureAll(ctx, p.core.coll.Database(), p.Indexes())

@@ -54,10 +54,10 @@ func planProjection(c codec.Codec, user any, sorted order) (out projection, send
 	inclusive := others(keeps, computes) || slices.Contains(leaves, keepsID) && !others(drops)
 	for _, l := range leaves {
 		if strings.HasSuffix(l.path, ".$") {
-			return out, nil, fmt.Errorf("%q: $or finds no array position; use $elemMatch", l.path)
+			return out, nil, fmt.Errorf("%q cannot be used, because $or finds no array position: use $elemMatch", l.path)
 		}
 		if l.path == placeField {
-			return out, nil, fmt.Errorf("%q is a field of this package", l.path)
+			return out, nil, fmt.Errorf("%q is a name that this package uses", l.path)
 		}
 		for _, key := range sorted {
 			if !inclusive && l != keepsID && (within(l.path, key.path) || within(key.path, l.path)) {

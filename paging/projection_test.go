@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/paging"
 )
@@ -21,7 +22,7 @@ func TestProjectionsAreThoseOfFind(t *testing.T) {
 	ctx := context.Background()
 	db := mongotest.Database(t)
 	coll := db.Collection("articles")
-	insert(t, coll,
+	testkit.Insert(t, coll,
 		bson.D{{Key: "_id", Value: 1}, {Key: "title", Value: "a"}, {Key: "meta", Value: bson.D{
 			{Key: "date", Value: 1}, {Key: "by", Value: "x"}, {Key: "deep", Value: bson.D{{Key: "n", Value: 1}}}}}, {Key: "tags", Value: bson.A{1, 2, 3}}},
 		bson.D{{Key: "_id", Value: 2}, {Key: "title", Value: "b"}, {Key: "meta", Value: bson.D{{Key: "date", Value: 2}}}},
@@ -45,7 +46,7 @@ func TestProjectionsAreThoseOfFind(t *testing.T) {
 		m{el("meta", "$title")}, m{el("meta.date", m{el("$literal", 1)}), el("title", 1)}, m{el("meta", m{el("$literal", 2)})}, m{el("meta", m{el("$slice", 1)}), el("title", 1)},
 		bson.M{"title": 1}, struct {
 			Title int `bson:"title"`
-		}{1}, bson.D(nil), must[bson.Decimal128](t)(bson.ParseDecimal128("1")),
+		}{1}, bson.D(nil), testkit.Value[bson.Decimal128](t)(bson.ParseDecimal128("1")),
 	} {
 		if d, ok := projection.(bson.Decimal128); ok {
 			projection = m{el("title", d)}
@@ -107,7 +108,7 @@ func TestProjectionsAreThoseOfFind(t *testing.T) {
 func TestProjectionSent(t *testing.T) {
 	db := mongotest.Database(t)
 	coll := db.Collection("c")
-	insert(t, coll, bson.D{{Key: "_id", Value: 1}})
+	testkit.Insert(t, coll, bson.D{{Key: "_id", Value: 1}})
 	sort := bson.D{{Key: "meta.date", Value: 1}}
 	place := bson.E{Key: "_paging", Value: bson.D{{Key: "v0", Value: "$meta.date"}, {Key: "v1", Value: "$_id"}}}
 	for _, c := range []struct{ user, sent bson.D }{
@@ -118,7 +119,7 @@ func TestProjectionSent(t *testing.T) {
 	} {
 		pager := newPager[bson.D](t, coll, sort, &paging.Options{Find: options.Find().SetProjection(c.user)})
 		commands := mongotest.Record(t, db, func() {
-			must[*paging.Page[bson.D]](t)(pager.Page(context.Background(), nil, paging.Request{}))
+			testkit.Value[*paging.Page[bson.D]](t)(pager.Page(context.Background(), nil, paging.Request{}))
 		})
 		var got bson.D
 		if value, err := commands[0].Body.LookupErr("projection"); err == nil {
@@ -138,7 +139,7 @@ func TestProjectionsOfTheID(t *testing.T) {
 	coll := mongotest.Database(t).Collection("c")
 	for x := range 2 {
 		for y := range 3 {
-			insert(t, coll, bson.D{{Key: "_id", Value: bson.D{{Key: "x", Value: x}, {Key: "y", Value: y}}}, {Key: "of", Value: x}})
+			testkit.Insert(t, coll, bson.D{{Key: "_id", Value: bson.D{{Key: "x", Value: x}, {Key: "y", Value: y}}}, {Key: "of", Value: x}})
 		}
 	}
 	filter := bson.D{{Key: "of", Value: bson.D{{Key: "$in", Value: bson.A{0, 1}}}}}
@@ -168,7 +169,7 @@ func TestProjectionsOfTheID(t *testing.T) {
 // An error names the document also if its _id is left out.
 func TestErrorsNameTheDocument(t *testing.T) {
 	coll := mongotest.Database(t).Collection("c")
-	insert(t, coll, bson.D{{Key: "_id", Value: 77}, {Key: "s", Value: bson.A{1}}, {Key: "x", Value: 1}})
+	testkit.Insert(t, coll, bson.D{{Key: "_id", Value: 77}, {Key: "s", Value: bson.A{1}}, {Key: "x", Value: 1}})
 	for _, projection := range []bson.D{{{Key: "_id", Value: 0}, {Key: "x", Value: 1}}, {{Key: "x", Value: 1}}} {
 		pager := newPager[bson.D](t, coll, byS, &paging.Options{Find: options.Find().SetProjection(projection)})
 		if _, err := pager.Page(context.Background(), nil, paging.Request{}); !errors.Is(err, paging.ErrUnsortable) || !strings.Contains(err.Error(), "77") {

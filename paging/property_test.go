@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/paging"
 )
@@ -87,7 +88,7 @@ func (l list) want(t testing.TB) []string {
 	if l.opts != nil && l.opts.Find != nil {
 		opts.Opts = append(slices.Clone(l.opts.Find.Opts), opts.Opts...)
 	}
-	cursor := must[*mongo.Cursor](t)(l.coll.Find(context.Background(), filter, opts))
+	cursor := testkit.Value[*mongo.Cursor](t)(l.coll.Find(context.Background(), filter, opts))
 	var docs []bson.Raw
 	if err := cursor.All(context.Background(), &docs); err != nil {
 		t.Fatal(err)
@@ -133,7 +134,7 @@ func (l list) check(t testing.TB, sizes ...int) {
 			if number == 1 && req.Size == 0 {
 				continue
 			}
-			page := must[*paging.Page[bson.Raw]](t)(pager.Page(t.Context(), l.over, req))
+			page := testkit.Value[*paging.Page[bson.Raw]](t)(pager.Page(t.Context(), l.over, req))
 			if diff := cmp.Diff(want[start:min(len(want), start+size)], ids(page.Items)); diff != "" {
 				t.Fatalf("page %d of %d, from %q: (-server +page)\n%s", number, size, req.From, diff)
 			}
@@ -147,7 +148,7 @@ func walk(t testing.TB, pager *paging.Pager[bson.Raw], over any, size int, backw
 	t.Helper()
 	var got []string
 	for req := (paging.Request{Size: size, FromEnd: backward}); ; {
-		page := must[*paging.Page[bson.Raw]](t)(pager.Page(context.Background(), over, req))
+		page := testkit.Value[*paging.Page[bson.Raw]](t)(pager.Page(context.Background(), over, req))
 		part := ids(page.Items)
 		before, after := len(got), len(want)-len(got)-len(part)
 		if backward {
@@ -273,7 +274,7 @@ func TestNullAndMissing(t *testing.T) {
 			opts: &paging.Options{Equality: []string{"x"}, Sequential: true}},
 	} {
 		l.coll = db.Collection(fmt.Sprint("list", i))
-		insert(t, l.coll, docs...)
+		testkit.InsertAll(t, l.coll, docs)
 		ensure(t, newPager[bson.Raw](t, l.coll, l.sort, l.opts))
 		if l.check(t, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11); i != 2 {
 			continue
@@ -296,7 +297,7 @@ func TestEveryKindOfValue(t *testing.T) {
 	db := mongotest.Database(t)
 	values, byID := db.Collection("values"), db.Collection("ids")
 	for i, value := range sortable {
-		insert(t, values, with(bson.D{{Key: "_id", Value: i}}, "s", value))
+		testkit.Insert(t, values, with(bson.D{{Key: "_id", Value: i}}, "s", value))
 		_, _ = byID.InsertOne(t.Context(), with(bson.D{}, "_id", value)) // some are equal, or no _id
 	}
 	for _, l := range []list{
@@ -334,7 +335,7 @@ func unsortableIsMet(t *testing.T, coll *mongo.Collection, bad bson.D, around []
 	for j, value := range around {
 		docs = append(docs, bson.D{{Key: "_id", Value: j}, {Key: "s", Value: value}})
 	}
-	insert(t, coll, docs...)
+	testkit.InsertAll(t, coll, docs)
 	for _, opts := range []*paging.Options{{}, {Sequential: true}} {
 		for _, direction := range []int{1, -1} {
 			pager := newPager[bson.Raw](t, coll, bson.D{{Key: "s", Value: direction}}, opts)

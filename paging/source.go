@@ -112,7 +112,7 @@ func split(all bson.D, fields []string) ([]any, error) {
 			return values != nil
 		})
 		if i < 0 {
-			return nil, fault.Invalid("Options.Equality: the filter does not fix %q to a value, or to values by $in", field)
+			return nil, fault.Invalid("Options.Equality: the filter must give %q a value, or values by $in", field)
 		}
 		if len(values) == 0 || len(values)*len(parts) > maxRanges {
 			return nil, nil

@@ -24,7 +24,7 @@ import (
 //	8 bytes  hash of the filter or pipeline
 //	varints  page number, page size and documents shown (kindPage only)
 //	BSON     array of the sort values
-//	16 bytes HMAC-SHA-256 of all before it, cut to 128 bits (with Options.Keys)
+//	16 bytes HMAC-SHA-256 of all before it, cut to 128 bits (with Options.SigningKeys)
 const (
 	tokenVersion = 1
 
@@ -89,8 +89,8 @@ func (p *core) encode(list hash, at position) string {
 		out = binary.AppendUvarint(out, uint64(at.shown))
 	}
 	out = append(out, value.Array(at.place).Value...)
-	if len(p.opts.Keys) > 0 {
-		out = append(out, mac(p.opts.Keys[0], out)...)
+	if len(p.opts.SigningKeys) > 0 {
+		out = append(out, mac(p.opts.SigningKeys[0], out)...)
 	}
 	return encoding.EncodeToString(out)
 }
@@ -110,10 +110,10 @@ func (p *core) decode(list hash, token string, allowed ...kind) (at position, er
 	if err != nil || len(token) > maxToken || strings.ContainsAny(token, "\r\n") {
 		return bad("not a token")
 	}
-	if len(p.opts.Keys) > 0 {
+	if len(p.opts.SigningKeys) > 0 {
 		end := max(0, len(raw)-macSize)
 		signed := func(key []byte) bool { return hmac.Equal(raw[end:], mac(key, raw[:end])) }
-		if !slices.ContainsFunc(p.opts.Keys, signed) {
+		if !slices.ContainsFunc(p.opts.SigningKeys, signed) {
 			return bad("wrong signature")
 		}
 		raw = raw[:end]

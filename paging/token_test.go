@@ -58,7 +58,7 @@ var (
 // Every value comes back as the type and bytes it was.
 func TestTokenKeepsTypes(t *testing.T) {
 	for _, keys := range [][][]byte{nil, {[]byte("0123456789abcdef")}} {
-		p := newOffline(t, "c", bson.D{{Key: "v", Value: 1}}, &Options{Keys: keys})
+		p := newOffline(t, "c", bson.D{{Key: "v", Value: 1}}, &Options{SigningKeys: keys})
 		src, err := p.core.source(bson.D{{Key: "x", Value: 1}})
 		if err != nil {
 			t.Fatal(err)
@@ -116,7 +116,7 @@ func TestForeignTokens(t *testing.T) {
 		"fewer fields":       {newOffline(t, "c", tokenSort[:1], nil), filter, Request{After: token}, "sort"},
 		"another let":        {newOffline(t, "c", tokenSort, &Options{Find: options.Find().SetLet(bson.D{{Key: "x", Value: 1}})}), filter, Request{After: token}, "let"},
 		"another collation":  {newOffline(t, "c", tokenSort, german), filter, Request{After: token}, "collation"},
-		"keys since":         {newOffline(t, "c", tokenSort, &Options{Keys: [][]byte{{1}}}), filter, Request{After: token}, "signature"},
+		"keys since":         {newOffline(t, "c", tokenSort, &Options{SigningKeys: [][]byte{{1}}}), filter, Request{After: token}, "signature"},
 	} {
 		_, err := c.pager.Page(ctx, c.over, c.req)
 		if !errors.Is(err, ErrInvalidToken) || !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
@@ -250,7 +250,7 @@ func TestPipelinesAreBoundByContent(t *testing.T) {
 func TestTamperedTokens(t *testing.T) {
 	filter := bson.D{{Key: "shop", Value: 1}}
 	for _, keys := range [][][]byte{nil, {[]byte("0123456789abcdef")}} {
-		p := newOffline(t, "c", tokenSort, &Options{Keys: keys})
+		p := newOffline(t, "c", tokenSort, &Options{SigningKeys: keys})
 		src, _ := p.core.source(filter)
 		token, err := p.Token(filter, tokenDoc)
 		if err != nil {
@@ -301,7 +301,7 @@ func TestTamperedTokens(t *testing.T) {
 
 // The last character may have spare bits; only one spelling counts.
 func TestOneSpelling(t *testing.T) {
-	p := newOffline(t, "c", bson.D{{Key: "v", Value: 1}}, &Options{Keys: [][]byte{[]byte("key")}})
+	p := newOffline(t, "c", bson.D{{Key: "v", Value: 1}}, &Options{SigningKeys: [][]byte{[]byte("key")}})
 	for _, v := range []string{"", "a", "aa"} {
 		token, err := p.Token(nil, bson.D{{Key: "_id", Value: 1}, {Key: "v", Value: v}})
 		if err != nil {
@@ -323,7 +323,7 @@ func TestOneSpelling(t *testing.T) {
 // with its document, as is one nested too deep.
 func TestHugeValues(t *testing.T) {
 	for _, keys := range [][][]byte{nil, {[]byte("key")}} {
-		p := newOffline(t, "c", bson.D{{Key: "v", Value: 1}, {Key: "w", Value: 1}}, &Options{Keys: keys})
+		p := newOffline(t, "c", bson.D{{Key: "v", Value: 1}, {Key: "w", Value: 1}}, &Options{SigningKeys: keys})
 		src, _ := p.core.source(nil)
 		largest := 0
 		for size := maxValues - 200; size < maxValues+200; size++ {
@@ -431,7 +431,9 @@ func TestForgedValues(t *testing.T) {
 
 func TestKeyRotation(t *testing.T) {
 	old, fresh := bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 32)
-	pager := func(keys ...[]byte) *Pager[bson.Raw] { return newOffline(t, "c", tokenSort, &Options{Keys: keys}) }
+	pager := func(keys ...[]byte) *Pager[bson.Raw] {
+		return newOffline(t, "c", tokenSort, &Options{SigningKeys: keys})
+	}
 	token, err := pager(old).Token(nil, tokenDoc)
 	if err != nil {
 		t.Fatal(err)

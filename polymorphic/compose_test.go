@@ -14,6 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/computed"
 	"github.com/mongopatterns/mongopatterns/extref"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
 	"github.com/mongopatterns/mongopatterns/paging"
@@ -27,23 +28,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func all[T any](seq iter.Seq2[T, error]) (out []T) {
 	for v, err := range seq {
-		out = append(out, must(v, err))
+		out = append(out, testkit.Must(v, err))
 	}
 	return out
 }
@@ -66,8 +53,8 @@ var shotKinds = polymorphic.Must(polymorphic.New([]polymorphic.Kind{polymorphic.
 
 func (shots) Kinds() *polymorphic.Kinds[shot] { return shotKinds }
 
-// A Doc is the T of every other package: what goes in comes out as its own Go type, in
-// documents that other programs read as ever.
+// A Doc is the T of every other package: each value comes back as its own Go type, from
+// documents that other programs can still read.
 func TestDocInAllPackages(t *testing.T) {
 	db := mongotest.Database(t)
 	ctx := t.Context()
@@ -81,117 +68,117 @@ func TestDocInAllPackages(t *testing.T) {
 	}
 	for name, test := range map[string]func(t *testing.T, coll, other *mongo.Collection){
 		"paging": func(t *testing.T, coll, _ *mongo.Collection) {
-			must(coll.InsertMany(ctx, docs))
-			pager := must(paging.New[athleteDoc](coll, bson.D{{Key: "name", Value: 1}}, nil))
-			same(t, must(pager.Page(ctx, nil, paging.Request{})).Items...)
+			testkit.Must(coll.InsertMany(ctx, docs))
+			pager := testkit.Must(paging.New[athleteDoc](coll, bson.D{{Key: "name", Value: 1}}, nil))
+			same(t, testkit.Must(pager.Page(ctx, nil, paging.Request{})).Items...)
 		},
 		"versioning": func(t *testing.T, coll, other *mongo.Collection) {
-			history := must(versioning.New[int, athleteDoc](coll, other, nil))
-			check(t, history.EnsureIndexes(ctx))
+			history := testkit.Must(versioning.New[int, athleteDoc](coll, other, nil))
+			testkit.OK(t, history.EnsureIndexes(ctx))
 			for _, d := range docs {
-				must(history.Create(ctx, d, versioning.Change{}))
+				testkit.Must(history.Insert(ctx, d, versioning.Change{}))
 			}
-			must(history.Update(ctx, 1, func(d *athleteDoc) error {
+			testkit.Must(history.Edit(ctx, 1, func(d *athleteDoc) error {
 				b := d.V.(bowler)
 				b.Average++
 				d.V = b
 				return nil
 			}, versioning.Change{}))
-			same(t, must(history.At(ctx, 1, 1)).Document, must(history.Get(ctx, 2)).Document)
-			if now := must(history.Get(ctx, 1)).Document.V.(bowler); now.Average != anthony.Average+1 {
+			same(t, testkit.Must(history.At(ctx, 1, 1)).Document, testkit.Must(history.Get(ctx, 2)).Document)
+			if now := testkit.Must(history.Get(ctx, 1)).Document.V.(bowler); now.Average != anthony.Average+1 {
 				t.Errorf("%+v", now)
 			}
-			// A kind that nobody knows is kept, and its new revision is, too.
-			must(coll.InsertOne(ctx, bson.D{{Key: "_id", Value: 5}, {Key: "sport", Value: "chess"}, {Key: "rating", Value: int64(2350)}}))
-			if same := must(history.Update(ctx, 5, func(*athleteDoc) error { return nil }, versioning.Change{})); same.Number != 1 {
+			// A document of an unknown kind is kept, and so is its new revision.
+			testkit.Must(coll.InsertOne(ctx, bson.D{{Key: "_id", Value: 5}, {Key: "sport", Value: "chess"}, {Key: "rating", Value: int64(2350)}}))
+			if same := testkit.Must(history.Edit(ctx, 5, func(*athleteDoc) error { return nil }, versioning.Change{})); same.Number != 1 {
 				t.Errorf("%+v", same)
 			}
 		},
 		"tree": func(t *testing.T, coll, _ *mongo.Collection) {
-			team := must(tree.New[int, athleteDoc](coll, tree.AncestorArray, nil))
-			check(t, team.EnsureIndexes(ctx))
-			must(team.Insert(ctx, docs[0], team.AsRoot()))
-			must(team.Insert(ctx, docs[1], team.Under(1)))
+			team := testkit.Must(tree.New[int, athleteDoc](coll, tree.AncestorArray, nil))
+			testkit.OK(t, team.EnsureIndexes(ctx))
+			testkit.Must(team.Insert(ctx, docs[0], team.AsRoot()))
+			testkit.Must(team.Insert(ctx, docs[1], team.Under(1)))
 			same(t, append(all(team.Roots(ctx)), all(team.Children(ctx, 1))...)...)
 		},
 		"subset": func(t *testing.T, coll, other *mongo.Collection) {
-			team := must(subset.New[string, athleteDoc](other, coll, &subset.Options{Order: bson.D{{Key: "_id", Value: 1}}}))
-			check(t, team.EnsureIndexes(ctx))
-			must(other.InsertOne(ctx, bson.M{"_id": "team"}))
+			team := testkit.Must(subset.New[string, athleteDoc](other, coll, &subset.Options{Sort: bson.D{{Key: "_id", Value: 1}}}))
+			testkit.OK(t, team.EnsureIndexes(ctx))
+			testkit.Must(other.InsertOne(ctx, bson.M{"_id": "team"}))
 			for _, d := range docs {
-				must(team.Add(ctx, "team", d))
+				testkit.Must(team.Insert(ctx, "team", d))
 			}
-			same(t, must(team.Top(ctx, "team"))...)
+			same(t, testkit.Must(team.Top(ctx, "team"))...)
 			same(t, all(team.All(ctx, "team"))...)
 		},
 		"relation": func(t *testing.T, coll, other *mongo.Collection) {
-			team := must(relation.New[string, int, athleteDoc](other, coll, &relation.Options{ChildrenField: "members", OwnerField: "team"}))
-			check(t, team.EnsureIndexes(ctx))
-			must(other.InsertOne(ctx, bson.M{"_id": "team"}))
+			team := testkit.Must(relation.New[string, int, athleteDoc](other, coll, &relation.Options{ChildrenField: "members", OwnerField: "team"}))
+			testkit.OK(t, team.EnsureIndexes(ctx))
+			testkit.Must(other.InsertOne(ctx, bson.M{"_id": "team"}))
 			for _, d := range docs {
-				must(team.Insert(ctx, "team", d))
+				testkit.Must(team.Insert(ctx, "team", d))
 			}
-			same(t, must(team.Children(ctx, "team", nil)).Items...)
+			same(t, testkit.Must(team.Children(ctx, "team", nil)).Items...)
 		},
 		"outlier": func(t *testing.T, coll, other *mongo.Collection) {
-			lists := must(outlier.New[int, athleteDoc](coll, other, &outlier.Options{MaxCount: 1, Set: true}))
-			check(t, lists.EnsureIndexes(ctx))
-			must(coll.InsertOne(ctx, bson.M{"_id": 1}))
-			must(lists.Add(ctx, 1, docs...))
+			lists := testkit.Must(outlier.New[int, athleteDoc](coll, other, &outlier.Options{MaxCount: 1, Set: true}))
+			testkit.OK(t, lists.EnsureIndexes(ctx))
+			testkit.Must(coll.InsertOne(ctx, bson.M{"_id": 1}))
+			testkit.Must(lists.Add(ctx, 1, docs...))
 			same(t, all(lists.All(ctx, 1))...)
-			if !must(lists.Contains(ctx, 1, docs[0])) {
+			if !testkit.Must(lists.Contains(ctx, 1, docs[0])) {
 				t.Error("not contained")
 			}
 		},
 		"attribute": func(t *testing.T, coll, _ *mongo.Collection) {
-			best := must(attribute.New[int, athleteDoc](coll, nil))
-			must(coll.InsertOne(ctx, bson.M{"_id": 1}))
+			best := testkit.Must(attribute.New[int, athleteDoc](coll, nil))
+			testkit.Must(coll.InsertOne(ctx, bson.M{"_id": 1}))
 			for i, d := range docs {
-				check(t, best.Set(ctx, 1, attribute.Named(fmt.Sprint(i)), d))
+				testkit.OK(t, best.Set(ctx, 1, attribute.Named(fmt.Sprint(i)), d))
 			}
-			same(t, must(best.Get(ctx, 1, attribute.Named("0"))), must(best.Get(ctx, 1, attribute.Named("1"))))
+			same(t, testkit.Must(best.Get(ctx, 1, attribute.Named("0"))), testkit.Must(best.Get(ctx, 1, attribute.Named("1"))))
 		},
 		"bucket": func(t *testing.T, coll, _ *mongo.Collection) {
 			type shotDoc = polymorphic.Doc[shot, shots]
-			hours := must(bucket.New[int, shotDoc](coll, timeseries.Every(time.Hour), &bucket.Options{TimeField: "at"}))
-			check(t, hours.EnsureIndexes(ctx))
+			hours := testkit.Must(bucket.New[int, shotDoc](coll, timeseries.Every(time.Hour), &bucket.Options{TimeField: "at"}))
+			testkit.OK(t, hours.EnsureIndexes(ctx))
 			at := time.Date(2024, 5, 1, 10, 0, 0, 0, time.UTC)
-			must(hours.Append(ctx, 1, shotDoc{V: frame{at, 9}}))
-			must(hours.Append(ctx, 1, shotDoc{V: ace{at.Add(time.Minute)}}))
+			testkit.Must(hours.Append(ctx, 1, shotDoc{V: frame{at, 9}}))
+			testkit.Must(hours.Append(ctx, 1, shotDoc{V: ace{at.Add(time.Minute)}}))
 			if got := all(hours.Range(ctx, 1, at, at.Add(time.Hour))); len(got) != 2 || got[0].V.Points() != 9 || got[1].V.Points() != 15 {
 				t.Errorf("%v", got)
 			}
 		},
 		"schemaversion": func(t *testing.T, coll, _ *mongo.Collection) {
-			versions := must(schemaversion.New[athleteDoc](coll, nil, nil))
+			versions := testkit.Must(schemaversion.New[athleteDoc](coll, nil, nil))
 			for _, d := range docs {
-				must(versions.Insert(ctx, d))
+				testkit.Must(versions.Insert(ctx, d))
 			}
-			same(t, must(versions.Get(ctx, 1)), must(versions.Get(ctx, 2)))
+			same(t, testkit.Must(versions.Get(ctx, 1)), testkit.Must(versions.Get(ctx, 2)))
 		},
 		"computed": func(t *testing.T, coll, other *mongo.Collection) {
-			wins := must(computed.New[int, int, athleteDoc](other, coll, "by",
+			wins := testkit.Must(computed.New[int, int, athleteDoc](other, coll, "by",
 				mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$by"}, {Key: "wins", Value: bson.M{"$sum": 1}}}}}}, bson.D{{Key: "wins", Value: 0}}, nil))
-			must(coll.InsertMany(ctx, docs))
-			same(t, must(wins.Get(ctx, 1, 0)), must(wins.Get(ctx, 2, 0)))
+			testkit.Must(coll.InsertMany(ctx, docs))
+			same(t, testkit.Must(wins.Get(ctx, 1, 0)), testkit.Must(wins.Get(ctx, 2, 0)))
 		},
 		"extref": func(t *testing.T, coll, other *mongo.Collection) {
-			refs := must(extref.New[int, athleteDoc](coll, []extref.Target{{Collection: other, Path: "winner", Unversioned: true, Fields: []extref.Field{{Path: "name"}}}}, nil))
-			copied := must(refs.Reference(other.Name()+".winner", docs[1]))
+			refs := testkit.Must(extref.New[int, athleteDoc](coll, []extref.Target{{Collection: other, Path: "winner", Unversioned: true, Fields: []extref.Field{{Path: "name"}}}}, nil))
+			copied := testkit.Must(refs.Copy(other.Name()+".winner", docs[1]))
 			if fmt.Sprint(copied) != `{"_id":{"$numberInt":"2"},"name":"Martina Navratilova"}` {
 				t.Errorf("%v", copied)
 			}
-			must(coll.InsertOne(ctx, docs[0]))
-			must(refs.Update(ctx, 1, bson.D{{Key: "$set", Value: docs[0]}}))
-			same(t, must(one(ctx, coll)), docs[1])
+			testkit.Must(coll.InsertOne(ctx, docs[0]))
+			testkit.Must(refs.Update(ctx, 1, bson.D{{Key: "$set", Value: docs[0]}}))
+			same(t, testkit.Must(one(ctx, coll)), docs[1])
 		},
 		"split": func(t *testing.T, coll, other *mongo.Collection) {
-			halves := must(split.New[int, athleteDoc, bson.M](coll, other, nil))
-			check(t, halves.EnsureIndexes(ctx))
+			halves := testkit.Must(split.New[int, athleteDoc, bson.M](coll, other, nil))
+			testkit.OK(t, halves.EnsureIndexes(ctx))
 			for i, d := range docs {
-				check(t, halves.Add(ctx, i+1, d, bson.M{"biography": "long"}))
+				testkit.OK(t, halves.Insert(ctx, i+1, d, bson.M{"biography": "long"}))
 			}
-			same(t, must(halves.GetHot(ctx, 1)), must(halves.GetHot(ctx, 2)))
+			same(t, testkit.Must(halves.GetHot(ctx, 1)), testkit.Must(halves.GetHot(ctx, 2)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) { test(t, db.Collection(name), db.Collection(name+"_other")) })

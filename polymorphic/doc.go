@@ -1,10 +1,17 @@
-// Package polymorphic keeps values of several Go types in one collection, or in one
-// field, and tells them apart by a name in each document.
+// Package polymorphic keeps values of several Go types in one collection, or in one field.
+// Each document holds a name of its type, its kind.
+//
+// # When to use it, and when not
+//
+// Use it where documents of different shape are searched and listed together: with one query,
+// one index, one page. If they never are, use a collection for each type. If the types differ only
+// in a field or two, use one type with pointers. For many similar fields, use package attribute.
 //
 // # Documents
 //
-// The fields of the type, and one that names the kind. The name is yours, so that
-// renaming a Go type changes no document:
+// A document has the fields of its type, and one that names the kind. The type must not have that field
+// itself, in BSON or JSON: Encode returns ErrInvalid. You choose its name, so that renaming a Go type changes
+// no document:
 //
 //	{_id: 1, sport: "bowling", name: "Earl Anthony", average: 219}
 //	{_id: 2, sport: "tennis", name: "Martina Navratilova", singles: {titles: 167}, doubles: {titles: 177}}
@@ -16,7 +23,7 @@
 //	kinds, err := polymorphic.New([]polymorphic.Kind{
 //		polymorphic.Of[Bowler]("bowling", "ten-pin"), // "ten-pin" is an older name
 //		polymorphic.Of[*TennisPlayer]("tennis"),      // comes back as a pointer
-//	}, &polymorphic.Options[Athlete]{Field: "sport"})
+//	}, &polymorphic.Options[Athlete]{KindField: "sport"})
 //
 //	raw, err := kinds.Encode(Bowler{…})               // to insert: {sport: "bowling", …}
 //	athlete, err := kinds.Decode(raw)                 // an Athlete
@@ -24,51 +31,51 @@
 //	filter := polymorphic.FilterOf[Bowler](kinds, nil) // {sport: {$in: ["bowling", "ten-pin"]}}
 //	switch a := athlete.(type) { case Bowler: …; case *TennisPlayer: … }
 //
-// [Doc] is a value that encodes and decodes itself, in BSON and in JSON: as an element or
-// a field of your structs, and as the T of the other packages. There is no global
-// registry, so a type of yours says where the kinds are:
+// The interface, here Athlete, has what all kinds share. It may be any, if they share nothing.
+//
+// [Doc] is a value that encodes and decodes itself, in BSON and in JSON. Use it as an element or
+// a field of your structs, and as the T of the other packages. The kinds are not registered
+// globally, so you pass them with a type of yours:
 //
 //	type sports struct{}
 //	func (sports) Kinds() *polymorphic.Kinds[Athlete] { return kinds }
 //	type AthleteDoc = polymorphic.Doc[Athlete, sports]
 //
-//	pager, err := paging.New[AthleteDoc](coll, bson.D{{"name", 1}}, nil)
-//	page.Items[0].V              // an Athlete
+//	pager, err := paging.New[AthleteDoc](coll, bson.D{{Key: "name", Value: 1}}, nil)
+//	first := page.Items[0].V                 // an Athlete
 //	text, err := json.Marshal(page.Items[0]) // {"sport": "bowling", …}
 //
-// Further: [Kinds.Validator] joins a schema of each kind to one for the collection,
-// [IndexOf] makes an index of one kind alone, and [View] one collection out of
-// several, each mapped to a common shape.
-//
-// # Costs
-//
-// Everything but Find works in memory. Encoding adds one field and copies the
-// document once; decoding looks the field up.
-//
-//	call             round trips
-//	Find             1 a batch, index as your filter
-//	FilterOf         an equality or $in: put Field first in a compound index
+// There are also [Kinds.Validator], which joins a schema of each kind into one for the
+// collection, [IndexOf], which makes an index of the documents of one kind, and [Kinds.View], which
+// shows several collections as one, each mapped to a common shape.
 //
 // # Missing and unknown kinds
 //
-// A document without Field is of kind [Options].Default, else it is unknown. An
-// unknown kind is an [UnknownError], which names it, or with [Options].Unknown a
-// value of yours that keeps the document byte for byte: embed [Unknown] in it, and
-// Encode writes what was read.
+// A document without KindField has the kind [Options].Default, or else an unknown kind. For an
+// unknown kind, Decode returns an [UnknownError] with its name; in Find it is the error of that
+// document, and the loop may go on. With [Options].Unknown it is a value of yours instead: embed
+// [Unknown] in it, which keeps the document byte for byte, so that Encode writes it back unchanged.
 //
-// # When to use it, and when not
+// # Concurrency, adoption
 //
-// Use it where documents of different shape are searched and listed together: one
-// query, one index, one page. If they never are, use a collection each. If the types
-// differ in a field or two, use one type with pointers. For many similar fields, use
-// package attribute.
+// Kinds never change and are safe for concurrent use. To adopt a collection without names, make
+// its kind the Default, or write the names:
+// updateMany({titles: {$exists: true}}, {$set: {sport: "tennis"}}). To rename a kind, keep its old
+// name as an alias until the last document has the new one: FilterOf finds both. Views cannot be
+// used in transactions, as the server refuses $unionWith there.
 //
-// # Concurrency, adoption, sharding
+// # Costs
 //
-// Kinds never change and are safe for concurrent use. To adopt a collection without
-// names, make its kind the Default, or write the names:
-// updateMany({titles: {$exists: true}}, {$set: {sport: "tennis"}}). A type that is
-// renamed keeps its old name as an alias until the last document has the new one:
-// FilterOf finds both. Views are not for transactions: the server refuses $unionWith
-// in them. Sharding does not matter here.
+// All calls but Find work in memory only. Encoding adds one field and copies the document once;
+// decoding looks the field up.
+//
+//	call             round trips
+//	Find             1 a batch, index as your filter
+//	FilterOf         an equality or $in: put KindField first in a compound index
+//
+// # Sharding
+//
+// Sharding makes no difference.
+//
+// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
 package polymorphic

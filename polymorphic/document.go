@@ -19,16 +19,16 @@ func kindsOf[I any, S Set[I]]() *Kinds[I] {
 	return s.Kinds()
 }
 
-// MarshalBSON is Kinds.Encode.
+// MarshalBSON calls Kinds.Encode.
 func (d Doc[I, S]) MarshalBSON() ([]byte, error) { return kindsOf[I, S]().Encode(d.V) }
 
-// UnmarshalBSON is Kinds.Decode.
+// UnmarshalBSON calls Kinds.Decode.
 func (d *Doc[I, S]) UnmarshalBSON(raw []byte) (err error) {
 	d.V, err = kindsOf[I, S]().Decode(raw)
 	return err
 }
 
-// MarshalBSONValue is MarshalBSON for a field.
+// MarshalBSONValue is MarshalBSON for a field, with null for a nil V.
 func (d Doc[I, S]) MarshalBSONValue() (byte, []byte, error) {
 	if any(d.V) == nil {
 		return byte(bson.TypeNull), nil, nil
@@ -37,7 +37,7 @@ func (d Doc[I, S]) MarshalBSONValue() (byte, []byte, error) {
 	return byte(bson.TypeEmbeddedDocument), raw, err
 }
 
-// UnmarshalBSONValue is UnmarshalBSON for a field.
+// UnmarshalBSONValue is UnmarshalBSON for a field, with a nil V for null.
 func (d *Doc[I, S]) UnmarshalBSONValue(t byte, data []byte) error {
 	switch bson.Type(t) {
 	case bson.TypeNull:
@@ -47,5 +47,5 @@ func (d *Doc[I, S]) UnmarshalBSONValue(t byte, data []byte) error {
 	case bson.TypeEmbeddedDocument:
 		return d.UnmarshalBSON(data)
 	}
-	return errors.New("polymorphic: decode: not a document")
+	return errors.New("polymorphic: decode: the value is not a document")
 }

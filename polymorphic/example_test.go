@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/mongotest"
@@ -12,7 +13,7 @@ import (
 )
 
 type (
-	// Product is what bicycles and fishing rods have in common.
+	// Product is the interface of bicycles and fishing rods.
 	Product interface{ Price() int }
 	Bicycle struct {
 		ID    string `bson:"_id"`
@@ -67,4 +68,46 @@ func Example() {
 	// a rod of 270 cm for 80
 	// a bicycle of 3 gears for 300
 	// cheap bicycles: 1 <nil>
+}
+
+// Customers of two companies, whose documents differ, as one view.
+func ExampleKinds_View() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	type (
+		Shire struct {
+			Name string `bson:"name"`
+		}
+		Rohan struct {
+			Name string `bson:"name"`
+		}
+	)
+	customers, err := polymorphic.New([]polymorphic.Kind{polymorphic.Of[Shire]("shire"), polymorphic.Of[Rohan]("rohan")},
+		&polymorphic.Options[any]{KindField: "company"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	pipeline, err := customers.View(
+		polymorphic.Source{Collection: "shire", Kind: "shire"},
+		polymorphic.Source{Collection: "rohan", Kind: "rohan", Map: mongo.Pipeline{{{Key: "$project", Value: bson.M{"name": "$title"}}}}})
+	if err == nil {
+		_, err = db.Collection("shire").InsertOne(ctx, bson.M{"_id": 1, "name": "Bilbo"})
+	}
+	if err == nil {
+		_, err = db.Collection("rohan").InsertOne(ctx, bson.M{"_id": 2, "title": "Éowyn"})
+	}
+	if err == nil {
+		err = db.CreateView(ctx, "customers", "shire", pipeline)
+	}
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for c, err := range customers.Find(ctx, db.Collection("customers"), nil, options.Find().SetSort(bson.M{"_id": 1})) {
+		fmt.Printf("%T %v %v\n", c, c, err)
+	}
+	// Output:
+	// polymorphic_test.Shire {Bilbo} <nil>
+	// polymorphic_test.Rohan {Éowyn} <nil>
 }

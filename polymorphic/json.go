@@ -11,7 +11,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// MarshalJSON is the JSON of the value with its kind in front, as in a document. A nil V is
+// MarshalJSON returns the JSON of the value with its kind in front, as in a document. A nil V is
 // null; a document of an unknown kind is relaxed extended JSON.
 func (d Doc[I, S]) MarshalJSON() (text []byte, err error) {
 	defer fault.In(&err, "polymorphic: marshal json")
@@ -32,19 +32,19 @@ func (d Doc[I, S]) MarshalJSON() (text []byte, err error) {
 	}
 	var names map[string]json.RawMessage
 	if err := json.Unmarshal(fields, &names); err != nil {
-		return nil, fault.Invalid("the JSON of %T is not an object", any(d.V))
+		return nil, fault.Invalid("%T is encoded as JSON that is not an object", any(d.V))
 	}
-	if _, own := names[k.opts.Field]; own {
-		return nil, fault.Invalid("%T has a field %q of its own", any(d.V), k.opts.Field)
+	if _, own := names[k.opts.KindField]; own {
+		return nil, fault.Invalid("%T has a field %q of its own", any(d.V), k.opts.KindField)
 	}
-	mark, err := json.Marshal(map[string]string{k.opts.Field: kind.name})
+	mark, err := json.Marshal(map[string]string{k.opts.KindField: kind.name})
 	if err != nil || len(names) == 0 {
 		return mark, err
 	}
 	return append(append(mark[:len(mark)-1], ','), bytes.TrimSpace(fields)[1:]...), nil
 }
 
-// UnmarshalJSON reads what MarshalJSON writes, under any name of a kind.
+// UnmarshalJSON reads the JSON of MarshalJSON, with any name of a kind.
 func (d *Doc[I, S]) UnmarshalJSON(text []byte) (err error) {
 	defer fault.In(&err, "polymorphic: unmarshal json")
 	var none I
@@ -58,9 +58,9 @@ func (d *Doc[I, S]) UnmarshalJSON(text []byte) (err error) {
 		return err
 	}
 	name := k.opts.Default
-	if says, ok := fields[k.opts.Field]; ok && string(says) != "null" {
+	if says, ok := fields[k.opts.KindField]; ok && string(says) != "null" {
 		if err := json.Unmarshal(says, &name); err != nil {
-			return fmt.Errorf("%s: %w", k.opts.Field, err)
+			return fmt.Errorf("%s: %w", k.opts.KindField, err)
 		}
 	}
 	kind, ok := k.byName[name]
@@ -74,7 +74,7 @@ func (d *Doc[I, S]) UnmarshalJSON(text []byte) (err error) {
 	}
 	target := reflect.New(kind.typ)
 	if err := json.Unmarshal(text, target.Interface()); err != nil {
-		return fmt.Errorf("as %s: %w", kind.typ, err)
+		return fmt.Errorf("cannot decode the JSON into %s: %w", kind.typ, err)
 	}
 	d.V = target.Elem().Interface().(I)
 	return nil

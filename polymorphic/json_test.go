@@ -13,8 +13,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/polymorphic"
 )
 
-// New refuses kinds that are not structs or pointers to them: their documents could not be
-// told apart, or not be decoded.
+// New refuses kinds that are not structs or pointers to structs: their documents could not be
+// distinguished, or not be decoded.
 func TestKindsAreStructs(t *testing.T) {
 	for name, kind := range map[string]polymorphic.Kind{
 		"int": polymorphic.Of[int]("a"), "pointer to a pointer": polymorphic.Of[**bowler]("a"), "map": polymorphic.Of[bson.M]("a"), "slice": polymorphic.Of[bson.D]("a"),
@@ -26,7 +26,7 @@ func TestKindsAreStructs(t *testing.T) {
 	}
 }
 
-// A Doc in JSON is the value with its kind in front, and comes back as it was.
+// A Doc in JSON is the value with its kind in front, and comes back unchanged.
 func TestDocInJSON(t *testing.T) {
 	type page struct {
 		First athleteDoc   `json:"first"`
@@ -88,7 +88,7 @@ type strictSet struct{}
 
 func (strictSet) Kinds() *polymorphic.Kinds[athlete] { return strict }
 
-var strict = polymorphic.Must(polymorphic.New([]polymorphic.Kind{polymorphic.Of[bowler]("bowling")}, &polymorphic.Options[athlete]{Field: "sport"}))
+var strict = polymorphic.Must(polymorphic.New([]polymorphic.Kind{polymorphic.Of[bowler]("bowling")}, &polymorphic.Options[athlete]{KindField: "sport"}))
 
 type clash struct {
 	Kind string `bson:"other" json:"kind"`

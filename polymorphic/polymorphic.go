@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
@@ -20,15 +21,15 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// ErrUnknownKind: a document is of no kind that is known. The error is an
+// ErrUnknownKind: the kind of a document is not among the kinds. The error is an
 // *UnknownError.
-var ErrUnknownKind = fault.New("unknown kind", nil)
+var ErrUnknownKind = fault.New("unknown kind", mongopatterns.ErrMalformed)
 
-// UnknownError names a kind that is not known. It matches ErrUnknownKind.
+// UnknownError names the unknown kind of a document. It matches ErrUnknownKind.
 type UnknownError struct {
-	// Kind is what the document says, the zero value if it says nothing.
+	// Kind is the value of KindField, the zero value if it is missing.
 	Kind bson.RawValue
-	// ID is its _id, zero if it has none.
+	// ID is the document's _id, zero if it has none.
 	ID bson.RawValue
 }
 
@@ -36,13 +37,13 @@ func (e *UnknownError) Error() string {
 	return fault.Of(e.ID, fmt.Errorf("%w %s", ErrUnknownKind, e.Kind)).Error()
 }
 
-// Is makes it match ErrUnknownKind.
-func (e *UnknownError) Is(target error) bool { return target == ErrUnknownKind }
+// Unwrap returns ErrUnknownKind.
+func (e *UnknownError) Unwrap() error { return ErrUnknownKind }
 
-// Unknown is a document of an unknown kind, byte for byte. Embed it in the type that
+// Unknown holds a document of an unknown kind, byte for byte. Embed it in the type that
 // Options.Unknown returns.
 type Unknown struct {
-	// Kind is what the document says, zero if it says nothing.
+	// Kind is the value of KindField, zero if it is missing.
 	Kind bson.RawValue
 	// Raw is the document.
 	Raw bson.Raw
@@ -58,29 +59,28 @@ type Kind struct {
 	mark    []byte // the element with the name
 }
 
-// Of is the kind of T, a struct or a pointer to one; values are encoded from and
-// decoded to just that. aliases are further names that documents may have; new
-// ones get name.
+// Of returns the kind of T, a struct or a pointer to one. Values are encoded from and decoded to
+// exactly T. aliases are further names that documents may have; Encode writes name.
 func Of[T any](name string, aliases ...string) Kind {
 	return Kind{name: name, aliases: aliases, typ: reflect.TypeFor[T]()}
 }
 
-// Options say where the kind stands. The zero value of each field is its default.
+// Options say which field names the kind, and how to treat documents without a known kind.
 type Options[I any] struct {
-	// Field is the field with the kind's name. Default "kind".
-	Field string
-	// Default is the kind of documents without Field. Default "": they are unknown.
+	// KindField is the field with the kind's name. Default "kind".
+	KindField string
+	// Default is the kind of documents without KindField. Default "": they are unknown.
 	Default string
-	// Unknown makes a value of a document of an unknown kind; embed the Unknown in
-	// it. Default nil: it is an UnknownError.
+	// Unknown returns a value for a document of an unknown kind; embed the Unknown in it.
+	// Default nil: such a document is an UnknownError.
 	Unknown func(Unknown) I
-	// Registry and BSON encode and decode the values. Default: the driver's own.
+	// Registry and BSON encode and decode the values. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
 
-// Kinds are the types that a collection or a field can hold; I is what they have in
-// common, an interface.
+// Kinds are the types that a collection or a field can hold. I is an interface that all of them
+// implement.
 type Kinds[I any] struct {
 	opts   Options[I]
 	codec  codec.Codec
@@ -96,21 +96,21 @@ func New[I any](kinds []Kind, opts *Options[I]) (k *Kinds[I], err error) {
 	if opts != nil {
 		k.opts = *opts
 	}
-	if err := config.Apply(config.Name("Options.Field", &k.opts.Field, "kind")); err != nil {
+	if err := config.Apply(config.Name("Options.KindField", &k.opts.KindField, "kind")); err != nil {
 		return nil, err
 	}
 	k.codec = codec.Codec{Registry: k.opts.Registry, BSON: k.opts.BSON}
 	for _, kind := range kinds {
 		if !isStruct(kind.typ) {
-			return nil, fault.Invalid("the kind %q is not Of a struct or a pointer to one", kind.name)
+			return nil, fault.Invalid("the kind %q must be made by Of, for a struct or a pointer to one", kind.name)
 		}
 		if !kind.typ.AssignableTo(reflect.TypeFor[I]()) {
 			return nil, fault.Invalid("%s does not implement %s", kind.typ, reflect.TypeFor[I]())
 		}
 		if other, ok := k.byType[kind.typ]; ok {
-			return nil, fault.Invalid("%s is %q and %q", kind.typ, other.name, kind.name)
+			return nil, fault.Invalid("%s has two kinds, %q and %q", kind.typ, other.name, kind.name)
 		}
-		mark, err := bson.Marshal(bson.D{{Key: k.opts.Field, Value: kind.name}})
+		mark, err := bson.Marshal(bson.D{{Key: k.opts.KindField, Value: kind.name}})
 		if err != nil {
 			return nil, err
 		}
@@ -118,18 +118,18 @@ func New[I any](kinds []Kind, opts *Options[I]) (k *Kinds[I], err error) {
 		k.byType[kind.typ] = kind
 		for _, name := range kind.names() {
 			if other, ok := k.byName[name]; ok || name == "" {
-				return nil, fault.Invalid("the name %q of %s is empty or that of %v", name, kind.typ, other.typ)
+				return nil, fault.Invalid("the name %q of %s is empty or also that of %v", name, kind.typ, other.typ)
 			}
 			k.byName[name] = kind
 		}
 	}
 	if _, ok := k.byName[k.opts.Default]; !ok && k.opts.Default != "" {
-		return nil, fault.Invalid("Options.Default: no kind %q", k.opts.Default)
+		return nil, fault.Invalid("Options.Default: there is no kind %q", k.opts.Default)
 	}
 	return k, nil
 }
 
-// isStruct reports a struct or a pointer to one: what a document decodes to.
+// isStruct reports whether t is a struct or a pointer to one, which documents can be decoded to.
 func isStruct(t reflect.Type) bool {
 	if t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -137,7 +137,7 @@ func isStruct(t reflect.Type) bool {
 	return t != nil && t.Kind() == reflect.Struct
 }
 
-// Must is for package variables: it panics on an error of New.
+// Must returns k for package variables; it panics on an error of New.
 func Must[I any](k *Kinds[I], err error) *Kinds[I] {
 	if err != nil {
 		panic(err)
@@ -147,8 +147,7 @@ func Must[I any](k *Kinds[I], err error) *Kinds[I] {
 
 func (k Kind) names() []string { return append([]string{k.name}, k.aliases...) }
 
-// Encode is the document of v, with its kind in front. An Unknown is as it was
-// read.
+// Encode returns the document of v, with its kind in front. An Unknown is written unchanged.
 func (k *Kinds[I]) Encode(v I) (raw bson.Raw, err error) {
 	defer fault.In(&err, "polymorphic: encode")
 	if u, ok := any(v).(interface{ unknown() bson.Raw }); ok && u.unknown() != nil {
@@ -162,35 +161,35 @@ func (k *Kinds[I]) Encode(v I) (raw bson.Raw, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if own := fields.Lookup(k.opts.Field); own.Type != 0 {
-		return nil, fault.Invalid("%T has a field %q of its own", any(v), k.opts.Field)
+	if own := fields.Lookup(k.opts.KindField); own.Type != 0 {
+		return nil, fault.Invalid("%T has a field %q of its own", any(v), k.opts.KindField)
 	}
 	return value.Document(kind.mark, fields[4:len(fields)-1]), nil
 }
 
-// kindOf is the kind of a value's type.
+// kindOf returns the kind of a value's type.
 func (k *Kinds[I]) kindOf(v I) (Kind, error) {
 	kind, ok := k.byType[reflect.TypeOf(any(v))]
 	if !ok {
-		return kind, fault.Invalid("%T is of no kind", any(v))
+		return kind, fault.Invalid("%T is not among the kinds", any(v))
 	}
 	return kind, nil
 }
 
-// stranger is the value of Options.Unknown for a document of an unknown kind, or an
+// stranger returns the value of Options.Unknown for a document of an unknown kind, or an
 // UnknownError.
 func (k *Kinds[I]) stranger(raw bson.Raw) (v I, err error) {
-	kept := slices.Clone(raw) // the caller may use its buffer again
+	kept := slices.Clone(raw) // the caller may reuse its buffer
 	if k.opts.Unknown == nil {
-		return v, &UnknownError{kept.Lookup(k.opts.Field), kept.Lookup("_id")}
+		return v, &UnknownError{kept.Lookup(k.opts.KindField), kept.Lookup("_id")}
 	}
-	return k.opts.Unknown(Unknown{kept.Lookup(k.opts.Field), kept}), nil
+	return k.opts.Unknown(Unknown{kept.Lookup(k.opts.KindField), kept}), nil
 }
 
-// Decode makes a value of a document by its kind.
+// Decode decodes a document to a value of its kind.
 func (k *Kinds[I]) Decode(raw bson.Raw) (v I, err error) {
 	defer fault.In(&err, "polymorphic: decode")
-	says := raw.Lookup(k.opts.Field)
+	says := raw.Lookup(k.opts.KindField)
 	name, ok := says.StringValueOK()
 	if says.Type == 0 || says.Type == bson.TypeNull {
 		name, ok = k.opts.Default, k.opts.Default != ""
@@ -206,16 +205,16 @@ func (k *Kinds[I]) Decode(raw bson.Raw) (v I, err error) {
 		target.Elem().Set(into)
 	}
 	if err := k.codec.Decode(raw, into.Interface()); err != nil {
-		return v, fault.Of(raw.Lookup("_id"), fmt.Errorf("as %s: %w", kind.typ, err))
+		return v, fault.Of(raw.Lookup("_id"), err)
 	}
 	return target.Elem().Interface().(I), nil
 }
 
-// Find is the driver's Find with the documents decoded by their kinds. A nil filter
-// selects all. A document that cannot be decoded is an error with its _id, and the loop may
-// go on; any other error comes last.
+// Find is the driver's Find; it decodes the documents by their kinds. A nil filter selects all.
+// If a document cannot be decoded, Find yields an error with its _id, and the loop may continue.
+// Any other error ends the sequence.
 //
-// Cost: 1 round trip a batch, index as the filter's.
+// Cost: 1 round trip for each batch, index as the filter's.
 func (k *Kinds[I]) Find(ctx context.Context, coll *mongo.Collection, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[I, error] {
 	return func(yield func(I, error) bool) {
 		var none I
@@ -234,8 +233,8 @@ func (k *Kinds[I]) Find(ctx context.Context, coll *mongo.Collection, filter any,
 	}
 }
 
-// FilterOf selects the documents of T's kind, under any of its names, that filter
-// selects; nil is all. A T of no kind selects nothing.
+// FilterOf selects those documents of T's kind, under any of its names, that filter selects; nil
+// selects all of them. If T has no kind, it selects nothing.
 func FilterOf[T, I any](k *Kinds[I], filter any) bson.D {
 	kind, ok := k.byType[reflect.TypeFor[T]()]
 	if !ok {
@@ -248,29 +247,29 @@ func FilterOf[T, I any](k *Kinds[I], filter any) bson.D {
 	return expr.Op("$and", bson.A{own, filter})
 }
 
-// filter selects a kind.
+// filter selects the documents of a kind.
 func (k *Kinds[I]) filter(kind Kind) bson.D {
 	names := bson.A{}
 	for _, name := range kind.names() {
 		names = append(names, name)
 	}
 	if slices.Contains(kind.names(), k.opts.Default) {
-		names = append(names, nil) // matches a missing field as well
+		names = append(names, nil) // also matches a missing field
 	}
 	if len(names) == 1 {
-		return bson.D{{Key: k.opts.Field, Value: names[0]}}
+		return bson.D{{Key: k.opts.KindField, Value: names[0]}}
 	}
-	return bson.D{{Key: k.opts.Field, Value: expr.Op("$in", names)}}
+	return bson.D{{Key: k.opts.KindField, Value: expr.Op("$in", names)}}
 }
 
-// IndexOf is an index of the documents of T's kind alone, for queries that contain
-// FilterOf. A unique one is unique within the kind. opts may be nil. It is
-// refused for the Default kind: the server has no partial index of missing fields.
+// IndexOf returns an index of only the documents of T's kind, for queries that contain FilterOf. A
+// unique index is unique within the kind. opts may be nil. IndexOf refuses the Default kind,
+// because the server cannot make a partial index of documents without a field.
 func IndexOf[T, I any](k *Kinds[I], keys bson.D, opts *options.IndexOptionsBuilder) (model mongo.IndexModel, err error) {
 	defer fault.In(&err, "polymorphic: index")
 	kind, ok := k.byType[reflect.TypeFor[T]()]
 	if !ok || slices.Contains(kind.names(), k.opts.Default) {
-		return model, fault.Invalid("%s is of no kind, or the Default", reflect.TypeFor[T]())
+		return model, fault.Invalid("%s is not among the kinds, or it is the Default kind, which cannot have an index of its own", reflect.TypeFor[T]())
 	}
 	partial := options.Index()
 	if opts != nil {
@@ -279,14 +278,14 @@ func IndexOf[T, I any](k *Kinds[I], keys bson.D, opts *options.IndexOptionsBuild
 	return mongo.IndexModel{Keys: keys, Options: partial.SetPartialFilterExpression(k.filter(kind))}, nil
 }
 
-// Validator is a validator for the collection that asks each document for the
-// JSON schema of its kind, by name; kinds without one may have any fields, and
-// unknown kinds are refused.
+// Validator returns a validator for the collection that checks each document against the JSON
+// schema of its kind. schemas are by the kind's name; documents of kinds without a schema may have
+// any fields, and documents of unknown kinds are refused.
 func (k *Kinds[I]) Validator(schemas map[string]bson.D) (validator bson.D, err error) {
 	defer fault.In(&err, "polymorphic: validator")
 	for name := range schemas {
 		if kind, ok := k.byName[name]; !ok || kind.name != name {
-			return nil, fault.Invalid("no kind %q", name)
+			return nil, fault.Invalid("schemas: there is no kind %q", name)
 		}
 	}
 	kinds := slices.SortedFunc(func(yield func(Kind) bool) {

@@ -7,14 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/costs"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/polymorphic"
 )
@@ -40,7 +39,7 @@ type tennisPlayer struct {
 	Doubles titles `bson:"doubles"`
 }
 
-// other is an athlete of a kind that this program does not know.
+// other is an athlete of an unknown kind.
 type other struct{ polymorphic.Unknown }
 
 func (b bowler) FullName() string        { return b.Name }
@@ -49,7 +48,7 @@ func (o other) FullName() string         { return o.Raw.Lookup("name").StringVal
 
 var kinds = polymorphic.Must(polymorphic.New([]polymorphic.Kind{
 	polymorphic.Of[bowler]("bowling", "ten-pin"), polymorphic.Of[*tennisPlayer]("tennis"),
-}, &polymorphic.Options[athlete]{Field: "sport", Default: "bowling", Unknown: func(u polymorphic.Unknown) athlete { return other{u} }}))
+}, &polymorphic.Options[athlete]{KindField: "sport", Default: "bowling", Unknown: func(u polymorphic.Unknown) athlete { return other{u} }}))
 
 type sports struct{}
 
@@ -62,7 +61,7 @@ var (
 	navratilova = &tennisPlayer{2, "Martina Navratilova", titles{167}, titles{177}}
 )
 
-// documents are one of each kind, one of an old name, one without and one unknown.
+// documents are one of each kind, one with an old name, one without and one with an unknown name.
 func documents(t *testing.T) (*mongo.Database, *mongo.Collection) {
 	t.Helper()
 	db := mongotest.Database(t)
@@ -107,7 +106,7 @@ func TestStoredAndRead(t *testing.T) {
 		got[2] != (bowler{3, "Dick Weber", 213}) || got[3] != (bowler{4, "Don Carter", 200}) || got[4].FullName() != "Vera Menchik" {
 		t.Errorf("%v", got)
 	}
-	// The unknown one goes back as it came.
+	// The unknown one is written back unchanged.
 	again, err := kinds.Encode(got[4])
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +125,7 @@ func TestStoredAndRead(t *testing.T) {
 	}
 }
 
-// What docs/adopting.md says of old code beside kinds.
+// Old code beside kinds, as docs/adopting.md describes it.
 func TestBesideOldCode(t *testing.T) {
 	_, coll := documents(t)
 	ctx := t.Context()
@@ -205,9 +204,9 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// An error of one document is no end of the others, and says afterwards what it said.
+// An error about one document does not end the loop, and stays the same afterwards.
 func TestFindGoesOn(t *testing.T) {
-	strict := polymorphic.Must(polymorphic.New([]polymorphic.Kind{polymorphic.Of[bowler]("bowling")}, &polymorphic.Options[athlete]{Field: "sport"}))
+	strict := polymorphic.Must(polymorphic.New([]polymorphic.Kind{polymorphic.Of[bowler]("bowling")}, &polymorphic.Options[athlete]{KindField: "sport"}))
 	_, coll := documents(t)
 	read := 0
 	var errs []error
@@ -253,7 +252,7 @@ func TestFilterOf(t *testing.T) {
 	if n := count(polymorphic.FilterOf[*tennisPlayer](kinds, bson.D{})); n != 1 {
 		t.Errorf("%d tennis players", n)
 	}
-	if n := count(polymorphic.FilterOf[tennisPlayer](kinds, nil)); n != 0 { // the pointer is of the kind
+	if n := count(polymorphic.FilterOf[tennisPlayer](kinds, nil)); n != 0 { // only the pointer is of the kind
 		t.Errorf("%d of no kind", n)
 	}
 	index, err := polymorphic.IndexOf[*tennisPlayer](kinds, bson.D{{Key: "name", Value: 1}}, options.Index().SetUnique(true))
@@ -272,18 +271,6 @@ func TestFilterOf(t *testing.T) {
 	if _, err := polymorphic.IndexOf[bowler](kinds, bson.D{{Key: "name", Value: 1}}, nil); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Error(err)
 	}
-}
-
-func TestCosts(t *testing.T) {
-	db, coll := documents(t)
-	costs.Record(t, db, 0, []string{"find"}, func() error {
-		for _, err := range kinds.Find(t.Context(), coll, nil) {
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }
 
 func TestValidator(t *testing.T) {
@@ -312,7 +299,7 @@ func TestValidator(t *testing.T) {
 	}
 }
 
-// The customers of two companies, of different fields, as one collection whose
+// The customers of two companies, with different fields, as one collection whose
 // queries use the indexes of both.
 func TestView(t *testing.T) {
 	db := mongotest.Database(t)
@@ -322,7 +309,7 @@ func TestView(t *testing.T) {
 		Policy  string `bson:"policy"`
 	}
 	customers := polymorphic.Must(polymorphic.New([]polymorphic.Kind{polymorphic.Of[customer]("shire"), polymorphic.Of[*customer]("rohan")},
-		&polymorphic.Options[any]{Field: "company"}))
+		&polymorphic.Options[any]{KindField: "company"}))
 	insert := func(name string, docs ...any) {
 		t.Helper()
 		if _, err := db.Collection(name).InsertMany(t.Context(), docs); err != nil {
@@ -353,15 +340,15 @@ func TestView(t *testing.T) {
 	if diff := cmp.Diff([]any{&customer{"", "Éowyn of Rohan", "r1"}, customer{"", "Bilbo", "s1"}, customer{"", "Frodo", "s2"}}, got); diff != "" {
 		t.Error(diff)
 	}
-	// Each source is mapped, the first as well.
+	// Each source is mapped, including the first.
 	both, err := customers.View(
 		polymorphic.Source{Collection: "shire", Kind: "shire", Map: mongo.Pipeline{{{Key: "$set", Value: bson.M{"name": bson.M{"$toUpper": "$name"}}}}}}, sources[1])
-	check(t, err)
-	check(t, db.CreateView(t.Context(), "mapped", "shire", both))
+	testkit.OK(t, err)
+	testkit.OK(t, db.CreateView(t.Context(), "mapped", "shire", both))
 	if n, err := db.Collection("mapped").CountDocuments(t.Context(), bson.M{"name": bson.M{"$in": bson.A{"BILBO", "FRODO", "Éowyn of Rohan"}}}); n != 3 || err != nil {
 		t.Errorf("%d mapped, %v", n, err)
 	}
-	// The server refuses $unionWith in a transaction, and says so.
+	// The server's error for $unionWith in a transaction is returned.
 	err = mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
 		for _, err := range customers.Find(ctx, db.Collection("customers"), nil) {
 			return err
@@ -391,7 +378,7 @@ func TestInvalid(t *testing.T) {
 		"empty kind": errorOf(polymorphic.New([]polymorphic.Kind{{}}, (*polymorphic.Options[athlete])(nil))),
 		"interface":  errorOf(polymorphic.New([]polymorphic.Kind{polymorphic.Of[athlete]("a")}, (*polymorphic.Options[athlete])(nil))),
 		"no default": errorOf(polymorphic.New([]polymorphic.Kind{polymorphic.Of[bowler]("a")}, &polymorphic.Options[athlete]{Default: "b"})),
-		"field":      errorOf(polymorphic.New([]polymorphic.Kind{polymorphic.Of[bowler]("a")}, &polymorphic.Options[athlete]{Field: "a.b"})),
+		"field":      errorOf(polymorphic.New([]polymorphic.Kind{polymorphic.Of[bowler]("a")}, &polymorphic.Options[athlete]{KindField: "a.b"})),
 	} {
 		if !errors.Is(err, mongopatterns.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
@@ -407,7 +394,7 @@ func TestInvalid(t *testing.T) {
 
 func errorOf[T any](_ T, err error) error { return err }
 
-// The kind's field is the package's: a type with one of its own is refused.
+// The kind's field belongs to the package: a type with a field of that name is refused.
 func TestOwnField(t *testing.T) {
 	type own struct {
 		Kind string `bson:"kind"`
@@ -418,7 +405,7 @@ func TestOwnField(t *testing.T) {
 	}
 }
 
-// BenchmarkDecode compares Decode with what a user would write: look the kind up,
+// BenchmarkDecode compares Decode with the usual code: look the kind up,
 // then Unmarshal.
 func BenchmarkDecode(b *testing.B) {
 	raw, err := kinds.Encode(navratilova)

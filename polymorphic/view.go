@@ -12,29 +12,29 @@ import (
 type Source struct {
 	// Collection is its name.
 	Collection string
-	// Kind is what Field becomes for its documents. Empty: they have it already.
+	// Kind is the value that KindField gets in its documents. Empty: they have one already.
 	Kind string
-	// Map are the stages that give its documents the common shape, mostly one
+	// Map are the stages that give its documents the common shape, usually one
 	// $project or $set. Nil: they have it already.
 	Map mongo.Pipeline
 }
 
-// View is a pipeline over several collections, each mapped to a common shape and
-// named by its kind. Run it on the first source, or make a view of it:
+// View returns a pipeline over several collections, each mapped to a common shape and with its
+// kind. Run it on the first source, or make a view of it:
 //
 //	err = db.CreateView(ctx, "customers", sources[0].Collection, pipeline)
 //
-// A $match behind it reaches the indexes of the sources where Map leaves the fields
-// as they are. The server refuses it in transactions.
+// A $match after it uses the indexes of the sources, for fields that Map does not change. The
+// server refuses it in transactions.
 func (k *Kinds[I]) View(sources ...Source) (pipeline mongo.Pipeline, err error) {
 	defer fault.In(&err, "polymorphic: view")
 	for i, s := range sources {
 		if _, ok := k.byName[s.Kind]; s.Collection == "" || s.Kind != "" && !ok {
-			return nil, fault.Invalid("source %d: collection %q, kind %q", i, s.Collection, s.Kind)
+			return nil, fault.Invalid("sources[%d]: the collection %q is empty, or there is no kind %q", i, s.Collection, s.Kind)
 		}
 		stages := append(mongo.Pipeline{}, s.Map...)
 		if s.Kind != "" {
-			stages = append(stages, expr.Op("$set", bson.D{{Key: k.opts.Field, Value: expr.Literal(s.Kind)}}))
+			stages = append(stages, expr.Op("$set", bson.D{{Key: k.opts.KindField, Value: expr.Literal(s.Kind)}}))
 		}
 		if i == 0 {
 			pipeline = stages
@@ -43,7 +43,7 @@ func (k *Kinds[I]) View(sources ...Source) (pipeline mongo.Pipeline, err error) 
 		pipeline = append(pipeline, expr.Op("$unionWith", bson.D{{Key: "coll", Value: s.Collection}, {Key: "pipeline", Value: stages}}))
 	}
 	if len(sources) == 0 {
-		return nil, fault.Invalid("no sources")
+		return nil, fault.Invalid("sources: the list is empty")
 	}
 	return pipeline, nil
 }

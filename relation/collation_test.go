@@ -8,12 +8,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/relation"
 )
 
-// Under a collation that ignores case a reference "A" leads to the document "a", which Check took
-// for dangling and Repair removed. Collections with one are refused before anything is written.
+// Under a collation that ignores case, a reference "A" leads to the document "a", but Check would
+// report it as dangling and Repair remove it. Such collections are refused before any write.
 func TestCollation(t *testing.T) {
 	ctx := t.Context()
 	for _, folded := range []string{"people", "tasks", "links"} {
@@ -23,11 +24,11 @@ func TestCollation(t *testing.T) {
 		if folded == "links" {
 			opts = linked
 			opts.Links = db.Collection("links")
-			insert(t, db.Collection("links"), bson.M{"person_id": "Ann", "task_id": "A"})
+			testkit.Insert(t, db.Collection("links"), bson.M{"person_id": "Ann", "task_id": "A"})
 		}
-		insert(t, db.Collection("people"), bson.M{"_id": "Ann", "tasks": bson.A{"A"}})
-		insert(t, db.Collection("tasks"), bson.M{"_id": "a", "owner": "ann"})
-		r := must(relation.New[string, string, letter](db.Collection("people"), db.Collection("tasks"), &opts))
+		testkit.Insert(t, db.Collection("people"), bson.M{"_id": "Ann", "tasks": bson.A{"A"}})
+		testkit.Insert(t, db.Collection("tasks"), bson.M{"_id": "a", "owner": "ann"})
+		r := testkit.Must(relation.New[string, string, letter](db.Collection("people"), db.Collection("tasks"), &opts))
 		var found error
 		for p, err := range r.Check(ctx, nil) {
 			if err == nil {

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -17,8 +18,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// core works on BSON. A link is kept in one end, or in two that are equal; a document
-// of Links is both ends.
+// core works on BSON. A link is kept at one end, or at two that agree; a document of Links is
+// both ends.
 type core struct {
 	Options
 	parents, children     *mongo.Collection
@@ -29,7 +30,7 @@ type core struct {
 	undirected            bool // and their arrays one field
 }
 
-// collections are all that hold documents or references.
+// collections returns all collections with documents or references.
 func (c *core) collections() []*mongo.Collection {
 	if c.Links == nil {
 		return []*mongo.Collection{c.parents, c.children}
@@ -37,26 +38,30 @@ func (c *core) collections() []*mongo.Collection {
 	return []*mongo.Collection{c.parents, c.children, c.Links}
 }
 
-// end is where references to documents of other are: in field of the documents of
-// coll, nil for nowhere. From is whose they are: _id, or the other field of a link.
-// The documents of other name them back in field back, "" for none.
+// end is the place of references to documents of other: field in the documents of coll, which is
+// nil if there are no such references. from identifies where a reference comes from: _id, or the
+// other field of a link. key is the field of other that references hold. back is the field in
+// which the documents of other refer back, or "".
 type end struct {
-	coll, other       *mongo.Collection
-	from, field, back string
-	array             bool
+	coll, other            *mongo.Collection
+	from, field, back, key string
+	array                  bool
 }
 
-// between says that the references are documents of Links.
+// between reports whether the references are documents of Links.
 func (e end) between() bool { return e.from != "_id" }
 
-// to selects the documents with a reference, link that from one document.
+// to selects the documents with a reference; link selects the reference from one document.
 func (e end) to(id bson.RawValue) bson.D { return bson.D{{Key: e.field, Value: value.Equal(id)}} }
 
 func (e end) link(from, id bson.RawValue) bson.D {
 	return append(bson.D{{Key: e.from, Value: value.Equal(from)}}, e.to(id)...)
 }
 
-// drop takes references out of the documents that a filter selects.
+// named selects the document that a reference names.
+func (e end) named(id bson.RawValue) bson.D { return bson.D{{Key: e.key, Value: value.Equal(id)}} }
+
+// drop removes references from the documents that a filter selects.
 func (e end) drop(ctx context.Context, filter bson.D, ids ...bson.RawValue) (err error) {
 	switch {
 	case e.coll == nil:
@@ -70,13 +75,13 @@ func (e end) drop(ctx context.Context, filter bson.D, ids ...bson.RawValue) (err
 	return err
 }
 
-// single leaves out documents whose OwnerField is an array: an equality finds its elements too.
+// single excludes documents whose OwnerField is an array, because an equality also matches its elements.
 func (e end) single(filter bson.D) bson.D {
 	return append(slices.Clip(filter), bson.E{Key: e.field, Value: expr.Op("$not", expr.Op("$type", "array"))})
 }
 
-// of are the references from each of the IDs, by its key; by whose they are that lead
-// to each. An existing document without references is there, with none.
+// of returns the references from each of the IDs, by the key of the ID; by returns the documents
+// that refer to each. A document without references has an empty entry.
 func (e end) of(ctx context.Context, ids ...bson.RawValue) (map[string][]bson.RawValue, error) {
 	return lookup(ctx, e.coll, e.from, ids, e.field)
 }
@@ -85,14 +90,14 @@ func (e end) by(ctx context.Context, ids ...bson.RawValue) (map[string][]bson.Ra
 	return lookup(ctx, e.coll, e.field, ids, e.from)
 }
 
-// lookup is what field holds in the documents that have each of the IDs in key. Of
-// links the index alone is read, in its order; an array in one is no list of references.
+// lookup returns the values of field in the documents with each of the IDs in key. For links it
+// reads only the index, in its order; an array in a link is one value, not a list of references.
 func lookup(ctx context.Context, coll *mongo.Collection, key string, ids []bson.RawValue, field string) (map[string][]bson.RawValue, error) {
 	projection, sort := bson.M{"_id": 0, key: 1}, any(nil)
 	if field != "" {
 		projection[field] = 1
 	}
-	link := projection["_id"] == 0
+	link := field != "" && projection["_id"] == 0
 	if link {
 		sort = bson.D{{Key: key, Value: 1}, {Key: field, Value: 1}}
 	}
@@ -110,8 +115,8 @@ func lookup(ctx context.Context, coll *mongo.Collection, key string, ids []bson.
 	return out, err
 }
 
-// references are the IDs in a field: of an array its elements, else the value; null
-// is none.
+// references are the IDs in a field: the elements of an array, else the value, but not
+// null.
 func references(doc bson.Raw, field string) []bson.RawValue {
 	return appendReferences(nil, doc, field)
 }
@@ -132,7 +137,7 @@ func (c *core) id(id any) (bson.RawValue, error) { return c.codec.ID("id", id) }
 
 func encoded[V any](c *core, all []V) (out []bson.RawValue, err error) {
 	out = make([]bson.RawValue, len(all))
-	room := make([]byte, 0, 16*len(all)) // of all of them, as far as it goes
+	room := make([]byte, 0, 16*len(all)) // for as many of them as fit
 	for i, id := range all {
 		var ok bool
 		if out[i], ok = c.codec.Plain(room[len(room):], id); ok {
@@ -159,7 +164,7 @@ func decoded[V any](c *core, all []bson.RawValue) (out []V, err error) {
 	return out, nil
 }
 
-// distinct are IDs in their order without repetitions.
+// distinct returns IDs in their order without repetitions.
 func distinct(ids []bson.RawValue) []bson.RawValue {
 	if len(ids) < 2 {
 		return slices.Clone(ids)
@@ -179,8 +184,8 @@ func (c *core) transact(ctx context.Context, write func(ctx context.Context) err
 
 func byID(id bson.RawValue) bson.D { return bson.D{{Key: "_id", Value: value.Equal(id)}} }
 
-// in selects by IDs. What is stored among references and no _id can be is left out: a
-// regular expression would match strangers, and operators fail the whole command.
+// in selects by IDs. It leaves out stored references that cannot be an _id: a regular expression
+// would match other documents, and operators would make the whole command fail.
 func in(field string, ids []bson.RawValue) bson.D {
 	if slices.ContainsFunc(ids, malformed) {
 		ids = slices.DeleteFunc(slices.Clone(ids), malformed)
@@ -190,7 +195,7 @@ func in(field string, ids []bson.RawValue) bson.D {
 
 func malformed(id bson.RawValue) bool { return value.CheckID(id) != nil }
 
-// missing is err, or that there is no document.
+// missing replaces ErrNoDocuments by absent, for this ID.
 func missing(id bson.RawValue, err, absent error) error {
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return fault.Of(id, absent)
@@ -206,8 +211,8 @@ func exists(ctx context.Context, coll *mongo.Collection, filter bson.D) (bool, e
 	return err == nil, err
 }
 
-// link writes the parent first, on which all links of it conflict. Links are upserts,
-// which the server repeats if they lose a race on just this unique key.
+// link writes the parent first, so that all links of it conflict. Documents of Links are upserts,
+// which the server repeats if they lose a race on the unique key.
 func (c *core) link(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
 	if c.Links != nil {
 		var models []mongo.WriteModel
@@ -228,10 +233,10 @@ func (c *core) link(ctx context.Context, p bson.RawValue, children []bson.RawVal
 	return c.name(ctx, p, children)
 }
 
-// errArray: Transfer can replace such an OwnerField; nothing else touches it.
-var errArray = fault.New("its owner is an array", ErrOwned)
+// errArray: only Transfer can replace such an OwnerField; all other calls leave it alone.
+var errArray = fault.New("OwnerField is an array", ErrOwned)
 
-// name writes a parent into children that have no other OwnerField, or room among OwnersField.
+// name writes a parent into children whose OwnerField is free, or whose OwnersField has room.
 func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
 	named, err := c.own(ctx, p, children)
 	if err != nil || named == int64(len(children)) {
@@ -254,26 +259,26 @@ func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawVal
 		case slices.ContainsFunc(owners, same):
 		case c.OwnerField != "" && len(owners) > 0:
 			return fault.Of(id, ErrOwned)
-		case len(owners) >= c.Max:
+		case len(owners) >= c.MaxCount:
 			return fault.Of(id, ErrFull)
 		}
 	}
-	// What was in the way is gone: once more.
+	// The reason does not hold any more: try again.
 	if !txn.Running(ctx) {
 		return c.name(ctx, p, children)
 	}
 	return txn.Conflict("link")
 }
 
-// own writes a parent into those children that may have it, and says how many have it now.
+// own writes a parent into those children that may have it, and returns how many have it now.
 func (c *core) own(ctx context.Context, p bson.RawValue, children []bson.RawValue) (int64, error) {
 	filter := in("_id", children)
 	if c.OwnerField != "" {
 		free := append(filter, bson.E{Key: c.up, Value: expr.Op("$in", bson.A{nil, p})})
 		return matched(fault.Many(c.children.UpdateMany(ctx, c.toParents.single(free), expr.Op("$set", bson.D{{Key: c.up, Value: p}}))))
 	}
-	// $addToSet refuses a list that is null: that one needs an expression.
-	room := bson.A{c.toParents.to(p), bson.D{{Key: c.up + "." + strconv.Itoa(c.Max-1), Value: absent}}}
+	// $addToSet refuses a list that is null, which needs an expression instead.
+	room := bson.A{c.toParents.to(p), bson.D{{Key: c.up + "." + strconv.Itoa(c.MaxCount-1), Value: absent}}}
 	quick := append(filter, bson.E{Key: c.up, Value: notNull}, bson.E{Key: "$or", Value: room})
 	named, err := matched(fault.Many(c.children.UpdateMany(ctx, quick, expr.Op("$addToSet", bson.D{{Key: c.up, Value: p}}))))
 	if err != nil || named == int64(len(children)) {
@@ -283,7 +288,7 @@ func (c *core) own(ctx context.Context, p bson.RawValue, children []bson.RawValu
 	return matched(fault.Many(c.children.UpdateMany(ctx, append(filter, enough), add)))
 }
 
-// matched is how many documents an update has found.
+// matched returns the number of documents that an update has matched.
 func matched(result *mongo.UpdateResult, err error) (int64, error) {
 	if err != nil {
 		return 0, err
@@ -296,11 +301,10 @@ var (
 	absent  = expr.Fixed(expr.Op("$exists", false))
 )
 
-// add puts references behind those of a parent, if they are not there and there is
-// room. Most lists have room for all, whichever they have: then no expression needs to
-// count.
+// add appends references to those of a parent, if they are missing and there is room. Most lists
+// have room for all of them; then the server need not evaluate an expression to count.
 func (c *core) add(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
-	if left := c.Max - len(children); left >= 0 {
+	if left := c.MaxCount - len(children); left >= 0 {
 		room := append(byID(p), bson.E{Key: c.ChildrenField, Value: notNull},
 			bson.E{Key: c.ChildrenField + "." + strconv.Itoa(left), Value: absent})
 		each := any(children[0])
@@ -323,18 +327,18 @@ func (c *core) add(ctx context.Context, p bson.RawValue, children []bson.RawValu
 	case err != nil:
 		return err
 	case !found:
-		return fault.Of(p, ErrNoParent)
+		return fault.Of(p, mongopatterns.ErrNoParent)
 	}
 	return fault.Of(p, ErrFull)
 }
 
-// appended is the update that puts references behind those of a list, which may be null, if
-// they are not there; and the condition that the list has room for them. A list that is longer already
-// refuses only what is new.
+// appended returns the update that appends missing references to a list, which may be null, and the
+// condition that the list has room for them. A list that is too long already refuses only new
+// references.
 func (c *core) appended(field string, ids []bson.RawValue) (room bson.E, update mongo.Pipeline) {
 	list := expr.IfNull(expr.Field(field), bson.A{})
 	all := expr.Op("$concatArrays", list, expr.Filter(expr.Literal(value.Array(ids)), "c", expr.Op("$not", expr.Op("$in", "$$c", list))))
-	fits := expr.Op("$lte", expr.Op("$size", all), expr.Op("$max", c.Max, expr.Op("$size", list)))
+	fits := expr.Op("$lte", expr.Op("$size", all), expr.Op("$max", c.MaxCount, expr.Op("$size", list)))
 	return bson.E{Key: "$expr", Value: fits}, mongo.Pipeline{expr.Op("$set", bson.D{{Key: field, Value: all}})}
 }
 
@@ -361,7 +365,7 @@ func (c *core) transfer(ctx context.Context, to bson.RawValue, one []bson.RawVal
 	return c.add(ctx, to, one)
 }
 
-// fields are the _id of a document, and its fields but for those for its parents.
+// fields returns the _id of a document and its other fields, without the one for its parents.
 func (c *core) fields(id bson.RawValue, raw bson.Raw) (bson.D, error) {
 	elements, err := raw.Elements()
 	out := append(make(bson.D, 0, len(elements)+2), bson.E{Key: "_id", Value: id})
@@ -373,14 +377,14 @@ func (c *core) fields(id bson.RawValue, raw bson.Raw) (bson.D, error) {
 	return out, err
 }
 
-// child is a document as a child of a parent; without an _id it gets one.
+// child makes a document a child of a parent; without an _id it gets one.
 func (c *core) child(raw bson.Raw, p bson.RawValue) (id bson.RawValue, doc bson.D, err error) {
 	if id = raw.Lookup("_id"); id.Type == 0 {
 		made := bson.NewObjectID()
 		id = bson.RawValue{Type: bson.TypeObjectID, Value: made[:]}
 	}
 	if err := value.CheckID(id); err != nil {
-		return id, nil, fault.Invalid("id: %w", err)
+		return id, nil, fault.Invalid("child: %w", err)
 	}
 	doc, err = c.fields(id, raw)
 	if c.toParents.array {
@@ -391,26 +395,29 @@ func (c *core) child(raw bson.Raw, p bson.RawValue) (id bson.RawValue, doc bson.
 	return id, doc, err
 }
 
-// insert writes the parent first: that it exists, and is not deleted meanwhile,
-// hangs on a write of it.
-func (c *core) insert(ctx context.Context, parent, child any) (id bson.RawValue, err error) {
+// insert writes the parent first, because only a write of it ensures that it exists and is not
+// deleted meanwhile. readable refuses an _id that cannot be returned to the caller.
+func (c *core) insert(ctx context.Context, parent, child any, readable func(id bson.RawValue, fresh bool) error) error {
 	p, err := c.id(parent)
 	if err != nil {
-		return id, err
+		return err
 	}
 	raw, err := c.codec.Document(child)
 	if err != nil {
-		return id, err
+		return err
 	}
 	id, doc, err := c.child(raw, p)
 	if err != nil {
-		return id, err
+		return err
 	}
-	return id, c.transact(ctx, func(ctx context.Context) error {
+	if err := readable(id, raw.Lookup("_id").Type == 0); err != nil {
+		return err
+	}
+	return c.transact(ctx, func(ctx context.Context) error {
 		if c.ChildrenField != "" {
 			err = c.add(ctx, p, []bson.RawValue{id})
 		} else {
-			err = missing(p, touch(ctx, c.parents, p), ErrNoParent)
+			err = missing(p, touch(ctx, c.parents, c.toParents.named(p)), mongopatterns.ErrNoParent)
 		}
 		if err == nil {
 			_, err = fault.One(c.children.InsertOne(ctx, doc))
@@ -422,14 +429,13 @@ func (c *core) insert(ctx context.Context, parent, child any) (id bson.RawValue,
 	})
 }
 
-// touched is a field that a document has for a moment inside a transaction: a write
-// that changes nothing would not conflict with its deletion, or a change of its links.
+// touched is a field that a document has for a moment inside a transaction: a write that changes
+// nothing would not conflict with the document's deletion, or with a change of its links.
 const touched = "_mongopatterns_touched"
 
 var mark, unmark = expr.Raw(expr.D("$set", expr.D(touched, true))), expr.Raw(expr.D("$unset", expr.D(touched, true)))
 
-func touch(ctx context.Context, coll *mongo.Collection, id bson.RawValue) error {
-	filter := byID(id)
+func touch(ctx context.Context, coll *mongo.Collection, filter bson.D) error {
 	result, err := fault.Many(coll.BulkWrite(ctx, []mongo.WriteModel{
 		mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(mark),
 		mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(unmark),
@@ -440,34 +446,34 @@ func touch(ctx context.Context, coll *mongo.Collection, id bson.RawValue) error 
 	return err
 }
 
-// delete deletes a document, of which refs are the references to it. Rear are those
-// to it in its other role, if it has one.
-func (c *core) delete(ctx context.Context, which any, policy DeletePolicy, refs, rear end, absent error) error {
+// delete deletes a document. refs are the references to it; rear are those to it in its other
+// role, if parents and children are one collection.
+func (c *core) delete(ctx context.Context, which any, policy mongopatterns.DeletePolicy, refs, rear end, absent error) error {
 	id, err := c.id(which)
-	if err == nil && (policy < Restrict || policy > Cascade || policy == Cascade && (c.self || absent == ErrNoChild)) {
-		err = fault.Invalid("policy %d: Restrict, Unlink, or for parents in a collection of their own Cascade", policy)
+	if err == nil && (!slices.Contains([]mongopatterns.DeletePolicy{mongopatterns.Restrict, mongopatterns.Unlink, mongopatterns.Cascade}, policy) || policy == mongopatterns.Cascade && (c.self || absent == ErrNoChild)) {
+		err = fault.Invalid("policy: %s cannot be used here: use Restrict or Unlink, or Cascade for parents in a collection of their own", policy)
 	}
 	if err != nil {
 		return err
 	}
 	return c.transact(ctx, func(ctx context.Context) error {
-		doc, err := fault.Single(refs.other.FindOneAndDelete(ctx, byID(id))).Raw()
+		doc, err := fault.Single(refs.other.FindOneAndDelete(ctx, refs.named(id))).Raw()
 		if err != nil {
 			return missing(id, err, absent)
 		}
 		own := references(doc, refs.back)
 		switch policy {
-		case Restrict:
+		case mongopatterns.Restrict:
 			refused := len(own) > 0
 			if !refused && refs.coll != nil {
 				refused, err = exists(ctx, refs.coll, refs.to(id))
 			}
 			if refused {
-				err = fault.Of(id, ErrReferenced)
+				err = fault.Of(id, mongopatterns.ErrReferenced)
 			}
-		case Unlink:
+		case mongopatterns.Unlink:
 			err = refs.drop(ctx, refs.to(id), id)
-		case Cascade:
+		case mongopatterns.Cascade:
 			err = c.cascade(ctx, id, own)
 		}
 		if err == nil && c.self && !c.undirected {
@@ -477,11 +483,11 @@ func (c *core) delete(ctx context.Context, which any, policy DeletePolicy, refs,
 	})
 }
 
-// cascade deletes the children of a deleted parent that no other parent has; own are
-// those that it has listed itself.
+// cascade deletes the children of a deleted parent that have no other parent; own are the children
+// in the deleted parent's list.
 func (c *core) cascade(ctx context.Context, p bson.RawValue, own []bson.RawValue) error {
 	theirs := c.toParents.to(p)
-	if c.up != "" { // the children know
+	if c.up != "" { // the children name their parents
 		alone := theirs
 		if c.OwnerField != "" {
 			alone = c.toParents.single(theirs)

@@ -1,103 +1,147 @@
-// Package relation keeps references between documents: an array of children in the
-// parent, the parent in each child, both sides equal in one transaction, or a
-// collection between; and reads the other side in two round trips, in the order of
-// the references.
+// Package relation keeps references between documents: an array of children in the parent,
+// the parent in each child, both of these, changed in one transaction, or documents of a
+// collection in between, called links. It reads the documents on the other side in two round
+// trips, in the order of the references.
+//
+// # When to use it, and when not
+//
+// Embed children that are read with their parent, are few and are never searched alone, such as
+// addresses, e-mails or an identity card. That needs no package, and one round trip where
+// references take two. Refer to children that are read alone, are shared, or grow in number:
+// [docs/choosing.md] decides by number, access and growth.
+//
+// A list in the parent suits hundreds of children, in an order of their own. An owner in the child
+// suits any number of children, Links any number on both sides. Keep both sides only if both are
+// queried much, because each link is then a transaction. To copy fields of a referenced
+// document, see package extref; to find all employees below a manager, package tree.
 //
 // # Documents
 //
-// The fields are yours; [Options] names those that a schema has:
+// You choose the fields; [Options] names those that your schema has:
 //
 //	ChildrenField: "courses"                     student {_id: 1, courses: [101, 205]}
 //	OwnerField: "host"                           message {_id: …, host: "web1", text: "…"}
+//	OwnerField: "posted_by", KeyField: "id"      user {_id: …, id: "ann"}, message {_id: …, posted_by: "ann"}
 //	ChildrenField: "tasks", OwnerField: "owner"  person {_id: "Ann", tasks: [1, 2]}, task {_id: 1, owner: "Ann"}
 //	ChildrenField: "subjects", OwnersField: "teachers"
 //	                                             many to many, an array on both sides
 //	Links: coll, ParentField: "teacher_id", ChildField: "subject_id"
 //	                                             many to many, {teacher_id: 7, subject_id: 3}
 //
-// All kinds have the same calls. Parents and children may be one collection: an
-// employee with a manager, a product with related ones. If ChildrenField and
-// OwnersField are then the same field, links have no direction: friends.
+// All kinds have the same calls. A link of a parent and a child is the reference, the two
+// references, or the document of Links. Parents and children may be the same collection: an
+// employee with a manager, a product with related ones. If ChildrenField and OwnersField
+// are then the same field, links have no direction: friends.
 //
 // # The five calls
 //
 //	tasks, err := relation.New[string, int, Task](people, taskColl, &relation.Options{ChildrenField: "tasks", OwnerField: "owner"})
-//	err = tasks.Insert(ctx, "Ann", task)       // Ann must exist
+//	err = tasks.EnsureIndexes(ctx)
+//	_, err = tasks.Insert(ctx, "Ann", task)    // Ann must exist
 //	err = tasks.Link(ctx, "Ann", 1, 2)         // nobody else may own them
 //	err = tasks.Transfer(ctx, 1, "Bob")
 //	joined, err := tasks.Children(ctx, "Ann", nil) // joined.Items, and joined.Dangling
 //	owners, err := tasks.Parents(ctx, 1)
 //
-// [Fetch] is the join alone: documents by a list of IDs, in its order, with the IDs
-// that have no document.
+// The types are those of a parent's ID, a child's ID and a child, here Task. Insert parents, and update both,
+// with the driver; leave the fields of the references to the package. Only to change the order of a list, $set
+// it yourself, with the list that you have read in the filter.
+//
+// [Fetch] is the join alone: it reads documents by a list of IDs, in the order of the list, and
+// returns the IDs without a document.
+//
+// # IDs of your own types
+//
+// An ID may be a type of your own. One made from string or a number needs nothing more. One made from
+// bson.ObjectID needs the methods below, as in every package here: without them the driver stores
+// it as binary data, which is not equal to an ObjectID. IsZero is for omitempty.
+//
+//	type PersonID string
+//	type TaskID bson.ObjectID
+//
+//	func (id TaskID) IsZero() bool { return id == TaskID{} }
+//
+//	func (id TaskID) MarshalBSONValue() (byte, []byte, error) {
+//		kind, data, err := bson.MarshalValue(bson.ObjectID(id))
+//		return byte(kind), data, err
+//	}
+//
+//	func (id *TaskID) UnmarshalBSONValue(kind byte, data []byte) error {
+//		return bson.UnmarshalValue(bson.Type(kind), data, (*bson.ObjectID)(id))
+//	}
+//
+//	tasks, err := relation.New[PersonID, TaskID, Task](people, taskColl, opts)
+//
+// # Concurrency
+//
+// With both sides, a link is one transaction that writes both documents. So two links of one
+// child to different owners conflict, and the second is refused ([ErrOwned]). With one side or
+// Links, the calls do not notice that a linked document does not exist, or is deleted at that
+// moment: reads return the reference as dangling, and Check finds it. Insert and the calls with
+// both sides do notice. After an error from a call that writes, abort your transaction.
+//
+// # Failures
+//
+// [mongopatterns.ErrNoParent] and [ErrNoChild] say that the document to be written does not exist;
+// both match mongopatterns.ErrNotFound. [ErrOwned] and [ErrFull] refuse a link; a delete with
+// Restrict is mongopatterns.ErrReferenced. Children of a parent that does not exist is ErrNoParent if
+// the parent has the list, and otherwise empty. If an answer is lost, Link, Unlink and Transfer can
+// be repeated; a repeated Insert is a duplicate key error if the child has an _id.
 //
 // # Costs
 //
-// Lists are ChildrenField or OwnersField, an owner is OwnerField.
+// Round trips, and documents written. "One side" is ChildrenField, OwnerField or OwnersField
+// alone. A list is ChildrenField or OwnersField; n is the number of children in the call; –
+// means that there is no such call.
 //
 //	call           one side                           both sides            Links
-//	Link, Unlink   1, writes 1; n with an owner 2, n  3, writes 1 + n       1, writes n
-//	Transfer       1 (owner)                          4, writes 3           –
+//	Link, Unlink   1, writes 1; without               3, writes 1 + n       1, writes n
+//	               ChildrenField n > 1: 2, writes n
+//	Transfer       1 (OwnerField)                     4, writes 3           –
 //	Insert         3, writes 2                        3, writes 2           4, writes 3
 //	Has, Parents   1                                  1                     1
-//	Children       2 with a list, else 1              2                     2
+//	Children       2 with ChildrenField, else 1       2                     2
 //	ChildrenOf     the same for 1000 parents and 1000 children
-//	First          1 (owner)                          1                     –
+//	First          1 (without ChildrenField)          1                     –
 //	DeleteChild    2 or 3                             3                     3
 //	DeleteParent   2 to 4                             3 or 4                3; Cascade 6
 //	Check          1, and 2 a batch                   1, and 4              1, and 5
 //	Repair         4 more for each document with problems                   5
 //	Extract, Embed 1, and 3 and 5 for each parent     the same              –
 //
-// A list that is null, or has no room for all that are linked, takes 1 more.
-//
-// # When to use it, and when not
-//
-// Embed what is read with its parent, is few and is never looked for alone:
-// addresses, e-mails, an identity card. That needs no package, and one round trip
-// where references take two. Refer to what is read alone, is shared, or grows:
-// [docs/choosing.md] decides by number, access and growth.
-//
-// A list in the parent suits hundreds of children, with an order of their own. An owner
-// in the child suits any number, Links any number on both sides. Keep both sides only if
-// both are queried much: each link is then a transaction. For copies of a referenced
-// document's fields, see extref; for everybody below an employee, tree.
-//
-// # Concurrency
-//
-// With both sides a link is one transaction that writes both documents, so two links
-// of one child conflict and the second is refused ([ErrOwned]). With one side or
-// Links, a link to a document that does not exist, or is deleted at that moment, is
-// not noticed: reads report it as dangling and Check finds it. Insert and the
-// both-sided calls do notice. After an error from a call that writes, abort your
-// transaction.
+// If a list is null, or has no room for all children of the call, Link takes 1 more.
 //
 // # Adoption, check and repair
 //
-// Existing references need nothing but the names of their fields. Check finds dangling,
-// one-sided and repeated references; Repair removes or completes them. Where an owner and
-// a list disagree, the owner is right. Extract turns embedded documents into children with
-// references, Embed turns them back; both can be stopped and run again. All of them, and
-// EnsureIndexes, refuse collections with a default collation.
+// For existing references only the names of their fields are needed. If children name their
+// parent by a KeyField, its values must be unique, as all calls take parents with the same value
+// for one parent: EnsureIndexes creates the unique index. Check finds dangling, one-sided and
+// repeated references; Repair removes or completes them. If an owner and a list disagree, Repair
+// trusts the owner. Extract turns embedded documents into children with references, Embed turns
+// them back; both can be stopped and run again. Check, Repair, Extract, Embed and EnsureIndexes
+// refuse collections with a default collation.
 //
-// Other programs may leave values among the references that cannot be an _id: null, a
-// regular expression, operators, an array. Check names them, reads return them as
-// Malformed, and no call matches or deletes anything by them. A child whose owner is an
-// array is not touched: Link refuses it ([ErrOwned]), Transfer replaces the array.
+// Other programs may leave values among the references that cannot be an _id: null, a regular
+// expression, operators, an array. Check reports them, reads return them as Malformed, and no call
+// matches or deletes anything by them. A child whose owner is an array is left alone by all calls
+// but Transfer, which replaces the array: Link, for example, refuses it ([ErrOwned]).
 //
-// Beside Extract old code may go on to push embedded children, and to pull, edit and
-// insert parents: the next Extract takes what is embedded by then, and reads return it as
-// Malformed until then. Old code cannot find by their fields, edit or pull children that
-// are extracted already. If it replaces a parent by the whole document of before, the next
-// Extract links those children again that have _ids and that nobody has changed; else the
-// parent is Failed, as there are two states of a child. Children without _ids are stored a
-// second time.
+// Beside Extract, old code may continue to push embedded children, and to pull them, edit and insert
+// parents: the next Extract takes the children that are embedded by then, and until then reads
+// return them as Malformed. But old code cannot find, edit or pull children by their fields once
+// they are extracted.
+//
+// If old code replaces a parent by a copy from before its extraction, the next Extract links
+// the children that have _ids and are unchanged in their collection. If one has changed, there
+// are two versions of it, and the parent is Failed. Children without _ids are stored a second
+// time.
 //
 // # Sharding
 //
-// Shard each collection by its _id, Links by both fields ([Relation.ShardKey]).
-// Parents and DeleteChild then ask all shards, as they look for a child in the lists
-// or links.
+// Shard each collection by its _id, Links by both fields ([Relation.ShardKey]). Parents and
+// DeleteChild ask all shards then, because they search the lists or links for a child.
+//
+// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
 //
 // [docs/choosing.md]: https://github.com/mongopatterns/mongopatterns/blob/main/docs/choosing.md
 package relation

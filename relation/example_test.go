@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/relation"
 )
@@ -48,7 +49,7 @@ func Example() {
 	// Bob [{1 read}] <nil>
 }
 
-// A product's parts, in the order of its references, and the one that is gone.
+// A product's parts, in the order of its references, and one that does not exist any more.
 func ExampleFetch() {
 	ctx := context.Background()
 	parts := mongotest.ExampleDatabase().Collection("parts")
@@ -65,7 +66,7 @@ func ExampleFetch() {
 	// Output: [{3 washer} {1 bolt}] [9] <nil>
 }
 
-// Teachers and subjects, with a collection between.
+// Teachers and subjects, with a collection in between.
 func ExampleNew_links() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()
@@ -97,13 +98,61 @@ func ExampleNew_links() {
 	fmt.Println(joined.Items, err)
 	who, err := teaches.Parents(ctx, "physics")
 	fmt.Println(who, err)
-	fmt.Println(teaches.DeleteParent(ctx, "Curie", relation.Cascade)) // physics is Meitner's too
+	fmt.Println(teaches.DeleteParent(ctx, "Curie", mongopatterns.Cascade)) // physics is Meitner's too
 	left, err := subjects.CountDocuments(ctx, bson.M{})
 	fmt.Println(left, err)
 	// Output:
 	// [{chemistry} {physics}] <nil>
 	// [Curie Meitner] <nil>
 	// <nil>
+	// 1 <nil>
+}
+
+type PersonID string
+
+// A TaskID is stored as an ObjectID. Without the methods the driver would store it as binary data.
+type TaskID bson.ObjectID
+
+func (id TaskID) IsZero() bool { return id == TaskID{} } // for omitempty
+
+func (id TaskID) MarshalBSONValue() (byte, []byte, error) {
+	kind, data, err := bson.MarshalValue(bson.ObjectID(id))
+	return byte(kind), data, err
+}
+
+func (id *TaskID) UnmarshalBSONValue(kind byte, data []byte) error {
+	return bson.UnmarshalValue(bson.Type(kind), data, (*bson.ObjectID)(id))
+}
+
+// IDs of types of your own: made from a string, and from an ObjectID that the driver makes.
+func ExampleNew_typedID() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	people, taskColl := db.Collection("people"), db.Collection("tasks")
+	type Task struct {
+		ID    TaskID   `bson:"_id,omitempty"`
+		Owner PersonID `bson:"owner"`
+		Title string   `bson:"title"`
+	}
+	tasks, err := relation.New[PersonID, TaskID, Task](people, taskColl, &relation.Options{ChildrenField: "tasks", OwnerField: "owner"})
+	if err == nil {
+		_, err = people.InsertOne(ctx, bson.M{"_id": PersonID("Ann")})
+	}
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	id, err := tasks.Insert(ctx, "Ann", Task{Title: "read"})
+	fmt.Println(!id.IsZero(), err)
+	joined, err := tasks.Children(ctx, "Ann", nil)
+	for _, task := range joined.Items {
+		fmt.Println(task.ID == id, task.Owner, task.Title, err)
+	}
+	n, err := taskColl.CountDocuments(ctx, bson.M{"_id": bson.ObjectID(id)})
+	fmt.Println(n, err)
+	// Output:
+	// true <nil>
+	// true Ann read <nil>
 	// 1 <nil>
 }
 
@@ -126,12 +175,44 @@ func ExampleNew_oneCollection() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(staff.DeleteParent(ctx, "Bob", relation.Restrict))
-	fmt.Println(staff.Transfer(ctx, "Cy", "Ann"), staff.DeleteParent(ctx, "Bob", relation.Restrict))
+	fmt.Println(staff.DeleteParent(ctx, "Bob", mongopatterns.Restrict))
+	fmt.Println(staff.Transfer(ctx, "Cy", "Ann"), staff.DeleteParent(ctx, "Bob", mongopatterns.Restrict))
 	joined, err := staff.Children(ctx, "Ann", nil)
 	fmt.Println(joined.Items, err)
 	// Output:
 	// relation: delete parent: _id "Bob": still referenced
 	// <nil> <nil>
 	// [{Cy Ann}] <nil>
+}
+
+// Comments that are embedded in their article become documents of their own, and come back by Embed.
+func ExampleRelation_Extract() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	articles, comments := db.Collection("articles"), db.Collection("comments")
+	type Comment struct {
+		ID   int    `bson:"_id"`
+		Text string `bson:"text"`
+	}
+	_, err := articles.InsertOne(ctx, bson.M{"_id": "tides", "comments": []Comment{{2, "Why?"}, {1, "First!"}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	of, err := relation.New[string, int, Comment](articles, comments, &relation.Options{ChildrenField: "comments", OwnerField: "article"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	result, err := of.Extract(ctx, nil)
+	fmt.Println(result.Done, "article", err)
+	var article struct{ Comments []int }
+	err = articles.FindOne(ctx, bson.M{"_id": "tides"}).Decode(&article)
+	fmt.Println(article.Comments, err)
+	joined, err := of.Children(ctx, "tides", nil)
+	fmt.Println(joined.Items, err)
+	// Output:
+	// 1 article <nil>
+	// [2 1] <nil>
+	// [{2 Why?} {1 First!}] <nil>
 }

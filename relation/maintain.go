@@ -24,30 +24,30 @@ import (
 
 // The kinds of problems that Check finds. Have is the reference.
 const (
-	// Dangling is a reference to a document that does not exist. Repair removes it,
-	// and with it a document of Links.
-	Dangling mongopatterns.ProblemKind = "dangling"
-	// OneSided is a reference that the other side lacks. Repair adds the other side;
-	// but a child that has another OwnerField goes out of the list.
+	// Dangling: a reference to a document that does not exist. Repair removes the reference; a
+	// link is deleted.
+	Dangling = mongopatterns.Dangling
+	// OneSided: a reference that the other side lacks. Repair adds the other side; but if the
+	// child has another OwnerField, Repair removes the child from the list.
 	OneSided mongopatterns.ProblemKind = "one-sided"
-	// Repeated is a reference that an array has twice, or a second link of the same
-	// documents. Repair leaves the first, of links that with the smallest _id.
-	Repeated mongopatterns.ProblemKind = "repeated"
-	// Malformed: ChildrenField or OwnersField is not an array, an OwnerField is one, a link lacks one of
-	// its fields, or a reference cannot be an _id (null, a regular expression, an array, an
-	// embedded child, see Extract) or cannot be looked up (Detail says why). Repair leaves
-	// the document that holds it.
-	Malformed mongopatterns.ProblemKind = "malformed"
+	// Duplicate: a reference that an array holds twice, or a second link of the same documents.
+	// Repair keeps the first reference, or the link with the smallest _id.
+	Duplicate = mongopatterns.Duplicate
+	// Malformed: ChildrenField or OwnersField is not an array, an OwnerField is one, a link lacks
+	// one of its fields, or a reference cannot be an _id (null, a regular expression, an array, an
+	// embedded child, see Extract) or cannot be looked up (Detail says why). Repair leaves the
+	// document with the reference alone.
+	Malformed = mongopatterns.Malformed
 )
 
-// Check finds wrong references. Work.Filter selects parents, without ChildrenField
-// children, or links; with a filter, only the references of these documents are
-// looked at.
+// Check finds wrong references. Work.Filter selects parents, or links, or children if there is
+// neither ChildrenField nor Links. With a filter it checks only the references in the selected
+// documents.
 //
-// Cost: 1 round trip; for each side with references, 2 round trips a batch of 1000 documents, and
-// 1 more for one side of Links; 3 or 4 more for a batch with problems, which are
-// looked at again in one snapshot.
-func (r *Relation[P, C, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+// Cost: 1 round trip; for each side with references, 2 round trips for each batch of 1000 documents, and 1
+// more for one side of Links; 3 or 4 more for a batch with problems, which are looked at again in one
+// snapshot.
+func (r *Relation[ParentID, ChildID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	c := r.core
 	var all []iter.Seq2[mongopatterns.Problem, error]
 	for _, e := range c.ends(work) {
@@ -58,8 +58,8 @@ func (r *Relation[P, C, T]) Check(ctx context.Context, work *mongopatterns.Work)
 	return fault.Seq("relation: check", collation.Seq(ctx, maintain.Chain(all...), c.collections()...))
 }
 
-// check finds the problems of a batch. If the server refuses to look its references up, those
-// of its documents one by one.
+// check finds the problems of a batch. If the server refuses to look up all references of the
+// batch together, it checks the documents one by one.
 func (c *core) check(ctx context.Context, e end, batch []bson.Raw) ([]mongopatterns.Problem, error) {
 	found, err := c.settled(ctx, e, batch)
 	if !fault.Refused(err) || txn.Running(ctx) {
@@ -80,8 +80,8 @@ func (c *core) check(ctx context.Context, e end, batch []bson.Raw) ([]mongopatte
 	return all, nil
 }
 
-// settled are the problems of a batch that are still there at a second look: a write may have
-// been under way between the two reads of the first.
+// settled returns the problems of a batch that a second look confirms: a write may have happened
+// between the two reads of the first look.
 func (c *core) settled(ctx context.Context, e end, batch []bson.Raw) ([]mongopatterns.Problem, error) {
 	problems, err := c.examine(ctx, e, batch)
 	ids := suspects(problems)
@@ -98,13 +98,13 @@ func (c *core) settled(ctx context.Context, e end, batch []bson.Raw) ([]mongopat
 	return problems, err
 }
 
-// Repair solves what Check finds, each document in a transaction of its own.
-// Result.Remaining are Malformed, and references for which a list has no room.
+// Repair repairs what Check finds, each document in a transaction of its own. Result.Remaining
+// counts Malformed documents, and references for which a list has no room.
 //
 // Cost: that of Check without its second look, and for each document with problems 4
 // round trips, 5 of Links, and 1 for each one-sided reference; the document is written,
 // and each that a one-sided reference leads to.
-func (r *Relation[P, C, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+func (r *Relation[ParentID, ChildID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "relation: repair")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	c := r.core
@@ -128,7 +128,7 @@ func (r *Relation[P, C, T]) Repair(ctx context.Context, work *mongopatterns.Work
 			}
 			return err
 		})
-		result.Add(one)
+		maintain.Add(&result, one)
 		if err != nil {
 			return result, err
 		}
@@ -136,8 +136,8 @@ func (r *Relation[P, C, T]) Repair(ctx context.Context, work *mongopatterns.Work
 	return result, nil
 }
 
-// ends are the ends that have references; with a filter only those of the documents
-// it selects.
+// ends returns the ends with references; with a filter, only the end in the documents that it
+// selects.
 func (c *core) ends(work *mongopatterns.Work) (out []end) {
 	for _, e := range []end{c.toChildren, c.toParents} {
 		switch {
@@ -150,7 +150,7 @@ func (c *core) ends(work *mongopatterns.Work) (out []end) {
 	return out
 }
 
-// scan reads the documents with references, of links all: one without is malformed.
+// scan reads the documents with references; of links it reads all, as one without is malformed.
 func (e end) scan() maintain.Scan {
 	if e.between() {
 		return maintain.Scan{Projection: bson.D{}}
@@ -158,17 +158,17 @@ func (e end) scan() maintain.Scan {
 	return maintain.Scan{Filter: bson.D{{Key: e.field, Value: expr.Op("$exists", true)}}, Projection: bson.D{{Key: e.field, Value: 1}}}
 }
 
-// examine finds the problems of documents; it reads the other side in one trip.
+// examine finds the problems of documents; it reads the other side in one round trip.
 func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mongopatterns.Problem, err error) {
 	var ids []bson.RawValue
 	for _, doc := range batch {
 		ids = append(ids, references(doc, e.field)...)
 	}
-	named, err := lookup(ctx, cursor.Primary(e.other), "_id", ids, e.back)
+	named, err := lookup(ctx, cursor.Primary(e.other), e.key, ids, e.back)
 	if err != nil {
 		return nil, err
 	}
-	links := map[[2]string]bool{} // as the other side has them
+	links := map[[2]string]bool{} // in the fields of the other side
 	for other, back := range named {
 		for _, id := range back {
 			links[[2]string{value.Key(id), other}] = true
@@ -191,17 +191,17 @@ func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mong
 			continue
 		}
 		if twice[self] {
-			found(Repeated, v, "a second link of the same two")
+			found(Duplicate, v, "a second link of the same two")
 		}
 		seen := map[string]bool{}
 		for _, id := range all {
 			key := value.Key(id)
 			_, ok := named[key]
 			switch {
-			case malformed(id), !ok && id.Type == bson.TypeEmbeddedDocument: // most likely the child itself
+			case malformed(id), !ok && id.Type == bson.TypeEmbeddedDocument: // probably the child itself
 				found(Malformed, id, "")
 			case seen[key]:
-				found(Repeated, id, "")
+				found(Duplicate, id, "")
 			case !ok:
 				found(Dangling, id, "no such document in "+e.other.Name())
 			case e.back != "" && !links[[2]string{self, key}]:
@@ -213,13 +213,13 @@ func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mong
 	return out, nil
 }
 
-// twice are the links of a batch that one with a smaller _id has made already, for one
-// end. Without the unique index there may be such.
+// twice returns the links of a batch that repeat one with a smaller _id; it does so for one of
+// the two ends. They can exist only without the unique index.
 func (c *core) twice(ctx context.Context, e end, batch []bson.Raw) (map[string]bool, error) {
 	if !e.between() || e.field != c.ChildField {
 		return nil, nil
 	}
-	pairs := bson.A{bson.D{{Key: "_id", Value: expr.Op("$in", bson.A{})}}} // none
+	pairs := bson.A{bson.D{{Key: "_id", Value: expr.Op("$in", bson.A{})}}} // matches nothing, in case of no pairs
 	for _, doc := range batch {
 		if p, id := doc.Lookup(c.ParentField), doc.Lookup(c.ChildField); !malformed(p) && !malformed(id) {
 			pairs = append(pairs, c.toChildren.link(p, id))
@@ -242,7 +242,7 @@ func (c *core) twice(ctx context.Context, e end, batch []bson.Raw) (map[string]b
 	return out, nil
 }
 
-// suspects are the _ids of documents with problems, each once.
+// suspects returns the _ids of documents with problems, each once.
 func suspects(problems []mongopatterns.Problem) (ids []bson.RawValue) {
 	for _, p := range problems {
 		ids = append(ids, p.ID)
@@ -250,7 +250,7 @@ func suspects(problems []mongopatterns.Problem) (ids []bson.RawValue) {
 	return distinct(ids)
 }
 
-// again reads documents and examines them, in the transaction of ctx, if there is one.
+// again reads documents and examines them, in the transaction of ctx if it has one.
 func (c *core) again(ctx context.Context, e end, ids ...bson.RawValue) (batch []bson.Raw, problems []mongopatterns.Problem, err error) {
 	found, err := read[bson.Raw](ctx, e.coll, "_id", ids, nil, e.scan().Projection)
 	if err != nil {
@@ -263,8 +263,8 @@ func (c *core) again(ctx context.Context, e end, ids ...bson.RawValue) (batch []
 	return batch, problems, err
 }
 
-// repair solves the problems of one document, in a transaction. It writes the
-// document itself, so that links and unlinks of it conflict.
+// repair repairs one document, in a transaction. It writes the document itself, so that links and
+// unlinks of it conflict.
 func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (done, left int64, err error) {
 	docs, problems, err := c.again(ctx, e, id)
 	if err != nil || len(problems) == 0 {
@@ -273,7 +273,7 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 	if slices.ContainsFunc(problems, func(p mongopatterns.Problem) bool { return p.Kind == Malformed }) {
 		return 0, 1, nil
 	}
-	drop := map[string]bool{} // references that go
+	drop := map[string]bool{} // references to remove
 	for _, p := range problems {
 		switch {
 		case p.Kind == Dangling:
@@ -301,7 +301,7 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 	case e.between():
 		_, err = fault.One(e.coll.DeleteOne(ctx, byID(id)))
 	case len(after) == len(before):
-		err = touch(ctx, e.coll, id)
+		err = touch(ctx, e.coll, byID(id))
 	case e.array:
 		_, err = fault.One(e.coll.UpdateOne(ctx, byID(id), expr.Op("$set", bson.D{{Key: e.field, Value: after}})))
 	default:
@@ -310,48 +310,48 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 	return 1, left, err
 }
 
-// Extract turns documents that are embedded in ChildrenField into documents of their own,
-// in their order, and leaves their _ids; one without an _id gets one. With OwnerField or
-// OwnersField they name their parent. It can be stopped and run again: documents that were
-// embedded since are taken then. Work.Filter selects parents.
+// Extract turns documents that are embedded in ChildrenField into documents of their own, and
+// leaves their _ids there, in the same order. A document without an _id gets one. OwnerField or
+// OwnersField are set to the parent. Extract can be stopped and run again; it then takes the
+// documents that were embedded since. Work.Filter selects parents.
 //
-// A parent is left as it is, in Result.Failed, if a child of it cannot be stored, because
-// its _id is taken or cannot be one, and if its ChildrenField are not an array. An embedded
-// child that is stored already, just as it is, is only linked: a program that replaces
-// whole parents may have put it back. In Result.Remaining are parents that others kept
-// changing. IDs that are documents themselves cannot be told from children.
+// A parent is left as it is and counted as Failed if one of its children cannot be stored,
+// because its _id exists already or cannot be an _id, or if its ChildrenField is not an array.
+// But an embedded child that is stored already with the same content is only linked: a program
+// that replaces whole parents may have put it back. Result.Remaining counts parents that others
+// kept changing. IDs that are documents themselves are taken for children.
 //
-// Cost: 1 round trip and 1 a batch, and for each parent 3, its children and 1 document
-// written; 3 more at most if an _id is taken, 4 whenever the parent changes meanwhile.
-func (r *Relation[P, C, T]) Extract(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+// Cost: 1 round trip and 1 for each batch, and for each parent 3, its children and 1 document written; 3 more
+// at most if an _id is taken, 4 whenever the parent changes meanwhile.
+func (r *Relation[ParentID, ChildID, T]) Extract(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "relation: extract")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return r.core.convert(ctx, work, expr.Op("$type", "object"), r.core.extract)
 }
 
-// Embed turns references into the documents they lead to, embedded in ChildrenField, and
-// deletes these. A child that the list names twice is embedded once, in its first
-// place. A parent with a dangling or malformed reference, or a child that another parent
-// has too, is left as it is, in Result.Failed; in Result.Remaining are parents that
-// others kept changing. It can be stopped and run again. Work.Filter selects parents.
+// Embed turns references into the documents that they name, embedded in ChildrenField, and
+// deletes these documents. A child that the list names twice is embedded once, in its first
+// place. A parent is left as it is and counted as Failed if it has a dangling or malformed
+// reference, or a child that another parent has, too. Result.Remaining counts parents that
+// others kept changing. Embed can be stopped and run again. Work.Filter selects parents.
 //
-// Cost: 1 round trip and 1 a batch, and for each parent 5, its children deleted and 1
-// document written; 6 more whenever the parent changes meanwhile.
-func (r *Relation[P, C, T]) Embed(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+// Cost: 1 round trip and 1 for each batch, and for each parent 5, its children deleted and 1 document
+// written; 6 more whenever the parent changes meanwhile.
+func (r *Relation[ParentID, ChildID, T]) Embed(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "relation: embed")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	return r.core.convert(ctx, work, bson.D{{Key: "$elemMatch", Value: expr.Op("$not", expr.Op("$type", "object"))}}, r.core.embed)
 }
 
-// conversion gets the elements of a parent's ChildrenField, and returns those that take their
-// place. It runs in a transaction; again says that it has met an _id that is taken.
+// conversion takes the elements of a parent's ChildrenField and returns those that replace them.
+// It runs in a transaction; again says that the last attempt met an _id that exists already.
 type conversion func(ctx context.Context, p bson.RawValue, elements []bson.RawValue, again bool) ([]bson.RawValue, error)
 
-// convert runs a conversion of each parent whose ChildrenField match a condition, in a
-// transaction each.
+// convert runs a conversion for each parent whose ChildrenField matches a condition, each in a
+// transaction.
 func (c *core) convert(ctx context.Context, work *mongopatterns.Work, condition bson.D, write conversion) (mongopatterns.Result, error) {
 	if c.ChildrenField == "" || c.self {
-		return mongopatterns.Result{}, fault.Invalid("a conversion needs Options.ChildrenField, and two collections")
+		return mongopatterns.Result{}, fault.Invalid("Options.ChildrenField: it must be set, and parents and children must be two collections")
 	}
 	if err := collation.Refuse(ctx, c.collections()...); err != nil {
 		return mongopatterns.Result{}, err
@@ -371,8 +371,8 @@ func (c *core) convert(ctx context.Context, work *mongopatterns.Work, condition 
 				result.Skipped++
 			case errors.Is(err, errChanged) && alone:
 				result.Remaining++
-			case !w.Strict && alone && (fault.Refused(err) || errors.Is(err, fault.ErrInvalid) || errors.Is(err, ErrReferenced) || errors.Is(err, ErrNoChild)):
-				result.Fail(c.parents.Name(), id, err)
+			case !w.Strict && alone && (fault.Refused(err) || errors.Is(err, mongopatterns.ErrInvalid) || errors.Is(err, mongopatterns.ErrReferenced) || errors.Is(err, ErrNoChild)):
+				maintain.Fail(result, c.parents.Name(), id, err)
 			default:
 				return fault.Of(id, err)
 			}
@@ -383,21 +383,21 @@ func (c *core) convert(ctx context.Context, work *mongopatterns.Work, condition 
 
 var (
 	// errChanged: a parent was changed between its read and its write.
-	errChanged = errors.New("changed meanwhile")
-	// errNothing: a parent has nothing to convert any more, or is gone.
+	errChanged = errors.New("the parent has changed meanwhile")
+	// errNothing: a parent does not exist any more, or has nothing to convert any more.
 	errNothing = errors.New("nothing to convert")
 )
 
-// conversions is how often a parent is read that others change meanwhile.
+// conversions bounds how often a parent is read again because others change it meanwhile.
 const conversions = 10
 
-// convertOne converts a parent, read again as long as it changes meanwhile.
+// convertOne converts a parent, and reads it again while others change it.
 func (c *core) convertOne(ctx context.Context, doc bson.Raw, scan maintain.Scan, dry bool, write conversion) (err error) {
 	id, taken := doc.Lookup("_id"), false
 	for range conversions {
 		before := doc.Lookup(c.ChildrenField)
 		if before.Type != bson.TypeArray {
-			return fault.Invalid("%s is not an array", c.ChildrenField)
+			return fault.Invalid("%q is not an array", c.ChildrenField)
 		}
 		if dry {
 			return nil
@@ -434,7 +434,7 @@ func (c *core) convertOne(ctx context.Context, doc bson.Raw, scan maintain.Scan,
 	return err
 }
 
-// extract stores the embedded children, but for those that are stored just so.
+// extract stores the embedded children, except those stored already with the same content.
 func (c *core) extract(ctx context.Context, p bson.RawValue, elements []bson.RawValue, again bool) ([]bson.RawValue, error) {
 	ids, docs := []bson.RawValue(nil), []bson.D(nil)
 	for _, e := range elements {
@@ -463,7 +463,7 @@ func (c *core) extract(ctx context.Context, p bson.RawValue, elements []bson.Raw
 	return ids, err
 }
 
-// unstored are the documents that no child of p is already, in all their fields.
+// unstored returns the documents that are not stored already as a child of p with the same fields.
 func (c *core) unstored(ctx context.Context, p bson.RawValue, docs []bson.D) ([]bson.D, error) {
 	var ids []bson.RawValue
 	for _, doc := range docs {
@@ -479,7 +479,7 @@ func (c *core) unstored(ctx context.Context, p bson.RawValue, docs []bson.D) ([]
 		if len(all) == 0 {
 			return false
 		}
-		stored := all[0] // of an _id there is one
+		stored := all[0] // an _id has one document
 		fields, err := c.fields(stored.Lookup("_id"), stored)
 		if c.up != "" {
 			doc = doc[:len(doc)-1]
@@ -489,7 +489,7 @@ func (c *core) unstored(ctx context.Context, p bson.RawValue, docs []bson.D) ([]
 	}), nil
 }
 
-// content is the values of a document's fields, in no order.
+// content maps a document's fields to their values, without an order.
 func content(doc bson.D) map[string]string {
 	out := make(map[string]string, len(doc))
 	for _, e := range doc {
@@ -503,7 +503,7 @@ func (c *core) embed(ctx context.Context, p bson.RawValue, elements []bson.RawVa
 	elements = distinct(elements)
 	ids := slices.DeleteFunc(slices.Clone(elements), func(e bson.RawValue) bool { return e.Type == bson.TypeEmbeddedDocument })
 	if i := slices.IndexFunc(ids, malformed); i >= 0 {
-		return nil, fault.Invalid("%s in %s: %w", value.Text(ids[i]), c.ChildrenField, value.CheckID(ids[i]))
+		return nil, fault.Invalid("%q holds %s: %w", c.ChildrenField, value.Text(ids[i]), value.CheckID(ids[i]))
 	}
 	found, err := read[bson.Raw](ctx, c.children, "_id", ids, nil, nil)
 	if err != nil {
@@ -511,7 +511,7 @@ func (c *core) embed(ctx context.Context, p bson.RawValue, elements []bson.RawVa
 	}
 	shared, err := exists(ctx, c.parents, append(in(c.ChildrenField, ids), bson.E{Key: "_id", Value: expr.Op("$ne", p)}))
 	if shared {
-		err = ErrReferenced
+		err = mongopatterns.ErrReferenced
 	}
 	if err != nil {
 		return nil, err
@@ -527,7 +527,7 @@ func (c *core) embed(ctx context.Context, p bson.RawValue, elements []bson.RawVa
 			return nil, fault.Of(e, ErrNoChild)
 		}
 		if slices.ContainsFunc(references(docs[0], c.up), func(id bson.RawValue) bool { return value.Key(id) != value.Key(p) }) {
-			return nil, fault.Of(e, ErrReferenced)
+			return nil, fault.Of(e, mongopatterns.ErrReferenced)
 		}
 		doc, err := c.fields(docs[0].Lookup("_id"), docs[0])
 		if err != nil {

@@ -11,8 +11,11 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
+	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/relation"
 )
 
@@ -24,7 +27,7 @@ func bounded(t *testing.T) context.Context {
 	return ctx
 }
 
-// An Owner that is an array is Malformed: links of the child are refused, Repair counts
+// An OwnerField that is an array is Malformed: links of the child are refused, Repair counts
 // both documents as remaining, and nobody changes the array.
 func TestOwnerIsAnArray(t *testing.T) {
 	for kind, opts := range map[string]relation.Options{"owner": owned, "two-way": twoWay} {
@@ -55,8 +58,8 @@ func TestOwnerIsAnArray(t *testing.T) {
 				if opts.ChildrenField != "" {
 					check(t, db.Collection("people").FindOne(ctx, bson.M{"_id": "Ann", "tasks": 1}).Err()) // still listed
 				}
-				check(t, r.DeleteParent(ctx, "Bob", relation.Unlink))
-				check(t, r.DeleteParent(ctx, "Ann", relation.Cascade))
+				check(t, r.DeleteParent(ctx, "Bob", mongopatterns.Unlink))
+				check(t, r.DeleteParent(ctx, "Ann", mongopatterns.Cascade))
 				var got struct{ Owner bson.A }
 				check(t, db.Collection("tasks").FindOne(ctx, bson.M{"_id": 1}).Decode(&got))
 				if !slices.Equal(got.Owner, owner) {
@@ -67,7 +70,7 @@ func TestOwnerIsAnArray(t *testing.T) {
 	}
 }
 
-// A list that is null is an empty one, on both sides.
+// A null list is an empty one, on both sides.
 func TestNullIsAnEmptyList(t *testing.T) {
 	for kind, opts := range map[string]relation.Options{"listed": listed, "many": manyMany, "named": named} {
 		t.Run(kind, func(t *testing.T) {
@@ -80,7 +83,7 @@ func TestNullIsAnEmptyList(t *testing.T) {
 			}
 			check(t, r.Link(ctx, "Ann", 1, 2))
 			check(t, r.Link(ctx, "Ann", 1, 2))
-			joined := must(r.Children(ctx, "Ann", nil))
+			joined := testkit.Must(r.Children(ctx, "Ann", nil))
 			if len(joined.Items) != 2 || len(problems(t, r)) > 0 {
 				t.Errorf("%+v, %v", joined, problems(t, r))
 			}
@@ -88,7 +91,7 @@ func TestNullIsAnEmptyList(t *testing.T) {
 	}
 }
 
-// References that the server refuses to look up together are looked up document by
+// If the server refuses to look up references together, they are looked up document by
 // document: one list ends neither Check nor Repair.
 func TestOneListDoesNotEndCheck(t *testing.T) {
 	ctx := t.Context()
@@ -98,7 +101,7 @@ func TestOneListDoesNotEndCheck(t *testing.T) {
 		for i := range 450 {
 			wide = append(wide, bson.D{{Key: "text", Value: fmt.Sprint(id, i) + strings.Repeat("x", 20_000)}})
 		}
-		insert(t, db.Collection("people"), bson.M{"_id": id, "tasks": wide})
+		testkit.Insert(t, db.Collection("people"), bson.M{"_id": id, "tasks": wide})
 	}
 	_, err := db.Collection("people").UpdateByID(ctx, "Cy", bson.M{"$set": bson.M{"tasks": bson.A{77}}})
 	check(t, err)
@@ -114,5 +117,144 @@ func TestOneListDoesNotEndCheck(t *testing.T) {
 	result, err := r.Repair(ctx, work)
 	if err != nil || result.Done != 1 || result.Remaining != 2 {
 		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+// strange are values that a program left among references and that cannot be an _id: as part of a
+// filter they would match other documents, or make the command fail.
+var strange = map[string]any{
+	"pattern":   bson.Regex{Pattern: "^", Options: ""},
+	"operators": bson.D{{Key: "$gt", Value: ""}},
+	"null":      nil,
+	"undefined": bson.Undefined{},
+	"array":     bson.A{"b", "c"},
+}
+
+type letter struct {
+	ID string `bson:"_id"`
+}
+
+// letters are the parents Ann, with the child a and something strange, and Bob, with the
+// child b; c and d have no parent.
+func letters(t *testing.T, opts relation.Options, odd any) (*mongo.Database, *relation.Relation[string, string, letter]) {
+	t.Helper()
+	db := mongotest.Database(t)
+	list := func(id string) bson.A { return bson.A{id, odd} }
+	ann, bob, a, b := bson.M{"_id": "Ann"}, bson.M{"_id": "Bob"}, bson.M{"_id": "a"}, bson.M{"_id": "b"}
+	switch {
+	case opts.ParentField != "":
+		opts.Links = db.Collection("links")
+		testkit.Insert(t, opts.Links, bson.M{"person_id": "Ann", "task_id": "a"}, bson.M{"person_id": "Ann", "task_id": odd}, bson.M{"person_id": odd, "task_id": "c"}, bson.M{"person_id": "Bob", "task_id": "b"})
+	case opts.OwnersField != "":
+		a["owners"], b["owners"] = list("Ann"), bson.A{"Bob"}
+	case opts.OwnerField != "":
+		a["owner"], b["owner"] = "Ann", "Bob"
+	}
+	if opts.ChildrenField != "" {
+		ann["tasks"], bob["tasks"] = list("a"), bson.A{"b"}
+	}
+	testkit.Insert(t, db.Collection("people"), ann, bob)
+	testkit.Insert(t, db.Collection("tasks"), a, b, bson.M{"_id": "c"}, bson.M{"_id": "d"})
+	return db, testkit.Must(relation.New[string, string, letter](db.Collection("people"), db.Collection("tasks"), &opts))
+}
+
+func ids(t *testing.T, coll *mongo.Collection) (out []string) {
+	t.Helper()
+	all := testkit.Must(coll.Distinct(t.Context(), "_id", bson.D{}).Raw())
+	values := testkit.Must(all.Values())
+	for _, id := range values {
+		out = append(out, id.StringValue())
+	}
+	slices.Sort(out)
+	return out
+}
+
+// A stored reference that cannot be an _id is never part of a filter: it is named, and no call
+// reads, writes or deletes what it would match.
+func TestStrangeReferences(t *testing.T) {
+	ctx := t.Context()
+	for kind, opts := range map[string]relation.Options{"listed": listed, "two-way": twoWay, "many": manyMany, "named": named, "linked": linked} {
+		for name, odd := range strange {
+			t.Run(kind+" "+name, func(t *testing.T) {
+				t.Parallel()
+				db, r := letters(t, opts, odd)
+				for range 2 { // Repair leaves them
+					found := 0
+					for p, err := range r.Check(ctx, nil) {
+						check(t, err)
+						if p.Kind != relation.Malformed && p.Kind != relation.OneSided {
+							t.Error(p)
+						}
+						if p.Kind == relation.Malformed {
+							found++
+						}
+					}
+					if found == 0 {
+						t.Error("Check does not name it")
+					}
+					result, err := r.Repair(ctx, nil)
+					check(t, err)
+					if result.Remaining == 0 {
+						t.Errorf("%+v", result)
+					}
+				}
+				joined, err := r.Children(ctx, "Ann", nil)
+				check(t, err)
+				if !slices.Equal(joined.Items, []letter{{"a"}}) || len(joined.Dangling) > 0 || kind != "named" && kind+name != "linkednull" && len(joined.Malformed) != 1 {
+					t.Error(joined)
+				}
+				all, err := r.ChildrenOf(ctx, []string{"Bob", "Ann"}, nil)
+				check(t, err)
+				if !slices.Equal(all[0].Items, []letter{{"b"}}) || !slices.Equal(all[1].Items, []letter{{"a"}}) {
+					t.Error(all)
+				}
+				if kind == "listed" || kind == "two-way" || kind == "many" {
+					result, err := r.Embed(ctx, nil)
+					check(t, err)
+					left := []string{"a", "c", "d"}
+					if name == "operators" && kind != "many" { // as embedded as any document
+						left = left[1:]
+					} else if result.Failed != 1 || result.Failures[0].ID.StringValue() != "Ann" {
+						t.Errorf("%+v", result)
+					}
+					if got := ids(t, db.Collection("tasks")); !slices.Equal(got, left) {
+						t.Errorf("after Embed there are %v", got)
+					}
+					_, err = r.Extract(ctx, nil)
+					check(t, err)
+				}
+				if kind == "two-way" {
+					_, err := db.Collection("tasks").UpdateByID(ctx, "d", bson.M{"$set": bson.M{"owner": odd}})
+					check(t, err)
+					check(t, r.Transfer(ctx, "d", "Bob"))
+				}
+				check(t, r.DeleteParent(ctx, "Ann", mongopatterns.Cascade))
+				want := []string{"b", "c", "d"}
+				if kind == "many" || kind == "named" {
+					want = ids(t, db.Collection("tasks")) // a names something else too
+				}
+				if got := ids(t, db.Collection("tasks")); !slices.Equal(got, want) {
+					t.Errorf("after Cascade there are %v", got)
+				}
+			})
+		}
+	}
+}
+
+// A list with only a pattern: no other document is deleted by it.
+func TestOnlyAPattern(t *testing.T) {
+	ctx := t.Context()
+	db, r := letters(t, listed, nil)
+	_, err := db.Collection("people").UpdateByID(ctx, "Ann", bson.M{"$set": bson.M{"tasks": bson.A{bson.Regex{Pattern: "^"}}}})
+	check(t, err)
+	if joined := testkit.Must(r.Children(ctx, "Ann", nil)); len(joined.Items) > 0 || len(joined.Malformed) != 1 {
+		t.Error(joined)
+	}
+	if result := testkit.Must(r.Embed(ctx, &mongopatterns.Work{Filter: bson.M{"_id": "Ann"}})); result.Failed != 1 {
+		t.Errorf("%+v", result)
+	}
+	check(t, r.DeleteParent(ctx, "Ann", mongopatterns.Cascade))
+	if got := ids(t, db.Collection("tasks")); len(got) != 4 {
+		t.Errorf("there are %v", got)
 	}
 }

@@ -9,35 +9,39 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// chunk bounds the IDs of one $in. The answer is one batch, if it is below 16 MB.
+// chunk bounds the IDs of one $in. whole makes the answer one batch, if it is below 16 MB.
 const (
 	chunk = 1000
 	whole = 1 << 20
 )
 
-// Joined is what references lead to.
+// Joined holds the documents that references name.
 type Joined[ID, T any] struct {
 	// Items are the documents in the order of the references.
 	Items []T
 	// Dangling are the references without a document.
 	Dangling []ID
-	// Malformed is what else stands among the references: null, a regular expression,
+	// Malformed are the other values among the references: null, a regular expression,
 	// a value that is not an ID, or an embedded child (see Relation.Extract).
 	Malformed []bson.RawValue
 }
 
-// Fetch reads documents by their _ids and returns them in that order; an _id that is
-// there twice yields its document twice. Projection is that of the driver's Find, nil
-// for all fields; it must keep the _id.
+// Fetch reads documents by their _ids and returns them in the order of ids; an _id given
+// twice yields its document twice. projection is that of the driver's Find, nil for all
+// fields; it must keep the _id.
 //
 // Cost: 1 round trip for 1000 IDs, index _id.
 func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, projection any) (joined Joined[ID, T], err error) {
 	defer fault.In(&err, "relation: fetch")
+	if coll == nil {
+		return joined, fault.Invalid("coll: the collection is nil")
+	}
 	raw, err := encoded(&core{}, ids)
 	if err != nil {
 		return joined, err
@@ -49,9 +53,9 @@ func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, pro
 	return arranged[ID](&core{}, raw, found), nil
 }
 
-// found are the documents that have each of some IDs in a field.
+// found holds the documents with each of some IDs in a field.
 type found[T any] struct {
-	at   map[string]int // where the documents of an ID are, by its value.Key
+	at   map[string]int // the index of an ID's documents, by its value.Key
 	docs [][]T
 }
 
@@ -63,7 +67,7 @@ func (f found[T]) of(id bson.RawValue) []T {
 	return nil
 }
 
-// read is the documents that have each of the IDs in key, in the order of sort.
+// read reads the documents with each of the IDs in key, in the order of sort.
 func read[T any](ctx context.Context, coll *mongo.Collection, key string, ids []bson.RawValue, sort, projection any) (f found[T], err error) {
 	var room [64]byte
 	f.at = make(map[string]int, len(ids))
@@ -95,12 +99,12 @@ func read[T any](ctx context.Context, coll *mongo.Collection, key string, ids []
 			if len(all) > 1 {
 				own = appendReferences(own[:0], c.Current, key)
 				if has = own; len(has) == 0 {
-					return f, fault.Invalid("projection: it leaves out %s, by which documents are found", key)
+					return f, fault.Invalid("projection: it must include %q, by which documents are found", key)
 				}
 			}
 			number++
 			for _, id := range has {
-				// A document with several of the IDs is met for each part, and may have one twice.
+				// A document with several of the IDs is read once for each chunk, and may hold an ID twice.
 				i, ok := f.at[string(value.AppendKey(room[:0], id))]
 				if !ok || i < start || i >= end || latest[i] == number {
 					continue
@@ -118,7 +122,7 @@ func read[T any](ctx context.Context, coll *mongo.Collection, key string, ids []
 	return f, nil
 }
 
-// arranged are the documents that references lead to, in their order.
+// arranged returns the documents that references name, in the order of the references.
 func arranged[ID, T any](c *core, refs []bson.RawValue, found found[T]) (joined Joined[ID, T]) {
 	for _, id := range refs {
 		docs := found.of(id)
@@ -138,16 +142,16 @@ func arranged[ID, T any](c *core, refs []bson.RawValue, found found[T]) (joined 
 	return joined
 }
 
-// Children are the children of a parent, with the dangling references: with ChildrenField in
-// the order of the references, with Links in that of the children's _ids. With OwnerField or
-// OwnersField alone they are those that name the parent, in the order of Options.Sort.
-// Projection is that of the driver's Find, nil for all fields.
+// Children returns the children of a parent, and the dangling references. The order is that of
+// the references with ChildrenField, and that of the children's _ids with Links. With OwnerField
+// or OwnersField alone it returns the children that name the parent, in the order of
+// Options.Sort. projection is that of the driver's Find, nil for all fields.
 //
 // Cost: 2 round trips, 1 more for each further 1000 children, index _id. OwnerField or
 // OwnersField alone: 1, index {owner: 1, sort…}.
-func (r *Relation[P, C, T]) Children(ctx context.Context, parent P, projection any) (joined Joined[C, T], err error) {
+func (r *Relation[ParentID, ChildID, T]) Children(ctx context.Context, parent ParentID, projection any) (joined Joined[ChildID, T], err error) {
 	defer fault.In(&err, "relation: children")
-	all, err := r.join(ctx, []P{parent}, projection, true)
+	all, err := r.join(ctx, []ParentID{parent}, projection, true)
 	if err != nil {
 		return joined, err
 	}
@@ -159,22 +163,22 @@ func (r *Relation[P, C, T]) Children(ctx context.Context, parent P, projection a
 //
 // Cost: 2 round trips for 1000 parents with 1000 children in all; 1 more for each
 // further 1000 of either, index _id. OwnerField or OwnersField alone: 1 for 1000 parents.
-func (r *Relation[P, C, T]) ChildrenOf(ctx context.Context, parents []P, projection any) (all []Joined[C, T], err error) {
+func (r *Relation[ParentID, ChildID, T]) ChildrenOf(ctx context.Context, parents []ParentID, projection any) (all []Joined[ChildID, T], err error) {
 	defer fault.In(&err, "relation: children of")
 	return r.join(ctx, parents, projection, false)
 }
 
-// join joins parents, which must exist or need not, with their children.
-func (r *Relation[P, C, T]) join(ctx context.Context, parents []P, projection any, must bool) ([]Joined[C, T], error) {
+// join returns the children of parents; with must, it is an error if a parent does not exist.
+func (r *Relation[ParentID, ChildID, T]) join(ctx context.Context, parents []ParentID, projection any, must bool) ([]Joined[ChildID, T], error) {
 	c := r.core
 	ids, err := encoded(c, parents)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]Joined[C, T], len(ids))
+	out := make([]Joined[ChildID, T], len(ids))
 	if c.toChildren.coll == nil {
 		sort := c.Sort
-		if c.OwnerField != "" { // the index's order; of several Owners a child has one place
+		if c.OwnerField != "" { // the index's order; with OwnersField a child would have only one place in it
 			sort = append(bson.D{{Key: c.up, Value: 1}}, sort...)
 		}
 		items, err := read[T](ctx, c.children, c.up, ids, sort, projection)
@@ -194,22 +198,22 @@ func (r *Relation[P, C, T]) join(ctx context.Context, parents []P, projection an
 	for i, id := range ids {
 		all, ok := refs[value.Key(id)]
 		if must && !ok && c.Links == nil {
-			return nil, fault.Of(id, ErrNoParent)
+			return nil, fault.Of(id, mongopatterns.ErrNoParent)
 		}
-		out[i] = arranged[C](c, all, found)
+		out[i] = arranged[ChildID](c, all, found)
 	}
 	return out, nil
 }
 
-// First are the first n children that name a parent, in the order of Options.Sort.
-// It needs OwnerField or OwnersField.
+// First returns the first n children that name a parent, in the order of Options.Sort. It
+// needs OwnerField or OwnersField.
 //
 // Cost: 1 round trip, n keys of the index {owner: 1, sort…}.
-func (r *Relation[P, C, T]) First(ctx context.Context, parent P, n int, projection any) (items []T, err error) {
+func (r *Relation[ParentID, ChildID, T]) First(ctx context.Context, parent ParentID, n int, projection any) (items []T, err error) {
 	defer fault.In(&err, "relation: first")
 	id, err := r.core.id(parent)
 	if err == nil && (n < 1 || r.core.up == "") {
-		err = fault.Invalid("n: %d; First needs 1 and more, and Options.OwnerField or OwnersField", n)
+		err = fault.Invalid("n: it is %d; First needs at least 1, and Options.OwnerField or OwnersField", n)
 	}
 	if err != nil {
 		return nil, err
@@ -219,11 +223,11 @@ func (r *Relation[P, C, T]) First(ctx context.Context, parent P, n int, projecti
 	}))
 }
 
-// Parents are the parents of a child, by their _ids.
+// Parents returns the _ids of a child's parents, or their keys with Options.KeyField.
 //
 // Cost: 1 round trip, index _id of the child with an OwnerField or OwnersField, else
 // {children: 1} or {child: 1, parent: 1}.
-func (r *Relation[P, C, T]) Parents(ctx context.Context, child C) (out []P, err error) {
+func (r *Relation[ParentID, ChildID, T]) Parents(ctx context.Context, child ChildID) (out []ParentID, err error) {
 	defer fault.In(&err, "relation: parents")
 	c := r.core
 	id, err := c.id(child)
@@ -242,19 +246,20 @@ func (r *Relation[P, C, T]) Parents(ctx context.Context, child C) (out []P, err 
 	if c.up != "" && !ok {
 		return nil, fault.Of(id, ErrNoChild)
 	}
-	return decoded[P](c, all)
+	return decoded[ParentID](c, all)
 }
 
-// ParentsFilter selects the parents that have a child among their ChildrenField.
-func (r *Relation[P, C, T]) ParentsFilter(child C) bson.D {
+// ParentsFilter selects the parents with a child in their ChildrenField.
+func (r *Relation[ParentID, ChildID, T]) ParentsFilter(child ChildID) bson.D {
 	return r.core.filter(r.core.ChildrenField, child)
 }
 
-// ChildrenFilter selects the children that name a parent as OwnerField or among their
-// OwnersField.
-func (r *Relation[P, C, T]) ChildrenFilter(parent P) bson.D { return r.core.filter(r.core.up, parent) }
+// ChildrenFilter selects the children that name a parent in their OwnerField or OwnersField.
+func (r *Relation[ParentID, ChildID, T]) ChildrenFilter(parent ParentID) bson.D {
+	return r.core.filter(r.core.up, parent)
+}
 
-// filter leaves an ID that cannot be encoded for the driver to refuse.
+// filter leaves an ID that cannot be encoded to the driver, which refuses it.
 func (c *core) filter(field string, id any) bson.D {
 	if v, err := c.codec.Value(id); err == nil {
 		id = value.Equal(v)

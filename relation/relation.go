@@ -3,6 +3,7 @@ package relation
 import (
 	"cmp"
 	"context"
+	"reflect"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -18,56 +19,59 @@ import (
 )
 
 var (
-	// ErrNoParent and ErrNoChild: the document that a reference would name does not
-	// exist.
-	ErrNoParent = fault.New("no such parent", mongopatterns.ErrNotFound)
-	ErrNoChild  = fault.New("no such child", mongopatterns.ErrNotFound)
-	// ErrOwned: the child has another owner; Transfer moves it.
+	// ErrNoChild: the child of a reference does not exist. For a parent that does not exist
+	// it is mongopatterns.ErrNoParent.
+	ErrNoChild = fault.New("no such child", mongopatterns.ErrNotFound)
+	// ErrOwned: the child has another owner; call Transfer to change it.
 	ErrOwned = fault.New("owned by another parent", mongopatterns.ErrConflict)
-	// ErrFull: a list would have more than Options.Max references.
+	// ErrFull: a list would have more than Options.MaxCount references.
 	ErrFull = fault.New("too many references", mongopatterns.ErrConflict)
-	// ErrReferenced: a Restrict deletion met references.
-	ErrReferenced = fault.New("still referenced", mongopatterns.ErrConflict)
 )
 
 // Options say where the references are: in ChildrenField, in OwnerField or OwnersField,
 // in ChildrenField and one of these two, or in Links.
 type Options struct {
-	// ChildrenField is the field of the parent with the array of its children's _ids.
-	// Default "": the parent has none.
+	// ChildrenField is the parent's field with the array of its children's _ids. Default "":
+	// the parent has no such field.
 	ChildrenField string
-	// OwnerField is the field of the child with the _id of its parent. Default "": none.
+	// OwnerField is the child's field with the _id of its parent. Default "": no such field.
 	OwnerField string
-	// OwnersField is the field of the child with the array of its parents' _ids. Default
-	// "": none.
+	// OwnersField is the child's field with the array of its parents' _ids. Default "": no
+	// such field.
 	OwnersField string
-	// Links is the collection between with a document for each link, which may have
-	// further fields of yours. Default nil: none.
+	// KeyField is the parent's field whose value children hold in OwnerField or OwnersField: a
+	// natural key, such as "id" or "email". All calls then take this key for a parent's ID. It
+	// must not change, and EnsureIndexes creates a unique index of it. It cannot be combined
+	// with ChildrenField, with Links, or with parents and children in one collection.
+	// Default "_id".
+	KeyField string
+	// Links is a collection in between, with a document for each link, which may have further
+	// fields of yours. Default nil: none.
 	Links *mongo.Collection
 	// ParentField and ChildField are the fields of Links with the two _ids. Default "parent"
 	// and "child".
 	ParentField, ChildField string
-	// Max bounds the arrays; Link and Insert refuse more with ErrFull. Default 10,000.
+	// MaxCount bounds the arrays; Link and Insert return ErrFull for more. Default 10,000.
 	// An array that somebody else made longer stays readable.
-	Max int
-	// Sort is the order in which First and, with OwnerField or OwnersField alone, Children read the
-	// children of a parent, such as {at: -1}; their index ends with it. Default {_id:
-	// -1}.
+	MaxCount int
+	// Sort is the order in which First, and with OwnerField or OwnersField alone also
+	// Children, return the children of a parent, such as {at: -1}. Their index ends with it.
+	// Default {_id: -1}.
 	Sort bson.D
-	// Registry and BSON encode the IDs and the children. Default: the driver's own.
+	// Registry and BSON encode the IDs and the children. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
 
-// Relation is between the documents of two collections, or of one. P and C are the
-// types of the _ids of parents and children, T that of the children.
-type Relation[P, C, T any] struct{ core *core }
+// Relation is a relation between the documents of two collections, or of one. ParentID is the type of
+// the parents' _ids (or of their KeyField), ChildID that of the children's _ids, T that of the children.
+type Relation[ParentID, ChildID, T any] struct{ core *core }
 
 var _ mongopatterns.Checker = (*Relation[int, int, int])(nil)
 
-// New returns a relation. It does no I/O. Parents and children may be one collection;
-// if ChildrenField and OwnersField are one field as well, links have no direction.
-func New[P, C, T any](parents, children *mongo.Collection, opts *Options) (r *Relation[P, C, T], err error) {
+// New returns a relation. It does no I/O. Parents and children may be the same collection; if
+// ChildrenField and OwnersField are then the same field, links have no direction.
+func New[ParentID, ChildID, T any](parents, children *mongo.Collection, opts *Options) (r *Relation[ParentID, ChildID, T], err error) {
 	defer fault.In(&err, "relation: new")
 	var o Options
 	if opts != nil {
@@ -81,7 +85,7 @@ func New[P, C, T any](parents, children *mongo.Collection, opts *Options) (r *Re
 	if o.Links != nil {
 		colls = append(colls, "Options.Links", o.Links)
 	}
-	down := []config.Setting{config.Name("Options.ChildrenField", &o.ChildrenField, ""), config.Number("Options.Max", &o.Max, 10_000, 1, 1_000_000)}
+	down := []config.Setting{config.Name("Options.ChildrenField", &o.ChildrenField, ""), config.Name("Options.KeyField", &o.KeyField, "_id"), config.Number("Options.MaxCount", &o.MaxCount, 10_000, 1, 1_000_000)}
 	up := []config.Setting{config.Name("Options.OwnerField", &o.OwnerField, ""), config.Name("Options.OwnersField", &o.OwnersField, "")}
 	undirected := self && o.ChildrenField != "" && o.ChildrenField == o.OwnersField
 	if self && !undirected {
@@ -94,24 +98,26 @@ func New[P, C, T any](parents, children *mongo.Collection, opts *Options) (r *Re
 	case err != nil:
 		return nil, err
 	case self && (parents.Database().Name() != children.Database().Name() || parents.Database().Client() != children.Database().Client()):
-		return nil, fault.Invalid("children: of another database or client")
+		return nil, fault.Invalid("children: the collection is in another database or of another client")
 	case o.ChildrenField == "" && field == "" && o.Links == nil:
-		return nil, fault.Invalid("Options.ChildrenField, OwnerField, OwnersField, Links: one is needed")
+		return nil, fault.Invalid("Options: set ChildrenField, OwnerField, OwnersField or Links")
 	case o.OwnerField != "" && o.OwnersField != "" || o.Links != nil && o.ChildrenField+field != "":
-		return nil, fault.Invalid("Options.OwnerField, OwnersField, Links: only one of them, and Links without ChildrenField")
+		return nil, fault.Invalid("Options: set only one of OwnerField, OwnersField and Links, and Links without ChildrenField")
+	case o.KeyField != "_id" && (self || o.ChildrenField != "" || o.Links != nil):
+		return nil, fault.Invalid("Options.KeyField: it needs OwnerField or OwnersField alone, and two collections")
 	case slices.Contains([]string{o.ChildrenField, field, o.ParentField, o.ChildField}, "_id"):
-		return nil, fault.Invalid("a reference in _id")
+		return nil, fault.Invalid("Options: no reference can be in _id")
 	}
 	if len(o.Sort) == 0 {
 		o.Sort = bson.D{{Key: "_id", Value: -1}}
 	}
 	c := &core{Options: o, parents: parents, children: children, codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
 		up: field, self: self, undirected: undirected,
-		toChildren: end{other: children, from: "_id", field: o.ChildrenField, back: field, array: true},
-		toParents:  end{other: parents, from: "_id", field: field, back: o.ChildrenField, array: o.OwnersField != ""}}
+		toChildren: end{other: children, from: "_id", field: o.ChildrenField, back: field, key: "_id", array: true},
+		toParents:  end{other: parents, from: "_id", field: field, back: o.ChildrenField, key: o.KeyField, array: o.OwnersField != ""}}
 	if o.Links != nil {
-		c.toChildren = end{coll: o.Links, other: children, from: o.ParentField, field: o.ChildField}
-		c.toParents = end{coll: o.Links, other: parents, from: o.ChildField, field: o.ParentField}
+		c.toChildren = end{coll: o.Links, other: children, from: o.ParentField, field: o.ChildField, key: "_id"}
+		c.toParents = end{coll: o.Links, other: parents, from: o.ChildField, field: o.ParentField, key: "_id"}
 	}
 	if o.ChildrenField != "" {
 		c.toChildren.coll = parents
@@ -119,17 +125,20 @@ func New[P, C, T any](parents, children *mongo.Collection, opts *Options) (r *Re
 	if field != "" {
 		c.toParents.coll = children
 	}
-	return &Relation[P, C, T]{c}, nil
+	return &Relation[ParentID, ChildID, T]{c}, c.codec.CheckDocuments("T", reflect.TypeFor[T]())
 }
 
-// Indexes are {children: 1} of the parents and {owner: 1, sort…} or {owners: 1,
-// sort…} of the children, or {parent: 1, child: 1}, unique, and {child: 1, parent: 1}
-// of the links, by collection name.
-func (r *Relation[P, C, T]) Indexes() map[string][]mongo.IndexModel {
+// Indexes returns {children: 1} for the parents, {owner: 1, sort…} or {owners: 1, sort…} for the
+// children, and for the links {parent: 1, child: 1}, unique, and {child: 1, parent: 1}. If
+// Options.KeyField is not _id, the parents have a unique index of it.
+func (r *Relation[ParentID, ChildID, T]) Indexes() map[string][]mongo.IndexModel {
 	c, out := r.core, map[string][]mongo.IndexModel{}
 	if c.Links != nil {
 		pair := bson.D{{Key: c.ParentField, Value: 1}, {Key: c.ChildField, Value: 1}}
 		out[c.Links.Name()] = []mongo.IndexModel{{Keys: pair, Options: options.Index().SetUnique(true)}, {Keys: bson.D{pair[1], pair[0]}}}
+	}
+	if c.KeyField != "_id" {
+		out[c.parents.Name()] = []mongo.IndexModel{{Keys: bson.D{{Key: c.KeyField, Value: 1}}, Options: options.Index().SetUnique(true)}}
 	}
 	if c.ChildrenField != "" && !c.undirected {
 		out[c.parents.Name()] = []mongo.IndexModel{{Keys: bson.D{{Key: c.ChildrenField, Value: 1}}}}
@@ -140,11 +149,11 @@ func (r *Relation[P, C, T]) Indexes() map[string][]mongo.IndexModel {
 	return out
 }
 
-// EnsureIndexes creates the indexes that are missing. Like Check, Repair, Extract and Embed it
-// refuses collections with a default collation.
+// EnsureIndexes creates the indexes that are missing. It refuses collections with a default
+// collation, as Check, Repair, Extract and Embed do.
 //
 // Cost: 1 round trip, and 1 for each collection with references, 2 if an index is missing.
-func (r *Relation[P, C, T]) EnsureIndexes(ctx context.Context) (err error) {
+func (r *Relation[ParentID, ChildID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "relation: ensure indexes")
 	if err := collation.Refuse(ctx, r.core.collections()...); err != nil {
 		return err
@@ -152,50 +161,51 @@ func (r *Relation[P, C, T]) EnsureIndexes(ctx context.Context) (err error) {
 	return indexes.EnsureAll(ctx, r.core.parents.Database(), r.Indexes())
 }
 
-// ShardKey is _id of both, and {parent: 1, child: 1} of the links, by collection name.
-func (r *Relation[P, C, T]) ShardKey() map[string]bson.D {
+// ShardKey returns the recommended shard keys by collection name: Options.KeyField for the
+// parents, _id for the children, and {parent: 1, child: 1} for the links.
+func (r *Relation[ParentID, ChildID, T]) ShardKey() map[string]bson.D {
 	c := r.core
-	out := map[string]bson.D{c.parents.Name(): {{Key: "_id", Value: 1}}, c.children.Name(): {{Key: "_id", Value: 1}}}
+	out := map[string]bson.D{c.parents.Name(): {{Key: c.KeyField, Value: 1}}, c.children.Name(): {{Key: "_id", Value: 1}}}
 	if c.Links != nil {
 		out[c.Links.Name()] = bson.D{{Key: c.ParentField, Value: 1}, {Key: c.ChildField, Value: 1}}
 	}
 	return out
 }
 
-// Link adds children to a parent, in an array behind those it has. Links that are
-// there already are no error, so it can be repeated. With an OwnerField, a child of another
-// parent is [ErrOwned].
+// Link adds children to a parent, at the end of an array. It ignores links that exist already,
+// so it can be repeated. With an OwnerField it returns [ErrOwned] for a child of another
+// parent.
 //
 // Cost: 1 round trip, 1 document written, index _id, with ChildrenField alone or for one
 // child; with Links 1 and n. n children of an OwnerField or OwnersField: 2 and n. Both sides: 3
 // and 1 + n. A list that is null, or has no room for n more: 1 more.
-func (r *Relation[P, C, T]) Link(ctx context.Context, parent P, children ...C) (err error) {
+func (r *Relation[ParentID, ChildID, T]) Link(ctx context.Context, parent ParentID, children ...ChildID) (err error) {
 	defer fault.In(&err, "relation: link")
 	return r.change(ctx, parent, children, r.core.link)
 }
 
-// Unlink takes children away from a parent. Those it does not have are no error.
+// Unlink removes children from a parent. It ignores children that the parent does not have.
 //
 // Cost: that of Link.
-func (r *Relation[P, C, T]) Unlink(ctx context.Context, parent P, children ...C) (err error) {
+func (r *Relation[ParentID, ChildID, T]) Unlink(ctx context.Context, parent ParentID, children ...ChildID) (err error) {
 	defer fault.In(&err, "relation: unlink")
 	return r.change(ctx, parent, children, r.core.unlink)
 }
 
-// Transfer gives a child to another parent, or to its first. It needs an OwnerField.
+// Transfer gives a child another parent, or its first one. It needs an OwnerField.
 //
 // Cost: 1 round trip, 1 document written, index _id. Both sides: 4 and 3.
-func (r *Relation[P, C, T]) Transfer(ctx context.Context, child C, to P) (err error) {
+func (r *Relation[ParentID, ChildID, T]) Transfer(ctx context.Context, child ChildID, to ParentID) (err error) {
 	defer fault.In(&err, "relation: transfer")
 	if r.core.OwnerField == "" {
-		return fault.Invalid("Options.OwnerField: Transfer needs one")
+		return fault.Invalid("Options.OwnerField: it must be set for Transfer")
 	}
-	return r.change(ctx, to, []C{child}, r.core.transfer)
+	return r.change(ctx, to, []ChildID{child}, r.core.transfer)
 }
 
-// change runs a write of links, in a transaction where it may write two documents
-// that have to agree.
-func (r *Relation[P, C, T]) change(ctx context.Context, parent P, children []C, write func(ctx context.Context, p bson.RawValue, all []bson.RawValue) error) error {
+// change runs a write of links, in a transaction if it may write two documents that have to
+// agree.
+func (r *Relation[ParentID, ChildID, T]) change(ctx context.Context, parent ParentID, children []ChildID, write func(ctx context.Context, p bson.RawValue, all []bson.RawValue) error) error {
 	p, err := r.core.id(parent)
 	if err != nil {
 		return err
@@ -205,7 +215,7 @@ func (r *Relation[P, C, T]) change(ctx context.Context, parent P, children []C, 
 		return err
 	}
 	if all = distinct(all); len(all) == 0 {
-		return fault.Invalid("no children")
+		return fault.Invalid("children: the list is empty")
 	}
 	if r.core.up == "" || r.core.ChildrenField == "" && len(all) == 1 {
 		return write(ctx, p, all)
@@ -213,27 +223,27 @@ func (r *Relation[P, C, T]) change(ctx context.Context, parent P, children []C, 
 	return r.core.transact(ctx, func(ctx context.Context) error { return write(ctx, p, all) })
 }
 
-// Insert stores a new child and links it to its parent, which must exist. A field of
-// the child for its parents is overwritten. Without ChildrenField the parent has the field
-// "_mongopatterns_touched" while the transaction runs, as a write of it is what
-// keeps the parent from being deleted meanwhile: a validator of yours must let it
-// pass.
+// Insert stores a new child and links it to its parent, which must exist. It overwrites the
+// child's field for its parents. Without ChildrenField it sets and removes the field
+// "_mongopatterns_touched" in the parent while the transaction runs, because only a write of
+// the parent keeps others from deleting it meanwhile: a validator of yours must allow this
+// field.
 //
 // Cost: 3 round trips, 2 documents written, index _id; without ChildrenField the parent is
 // written twice. Links: 4 and 3.
-func (r *Relation[P, C, T]) Insert(ctx context.Context, parent P, child T) (id C, err error) {
+func (r *Relation[ParentID, ChildID, T]) Insert(ctx context.Context, parent ParentID, child T) (id ChildID, err error) {
 	defer fault.In(&err, "relation: insert")
-	made, err := r.core.insert(ctx, parent, child)
-	if err != nil {
-		return id, err
-	}
-	return codec.DecodeValue[C](r.core.codec, made)
+	err = r.core.insert(ctx, parent, child, func(made bson.RawValue, fresh bool) (err error) {
+		id, err = codec.DecodeNew[ChildID](r.core.codec, made, fresh)
+		return err
+	})
+	return id, err
 }
 
 // Has reports whether a parent has a child.
 //
 // Cost: 1 round trip, index _id; with Links {parent: 1, child: 1}.
-func (r *Relation[P, C, T]) Has(ctx context.Context, parent P, child C) (has bool, err error) {
+func (r *Relation[ParentID, ChildID, T]) Has(ctx context.Context, parent ParentID, child ChildID) (has bool, err error) {
 	defer fault.In(&err, "relation: has")
 	c := r.core
 	p, err := c.id(parent)
@@ -250,36 +260,27 @@ func (r *Relation[P, C, T]) Has(ctx context.Context, parent P, child C) (has boo
 	return exists(ctx, c.parents, c.toChildren.link(p, id))
 }
 
-// DeletePolicy says what a deletion does to the other side.
-type DeletePolicy int
-
-const (
-	// Restrict refuses the deletion while there are links, with ErrReferenced.
-	Restrict DeletePolicy = iota
-	// Unlink takes the links away.
-	Unlink
-	// Cascade deletes the children with their parent; those that have further parents
-	// stay. It is ErrInvalid where the children are parents of the same collection:
-	// package tree deletes what is below.
-	Cascade
-)
-
-// DeleteParent deletes a parent. In one collection its links as a child go too.
+// DeleteParent deletes a parent. With Restrict it returns mongopatterns.ErrReferenced if the
+// parent has children. Unlink removes the links. Cascade also deletes the children, except
+// those with further parents. If parents and children are one collection, Cascade is ErrInvalid,
+// because package tree deletes subtrees; the other policies also remove the document's links as
+// a child.
 //
 // Cost: 2 round trips with ChildrenField alone, else 3; 1 document written, and each child
 // with Unlink or Cascade. Cascade: 4 with ChildrenField alone or OwnersField, 6 with Links. One
 // collection: 1 more if links lead to children.
-func (r *Relation[P, C, T]) DeleteParent(ctx context.Context, parent P, policy DeletePolicy) (err error) {
+func (r *Relation[ParentID, ChildID, T]) DeleteParent(ctx context.Context, parent ParentID, policy mongopatterns.DeletePolicy) (err error) {
 	defer fault.In(&err, "relation: delete parent")
-	return r.core.delete(ctx, parent, policy, r.core.toParents, r.core.toChildren, ErrNoParent)
+	return r.core.delete(ctx, parent, policy, r.core.toParents, r.core.toChildren, mongopatterns.ErrNoParent)
 }
 
-// DeleteChild deletes a child. In one collection its links as a parent go too.
+// DeleteChild deletes a child, with Restrict or Unlink. If parents and children are one collection,
+// its links as a parent are removed, too.
 //
 // Cost: 2 round trips with OwnerField or OwnersField alone, else 3, index {children: 1} or
 // {child: 1, parent: 1}; 1 document written, and each parent or link with Unlink. One
 // collection: 1 more if links lead to parents.
-func (r *Relation[P, C, T]) DeleteChild(ctx context.Context, child C, policy DeletePolicy) (err error) {
+func (r *Relation[ParentID, ChildID, T]) DeleteChild(ctx context.Context, child ChildID, policy mongopatterns.DeletePolicy) (err error) {
 	defer fault.In(&err, "relation: delete child")
 	return r.core.delete(ctx, child, policy, r.core.toChildren, r.core.toParents, ErrNoChild)
 }

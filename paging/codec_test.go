@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/paging"
 )
@@ -43,7 +44,7 @@ func TestTheUsersCodecsCount(t *testing.T) {
 		Grade grade `bson:"grade"`
 	}
 	for i := range 6 {
-		insert(t, coll, pupil{i, grade{make(chan int, i%3)}})
+		testkit.Insert(t, coll, pupil{i, grade{make(chan int, i%3)}})
 	}
 	pager := newPager[pupil](t, coll, bson.D{{Key: "grade", Value: 1}}, &paging.Options{
 		Registry: registry, Find: options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}, {Key: "grade", Value: 1}}),
@@ -60,8 +61,8 @@ func TestTheUsersCodecsCount(t *testing.T) {
 	if diff := cmp.Diff([]string{"1 1", "4 1", "2 2", "5 2"}, got); diff != "" {
 		t.Error(diff)
 	}
-	token := must[string](t)(pager.Token(over, pupil{4, grade{make(chan int, 1)}}))
-	page := must[*paging.Page[pupil]](t)(pager.Page(ctx, over, paging.Request{Size: 1, After: token}))
+	token := testkit.Value[string](t)(pager.Token(over, pupil{4, grade{make(chan int, 1)}}))
+	page := testkit.Value[*paging.Page[pupil]](t)(pager.Page(ctx, over, paging.Request{Size: 1, After: token}))
 	if page.Items[0].ID != 2 {
 		t.Errorf("%+v", page.Items)
 	}
@@ -72,15 +73,15 @@ func TestTheFilterInTheManual(t *testing.T) {
 	coll := mongotest.Database(t).Collection("articles")
 	pager := newPager[bson.D](t, coll, bson.D{{Key: "published", Value: -1}, {Key: "title", Value: 1}}, nil)
 	sea := bson.D{{Key: "topic", Value: "sea"}}
-	insert(t, coll,
+	testkit.Insert(t, coll,
 		bson.D{{Key: "_id", Value: 1}, {Key: "topic", Value: "sea"}, {Key: "published", Value: bson.DateTime(86400000)}, {Key: "title", Value: "Tides"}},
 		bson.D{{Key: "_id", Value: 3}, {Key: "topic", Value: "sea"}, {Key: "title", Value: "Draft"}},
 	)
 	ctx := context.Background()
-	first := must[*paging.Page[bson.D]](t)(pager.Page(ctx, sea, paging.Request{Size: 1}))
+	first := testkit.Value[*paging.Page[bson.D]](t)(pager.Page(ctx, sea, paging.Request{Size: 1}))
 	db := coll.Database()
 	commands := mongotest.Record(t, db, func() {
-		must[*paging.Page[bson.D]](t)(pager.Page(ctx, sea, paging.Request{Size: 1, After: first.Next}))
+		testkit.Value[*paging.Page[bson.D]](t)(pager.Page(ctx, sea, paging.Request{Size: 1, After: first.Next}))
 	})
 	const date = `{"$date":"1970-01-02T00:00:00Z"}`
 	branch := func(keyset string) string { return `{"$and":[{"topic":"sea"},` + keyset + `]}` }
@@ -88,8 +89,29 @@ func TestTheFilterInTheManual(t *testing.T) {
 		branch(`{"published":`+date+`,"title":"Tides","$expr":{"$gte":["$_id",{"$literal":1}]}}`) + `,` +
 		branch(`{"published":`+date+`,"$expr":{"$gt":["$title",{"$literal":"Tides"}]}}`) + `,` +
 		branch(`{"$expr":{"$lt":["$published",{"$literal":`+date+`}]}}`) + `]}`
-	got := must[[]byte](t)(bson.MarshalExtJSON(commands[0].Body.Lookup("filter").Document(), false, false))
+	got := testkit.Value[[]byte](t)(bson.MarshalExtJSON(commands[0].Body.Lookup("filter").Document(), false, false))
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// The options of the client's BSON count where the package encodes.
+func TestBSONOptions(t *testing.T) {
+	bsonOptions := &options.BSONOptions{UseJSONStructTags: true, NilSliceAsEmpty: true}
+	coll := mongotest.Database(t, options.Client().SetBSONOptions(bsonOptions)).Collection("rows")
+	type jsonRow struct {
+		ID   int      `json:"_id"`
+		S    int      `json:"s"`
+		Tags []string `json:"tags"`
+	}
+	type filter struct {
+		Tags []string `json:"tags"`
+	}
+	testkit.Insert(t, coll, jsonRow{ID: 1, S: 1}, jsonRow{ID: 2, S: 2}, jsonRow{ID: 3, S: 3, Tags: []string{"x"}})
+	pager := newPager[jsonRow](t, coll, byS, &paging.Options{BSON: bsonOptions, Equality: []string{"tags"}})
+	token := testkit.Value[string](t)(pager.Token(filter{}, jsonRow{ID: 1, S: 1}))
+	page := testkit.Value[*paging.Page[jsonRow]](t)(pager.Page(t.Context(), filter{}, paging.Request{After: token}))
+	if len(page.Items) != 1 || page.Items[0].ID != 2 || !page.HasPrev {
+		t.Errorf("%+v", page)
 	}
 }

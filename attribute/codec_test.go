@@ -12,10 +12,11 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/attribute"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-// sku is a type that only the client's registry knows how to store.
+// sku is a type that only the client's registry can encode.
 type sku struct{ major, minor int32 }
 
 func skuRegistry() *bson.Registry {
@@ -62,7 +63,7 @@ func skuRegistry() *bson.Registry {
 type (
 	pattern  string
 	operator string
-	signal   chan int // that nothing but the client's registry can encode
+	signal   chan int // only the client's registry can encode it
 )
 
 // IDs and values go through the client's registry everywhere.
@@ -76,7 +77,7 @@ func TestClientRegistry(t *testing.T) {
 	insert(t, coll, d("_id", id))
 	must(t, a.Set(ctx, id, attribute.Named("part"), sku{3, 4}))
 	must(t, a.Add(ctx, id, attribute.Named("other"), sku{5, 6}))
-	want(t, stored(t, coll, "1/2"), d("_id", "1/2", "attributes", bson.A{e("part", "3/4"), e("other", "5/6")}))
+	want(t, testkit.One[bson.D](t, coll, "1/2"), d("_id", "1/2", "attributes", bson.A{e("part", "3/4"), e("other", "5/6")}))
 	value, err := a.Get(ctx, id, attribute.Named("part"))
 	must(t, err)
 	same(t, value, sku{3, 4})
@@ -93,12 +94,12 @@ func TestClientRegistry(t *testing.T) {
 	elements, err := a.Elements(attribute.Attribute[sku]{Key: "x", Value: id})
 	must(t, err)
 	insert(t, coll, d("_id", 2, "attributes", elements))
-	want(t, stored(t, coll, 2), d("_id", int32(2), "attributes", bson.A{e("x", "1/2")}))
+	want(t, testkit.One[bson.D](t, coll, 2), d("_id", int32(2), "attributes", bson.A{e("x", "1/2")}))
 	signals := attribute.As[any](a)
 	elements, err = signals.Elements(attribute.Attribute[any]{Key: "x", Value: signal(nil)})
 	must(t, err)
 	insert(t, coll, d("_id", 3, "attributes", elements))
-	want(t, stored(t, coll, 3), d("_id", int32(3), "attributes", bson.A{e("x", "signal")}))
+	want(t, testkit.One[bson.D](t, coll, 3), d("_id", int32(3), "attributes", bson.A{e("x", "signal")}))
 	err = signals.SetMany(ctx, id, attribute.Attribute[any]{Key: "x", Value: signal(nil)}, attribute.Attribute[any]{Key: "bad", Value: make(chan bool)})
 	if !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), `key "bad"`) {
 		t.Error(err)
@@ -107,13 +108,13 @@ func TestClientRegistry(t *testing.T) {
 		a.Set(ctx, sku{7, 8}, attribute.Named("x"), id):                                                      "{7 8}",
 		errOf(newAttributes[signal, any](t, db.Collection("none"), nil).Get(ctx, nil, attribute.Named("x"))): "<nil>",
 	} {
-		if !errors.Is(err, mongopatterns.ErrNotFound) || !strings.HasSuffix(err.Error(), ": _id "+id) {
+		if !errors.Is(err, mongopatterns.ErrNotFound) || !strings.Contains(err.Error(), ": _id "+id+": ") {
 			t.Error(err)
 		}
 	}
 }
 
-// What the client's registry makes of a value is data in every filter.
+// A value is data in every filter, whatever the client's registry encodes it as.
 func TestClientRegistryFilters(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t, options.Client().SetRegistry(skuRegistry())).Collection("c")
@@ -132,9 +133,9 @@ func TestClientRegistryFilters(t *testing.T) {
 	operators := newAttributes[operator, operator](t, coll, nil)
 	want(t, found(operators.Filter(operators.Equals(attribute.Named("k"), "a"))), []string{"c"})
 	want(t, found(operators.Filter(operators.In(attribute.Named("k"), []operator{"a"}))), []string{"c"})
-	wantErr(t, patterns.Set(ctx, "a", attribute.Named("k"), "b"), mongopatterns.ErrNotFound)
-	wantErr(t, operators.Set(ctx, "a", attribute.Named("k"), "b"), mongopatterns.ErrNotFound)
-	wantErr(t, errOf(operators.GetAll(ctx, "a")), mongopatterns.ErrNotFound)
+	testkit.Is(t, patterns.Set(ctx, "a", attribute.Named("k"), "b"), mongopatterns.ErrNotFound)
+	testkit.Is(t, operators.Set(ctx, "a", attribute.Named("k"), "b"), mongopatterns.ErrNotFound)
+	testkit.Is(t, errOf(operators.GetAll(ctx, "a")), mongopatterns.ErrNotFound)
 }
 
 func same[T comparable](t *testing.T, got, want T) {

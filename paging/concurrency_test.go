@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/paging"
 )
@@ -30,7 +31,7 @@ func TestWalksWhileTheListChanges(t *testing.T) {
 	for i := range n {
 		stay = append(stay, doc{i * 1000, values[i*7%len(values)], true})
 	}
-	insert(t, coll, stay...)
+	testkit.InsertAll(t, coll, stay)
 	pagers := []*paging.Pager[doc]{
 		newPager[doc](t, coll, byS, nil),
 		newPager[doc](t, coll, bson.D{{Key: "s", Value: -1}}, &paging.Options{Sequential: true}),

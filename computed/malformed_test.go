@@ -8,8 +8,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// A source that some program left without the _id of a target, or with what no _id can
-// be, counts for none, and stops no call.
+// A source without the _id of a target, or with a value that cannot be an _id, counts for no target
+// and stops no call.
 func TestStrangeKeys(t *testing.T) {
 	ctx := t.Context()
 	for name, odd := range map[string]any{

@@ -1,0 +1,210 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"iter"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/transfer"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+// The kinds of problems. Repair repairs Duplicate and Unmarked.
+const (
+	// Duplicate: a document is live and archived, with the same content. Repair deletes the live one.
+	Duplicate = mongopatterns.Duplicate
+	// Different: an _id is live and archived, with different content. Field is the first field that differs,
+	// Have its live value. Delete one of the two.
+	Different = mongopatterns.Different
+	// Marked: a live document has the MarkField, so that Move leaves it. Remove the field, or choose another
+	// MarkField.
+	Marked mongopatterns.ProblemKind = "marked"
+	// Unmarked: an archived document has no MarkField, as when another program stored it. Repair sets it to
+	// the present time.
+	Unmarked mongopatterns.ProblemKind = "unmarked"
+)
+
+// Check yields the problems of the live documents that work selects, and without a work.Filter also the
+// Unmarked documents of the archive. What is in both is read again in one snapshot, so a move at the same time
+// is no problem.
+//
+// Cost: 1 round trip, 2 if the archive is in another database; 2 for each batch (by default 1000) of live
+// documents, by _id, and 3 for every 100 that exist in the archive too; a scan of the archive for Unmarked.
+func (a *Archive) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	all := maintain.Check(ctx, a.live, work, a.scan(), a.problems)
+	if work == nil || work.Filter == nil {
+		all = maintain.Chain(all, maintain.Check(ctx, a.archived, work, a.unmarked(), func(_ context.Context, batch []bson.Raw) (out []mongopatterns.Problem, _ error) {
+			for _, doc := range batch {
+				out = append(out, mongopatterns.Problem{Pattern: "archive", Kind: Unmarked, Collection: a.archived.Name(),
+					ID: doc.Lookup("_id"), Field: a.opts.MarkField})
+			}
+			return out, nil
+		}))
+	}
+	return fault.Seq("archive: check", collation.Seq(ctx, all, a.live, a.archived))
+}
+
+// scan reads the live documents: their marks.
+func (a *Archive) scan() maintain.Scan {
+	return maintain.Scan{Projection: expr.D("_id", 1, a.opts.MarkField, 1)}
+}
+
+// unmarked reads the archived documents without a mark.
+func (a *Archive) unmarked() maintain.Scan {
+	return maintain.Scan{Filter: a.LiveFilter(), Projection: expr.D("_id", 1)}
+}
+
+// compare calls with for the documents of a batch that exist on both sides, in parts of a size for whole
+// documents, and returns the others that are marked.
+func (a *Archive) compare(ctx context.Context, batch []bson.Raw, with func(part []bson.Raw) error) (marked []bson.Raw, err error) {
+	there, err := transfer.ByID(ctx, cursor.Primary(a.archived), batch, expr.D("_id", 1))
+	if err != nil {
+		return nil, err
+	}
+	for part := range slices.Chunk(there, transfer.WholeBatch) {
+		if err := with(part); err != nil {
+			return nil, err
+		}
+	}
+	both := map[string]bool{}
+	for _, doc := range there {
+		both[value.Key(doc.Lookup("_id"))] = true
+	}
+	for _, doc := range batch {
+		if doc.Lookup(a.opts.MarkField).Type != 0 && !both[value.Key(doc.Lookup("_id"))] {
+			marked = append(marked, doc)
+		}
+	}
+	return marked, nil
+}
+
+// pairs reads the documents that exist on both sides, in one snapshot.
+func (a *Archive) pairs(ctx context.Context, part []bson.Raw) (pairs []pair, err error) {
+	err = txn.Run(ctx, a.live.Database().Client(), func(ctx context.Context) error {
+		pairs, _, err = a.away().pairs(ctx, part)
+		return err
+	})
+	return pairs, err
+}
+
+func (a *Archive) problems(ctx context.Context, batch []bson.Raw) (out []mongopatterns.Problem, err error) {
+	problem := func(kind mongopatterns.ProblemKind, doc bson.Raw) mongopatterns.Problem {
+		return mongopatterns.Problem{Pattern: "archive", Kind: kind, Collection: a.live.Name(), ID: doc.Lookup("_id")}
+	}
+	marked, err := a.compare(ctx, batch, func(part []bson.Raw) error {
+		pairs, err := a.pairs(ctx, part)
+		for _, p := range pairs {
+			if a.away().same(p) {
+				out = append(out, problem(Duplicate, p.here))
+				continue
+			}
+			found := problem(Different, p.here)
+			found.Field, found.Have, found.Detail = a.difference(p)
+			out = append(out, found)
+		}
+		return err
+	})
+	for _, doc := range marked {
+		found := problem(Marked, doc)
+		found.Field, found.Have = a.opts.MarkField, doc.Lookup(a.opts.MarkField)
+		out = append(out, found)
+	}
+	return out, err
+}
+
+// difference returns the first field in which two documents differ, its live value, and the archived one in
+// words.
+func (a *Archive) difference(p pair) (field string, have bson.RawValue, detail string) {
+	way := a.away()
+	live, _ := way.plain(p.here).Elements()
+	archived, _ := way.plain(p.there).Elements()
+	for i := range max(len(live), len(archived)) {
+		switch {
+		case i >= len(live):
+			field = archived[i].Key()
+		case i >= len(archived) || !bytes.Equal(live[i], archived[i]):
+			field = live[i].Key()
+		default:
+			continue
+		}
+		break
+	}
+	return field, p.here.Lookup(field), "archived: " + value.Text(p.there.Lookup(field))
+}
+
+// Repair deletes the live documents that are archived with the same content, and marks the Unmarked ones in the
+// archive. work.Filter selects live documents; with it, Repair does not look for Unmarked ones. Remaining
+// counts the Different and the Marked ones.
+//
+// Cost: that of Check, where what is in both costs 4 round trips for every 100, and 1 for each batch of
+// Unmarked ones.
+func (a *Archive) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "archive: repair")
+	defer fault.Part(&err, &result.Done, &result.Unknown)
+	w, err := maintain.Of(work, 0)
+	if err != nil {
+		return result, err
+	}
+	if err := collation.Refuse(ctx, a.live, a.archived); err != nil {
+		return result, err
+	}
+	result, err = maintain.Run(ctx, a.live, work, a.scan(), a.finish)
+	if err != nil || w.Filter != nil {
+		return result, err
+	}
+	first, progress := result, w.Progress
+	w.Progress = func(more mongopatterns.Result) {
+		all := first
+		maintain.Add(&all, more)
+		progress(all)
+	}
+	more, err := maintain.Run(ctx, a.archived, &w, a.unmarked(), func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+		now := bson.NewDateTimeFromTime(time.Now())
+		models := make([]mongo.WriteModel, len(batch))
+		for i, doc := range batch {
+			models[i] = mongo.NewUpdateOneModel().SetFilter(expr.And(expr.D("_id", value.Equal(doc.Lookup("_id"))), a.LiveFilter())).
+				SetUpdate(expr.Op("$set", expr.D(a.opts.MarkField, now)))
+		}
+		return maintain.Rewrite(ctx, a.archived, models, w, result)
+	})
+	maintain.Add(&result, more)
+	return result, err
+}
+
+// finish deletes the live documents of a batch that are archived with the same content.
+func (a *Archive) finish(ctx context.Context, batch []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) error {
+	way := a.away()
+	marked, err := a.compare(ctx, batch, func(part []bson.Raw) error {
+		if work.DryRun {
+			pairs, err := a.pairs(ctx, part)
+			for _, p := range pairs {
+				if way.same(p) {
+					result.Done++
+				} else {
+					result.Remaining++
+				}
+			}
+			return err
+		}
+		same, taken, _, err := way.meet(ctx, part)
+		if err == nil {
+			result.Done += same
+			result.Remaining += int64(len(taken))
+		}
+		return err
+	})
+	result.Remaining += int64(len(marked))
+	return err
+}

@@ -1,0 +1,153 @@
+// Package archive moves old documents out of a live collection into an archive: another
+// collection of the same database, or one of another database of the same client. Every
+// document is whole, and at any time in exactly one of the two.
+//
+// # When to use it, and when not
+//
+// Use it if queries and indexes of the live collection get slow or dear because of documents that
+// are hardly read any more but must be kept. The archive may have fewer indexes, be on other
+// shards, or be compressed harder. Do not use it
+//
+//   - to delete old documents: use a TTL index,
+//   - if queries often span both sides: an index that begins with the date is enough,
+//   - for measurements: bucket, series and slots have an Archive of their own, which knows when a
+//     window has ended.
+//
+// # Documents
+//
+// A document of the live collection, and the same document in the archive:
+//
+//	{_id: 17, customer: "Ann", lines: [...], closed_at: ISODate("2021-03-05")}
+//
+//	{_id: 17, customer: "Ann", lines: [...], closed_at: ISODate("2021-03-05"), archived_at: ISODate("2026-11-23")}
+//
+// It keeps its _id, its types and the order of its fields. The MarkField, here archived_at, is
+// the only addition: the time of the move, by the clock of the program. It tells archived from
+// live documents wherever both are read together, and a TTL index on it can delete archived
+// documents. Restore removes it again.
+//
+// # The calls
+//
+//	orders, err := archive.New(db.Collection("orders"), client.Database("cold").Collection("orders"),
+//		&archive.Options{TimeField: "closed_at"})
+//	err = orders.EnsureIndexes(ctx)
+//
+//	cut := time.Now().AddDate(-2, 0, 0)
+//	result, err := orders.Move(ctx, orders.BeforeFilter(cut), nil)
+//	result, err = orders.Restore(ctx, bson.D{{Key: "customer", Value: "Ann"}}, nil)
+//
+//	for problem, err := range orders.Check(ctx, nil) { ... }
+//	result, err = orders.Repair(ctx, nil)
+//
+// Move is for a job: it moves one batch after the other, can be killed, and run again. The result
+// counts as Done what was moved, as Skipped what another writer was quicker with, and as Failed, with
+// its error, what could not be moved; the others are moved all the same. Everything else, such as
+// reading the archive, is the driver's.
+//
+// # Which documents are old
+//
+// Move takes any filter; bson.D{} selects all documents, and nil is refused. BeforeFilter(t) selects
+// the documents whose TimeField is a date before t. A document without the field, or with a value
+// there that is not a date, stays live. One with several dates, in an array, is as old as its newest.
+// A time of exactly t is not before t: two cuts after one another select every document once. The
+// default TimeField is _id, whose ObjectID has the time of creation in seconds; the index on _id finds
+// it. For any other field EnsureIndexes creates an index in the live collection.
+//
+// Choose a cut that lies behind every deadline of your programs: archive what is complete
+// ("closed two years ago"), not what is only unchanged for a while.
+//
+// # Self-contained documents
+//
+// A document is moved alone. References from it and to it are not followed: afterwards a
+// reference in the live collection points at a document that is elsewhere, and helpers of other
+// packages on the live collection call it missing (a dangling reference, an orphan). So archive
+// documents that hold what their readers need, or copy it into them before the move. Children
+// that must go with their parents need a filter of their own, and are for a while on the other
+// side; nothing is promised between two documents. To move a parent and its children at one
+// moment, call Move of both helpers in one mongopatterns.Transact, with filters for that parent.
+// Documents of packages tree, outlier, subset, split and versioning are not self-contained.
+//
+// # Reading both sides
+//
+// A program that reads a document by its _id looks at the live collection first and then at the
+// archive. A Restore between the two can hide the document: to exclude that, read both in a
+// transaction or in a session with snapshot reads. Do so, too, to read many documents of both sides
+// and see each once. The example Union of New has an aggregation over both.
+//
+// # Concurrency
+//
+// All calls may run in any number of processes, at the same time, and beside programs that know
+// nothing of this package. Two Moves at once need no lock: each document is moved by one of them
+// and Skipped by the other. A process can be killed at any moment; the server then ends its
+// transaction and releases its documents after transactionLifetimeLimitSeconds, by default 60.
+//
+// In its transaction Move first marks the documents that still match the filter, and then reads, inserts and
+// deletes what it has marked. A change stream shows an update and a delete of the live document, and an insert
+// in the archive. For a program that changes such a document
+//
+//   - before the mark: the transaction conflicts, and runs again with the new content, or leaves
+//     the document if it does not match the filter any more;
+//   - after the mark: its update waits in the server until the move is committed, and then
+//     matches nothing. In a transaction of its own it gets a write conflict, and matches nothing
+//     when it is run again.
+//
+// So an update of an archived document is not lost in silence, but only if the program looks at
+// MatchedCount. An upsert or a replacement with upsert creates the document again in the live
+// collection: see below. A program that needs an archived document calls Restore and repeats its
+// update.
+//
+// # The same _id on both sides
+//
+// If a document is to be moved and its _id exists on the other side, nothing is overwritten. If
+// both are the same byte by byte but for the MarkField, as after a copy by other means, the move
+// is finished by deleting the source, and counts as Done. Otherwise the document is Failed with
+// [mongopatterns.ErrExists], and both stay: compare them, and delete or change one. Check finds
+// such pairs without a move.
+//
+// # Failures
+//
+// A document also stays where it is, and is Failed, if
+//
+//   - the other side refuses it, by a unique index or a validator,
+//   - it is larger than 16 MB with its mark,
+//   - it is live and has the MarkField already,
+//   - it has an empty timestamp in a top-level field, which the server would replace
+//     ([mongopatterns.ErrMalformed]).
+//
+// A validator of the live collection must allow the MarkField as well, which documents have during
+// the move. A unique index guards one collection. Once a document is archived, the live collection
+// accepts its unique values again; the document could then not be restored. If that must not happen,
+// keep the values in a collection of their own.
+//
+// # The collections
+//
+// Move creates the archive if it does not exist, Restore the live collection. Create the archive
+// yourself to give it options such as a compressor. Time-series collections, capped ones and
+// views are not supported. Neither collection may have a default collation, which would take
+// different _ids for equal: the calls return ErrInvalid.
+//
+// Indexes and ShardKey list collections by name, and so only the live one if the archive is in
+// another database: create indexes and shard there yourself.
+//
+// # Costs
+//
+// Round trips (RT) include the commit.
+//
+//	Move, Restore    2 RT to begin, and 5 RT a batch of 100 documents, 3 writes for each document
+//	Check            1 RT to begin, 2 RT for each 1000 live documents and 1 for each 1000 unmarked ones in the archive
+//	Repair           as Check, and 4 RT for each batch with something to repair
+//
+// All take 1 RT more to begin if the archive is in another database.
+//
+// Each batch is a transaction, which the server keeps in its cache: make Work.BatchSize smaller
+// rather than larger. A batch that meets an _id in the archive costs up to 8 RT more.
+//
+// # Sharding
+//
+// Shard both collections by _id, hashed or not: then every write of a batch goes to the shards of
+// its documents. Where both are on one shard the commit is a plain one, otherwise two-phase. A
+// collection that is sharded by other fields works, and all its shards are asked for each batch;
+// there the server keeps an _id unique only on each shard.
+//
+// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+package archive

@@ -1,0 +1,186 @@
+package archive_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/archive"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// An Order holds all that its readers need.
+type Order struct {
+	ID       int        `bson:"_id"`
+	Customer string     `bson:"customer"`
+	Total    int        `bson:"total"`
+	ClosedAt *time.Time `bson:"closed_at,omitempty"`
+	// ArchivedAt is set if the order comes from the archive.
+	ArchivedAt *time.Time `bson:"archived_at,omitempty"`
+}
+
+var march = time.Date(2021, 3, 5, 0, 0, 0, 0, time.UTC)
+
+// exampleOrders stores four orders in a new database. The last one is open.
+func exampleOrders() (*mongo.Database, *archive.Archive) {
+	db := mongotest.ExampleDatabase()
+	orders, err := archive.New(db.Collection("orders"), db.Collection("orders_archive"), &archive.Options{TimeField: "closed_at"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := orders.EnsureIndexes(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	closed := func(year int) *time.Time { at := march.AddDate(year-2021, 0, 0); return &at }
+	_, err = db.Collection("orders").InsertMany(context.Background(), []Order{
+		{ID: 1, Customer: "Ann", Total: 40, ClosedAt: closed(2020)},
+		{ID: 2, Customer: "Ben", Total: 25, ClosedAt: closed(2021)},
+		{ID: 3, Customer: "Ann", Total: 10, ClosedAt: closed(2025)},
+		{ID: 4, Customer: "Ann", Total: 5},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return db, orders
+}
+
+// Orders that were closed before 2024 move to the archive, and those of one customer come back.
+func Example() {
+	ctx := context.Background()
+	db, orders := exampleOrders()
+	defer db.Drop(ctx)
+
+	cut := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+	result, err := orders.Move(ctx, orders.BeforeFilter(cut), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("moved:", result.Done)
+
+	var old Order
+	if err := db.Collection("orders_archive").FindOne(ctx, bson.D{{Key: "_id", Value: 2}}).Decode(&old); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(old.Customer, old.Total, old.ClosedAt.Format(time.DateOnly), old.ArchivedAt != nil)
+
+	result, err = orders.Restore(ctx, bson.D{{Key: "customer", Value: "Ann"}}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("restored:", result.Done)
+	// Output:
+	// moved: 2
+	// Ben 25 2021-03-05 true
+	// restored: 1
+}
+
+// An aggregation over both sides. $unionWith reads the collections one after the other: a session with snapshot
+// reads makes it one moment, so that an order that is being moved counts once. It needs both collections in one
+// database.
+func ExampleNew_union() {
+	ctx := context.Background()
+	db, orders := exampleOrders()
+	defer db.Drop(ctx)
+	if _, err := orders.Move(ctx, orders.BeforeFilter(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)), nil); err != nil {
+		log.Fatal(err)
+	}
+
+	session, err := db.Client().StartSession(options.Session().SetSnapshot(true))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.EndSession(ctx)
+	ofAnn := bson.D{{Key: "$match", Value: bson.D{{Key: "customer", Value: "Ann"}}}}
+	cursor, err := db.Collection("orders").Aggregate(mongo.NewSessionContext(ctx, session), mongo.Pipeline{
+		ofAnn,
+		{{Key: "$unionWith", Value: bson.D{{Key: "coll", Value: "orders_archive"}, {Key: "pipeline", Value: mongo.Pipeline{ofAnn}}}}},
+		{{Key: "$sort", Value: bson.D{{Key: "_id", Value: 1}}}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	var all []Order
+	if err := cursor.All(mongo.NewSessionContext(ctx, session), &all); err != nil {
+		log.Fatal(err)
+	}
+	for _, order := range all {
+		fmt.Println(order.ID, order.Total, order.ArchivedAt != nil)
+	}
+	// Output:
+	// 1 40 true
+	// 3 10 false
+	// 4 5 false
+}
+
+// A program that changes an order which may be archived looks at MatchedCount, restores and repeats.
+func ExampleArchive_Restore() {
+	ctx := context.Background()
+	db, orders := exampleOrders()
+	defer db.Drop(ctx)
+	if _, err := orders.Move(ctx, orders.BeforeFilter(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)), nil); err != nil {
+		log.Fatal(err)
+	}
+
+	order := bson.D{{Key: "_id", Value: 1}}
+	err := mongopatterns.Transact(ctx, db.Client(), func(ctx context.Context) error {
+		for range 2 {
+			result, err := db.Collection("orders").UpdateOne(ctx, order, bson.D{{Key: "$inc", Value: bson.D{{Key: "total", Value: -40}}}})
+			if err != nil || result.MatchedCount == 1 {
+				return err
+			}
+			if _, err := orders.Restore(ctx, order, nil); err != nil {
+				return err
+			}
+		}
+		return errors.New("no such order")
+	})
+	var changed Order
+	if err == nil {
+		err = db.Collection("orders").FindOne(ctx, order).Decode(&changed)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(changed.Customer, changed.Total, changed.ArchivedAt != nil)
+	// Output: Ann 0 false
+}
+
+// A copy of the archive was loaded into the live collection by mistake.
+func ExampleArchive_Check() {
+	ctx := context.Background()
+	db, orders := exampleOrders()
+	defer db.Drop(ctx)
+	if _, err := orders.Move(ctx, orders.BeforeFilter(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)), nil); err != nil {
+		log.Fatal(err)
+	}
+	at := march.AddDate(-1, 0, 0)
+	_, err := db.Collection("orders").InsertMany(ctx, []Order{
+		{ID: 1, Customer: "Ann", Total: 40, ClosedAt: &at}, // as it is in the archive
+		{ID: 2, Customer: "Ben", Total: 20, ClosedAt: &march},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for problem, err := range orders.Check(ctx, nil) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(problem)
+	}
+	result, err := orders.Repair(ctx, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("repaired:", result.Done, "remaining:", result.Remaining)
+	// Output:
+	// archive: orders 1: duplicate
+	// archive: orders 2: different: total is 20: archived: 25
+	// repaired: 1 remaining: 1
+}

@@ -1,0 +1,239 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/transfer"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+// A way is a direction in which documents move.
+type way struct {
+	mark     string // the MarkField
+	marks    bool   // documents get the mark; otherwise they lose it
+	from, to *mongo.Collection
+	filter   any // selects the documents
+}
+
+// run moves the documents that filter, an argument with the name what, and work select.
+func (w *way) run(ctx context.Context, what string, filter any, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	if filter == nil {
+		return result, fault.Invalid("%s: the filter is nil: use bson.D{} to select all documents", what)
+	}
+	if err := codec.CheckFilter(what, filter); err != nil {
+		return result, err
+	}
+	checked, err := maintain.Of(work, transfer.WholeBatch)
+	if err != nil {
+		return result, err
+	}
+	if err := transfer.Ready(ctx, work, []*mongo.Collection{w.to}, w.from); err != nil {
+		return result, err
+	}
+	w.filter = expr.And(filter, checked.Filter)
+	scan := maintain.Scan{Filter: bson.D{{Key: "$and", Value: bson.A{filter}}}, Projection: expr.D("_id", 1, w.mark, 1),
+		Whole: true, BatchSize: transfer.WholeBatch}
+	return maintain.Run(ctx, w.from, work, scan, w.step)
+}
+
+// step moves a batch.
+func (w *way) step(ctx context.Context, batch []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) error {
+	docs, refused := w.movable(batch)
+	joined := txn.Running(ctx)
+	if len(refused) > 0 && (work.Strict || joined) {
+		return refused[0].err
+	}
+	if work.DryRun {
+		result.Done = int64(len(docs))
+		w.fail(result, refused)
+		return nil
+	}
+	var moved int64
+	var err error
+	if !joined {
+		moved, err = w.move(ctx, docs)
+	}
+	// In a transaction of the caller an insert that is refused would end it: there the other side is looked at first.
+	if cause := err; joined || mongo.IsDuplicateKeyError(cause) {
+		same, taken, rest, err := w.meet(ctx, docs)
+		if err != nil {
+			return err
+		}
+		if !joined && len(rest) == len(docs) {
+			return cause // of another unique index
+		}
+		result.Done += same
+		refused = append(refused, taken...)
+		if len(taken) > 0 && (work.Strict || joined) {
+			return taken[0].err
+		}
+		if moved, err = w.move(ctx, rest); err != nil {
+			return err
+		}
+	} else if err != nil {
+		return err
+	}
+	result.Done += moved
+	result.Skipped = int64(len(batch)-len(refused)) - result.Done
+	w.fail(result, refused)
+	return nil
+}
+
+// A refusal is a document that cannot be moved.
+type refusal struct {
+	id  bson.RawValue
+	err error
+}
+
+func (w *way) fail(result *mongopatterns.Result, refused []refusal) {
+	for _, r := range refused {
+		maintain.Fail(result, w.from.Name(), r.id, r.err)
+	}
+}
+
+// movable refuses documents that have the mark before they get it.
+func (w *way) movable(batch []bson.Raw) (docs []bson.Raw, refused []refusal) {
+	for _, doc := range batch {
+		if w.marks && doc.Lookup(w.mark).Type != 0 {
+			id := doc.Lookup("_id")
+			refused = append(refused, refusal{id, fault.Of(id, fmt.Errorf("%w: the document has the MarkField %q already", fault.ErrMalformed, w.mark))})
+			continue
+		}
+		docs = append(docs, doc)
+	}
+	return docs, refused
+}
+
+// move moves documents in a transaction. Its first statement writes what is to be moved, so that from then on
+// other writers wait, and the transaction cannot conflict with them; what is written must be all that is read
+// and deleted.
+func (w *way) move(ctx context.Context, batch []bson.Raw) (moved int64, err error) {
+	if len(batch) == 0 {
+		return 0, nil
+	}
+	these := expr.D("_id", expr.Op("$in", transfer.IDs(batch)))
+	err = maintain.Once(ctx, w.from.Database().Client(), func(ctx context.Context) error {
+		moved = 0
+		filter, lock := expr.And(these, w.filter), any(bson.NewObjectID())
+		if w.marks {
+			filter, lock = expr.And(filter, expr.D(w.mark, expr.Op("$exists", false))), bson.NewDateTimeFromTime(time.Now())
+		}
+		locked, err := fault.Many(w.from.UpdateMany(ctx, filter, expr.Op("$set", expr.D(w.mark, lock))))
+		if err != nil || locked.MatchedCount == 0 {
+			return err
+		}
+		held := expr.And(these, expr.D(w.mark, lock))
+		docs, err := find(ctx, w.from, held, len(batch))
+		if err != nil {
+			return err
+		}
+		arrivals := make([]mongo.WriteModel, len(docs))
+		for i, doc := range docs {
+			if field := value.Replaced(doc); field != "" {
+				return fault.Refuse(fault.Of(doc.Lookup("_id"), fmt.Errorf("%w: the server would replace the empty timestamp in %q", fault.ErrMalformed, field)))
+			}
+			if !w.marks {
+				doc = w.plain(doc)
+			}
+			arrivals[i] = mongo.NewInsertOneModel().SetDocument(doc)
+		}
+		moved = locked.MatchedCount
+		departure := mongo.NewDeleteManyModel().SetFilter(held)
+		return transfer.Exchange(ctx, w.from, w.to, arrivals, []mongo.WriteModel{departure}, moved)
+	})
+	return moved, err
+}
+
+func find(ctx context.Context, coll *mongo.Collection, filter any, most int) ([]bson.Raw, error) {
+	return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return coll.Find(ctx, filter, options.Find().SetBatchSize(int32(most+1)))
+	}))
+}
+
+// plain returns a document without the mark.
+func (w *way) plain(doc bson.Raw) bson.Raw {
+	return value.Pick(doc, func(field []byte) bool { return string(field) != w.mark })
+}
+
+// meet deletes the documents that are the same on the other side, and refuses those that differ there. rest are
+// the others.
+func (w *way) meet(ctx context.Context, docs []bson.Raw) (same int64, taken []refusal, rest []bson.Raw, err error) {
+	var there map[string]bson.Raw
+	err = maintain.Once(ctx, w.from.Database().Client(), func(ctx context.Context) error {
+		same, taken = 0, nil
+		pairs, others, err := w.pairs(ctx, docs)
+		if err != nil {
+			return err
+		}
+		there = others
+		var deletes []mongo.WriteModel
+		for _, p := range pairs {
+			if w.same(p) {
+				deletes = append(deletes, guarded(p.here))
+			} else {
+				id := p.here.Lookup("_id")
+				taken = append(taken, refusal{id, fault.Of(id, fmt.Errorf("%w: %s has it with other content", fault.ErrExists, w.to.Name()))})
+			}
+		}
+		if len(deletes) == 0 {
+			return nil
+		}
+		same = int64(len(deletes))
+		done, err := fault.Many(w.from.BulkWrite(ctx, deletes))
+		if err == nil && done.DeletedCount != same {
+			err = txn.Conflict("archive")
+		}
+		return err
+	})
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	rest = slices.DeleteFunc(slices.Clone(docs), func(doc bson.Raw) bool { return there[value.Key(doc.Lookup("_id"))] != nil })
+	return same, taken, rest, nil
+}
+
+// A pair is a document on both sides.
+type pair struct{ here, there bson.Raw }
+
+// pairs reads, in a transaction, those of the documents that exist on both sides, and all of the other side, by
+// the value.Key of their _ids.
+func (w *way) pairs(ctx context.Context, docs []bson.Raw) (pairs []pair, there map[string]bson.Raw, err error) {
+	others, err := transfer.ByID(ctx, w.to, docs, nil)
+	if err != nil || len(others) == 0 {
+		return nil, nil, err
+	}
+	there = make(map[string]bson.Raw, len(others))
+	for _, other := range others {
+		there[value.Key(other.Lookup("_id"))] = other
+	}
+	here, err := transfer.ByID(ctx, w.from, others, nil)
+	for _, doc := range here {
+		pairs = append(pairs, pair{doc, there[value.Key(doc.Lookup("_id"))]})
+	}
+	return pairs, there, err
+}
+
+// same reports whether both are the same but for the mark.
+func (w *way) same(p pair) bool { return bytes.Equal(w.plain(p.here), w.plain(p.there)) }
+
+// guarded deletes a document that is as it was read. The guard is for servers whose transactions do not isolate
+// the read.
+func guarded(doc bson.Raw) mongo.WriteModel {
+	return mongo.NewDeleteOneModel().SetFilter(expr.D("_id", value.Equal(doc.Lookup("_id")),
+		"$expr", expr.Op("$eq", "$$ROOT", expr.Literal(doc))))
+}

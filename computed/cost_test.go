@@ -1,0 +1,58 @@
+package computed_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/costs"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
+)
+
+func TestCosts(t *testing.T) {
+	find, agg, up, fam, commit, list := "find", "aggregate", "update", "findAndModify", "commitTransaction", "listCollections"
+	db, c := cinema(t, perFilm())
+	testkit.Must(c.Adopt(t.Context(), nil))
+	change := func(db *mongo.Database, c *totals) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return c.Change(ctx, []int{3}, set(db, 3, bson.M{"film": "A"})) }
+	}
+	found := func(n int) func(ctx context.Context) error {
+		return func(ctx context.Context) error {
+			for _, err := range c.Check(ctx, nil) {
+				check(t, err)
+				n--
+			}
+			if n != 0 {
+				t.Errorf("%d problems are missing", n)
+			}
+			return nil
+		}
+	}
+	costs.Run(t, db, []costs.Case{
+		{Name: "Change", Sends: []string{find, up, find, agg, up, commit}, Writes: 3, Indexed: true, Call: change(db, c)},
+		{Name: "Get", Sends: []string{find}, Indexed: true, Call: func(ctx context.Context) error { return errorOf(c.Get(ctx, "A", time.Hour)) }},
+		{Name: "Get that computes", Sends: []string{find, fam, find, agg, up, find}, Writes: 2, Indexed: true,
+			Call: func(ctx context.Context) error { return errorOf(c.Get(ctx, "A", 0)) }},
+		{Name: "Refresh", Sends: []string{find, agg, up}, Writes: 2, Indexed: true,
+			Call: func(ctx context.Context) error { return errorOf(c.Refresh(ctx, "A", "B", "Z")) }},
+		{Name: "Mark", Sends: []string{up}, Writes: 2, Indexed: true, Call: func(ctx context.Context) error { return c.Mark(ctx, "A", "B") }},
+		{Name: "Drain", Sends: []string{find, fam, find, agg, up, fam, find, agg, up, find}, Writes: 4, Indexed: true,
+			Call: func(ctx context.Context) error { return errorOf(c.Drain(ctx, nil)) }},
+		{Name: "RefreshAll", Sends: []string{find, find, agg, up}, Writes: 3, Indexed: true,
+			Call: func(ctx context.Context) error { return errorOf(c.RefreshAll(ctx, nil)) }},
+		{Name: "Check", Sends: []string{list, find, agg, find}, Call: found(0)},
+		{Name: "Check that finds", Before: func() { check(t, set(db, 1, bson.M{"viewers": 99})(t.Context())) },
+			Sends: []string{list, find, agg, find, agg, commit, find}, Indexed: true, Call: found(1)},
+		{Name: "Repair", Sends: []string{list, find, agg, find, agg, up}, Writes: 1, Indexed: true,
+			Call: func(ctx context.Context) error { return errorOf(c.Repair(ctx, nil)) }},
+		{Name: "EnsureIndexes", Sends: []string{list, "listIndexes", "listIndexes"}, Call: c.EnsureIndexes},
+		{Name: "EnsureIndexes that creates one", Before: func() { check(t, db.Collection("films").Indexes().DropAll(t.Context())) },
+			Sends: []string{list, "listIndexes", "createIndexes", "listIndexes"}, Call: c.EnsureIndexes},
+	})
+	db, c = cinema(t, sums())
+	testkit.Must(c.Adopt(t.Context(), nil))
+	costs.Run(t, db, []costs.Case{{Name: "Change of sums", Sends: []string{agg, up, agg, up, commit}, Writes: 3, Indexed: true, Call: change(db, c)}})
+}

@@ -1,0 +1,16 @@
+package polymorphic_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/mongopatterns/mongopatterns/internal/costs"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
+)
+
+func TestCosts(t *testing.T) {
+	db, coll := documents(t)
+	costs.Run(t, db, []costs.Case{
+		{Name: "Find", Sends: []string{"find"}, Call: func(ctx context.Context) error { return testkit.Drain(kinds.Find(ctx, coll, nil)) }},
+	})
+}
