@@ -3,6 +3,7 @@ package advise
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,9 +52,11 @@ const least = 100
 // report names it.
 //
 // Cost: 1 round trip for the list of collections, 1 for each of two sources of queries,
-// 1 for each collection; for each of at least 100 documents 1 for its fields, 2 if it is
-// large, 1 scan for each array of 16 elements or more, 1 for each reference that queries
-// follow, and 1 or 2 for each finding. Options.MaxTime, Budget and MaxCommands bound it.
+// 1 for each collection and 1 more if reads sort it; for each of at least 100 documents 1
+// for its fields, 2 if it is large, 1 scan for each array of 16 elements or more, 1 for
+// each reference that queries follow, a few for each list of references or children that
+// they name, 1 where ten fields that some lack are of one type, and 1 or 2 for each
+// finding. Options.MaxTime, Budget and MaxCommands bound it.
 func Look(ctx context.Context, db *mongo.Database, opts *Options) (report *Report, err error) {
 	defer fault.In(&err, "advise: look")
 	var o Options
@@ -94,6 +97,7 @@ type collection struct {
 	size   int64 // bytes of BSON
 	capped bool
 	fields []field
+	lists  []*list // once they are counted
 	idType string
 	*traffic
 }
@@ -105,7 +109,7 @@ func (l *looker) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := l.queries(ctx); err != nil {
+	if err := l.queries(ctx, names); err != nil {
 		return err
 	}
 	all, err := l.sizes(ctx, names)
@@ -113,6 +117,10 @@ func (l *looker) look(ctx context.Context) error {
 		return err
 	}
 	for i, c := range all {
+		if l.spent() {
+			l.unknown("", many(int64(len(all)-i), "collection"), "", l.reason(errBudget), l.remedy(errBudget))
+			break
+		}
 		if l.options.Progress != nil {
 			l.options.Progress(Progress{c.name, i, len(all), l.sent})
 		}
@@ -121,6 +129,15 @@ func (l *looker) look(ctx context.Context) error {
 			return err
 		}
 	}
+	for _, c := range all { // once the fields of all are known
+		if err := l.relation(ctx, c); err != nil {
+			return err
+		}
+		if err := l.computed(ctx, c); err != nil {
+			return err
+		}
+	}
+	l.unmanaged()
 	return nil
 }
 
@@ -174,8 +191,12 @@ func (l *looker) list(ctx context.Context) ([]string, error) {
 func (l *looker) sizes(ctx context.Context, names []string) ([]*collection, error) {
 	var all []*collection
 	small := 0
-	for _, name := range names {
+	for i, name := range names {
 		c, err := l.stats(ctx, name)
+		if errors.Is(err, errBudget) {
+			l.unknown("", many(int64(len(names)-i), "collection"), "", l.reason(err), l.remedy(err))
+			break
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
@@ -241,6 +262,7 @@ func (l *looker) lookAt(ctx context.Context, c *collection) error {
 	if err != nil {
 		return err
 	}
+	c.lists = lists
 	for _, list := range lists {
 		if err := l.outlier(ctx, c, list); err != nil {
 			return err
@@ -249,7 +271,7 @@ func (l *looker) lookAt(ctx context.Context, c *collection) error {
 			return err
 		}
 	}
-	for _, detect := range []func(context.Context, *collection) error{l.split, l.paging, l.tree, l.extref} {
+	for _, detect := range []func(context.Context, *collection) error{l.split, l.paging, l.tree, l.extref, l.attribute, l.series, l.approx} {
 		if err := detect(ctx, c); err != nil {
 			return err
 		}
@@ -264,6 +286,13 @@ func (l *looker) failed(ctx context.Context, err error, pattern string, c *colle
 	}
 	l.unknown(pattern, c.name, path, l.reason(err), l.remedy(err))
 	return nil
+}
+
+// found adds a finding, unless the library manages the collection already.
+func (l *looker) found(f Finding) {
+	if c := l.all[f.Collection]; !l.manages(c, f.Pattern, f.Path) {
+		l.report.Findings = append(l.report.Findings, f)
+	}
 }
 
 func (l *looker) not(pattern, collection, path, reason string) {

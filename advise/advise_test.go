@@ -19,20 +19,21 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/advise"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
+	"github.com/mongopatterns/mongopatterns/series"
 	"github.com/mongopatterns/mongopatterns/split"
 	"github.com/mongopatterns/mongopatterns/subset"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 // kindOf is the kind with a name.
 func kindOf(t *testing.T, name string) kind {
 	t.Helper()
-	for _, k := range append(slices.Clone(shapes), questions...) {
+	for _, k := range slices.Concat(shapes, questions, changes) {
 		if k.name == name {
 			return k
 		}
@@ -52,14 +53,26 @@ func three(t *testing.T, n int) []labelled {
 	}
 }
 
-// six has a collection for each detector.
-func six(t *testing.T, n int) []labelled {
+// seven has a collection for each detector.
+func seven(t *testing.T, n int) []labelled {
 	t.Helper()
 	r := rand.New(rand.NewPCG(8, 8))
 	return append(three(t, n),
 		generate(r, kindOf(t, "paging: deep pages by a field"), 1200, "articles"),
 		generate(r, kindOf(t, "tree: subtrees are read"), n, "categories"),
-		generate(r, kindOf(t, "extref: names of sources that change now and then"), n, "orders"))
+		generate(r, kindOf(t, "extref: names of sources that change now and then"), n, "orders"),
+		generate(r, kindOf(t, "relation: children one by one, by a list"), n, "students"))
+}
+
+// changing has a collection for each detector that looks at writes, or at events.
+func changing(t *testing.T, n int) []labelled {
+	t.Helper()
+	r := rand.New(rand.NewPCG(6, 6))
+	return []labelled{
+		generate(r, kindOf(t, "bucket: events read by range"), n, "visits"),
+		generate(r, kindOf(t, "computed: totals of a product"), n, "votes"),
+		generate(r, kindOf(t, "approx: views of one page"), n, "pages"),
+	}
 }
 
 func look(t *testing.T, db *mongo.Database, opts *advise.Options) *advise.Report {
@@ -83,9 +96,10 @@ func named(report *advise.Report) (out []string) {
 // finding is anything but counted or of the queries seen.
 func TestCheckByHand(t *testing.T) {
 	db := mongotest.Database(t)
-	all := six(t, 400)
+	all := append(seven(t, 400), changing(t, 400)...)
 	report := look(t, db, unhurried(store(t, db, all)))
-	if got, want := named(report), []string{"extref:orders", "outlier:books", "paging:articles", "split:films", "subset:products", "tree:categories"}; !slices.Equal(got, want) {
+	if got, want := named(report), []string{"approx:pages", "bucket:visits", "computed:votes", "extref:orders", "outlier:books",
+		"paging:articles", "relation:students", "split:films", "subset:products", "tree:categories"}; !slices.Equal(got, want) {
 		t.Fatalf("advised %v, want %v: %v", got, want, report.NotAdvised)
 	}
 	for _, f := range report.Findings {
@@ -150,7 +164,7 @@ func TestPromises(t *testing.T) {
 		},
 		"subset": func(f advise.Finding) (mongopatterns.Result, error) {
 			products, err := subset.New[int32, bson.M](db.Collection("products"), db.Collection("reviews"), &subset.Options{
-				ArrayField: f.Path, N: int(f.Limit), Order: bson.D{{Key: "stars", Value: -1}}})
+				ArrayField: f.Path, N: int(f.Limit), Sort: bson.D{{Key: "stars", Value: -1}}})
 			if err != nil {
 				return mongopatterns.Result{}, err
 			}
@@ -167,6 +181,37 @@ func TestPromises(t *testing.T) {
 		if float64(saved) < 0.95*float64(f.Saving.Low) || float64(saved) > 1.05*float64(f.Saving.High) {
 			t.Errorf("%s: saved %d, promised %d to %d", f.Name(), saved, f.Saving.Low, f.Saving.High)
 		}
+	}
+}
+
+// Measurements take at most what is left after the promised saving, also where every
+// number is random.
+func TestPromiseOfSeries(t *testing.T) {
+	db := mongotest.Database(t)
+	all := []labelled{generate(rand.New(rand.NewPCG(4, 4)), kindOf(t, "series: measurements read by range"), 6000, "sensors")}
+	report := look(t, db, unhurried(store(t, db, all)))
+	if got := named(report); !slices.Equal(got, []string{"series:sensors"}) {
+		t.Fatalf("advised %v, %v", got, report.NotAdvised)
+	}
+	packed, err := series.New[int32, bson.M](db.Collection("packed"), timeseries.Days(nil), &series.Options{SeriesField: "sensor", TimeField: "time"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	measurements := func(yield func(int32, bson.M) bool) {
+		for _, doc := range all[0].docs {
+			d := doc.(bson.D)
+			if !yield(int32(d[1].Value.(int)), bson.M{"time": d[2].Value, "value": d[3].Value}) {
+				return
+			}
+		}
+	}
+	if result, err := packed.AppendMany(t.Context(), measurements, nil); err != nil || result.Failed > 0 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	saving := report.Findings[0].Saving
+	saved := size(t, db.Collection("sensors")) - size(t, db.Collection("packed"))
+	if saved < saving.Low || saved > saving.High {
+		t.Errorf("saved %d, promised %d to %d", saved, saving.Low, saving.High)
 	}
 }
 
@@ -224,11 +269,11 @@ func TestBias(t *testing.T) {
 // The printed constructors compile as they are.
 func TestCodeCompiles(t *testing.T) {
 	db := mongotest.Database(t)
-	collections := six(t, 200)
+	collections := seven(t, 200)
 	// The types and names that the templates have to take.
 	for i, id := range []any{bson.NewObjectID(), int64(1) << 40, "x", 1.5, bson.Binary{Subtype: 4, Data: make([]byte, 16)}, bson.NewDateTimeFromTime(time.Now())} {
 		c := collections[i%4]
-		if c.name == "categories" || c.name == "orders" {
+		if c.name == "categories" || c.name == "orders" || c.name == "students" {
 			continue // its references would have to change with the _ids
 		}
 		c.name = "odd \"name\".`" + strings.Repeat("x", i)
@@ -244,9 +289,18 @@ func TestCodeCompiles(t *testing.T) {
 		}
 		collections = append(collections, c)
 	}
+	r := rand.New(rand.NewPCG(9, 9))
+	collections = append(collections,
+		generate(r, kindOf(t, "relation: children one by one, by an owner"), 400, "messages"),
+		generate(r, kindOf(t, "relation: embedded children that are read alone"), 200, "posts"),
+		generate(r, kindOf(t, "relation: lists of references that grow"), 150, "people"),
+		generate(r, kindOf(t, "attribute: many indexed fields that most lack"), 300, "goods"),
+		generate(r, kindOf(t, "attribute: many indexed fields of a subdocument"), 300, "tools"),
+		generate(r, kindOf(t, "series: measurements read by range"), 300, "sensors"))
+	collections = append(collections, changing(t, 300)...)
 	report := look(t, db, unhurried(store(t, db, collections)))
-	if len(report.Findings) != 12 {
-		t.Fatalf("%d findings, want 12: %v", len(report.Findings), report.NotAdvised)
+	if len(report.Findings) != 22 {
+		t.Fatalf("%d findings, want 22: %v, %v", len(report.Findings), named(report), report.NotAdvised)
 	}
 	compile(t, report.Findings)
 }
@@ -282,6 +336,9 @@ func compile(t *testing.T, findings []advise.Finding) {
 			packages = append(packages, f.Pattern)
 			b.WriteString("\t\"github.com/mongopatterns/mongopatterns/" + f.Pattern + "\"\n")
 		}
+	}
+	if slices.Contains(packages, "series") || slices.Contains(packages, "bucket") {
+		b.WriteString("\t\"github.com/mongopatterns/mongopatterns/timeseries\"\n")
 	}
 	b.WriteString(")\n\nvar _ bson.D\nvar _ time.Time\n")
 	for _, f := range findings {
@@ -342,14 +399,20 @@ func measured(section string, row advise.Row) (float64, bool) {
 		}
 		if header == nil {
 			header = cells
+			title, _, _ := strings.Cut(", "+cells[0], ", medians of ")
+			header[0] = strings.TrimPrefix(title, ", ")
 			continue
 		}
 		column := slices.Index(header, row.Column)
 		if header[0] != row.Table || cells[0] != row.Way || column < 0 {
 			continue
 		}
+		part, isPart := strings.CutPrefix(cells[column+1], "1/")
 		var times float64
-		if json.Unmarshal([]byte(cells[column+1]), &times) == nil {
+		if json.Unmarshal([]byte(part), &times) == nil && times > 0 {
+			if isPart {
+				times = 1 / times
+			}
 			return times, true
 		}
 	}
@@ -360,14 +423,14 @@ func measured(section string, row advise.Row) (float64, bool) {
 // told and not an error.
 func TestBounds(t *testing.T) {
 	db := mongotest.Database(t)
-	queries := store(t, db, six(t, 200))
+	queries := store(t, db, seven(t, 200))
 	cmds := mongotest.Record(t, db, func() {
-		if n := len(look(t, db, &advise.Options{Queries: queries, MaxTime: time.Minute, Budget: time.Hour}).Findings); n != 6 {
+		if n := len(look(t, db, &advise.Options{Queries: queries, MaxTime: time.Minute, Budget: time.Hour}).Findings); n != 7 {
 			t.Errorf("%d findings", n)
 		}
 	})
 	for _, c := range cmds {
-		if !slices.Contains([]string{"listCollections", "find", "aggregate", "count", "explain"}, c.Name) {
+		if !slices.Contains([]string{"listCollections", "listIndexes", "collStats", "find", "aggregate", "count", "explain"}, c.Name) {
 			t.Errorf("sent %s", c.Name)
 		}
 		if ms, ok := c.Body.Lookup("maxTimeMS").AsInt64OK(); !ok || ms <= 0 || ms > 60_000 {
@@ -417,21 +480,9 @@ func TestCancel(t *testing.T) {
 
 // A command that takes longer than MaxTime makes no finding and no error.
 func TestMaxTime(t *testing.T) {
-	db := mongotest.Database(t, options.Client().SetAppName(t.Name()))
+	db := mongotest.Database(t)
 	queries := store(t, db, three(t, 200))
-	fail := func(mode any) {
-		t.Helper()
-		if err := db.Client().Database("admin").RunCommand(context.Background(), bson.D{
-			{Key: "configureFailPoint", Value: "failCommand"}, {Key: "mode", Value: mode},
-			{Key: "data", Value: bson.D{
-				{Key: "failCommands", Value: bson.A{"aggregate"}}, {Key: "errorCode", Value: 50}, {Key: "appName", Value: t.Name()},
-			}},
-		}).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	fail("alwaysOn")
-	defer fail("off")
+	mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{"aggregate"}, Code: 50})
 	report := look(t, db, unhurried(queries))
 	if len(report.Findings) != 0 || len(report.Unknown) != 3 {
 		t.Errorf("%d findings, %v", len(report.Findings), report.Unknown)
@@ -449,7 +500,7 @@ var tag = regexp.MustCompile(`<(meta|!DOCTYPE)[^>]*>`)
 // what the database holds; text fits a screen.
 func TestForms(t *testing.T) {
 	db := mongotest.Database(t)
-	all := six(t, 200)
+	all := seven(t, 200)
 	hostile := all[0]
 	hostile.name = "<script>alert(1)</script>"
 	report := look(t, db, unhurried(store(t, db, append(all, hostile))))

@@ -35,7 +35,7 @@ var (
 
 	rowSplitBytes  = Row{"split", "", "split", "what lists read", 0.0258}
 	rowSplitList   = Row{"split", "list of 20 films", "split", "time", 0.977}
-	rowSplitPage   = Row{"split", "page of a film", "split", "time", 1.7}
+	rowSplitPage   = Row{"split", "page of a film", "split", "time", 2.74}
 	rowSplitUpdate = Row{"split", "change of a detail", "split", "time", 1.79}
 	rowSplitAdd    = Row{"split", "a new film", "split", "time", 2.31}
 
@@ -55,6 +55,36 @@ var (
 	rowExtrefBytes  = Row{"extref", "", "extref", "documents", 1.38}
 	rowExtrefChange = Row{"extref", "change of a name with 10 copies", "extref", "time", 3.65}
 
+	rowRelationEach     = Row{"relation", "page of a student with 20 courses", "one query a course", "round trips", 21}
+	rowRelationTrips    = Row{"relation", "page of a student with 20 courses", "relation", "round trips", 2}
+	rowRelationEachTime = Row{"relation", "page of a student with 20 courses", "one query a course", "time", 16.1}
+	rowRelationTime     = Row{"relation", "page of a student with 20 courses", "relation", "time", 2.39}
+	rowRelationInsert   = Row{"relation", "a new message", "insert with the owner", "time", 0.449}
+	rowRelationNewest   = Row{"relation", "the newest 20 messages of a host", "relation", "time", 1.05}
+
+	rowAttributeIndexes = Row{"attribute", "", "attribute", "indexes", 1.01}
+	rowAttributeBytes   = Row{"attribute", "", "attribute", "documents", 2.16}
+	rowAttributeFind    = Row{"attribute", "find 20 by a range of one specification", "attribute", "time", 1.05}
+	rowAttributeSet     = Row{"attribute", "set one specification", "attribute", "time", 1.2}
+	rowAttributeTwo     = Row{"attribute", "find by two conditions", "attribute", "time", 4.06}
+
+	rowSeriesBytes = Row{"bucket", "", "series, open", "data", 0.0274}
+	rowSeriesRead  = Row{"bucket", "read 30 days of a sensor", "series, open", "time", 0.023}
+	rowSeriesMeans = Row{"bucket", "hourly means of 30 days", "series, open", "time", 0.0769}
+	rowSeriesCPU   = Row{"bucket", "hourly means of 30 days", "series, open", "client CPU", 1.41}
+
+	rowBucketDocuments = Row{"bucket", "", "array, day", "documents", 0.000694}
+	rowBucketRead      = Row{"bucket", "read 30 days of a sensor", "array, day", "time", 0.304}
+	rowBucketMeans     = Row{"bucket", "hourly means of 30 days", "array, day", "client CPU", 0.672}
+
+	rowComputedOften = Row{"computed", "an operation, 1,000 reads to a write", "computed at the change", "time", 0.365}
+	rowComputedRatio = Row{"computed", "an operation, 100 reads to a write", "computed at the change", "time", 0.411}
+	rowComputedWrite = Row{"computed", "an operation, a read to a write", "computed at the change", "time", 2.7}
+
+	rowApproxWrites = Row{"approx", "a view", "approx, added up", "round trips", 0.00998}
+	rowApproxTime   = Row{"approx", "a view", "approx, added up", "time", 0.00965}
+	rowApproxAdd    = Row{"overhead", "", "approx.Add, 100 in memory", "package", 1.3}
+
 	// rowNone is the first row of any table.
 	rowNone = Row{Times: 1}
 )
@@ -66,6 +96,12 @@ var rows = []Row{
 	rowPagingFirst, rowPagingShallow, rowPagingDeep,
 	rowTreeAncestors, rowTreeAncestorsBefore, rowTreeSubtree, rowTreeSubtreeBefore, rowTreeInsert, rowTreeMove,
 	rowExtrefList, rowExtrefFilter, rowExtrefBytes, rowExtrefChange,
+	rowRelationEach, rowRelationTrips, rowRelationEachTime, rowRelationTime, rowRelationInsert, rowRelationNewest,
+	rowAttributeIndexes, rowAttributeBytes, rowAttributeFind, rowAttributeSet, rowAttributeTwo,
+	rowSeriesBytes, rowSeriesRead, rowSeriesMeans, rowSeriesCPU,
+	rowBucketDocuments, rowBucketRead, rowBucketMeans,
+	rowComputedOften, rowComputedRatio, rowComputedWrite,
+	rowApproxWrites, rowApproxTime, rowApproxAdd,
 }
 
 // saved is how much less the second row of a table takes than the first, in percent.

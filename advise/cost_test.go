@@ -1,24 +1,49 @@
 package advise_test
 
 import (
+	"slices"
 	"testing"
 
+	"github.com/mongopatterns/mongopatterns/advise"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-// The Cost line of Look, for seven collections.
+// The Cost line of Look, for nine collections. It counts, where a costs.Case names the commands in order: Look reads
+// its sources of queries in any order.
 func TestCosts(t *testing.T) {
 	db := mongotest.Database(t)
-	opts := unhurried(store(t, db, six(t, 200)))
+	opts := unhurried(store(t, db, seven(t, 200)))
 	cmds := mongotest.Record(t, db, func() { look(t, db, opts) })
 	want := 1 + // the list of collections
 		2 + // system.profile, $queryStats
-		7 + // the size of each collection
-		7 + // its fields; none is large
+		1 + // the indexes of articles, which are read in an order
+		9 + // the size of each collection
+		9 + // its fields; none is large
 		2 + // the lists of books and products
-		2 + // the references of categories and orders
-		6 + 1 // a check for each finding, and one more where no index serves the page
+		3 + // the references of categories, orders and students
+		7 + 1 // a check for each finding, and one more where no index serves the page
 	if cmds.RoundTrips() != want {
 		t.Errorf("%d round trips, want %d: %v", cmds.RoundTrips(), want, cmds.Names())
+	}
+}
+
+// The Cost line of Try: what it asks of the database that it copies from. A costs.Case would name
+// the commands to scratch, too, among them those of a Look.
+func TestTryCosts(t *testing.T) {
+	db, scratch := mongotest.Database(t), mongotest.Database(t)
+	report := look(t, db, unhurried(store(t, db, three(t, 100)[:1]))) // one batch
+	cmds := mongotest.Record(t, db, func() {
+		if _, err := advise.Try(t.Context(), db, scratch, report, report.Findings[0], nil); err != nil {
+			t.Fatal(err)
+		}
+	})
+	var names []string
+	for _, c := range cmds {
+		if c.Body.Lookup("$db").StringValue() == db.Name() {
+			names = append(names, c.Name)
+		}
+	}
+	if want := []string{"listIndexes", "find", "count"}; !slices.Equal(names, want) {
+		t.Errorf("sent %v, want %v", names, want)
 	}
 }

@@ -1,5 +1,5 @@
 // Package advise looks at a live database and says which of the patterns would pay,
-// how much, and what to write. It only reads.
+// how much, and what to write. [Look] only reads; [Try] writes to a scratch database.
 //
 //	report, err := advise.Look(ctx, db, nil)
 //	for _, f := range report.Findings {
@@ -11,6 +11,14 @@
 // The same from a shell, without Go code of yours:
 //
 //	go run github.com/mongopatterns/mongopatterns/cmd/advise -uri mongodb://… -db shop
+//
+// # When to use it, and when not
+//
+// Use it to find what would pay on a database that exists, or, with [Shapes], in the tests of a service
+// before production. A collection of fewer than 100 documents, a view, a capped or a time-series
+// collection is not looked at. Lists inside lists, and below the third name of a path, are not
+// seen, nor are fields that an expression cannot name. Look knows nothing of the
+// meaning of fields: what must be exact, private or in one document, only you know.
 //
 // # What a finding says
 //
@@ -40,10 +48,31 @@
 //	extref    50 $lookups or more by a reference that names an _id in 95 % of the
 //	          documents that have it, all for the same one to five fields, and ten or
 //	          more for each copy that the writes seen would change
+//	relation  50 finds or more ask for children one by one, three or more for each
+//	          parent; or as many reads look for one embedded child by its _id, half of
+//	          the reads of the list or more, and no _id is there twice; or a list of
+//	          references takes half of the bytes, over 2 KiB on average, grows by $push,
+//	          and each child stands in one list alone
+//	attribute 10 fields or more of one type beside each other, each in less than half of
+//	          the documents, have a plain index each; and at most one read in four of
+//	          those that name one names several
+//	series    documents under 300 B with a date and numbers, read 10 times or more, and in
+//	          three of four reads, by a range of the date for one value of another field;
+//	          100 or more have such a value, 24 or more in a day or month; no update or
+//	          delete was seen
+//	bucket    the same, but the documents have no numbers or something nested; ten or more
+//	          are in a bucket, on average
+//	computed  100 aggregations or more sum up the documents with one value of a field, 100
+//	          or more for each write that was seen; ten documents or more have a value, on
+//	          average, and the values are _ids of another collection
+//	approx    an update raises one field of one document by 1 more than 100 times in a
+//	          second; nothing else sets the field, asks for its value or reads what an
+//	          update made of it
 //
-// The other packages have no detector yet; docs/choosing.md starts from symptoms.
-// How often the detectors are right was measured on generated databases:
-// docs/advise.md has the table.
+// The other packages have no detector; docs/choosing.md starts from symptoms. A collection whose documents
+// have all the default fields of tree, bucket, series, slots, outlier, attribute or computed is in that
+// pattern already: the report lists the pattern, and those it excludes, as not advised. How often the
+// detectors are right was measured on generated databases: docs/advise.md has the table.
 //
 // # Where figures come from
 //
@@ -51,10 +80,10 @@
 // as there are, or miss them all. Here it only suggests which fields to count. Every
 // figure in a report was counted by the server, over all documents, or is of the
 // queries seen, and says so; only the number and size of a collection's documents are
-// those that the server keeps, which may be off after a crash. What cannot be counted in the time is listed as
-// Unknown; nothing is extrapolated.
+// those that the server keeps, which may be off after a crash. What cannot be counted in the
+// time is listed as Unknown; nothing is extrapolated.
 //
-// All but outlier depend on queries and are silent without them. Look takes those in
+// All but outlier and attribute depend on queries and are silent without them. Look takes those in
 // system.profile, if the profiler is on, and $queryStats, if the server has it and the
 // user may read it; Options.Queries adds the slow queries of a server's [Log], and what
 // a service's own tests sent, [Commands]:
@@ -63,8 +92,15 @@
 //	report, err := advise.Look(ctx, db, &advise.Options{Queries: advise.Commands(cmds)})
 //
 // The profile is that of the member that answers, a secondary if there is one.
+// Commands also sees which finds ask, one by one, for the values of an earlier answer: such
+// finds from a field of a document to an _id count as a $lookup does for extref and tree.
 // $queryStats has no values, so that it says neither how far pages skip nor how many
-// elements of a list are wanted. A query that was not seen may need what a finding moves away.
+// elements of a list are wanted, nor which finds follow which. The profile and the log have
+// no answers: where a client sends finds for one value after the other, Look asks the
+// database whether the document or page that was read before them has these values in one
+// of its fields, and only then are they said to be one for each. A report prints the shape of queries, never their values,
+// but for the query to check a page by hand, which is the deepest that was seen. A query
+// that was not seen may need what a finding moves away.
 //
 // # On a live server
 //
@@ -76,10 +112,19 @@
 // nothing is stored. A scan does read the whole collection through the cache, for
 // MaxTime at most: run it on a secondary, or at night.
 //
-// # When it does not help
+// # Before production
 //
-// A collection of fewer than 100 documents, a view, a capped or a time-series collection
-// is not looked at. Lists inside lists, and below the third name of a path, are not
-// seen, nor are fields that an expression cannot name. Look knows nothing of the
-// meaning of fields: what must be exact, private or in one document, only you know.
+// [Shapes] looks at queries alone, without a server: pages by skip, finds one by one,
+// joins for a few fields, climbs of a tree and $push without a bound, each with how often it
+// was seen and the packages that avoid it. Three documents in a test are enough. No data is
+// looked at, so a shape may be harmless: a list may have a bound that no query shows. A Report has
+// these Shapes too, and the finds whose sort and filter no index begins with.
+//
+// # Before you believe it
+//
+// [Try] copies a part of a finding's collection into a scratch database, on any server, which must be
+// empty and is dropped at the end. It adopts the pattern there and measures what was promised. A test
+// sees that no promise is off by more than a factor of two, for outlier, subset, split, attribute,
+// series, bucket, computed and relation of embedded children. The others cannot be tried, and Try says
+// why.
 package advise

@@ -46,14 +46,42 @@ func (t *traffic) join(stage bson.D, r read) {
 			}
 		}
 	}
+	t.joined(from, local, fields, r.calls)
+}
+
+// inner is what a $lookup by another field than _id reads of the collection it names.
+type inner struct {
+	from string
+	read read
+}
+
+func lookups(q Query) (out []inner) {
+	var command bson.D
+	if bson.Unmarshal(q.Command, &command) != nil {
+		return nil
+	}
+	pipeline, _ := at(command, "pipeline").(bson.A)
+	for _, s := range pipeline {
+		stage, _ := s.(bson.D)
+		lookup, _ := at(stage, "$lookup").(bson.D)
+		from, _ := at(lookup, "from").(string)
+		foreign, _ := at(lookup, "foreignField").(string)
+		if from != "" && foreign != "" && foreign != "_id" {
+			out = append(out, inner{from, read{calls: max(q.Calls, 1), uses: []string{foreign}, match: []string{foreign}, all: true}})
+		}
+	}
+	return out
+}
+
+func (t *traffic) joined(from, local string, fields []string, calls int64) {
 	fields = slices.DeleteFunc(fields, func(name string) bool { return name == "_id" })
 	i := slices.IndexFunc(t.joins, func(j joins) bool { return j.from == from && j.local == local })
 	if i < 0 {
-		t.joins = append(t.joins, joins{from, local, r.calls, fields})
+		t.joins = append(t.joins, joins{from, local, calls, fields})
 		return
 	}
 	j := &t.joins[i]
-	j.calls += r.calls
+	j.calls += calls
 	if fields == nil || j.fields == nil {
 		j.fields = nil
 		return
@@ -80,14 +108,14 @@ func below(r read, name string) []string {
 
 func (l *looker) extref(ctx context.Context, c *collection) error {
 	for _, j := range c.joins {
-		if err := l.joined(ctx, c, j); err != nil {
+		if err := l.join(ctx, c, j); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *looker) joined(ctx context.Context, c *collection, j joins) error {
+func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 	const pattern = "extref"
 	slices.Sort(j.fields)
 	j.fields = slices.Compact(j.fields)
@@ -104,6 +132,10 @@ func (l *looker) joined(ctx context.Context, c *collection, j joins) error {
 		return nil
 	case source == nil || j.from == c.name || strings.Contains(j.local, ".") || c.has(j.local, "array"):
 		l.not(pattern, c.name, j.local, fmt.Sprintf("%s is the collection itself, too small, a view or not seen, or the reference is not a field at the top with one value", j.from))
+		return nil
+	}
+	if !slices.ContainsFunc(j.fields, func(path string) bool { return !c.has(copyName(j.local, path)) }) {
+		l.not(pattern, c.name, j.local, "documents have the copies already: "+copyName(j.local, j.fields[0]))
 		return nil
 	}
 	copies := c.count / max(source.count, 1)
@@ -126,7 +158,7 @@ func (l *looker) joined(ctx context.Context, c *collection, j joins) error {
 		return l.failed(ctx, err, pattern, c, j.local)
 	}
 	names := strings.Join(j.fields, ", ")
-	l.report.Findings = append(l.report.Findings, Finding{
+	l.found(Finding{
 		Pattern: pattern, Collection: c.name, Path: j.local, Fields: j.fields,
 		Summary: fmt.Sprintf("%d reads join %s by %s for %s alone; %s (counted) would hold a copy, and %s the fields.",
 			j.calls, j.from, j.local, names, many(check.Answer, "document"), many(writes, "write")+" seen changed"),
@@ -148,7 +180,7 @@ func (l *looker) joined(ctx context.Context, c *collection, j joins) error {
 		Code:  extrefCode(c, source, j),
 		Check: check,
 		Against: []string{
-			"Each field follows changes, unless its Policy says otherwise: a price paid or an address shipped to must not. Decide for each.",
+			"Each field follows changes, unless it is Frozen: a price paid or an address shipped to must not. Decide for each.",
 			"A change of the source writes every copy; writes that were not seen count, too.",
 			"Two queries take half the time of a $lookup already, and need no copies.",
 		},
@@ -156,12 +188,12 @@ func (l *looker) joined(ctx context.Context, c *collection, j joins) error {
 	return nil
 }
 
-// references counts the documents with a reference, and those whose reference leads
-// somewhere.
+// references counts the references, alone or in lists, and those that lead somewhere.
 func (l *looker) references(ctx context.Context, name, field, to string) (named, found int64, err error) {
 	batch, err := l.aggregate(ctx, name, bson.A{
 		d("$match", d(field, d("$ne", nil))),
 		d("$project", d("to", "$"+field)),
+		d("$unwind", "$to"),
 		d("$lookup", bson.D{
 			{Key: "from", Value: to}, {Key: "localField", Value: "to"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "found"},
 			{Key: "pipeline", Value: bson.A{d("$project", d("_id", 1))}},

@@ -2,13 +2,16 @@ package advise_test
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/advise"
 )
@@ -20,7 +23,16 @@ type labelled struct {
 	want     []string
 	docs     []any
 	commands []advise.Command
+	indexes  []mongo.IndexModel
 	sources  []any // of the collection with "_source" added
+	log      []logged
+}
+
+// logged is a line of the server's log.
+type logged struct {
+	at      time.Time
+	kind    string // update, command
+	command bson.D
 }
 
 // kind makes a collection of n documents.
@@ -73,6 +85,72 @@ var questions = []kind{
 		m.change(500, "balance")
 	}},
 
+	{"relation: children one by one, by a list", []string{"relation"}, func(m *maker) { m.students(10, 0.03*m.Float64()); m.oneByOne(m.between(8, 20), m.between(7, 15), true) }},
+	{"relation: children one by one, by an owner", []string{"relation"}, func(m *maker) { m.orders(3, 0.02*m.Float64()); m.oneByOne(m.between(8, 20), m.between(7, 15), false) }},
+	{"relation: embedded children that are read alone", []string{"relation"}, func(m *maker) { m.embedded(false); m.alone(m.between(60, 150)); m.find(m.between(0, 40), nil) }},
+	{"relation: embedded children that others join", []string{"relation"}, func(m *maker) {
+		m.embedded(false)
+		m.send(m.between(60, 150), bson.D{{Key: "aggregate", Value: m.out.name + "_source"}, {Key: "pipeline", Value: bson.A{bson.D{{Key: "$lookup", Value: bson.D{
+			{Key: "from", Value: m.out.name}, {Key: "localField", Value: "child"}, {Key: "foreignField", Value: m.list + "._id"}, {Key: "as", Value: "joined"}}}}}}})
+	}},
+	{"relation: lists of references that grow", []string{"relation"}, func(m *maker) { m.references(true); m.push(m.between(12, 60)) }},
+	{"attribute: many indexed fields that most lack", []string{"attribute"}, func(m *maker) { m.specs("", m.between(12, 40), 0.35); m.index(1, false) }},
+	{"attribute: many indexed fields of a subdocument", []string{"attribute"}, func(m *maker) {
+		m.specs("specs.", m.between(12, 40), 0.35)
+		m.index(1, false)
+		m.ask(m.between(20, 80), 1)
+	}},
+	{"series: measurements read by range", []string{"series"}, func(m *maker) { m.measurements(m.between(1, 3), time.Minute); m.ranges(m.between(15, 60)) }},
+	{"series: measurements by the hour, and some other reads", []string{"series"}, func(m *maker) {
+		m.measurements(m.between(1, 3), time.Hour)
+		m.ranges(m.between(40, 60))
+		m.find(m.between(0, 8), nil)
+	}},
+	{"measurements that are corrected one by one", nil, func(m *maker) {
+		m.measurements(2, time.Minute)
+		m.ranges(m.between(15, 60))
+		m.send(1, bson.D{{Key: "update", Value: m.out.name}, {Key: "updates", Value: bson.A{bson.D{{Key: "q", Value: bson.D{{Key: "_id", Value: 1}}}, {Key: "u", Value: bson.D{{Key: "$set", Value: bson.D{{Key: "value", Value: 1}}}}}}}}})
+	}},
+	{"measurements that are deleted one by one", nil, func(m *maker) {
+		m.measurements(2, time.Minute)
+		m.ranges(m.between(15, 60))
+		m.send(1, bson.D{{Key: "delete", Value: m.out.name}, {Key: "deletes", Value: bson.A{bson.D{{Key: "q", Value: bson.D{{Key: "_id", Value: 1}}}}}}})
+	}},
+	{"measurements that are found by _id", nil, func(m *maker) { m.measurements(2, time.Minute); m.ranges(12); m.find(m.between(30, 60), nil) }},
+	{"one measurement a week", nil, func(m *maker) { m.measurements(2, 7*24*time.Hour); m.ranges(m.between(15, 60)) }},
+	{"events of many customers", nil, func(m *maker) { m.measurements(m.n/20, time.Minute); m.ranges(m.between(15, 60)) }},
+	{"measurements that nobody reads", nil, func(m *maker) { m.measurements(2, time.Minute) }},
+	{"indexed fields that most have", nil, func(m *maker) { m.specs("", m.between(12, 40), 0.9); m.index(1, false) }},
+	{"few indexed fields", nil, func(m *maker) { m.specs("", m.between(4, 9), 0.3); m.index(1, false) }},
+	{"many fields without an index", nil, func(m *maker) { m.specs("", m.between(12, 60), 0.3) }},
+	{"many fields with unique indexes", nil, func(m *maker) {
+		m.specs("", m.between(12, 40), 0.3)
+		m.index(1, true)
+	}},
+	{"many fields in compound indexes", nil, func(m *maker) { m.specs("", m.between(12, 40), 0.3); m.index(2, false) }},
+	{"indexed fields that are asked for together", nil, func(m *maker) {
+		m.specs("specs.", m.between(12, 40), 0.3)
+		m.index(1, false)
+		m.ask(m.between(20, 80), 2)
+	}},
+	{"children one by one, seldom", nil, func(m *maker) { m.students(10, 0); m.oneByOne(4, m.between(5, 10), true) }},
+	{"children two by two", nil, func(m *maker) { m.students(10, 0); m.oneByOne(60, 2, true) }},
+	{"children one by one that are gone", nil, func(m *maker) {
+		m.students(10, 0.2+0.5*m.Float64())
+		m.oneByOne(m.between(8, 20), m.between(7, 15), true)
+	}},
+	{"embedded children that are read with the parent", nil, func(m *maker) { m.embedded(false); m.alone(m.between(60, 100)); m.find(m.between(110, 200), nil) }},
+	{"embedded children that nobody reads alone", nil, func(m *maker) { m.embedded(false); m.find(m.between(10, 60), nil) }},
+	{"elements with the _id of another document", nil, func(m *maker) { m.embedded(true); m.alone(m.between(60, 150)) }},
+	{"lists of references that stand still", nil, func(m *maker) { m.references(true) }},
+	{"lists of shared references that grow", nil, func(m *maker) { m.references(false); m.push(m.between(12, 60)) }},
+	{"lists of words that grow", nil, func(m *maker) {
+		for range m.n {
+			m.add(bson.E{Key: m.list, Value: m.strings(m.between(150, 250), 14)})
+		}
+		m.push(m.between(12, 60))
+	}},
+
 	{"long lists that reads select by", nil, func(m *maker) {
 		m.longTail()
 		m.send(m.between(20, 60), bson.D{{Key: "find", Value: m.out.name}, {Key: "filter", Value: bson.D{{Key: m.list, Value: "x"}}}})
@@ -100,6 +178,68 @@ var questions = []kind{
 	{"plain documents", nil, (*maker).plain},
 }
 
+// changes are what pays by its writes, or for want of them, and what only looks like it.
+var changes = []kind{
+	{"bucket: events read by range", []string{"bucket"}, func(m *maker) { m.events(m.between(1, 3), time.Minute, false); m.ranges(m.between(15, 60)) }},
+	{"bucket: events with numbers inside", []string{"bucket"}, func(m *maker) { m.events(m.between(1, 3), time.Hour, true); m.ranges(m.between(15, 60)) }},
+	{"events that are changed one by one", nil, func(m *maker) {
+		m.events(2, time.Minute, false)
+		m.ranges(m.between(15, 60))
+		m.send(1, bson.D{{Key: "update", Value: m.out.name}, {Key: "updates", Value: bson.A{bson.D{{Key: "q", Value: bson.D{{Key: "_id", Value: 1}}}, {Key: "u", Value: bson.D{{Key: "$set", Value: bson.D{{Key: "text", Value: "x"}}}}}}}}})
+	}},
+	{"events that are found by _id", nil, func(m *maker) { m.events(2, time.Minute, false); m.ranges(12); m.find(m.between(30, 60), nil) }},
+	{"one event a week", nil, func(m *maker) { m.events(2, 7*24*time.Hour, false); m.ranges(m.between(15, 60)) }},
+	{"events of each customer", nil, func(m *maker) { m.events(m.n/20, time.Minute, true); m.ranges(m.between(15, 60)) }},
+	{"events that nobody reads", nil, func(m *maker) { m.events(2, time.Minute, true) }},
+
+	{"computed: totals of a product", []string{"computed"}, func(m *maker) { m.votes(m.between(12, 40), true); m.total(m.between(120, 300), 1) }},
+	{"computed: totals, and writes of other fields", []string{"computed"}, func(m *maker) {
+		m.votes(m.between(12, 40), true)
+		m.total(m.between(120, 190), 1)
+		m.send(30, bson.D{{Key: "update", Value: m.out.name}, {Key: "updates", Value: bson.A{bson.D{{Key: "q", Value: bson.D{{Key: "_id", Value: 1}}}, {Key: "u", Value: bson.D{{Key: "$set", Value: bson.D{{Key: "title", Value: "x"}}}}}}}}})
+	}},
+	{"totals that are written often", nil, func(m *maker) { m.votes(m.between(12, 40), true); m.total(m.between(120, 300), m.between(4, 90)) }},
+	{"totals that nobody writes", nil, func(m *maker) { m.votes(m.between(12, 40), true); m.total(m.between(120, 300), 0) }},
+	{"totals that are seldom read", nil, func(m *maker) { m.votes(m.between(12, 40), true); m.total(m.between(1, 90), 1) }},
+	{"totals of few documents each", nil, func(m *maker) { m.votes(m.between(2, 6), true); m.total(m.between(120, 300), 1) }},
+	{"totals by codes that others have", nil, func(m *maker) { m.votes(m.between(12, 40), false); m.total(m.between(120, 300), 1) }},
+	{"reports of all", nil, func(m *maker) {
+		m.votes(m.between(12, 40), true)
+		m.total(0, 1)
+		m.send(m.between(120, 300), bson.D{{Key: "aggregate", Value: m.out.name}, {Key: "pipeline", Value: bson.A{
+			bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$" + m.text}, {Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}}}}}}})
+	}},
+	{"reports of a range", nil, func(m *maker) {
+		m.votes(m.between(12, 40), true)
+		m.total(0, 1)
+		m.send(m.between(120, 300), bson.D{{Key: "aggregate", Value: m.out.name}, {Key: "pipeline", Value: bson.A{
+			bson.D{{Key: "$match", Value: bson.D{{Key: m.text, Value: m.ids[1]}, {Key: "year", Value: bson.D{{Key: "$gt", Value: 1990}}}}}},
+			bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$" + m.text}, {Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}}}}}}})
+	}},
+
+	{"approx: views of one page", []string{"approx"}, func(m *maker) { m.views("views", m.between(120, 300), 1, 1, nil) }},
+	{"approx: likes inside a subdocument", []string{"approx"}, func(m *maker) { m.views("stats.likes", m.between(120, 300), 2, 1, nil) }},
+	{"views of many pages", nil, func(m *maker) { m.views("views", m.between(120, 300), 50, 1, nil) }},
+	{"views now and then", nil, func(m *maker) { m.views("views", m.between(5, 90), 1, 1, nil) }},
+	{"money", nil, func(m *maker) { m.views("views", m.between(120, 300), 1, m.between(2, 90), nil) }},
+	{"stock that is taken under a condition", nil, func(m *maker) {
+		m.views("views", m.between(120, 300), 1, -1, bson.D{{Key: "views", Value: bson.D{{Key: "$gt", Value: 0}}}})
+	}},
+	{"views that a quota asks for", nil, func(m *maker) {
+		m.views("views", m.between(120, 300), 1, 1, nil)
+		m.send(3, bson.D{{Key: "find", Value: m.out.name}, {Key: "filter", Value: bson.D{{Key: "views", Value: bson.D{{Key: "$lt", Value: 100}}}}}})
+	}},
+	{"numbers that are handed out", nil, func(m *maker) {
+		m.views("views", m.between(120, 300), 1, 1, nil)
+		m.send(3, bson.D{{Key: "findAndModify", Value: m.out.name}, {Key: "query", Value: bson.D{{Key: "_id", Value: 5}}}, {Key: "update", Value: bson.D{{Key: "$inc", Value: bson.D{{Key: "views", Value: 1}}}}}})
+	}},
+	{"views that are set back", nil, func(m *maker) {
+		m.views("views", m.between(120, 300), 1, 1, nil)
+		m.send(1, bson.D{{Key: "update", Value: m.out.name}, {Key: "updates", Value: bson.A{bson.D{{Key: "q", Value: bson.D{{Key: "_id", Value: 1}}}, {Key: "u", Value: bson.D{{Key: "$set", Value: bson.D{{Key: "views", Value: 0}}}}}}}}})
+	}},
+	{"plain documents", nil, (*maker).plain},
+}
+
 // database makes some labelled collections of n documents, always the same for a seed.
 func database(kinds []kind, seed uint64, n, collections int) []labelled {
 	r := rand.New(rand.NewPCG(seed, uint64(n)))
@@ -124,6 +264,8 @@ type maker struct {
 	*rand.Rand
 	n          int
 	list, text string // names of fields
+	names      []string
+	ids        []any
 	made       map[string]bson.RawValue
 	out        *labelled
 }
@@ -547,16 +689,258 @@ func (m *maker) severalParents() {
 	m.graph(m.between(15, 60), false)
 }
 
+// students adds documents with up to most references each. The share dangling of the references leads nowhere.
+func (m *maker) students(most int, dangling float64) {
+	sources := m.n / 2
+	for i := range sources {
+		m.out.sources = append(m.out.sources, bson.D{{Key: "_id", Value: i}, {Key: "name", Value: m.string(12)}})
+	}
+	for range m.n {
+		list := bson.A{}
+		for range m.between(1, most) {
+			to := m.IntN(sources)
+			if m.Float64() < dangling {
+				to += sources
+			}
+			list = append(list, to)
+		}
+		m.add(bson.E{Key: m.list, Value: list})
+	}
+}
+
+// reply sends a find that answers with documents.
+func (m *maker) reply(collection string, filter bson.D, documents ...any) {
+	m.send(1, bson.D{{Key: "find", Value: collection}, {Key: "filter", Value: filter}})
+	raw, err := bson.Marshal(bson.D{{Key: "cursor", Value: bson.D{{Key: "firstBatch", Value: bson.A(documents)}}}})
+	if err != nil {
+		panic(err)
+	}
+	m.out.commands[len(m.out.commands)-1].Reply = raw
+}
+
+// oneByOne sends what a loop over the children of a parent sends, or over the owners'.
+func (m *maker) oneByOne(parents, children int, list bool) {
+	source := m.out.name + "_source"
+	for range parents {
+		ids := bson.A{}
+		for _, id := range m.Perm(1000)[:children] {
+			ids = append(ids, 100_000+id)
+		}
+		if list {
+			m.reply(m.out.name, bson.D{{Key: "_id", Value: 5}}, bson.D{{Key: "_id", Value: 5}, {Key: "year", Value: 1999}, {Key: m.list, Value: ids}})
+			for _, id := range ids {
+				m.reply(source, bson.D{{Key: "_id", Value: id}}, bson.D{{Key: "_id", Value: id}, {Key: "name", Value: "x"}})
+			}
+			continue
+		}
+		all := bson.A{}
+		for _, id := range ids {
+			all = append(all, bson.D{{Key: "_id", Value: id}, {Key: "balance", Value: 7}})
+		}
+		m.reply(source, bson.D{{Key: "city", Value: "X"}}, all...)
+		for _, id := range ids {
+			m.reply(m.out.name, bson.D{{Key: m.text, Value: id}}, bson.D{{Key: "_id", Value: 9}, {Key: m.text, Value: id}})
+		}
+	}
+}
+
+// embedded adds documents with children, whose _ids are their own or those of sources.
+func (m *maker) embedded(shared bool) {
+	ids := make([]bson.ObjectID, m.n/3)
+	for i := range ids {
+		ids[i] = bson.NewObjectID()
+		m.out.sources = append(m.out.sources, bson.D{{Key: "_id", Value: ids[i]}, {Key: "child", Value: ids[i]}})
+	}
+	text := m.string(80)
+	for range m.n {
+		list := bson.A{}
+		for range m.between(2, 12) {
+			id := bson.NewObjectID()
+			if shared {
+				id = ids[m.IntN(len(ids))]
+			}
+			list = append(list, bson.D{{Key: "_id", Value: id}, {Key: "text", Value: text}})
+		}
+		m.add(bson.E{Key: m.list, Value: list})
+	}
+}
+
+// alone sends finds for one element by its _id.
+func (m *maker) alone(times int) {
+	m.send(times, bson.D{{Key: "find", Value: m.out.name}, {Key: "filter", Value: bson.D{{Key: m.list + "._id", Value: bson.NewObjectID()}}}})
+}
+
+// references adds documents with many references each, to children of their own or to
+// any.
+func (m *maker) references(own bool) {
+	most := m.between(150, 250)
+	for range min(m.n, 150) { // each has many children
+		list := bson.A{}
+		for range m.between(140, most) {
+			id := bson.NewObjectID()
+			if !own && len(m.out.sources) > 1000 {
+				id = m.out.sources[m.IntN(len(m.out.sources))].(bson.D)[0].Value.(bson.ObjectID)
+			} else {
+				m.out.sources = append(m.out.sources, bson.D{{Key: "_id", Value: id}})
+			}
+			list = append(list, id)
+		}
+		m.add(bson.E{Key: m.list, Value: list})
+	}
+}
+
+// measurements adds a number of each series each time.
+func (m *maker) measurements(series int, each time.Duration) {
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i := range m.n {
+		m.out.docs = append(m.out.docs, bson.D{{Key: "_id", Value: i}, {Key: "sensor", Value: i % series},
+			{Key: "time", Value: begin.Add(time.Duration(i/series) * each)}, {Key: "value", Value: m.Float64()}})
+	}
+}
+
+// events adds a text, or something nested, of each series each time.
+func (m *maker) events(series int, each time.Duration, nested bool) {
+	m.measurements(series, each)
+	for i, doc := range m.out.docs {
+		more := bson.E{Key: "text", Value: words[m.IntN(len(words))]}
+		if nested {
+			more.Value = bson.D{{Key: "level", Value: m.IntN(5)}, {Key: "user", Value: m.IntN(100)}}
+		}
+		m.out.docs[i] = append(doc.(bson.D)[:3], more)
+	}
+}
+
+// votes adds documents for each of some sources, or with codes that others have, too.
+func (m *maker) votes(perSource int, sources bool) {
+	m.ids = make([]any, max(m.n/perSource, 100))
+	for i := range m.ids {
+		m.ids[i] = fmt.Sprint("k", i)
+		if sources {
+			var id bson.ObjectID
+			binary.BigEndian.PutUint64(id[:], m.Uint64())
+			m.ids[i] = id
+		}
+		m.out.sources = append(m.out.sources, bson.D{{Key: "_id", Value: m.ids[i]}, {Key: "name", Value: m.string(12)}})
+	}
+	m.ids = m.ids[:m.n/perSource]
+	for range m.n {
+		m.add(bson.E{Key: m.text, Value: m.ids[m.IntN(len(m.ids))]}, bson.E{Key: "stars", Value: m.IntN(6)})
+	}
+}
+
+// total sends aggregations of one source's documents, and inserts.
+func (m *maker) total(times, inserts int) {
+	for range times {
+		m.send(1, bson.D{{Key: "aggregate", Value: m.out.name}, {Key: "pipeline", Value: bson.A{
+			bson.D{{Key: "$match", Value: bson.D{{Key: m.text, Value: m.ids[m.IntN(5)]}}}},
+			bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$" + m.text}, {Key: "votes", Value: bson.D{{Key: "$sum", Value: 1}}},
+				{Key: "mean", Value: bson.D{{Key: "$avg", Value: "$stars"}}}}}},
+		}}})
+	}
+	m.send(inserts, bson.D{{Key: "insert", Value: m.out.name}, {Key: "documents", Value: bson.A{bson.D{{Key: "stars", Value: 3}}}}})
+}
+
+// views adds documents with a number, and updates of it, all in a second, of some of them.
+func (m *maker) views(path string, times, documents, by int, also bson.D) {
+	above, inner, nested := strings.Cut(path, ".")
+	for range m.n {
+		value := any(m.IntN(1000))
+		if nested {
+			value = bson.D{{Key: inner, Value: value}}
+		}
+		m.add(bson.E{Key: above, Value: value})
+	}
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i := range documents * times {
+		if documents > 10 && i == times {
+			break // some of each
+		}
+		m.out.log = append(m.out.log, logged{begin.Add(time.Duration(i) * time.Second / time.Duration(documents*times)), "update", bson.D{
+			{Key: "q", Value: append(bson.D{{Key: "_id", Value: i % documents}}, also...)},
+			{Key: "u", Value: bson.D{{Key: "$inc", Value: bson.D{{Key: path, Value: by}}}}}}})
+	}
+}
+
+func (m *maker) ranges(times int) {
+	m.send(times, bson.D{{Key: "find", Value: m.out.name}, {Key: "filter", Value: bson.D{{Key: "sensor", Value: 0},
+		{Key: "time", Value: bson.D{{Key: "$gte", Value: time.Unix(0, 0)}, {Key: "$lt", Value: time.Unix(9, 0)}}}}}})
+}
+
+// specs adds documents that have each of some fields with a probability.
+func (m *maker) specs(above string, fields int, probability float64) {
+	m.text = above
+	m.names = nil
+	for i := range fields {
+		m.names = append(m.names, fmt.Sprintf("%s_%d", words[m.IntN(len(words))], i))
+	}
+	for i := range m.n {
+		var own bson.D
+		for j, name := range m.names {
+			if m.Float64() < probability {
+				own = append(own, bson.E{Key: name, Value: i*100 + j})
+			}
+		}
+		if above != "" {
+			own = bson.D{{Key: strings.TrimSuffix(above, "."), Value: own}}
+		}
+		m.add(own...)
+	}
+}
+
+// index makes an index for each of the fields, or for each and the title.
+func (m *maker) index(keys int, unique bool) {
+	for _, name := range m.names {
+		opts := options.Index().SetSparse(true).SetUnique(unique)
+		m.out.indexes = append(m.out.indexes, mongo.IndexModel{Keys: bson.D{{Key: m.text + name, Value: 1}, {Key: "title", Value: 1}}[:keys], Options: opts})
+	}
+}
+
+// ask sends finds by some of the fields.
+func (m *maker) ask(times, fields int) {
+	for range times {
+		filter := bson.D{}
+		for _, i := range m.Perm(len(m.names))[:fields] {
+			filter = append(filter, bson.E{Key: m.text + m.names[i], Value: 7})
+		}
+		m.send(1, bson.D{{Key: "find", Value: m.out.name}, {Key: "filter", Value: filter}})
+	}
+}
+
+func (m *maker) push(times int) {
+	m.send(times, bson.D{{Key: "update", Value: m.out.name}, {Key: "updates", Value: bson.A{
+		bson.D{{Key: "q", Value: bson.D{{Key: "_id", Value: 1}}}, {Key: "u", Value: bson.D{{Key: "$push", Value: bson.D{{Key: m.list, Value: bson.NewObjectID()}}}}}},
+	}}})
+}
+
 // store inserts the collections and returns the queries that go with them.
 func store(t testing.TB, db *mongo.Database, all []labelled) []advise.Query {
 	t.Helper()
 	var queries []advise.Query
 	for _, c := range all {
 		insert(t, db.Collection(c.name), c.docs)
+		if len(c.indexes) > 0 {
+			if _, err := db.Collection(c.name).Indexes().CreateMany(context.Background(), c.indexes); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if len(c.sources) > 0 {
 			insert(t, db.Collection(c.name+"_source"), c.sources)
 		}
 		queries = append(queries, advise.Commands(c.commands)...)
+		var log strings.Builder
+		for _, line := range c.log {
+			command, err := bson.MarshalExtJSON(line.command, false, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&log, `{"t": {"$date": %q}, "id": 51803, "ctx": "conn7", "attr": {"type": %q, "ns": %q, "command": %s}}`+"\n",
+				line.at.Format(time.RFC3339Nano), line.kind, db.Name()+"."+c.name, command)
+		}
+		logged, err := advise.Log(strings.NewReader(log.String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		queries = append(queries, logged...)
 	}
 	return queries
 }

@@ -132,6 +132,17 @@ section { border-top: 2px solid #222; margin-top: 2rem }
 <p>gives {{range $i, $p := .Check.Path}}{{if $i}}.{{end}}{{$p}}{{end}}: {{.Check.Answer}}</p>
 </section>
 {{end}}
+{{- with .Shapes}}
+<section>
+<h2>Queries that get slower with the data</h2>
+<table>
+<tr><th>query</th><th>seen</th><th>why</th><th>packages</th></tr>
+{{- range .}}
+<tr><td><code>{{.Query}}</code></td><td class="n">{{group .Seen}}</td><td>{{.Why}}</td><td>{{range $i, $p := .Patterns}}{{if $i}}, {{end}}{{$p}}{{end}}</td></tr>
+{{- end}}
+</table>
+</section>
+{{- end}}
 {{- with .NotAdvised}}
 <section>
 <h2>Not advised</h2>

@@ -20,7 +20,7 @@ func outlierCode(c *collection, a *list, limit int64) string {
 func subsetCode(c *collection, a *list, w want) string {
 	var more strings.Builder
 	if w.order != nil {
-		fmt.Fprintf(&more, "\tOrder:      %s,\n", goSort(w.order))
+		fmt.Fprintf(&more, "\tSort:       %s,\n", goSort(w.order))
 	}
 	if w.last {
 		more.WriteString("\tBestLast:   true,\n")
@@ -28,7 +28,12 @@ func subsetCode(c *collection, a *list, w want) string {
 	return fmt.Sprintf(`lists, err := subset.New[%s, bson.M](db.Collection(%q), db.Collection(%q), &subset.Options{
 	ArrayField: %q,
 	N:          %d,
-%s})`, goType(c.idType), c.name, c.name+"_"+strings.ReplaceAll(a.path, ".", "_"), a.path, w.n, more.String())
+%s})`, goType(c.idType), c.name, itemsName(c, a.path), a.path, w.n, more.String())
+}
+
+// itemsName is the collection of a list's elements.
+func itemsName(c *collection, path string) string {
+	return c.name + "_" + strings.ReplaceAll(path, ".", "_")
 }
 
 func splitCode(c *collection, cold []string) string {
@@ -60,8 +65,7 @@ func treeCode(c *collection, parent string) string {
 func extrefCode(c, source *collection, j joins) string {
 	var fields []string
 	for _, path := range j.fields {
-		as := j.local + "_" + path[strings.LastIndex(path, ".")+1:]
-		fields = append(fields, fmt.Sprintf("{Path: %q, As: %q}", path, as))
+		fields = append(fields, fmt.Sprintf("{Path: %q, As: %q}", path, copyName(j.local, path)))
 	}
 	return fmt.Sprintf(`references, err := extref.New[%s, bson.M](db.Collection(%q), []extref.Target{{
 	Collection:   db.Collection(%q),
@@ -69,6 +73,83 @@ func extrefCode(c, source *collection, j joins) string {
 	VersionField: %q,
 	Fields:       []extref.Field{%s},
 }}, nil)`, goType(source.idType), source.name, c.name, j.local, j.local+"_version", strings.Join(fields, ", "))
+}
+
+// copyName is the field of a copy: customer_name for the name of the customer.
+func copyName(local, path string) string { return local + "_" + path[strings.LastIndex(path, ".")+1:] }
+
+// relationCode names the list of the parents, or the owner of the children.
+func relationCode(parents, children *collection, field string, list bool) string {
+	side := "OwnerField"
+	if list {
+		side = "ChildrenField"
+	}
+	return fmt.Sprintf(`children, err := relation.New[%s, %s, bson.M](db.Collection(%q), db.Collection(%q), &relation.Options{
+	%s: %q,
+})`, goType(parents.idType), goType(children.idType), parents.name, children.name, side, field)
+}
+
+// extractCode leaves the _ids in the list: Extract keeps the order.
+func extractCode(c *collection, path, kind string) string {
+	return fmt.Sprintf(`children, err := relation.New[%s, %s, bson.M](db.Collection(%q), db.Collection(%q), &relation.Options{
+	ChildrenField: %q,
+})`, goType(c.idType), goType(kind), c.name, c.name+"_"+path, path)
+}
+
+func attributeCode(c *collection, kind string) string {
+	return fmt.Sprintf(`attributes, err := attribute.New[%s, %s](db.Collection(%q), &attribute.Options{
+	ArrayField: %q,
+})`, goType(c.idType), goType(kind), c.name, attributesName(c))
+}
+
+// attributesName is a name that no document has.
+func attributesName(c *collection) string {
+	name := "attributes"
+	for c.has(name) {
+		name += "_array"
+	}
+	return name
+}
+
+func seriesCode(c *collection, s span, window string) string {
+	return fmt.Sprintf(`measurements, err := series.New[%s, bson.M](db.Collection(%q), timeseries.%s(nil), &series.Options{
+	SeriesField: %q,
+	TimeField:   %q,
+})`, goType(c.kind(s.id)), c.name+"_series", window, s.id, s.at)
+}
+
+func bucketCode(c *collection, s span, window string) string {
+	return fmt.Sprintf(`measurements, err := bucket.New[%s, bson.M](db.Collection(%q), timeseries.%s(nil), &bucket.Options{
+	SeriesField: %q,
+	TimeField:   %q,
+})`, goType(c.kind(s.id)), c.name+"_buckets", window, s.id, s.at)
+}
+
+// computedCode adds up by differences if all fields are sums.
+func computedCode(sources, targets *collection, t totals) string {
+	var group, empty []string
+	options := "&computed.Options{Additive: true}"
+	for _, f := range t.fields {
+		accumulator := f.Value.(bson.D)[0]
+		operand, zero := "1", "0"
+		switch v := accumulator.Value.(type) {
+		case string:
+			operand = fmt.Sprintf("%q", v)
+		case bson.D:
+			operand, options = "bson.D{}", "nil"
+		}
+		if accumulator.Key != "$sum" && accumulator.Key != "$count" {
+			zero, options = "nil", "nil"
+		}
+		group = append(group, fmt.Sprintf("\t\t{Key: %q, Value: bson.D{{Key: %q, Value: %s}}},\n", f.Key, accumulator.Key, operand))
+		empty = append(empty, fmt.Sprintf("{Key: %q, Value: %s}", f.Key, zero))
+	}
+	return fmt.Sprintf(`totals, err := computed.New[%s, %s, bson.M](db.Collection(%q), db.Collection(%q), %q, mongo.Pipeline{
+	{{Key: "$group", Value: bson.D{
+		{Key: "_id", Value: %q},
+%s	}}},
+}, bson.D{%s}, %s)`, goType(sources.idType), goType(targets.idType), sources.name, targets.name, t.key, "$"+t.key,
+		strings.Join(group, ""), strings.Join(empty, ", "), options)
 }
 
 // goType is the Go type for the server's name of a type, any for one of several.
@@ -84,6 +165,10 @@ func goType(kind string) string {
 		return "int64"
 	case "double":
 		return "float64"
+	case "bool":
+		return "bool"
+	case "decimal":
+		return "bson.Decimal128"
 	case "object":
 		return "bson.M"
 	case "date":

@@ -2,8 +2,11 @@ package advise_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -15,7 +18,12 @@ import (
 // same savings but for the bytes of the names.
 func TestRenamed(t *testing.T) {
 	db, other := mongotest.Database(t), mongotest.Database(t)
-	all := three(t, 200)
+	r := rand.New(rand.NewPCG(8, 8))
+	all := append(three(t, 200),
+		generate(r, kindOf(t, "relation: children one by one, by a list"), 200, "students"),
+		generate(r, kindOf(t, "relation: lists of references that grow"), 120, "people"),
+		generate(r, kindOf(t, "attribute: many indexed fields of a subdocument"), 200, "goods"))
+	all = append(all, changing(t, 200)...)
 	plain := look(t, db, unhurried(store(t, db, all)))
 	for i := range all {
 		names := map[string]string{"_id": "_id"}
@@ -31,7 +39,19 @@ func TestRenamed(t *testing.T) {
 		}
 		for j := range all[i].commands {
 			all[i].commands[j].Body = rename(t, all[i].commands[j].Body, names)
+			if reply := all[i].commands[j].Reply; reply != nil && all[i].commands[j].Collection == all[i].name {
+				all[i].commands[j].Reply = rename(t, reply, names)
+			}
 		}
+	}
+	for i := range all[8].log {
+		all[8].log[i].command = renameIn(all[8].log[i].command, map[string]string{"views": "f4"}).(bson.D)
+	}
+	for i, index := range all[5].indexes {
+		all[5].indexes[i].Keys = bson.D{{Key: "f4" + strings.TrimPrefix(index.Keys.(bson.D)[0].Key, "specs"), Value: 1}}
+	}
+	if len(plain.Findings) != 9 {
+		t.Fatalf("advised %v, %v", named(plain), plain.NotAdvised)
 	}
 	renamed := look(t, other, unhurried(store(t, other, all)))
 	if !slices.Equal(named(plain), named(renamed)) {
@@ -90,6 +110,60 @@ func renameIn(value any, names map[string]string) any {
 		}
 	}
 	return value
+}
+
+// What a finding rests on is taken away, and the finding goes: references that lead
+// nowhere, children that all parents share, fields that all documents have.
+func TestTakenAway(t *testing.T) {
+	last := func(doc bson.D) *any { return &doc[len(doc)-1].Value }
+	for _, test := range []struct {
+		kind   string
+		change func(docs []any, i int)
+	}{
+		{"relation: children one by one, by a list", func(docs []any, i int) {
+			for j, id := range (*last(docs[i].(bson.D))).(bson.A) {
+				(*last(docs[i].(bson.D))).(bson.A)[j] = id.(int) + 1_000_000
+			}
+		}},
+		{"relation: children one by one, by an owner", func(docs []any, i int) {
+			*last(docs[i].(bson.D)) = fmt.Sprint(i)
+		}},
+		{"relation: lists of references that grow", func(docs []any, i int) {
+			*last(docs[i].(bson.D)) = *last(docs[0].(bson.D))
+		}},
+		{"relation: embedded children that are read alone", func(docs []any, i int) {
+			*last(docs[i].(bson.D)) = *last(docs[0].(bson.D))
+		}},
+		{"attribute: many indexed fields of a subdocument", func(docs []any, i int) {
+			full := bson.D{}
+			for j := range 40 {
+				for _, word := range words {
+					full = append(full, bson.E{Key: fmt.Sprintf("%s_%d", word, j), Value: i})
+				}
+			}
+			*last(docs[i].(bson.D)) = full
+		}},
+		{"bucket: events read by range", func(docs []any, i int) { docs[i].(bson.D)[2].Value = time.Unix(int64(i)*7*86400, 0) }}, // one a week
+		{"computed: totals of a product", func(docs []any, i int) { docs[i].(bson.D)[4].Value = bson.NewObjectID() }},
+		{"approx: views of one page", func(docs []any, i int) { *last(docs[i].(bson.D)) = "many" }},
+		{"tree: subtrees are read", func(docs []any, i int) { *last(docs[i].(bson.D)) = i / 2 * 2 }}, // no three levels
+		{"extref: names of sources that change now and then", func(docs []any, i int) { *last(docs[i].(bson.D)) = fmt.Sprint(i) }},
+	} {
+		pattern, _, _ := strings.Cut(test.kind, ":")
+		for _, taken := range []bool{false, true} {
+			all := []labelled{generate(rand.New(rand.NewPCG(3, 3)), kindOf(t, test.kind), 400, "things")}
+			for i := range all[0].docs {
+				if taken {
+					test.change(all[0].docs, i)
+				}
+			}
+			db := mongotest.Database(t)
+			report := look(t, db, unhurried(store(t, db, all)))
+			if got := slices.Contains(named(report), pattern+":things"); got == taken {
+				t.Errorf("%s, taken away %v: advised %v; %v", test.kind, taken, named(report), about(report, "things"))
+			}
+		}
+	}
 }
 
 // Ten times the documents: ten times the savings and counts, the same shares and code.

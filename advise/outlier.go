@@ -82,7 +82,7 @@ func (l *looker) outlier(ctx context.Context, c *collection, a *list) error {
 		},
 		Rests: []Row{rowOutlierWhole, rowOutlierPage},
 		Costs: []Row{rowOutlierAll, rowOutlierAdd, rowOutlierContains},
-		Code:  outlierCode(c, a, limit),
+		Code:  outlierCode(c, a, limit), try: tryOutlier(c, a, limit),
 		Check: check,
 		Against: []string{
 			"A query or index on the elements sees those in the parent only; ContainingPipeline sees all.",
@@ -96,7 +96,7 @@ func (l *looker) outlier(ctx context.Context, c *collection, a *list) error {
 		l.not(pattern, c.name, a.path, "little would leave the parents")
 		return nil
 	}
-	l.report.Findings = append(l.report.Findings, f)
+	l.found(f)
 	return nil
 }
 

@@ -133,7 +133,7 @@ func (l *looker) pages(ctx context.Context, c *collection, s skips) error {
 	if len(s.sort) == 0 {
 		f.Against = append(f.Against, "The finds named no order, so that pages may repeat and miss documents; the code takes _id.")
 	}
-	l.report.Findings = append(l.report.Findings, f)
+	l.found(f)
 	return nil
 }
 

@@ -2,11 +2,13 @@ package advise_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +113,63 @@ func TestPoisoned(t *testing.T) {
 		if n.Collection != "names" && n.Pattern == "" {
 			t.Errorf("%v", n)
 		}
+	}
+}
+
+// Through a router, of collections that are on two shards and one that is not, the same is
+// advised and counted as of plain ones.
+func TestShardedCollections(t *testing.T) {
+	cluster := mongotest.Sharded(t, 2)
+	ctx := t.Context()
+	plain, db := mongotest.Database(t), cluster.Database(t)
+	all := append(three(t, 200), changing(t, 300)[:2]...)
+	want := look(t, plain, unhurried(store(t, plain, all)))
+	queries := store(t, db, all)
+	for _, c := range all[:4] {
+		if err := cluster.Shard(ctx, db.Collection(c.name), bson.D{{Key: "_id", Value: 1}}, bson.D{{Key: "_id", Value: 100}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	report := look(t, db, unhurried(queries))
+	if !slices.Equal(named(report), named(want)) || len(report.Findings) != 5 {
+		t.Fatalf("advised %v, of plain collections %v; %v, %v", named(report), named(want), report.NotAdvised, report.Unknown)
+	}
+	for _, f := range report.Findings {
+		i := slices.IndexFunc(want.Findings, func(g advise.Finding) bool { return g.Name() == f.Name() })
+		if i < 0 || want.Findings[i].Saving != f.Saving || want.Findings[i].Check.Answer != f.Check.Answer {
+			t.Errorf("%s saves %v, %d; plain collections are advised %v", f.Name(), f.Saving, f.Check.Answer, want.Findings)
+		}
+	}
+}
+
+var collections = flag.Int("collections", 300, "collections of the database in TestManyCollections; 5000 takes minutes")
+
+// A database of many collections costs two commands each at most, whatever is in them;
+// the largest are looked at first, so that a spent budget leaves out the smallest.
+func TestManyCollections(t *testing.T) {
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	for i := range *collections {
+		if i%3 > 0 {
+			if err := db.CreateCollection(ctx, fmt.Sprint("empty", i)); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		insert(t, db.Collection(fmt.Sprint("small", i)), []any{bson.D{{Key: "x", Value: i}}})
+	}
+	store(t, db, three(t, 200)[:1])
+	report := look(t, db, unhurried(nil))
+	if most := 2*(*collections) + 10; report.Commands > most || len(report.Findings) != 1 {
+		t.Errorf("%d commands, at most %d; advised %v", report.Commands, most, named(report))
+	}
+	if notes := len(report.NotAdvised) + len(report.Unknown); notes > 10 {
+		t.Errorf("%d notes on collections that hold nothing", notes)
+	}
+	t.Logf("%d collections: %d commands in %v", *collections, report.Commands, report.Took)
+	bounded, err := advise.Look(ctx, db, &advise.Options{MaxCommands: 50, MaxTime: time.Minute})
+	if err != nil || bounded.Commands != 50 || len(bounded.Unknown) == 0 || len(bounded.Unknown) > 10 {
+		t.Errorf("with a budget: %v, %d commands, %d unknown", err, bounded.Commands, len(bounded.Unknown))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -22,6 +23,11 @@ type Query struct {
 	Collection string
 	Command    bson.Raw // as sent: {find: "orders", filter: …}
 	Calls      int64    // how often; 0 counts as 1
+	// From is where a find for one value had that value from. [Commands] sets it, by the
+	// answers. Default: not known.
+	From Origin
+
+	rate int64 // of updates of one document, in its busiest second; 0: not known
 }
 
 // Command is a recorded command, of the shape of mongotest.Command.
@@ -34,7 +40,8 @@ type Command struct {
 }
 
 // Commands makes queries of recorded commands, such as those that mongotest.Record
-// saw in a service's own tests.
+// saw in a service's own tests. It also looks which finds ask for the values of an earlier
+// answer one by one. It remembers the values of 16 answers at most, 10,000 of each.
 func Commands[C ~struct {
 	Name       string
 	Collection string
@@ -43,27 +50,69 @@ func Commands[C ~struct {
 	Err        error
 }](commands []C) []Query {
 	var queries []Query
-	for _, command := range commands {
+	all := make([]Command, len(commands))
+	index := make([]int, len(commands)) // of a command's query
+	for i, command := range commands {
 		c := Command(command)
+		all[i], index[i] = c, len(queries)
 		if c.Collection != "" && c.Name != "getMore" {
-			queries = append(queries, Query{text(c.Body, "$db"), c.Collection, c.Body, 1})
+			queries = append(queries, Query{Database: text(c.Body, "$db"), Collection: c.Collection, Command: c.Body, Calls: 1})
 		}
 	}
+	origins(all, queries, index)
 	return queries
 }
+
+// longestLine of a log that is read: mongod cuts lines at 10 kB unless it is told otherwise.
+const longestLine = 1 << 20
 
 // slowQuery is the id of the line that mongod logs for each slow command.
 const slowQuery = 51803
 
 // Log reads the slow queries in a mongod's log, a JSON document a line. Lines of
-// another form are passed over: logs are cut and mixed.
+// another form are passed over: logs are cut and mixed. Queries that differ in their values
+// alone are one with its Calls. Of 10,000 different ones, and of lines up to 1 MiB, nothing
+// is lost; more are passed over, so that a log of any size takes little memory.
+//
+// Finds that one connection sent one after the other, each for another value of one field,
+// may be one for each value of an earlier answer. The log does not have the answers: [Look]
+// asks the database which field held the values, and [Shapes] passes such finds over.
 func Log(r io.Reader) (queries []Query, err error) {
 	defer fault.In(&err, "advise: log")
-	lines := bufio.NewReader(r)
+	lines := bufio.NewReaderSize(r, longestLine)
+	known := map[string]int{}
+	var runs sequences
+	var updates rates
+	defer func() {
+		updates.assign(queries)
+		queries = runs.assign(queries)
+	}()
 	for {
-		line, err := lines.ReadBytes('\n')
-		if q, ok := logged(line); ok {
-			queries = append(queries, q)
+		line, err := lines.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			for errors.Is(err, bufio.ErrBufferFull) { // too long: the rest of it, too
+				_, err = lines.ReadSlice('\n')
+			}
+			line = nil
+		}
+		if e, ok := logged(line); ok {
+			var command bson.D
+			if err := bson.Unmarshal(e.Command, &command); err != nil {
+				return queries, err
+			}
+			key := e.Database + "\x00" + e.Collection + "\x00" + shapeOf(command, true)
+			i, ok := known[key]
+			if ok {
+				queries[i].Calls += e.Calls
+			} else if len(queries) < loggedKept {
+				i, ok = len(queries), true
+				known[key] = i
+				queries = append(queries, e.Query)
+			}
+			if ok {
+				runs.add(e, i)
+				updates.add(e, i)
+			}
 		}
 		if errors.Is(err, io.EOF) {
 			return queries, nil
@@ -74,23 +123,29 @@ func Log(r io.Reader) (queries []Query, err error) {
 	}
 }
 
-func logged(line []byte) (Query, bool) {
+func logged(line []byte) (sent, bool) {
 	var entry struct {
-		ID   int `json:"id"`
-		Attr struct {
-			Type    string          `json:"type"`
-			NS      string          `json:"ns"`
-			Command json.RawMessage `json:"command"`
+		ID int `json:"id"`
+		At struct {
+			Date time.Time `json:"$date"`
+		} `json:"t"`
+		Connection string `json:"ctx"`
+		Attr       struct {
+			Type     string          `json:"type"`
+			NS       string          `json:"ns"`
+			Command  json.RawMessage `json:"command"`
+			Returned int64           `json:"nreturned"`
 		} `json:"attr"`
 	}
 	if json.Unmarshal(line, &entry) != nil || entry.ID != slowQuery || len(entry.Attr.Command) == 0 {
-		return Query{}, false
+		return sent{}, false
 	}
 	var command bson.D
 	if bson.UnmarshalExtJSON(entry.Attr.Command, false, &command) != nil {
-		return Query{}, false
+		return sent{}, false
 	}
-	return operation(entry.Attr.NS, entry.Attr.Type, command)
+	q, ok := operation(entry.Attr.NS, entry.Attr.Type, command)
+	return sent{q, entry.Connection, entry.At.Date, entry.Attr.Returned}, ok
 }
 
 // operation makes a query of what the profiler and the log hold. They show an update
@@ -112,7 +167,7 @@ func operation(ns, op string, command bson.D) (Query, bool) {
 	if err != nil || len(command) == 0 {
 		return Query{}, false
 	}
-	return Query{database, name, raw, 1}, true
+	return Query{Database: database, Collection: name, Command: raw, Calls: 1}, true
 }
 
 // cutNamespace cuts "shop.orders.2026" into the database and the collection.
@@ -121,7 +176,7 @@ func cutNamespace(ns string) (database, name string, ok bool) {
 }
 
 // queries collects the reads and writes of each collection.
-func (l *looker) queries(ctx context.Context) error {
+func (l *looker) queries(ctx context.Context, names []string) error {
 	all := slices.Clone(l.options.Queries)
 	if len(all) > 0 {
 		l.report.Sources = append(l.report.Sources, Source{Name: "given", Queries: len(all)})
@@ -142,16 +197,30 @@ func (l *looker) queries(ctx context.Context) error {
 	}
 	slices.SortFunc(l.report.Sources, func(a, b Source) int { return strings.Compare(a.Name, b.Name) })
 	l.reads = map[string]*traffic{}
-	for _, q := range all {
-		if q.Database != "" && q.Database != l.db.Name() {
-			continue
-		}
-		if l.reads[q.Collection] == nil {
-			l.reads[q.Collection] = &traffic{}
-		}
-		l.reads[q.Collection].add(q)
+	all = slices.DeleteFunc(all, func(q Query) bool { return q.Database != "" && q.Database != l.db.Name() })
+	if err := l.suspected(ctx, all, names); err != nil {
+		return err
 	}
-	return nil
+	l.report.Shapes = Shapes(all)
+	l.report.queries = all
+	for _, q := range all {
+		l.trafficOf(q.Collection).add(q)
+		for _, into := range lookups(q) {
+			l.trafficOf(into.from).finds = append(l.trafficOf(into.from).finds, into.read)
+		}
+		if q.From.Path != "" {
+			l.trafficOf(q.From.Collection).loop(q)
+		}
+	}
+	return l.sorts(ctx, all, names)
+}
+
+// trafficOf is the traffic of a collection.
+func (l *looker) trafficOf(name string) *traffic {
+	if l.reads[name] == nil {
+		l.reads[name] = &traffic{}
+	}
+	return l.reads[name]
 }
 
 // sourceNote is the reason, in the words of a source: servers before 8.0 have no
@@ -175,10 +244,13 @@ func (l *looker) profile(ctx context.Context) ([]Query, error) {
 	reply, err := l.run(ctx, l.db, bson.D{
 		{Key: "find", Value: "system.profile"},
 		{Key: "filter", Value: bson.D{
-			{Key: "op", Value: d("$in", bson.A{"query", "command", "update", "remove"})},
+			{Key: "op", Value: d("$in", bson.A{"query", "command", "update", "remove", "insert"})},
 			{Key: "command.comment", Value: d("$ne", comment)},
 		}},
-		{Key: "projection", Value: bson.D{{Key: "ns", Value: 1}, {Key: "op", Value: 1}, {Key: "command", Value: 1}}},
+		{Key: "projection", Value: bson.D{{Key: "ns", Value: 1}, {Key: "op", Value: 1}, {Key: "ts", Value: 1}, {Key: "client", Value: 1},
+			{Key: "nreturned", Value: 1}, {Key: "ninserted", Value: 1},
+			// The documents of an insert stay on the server.
+			{Key: "command", Value: d("$cond", bson.A{d("$eq", bson.A{"$op", "insert"}), d("insert", "$command.insert"), "$command"})}}},
 		{Key: "sort", Value: d("$natural", -1)},
 		{Key: "limit", Value: maxReply}, {Key: "batchSize", Value: maxReply}, {Key: "singleBatch", Value: true},
 	})
@@ -187,20 +259,31 @@ func (l *looker) profile(ctx context.Context) ([]Query, error) {
 	}
 	batch, err := l.batch(ctx, l.db, reply)
 	var queries []Query
-	for _, raw := range batch {
+	var runs sequences
+	var updates rates
+	for _, raw := range slices.Backward(batch) { // the oldest first
 		var entry struct {
-			NS      string `bson:"ns"`
-			Op      string `bson:"op"`
-			Command bson.D `bson:"command"`
+			NS       string    `bson:"ns"`
+			Op       string    `bson:"op"`
+			Command  bson.D    `bson:"command"`
+			At       time.Time `bson:"ts"`
+			Client   string    `bson:"client"`
+			Returned int64     `bson:"nreturned"`
+			Inserted int64     `bson:"ninserted"`
 		}
 		if bson.Unmarshal(raw, &entry) != nil {
 			continue // a command that the profiler cut
 		}
 		if q, ok := operation(entry.NS, entry.Op, entry.Command); ok {
+			q.Calls = max(entry.Inserted, 1)
+			e := sent{q, entry.Client, entry.At, entry.Returned}
+			runs.add(e, len(queries))
+			updates.add(e, len(queries))
 			queries = append(queries, q)
 		}
 	}
-	return queries, err
+	updates.assign(queries)
+	return runs.assign(queries), err
 }
 
 // queryStats reads the shapes that the server counts, without their values.
@@ -241,5 +324,5 @@ func shapeQuery(raw bson.Raw) (Query, bool) {
 		return Query{}, false
 	}
 	command, err := bson.Marshal(append(bson.D{{Key: verb, Value: name}}, entry.Shape...))
-	return Query{database, name, command, entry.Calls}, err == nil
+	return Query{Database: database, Collection: name, Command: command, Calls: entry.Calls}, err == nil
 }

@@ -31,6 +31,36 @@ func service(t *testing.T, db *mongo.Database, all []labelled, times int) {
 	}
 }
 
+// profile sets the profiler's level, and how slow a command is that the log has.
+func profile(t *testing.T, db *mongo.Database, level, slow int) {
+	t.Helper()
+	if err := db.RunCommand(t.Context(), bson.D{{Key: "profile", Value: level}, {Key: "slowms", Value: slow}}).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// serverLog reads the last lines of the server's log.
+func serverLog(t *testing.T, db *mongo.Database) []advise.Query {
+	t.Helper()
+	reply, err := db.Client().Database("admin").RunCommand(t.Context(), bson.D{{Key: "getLog", Value: "global"}}).Raw()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := "not JSON\n"
+	values, err := reply.Lookup("log").Array().Values()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range values {
+		lines += v.StringValue() + "\n"
+	}
+	queries, err := advise.Log(strings.NewReader(lines))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return queries
+}
+
 // Queries count, wherever they were seen: in a service's tests, in the profile, in the
 // server's log. Without them nothing that depends on them is advised.
 func TestSources(t *testing.T) {
@@ -38,12 +68,6 @@ func TestSources(t *testing.T) {
 	want := []string{"outlier:books", "split:films", "subset:products"}
 	db := mongotest.Database(t)
 	store(t, db, all)
-	profile := func(level, slow int) {
-		t.Helper()
-		if err := db.RunCommand(t.Context(), bson.D{{Key: "profile", Value: level}, {Key: "slowms", Value: slow}}).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
 	if got := named(look(t, db, unhurried(nil))); !slices.Equal(got, want[:1]) {
 		t.Errorf("without queries: %v", got)
 	}
@@ -52,33 +76,18 @@ func TestSources(t *testing.T) {
 		t.Errorf("with recorded commands: %v", got)
 	}
 
-	profile(0, -1) // the log has every command
+	profile(t, db, 0, -1) // the log has every command
 	service(t, db, all, 60)
-	profile(0, 100)
-	reply, err := db.Client().Database("admin").RunCommand(t.Context(), bson.D{{Key: "getLog", Value: "global"}}).Raw()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var lines strings.Builder
-	values, err := reply.Lookup("log").Array().Values()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, v := range values {
-		lines.WriteString(v.StringValue() + "\n")
-	}
-	logged, err := advise.Log(strings.NewReader("not JSON\n" + lines.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	profile(t, db, 0, 100)
+	logged := serverLog(t, db)
 	if got := named(look(t, db, unhurried(logged))); !slices.Equal(got, want) {
 		t.Errorf("with the log, %d queries: %v", len(logged), got)
 	}
 
-	profile(2, 100)
+	profile(t, db, 2, 100)
 	service(t, db, all, 60)
 	look(t, db, unhurried(nil)) // its own reads are in the profile, and do not count
-	profile(0, 100)
+	profile(t, db, 0, 100)
 	report := look(t, db, unhurried(nil))
 	if got := named(report); !slices.Equal(got, want) {
 		t.Errorf("with the profile: %v, %v", got, report.Sources)

@@ -14,6 +14,17 @@ type traffic struct {
 	pages  []skips
 	graphs []climbs
 	joins  []joins
+	pushes map[string]int64 // by path
+	loops  []oneByOne
+	spans  []span
+
+	totals []totals
+
+	counters []counter
+	exact    []string // paths that updates raise, but not as a counter does
+
+	deletes int64 // statements
+	inserts int64 // documents
 }
 
 // read is a find or an aggregation, and what it needs of each document.
@@ -52,10 +63,16 @@ func (t *traffic) add(q Query) {
 	case "find":
 		t.finds = append(t.finds, find(command, calls))
 		t.page(command, calls)
+		t.span(at(command, "filter"), calls)
 	case "aggregate":
 		pipeline, _ := at(command, "pipeline").(bson.A)
 		r := aggregation(pipeline, calls)
 		t.finds = append(t.finds, r)
+		t.total(pipeline, calls)
+		if len(pipeline) > 0 {
+			first, _ := pipeline[0].(bson.D)
+			t.span(at(first, "$match"), calls)
+		}
 		for _, s := range pipeline {
 			if stage, ok := s.(bson.D); ok {
 				if lookup, ok := at(stage, "$lookup").(bson.D); ok {
@@ -77,14 +94,23 @@ func (t *traffic) add(q Query) {
 		t.finds = append(t.finds, r)
 		if update := at(command, "update"); update != nil {
 			t.writes = append(t.writes, writeOf(update, calls))
+			t.push(update, calls)
 		}
+		t.count(q, command, calls)
+	case "delete":
+		t.deletes += calls
+	case "insert":
+		documents, _ := at(command, "documents").(bson.A)
+		t.inserts += calls * int64(max(len(documents), 1))
 	case "update":
 		updates, _ := at(command, "updates").(bson.A)
 		for _, u := range updates {
 			if statement, ok := u.(bson.D); ok {
 				t.writes = append(t.writes, writeOf(at(statement, "u"), calls))
+				t.push(at(statement, "u"), calls)
 			}
 		}
+		t.count(q, command, calls)
 	}
 }
 
@@ -282,6 +308,21 @@ func writeOf(update any, calls int64) write {
 	return w
 }
 
+// push notes a $push that drops nothing.
+func (t *traffic) push(update any, calls int64) {
+	document, _ := update.(bson.D)
+	pushed, _ := at(document, "$push").(bson.D)
+	for _, f := range pushed {
+		if modifiers, ok := f.Value.(bson.D); ok && at(modifiers, "$slice") != nil {
+			continue
+		}
+		if t.pushes == nil {
+			t.pushes = map[string]int64{}
+		}
+		t.pushes[f.Key] += calls
+	}
+}
+
 // needs reports whether a read needs a path, or something above or below it.
 func (r read) needs(path string) bool {
 	return r.names(path) || r.all && !slices.ContainsFunc(r.without, func(name string) bool { return name == path || strings.HasPrefix(path, name+".") })
@@ -414,6 +455,10 @@ func filterPaths(filter any) []string {
 			}
 		default:
 			paths = append(paths, f.Key)
+			condition, _ := f.Value.(bson.D)
+			for _, name := range filterPaths(at(condition, "$elemMatch")) {
+				paths = append(paths, f.Key+"."+name)
+			}
 		}
 	}
 	return paths

@@ -19,6 +19,8 @@ type Report struct {
 	// Findings are what would pay: first what saves bytes, then what saves reads their
 	// work, each the largest saving first.
 	Findings []Finding `json:"findings"`
+	// Shapes are the queries that will be slow when there is more data, the commonest first.
+	Shapes []Shape `json:"shapes"`
 	// NotAdvised are the patterns that were weighed and would not pay.
 	NotAdvised []Note `json:"notAdvised"`
 	// Unknown could not be told.
@@ -27,6 +29,8 @@ type Report struct {
 	Sources  []Source      `json:"sources"`
 	Commands int           `json:"commands"` // sent
 	Took     time.Duration `json:"took"`
+
+	queries []Query // for Try
 }
 
 // Finding is a pattern that would pay, and why.
@@ -55,6 +59,9 @@ type Finding struct {
 	// the Code names.
 	Distribution []Bar `json:"distribution,omitempty"`
 	Limit        int64 `json:"limit,omitempty"`
+
+	try    trying   // nil: it cannot be tried
+	others []string // collections that it needs besides
 }
 
 // Name is the finding in a word: outlier:orders.items.
@@ -94,7 +101,8 @@ type Fact struct {
 }
 
 // How a figure was found. The server keeps the number and size of a collection's
-// documents without a scan; after a crash, or while a shard moves, they may be off.
+// documents without a scan; after a crash they may be off, and on a sharded cluster they may count orphaned
+// documents.
 const (
 	counted = "counted"
 	kept    = "kept by the server"
@@ -105,7 +113,7 @@ const (
 type Interval struct {
 	Low    int64  `json:"low"`
 	High   int64  `json:"high"`
-	Unit   string `json:"unit"` // bytes, keys, documents, %
+	Unit   string `json:"unit"` // bytes, keys, documents, round trips, writes, indexes, %
 	What   string `json:"what"`
 	Before int64  `json:"before"`
 }
@@ -115,6 +123,8 @@ type Check struct {
 	Shell  string   `json:"shell"` // for mongosh
 	Answer int64    `json:"answer"`
 	Path   []string `json:"path"` // of the figure in the answer
+
+	reply bson.Raw
 }
 
 // Bar is the documents whose lists have From to To elements.
@@ -159,12 +169,13 @@ func (r *Report) finish(commands int, took time.Duration) {
 	}
 	slices.SortStableFunc(r.NotAdvised, byPlace)
 	slices.SortStableFunc(r.Unknown, byPlace)
+	r.NotAdvised = slices.Compact(r.NotAdvised)
 	r.Commands, r.Took = commands, took
 }
 
 // unit puts bytes before what single reads save, which is not comparable.
 func unit(f Finding) int {
-	return slices.Index([]string{"bytes", "keys", "documents", "%"}, f.Saving.Unit)
+	return slices.Index([]string{"bytes", "keys", "documents", "round trips", "writes", "indexes", "%"}, f.Saving.Unit)
 }
 
 // check runs the query that a reader can run by hand.
@@ -181,7 +192,12 @@ func (l *looker) check(ctx context.Context, command bson.D, path ...string) (Che
 	if err != nil {
 		return Check{}, err
 	}
-	return Check{shell, integer(reply, path...), path}, nil
+	return Check{shell, integer(reply, path...), path, reply}, nil
+}
+
+// figure is another figure beside the Answer.
+func (c Check) figure(name string) int64 {
+	return integer(c.reply, append(slices.Clone(c.Path[:len(c.Path)-1]), name)...)
 }
 
 // integer is a number in a document, 0 if there is none.

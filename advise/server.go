@@ -36,7 +36,7 @@ func (s *server) run(ctx context.Context, db *mongo.Database, command bson.D) (b
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if s.left == 0 || time.Now().After(s.ends) {
+	if s.spent() {
 		return nil, errBudget
 	}
 	s.left--
@@ -50,6 +50,9 @@ func (s *server) run(ctx context.Context, db *mongo.Database, command bson.D) (b
 	}
 	return reply, err
 }
+
+// spent reports whether no command may follow.
+func (s *server) spent() bool { return s.left == 0 || time.Now().After(s.ends) }
 
 // aggregate returns the documents of a pipeline that answers with a few.
 func (s *server) aggregate(ctx context.Context, collection any, pipeline bson.A) ([]bson.Raw, error) {

@@ -125,6 +125,19 @@ func (c *collection) has(path string, kinds ...string) bool {
 	return false
 }
 
+// kind is the one type of a field, "" if there are several.
+func (c *collection) kind(path string) (kind string) {
+	for _, f := range c.fields {
+		if f.path == path {
+			if kind != "" && kind != f.kind {
+				return ""
+			}
+			kind = f.kind
+		}
+	}
+	return kind
+}
+
 // shapePipeline lists the paths of documents, three names deep, with their types.
 // It runs on the server, so that large values stay there.
 var shapePipeline = shapeStages()

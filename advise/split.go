@@ -64,7 +64,7 @@ func (l *looker) split(ctx context.Context, c *collection) error {
 		l.not(pattern, c.name, "", fmt.Sprintf("%s take %s a document", names, bytes(check.Answer/c.count)))
 		return nil
 	}
-	l.report.Findings = append(l.report.Findings, Finding{
+	l.found(Finding{
 		Pattern: pattern, Collection: c.name, Fields: cold,
 		Summary: fmt.Sprintf("%s take %s of the bytes (%s, counted), and %d of %d reads do without them. "+
 			"In two collections these reads keep %s a document in the cache instead of %s.",
@@ -87,7 +87,7 @@ func (l *looker) split(ctx context.Context, c *collection) error {
 		},
 		Rests: []Row{rowSplitBytes, rowSplitList},
 		Costs: []Row{rowSplitPage, rowSplitUpdate, rowSplitAdd},
-		Code:  splitCode(c, cold),
+		Code:  splitCode(c, cold), try: trySplit(c, cold),
 		Check: check,
 		Against: []string{
 			"If all of the collection fits in the server's cache, lists become no faster: a projection saves the transfer already.",

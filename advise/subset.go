@@ -91,7 +91,7 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 		},
 		Rests: []Row{rowSubsetBytes, rowSubsetList},
 		Costs: []Row{rowSubsetAdd, rowSubsetAll},
-		Code:  subsetCode(c, a, want),
+		Code:  subsetCode(c, a, want), try: trySubset(c, a, want),
 		Check: check,
 		Against: []string{
 			"An element needs an _id, and is written twice while it is kept: a new one takes 3 round trips.",
@@ -102,12 +102,12 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 		Limit:        want.n,
 	}
 	if want.order == nil {
-		f.Against = append(f.Against, "No query said by which field the elements are ordered: Order is that of _id until you name one.")
+		f.Against = append(f.Against, "No query said by which field the elements are ordered: Sort is that of _id until you name one.")
 	}
 	if f.Saving.Low <= 0 {
 		l.not(pattern, c.name, a.path, "little would leave the documents")
 		return nil
 	}
-	l.report.Findings = append(l.report.Findings, f)
+	l.found(f)
 	return nil
 }

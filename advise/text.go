@@ -20,6 +20,12 @@ func (r *Report) Text(w io.Writer) error {
 		fmt.Fprintf(&b, "\n%d. %s: %s\n", i+1, f.place(), f.Pattern)
 		f.text(&b)
 	}
+	if len(r.Shapes) > 0 {
+		b.WriteString("\nQueries that get slower with the data:\n")
+	}
+	for _, s := range r.Shapes {
+		fmt.Fprintf(&b, "   %s\n", strings.TrimLeft(wrap(s.String(), "      "), " "))
+	}
 	notes(&b, "Not advised", r.NotAdvised)
 	notes(&b, "Could not be told", r.Unknown)
 	_, err := io.WriteString(w, b.String())
@@ -103,12 +109,17 @@ func wrap(text, margin string) string {
 	return b.String()
 }
 
-// JSON writes the findings, one object a line.
+// JSON writes the findings and then the shapes, one object a line.
 func (r *Report) JSON(w io.Writer) error {
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
 	for _, f := range r.Findings {
 		if err := out.Encode(f); err != nil {
+			return err
+		}
+	}
+	for _, s := range r.Shapes {
+		if err := out.Encode(s); err != nil {
 			return err
 		}
 	}

@@ -36,6 +36,11 @@ func (t *traffic) graph(name string, stage bson.D, calls int64) {
 	if from != name || field == "" || field == "_id" || descends == (down == "_id") {
 		return
 	}
+	t.climb(field, descends, calls)
+}
+
+// climb notes reads of all below, or all above.
+func (t *traffic) climb(field string, descends bool, calls int64) {
 	i := slices.IndexFunc(t.graphs, func(c climbs) bool { return c.field == field })
 	if i < 0 {
 		i = len(t.graphs)
@@ -61,7 +66,7 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 	const pattern = "tree"
 	switch {
 	case g.subtrees+g.paths < treeReads:
-		l.not(pattern, c.name, g.field, many(g.subtrees+g.paths, "read")+" by $graphLookup")
+		l.not(pattern, c.name, g.field, many(g.subtrees+g.paths, "read")+" up or down the tree")
 		return nil
 	case strings.Contains(g.field, "."):
 		l.not(pattern, c.name, g.field, "the reference is inside a subdocument; the package takes fields at the top")
@@ -95,11 +100,11 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, g.field)
 	}
-	l.report.Findings = append(l.report.Findings, Finding{
+	l.found(Finding{
 		Pattern: pattern, Collection: c.name, Path: g.field,
 		Summary: fmt.Sprintf("%s (counted) have a parent in %s, %s of them one that exists, in three levels or more; "+
-			"%d reads go down by $graphLookup, and %d up. With the ancestors in each document one range of an index gives a subtree, and one document the way up.",
-			many(check.Answer, "document"), g.field, share(links.found, links.named), g.subtrees, g.paths),
+			"of the reads seen, %s went down, by $graphLookup or a find for each node, and %s up. With the ancestors in each document one range of an index gives a subtree, and one document the way up.",
+			many(check.Answer, "document"), g.field, share(links.found, links.named), many(g.subtrees, "read"), many(g.paths, "read")),
 		Sure: "counted: references; of queries: those that were seen",
 		Facts: []Fact{
 			{"documents", c.count, kept},

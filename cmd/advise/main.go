@@ -4,14 +4,16 @@
 //	go run ./cmd/advise -uri mongodb://localhost:27017 -db shop
 //	go run ./cmd/advise -uri … -db shop -log mongod.log      # with the slow queries of a log
 //	go run ./cmd/advise -uri … -db shop -html page.html      # with the distributions
-//	go run ./cmd/advise -uri … -db shop -json > known.json   # one object a finding
+//	go run ./cmd/advise -uri … -db shop -json > known.json   # one object a finding or query
 //	go run ./cmd/advise -uri … -db shop -baseline known.json # what is new since then
-//	go run ./cmd/advise -uri … -db shop -ignore 'outlier:orders.*'
+//	go run ./cmd/advise -uri … -db shop -ignore 'outlier:orders.*' -ignore 'skip:find orders *'
+//	go run ./cmd/advise -uri … -db shop -try outlier orders.items -try-uri mongodb://localhost
 //
-// It exits with 0 if it advises nothing, or nothing that is new and not ignored, with 1
-// if it advises something, and with 2 if it failed or was interrupted: what it has
-// found by then is printed. Package advise says what findings mean and how the server
-// is spared.
+// Queries that get slower with the data count as findings do. It exits with 0 if it
+// advises nothing, or nothing that is new and not ignored, with 1 if it advises something,
+// and with 2 if it failed or was interrupted: what it has found by then is printed. With -try
+// it exits with 0 if the pattern saves on the copy what was promised, within a factor of two,
+// and with 1 if not. Package advise says what findings mean and how the server is spared.
 package main
 
 import (
@@ -24,12 +26,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
@@ -57,6 +59,8 @@ type settings struct {
 	baseline    string
 	html        string
 	json, quiet bool
+	try, tryURI string
+	tryOptions  advise.TryOptions
 	options     advise.Options
 }
 
@@ -82,12 +86,25 @@ func parse(args []string, notes io.Writer) (settings, error) {
 	flags.DurationVar(&s.options.MaxTime, "max-time", 2*time.Second, "bound of each command")
 	flags.DurationVar(&s.options.Budget, "budget", time.Minute, "bound of all together")
 	flags.IntVar(&s.options.MaxCommands, "max-commands", 20_000, "bound of the number of commands")
+	flags.StringVar(&s.try, "try", "", "try this `PATTERN` COLLECTION.FIELD on a copy of a part, and compare with the promise")
+	flags.StringVar(&s.tryURI, "try-uri", "", "the `URI` of the server for the copy, a scratch database that is dropped; required with -try")
+	flags.Int64Var(&s.tryOptions.Documents, "try-documents", 20_000, "copy at most this many documents of a collection")
+	flags.Int64Var(&s.tryOptions.Bytes, "try-bytes", 64<<20, "copy at most this many bytes of a collection")
 	if err := flags.Parse(args); err != nil {
 		return s, err
+	}
+	if s.try != "" && !strings.Contains(s.try, ":") && flags.NArg() > 0 {
+		s.try += ":" + flags.Arg(0)
+		if err := flags.Parse(flags.Args()[1:]); err != nil {
+			return s, err
+		}
 	}
 	if s.uri == "" || s.db == "" || flags.NArg() > 0 {
 		flags.Usage()
 		return s, errors.New("-uri and -db are required, and there are no other arguments")
+	}
+	if (s.try == "") != (s.tryURI == "") {
+		return s, errors.New("-try and -try-uri are given together")
 	}
 	s.options.Collections = s.collections
 	return s, nil
@@ -95,7 +112,7 @@ func parse(args []string, notes io.Writer) (settings, error) {
 
 // run prints the report and returns the exit code.
 func run(ctx context.Context, args []string, out, notes io.Writer) int {
-	code, err := advised(ctx, args, out, notes)
+	code, err := advice(ctx, args, out, notes)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return exitNothing
@@ -106,7 +123,7 @@ func run(ctx context.Context, args []string, out, notes io.Writer) int {
 	return code
 }
 
-func advised(ctx context.Context, args []string, out, notes io.Writer) (int, error) {
+func advice(ctx context.Context, args []string, w, notes io.Writer) (int, error) {
 	s, err := parse(args, notes)
 	if err != nil {
 		return 0, err
@@ -117,11 +134,6 @@ func advised(ctx context.Context, args []string, out, notes io.Writer) (int, err
 	}
 	if s.options.Queries, err = logged(s.logs); err != nil {
 		return 0, err
-	}
-	for _, pattern := range s.ignore {
-		if _, err := path.Match(pattern, ""); err != nil {
-			return 0, fmt.Errorf("-ignore %s: %w", pattern, err)
-		}
 	}
 	if !s.quiet {
 		s.options.Progress = func(p advise.Progress) {
@@ -141,21 +153,59 @@ func advised(ctx context.Context, args []string, out, notes io.Writer) (int, err
 	if report == nil {
 		return 0, lookErr
 	}
-	all := len(report.Findings)
-	report.Findings = slices.DeleteFunc(report.Findings, func(f advise.Finding) bool {
-		return known[f.Name()] || ignored(s.ignore, f.Name())
-	})
-	if left := all - len(report.Findings); left > 0 {
+	if s.try != "" {
+		if lookErr != nil {
+			return 0, lookErr
+		}
+		return try(ctx, s, client.Database(s.db), report, w)
+	}
+	all := advised(report)
+	out := func(name string) bool { return known[name] || ignored(s.ignore, name) }
+	report.Findings = slices.DeleteFunc(report.Findings, func(f advise.Finding) bool { return out(f.Name()) })
+	report.Shapes = slices.DeleteFunc(report.Shapes, func(s advise.Shape) bool { return out(s.Name()) })
+	if left := all - advised(report); left > 0 {
 		fmt.Fprintf(notes, "%d left out by -ignore or -baseline\n", left)
 	}
-	if err := errors.Join(write(s, report, out), lookErr); err != nil {
+	if err := errors.Join(write(s, report, w), lookErr); err != nil {
 		return 0, err
 	}
-	if len(report.Findings) > 0 {
+	if advised(report) > 0 {
 		return exitAdvised, nil
 	}
 	return exitNothing, nil
 }
+
+// try prints what the pattern saves on a copy: 0 if that is what was promised, within a
+// factor of two, and 1 if not.
+func try(ctx context.Context, s settings, db *mongo.Database, report *advise.Report, w io.Writer) (int, error) {
+	i := slices.IndexFunc(report.Findings, func(f advise.Finding) bool { return f.Name() == s.try })
+	if i < 0 {
+		return 0, fmt.Errorf("-try: %s is not advised", s.try)
+	}
+	client, err := mongo.Connect(options.Client().ApplyURI(s.tryURI).SetAppName("mongopatterns advise"))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }() // the copy is dropped before
+	trial, err := advise.Try(ctx, db, client.Database("advise_try_"+bson.NewObjectID().Hex()), report, report.Findings[i], &s.tryOptions)
+	if err != nil {
+		return 0, err
+	}
+	print := trial.Text
+	if s.json {
+		print = trial.JSON
+	}
+	if err := print(w); err != nil {
+		return 0, err
+	}
+	if !trial.Kept() {
+		return exitAdvised, nil
+	}
+	return exitNothing, nil
+}
+
+// advised is how many findings and queries are reported.
+func advised(r *advise.Report) int { return len(r.Findings) + len(r.Shapes) }
 
 func write(s settings, report *advise.Report, out io.Writer) error {
 	if s.html != "" {
@@ -173,7 +223,7 @@ func write(s settings, report *advise.Report, out io.Writer) error {
 	return report.Text(out)
 }
 
-// baseline reads the names of the findings that an earlier run printed by -json.
+// baseline reads the names of the findings and queries that an earlier run printed by -json.
 func baseline(file string) (map[string]bool, error) {
 	known := map[string]bool{}
 	if file == "" {
@@ -186,15 +236,24 @@ func baseline(file string) (map[string]bool, error) {
 	defer f.Close()
 	in := json.NewDecoder(bufio.NewReader(f))
 	for {
-		var finding advise.Finding
-		err := in.Decode(&finding)
+		var line json.RawMessage
+		err := in.Decode(&line)
 		if errors.Is(err, io.EOF) {
 			return known, nil
+		}
+		var finding advise.Finding
+		var shape advise.Shape
+		if err == nil {
+			err = errors.Join(json.Unmarshal(line, &finding), json.Unmarshal(line, &shape))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("-baseline %s: %w", file, err)
 		}
-		known[finding.Name()] = true
+		if shape.Kind != "" {
+			known[shape.Name()] = true
+		} else {
+			known[finding.Name()] = true
+		}
 	}
 }
 
@@ -215,8 +274,21 @@ func logged(files []string) ([]advise.Query, error) {
 }
 
 func ignored(patterns []string, name string) bool {
-	return slices.ContainsFunc(patterns, func(pattern string) bool {
-		matches, err := path.Match(pattern, name)
-		return err == nil && matches
-	})
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return matches(pattern, name) })
+}
+
+// matches reports a name of a pattern, in which * is any characters.
+func matches(pattern, name string) bool {
+	parts := strings.Split(pattern, "*")
+	last := len(parts) - 1
+	name, ok := strings.CutPrefix(name, parts[0])
+	if !ok || last == 0 {
+		return ok && name == ""
+	}
+	for _, part := range parts[1:last] {
+		if _, name, ok = strings.Cut(name, part); !ok {
+			return false
+		}
+	}
+	return strings.HasSuffix(name, parts[last])
 }

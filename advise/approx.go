@@ -1,0 +1,191 @@
+package advise
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// The rule: one field of one document is raised by 1 more than approxRate times in a
+// second; nothing else sets the field, no filter asks for its value, and nobody reads what
+// an update made of it.
+const (
+	approxRate  = 100
+	approxEvery = 100
+	ratesKept   = 10_000
+)
+
+// rates counts, by second, the updates {$inc: {views: 1}} of single documents in a profile
+// or a log.
+type rates struct {
+	second int64
+	calls  map[rateKey]int64
+	most   map[int]int64 // by query: in the busiest second of one document
+}
+
+type rateKey struct {
+	query int
+	id    string
+}
+
+// add counts an update; index is that of its query.
+func (r *rates) add(e sent, index int) {
+	id, ok := raised(e.Command)
+	if !ok || e.at.IsZero() {
+		return
+	}
+	if second := e.at.Truncate(time.Second).Unix(); second != r.second || len(r.calls) > ratesKept {
+		r.second, r.calls = second, map[rateKey]int64{}
+	}
+	if r.most == nil {
+		r.most = map[int]int64{}
+	}
+	k := rateKey{index, id}
+	r.calls[k]++
+	r.most[index] = max(r.most[index], r.calls[k])
+}
+
+// assign gives each query its rate.
+func (r *rates) assign(queries []Query) {
+	for i, n := range r.most {
+		queries[i].rate = n
+	}
+}
+
+// raised is the _id of an update that only raises, as a key.
+func raised(command bson.Raw) (id string, ok bool) {
+	filter, _ := command.Lookup("updates", "0", "q").DocumentOK()
+	field, v, ok := one(filter)
+	if !ok || field != "_id" {
+		return "", false
+	}
+	return refers(v)
+}
+
+// counter is a field that updates raise.
+type counter struct {
+	path    string
+	calls   int64
+	rate    int64 // in a second, of one document
+	upserts bool
+}
+
+// count notes {q: {_id: …}, u: {$inc: {views: 1}}}, and what makes a counter more than that.
+func (t *traffic) count(q Query, command bson.D, calls int64) {
+	for _, s := range updates(command) {
+		update, _ := s.update.(bson.D)
+		raised, _ := at(update, "$inc").(bson.D)
+		plain := command[0].Key == "update" && equals(s.filter, "_id") && len(raised) == 1
+		for _, operator := range update {
+			plain = plain && slices.Contains([]string{"$inc", "$setOnInsert"}, operator.Key)
+		}
+		if len(raised) != 1 {
+			continue
+		}
+		path := raised[0].Key
+		if n, ok := raised[0].Value.(int32); !ok || n != 1 {
+			if n, ok := raised[0].Value.(int64); !ok || n != 1 {
+				plain = false
+			}
+		}
+		if filter, _ := s.filter.(bson.D); !plain || len(filter) != 1 {
+			t.exact = append(t.exact, path)
+			continue
+		}
+		i := slices.IndexFunc(t.counters, func(c counter) bool { return c.path == path })
+		if i < 0 {
+			i, t.counters = len(t.counters), append(t.counters, counter{path: path})
+		}
+		c := &t.counters[i]
+		c.calls += calls
+		c.rate = max(c.rate, q.rate)
+		upsert, _ := at(s.statement, "upsert").(bool)
+		c.upserts = c.upserts || upsert
+	}
+}
+
+func (l *looker) approx(ctx context.Context, c *collection) error {
+	for _, n := range c.counters {
+		if err := l.counted(ctx, c, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *looker) counted(ctx context.Context, c *collection, n counter) error {
+	const pattern = "approx"
+	switch {
+	case n.rate == 0:
+		l.unknown(pattern, c.name, n.path, fmt.Sprintf("%d updates raise it, at an unknown rate", n.calls), "queries with their time: the profiler at level 2, or -log")
+		return nil
+	case n.rate <= approxRate:
+		l.not(pattern, c.name, n.path, fmt.Sprintf("one document is raised %d times in its busiest second", n.rate))
+		return nil
+	case slices.Contains(c.exact, n.path) || c.setOtherwise(n.path):
+		l.not(pattern, c.name, n.path, "other updates change it by other steps, under a condition, or read it at once: it must be exact")
+		return nil
+	case slices.ContainsFunc(c.finds, func(r read) bool { return slices.Contains(r.match, n.path) }):
+		l.not(pattern, c.name, n.path, "filters ask for its value: it must be exact")
+		return nil
+	}
+	check, err := l.check(ctx, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d(n.path, d("$type", "number"))}}, "n")
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, n.path)
+	}
+	if check.Answer == 0 {
+		l.not(pattern, c.name, n.path, "no document has a number there")
+		return nil
+	}
+	writes := (n.rate + approxEvery - 1) / approxEvery
+	l.found(Finding{
+		Pattern: pattern, Collection: c.name, Path: n.path,
+		Summary: fmt.Sprintf("One document was raised by 1 %d times in a second, each time by a write that waits for the one before; %d such updates were seen, and nothing else that changes or asks for %s. "+
+			"Added up in memory, %d of them are one write. %s (counted) have the number.",
+			n.rate, n.calls, n.path, approxEvery, many(check.Answer, "document")),
+		Sure: "counted: documents; of queries: those that were seen, with their times",
+		Facts: []Fact{
+			{"documents with the number", check.Answer, counted},
+			{"updates of one document in its busiest second", n.rate, seen},
+			{"updates that raise it by 1", n.calls, seen},
+		},
+		Saving: Interval{Low: n.rate - writes - 1, High: n.rate - writes, Before: n.rate, Unit: "writes", What: "of that document in that second"},
+		Rests:  []Row{rowApproxWrites, rowApproxTime},
+		Costs:  []Row{rowApproxAdd},
+		Code:   approxCode(c, n),
+		Check:  check,
+		Against: []string{
+			"Money, stock, quotas and votes must be exact: this is for views and likes alone.",
+			fmt.Sprintf("A process that ends without Close loses up to %d changes of each key; readers see a number that is late.", approxEvery),
+			"A sort by the number, and an index on it, are late as well.",
+		},
+	})
+	return nil
+}
+
+// setOtherwise reports writes that set a path by other means than counters.
+func (t *traffic) setOtherwise(path string) bool {
+	raised := int64(0)
+	for _, c := range t.counters {
+		if related(c.path, path) {
+			raised += c.calls
+		}
+	}
+	return t.writesTo([]string{path}) > raised
+}
+
+// approxCode inserts no documents if the updates do not.
+func approxCode(c *collection, n counter) string {
+	var more strings.Builder
+	if !n.upserts {
+		more.WriteString("\tExisting:   true,\n")
+	}
+	return fmt.Sprintf(`counters, err := approx.New[%s](db.Collection(%q), &approx.Options{
+	CountField: %q,
+	Every:      %d,
+%s})`, goType(c.idType), c.name, n.path, approxEvery, more.String())
+}

@@ -1,0 +1,207 @@
+package advise
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// The rule: at least computedReads aggregations sum up the documents with one value of a
+// field, by $group alone and for computedRatio such reads or more to a write of the
+// collection; the values are _ids of another collection in computedFound of the cases, and
+// computedEach documents or more have one, on average. Of values other than ObjectIDs and
+// UUIDs the names of field and collection must be akin.
+const (
+	computedReads = 100
+	computedRatio = 100
+	computedEach  = 10
+	computedFound = 0.95
+)
+
+// totals are aggregations of the documents with one value of a field.
+type totals struct {
+	key    string // the field
+	fields bson.D // of the $group, but for its _id
+	text   string // the same, to be compared
+	calls  int64
+}
+
+// total notes [{$match: {product: 7}}, {$group: {_id: …, stars: {$avg: "$stars"}}}].
+func (t *traffic) total(pipeline bson.A, calls int64) {
+	if len(pipeline) < 2 {
+		return
+	}
+	first, _ := pipeline[0].(bson.D)
+	second, _ := pipeline[1].(bson.D)
+	filter, _ := at(first, "$match").(bson.D)
+	grouped, _ := at(second, "$group").(bson.D)
+	if len(filter) != 1 || !equals(filter, filter[0].Key) || strings.HasPrefix(filter[0].Key, "$") || filter[0].Key == "_id" || len(grouped) < 2 {
+		return
+	}
+	for _, p := range pipeline[2:] {
+		stage, _ := p.(bson.D)
+		if len(stage) != 1 || !slices.Contains([]string{"$project", "$limit", "$addFields", "$set", "$unset"}, stage[0].Key) {
+			return
+		}
+	}
+	key := filter[0].Key
+	switch id := at(grouped, "_id").(type) {
+	case bson.D, bson.A:
+		return // a report by several fields
+	case string:
+		if strings.HasPrefix(id, "$") && id != "$"+key {
+			return
+		}
+	}
+	var fields bson.D
+	for _, f := range grouped {
+		if f.Key == "_id" {
+			continue
+		}
+		if !summed(f.Value) {
+			return
+		}
+		fields = append(fields, f)
+	}
+	text := fmt.Sprint(fields)
+	i := slices.IndexFunc(t.totals, func(o totals) bool { return o.key == key && o.text == text })
+	if i < 0 {
+		i, t.totals = len(t.totals), append(t.totals, totals{key: key, fields: fields, text: text})
+	}
+	t.totals[i].calls += calls
+}
+
+// summed reports an accumulator that this package can print: of a field, or of a number.
+func summed(value any) bool {
+	accumulator, _ := value.(bson.D)
+	if len(accumulator) != 1 {
+		return false
+	}
+	switch operand := accumulator[0].Value.(type) {
+	case string:
+		return strings.HasPrefix(operand, "$") && !strings.HasPrefix(operand, "$$") && slices.Contains([]string{"$sum", "$avg", "$min", "$max"}, accumulator[0].Key)
+	case bson.D:
+		return accumulator[0].Key == "$count" && len(operand) == 0
+	}
+	n, ok := number(accumulator[0].Value)
+	return ok && n == 1 && accumulator[0].Key == "$sum"
+}
+
+func (l *looker) computed(ctx context.Context, c *collection) error {
+	for _, t := range c.totals {
+		if err := l.total(ctx, c, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *looker) total(ctx context.Context, c *collection, t totals) error {
+	const pattern = "computed"
+	names := strings.Join(keys(t.fields), ", ")
+	writes := c.changes(append(expressionPaths(t.fields), t.key))
+	switch {
+	case t.calls < computedReads:
+		l.not(pattern, c.name, t.key, fmt.Sprintf("%s add up %s by %s", many(t.calls, "read"), names, t.key))
+		return nil
+	case writes == 0:
+		l.unknown(pattern, c.name, t.key, fmt.Sprintf("%d reads add up %s, and no write was seen", t.calls, names), "writes: the profiler at level 2, or advise.Commands in a test")
+		return nil
+	case t.calls < computedRatio*writes:
+		l.not(pattern, c.name, t.key, fmt.Sprintf("%d reads add up %s, but %d writes would each compute it again", t.calls, names, writes))
+		return nil
+	case c.has(t.key, "array") || strings.Contains(t.key, "."):
+		l.not(pattern, c.name, t.key, "the field is inside a subdocument or an array")
+		return nil
+	}
+	targets, err := l.targets(ctx, c, t.key)
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, t.key)
+	}
+	if targets == nil {
+		l.not(pattern, c.name, t.key, "no collection has the values as its _id, where the totals could be")
+		return nil
+	}
+	for _, f := range t.fields {
+		if targets.has(f.Key) {
+			l.not(pattern, c.name, t.key, fmt.Sprintf("documents of %s have %s already", targets.name, f.Key))
+			return nil
+		}
+	}
+	check, err := l.check(ctx, bson.D{
+		{Key: "aggregate", Value: c.name},
+		{Key: "pipeline", Value: bson.A{
+			d("$match", d(t.key, d("$ne", nil))),
+			d("$group", bson.D{{Key: "_id", Value: "$" + t.key}, {Key: "n", Value: d("$sum", 1)}}),
+			d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "totals", Value: d("$sum", 1)}, {Key: "sources", Value: d("$sum", "$n")}, {Key: "most", Value: d("$max", "$n")}}),
+		}},
+		{Key: "cursor", Value: bson.D{}},
+	}, "cursor", "firstBatch", "0", "totals")
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, t.key)
+	}
+	sources, most := check.figure("sources"), check.figure("most")
+	mean := sources / max(check.Answer, 1)
+	if mean < computedEach {
+		l.not(pattern, c.name, t.key, fmt.Sprintf("%s for each value, on average: an index gives them", many(mean, "document")))
+		return nil
+	}
+	l.found(Finding{
+		Pattern: pattern, Collection: c.name, Path: t.key, Fields: keys(t.fields),
+		Summary: fmt.Sprintf("%d reads add up %s of the documents with one %s, %d writes were seen. There are %s with %s on average and %d at most (counted). "+
+			"With %s in the document of %s a read takes that document alone.",
+			t.calls, names, t.key, writes, many(check.Answer, "value"), many(mean, "document"), most, names, targets.name),
+		Sure: "counted: documents by value; of queries: those that were seen",
+		Facts: []Fact{
+			{"values", check.Answer, counted},
+			{"documents that have one", sources, counted},
+			{"documents of the commonest value", most, counted},
+			{"documents of " + targets.name, targets.count, kept},
+			{"reads that add up", t.calls, seen},
+			{"writes", writes, seen},
+		},
+		// Reads prefer some values; half of the mean is less than what most have.
+		Saving: Interval{
+			Low: t.calls * mean / 2, High: t.calls * (most - 1), Before: t.calls * most,
+			Unit: "documents", What: "that reads no longer examine, of the reads that were seen",
+		},
+		Rests: []Row{rowComputedOften, rowComputedRatio},
+		Costs: []Row{rowComputedWrite},
+		Code:  computedCode(c, targets, t), try: tryComputed(c, targets, t, l.report.queries), others: []string{targets.name},
+		Check: check,
+		Against: []string{
+			"Each write goes through Change, in a transaction; writes by other programs leave the totals old until Repair or Drain.",
+			"A write takes several times as long, see the costs; the writes that were not seen count, too.",
+			"A total that may be a minute old is simpler: keep the answer for that long.",
+		},
+	})
+	return nil
+}
+
+// changes is how many writes change what is read of the fields.
+func (t *traffic) changes(fields []string) int64 {
+	return t.writesTo(fields) + t.inserts + t.deletes
+}
+
+// targets returns the collection whose _ids a field of c holds, or nil.
+func (l *looker) targets(ctx context.Context, c *collection, field string) (*collection, error) {
+	for _, name := range slices.Sorted(maps.Keys(l.all)) {
+		other := l.all[name]
+		unique := slices.Contains([]string{"objectId", "binData"}, other.idType) // others are codes and numbers, which anything may have
+		if other == c || !c.has(field, other.idType) || !unique && !akin(field, other.name) {
+			continue
+		}
+		named, found, err := l.references(ctx, c.name, field, other.name)
+		if err != nil {
+			return nil, err
+		}
+		if named > 0 && float64(found) >= computedFound*float64(named) {
+			return other, nil
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,247 @@
+package advise
+
+import (
+	"cmp"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Origin is where a find had its value from: a field of documents that an earlier
+// command had answered. Finds with an Origin are one for each value: the second half of
+// "N+1".
+type Origin struct {
+	Collection string
+	Path       string
+	List       bool // the value stood in an array
+	First      bool // the first find for a value of that answer
+
+	run *run // a suspicion: Look asks the database
+}
+
+// Bounds of what is remembered of recorded answers.
+const (
+	answersKept  = 16
+	valuesKept   = 10_000
+	originValues = 3 // that a path gave, at least
+)
+
+// answer is what a recorded command answered.
+type answer struct {
+	database   string
+	collection string
+	paths      map[string][]Origin // by value
+	computed   bool                // by an aggregation: its fields may be another's
+	used       int                 // the last command that took a value from it
+}
+
+// loop is the finds of one collection by one field for values of one answer.
+type loop struct {
+	answer *answer
+	finds  []int // indexes of the queries
+	values map[string]bool
+	paths  map[Origin]int // how many values a path gave
+	small  bool           // some values are small integers, which stand everywhere
+}
+
+// origins sets the Origin of finds among recorded commands. A find belongs to a path if
+// that path held the values of all finds of its kind after one answer, at least three
+// different ones, or fewer where a collection refers to itself: a way up takes one value
+// of each answer. If two paths held them, nothing is said; nor of small integers, unless the
+// names of field and collection are akin.
+func origins(commands []Command, queries []Query, index []int) {
+	type kind struct {
+		answer     *answer
+		collection string
+		field      string
+	}
+	var answers []*answer
+	loops := map[kind]*loop{}
+	var order []*loop
+	for i, c := range commands {
+		if field, value, ok := single(c); ok {
+			for _, a := range answers {
+				paths := a.paths[value]
+				if len(paths) == 0 || a.database != text(c.Body, "$db") {
+					continue
+				}
+				a.used = i
+				k := kind{a, c.Collection, field}
+				l := loops[k]
+				if l == nil {
+					l = &loop{answer: a, values: map[string]bool{}, paths: map[Origin]int{}}
+					loops[k], order = l, append(order, l)
+				}
+				l.finds = append(l.finds, index[i])
+				l.small = l.small || small(c)
+				if !l.values[value] {
+					l.values[value] = true
+					for _, p := range paths {
+						l.paths[p]++
+					}
+				}
+			}
+		}
+		if a := answered(c); a != nil {
+			a.used = i
+			if answers = append(answers, a); len(answers) > answersKept {
+				oldest := slices.MinFunc(answers, func(a, b *answer) int { return cmp.Compare(a.used, b.used) })
+				answers = slices.DeleteFunc(answers, func(a *answer) bool { return a == oldest })
+			}
+		}
+	}
+	slices.SortStableFunc(order, func(a, b *loop) int { return cmp.Compare(len(b.values), len(a.values)) })
+	for _, l := range order {
+		l.assign(queries)
+	}
+}
+
+// assign gives the finds of a loop their Origin, if exactly one path held all values.
+func (l *loop) assign(queries []Query) {
+	var from []Origin
+	for p, n := range l.paths {
+		if n == len(l.values) {
+			from = append(from, p)
+		}
+	}
+	if len(from) != 1 || from[0].Path == "" {
+		return
+	}
+	first := queries[l.finds[0]]
+	field, _, _ := single(Command{Name: "find", Body: first.Command})
+	same := first.Collection == l.answer.collection && field == "_id"
+	switch up := same && !l.small && !l.answer.computed; {
+	case same && from[0].Path == "_id": // the same documents again
+		return
+	case len(l.values) < originValues && !up:
+		return
+	case l.small && !akin(from[0].Path, first.Collection) && !(from[0].Path == "_id" && akin(field, l.answer.collection)):
+		return
+	}
+	origin := from[0]
+	origin.Collection, origin.First = l.answer.collection, true
+	for _, i := range l.finds {
+		if queries[i].From == (Origin{}) {
+			queries[i].From = origin
+			origin.First = false
+		}
+	}
+}
+
+// single is the field and value of a find that asks for one value of one field.
+func single(c Command) (field, value string, ok bool) {
+	if c.Name != "find" {
+		return "", "", false
+	}
+	filter, ok := c.Body.Lookup("filter").DocumentOK()
+	if !ok {
+		return "", "", false
+	}
+	field, v, ok := one(filter)
+	if !ok {
+		return "", "", false
+	}
+	value, ok = refers(v)
+	return field, value, ok
+}
+
+// one is the field and value of a filter for one value of one field.
+func one(filter bson.Raw) (field string, v bson.RawValue, ok bool) {
+	elements, err := filter.Elements()
+	if err != nil || len(elements) != 1 {
+		return "", v, false
+	}
+	v = elements[0].Value()
+	if operator, ok := v.DocumentOK(); ok {
+		if v, err = operator.LookupErr("$eq"); err != nil {
+			return "", v, false
+		}
+	}
+	return elements[0].Key(), v, true
+}
+
+// smallIntegers are below this: a rating, a version and a year are no references, but may
+// be the _id of something.
+const smallIntegers = 10_000
+
+// small reports a find for a small integer.
+func small(c Command) bool {
+	filter, _ := c.Body.Lookup("filter").DocumentOK()
+	_, v, _ := one(filter)
+	n, ok := v.AsInt64OK()
+	return ok && n < smallIntegers
+}
+
+// refers is a value that may be a reference, as a key.
+func refers(v bson.RawValue) (string, bool) {
+	switch v.Type {
+	case bson.TypeObjectID, bson.TypeString, bson.TypeBinary:
+		return string(rune(v.Type)) + string(v.Value), len(v.Value) <= 256
+	case bson.TypeInt32, bson.TypeInt64:
+		n := v.AsInt64()
+		key, err := bson.Marshal(bson.D{{Key: "", Value: n}})
+		return string(key), err == nil
+	}
+	return "", false
+}
+
+// answered remembers where the values of an answer stood; nil if it has none.
+func answered(c Command) *answer {
+	if c.Reply == nil || c.Collection == "" {
+		return nil
+	}
+	a := &answer{database: text(c.Body, "$db"), collection: c.Collection, computed: c.Name != "find", paths: map[string][]Origin{}}
+	for _, batch := range []string{"firstBatch", "nextBatch"} {
+		documents, ok := c.Reply.Lookup("cursor", batch).ArrayOK()
+		if !ok {
+			continue
+		}
+		values, err := documents.Values()
+		if err != nil {
+			continue
+		}
+		for _, v := range values {
+			if document, ok := v.DocumentOK(); ok {
+				a.remember(document, "", false)
+			}
+		}
+	}
+	if len(a.paths) == 0 {
+		return nil
+	}
+	return a
+}
+
+func (a *answer) remember(document bson.Raw, above string, list bool) {
+	elements, err := document.Elements()
+	if err != nil {
+		return
+	}
+	for _, e := range elements {
+		a.value(e.Value(), above+e.Key(), list)
+	}
+}
+
+func (a *answer) value(v bson.RawValue, path string, list bool) {
+	if len(a.paths) >= valuesKept || len(path) > 200 {
+		return
+	}
+	if document, ok := v.DocumentOK(); ok {
+		a.remember(document, path+".", list)
+		return
+	}
+	if array, ok := v.ArrayOK(); ok {
+		values, err := array.Values()
+		if err != nil {
+			return
+		}
+		for _, element := range values {
+			a.value(element, path, true)
+		}
+		return
+	}
+	key, ok := refers(v)
+	if from := (Origin{Path: path, List: list}); ok && !slices.Contains(a.paths[key], from) {
+		a.paths[key] = append(a.paths[key], from)
+	}
+}

@@ -1,0 +1,428 @@
+package advise
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Three rules. One by one: at least relationFinds finds ask for the children of a
+// parent one after the other, relationEach or more for each answer, by references that
+// name an _id in relationFound of the cases. Alone: at least relationAlone reads look for
+// one embedded child by its _id, half of the reads of the list or more, and no _id is there
+// twice or names another document. Growing: a list of references takes half of the bytes
+// or more, over 2 KiB on average, each child stands in one list alone, and $push was seen.
+const (
+	relationFinds  = 50
+	relationEach   = 3
+	relationFound  = 0.95
+	relationAlone  = 50
+	relationUnique = 0.99
+	relationPushes = 10
+	// emptyList are the bytes of {a: []}, as lists are counted.
+	emptyList = 13
+)
+
+// oneByOne are finds of children, each for one value of a parent that was read before.
+type oneByOne struct {
+	children string // the collection
+	field    string // of the children with the parent's _id, or of the parent with theirs
+	list     bool   // it is the parent's
+	finds    int64
+	parents  int64 // answers that the values are from
+}
+
+// loop notes a find whose value an answer of this collection held.
+func (t *traffic) loop(q Query) {
+	var command bson.D
+	if bson.Unmarshal(q.Command, &command) != nil {
+		return
+	}
+	filter, _ := at(command, "filter").(bson.D)
+	if len(filter) != 1 {
+		return
+	}
+	field, calls, from := filter[0].Key, max(q.Calls, 1), q.From
+	same := from.Collection == q.Collection
+	switch {
+	case same && field == "_id" && !from.List && from.Path != "_id":
+		t.climb(from.Path, false, calls)
+	case same && field != "_id" && from.Path == "_id" && from.First:
+		t.climb(field, true, calls)
+	case same:
+	case field == "_id" && from.List:
+		t.child(oneByOne{children: q.Collection, field: from.Path, list: true}, calls, from.First)
+	case field != "_id" && from.Path == "_id":
+		t.child(oneByOne{children: q.Collection, field: field}, calls, from.First)
+	case field == "_id" && from.First:
+		r := find(command, calls)
+		var fields []string
+		if !r.all {
+			fields = r.uses
+		}
+		t.joined(q.Collection, from.Path, fields, calls)
+	}
+}
+
+func (t *traffic) child(o oneByOne, calls int64, first bool) {
+	i := slices.IndexFunc(t.loops, func(l oneByOne) bool { return l.children == o.children && l.field == o.field && l.list == o.list })
+	if i < 0 {
+		i, t.loops = len(t.loops), append(t.loops, o)
+	}
+	t.loops[i].finds += calls
+	if first {
+		t.loops[i].parents += calls
+	}
+}
+
+func (l *looker) relation(ctx context.Context, c *collection) error {
+	for _, o := range c.loops {
+		if err := l.children(ctx, c, o); err != nil {
+			return err
+		}
+	}
+	for _, path := range c.documentLists() {
+		if err := l.alone(ctx, c, path); err != nil {
+			return err
+		}
+	}
+	for _, a := range c.lists {
+		if err := l.growing(ctx, c, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// children are read one by one.
+func (l *looker) children(ctx context.Context, c *collection, o oneByOne) error {
+	const pattern = "relation"
+	children := l.all[o.children]
+	place, other, to := c.name, children, o.children
+	if !o.list { // the reference is in the children
+		place, other, to = o.children, c, c.name
+	}
+	switch {
+	case o.finds < relationFinds || o.finds < relationEach*o.parents:
+		l.not(pattern, place, o.field, fmt.Sprintf("%s of %s one by one, for %s", many(o.finds, "find"), o.children, many(o.parents, "answer")))
+		return nil
+	case children == nil || other == nil || strings.Contains(o.field, "."):
+		l.not(pattern, place, o.field, fmt.Sprintf("%s or %s is too small or a view, or the references are inside a subdocument", c.name, o.children))
+		return nil
+	}
+	named, found, err := l.references(ctx, place, o.field, to)
+	if err != nil {
+		return l.failed(ctx, err, pattern, l.all[place], o.field)
+	}
+	if named == 0 || float64(found) < relationFound*float64(named) {
+		l.not(pattern, place, o.field, fmt.Sprintf("%s of the references name no document of %s", share(named-found, named), to))
+		return nil
+	}
+	check, err := l.check(ctx, bson.D{{Key: "count", Value: place}, {Key: "query", Value: d(o.field, d("$exists", true))}}, "n")
+	if err != nil {
+		return l.failed(ctx, err, pattern, l.all[place], o.field)
+	}
+	l.found(Finding{
+		Pattern: pattern, Collection: place, Path: o.field,
+		Summary: fmt.Sprintf("%s of %s ask for one after the other, by values of %s of %s: %d on average. "+
+			"One query gives them all; %s (counted) have the field, %s of the references lead to a document.",
+			many(o.finds, "find"), o.children, many(o.parents, "answer"), c.name, o.finds/max(o.parents, 1),
+			many(check.Answer, "document"), share(found, named)),
+		Sure: "counted: references; of queries: those that were seen, with the values of their answers",
+		Facts: []Fact{
+			{"documents with the field", check.Answer, counted},
+			{"references", named, counted},
+			{"of them leading to a document of " + to, found, counted},
+			{"finds for one each", o.finds, seen},
+			{"answers that they follow", o.parents, seen},
+		},
+		Saving: Interval{Low: o.finds - o.parents, High: o.finds - o.parents, Before: o.finds, Unit: "round trips", What: "of the reads that were seen"},
+		Rests:  []Row{rowRelationEach, rowRelationTrips, rowRelationEachTime, rowRelationTime},
+		Costs:  []Row{rowRelationInsert},
+		Code:   relationCode(c, children, o.field, o.list),
+		Check:  check,
+		Against: []string{
+			"One find with $in is the whole of it; the package adds the order, the dangling ones, and the other side.",
+			"Children that are few, bounded and never read alone are better embedded: one round trip.",
+		},
+	})
+	return nil
+}
+
+// documentLists are the arrays that hold documents, whatever their length.
+func (c *collection) documentLists() []string {
+	var paths []string
+	for _, f := range c.fields {
+		if f.kind == "array" && f.element == "object" && !slices.Contains(paths, f.path) {
+			paths = append(paths, f.path)
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+// alone looks for embedded children that are read, or joined, by their own _id.
+func (l *looker) alone(ctx context.Context, c *collection, path string) error {
+	const pattern = "relation"
+	id := path + "._id"
+	looking, all := c.byElement(id), int64(0)
+	for _, r := range c.finds {
+		if !r.counts && r.needs(path) {
+			all += r.calls
+		}
+	}
+	switch {
+	case looking == 0:
+		return nil
+	case looking < relationAlone || 2*looking < all:
+		l.not(pattern, c.name, path, fmt.Sprintf("%d of %d reads of the list look for an element by its _id", looking, all))
+		return nil
+	case strings.Contains(path, "."):
+		l.not(pattern, c.name, path, "the list is inside a subdocument; the package takes lists at the top")
+		return nil
+	}
+	batch, err := l.aggregate(ctx, c.name, bson.A{
+		d("$unwind", "$"+path),
+		d("$group", bson.D{{Key: "_id", Value: "$" + id}, {Key: "n", Value: d("$sum", 1)}}),
+		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "distinct", Value: d("$sum", 1)}, {Key: "all", Value: d("$sum", "$n")},
+			{Key: "type", Value: d("$max", d("$type", "$_id"))}, {Key: "least", Value: d("$min", d("$type", "$_id"))}}),
+	})
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, path)
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	kind, elements := text(batch[0], "type"), integer(batch[0], "all")
+	if float64(integer(batch[0], "distinct")) < relationUnique*float64(elements) || kind == "missing" || kind == "null" {
+		l.not(pattern, c.name, path, "elements have no _id, or share theirs: it is that of another document")
+		return nil
+	}
+	for _, other := range l.all {
+		if other == c || other.idType != kind {
+			continue
+		}
+		found, err := l.sampleFound(ctx, c, path, id, other.name)
+		if err != nil {
+			return l.failed(ctx, err, pattern, c, path)
+		}
+		if found {
+			l.not(pattern, c.name, path, "the elements' _id are those of "+other.name)
+			return nil
+		}
+	}
+	size := d("$cond", bson.A{d("$isArray", "$"+path), d("$subtract", bson.A{d("$bsonSize", d("a", "$"+path)), emptyList}), 0})
+	ids := d("$cond", bson.A{d("$isArray", "$"+path), d("$subtract", bson.A{d("$bsonSize", d("a", "$"+id)), emptyList}), 0}) // which stay
+	check, err := l.check(ctx, bson.D{
+		{Key: "aggregate", Value: c.name},
+		{Key: "pipeline", Value: bson.A{d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "bytes", Value: d("$sum", size)}, {Key: "ids", Value: d("$sum", ids)}})}},
+		{Key: "cursor", Value: bson.D{}},
+	}, "cursor", "firstBatch", "0", "bytes")
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, path)
+	}
+	if check.Answer > c.size {
+		l.unknown(pattern, c.name, path, "the collection changes while it is counted", "another run")
+		return nil
+	}
+	l.found(Finding{
+		Pattern: pattern, Collection: c.name, Path: path,
+		Summary: fmt.Sprintf("%d of %d reads of the list look for one element by its _id; the server sends or searches all of its document for it. "+
+			"The elements (%s, counted, no _id twice) are documents of their own already, but for their place.",
+			looking, all, group(elements)),
+		Sure: "counted: elements, _ids and bytes; of queries: those that were seen",
+		Facts: []Fact{
+			{"documents", c.count, kept},
+			{"elements", elements, counted},
+			{"different _ids", integer(batch[0], "distinct"), counted},
+			{"bytes of the lists", check.Answer, counted},
+			{"of them bytes of their _ids, which stay", check.figure("ids"), counted},
+			{"reads that look for one element", looking, seen},
+			{"reads of the list", all, seen},
+		},
+		Saving: Interval{Low: (check.Answer - check.figure("ids")) * looking / max(all, 1), High: check.Answer - check.figure("ids"), Before: c.size, Unit: "bytes", What: "that leave the parents, and so their reads and writes"},
+		Rests:  []Row{rowRelationInsert},
+		Costs:  []Row{rowRelationNewest, rowRelationTime},
+		Code:   extractCode(c, path, kind), try: tryExtract(c, path),
+		Check: check,
+		Against: []string{
+			"A read of a parent with its children takes 2 round trips instead of 1.",
+			"A write to the parent and a child that must happen together needs a transaction then.",
+			"Extract moves them; queries by " + path + "._id must change together with it.",
+		},
+	})
+	return nil
+}
+
+// byElement is how many reads look for one element of a list by its _id.
+func (t *traffic) byElement(id string) (n int64) {
+	for _, r := range t.finds {
+		if !r.counts && slices.Contains(r.match, id) {
+			n += r.calls
+		}
+	}
+	return n
+}
+
+// sampleFound reports whether a part of a list's values are _ids of another collection.
+func (l *looker) sampleFound(ctx context.Context, c *collection, path, value, other string) (bool, error) {
+	batch, err := l.aggregate(ctx, c.name, bson.A{
+		d("$match", d(value, d("$exists", true))),
+		d("$limit", 200),
+		d("$project", d("to", d("$slice", bson.A{"$" + value, 5}))),
+		d("$lookup", bson.D{
+			{Key: "from", Value: other}, {Key: "localField", Value: "to"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "found"},
+			{Key: "pipeline", Value: bson.A{d("$project", d("_id", 1))}},
+		}),
+		d("$group", bson.D{{Key: "_id", Value: nil},
+			{Key: "named", Value: d("$sum", d("$size", "$to"))}, {Key: "found", Value: d("$sum", d("$size", "$found"))}}),
+	})
+	if err != nil || len(batch) == 0 {
+		return false, err
+	}
+	return 2*integer(batch[0], "found") >= integer(batch[0], "named"), nil
+}
+
+// growing looks for lists of references that could be one reference in each child.
+func (l *looker) growing(ctx context.Context, c *collection, a *list) error {
+	const pattern = "relation"
+	pushes := c.pushes[a.path]
+	heavy := 2*a.bytes >= a.all && a.bytes/max(a.docs, 1) > 2<<10
+	if a.element == "object" || a.element == "array" || !heavy || pushes == 0 {
+		return nil
+	}
+	if pushes < relationPushes || strings.Contains(a.path, ".") {
+		l.not(pattern, c.name, a.path, fmt.Sprintf("%d $push were seen, or the list is inside a subdocument", pushes))
+		return nil
+	}
+	for _, children := range l.all {
+		if children.idType != a.element || slices.Contains([]string{"int", "long", "double"}, a.element) && !akin(a.path, children.name) {
+			continue
+		}
+		found, err := l.sampleFound(ctx, c, a.path, a.path, children.name)
+		if err != nil {
+			return l.failed(ctx, err, pattern, c, a.path)
+		}
+		if found {
+			return l.owned(ctx, c, children, a, pushes)
+		}
+	}
+	l.not(pattern, c.name, a.path, "the elements are no _ids of another collection")
+	return nil
+}
+
+// owned counts whether each child stands in one list alone, and names nobody itself.
+func (l *looker) owned(ctx context.Context, c, children *collection, a *list, pushes int64) error {
+	const pattern = "relation"
+	pipeline := bson.A{
+		d("$project", d("to", "$"+a.path)),
+		d("$unwind", "$to"),
+		d("$group", bson.D{{Key: "_id", Value: "$to"}, {Key: "n", Value: d("$sum", 1)}}),
+		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "children", Value: d("$sum", 1)}, {Key: "references", Value: d("$sum", "$n")}}),
+	}
+	check, err := l.check(ctx, bson.D{{Key: "aggregate", Value: c.name}, {Key: "pipeline", Value: pipeline}, {Key: "cursor", Value: bson.D{}}},
+		"cursor", "firstBatch", "0", "children")
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, a.path)
+	}
+	if float64(check.Answer) < relationUnique*float64(a.elements) {
+		l.not(pattern, c.name, a.path, fmt.Sprintf("%s of the references name a child that another names, too: many to many", share(a.elements-check.Answer, a.elements)))
+		return nil
+	}
+	named, found, err := l.references(ctx, c.name, a.path, children.name)
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, a.path)
+	}
+	if float64(found) < relationFound*float64(named) {
+		l.not(pattern, c.name, a.path, fmt.Sprintf("%s of the references name no document of %s", share(named-found, named), children.name))
+		return nil
+	}
+	back, err := l.namesBack(ctx, c, children, a.path)
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, a.path)
+	}
+	if back != "" {
+		l.not(pattern, c.name, a.path, "the children name their parent already, in "+back)
+		return nil
+	}
+	owner := "owner"
+	for children.has(owner) {
+		owner += "_id"
+	}
+	l.found(Finding{
+		Pattern: pattern, Collection: c.name, Path: a.path,
+		Summary: fmt.Sprintf("The lists of references take %s of the bytes (counted), up to %s each, and grow: %d $push were seen. "+
+			"Each of %s children (counted) stands in one list alone, so that one field in the child says the same and no document grows.",
+			share(a.bytes, a.all), many(a.longest(), "element"), pushes, group(check.Answer)),
+		Sure: "counted: lengths, bytes and references; of queries: those that were seen",
+		Facts: []Fact{
+			{"documents", a.total, counted},
+			{"references", a.elements, counted},
+			{"different children", check.Answer, counted},
+			{"of the references leading to a document of " + children.name, found, counted},
+			{"elements of the longest list", a.longest(), counted},
+			{"$push to the list", pushes, seen},
+		},
+		Saving:       Interval{Low: a.bytes - emptyList*a.docs, High: a.bytes, Before: a.all, Unit: "bytes", What: "that leave the parents, and so their reads and writes"},
+		Rests:        []Row{rowRelationInsert},
+		Costs:        []Row{rowRelationNewest},
+		Code:         relationCode(c, children, owner, false),
+		Check:        check,
+		Distribution: a.bars,
+		Against: []string{
+			"An order that the list has is lost, unless a field of the children gives it: see Sort.",
+			"Each child gets a field and an index on it: bytes move there, they do not vanish.",
+			"With ChildrenField as well, Repair writes the owners from the lists; the list can go when no program reads it.",
+		},
+	})
+	return nil
+}
+
+// namesBack is a field of children that holds the _id of the parent whose list has them.
+func (l *looker) namesBack(ctx context.Context, c, children *collection, path string) (string, error) {
+	var names []string
+	group := bson.D{{Key: "_id", Value: nil}, {Key: "n", Value: d("$sum", 1)}}
+	for _, name := range children.tops() {
+		if children.has(name, c.idType) && name != "_id" && len(names) < 50 {
+			same := d("$eq", bson.A{"$_id", d("$first", "$child."+name)})
+			group = append(group, bson.E{Key: fmt.Sprint("f", len(names)), Value: d("$sum", d("$cond", bson.A{same, 1, 0}))})
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return "", nil
+	}
+	batch, err := l.aggregate(ctx, c.name, bson.A{
+		d("$limit", 100),
+		d("$project", d("to", d("$slice", bson.A{d("$cond", bson.A{d("$isArray", "$"+path), "$" + path, bson.A{}}), 10}))),
+		d("$unwind", "$to"),
+		d("$lookup", bson.D{{Key: "from", Value: children.name}, {Key: "localField", Value: "to"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "child"}}),
+		d("$group", group),
+	})
+	if err != nil || len(batch) == 0 {
+		return "", err
+	}
+	for i, name := range names {
+		if 2*integer(batch[0], fmt.Sprint("f", i)) > integer(batch[0], "n") {
+			return name, nil
+		}
+	}
+	return "", nil
+}
+
+// akin reports two names that may mean the same: tasks and task_ids. Small integers
+// are in any _id.
+func akin(a, b string) bool {
+	plain := func(s string) string {
+		s = strings.ToLower(s)
+		for _, end := range []string{"_ids", "_id", "ids", "id", "_list"} {
+			s = strings.TrimSuffix(s, end)
+		}
+		return strings.TrimSuffix(s, "s")
+	}
+	a, b = plain(a), plain(b)
+	return len(a) > 1 && len(b) > 1 && (strings.Contains(a, b) || strings.Contains(b, a))
+}

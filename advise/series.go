@@ -1,0 +1,222 @@
+package advise
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// The rule: documents of less than seriesBytes with a date that are read by ranges of that date for one value of another field, at least seriesReads times and in
+// most reads; on average seriesEach documents or more have that value, seriesDense or more
+// in a day or a month; and no write to single ones was seen. Numbers alone are for series,
+// which packs them; what has texts alone or something nested is for bucket.
+const (
+	seriesBytes = 300
+	seriesReads = 10
+	seriesEach  = 100
+	seriesShare = 0.75
+	seriesDense = 24 // documents of a series in a window, at least
+
+	bucketCount = 1_000 // what the package puts into a bucket by default
+	bucketEach  = 10    // documents for each bucket, on average
+)
+
+// span are finds of one value of a field, by a range of another.
+type span struct {
+	id, at string
+	calls  int64
+}
+
+// spans are what reads ask for: {sensor: 7, at: {$gte: …, $lt: …}}.
+func (t *traffic) span(filter any, calls int64) {
+	document, _ := filter.(bson.D)
+	if len(document) != 2 {
+		return
+	}
+	var s span
+	for _, f := range document {
+		condition, _ := f.Value.(bson.D)
+		switch {
+		case len(condition) > 0 && at(condition, "$gte") == nil && at(condition, "$gt") == nil && at(condition, "$eq") == nil:
+			return
+		case equals(document, f.Key):
+			s.id = f.Key
+		case condition != nil:
+			s.at = f.Key
+		}
+	}
+	if s.id == "" || s.at == "" || s.id == "_id" {
+		return
+	}
+	i := slices.IndexFunc(t.spans, func(o span) bool { return o.id == s.id && o.at == s.at })
+	if i < 0 {
+		i, t.spans = len(t.spans), append(t.spans, s)
+	}
+	t.spans[i].calls += calls
+}
+
+func (l *looker) series(ctx context.Context, c *collection) error {
+	for _, s := range c.spans {
+		if c.has(s.at, "date") {
+			if err := l.measured(ctx, c, s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *looker) measured(ctx context.Context, c *collection, s span) error {
+	nested := slices.ContainsFunc(c.fields, func(f field) bool { return f.kind == "array" || f.kind == "object" })
+	numbers := slices.ContainsFunc(c.fields, func(f field) bool {
+		return f.path != s.id && f.path != s.at && f.path != "_id" && slices.Contains([]string{"int", "long", "double", "decimal"}, f.kind)
+	})
+	pattern, packed := "series", numbers && !nested
+	if !packed {
+		pattern = "bucket"
+	}
+	switch {
+	case c.mean() >= seriesBytes:
+		l.not(pattern, c.name, s.at, fmt.Sprintf("documents take %s on average: no measurements", bytes(c.mean())))
+		return nil
+	case s.calls < seriesReads || float64(s.calls) < seriesShare*float64(c.reads()):
+		l.not(pattern, c.name, s.at, fmt.Sprintf("%d of %d reads are a range of %s for one %s", s.calls, c.reads(), s.at, s.id))
+		return nil
+	case len(c.writes) > 0 || c.deletes > 0:
+		l.not(pattern, c.name, s.at, "updates or deletes of single documents were seen")
+		return nil
+	}
+	check, err := l.check(ctx, bson.D{
+		{Key: "aggregate", Value: c.name},
+		{Key: "pipeline", Value: bson.A{
+			d("$group", d("_id", "$"+s.id)),
+			d("$count", "series"),
+		}},
+		{Key: "cursor", Value: bson.D{}},
+	}, "cursor", "firstBatch", "0", "series")
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, s.at)
+	}
+	if c.count < seriesEach*check.Answer {
+		l.not(pattern, c.name, s.at, fmt.Sprintf("%s of %s: %d documents each", many(check.Answer, "value"), s.id, c.count/max(check.Answer, 1)))
+		return nil
+	}
+	batch, err := l.aggregate(ctx, c.name, bson.A{
+		d("$group", bson.D{{Key: "_id", Value: "$" + s.id}, {Key: "first", Value: d("$min", "$"+s.at)}, {Key: "last", Value: d("$max", "$"+s.at)}}),
+		d("$match", d("first", d("$type", "date"))),
+		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "time", Value: d("$sum", d("$subtract", bson.A{"$last", "$first"}))}}),
+	})
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, s.at)
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	days := float64(integer(batch[0], "time"))/float64(24*time.Hour/time.Millisecond) + 1
+	window := "Days"
+	switch perDay := float64(c.count) / days; {
+	case 30*perDay < seriesDense:
+		l.not(pattern, c.name, s.at, "a series has fewer than 24 documents a month")
+		return nil
+	case perDay < seriesDense:
+		window = "Months"
+	}
+	if !packed {
+		return l.bucket(ctx, c, s, window)
+	}
+	// The benchmark's numbers change little; random ones take up to half of a document.
+	l.found(Finding{
+		Pattern: pattern, Collection: c.name, Path: s.at,
+		Summary: fmt.Sprintf("%s documents of %s on average are measurements, of %d series (counted): %d of %d reads take a range of %s for one %s, and no write to a single one was seen. "+
+			"In packed blocks they take a fraction of the bytes.",
+			group(c.count), bytes(c.mean()), check.Answer, s.calls, c.reads(), s.at, s.id),
+		Sure: "counted: series; of queries: those that were seen",
+		Facts: []Fact{
+			{"documents", c.count, kept},
+			{"bytes of all documents", c.size, kept},
+			{"series", check.Answer, counted},
+			{"reads of a range of one series", s.calls, seen},
+			{"reads", c.reads(), seen},
+		},
+		Saving: Interval{
+			Low: c.size / 2, High: int64(float64(c.size) * (1 - rowSeriesBytes.Times)), Before: c.size,
+			Unit: "bytes", What: "of the documents; those of an index on " + s.id + " and " + s.at + " besides",
+		},
+		Rests: []Row{rowSeriesBytes, rowSeriesRead, rowSeriesMeans},
+		Costs: []Row{rowSeriesCPU},
+		Code:  seriesCode(c, s, window), try: trySeries(c, s, window),
+		Check: check,
+		Against: []string{
+			"The rate of new measurements matters: those that come one by one need a Gatherer, which loses the last seconds if the process ends.",
+			"MongoDB's own time-series collections need no library, and take × 0.034 of the data there; try these first.",
+			"Single measurements can no longer be found by other fields or joined by queries of yours, and lose their _id: bucket leaves them readable.",
+		},
+	})
+	return nil
+}
+
+// bucket advises on events, whose fields stay readable for the server.
+func (l *looker) bucket(ctx context.Context, c *collection, s span, window string) error {
+	const pattern = "bucket"
+	// Days and months of UTC, as the package has them.
+	format := "%Y-%m-%d"
+	if window == "Months" {
+		format = "%Y-%m"
+	}
+	full := d("$ceil", d("$divide", bson.A{"$n", bucketCount}))
+	check, err := l.check(ctx, bson.D{
+		{Key: "aggregate", Value: c.name},
+		{Key: "pipeline", Value: bson.A{
+			d("$match", d(s.at, d("$type", "date"))),
+			d("$group", bson.D{
+				{Key: "_id", Value: bson.D{{Key: "series", Value: "$" + s.id}, {Key: "window", Value: d("$dateToString", bson.D{{Key: "date", Value: "$" + s.at}, {Key: "format", Value: format}})}}},
+				{Key: "n", Value: d("$sum", 1)},
+			}),
+			d("$group", bson.D{
+				{Key: "_id", Value: nil}, {Key: "buckets", Value: d("$sum", d("$toLong", full))}, {Key: "documents", Value: d("$sum", "$n")},
+			}),
+		}},
+		{Key: "cursor", Value: bson.D{}},
+	}, "cursor", "firstBatch", "0", "buckets")
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, s.at)
+	}
+	documents := check.figure("documents")
+	if documents < bucketEach*check.Answer {
+		l.not(pattern, c.name, s.at, fmt.Sprintf("a window has %s on average", many(documents/max(check.Answer, 1), "document")))
+		return nil
+	}
+	l.found(Finding{
+		Pattern: pattern, Collection: c.name, Path: s.at,
+		Summary: fmt.Sprintf("%s documents of %s on average are events: %d of %d reads take a range of %s for one %s, and no write to a single one was seen. "+
+			"In arrays, one for each %s and %s, they are %s (counted): a range reads as many documents and index keys fewer.",
+			group(c.count), bytes(c.mean()), s.calls, c.reads(), s.at, s.id, s.id, strings.ToLower(strings.TrimSuffix(window, "s")), many(check.Answer, "document")),
+		Sure: "counted: documents for each window; of queries: those that were seen",
+		Facts: []Fact{
+			{"documents with a date", documents, counted},
+			{"buckets of 1,000 at most", check.Answer, counted},
+			{"bytes of all documents", c.size, kept},
+			{"reads of a range of one series", s.calls, seen},
+			{"reads", c.reads(), seen},
+		},
+		// Large events fill a bucket by bytes, late ones may begin another.
+		Saving: Interval{
+			Low: documents - 2*check.Answer, High: documents - check.Answer, Before: documents,
+			Unit: "documents", What: "and as many keys of each index",
+		},
+		Rests: []Row{rowBucketDocuments, rowBucketRead},
+		Costs: []Row{rowBucketMeans},
+		Code:  bucketCode(c, s, window), try: tryBucket(c, s, window),
+		Check: check,
+		Against: []string{
+			"Events that come one by one take longer to store than as documents, by what their bucket holds already: see trickle in docs/benchmarks.md.",
+			"Queries by other fields find buckets, not events, and an event is changed inside its array.",
+			"MongoDB's own time-series collections need no library; try these first.",
+		},
+	})
+	return nil
+}

@@ -1,0 +1,188 @@
+package advise_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/advise"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// Which queries are said to get slower, for which packages, and how they are printed:
+// with no value of theirs.
+func TestShapes(t *testing.T) {
+	for _, test := range []struct {
+		commands string // one a line
+		want     string // patterns: the query, one a line
+	}{
+		{`{"find": "x", "filter": {"a": "SECRET"}, "sort": {"b": -1}, "skip": 20, "limit": 10}`, "paging: find x {a: ?} sort {b: -1} skip ? limit ?"},
+		{`{"find": "x", "skip": "?number", "limit": "?number"}`, "paging: find x skip ? limit ?"},
+		{`{"find": "x", "sort": {"b": -1}, "skip": 0, "limit": 10}`, ""},
+		{`{"find": "x", "limit": 10}`, ""},
+		{`{"aggregate": "x", "pipeline": [{"$match": {"a": {"$in": ["SECRET"]}}}, {"$sort": {"b": 1}}, {"$skip": 40}, {"$limit": 20}]}`,
+			"paging: aggregate x | $match {a: {$in: ?}} | $sort {b: 1} | $skip ? | $limit ?"},
+		{`{"aggregate": "x", "pipeline": [{"$lookup": {"from": "y", "localField": "y", "foreignField": "_id", "as": "z"}}, {"$project": {"a": 1, "z.name": 1, "c": {"$literal": "SECRET"}, "d": {"$concat": ["$a", "SECRET $x"]}, "e": {"$eq": ["$e", 1]}}}]}`,
+			"extref: aggregate x | $lookup {from: y, localField: y, foreignField: _id, as: z} | $project {a: 1, z.name: 1, c: {$literal: ?}, d: {$concat: [$a, ?]}, e: {$eq: [$e, ?]}}"},
+		{`{"aggregate": "x", "pipeline": [{"$lookup": {"from": "y", "localField": "y", "foreignField": "_id", "as": "z"}}]}`, ""},
+		{`{"aggregate": "x", "pipeline": [{"$match": {"_id": "SECRET"}}, {"$graphLookup": {"from": "x", "startWith": "$_id", "connectFromField": "_id", "connectToField": "up", "as": "z", "restrictSearchWithMatch": {"n": "SECRET", "m": 1}}}]}`,
+			"tree: aggregate x | $match {_id: ?} | $graphLookup {from: x, startWith: $_id, connectFromField: _id, connectToField: up, as: z, restrictSearchWithMatch: {n: ?, m: ?}}"},
+		{`{"update": "x", "updates": [{"q": {"_id": "SECRET"}, "u": {"$push": {"l": "SECRET"}, "$inc": {"n": 1}}}]}`, "outlier, subset: update x {_id: ?} {$push: {l: ?}, $inc: {n: ?}}"},
+		{`{"update": "x", "updates": [{"q": {"_id": 1}, "u": {"$push": {"l": {"$each": [{"at": {"$date": "2026-01-01T00:00:00Z"}, "v": 1}]}}}}]}`, "outlier, subset, bucket: update x {_id: ?} {$push: {l: ?}}"},
+		{`{"findAndModify": "x", "query": {"_id": 1}, "update": {"$push": {"l": 7}}}`, "outlier, subset: findAndModify x {_id: ?} update {$push: {l: ?}}"},
+		// What bounds a list.
+		{`{"update": "x", "updates": [{"q": {"_id": 1}, "u": {"$push": {"l": {"$each": [1], "$slice": -10}}}}]}`, ""},
+		{`{"update": "x", "updates": [{"q": {"_id": 1, "l.99": {"$exists": false}}, "u": {"$push": {"l": 1}}}]}`, ""},
+		{`{"update": "x", "updates": [{"q": {"_id": 1, "n": {"$lt": 100}}, "u": {"$push": {"l": 1}}}]}`, ""},
+		{`{"update": "x", "updates": [{"q": {"_id": 1, "l": {"$ne": "a"}}, "u": {"$push": {"l": "a"}}}]}`, ""},
+		{`{"update": "x", "updates": [{"q": {"_id": 1}, "u": {"$push": {"l.$.m": 1}}}]}`, ""},
+		{`{"update": "x", "updates": [{"q": {"_id": 1}, "u": {"$addToSet": {"l": 1}}}]}`, ""},
+		{`{"update": "x", "updates": [{"q": {"_id": 1}, "u": {"$push": {"l": 1}}}]}
+{"update": "x", "updates": [{"q": {"_id": 1}, "u": {"$pull": {"l": 1}}}]}`, ""},
+		{`{"update": "x", "updates": [{"q": {"_id": 1}, "u": [{"$set": {"l": "SECRET"}}]}]}`, ""},
+	} {
+		var queries []advise.Query
+		for line := range strings.Lines(test.commands) {
+			var command bson.Raw
+			if err := bson.UnmarshalExtJSON([]byte(line), false, &command); err != nil {
+				t.Fatal(err)
+			}
+			queries = append(queries, advise.Query{Collection: "x", Command: command, Calls: 3}, advise.Query{Collection: "x", Command: command})
+		}
+		var got []string
+		for _, s := range advise.Shapes(queries) {
+			got = append(got, strings.Join(s.Patterns, ", ")+": "+s.Query)
+			if s.Seen != 4 || s.Collection != "x" || s.Why == "" {
+				t.Errorf("%+v, want 4 seen", s)
+			}
+			if strings.Contains(fmt.Sprint(s), "SECRET") {
+				t.Errorf("%s shows a value", s)
+			}
+		}
+		if text := strings.Join(got, "\n"); text != test.want {
+			t.Errorf("%s:\n%s, want\n%s", test.commands, text, test.want)
+		}
+	}
+}
+
+// A service's loops are seen in its own tests, with few documents: finds for each value of
+// an answer, for children, for parents and up a tree; and sorts that no index serves.
+func TestShapesOfService(t *testing.T) {
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	insert(t, db.Collection("orders"), []any{
+		bson.D{{Key: "_id", Value: 1}, {Key: "customer", Value: 51}, {Key: "items", Value: bson.A{61, 62, 63}}},
+		bson.D{{Key: "_id", Value: 2}, {Key: "customer", Value: 52}},
+		bson.D{{Key: "_id", Value: 3}, {Key: "customer", Value: 53}},
+	})
+	insert(t, db.Collection("folders"), []any{
+		bson.D{{Key: "_id", Value: "f1"}}, bson.D{{Key: "_id", Value: "f2"}, {Key: "up", Value: "f1"}},
+		bson.D{{Key: "_id", Value: "f3"}, {Key: "up", Value: "f2"}}, bson.D{{Key: "_id", Value: "f4"}, {Key: "up", Value: "f3"}},
+	})
+	if _, err := db.Collection("orders").Indexes().CreateOne(ctx, mongo.IndexModel{Keys: bson.D{{Key: "at", Value: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	find := func(name string, filter bson.D, sort bson.D) {
+		t.Helper()
+		cursor, err := db.Collection(name).Find(ctx, filter, options.Find().SetSort(sort))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cursor.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	is := func(field string, value any) bson.D { return bson.D{{Key: field, Value: value}} }
+	serve := func() {
+		find("orders", bson.D{}, bson.D{})
+		for i := range 3 {
+			find("customers", is("_id", 51+i), bson.D{})
+			find("items", is("_id", 61+i), bson.D{})
+			find("parcels", is("order", 1+i), bson.D{})
+		}
+		for i := range 4 {
+			find("folders", is("_id", fmt.Sprint("f", 4-i)), bson.D{})
+		}
+		find("orders", is("total", 3), is("total", 1))
+		for _, last := range []bson.D{is("$limit", 5), is("$group", is("_id", "$sum"))} {
+			cursor, err := db.Collection("orders").Aggregate(ctx, bson.A{is("$match", is("total", 3)), is("$sort", is("sum", -1)), last})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cursor.Close(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		find("orders", bson.D{}, is("at", -1))    // the index's order
+		find("orders", is("at", 3), is("sum", 1)) // the index finds few
+	}
+	// The same from the answers, and from the profile and the log, which do not have them.
+	reports := map[string]*advise.Report{"commands": look(t, db, unhurried(advise.Commands(mongotest.Record(t, db, serve))))}
+	profile(t, db, 2, 100)
+	serve()
+	profile(t, db, 0, 100)
+	reports["profile"] = look(t, db, unhurried(nil))
+	if err := db.Collection("system.profile").Drop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	profile(t, db, 0, -1)
+	serve()
+	profile(t, db, 0, 100)
+	logged := serverLog(t, db)
+	reports["log"] = look(t, db, unhurried(logged))
+	for _, s := range advise.Shapes(logged) {
+		if s.Kind == "loop" {
+			t.Errorf("%s, without a server to ask", s)
+		}
+	}
+	want := []string{
+		": aggregate orders | $match {total: ?} | $sort {sum: -1} | $limit ?: no index begins with a field of the filter or of the sort: the server reads and sorts the whole collection, which only an index or few documents make cheap",
+		": find orders {total: ?} sort {total: 1}: no index begins with a field of the filter or of the sort: the server reads and sorts the whole collection, which only an index or few documents make cheap",
+		"extref, relation: find customers {_id: ?}: one find for each value of orders.customer, after 1 answer",
+		"relation: find items {_id: ?}: one find for each value of orders.items, after 1 answer",
+		"relation: find parcels {order: ?}: one find for each value of orders._id, after 1 answer",
+		"tree: find folders {_id: ?}: one find for each value of folders.up",
+	}
+	for source, report := range reports {
+		var got []string
+		for _, s := range report.Shapes {
+			got = append(got, fmt.Sprintf("%s: %s: %s", strings.Join(s.Patterns, ", "), s.Query, s.Why))
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %s\nwant\n%s", source, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+	report := reports["commands"]
+	var text, page strings.Builder
+	if err := report.Text(&text); err != nil {
+		t.Fatal(err)
+	}
+	if err := report.HTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	for _, form := range []string{text.String(), page.String()} {
+		if !strings.Contains(form, "find items {_id: ?}") {
+			t.Errorf("the shapes are not in %s", form)
+		}
+	}
+}
+
+// A log of any size takes little memory: queries that differ in values are one.
+func TestLogMerges(t *testing.T) {
+	var lines strings.Builder
+	for i := range 30_000 {
+		fmt.Fprintf(&lines, `{"id": 51803, "attr": {"type": "command", "ns": "shop.orders", "command": {"find": "orders", "filter": {"customer": "c%d"}, "skip": %d, "limit": 10}}}`+"\n", i, i%3*1000)
+	}
+	lines.WriteString(`{"id": 51803, "attr": {"type": "command", "ns": "shop.orders", "command": {"find": "` + strings.Repeat("x", 2<<20) + `"}}}` + "\n")
+	lines.WriteString(`{"id": 51803, "attr": {"type": "command", "ns": "shop.orders", "command": {"count": "orders"}}}`) // no end of line
+	queries, err := advise.Log(strings.NewReader(lines.String()))
+	if err != nil || len(queries) != 4 || queries[0].Calls != 10_000 || queries[3].Calls != 1 {
+		t.Errorf("%d queries, %v: %v", len(queries), err, queries)
+	}
+}

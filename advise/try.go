@@ -1,0 +1,434 @@
+package advise
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/attribute"
+	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/computed"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/outlier"
+	"github.com/mongopatterns/mongopatterns/relation"
+	"github.com/mongopatterns/mongopatterns/series"
+	"github.com/mongopatterns/mongopatterns/split"
+	"github.com/mongopatterns/mongopatterns/subset"
+	"github.com/mongopatterns/mongopatterns/timeseries"
+)
+
+// TryOptions bound the part that Try copies.
+type TryOptions struct {
+	// Documents of each collection, in the order of _id. Default 20,000.
+	Documents int64
+	// Bytes of each collection. Default 64 MiB.
+	Bytes int64
+}
+
+// Trial is what a pattern saved on a copy of a part of the data.
+type Trial struct {
+	// Finding is that of the part: the same rules, and the promise for what was copied.
+	Finding Finding `json:"finding"`
+	// Documents were copied of the finding's collection, Of is how many it has. On a sharded cluster Of may count
+	// orphaned documents.
+	Documents int64 `json:"documents"`
+	Of        int64 `json:"of"`
+	// Saved was measured after the pattern was adopted, in the unit of the promise.
+	Saved int64 `json:"saved"`
+	// ReadBefore and ReadAfter are the bytes of the largest document of the collection, which
+	// a read of it sends; 0 if the pattern writes another collection.
+	ReadBefore int64 `json:"readBefore"`
+	ReadAfter  int64 `json:"readAfter"`
+}
+
+// notTried are the patterns that a copy cannot show, and why.
+var notTried = map[string]string{
+	"approx": "how many changes are one write is its option Every, and needs no measurement",
+	"extref": "it saves time, which a part of the data on another server does not show",
+	"paging": "it stores nothing: the finding's explain is of the query itself, on all of the data",
+	"tree":   "it saves time, which a part of the data on another server does not show",
+}
+
+// Try copies a part of the finding's collection, and of those that it names, into scratch,
+// looks at the copy with the queries of the report, adopts the pattern with the options of
+// the finding's Code, and measures what was promised. It reads db alone. scratch must have no
+// collections, and is dropped at the end.
+//
+// It returns ErrInvalid for a pattern that cannot be tried, and says why, for a report that is
+// not of this process, and if the part does not have what the finding is about: copy more.
+//
+// Cost: on db, 1 round trip for the indexes of each collection that is copied, those of a find
+// for its part, and 1 for its number of documents. On scratch, the inserts in batches, a Look,
+// the Adopt of the pattern, and a few aggregations.
+func Try(ctx context.Context, db, scratch *mongo.Database, report *Report, f Finding, opts *TryOptions) (trial *Trial, err error) {
+	defer fault.In(&err, "advise: try")
+	var o TryOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.Documents < 0 || o.Bytes < 0 {
+		return nil, fault.Invalid("TryOptions.Documents and Bytes must not be negative")
+	}
+	o = TryOptions{cmp.Or(o.Documents, 20_000), cmp.Or(o.Bytes, 64<<20)}
+	if why, no := notTried[f.Pattern]; no {
+		return nil, fault.Invalid("%s cannot be tried: %s", f.Pattern, why)
+	}
+	if f.try == nil {
+		return nil, fault.Invalid("%s cannot be tried: its saving is a number of round trips that the finding counts, or it is not of this process", f.Name())
+	}
+	names, err := scratch.ListCollectionNames(ctx, bson.D{})
+	if err != nil {
+		return nil, err
+	}
+	if len(names) > 0 {
+		return nil, fault.Invalid("the scratch database %s has collections", scratch.Name())
+	}
+	defer func() { err = errors.Join(err, scratch.Drop(context.WithoutCancel(ctx))) }()
+	trial = &Trial{}
+	from := db.Client().Database(db.Name(), options.Database().SetReadPreference(readpref.SecondaryPreferred()))
+	for _, name := range append([]string{f.Collection}, f.others...) {
+		n, err := copied(ctx, from.Collection(name), scratch.Collection(name), o)
+		if err != nil {
+			return nil, err
+		}
+		if name == f.Collection {
+			trial.Documents = n
+		}
+	}
+	if trial.Of, err = from.Collection(f.Collection).EstimatedDocumentCount(ctx); err != nil {
+		return nil, err
+	}
+	queries := slices.Clone(report.queries)
+	for i := range queries {
+		queries[i].Database = "" // those of the copy
+	}
+	part, err := Look(ctx, scratch, &Options{Queries: queries, MaxTime: time.Hour, Budget: 24 * time.Hour}) // nobody waits there
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(part.Findings, func(g Finding) bool { return g.Name() == f.Name() })
+	if i < 0 {
+		return nil, fault.Invalid("the first %d documents do not show what the finding is about: copy more", trial.Documents)
+	}
+	trial.Finding = part.Findings[i]
+	if trial.ReadBefore, err = figure(ctx, scratch.Collection(f.Collection), "$max"); err != nil {
+		return nil, err
+	}
+	if trial.Saved, err = trial.Finding.try(ctx, scratch); err != nil {
+		return nil, err
+	}
+	trial.ReadAfter, err = figure(ctx, scratch.Collection(f.Collection), "$max")
+	if trial.ReadAfter == trial.ReadBefore {
+		trial.ReadBefore, trial.ReadAfter = 0, 0
+	}
+	return trial, err
+}
+
+// Kept reports whether what was measured is half of the least that was promised or more, and
+// at most twice the most.
+func (t *Trial) Kept() bool {
+	p := t.Finding.Saving
+	return 2*t.Saved >= p.Low && t.Saved <= 2*p.High
+}
+
+// Text writes promise and measurement.
+func (t *Trial) Text(w io.Writer) error {
+	p := t.Finding.Saving
+	saved := many(t.Saved, strings.TrimSuffix(p.Unit, "s"))
+	if p.Unit == "bytes" {
+		saved = bytes(t.Saved)
+	}
+	text := fmt.Sprintf("%s, on a copy of %s of %s documents:\n   promised %s\n   measured %s\n",
+		t.Finding.Name(), group(t.Documents), group(t.Of), p, saved)
+	if t.ReadBefore > 0 {
+		text += fmt.Sprintf("   a read of the largest document: %s, before %s\n", bytes(t.ReadAfter), bytes(t.ReadBefore))
+	}
+	if !t.Kept() {
+		text += "   The promise is off by more than a factor of two.\n"
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+// JSON writes the trial as one object.
+func (t *Trial) JSON(w io.Writer) error {
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	return out.Encode(t)
+}
+
+// Batches of a copy.
+const (
+	copyDocuments = 1_000
+	copyBytes     = 8 << 20
+)
+
+// copied copies the first documents by _id, and the indexes.
+func copied(ctx context.Context, from, to *mongo.Collection, o TryOptions) (n int64, err error) {
+	specs, err := from.Indexes().List(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var indexes []bson.D
+	if err := specs.All(ctx, &indexes); err != nil {
+		return 0, err
+	}
+	var create bson.A
+	for _, spec := range indexes {
+		if at(spec, "name") != "_id_" {
+			create = append(create, slices.DeleteFunc(spec, func(e bson.E) bool { return e.Key == "v" || e.Key == "ns" }))
+		}
+	}
+	if len(create) > 0 {
+		if err := to.Database().RunCommand(ctx, bson.D{{Key: "createIndexes", Value: to.Name()}, {Key: "indexes", Value: create}}).Err(); err != nil {
+			return 0, err
+		}
+	}
+	docs := cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return from.Find(ctx, bson.D{}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(o.Documents).SetComment(comment))
+	})
+	total := int64(0)
+	for batch, err := range cursor.Batches(docs, copyDocuments, copyBytes) {
+		if err != nil {
+			return n, err
+		}
+		for i, doc := range batch {
+			if total += int64(len(doc)); total > o.Bytes && n+int64(i) > 0 {
+				batch = batch[:i]
+				break
+			}
+		}
+		if len(batch) > 0 {
+			if _, err := to.InsertMany(ctx, batch); err != nil {
+				return n, err
+			}
+		}
+		if n += int64(len(batch)); total > o.Bytes {
+			break
+		}
+	}
+	return n, nil
+}
+
+// figure adds up the bytes of a collection's documents, or gives those of the largest.
+func figure(ctx context.Context, coll *mongo.Collection, accumulator string) (int64, error) {
+	out, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return coll.Aggregate(ctx, bson.A{d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "n", Value: d(accumulator, d("$bsonSize", "$$ROOT"))}})})
+	}))
+	if err != nil || len(out) == 0 {
+		return 0, err
+	}
+	return integer(out[0], "n"), nil
+}
+
+// trying is the trial of a finding: it adopts the pattern and returns what was saved.
+type trying func(ctx context.Context, db *mongo.Database) (int64, error)
+
+// adopting ends a trial for which the pattern refused documents.
+func adopting(result mongopatterns.Result, err error) error {
+	if err == nil && result.Failed > 0 {
+		err = fmt.Errorf("%d documents could not be adopted: %w", result.Failed, mongopatterns.ErrInvalid)
+	}
+	return err
+}
+
+// shrinking measures the bytes of a collection's documents before and after; after is
+// another collection where the pattern writes one.
+func shrinking(name, after string, adopt func(ctx context.Context, db *mongo.Database) error) trying {
+	return func(ctx context.Context, db *mongo.Database) (int64, error) {
+		before, err := figure(ctx, db.Collection(name), "$sum")
+		if err != nil {
+			return 0, err
+		}
+		if err := adopt(ctx, db); err != nil {
+			return 0, err
+		}
+		left, err := figure(ctx, db.Collection(after), "$sum")
+		return before - left, err
+	}
+}
+
+func tryOutlier(c *collection, a *list, limit int64) trying {
+	return shrinking(c.name, c.name, func(ctx context.Context, db *mongo.Database) error {
+		lists, err := outlier.New[any, any](db.Collection(c.name), db.Collection(c.name+"_overflow"), &outlier.Options{ArrayField: a.path, MaxCount: int(limit)})
+		if err != nil {
+			return err
+		}
+		return adopting(lists.Adopt(ctx, nil))
+	})
+}
+
+func trySubset(c *collection, a *list, w want) trying {
+	return shrinking(c.name, c.name, func(ctx context.Context, db *mongo.Database) error {
+		lists, err := subset.New[any, bson.M](db.Collection(c.name), db.Collection(itemsName(c, a.path)), &subset.Options{
+			ArrayField: a.path, N: int(w.n), Sort: w.order, BestLast: w.last})
+		if err != nil {
+			return err
+		}
+		return adopting(lists.Adopt(ctx, nil))
+	})
+}
+
+func trySplit(c *collection, cold []string) trying {
+	return shrinking(c.name, c.name, func(ctx context.Context, db *mongo.Database) error {
+		documents, err := split.New[any, bson.M, bson.M](db.Collection(c.name), db.Collection(c.name+"_cold"), &split.Options{ColdFields: cold})
+		if err != nil {
+			return err
+		}
+		return adopting(documents.Adopt(ctx, nil))
+	})
+}
+
+// tryExtract moves embedded children, and leaves their _ids.
+func tryExtract(c *collection, path string) trying {
+	return shrinking(c.name, c.name, func(ctx context.Context, db *mongo.Database) error {
+		children, err := relation.New[any, any, bson.M](db.Collection(c.name), db.Collection(c.name+"_"+path), &relation.Options{ChildrenField: path})
+		if err != nil {
+			return err
+		}
+		return adopting(children.Extract(ctx, nil))
+	})
+}
+
+// windowOf is the window that code names.
+func windowOf(name string) timeseries.Window {
+	if name == "Months" {
+		return timeseries.Months(nil)
+	}
+	return timeseries.Days(nil)
+}
+
+// measurement cuts a document into its series and the rest, without its _id.
+func measurement(doc bson.Raw, s span) (id any, rest bson.D, err error) {
+	if err := bson.Unmarshal(doc, &rest); err != nil {
+		return nil, nil, err
+	}
+	id = at(rest, s.id)
+	return id, slices.DeleteFunc(rest, func(e bson.E) bool { return e.Key == "_id" || e.Key == s.id }), nil
+}
+
+func trySeries(c *collection, s span, window string) trying {
+	into := c.name + "_series"
+	return shrinking(c.name, into, func(ctx context.Context, db *mongo.Database) error {
+		measurements, err := series.New[any, bson.D](db.Collection(into), windowOf(window), &series.Options{SeriesField: s.id, TimeField: s.at})
+		if err != nil {
+			return err
+		}
+		if err := measurements.EnsureIndexes(ctx); err != nil {
+			return err
+		}
+		return adopting(measurements.Adopt(ctx, db.Collection(c.name), func(doc bson.Raw) (any, []bson.D, error) {
+			id, rest, err := measurement(doc, s)
+			return id, []bson.D{rest}, err
+		}, nil))
+	})
+}
+
+func tryBucket(c *collection, s span, window string) trying {
+	return func(ctx context.Context, db *mongo.Database) (int64, error) {
+		into := db.Collection(c.name + "_buckets")
+		buckets, err := bucket.New[any, bson.D](into, windowOf(window), &bucket.Options{SeriesField: s.id, TimeField: s.at})
+		if err != nil {
+			return 0, err
+		}
+		if err := buckets.EnsureIndexes(ctx); err != nil {
+			return 0, err
+		}
+		if err := adopting(buckets.Adopt(ctx, db.Collection(c.name), func(doc bson.Raw) (any, bson.D, error) { return measurement(doc, s) }, nil)); err != nil {
+			return 0, err
+		}
+		before, err := db.Collection(c.name).CountDocuments(ctx, bson.D{})
+		if err != nil {
+			return 0, err
+		}
+		after, err := into.CountDocuments(ctx, bson.D{})
+		return before - after, err
+	}
+}
+
+func tryAttribute(c *collection, paths []string) trying {
+	return func(ctx context.Context, db *mongo.Database) (int64, error) {
+		coll := db.Collection(c.name)
+		attributes, err := attribute.New[any, any](coll, &attribute.Options{ArrayField: attributesName(c)})
+		if err != nil {
+			return 0, err
+		}
+		count := func() (int64, error) {
+			all, err := coll.Indexes().ListSpecifications(ctx)
+			return int64(len(all)), err
+		}
+		before, err := count()
+		if err != nil {
+			return 0, err
+		}
+		var columns []attribute.Column
+		for _, path := range paths {
+			columns = append(columns, attribute.Column{Path: path, Key: path})
+			if err := coll.Indexes().DropWithKey(ctx, bson.D{{Key: path, Value: 1}}); err != nil {
+				if err := coll.Indexes().DropWithKey(ctx, bson.D{{Key: path, Value: -1}}); err != nil {
+					return 0, err
+				}
+			}
+		}
+		if err := errors.Join(attributes.EnsureIndexes(ctx), adopting(attributes.Adopt(ctx, columns, nil))); err != nil {
+			return 0, err
+		}
+		after, err := count()
+		return before - after, err
+	}
+}
+
+// tryComputed replays the aggregations that were seen: each examined the documents that its
+// filter selects, and examines its target alone once the totals are there.
+func tryComputed(sources, targets *collection, t totals, queries []Query) trying {
+	return func(ctx context.Context, db *mongo.Database) (int64, error) {
+		pipeline := mongo.Pipeline{{{Key: "$group", Value: append(bson.D{{Key: "_id", Value: "$" + t.key}}, t.fields...)}}}
+		var empty bson.D
+		for _, f := range t.fields {
+			zero := any(0)
+			if name := f.Value.(bson.D)[0].Key; name != "$sum" && name != "$count" {
+				zero = nil
+			}
+			empty = append(empty, bson.E{Key: f.Key, Value: zero})
+		}
+		totals, err := computed.New[any, any, bson.M](db.Collection(sources.name), db.Collection(targets.name), t.key, pipeline, empty, nil)
+		if err != nil {
+			return 0, err
+		}
+		if err := errors.Join(totals.EnsureIndexes(ctx), adopting(totals.Adopt(ctx, nil))); err != nil {
+			return 0, err
+		}
+		saved := int64(0)
+		for _, q := range queries {
+			var only traffic
+			only.add(q)
+			if q.Collection != sources.name || len(only.totals) != 1 || only.totals[0].key != t.key || only.totals[0].text != t.text {
+				continue
+			}
+			filter := q.Command.Lookup("pipeline", "0", "$match").Document()
+			n, err := db.Collection(sources.name).CountDocuments(ctx, filter)
+			if err != nil {
+				return 0, err
+			}
+			left, err := db.Collection(targets.name).CountDocuments(ctx, bson.D{{Key: "_id", Value: filter.Lookup(t.key)}})
+			if err != nil {
+				return 0, err
+			}
+			saved += max(q.Calls, 1) * (n - left)
+		}
+		return saved, nil
+	}
+}
