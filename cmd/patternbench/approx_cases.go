@@ -22,108 +22,88 @@ const (
 	every = 100
 )
 
-func approxViews(ctx context.Context, b *bench) error {
+// viewed is the page of a view.
+func viewed(i int) int {
+	if i%4 == 0 {
+		return 0
+	}
+	return i * 7 % pages
+}
+
+func approxViews(ctx context.Context, b *bench) []comparison {
 	n := b.size(617, 5021, 10_021) // no multiple of 100 for each page
 	db := b.db()
-	page := func(i int) int {
-		if i%4 == 0 {
-			return 0
-		}
-		return i * 7 % pages
-	}
 	each, bulk, flushed := db.Collection("each"), db.Collection("bulk"), db.Collection("flushed")
 	added, sampled := db.Collection("added"), db.Collection("sampled")
-	counters, err := approx.New[int](added, &approx.Options{Every: every})
-	if err != nil {
-		return err
-	}
-	flushing, err := approx.New[int](flushed, &approx.Options{Every: 1_000_000})
-	if err != nil {
-		return err
-	}
+	counters := must(approx.New[int](added, &approx.Options{Every: every}))
+	flushing := must(approx.New[int](flushed, &approx.Options{Every: 1_000_000}))
 	random := rand.New(rand.NewPCG(b.rand.Uint64(), 1))
-	samples, err := approx.NewSampled[int](sampled, &approx.Options{Every: every, Random: random.Float64})
-	if err != nil {
-		return err
-	}
-	inc := func(by int64) any { return d("$inc", d("count", by)) }
+	samples := must(approx.NewSampled[int](sampled, &approx.Options{Every: every, Random: random.Float64}))
 	upsert := options.UpdateOne().SetUpsert(true)
-	err = b.measure(ctx, "a view", n,
-		side{name: "a write each", run: times(n, func(ctx context.Context, i int) error {
-			_, err := each.UpdateOne(ctx, d("_id", page(i)), inc(1), upsert)
-			return err
-		})},
-		side{name: "a bulk write for 1,000 views", run: func(ctx context.Context) error {
-			waiting := map[int]int64{}
-			for i := range n {
-				waiting[page(i)]++
-				if i%1000 < 999 && i < n-1 {
-					continue
-				}
-				var models []mongo.WriteModel
-				for key, by := range waiting {
-					models = append(models, mongo.NewUpdateOneModel().SetFilter(d("_id", key)).SetUpdate(inc(by)).SetUpsert(true))
-				}
-				if _, err := bulk.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)); err != nil {
-					return err
-				}
-				clear(waiting)
+	// due says after which views a run writes what waits.
+	due := func(i int) bool { return i%1000 == 999 || i == n-1 }
+	bulkWrites := func(ctx context.Context) error {
+		waiting := map[int]int64{}
+		for i := range n {
+			waiting[viewed(i)]++
+			if !due(i) {
+				continue
 			}
-			return nil
-		}},
-		side{name: "approx, added up", run: times(n, func(ctx context.Context, i int) error { return counters.Add(ctx, page(i), 1) })},
-		side{name: "approx, sampled", run: times(n, func(ctx context.Context, i int) error { return samples.Add(ctx, page(i), 1) })},
-		side{name: "approx, flushed every 1,000 views", run: func(ctx context.Context) error {
-			for i := range n {
-				if err := flushing.Add(ctx, page(i), 1); err != nil {
-					return err
-				}
-				if i%1000 < 999 && i < n-1 {
-					continue
-				}
-				if _, err := flushing.Flush(ctx); err != nil {
-					return err
-				}
+			var models []mongo.WriteModel
+			for key, by := range waiting {
+				models = append(models, mongo.NewUpdateOneModel().SetFilter(d("_id", key)).SetUpdate(d("$inc", d("count", by))).SetUpsert(true))
 			}
-			return nil
-		}})
-	if err != nil {
-		return err
-	}
-
-	// All counts together and that of each page, against what is right.
-	off := func(coll *mongo.Collection) (mean float64, err error) {
-		right := map[int]float64{}
-		for i := range n * b.runs {
-			right[page(i)]++
+			if _, err := bulk.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)); err != nil {
+				return err
+			}
+			clear(waiting)
 		}
-		for key, count := range right {
-			stored, e := findOne[struct{ Count float64 }](ctx, coll, d("_id", key))
-			if e != nil && !errors.Is(e, mongo.ErrNoDocuments) {
-				return 0, e
-			}
-			mean += math.Abs(stored.Count-count) / count / float64(len(right))
-		}
-		return 100 * mean, nil
+		return nil
 	}
-	report := func(metric string) error {
-		values := make([]value, 3)
-		for i, s := range []sized{{"a write each", []*mongo.Collection{each}}, {"approx, added up", []*mongo.Collection{added}},
-			{"approx, sampled", []*mongo.Collection{sampled}}} {
-			mean, err := off(s.colls[0])
+	flushes := func(ctx context.Context) error {
+		for i := range n {
+			err := flushing.Add(ctx, viewed(i), 1)
+			if err == nil && due(i) {
+				_, err = flushing.Flush(ctx)
+			}
 			if err != nil {
 				return err
 			}
-			values[i] = value{s.name, mean}
 		}
-		b.report(metric, "%", values[0], values[1:]...)
 		return nil
 	}
-	if err := report(fmt.Sprintf("mean error of pages with about %s views, if the process ends now", number(float64(n*b.runs/pages)))); err != nil {
-		return err
+	c := compared("a view", n,
+		way("a write each", func(ctx context.Context, i int) error {
+			return errorOf(each.UpdateOne(ctx, d("_id", viewed(i)), d("$inc", d("count", 1)), upsert))
+		}),
+		side{name: "a bulk write for 1,000 views", run: bulkWrites},
+		way("approx, added up", func(ctx context.Context, i int) error { return counters.Add(ctx, viewed(i), 1) }),
+		way("approx, sampled", func(ctx context.Context, i int) error { return samples.Add(ctx, viewed(i), 1) }),
+		side{name: "approx, flushed every 1,000 views", run: flushes})
+	c.after = func(ctx context.Context) {
+		report := func(metric string) {
+			b.report(metric, "%", value{"a write each", off(ctx, each, n*b.runs)},
+				value{"approx, added up", off(ctx, added, n*b.runs)}, value{"approx, sampled", off(ctx, sampled, n*b.runs)})
+		}
+		report(fmt.Sprintf("mean error of pages with about %s views, if the process ends now", number(float64(n*b.runs/pages))))
+		check(counters.Close(ctx))
+		report("mean error after Close")
 	}
-	if err := counters.Close(ctx); err != nil {
-		return err
+	return []comparison{c}
+}
+
+// off is how far the counts of pages are from what is right after n views, on the mean, in %.
+func off(ctx context.Context, coll *mongo.Collection, n int) (mean float64) {
+	right := map[int]float64{}
+	for i := range n {
+		right[viewed(i)]++
 	}
-	return report("mean error after Close")
+	for key, count := range right {
+		stored, err := findOne[struct{ Count float64 }](ctx, coll, d("_id", key))
+		if !errors.Is(err, mongo.ErrNoDocuments) {
+			check(err)
+		}
+		mean += math.Abs(stored.Count-count) / count / float64(len(right))
+	}
+	return 100 * mean
 }

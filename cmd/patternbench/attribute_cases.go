@@ -29,7 +29,7 @@ func specification(i, n int) string {
 // valueOf is a specification's value, the same in each way of storing it.
 func valueOf(i, n int) int { return (i*7919 + n*104729) % values }
 
-func attributeIndexes(ctx context.Context, b *bench) error {
+func attributeIndexes(ctx context.Context, b *bench) []comparison {
 	n, reads := b.size(2000, 20_000, 50_000), b.size(80, 400, 500)
 	db := b.db()
 	columns, wildcard, array := db.Collection("columns"), db.Collection("wildcard"), db.Collection("array")
@@ -39,19 +39,9 @@ func attributeIndexes(ctx context.Context, b *bench) error {
 			models = append(models, mongo.IndexModel{Keys: d(specification(i, n), 1), Options: options.Index().SetSparse(true)})
 		}
 	}
-	if _, err := columns.Indexes().CreateMany(ctx, models); err != nil {
-		return err
-	}
-	if err := index(ctx, wildcard, d("specs.$**", 1)); err != nil {
-		return err
-	}
-	specs, err := attribute.New[int, int](array, &attribute.Options{ArrayField: "specs"})
-	if err != nil {
-		return err
-	}
-	if err := specs.EnsureIndexes(ctx); err != nil {
-		return err
-	}
+	must(columns.Indexes().CreateMany(ctx, models))
+	specs := must(attribute.New[int, int](array, &attribute.Options{ArrayField: "specs"}))
+	check(index(ctx, wildcard, d("specs.$**", 1)), specs.EnsureIndexes(ctx))
 
 	const columnsName, wildcardName, arrayName = "a field and an index each", "wildcard index", "attribute"
 	fields := func(i int, doc bson.D) bson.D {
@@ -69,7 +59,7 @@ func attributeIndexes(ctx context.Context, b *bench) error {
 			return fillFrom(ctx, coll, from-part, from, document)
 		}}
 	}
-	err = b.measure(ctx, "insert a product", part,
+	inserts := compared("insert a product", part,
 		insert(columnsName, columns, func(i int) any { return fields(i, d("_id", i, "name", "product")) }),
 		insert(wildcardName, wildcard, func(i int) any { return d("_id", i, "name", "product", "specs", fields(i, nil)) }),
 		insert(arrayName, array, func(i int) any {
@@ -79,87 +69,61 @@ func attributeIndexes(ctx context.Context, b *bench) error {
 			}
 			return d("_id", i, "name", "product", "specs", entries)
 		}))
-	if err != nil {
-		return err
-	}
-	var data, indexes []value
-	for _, s := range []sized{{columnsName, []*mongo.Collection{columns}}, {wildcardName, []*mongo.Collection{wildcard}}, {arrayName, []*mongo.Collection{array}}} {
-		size, index, err := bytesOf(ctx, s.colls...)
-		if err != nil {
-			return err
+	inserts.after = func(ctx context.Context) {
+		var data, indexes []value
+		for _, s := range []sized{in(columnsName, columns), in(wildcardName, wildcard), in(arrayName, array)} {
+			size, index, err := bytesOf(ctx, s.colls...)
+			check(err)
+			data, indexes = append(data, value{s.name, size}), append(indexes, value{s.name, index})
 		}
-		data, indexes = append(data, value{s.name, size}), append(indexes, value{s.name, index})
+		b.report("documents", "bytes", data...)
+		b.report("indexes", "bytes", indexes...)
 	}
-	b.report("documents", "bytes", data[0], data[1:]...)
-	b.report("indexes", "bytes", indexes[0], indexes[1:]...)
 
 	// The 20 values of a range of 10 of 1000 are about 1 in 100 of a category.
-	find := func(coll *mongo.Collection, filter func(key string, from int) bson.D) func(ctx context.Context) error {
-		return times(reads, func(ctx context.Context, i int) error {
-			_, err := findAll[bson.Raw](ctx, -1, coll, filter(specification(i, i%specifications), i*37%values), options.Find().SetLimit(20))
-			return err
+	find := func(name string, coll *mongo.Collection, filter func(key string, from int) bson.D) side {
+		return way(name, func(ctx context.Context, i int) error {
+			return errorOf(findAll[bson.Raw](ctx, -1, coll, filter(specification(i, i%specifications), i*37%values), options.Find().SetLimit(20)))
 		})
 	}
 	between := func(prefix string) func(key string, from int) bson.D {
 		return func(key string, from int) bson.D { return d(prefix+key, d("$gte", from, "$lt", from+10)) }
 	}
-	err = b.measure(ctx, "find 20 by a range of one specification", reads,
-		side{name: columnsName, run: find(columns, between(""))},
-		side{name: wildcardName, run: find(wildcard, between("specs."))},
-		side{name: arrayName, run: find(array, func(key string, from int) bson.D {
-			return specs.Filter(specs.Range(attribute.Named(key), from, from+10))
-		})})
-	if err != nil {
-		return err
-	}
-
-	update := func(coll *mongo.Collection, prefix string) func(ctx context.Context) error {
-		return times(reads, func(ctx context.Context, i int) error {
-			id := i * 31 % (part * b.runs)
-			_, err := coll.UpdateOne(ctx, d("_id", id), d("$set", d(prefix+specification(id, i%specifications), -i)))
-			return err
+	id := func(i int) int { return i * 31 % (part * b.runs) }
+	update := func(name string, coll *mongo.Collection, prefix string) side {
+		return way(name, func(ctx context.Context, i int) error {
+			return errorOf(coll.UpdateOne(ctx, d("_id", id(i)), d("$set", d(prefix+specification(id(i), i%specifications), -i))))
 		})
 	}
-	return b.measure(ctx, "set one specification", reads,
-		side{name: columnsName, run: update(columns, "")},
-		side{name: wildcardName, run: update(wildcard, "specs.")},
-		side{name: arrayName, run: times(reads, func(ctx context.Context, i int) error {
-			id := i * 31 % (part * b.runs)
-			return specs.Set(ctx, id, attribute.Named(specification(id, i%specifications)), -i)
-		})})
+	return []comparison{
+		inserts,
+		compared("find 20 by a range of one specification", reads, find(columnsName, columns, between("")), find(wildcardName, wildcard, between("specs.")),
+			find(arrayName, array, func(key string, from int) bson.D {
+				return specs.Filter(specs.Range(attribute.Named(key), from, from+10))
+			})),
+		compared("set one specification", reads, update(columnsName, columns, ""), update(wildcardName, wildcard, "specs."),
+			way(arrayName, func(ctx context.Context, i int) error {
+				return specs.Set(ctx, id(i), attribute.Named(specification(id(i), i%specifications)), -i)
+			})),
+	}
 }
 
-func attributeConditions(ctx context.Context, b *bench) error {
+func attributeConditions(ctx context.Context, b *bench) []comparison {
 	n, reads := b.size(2000, 20_000, 50_000), b.size(50, 100, 200)
 	db := b.db()
 	columns, array := db.Collection("columns"), db.Collection("array")
-	if err := index(ctx, columns, d("brand", 1, "color", 1)); err != nil {
-		return err
-	}
-	specs, err := attribute.New[int, int](array, nil)
-	if err != nil {
-		return err
-	}
-	if err := specs.EnsureIndexes(ctx); err != nil {
-		return err
-	}
+	specs := must(attribute.New[int, int](array, nil))
 	brand, color := func(i int) int { return i % 20 }, func(i int) int { return i / 20 % 50 }
-	if err := fill(ctx, columns, n, func(i int) any { return d("_id", i, "brand", brand(i), "color", color(i)) }); err != nil {
-		return err
-	}
-	err = fill(ctx, array, n, func(i int) any {
-		return d("_id", i, "attributes", bson.A{d("k", "brand", "v", brand(i)), d("k", "color", "v", color(i))})
-	})
-	if err != nil {
-		return err
-	}
-	return b.measure(ctx, "find by two conditions", reads,
-		side{name: "compound index", run: times(reads, func(ctx context.Context, i int) error {
-			_, err := findAll[bson.Raw](ctx, -1, columns, d("brand", brand(i), "color", i%50))
-			return err
-		})},
-		side{name: "attribute", run: times(reads, func(ctx context.Context, i int) error {
-			_, err := findAll[bson.Raw](ctx, -1, array, specs.Filter(specs.Equals(attribute.Named("brand"), brand(i)), specs.Equals(attribute.Named("color"), i%50)))
-			return err
-		})})
+	check(index(ctx, columns, d("brand", 1, "color", 1)), specs.EnsureIndexes(ctx),
+		fill(ctx, columns, n, func(i int) any { return d("_id", i, "brand", brand(i), "color", color(i)) }),
+		fill(ctx, array, n, func(i int) any {
+			return d("_id", i, "attributes", bson.A{d("k", "brand", "v", brand(i)), d("k", "color", "v", color(i))})
+		}))
+	return []comparison{compared("find by two conditions", reads,
+		way("compound index", func(ctx context.Context, i int) error {
+			return errorOf(findAll[bson.Raw](ctx, -1, columns, d("brand", brand(i), "color", i%50)))
+		}),
+		way("attribute", func(ctx context.Context, i int) error {
+			return errorOf(findAll[bson.Raw](ctx, -1, array, specs.Filter(specs.Equals(attribute.Named("brand"), brand(i)), specs.Equals(attribute.Named("color"), i%50))))
+		}))}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,17 +26,60 @@ import (
 type benchmark struct {
 	pattern, name string // "bucket", "ingest"
 	about         string // one sentence: what is compared, for -list and the page
-	// run makes the comparison. It may be called again and with tiny sizes. All
-	// that it starts must have ended when it returns, also when ctx ends early.
-	run func(ctx context.Context, b *bench) error
+	// plan sets up the data and returns the comparisons, which are measured in turn. It may be called
+	// again and with tiny sizes. All that it starts must have ended when the case ends, also when ctx ends
+	// early.
+	plan func(ctx context.Context, b *bench) []comparison
 }
+
+// comparison is some ways of doing one thing. The first side is the baseline.
+type comparison struct {
+	metric string
+	ops    int // operations in a run: values are reported per operation
+	sides  []side
+	runs   int                       // of each side; 0: as many as -runs says
+	warm   int                       // operations of each side before the first run
+	after  func(ctx context.Context) // optional: checks and reports after it is measured
+}
+
+// compared is a comparison without the rarer fields.
+func compared(metric string, ops int, sides ...side) comparison {
+	return comparison{metric: metric, ops: ops, sides: sides}
+}
+
+// op is one operation. i counts the operations of a side over all runs, so no run repeats another.
+type op = func(ctx context.Context, i int) error
 
 // side is one way of doing a thing.
 type side struct {
 	name  string
-	run   func(ctx context.Context) error // one run, the same work on every side
+	op    op
+	run   func(ctx context.Context) error // instead of op: a run, with the same work on every side
 	reset func(ctx context.Context) error // optional, before each run, not measured
 }
+
+// way is a side of operations.
+func way(name string, op op) side { return side{name: name, op: op} }
+
+// failed is what check panics with.
+type failed struct{ error }
+
+// check ends the case if err is not nil, as FailNow ends a test. Only the plan and after may call it, not a
+// side.
+func check(errs ...error) {
+	if err := errors.Join(errs...); err != nil {
+		panic(failed{err})
+	}
+}
+
+// must returns v, and ends the case if err is not nil.
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+// errorOf drops the value of a call.
+func errorOf[T any](_ T, err error) error { return err }
 
 // value is what one way of doing a thing comes to.
 type value struct {
@@ -125,42 +169,67 @@ var kinds = []struct {
 	{"allocations", "allocations", func(s sample) float64 { return s.allocation }},
 }
 
-// measure runs the sides b.runs times, interleaved, and reports for each side after
+// measure runs the sides of a comparison, interleaved, and reports for each side after
 // the first, which is the baseline, the medians per operation of all kinds: as
-// "metric: time", "metric: server CPU" and so on. ops is how many operations a run is.
+// "metric: time", "metric: server CPU" and so on.
 // What the server does not say, such as its CPU time, is left out.
 //
 // The sides take turns in who goes first, because what one run leaves behind (a full
 // cache, a checkpoint) is paid for by the next.
-func (b *bench) measure(ctx context.Context, metric string, ops int, base side, others ...side) error {
-	sides := append([]side{base}, others...)
+func (b *bench) measure(ctx context.Context, c comparison) {
+	runs, sides := cmp.Or(c.runs, b.runs), slices.Clone(c.sides)
+	for i, s := range sides {
+		if s.op != nil {
+			next := 0
+			times := func(n int) func(ctx context.Context) error {
+				return func(ctx context.Context) error {
+					for range n {
+						if err := s.op(ctx, next); err != nil {
+							return err
+						}
+						next++
+					}
+					return nil
+				}
+			}
+			if err := times(c.warm)(ctx); err != nil {
+				check(fmt.Errorf("%s, %s: %w", c.metric, s.name, err))
+			}
+			sides[i].run = times(c.ops)
+		}
+	}
 	samples := make([][]sample, len(sides))
-	for run := range b.runs {
+	for run := range runs {
 		for i := range sides {
 			n := (i + run) % len(sides)
 			s, err := b.once(ctx, sides[n])
 			if err != nil {
-				return fmt.Errorf("%s, %s: %w", metric, sides[n].name, err)
+				check(fmt.Errorf("%s, %s: %w", c.metric, sides[n].name, err))
 			}
 			samples[n] = append(samples[n], s)
-			b.server.progress.measured(metric, run*len(sides)+i+1, b.runs*len(sides))
+			b.server.progress.measured(c.metric, run*len(sides)+i+1, runs*len(sides))
 		}
 	}
 	for _, kind := range kinds {
-		values := make([]value, len(sides))
+		values, noises := make([]value, len(sides)), make([]float64, len(sides))
 		for i, side := range sides {
-			of := make([]float64, b.runs)
+			of := make([]float64, runs)
 			for run, s := range samples[i] {
-				of[run] = kind.of(s) / float64(ops)
+				of[run] = kind.of(s) / float64(c.ops)
 			}
-			values[i] = value{side.name, median(of)}
+			values[i], noises[i] = value{side.name, median(of)}, noise(of)
 		}
-		b.report(metric+": "+kind.name, kind.unit, values[0], values[1:]...)
-		for i := len(b.results) - len(others); i >= 0 && i < len(b.results); i++ {
-			b.results[i].Runs = b.runs
+		first := len(b.results)
+		b.report(c.metric+": "+kind.name, kind.unit, values...)
+		for i := range b.results[first:] {
+			r := &b.results[first+i]
+			side := slices.IndexFunc(values, func(v value) bool { return v.name == r.Name })
+			r.Runs, r.Noise = runs, round(max(noises[0], noises[side]))
 		}
 	}
-	return nil
+	if c.after != nil {
+		c.after(ctx)
+	}
 }
 
 // once makes one run of a side.
@@ -193,10 +262,11 @@ func (b *bench) once(ctx context.Context, side side) (s sample, err error) {
 	return s, err
 }
 
-// report states values that are not times: documents, bytes, keys examined, error. A
-// value that is not known is NaN and left out.
-func (b *bench) report(metric, unit string, base value, others ...value) {
-	for _, v := range others {
+// report states values, the baseline first: those of measure, and what is not measured in
+// runs, such as documents, bytes, keys examined. A value that is not known is NaN and left out.
+func (b *bench) report(metric, unit string, values ...value) {
+	base := values[0]
+	for _, v := range values[1:] {
 		if math.IsNaN(base.v) || math.IsNaN(v.v) {
 			continue
 		}
@@ -216,18 +286,19 @@ func (b *bench) report(metric, unit string, base value, others ...value) {
 // goal notes that the ratio of what was reported under this metric and name should be
 // at most this.
 func (b *bench) goal(metric, name string, most float64) {
-	for i, r := range b.results {
-		if r.Metric == metric && r.Name == name {
-			b.results[i].Goal = most
-		}
-	}
+	b.note(metric, name, func(r *result) { r.Goal = most })
 }
 
 // because says why the ratio of what was reported under this metric and name is as it is.
 func (b *bench) because(metric, name, why string) {
-	for i, r := range b.results {
-		if r.Metric == metric && r.Name == name {
-			b.results[i].Why = why
+	b.note(metric, name, func(r *result) { r.Why = why })
+}
+
+// note changes what was reported under this metric and name.
+func (b *bench) note(metric, name string, change func(r *result)) {
+	for i := range b.results {
+		if r := &b.results[i]; r.Metric == metric && r.Name == name {
+			change(r)
 		}
 	}
 }
@@ -334,6 +405,20 @@ func (m *meter) monitor() *event.CommandMonitor {
 }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// noise is what the odd runs of a side differ from its even ones, as a share: what a side measured
+// against itself shows. It is 0 for a single run.
+func noise(runs []float64) float64 {
+	var halves [2][]float64
+	for i, v := range runs {
+		halves[i%2] = append(halves[i%2], v)
+	}
+	a, b := median(halves[0]), median(halves[1])
+	if math.IsNaN(a) || math.IsNaN(b) || a <= 0 || b <= 0 {
+		return 0
+	}
+	return max(a/b, b/a) - 1
+}
 
 // median is NaN for no values, and if one of them is.
 func median(values []float64) float64 {

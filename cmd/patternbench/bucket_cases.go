@@ -1,12 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +23,8 @@ import (
 )
 
 var bucketCases = []benchmark{
-	{"bucket", "published", "Sensors with a measurement a minute as documents, native time series and buckets: documents, bytes, load, reads.", bucketStorage},
+	{"bucket", "published", "Sensors with a measurement a minute, three smooth values in tenths, as documents, native time series and buckets: documents, bytes, load, reads.", bucketStorage},
+	{"bucket", "kinds of data", "What a measurement of three values takes on disk, after a bulk load, by the kind of data: smooth decimals a minute apart; doubles of full mantissas at irregular times; the same with a random string; and a real set, the hourly climate normals of Seattle. Indexes are not in it.", bucketKinds},
 	{"bucket", "ingest by series", "A day of measurements, 10,000 of one series in a batch.", bucketIngestBySeries},
 	{"bucket", "ingest in time order", "A day of measurements, 50 of each series in a batch.", bucketIngestByTime},
 	{"bucket", "trickle", "Measurements as they come, one of each series in a batch: where buckets cost more than documents.", bucketTrickle},
@@ -148,16 +150,9 @@ const (
 
 // layouts are all ways of storing readings in collections of db, plain documents
 // first.
-func layouts(db *mongo.Database) ([]layout, error) {
-	all := []layout{plainLayout(db), nativeLayout(db)}
-	for _, make := range []func(*mongo.Database) (layout, error){arrayHourLayout, arrayDayLayout, slotsLayout, seriesLayout} {
-		l, err := make(db)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, l)
-	}
-	return all, nil
+func layouts(db *mongo.Database) []layout {
+	open, _ := packed(db, openName, timeseries.Days(time.UTC)) // as it is when nothing has been compacted
+	return []layout{plainLayout(db), nativeLayout(db), arrayHourLayout(db), arrayDayLayout(db), slotsLayout(db), open}
 }
 
 var sensorIndex = mongo.IndexModel{Keys: d("sensor_id", 1, "at", 1)}
@@ -166,13 +161,7 @@ func plainLayout(db *mongo.Database) layout {
 	coll := db.Collection("plain")
 	return layout{
 		name: plainName, coll: coll,
-		empty: func(ctx context.Context) error {
-			if err := coll.Drop(ctx); err != nil {
-				return err
-			}
-			_, err := coll.Indexes().CreateOne(ctx, sensorIndex)
-			return err
-		},
+		empty:  dropAndIndex(coll, func(ctx context.Context) error { return errorOf(coll.Indexes().CreateOne(ctx, sensorIndex)) }),
 		ingest: insertReadings(coll), read: findReadings(coll), hourly: groupReadings(coll),
 	}
 }
@@ -182,18 +171,14 @@ func nativeLayout(db *mongo.Database) layout {
 	coll := db.Collection("native")
 	return layout{
 		name: nativeName, coll: coll,
-		empty: func(ctx context.Context) error {
-			if err := coll.Drop(ctx); err != nil {
-				return err
-			}
+		empty: dropAndIndex(coll, func(ctx context.Context) error {
 			err := db.CreateCollection(ctx, coll.Name(), options.CreateCollection().SetTimeSeriesOptions(
 				options.TimeSeries().SetTimeField("at").SetMetaField("sensor_id").SetGranularity("minutes")))
 			if err != nil {
 				return err
 			}
-			_, err = coll.Indexes().CreateOne(ctx, sensorIndex)
-			return err
-		},
+			return errorOf(coll.Indexes().CreateOne(ctx, sensorIndex))
+		}),
 		ingest: insertReadings(coll), read: findReadings(coll), hourly: groupReadings(coll),
 		// The server compresses a bucket when it closes it, which a reading of a later
 		// week makes it do.
@@ -204,32 +189,36 @@ func nativeLayout(db *mongo.Database) layout {
 				r.At = r.At.AddDate(0, 0, 7)
 				docs = append(docs, plainReading{int32(sensor), r})
 			}
-			_, err := coll.InsertMany(ctx, docs, options.InsertMany().SetOrdered(false))
-			return err
+			return errorOf(coll.InsertMany(ctx, docs, options.InsertMany().SetOrdered(false)))
 		},
 	}
 }
 
 func insertReadings(coll *mongo.Collection) func(context.Context, iter.Seq2[int32, reading], int) error {
 	return func(ctx context.Context, readings iter.Seq2[int32, reading], batch int) error {
-		docs := make([]any, 0, batch)
-		insert := func() error {
-			_, err := coll.InsertMany(ctx, docs, options.InsertMany().SetOrdered(false))
-			docs = docs[:0]
-			return err
-		}
-		for sensor, r := range readings {
-			if docs = append(docs, plainReading{sensor, r}); len(docs) == batch {
-				if err := insert(); err != nil {
-					return err
-				}
+		return insertBatches(ctx, coll, batch, readings, func(sensor int32, r reading) any { return plainReading{sensor, r} })
+	}
+}
+
+// insertBatches inserts a document for each measurement, so many at a time.
+func insertBatches[M any](ctx context.Context, coll *mongo.Collection, batch int, all iter.Seq2[int32, M], document func(sensor int32, m M) any) error {
+	docs := make([]any, 0, batch)
+	insert := func() error {
+		_, err := coll.InsertMany(ctx, docs, options.InsertMany().SetOrdered(false))
+		docs = docs[:0]
+		return err
+	}
+	for sensor, m := range all {
+		if docs = append(docs, document(sensor, m)); len(docs) == batch {
+			if err := insert(); err != nil {
+				return err
 			}
 		}
-		if len(docs) == 0 {
-			return nil
-		}
-		return insert()
 	}
+	if len(docs) == 0 {
+		return nil
+	}
+	return insert()
 }
 
 func rangeOf(sensor int32, from, to time.Time) bson.D {
@@ -238,19 +227,8 @@ func rangeOf(sensor int32, from, to time.Time) bson.D {
 
 func findReadings(coll *mongo.Collection) func(context.Context, int32, time.Time, time.Time, func(reading)) error {
 	return func(ctx context.Context, sensor int32, from, to time.Time, fn func(reading)) error {
-		cursor, err := coll.Find(ctx, rangeOf(sensor, from, to), options.Find().SetSort(d("sensor_id", 1, "at", 1)))
-		if err != nil {
-			return err
-		}
-		defer func() { _ = cursor.Close(context.WithoutCancel(ctx)) }()
-		for cursor.Next(ctx) {
-			var r plainReading
-			if err := cursor.Decode(&r); err != nil {
-				return err
-			}
-			fn(r.Reading)
-		}
-		return cursor.Err()
+		opts := options.Find().SetSort(d("sensor_id", 1, "at", 1))
+		return each(decoded[plainReading](ctx, coll, rangeOf(sensor, from, to), opts), func(r plainReading) { fn(r.Reading) })
 	}
 }
 
@@ -266,87 +244,76 @@ func hourGroup(prefix, at string) bson.D {
 }
 
 func eachMean(ctx context.Context, coll *mongo.Collection, fn func(slotReading), stages ...bson.D) error {
-	cursor, err := coll.Aggregate(ctx, mongo.Pipeline(stages))
-	if err != nil {
-		return err
-	}
-	var means []slotReading
-	if err := cursor.All(ctx, &means); err != nil {
-		return err
-	}
+	means, err := aggregate[slotReading](ctx, -1, coll, stages...)
 	for _, mean := range means {
 		fn(mean)
 	}
-	return nil
+	return err
 }
 
 // array is the readings as bucket.Buckets stores them.
-func array(db *mongo.Database, name string, window timeseries.Window, most int) (l layout, b *bucket.Buckets[int32, reading], err error) {
-	coll := db.Collection(name)
+func array(db *mongo.Database, name string, window timeseries.Window, most int) (layout, *bucket.Buckets[int32, reading]) {
+	coll := db.Collection(strings.ReplaceAll(name, ", ", "_"))
 	opts := &bucket.Options{SeriesField: "sensor_id", TimeField: "at", MaxCount: most}
 	for _, field := range []string{"temperature", "humidity", "pressure"} {
 		opts.Values = append(opts.Values, timeseries.Value{Field: field, Sum: "sum." + field, Min: "min." + field, Max: "max." + field})
 	}
-	if b, err = bucket.New[int32, reading](coll, window, opts); err != nil {
-		return l, nil, err
-	}
+	b := must(bucket.New[int32, reading](coll, window, opts))
+	writer := b
 	return layout{
-		coll:  coll,
-		empty: dropAndIndex(coll, b.EnsureIndexes),
+		name: name, coll: coll,
+		empty: dropAndIndex(coll, func(ctx context.Context) error {
+			writer = must(bucket.New[int32, reading](coll, window, opts)) // which remembers nothing of buckets that were dropped
+			return writer.EnsureIndexes(ctx)
+		}),
 		ingest: func(ctx context.Context, readings iter.Seq2[int32, reading], batch int) error {
-			_, err := b.AppendMany(ctx, readings, work(batch))
-			return err
+			return errorOf(writer.AppendMany(ctx, readings, work(batch)))
 		},
 		read: func(ctx context.Context, sensor int32, from, to time.Time, fn func(reading)) error {
 			return each(b.Range(ctx, sensor, from, to), fn)
 		},
-	}, b, nil
+	}, b
 }
 
-func arrayHourLayout(db *mongo.Database) (layout, error) {
-	l, b, err := array(db, "array_hour", timeseries.Every(time.Hour), 100)
-	l.name = "array, hour"
+// meansOf calls fn with the means of windows.
+func meansOf(windows iter.Seq2[timeseries.WindowStats, error], fn func(slotReading)) error {
+	return each(windows, func(w timeseries.WindowStats) {
+		fn(slotReading{w.Values["temperature"].Mean(), w.Values["humidity"].Mean(), w.Values["pressure"].Mean()})
+	})
+}
+
+func arrayHourLayout(db *mongo.Database) layout {
+	l, b := array(db, "array, hour", timeseries.Every(time.Hour), 100)
 	l.hourly = func(ctx context.Context, sensor int32, from, to time.Time, fn func(slotReading)) error {
-		for hour, err := range b.AggregateWindows(ctx, sensor, from, to) {
-			if err != nil {
-				return err
-			}
-			fn(slotReading{hour.Values["temperature"].Mean(), hour.Values["humidity"].Mean(), hour.Values["pressure"].Mean()})
-		}
-		return nil
+		return meansOf(b.AggregateWindows(ctx, sensor, from, to), fn)
 	}
-	return l, err
+	return l
 }
 
 // arrayDayLayout has no sums of hours, so the server computes them from the arrays.
-func arrayDayLayout(db *mongo.Database) (layout, error) {
-	l, b, err := array(db, "array_day", timeseries.Days(time.UTC), 2000)
-	l.name = "array, day"
+func arrayDayLayout(db *mongo.Database) layout {
+	l, b := array(db, "array, day", timeseries.Days(time.UTC), 2000)
 	l.hourly = func(ctx context.Context, sensor int32, from, to time.Time, fn func(slotReading)) error {
 		return eachMean(ctx, l.coll, fn, d("$match", b.Filter(sensor, from, to)), d("$project", d("measurements", 1)),
 			d("$unwind", "$measurements"), hourGroup("$measurements.", "$measurements.at"), d("$sort", d("_id", 1)))
 	}
-	return l, err
+	return l
 }
 
-func slotsLayout(db *mongo.Database) (layout, error) {
+func slotsLayout(db *mongo.Database) layout {
 	coll := db.Collection("slots")
-	s, err := slots.New[int32, slotReading](coll, timeseries.Days(time.UTC), &slots.Options{SeriesField: "sensor_id"})
-	if err != nil {
-		return layout{}, err
-	}
+	s := must(slots.New[int32, slotReading](coll, timeseries.Days(time.UTC), &slots.Options{SeriesField: "sensor_id"}))
 	return layout{
 		name: "slots", coll: coll,
 		empty: dropAndIndex(coll, s.EnsureIndexes),
 		ingest: func(ctx context.Context, readings iter.Seq2[int32, reading], batch int) error {
-			_, err := s.SetMany(ctx, func(yield func(int32, slots.Slot[slotReading]) bool) {
+			return errorOf(s.SetMany(ctx, func(yield func(int32, slots.Slot[slotReading]) bool) {
 				for sensor, r := range readings {
 					if !yield(sensor, slots.Slot[slotReading]{Time: r.At, Value: slotReading{r.Temperature, r.Humidity, r.Pressure}}) {
 						return
 					}
 				}
-			}, work(batch))
-			return err
+			}, work(batch)))
 		},
 		read: func(ctx context.Context, sensor int32, from, to time.Time, fn func(reading)) error {
 			return each(s.Range(ctx, sensor, from, to), func(slot slots.Slot[slotReading]) {
@@ -359,87 +326,66 @@ func slotsLayout(db *mongo.Database) (layout, error) {
 			h.end(fn)
 			return err
 		},
-	}, nil
-}
-
-// seriesLayout is packed blocks, as they are when nothing has been compacted.
-func seriesLayout(db *mongo.Database) (layout, error) {
-	l, _, err := packed(db, openName, timeseries.Days(time.UTC))
-	return l, err
+	}
 }
 
 // packed is the readings as series.Series stores them.
-func packed(db *mongo.Database, name string, window timeseries.Window) (layout, *series.Series[int32, reading], error) {
+func packed(db *mongo.Database, name string, window timeseries.Window) (layout, *series.Series[int32, reading]) {
 	coll := db.Collection(strings.ReplaceAll(name, ", ", "_"))
 	opts := &series.Options{SeriesField: "sensor_id", TimeField: "at"}
 	for _, field := range []string{"temperature", "humidity", "pressure"} {
 		opts.Values = append(opts.Values, timeseries.Value{Field: field})
 	}
-	s, err := series.New[int32, reading](coll, window, opts)
-	if err != nil {
-		return layout{}, nil, err
-	}
+	s := must(series.New[int32, reading](coll, window, opts))
 	return layout{
 		name: name, coll: coll,
 		empty: dropAndIndex(coll, s.EnsureIndexes),
 		ingest: func(ctx context.Context, readings iter.Seq2[int32, reading], batch int) error {
-			_, err := s.AppendMany(ctx, readings, work(batch))
-			return err
+			return errorOf(s.AppendMany(ctx, readings, work(batch)))
 		},
 		read: func(ctx context.Context, sensor int32, from, to time.Time, fn func(reading)) error {
 			return each(s.Range(ctx, sensor, from, to), fn)
 		},
 		hourly: func(ctx context.Context, sensor int32, from, to time.Time, fn func(slotReading)) error {
-			return each(s.AggregateWindows(ctx, sensor, from, to, timeseries.Every(time.Hour)), func(hour timeseries.WindowStats) {
-				fn(slotReading{hour.Values["temperature"].Mean(), hour.Values["humidity"].Mean(), hour.Values["pressure"].Mean()})
-			})
+			return meansOf(s.AggregateWindows(ctx, sensor, from, to, timeseries.Every(time.Hour)), fn)
 		},
-		compact: func(ctx context.Context) error {
-			result, err := s.Compact(ctx, nil)
-			if err == nil && result.Failed+result.Skipped > 0 {
-				err = fmt.Errorf("not compacted: %+v", result)
-			}
-			return err
-		},
-	}, s, nil
+		compact: func(ctx context.Context) error { return whole(s.Compact(ctx, nil)) },
+	}, s
 }
 
-// gathered is readings that wait in the client until there are 50 of each sensor.
-func gathered(db *mongo.Database, sensors int) (layout, error) {
-	l, s, err := packed(db, gathererName, timeseries.Days(time.UTC))
+// whole fails if something was left out.
+func whole(r mongopatterns.Result, err error) error {
+	if err == nil && r.Failed+r.Skipped > 0 {
+		err = fmt.Errorf("not all is done: %+v", r)
+	}
+	return err
+}
+
+// gathered is readings that wait in the client until there are some of each sensor, as many as waiting says.
+func gathered(db *mongo.Database, sensors int) layout {
+	l, s := packed(db, gathererName, timeseries.Days(time.UTC))
 	l.ingest = func(ctx context.Context, readings iter.Seq2[int32, reading], _ int) error {
-		gatherer, err := series.NewGatherer(s, &series.GathererOptions{MaxCount: 50 * sensors})
+		gatherer, err := series.NewGatherer(s, &series.GathererOptions{MaxCount: waiting * sensors})
 		if err != nil {
 			return err
 		}
 		for sensor, r := range readings {
-			if err := gatherer.Add(ctx, sensor, r); err != nil {
+			if err := gatherer.Append(ctx, sensor, r); err != nil {
 				return err
 			}
 		}
 		return gatherer.Close(ctx)
 	}
-	return l, err
+	return l
 }
 
-// compacted is a copy of a series, compacted.
-func compacted(ctx context.Context, open layout) (l layout, took time.Duration, err error) {
-	if l, _, err = packed(open.coll.Database(), compactedName, timeseries.Days(time.UTC)); err != nil {
-		return l, 0, err
-	}
-	if err := l.empty(ctx); err != nil {
-		return l, 0, err
-	}
-	cursor, err := open.coll.Aggregate(ctx, mongo.Pipeline{d("$merge", d("into", l.coll.Name()))})
-	if err != nil {
-		return l, 0, err
-	}
-	if err := cursor.Close(ctx); err != nil {
-		return l, 0, err
-	}
+// compacted fills l with a copy of a series, compacted, and says how long that took.
+func compacted(ctx context.Context, l, open layout) time.Duration {
+	check(l.empty(ctx))
+	check(must(open.coll.Aggregate(ctx, mongo.Pipeline{d("$merge", d("into", l.coll.Name()))})).Close(ctx))
 	began := time.Now()
-	err = l.compact(ctx)
-	return l, time.Since(began), err
+	check(l.compact(ctx))
+	return time.Since(began)
 }
 
 // hours computes hourly means of readings that come in order.
@@ -466,17 +412,6 @@ func (h *hours) end(fn func(slotReading)) {
 	}
 }
 
-// each calls fn with the values of seq up to an error.
-func each[T any](seq iter.Seq2[T, error], fn func(T)) error {
-	for v, err := range seq {
-		if err != nil {
-			return err
-		}
-		fn(v)
-	}
-	return nil
-}
-
 func work(batch int) *mongopatterns.Work { return &mongopatterns.Work{BatchSize: batch} }
 
 func dropAndIndex(coll *mongo.Collection, ensure func(context.Context) error) func(context.Context) error {
@@ -490,17 +425,18 @@ func dropAndIndex(coll *mongo.Collection, ensure func(context.Context) error) fu
 
 // bucketStorage loads all layouts with the same readings, and compares what they take
 // and how fast they are read.
-func bucketStorage(ctx context.Context, b *bench) error {
+func bucketStorage(ctx context.Context, b *bench) []comparison {
 	days := b.size(5, 30, 30)
 	w := newWeather(b.rand, b.size(8, 20, 100), days*1440)
-	all, err := layouts(b.db())
-	if err != nil {
-		return err
-	}
+	db := b.db()
+	loaded := layouts(db)
+	byDay, _ := packed(db, compactedName, timeseries.Days(time.UTC))
+	byMonth, _ := packed(db, monthsName, timeseries.Months(time.UTC))
+	all := append(slices.Clone(loaded), byDay, byMonth)
 	total := w.sensors * w.minutes
-	sides := make([]side, len(all))
-	for i, l := range all {
-		sides[i] = side{name: l.name, reset: l.empty, run: func(ctx context.Context) error {
+	load := comparison{metric: "load, a measurement", ops: total, runs: min(b.runs, 3)} // in turns; the last load of each stays
+	for i, l := range loaded {
+		load.sides = append(load.sides, side{name: l.name, reset: l.empty, run: func(ctx context.Context) error {
 			done := 0
 			return l.ingest(ctx, func(yield func(int32, reading) bool) {
 				for sensor, r := range w.bySeries() {
@@ -508,118 +444,79 @@ func bucketStorage(ctx context.Context, b *bench) error {
 						return
 					}
 					if done++; done%10_000 == 0 {
-						b.progress(i*total+done, len(all)*total)
+						b.progress(i*total+done, len(loaded)*total)
 					}
 				}
 			}, 10_000)
-		}}
+		}})
 	}
-	runs := b.runs
-	b.runs = 1
-	if err := b.measure(ctx, "load, a measurement", total, sides[0], sides[1:]...); err != nil {
-		return err
-	}
-	b.runs = runs
-	for _, l := range all {
-		if l.finish == nil {
-			continue
+	load.after = func(ctx context.Context) {
+		for _, l := range loaded {
+			if l.finish != nil {
+				check(l.finish(ctx, w))
+			}
 		}
-		if err := l.finish(ctx, w); err != nil {
-			return fmt.Errorf("finish %s: %w", l.name, err)
-		}
+		took := compacted(ctx, byDay, loaded[len(loaded)-1])
+		b.report("time for a measurement", "µs", value{"load of plain documents", b.results[0].Baseline}, value{"compaction of series", micros(took) / float64(total)})
+		check(byMonth.empty(ctx), byMonth.ingest(ctx, w.bySeries(), 10_000), byMonth.compact(ctx))
+		reportStorage(ctx, b, all)
+		reportParts(ctx, b, byDay, w, 1440)
+		reportParts(ctx, b, byMonth, w, w.minutes)
+		storageGoals(b, w)
 	}
-	byDay, took, err := compacted(ctx, all[len(all)-1])
-	if err != nil {
-		return fmt.Errorf("compact: %w", err)
-	}
-	b.report("time for a measurement", "µs", value{"load of plain documents", b.results[0].Baseline}, value{"compaction of series", micros(took) / float64(total)})
-	months, _, err := packed(all[0].coll.Database(), monthsName, timeseries.Months(time.UTC))
-	for _, step := range []func(context.Context) error{
-		months.empty,
-		func(ctx context.Context) error { return months.ingest(ctx, w.bySeries(), 10_000) },
-		months.compact,
-	} {
-		if err == nil {
-			err = step(ctx)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", monthsName, err)
-	}
-	all = append(all, byDay, months)
-	if err := reportStorage(ctx, b, all); err != nil {
-		return err
-	}
-	if err := errors.Join(reportParts(ctx, b, byDay, w, 1440), reportParts(ctx, b, months, w, w.minutes)); err != nil {
-		return err
-	}
-	if w.minutes >= 30*1440 { // less than a month says nothing of files
-		for metric, most := range map[string]float64{"data": 0.025, "disk": 0.08, "index": 0.002} {
-			b.goal(metric, compactedName, most)
-			b.goal(metric, monthsName, most)
-			for _, name := range []string{compactedName, monthsName} {
-				b.because(metric, name, "The table of parts says where the bytes are. Nearly half are the times, late by chance, for which no code takes fewer than the last line has; then the keys, sums and ID of each document, which many small documents have more of.")
+	reads := w.reads(fmt.Sprintf("read %d days of a sensor", days), all, w.minutes, func(ctx context.Context, l layout, sensor int32, n *int) error {
+		return l.read(ctx, sensor, readingsFrom, w.end(), func(reading) { *n++ })
+	})
+	if days >= 30 {
+		reads.after = func(context.Context) {
+			b.against(reads.metric+": time", nativeName, 0, compactedName, monthsName)
+			for i, r := range b.results { // 5 ms, whatever the server's own take
+				if r.Metric == reads.metric+": time" && r.BaselineName == nativeName {
+					b.results[i].Goal = round(5000 / r.Baseline)
+				}
 			}
 		}
 	}
-	b.against("disk", nativeName, 0.8, compactedName, monthsName)
+	return []comparison{load, reads, w.reads(fmt.Sprintf("hourly means of %d days", days), all, w.minutes/60, func(ctx context.Context, l layout, sensor int32, n *int) error {
+		return l.hourly(ctx, sensor, readingsFrom, w.end(), func(slotReading) { *n++ })
+	})}
+}
+
+// storageGoals are those of what series takes, and the figures that others have published.
+func storageGoals(b *bench, w *weather) {
+	if w.minutes >= 30*1440 { // less than a month says nothing of files
+		for metric, most := range map[string]float64{"data": 0.025, "disk in use": 0.08, "index": 0.002} {
+			for _, name := range []string{compactedName, monthsName} {
+				b.goal(metric, name, most)
+				b.because(metric, name, "The table of parts shows where the bytes go: to the times, which jitter and cannot be stored in fewer bytes than the last line says, and to the keys, sums and ID of each document, which weigh more if documents are small.")
+			}
+		}
+	}
+	b.against("disk in use", nativeName, 0.8, compactedName, monthsName)
 	b.report("documents, published", "documents", value{"plain documents, published", 4_320_000}, value{"array, day, published", 3_000})
 	b.report("data, published", "bytes", value{"plain documents, published", 432e6}, value{"array, day, published", 198e6})
 	b.report("index, published", "bytes", value{"plain documents, published", 172e6}, value{"array, day, published", 91e6})
-
-	read := fmt.Sprintf("read %d days of a sensor", days)
-	if err := b.readings(ctx, read, all, w, w.minutes, func(l layout, sensor int32, n *int) error {
-		return l.read(ctx, sensor, readingsFrom, w.end(), func(reading) { *n++ })
-	}); err != nil {
-		return err
-	}
-	if days >= 30 {
-		b.against(read+": time", nativeName, 0, compactedName, monthsName)
-		for i, r := range b.results { // 5 ms, whatever the server's own take
-			if r.Metric == read+": time" && r.BaselineName == nativeName {
-				b.results[i].Goal = round(5000 / r.Baseline)
-			}
-		}
-	}
-	return b.readings(ctx, fmt.Sprintf("hourly means of %d days", days), all, w, w.minutes/60, func(l layout, sensor int32, n *int) error {
-		return l.hourly(ctx, sensor, readingsFrom, w.end(), func(slotReading) { *n++ })
-	})
 }
 
-// readings measures a read of one sensor after the other, each of which must come to n.
-func (b *bench) readings(ctx context.Context, metric string, all []layout, w *weather, want int, read func(l layout, sensor int32, n *int) error) error {
-	const ops = 2
-	sides := make([]side, len(all))
-	for i, l := range all {
-		sensor := 0
-		sides[i] = side{name: l.name, run: func(ctx context.Context) error {
-			for range ops {
-				n := 0
-				if err := read(l, int32(sensor%w.sensors), &n); err != nil {
-					return err
-				}
-				if n != want {
-					return fmt.Errorf("%d of %d", n, want)
-				}
-				sensor++
-			}
-			return nil
-		}}
+// reads compares layouts by reading one sensor after the other. Each sensor must have count measurements.
+func (w *weather) reads(metric string, all []layout, count int, read func(ctx context.Context, l layout, sensor int32, n *int) error) comparison {
+	c := compared(metric, 2)
+	for _, l := range all {
+		c.sides = append(c.sides, way(l.name, func(ctx context.Context, i int) error {
+			n := 0
+			return cmp.Or(read(ctx, l, int32(i%w.sensors), &n), want(n, count))
+		}))
 	}
-	return b.measure(ctx, metric, ops, sides[0], sides[1:]...)
+	return c
 }
 
 // reportStorage reports what the layouts take after a checkpoint.
-func reportStorage(ctx context.Context, b *bench, all []layout) error {
-	// A user who may not do this gets the sizes of the last checkpoint.
-	_ = b.client.Database("admin").RunCommand(ctx, d("fsync", 1)).Err()
+func reportStorage(ctx context.Context, b *bench, all []layout) {
+	checkpoint(ctx, b.client)
 	metrics := []string{"documents", "data", "disk", "disk in use", "index"} // in use is without blocks that are free again
 	values := make([][]value, len(metrics))
 	for _, l := range all {
-		stats, err := storageOf(ctx, l.coll)
-		if err != nil {
-			return fmt.Errorf("size of %s: %w", l.name, err)
-		}
+		stats := must(storageOf(ctx, l.coll))
 		for i, v := range []float64{stats.Count, stats.Size, stats.StorageSize, stats.StorageSize - stats.FreeStorageSize, stats.TotalIndexSize} {
 			values[i] = append(values[i], value{l.name, v})
 		}
@@ -629,50 +526,44 @@ func reportStorage(ctx context.Context, b *bench, all []layout) error {
 		if i == 0 {
 			unit = "documents"
 		}
-		b.report(metric, unit, values[i][0], values[i][1:]...)
+		b.report(metric, unit, values[i]...)
 	}
-	return nil
 }
+
+// checkpoint writes what is in memory. A user who may not do this gets the sizes of the last checkpoint.
+func checkpoint(ctx context.Context, client *mongo.Client) {
+	_ = client.Database("admin").RunCommand(ctx, d("fsync", 1)).Err()
+}
+
+// partsOf ends the name of a table of parts of one thing, which are no ways of storing it.
+const partsOf = ", bytes of a measurement"
 
 // reportParts reports what a measurement of compacted series takes, with so many
 // measurements in a document, and of it each part.
-func reportParts(ctx context.Context, b *bench, l layout, w *weather, window int) error {
-	stats, err := storageOf(ctx, l.coll)
-	if err != nil {
-		return fmt.Errorf("size of %s: %w", l.name, err)
-	}
+func reportParts(ctx context.Context, b *bench, l layout, w *weather, window int) {
+	stats := must(storageOf(ctx, l.coll))
 	// Each column is packed by itself, so it takes what a block with it takes more than one without.
 	columns := []string{"at", "temperature", "humidity", "pressure"}
 	bytes, total, columned := make([]float64, len(columns)), len(w.packed), 0.0
+	parts := []value{{"all", stats.Size / float64(total)}}
 	for i, name := range columns {
-		if bytes[i], err = blockBytes(ctx, l.coll.Database().Collection("parts"), w, window, i-1, name); err != nil {
-			return err
-		}
+		bytes[i] = blockBytes(ctx, l.coll.Database().Collection("parts"), w, window, i-1, name)
 		if i > 0 {
 			bytes[i] -= bytes[0]
 		}
 		columned += bytes[i]
-	}
-	var parts []value
-	for i, name := range columns {
 		parts = append(parts, value{name, bytes[i] / float64(total)})
 	}
 	parts = append(parts, value{"keys, sums, ID", (stats.Size - columned) / float64(total)},
 		value{"least for at, any code", math.Log2(late) / 8})
-	b.report(l.name+", bytes of a measurement", "bytes", value{"all", stats.Size / float64(total)}, parts...)
-	return nil
+	b.report(l.name+partsOf, "bytes", parts...)
 }
 
 // blockBytes is what the compacted blocks of the readings take with one column beside the time, or with -1 none.
-func blockBytes(ctx context.Context, coll *mongo.Collection, w *weather, window, column int, name string) (float64, error) {
-	if err := coll.Drop(ctx); err != nil {
-		return 0, err
-	}
-	s, err := series.New[int, bson.D](coll, timeseries.Every(100*365*24*time.Hour), &series.Options{TimeField: "at", MaxCount: 1 << 24, MaxBytes: 8 << 20})
-	if err != nil {
-		return 0, err
-	}
-	_, err = s.AppendMany(ctx, func(yield func(int, bson.D) bool) {
+func blockBytes(ctx context.Context, coll *mongo.Collection, w *weather, window, column int, name string) float64 {
+	check(coll.Drop(ctx))
+	s := must(series.New[int, bson.D](coll, timeseries.Every(100*365*24*time.Hour), &series.Options{TimeField: "at", MaxCount: 1 << 24, MaxBytes: 8 << 20}))
+	must(s.AppendMany(ctx, func(yield func(int, bson.D) bool) {
 		for i, r := range w.packed {
 			m := d("at", bson.DateTime(r.at))
 			if column >= 0 {
@@ -682,21 +573,11 @@ func blockBytes(ctx context.Context, coll *mongo.Collection, w *weather, window,
 				return
 			}
 		}
-	}, work(100_000))
-	if err == nil {
-		_, err = s.Compact(ctx, nil)
-	}
-	var sum []struct{ Bytes float64 }
-	if err == nil {
-		var cursor *mongo.Cursor
-		if cursor, err = coll.Aggregate(ctx, mongo.Pipeline{d("$group", d("_id", nil, "bytes", d("$sum", "$bytes")))}); err == nil {
-			err = cursor.All(ctx, &sum)
-		}
-	}
-	if err != nil || len(sum) == 0 {
-		return 0, err
-	}
-	return sum[0].Bytes, coll.Drop(ctx)
+	}, work(100_000)))
+	must(s.Compact(ctx, nil))
+	sum := must(aggregate[struct{ Bytes float64 }](ctx, 1, coll, d("$group", d("_id", nil, "bytes", d("$sum", "$bytes")))))
+	check(coll.Drop(ctx))
+	return sum[0].Bytes
 }
 
 // storage is what a collection takes, in bytes.
@@ -721,55 +602,56 @@ func storageOf(ctx context.Context, coll *mongo.Collection) (s storage, err erro
 	return s, nil
 }
 
-func bucketIngestBySeries(ctx context.Context, b *bench) error {
+func bucketIngestBySeries(_ context.Context, b *bench) []comparison {
 	w := newWeather(b.rand, b.size(8, 50, 100), 1440)
-	return b.ingest(ctx, w, w.bySeries(), 10_000)
+	return b.ingest(w, layouts(b.db()), w.bySeries(), 10_000)
 }
 
-func bucketIngestByTime(ctx context.Context, b *bench) error {
+func bucketIngestByTime(_ context.Context, b *bench) []comparison {
 	w := newWeather(b.rand, b.size(8, 50, 100), 1440)
-	return b.ingest(ctx, w, w.byTime(), 50*w.sensors)
+	return b.ingest(w, layouts(b.db()), w.byTime(), 50*w.sensors)
 }
 
-func bucketTrickle(ctx context.Context, b *bench) error {
-	w := newWeather(b.rand, b.size(20, 50, 100), b.size(60, 240, 240))
-	return b.ingest(ctx, w, w.byTime(), w.sensors)
+// ingest stores readings in all layouts, batch at a time.
+func (b *bench) ingest(w *weather, all []layout, readings iter.Seq2[int32, reading], batch int) []comparison {
+	c := w.stores(acknowledged, min(b.runs, 3), all, readings, batch)
+	c.after = func(context.Context) {
+		b.goal(acknowledged+": time", openName, 0.333)
+		b.against(acknowledged+": server CPU", nativeName, 0.333, openName)
+	}
+	return []comparison{c}
 }
 
-// ingest measures the storing of readings in all layouts, batch at a time.
-func (b *bench) ingest(ctx context.Context, w *weather, readings iter.Seq2[int32, reading], batch int) error {
-	db := b.db()
-	all, err := layouts(db)
-	if err != nil {
-		return err
+func (w *weather) stores(metric string, runs int, all []layout, readings iter.Seq2[int32, reading], batch int) comparison {
+	c := comparison{metric: metric, ops: w.sensors * w.minutes, runs: runs}
+	for _, l := range all {
+		c.sides = append(c.sides, side{name: l.name, reset: l.empty, run: func(ctx context.Context) error { return l.ingest(ctx, readings, batch) }})
 	}
-	trickle := batch == w.sensors
-	if trickle {
-		l, err := gathered(db, w.sensors)
-		if err != nil {
-			return err
-		}
-		all = append(all, l)
-	}
-	sides := make([]side, len(all))
-	for i, l := range all {
-		sides[i] = side{name: l.name, reset: l.empty, run: func(ctx context.Context) error { return l.ingest(ctx, readings, batch) }}
-	}
-	b.runs = min(b.runs, 3)
-	if err := b.measure(ctx, "a measurement", w.sensors*w.minutes, sides[0], sides[1:]...); err != nil {
-		return err
-	}
-	name := openName
-	if trickle {
-		name = gathererName
-	}
-	b.goal("a measurement: time", name, 0.333)
-	b.against("a measurement: server CPU", nativeName, 0.333, name)
-	for _, metric := range []string{"time", "server CPU"} {
-		b.because("a measurement: "+metric, name, fmt.Sprintf("A batch is of %d measurements, and a command costs the server something however little it stores. More series in a batch take less each, as at a larger scale.", batch))
-	}
-	return nil
+	return c
 }
+
+// bucketTrickle stores readings as they come. What waits in the client is lost when the client ends, so it
+// is set against others that wait there too.
+func bucketTrickle(_ context.Context, b *bench) []comparison {
+	w, db := newWeather(b.rand, b.size(20, 50, 100), b.size(60, 240, 240)), b.db()
+	all := layouts(db)
+	inClient := w.stores(buffered, min(b.runs, 3), []layout{all[0], all[1], gathered(db, w.sensors)}, w.byTime(), waiting*w.sensors)
+	for i, name := range []string{plainName + ", buffered", nativeName + ", buffered", gathererName} {
+		inClient.sides[i].name = name
+	}
+	inClient.after = func(context.Context) {
+		b.goal(buffered+": time", gathererName, 0.333)
+		b.against(buffered+": server CPU", nativeName+", buffered", 0.333, gathererName)
+	}
+	return []comparison{w.stores(acknowledged, min(b.runs, 3), all, w.byTime(), w.sensors), inClient}
+}
+
+// What is measured of an ingest, by its durability.
+const (
+	acknowledged = "a measurement, acknowledged by the majority"
+	buffered     = "a measurement, buffered in the client: a crash loses up to 50 minutes"
+	waiting      = 50 // measurements of each series, one a minute
+)
 
 // against reports once more what was reported under a metric, with another baseline
 // and a goal.

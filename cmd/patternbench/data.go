@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"strings"
 
@@ -46,8 +47,7 @@ func index(ctx context.Context, coll *mongo.Collection, keys bson.D, opts ...*op
 
 // bytesOf is the size of the collections' documents and of their indexes, after a checkpoint.
 func bytesOf(ctx context.Context, colls ...*mongo.Collection) (data, indexes float64, err error) {
-	// A user who may not do this gets the sizes of the last checkpoint.
-	_ = colls[0].Database().Client().Database("admin").RunCommand(ctx, d("fsync", 1)).Err()
+	checkpoint(ctx, colls[0].Database().Client())
 	for _, coll := range colls {
 		stats, err := storageOf(ctx, coll)
 		if err != nil {
@@ -59,23 +59,23 @@ func bytesOf(ctx context.Context, colls ...*mongo.Collection) (data, indexes flo
 }
 
 // dataSizes reports the bytes of the documents of each side.
-func dataSizes(ctx context.Context, b *bench, metric string, sides ...sized) error {
-	values := make([]value, len(sides))
-	for i, s := range sides {
+func dataSizes(ctx context.Context, b *bench, metric string, sides ...sized) {
+	var values []value
+	for _, s := range sides {
 		data, _, err := bytesOf(ctx, s.colls...)
-		if err != nil {
-			return err
-		}
-		values[i] = value{s.name, data}
+		check(err)
+		values = append(values, value{s.name, data})
 	}
-	b.report(metric, "bytes", values[0], values[1:]...)
-	return nil
+	b.report(metric, "bytes", values...)
 }
 
 type sized struct {
 	name  string
 	colls []*mongo.Collection
 }
+
+// in names the collections of a side.
+func in(name string, colls ...*mongo.Collection) sized { return sized{name, colls} }
 
 // prose is n bytes that compress about as text does.
 func prose(r *rand.Rand, n int) string {
@@ -86,20 +86,6 @@ func prose(r *rand.Rand, n int) string {
 		out.WriteByte(' ')
 	}
 	return out.String()[:n]
-}
-
-// times is a run of n operations.
-func times(n int, op func(ctx context.Context, i int) error) func(ctx context.Context) error {
-	next := 0 // goes on with the next run, so that no run repeats the one before
-	return func(ctx context.Context) error {
-		for range n {
-			if err := op(ctx, next); err != nil {
-				return err
-			}
-			next++
-		}
-		return nil
-	}
 }
 
 // findOne reads a document.
@@ -136,6 +122,44 @@ func all[T any](ctx context.Context, n int, c *mongo.Cursor) (out []T, err error
 func want(got, n int) error {
 	if n >= 0 && got != n {
 		return fmt.Errorf("got %d, want %d: the sides are not alike", got, n)
+	}
+	return nil
+}
+
+// decoded reads documents one by one.
+func decoded[T any](ctx context.Context, coll *mongo.Collection, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var zero T
+		c, err := coll.Find(ctx, filter, opts...)
+		if err != nil {
+			yield(zero, err)
+			return
+		}
+		defer func() { _ = c.Close(context.WithoutCancel(ctx)) }()
+		for c.Next(ctx) {
+			var doc T
+			if err := c.Decode(&doc); !yield(doc, err) || err != nil {
+				return
+			}
+		}
+		if err := c.Err(); err != nil {
+			yield(zero, err)
+		}
+	}
+}
+
+// drain reads all of a sequence.
+func drain[T any](seq iter.Seq2[T, error]) error {
+	return each(seq, func(T) {})
+}
+
+// each calls fn with the values of seq up to an error.
+func each[T any](seq iter.Seq2[T, error], fn func(T)) error {
+	for v, err := range seq {
+		if err != nil {
+			return err
+		}
+		fn(v)
 	}
 	return nil
 }

@@ -11,9 +11,10 @@ import (
 
 // page is the HTML page: one file that needs nothing else.
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"svg":    func(s string) template.HTML { return template.HTML(s) }, //nolint:gosec // made by this program, escaped there
-	"anchor": func(s string) string { return strings.ReplaceAll(s, " ", "-") },
-	"width":  func(t table, column int, c cell) string { return fmt.Sprintf("%.1f%%", 100*t.share(column, c)) },
+	"svg":      func(s string) template.HTML { return template.HTML(s) }, //nolint:gosec // made by this program, escaped there
+	"anchor":   func(s string) string { return strings.ReplaceAll(s, " ", "-") },
+	"multiple": multiple,
+	"width":    func(t table, column int, c cell) string { return fmt.Sprintf("%.1f%%", 100*t.share(column, c)) },
 }).Parse(`<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -38,6 +39,7 @@ caption .quiet { font-weight: normal; }
 th { text-align: right; font-weight: normal; color: #57606a; padding: 3px 8px; border-bottom: 1px solid #d0d7de; }
 th:first-child, td:first-child { text-align: left; white-space: nowrap; }
 td { text-align: right; padding: 3px 8px; border-bottom: 1px solid #eaeef2; white-space: nowrap; min-width: 92px; }
+.words td, .words td:first-child { white-space: normal; min-width: 0; text-align: left; }
 td .bar { display: block; height: 4px; border-radius: 2px; background: #8c959f; margin-left: auto; }
 td.better .bar { background: #1a7f37; }
 td.worse .bar { background: #d9730d; }
@@ -47,19 +49,29 @@ td.worse .times { color: #b35900; font-weight: bold; }
 .goal { display: block; font-size: 11px; }
 .missed { color: #d1242f; font-weight: bold; }
 .failed { color: #d1242f; }
+@media (prefers-color-scheme: dark) {
+body { color: #e6edf3; background: #0d1117; }
+a { color: #58a6ff; }
+h2, th, td { border-color: #3d444d; }
+.quiet, caption .quiet, figcaption, th, td .times { color: #9198a1; }
+td.better .times { color: #3fb950; } td.better .bar { background: #3fb950; }
+td.worse .times { color: #f0883e; } td.worse .bar { background: #f0883e; }
+.missed, .failed { color: #f85149; }
+}
 </style>
 </head>
 <body>
 <h1>Schema patterns, measured</h1>
 <p class="quiet">{{.Run.Date}}, {{.Run.Scale}} scale, seed {{.Run.Seed}}. Server: {{.Run.Engine}}{{with .Run.Cache}}, {{.}} GB cache{{end}}.
 Machine: {{.Run.Cores}} cores{{with .Run.Memory}}, {{.}} GB memory{{end}}, {{.Run.OS}}, {{.Run.Go}}.</p>
-<p>Every table compares ways of doing one thing with its first row, the baseline: × is the multiple of it, and less is better.
+<p>Every table compares ways of doing one thing with its first row, the baseline: × is the multiple of it, 1/40 a fortieth, and less is better.
 Measured values are medians of runs that take turns, per operation. The CPU time of client and server depends less than the
-time on what else the machine does.</p>
+time on what else the machine does. Writes have the server's default write concern (on a replica set the majority, in the
+journal), unless a table says otherwise.</p>
 <nav>{{range .Patterns}}<a href="#{{(index . 0).Pattern}}">{{(index . 0).Pattern}}</a> {{end}}</nav>
 {{with .Goals}}<h2>Goals</h2>
 <div class="scroll"><table><tr><th>what</th><th>against</th><th>ratio</th><th>goal</th></tr>
-{{range .}}<tr><td>{{.Name}}: {{.Case}}, {{.Metric}}</td><td>{{.BaselineName}}</td><td{{if gt .Ratio .Goal}} class="missed"{{end}}>×{{.Ratio}}</td><td>≤ ×{{.Goal}}</td></tr>
+{{range .}}<tr><td>{{.Name}}: {{.Case}}, {{.Metric}}</td><td>{{.BaselineName}}</td><td{{if .Missed}} class="missed"{{end}}>{{multiple .Ratio}}</td><td>≤ {{multiple .Goal}}</td></tr>
 {{end}}</table></div>{{end}}
 {{range .Plots ""}}<figure>{{svg .SVG}}<figcaption>{{.About}}</figcaption></figure>
 {{end}}
@@ -71,9 +83,14 @@ time on what else the machine does.</p>
 {{range .Compact}}{{$t := .Short}}{{with $t}}<div class="scroll"><table>
 {{with .Title}}<caption>{{.}}{{with $t.Of}}<span class="quiet">{{.}}</span>{{end}}</caption>{{end}}
 <tr><th></th>{{range .Columns}}<th>{{.}}</th>{{end}}</tr>
-{{range .Rows}}<tr><td>{{.Name}}</td>{{range $i, $c := .Cells}}<td class="{{$c.Class}}">{{$c.Value}} <span class="times">{{$c.Times}}</span>{{if and $c.Value (not $t.NoBars)}}<span class="bar" style="width:{{width $t $i $c}}"></span>{{end}}{{with $c.Goal}}{{if or $c.Missed (not $t.NoBars)}}<span class="goal{{if $c.Missed}} missed{{end}}">goal ≤ ×{{.}}</span>{{end}}{{end}}</td>{{end}}</tr>
+{{range .Rows}}<tr><td>{{.Name}}</td>{{range $i, $c := .Cells}}<td class="{{$c.Class}}">{{$c.Value}} <span class="times">{{$c.Times}}</span>{{if and $c.Value (not $t.NoBars)}}<span class="bar" style="width:{{width $t $i $c}}"></span>{{end}}{{with $c.Goal}}{{if or $c.Missed (not $t.NoBars)}}<span class="goal{{if $c.Missed}} missed{{end}}">goal ≤ {{multiple .}}</span>{{end}}{{end}}</td>{{end}}</tr>
 {{end}}</table></div>
-{{end}}{{end}}{{with .Reasons}}<p>Over the goal, and why:</p>
+{{end}}{{end}}{{with .Floors}}<p>Round trips: what is sent, the least that any implementation could send with the same guarantee, and that with
+MongoDB 8.0's bulkWrite over several collections.</p>
+<div class="scroll"><table class="words"><tr><th>calls</th><th>sent</th><th>least</th><th>with 8.0</th><th>because</th></tr>
+{{range .}}<tr><td>{{range $i, $call := .Calls}}{{if $i}}; {{end}}{{$call}}{{end}}</td><td>{{.Sent}}</td><td>{{.Least}}</td><td>{{.Bulk}}</td><td>{{.Argument}}</td></tr>
+{{end}}</table></div>
+{{end}}{{with .Reasons}}<p>Over the goal. What these do that the baseline does not:</p>
 <ul>{{range .}}<li><b>{{.Name}}</b>: {{.Why}}</li>
 {{end}}</ul>
 {{end}}{{end}}{{end}}

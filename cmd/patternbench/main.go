@@ -18,6 +18,11 @@
 //	go run ./cmd/patternbench -from results.json -html page.html -docs docs
 //
 // measures nothing: it writes the pages of results that are there.
+//
+// With -compare old.json it prints at the end what has become slower, or takes more round trips,
+// bytes or allocations, than in an earlier run. A change counts if it is more than twice the noise,
+// which is measured: what the odd runs of a side differ from its even ones. For two runs that are
+// there already: -from new.json -compare old.json.
 package main
 
 import (
@@ -29,6 +34,7 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -43,7 +49,7 @@ import (
 // cases is everything that can be run.
 var cases = slices.Concat(
 	bucketCases, pagingCases, treeCases, attributeCases, outlierCases, subsetCases, extrefCases, relationCases,
-	versioningCases, computedCases, approxCases, preallocCases, polymorphicCases, overheadCases,
+	versioningCases, computedCases, approxCases, preallocCases, polymorphicCases, archiveCases, adoptCases, overheadCases,
 )
 
 func main() {
@@ -66,6 +72,7 @@ type flags struct {
 	list                   bool
 	run, scale, uri        string
 	json, html, docs, from string
+	compare                string
 	seed                   uint64
 	runs                   int
 }
@@ -81,6 +88,7 @@ func run(ctx context.Context, args []string, out, notes io.Writer) error {
 	set.StringVar(&f.json, "json", "", "write the results to this `file`, a line of JSON each")
 	set.StringVar(&f.html, "html", "", "write a page with tables and plots to this `file`")
 	set.StringVar(&f.docs, "docs", "", "write benchmarks.md and its plots to this `folder`")
+	set.StringVar(&f.compare, "compare", "", "print what is slower than in this JSON `file`, beyond the noise of both runs")
 	set.StringVar(&f.from, "from", "", "measure nothing: take the results of this JSON `file`; several, with commas between, for -docs")
 	set.Uint64Var(&f.seed, "seed", 1, "the seed of the random data")
 	set.IntVar(&f.runs, "runs", 5, "how often each side is run, if the case does not say")
@@ -102,6 +110,16 @@ func run(ctx context.Context, args []string, out, notes io.Writer) error {
 	if f.list {
 		return listCases(out, chosen)
 	}
+	// Before anything is measured, which may take half an hour.
+	if err := writable(f.json, f.html, f.docs); err != nil {
+		return err
+	}
+	var old *report
+	if f.compare != "" {
+		if old, err = readJSON(f.compare); err != nil {
+			return err
+		}
+	}
 	if f.from != "" {
 		var reports []*report
 		for _, name := range strings.Split(f.from, ",") {
@@ -111,14 +129,48 @@ func run(ctx context.Context, args []string, out, notes io.Writer) error {
 			}
 			reports = append(reports, r)
 		}
-		if f.html == "" && f.docs == "" {
+		switch {
+		case old != nil:
+			compare(out, old, reports[0])
+		case f.html == "" && f.docs == "":
 			for _, r := range reports {
 				r.writeText(out)
 			}
 		}
 		return f.pages(reports)
 	}
-	return f.measure(ctx, chosen, out, notes)
+	r, err := f.measure(ctx, chosen, out, notes)
+	if old != nil && r != nil {
+		compare(out, old, r)
+	}
+	return err
+}
+
+// writable says what cannot be written: files in folders that do not exist, and a folder for -docs
+// that is a file.
+func writable(json, html, docs string) error {
+	for _, name := range []string{json, html} {
+		if name == "" {
+			continue
+		}
+		info, err := os.Stat(filepath.Dir(name))
+		if err == nil && !info.IsDir() {
+			err = fmt.Errorf("%s is a file", filepath.Dir(name))
+		}
+		if info, e := os.Stat(name); e == nil && info.IsDir() {
+			err = errors.New("it is a folder")
+		}
+		if err != nil {
+			return fmt.Errorf("%s cannot be written: %w", name, err)
+		}
+	}
+	if docs == "" {
+		return nil
+	}
+	if err := os.MkdirAll(docs, 0o755); err != nil {
+		return fmt.Errorf("-docs: %w", err)
+	}
+	return nil
 }
 
 // choose returns the cases that -run names.
@@ -158,22 +210,23 @@ func listCases(out io.Writer, cases []benchmark) error {
 	return nil
 }
 
-// measure runs the cases. A case that fails is reported, and the others go on.
-func (f *flags) measure(ctx context.Context, chosen []benchmark, out, notes io.Writer) (err error) {
-	server, err := connect(ctx, f.uri, notes)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, server.close()) }()
+// measure runs the cases, and writes what is asked for. A case that fails is reported, and the others go
+// on; after an interrupt the cases before it are written.
+func (f *flags) measure(ctx context.Context, chosen []benchmark, out, notes io.Writer) (r *report, err error) {
 	file, err := createJSON(f.json)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, file.close()) }()
+	server, err := connect(ctx, f.uri, notes)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, server.close()) }()
 
-	r := &report{Run: describe(ctx, server, f.scale, f.seed)}
+	r = &report{Run: describe(ctx, server, f.scale, f.seed)}
 	if err := file.line(r.Run); err != nil {
-		return err
+		return r, err
 	}
 	var failed []error
 	began := time.Now()
@@ -187,16 +240,20 @@ func (f *flags) measure(ctx context.Context, chosen []benchmark, out, notes io.W
 		}
 		server.progress.end(how)
 		if ctx.Err() != nil {
-			return fmt.Errorf("interrupted in %s; nothing is left on the server", c)
+			failed = []error{fmt.Errorf("interrupted in %s; nothing is left on the server", c)}
+			if len(r.Cases) == 0 {
+				return r, failed[0]
+			}
+			break
 		}
 		r.Cases = append(r.Cases, done)
 		if err := file.writeCase(done); err != nil {
-			return err
+			return r, err
 		}
 		done.writeText(out)
 	}
-	_, _ = fmt.Fprintf(notes, "%d cases in %.0f s, %d failed\n", len(chosen), time.Since(began).Seconds(), len(failed))
-	return errors.Join(append(failed, f.pages([]*report{r}))...)
+	_, _ = fmt.Fprintf(notes, "%d of %d cases in %.0f s, %d failed\n", len(r.Cases), len(chosen), time.Since(began).Seconds(), len(failed))
+	return r, errors.Join(append(failed, f.pages([]*report{r}))...)
 }
 
 // pages writes what is asked for. The HTML page is of the first report, docs of all.
@@ -218,11 +275,18 @@ func (s *server) run(ctx context.Context, c benchmark, scale string, runs int, s
 	began, cpu := time.Now(), s.bothCPU()
 	err := func() (err error) {
 		defer func() {
-			if p := recover(); p != nil {
+			switch p := recover().(type) {
+			case nil:
+			case failed:
+				err = p.error
+			default:
 				err = fmt.Errorf("panic: %v", p)
 			}
 		}()
-		return c.run(ctx, b)
+		for _, comparison := range c.plan(ctx, b) {
+			b.measure(ctx, comparison)
+		}
+		return nil
 	}()
 	err = errors.Join(err, b.drop(ctx.Err() != nil))
 	if err != nil {
@@ -263,7 +327,10 @@ func connect(ctx context.Context, uri string, notes io.Writer) (_ *server, err e
 		}
 	}
 	started, err := mongotest.Start(ctx, &mongotest.Options{Stderr: notes})
-	if err != nil {
+	switch {
+	case err != nil && uri != "":
+		return nil, fmt.Errorf("the server of -uri does not answer: %w", err)
+	case err != nil:
 		return nil, err
 	}
 	s := &server{

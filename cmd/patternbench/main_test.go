@@ -3,15 +3,19 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -52,7 +56,7 @@ func TestNumbers(t *testing.T) {
 		number(0.00012345):                    "0.000123",
 		fmt.Sprint(round(123456.7)):           "123457",
 		fmt.Sprint(round(0.000123456)):        "0.0001235",
-		cell{Ratio: 0.25}.Times():             "×0.25",
+		cell{Ratio: 0.25}.Times():             "1/4",
 		cell{}.Times():                        "",
 		fmt.Sprint(round(math.Inf(1))):        "+Inf",
 		shorten("a bulk write exception", 6):  "a bulk…",
@@ -60,6 +64,18 @@ func TestNumbers(t *testing.T) {
 	} {
 		if have != want {
 			t.Errorf("%q, want %q", have, want)
+		}
+	}
+}
+
+// Multiples are written as people say them.
+func TestMultiple(t *testing.T) {
+	for ratio, want := range map[float64]string{
+		0: "", 0.000416: "1/2400", 0.0273: "1/37", 0.025: "1/40", 0.1004: "1/10", 0.1: "1/10", 0.28: "1/3.6", 0.5: "1/2", 0.54: "1/1.9",
+		0.55: "×0.55", 0.851: "×0.851", 1: "×1", 1.048: "×1.05", 9.94: "×9.94", 9.96: "×10", 24.4: "×24", 2449: "×2400", 0.00001: "1/100000",
+	} {
+		if have := multiple(ratio); have != want {
+			t.Errorf("%v is %q, want %q", ratio, have, want)
 		}
 	}
 }
@@ -91,22 +107,36 @@ func TestTables(t *testing.T) {
 	want := []table{
 		{"by _id, after 0", []string{"time", "keys examined"}, []row{
 			{"skip", []cell{{V: 100, Unit: "µs"}, {V: 20, Unit: "keys"}}},
-			{"token", []cell{{50, 0.5, 0, "µs"}, {21, 1.05, 0, "keys"}}},
-			{"number <|>", []cell{{120, 1.2, 0, "µs"}, {}}},
+			{"token", []cell{{V: 50, Ratio: 0.5, Unit: "µs"}, {V: 21, Ratio: 1.05, Unit: "keys"}}},
+			{"number <|>", []cell{{V: 120, Ratio: 1.2, Unit: "µs"}, {}}},
 		}, 1, false},
 		{"by _id, after 1,000", []string{"time", "keys examined"}, []row{
 			{"skip", []cell{{V: 1000, Unit: "µs"}, {V: 20, Unit: "keys"}}},
-			{"token", []cell{{50, 0.05, 0, "µs"}, {21, 1.05, 0, "keys"}}},
-			{"number <|>", []cell{{120, 0.12, 0, "µs"}, {}}},
+			{"token", []cell{{V: 50, Ratio: 0.05, Unit: "µs"}, {V: 21, Ratio: 1.05, Unit: "keys"}}},
+			{"number <|>", []cell{{V: 120, Ratio: 0.12, Unit: "µs"}, {}}},
 		}, 1, false},
 		{"", []string{"documents", "data"}, []row{
 			{"plain", []cell{{V: 1000, Unit: "documents"}, {V: 0, Unit: "bytes"}}},
 			{"buckets", []cell{{V: 0, Unit: "documents"}, {V: 100, Unit: "bytes"}}},
-			{"slots", []cell{{10, 0.01, 0.001, "documents"}, {}}},
+			{"slots", []cell{{V: 10, Ratio: 0.01, Goal: 0.001, Unit: "documents", Missed: true}, {}}},
 		}, 1, false},
 	}
 	if diff := cmp.Diff(want, tables); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestFloors: calls with the same argument share a row, and what could be less comes first.
+func TestFloors(t *testing.T) {
+	c := caseResult{Results: []result{
+		{Metric: "a: round trips", Value: 1, Floor: 1, Argument: "one write"}, {Metric: "a: time"},
+		{Metric: "c: round trips", Value: 3, Floor: 3, Bulk: 2, Argument: "two | two"},
+		{Metric: "d: round trips", Value: 2, Floor: 1, Argument: "one write"}, {Metric: "b: round trips", Value: 1, Floor: 1, Argument: "one write"},
+	}}
+	var out strings.Builder
+	writeFloors(&out, c.Floors())
+	if want := "|---|---:|---:|---:|---|\n| d | 2 | 1 | 1 | one write |\n| c | 3 | 3 | 2 | two \\| two |\n| a; b | 1 | 1 | 1 | one write |\n\n"; !strings.HasSuffix(out.String(), want) {
+		t.Errorf("%s", out.String())
 	}
 }
 
@@ -140,7 +170,7 @@ func TestPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"no &lt;server&gt;", "number &lt;|&gt;", "<svg", "goal ≤ ×0.001", "<b>slots, documents</b>: Slots &lt;are&gt; ten.", "2 cores, 8 GB memory"} {
+	for _, want := range []string{"no &lt;server&gt;", "number &lt;|&gt;", "<svg", "goal ≤ 1/1000", "<b>slots, documents</b>: Slots &lt;are&gt; ten.", "2 cores, 8 GB memory"} {
 		if !bytes.Contains(page, []byte(want)) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -155,10 +185,10 @@ func TestPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| by _id, after 0 | time | × | keys examined | × |\n|---|---:|---:|---:|---:|\n| skip | 100 µs |  | 20 |  |\n| token | 50 µs | 0.5 | 21 | 1.05 |\n",
+		"| by _id, after 0 | time | × | keys examined | × |\n|---|---:|---:|---:|---:|\n| skip | 100 µs |  | 20 |  |\n| token | 50 µs | 1/2 | 21 | 1.05 |\n",
 		`| number &lt;\|> | 120 µs | 1.2 |  |  |`,
-		"| slots: by depth, documents | plain | **×0.01** | ≤ ×0.001 |",
-		"Over the goal, and why:\n\n- **slots, documents**: Slots &lt;are> ten.\n\n",
+		"| slots: by depth, documents | plain | **1/100** | ≤ 1/1000 |",
+		"Over the goal. What these do that the baseline does not:\n\n- **slots, documents**: Slots &lt;are> ten.\n\n",
 		"Measured on 2026-01-02: mongodb 6.0.5, 2 cores, 8 GB memory, linux amd64, go1.25; small scale, seed 1.",
 		"(benchmarks/paging-by-_id.svg)",
 		"It failed: no &lt;server>",
@@ -172,20 +202,38 @@ func TestPages(t *testing.T) {
 		t.Errorf("pictures: %v, %v", pictures, err)
 	}
 	for _, picture := range pictures {
-		svg, err := os.ReadFile(picture)
-		if err != nil {
-			t.Fatal(err)
+		wellDrawn(t, picture)
+	}
+}
+
+// wellDrawn: a picture is XML, readable where README shows it, for light pages and for dark ones.
+func wellDrawn(t *testing.T, picture string) {
+	t.Helper()
+	svg, err := os.ReadFile(picture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for decoder := xml.NewDecoder(bytes.NewReader(svg)); ; {
+		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("%s: %v", picture, err)
 		}
-		for decoder := xml.NewDecoder(bytes.NewReader(svg)); ; {
-			if _, err := decoder.Token(); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				t.Fatalf("%s: %v", picture, err)
-			}
+	}
+	for _, size := range regexp.MustCompile(`font-size:(\d+)px`).FindAllSubmatch(svg, -1) {
+		if n, _ := strconv.Atoi(string(size[1])); n*830 < 11*plotWidth {
+			t.Errorf("%s: text of %d px is too small where README shows it 830 px wide", picture, n)
 		}
-		if bytes.Contains(svg, []byte("NaN")) || bytes.Contains(svg, []byte("Inf")) {
-			t.Errorf("%s holds a place that is no number", picture)
-		}
+	}
+	_, drawn, styled := strings.Cut(string(svg), "</style>")
+	if !styled || !bytes.Contains(svg, []byte("@media (prefers-color-scheme:dark)")) || regexp.MustCompile(`(fill|stroke)="#`).MatchString(drawn) {
+		t.Errorf("%s has colours that do not follow the theme", picture)
+	}
+	if strings.HasSuffix(picture, "time.svg") && (!strings.Contains(drawn, ">token 1/2<") || !strings.Contains(drawn, "the package, more: 1<")) {
+		t.Errorf("%s: dots without names, or losses not counted: %s", picture, drawn)
+	}
+	if bytes.Contains(svg, []byte("NaN")) || bytes.Contains(svg, []byte("Inf")) {
+		t.Errorf("%s has a coordinate that is not a number", picture)
 	}
 }
 
@@ -249,24 +297,169 @@ func TestCases(t *testing.T) {
 	if left := databases(t, client, os.Getpid()); len(left) > 0 {
 		t.Errorf("left on the server: %v", left)
 	}
+	baseline(t, r)
+}
+
+var update = flag.Bool("update", false, "write testdata/baseline.json")
+
+// baseline compares the hot calls with what they took when the file was written: as many round trips,
+// and at most a tenth more allocations. Times are nobody's promise.
+func baseline(t *testing.T, r *report) {
+	const name = "testdata/baseline.json"
+	have := map[string]map[string]float64{}
+	for _, c := range r.Cases {
+		for _, one := range c.Results {
+			call, kind, _ := strings.Cut(one.Metric, ": ")
+			if c.Case == guaranteeCase && kind == "round trips" && one.Value > one.Baseline {
+				t.Errorf("%s: %v round trips, %v by hand with the same guarantee", call, one.Value, one.Baseline)
+			}
+			if c.Case != hotCallsCase {
+				continue
+			}
+			if kind == "round trips" {
+				atFloor(t, one)
+			}
+			if kind == "round trips" || kind == "allocations" {
+				if have[call] == nil {
+					have[call] = map[string]float64{}
+				}
+				have[call][kind] = one.Value
+			}
+		}
+	}
+	if *update {
+		data, err := json.MarshalIndent(have, "", "\t")
+		if err == nil {
+			err = os.WriteFile(name, append(data, '\n'), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want map[string]map[string]float64
+	if err := json.Unmarshal(data, &want); err != nil {
+		t.Fatal(err)
+	}
+	for call, kinds := range have {
+		was, ok := want[call]
+		if !ok {
+			t.Errorf("%s is not in %s: run with -update", call, name)
+			continue
+		}
+		if kinds["round trips"] > was["round trips"] {
+			t.Errorf("%s: %v round trips, %v before", call, kinds["round trips"], was["round trips"])
+		}
+		if !raced && kinds["allocations"] > 1.1*was["allocations"]+10 {
+			t.Errorf("%s: %v allocations, %v before", call, kinds["allocations"], was["allocations"])
+		}
+	}
+	for call := range want {
+		if have[call] == nil {
+			t.Errorf("%s, of %s, was not measured", call, name)
+		}
+	}
+}
+
+// atFloor: no call sends less than the least that its argument says, so the argument holds, and each has one.
+func atFloor(t *testing.T, r result) {
+	t.Helper()
+	switch {
+	case r.Argument == "":
+		t.Errorf("%s: no argument for the least", r.Metric)
+	case r.Value < float64(r.Floor):
+		t.Errorf("%s: %v sent, at least %d by argument: %s", r.Metric, r.Value, r.Floor, r.Argument)
+	case r.Bulk != 0 && r.Bulk >= r.Floor:
+		t.Errorf("%s: bulkWrite saves nothing of %d: %d", r.Metric, r.Floor, r.Bulk)
+	}
+}
+
+// What is worse than in an old run is what exceeds twice the noise of both; times count by their ratio.
+func TestCompare(t *testing.T) {
+	of := func(unit string, value, ratio, noise float64) *report {
+		return &report{Run: runInfo{Date: "2026-01-02"}, Cases: []caseResult{{Pattern: "p", Case: "c", Results: []result{{
+			Pattern: "p", Case: "c", Metric: "call: x", Unit: unit, Value: value, Name: "package", Ratio: ratio, Noise: noise, Scale: "small",
+		}}}}}
+	}
+	for _, test := range []struct {
+		what     string
+		old, now *report
+		want     string
+	}{
+		{"a slower machine", of("µs", 100, 1.2, 0), of("µs", 300, 1.2, 0), "nothing is worse than on 2026-01-02"},
+		{"slower", of("µs", 100, 1.2, 0.02), of("µs", 100, 1.5, 0.03), "×1.2  → ×1.5  +25 %  (noise 3 %)"},
+		{"within the noise", of("µs", 100, 1.2, 0.2), of("µs", 100, 1.5, 0.03), "nothing is worse"},
+		{"a round trip", of("round trips", 3, 1, 0), of("round trips", 4, 1, 0), "p/c, call: x, package  3  → 4  +33.3 %"},
+		{"faster", of("allocations", 300, 1, 0), of("allocations", 200, 1, 0), "nothing is worse"},
+		{"allocations", of("allocations", 300, 1, 0), of("allocations", 330, 1, 0), "300  → 330"},
+	} {
+		var out strings.Builder
+		compare(&out, test.old, test.now)
+		if !strings.Contains(out.String(), test.want) {
+			t.Errorf("%s: %s", test.what, out.String())
+		}
+	}
+	if got := noise([]float64{10, 12, 10, 12, 10}); math.Abs(got-0.2) > 1e-9 {
+		t.Errorf("noise %v", got)
+	}
+	if got := noise([]float64{10}); got != 0 {
+		t.Errorf("noise of one run %v", got)
+	}
+	if r := (result{Ratio: 1.2, Goal: 1.05, Noise: 0.08}); r.Missed() {
+		t.Error("missed within the noise")
+	}
+}
+
+// What cannot be written, or does not answer, is said before anything is measured.
+func TestBeforeMeasuring(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-html", filepath.Join(file, "page.html")}, "cannot be written"},
+		{[]string{"-html", filepath.Dir(file)}, "it is a folder"},
+		{[]string{"-json", filepath.Join(filepath.Dir(file), "missing", "x.json")}, "cannot be written"},
+		{[]string{"-docs", file}, "-docs: "},
+		{[]string{"-compare", filepath.Join(filepath.Dir(file), "missing.json")}, "missing.json"},
+	} {
+		var notes strings.Builder
+		err := run(t.Context(), append(test.args, "-uri", "mongodb://127.0.0.1:1"), io.Discard, &notes)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%v: %v", test.args, err)
+		}
+	}
+	t.Setenv("MONGODB_URI", "") // which -uri sets
+	err := run(t.Context(), []string{"-uri", "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=300", "-run", "paging"}, io.Discard, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "the server of -uri does not answer") {
+		t.Error(err)
+	}
 }
 
 // TestFailure: a case that fails is reported, the others go on, and nothing is left.
 func TestFailure(t *testing.T) {
 	t.Setenv("MONGODB_URI", mongotest.URI(t))
 	client := mongotest.Database(t).Client()
-	write := func(ctx context.Context, b *bench) error {
-		_, err := b.db().Collection("c").InsertOne(ctx, bson.D{})
+	write := func(ctx context.Context, b *bench) []comparison {
+		must(b.db().Collection("c").InsertOne(ctx, bson.D{}))
 		b.report("documents", "documents", value{"none", 0}, value{"one", 1})
-		return err
+		return nil
 	}
 	f := flags{scale: "tiny", runs: 1, json: filepath.Join(t.TempDir(), "results.json")}
-	err := f.measure(t.Context(), []benchmark{
-		{"a", "fails", "It fails.", func(ctx context.Context, b *bench) error {
-			return errors.Join(write(ctx, b), errors.New("out of luck"))
+	_, err := f.measure(t.Context(), []benchmark{
+		{"a", "fails", "It fails.", func(ctx context.Context, b *bench) []comparison {
+			write(ctx, b)
+			check(errors.New("out of luck"))
+			return nil
 		}},
-		{"a", "panics", "It panics.", func(ctx context.Context, b *bench) error {
-			_ = write(ctx, b)
+		{"a", "panics", "It panics.", func(ctx context.Context, b *bench) []comparison {
+			write(ctx, b)
 			panic("out of mind")
 		}},
 		{"b", "works", "It works.", write},
@@ -301,6 +494,46 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// interrupted runs the command with args until ready, signals it, and returns what it says
+// and whether it failed. A machine that is busy with other tests may keep the server from
+// answering in time: then the command is started again.
+func interrupted(t *testing.T, signal os.Signal, ready func(pid int) bool, args ...string) (pid int, notes string, err error) {
+	t.Helper()
+	deadline := time.Now().Add(2 * time.Minute)
+	for {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+		cmd.Env = append(os.Environ(), asCommand+"=1")
+		var notes bytes.Buffer
+		cmd.Stderr = &notes
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		pid, ended := cmd.Process.Pid, make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		for running := true; running; {
+			switch {
+			case ready(pid):
+				if err := cmd.Process.Signal(signal); err != nil {
+					t.Fatal(err)
+				}
+				err := <-ended
+				return pid, notes.String(), err
+			case time.Now().After(deadline):
+				_ = cmd.Process.Kill()
+				<-ended
+				t.Fatalf("nothing to interrupt: %s", notes.String())
+			}
+			select {
+			case err := <-ended:
+				if running = false; !strings.Contains(notes.String(), "does not answer") {
+					t.Fatalf("it ended by itself: %v: %s", err, notes.String())
+				}
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}
+}
+
 // TestInterrupt: the command leaves nothing when it is told to end in the middle
 // of a write.
 func TestInterrupt(t *testing.T) {
@@ -310,32 +543,41 @@ func TestInterrupt(t *testing.T) {
 	uri, client := mongotest.URI(t), mongotest.Database(t).Client()
 	for _, end := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		t.Run(end.String(), func(t *testing.T) {
-			cmd := exec.CommandContext(t.Context(), os.Args[0], "-uri", uri, "-scale", "seed", "-run", "paging/by depth")
-			cmd.Env = append(os.Environ(), asCommand+"=1")
-			var notes bytes.Buffer
-			cmd.Stderr = &notes
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			for deadline := time.Now().Add(time.Minute); len(databases(t, client, cmd.Process.Pid)) == 0; time.Sleep(10 * time.Millisecond) {
-				if time.Now().After(deadline) {
-					_ = cmd.Process.Kill()
-					t.Fatalf("no database appears: %s", notes.String())
-				}
-			}
-			if err := cmd.Process.Signal(end); err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Wait(); err == nil {
+			pid, notes, err := interrupted(t, end, func(pid int) bool {
+				return len(databases(t, client, pid)) > 0
+			}, "-uri", uri, "-scale", "seed", "-run", "paging/by depth")
+			if err == nil {
 				t.Error("it ended well")
 			}
-			if !strings.Contains(notes.String(), "nothing is left on the server") {
-				t.Errorf("it says %s", notes.String())
+			if !strings.Contains(notes, "nothing is left on the server") {
+				t.Errorf("it says %s", notes)
 			}
-			if left := databases(t, client, cmd.Process.Pid); len(left) > 0 {
+			if left := databases(t, client, pid); len(left) > 0 {
 				t.Errorf("left on the server: %v", left)
 			}
 		})
+	}
+}
+
+// What was measured before an interrupt is written, to the JSON and to the pages.
+func TestInterruptLater(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no signals")
+	}
+	uri, client := mongotest.URI(t), mongotest.Database(t).Client()
+	results, page := filepath.Join(t.TempDir(), "results.json"), filepath.Join(t.TempDir(), "page.html")
+	_, notes, err := interrupted(t, os.Interrupt, func(pid int) bool { // in the second case
+		written, _ := os.ReadFile(results)
+		return bytes.Contains(written, []byte(`"metric"`)) && len(databases(t, client, pid)) > 0
+	}, "-uri", uri, "-run", "polymorphic,overhead", "-json", results, "-html", page)
+	if err == nil || !strings.Contains(notes, "interrupted in overhead/hot calls; nothing is left on the server") {
+		t.Errorf("it ended: %v, %s", err, notes)
+	}
+	if r, err := readJSON(results); err != nil || len(r.Cases) != 1 || r.Cases[0].Pattern != "polymorphic" {
+		t.Errorf("its results: %+v, %v", r, err)
+	}
+	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "polymorphic") {
+		t.Errorf("its page: %v", err)
 	}
 }
 
@@ -350,8 +592,11 @@ func TestPublished(t *testing.T) {
 	r := &report{Run: runInfo{Date: "2026-01-02", Engine: "mongodb 6.0.5", Scale: "small"}, Cases: []caseResult{{
 		Pattern: "bucket", Case: "published", Results: []result{
 			{Metric: "data", Unit: "bytes", BaselineName: "plain documents", Baseline: 2e6, Name: "array, day", Value: 1e6, Ratio: 0.5}},
+	}, {
+		Pattern: "bucket", Case: "trickle", Results: []result{
+			{Metric: acknowledged + ": time", Unit: "µs", BaselineName: "plain documents", Baseline: 20, Name: "array, day", Value: 220, Ratio: 11}},
 	}}}
-	for scale, want := range map[string]string{"small": "old", "seed": "| … `bucket`, arrays of a day | – | –, 1 MB (×0.5), index – |"} {
+	for scale, want := range map[string]string{"small": "old", "seed": "| … `bucket`, arrays of a day | – | –, 1 MB (1/2), index – |"} {
 		write("before\n" + publishedBegin + "old\n" + publishedEnd + "after\n")
 		r.Run.Scale = scale
 		if err := writePublished(name, r); err != nil {
@@ -362,6 +607,15 @@ func TestPublished(t *testing.T) {
 		if !strings.HasPrefix(text, "before\n"+publishedBegin) || !strings.HasSuffix(text, publishedEnd+"after\n") || !strings.Contains(text, want) {
 			t.Errorf("%s: %s", scale, text)
 		}
+	}
+	r.Run.Scale = "seed" // the rows above are a map, whose order is random
+	write(extremesBegin + "old\n" + publishedEnd)
+	if err := writeExtremes(name, r); err != nil {
+		t.Fatal(err)
+	}
+	data, _ := os.ReadFile(name)
+	if want := "| package | `paging`, by a token: – | `bucket`, arrays of a day: 220 µs (×11) |\n"; !strings.Contains(string(data), want) {
+		t.Errorf("%s lacks %s", data, want)
 	}
 	write("no comments")
 	if err := writePublished(name, r); err != nil {

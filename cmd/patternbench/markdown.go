@@ -13,7 +13,7 @@ const pictures = "benchmarks"
 
 // writeDocs writes benchmarks.md with all tables and plots of the first report, and
 // the tables of the others, folded. The published figures in choosing.md get their
-// measured ones.
+// measured ones, and README.md beside the folder its two calls.
 func writeDocs(folder string, reports []*report) error {
 	if err := os.MkdirAll(filepath.Join(folder, pictures), 0o755); err != nil {
 		return err
@@ -36,7 +36,10 @@ func writeDocs(folder string, reports []*report) error {
 	if err := os.WriteFile(filepath.Join(folder, "benchmarks.md"), []byte(markdown(reports)), 0o644); err != nil {
 		return err
 	}
-	return writePublished(filepath.Join(folder, "choosing.md"), first)
+	if err := writePublished(filepath.Join(folder, "choosing.md"), first); err != nil {
+		return err
+	}
+	return writeExtremes(filepath.Join(folder, "..", "README.md"), first)
 }
 
 // markdown is the text of benchmarks.md.
@@ -48,9 +51,11 @@ func markdown(reports []*report) string {
 		"    go run ./cmd/patternbench -scale " + first.Run.Scale + " -json results.json\n" +
 		"    go run ./cmd/patternbench -from results.json -docs docs\n\n")
 	w.WriteString(first.Run.String() + "\n\n" +
-		"Every table compares ways of doing one thing with its first row, the baseline. × is the multiple of it, and less is better.\n" +
+		"Every table compares ways of doing one thing with its first row, the baseline. × is the multiple of it, 1/40 a fortieth, and less is better.\n" +
 		"Measured values are medians of runs that take turns, per operation. Times depend on what else the machine does (client and\n" +
-		"server share it, unless -uri names another), CPU times less. Measure on your own server before you decide.\n\n")
+		"server share it, unless -uri names another), CPU times less. Writes have the server's default\n" +
+		"write concern (on a replica set the majority, in the journal), unless a table says otherwise. Measure on your own server\n" +
+		"before you decide.\n\n")
 	v := viewOf(first)
 	writePlots(&w, v.Plots(""))
 	writeGoals(&w, v.Goals)
@@ -78,9 +83,14 @@ func (r runInfo) String() string {
 	return text + fmt.Sprintf(", %s, %s; %s scale, seed %d.", r.OS, r.Go, r.Scale, r.Seed)
 }
 
+// writePlots writes pictures. One of all cases is longer than a screen, so it is folded.
 func writePlots(w *strings.Builder, plots []plot) {
 	for _, p := range plots {
-		fmt.Fprintf(w, "![%s](%s/%s.svg)\n\n", strings.TrimSuffix(p.About, "."), pictures, p.Name)
+		picture := fmt.Sprintf("![%s](%s/%s.svg)\n\n", strings.TrimSuffix(p.About, "."), pictures, p.Name)
+		if p.Pattern == "" {
+			picture = fmt.Sprintf("<details>\n<summary>%s</summary>\n\n%s</details>\n\n", p.About, picture)
+		}
+		w.WriteString(picture)
 	}
 }
 
@@ -91,11 +101,11 @@ func writeGoals(w *strings.Builder, goals []result) {
 	}
 	w.WriteString("Goals:\n\n| what | against | measured | goal |\n|---|---|---:|---:|\n")
 	for _, g := range goals {
-		have := "×" + number(g.Ratio)
-		if g.Ratio > g.Goal {
+		have := multiple(g.Ratio)
+		if g.Missed() {
 			have = "**" + have + "**"
 		}
-		fmt.Fprintf(w, "| %s: %s, %s | %s | %s | ≤ ×%s |\n", escape(g.Name), escape(g.Case), escape(g.Metric), escape(g.BaselineName), have, number(g.Goal))
+		fmt.Fprintf(w, "| %s: %s, %s | %s | %s | ≤ %s |\n", escape(g.Name), escape(g.Case), escape(g.Metric), escape(g.BaselineName), have, multiple(g.Goal))
 	}
 	w.WriteString("\n")
 }
@@ -115,9 +125,10 @@ func writeTables(w *strings.Builder, v view, heading string, pictures bool) {
 			for _, t := range c.Compact() {
 				writeTable(w, t.Short())
 			}
+			writeFloors(w, c.Floors())
 			for i, r := range c.Reasons() {
 				if i == 0 {
-					w.WriteString("Over the goal, and why:\n\n")
+					w.WriteString("Over the goal. What these do that the baseline does not:\n\n")
 				}
 				fmt.Fprintf(w, "- **%s**: %s\n", escape(r.Name), escape(r.Why))
 			}
@@ -128,8 +139,22 @@ func writeTables(w *strings.Builder, v view, heading string, pictures bool) {
 	}
 }
 
+// writeFloors writes the round trips of hot calls beside the least.
+func writeFloors(w *strings.Builder, rows []floorRow) {
+	for i, r := range rows {
+		if i == 0 {
+			w.WriteString("Round trips: what is sent, the least that any implementation could send with the same guarantee, and that with\n" +
+				"MongoDB 8.0's bulkWrite over several collections.\n\n| calls | sent | least | with 8.0 | because |\n|---|---:|---:|---:|---|\n")
+		}
+		fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n", escape(strings.Join(r.Calls, "; ")), r.Sent, r.Least, r.Bulk, escape(r.Argument))
+	}
+	if len(rows) > 0 {
+		w.WriteString("\n")
+	}
+}
+
 func writeTable(w *strings.Builder, t table) {
-	fmt.Fprintf(w, "| %s |", escape(t.Title))
+	fmt.Fprintf(w, "| %s |", escape(strings.TrimPrefix(t.Title+t.Of(), ", ")))
 	line := "|---|"
 	ratios := make([]bool, len(t.Columns))
 	for i, column := range t.Columns {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -55,109 +56,76 @@ func athleteOf(i int) athlete {
 	return runner{i, "Emil Zátopek", joined, []string{"5,000 m", "10,000 m", "marathon"}}
 }
 
-func polymorphicAthletes(ctx context.Context, b *bench) error {
+// sportKinds are the kinds of athletes.
+func sportKinds() *polymorphic.Kinds[athlete] {
+	return must(polymorphic.New([]polymorphic.Kind{
+		polymorphic.Of[bowler]("bowling"), polymorphic.Of[tennisPlayer]("tennis"), polymorphic.Of[runner]("running"),
+	}, &polymorphic.Options[athlete]{KindField: "sport"}))
+}
+
+// newestFirst is the order in which athletes are listed.
+var newestFirst = d("joined", -1, "_id", -1)
+
+func polymorphicAthletes(ctx context.Context, b *bench) []comparison {
 	n, ops := b.size(3000, 15_000, 60_000), b.size(100, 400, 500)
 	db := b.db()
-	one := db.Collection("athletes")
+	one, kinds := db.Collection("athletes"), sportKinds()
 	each := []*mongo.Collection{db.Collection("bowlers"), db.Collection("tennis_players"), db.Collection("runners")}
-	kinds, err := polymorphic.New([]polymorphic.Kind{
-		polymorphic.Of[bowler]("bowling"), polymorphic.Of[tennisPlayer]("tennis"), polymorphic.Of[runner]("running"),
-	}, &polymorphic.Options[athlete]{Field: "sport"})
-	if err != nil {
-		return err
-	}
-	for _, keys := range []bson.D{d("joined", -1, "_id", -1), d("sport", 1, "joined", -1, "_id", -1)} {
-		if err := index(ctx, one, keys); err != nil {
-			return err
-		}
-	}
-	err = fill(ctx, one, n, func(i int) any {
-		raw, err := kinds.Encode(athleteOf(i))
-		if err != nil {
-			panic(err) // no such athlete
-		}
-		return raw
-	})
-	if err != nil {
-		return err
-	}
+	check(index(ctx, one, newestFirst), index(ctx, one, append(d("sport", 1), newestFirst...)),
+		fill(ctx, one, n, func(i int) any { return must(kinds.Encode(athleteOf(i))) }))
 	for kind, coll := range each {
-		if err := index(ctx, coll, d("joined", -1, "_id", -1)); err != nil {
-			return err
-		}
-		if err := fill(ctx, coll, n/3, func(i int) any { return athleteOf(3*i + kind) }); err != nil {
-			return err
-		}
+		check(index(ctx, coll, newestFirst), fill(ctx, coll, n/3, func(i int) any { return athleteOf(3*i + kind) }))
 	}
 	page := min(20, n/3)
-	order := d("joined", -1, "_id", -1)
-	newest := func() *options.FindOptionsBuilder { return options.Find().SetSort(order).SetLimit(int64(page)) }
+	newest := func() *options.FindOptionsBuilder { return options.Find().SetSort(newestFirst).SetLimit(int64(page)) }
 	before := func(i int) bson.D {
 		return d("joined", d("$lt", athleteOf(n-1-i*13%(n-n/3)).since().Add(time.Second)))
 	}
-	collect := func(ctx context.Context, filter any) error {
-		count := 0
-		for a, err := range kinds.Find(ctx, one, filter, newest()) {
-			if err != nil {
-				return err
-			}
-			if !a.since().IsZero() {
-				count++
-			}
+	threeQueries := func(ctx context.Context, i int) error {
+		var all []athlete
+		err := errors.Join(found[bowler](ctx, each[0], before(i), newest(), &all), found[tennisPlayer](ctx, each[1], before(i), newest(), &all),
+			found[runner](ctx, each[2], before(i), newest(), &all))
+		slices.SortFunc(all, func(x, y athlete) int { return cmp.Compare(y.since().UnixNano(), x.since().UnixNano()) })
+		return errors.Join(err, want(len(all[:min(page, len(all))]), page))
+	}
+	union := func(ctx context.Context, i int) error {
+		first := mongo.Pipeline{d("$match", before(i)), d("$sort", newestFirst), d("$limit", page)}
+		all := append(mongo.Pipeline{}, first...)
+		for _, coll := range each[1:] {
+			all = append(all, d("$unionWith", d("coll", coll.Name(), "pipeline", first)))
 		}
-		return want(count, page)
+		return errorOf(aggregate[bson.Raw](ctx, page, each[0], append(all, d("$sort", newestFirst), d("$limit", page))...))
 	}
-	err = b.measure(ctx, "the newest 20 of all kinds before a time", ops,
-		side{name: "a query for each collection", run: times(ops, func(ctx context.Context, i int) error {
-			bowlers, err := findAll[bowler](ctx, -1, each[0], before(i), newest())
-			if err != nil {
-				return err
-			}
-			players, err := findAll[tennisPlayer](ctx, -1, each[1], before(i), newest())
-			if err != nil {
-				return err
-			}
-			runners, err := findAll[runner](ctx, -1, each[2], before(i), newest())
-			if err != nil {
-				return err
-			}
-			var all []athlete
-			for _, a := range bowlers {
-				all = append(all, a)
-			}
-			for _, a := range players {
-				all = append(all, a)
-			}
-			for _, a := range runners {
-				all = append(all, a)
-			}
-			slices.SortFunc(all, func(x, y athlete) int { return cmp.Compare(y.since().UnixNano(), x.since().UnixNano()) })
-			return want(len(all[:min(page, len(all))]), page)
-		})},
-		side{name: "$unionWith", run: times(ops, func(ctx context.Context, i int) error {
-			first := mongo.Pipeline{d("$match", before(i)), d("$sort", order), d("$limit", page)}
-			all := append(mongo.Pipeline{}, first...)
-			for _, coll := range each[1:] {
-				all = append(all, d("$unionWith", d("coll", coll.Name(), "pipeline", first)))
-			}
-			_, err := aggregate[bson.Raw](ctx, page, each[0], append(all, d("$sort", order), d("$limit", page))...)
-			return err
-		})},
-		side{name: "polymorphic", run: times(ops, func(ctx context.Context, i int) error { return collect(ctx, before(i)) })})
-	if err != nil {
-		return err
-	}
-	return b.measure(ctx, "the newest 20 of one kind before a time", ops,
-		side{name: "its own collection", run: times(ops, func(ctx context.Context, i int) error {
-			_, err := findAll[bowler](ctx, -1, each[0], before(i), newest())
-			return err
-		})},
-		side{name: "polymorphic", run: times(ops, func(ctx context.Context, i int) error {
-			for _, err := range kinds.Find(ctx, one, polymorphic.FilterOf[bowler](kinds, before(i)), newest()) {
-				if err != nil {
-					return err
+	return []comparison{
+		compared("the newest 20 of all kinds before a time", ops,
+			way("a query for each collection", threeQueries), way("$unionWith", union),
+			way("polymorphic", func(ctx context.Context, i int) error {
+				count := 0
+				for a, err := range kinds.Find(ctx, one, before(i), newest()) {
+					if err != nil {
+						return err
+					}
+					if !a.since().IsZero() {
+						count++
+					}
 				}
-			}
-			return nil
-		})})
+				return want(count, page)
+			})),
+		compared("the newest 20 of one kind before a time", ops,
+			way("its own collection", func(ctx context.Context, i int) error {
+				return errorOf(findAll[bowler](ctx, -1, each[0], before(i), newest()))
+			}),
+			way("polymorphic", func(ctx context.Context, i int) error {
+				return drain(kinds.Find(ctx, one, polymorphic.FilterOf[bowler](kinds, before(i)), newest()))
+			})),
+	}
+}
+
+// found adds the athletes of one kind.
+func found[T athlete](ctx context.Context, coll *mongo.Collection, filter bson.D, opts *options.FindOptionsBuilder, all *[]athlete) error {
+	some, err := findAll[T](ctx, -1, coll, filter, opts)
+	for _, a := range some {
+		*all = append(*all, a)
+	}
+	return err
 }

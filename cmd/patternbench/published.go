@@ -6,15 +6,27 @@ import (
 	"strings"
 )
 
-// Between these comments choosing.md has the published figures beside measured ones.
+// Between these comments choosing.md has the published figures beside measured ones, and README.md a call
+// that gains by its package beside one that loses.
 const (
 	publishedBegin = "<!-- patternbench: published -->\n"
+	extremesBegin  = "<!-- patternbench: extremes -->\n"
 	publishedEnd   = "<!-- patternbench: end -->\n"
 )
 
-// writePublished brings the table of the published figures in a file up to date. Only
-// figures of the published scale stand beside them; a file without the comments stays.
+// writePublished brings the table of the published figures in a file up to date.
 func writePublished(name string, r *report) error {
+	return writeBetween(name, r, publishedBegin, published(r))
+}
+
+// writeExtremes brings the two calls in a file up to date.
+func writeExtremes(name string, r *report) error {
+	return writeBetween(name, r, extremesBegin, extremes(r))
+}
+
+// writeBetween puts a text between begin and the end in a file. Only figures of the published scale stand
+// there; a file without the comments stays.
+func writeBetween(name string, r *report, begin, table string) error {
 	if r.Run.Scale != "seed" {
 		return nil
 	}
@@ -25,45 +37,56 @@ func writePublished(name string, r *report) error {
 	if err != nil {
 		return err
 	}
-	text := string(data)
-	before, rest, ok := strings.Cut(text, publishedBegin)
+	before, rest, ok := strings.Cut(string(data), begin)
 	_, after, closed := strings.Cut(rest, publishedEnd)
 	if !ok || !closed {
 		return nil
 	}
-	return os.WriteFile(name, []byte(before+publishedBegin+published(r)+publishedEnd+after), 0o644)
+	return os.WriteFile(name, []byte(before+begin+table+publishedEnd+after), 0o644)
+}
+
+// figure is what a way of doing things took, with its multiple of the baseline's; – if it was not measured.
+func (r *report) figure(kind, metric, name string) string {
+	for _, c := range r.Cases {
+		for _, x := range c.Results {
+			switch {
+			case c.Pattern+"/"+c.Case != kind || x.Metric != metric:
+			case name == x.BaselineName:
+				return quantity(x.Baseline, x.Unit)
+			case name == x.Name:
+				return fmt.Sprintf("%s (%s)", quantity(x.Value, x.Unit), multiple(x.Ratio))
+			}
+		}
+	}
+	return "–"
+}
+
+// extremes are a call on friendly data and one on unfriendly data.
+func extremes(r *report) string {
+	const deep, trickle = "by _id, after 2,500,000: time", acknowledged + ": time"
+	return "| | where it wins | where it loses |\n|---|---|---|\n" +
+		"| data | 3,000,000 articles in the order of `_id` | 100 sensors, one measurement of each at a time |\n" +
+		"| call | a page of 20 after 2,500,000 | storing a measurement |\n" +
+		"| by hand | `skip`: " + r.figure("paging/by depth", deep, "skip") + " | a document each: " + r.figure("bucket/trickle", trickle, plainName) + " |\n" +
+		"| package | `paging`, by a token: " + r.figure("paging/by depth", deep, "keyset token") + " | `bucket`, arrays of a day: " + r.figure("bucket/trickle", trickle, "array, day") + " |\n"
 }
 
 // published is the table.
 func published(r *report) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "| | published | measured, %s, %s |\n|---|---|---|\n", r.Run.Date, r.Run.Engine)
-	get := func(kind, metric, name string) string {
-		for _, c := range r.Cases {
-			for _, x := range c.Results {
-				switch {
-				case c.Pattern+"/"+c.Case != kind || x.Metric != metric:
-				case name == x.BaselineName:
-					return quantity(x.Baseline, x.Unit)
-				case name == x.Name:
-					return fmt.Sprintf("%s (×%s)", quantity(x.Value, x.Unit), number(x.Ratio))
-				}
-			}
-		}
-		return "–"
-	}
 	storage := func(way, name, published string) {
 		const kind = "bucket/published"
 		fmt.Fprintf(&w, "| %s | %s | %s, %s, index %s |\n", way, published,
-			get(kind, "documents", name), get(kind, "data", name), get(kind, "index", name))
+			r.figure(kind, "documents", name), r.figure(kind, "data", name), r.figure(kind, "index", name))
 	}
 	storage("100 sensors, a measurement a minute for 30 days, a document each", "plain documents", "4,320,000 documents, 432 MB, index 172 MB")
-	storage("… `bucket`, slots of a day", "slots", "3,000 documents, 198 MB (×0.458), index 91 MB (×0.529)")
+	storage("… `slots` of a day", "slots", "3,000 documents, 198 MB (1/2.2), index 91 MB (1/1.9)")
 	storage("… `bucket`, arrays of a day", "array, day", "–")
 	storage("… `series` of a month, compacted", "series, months, compacted", "–")
 	page := func(way, name, published string) {
 		const kind, at = "paging/by depth", "by _id, after 2,500,000: "
-		fmt.Fprintf(&w, "| %s | %s | %s, %s |\n", way, published, get(kind, at+"keys examined", name), get(kind, at+"time", name))
+		fmt.Fprintf(&w, "| %s | %s | %s, %s |\n", way, published, r.figure(kind, at+"keys examined", name), r.figure(kind, at+"time", name))
 	}
 	page("page of 20 after 2,500,000 of 3,000,000 by `skip`", "skip", "2,500,020 documents examined, 733 ms")
 	page("… `paging`, by a token", "keyset token", "–")

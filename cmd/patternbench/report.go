@@ -2,11 +2,13 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -32,12 +34,23 @@ type result struct {
 	Ratio float64 `json:"ratio"`
 	// Goal is what Ratio should be at most; 0 is none.
 	Goal float64 `json:"goal,omitempty"`
-	// Why says what Ratio has in it that a Goal may not foresee.
-	Why    string `json:"why,omitempty"`
-	Runs   int    `json:"runs"`
-	Engine string `json:"engine"`
-	Scale  string `json:"scale"`
+	// Why says what this does that the baseline does not.
+	Why string `json:"why,omitempty"`
+	// Floor is the least number of round trips with the same guarantee, Argument says why, and Bulk is
+	// Floor with MongoDB 8.0's bulkWrite over several collections, 0 if that saves none.
+	Floor    int    `json:"floor,omitempty"`
+	Argument string `json:"argument,omitempty"`
+	Bulk     int    `json:"floorWithBulkWrite,omitempty"`
+	Runs     int    `json:"runs"`
+	// Noise is what each side differs from itself, as a share, the larger of the two; 0 if it was not
+	// measured.
+	Noise  float64 `json:"noise,omitempty"`
+	Engine string  `json:"engine"`
+	Scale  string  `json:"scale"`
 }
+
+// Missed says that the ratio is above its goal, beyond twice the noise.
+func (r result) Missed() bool { return r.Goal > 0 && r.Ratio > r.Goal+2*r.Noise }
 
 // caseResult is another line, before the results of the case.
 type caseResult struct {
@@ -172,10 +185,10 @@ func readJSON(name string) (*report, error) {
 	return r, lines.Err()
 }
 
-// reason says why a goal was missed.
+// reason says what a call that missed its goal does that the baseline does not. It is no measurement.
 type reason struct{ Name, Why string }
 
-// Reasons are those of the goals that were missed, each once.
+// Reasons are those of what missed its goal, each once.
 func (c caseResult) Reasons() (reasons []reason) {
 	for _, r := range c.Results {
 		name, _, measured := strings.Cut(r.Metric, ": ")
@@ -183,11 +196,55 @@ func (c caseResult) Reasons() (reasons []reason) {
 			name = r.Name + ", " + r.Metric
 		}
 		one := reason{name, r.Why}
-		if r.Why != "" && r.Goal > 0 && r.Ratio > r.Goal && !slices.Contains(reasons, one) {
+		if r.Why != "" && r.Missed() && !slices.Contains(reasons, one) {
 			reasons = append(reasons, one)
 		}
 	}
 	return reasons
+}
+
+// floorRow is some calls that send as much, by the same argument.
+type floorRow struct {
+	Calls             []string
+	Sent, Least, Bulk string
+	Argument          string
+}
+
+// Floors are the round trips of hot calls beside the least that would do, those that could be fewer first.
+func (c caseResult) Floors() []floorRow {
+	var rows []floorRow
+	for _, r := range c.Results {
+		if r.Argument == "" {
+			continue
+		}
+		row := floorRow{Sent: number(r.Value), Least: strconv.Itoa(r.Floor), Bulk: strconv.Itoa(cmp.Or(r.Bulk, r.Floor)), Argument: r.Argument}
+		i := slices.IndexFunc(rows, func(o floorRow) bool {
+			return o.Sent == row.Sent && o.Least == row.Least && o.Bulk == row.Bulk && o.Argument == row.Argument
+		})
+		if i < 0 {
+			i, rows = len(rows), append(rows, row)
+		}
+		call, _, _ := strings.Cut(r.Metric, ": ")
+		rows[i].Calls = append(rows[i].Calls, call)
+	}
+	for _, row := range rows {
+		slices.Sort(row.Calls)
+	}
+	slices.SortFunc(rows, func(a, b floorRow) int {
+		return cmp.Or(cmp.Compare(b.rank(), a.rank()), cmp.Compare(len(a.Calls), len(b.Calls)), cmp.Compare(a.Calls[0], b.Calls[0]))
+	})
+	return rows
+}
+
+// rank is 2 for what sends more than the least, 1 for what another server could do with less.
+func (r floorRow) rank() int {
+	switch {
+	case r.Sent != r.Least:
+		return 2
+	case r.Bulk != r.Least:
+		return 1
+	}
+	return 0
 }
 
 // table is a comparison as people read it: a row for each way of doing the thing, the
@@ -209,6 +266,7 @@ type row struct {
 type cell struct {
 	V, Ratio, Goal float64
 	Unit           string
+	Missed         bool // that the ratio is above its goal, beyond twice the noise
 }
 
 // Tables puts the results of a case together: those of one measure are columns of one
@@ -237,7 +295,7 @@ func (c caseResult) Tables() []table {
 		t.Columns = append(t.Columns, column)
 		t.set(first.BaselineName, cell{V: first.Baseline, Unit: first.Unit})
 		for _, r := range group {
-			t.set(r.Name, cell{V: r.Value, Ratio: r.Ratio, Goal: r.Goal, Unit: r.Unit})
+			t.set(r.Name, cell{V: r.Value, Ratio: r.Ratio, Goal: r.Goal, Unit: r.Unit, Missed: r.Missed()})
 		}
 	}
 	for _, t := range tables {
@@ -361,16 +419,28 @@ func (c cell) Value() string {
 	return quantity(c.V, c.Unit)
 }
 
-// Times is the ratio for people: "×0.25"; "" for a baseline and where there is none.
-func (c cell) Times() string {
-	if c.Ratio == 0 {
-		return ""
-	}
-	return "×" + number(c.Ratio)
-}
+// Times is the ratio as people say it, and "" for a baseline or a cell without one.
+func (c cell) Times() string { return multiple(c.Ratio) }
 
-// Missed says that the ratio is above its goal.
-func (c cell) Missed() bool { return c.Goal > 0 && c.Ratio > c.Goal }
+// multiple writes a ratio as people say it: 1/2400, 1/3.6, ×0.85, ×1.3, ×24; "" for 0.
+func multiple(ratio float64) string {
+	short := func(v float64) string {
+		if v >= 9.95 { // two digits
+			pow := math.Pow10(int(math.Log10(v)) - 1)
+			return strconv.FormatFloat(math.Round(v/pow)*pow, 'f', 0, 64)
+		}
+		return fmt.Sprintf("%.2g", v)
+	}
+	switch {
+	case ratio <= 0:
+		return ""
+	case ratio < 0.55:
+		return "1/" + short(1/ratio)
+	case ratio < 9.95:
+		return fmt.Sprintf("×%.3g", ratio)
+	}
+	return "×" + short(ratio)
+}
 
 // quantity writes a value with its unit: 4.2 ms, 198 MB, 3,000.
 func quantity(v float64, unit string) string {
@@ -412,8 +482,8 @@ func (c caseResult) writeText(out io.Writer) {
 				if i == 0 && !t.NoBars {
 					times = "×1"
 				}
-				if cell.Missed() {
-					times += fmt.Sprintf(" (goal ×%s)", number(cell.Goal))
+				if cell.Missed {
+					times += fmt.Sprintf(" (goal %s)", multiple(cell.Goal))
 				}
 				_, _ = fmt.Fprintf(w, "%s\t%s\t", cell.Value(), times)
 			}

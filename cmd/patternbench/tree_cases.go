@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -84,36 +85,11 @@ type grove struct {
 	tree *tree.Tree[int64, category]
 }
 
-// groves are the same tree in all representations.
-func groves(ctx context.Context, b *bench, db *mongo.Database, below int) ([]grove, error) {
-	all := []grove{}
-	for i, r := range []struct {
-		name string
-		as   tree.Representation
-	}{
-		{"ParentReferences", tree.ParentReferences}, {"ChildReferences", tree.ChildReferences}, {"AncestorArray", tree.AncestorArray},
-		{"MaterializedPath", tree.MaterializedPath}, {"NestedSets", tree.NestedSets},
-	} {
-		t, err := tree.New[int64, category](db.Collection(r.name), r.as, nil)
-		if err != nil {
-			return nil, err
-		}
-		if err := t.EnsureIndexes(ctx); err != nil {
-			return nil, err
-		}
-		if _, err := t.Load(ctx, treeEntries(below), t.AsRoot(), nil); err != nil {
-			return nil, fmt.Errorf("load %s: %w", r.name, err)
-		}
-		all = append(all, grove{r.name, t})
-		b.progress(i+1, 5)
-	}
-	return all, nil
-}
-
-// plainGrove is the tree as parent references and arrays of ancestors without the
-// package.
-func plainGrove(ctx context.Context, db *mongo.Database, below int) (*mongo.Collection, error) {
-	coll := db.Collection("plain")
+// planted has the same tree in all representations, and as parent references and arrays of ancestors
+// without the package.
+func planted(ctx context.Context, b *bench, below int) (plain *mongo.Collection, all []grove) {
+	db := b.db()
+	plain = db.Collection("plain")
 	nodes := []plainCategory{}
 	up := map[int64][]int64{}
 	for entry := range treeEntries(below) {
@@ -124,38 +100,38 @@ func plainGrove(ctx context.Context, db *mongo.Database, below int) (*mongo.Coll
 		up[node.ID] = node.Ancestors
 		nodes = append(nodes, node)
 	}
-	if err := fill(ctx, coll, len(nodes), func(i int) any { return nodes[i] }); err != nil {
-		return nil, err
+	check(fill(ctx, plain, len(nodes), func(i int) any { return nodes[i] }), index(ctx, plain, d("parent", 1)), index(ctx, plain, d("ancestors", 1)))
+	for i, r := range []struct {
+		name string
+		as   tree.Representation
+	}{
+		{"ParentReferences", tree.ParentReferences}, {"ChildReferences", tree.ChildReferences}, {"AncestorArray", tree.AncestorArray},
+		{"MaterializedPath", tree.MaterializedPath}, {"NestedSets", tree.NestedSets},
+	} {
+		t := must(tree.New[int64, category](db.Collection(r.name), r.as, nil))
+		check(t.EnsureIndexes(ctx))
+		must(t.Load(ctx, treeEntries(below), t.AsRoot(), nil))
+		all = append(all, grove{r.name, t})
+		b.progress(i+1, 5)
 	}
-	if err := index(ctx, coll, d("parent", 1)); err != nil {
-		return nil, err
-	}
-	return coll, index(ctx, coll, d("ancestors", 1))
+	return plain, all
 }
 
-// planted has the tree in all forms.
-func planted(ctx context.Context, b *bench, below int) (*mongo.Collection, []grove, error) {
-	db := b.db()
-	coll, err := plainGrove(ctx, db, below)
-	if err != nil {
-		return nil, nil, err
-	}
-	all, err := groves(ctx, b, db, below)
-	return coll, all, err
+// descendants counts the nodes below a node.
+func (g grove) descendants(ctx context.Context, id int64) (n int, err error) {
+	err = each(g.tree.Descendants(ctx, id, 0), func(category) { n++ })
+	return n, err
 }
 
-func treeAncestors(ctx context.Context, b *bench) error {
+func treeAncestors(ctx context.Context, b *bench) []comparison {
 	below := b.size(1000, 10_000, 10_000)
-	coll, all, err := planted(ctx, b, below)
-	if err != nil {
-		return err
-	}
+	plain, all := planted(ctx, b, below)
 	leaves := make([]int64, 50)
-	want := 0
+	total := 0
 	for i := range leaves {
 		n := b.rand.Int64N(int64(below)/2+1) + int64(below)/2 - 1
 		leaves[i] = nodeBelow(n)
-		want += depthOf(n)
+		total += depthOf(n)
 	}
 	over := func(name string, count func(ctx context.Context, id int64) (int, error)) side {
 		return side{name: name, run: func(ctx context.Context) error {
@@ -167,59 +143,40 @@ func treeAncestors(ctx context.Context, b *bench) error {
 				}
 				have += n
 			}
-			if have != want {
-				return fmt.Errorf("%d ancestors, not %d", have, want)
-			}
-			return nil
+			return want(have, total)
 		}}
 	}
-	sides := []side{over("a query for each parent", func(ctx context.Context, id int64) (int, error) {
-		for n := -1; ; n++ {
-			var node plainCategory
-			if err := coll.FindOne(ctx, d("_id", id)).Decode(&node); err != nil {
-				return 0, err
+	c := compared(fmt.Sprintf("ancestors in a tree of %s", number(float64(2*below))), len(leaves),
+		over("a query for each parent", func(ctx context.Context, id int64) (int, error) {
+			for n := 0; ; n++ {
+				node, err := findOne[plainCategory](ctx, plain, d("_id", id))
+				if err != nil || node.Parent == nil {
+					return n, err
+				}
+				id = *node.Parent
 			}
-			if node.Parent == nil {
-				return n + 1, nil
-			}
-			id = *node.Parent
-		}
-	})}
+		}))
 	for _, g := range all {
-		sides = append(sides, over(g.name, func(ctx context.Context, id int64) (int, error) {
+		c.sides = append(c.sides, over(g.name, func(ctx context.Context, id int64) (int, error) {
 			nodes, err := g.tree.Ancestors(ctx, id)
 			return len(nodes), err
 		}))
 	}
-	return b.measure(ctx, fmt.Sprintf("ancestors in a tree of %s", number(float64(2*below))), len(leaves), sides[0], sides[1:]...)
+	return []comparison{c}
 }
 
-func treeSubtree(ctx context.Context, b *bench) error {
+func treeSubtree(ctx context.Context, b *bench) []comparison {
 	below := b.size(500, 10_000, 10_000)
-	coll, all, err := planted(ctx, b, below)
-	if err != nil {
-		return err
-	}
-	whole := func(name string, count func(ctx context.Context) (int, error)) side {
-		return side{name: name, run: func(ctx context.Context) error {
-			n, err := count(ctx)
-			if err == nil && n != below {
-				err = fmt.Errorf("%d nodes, not %d", n, below)
-			}
-			return err
-		}}
-	}
-	children := func(ctx context.Context, filter any) ([]plainCategory, error) {
-		cursor, err := coll.Find(ctx, filter)
-		if err != nil {
-			return nil, err
-		}
-		var nodes []plainCategory
-		return nodes, cursor.All(ctx, &nodes)
+	plain, all := planted(ctx, b, below)
+	whole := func(name string, count func(ctx context.Context, id int64) (int, error)) side {
+		return way(name, func(ctx context.Context, _ int) error {
+			n, err := count(ctx, top)
+			return cmp.Or(err, want(n, below))
+		})
 	}
 	var recursive func(ctx context.Context, id int64) (int, error)
 	recursive = func(ctx context.Context, id int64) (int, error) {
-		nodes, err := children(ctx, d("parent", id))
+		nodes, err := findAll[plainCategory](ctx, -1, plain, d("parent", id))
 		n := len(nodes)
 		for _, node := range nodes {
 			if err != nil {
@@ -231,12 +188,11 @@ func treeSubtree(ctx context.Context, b *bench) error {
 		}
 		return n, err
 	}
-	sides := []side{
-		whole("a query for each node", func(ctx context.Context) (int, error) { return recursive(ctx, top) }),
-		whole("a query for each level", func(ctx context.Context) (int, error) {
-			n := 0
-			for level := []int64{top}; len(level) > 0; {
-				nodes, err := children(ctx, d("parent", d("$in", level)))
+	c := compared(fmt.Sprintf("subtree of %s nodes", number(float64(below))), 1,
+		whole("a query for each node", recursive),
+		whole("a query for each level", func(ctx context.Context, id int64) (n int, err error) {
+			for level := []int64{id}; len(level) > 0; {
+				nodes, err := findAll[plainCategory](ctx, -1, plain, d("parent", d("$in", level)))
 				if err != nil {
 					return 0, err
 				}
@@ -247,25 +203,17 @@ func treeSubtree(ctx context.Context, b *bench) error {
 				n += len(nodes)
 			}
 			return n, nil
-		}),
-	}
-	for _, g := range all {
-		sides = append(sides, whole(g.name, func(ctx context.Context) (int, error) {
-			n := 0
-			err := each(g.tree.Descendants(ctx, top, 0), func(category) { n++ })
-			return n, err
 		}))
+	for _, g := range all {
+		c.sides = append(c.sides, whole(g.name, g.descendants))
 	}
-	b.runs = min(b.runs, 3)
-	return b.measure(ctx, fmt.Sprintf("subtree of %s nodes", number(float64(below))), 1, sides[0], sides[1:]...)
+	c.runs = min(b.runs, 3)
+	return []comparison{c}
 }
 
-func treeMove(ctx context.Context, b *bench) error {
+func treeMove(ctx context.Context, b *bench) []comparison {
 	below := b.size(500, 10_000, 10_000)
-	coll, all, err := planted(ctx, b, below)
-	if err != nil {
-		return err
-	}
+	plain, all := planted(ctx, b, below)
 	// The node goes to the other root and at the next run back.
 	at := map[string]int64{}
 	there := func(name string) int64 {
@@ -276,48 +224,48 @@ func treeMove(ctx context.Context, b *bench) error {
 		}
 		return at[name]
 	}
-	sides := []side{{name: "saves one by one", run: func(ctx context.Context) error {
-		return moveBySaving(ctx, coll, top, there("plain"))
-	}}}
+	moves := compared(fmt.Sprintf("move of %s nodes", number(float64(below))), 1,
+		way("ancestors saved one by one", func(ctx context.Context, _ int) error { return moveBySaving(ctx, plain, top, there("plain")) }))
+	// Parent references say nothing of the nodes below, so by hand a move is one update.
+	alone := compared("move of a node with a parent reference alone", 1,
+		way("the parent set by hand", func(ctx context.Context, _ int) error {
+			return errorOf(plain.UpdateOne(ctx, d("_id", top), d("$set", d("parent", there("by hand")))))
+		}))
 	for _, g := range all {
-		sides = append(sides, side{name: g.name, run: func(ctx context.Context) error {
+		to := &moves
+		if g.name == "ParentReferences" {
+			to = &alone
+		}
+		to.sides = append(to.sides, way(g.name, func(ctx context.Context, _ int) error {
 			return g.tree.Move(ctx, top, g.tree.Under(there(g.name)))
-		}})
+		}))
 	}
-	b.runs = min(b.runs, 3)
-	if err := b.measure(ctx, fmt.Sprintf("move of %s nodes", number(float64(below))), 1, sides[0], sides[1:]...); err != nil {
-		return err
-	}
-	for _, g := range all {
-		n := 0
-		if err := each(g.tree.Descendants(ctx, at[g.name], 0), func(category) { n++ }); err != nil {
-			return err
-		}
-		if n < below+1 {
-			return fmt.Errorf("%s: %d nodes have come along, not %d", g.name, n, below)
+	moves.runs, alone.runs = min(b.runs, 3), min(b.runs, 3)
+	alone.after = func(ctx context.Context) {
+		for _, g := range all {
+			if n := must(g.descendants(ctx, at[g.name])); n < below+1 {
+				check(fmt.Errorf("%s: %d nodes have come along, not %d", g.name, n, below))
+			}
 		}
 	}
-	return nil
+	return []comparison{moves, alone}
 }
 
 // moveBySaving reads each node below and saves it with its new ancestors.
 func moveBySaving(ctx context.Context, coll *mongo.Collection, id, parent int64) error {
-	var node, under plainCategory
-	if err := coll.FindOne(ctx, d("_id", id)).Decode(&node); err != nil {
+	node, err := findOne[plainCategory](ctx, coll, d("_id", id))
+	if err != nil {
 		return err
 	}
-	if err := coll.FindOne(ctx, d("_id", parent)).Decode(&under); err != nil {
+	under, err := findOne[plainCategory](ctx, coll, d("_id", parent))
+	if err != nil {
 		return err
 	}
 	above := len(node.Ancestors)
 	up := append(under.Ancestors, parent)
 	node.Parent, node.Ancestors = &parent, up
-	cursor, err := coll.Find(ctx, d("ancestors", id))
+	nodes, err := findAll[plainCategory](ctx, -1, coll, d("ancestors", id))
 	if err != nil {
-		return err
-	}
-	var nodes []plainCategory
-	if err := cursor.All(ctx, &nodes); err != nil {
 		return err
 	}
 	for i := range nodes {
@@ -331,33 +279,21 @@ func moveBySaving(ctx context.Context, coll *mongo.Collection, id, parent int64)
 	return nil
 }
 
-func treeInsert(ctx context.Context, b *bench) error {
-	coll, all, err := planted(ctx, b, b.size(300, 10_000, 10_000))
-	if err != nil {
-		return err
-	}
-	const ops = 10
+func treeInsert(ctx context.Context, b *bench) []comparison {
+	plain, all := planted(ctx, b, b.size(300, 10_000, 10_000))
 	next := int64(1 << 32)
-	sides := []side{{name: "plain insert", run: func(ctx context.Context) error {
-		for range ops {
-			next++
-			parent := int64(rootB)
-			if _, err := coll.InsertOne(ctx, plainCategory{next, "New", &parent, []int64{parent}}); err != nil {
-				return err
-			}
-		}
-		return nil
-	}}}
-	for _, g := range all {
-		sides = append(sides, side{name: g.name, run: func(ctx context.Context) error {
-			for range ops {
-				next++
-				if _, err := g.tree.Insert(ctx, category{next, "New"}, g.tree.Under(rootB)); err != nil {
-					return err
-				}
-			}
-			return nil
-		}})
+	id := func() int64 {
+		next++
+		return next
 	}
-	return b.measure(ctx, "a leaf", ops, sides[0], sides[1:]...)
+	c := compared("a leaf", 10, way("plain insert", func(ctx context.Context, _ int) error {
+		parent := int64(rootB)
+		return errorOf(plain.InsertOne(ctx, plainCategory{id(), "New", &parent, []int64{parent}}))
+	}))
+	for _, g := range all {
+		c.sides = append(c.sides, way(g.name, func(ctx context.Context, _ int) error {
+			return errorOf(g.tree.Insert(ctx, category{id(), "New"}, g.tree.Under(rootB)))
+		}))
+	}
+	return []comparison{c}
 }

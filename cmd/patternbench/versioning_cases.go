@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"iter"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -39,172 +41,130 @@ func policyOf(i int) policy {
 	return p
 }
 
-func versioningPolicies(ctx context.Context, b *bench) error {
-	n, ops := b.size(50, 100, 200), b.size(40, 100, 200)
-	type history struct {
-		current, revisions *mongo.Collection
-		docs               *versioning.Documents[string, policy]
-		held               []versioning.Revision[policy]
+// history is policies with a history of the package.
+type history struct {
+	current, revisions *mongo.Collection
+	docs               *versioning.History[string, policy]
+	held               []versioning.Revision[policy]
+}
+
+// newHistory holds n policies as they are read.
+func newHistory(ctx context.Context, db *mongo.Database, name string, n, snapshots int) *history {
+	h := &history{current: db.Collection(name), revisions: db.Collection(name + "_revisions")}
+	h.docs = must(versioning.New[string, policy](h.current, h.revisions, &versioning.Options{SnapshotEvery: snapshots}))
+	check(h.docs.EnsureIndexes(ctx), fill(ctx, h.current, n, func(i int) any { return policyOf(i) }))
+	must(h.docs.Adopt(ctx, nil, nil))
+	for i := range n {
+		h.held = append(h.held, must(h.docs.Get(ctx, policyOf(i).ID)))
 	}
-	db := b.db()
-	made := func(name string, every int) (*history, error) {
-		h := &history{current: db.Collection(name), revisions: db.Collection(name + "_revisions")}
-		var err error
-		if h.docs, err = versioning.New[string, policy](h.current, h.revisions, &versioning.Options{SnapshotEvery: every}); err != nil {
-			return nil, err
-		}
-		if err := h.docs.EnsureIndexes(ctx); err != nil {
-			return nil, err
-		}
-		if err := fill(ctx, h.current, n, func(i int) any { return policyOf(i) }); err != nil {
-			return nil, err
-		}
-		if _, err := h.docs.Adopt(ctx, nil, nil); err != nil {
-			return nil, err
-		}
-		for i := range n {
-			r, err := h.docs.Get(ctx, policyOf(i).ID)
-			if err != nil {
-				return nil, err
+	return h
+}
+
+var elrond = versioning.Change{Author: "elrond", Reason: "from the troll cave"}
+
+// edited changes an item of a policy and its premium, for the i-th time.
+func edited(r *versioning.Revision[policy], i int) {
+	r.Document.Items = append([]item(nil), r.Document.Items...)
+	r.Document.Items[i%50].Value, r.Document.Premium = -i, i+1
+}
+
+// save saves one item of the policies in turn.
+func (h *history) save(ctx context.Context, i int) (err error) {
+	r := &h.held[i%len(h.held)]
+	edited(r, i)
+	*r, err = h.docs.Save(ctx, *r, elrond)
+	return err
+}
+
+// saveMany saves one item in each policy.
+func (h *history) saveMany(ctx context.Context) error {
+	result, err := h.docs.SaveMany(ctx, func(yield func(*versioning.Revision[policy], error) bool) {
+		for _, r := range h.held {
+			r.Document.Items = append([]item(nil), r.Document.Items...)
+			r.Document.Items[int(r.Number)%50].Value++
+			if !yield(&r, nil) {
+				return
 			}
-			h.held = append(h.held, r)
 		}
-		return h, nil
-	}
-	whole, err := made("whole", 1)
-	if err != nil {
-		return err
-	}
-	delta, err := made("delta", 20)
-	if err != nil {
-		return err
-	}
-	plain, hand, handRevisions := db.Collection("plain"), db.Collection("hand"), db.Collection("hand_revisions")
-	for _, coll := range []*mongo.Collection{plain, hand} {
-		if err := fill(ctx, coll, n, func(i int) any { return policyOf(i) }); err != nil {
+	}, elrond, nil)
+	return cmp.Or(err, want(int(result.Done), len(h.held)))
+}
+
+// readAgain reads what saveMany has saved.
+func (h *history) readAgain(ctx context.Context) (err error) {
+	for i := range h.held {
+		if h.held[i], err = h.docs.Get(ctx, h.held[i].Document.ID); err != nil {
 			return err
 		}
 	}
-	if err := index(ctx, handRevisions, d("document_id", 1, "revision", 1), options.Index().SetUnique(true)); err != nil {
-		return err
+	return nil
+}
+
+// grow makes one policy with a long history and returns the bytes of a revision.
+func (h *history) grow(ctx context.Context, id string, p policy, revisions int) (bytes float64) {
+	r := must(h.docs.Insert(ctx, p, elrond))
+	for i := range revisions {
+		edited(&r, i)
+		r = must(h.docs.Save(ctx, r, elrond))
 	}
+	for _, doc := range must(findAll[bson.Raw](ctx, revisions, h.revisions, h.docs.RevisionsFilter(id))) {
+		bytes += float64(len(doc))
+	}
+	return bytes / float64(revisions)
+}
+
+func versioningPolicies(ctx context.Context, b *bench) []comparison {
+	n, ops, revisions := b.size(50, 100, 200), b.size(40, 100, 200), b.size(60, 100, 200)
+	db := b.db()
+	whole, delta := newHistory(ctx, db, "whole", n, 1), newHistory(ctx, db, "delta", n, 20)
+	plain, hand, handRevisions := db.Collection("plain"), db.Collection("hand"), db.Collection("hand_revisions")
+	check(fill(ctx, plain, n, func(i int) any { return policyOf(i) }), fill(ctx, hand, n, func(i int) any { return policyOf(i) }),
+		index(ctx, handRevisions, d("document_id", 1, "revision", 1), options.Index().SetUnique(true)))
 	change := func(i int) bson.D {
 		return d("$set", d(fmt.Sprintf("items.%d.value", i%50), -i, "premium", i), "$inc", d("revision", 1))
 	}
-	by := versioning.Change{Author: "elrond", Reason: "from the troll cave"}
-	save := func(h *history) func(ctx context.Context) error {
-		return times(ops, func(ctx context.Context, i int) error {
-			r := h.held[i%n]
-			r.Document.Items = append([]item(nil), r.Document.Items...)
-			r.Document.Items[i%50].Value, r.Document.Premium = -i, i+1
-			r, err := h.docs.Save(ctx, r, by)
-			h.held[i%n] = r
-			return err
+	current := compared("read what is current", ops,
+		way("plain", func(ctx context.Context, i int) error {
+			return errorOf(findOne[policy](ctx, plain, d("_id", policyOf(i%n).ID)))
+		}),
+		way("versioning", func(ctx context.Context, i int) error { return errorOf(whole.docs.Get(ctx, policyOf(i%n).ID)) }))
+	const wholeName, deltaName = "whole revisions", "deltas, every 20th whole"
+	long := policyOf(n)
+	current.after = func(ctx context.Context) {
+		b.report("stored for a revision", "bytes", value{wholeName, whole.grow(ctx, long.ID, long, revisions)}, value{deltaName, delta.grow(ctx, long.ID, long, revisions)})
+	}
+	former := func(name string, h *history) side {
+		return way(name, func(ctx context.Context, i int) error {
+			return errorOf(h.docs.At(ctx, long.ID, int64(1+i*7%revisions)))
 		})
 	}
-	err = b.measure(ctx, "save one item", ops,
-		side{name: "plain update, no history", run: times(ops, func(ctx context.Context, i int) error {
-			_, err := plain.UpdateOne(ctx, d("_id", policyOf(i%n).ID), change(i))
-			return err
-		})},
-		side{name: "history by hand", run: times(ops, func(ctx context.Context, i int) error {
-			return mongopatterns.Transact(ctx, b.client, func(ctx context.Context) error {
-				before, err := hand.FindOneAndUpdate(ctx, d("_id", policyOf(i%n).ID), change(i)).Raw()
-				if err == nil {
-					_, err = handRevisions.InsertOne(ctx, d("document_id", before.Lookup("_id"), "revision", i/n, "change", by, "document", before))
-				}
-				return err
-			})
-		})},
-		side{name: "versioning", run: save(whole)},
-		side{name: "versioning, deltas", run: save(delta)})
-	if err != nil {
-		return err
-	}
-	err = b.measure(ctx, "save one item in each of many", n,
-		side{name: "bulk write, no history", run: func(ctx context.Context) error {
-			models := make([]mongo.WriteModel, n)
-			for i := range models {
-				models[i] = mongo.NewUpdateOneModel().SetFilter(d("_id", policyOf(i).ID)).SetUpdate(change(i))
-			}
-			_, err := plain.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-			return err
-		}},
-		side{name: "versioning", reset: func(ctx context.Context) (err error) {
-			for i := range whole.held {
-				if whole.held[i], err = whole.docs.Get(ctx, whole.held[i].Document.ID); err != nil {
-					return err
-				}
-			}
-			return nil
-		}, run: func(ctx context.Context) error {
-			result, err := whole.docs.SaveMany(ctx, func(yield func(*versioning.Revision[policy], error) bool) {
-				for _, r := range whole.held {
-					r.Document.Items = append([]item(nil), r.Document.Items...)
-					r.Document.Items[int(r.Number)%50].Value++
-					if !yield(&r, nil) {
-						return
+	return []comparison{
+		compared("save one item", ops,
+			way("plain update, no history", func(ctx context.Context, i int) error {
+				return errorOf(plain.UpdateOne(ctx, d("_id", policyOf(i%n).ID), change(i)))
+			}),
+			way("history by hand", func(ctx context.Context, i int) error {
+				return mongopatterns.Transact(ctx, b.client, func(ctx context.Context) error {
+					before, err := hand.FindOneAndUpdate(ctx, d("_id", policyOf(i%n).ID), change(i)).Raw()
+					if err == nil {
+						_, err = handRevisions.InsertOne(ctx, d("document_id", before.Lookup("_id"), "revision", i/n, "change", elrond, "document", before))
 					}
+					return err
+				})
+			}),
+			way("versioning", whole.save), way("versioning, deltas", delta.save)),
+		compared("save one item in each of many", n,
+			side{name: "bulk write, no history", run: func(ctx context.Context) error {
+				models := make([]mongo.WriteModel, n)
+				for i := range models {
+					models[i] = mongo.NewUpdateOneModel().SetFilter(d("_id", policyOf(i).ID)).SetUpdate(change(i))
 				}
-			}, by, nil)
-			if err != nil {
-				return err
-			}
-			return want(int(result.Done), n)
-		}})
-	if err != nil {
-		return err
+				return errorOf(plain.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)))
+			}},
+			side{name: "versioning", reset: whole.readAgain, run: whole.saveMany}),
+		current,
+		compared("read a former revision", ops, former(wholeName, whole), former(deltaName, delta)),
 	}
-	err = b.measure(ctx, "read what is current", ops,
-		side{name: "plain", run: times(ops, func(ctx context.Context, i int) error {
-			_, err := findOne[policy](ctx, plain, d("_id", policyOf(i%n).ID))
-			return err
-		})},
-		side{name: "versioning", run: times(ops, func(ctx context.Context, i int) error {
-			_, err := whole.docs.Get(ctx, policyOf(i%n).ID)
-			return err
-		})})
-	if err != nil {
-		return err
-	}
-
-	// One policy with a long history.
-	revisions := b.size(60, 100, 200)
-	for _, h := range []*history{whole, delta} {
-		r, err := h.docs.Create(ctx, policyOf(n), by)
-		for i := 0; i < revisions && err == nil; i++ {
-			r.Document.Items[i%50].Value, r.Document.Premium = -i, i+1
-			r, err = h.docs.Save(ctx, r, by)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	var bytes []value
-	for name, h := range map[string]*history{"whole revisions": whole, "deltas, every 20th whole": delta} {
-		docs, err := findAll[bson.Raw](ctx, revisions, h.revisions, h.docs.HistoryFilter(policyOf(n).ID))
-		if err != nil {
-			return err
-		}
-		total := 0.0
-		for _, doc := range docs {
-			total += float64(len(doc))
-		}
-		bytes = append(bytes, value{name, total / float64(revisions)})
-	}
-	if bytes[0].name != "whole revisions" {
-		bytes[0], bytes[1] = bytes[1], bytes[0]
-	}
-	b.report("stored for a revision", "bytes", bytes[0], bytes[1])
-	at := func(h *history) func(ctx context.Context) error {
-		return times(ops, func(ctx context.Context, i int) error {
-			_, err := h.docs.At(ctx, policyOf(n).ID, int64(1+i*7%revisions))
-			return err
-		})
-	}
-	return b.measure(ctx, "read a former revision", ops,
-		side{name: "whole revisions", run: at(whole)},
-		side{name: "deltas, every 20th whole", run: at(delta)})
 }
 
 type contact struct {
@@ -228,16 +188,14 @@ type oldContact struct {
 	Text string `bson:"text"`
 }
 
-func schemaversionContacts(ctx context.Context, b *bench) error {
-	n := b.size(1500, 10_000, 20_000)
-	db := b.db()
-	text := prose(b.rand, 400)
-	old := func(i int) any {
-		return oldContact{i, "Anakin Skywalker", "503-555-0000", "503-555-0010", text}
-	}
-	current := func(i int) any {
-		return contact{i, "Anakin Skywalker", []method{{"home", "503-555-0000"}, {"work", "503-555-0010"}}, text, 2}
-	}
+// contacts are the documents of an older version and of the newest.
+type contacts struct {
+	n        int
+	text     string
+	versions func(coll *mongo.Collection) *schemaversion.Collection[contact]
+}
+
+func newContacts(n int, text string) *contacts {
 	steps := []schemaversion.Step{{Up: func(doc bson.D) (bson.D, error) {
 		methods := bson.A{}
 		out := doc[:0]
@@ -250,143 +208,103 @@ func schemaversionContacts(ctx context.Context, b *bench) error {
 		}
 		return append(out, bson.E{Key: "contact_method", Value: methods}), nil
 	}}}
-	versions := func(coll *mongo.Collection) (*schemaversion.Collection[contact], error) {
-		return schemaversion.New[contact](coll, steps, nil)
-	}
-	oldColl, newColl := db.Collection("old"), db.Collection("new")
-	if err := fill(ctx, oldColl, n, old); err != nil {
-		return err
-	}
-	if err := fill(ctx, newColl, n, current); err != nil {
-		return err
-	}
-	ofOld, err := versions(oldColl)
-	if err != nil {
-		return err
-	}
-	ofNew, err := versions(newColl)
-	if err != nil {
-		return err
-	}
-	all := func(v *schemaversion.Collection[contact]) func(ctx context.Context) error {
-		return func(ctx context.Context) error {
-			count := 0
-			for c, err := range v.Find(ctx, nil) {
-				if err != nil {
-					return err
-				}
-				if len(c.Methods) == 2 {
-					count++
-				}
-			}
-			return want(count, n)
-		}
-	}
-	err = b.measure(ctx, "read a document of many", n,
-		side{name: "plain, nothing to upgrade", run: func(ctx context.Context) error {
-			c, err := newColl.Find(ctx, bson.D{})
-			if err != nil {
-				return err
-			}
-			count := 0
-			for c.Next(ctx) {
-				var doc contact
-				if err := c.Decode(&doc); err != nil {
-					return err
-				}
+	return &contacts{n, text, func(coll *mongo.Collection) *schemaversion.Collection[contact] {
+		return must(schemaversion.New[contact](coll, steps, nil))
+	}}
+}
+
+func (c *contacts) old(i int) any {
+	return oldContact{i, "Anakin Skywalker", "503-555-0000", "503-555-0010", c.text}
+}
+
+func (c *contacts) current(i int) any {
+	return contact{i, "Anakin Skywalker", []method{{"home", "503-555-0000"}, {"work", "503-555-0010"}}, c.text, 2}
+}
+
+// all is a side that reads every contact.
+func (c *contacts) all(name string, seq func(ctx context.Context) iter.Seq2[contact, error]) side {
+	return side{name: name, run: func(ctx context.Context) error {
+		count := 0
+		err := each(seq(ctx), func(doc contact) {
+			if len(doc.Methods) == 2 {
 				count++
 			}
-			if err := c.Err(); err != nil {
-				return err
-			}
-			return want(count, n)
-		}},
-		side{name: "schemaversion, nothing to upgrade", run: all(ofNew)},
-		side{name: "schemaversion, upgrading", run: all(ofOld)})
-	if err != nil {
-		return err
-	}
-	ops := b.size(100, 400, 500)
-	err = b.measure(ctx, "read one document", ops,
-		side{name: "plain, nothing to upgrade", run: times(ops, func(ctx context.Context, i int) error {
-			_, err := findOne[contact](ctx, newColl, d("_id", i%n))
-			return err
-		})},
-		side{name: "schemaversion, nothing to upgrade", run: times(ops, func(ctx context.Context, i int) error {
-			_, err := ofNew.Get(ctx, i%n)
-			return err
-		})},
-		side{name: "schemaversion, upgrading", run: times(ops, func(ctx context.Context, i int) error {
-			_, err := ofOld.Get(ctx, i%n)
-			return err
-		})})
-	if err != nil {
-		return err
-	}
+		})
+		return cmp.Or(err, want(count, c.n))
+	}}
+}
 
-	upgrade := func(name string, coll *mongo.Collection, run func(ctx context.Context) error) side {
-		return side{name: name, run: run, reset: func(ctx context.Context) error {
-			if err := coll.Drop(ctx); err != nil {
-				return err
-			}
-			return fill(ctx, coll, n, old)
-		}}
-	}
-	server, loop, migrated := db.Collection("server"), db.Collection("loop"), db.Collection("migrated")
-	ofMigrated, err := versions(migrated)
+// upgrade is a side that upgrades old contacts.
+func (c *contacts) upgrade(name string, coll *mongo.Collection, run func(ctx context.Context) error) side {
+	return side{name: name, run: run, reset: func(ctx context.Context) error {
+		return cmp.Or(coll.Drop(ctx), fill(ctx, coll, c.n, c.old))
+	}}
+}
+
+// updateMany upgrades all on the server.
+func (c *contacts) updateMany(ctx context.Context, coll *mongo.Collection) error {
+	result, err := coll.UpdateMany(ctx, d("schema_version", nil), mongo.Pipeline{
+		d("$set", d("schema_version", 2, "contact_method", bson.A{d("kind", "home", "value", "$home"), d("kind", "work", "value", "$work")})),
+		d("$unset", bson.A{"home", "work"}),
+	})
 	if err != nil {
 		return err
 	}
-	return b.measure(ctx, "upgrade a document of all", n,
-		upgrade("updateMany on the server", server, func(ctx context.Context) error {
-			result, err := server.UpdateMany(ctx, d("schema_version", nil), mongo.Pipeline{
-				d("$set", d("schema_version", 2, "contact_method", bson.A{d("kind", "home", "value", "$home"), d("kind", "work", "value", "$work")})),
-				d("$unset", bson.A{"home", "work"}),
-			})
-			if err != nil {
+	return want(int(result.ModifiedCount), c.n)
+}
+
+// loop upgrades all as a program does by hand.
+func (c *contacts) loop(ctx context.Context, coll *mongo.Collection) error {
+	opts := options.Find().SetSort(d("_id", 1)).SetHint(d("_id", 1)).SetBatchSize(1000)
+	var models []mongo.WriteModel
+	flush := func() error {
+		if len(models) == 0 {
+			return nil
+		}
+		_, err := coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+		models = models[:0]
+		return err
+	}
+	for doc, err := range decoded[oldContact](ctx, coll, d("schema_version", nil), opts) {
+		if err != nil {
+			return err
+		}
+		models = append(models, mongo.NewUpdateOneModel().
+			SetFilter(d("_id", doc.ID, "home", doc.Home, "work", doc.Work, "schema_version", nil)).
+			SetUpdate(d("$set", d("schema_version", 2, "contact_method", []method{{"home", doc.Home}, {"work", doc.Work}}), "$unset", d("home", "", "work", ""))))
+		if len(models) == 1000 {
+			if err := flush(); err != nil {
 				return err
 			}
-			return want(int(result.ModifiedCount), n)
-		}),
-		upgrade("a loop by hand", loop, func(ctx context.Context) error {
-			c, err := loop.Find(ctx, d("schema_version", nil), options.Find().SetSort(d("_id", 1)).SetHint(d("_id", 1)).SetBatchSize(1000))
-			if err != nil {
-				return err
-			}
-			defer c.Close(ctx)
-			var models []mongo.WriteModel
-			flush := func() error {
-				if len(models) == 0 {
-					return nil
-				}
-				_, err := loop.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-				models = models[:0]
-				return err
-			}
-			for c.Next(ctx) {
-				var doc oldContact
-				if err := c.Decode(&doc); err != nil {
-					return err
-				}
-				models = append(models, mongo.NewUpdateOneModel().
-					SetFilter(d("_id", doc.ID, "home", doc.Home, "work", doc.Work, "schema_version", nil)).
-					SetUpdate(d("$set", d("schema_version", 2, "contact_method", []method{{"home", doc.Home}, {"work", doc.Work}}), "$unset", d("home", "", "work", ""))))
-				if len(models) == 1000 {
-					if err := flush(); err != nil {
-						return err
-					}
-				}
-			}
-			if err := c.Err(); err != nil {
-				return err
-			}
-			return flush()
-		}),
-		upgrade("schemaversion", migrated, func(ctx context.Context) error {
-			result, err := ofMigrated.Migrate(ctx, ofMigrated.Newest(), nil)
-			if err != nil {
-				return err
-			}
-			return want(int(result.Done), n)
-		}))
+		}
+	}
+	return flush()
+}
+
+func schemaversionContacts(ctx context.Context, b *bench) []comparison {
+	c, ops := newContacts(b.size(1500, 10_000, 20_000), prose(b.rand, 400)), b.size(100, 400, 500)
+	db := b.db()
+	oldColl, newColl, server, loop, migrated := db.Collection("old"), db.Collection("new"), db.Collection("server"), db.Collection("loop"), db.Collection("migrated")
+	ofOld, ofNew, ofMigrated := c.versions(oldColl), c.versions(newColl), c.versions(migrated)
+	check(fill(ctx, oldColl, c.n, c.old), fill(ctx, newColl, c.n, c.current))
+	const plainName, nothing, upgrading = "plain, nothing to upgrade", "schemaversion, nothing to upgrade", "schemaversion, upgrading"
+	return []comparison{
+		compared("read a document of many", c.n,
+			c.all(plainName, func(ctx context.Context) iter.Seq2[contact, error] { return decoded[contact](ctx, newColl, bson.D{}) }),
+			c.all(nothing, func(ctx context.Context) iter.Seq2[contact, error] { return ofNew.Find(ctx, nil) }),
+			c.all(upgrading, func(ctx context.Context) iter.Seq2[contact, error] { return ofOld.Find(ctx, nil) })),
+		compared("read one document", ops,
+			way(plainName, func(ctx context.Context, i int) error {
+				return errorOf(findOne[contact](ctx, newColl, d("_id", i%c.n)))
+			}),
+			way(nothing, func(ctx context.Context, i int) error { return errorOf(ofNew.Get(ctx, i%c.n)) }),
+			way(upgrading, func(ctx context.Context, i int) error { return errorOf(ofOld.Get(ctx, i%c.n)) })),
+		compared("upgrade a document of all", c.n,
+			c.upgrade("updateMany on the server", server, func(ctx context.Context) error { return c.updateMany(ctx, server) }),
+			c.upgrade("a loop by hand", loop, func(ctx context.Context) error { return c.loop(ctx, loop) }),
+			c.upgrade("schemaversion", migrated, func(ctx context.Context) error {
+				result, err := ofMigrated.Migrate(ctx, ofMigrated.Newest(), nil)
+				return cmp.Or(err, want(int(result.Done), c.n))
+			})),
+	}
 }
