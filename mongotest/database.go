@@ -16,7 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// cleanupTimeout bounds what is done after a test, when its own context is over.
+// cleanupTimeout bounds the cleanup after a test, when the context of the test has ended.
 const cleanupTimeout = 30 * time.Second
 
 // Database returns a database of its own for t, on a client of its own, and
@@ -24,15 +24,14 @@ const cleanupTimeout = 30 * time.Second
 // server. opts are applied to the client after the URI; a command monitor among
 // them is called besides the one [Record] uses.
 //
-// Cost: starts the process's server the first time; otherwise no round trip
-// before the first use, 1 at the end.
+// Cost: starts the process's server the first time; else no round trip before the first use, 1 at the end.
 func Database(t testing.TB, opts ...*options.ClientOptions) *mongo.Database {
 	t.Helper()
 	return sharedServer(t).Database(t, opts...)
 }
 
-// Database is [Database] on this server. Of a set of several members, or of a cluster, which
-// may have no primary when t ends, the database is not dropped: it goes with the set.
+// Database is [Database] on this server. On a set of several members, or a cluster, the database is not
+// dropped when t ends, because there may be no primary: it is removed with the set.
 //
 // Cost: no round trip before the first use, 1 at the end.
 func (s *Server) Database(t testing.TB, opts ...*options.ClientOptions) *mongo.Database {
@@ -97,19 +96,28 @@ var examples struct {
 	dbs []*mongo.Database
 }
 
-// recorders finds the recorder of a client made here.
-var recorders sync.Map // *mongo.Client -> *Recorder
+// known is what this package knows about a client that it made.
+type known struct {
+	recorder *Recorder
+	uri, app string // the server, and the name by which fail points know the client
+}
+
+var clients sync.Map // *mongo.Client -> known
 
 func (s *Server) database(opts ...*options.ClientOptions) (*mongo.Database, error) {
 	recorder := NewRecorder()
 	merged := options.MergeClientOptions(append([]*options.ClientOptions{options.Client().ApplyURI(s.URI)}, opts...)...)
 	merged.SetMonitor(both(merged.Monitor, recorder.Monitor()))
-	client, err := mongo.Connect(merged)
+	name := databaseName()
+	if merged.AppName == nil {
+		merged.SetAppName(name)
+	}
+	connected, err := mongo.Connect(merged)
 	if err != nil {
 		return nil, err
 	}
-	recorders.Store(client, recorder)
-	return client.Database(databaseName()), nil
+	clients.Store(connected, known{recorder, s.URI, *merged.AppName})
+	return connected.Database(name), nil
 }
 
 // databaseName is unique over the processes that share a server.
@@ -128,12 +136,12 @@ func discard(db *mongo.Database) error {
 	return err
 }
 
-// disconnect closes the client of db. What it cannot tell the server, the server
-// finds out by itself.
+// disconnect closes the client of db. If it cannot tell the server about open sessions, the server ends them
+// later.
 func disconnect(db *mongo.Database, bound time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
-	recorders.Delete(db.Client())
+	clients.Delete(db.Client())
 	_ = db.Client().Disconnect(ctx)
 }
 
@@ -151,9 +159,8 @@ func Engine(t testing.TB, db *mongo.Database) string {
 	return engine
 }
 
-// identify asks the server for its engine and version. MongoDB names its storage
-// engine in buildInfo, or is a mongos, whose buildInfo tells the TLS library;
-// DocumentDB has a field of its own in hello.
+// identify asks the server for its engine and version. MongoDB names its storage engine in buildInfo, or is a
+// mongos, whose buildInfo names the TLS library; DocumentDB has a field of its own in hello.
 func identify(ctx context.Context, client *mongo.Client) (engine, version string, err error) {
 	var info struct {
 		Version        string   `bson:"version"`

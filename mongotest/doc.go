@@ -9,13 +9,18 @@
 //			_, err := FindOpenOrders(t.Context(), orders)
 //			...
 //		})
-//		if n := cmds.RoundTrips(); n != 1 {
-//			t.Errorf("%d round trips: %v", n, cmds.Names())
-//		}
+//		cmds.RequireRoundTrips(t, 1)
 //		plan := mongotest.Explain(t, db, cmds[0].Body)
 //		plan.RequireIndex(t, "status_1_due_1")
 //		plan.RequireNoSort(t)
 //	}
+//
+// Tests may run in parallel, each with a [Database] of its own. With -short they are skipped. Only a package
+// with an [ExampleDatabase] needs a TestMain: see [Main]. [FailPoint] makes the server fail commands of the
+// test's client until the test ends. docs/mongotest.md introduces all of it by examples.
+//
+// A module that uses this package requires testcontainers-go, also where no Docker is; one that only imports
+// patterns does not.
 //
 // # Which server
 //
@@ -31,37 +36,36 @@
 //     Python 3 and its package index). It needs libcurl 4, OpenSSL 3 and glibc 2.34,
 //     as Debian 12, Ubuntu 22.04 and later have them
 //
-// MONGOTEST_SERVER forces one: docker, mongod or embedded. It never falls back,
-// but MONGODB_URI wins over it. MONGOTEST_CACHE moves the cache. The variables are
-// read when the process asks for its first server, and a failure to start one is
-// final for the process.
+// These are different versions of MongoDB. To have the same one on every machine, set MONGOTEST_SERVER to
+// docker, mongod or embedded: then no other is tried, but MONGODB_URI takes precedence. MONGOTEST_CACHE moves
+// the cache. The variables are read when the process asks for its first server; if that cannot be started,
+// later calls in the process fail, too. With go test -v a line on stderr says which server is used.
 //
-// A server that was started here listens on 127.0.0.1 only, keeps its data in
-// memory (/dev/shm) where that has room and TMPDIR is not set, otherwise in a
-// temporary folder, and goes away with the process and that data, also when the
-// process panics, times out or is killed. There is one exception: a container's
-// port is published on all addresses where tests run in a container themselves or
-// the Docker engine is on another machine. On Windows only MONGODB_URI and Docker
-// work.
+// A server that this package starts listens only on 127.0.0.1, with one exception: a container's port is
+// published on all addresses if the tests themselves run in a container or the Docker engine is on another
+// machine. The server keeps its data in memory (/dev/shm) if that has enough space and TMPDIR is not set,
+// otherwise in a temporary folder. It ends with the process and its data is removed, even if the process
+// panics, times out or is killed. On Windows only MONGODB_URI and Docker work.
 //
 // # Elections
 //
-// [ReplicaSet] starts several mongods for one test. The primary can step down, and
-// each of them can be killed, paused and started again on its data: see [Member].
+// [ReplicaSet] starts several mongods for one test, of the mongod on PATH or the embedded one, never in
+// Docker. The primary can step down, and each of them can be killed, paused and started again on its data: see
+// [Member].
 //
 // # Sharded clusters
 //
-// [Sharded] starts a config server and shards, each a mongod, and what routes to them.
-// [Server.Shard] shards a collection, [Server.Move] migrates a range of it, and
-// [Server.Asked] says what each shard was asked and how transactions committed. A mongos on
-// the PATH is the router; without one it is a router of this module, as no package index has a
-// mongos. The shards are the server's own: versions, migrations, orphans, prepare and commit. So is
-// the routing outside transactions, which every mongod carries as internal commands. In a
-// transaction the router follows the documented rules of MongoDB 6.0. It has no change
-// streams. The way with a mongos has not been run where this was written.
+// [Sharded] starts a config server, shards (each a mongod) and a router. [Server.Shard] shards a
+// collection, [Server.Move] migrates a range of it, and [Server.Asked] returns the commands that each shard
+// ran and how transactions committed. The router is a mongos on the PATH; without one it is a router of
+// this module, because no package index has a mongos. The shards run the server's own code for versions,
+// migrations, orphans, zones, prepare and commit. Outside transactions the router of this module also uses the
+// server's routing, which every mongod has as internal commands. In a transaction it follows the documented
+// rules of MongoDB 6.0. It does not support change streams. The authors have not run a cluster with a
+// mongos, only with a program that plays one. A mongos must be of the version of the mongod.
 //
 // # Programs
 //
-// Programs that are not tests call [Start], which says what it started. The command
-// devserver of this module keeps a server for development.
+// Programs that are not tests call [Start], whose result says what it started. The command devserver of
+// this module keeps a server running for development.
 package mongotest

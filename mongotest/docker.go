@@ -66,8 +66,8 @@ func (s *starter) docker(ctx context.Context) (server *Server, err error) {
 	return runContainer(ctx, provider)
 }
 
-// quiet silences what testcontainers-go prints about each container until the
-// function it returns is called, unless the user gave it a logger of their own.
+// quiet silences testcontainers-go, which prints about each container, until the returned function is called.
+// It does nothing if the user has set a logger.
 func quiet() (restore func()) {
 	logger, ok := tclog.Default().(*stdlog.Logger)
 	if !ok {
@@ -84,9 +84,8 @@ func quiet() (restore func()) {
 
 var quieting sync.Mutex
 
-// engine finds a Docker engine that answers. testcontainers-go asks it without
-// a bound and keeps the answer for the whole process, so it is left to finish
-// on its own rather than be cancelled.
+// engine finds a Docker engine that answers. testcontainers-go asks without a bound and keeps the answer for
+// the whole process, so engine does not cancel it but lets it finish in the background.
 func engine(ctx context.Context) (*testcontainers.DockerProvider, error) {
 	type answer struct {
 		provider *testcontainers.DockerProvider
@@ -110,8 +109,7 @@ func engine(ctx context.Context) (*testcontainers.DockerProvider, error) {
 	}
 }
 
-// pull makes sure the engine has the image. It gives up when a pull does not
-// begin soon, or stops.
+// pull makes sure that the engine has the image. It gives up if a pull does not begin soon, or stops.
 func (s *starter) pull(ctx context.Context, engine client.APIClient, image string) error {
 	bound := min(pullPatience, s.patience)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -133,7 +131,7 @@ func (s *starter) pull(ctx context.Context, engine client.APIClient, image strin
 		}
 		if watch.Stop() {
 			watch = time.AfterFunc(pullSilence, func() {
-				cancel(fmt.Errorf("the pull of image %s stands still for %v", image, pullSilence))
+				cancel(fmt.Errorf("the pull of image %s made no progress for %v", image, pullSilence))
 			})
 		}
 	})
@@ -191,15 +189,15 @@ func runContainer(ctx context.Context, provider *testcontainers.DockerProvider) 
 	opts := []testcontainers.ContainerCustomizer{
 		testcontainers.WithLogger(tclog.NewNoopLogger()),
 		testcontainers.WithName(name),
-		// Instead of the module's, which also runs a shell in the container to
-		// see the port: the driver finds that out.
+		// This replaces the module's own strategy, which also runs a shell in the container to see the port:
+		// the driver finds that out.
 		testcontainers.WithWaitStrategy(wait.ForLog("Waiting for connections").WithStartupTimeout(startBound)),
 		testcontainers.WithCmdArgs(append([]string{"--replSet", replicaSet}, mongodArgs...)...),
 	}
 	local := host == "localhost" || host == "127.0.0.1"
 	if local {
-		// The engine would publish the port on all addresses. It has to where it
-		// is reached by another one: a remote engine, or tests in a container.
+		// The engine would publish the port on all addresses. That is needed if another address leads to it:
+		// for a remote engine, or tests in a container.
 		opts = append(opts, testcontainers.WithHostConfigModifier(func(config *container.HostConfig) {
 			config.PortBindings = network.PortMap{
 				network.MustParsePort("27017/tcp"): {{HostIP: netip.MustParseAddr("127.0.0.1")}},
@@ -225,7 +223,7 @@ func runContainer(ctx context.Context, provider *testcontainers.DockerProvider) 
 			endpoint = "127.0.0.1:" + port
 		}
 		server.URI = "mongodb://" + endpoint + "/?directConnection=true"
-		// The set's member is known by a name that holds in the container only.
+		// The member of the set has a name that is valid only in the container.
 		err = server.initiate(ctx, server.URI, replicaSet, []string{"127.0.0.1:27017"})
 	}
 	if err != nil {
@@ -235,9 +233,9 @@ func runContainer(ctx context.Context, provider *testcontainers.DockerProvider) 
 	return server, nil
 }
 
-// watchContainer has the container of that name removed when this process ends,
-// by the docker command if there is one. Ryuk, the reaper of testcontainers-go,
-// does that too unless it is disabled, but only when go test as a whole ends.
+// watchContainer makes the docker command, if it exists, remove the container of that name when this process
+// ends. Ryuk, the reaper of testcontainers-go, does that too unless it is disabled, but only when go test as a
+// whole ends.
 func watchContainer(provider *testcontainers.DockerProvider, name string) (removed func()) {
 	if _, err := exec.LookPath("docker"); err != nil {
 		return func() {}

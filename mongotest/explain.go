@@ -61,7 +61,7 @@ func explain(ctx context.Context, db *mongo.Database, command any) (Plan, error)
 	if err != nil {
 		return Plan{}, err
 	}
-	// Outside any session of ctx: explain is not allowed in a transaction.
+	// Explain is not allowed in a transaction, so it runs outside the session of ctx.
 	ctx = mongo.NewSessionContext(ctx, nil)
 	var raw bson.Raw
 	err = db.RunCommand(ctx, bson.D{
@@ -76,7 +76,7 @@ func explain(ctx context.Context, db *mongo.Database, command any) (Plan, error)
 	return plan, nil
 }
 
-// explainable strips what explain refuses and turns writes into finds.
+// explainable removes the fields that explain refuses, and turns writes into finds.
 func explainable(command any) (bson.D, error) {
 	encoded, err := bson.Marshal(command)
 	if err != nil {
@@ -110,11 +110,11 @@ func explainable(command any) (bson.D, error) {
 	return out, nil
 }
 
-// selection is the find of what one write selects.
+// selection returns the find of the documents that one write selects.
 func selection(collection, write bson.RawValue, query string) (bson.D, error) {
 	doc, ok := write.DocumentOK()
 	if !ok {
-		return nil, fmt.Errorf("explain: the command holds no write")
+		return nil, fmt.Errorf("explain: the command has no write")
 	}
 	out := bson.D{{Key: "find", Value: collection}, {Key: "filter", Value: doc.Lookup(query)}}
 	if query == "q" {
@@ -156,7 +156,7 @@ func (p *Plan) read(raw bson.Raw) {
 			continue
 		}
 		p.Stages = append(p.Stages, name)
-		// A $lookup reports its own inner accesses.
+		// A $lookup reports the accesses inside it itself.
 		p.KeysExamined += number(stage.Lookup("totalKeysExamined"))
 		p.DocsExamined += number(stage.Lookup("totalDocsExamined"))
 		if number(stage.Lookup("collectionScans")) > 0 {
@@ -186,7 +186,7 @@ func (p *Plan) query(raw bson.Raw) {
 	}
 }
 
-// walk collects stages and indexes from a plan's nested documents.
+// walk collects the stages and indexes of a plan from its nested documents.
 func (p *Plan) walk(doc bson.Raw) {
 	if stage, ok := doc.Lookup("stage").StringValueOK(); ok {
 		p.Stages = append(p.Stages, stage)
@@ -224,8 +224,8 @@ func (p *Plan) walk(doc bson.Raw) {
 	}
 }
 
-// byID reports whether a stage finds one document by the index on _id without
-// naming it: IDHACK, or from MongoDB 8.0 EXPRESS_IXSCAN with that key pattern.
+// byID reports whether a stage finds one document by the index on _id without naming it: it is IDHACK, or from
+// MongoDB 8.0 EXPRESS_IXSCAN with that key pattern.
 func byID(stage bson.Raw) bool {
 	name, _ := stage.Lookup("stage").StringValueOK()
 	pattern := stage.Lookup("keyPattern")
@@ -267,8 +267,8 @@ func (p Plan) RequireMultiKey(t testing.TB) {
 	}
 }
 
-// RequireNoSort fails t if the plan sorts in memory. Merging streams that are
-// sorted already (SORT_MERGE) is no such sort.
+// RequireNoSort fails t if the plan sorts in memory. Merging streams that are sorted already (SORT_MERGE)
+// does not count.
 func (p Plan) RequireNoSort(t testing.TB) {
 	t.Helper()
 	if p.Has("SORT") || p.Has("$sort") {

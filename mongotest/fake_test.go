@@ -34,6 +34,8 @@ func init() {
 		return
 	case "mongod":
 		playServer()
+	case "mongos":
+		playRouter()
 	case "start":
 		playStart()
 	default:
@@ -42,10 +44,11 @@ func init() {
 	os.Exit(0)
 }
 
-// playStart is a program that starts a server, tells about it in a line of
-// JSON, and closes it when its input ends.
+// playStart is a program that starts a server, or a cluster of MONGOTEST_TEST_SHARDS shards, tells about it
+// in a line of JSON, and closes it when its input ends.
 func playStart() {
-	server, err := Start(context.Background(), nil)
+	shards, _ := strconv.Atoi(os.Getenv("MONGOTEST_TEST_SHARDS"))
+	server, err := Start(context.Background(), &Options{Shards: shards})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -60,17 +63,8 @@ func playStart() {
 
 // playServer is a server as far as Start looks at one.
 func playServer() {
-	flags := map[string]string{}
-	for i := 1; i+1 < len(os.Args); i++ {
-		flags[os.Args[i]] = os.Args[i+1]
-	}
+	flags := arguments()
 	data := flags["--dbpath"]
-	say := func(err error) {
-		if err != nil {
-			fmt.Println(err)
-			os.Exit(14)
-		}
-	}
 	say(os.WriteFile(filepath.Join(data, "args"), []byte(strings.Join(os.Args[1:], " ")), 0o600))
 	say(os.WriteFile(filepath.Join(data, "pid"), []byte(strconv.Itoa(os.Getpid())), 0o600))
 	switch fault, argument, _ := strings.Cut(os.Getenv("FAKE_FAULT"), ":"); fault {
@@ -85,9 +79,92 @@ func playServer() {
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	}
+	(&fakeServer{build: bson.D{{Key: "version", Value: "8.0.1"}, {Key: "storageEngines", Value: bson.A{"devnull", "wiredTiger"}}}}).listen(flags)
+}
+
+// playRouter is a mongos as far as a cluster looks at one. It writes its arguments and the commands that it gets
+// to FAKE_DIR.
+func playRouter() {
+	flags := arguments()
+	dir := os.Getenv("FAKE_DIR")
+	say(os.WriteFile(filepath.Join(dir, "mongos.args"), []byte(strings.Join(os.Args[1:], " ")), 0o600))
+	say(os.WriteFile(filepath.Join(dir, "mongos.pid"), []byte(strconv.Itoa(os.Getpid())), 0o600))
+	fault, argument, _ := strings.Cut(os.Getenv("FAKE_MONGOS"), ":")
+	switch fault {
+	case "dies":
+		fmt.Println("the config server is of another kind")
+		os.Exit(2)
+	case "taken": // until the file named by argument is gone
+		if os.Remove(argument) == nil {
+			fmt.Println("Failed to set up listener: Address already in use")
+			os.Exit(48)
+		}
+	}
+	commands, err := os.OpenFile(filepath.Join(dir, "mongos.commands"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	say(err)
+	f := fakeRouter()
+	answer := f.more
+	f.more = func(name string, body bson.Raw) bson.D {
+		var plain bson.D
+		say(bson.Unmarshal(body, &plain))
+		plain = slices.DeleteFunc(plain, func(e bson.E) bool { return e.Key == "lsid" || strings.HasPrefix(e.Key, "$") })
+		text, err := bson.MarshalExtJSON(plain, false, false)
+		say(err)
+		_, err = fmt.Fprintf(commands, "%s\n", text)
+		say(err)
+		if fault == "refuses" && name == "addShard" {
+			return bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 96}, {Key: "codeName", Value: "OperationFailed"}, {Key: "errmsg", Value: "it is a shard of another cluster"}}
+		}
+		return answer(name, body)
+	}
+	f.listen(flags)
+}
+
+// fakeRouter is a mongos without shards; addShard adds one.
+func fakeRouter(shards ...string) *fakeServer {
+	listed := bson.A{}
+	add := func(name, host string) {
+		listed = append(listed, bson.D{{Key: "_id", Value: name}, {Key: "host", Value: host}, {Key: "state", Value: 1}})
+	}
+	for _, name := range shards {
+		add(name, name+"/127.0.0.1:1")
+	}
+	return &fakeServer{
+		build:   bson.D{{Key: "version", Value: "8.0.1"}, {Key: "openssl", Value: bson.D{{Key: "running", Value: "OpenSSL 3.0.2"}}}},
+		hello:   bson.D{{Key: "msg", Value: "isdbgrid"}},
+		primary: true,
+		more: func(name string, body bson.Raw) bson.D {
+			switch name {
+			case "addShard":
+				add(body.Lookup("name").StringValue(), body.Lookup("addShard").StringValue())
+			case "listShards":
+				return bson.D{{Key: "ok", Value: 1}, {Key: "shards", Value: listed}}
+			}
+			return bson.D{{Key: "ok", Value: 1}}
+		},
+	}
+}
+
+func say(err error) {
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(14)
+	}
+}
+
+// arguments are those of this program that have a value.
+func arguments() map[string]string {
+	flags := map[string]string{}
+	for i := 1; i+1 < len(os.Args); i++ {
+		flags[os.Args[i]] = os.Args[i+1]
+	}
+	return flags
+}
+
+// listen serves where the flags say.
+func (f *fakeServer) listen(flags map[string]string) {
 	listener, err := net.Listen("tcp", net.JoinHostPort(flags["--bind_ip"], flags["--port"]))
 	say(err)
-	f := &fakeServer{build: bson.D{{Key: "version", Value: "8.0.1"}, {Key: "storageEngines", Value: bson.A{"devnull", "wiredTiger"}}}}
 	fmt.Println(`{"msg":"Waiting for connections"}`)
 	for {
 		conn, err := listener.Accept()
@@ -97,9 +174,10 @@ func playServer() {
 }
 
 // fakeServer answers hello, buildInfo and replSetInitiate, after which it takes
-// some hellos until it is the primary.
+// some hellos until it is the primary; more answers the other commands.
 type fakeServer struct {
 	build, hello bson.D
+	more         func(name string, body bson.Raw) bson.D
 
 	mu        sync.Mutex
 	initiated bool
@@ -149,7 +227,7 @@ func (f *fakeServer) answer(body bson.Raw) bson.D {
 	if err != nil {
 		return bson.D{{Key: "ok", Value: 0}}
 	}
-	switch first.Key() {
+	switch name := first.Key(); name {
 	case "hello", "isMaster", "ismaster":
 		if f.initiated {
 			f.hellos++
@@ -173,6 +251,9 @@ func (f *fakeServer) answer(body bson.Raw) bson.D {
 		}
 		return append(f.build[:len(f.build):len(f.build)], ok)
 	default:
+		if f.more != nil {
+			return f.more(name, body)
+		}
 		return bson.D{ok}
 	}
 }
@@ -211,6 +292,10 @@ func (w *world) add(t *testing.T, name, script string) {
 
 const fakeMongod = `[ "$1" != --version ] || exit 0
 export ` + roleVariable + `=mongod
+exec "$TEST_BINARY" "$@"
+`
+
+const fakeMongos = `export ` + roleVariable + `=mongos
 exec "$TEST_BINARY" "$@"
 `
 

@@ -75,7 +75,7 @@ func (s *Server) Members() []*Member { return slices.Clone(s.members) }
 // Cost: 1 round trip; with none elected, until ctx ends.
 func (s *Server) Primary(ctx context.Context) (*Member, error) {
 	if len(s.members) == 0 {
-		return nil, errors.New("mongotest: the members of this server were not started by mongotest")
+		return nil, errors.New("mongotest: another program started the members of this server")
 	}
 	got, err := s.primary(ctx, func(hello) bool { return true })
 	if err != nil {
@@ -86,12 +86,12 @@ func (s *Server) Primary(ctx context.Context) (*Member, error) {
 			return m, nil
 		}
 	}
-	return nil, fmt.Errorf("mongotest: the primary %s is no member", got.Me)
+	return nil, fmt.Errorf("mongotest: the primary %s is not a member", got.Me)
 }
 
-// StepDown has the primary step down, and waits until the next one is elected:
-// another member, or, if there is none that can be, the same after some seconds.
-// It also works on a server that was not started here, if the user may do that.
+// StepDown makes the primary step down, and waits until the next one is elected: another member or, if no
+// other can be elected, the same one after some seconds. It also works on a server that was not started
+// here, if the user has the privilege.
 //
 // Cost: some round trips; 1 to 2 s.
 func (s *Server) StepDown(ctx context.Context) error {
@@ -156,7 +156,7 @@ func (m *Member) Pause() error {
 	return nil
 }
 
-// Resume has a paused member go on.
+// Resume lets a paused member continue.
 //
 // Cost: none.
 func (m *Member) Resume() error {
@@ -267,8 +267,8 @@ func (p *process) pid() int {
 	return pid
 }
 
-// stopped reports that no thread of the child runs: a signal stops them one by one, after kill has
-// returned. Where there is no /proc it cannot tell, and reports true.
+// stopped reports whether all threads of the child have stopped: a signal stops them one by one, after kill
+// has returned. Without /proc it cannot know, and reports true.
 func (p *process) stopped() bool {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.pid()))
 	return !slices.ContainsFunc(threads, func(path string) bool {

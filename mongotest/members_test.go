@@ -5,7 +5,7 @@ package mongotest
 import (
 	"context"
 	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -133,7 +133,7 @@ func TestMembersNeedProcesses(t *testing.T) {
 		has  string
 	}{
 		{Options{Members: 3}, "tried:\n  MONGODB_URI: passed over: only members started here can be killed\n  mongod: not on PATH\n  embedded: "},
-		{Options{Members: 3, Server: "docker"}, "the choices are mongod, embedded"},
+		{Options{Members: 3, Server: "docker"}, "choose one of mongod, embedded"},
 		{Options{Members: 8}, "1 to 7"},
 		{Options{Members: -1}, "1 to 7"},
 	} {
@@ -147,7 +147,8 @@ func TestMembersNeedProcesses(t *testing.T) {
 	}
 }
 
-// A killed test leaves nothing of a set either, paused members among it.
+// A killed test leaves nothing of a set or a cluster either, paused members among it: within seconds their
+// processes and folders are gone.
 func TestEndOfSet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a server; not run with -short")
@@ -157,22 +158,24 @@ func TestEndOfSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, "MONGOTEST_TEST_END=set", "MONGOTEST_CACHE="+cache)
-	w.env[0] = "PATH=" + os.Getenv("PATH")
-	p := w.run(t, nil, "-test.run=^TestVictim$")
-	eventually(t, "the victim blocks", func() bool { return strings.Contains(p.output(), "blocking") || p.isEnded() })
-	folders, _ := filepath.Glob(filepath.Join(w.temp, "mongotest-*"))
-	if len(folders) != 3 {
-		t.Fatalf("%d servers:\n%s", len(folders), p.output())
-	}
-	var pids []int
-	for _, dir := range folders {
-		pids = append(pids, (&process{dir: dir}).pid())
-	}
-	if err := p.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	for _, pid := range pids {
-		w.gone(t, pid)
+	for _, kind := range []string{"set", "cluster"} {
+		w := newWorld(t, "MONGOTEST_TEST_END="+kind, "MONGOTEST_CACHE="+cache)
+		w.env[0] = "PATH=" + os.Getenv("PATH")
+		p := w.run(t, nil, "-test.run=^TestVictim$")
+		eventually(t, "the victim blocks", func() bool { return strings.Contains(p.output(), "blocking") || p.isEnded() })
+		pids := w.processes()
+		if len(pids) != 3 || slices.Contains(pids, 0) {
+			t.Fatalf("%s: processes %v:\n%s", kind, pids, p.output())
+		}
+		begin := time.Now()
+		if err := p.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		for _, pid := range pids {
+			w.gone(t, pid)
+		}
+		if took := time.Since(begin); took > slow {
+			t.Errorf("%s: its processes were there for %v", kind, took)
+		}
 	}
 }

@@ -95,31 +95,41 @@ var mongodArgs = []string{"--oplogSize", "256", "--wiredTigerCacheSizeGB", "0.5"
 // startMember starts one mongod of a set on a free port of 127.0.0.1. One of several gives
 // up soon on a member that it copies from.
 func startMember(ctx context.Context, path, set string, several bool, more ...string) (*Member, error) {
-	for attempt := 1; ; attempt++ {
-		port, err := freePort()
-		if err != nil {
-			return nil, err
-		}
-		dir := newFolderName()
-		argv := append([]string{path, "--dbpath", filepath.Join(dir, "data"), "--bind_ip", "127.0.0.1", "--port", port,
-			"--nounixsocket", "--replSet", set}, mongodArgs...) // a socket would outlive a kill
+	p, host, err := onFreePort(ctx, func(dir string) []string {
+		argv := append([]string{path, "--dbpath", filepath.Join(dir, "data"), "--replSet", set}, mongodArgs...)
 		argv = append(argv, more...)
 		if several {
 			argv = append(argv, "--setParameter", "oplogNetworkTimeoutBufferSeconds=1")
 		}
-		p, err := launch(dir, os.Environ(), argv...)
+		return argv
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Member{URI: "mongodb://" + host + "/?directConnection=true", host: host, process: p}, nil
+}
+
+// onFreePort launches a mongod or mongos on a free port of 127.0.0.1, and waits until it listens there. argv
+// are its other arguments, which may name files in its folder.
+func onFreePort(ctx context.Context, argv func(dir string) []string) (p *process, host string, err error) {
+	for attempt := 1; ; attempt++ {
+		port, err := freePort()
 		if err != nil {
-			return nil, err
+			return nil, "", err
+		}
+		dir := newFolderName()
+		p, err := launch(dir, os.Environ(), append(argv(dir), "--bind_ip", "127.0.0.1", "--port", port, "--nounixsocket")...) // a socket would outlive a kill
+		if err != nil {
+			return nil, "", err
 		}
 		err = p.poll(ctx, startBound, func() bool { return bytes.Contains(p.log(), []byte("Waiting for connections")) })
 		if err == nil {
-			host := "127.0.0.1:" + port
-			return &Member{URI: "mongodb://" + host + "/?directConnection=true", host: host, process: p}, nil
+			return p, "127.0.0.1:" + port, nil
 		}
 		taken := bytes.Contains(p.log(), []byte("Address already in use"))
 		_ = p.stop()
 		if !taken || attempt == 3 {
-			return nil, err
+			return nil, "", err
 		}
 	}
 }

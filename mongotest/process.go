@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// process is a child that dies with this process, whatever ends that, and whose
-// folder goes with it. The platform's file says how. The folder has:
+// A process is a child that dies with this process, however this ends, and whose folder is removed with it.
+// The file for each platform says how. The folder has:
 //
 //	data    empty, for the child
 //	tmp     empty, for the child
@@ -25,13 +25,12 @@ type process struct {
 	again func() error // starts the child anew in the same folder, ending it first if it runs
 }
 
-// roomForData is what a memory file system must have free to hold a server's
-// data: the tests of a big module leave some 100 MB, the log of operations grows
-// to 256 MB.
+// roomForData is the free space that a memory file system needs to hold the data of a server: the tests of a
+// big module leave some 100 MB, the log of operations grows to 256 MB.
 const roomForData = 2 << 30
 
-// newFolderName names a folder that does not exist yet: where TMPDIR says, or
-// in memory where that has room, as a majority write takes half the time there.
+// newFolderName names a folder that does not exist yet: in TMPDIR, or in memory if there is room, because a
+// majority write takes half the time there.
 func newFolderName() string {
 	parent := os.TempDir()
 	if os.Getenv("TMPDIR") == "" {
@@ -65,7 +64,7 @@ func (p *process) exited() (status string, dead bool) {
 	return "", false
 }
 
-// tail returns the end of a log, to be put into an error.
+// tail returns the end of a log for an error.
 func tail(log []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(log)), "\n")
 	if len(lines) > 15 {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Nothing that this package starts may outlive the test process, and here nothing
-// makes sure of that but Docker's own reaper.
+// No process that this package starts may outlive the test process, and on this platform only Docker's own
+// reaper ensures that.
 var errProcesses = absent("cannot be started on " + runtime.GOOS + " so that it goes with the test process; use Docker or set MONGODB_URI")
 
 const (

@@ -69,12 +69,13 @@ func TestVictim(t *testing.T) {
 	if end == "" {
 		t.Skip("run by TestEndOfProcess")
 	}
-	if end == "set" {
-		set, err := Start(t.Context(), &Options{Members: 3})
+	if end == "set" || end == "cluster" {
+		opts := map[string]*Options{"set": {Members: 3}, "cluster": {Shards: 2}}[end]
+		s, err := Start(t.Context(), opts)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := set.Members()[1].Pause(); err != nil {
+		if err := append(s.Members(), s.Shards()...)[1].Pause(); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Println("blocking")

@@ -12,12 +12,11 @@ import (
 	"time"
 )
 
-// watchdog runs "$@" in folder $1 of its own and removes the folder. Its input
-// is a pipe whose other end only the test process has: the end of file means
-// that the test process has closed it or is gone, by whatever signal; a line
-// asks for the child anew. At both the child that runs gets TERM, and KILL a
-// moment later: nothing of it is kept. The file exit tells that the child is dead
-// and its pid may be another's.
+// watchdog runs "$@" in folder $1 of its own and removes the folder. Its input is a pipe, and only the test
+// process has the other end: the end of file means that the test process closed it or ended, by whatever
+// signal; a line asks to start the child again. In both cases the running child gets TERM, and KILL a moment
+// later, because nothing of it is kept. The file exit says that the child is dead, and that its pid may belong
+// to another process.
 const watchdog = `
 PATH=${PATH:+$PATH:}/usr/bin:/bin
 dir=$1
@@ -52,8 +51,7 @@ exec 3<&-
 rm -rf "$dir"
 `
 
-// stopBound is how long stop waits for the watchdog: longer than that waits for
-// the child.
+// stopBound is how long stop waits for the watchdog. It is longer than the watchdog waits for the child.
 const stopBound = 15 * time.Second
 
 // launch starts argv under the watchdog. Arguments may name files in dir, which
@@ -103,8 +101,8 @@ func (p *process) signal(name string) error {
 	return syscall.Kill(p.pid(), signals[name])
 }
 
-// guarded runs a shell script whose input ends with release, or with this
-// process. It has a session of its own, so that Ctrl-C does not reach it.
+// guarded runs a shell script whose input ends with release, or with this process. It has a session of its
+// own, so that Ctrl-C does not end it.
 func guarded(env []string, script string, args ...string) (hold *os.File, done <-chan error, err error) {
 	in, hold, err := os.Pipe() // both close on exec: no other child gets the end held here
 	if err != nil {
@@ -118,8 +116,8 @@ func guarded(env []string, script string, args ...string) (hold *os.File, done <
 	if err := cmd.Start(); err != nil {
 		return nil, nil, errors.Join(err, hold.Close())
 	}
-	// Held until the release: a file nobody refers to is closed by the garbage
-	// collector, and a program may keep the server's URI alone.
+	// The file is held until release, because the garbage collector closes a file that nothing refers to, and
+	// a program may keep only the URI of the server.
 	held.Store(hold, nil)
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
@@ -133,8 +131,8 @@ func release(hold *os.File) {
 
 var held sync.Map // *os.File -> nil
 
-// dockerWatchdog removes a container when the test process is gone. The second
-// attempt is for one that was being created just then.
+// dockerWatchdog removes a container when the test process has ended. The second attempt is for a container
+// that was just being created.
 const dockerWatchdog = `
 PATH=${PATH:+$PATH:}/usr/local/bin:/usr/bin:/bin
 trap '' TERM INT HUP QUIT

