@@ -5,24 +5,29 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/archive"
 	"github.com/mongopatterns/mongopatterns/attribute"
+	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
 	"github.com/mongopatterns/mongopatterns/schemaversion"
+	"github.com/mongopatterns/mongopatterns/series"
+	"github.com/mongopatterns/mongopatterns/slots"
 	"github.com/mongopatterns/mongopatterns/split"
 	"github.com/mongopatterns/mongopatterns/subset"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
-// collated are the calls that ask for a default collation, and the collections that their
-// helper writes.
+// collated lists the calls that look for a default collation, and the collections that their helper writes.
 var collated = map[string]struct {
 	writes []string
 	calls  func(db *mongo.Database) (map[string]func(context.Context) error, error)
@@ -39,6 +44,63 @@ var collated = map[string]struct {
 				return a.Unadopt(ctx, columns, w)
 			}),
 		}, err
+	}},
+	"archive": {[]string{"docs", "archive"}, func(db *mongo.Database) (map[string]func(context.Context) error, error) {
+		a, err := archive.New(db.Collection("docs"), db.Collection("archive"), nil)
+		return map[string]func(context.Context) error{
+			"ensure": a.EnsureIndexes, "check": checks(a), "repair": works(a.Repair),
+			"move": works(func(ctx context.Context, w *mongopatterns.Work) (mongopatterns.Result, error) {
+				return a.Move(ctx, bson.D{}, w)
+			}),
+			"restore": works(func(ctx context.Context, w *mongopatterns.Work) (mongopatterns.Result, error) {
+				return a.Restore(ctx, bson.D{}, w)
+			}),
+		}, err
+	}},
+	"bucket": {[]string{"docs"}, func(db *mongo.Database) (map[string]func(context.Context) error, error) {
+		b, err := bucket.New[string, bson.D](db.Collection("docs"), timeseries.Days(nil), nil)
+		return map[string]func(context.Context) error{"ensure": b.EnsureIndexes, "check": checks(b), "repair": works(b.Repair)}, err
+	}},
+	"bucket, archive": {[]string{"docs", "archive"}, func(db *mongo.Database) (map[string]func(context.Context) error, error) {
+		b, err := bucket.New[string, bson.D](db.Collection("docs"), timeseries.Days(nil), nil)
+		return archives(db, b.Archive), err
+	}},
+	"bucket, adopt": {[]string{"docs", "docs.adopt"}, func(db *mongo.Database) (map[string]func(context.Context) error, error) {
+		b, err := bucket.New[string, bson.D](db.Collection("docs"), timeseries.Days(nil), nil)
+		return map[string]func(context.Context) error{
+			"adopt": works(func(ctx context.Context, w *mongopatterns.Work) (mongopatterns.Result, error) {
+				return b.Adopt(ctx, db.Collection("src"), nil, w)
+			}),
+		}, err
+	}},
+	"series": {[]string{"docs"}, func(db *mongo.Database) (map[string]func(context.Context) error, error) {
+		s, err := series.New[string, bson.D](db.Collection("docs"), timeseries.Days(nil), nil)
+		return map[string]func(context.Context) error{"ensure": s.EnsureIndexes, "check": checks(s), "repair": works(s.Repair), "compact": works(s.Compact)}, err
+	}},
+	"series, archive": {[]string{"docs", "archive"}, func(db *mongo.Database) (map[string]func(context.Context) error, error) {
+		s, err := series.New[string, bson.D](db.Collection("docs"), timeseries.Days(nil), nil)
+		return archives(db, s.Archive), err
+	}},
+	"series, adopt": {[]string{"docs", "docs.adopt"}, func(db *mongo.Database) (map[string]func(context.Context) error, error) {
+		s, err := series.New[string, bson.D](db.Collection("docs"), timeseries.Days(nil), nil)
+		return map[string]func(context.Context) error{
+			"adopt": works(func(ctx context.Context, w *mongopatterns.Work) (mongopatterns.Result, error) {
+				return s.Adopt(ctx, db.Collection("src"), nil, w)
+			}),
+		}, err
+	}},
+	"slots": {[]string{"docs"}, func(db *mongo.Database) (map[string]func(context.Context) error, error) {
+		s, err := slots.New[string, bson.D](db.Collection("docs"), timeseries.Days(nil), nil)
+		return map[string]func(context.Context) error{
+			"ensure": s.EnsureIndexes, "check": checks(s), "repair": works(s.Repair),
+			"adopt": works(func(ctx context.Context, w *mongopatterns.Work) (mongopatterns.Result, error) {
+				return s.Adopt(ctx, nil, w)
+			}),
+		}, err
+	}},
+	"slots, archive": {[]string{"docs", "archive"}, func(db *mongo.Database) (map[string]func(context.Context) error, error) {
+		s, err := slots.New[string, bson.D](db.Collection("docs"), timeseries.Days(nil), nil)
+		return archives(db, s.Archive), err
 	}},
 	"outlier": {[]string{"docs", "extras"}, func(db *mongo.Database) (map[string]func(context.Context) error, error) {
 		l, err := outlier.New[int, any](db.Collection("docs"), db.Collection("extras"), &outlier.Options{MaxCount: 1})
@@ -79,7 +141,7 @@ var collated = map[string]struct {
 			}),
 			"adopt history": works(func(ctx context.Context, w *mongopatterns.Work) (mongopatterns.Result, error) {
 				read := func(bson.Raw) (*versioning.Revision[bson.Raw], error) { return nil, nil }
-				return d.AdoptHistory(ctx, read, w)
+				return d.AdoptRevisions(ctx, read, w)
 			}),
 			"prune": works(func(ctx context.Context, w *mongopatterns.Work) (mongopatterns.Result, error) {
 				return d.Prune(ctx, versioning.Retention{Keep: 1}, w)
@@ -90,6 +152,15 @@ var collated = map[string]struct {
 		d, err := versioning.New[int, bson.D](db.Collection("docs"), nil, &versioning.Options{NoHistory: true})
 		return map[string]func(context.Context) error{"ensure": d.EnsureIndexes, "check": checks(d), "repair": works(d.Repair)}, err
 	}},
+}
+
+// archives is a call of an Archive to the collection "archive".
+func archives(db *mongo.Database, call func(context.Context, time.Time, *mongo.Collection, *mongopatterns.Work) (mongopatterns.Result, error)) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"archive": works(func(ctx context.Context, w *mongopatterns.Work) (mongopatterns.Result, error) {
+			return call(ctx, time.Now(), db.Collection("archive"), w)
+		}),
+	}
 }
 
 func checks(c mongopatterns.Checker) func(context.Context) error {
@@ -105,8 +176,8 @@ func works(call func(context.Context, *mongopatterns.Work) (mongopatterns.Result
 	return func(ctx context.Context) error { _, err := call(ctx, nil); return err }
 }
 
-// A collection with a default collation is refused, whichever of a helper's has it, in a
-// transaction too, and nothing is written.
+// A helper refuses a default collation on any of its collections, also in a transaction, and writes
+// nothing.
 func TestDefaultCollations(t *testing.T) {
 	for pattern, p := range collated {
 		t.Run(pattern, func(t *testing.T) {

@@ -1,62 +1,84 @@
-// Package mongopatterns has the words that the packages of this library share:
-// errors, the [Problem] that a check finds, the [Work] and [Result] of calls that go
-// over many documents, [OutcomeOf], which says what became of a call that failed, and
-// [Transact], which runs several calls as one.
+// Package mongopatterns has the types, errors and functions that the packages of this library share: the
+// general errors, the [Problem] that a check finds, the [Work] and [Result] of calls that go over many
+// documents, [OutcomeOf], which tells whether a call that failed has written, [Transact], which runs
+// several calls in one transaction, and [Shard], which shards the collections of helpers.
 //
-// Each schema pattern is a package:
+// Each schema pattern is a package of its own: a typed helper over your collections, beside the official
+// driver and not instead of it. docs/choosing.md leads from a symptom to a pattern.
 //
-//   - [github.com/mongopatterns/mongopatterns/tree]: hierarchies in five
-//     representations
+//   - [github.com/mongopatterns/mongopatterns/tree]: hierarchies in five representations
 //   - [github.com/mongopatterns/mongopatterns/paging]: keyset and numbered pages
 //   - [github.com/mongopatterns/mongopatterns/bucket]: time series in buckets
-//   - [github.com/mongopatterns/mongopatterns/slots]: one measurement for each minute, say
+//   - [github.com/mongopatterns/mongopatterns/slots]: time series with one measurement for each slot
+//     of time, such as a minute
 //   - [github.com/mongopatterns/mongopatterns/series]: time series as packed blocks
-//   - [github.com/mongopatterns/mongopatterns/timeseries]: the words that these three share
-//   - [github.com/mongopatterns/mongopatterns/attribute]: many similar fields
-//     as key and value under one index
-//   - [github.com/mongopatterns/mongopatterns/outlier]: lists that overflow into
-//     further documents
-//   - [github.com/mongopatterns/mongopatterns/subset]: the best N of a
-//     one-to-many kept in the parent
-//   - [github.com/mongopatterns/mongopatterns/split]: hot and cold fields in two
-//     collections
-//   - [github.com/mongopatterns/mongopatterns/extref]: copied fields of
-//     referenced documents, kept right
-//   - [github.com/mongopatterns/mongopatterns/versioning]: documents with their
-//     revisions
-//   - [github.com/mongopatterns/mongopatterns/schemaversion]: steps between the
-//     versions of a schema
-//   - [github.com/mongopatterns/mongopatterns/polymorphic]: several Go types in one
-//     collection
-//   - [github.com/mongopatterns/mongopatterns/relation]: references on one side, on
-//     both, or in a collection between
-//   - [github.com/mongopatterns/mongopatterns/computed]: values derived from many
-//     documents
-//   - [github.com/mongopatterns/mongopatterns/approx]: counters written seldom, and
-//     distinct counts
+//   - [github.com/mongopatterns/mongopatterns/timeseries]: the types that these three share
+//   - [github.com/mongopatterns/mongopatterns/attribute]: many similar fields as key and value under
+//     one index
+//   - [github.com/mongopatterns/mongopatterns/outlier]: lists that overflow into further documents
+//   - [github.com/mongopatterns/mongopatterns/subset]: the best N of a one-to-many kept in the parent
+//   - [github.com/mongopatterns/mongopatterns/split]: hot and cold fields in two collections
+//   - [github.com/mongopatterns/mongopatterns/extref]: copied fields of referenced documents, kept up
+//     to date
+//   - [github.com/mongopatterns/mongopatterns/archive]: old documents moved to another collection or
+//     database
+//   - [github.com/mongopatterns/mongopatterns/versioning]: documents with their revisions
+//   - [github.com/mongopatterns/mongopatterns/schemaversion]: steps between the versions of a schema
+//   - [github.com/mongopatterns/mongopatterns/polymorphic]: several Go types in one collection
+//   - [github.com/mongopatterns/mongopatterns/relation]: references on one side, on both, or in a
+//     collection between
+//   - [github.com/mongopatterns/mongopatterns/computed]: values derived from many documents
+//   - [github.com/mongopatterns/mongopatterns/approx]: counters written seldom, and distinct counts
 //   - [github.com/mongopatterns/mongopatterns/prealloc]: seats and calendars
-//   - [github.com/mongopatterns/mongopatterns/mongotest]: a real server for
-//     integration tests, the commands that code sends, and their plans
+//   - [github.com/mongopatterns/mongopatterns/advise]: which of them would help a database that exists
+//   - [github.com/mongopatterns/mongopatterns/mongotest]: a real server for integration tests, the
+//     commands that code sends, and their plans
 //
 // # What they have in common
 //
-// A helper is made by New from a *mongo.Collection and is used beside the driver, not
-// in place of it. New does no I/O; what it refuses is [ErrInvalid] and names the
-// option. A helper is safe for concurrent use.
+// New makes a helper from a *mongo.Collection. It does no I/O; if it refuses an option, it returns
+// [ErrInvalid] and names the option. A helper is safe for concurrent use: make one when the program
+// starts. Its type parameters are those of IDs first, then those of documents or values. Most helpers have
+// these methods:
 //
 //	Indexes() map[string][]mongo.IndexModel      // by collection name
 //	EnsureIndexes(ctx) error                     // creates what is missing, drops nothing
-//	ShardKey() map[string]bson.D                 // recommended, by collection name
+//	ShardKey() map[string]bson.D                 // recommended, by collection name: Shard applies it
 //	Check(ctx, *Work) iter.Seq2[Problem, error]  // what is inconsistent
 //	Repair(ctx, *Work) (Result, error)           // safe beside live writes
 //	Adopt(ctx, …, *Work) (Result, error)         // from the plain schema, resumable
 //
-// A collection that a helper writes must not have a default collation, by which filters, $expr
-// and the index on _id would take "Ann" for "ann" and a correction would be overwritten:
-// EnsureIndexes, Check, Repair, Adopt and the like ask for it by one listCollections, which
-// needs the right to that, and return ErrInvalid. Other calls do not ask. paging and
-// polymorphic, which write nothing, take any collection.
+// Call EnsureIndexes before the first write: some guarantees are unique indexes. Every read is also
+// available as a filter or a pipeline, for stages of your own.
 //
-// Every read is also a filter or a pipeline. Every call joins the transaction in its
-// context. After an error from a call that writes, abort your transaction.
+// An ID may be of a type of your own. One made from a string or a number needs nothing more. One made from
+// bson.ObjectID needs the methods in the manual of package relation: without them the driver stores it as
+// binary data.
+//
+// # Transactions and failures
+//
+// The packages need MongoDB 6.0 or later. A call that must change several documents together does it in a
+// transaction, which needs a replica set or a sharded cluster: on a standalone server it returns
+// [ErrTransactionsUnsupported]. Every call joins the transaction in its context, such as that of [Transact].
+// After an error from a call that writes, abort your transaction. Outside a transaction most reads have the
+// read preference of the collection that you give; reads that a write, Check, Repair or Adopt depends on go to
+// the primary, and so do all reads of package outlier.
+//
+// A call that returns an error may have written, for example if its answer was lost: ask [OutcomeOf].
+// docs/failures.md says which calls can then be repeated.
+//
+// # Costs
+//
+// The comment of each method with I/O has a line Cost, which a test proves. A round trip (RT) is a command
+// to the server, also a commit or the next batch of a cursor. Keys and documents are those of an index and
+// of a collection that the server reads. A batch is what Work bounds or, of a read, one reply of the
+// cursor.
+//
+// # Collations
+//
+// A collection that a helper writes must not have a default collation: the server would take "Ann" and
+// "ann" for equal, as IDs and in the conditions of writes, and one could overwrite the other.
+// EnsureIndexes, Check, Repair, Adopt and similar calls look for a default collation with one
+// listCollections, which needs the privilege to run that command, and return ErrInvalid if they find one.
+// Other calls do not look. paging and polymorphic write nothing and accept any collection.
 package mongopatterns

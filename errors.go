@@ -2,23 +2,52 @@ package mongopatterns
 
 import "github.com/mongopatterns/mongopatterns/internal/fault"
 
-// The errors that all packages return; use errors.Is. A package has further ones
-// only where a caller decides by them, and each matches the general one here: a
-// missing parent is an ErrNotFound.
+// The general errors; test for them with errors.Is. Every error that a package defines itself matches one
+// of them (prealloc.ErrTaken matches ErrConflict), so a service has to map only these.
 var (
-	// ErrInvalid: an argument or an option is not valid. Nothing was sent, but for a call
-	// for many that met it on its way: its Result says what it had done by then.
+	// ErrInvalid: an argument or an option is not valid. Nothing was written, except by a call for many
+	// items that met an invalid one on its way: its Result says what it had done by then.
 	ErrInvalid = fault.ErrInvalid
 	// ErrNotFound: what the call is about does not exist. It matches
 	// mongo.ErrNoDocuments.
 	ErrNotFound = fault.ErrNotFound
-	// ErrConflict: somebody else changed meanwhile what the call was to change.
-	// Read again and decide anew.
+	// ErrConflict: the stored data does not allow the call, mostly because another writer changed it
+	// meanwhile. Read again and decide again. A call that waited for other writers until its context ended
+	// returns the context's error instead.
 	ErrConflict = fault.ErrConflict
+	// ErrMalformed: a stored document does not have the form that the package writes. The call does not
+	// change it; Check, if the package has one, lists all such documents.
+	ErrMalformed = fault.ErrMalformed
 	// ErrIndexConflict: an index with the same keys or the same name exists with
 	// other options. No index was created or dropped.
 	ErrIndexConflict = fault.ErrIndexConflict
-	// ErrTransactionsUnsupported: the call needs a transaction and the server is
-	// a standalone one. Nothing was written.
+	// ErrTransactionsUnsupported: the call needs a transaction, and the server is a standalone. Nothing was
+	// written.
 	ErrTransactionsUnsupported = fault.ErrTransactionsUnsupported
+	// ErrClosed: the value was closed before the call. The call did nothing.
+	ErrClosed = fault.ErrClosed
+	// ErrSkip is what the convert function that you give to Adopt returns, wrapped or not, to skip a
+	// document. The document is counted as Skipped, and the next Adopt calls convert for it again.
+	ErrSkip = fault.ErrSkip
+)
+
+// More specific errors, shared by several packages.
+var (
+	// ErrNoParent: a parent does not exist. It matches ErrNotFound.
+	ErrNoParent = fault.ErrNoParent
+	// ErrExists: the document or element to insert exists already. It matches ErrConflict.
+	ErrExists = fault.ErrExists
+	// ErrReferenced: a deletion with Restrict found documents that refer to the one to delete, such as the
+	// children of a node. It matches ErrConflict.
+	ErrReferenced = fault.ErrReferenced
+	// ErrRunning: another call is doing the same work, such as an Adopt of the same source or a Migrate of
+	// the same collection. It matches ErrConflict.
+	ErrRunning = fault.ErrRunning
+	// ErrNotAdopted: a document still has the form that other code gave it, and the call needs the
+	// package's own form. Nothing was written. Run Adopt, which also names the documents that it cannot
+	// adopt, and repeat the call. It matches ErrMalformed.
+	ErrNotAdopted = fault.ErrNotAdopted
+	// ErrNewer: a later version of the program wrote the document. The document is not damaged: read it
+	// with that version. It matches ErrMalformed.
+	ErrNewer = fault.ErrNewer
 )

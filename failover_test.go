@@ -16,10 +16,12 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/approx"
+	"github.com/mongopatterns/mongopatterns/archive"
 	"github.com/mongopatterns/mongopatterns/attribute"
 	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/computed"
 	"github.com/mongopatterns/mongopatterns/extref"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
 	"github.com/mongopatterns/mongopatterns/paging"
@@ -57,20 +59,6 @@ func done(err error, before ...error) error {
 	return err
 }
 
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
-func nothingWrong(t *testing.T, checkers ...mongopatterns.Checker) {
-	t.Helper()
-	for p, err := range mongopatterns.CheckAll(t.Context(), checkers...) {
-		t.Error(p, err)
-	}
-}
-
 func ids(t *testing.T, coll *mongo.Collection, filter any) []int {
 	t.Helper()
 	var docs []struct {
@@ -101,9 +89,9 @@ func upTo(n int) []int {
 var workloads = []workload{
 	{"relation", func(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
 		people, tasks := db.Collection("rel_people"), db.Collection("rel_tasks")
-		r := must(relation.New[string, int, bson.M](people, tasks, &relation.Options{ChildrenField: "tasks", OwnerField: "owner"}))
-		ensure(t, r.EnsureIndexes(t.Context()))
-		ensure(t, errorOf(people.InsertMany(t.Context(), []any{bson.M{"_id": "Ann"}, bson.M{"_id": "Bob"}})))
+		r := testkit.Must(relation.New[string, int, bson.M](people, tasks, &relation.Options{ChildrenField: "tasks", OwnerField: "owner"}))
+		testkit.OK(t, r.EnsureIndexes(t.Context()))
+		testkit.OK(t, errorOf(people.InsertMany(t.Context(), []any{bson.M{"_id": "Ann"}, bson.M{"_id": "Bob"}})))
 		step := func(ctx context.Context, n int) error {
 			if err := done(errorOf(r.Insert(ctx, "Ann", bson.M{"_id": n}))); err != nil {
 				return err
@@ -111,11 +99,11 @@ var workloads = []workload{
 			return r.Transfer(ctx, n, []string{"Ann", "Bob"}[n%2])
 		}
 		return step, func(t *testing.T, n int) {
-			nothingWrong(t, r)
+			testkit.Healthy(t, r)
 			if got := ids(t, tasks, bson.M{}); !slices.Equal(got, upTo(n)) {
 				t.Errorf("tasks %v of %d", got, n)
 			}
-			ann, bob := must(r.Children(t.Context(), "Ann", nil)), must(r.Children(t.Context(), "Bob", nil))
+			ann, bob := testkit.Must(r.Children(t.Context(), "Ann", nil)), testkit.Must(r.Children(t.Context(), "Bob", nil))
 			if len(ann.Items) != (n+1)/2 || len(bob.Items) != n/2 {
 				t.Errorf("%d and %d of %d", len(ann.Items), len(bob.Items), n)
 			}
@@ -123,55 +111,55 @@ var workloads = []workload{
 	}},
 	{"computed", func(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
 		screenings, films := db.Collection("comp_screenings"), db.Collection("comp_films")
-		c := must(computed.New[int, string, bson.M](screenings, films, "film",
+		c := testkit.Must(computed.New[int, string, bson.M](screenings, films, "film",
 			mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "viewers", Value: bson.M{"$sum": "$viewers"}}}}}},
 			bson.D{{Key: "viewers", Value: 0}}, &computed.Options{Additive: true}))
-		ensure(t, c.EnsureIndexes(t.Context()))
-		ensure(t, errorOf(films.InsertOne(t.Context(), bson.M{"_id": "Dumbo"})))
+		testkit.OK(t, c.EnsureIndexes(t.Context()))
+		testkit.OK(t, errorOf(films.InsertOne(t.Context(), bson.M{"_id": "Dumbo"})))
 		step := func(ctx context.Context, n int) error {
 			return done(c.Change(ctx, []int{n}, func(ctx context.Context) error {
 				return errorOf(screenings.InsertOne(ctx, bson.M{"_id": n, "film": "Dumbo", "viewers": n}))
 			}))
 		}
 		return step, func(t *testing.T, n int) {
-			nothingWrong(t, c)
-			if film := must(c.Get(t.Context(), "Dumbo", time.Hour)); fmt.Sprint(film["viewers"]) != fmt.Sprint(n*(n-1)/2) {
+			testkit.Healthy(t, c)
+			if film := testkit.Must(c.Get(t.Context(), "Dumbo", time.Hour)); fmt.Sprint(film["viewers"]) != fmt.Sprint(n*(n-1)/2) {
 				t.Errorf("%v of %d", film, n)
 			}
 		}
 	}},
 	{"prealloc", func(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
-		g := must(prealloc.New[int, int](db.Collection("prealloc"), nil))
+		g := testkit.Must(prealloc.New[int, int](db.Collection("prealloc"), nil))
 		step := func(ctx context.Context, n int) error {
-			if err := done(g.Create(ctx, n, nil, prealloc.Row("A", 4)...)); err != nil {
+			if err := done(g.Insert(ctx, n, nil, prealloc.Row("A", 4)...)); err != nil {
 				return err
 			}
 			return g.Claim(ctx, n, n, prealloc.Row("A", 2)...)
 		}
 		return step, func(t *testing.T, n int) {
 			for i := range n {
-				if counts := must(g.Counts(t.Context(), i)); counts[0].Claimed != 2 || counts[0].Free != 2 {
+				if counts := testkit.Must(g.Counts(t.Context(), i)); counts[0].Claimed != 2 || counts[0].Free != 2 {
 					t.Errorf("%d: %v", i, counts)
 				}
 			}
 		}
 	}},
 	{"approx", func(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
-		c := must(approx.New[string](db.Collection("approx"), &approx.Options{Every: 7}))
+		c := testkit.Must(approx.New[string](db.Collection("approx"), &approx.Options{Every: 7}))
 		step := func(ctx context.Context, _ int) error { return c.Add(ctx, "views", 1) }
 		return step, func(t *testing.T, n int) {
 			if err := c.Close(t.Context()); err != nil {
 				t.Error(err)
 			}
 			// A write without an answer may count twice, and none may be missing.
-			if got := must(c.Get(t.Context(), "views")); got < int64(n) {
+			if got := testkit.Must(c.Get(t.Context(), "views")); got < int64(n) {
 				t.Errorf("%d of %d", got, n)
 			}
 		}
 	}},
 	{"schemaversion", func(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
 		coll := db.Collection("contacts")
-		v := must(schemaversion.New[bson.M](coll, []schemaversion.Step{{Up: func(doc bson.D) (bson.D, error) {
+		v := testkit.Must(schemaversion.New[bson.M](coll, []schemaversion.Step{{Up: func(doc bson.D) (bson.D, error) {
 			return append(doc, bson.E{Key: "up", Value: 1}), nil
 		}}}, &schemaversion.Options{Lease: time.Second}))
 		step := func(ctx context.Context, n int) error {
@@ -181,7 +169,7 @@ var workloads = []workload{
 			if err := v.Update(ctx, n, bson.M{"$set": bson.M{"seen": true}}); err != nil || n%5 != 0 {
 				return err
 			}
-			return done(errorOf(v.Migrate(ctx, v.Newest(), nil)), schemaversion.ErrRunning)
+			return done(errorOf(v.Migrate(ctx, v.Newest(), nil)), mongopatterns.ErrRunning)
 		}
 		return step, func(t *testing.T, n int) {
 			if got := ids(t, coll, bson.M{"schema_version": 2, "up": 1, "seen": true}); !slices.Equal(got, upTo(n)) {
@@ -190,8 +178,8 @@ var workloads = []workload{
 		}
 	}},
 	{"tree", func(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
-		c := must(tree.New[int, bson.M](db.Collection("tree"), tree.AncestorArray, nil))
-		ensure(t, c.EnsureIndexes(t.Context()))
+		c := testkit.Must(tree.New[int, bson.M](db.Collection("tree"), tree.AncestorArray, nil))
+		testkit.OK(t, c.EnsureIndexes(t.Context()))
 		step := func(ctx context.Context, n int) error {
 			at := c.Under(n / 3)
 			if n == 0 {
@@ -203,7 +191,7 @@ var workloads = []workload{
 			return c.Move(ctx, n, c.Under(n/2))
 		}
 		return step, func(t *testing.T, n int) {
-			nothingWrong(t, c)
+			testkit.Healthy(t, c)
 			for i := range n {
 				parent := i / 3
 				if i%4 == 3 {
@@ -213,24 +201,24 @@ var workloads = []workload{
 					t.Errorf("%d lies under %v, not %d: %v", i, node, parent, err)
 				}
 			}
-			if got := must(c.CountDescendants(t.Context(), 0, 0)); got != int64(n-1) {
+			if got := testkit.Must(c.CountDescendants(t.Context(), 0, 0)); got != int64(n-1) {
 				t.Errorf("%d below the root of %d", got, n)
 			}
 		}
 	}},
 	{"paging", func(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
 		coll := db.Collection("paging")
-		p := must(paging.New[struct {
+		p := testkit.Must(paging.New[struct {
 			ID int `bson:"_id"`
 		}](coll, bson.D{{Key: "rank", Value: 1}}, nil))
-		ensure(t, p.EnsureIndexes(t.Context()))
+		testkit.OK(t, p.EnsureIndexes(t.Context()))
 		var docs []any
 		var want, got []int
 		for i := range 100 {
 			docs = append(docs, bson.M{"_id": i, "rank": i / 8})
 			want = append(want, i)
 		}
-		ensure(t, errorOf(coll.InsertMany(t.Context(), docs)))
+		testkit.OK(t, errorOf(coll.InsertMany(t.Context(), docs)))
 		after := "" // a walk that was interrupted goes on behind the last page
 		step := func(ctx context.Context, n int) error {
 			for {
@@ -258,19 +246,19 @@ var workloads = []workload{
 			ID, Value int
 			Timestamp time.Time
 		}
-		b := must(bucket.New[string, reading](db.Collection("buckets"), timeseries.Every(time.Hour), &bucket.Options{
+		b := testkit.Must(bucket.New[string, reading](db.Collection("buckets"), timeseries.Every(time.Hour), &bucket.Options{
 			IDField: "id", MaxCount: 7, Values: []timeseries.Value{{Field: "value", Sum: "sum"}},
 		}))
-		ensure(t, b.EnsureIndexes(t.Context()))
+		testkit.OK(t, b.EnsureIndexes(t.Context()))
 		first := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 		step := func(ctx context.Context, n int) error {
 			return errorOf(b.Append(ctx, "A", reading{n, n, first.Add(time.Duration(n) * time.Minute)}))
 		}
 		return step, func(t *testing.T, n int) {
-			nothingWrong(t, b)
+			testkit.Healthy(t, b)
 			got := []int{}
 			for m, err := range b.Range(t.Context(), "A", time.Time{}, time.Time{}) {
-				ensure(t, err)
+				testkit.OK(t, err)
 				got = append(got, m.ID)
 			}
 			if !slices.Equal(got, upTo(n)) {
@@ -283,19 +271,19 @@ var workloads = []workload{
 			ID   int       `bson:"id"`
 			Time time.Time `bson:"timestamp"`
 		}
-		s := must(series.New[string, reading](db.Collection("series"), timeseries.Every(time.Hour), &series.Options{
+		s := testkit.Must(series.New[string, reading](db.Collection("series"), timeseries.Every(time.Hour), &series.Options{
 			BatchField: "batches", MaxCount: 7, Values: []timeseries.Value{{Field: "id"}},
 		}))
-		ensure(t, s.EnsureIndexes(t.Context()))
+		testkit.OK(t, s.EnsureIndexes(t.Context()))
 		first := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 		step := func(ctx context.Context, n int) error {
 			return s.Append(ctx, "A", reading{n, first.Add(time.Duration(n) * time.Minute)})
 		}
 		return step, func(t *testing.T, n int) {
-			nothingWrong(t, s)
+			testkit.Healthy(t, s)
 			got := []int{}
 			for m, err := range s.Range(t.Context(), "A", time.Time{}, time.Time{}) {
-				ensure(t, err)
+				testkit.OK(t, err)
 				got = append(got, m.ID)
 			}
 			if !slices.Equal(got, upTo(n)) {
@@ -305,14 +293,14 @@ var workloads = []workload{
 	}},
 	{"attribute", func(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
 		coll := db.Collection("attributes")
-		a := must(attribute.New[int, int](coll, nil))
-		ensure(t, a.EnsureIndexes(t.Context()))
-		ensure(t, errorOf(coll.InsertOne(t.Context(), bson.M{"_id": 1})))
+		a := testkit.Must(attribute.New[int, int](coll, nil))
+		testkit.OK(t, a.EnsureIndexes(t.Context()))
+		testkit.OK(t, errorOf(coll.InsertOne(t.Context(), bson.M{"_id": 1})))
 		// Each key is added and then changed.
 		step := func(ctx context.Context, n int) error { return a.Set(ctx, 1, attribute.Named(fmt.Sprint(n/2)), n) }
 		return step, func(t *testing.T, n int) {
-			nothingWrong(t, a)
-			all := must(a.GetAll(t.Context(), 1))
+			testkit.Healthy(t, a)
+			all := testkit.Must(a.GetAll(t.Context(), 1))
 			for i, entry := range all {
 				if entry.Key != fmt.Sprint(i) || entry.Value != min(2*i+1, n-1) {
 					t.Errorf("entry %d is %v", i, entry)
@@ -325,35 +313,35 @@ var workloads = []workload{
 	}},
 	{"outlier", func(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
 		coll := db.Collection("outliers")
-		l := must(outlier.New[int, int](coll, db.Collection("outliers_more"), &outlier.Options{Set: true, MaxCount: 6, OverflowMaxCount: 10}))
-		ensure(t, l.EnsureIndexes(t.Context()))
-		ensure(t, errorOf(coll.InsertOne(t.Context(), bson.M{"_id": 1})))
+		l := testkit.Must(outlier.New[int, int](coll, db.Collection("outliers_more"), &outlier.Options{Set: true, MaxCount: 6, OverflowMaxCount: 10}))
+		testkit.OK(t, l.EnsureIndexes(t.Context()))
+		testkit.OK(t, errorOf(coll.InsertOne(t.Context(), bson.M{"_id": 1})))
 		step := func(ctx context.Context, n int) error { return errorOf(l.Add(ctx, 1, n)) }
 		return step, func(t *testing.T, n int) {
-			nothingWrong(t, l)
+			testkit.Healthy(t, l)
 			got := []int{}
 			for e, err := range l.All(t.Context(), 1) {
-				ensure(t, err)
+				testkit.OK(t, err)
 				got = append(got, e)
 			}
-			if total := must(l.Total(t.Context(), 1)); !slices.Equal(got, upTo(n)) || total != int64(n) {
+			if total := testkit.Must(l.Total(t.Context(), 1)); !slices.Equal(got, upTo(n)) || total != int64(n) {
 				t.Errorf("%v, in all %d, of %d", got, total, n)
 			}
 		}
 	}},
 	{"subset", func(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
 		parents, items := db.Collection("products"), db.Collection("reviews")
-		s := must(subset.New[int, bson.M](parents, items, &subset.Options{N: 3, Values: []subset.Value{{Field: "rating", Sum: "ratings"}}}))
-		ensure(t, s.EnsureIndexes(t.Context()))
-		ensure(t, errorOf(parents.InsertMany(t.Context(), []any{bson.M{"_id": 0}, bson.M{"_id": 1}})))
+		s := testkit.Must(subset.New[int, bson.M](parents, items, &subset.Options{N: 3, Values: []subset.Value{{Field: "rating", Sum: "ratings"}}}))
+		testkit.OK(t, s.EnsureIndexes(t.Context()))
+		testkit.OK(t, errorOf(parents.InsertMany(t.Context(), []any{bson.M{"_id": 0}, bson.M{"_id": 1}})))
 		step := func(ctx context.Context, n int) error {
-			if err := done(errorOf(s.Add(ctx, n%2, bson.M{"_id": n, "rating": 1}))); err != nil || n%3 != 0 {
+			if err := done(errorOf(s.Insert(ctx, n%2, bson.M{"_id": n, "rating": 1}))); err != nil || n%3 != 0 {
 				return err
 			}
 			return s.Update(ctx, n%2, n, bson.M{"$set": bson.M{"rating": 4}})
 		}
 		return step, func(t *testing.T, n int) {
-			nothingWrong(t, s) // counts, sums and the kept items, compared with the items
+			testkit.Healthy(t, s) // counts, sums and the kept items, compared with the items
 			if got := ids(t, items, bson.M{}); !slices.Equal(got, upTo(n)) {
 				t.Errorf("%v of %d", got, n)
 			}
@@ -364,16 +352,16 @@ var workloads = []workload{
 	}},
 	{"split", func(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
 		hot, cold := db.Collection("movies"), db.Collection("movie_details")
-		s := must(split.New[int, bson.M, bson.M](hot, cold, &split.Options{ColdFields: []string{"plot"}}))
-		ensure(t, s.EnsureIndexes(t.Context()))
+		s := testkit.Must(split.New[int, bson.M, bson.M](hot, cold, &split.Options{ColdFields: []string{"plot"}}))
+		testkit.OK(t, s.EnsureIndexes(t.Context()))
 		step := func(ctx context.Context, n int) error {
-			if err := done(s.Add(ctx, n, bson.M{"title": "a"}, bson.M{"plot": "a"})); err != nil {
+			if err := done(s.Insert(ctx, n, bson.M{"title": "a"}, bson.M{"plot": "a"})); err != nil {
 				return err
 			}
 			return s.Update(ctx, n, bson.M{"$set": bson.M{"title": "b"}}, bson.M{"$set": bson.M{"plot": "b"}})
 		}
 		return step, func(t *testing.T, n int) {
-			nothingWrong(t, s)
+			testkit.Healthy(t, s)
 			h, c := ids(t, hot, bson.M{"title": "b"}), ids(t, cold, bson.M{"plot": "b"})
 			if !slices.Equal(h, upTo(n)) || !slices.Equal(c, upTo(n)) {
 				t.Errorf("%v and %v of %d", h, c, n)
@@ -382,15 +370,15 @@ var workloads = []workload{
 	}},
 	{"extref", func(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
 		// The same source changes in three ways: with its copies, by the outbox, by Watch.
-		var refs []*extref.Ref[int, bson.M]
+		var refs []*extref.Source[int, bson.M]
 		for i, opts := range []*extref.Options{nil, {Outbox: db.Collection("outbox"), Lease: time.Second}, {Deferred: true}} {
 			source, orders := db.Collection(fmt.Sprint("customers", i)), db.Collection(fmt.Sprint("orders", i))
-			r := must(extref.New[int, bson.M](source, []extref.Target{{Collection: orders, Path: "customer", Fields: []extref.Field{{Path: "name"}}}}, opts))
-			ensure(t, r.EnsureIndexes(t.Context()))
-			ensure(t, errorOf(source.InsertOne(t.Context(), bson.M{"_id": 1, "name": -1, "version": 1})))
+			r := testkit.Must(extref.New[int, bson.M](source, []extref.Target{{Collection: orders, Path: "customer", Fields: []extref.Field{{Path: "name"}}}}, opts))
+			testkit.OK(t, r.EnsureIndexes(t.Context()))
+			testkit.OK(t, errorOf(source.InsertOne(t.Context(), bson.M{"_id": 1, "name": -1, "version": 1})))
 			for id := range 5 {
-				copied := must(r.Fetch(t.Context(), orders.Name()+".customer", 1))
-				ensure(t, errorOf(orders.InsertOne(t.Context(), bson.M{"_id": id, "customer": copied})))
+				copied := testkit.Must(r.Fetch(t.Context(), orders.Name()+".customer", 1))
+				testkit.OK(t, errorOf(orders.InsertOne(t.Context(), bson.M{"_id": id, "customer": copied})))
 			}
 			refs = append(refs, r)
 		}
@@ -419,7 +407,7 @@ var workloads = []workload{
 				var got []int
 				for range 300 { // the followers may still be under way
 					if i == 1 {
-						ensure(t, errorOf(r.Drain(t.Context(), nil)))
+						testkit.OK(t, errorOf(r.Drain(t.Context(), nil)))
 					}
 					if got = ids(t, orders, bson.M{"customer.name": n - 1}); len(got) == 5 {
 						break
@@ -429,7 +417,7 @@ var workloads = []workload{
 				if !slices.Equal(got, upTo(5)) {
 					t.Errorf("orders%d: after %d changes the newest name is in %v", i, n, got)
 				}
-				nothingWrong(t, r)
+				testkit.Healthy(t, r)
 			}
 		}
 	}},
@@ -438,9 +426,9 @@ var workloads = []workload{
 			ID    int `bson:"_id"`
 			Steps []int
 		}
-		d := must(versioning.New[int, policy](db.Collection("policies"), db.Collection("policy_revisions"), &versioning.Options{SnapshotEvery: 5}))
-		ensure(t, d.EnsureIndexes(t.Context()))
-		ensure(t, errorOf(d.Create(t.Context(), policy{ID: 1}, versioning.Change{})))
+		d := testkit.Must(versioning.New[int, policy](db.Collection("policies"), db.Collection("policy_revisions"), &versioning.Options{SnapshotEvery: 5}))
+		testkit.OK(t, d.EnsureIndexes(t.Context()))
+		testkit.OK(t, errorOf(d.Insert(t.Context(), policy{ID: 1}, versioning.Change{})))
 		// An append is not repeatable by itself: the document tells whether it was made.
 		add := func(p *policy, n int) {
 			if !slices.Contains(p.Steps, n) {
@@ -449,7 +437,7 @@ var workloads = []workload{
 		}
 		step := func(ctx context.Context, n int) error {
 			if n%2 == 0 {
-				return errorOf(d.Update(ctx, 1, func(p *policy) error { add(p, n); return nil }, versioning.Change{}))
+				return errorOf(d.Edit(ctx, 1, func(p *policy) error { add(p, n); return nil }, versioning.Change{}))
 			}
 			r, err := d.Get(ctx, 1)
 			if err != nil {
@@ -459,9 +447,9 @@ var workloads = []workload{
 			return errorOf(d.Save(ctx, r, versioning.Change{}))
 		}
 		return step, func(t *testing.T, n int) {
-			nothingWrong(t, d)
+			testkit.Healthy(t, d)
 			number := n + 1
-			for r, err := range d.History(t.Context(), 1) {
+			for r, err := range d.Revisions(t.Context(), 1) {
 				if err != nil || r.Number != int64(number) || !slices.Equal(r.Document.Steps, upTo(number-1)) {
 					t.Fatalf("revision %d is %+v: %v", number, r, err)
 				}
@@ -472,13 +460,36 @@ var workloads = []workload{
 			}
 		}
 	}},
-}
-
-func ensure(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	{"archive", func(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+		live, archived := db.Collection("invoices"), db.Collection("invoices_archive")
+		a := testkit.Must(archive.New(live, archived, nil))
+		testkit.OK(t, a.EnsureIndexes(t.Context()))
+		// The invoice before this one moves; every third comes back.
+		step := func(ctx context.Context, n int) error {
+			if err := done(errorOf(live.InsertOne(ctx, bson.M{"_id": n, "total": n}))); err != nil {
+				return err
+			}
+			err := errorOf(a.Move(ctx, bson.M{"_id": n - 1}, nil))
+			if err == nil && n%3 == 0 {
+				err = errorOf(a.Restore(ctx, bson.M{"_id": n - 1}, nil))
+			}
+			return err
+		}
+		return step, func(t *testing.T, n int) {
+			testkit.Healthy(t, a)
+			var here, there []int
+			for i := range n {
+				if i%3 == 2 || i == n-1 {
+					here = append(here, i)
+				} else {
+					there = append(there, i)
+				}
+			}
+			if l, o := ids(t, live, bson.M{}), ids(t, archived, bson.M{}); !slices.Equal(l, here) || !slices.Equal(o, there) {
+				t.Errorf("%v live and %v archived of %d", l, o, n)
+			}
+		}
+	}},
 }
 
 func errorOf[T any](_ T, err error) error { return err }
@@ -563,18 +574,18 @@ func TestDeadlines(t *testing.T) {
 	server := mongotest.ReplicaSet(t, 3)
 	db := server.Database(t, options.Client().SetTimeout(5*time.Second))
 	people, tasks := db.Collection("people"), db.Collection("tasks")
-	r := must(relation.New[string, int, bson.M](people, tasks, &relation.Options{ChildrenField: "tasks", OwnerField: "owner"}))
+	r := testkit.Must(relation.New[string, int, bson.M](people, tasks, &relation.Options{ChildrenField: "tasks", OwnerField: "owner"}))
 	var docs []any
 	for i := range 500 {
 		docs = append(docs, bson.M{"_id": i, "owner": "Ann"})
 	}
-	ensure(t, errorOf(tasks.InsertMany(t.Context(), docs)))
-	ensure(t, errorOf(people.InsertOne(t.Context(), bson.M{"_id": "Ann"})))
-	primary := must(server.Primary(t.Context()))
+	testkit.OK(t, errorOf(tasks.InsertMany(t.Context(), docs)))
+	testkit.OK(t, errorOf(people.InsertOne(t.Context(), bson.M{"_id": "Ann"})))
+	primary := testkit.Must(server.Primary(t.Context()))
 	// A check that is under way when the primary goes.
 	for range r.Check(t.Context(), &mongopatterns.Work{BatchSize: 10}) {
 		for _, m := range server.Members() {
-			ensure(t, m.Pause())
+			testkit.OK(t, m.Pause())
 		}
 		break
 	}
@@ -622,7 +633,7 @@ func TestPausedCommit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := server.Database(t, opts)
-			primary := must(server.Primary(t.Context()))
+			primary := testkit.Must(server.Primary(t.Context()))
 			var coll *mongo.Collection
 			both := func(ctx context.Context) error {
 				return errorOf(coll.InsertMany(ctx, []any{bson.M{"_id": 1}, bson.M{"_id": 2}}))
@@ -633,7 +644,7 @@ func TestPausedCommit(t *testing.T) {
 			// its signal may still answer for some milliseconds: then again, with another collection.
 			for within := 1500 * time.Millisecond; !paused || err == nil; within += time.Second {
 				coll = db.Collection(fmt.Sprint(within))
-				ensure(t, errorOf(coll.InsertOne(t.Context(), bson.M{"_id": 0})))
+				testkit.OK(t, errorOf(coll.InsertOne(t.Context(), bson.M{"_id": 0})))
 				ctx, cancel := context.WithTimeout(t.Context(), within)
 				start, result := time.Now(), make(chan error, 1)
 				go func() {
@@ -652,7 +663,7 @@ func TestPausedCommit(t *testing.T) {
 					hung = true
 				}
 				took := time.Since(start)
-				ensure(t, primary.Resume())
+				testkit.OK(t, primary.Resume())
 				if hung {
 					err = <-result
 					t.Errorf("no end %v after a start with %v", took, within)
@@ -669,7 +680,7 @@ func TestPausedCommit(t *testing.T) {
 			}
 			stored := func() int {
 				var docs []bson.M
-				ensure(t, mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
+				testkit.OK(t, mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
 					cursor, err := coll.Find(ctx, bson.M{"_id": bson.M{"$gt": 0}})
 					if err != nil {
 						return err

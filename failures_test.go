@@ -15,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/computed"
 	"github.com/mongopatterns/mongopatterns/internal/proxy"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/prealloc"
 	"github.com/mongopatterns/mongopatterns/schemaversion"
@@ -23,10 +24,11 @@ import (
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
-// What docs/failures.md says of single calls, beside what internal/sweep asserts of all.
+// The tests of what docs/failures.md says about single calls; internal/sweep asserts what holds for all
+// calls.
 func TestFailuresPage(t *testing.T) {
 	text, err := os.ReadFile("docs/failures.md")
-	ensure(t, err)
+	testkit.OK(t, err)
 	page := strings.Join(strings.Fields(string(text)), " ")
 	for _, s := range []struct {
 		name, says string
@@ -55,9 +57,9 @@ func batchesAgain(t *testing.T) {
 		Timestamp time.Time
 		N         int
 	}
-	s := must(series.New[string, event](mongotest.Database(t).Collection("events"), timeseries.Every(time.Hour),
+	s := testkit.Must(series.New[string, event](mongotest.Database(t).Collection("events"), timeseries.Every(time.Hour),
 		&series.Options{BatchField: "batches", Values: []timeseries.Value{{Field: "n"}}}))
-	ensure(t, s.EnsureIndexes(t.Context()))
+	testkit.OK(t, s.EnsureIndexes(t.Context()))
 	var events []event
 	for i := range 10 {
 		events = append(events, event{time.Date(2030, 1, 1, 0, 0, i, 0, time.UTC), i})
@@ -65,30 +67,30 @@ func batchesAgain(t *testing.T) {
 	send := func(done, skipped int64) {
 		t.Helper()
 		// In two blocks: Compact leaves one that is alone.
-		result := must(s.AppendMany(t.Context(), timeseries.Of("a", events...), &mongopatterns.Work{BatchSize: 5}))
+		result := testkit.Must(s.AppendMany(t.Context(), timeseries.Of("a", events...), &mongopatterns.Work{BatchSize: 5}))
 		if result.Done != done || result.Skipped != skipped {
 			t.Errorf("%+v, want %d and %d", result, done, skipped)
 		}
 	}
 	send(10, 0)
 	send(0, 10)
-	ensure(t, errorOf(s.Compact(t.Context(), nil)))
+	testkit.OK(t, errorOf(s.Compact(t.Context(), nil)))
 	send(0, 10)
 }
 
 func releaseOfATakenCell(t *testing.T) {
-	g := must(prealloc.New[int, string](mongotest.Database(t).Collection("screenings"), nil))
+	g := testkit.Must(prealloc.New[int, string](mongotest.Database(t).Collection("screenings"), nil))
 	cells := prealloc.Row("A", 2)
-	ensure(t, g.Create(t.Context(), 1, nil, cells...))
-	ensure(t, g.Claim(t.Context(), 1, "ann", cells...))
+	testkit.OK(t, g.Insert(t.Context(), 1, nil, cells...))
+	testkit.OK(t, g.Claim(t.Context(), 1, "ann", cells...))
 	for range 2 { // what is free already is no error
-		ensure(t, g.Release(t.Context(), 1, "ann", cells...))
+		testkit.OK(t, g.Release(t.Context(), 1, "ann", cells...))
 	}
-	ensure(t, g.Claim(t.Context(), 1, "bob", cells[1]))
+	testkit.OK(t, g.Claim(t.Context(), 1, "bob", cells[1]))
 	if err := g.Release(t.Context(), 1, "ann", cells...); !errors.Is(err, prealloc.ErrTaken) {
 		t.Errorf("released again: %v", err)
 	}
-	for _, c := range must(g.Cells(t.Context(), 1)) {
+	for _, c := range testkit.Must(g.Cells(t.Context(), 1)) {
 		if taken := c.Cell == cells[1]; taken != (c.By == "bob") {
 			t.Errorf("%+v", c)
 		}
@@ -102,16 +104,16 @@ func undoAndRestoreAgain(t *testing.T) {
 		Tags  []string `bson:"tags"`
 	}
 	db := mongotest.Database(t)
-	d := must(versioning.New[int, page](db.Collection("pages"), db.Collection("pages_history"), nil))
-	ensure(t, d.EnsureIndexes(t.Context()))
-	r := must(d.Create(t.Context(), page{1, "a", []string{"x", "y"}}, versioning.Change{}))
+	d := testkit.Must(versioning.New[int, page](db.Collection("pages"), db.Collection("pages_history"), nil))
+	testkit.OK(t, d.EnsureIndexes(t.Context()))
+	r := testkit.Must(d.Insert(t.Context(), page{1, "a", []string{"x", "y"}}, versioning.Change{}))
 	for _, next := range []page{
 		{1, "b", []string{"x", "y"}},
 		{1, "b", []string{"x"}},
 		{1, "b", []string{"x", "z"}},
 	} {
 		r.Document = next
-		r = must(d.Save(t.Context(), r, versioning.Change{}))
+		r = testkit.Must(d.Save(t.Context(), r, versioning.Change{}))
 	}
 	number := r.Number
 	for _, call := range []struct {
@@ -129,24 +131,24 @@ func undoAndRestoreAgain(t *testing.T) {
 			if _, err := call.do(); err != nil && (again == 0 || !errors.Is(err, mongopatterns.ErrConflict)) {
 				t.Errorf("%s: %v", call.name, err)
 			}
-			if got := must(d.Get(t.Context(), 1)); got.Number != number || !reflect.DeepEqual(got.Document, call.want) {
+			if got := testkit.Must(d.Get(t.Context(), 1)); got.Number != number || !reflect.DeepEqual(got.Document, call.want) {
 				t.Errorf("%s: revision %d, %+v", call.name, got.Number, got.Document)
 			}
 		}
 	}
 }
 
-// The driver sends an update of one document again after a closed connection, and not that of Mark.
+// After a closed connection the driver sends an update of one document again, but not the update of Mark.
 func notRepeated(t *testing.T) {
 	p := proxy.New(t, mongotest.URI(t))
 	db := mongotest.Database(t, p.Options())
 	films, screenings := db.Collection("films"), db.Collection("screenings")
-	c := must(computed.New[int, string, bson.D](screenings, films, "film",
+	c := testkit.Must(computed.New[int, string, bson.D](screenings, films, "film",
 		mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "viewers", Value: bson.D{{Key: "$sum", Value: "$viewers"}}}}}}},
 		bson.D{{Key: "viewers", Value: 0}}, nil))
-	ensure(t, c.EnsureIndexes(t.Context()))
-	ensure(t, errorOf(films.InsertOne(t.Context(), bson.M{"_id": "Dumbo"})))
-	ensure(t, errorOf(screenings.InsertOne(t.Context(), bson.M{"_id": 1, "film": "Dumbo", "viewers": 10})))
+	testkit.OK(t, c.EnsureIndexes(t.Context()))
+	testkit.OK(t, errorOf(films.InsertOne(t.Context(), bson.M{"_id": "Dumbo"})))
+	testkit.OK(t, errorOf(screenings.InsertOne(t.Context(), bson.M{"_id": 1, "film": "Dumbo", "viewers": 10})))
 	for _, call := range []struct {
 		name, command, collection string
 		do                        func() error
@@ -180,15 +182,15 @@ func notRepeated(t *testing.T) {
 	}
 }
 
-// Migrate also gives its lease back when its context ends: that it is not answered does not hold it up.
+// Migrate gives its lease back when its context ends, without waiting for an answer that does not come.
 func migrateEnds(t *testing.T) {
 	p := proxy.New(t, mongotest.URI(t))
 	db := mongotest.Database(t, p.Options())
 	t.Cleanup(func() { p.Break(nil) })
 	coll := db.Collection("contacts")
-	v := must(schemaversion.New[bson.D](coll, []schemaversion.Step{{Up: func(d bson.D) (bson.D, error) { return append(d, bson.E{Key: "up", Value: 1}), nil }}}, nil))
+	v := testkit.Must(schemaversion.New[bson.D](coll, []schemaversion.Step{{Up: func(d bson.D) (bson.D, error) { return append(d, bson.E{Key: "up", Value: 1}), nil }}}, nil))
 	for id := range 3 {
-		ensure(t, errorOf(coll.InsertOne(t.Context(), bson.M{"_id": id})))
+		testkit.OK(t, errorOf(coll.InsertOne(t.Context(), bson.M{"_id": id})))
 	}
 	for _, silent := range []proxy.Rule{
 		proxy.Nth("update", "contacts.migrations", 0, proxy.SilentAfter, proxy.SilentAfter, proxy.SilentAfter), // the lease
@@ -206,7 +208,7 @@ func migrateEnds(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) || took > within+500*time.Millisecond+busy {
 			t.Errorf("%v, after %v", err, took)
 		}
-		ensure(t, errorOf(coll.Database().Collection("contacts.migrations").DeleteMany(t.Context(), bson.M{})))
-		ensure(t, errorOf(coll.UpdateMany(t.Context(), bson.M{}, bson.M{"$unset": bson.M{"up": "", "schema_version": ""}})))
+		testkit.OK(t, errorOf(coll.Database().Collection("contacts.migrations").DeleteMany(t.Context(), bson.M{})))
+		testkit.OK(t, errorOf(coll.UpdateMany(t.Context(), bson.M{}, bson.M{"$unset": bson.M{"up": "", "schema_version": ""}})))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
 )
 
 func raw(t *testing.T, v any) bson.RawValue {
@@ -30,9 +31,9 @@ func TestProblem(t *testing.T) {
 		{mongopatterns.Problem{Pattern: "tree", Kind: "orphan", Collection: "nodes", ID: raw(t, "a"), Field: "parent", Have: raw(t, 5), Want: raw(t, nil), Detail: "no such node"},
 			`tree: nodes "a": orphan: parent is 5, want null: no such node`,
 			`{"pattern":"tree","kind":"orphan","collection":"nodes","id":"a","field":"parent","have":5,"want":null,"detail":"no such node"}`},
-		{mongopatterns.Problem{Pattern: "bucket", Kind: "wrong aggregate", Collection: "b", Field: "sum", Want: raw(t, 1.5)},
-			`bucket: b: wrong aggregate: sum is missing, want 1.5`,
-			`{"pattern":"bucket","kind":"wrong aggregate","collection":"b","field":"sum","want":1.5}`},
+		{mongopatterns.Problem{Pattern: "bucket", Kind: "wrong field", Collection: "b", Field: "sum", Want: raw(t, 1.5)},
+			`bucket: b: wrong field: sum is missing, want 1.5`,
+			`{"pattern":"bucket","kind":"wrong field","collection":"b","field":"sum","want":1.5}`},
 		{mongopatterns.Problem{Pattern: "p", Kind: "k", Collection: "c", ID: raw(t, bson.ObjectID{1}), Have: raw(t, math.NaN())},
 			`p: c ObjectID("010000000000000000000000"): k is NaN`,
 			`{"pattern":"p","kind":"k","collection":"c","id":{"$oid":"010000000000000000000000"},"have":{"$numberDouble":"NaN"}}`},
@@ -49,9 +50,9 @@ func TestProblem(t *testing.T) {
 func TestResult(t *testing.T) {
 	var r mongopatterns.Result
 	for i := range 12 {
-		r.Fail("c", raw(t, int32(i)), errors.New("no"))
+		maintain.Fail(&r, "c", raw(t, int32(i)), errors.New("no"))
 	}
-	r.Add(mongopatterns.Result{Examined: 3, Done: 2, Skipped: 1, Remaining: 4, Unknown: 5, Conflicts: 6})
+	maintain.Add(&r, mongopatterns.Result{Examined: 3, Done: 2, Skipped: 1, Remaining: 4, Unknown: 5, Conflicts: 6})
 	if r.Failed != 12 || len(r.Failures) != 10 || r.Examined != 3 || r.Done != 2 || r.Skipped != 1 || r.Remaining != 4 || r.Unknown != 5 || r.Conflicts != 6 {
 		t.Errorf("%+v", r)
 	}
@@ -62,7 +63,7 @@ func TestResult(t *testing.T) {
 	}
 }
 
-// checker finds the kinds it holds and then fails, if err is set.
+// checker reports the kinds it holds and then fails if err is set.
 type checker struct {
 	kinds []mongopatterns.ProblemKind
 	err   error

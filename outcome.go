@@ -2,17 +2,16 @@ package mongopatterns
 
 import "github.com/mongopatterns/mongopatterns/internal/fault"
 
-// Outcome says what became of a call that writes.
+// Outcome says whether a call that writes took effect.
 type Outcome int
 
 const (
-	// Unknown: the call is done, in part, or not at all. Look, or repeat a call that
-	// may be repeated.
+	// Unknown: the call took effect completely, in part or not at all. Read what is stored, or repeat the
+	// call if it is safe to repeat.
 	Unknown Outcome = iota
-	// Done: the call is done.
+	// Done: the call took effect.
 	Done
-	// NotDone: the call has written nothing, and will write nothing later. It may be
-	// repeated.
+	// NotDone: the call wrote nothing and will write nothing later. It is safe to repeat.
 	NotDone
 )
 
@@ -27,19 +26,18 @@ func (o Outcome) String() string {
 	return "unknown"
 }
 
-// OutcomeOf says what became of a call that returned err. It goes by what the call
-// had sent when it failed, and not by the kind of the error alone.
+// OutcomeOf says whether the call that returned err took effect. It depends on what the call had sent when
+// it failed, not only on the kind of error.
 //
 //   - NotDone: nothing was sent; or the transaction was aborted; or the server
 //     refused the write of a single document.
-//   - Unknown: the answer to a write or to a commit did not come, or says that the
-//     write is done and not yet safe (a write concern error); or an earlier write of
-//     the same call was done, outside of a transaction. In a transaction of yours a call
-//     that writes more than one document is Unknown until your commit is judged: ask for
-//     the outcome of [Transact] instead.
+//   - Unknown: no answer to a write or a commit came; or the answer says that the write is done but not yet
+//     safe (a write concern error); or an earlier write of the same call was done outside a transaction. In
+//     a transaction of yours, a call that writes more than one document is Unknown, because your commit
+//     decides: ask for the outcome of [Transact] instead.
 //
-// Of a call for many documents NotDone says that none was written; after Unknown its
-// [Result] says which were. An error that is not of this library is Unknown.
+// For a call that writes many documents, NotDone means that none was written; after Unknown, its [Result]
+// counts what was. An error that does not come from this library is Unknown.
 func OutcomeOf(err error) Outcome {
 	switch {
 	case err == nil:

@@ -17,14 +17,14 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// Each write of the driver is the argument of a function of internal/fault, which records what its error says:
-// OutcomeOf takes an error of the library without a record for that of a call which has written nothing.
+// Each write of the driver is the argument of a function of internal/fault that records what its error
+// says, because OutcomeOf concludes from an error of the library without a record that nothing was written.
 func TestWritesAreRecorded(t *testing.T) {
 	through := map[string][]string{
 		"InsertOne": {"One"}, "UpdateOne": {"One"}, "UpdateByID": {"One"}, "ReplaceOne": {"One"}, "DeleteOne": {"One"},
 		"InsertMany": {"Many"}, "UpdateMany": {"Many"}, "DeleteMany": {"Many"}, "BulkWrite": {"Many"},
 		"FindOneAndUpdate": {"Single"}, "FindOneAndReplace": {"Single"}, "FindOneAndDelete": {"Single"},
-		"CreateOne": {"One"}, "CreateMany": {"Many"}, "RunCommand": nil, "Drop": nil,
+		"CreateOne": {"One"}, "CreateMany": {"Many"}, "RunCommand": {"Single"}, "Drop": nil,
 	}
 	found := 0
 	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
@@ -79,7 +79,7 @@ func TestWritesAreRecorded(t *testing.T) {
 	}
 }
 
-// A call for many records that some are done.
+// A call for many documents records that some are written.
 func TestPartsAreRecorded(t *testing.T) {
 	found := 0
 	for _, dir := range patterns(t) {
@@ -101,7 +101,7 @@ func TestPartsAreRecorded(t *testing.T) {
 	}
 }
 
-// What OutcomeOf makes of the driver's errors, by what was sent.
+// OutcomeOf judges the driver's errors by what was sent.
 func TestOutcomeOf(t *testing.T) {
 	const done, notDone, unknown = mongopatterns.Done, mongopatterns.NotDone, mongopatterns.Unknown
 	concern := func(code int) error {
@@ -165,7 +165,7 @@ func TestOutcomeOf(t *testing.T) {
 	}
 }
 
-// Recording costs a call that succeeds nothing.
+// Recording costs nothing for a call that succeeds.
 func TestRecordingAllocatesNothing(t *testing.T) {
 	result := &mongo.UpdateResult{}
 	document := mongo.NewSingleResultFromDocument(struct{}{}, nil, nil)

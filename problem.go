@@ -11,29 +11,55 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// ProblemKind says what is wrong. Each package lists its own and says which of
-// them Repair removes.
+// ProblemKind says what is wrong. Each package lists the kinds that its Check reports, with what they mean
+// there, and says which of them Repair removes.
 type ProblemKind string
 
-// Problem is an inconsistency that a Check has found.
+// The kinds that several packages report.
+const (
+	// WrongField: a field that is derived from others, such as a count, a sum or a path, has another value
+	// than they give.
+	WrongField ProblemKind = "wrong field"
+	// Malformed: a document, or its Field, does not have the form that the package reads. Detail explains
+	// it if Field and Have do not.
+	Malformed ProblemKind = "malformed"
+	// Duplicate: something that must be unique exists several times.
+	Duplicate ProblemKind = "duplicate"
+	// Orphan: the parent of a document does not exist.
+	Orphan ProblemKind = "orphan"
+	// Dangling: a reference leads to a document that does not exist.
+	Dangling ProblemKind = "dangling"
+	// NotAdopted: other code stored it, and Adopt has not taken it over yet.
+	NotAdopted ProblemKind = "not adopted"
+	// Edited: other code edited one of two places that hold the same.
+	Edited ProblemKind = "edited"
+	// Deleted: other code deleted it in one of two places.
+	Deleted ProblemKind = "deleted"
+	// Different: two places that must agree differ.
+	Different ProblemKind = "different"
+	// OutsideWindow: a measurement is in a document of another window.
+	OutsideWindow ProblemKind = "outside window"
+)
+
+// Problem is an inconsistency that a Check found.
 type Problem struct {
 	// Pattern is the package that found it: "tree".
 	Pattern string
 	// Kind is one of the kinds of that package.
 	Kind ProblemKind
-	// Collection and ID say which document; the ID is zero if it is not one.
+	// Collection and ID name the document. ID is zero if the problem is not in one document.
 	Collection string
 	ID         bson.RawValue
-	// Field is the path that is wrong, empty if it is not one.
+	// Field is the path that is wrong, empty if the problem is not in one field.
 	Field string
-	// Have is what the field holds, zero if nothing. Want is what it should hold,
-	// zero if nothing or not known.
+	// Have is the field's value, zero if it is missing. Want is the value it should have, zero if it should
+	// be missing or if the right value is not known.
 	Have, Want bson.RawValue
-	// Detail is for people; empty if the rest says it all.
+	// Detail explains the problem to a person. It is empty if the other fields suffice.
 	Detail string
 }
 
-// String is the problem in one line.
+// String returns the problem in one line.
 func (p Problem) String() string {
 	var out strings.Builder
 	out.WriteString(p.Pattern + ": " + p.Collection)
@@ -70,7 +96,7 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 	}{p.Pattern, p.Kind, p.Collection, asJSON(p.ID), p.Field, asJSON(p.Have), asJSON(p.Want), p.Detail})
 }
 
-// asJSON is nil for the zero value.
+// asJSON returns a value as relaxed extended JSON, nil for the zero value.
 func asJSON(v bson.RawValue) json.RawMessage {
 	if v.Type == 0 {
 		return nil
@@ -84,15 +110,14 @@ func asJSON(v bson.RawValue) json.RawMessage {
 	return out[len(before) : len(out)-len(after)]
 }
 
-// Checker is what every helper that stores data twice, or derives it, is.
+// Checker is implemented by every helper that stores data twice or derives it.
 type Checker interface {
-	// Check streams the inconsistencies of the documents that work selects, nil
-	// for all. It is safe beside live writes: what a write under way leaves
-	// different for a moment is not reported.
+	// Check yields the inconsistencies of the documents that work selects; nil selects all. It is safe
+	// beside live writes: it does not report differences that exist only while a write is in progress.
 	Check(ctx context.Context, work *Work) iter.Seq2[Problem, error]
 }
 
-// CheckAll runs the checks one after another. An error ends it.
+// CheckAll runs the checks one after another and stops at the first error.
 //
 // Cost: the sum of the checks.
 func CheckAll(ctx context.Context, checkers ...Checker) iter.Seq2[Problem, error] {

@@ -1,14 +1,24 @@
 package mongopatterns_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -24,7 +34,7 @@ func consumer(t *testing.T, files map[string]string) string {
 	return moduleOf(t, "example.com/consumer", files)
 }
 
-// moduleOf is consumer with a path for the module.
+// moduleOf is consumer with a given module path.
 func moduleOf(t *testing.T, path string, files map[string]string) string {
 	t.Helper()
 	root, err := os.Getwd()
@@ -64,59 +74,110 @@ func command(t *testing.T, dir string, env []string, name string, args ...string
 }
 
 var (
-	goBlock   = regexp.MustCompile("(?s)```go\n(categories, err .*?)```\\s+It prints `(.*?)`")
-	codeBlock = regexp.MustCompile("(?s)```.*?```")
+	program   = regexp.MustCompile("(?s)```go\n(package main\n.*?)```\n(?:\nIt prints `(.*?)`)?")
+	codeBlock = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
 	localLink = regexp.MustCompile(`\]\(([^):#]+)\)`)
 )
 
-// The program around the example of the README.
-const around = `package main
-
-import (
-	"context"
-	"fmt"
-	"log"
-	"os"
-
-	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
-
-	"github.com/mongopatterns/mongopatterns/tree"
-)
-
-func main() {
-	client, err := mongo.Connect(options.Client().ApplyURI(os.Getenv("MONGODB_URI")))
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := run(context.Background(), client.Database(os.Args[1]).Collection("categories")); err != nil {
-		log.Fatal(err)
-	}
-}
-
-func run(ctx context.Context, coll *mongo.Collection) error {
-`
-
-// The example of the README runs, in a module of its own, and prints what it says.
-func TestQuickStart(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
+// programOf returns the program of a page, on another database than the one that it names, and the line that
+// the page says it prints.
+func programOf(t *testing.T, page, names, db string) (code, prints string) {
+	t.Helper()
+	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := goBlock.FindSubmatch(readme)
+	found := program.FindSubmatch(text)
 	if found == nil {
-		t.Fatal("README.md has no example with its output")
+		t.Fatalf("%s has no program", page)
 	}
+	code = strings.Replace(string(found[1]), `Database("`+names+`")`, fmt.Sprintf("Database(%q)", db), 1)
+	if code == string(found[1]) {
+		t.Fatalf("%s uses no database %s", page, names)
+	}
+	return code, string(found[2])
+}
+
+// The example of the README runs, in a module of its own, and prints what it says.
+func TestQuickStart(t *testing.T) {
 	db := mongotest.Database(t) // skips under -short
-	dir := consumer(t, map[string]string{"main.go": around + string(found[1]) + "return err\n}\n"})
-	got := command(t, dir, []string{"MONGODB_URI=" + mongotest.URI(t)}, "go", "run", ".", db.Name())
-	if diff := cmp.Diff(string(found[2])+"\n", got); diff != "" {
+	code, prints := programOf(t, "README.md", "magazine", db.Name())
+	dir := consumer(t, map[string]string{"main.go": code})
+	got := command(t, dir, []string{"MONGODB_URI=" + mongotest.URI(t)}, "go", "run", ".")
+	if diff := cmp.Diff(prints+"\n", got); diff != "" {
 		t.Errorf("output (-README +got):\n%s", diff)
 	}
 }
 
-// programs are the files of a folder.
+// The service of docs/first-service.md builds in a module of its own, and answers as the page says.
+func TestFirstService(t *testing.T) {
+	const page = "docs/first-service.md"
+	db := mongotest.Database(t) // skips under -short
+	code, _ := programOf(t, page, "shop", db.Name())
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dir := consumer(t, map[string]string{"main.go": strings.Replace(code, `"localhost:8080"`, fmt.Sprintf("%q", address), 1)})
+	command(t, dir, nil, "go", "build", "-o", "service", ".")
+	service := exec.CommandContext(t.Context(), filepath.Join(dir, "service")) // killed with the context, at the end
+	service.Env = append(os.Environ(), "MONGODB_URI="+mongotest.URI(t))
+	service.Stderr = os.Stderr
+	if err := service.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = service.Process.Kill()
+		_ = service.Wait() // killed
+	})
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		if conn, err := net.Dial("tcp", address); err == nil {
+			_ = conn.Close()
+			break
+		} else if time.Since(began) > 30*time.Second {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := regexp.MustCompile(`(?m)^\$ curl (?:-d '(.*?)' )?'?localhost:8080(\S+?)'?\n(.*)$`).FindAllStringSubmatch(string(text), -1)
+	if len(asked) < 10 {
+		t.Fatalf("%d requests on the page", len(asked))
+	}
+	token := regexp.MustCompile(`"(next|prev)":"(.*?)"`)
+	next := ""
+	for _, a := range asked {
+		form, url, want := a[1], "http://"+address+strings.Replace(a[2], "…", next, 1), a[3]
+		get := func() (*http.Response, error) { return http.Get(url) }
+		if form != "" {
+			get = func() (*http.Response, error) {
+				return http.Post(url, "application/x-www-form-urlencoded", strings.NewReader(form))
+			}
+		}
+		response, err := get()
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		if err := errors.Join(err, response.Body.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if found := token.FindSubmatch(body); found != nil && string(found[1]) == "next" {
+			next = string(found[2])
+		}
+		if got := strings.TrimSpace(token.ReplaceAllString(string(body), `"$1":"…"`)); got != want {
+			t.Errorf("%s %s: %s, want %s", form, a[2], got, want)
+		}
+	}
+}
+
+// programs reads the files of a folder.
 func programs(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -155,7 +216,7 @@ func TestConsumer(t *testing.T) {
 	dir := consumer(t, programs(t, "testdata/consumer"))
 	got := command(t, dir, []string{"MONGODB_URI=" + mongotest.URI(t)}, "go", "run", ".", db.Name())
 	want := "/house/attic/cellar/shelf\nShelf Cellar false true\nAttic true false\n180 90 34.5 59 11:59:00\n" +
-		"1 1\nmended bought \n3 true\n2 2 1 Ann Summers\n2 ann Ann Summers; 1 clerk Ann; \n"
+		"1 1\nmended bought \n3 true\n2 2 1 Ann Summers\n2 ann Ann Summers; 1 clerk Ann; \n1 1 chair\n"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)
 	}
@@ -171,60 +232,139 @@ func TestExactlyOnce(t *testing.T) {
 		"-args", fmt.Sprintf("-exactly.once=%d", *onceElements)))
 }
 
-// A module that imports a pattern package requires and vendors nothing of what
-// only the tests here need. (That the packages import nothing of it either is
-// tested in mongotest.)
+// A module that imports the packages neither requires, builds nor vendors the modules that only mongotest and
+// the tests here need. (A test in mongotest checks that the packages do not import them.)
 func TestConsumerGetsTheDriverOnly(t *testing.T) {
 	if testing.Short() {
 		t.Skip("go mod tidy may need the network; not run with -short")
 	}
-	dir := consumer(t, map[string]string{"main.go": `package main
-
-import _ "github.com/mongopatterns/mongopatterns/tree"
-
-func main() {}
-`})
+	dir := consumer(t, programs(t, "testdata/consumer"))
 	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, never := range []string{"testcontainers", "docker", "moby", "gofrs"} {
-		if strings.Contains(string(mod), never) {
-			t.Errorf("go.mod of a consumer requires %s:\n%s", never, mod)
-		}
-	}
+	built := command(t, dir, nil, "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", ".")
 	command(t, dir, nil, "go", "mod", "vendor")
-	vendored, err := filepath.Glob(filepath.Join(dir, "vendor", "github.com", "*"))
+	vendored, err := os.ReadFile(filepath.Join(dir, "vendor", "modules.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range vendored {
-		if name := filepath.Base(path); name == "testcontainers" || name == "docker" || name == "moby" {
-			t.Errorf("%s is vendored by a consumer", name)
+	for what, list := range map[string]string{"required": string(mod), "built": built, "vendored": string(vendored)} {
+		if !strings.Contains(list, "go.mongodb.org/mongo-driver/v2") {
+			t.Errorf("the driver is not %s:\n%s", what, list)
+		}
+		for _, never := range []string{"testcontainers", "docker", "moby", "gofrs", "opentelemetry"} {
+			if strings.Contains(list, never) {
+				t.Errorf("%s is %s by a consumer:\n%s", never, what, list)
+			}
 		}
 	}
 }
 
-// Links of the documents lead somewhere, and each pattern package is listed.
+// The links in the documents are not broken, and each pattern package is listed.
 func TestDocuments(t *testing.T) {
-	for _, doc := range []string{"README.md", "CONTRIBUTING.md", "docs/adopting.md", "docs/design.md", "docs/choosing.md", "docs/compatibility.md", "docs/failures.md"} {
-		text, err := os.ReadFile(doc)
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil || len(pages) < 10 {
+		t.Fatal(pages, err)
+	}
+	for _, page := range append(pages, "README.md", "CONTRIBUTING.md", "CHANGELOG.md") {
+		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Error(err)
 			continue
 		}
 		for _, link := range localLink.FindAllStringSubmatch(codeBlock.ReplaceAllString(string(text), ""), -1) {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(doc), link[1])); err != nil {
-				t.Errorf("%s: %v", doc, err)
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), link[1])); err != nil {
+				t.Errorf("%s: %v", page, err)
 			}
 		}
-		if doc != "README.md" {
+		if page != "README.md" {
 			continue
 		}
 		for _, pattern := range append(patterns(t), "mongotest") {
 			if !strings.Contains(string(text), "| ["+pattern+"]("+pattern+"/doc.go) |") {
-				t.Errorf("%s does not list %s", doc, pattern)
+				t.Errorf("%s does not list %s", page, pattern)
 			}
 		}
+	}
+}
+
+// The README says what go.mod, LICENSE and the table of servers say, and leads to the pages in the order in
+// which a newcomer needs them.
+func TestFrontDoor(t *testing.T) {
+	read := func(name string) string {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	readme := read("README.md")
+	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(read("go.mod"))[1]
+	for _, s := range []struct{ name, says string }{
+		{"README.md", "Apache-2.0 · Go " + version + " or later · MongoDB 6.0 or later ([proven on 6.0.5](docs/compatibility.md): a replica set, elections, two shards)"},
+		{"LICENSE", "Version 2.0, January 2004"},
+		{"docs/compatibility.md", "| mongod 6.0.5, replica sets of one and of three | everything: results, commands, plans, fail points, elections |"},
+		{"docs/compatibility.md", "| sharded clusters: two shards of mongod 6.0.5"},
+		{"docs/compatibility.md", "- **MongoDB 6.0 and later**"},
+	} {
+		if !strings.Contains(read(s.name), s.says) {
+			t.Errorf("%s does not say %q", s.name, s.says)
+		}
+	}
+	at := 0
+	for _, page := range strings.Fields("choosing first-service adopting failures scaling compatibility") {
+		_, list, _ := strings.Cut(readme, "## Where to begin")
+		found := strings.Index(list, "(docs/"+page+".md)")
+		if found < at {
+			t.Errorf("docs/%s.md is at %d, after %d", page, found, at)
+		}
+		at = found
+	}
+}
+
+// Every package shows calls in an example that runs.
+func TestExamples(t *testing.T) {
+	for _, dir := range append(patterns(t), ".", "mongotest", "timeseries") {
+		names, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var files []*ast.File
+		for _, name := range names {
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, file)
+		}
+		if !slices.ContainsFunc(doc.Examples(files...), func(e *doc.Example) bool { return e.Output != "" }) {
+			t.Errorf("%s has no example with its output", dir)
+		}
+	}
+}
+
+// The manual of each pattern in the table of shards leads to it.
+func TestManualsLeadToTheShards(t *testing.T) {
+	page, err := os.ReadFile("docs/compatibility.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, dir := range patterns(t) {
+		manual, err := os.ReadFile(filepath.Join(dir, "doc.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(page), "\n| "+dir+" | ") {
+			continue
+		}
+		found++
+		if !strings.Contains(string(manual), "docs/compatibility.md lists for each call the shards it asks") {
+			t.Errorf("%s does not lead to the table", dir)
+		}
+	}
+	if found < 17 {
+		t.Errorf("the table has %d patterns", found)
 	}
 }

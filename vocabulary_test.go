@@ -11,31 +11,25 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/approx"
 	"github.com/mongopatterns/mongopatterns/attribute"
-	"github.com/mongopatterns/mongopatterns/bucket"
-	"github.com/mongopatterns/mongopatterns/extref"
-	"github.com/mongopatterns/mongopatterns/outlier"
 	"github.com/mongopatterns/mongopatterns/paging"
 	"github.com/mongopatterns/mongopatterns/polymorphic"
 	"github.com/mongopatterns/mongopatterns/prealloc"
 	"github.com/mongopatterns/mongopatterns/relation"
-	"github.com/mongopatterns/mongopatterns/schemaversion"
 	"github.com/mongopatterns/mongopatterns/series"
-	"github.com/mongopatterns/mongopatterns/slots"
-	"github.com/mongopatterns/mongopatterns/subset"
 	"github.com/mongopatterns/mongopatterns/tree"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
 const module = "github.com/mongopatterns/mongopatterns"
 
-// patterns are the packages whose exported API speaks the shared words: every
-// folder at the top with a doc.go, but for the tools.
+// patterns returns the packages whose exported API uses the shared words: every top-level folder with a
+// doc.go, except the tools.
 func patterns(t *testing.T) []string {
 	t.Helper()
 	docs, err := filepath.Glob("*/doc.go")
@@ -54,7 +48,7 @@ func patterns(t *testing.T) []string {
 	return out
 }
 
-// parse is the package in a folder, without its tests.
+// parse parses the package in a folder, without its tests.
 func parse(t *testing.T, dir string) []*ast.File {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -81,7 +75,7 @@ func text(node any) string {
 	return out.String()
 }
 
-// types are a field list as text, each type as often as it has names.
+// types returns the types of a field list as text, each type once for every name that has it.
 func types(list *ast.FieldList) []string {
 	var out []string
 	if list == nil {
@@ -95,7 +89,7 @@ func types(list *ast.FieldList) []string {
 	return out
 }
 
-// signatures are the parameters, of which … stands for any, and the results.
+// signatures are the wanted parameters and results by method name; … matches any parameters.
 var signatures = map[string]struct{ params, results string }{
 	"Indexes":       {"", "map[string][]mongo.IndexModel"},
 	"ShardKey":      {"", "map[string]bson.D"},
@@ -105,11 +99,12 @@ var signatures = map[string]struct{ params, results string }{
 	"Adopt":         {"context.Context, …, *mongopatterns.Work", "mongopatterns.Result, error"},
 }
 
-// own are the names that the root package has for all.
+// own are the names that only the root package may define, for all packages.
 var own = []string{
 	"Problem", "ProblemKind", "Work", "Result", "Failure", "Checker",
 	"CheckOptions", "RepairOptions", "AdoptOptions", "RepairResult", "AdoptResult", "BatchOptions",
-	"ErrInvalid", "ErrNotFound", "ErrConflict", "ErrIndexConflict", "ErrTransactionsUnsupported",
+	"ErrInvalid", "ErrNotFound", "ErrConflict", "ErrMalformed", "ErrIndexConflict", "ErrTransactionsUnsupported", "ErrClosed", "ErrSkip",
+	"ErrNoParent", "ErrExists", "ErrReferenced", "ErrRunning", "ErrNotAdopted", "ErrNewer",
 }
 
 // Every package has the same words in the same places.
@@ -171,8 +166,8 @@ func matches(params []string, want string) bool {
 	return len(params) >= 2 && strings.HasPrefix(got, before) && strings.HasSuffix(got, after)
 }
 
-// The words for errors, cursors and expressions stand in internal/ alone, and
-// patterns never import each other.
+// Only internal/ formats errors, closes cursors and builds expressions, and patterns never import each
+// other. advise is no pattern: it adopts them on a copy.
 func TestOnePlaceForEach(t *testing.T) {
 	for _, dir := range patterns(t) {
 		for _, file := range parse(t, dir) {
@@ -180,7 +175,7 @@ func TestOnePlaceForEach(t *testing.T) {
 				path := strings.Trim(imported.Path.Value, `"`)
 				local, inside := strings.CutPrefix(path, module)
 				switch {
-				case inside && local != "" && local != "/timeseries" && local != "/series/internal/pack" && !strings.HasPrefix(local, "/internal/"):
+				case inside && dir != "advise" && local != "" && local != "/timeseries" && local != "/series/internal/pack" && !strings.HasPrefix(local, "/internal/"):
 					t.Errorf("%s imports %s", dir, path)
 				case !inside && strings.Contains(path, ".") && !strings.HasPrefix(path, "go.mongodb.org/mongo-driver/v2"):
 					t.Errorf("%s imports %s", dir, path)
@@ -199,17 +194,16 @@ func TestOnePlaceForEach(t *testing.T) {
 	}
 }
 
-// No two sentinels of the library match each other, but that a particular one
-// matches its general one.
+// No two sentinels of the library match each other, except that a specific one matches its general one.
 func TestSentinels(t *testing.T) {
-	general := []error{mongopatterns.ErrInvalid, mongopatterns.ErrNotFound, mongopatterns.ErrConflict,
-		mongopatterns.ErrIndexConflict, mongopatterns.ErrTransactionsUnsupported}
+	general := []error{mongopatterns.ErrInvalid, mongopatterns.ErrNotFound, mongopatterns.ErrConflict, mongopatterns.ErrMalformed,
+		mongopatterns.ErrIndexConflict, mongopatterns.ErrTransactionsUnsupported, mongopatterns.ErrClosed, mongopatterns.ErrSkip}
 	var all []error
 	listed := map[string]bool{}
 	for _, s := range sentinels {
 		listed[s.name] = true
 		all = append(all, s.err)
-		if s.general != nil && !errors.Is(s.err, s.general) {
+		if !errors.Is(s.err, s.general) {
 			t.Errorf("%s does not match %v", s.name, s.general)
 		}
 		for _, g := range general {
@@ -266,50 +260,117 @@ func TestCostLines(t *testing.T) {
 	}
 }
 
-// sentinels are all of the pattern packages, with the general error they match.
+// errorFormats calls yield for each format or text of an error in a file: of fmt.Errorf, errors.New and
+// fault.Invalid, and of fmt.Sprintf in a method Error.
+func errorFormats(file *ast.File, yield func(format string)) {
+	for _, decl := range file.Decls {
+		method, _ := decl.(*ast.FuncDecl)
+		ast.Inspect(decl, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) == 0 {
+				return true
+			}
+			switch text(call.Fun) {
+			case "fmt.Errorf", "errors.New", "fault.Invalid", "fault.New", "invalid":
+			case "fmt.Sprintf":
+				if method == nil || method.Name.Name != "Error" {
+					return true
+				}
+			default:
+				return true
+			}
+			if literal, ok := call.Args[0].(*ast.BasicLit); ok && literal.Kind == token.STRING {
+				if format, err := strconv.Unquote(literal.Value); err == nil {
+					yield(format)
+				}
+			}
+			return true
+		})
+	}
+}
+
+// misplaced reports whether a format names a document anywhere but at its start.
+func misplaced(format string) bool { return strings.LastIndex(format, "_id %") > 0 }
+
+// An error about a document begins with its _id, after the names of the calls: a reader of a log finds it at
+// the same place in every line.
+func TestErrorsBeginWithTheDocument(t *testing.T) {
+	formats := 0
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		if name := entry.Name(); path != "." && (strings.HasPrefix(name, ".") || slices.Contains([]string{"examples", "cmd", "docs", "testdata"}, name)) {
+			return filepath.SkipDir
+		}
+		for _, file := range parse(t, path) {
+			errorFormats(file, func(format string) {
+				formats++
+				if misplaced(format) {
+					t.Errorf("%s: %q names the document late: use fault.Of", path, format)
+				}
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if formats < 200 {
+		t.Errorf("only %d formats were found", formats)
+	}
+}
+
+// The test sees a late _id in each kind of call, and accepts an early one.
+func TestLateDocumentsAreSeen(t *testing.T) {
+	for source, want := range map[string]bool{
+		`var err = fmt.Errorf("%w: _id %s", a, b)`:                                               true,
+		`func f() error { return fault.Invalid("the item _id %s", a) }`:                          true,
+		`func (e *E) Error() string { return fmt.Sprintf("conflict: _id %s: read", e.ID) }`:      true,
+		`func f() error { return g(fmt.Errorf("_id %s: in _id %s", a, b)) }`:                     true,
+		`func f() error { return fmt.Errorf("_id %s: %w", a, err) }`:                             false,
+		`func (e *E) Error() string { return fmt.Sprintf("_id %s: conflict", e.ID) }`:            false,
+		`func f() string { return fmt.Sprintf("it lacks %d items, the last with _id %s", n, x)}`: false,
+	} {
+		file, err := parser.ParseFile(token.NewFileSet(), "x.go", "package x\n"+source, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := false
+		errorFormats(file, func(format string) { seen = seen || misplaced(format) })
+		if seen != want {
+			t.Errorf("%s: %v", source, seen)
+		}
+	}
+}
+
+// sentinels are all sentinel errors of the pattern packages, with the general error each one matches.
 var sentinels = []struct {
 	name    string
 	err     error
 	general error
 }{
-	{"tree.ErrNoParent", tree.ErrNoParent, mongopatterns.ErrNotFound},
-	{"tree.ErrIsRoot", tree.ErrIsRoot, mongopatterns.ErrNotFound},
-	{"tree.ErrCycle", tree.ErrCycle, nil},
-	{"tree.ErrHasChildren", tree.ErrHasChildren, nil},
-	{"tree.ErrNotAdopted", tree.ErrNotAdopted, nil},
+	{"mongopatterns.ErrNoParent", mongopatterns.ErrNoParent, mongopatterns.ErrNotFound},
+	{"mongopatterns.ErrExists", mongopatterns.ErrExists, mongopatterns.ErrConflict},
+	{"mongopatterns.ErrReferenced", mongopatterns.ErrReferenced, mongopatterns.ErrConflict},
+	{"mongopatterns.ErrRunning", mongopatterns.ErrRunning, mongopatterns.ErrConflict},
+	{"mongopatterns.ErrNotAdopted", mongopatterns.ErrNotAdopted, mongopatterns.ErrMalformed},
+	{"mongopatterns.ErrNewer", mongopatterns.ErrNewer, mongopatterns.ErrMalformed},
+	{"attribute.ErrNoAttribute", attribute.ErrNoAttribute, mongopatterns.ErrNotFound},
+	{"attribute.ErrTwoArrays", attribute.ErrTwoArrays, mongopatterns.ErrMalformed},
 	{"paging.ErrInvalidToken", paging.ErrInvalidToken, mongopatterns.ErrInvalid},
 	{"paging.ErrOutOfReach", paging.ErrOutOfReach, mongopatterns.ErrInvalid},
-	{"paging.ErrUnsortable", paging.ErrUnsortable, nil},
-	{"bucket.ErrContended", bucket.ErrContended, mongopatterns.ErrConflict},
-	{"bucket.ErrSkip", bucket.ErrSkip, nil},
-	{"bucket.ErrConcurrentAdopt", bucket.ErrConcurrentAdopt, mongopatterns.ErrConflict},
-	{"slots.ErrContended", slots.ErrContended, mongopatterns.ErrConflict},
-	{"series.ErrDamaged", series.ErrDamaged, nil},
-	{"series.ErrNewer", series.ErrNewer, nil},
-	{"series.ErrSkip", series.ErrSkip, nil},
-	{"series.ErrConcurrentAdopt", series.ErrConcurrentAdopt, mongopatterns.ErrConflict},
-	{"series.ErrClosed", series.ErrClosed, mongopatterns.ErrInvalid},
-	{"attribute.ErrNoAttribute", attribute.ErrNoAttribute, mongopatterns.ErrNotFound},
-	{"attribute.ErrExists", attribute.ErrExists, nil},
-	{"attribute.ErrNotArray", attribute.ErrNotArray, nil},
-	{"attribute.ErrTwoArrays", attribute.ErrTwoArrays, nil},
-	{"outlier.ErrNotAdopted", outlier.ErrNotAdopted, nil},
-	{"subset.ErrNoParent", subset.ErrNoParent, mongopatterns.ErrNotFound},
-	{"subset.ErrNotAdopted", subset.ErrNotAdopted, nil},
-	{"extref.ErrReferenced", extref.ErrReferenced, mongopatterns.ErrConflict},
-	{"versioning.ErrPruned", versioning.ErrPruned, mongopatterns.ErrNotFound},
-	{"versioning.ErrDeleted", versioning.ErrDeleted, mongopatterns.ErrNotFound},
-	{"versioning.ErrExists", versioning.ErrExists, nil},
-	{"versioning.ErrInconsistent", versioning.ErrInconsistent, nil},
-	{"relation.ErrNoParent", relation.ErrNoParent, mongopatterns.ErrNotFound},
+	{"paging.ErrUnsortable", paging.ErrUnsortable, mongopatterns.ErrMalformed},
+	{"polymorphic.ErrUnknownKind", polymorphic.ErrUnknownKind, mongopatterns.ErrMalformed},
+	{"prealloc.ErrTaken", prealloc.ErrTaken, mongopatterns.ErrConflict},
+	{"prealloc.ErrNoCell", prealloc.ErrNoCell, mongopatterns.ErrNotFound},
 	{"relation.ErrNoChild", relation.ErrNoChild, mongopatterns.ErrNotFound},
 	{"relation.ErrOwned", relation.ErrOwned, mongopatterns.ErrConflict},
 	{"relation.ErrFull", relation.ErrFull, mongopatterns.ErrConflict},
-	{"relation.ErrReferenced", relation.ErrReferenced, mongopatterns.ErrConflict},
-	{"approx.ErrClosed", approx.ErrClosed, nil},
-	{"prealloc.ErrTaken", prealloc.ErrTaken, mongopatterns.ErrConflict},
-	{"prealloc.ErrNoCell", prealloc.ErrNoCell, mongopatterns.ErrNotFound},
-	{"polymorphic.ErrUnknownKind", polymorphic.ErrUnknownKind, nil},
-	{"schemaversion.ErrNewer", schemaversion.ErrNewer, nil},
-	{"schemaversion.ErrRunning", schemaversion.ErrRunning, mongopatterns.ErrConflict},
+	{"series.ErrDamaged", series.ErrDamaged, mongopatterns.ErrMalformed},
+	{"tree.ErrIsRoot", tree.ErrIsRoot, mongopatterns.ErrNotFound},
+	{"tree.ErrCycle", tree.ErrCycle, mongopatterns.ErrConflict},
+	{"versioning.ErrPruned", versioning.ErrPruned, mongopatterns.ErrNotFound},
+	{"versioning.ErrDeleted", versioning.ErrDeleted, mongopatterns.ErrNotFound},
+	{"versioning.ErrInconsistent", versioning.ErrInconsistent, mongopatterns.ErrMalformed},
 }

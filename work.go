@@ -6,58 +6,55 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Work says how a call goes over many documents: Check, Repair, Adopt and their
-// like. nil, or the zero Work, is all documents in batches of the default size.
+// Work says how a call such as Check, Repair or Adopt goes over many documents. nil and the zero Work mean
+// all documents, in batches of the default size.
 //
-// Such a call reads in the order of _id, writes in bounded batches, and can be
-// stopped and run again: what is done stays done. A document that the server
-// refuses to write is counted, named and passed over, except in a transaction of
-// the caller's, which the error has ended.
+// Such a call writes in bounded batches and can be stopped and run again: finished batches stay. If the
+// server refuses to write a document, the call counts and names it and goes on. In a transaction of the
+// caller it cannot go on, because the error has ended the transaction.
+//
+// Calls that store many items of yours, such as AppendMany, take a Work too. Their batches are of items; a
+// Filter is ErrInvalid, and so is DryRun where the call has none.
 type Work struct {
-	// Filter selects documents of the collection that the call says, in any form
-	// the driver takes: bson.D, bson.M, a struct; but without $text and $near.
-	// Default nil: all.
+	// Filter selects documents of the collection that the call's documentation names. It has any form that
+	// the driver takes (bson.D, bson.M, a struct), but must not use $text or $near. Default nil: all.
 	Filter any
-	// BatchSize bounds a batch by documents. Default: the call's, mostly 1000.
+	// BatchSize is the largest number of documents or items in a batch. Default: the call's own, mostly 1000.
 	BatchSize int
-	// BatchBytes bounds a batch by the size of its documents. Default 8 MiB.
+	// BatchBytes is the largest size of a batch's documents together. Default 8 MiB.
 	BatchBytes int
-	// Progress is called with the result so far: after each batch, and after each of
-	// its Conflicts. Default nil.
+	// Progress is called with the result so far, after each batch and each conflict with another writer, in
+	// the goroutine of the call. A call without a Result, such as Check, does not call it. Default nil.
 	Progress func(Result)
-	// Strict ends the call at the first document that is refused. Default false: it is
-	// counted in Result.Failed and passed over.
+	// Strict ends the call at the first document that is refused. Default false: the document is counted in
+	// Result.Failed, and the call goes on.
 	Strict bool
 	// DryRun writes nothing; Result.Done counts what would be written.
 	DryRun bool
 }
 
-// Result says what a call over many documents or items did. After an error it says
-// what had been done by then.
+// Result counts what a call over many documents or items did. After an error it counts what was done by
+// then.
 type Result struct {
-	// Examined were looked at.
+	// Examined documents or items were read.
 	Examined int64 `json:"examined"`
-	// Done were written.
+	// Done ones were written.
 	Done int64 `json:"done"`
-	// Skipped were left alone though the call is about them: stored already,
-	// or changed by somebody else meanwhile.
+	// Skipped ones belong to the call but were left alone, because they are stored already or another
+	// writer changed them meanwhile.
 	Skipped int64 `json:"skipped,omitempty"`
 	// Remaining are problems that the call cannot solve; Check lists them.
 	Remaining int64 `json:"remaining,omitempty"`
-	// Failed were refused by the server or could not be encoded or decoded. They
-	// were not written.
+	// Failed ones were refused by the server or could not be encoded or decoded. They were not written.
 	Failed int64 `json:"failed,omitempty"`
-	// Unknown were sent, but no answer came: they may be written or not.
+	// Unknown ones were sent, but no answer came: they may be written or not.
 	Unknown int64 `json:"unknown,omitempty"`
-	// Conflicts are transactions that met another writer: each is run again, those of
-	// several documents in halves. Nothing is lost by them but time.
+	// Conflicts counts the transactions that met another writer. Each is run again; one with several
+	// documents is run again in halves. They cost time, and no data is lost.
 	Conflicts int64 `json:"conflicts,omitempty"`
-	// Failures are the first ten of the Failed.
+	// Failures names the first ten of the Failed ones.
 	Failures []Failure `json:"failures,omitempty"`
 }
-
-// maxFailures bounds Result.Failures.
-const maxFailures = 10
 
 // Failure names a document that was passed over.
 type Failure struct {
@@ -73,22 +70,4 @@ func (f Failure) MarshalJSON() ([]byte, error) {
 		ID         json.RawMessage `json:"id,omitempty"`
 		Error      string          `json:"error"`
 	}{f.Collection, asJSON(f.ID), f.Err.Error()})
-}
-
-// Add adds another result to r.
-func (r *Result) Add(other Result) {
-	r.Examined += other.Examined
-	r.Done += other.Done
-	r.Skipped += other.Skipped
-	r.Remaining += other.Remaining
-	r.Failed += other.Failed
-	r.Unknown += other.Unknown
-	r.Conflicts += other.Conflicts
-	room := max(0, maxFailures-len(r.Failures))
-	r.Failures = append(r.Failures, other.Failures[:min(room, len(other.Failures))]...)
-}
-
-// Fail counts a document as failed and names it.
-func (r *Result) Fail(collection string, id bson.RawValue, err error) {
-	r.Add(Result{Failed: 1, Failures: []Failure{{collection, id, err}}})
 }

@@ -268,3 +268,15 @@ func TestDeleteAgainstAdd(t *testing.T) {
 		}
 	}
 }
+
+// One request is one value.
+func TestTrailingBytes(t *testing.T) {
+	c := start(t)
+	for _, rest := range []string{`{"id":"storage"}`, "}", "x", `"`} {
+		answer := c.want(400, "POST", "/categories", `{"id":"parts","name":"Computer Parts"}`+rest)
+		if text := fmt.Sprint(answer["error"]); !strings.Contains(text, "body") {
+			t.Errorf("%q after the body: %s", rest, text)
+		}
+	}
+	c.want(404, "GET", "/categories/parts", "")
+}

@@ -117,7 +117,7 @@ func failure(err error) (int, any) {
 	switch {
 	case errors.As(err, &bad), errors.Is(err, mongopatterns.ErrInvalid): // or an invalid token
 		status = http.StatusBadRequest
-	case errors.Is(err, mongo.ErrNoDocuments): // mongopatterns.ErrNotFound, tree.ErrNoParent
+	case errors.Is(err, mongo.ErrNoDocuments): // mongopatterns.ErrNotFound, mongopatterns.ErrNoParent
 		status = http.StatusNotFound
 	case errors.Is(err, tree.ErrCycle), errors.Is(err, errNotEmpty), mongo.IsDuplicateKeyError(err):
 		status = http.StatusConflict

@@ -57,8 +57,8 @@ func newService(db *mongo.Database, tokenKeys [][]byte) (*service, error) {
 		"-price": {{Key: "price", Value: -1}},
 	} {
 		s.products[name], err = paging.New[product](s.productColl, order, &paging.Options{
-			Equality: []string{"category"},
-			Keys:     tokenKeys,
+			Equality:    []string{"category"},
+			SigningKeys: tokenKeys,
 		})
 		if err != nil {
 			return nil, err
@@ -153,7 +153,7 @@ func nested(node *tree.Node[category]) branch {
 // The write to the category makes a product added meanwhile conflict with it.
 func (s *service) deleteCategory(ctx context.Context, id string) error {
 	return s.atomically(ctx, func(ctx context.Context) error {
-		if _, err := s.categories.Delete(ctx, id, tree.Promote); err != nil {
+		if _, err := s.categories.Delete(ctx, id, mongopatterns.Promote); err != nil {
 			return err
 		}
 		err := s.productColl.FindOne(ctx, bson.D{{Key: "category", Value: id}}).Err()

@@ -29,8 +29,31 @@ type client struct {
 	s    *service
 }
 
+// cluster is where the tests run with the service's collections sharded; nil: mongotest's server.
+var cluster *mongotest.Server
+
+// The service is the same on a sharded cluster. The film Dumbo, its screenings and their seats do not lie on
+// one shard: a sale is a transaction over both.
+func TestSharded(t *testing.T) {
+	cluster = mongotest.Sharded(t, 2)
+	defer func() { cluster = nil }()
+	for name, test := range map[string]func(*testing.T){"service": TestService, "rush": TestRush, "broken counter": TestABrokenCounter,
+		"prices": TestPrices, "check": TestCheckComparesSeatsWithViewers} {
+		t.Run(name, test)
+	}
+}
+
 func start(t *testing.T) *client {
 	t.Helper()
+	if cluster != nil {
+		c := startOn(t, cluster.Database(t))
+		for coll, from := range map[string]bson.E{"films": {Key: "_id", Value: "e"}, "screenings": {Key: "film", Value: "a"}, "seats": {Key: "_id", Value: "g"}} {
+			if err := cluster.Move(t.Context(), c.s.db.Collection(coll), bson.D{from}, bson.D{{Key: from.Key, Value: bson.MaxKey{}}}, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return c
+	}
 	return startOn(t, mongotest.Database(t))
 }
 
@@ -40,7 +63,11 @@ func startOn(t *testing.T, db *mongo.Database) *client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.ensureIndexes(t.Context()); err != nil {
+	prepare := s.ensureIndexes
+	if cluster != nil {
+		prepare = s.shard
+	}
+	if err := prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(s.handler())
@@ -243,7 +270,7 @@ func TestTrailingBytes(t *testing.T) {
 
 // Without a server the service says how to get one.
 func TestWithoutAServer(t *testing.T) {
-	if err := run(t.Context(), "", "cinema", "127.0.0.1:0"); err == nil || !strings.Contains(err.Error(), "devserver") {
+	if err := run(t.Context(), "", "cinema", "127.0.0.1:0", false); err == nil || !strings.Contains(err.Error(), "devserver") {
 		t.Error(err)
 	}
 }

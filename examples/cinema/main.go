@@ -5,6 +5,9 @@
 //	go run ./cmd/devserver                                # prints a MONGODB_URI
 //	MONGODB_URI=… go run ./examples/cinema
 //
+//	go run ./cmd/devserver -shards 2                      # or on a sharded cluster
+//	MONGODB_URI=… go run ./examples/cinema -shard
+//
 //	curl -X POST localhost:8080/films -d '{"id":"dumbo","title":"Dumbo"}'
 //	curl -X POST localhost:8080/screenings -d '{"id":"fri","film":"dumbo","price":8,"rows":[10,12,14]}'
 //	curl -X POST localhost:8080/screenings/fri/holds -d '{"order":"7","seats":3}'
@@ -31,15 +34,16 @@ import (
 func main() {
 	address := flag.String("http", "127.0.0.1:8080", "address to listen on")
 	database := flag.String("db", "cinema", "name of the database")
+	shard := flag.Bool("shard", false, "shard the collections, on a mongos")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Getenv("MONGODB_URI"), *database, *address); err != nil {
+	if err := run(ctx, os.Getenv("MONGODB_URI"), *database, *address, *shard); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, uri, database, address string) error {
+func run(ctx context.Context, uri, database, address string, shard bool) error {
 	if uri == "" {
 		return errors.New("set MONGODB_URI to the server to use: go run ./cmd/devserver starts one and prints its URI")
 	}
@@ -52,7 +56,11 @@ func run(ctx context.Context, uri, database, address string) error {
 	if err != nil {
 		return err
 	}
-	if err := service.ensureIndexes(ctx); err != nil {
+	prepare := service.ensureIndexes
+	if shard {
+		prepare = service.shard
+	}
+	if err := prepare(ctx); err != nil {
 		return err
 	}
 	listener, err := net.Listen("tcp", address)

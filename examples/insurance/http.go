@@ -11,7 +11,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/schemaversion"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
@@ -129,9 +128,9 @@ func failure(err error) (int, any) {
 		status, text = http.StatusBadRequest, err.Error()
 	case errors.Is(err, mongo.ErrNoDocuments):
 		status, text = http.StatusNotFound, err.Error()
-	case errors.Is(err, mongopatterns.ErrConflict), errors.Is(err, versioning.ErrExists):
+	case errors.Is(err, mongopatterns.ErrConflict): // a policy that exists already, too
 		status, text = http.StatusConflict, err.Error()
-	case errors.Is(err, schemaversion.ErrNewer): // a newer instance of the service can read it
+	case errors.Is(err, mongopatterns.ErrNewer): // a newer instance of the service can read it
 		status, text = http.StatusServiceUnavailable, err.Error()
 	default:
 		log.Printf("insurance: %v", err)

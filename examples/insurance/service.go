@@ -82,7 +82,7 @@ type stored = schemaversion.Doc[policy, policySteps]
 // were bought, each with documents of its own.
 type service struct {
 	db        *mongo.Database
-	policies  *versioning.Documents[string, stored]
+	policies  *versioning.History[string, stored]
 	customers mongo.Pipeline
 }
 
@@ -92,7 +92,7 @@ func newService(db *mongo.Database) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
-	companies, err := polymorphic.New([]polymorphic.Kind{polymorphic.Of[shireCustomer]("shire"), polymorphic.Of[rohanCustomer]("rohan")}, &polymorphic.Options[any]{Field: "company"})
+	companies, err := polymorphic.New([]polymorphic.Kind{polymorphic.Of[shireCustomer]("shire"), polymorphic.Of[rohanCustomer]("rohan")}, &polymorphic.Options[any]{KindField: "company"})
 	if err != nil {
 		return nil, err
 	}
@@ -108,12 +108,12 @@ func newService(db *mongo.Database) (*service, error) {
 func (s *service) ensureIndexes(ctx context.Context) error { return s.policies.EnsureIndexes(ctx) }
 
 func (s *service) create(ctx context.Context, p policy, author string) (versioning.Revision[stored], error) {
-	return s.policies.Create(ctx, stored{V: p}, versioning.Change{Author: author, Reason: "new"})
+	return s.policies.Insert(ctx, stored{V: p}, versioning.Change{Author: author, Reason: "new"})
 }
 
 // add adds a cover. Two that add at once both succeed: Update repeats what conflicts.
 func (s *service) add(ctx context.Context, id string, c cover, change versioning.Change) (versioning.Revision[stored], error) {
-	return s.policies.Update(ctx, id, func(p *stored) error {
+	return s.policies.Edit(ctx, id, func(p *stored) error {
 		p.V.Covers = append(p.V.Covers, coverDoc{V: c})
 		return nil
 	}, change)
@@ -130,9 +130,9 @@ func (s *service) policy(ctx context.Context, id string, at time.Time) (versioni
 // history shows the revisions of a policy. One that a newer program has written is named in its place.
 func (s *service) history(ctx context.Context, id string) ([]revision, error) {
 	out := []revision{}
-	for r, err := range s.policies.History(ctx, id) {
+	for r, err := range s.policies.Revisions(ctx, id) {
 		switch {
-		case errors.Is(err, schemaversion.ErrNewer):
+		case errors.Is(err, mongopatterns.ErrNewer):
 			out = append(out, revision{Error: err.Error()})
 		case err != nil:
 			return nil, err

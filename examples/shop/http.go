@@ -128,8 +128,8 @@ func (s *service) handleProducts(handle route) {
 		if err != nil {
 			return 0, nil, err
 		}
-		page, err := s.buyers.Page(r.Context(), r.PathValue("sku"), offset, min(max(limit, 1), 100))
-		return http.StatusOK, page, err
+		buyers, err := s.buyers.Slice(r.Context(), r.PathValue("sku"), offset, min(max(limit, 1), 100))
+		return http.StatusOK, buyers, err
 	})
 }
 
@@ -206,7 +206,7 @@ func (s *service) handleCustomers(handle route) {
 		if err != nil {
 			return 0, nil, err
 		}
-		created, err := s.customers.Create(r.Context(), in, change(r))
+		created, err := s.customers.Insert(r.Context(), in, change(r))
 		body, err := answer(w, created, err)
 		return http.StatusCreated, body, err
 	})
@@ -259,7 +259,7 @@ func (s *service) handleCustomers(handle route) {
 		}
 		const newest = 50
 		revisions := []entry{}
-		for revision, err := range s.customers.History(r.Context(), r.PathValue("id")) {
+		for revision, err := range s.customers.Revisions(r.Context(), r.PathValue("id")) {
 			if err != nil {
 				return 0, nil, err
 			}
@@ -401,7 +401,7 @@ func failure(err error) (int, any) {
 		status = http.StatusNotFound
 	case errors.Is(err, errNoProduct):
 		status = http.StatusUnprocessableEntity
-	case errors.Is(err, errOrders), errors.Is(err, versioning.ErrExists), mongo.IsDuplicateKeyError(err):
+	case errors.Is(err, errOrders), errors.Is(err, mongopatterns.ErrExists), mongo.IsDuplicateKeyError(err):
 		status = http.StatusConflict
 	}
 	text := err.Error()

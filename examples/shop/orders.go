@@ -127,7 +127,7 @@ func (s *service) placeOrder(ctx context.Context, customerID string, lines []lin
 			if !ok {
 				return fmt.Errorf("%w: %q", errNoProduct, l.SKU)
 			}
-			copied, err := s.productCopies.Reference("orders.lines", p)
+			copied, err := s.productCopies.Copy("orders.lines", p)
 			if err != nil {
 				return err
 			}

@@ -218,7 +218,7 @@ func (s *service) facets(ctx context.Context, id string, specs []string) ([]attr
 // their number and the mean rating.
 func (s *service) addReview(ctx context.Context, sku string, r review) (review, error) {
 	r.ID, r.At = bson.NewObjectID(), time.Now().UTC().Truncate(time.Millisecond)
-	_, err := s.reviews.Add(ctx, sku, r)
+	_, err := s.reviews.Insert(ctx, sku, r)
 	return r, err
 }
 

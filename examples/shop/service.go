@@ -38,10 +38,10 @@ type service struct {
 	numbers    *attribute.Attributes[string, float64] // the same attributes
 	reviews    *subset.Subset[string, review]
 	buyers     *outlier.Lists[string, string]
-	customers  *versioning.Documents[string, customer]
+	customers  *versioning.History[string, customer]
 
-	customerCopies *extref.Ref[string, customer]
-	productCopies  *extref.Ref[string, product]
+	customerCopies *extref.Source[string, customer]
+	productCopies  *extref.Source[string, product]
 
 	productPages map[string]*paging.Pager[listed] // by the name of their order
 	reviewPages  *paging.Pager[review]
@@ -89,7 +89,7 @@ func newService(db *mongo.Database, set settings) (*service, error) {
 		ParentField: "product",
 		ArrayField:  "reviews",
 		N:           set.keptReviews,
-		Order:       bson.D{{Key: "at", Value: -1}},
+		Sort:        bson.D{{Key: "at", Value: -1}},
 		Fields:      []string{"author", "rating", "text"},
 		CountField:  "review_count",
 		Values:      []subset.Value{{Field: "rating", Sum: "rating_sum", Mean: "rating"}},
@@ -119,7 +119,7 @@ func newService(db *mongo.Database, set settings) (*service, error) {
 		Collection:  s.orderColl,
 		Path:        "customer",
 		Unversioned: true,
-		Fields:      []extref.Field{{Path: "name"}, {Path: "address", Policy: extref.Freeze}},
+		Fields:      []extref.Field{{Path: "name"}, {Path: "address", Frozen: true}},
 	}}, nil)
 	if err != nil {
 		return nil, err
@@ -131,8 +131,8 @@ func newService(db *mongo.Database, set settings) (*service, error) {
 		Array:       true,
 		IDField:     "sku",
 		Unversioned: true,
-		Fields:      []extref.Field{{Path: "name", Policy: extref.Freeze}, {Path: "price", Policy: extref.Freeze}},
-		OnDelete:    extref.Keep,
+		Fields:      []extref.Field{{Path: "name", Frozen: true}, {Path: "price", Frozen: true}},
+		OnDelete:    mongopatterns.Keep,
 	}}, nil)
 	if err != nil {
 		return nil, err
@@ -148,8 +148,8 @@ func (s *service) newPagers(reviewColl *mongo.Collection, keys [][]byte) error {
 		"-price": {{Key: "price", Value: -1}},
 	} {
 		s.productPages[name], err = paging.New[listed](s.productColl, order, &paging.Options{
-			Equality: []string{"category"},
-			Keys:     keys,
+			Equality:    []string{"category"},
+			SigningKeys: keys,
 			Find: options.Find().SetProjection(bson.D{
 				{Key: "name", Value: 1}, {Key: "category", Value: 1}, {Key: "price", Value: 1}, {Key: "rating", Value: 1},
 			}),
@@ -158,14 +158,14 @@ func (s *service) newPagers(reviewColl *mongo.Collection, keys [][]byte) error {
 			return err
 		}
 	}
-	s.reviewPages, err = paging.New[review](reviewColl, s.reviews.Order(), &paging.Options{
-		Equality: []string{"product"}, Keys: keys,
+	s.reviewPages, err = paging.New[review](reviewColl, s.reviews.Sort(), &paging.Options{
+		Equality: []string{"product"}, SigningKeys: keys,
 	})
 	if err != nil {
 		return err
 	}
 	s.orderPages, err = paging.New[order](s.orderColl, bson.D{{Key: "placed", Value: -1}}, &paging.Options{
-		Equality: []string{"customer._id"}, Keys: keys,
+		Equality: []string{"customer._id"}, SigningKeys: keys,
 	})
 	return err
 }

@@ -26,7 +26,6 @@ type client struct {
 	s    *service
 }
 
-// start serves a shop whose products keep 3 reviews and 3 buyers.
 // Without a server the service says how to get one.
 func TestWithoutAServer(t *testing.T) {
 	if err := run(t.Context(), "", "shop", "127.0.0.1:0"); err == nil || !strings.Contains(err.Error(), "devserver") {
@@ -34,6 +33,7 @@ func TestWithoutAServer(t *testing.T) {
 	}
 }
 
+// start serves a shop whose products keep 3 reviews and 3 buyers.
 func start(t *testing.T) *client {
 	t.Helper()
 	s, err := newService(mongotest.Database(t), settings{
@@ -491,4 +491,17 @@ func TestCosts(t *testing.T) {
 			t.Errorf("%s: sent %v, %v", name, commands.Names(), err)
 		}
 	}
+}
+
+// One request is one value.
+func TestTrailingBytes(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	for _, rest := range []string{`{"id":"frodo"}`, "}", "x", `"`} {
+		answer := c.want(400, "POST", "/customers", `{"id":"bilbo","name":"Bilbo Baggins"}`+rest, header{"X-User": "desk"})
+		if text := fmt.Sprint(answer["error"]); !strings.Contains(text, "body") {
+			t.Errorf("%q after the body: %s", rest, text)
+		}
+	}
+	c.want(404, "GET", "/customers/bilbo", "")
 }

@@ -121,7 +121,7 @@ func bucketChapter(ctx context.Context, g *guide) error {
 	}
 	err = g.show(ctx, "correct one hour: the day's aggregates follow in the same write", &example{"weather", bson.D{
 		{Key: "station", Value: station}, {Key: "day", Value: july}}}, func() ([]string, error) {
-		return nil, days.Update(ctx, station, hour{Time: noon, Temperature: 40, Pressure: 1010, Wind: 2})
+		return nil, days.Replace(ctx, station, hour{Time: noon, Temperature: 40, Pressure: 1010, Wind: 2})
 	})
 	if err != nil {
 		return err

@@ -244,11 +244,11 @@ func preallocChapter(ctx context.Context, g *guide) error {
 	}
 	const show = "2019-04-05 20:00"
 	c7, b3 := prealloc.Cell{Section: "C", Name: "7"}, prealloc.Cell{Section: "B", Name: "3"}
-	april := prealloc.Days(time.Date(2019, 4, 1, 0, 0, 0, 0, time.UTC), time.Date(2019, 4, 30, 0, 0, 0, 0, time.UTC), prealloc.Weekday)
+	april := prealloc.DayCells(time.Date(2019, 4, 1, 0, 0, 0, 0, time.UTC), time.Date(2019, 4, 30, 0, 0, 0, 0, time.UTC), prealloc.Weekday)
 	return showAll(ctx, g, []told{
 		{"a theatre with rows of 4, 6 and 8 seats, in one insert", id("seats", show), func() (string, error) {
 			rows := append(append(prealloc.Row("A", 4), prealloc.Row("B", 6)...), prealloc.Row("C", 8)...)
-			return "created", seats.Create(ctx, show, bson.D{{Key: "film", Value: "Dumbo"}}, rows...)
+			return "created", seats.Insert(ctx, show, bson.D{{Key: "film", Value: "Dumbo"}}, rows...)
 		}},
 		{"C7 and B3 are held for ten minutes", nil, func() (string, error) {
 			return "held", seats.Hold(ctx, show, "order 1", 10*time.Minute, c7, b3)
@@ -266,7 +266,7 @@ func preallocChapter(ctx context.Context, g *guide) error {
 			return fmt.Sprint(counts), err
 		}},
 		{"a calendar with one cell a working day of April 2019", nil, func() (string, error) {
-			err := calendar.Create(ctx, "room 1", nil, april...)
+			err := calendar.Insert(ctx, "room 1", nil, april...)
 			if err != nil {
 				return "", err
 			}
@@ -292,7 +292,7 @@ type tennisPlayer struct {
 func polymorphicChapter(ctx context.Context, g *guide) error {
 	athletes := g.db.Collection("athletes")
 	kinds, err := polymorphic.New([]polymorphic.Kind{polymorphic.Of[bowler]("bowling"), polymorphic.Of[tennisPlayer]("tennis")},
-		&polymorphic.Options[any]{Field: "sport", Unknown: func(u polymorphic.Unknown) any { return u }})
+		&polymorphic.Options[any]{KindField: "sport", Unknown: func(u polymorphic.Unknown) any { return u }})
 	if err != nil {
 		return err
 	}

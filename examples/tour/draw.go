@@ -29,9 +29,18 @@ const (
 	charWidth  = 7.25 // of the 12 px monospace font
 	lineHeight = 17
 	padding    = 12
-	lineLimit  = 58 // characters that an inline value may take
-	docLimit   = 46 // and a whole document
+	lineLimit  = 46 // characters that an inline value may take
+	docLimit   = 44 // and a whole document
+	// README shows a picture at most about 830 wide, which leaves 11 px of the text.
+	smallText, shownWidth = 12, 830
 )
+
+// style has the colours for light pages and for dark ones.
+const style = `<style>` +
+	`.paper{fill:#f6f8fa}.card{fill:#fff;stroke:#d0d7de}.new{fill:#dafbe1}.ink{fill:#1f2328}.grey{fill:#57606a}.say{fill:#1a7f37}.arrow{fill:none;stroke:#1a7f37;stroke-width:2}` +
+	`@media (prefers-color-scheme:dark){` +
+	`.paper{fill:#151b23}.card{fill:#0d1117;stroke:#3d444d}.new{fill:#12361f}.ink{fill:#e6edf3}.grey{fill:#9198a1}.say{fill:#3fb950}.arrow{stroke:#3fb950}` +
+	`}</style>` + "\n"
 
 // line is one line of a document in a picture.
 type line struct {
@@ -182,7 +191,7 @@ func svg(p picture) string {
 		}
 	}
 	after, right := cards(p.after, seen)
-	const arrow, gap, top = 190, 14, 58
+	const arrow, gap, top = 150, 14, 58
 	tall := func(all []card) int {
 		h := 0
 		for _, c := range all {
@@ -191,30 +200,33 @@ func svg(p picture) string {
 		return h
 	}
 	const middle = top + 46 // of the arrow
-	say := wrap(p.say, 26)
+	say := wrap(p.say, 19)
 	height := max(top+max(tall(before), tall(after))+6, middle+24+len(say)*16)
 	width := max(left+right+arrow+40, int(float64(utf8.RuneCountInString(p.title))*9.6)+40)
 	var out strings.Builder
 	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img" aria-label="%s">`+"\n",
 		width, height, width, height, html.EscapeString(p.title))
-	fmt.Fprintf(&out, `<rect width="%d" height="%d" rx="8" fill="#f6f8fa"/>`+"\n", width, height)
-	text := func(x, y int, style, s string) {
-		fmt.Fprintf(&out, `<text x="%d" y="%d" style="%s" xml:space="preserve">%s</text>`+"\n", x, y, style, html.EscapeString(s))
+	out.WriteString(style)
+	fmt.Fprintf(&out, `<rect width="%d" height="%d" rx="8" class="paper"/>`+"\n", width, height)
+	text := func(x, y int, class, font, s string) {
+		fmt.Fprintf(&out, `<text x="%d" y="%d" class="%s" style="%s" xml:space="preserve">%s</text>`+"\n", x, y, class, font, html.EscapeString(s))
 	}
-	const sans, mono = "font-family:Helvetica,Arial,sans-serif;", "font-family:Menlo,Consolas,'DejaVu Sans Mono',monospace;font-size:12px;"
-	text(20, 32, sans+"font-size:17px;font-weight:bold;fill:#1f2328", p.title)
+	const family = "font-family:Helvetica,Arial,sans-serif;"
+	size := fmt.Sprintf("font-size:%dpx", smallText)
+	sans, mono := family+size, "font-family:Menlo,Consolas,'DejaVu Sans Mono',monospace;"+size
+	text(20, 32, "ink", family+"font-size:17px;font-weight:bold", p.title)
 	draw := func(all []card, x, width int) {
 		y := top
 		for _, c := range all {
-			fmt.Fprintf(&out, `<rect x="%d" y="%d" width="%d" height="%d" rx="6" fill="#fff" stroke="#d0d7de"/>`+"\n", x, y, width, c.height())
-			text(x+padding, y+padding+9, sans+"font-size:12px;font-weight:bold;fill:#57606a", c.collection)
+			fmt.Fprintf(&out, `<rect x="%d" y="%d" width="%d" height="%d" rx="6" class="card"/>`+"\n", x, y, width, c.height())
+			text(x+padding, y+padding+9, "grey", sans+";font-weight:bold", c.collection)
 			for i, l := range c.lines {
 				base := y + padding + (i+2)*lineHeight
 				if l.new {
-					fmt.Fprintf(&out, `<rect x="%d" y="%d" width="%d" height="%d" fill="#dafbe1"/>`+"\n", x+1, base-13, width-2, lineHeight)
+					fmt.Fprintf(&out, `<rect x="%d" y="%d" width="%d" height="%d" class="new"/>`+"\n", x+1, base-13, width-2, lineHeight)
 				}
 				if l.text != "" {
-					text(x+padding, base, mono+"fill:#1f2328", l.text)
+					text(x+padding, base, "ink", mono, l.text)
 				}
 			}
 			y += c.height() + gap
@@ -223,9 +235,9 @@ func svg(p picture) string {
 	draw(before, 20, left)
 	draw(after, 20+left+arrow, right)
 	x := 20 + left + 16
-	fmt.Fprintf(&out, `<path d="M%d %d h%d m-9 -6 l9 6 l-9 6" fill="none" stroke="#1a7f37" stroke-width="2"/>`+"\n", x, middle, arrow-32)
+	fmt.Fprintf(&out, `<path d="M%d %d h%d m-9 -6 l9 6 l-9 6" class="arrow"/>`+"\n", x, middle, arrow-32)
 	for i, s := range say {
-		text(x, middle+24+i*16, sans+"font-size:12px;fill:#1a7f37", s)
+		text(x, middle+24+i*16, "say", sans, s)
 	}
 	out.WriteString("</svg>\n")
 	return out.String()

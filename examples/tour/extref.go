@@ -53,11 +53,11 @@ func extrefChapter(ctx context.Context, g *guide) error {
 	}
 	docs = nil
 	for i, r := range routes {
-		origin, err := refs.Reference("named_routes.origin", known[r.Origin])
+		origin, err := refs.Copy("named_routes.origin", known[r.Origin])
 		if err != nil {
 			return err
 		}
-		destination, err := refs.Reference("named_routes.destination", known[r.Destination])
+		destination, err := refs.Copy("named_routes.destination", known[r.Destination])
 		if err != nil {
 			return err
 		}

@@ -52,6 +52,7 @@ var chapters = []chapter{
 	{"prealloc", "seats of a theatre and days of a calendar", preallocChapter},
 	{"polymorphic", "a bowler and a tennis player", polymorphicChapter},
 	{"schemaversion", "contacts of two versions", schemaversionChapter},
+	{"archive", "the January of Seattle's weather in a collection of its own", archiveChapter},
 }
 
 func main() {

@@ -85,7 +85,7 @@ var scenes = map[string]scene{
 	"prealloc": func(ctx context.Context, db *mongo.Database, shot func(string, int) panel) (picture, error) {
 		g, err := prealloc.New[string, string](db.Collection("screenings"), nil)
 		if err == nil {
-			err = g.Create(ctx, "2019-04-05 20:00", bson.D{{Key: "film", Value: "Dumbo"}}, append(prealloc.Row("A", 3), prealloc.Row("B", 4)...)...)
+			err = g.Insert(ctx, "2019-04-05 20:00", bson.D{{Key: "film", Value: "Dumbo"}}, append(prealloc.Row("A", 3), prealloc.Row("B", 4)...)...)
 		}
 		if err != nil {
 			return picture{}, err
@@ -114,7 +114,7 @@ var scenes = map[string]scene{
 		}
 		p := picture{title: "polymorphic: documents of several kinds in one collection", say: "one query over all; a Go type for each kind",
 			before: []panel{shot("bowlers", 1), shot("tennis_players", 1)}}
-		kinds, err := polymorphic.New([]polymorphic.Kind{polymorphic.Of[bowler]("bowling"), polymorphic.Of[tennis]("tennis")}, &polymorphic.Options[any]{Field: "sport"})
+		kinds, err := polymorphic.New([]polymorphic.Kind{polymorphic.Of[bowler]("bowling"), polymorphic.Of[tennis]("tennis")}, &polymorphic.Options[any]{KindField: "sport"})
 		for _, v := range []any{bowler{1, "Earl Anthony", 219}, tennis{2, "Martina Navratilova", bson.M{"singles": 167}}} {
 			var raw bson.Raw
 			if err == nil {

@@ -225,7 +225,7 @@ func movieSplit(ctx context.Context, g *guide) error {
 	details.IMDB.Rating, details.IMDB.Votes, details.IMDB.ID = 7.3, 5043, 12
 	err = g.show(ctx, "a movie and its details, split by how often they are read", &example{"movie", bson.D{{Key: "_id", Value: 1}}},
 		func() ([]string, error) {
-			return nil, movies.Add(ctx, 1, movie{1, "The Arrival of a Train", 1896, 1}, details)
+			return nil, movies.Insert(ctx, 1, movie{1, "The Arrival of a Train", 1896, 1}, details)
 		})
 	if err != nil {
 		return err
@@ -248,7 +248,7 @@ func orderWithCustomer(ctx context.Context, g *guide) error {
 	refs, err := extref.New[int, buyer](customers, []extref.Target{{
 		Collection: orders,
 		Path:       "customer",
-		Fields:     []extref.Field{{Path: "name"}, {Path: "address", Policy: extref.Freeze}},
+		Fields:     []extref.Field{{Path: "name"}, {Path: "address", Frozen: true}},
 	}}, nil)
 	if err != nil {
 		return err
@@ -260,7 +260,7 @@ func orderWithCustomer(ctx context.Context, g *guide) error {
 	if _, err := customers.InsertOne(ctx, katrina); err != nil {
 		return err
 	}
-	copied, err := refs.Reference("orders.customer", katrina)
+	copied, err := refs.Copy("orders.customer", katrina)
 	if err != nil {
 		return err
 	}

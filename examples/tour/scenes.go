@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns/archive"
 	"github.com/mongopatterns/mongopatterns/attribute"
 	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/extref"
@@ -163,7 +164,7 @@ func init() {
 			d("_id", 1, "rating", 5), d("_id", 2, "rating", 4), d("_id", 3, "rating", 2)})}},
 		[]string{"products"}, []string{"products", "reviews"}, func(ctx context.Context, db *mongo.Database) error {
 			s, err := subset.New[int, bson.M](db.Collection("products"), db.Collection("reviews"), &subset.Options{
-				ParentField: "product_id", ArrayField: "reviews", CountField: "num_reviews", N: 2, Order: bson.D{{Key: "rating", Value: -1}}})
+				ParentField: "product_id", ArrayField: "reviews", CountField: "num_reviews", N: 2, Sort: bson.D{{Key: "rating", Value: -1}}})
 			if err == nil {
 				err = s.EnsureIndexes(ctx)
 			}
@@ -204,10 +205,22 @@ func init() {
 				err = v.EnsureIndexes(ctx)
 			}
 			if err == nil {
-				_, err = v.Update(ctx, "bilbo", func(p *bson.M) error {
+				_, err = v.Edit(ctx, "bilbo", func(p *bson.M) error {
 					(*p)["items"] = bson.A{"Elven Sword", "One Ring"}
 					return nil
 				}, versioning.Change{Author: "gandalf", At: day(2941, 6, 1)})
+			}
+			return err
+		})
+	scenes["archive"] = adopted("archive: old documents move, whole, and each is in exactly one place", "Move(ctx, BeforeFilter(1 January 2023), nil)",
+		map[string][]any{"orders": {d("_id", 17, "customer", "Ann", "closed_at", day(2021, 3, 5)), d("_id", 35, "customer", "Bob", "closed_at", day(2024, 6, 1))}},
+		[]string{"orders"}, []string{"orders", "orders_archive"}, func(ctx context.Context, db *mongo.Database) error {
+			a, err := archive.New(db.Collection("orders"), db.Collection("orders_archive"), &archive.Options{TimeField: "closed_at"})
+			if err == nil {
+				_, err = a.Move(ctx, a.BeforeFilter(day(2023, 1, 1)), nil)
+			}
+			if err == nil { // a picture that is the same each time
+				_, err = db.Collection("orders_archive").UpdateByID(ctx, 17, d("$set", d("archived_at", day(2026, 11, 23))))
 			}
 			return err
 		})

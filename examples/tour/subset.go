@@ -44,7 +44,7 @@ func subsetChapter(ctx context.Context, g *guide) error {
 		ParentField: "origin",
 		ArrayField:  "busiest",
 		N:           10,
-		Order:       bson.D{{Key: "flights", Value: -1}},
+		Sort:        bson.D{{Key: "flights", Value: -1}},
 		Fields:      []string{"destination"},
 		CountField:  "destinations",
 		Values:      []subset.Value{{Field: "flights", Sum: "flights", Mean: "mean_flights"}},
@@ -75,7 +75,7 @@ func subsetChapter(ctx context.Context, g *guide) error {
 		return err
 	}
 	err = g.show(ctx, "a new route, busier than the others", nil, func() ([]string, error) {
-		_, err := busiest.Add(ctx, "ATL", flown{"ATL-CDG", "CDG", 20000})
+		_, err := busiest.Insert(ctx, "ATL", flown{"ATL-CDG", "CDG", 20000})
 		return nil, err
 	})
 	if err != nil {

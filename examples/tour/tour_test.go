@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/xml"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -108,5 +111,25 @@ func TestPictures(t *testing.T) {
 		if err != nil || !bytes.Equal(drawn, kept) {
 			t.Errorf("%s: docs/pictures is stale, %v: run go run ./examples/tour -pictures docs/pictures", pattern, err)
 		}
+		legible(t, pattern, string(drawn))
+	}
+}
+
+// legible: a picture has text of at least 11 px where README shows it, and colours that follow the theme.
+func legible(t *testing.T, pattern, drawn string) {
+	t.Helper()
+	var width, height int
+	if _, err := fmt.Sscanf(drawn[strings.Index(drawn, "width="):], "width=\"%d\" height=\"%d\"", &width, &height); err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range regexp.MustCompile(`font-size:(\d+)px`).FindAllStringSubmatch(drawn, -1) {
+		if n, _ := strconv.Atoi(size[1]); n*shownWidth < 11*max(width, shownWidth) {
+			t.Errorf("%s: text of %d px in a picture %d px wide", pattern, n, width)
+			break
+		}
+	}
+	_, body, _ := strings.Cut(drawn, "</style>")
+	if !strings.Contains(drawn, "prefers-color-scheme:dark") || regexp.MustCompile(`(fill|stroke)(="|:)#`).MatchString(body) {
+		t.Errorf("%s has colours that do not follow the theme", pattern)
 	}
 }

@@ -33,7 +33,7 @@ func versioningChapter(ctx context.Context, g *guide) error {
 	at := func(month time.Month) time.Time { return time.Date(2941, month, 1, 9, 0, 0, 0, time.UTC) }
 	current := &example{"current_policies", bson.D{{Key: "_id", Value: bilbo}}}
 	err = g.show(ctx, "Bilbo's policy", current, func() ([]string, error) {
-		_, err := policies.Create(ctx, policy{ID: bilbo, Name: "Bilbo Baggins", Kind: "Shire standard", Items: []string{}},
+		_, err := policies.Insert(ctx, policy{ID: bilbo, Name: "Bilbo Baggins", Kind: "Shire standard", Items: []string{}},
 			versioning.Change{Author: "gandalf", At: at(time.April)})
 		return nil, err
 	})
@@ -68,7 +68,7 @@ func versioningChapter(ctx context.Context, g *guide) error {
 		return err
 	}
 	err = g.show(ctx, "the One Ring, by a function that is run again after a conflict", current, func() ([]string, error) {
-		saved, err := policies.Update(ctx, bilbo, func(p *policy) error {
+		saved, err := policies.Edit(ctx, bilbo, func(p *policy) error {
 			p.Items = append(p.Items, "One Ring")
 			return nil
 		}, versioning.Change{Author: "bilbo", Reason: "found it", At: at(time.July)})
@@ -93,7 +93,7 @@ func versioningChapter(ctx context.Context, g *guide) error {
 	}
 	err = g.show(ctx, "the history, newest first", nil, func() ([]string, error) {
 		var out []string
-		for r, err := range policies.History(ctx, bilbo) {
+		for r, err := range policies.Revisions(ctx, bilbo) {
 			if err != nil {
 				return nil, err
 			}

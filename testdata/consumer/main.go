@@ -14,6 +14,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/archive"
 	"github.com/mongopatterns/mongopatterns/attribute"
 	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/extref"
@@ -43,7 +45,7 @@ func main() {
 	}
 	defer client.Disconnect(ctx)
 	db := client.Database(os.Args[1])
-	for _, part := range []func(context.Context, *mongo.Database) error{run, furniture, owners} {
+	for _, part := range []func(context.Context, *mongo.Database) error{run, furniture, owners, sold} {
 		if err := part(ctx, db); err != nil {
 			log.Fatal(err)
 		}
@@ -177,7 +179,7 @@ func furniture(ctx context.Context, db *mongo.Database) error {
 	if err != nil {
 		return err
 	}
-	if err := specs.Add(ctx, "chair", attribute.Named("wood"), "elm"); !errors.Is(err, attribute.ErrExists) {
+	if err := specs.Add(ctx, "chair", attribute.Named("wood"), "elm"); !errors.Is(err, mongopatterns.ErrExists) {
 		return fmt.Errorf("wood twice: %v", err)
 	}
 	found, err := pieces.CountDocuments(ctx, specs.Filter(
@@ -188,7 +190,7 @@ func furniture(ctx context.Context, db *mongo.Database) error {
 	fmt.Println(adopted.Done, found)
 
 	notes, err := subset.New[string, note](pieces, db.Collection("notes"), &subset.Options{
-		ParentField: "piece", ArrayField: "newest", N: 2, Order: bson.D{{Key: "at", Value: -1}}, CountField: "notes",
+		ParentField: "piece", ArrayField: "newest", N: 2, Sort: bson.D{{Key: "at", Value: -1}}, CountField: "notes",
 	})
 	if err != nil {
 		return err
@@ -198,7 +200,7 @@ func furniture(ctx context.Context, db *mongo.Database) error {
 	}
 	day := time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC)
 	for i, text := range []string{"bought", "mended", "painted"} {
-		if _, err := notes.Add(ctx, "chair", note{i, day.AddDate(0, 0, i), text}); err != nil {
+		if _, err := notes.Insert(ctx, "chair", note{i, day.AddDate(0, 0, i), text}); err != nil {
 			return err
 		}
 	}
@@ -267,7 +269,7 @@ func owners(ctx context.Context, db *mongo.Database) error {
 	if err := errors.Join(versions.EnsureIndexes(ctx), names.EnsureIndexes(ctx)); err != nil {
 		return err
 	}
-	created, err := versions.Create(ctx, owner{ID: "o1", Name: "Ann"}, versioning.Change{Author: "clerk"})
+	created, err := versions.Insert(ctx, owner{ID: "o1", Name: "Ann"}, versioning.Change{Author: "clerk"})
 	if err != nil {
 		return err
 	}
@@ -300,12 +302,50 @@ func owners(ctx context.Context, db *mongo.Database) error {
 		return err
 	}
 	fmt.Println(saved.Number, conflict.Current, propagated.Done, house.Owner.Name)
-	for revision, err := range versions.History(ctx, "o1") {
+	for revision, err := range versions.Revisions(ctx, "o1") {
 		if err != nil {
 			return err
 		}
 		fmt.Print(revision.Number, " ", revision.Change.Author, " ", revision.Document.Name, "; ")
 	}
 	fmt.Println()
+	return nil
+}
+
+// sold moves what was sold long ago into another collection, and takes one piece back.
+func sold(ctx context.Context, db *mongo.Database) error {
+	sales, kept := db.Collection("sales"), db.Collection("sales_kept")
+	old, err := archive.New(sales, kept, &archive.Options{TimeField: "sold"})
+	if err != nil {
+		return err
+	}
+	if err := old.EnsureIndexes(ctx); err != nil {
+		return err
+	}
+	year := func(y int) time.Time { return time.Date(y, 1, 1, 0, 0, 0, 0, time.UTC) }
+	if _, err := sales.InsertMany(ctx, []any{
+		bson.D{{Key: "_id", Value: "chair"}, {Key: "sold", Value: year(2021)}},
+		bson.D{{Key: "_id", Value: "table"}, {Key: "sold", Value: year(2025)}},
+	}); err != nil {
+		return err
+	}
+	moved, err := old.Move(ctx, old.BeforeFilter(year(2023)), nil)
+	if err != nil {
+		return err
+	}
+	for problem, err := range old.Check(ctx, nil) {
+		return fmt.Errorf("%v, %v", problem, err)
+	}
+	restored, err := old.Restore(ctx, bson.D{{Key: "_id", Value: "chair"}}, nil)
+	if err != nil {
+		return err
+	}
+	var back struct {
+		ID string `bson:"_id"`
+	}
+	if err := sales.FindOne(ctx, old.BeforeFilter(year(2023))).Decode(&back); err != nil {
+		return err
+	}
+	fmt.Println(moved.Done, restored.Done, back.ID)
 	return nil
 }

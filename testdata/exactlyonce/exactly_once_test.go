@@ -113,7 +113,7 @@ func adders(t *testing.T, db *mongo.Database) []adder {
 		{
 			"subset", items.EnsureIndexes,
 			func(ctx context.Context, id int) (bool, error) {
-				_, err := items.Add(ctx, id%parents, bson.M{"_id": id, "rating": id})
+				_, err := items.Insert(ctx, id%parents, bson.M{"_id": id, "rating": id})
 				return err == nil, err
 			},
 			func(ctx context.Context, id int) (bool, error) { return found(ctx, "once_items", "_id", id) },

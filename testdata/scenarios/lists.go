@@ -363,13 +363,13 @@ type message struct {
 
 func subsets(ctx context.Context, w *world) error {
 	reviews, err := subset.New[int, review](w.coll("products"), w.coll("reviews"), &subset.Options{
-		ParentField: "product_id", ArrayField: "reviews", Order: bson.D{{Key: "date", Value: -1}}, CountField: "num_reviews",
+		ParentField: "product_id", ArrayField: "reviews", Sort: bson.D{{Key: "date", Value: -1}}, CountField: "num_reviews",
 	})
 	if err != nil {
 		return err
 	}
 	logs, err := subset.New[string, message](w.coll("hosts"), w.coll("messages"), &subset.Options{
-		ParentField: "host", ArrayField: "logs", N: 1000, BestLast: true, Order: bson.D{{Key: "time", Value: -1}},
+		ParentField: "host", ArrayField: "logs", N: 1000, BestLast: true, Sort: bson.D{{Key: "time", Value: -1}},
 	})
 	if err != nil {
 		return err
@@ -384,7 +384,7 @@ func subsets(ctx context.Context, w *world) error {
 	var newest []string
 	for i := 1; i <= 12; i++ {
 		date := day.AddDate(0, 0, i-1)
-		if _, err := reviews.Add(ctx, 1, review{i, "good", 5, date}); err != nil {
+		if _, err := reviews.Insert(ctx, 1, review{i, "good", 5, date}); err != nil {
 			return err
 		}
 		if i > 2 {
@@ -420,13 +420,13 @@ func subsets(ctx context.Context, w *world) error {
 	for i := range 1005 {
 		messages = append(messages, message{i, "m", day.Add(time.Duration(i) * time.Second)})
 	}
-	_, err = logs.AddMany(ctx, func(yield func(string, message) bool) {
+	_, err = logs.InsertMany(ctx, func(yield func(string, message) bool) {
 		for _, m := range messages {
 			if !yield("web1", m) {
 				return
 			}
 		}
-	})
+	}, nil)
 	if err != nil {
 		return err
 	}

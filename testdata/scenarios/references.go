@@ -29,7 +29,7 @@ type copies struct {
 func references(ctx context.Context, w *world) error {
 	for _, c := range []copies{
 		{name: "orders", source: `{"_id": 123, "name": "Katrina Pope", "street": "123 Main St", "phone": "1"}`, key: 123, index: "customer._id customer.version",
-			target: extref.Target{Path: "customer", Fields: []extref.Field{{Path: "name"}, {Path: "street", Policy: extref.Freeze}}},
+			target: extref.Target{Path: "customer", Fields: []extref.Field{{Path: "name"}, {Path: "street", Frozen: true}}},
 			before: `{"_id": 1, "date": "today", "customer": {"_id": 123}}`, change: `{"$set": {"name": "Katrina Pop", "street": "9 Sea Rd"}}`,
 			after: `{"_id": 1, "date": "today", "customer": {"_id": 123, "name": "Katrina Pop", "street": "123 Main St", "version": 1}}`},
 		{name: "invoices", source: `{"_id": 7, "company": "Acme", "city": "Berlin"}`, key: 7, index: "supplier._id",

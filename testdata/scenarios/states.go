@@ -34,11 +34,11 @@ func versions(ctx context.Context, w *world) error {
 		return err
 	}
 	day := time.Date(2941, time.April, 1, 9, 0, 0, 0, time.UTC)
-	if _, err := policies.Create(ctx, policy{"bilbo", "Bilbo Baggins", "Shire standard", []string{}}, versioning.Change{Author: "clerk", At: day}); err != nil {
+	if _, err := policies.Insert(ctx, policy{"bilbo", "Bilbo Baggins", "Shire standard", []string{}}, versioning.Change{Author: "clerk", At: day}); err != nil {
 		return err
 	}
 	for i, item := range []string{"Elven Sword", "One Ring"} {
-		_, err := policies.Update(ctx, "bilbo", func(p *policy) error {
+		_, err := policies.Edit(ctx, "bilbo", func(p *policy) error {
 			p.Items = append(p.Items, item)
 			return nil
 		}, versioning.Change{Author: "bilbo", Reason: item, At: day.AddDate(0, i+1, 0)})
@@ -264,9 +264,9 @@ func grids(ctx context.Context, w *world) error {
 		return err
 	}
 	rows := append(append(prealloc.Row("A", 1), prealloc.Row("B", 3)...), prealloc.Row("C", 7)...) // of different lengths
-	april := prealloc.Days(time.Date(2019, 4, 1, 0, 0, 0, 0, time.UTC), time.Date(2019, 4, 30, 0, 0, 0, 0, time.UTC), prealloc.Weekday)
+	april := prealloc.DayCells(time.Date(2019, 4, 1, 0, 0, 0, 0, time.UTC), time.Date(2019, 4, 30, 0, 0, 0, 0, time.UTC), prealloc.Weekday)
 	return first(
-		func() error { return seats.Create(ctx, "tonight", bson.D{{Key: "film", Value: "Dumbo"}}, rows...) },
+		func() error { return seats.Insert(ctx, "tonight", bson.D{{Key: "film", Value: "Dumbo"}}, rows...) },
 		func() error {
 			return seats.Claim(ctx, "tonight", "order 1", prealloc.Cell{Section: "C", Name: "7"}, prealloc.Cell{Section: "B", Name: "3"})
 		},
@@ -281,7 +281,7 @@ func grids(ctx context.Context, w *world) error {
 			return w.stored(ctx, "seats", bson.D{}, `{"_id": "tonight", "film": "Dumbo", "seats": {"A": {"1": {}}, "B": {"1": {}, "2": {}, "3": {"by": "order 1"}},
 				"C": {"1": {}, "2": {}, "3": {}, "4": {}, "5": {}, "6": {}, "7": {"by": "order 1"}}}}`)
 		},
-		func() error { return calendar.Create(ctx, "room 1", nil, april...) },
+		func() error { return calendar.Insert(ctx, "room 1", nil, april...) },
 		func() error { return calendar.Claim(ctx, "room 1", "Ann", april[4]) },
 		func() error {
 			days := ""
@@ -331,7 +331,7 @@ type (
 )
 
 func kinds(ctx context.Context, w *world) error {
-	athletes, err := polymorphic.New([]polymorphic.Kind{polymorphic.Of[bowler]("bowling"), polymorphic.Of[*tennisPlayer]("tennis")}, &polymorphic.Options[any]{Field: "sport"})
+	athletes, err := polymorphic.New([]polymorphic.Kind{polymorphic.Of[bowler]("bowling"), polymorphic.Of[*tennisPlayer]("tennis")}, &polymorphic.Options[any]{KindField: "sport"})
 	if err != nil {
 		return err
 	}
@@ -403,7 +403,7 @@ func kinds(ctx context.Context, w *world) error {
 
 // companies: one view over the customers of two acquired companies.
 func companies(ctx context.Context, w *world) error {
-	all, err := polymorphic.New([]polymorphic.Kind{polymorphic.Of[customer]("shire"), polymorphic.Of[*customer]("rohan")}, &polymorphic.Options[any]{Field: "company"})
+	all, err := polymorphic.New([]polymorphic.Kind{polymorphic.Of[customer]("shire"), polymorphic.Of[*customer]("rohan")}, &polymorphic.Options[any]{KindField: "company"})
 	if err != nil {
 		return err
 	}
