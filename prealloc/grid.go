@@ -370,7 +370,7 @@ func (c *core) create(ctx context.Context, id, fields any, cells []Cell) error {
 		}
 	}
 	if len(cells) == 0 {
-		return fault.Invalid("cells: there are none, as from a Row of 0 or from DayCells that end before they begin")
+		return fault.Invalid("cells: the list is empty, as from a Row of 0 or from DayCells that end before they begin")
 	}
 	made, err := c.empty(cells)
 	if err != nil {
