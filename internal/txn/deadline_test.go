@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,8 +19,21 @@ import (
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-// slack is what a busy machine may add to the half second after a deadline.
-const slack = time.Second
+// slack is what a busy machine may add to the half second after a deadline. A call that waits for an answer in vain
+// takes longer: fenceTry.
+const slack = 3 * time.Second
+
+// patient is a context for what surrounds the call under test. Its deadline replaces the client's Timeout.
+func patient(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// freed is a context for writes of documents that a transaction has left: the server would free them after a minute.
+func freed(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, 30*time.Second)
+}
 
 // clients are those whose answers a proxy can swallow: with and without a Timeout, which must not matter.
 func clients(t *testing.T, test func(t *testing.T, p *proxy.Proxy, coll *mongo.Collection)) {
@@ -33,7 +47,7 @@ func clients(t *testing.T, test func(t *testing.T, p *proxy.Proxy, coll *mongo.C
 			t.Cleanup(func() { p.Break(nil) })
 			coll := db.Collection("c")
 			for _, id := range []string{"a", "b"} {
-				if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: id}}); err != nil {
+				if _, err := coll.InsertOne(patient(t), bson.D{{Key: "_id", Value: id}}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -66,26 +80,36 @@ func TestSwallowedCommit(t *testing.T) {
 		sessions(t, coll, func(t *testing.T, parent context.Context) {
 			for name, test := range map[string]struct {
 				fault proxy.Fault
-				end   func() (context.Context, context.CancelFunc)
+				end   func(within time.Duration) (context.Context, context.CancelFunc)
 				want  error
 			}{
-				"deadline, applied": {proxy.SilentAfter, func() (context.Context, context.CancelFunc) { return context.WithTimeout(parent, time.Second) }, context.DeadlineExceeded},
-				"deadline, lost":    {proxy.SilentBefore, func() (context.Context, context.CancelFunc) { return context.WithTimeout(parent, time.Second) }, context.DeadlineExceeded},
-				"cancelled": {proxy.SilentAfter, func() (context.Context, context.CancelFunc) {
+				"deadline, applied": {proxy.SilentAfter, func(within time.Duration) (context.Context, context.CancelFunc) {
+					return context.WithTimeout(parent, within)
+				}, context.DeadlineExceeded},
+				"deadline, lost": {proxy.SilentBefore, func(within time.Duration) (context.Context, context.CancelFunc) {
+					return context.WithTimeout(parent, within)
+				}, context.DeadlineExceeded},
+				"cancelled": {proxy.SilentAfter, func(within time.Duration) (context.Context, context.CancelFunc) {
 					ctx, cancel := context.WithCancel(parent)
-					time.AfterFunc(time.Second, cancel)
+					time.AfterFunc(within, cancel)
 					return ctx, cancel
 				}, context.Canceled},
 			} {
 				t.Run(name, func(t *testing.T) {
-					p.Break(proxy.Each("commitTransaction", test.fault))
+					var met atomic.Bool
+					swallowed := test.fault
+					swallowed.Before = func() { met.Store(true) }
+					p.Break(proxy.Each("commitTransaction", swallowed))
 					defer p.Break(nil)
-					ctx, cancel := test.end()
-					defer cancel()
-					start := time.Now()
-					err := txn.Run(ctx, coll.Database().Client(), func(ctx context.Context) error { return inc(ctx, coll, "a") })
-					if took := time.Since(start); took > 1500*time.Millisecond+slack || took < time.Second {
-						t.Errorf("returned after %v", took)
+					var err error
+					for within := time.Second; !met.Load() && within < time.Minute; within *= 2 { // a busy machine may need longer to come to the commit
+						start := time.Now()
+						ctx, cancel := test.end(within)
+						err = txn.Run(ctx, coll.Database().Client(), func(ctx context.Context) error { return inc(ctx, coll, "a") })
+						cancel()
+						if took := time.Since(start); took > within+500*time.Millisecond+slack || took < within {
+							t.Errorf("returned after %v of %v", took, within)
+						}
 					}
 					if !errors.Is(err, test.want) || fault.Undone(err) {
 						t.Errorf("%v, not done: %v", err, fault.Undone(err))
@@ -94,7 +118,7 @@ func TestSwallowedCommit(t *testing.T) {
 			}
 		})
 		// What was left open is ended: the document can be written.
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := freed(t.Context())
 		defer cancel()
 		if err := inc(ctx, coll, "a"); err != nil {
 			t.Errorf("locked: %v", err)
@@ -112,7 +136,7 @@ func TestSwallowedAbort(t *testing.T) {
 				t.Run(name, func(t *testing.T) {
 					n++
 					id := fmt.Sprint("abort ", n)
-					if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: id}}); err != nil {
+					if _, err := coll.InsertOne(patient(t), bson.D{{Key: "_id", Value: id}}); err != nil {
 						t.Fatal(err)
 					}
 					p.Break(proxy.Nth("abortTransaction", "", 0, proxy.SilentBefore))
@@ -120,9 +144,12 @@ func TestSwallowedAbort(t *testing.T) {
 					defer cancel()
 					start := time.Now()
 					err := txn.Run(ctx, client, func(ctx context.Context) error {
-						if err := inc(ctx, coll, id); err != nil {
+						long, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+						defer cancel()
+						if err := inc(long, coll, id); err != nil {
 							return err
 						}
+						start = time.Now()
 						return refusal
 					})
 					if took := time.Since(start); took > time.Second+slack {
@@ -133,7 +160,7 @@ func TestSwallowedAbort(t *testing.T) {
 					}
 					p.Break(nil)
 					// What was left open ends behind the call, or with the next transaction of the caller's session.
-					ctx, cancel = context.WithTimeout(parent, 15*time.Second)
+					ctx, cancel = freed(parent)
 					defer cancel()
 					if mongo.SessionFromContext(parent) != nil {
 						if err := txn.Run(ctx, client, func(ctx context.Context) error { return inc(ctx, coll, "b") }); err != nil {
@@ -161,7 +188,7 @@ func TestCommitIsRepeated(t *testing.T) {
 			{proxy.Refuse(proxy.NotWritablePrimary)}, {proxy.ConcernError(proxy.WriteConcernTimeout)}, {proxy.Refuse(proxy.WriteConflict)},
 		} {
 			p.Break(proxy.Nth("commitTransaction", "", 0, faults...))
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			err := txn.Run(ctx, coll.Database().Client(), func(ctx context.Context) error { return inc(ctx, coll, "a") })
 			cancel()
 			if err != nil {
@@ -178,7 +205,7 @@ func TestCommitIsRepeated(t *testing.T) {
 func TestTimeoutDoesNotEndTheWait(t *testing.T) {
 	db := mongotest.Database(t, options.Client().SetTimeout(time.Second))
 	coll := db.Collection("c")
-	if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "a"}}); err != nil {
+	if _, err := coll.InsertOne(patient(t), bson.D{{Key: "_id", Value: "a"}}); err != nil {
 		t.Fatal(err)
 	}
 	session, err := db.Client().StartSession()
@@ -189,7 +216,7 @@ func TestTimeoutDoesNotEndTheWait(t *testing.T) {
 	if err := session.StartTransaction(); err != nil {
 		t.Fatal(err)
 	}
-	if err := inc(mongo.NewSessionContext(t.Context(), session), coll, "a"); err != nil {
+	if err := inc(mongo.NewSessionContext(patient(t), session), coll, "a"); err != nil {
 		t.Fatal(err)
 	}
 	var group sync.WaitGroup
@@ -209,7 +236,7 @@ func TestTimeoutDoesNotEndTheWait(t *testing.T) {
 		})
 	}
 	time.Sleep(3 * time.Second) // others wait for this transaction longer than the Timeout
-	if err := session.AbortTransaction(t.Context()); err != nil {
+	if err := session.AbortTransaction(patient(t)); err != nil {
 		t.Error(err)
 	}
 	group.Wait()
@@ -256,8 +283,7 @@ func TestOutcomes(t *testing.T) {
 // Without a deadline a transaction has 120 s: it then gives up waiting for another one, and for an answer
 // to its commit.
 func TestLimit(t *testing.T) {
-	const short = time.Second
-	if limit := txn.Limit(short); limit != 120*time.Second {
+	if limit := txn.Limit(time.Second); limit != 120*time.Second {
 		t.Errorf("docs/failures.md says 120 s, and not %v", limit)
 	}
 	t.Cleanup(func() { txn.Limit(120 * time.Second) })
@@ -268,12 +294,20 @@ func TestLimit(t *testing.T) {
 	if _, err := coll.InsertMany(t.Context(), []any{bson.D{{Key: "_id", Value: "a"}}, bson.D{{Key: "_id", Value: "b"}}}); err != nil {
 		t.Fatal(err)
 	}
+	var met atomic.Bool // the commit was sent
 	limited := func(id string, undone bool) {
 		t.Helper()
-		start := time.Now()
-		err := txn.Run(t.Context(), db.Client(), func(ctx context.Context) error { return inc(ctx, coll, id) })
-		if took := time.Since(start); took < short || took > short+500*time.Millisecond+slack {
-			t.Errorf("returned after %v", took)
+		var err error
+		for short := time.Second; short < time.Minute; short *= 2 { // a busy machine may need longer to come to the commit
+			txn.Limit(short)
+			start := time.Now()
+			err = txn.Run(t.Context(), db.Client(), func(ctx context.Context) error { return inc(ctx, coll, id) })
+			if took := time.Since(start); took < short || took > short+500*time.Millisecond+slack {
+				t.Errorf("returned after %v of %v", took, short)
+			}
+			if undone || met.Load() {
+				break
+			}
 		}
 		if !errors.Is(err, context.DeadlineExceeded) || fault.Undone(err) != undone {
 			t.Errorf("%v, not done: %v", err, fault.Undone(err))
@@ -291,6 +325,8 @@ func TestLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	limited("a", true)
-	p.Break(proxy.Each("commitTransaction", proxy.SilentAfter))
+	silent := proxy.SilentAfter
+	silent.Before = func() { met.Store(true) }
+	p.Break(proxy.Each("commitTransaction", silent))
 	limited("b", false)
 }
