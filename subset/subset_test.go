@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/testkit"
@@ -552,11 +554,15 @@ func TestInsertMany(t *testing.T) {
 // A batch whose commit was not answered may be stored or not.
 func TestInsertManyUnknown(t *testing.T) {
 	t.Parallel()
-	db := mongotest.Database(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	db := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
+		if e.CommandName == commit {
+			cancel() // else the commit is repeated for two minutes
+		}
+	}}))
 	s := newSubset[int, bson.D](t, db, nil)
 	insert(t, db.Collection("parents"), d("_id", 1))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // else the commit is repeated for two minutes
-	defer cancel()
 	mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{commit}, Code: 50, Labels: []string{"UnknownTransactionCommitResult"}})
 	result, err := s.InsertMany(ctx, seq(1, d("_id", 1), d("_id", 2)), nil)
 	if err == nil {
