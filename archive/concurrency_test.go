@@ -258,10 +258,11 @@ func TestUpdateMeanwhile(t *testing.T) {
 	}
 }
 
-// waiting returns once the server has an update of the collection that met a write conflict and waits.
+// waiting returns once the server has an update of the collection that met a write conflict and waits. It looks for
+// half of the time after which the server ends the transaction that is waited for.
 func waiting(ctx context.Context, coll *mongo.Collection) error {
 	admin := coll.Database().Client().Database("admin")
-	for range 1000 {
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
 		c, err := admin.Aggregate(mongo.NewSessionContext(ctx, nil), mongo.Pipeline{{{Key: "$currentOp", Value: d()}},
 			{{Key: "$match", Value: d("ns", coll.Database().Name()+"."+coll.Name(), "op", "update", "writeConflicts", d("$gt", 0))}}})
 		if err != nil {
