@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sort"
 	"strconv"
 	"sync"
@@ -211,8 +212,10 @@ func TestConcurrent(t *testing.T) {
 func hammer(t *testing.T, n int, op func(r *rand.Rand, name string) error) {
 	t.Helper()
 	var group sync.WaitGroup
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
 	for g := range 8 {
-		r := rand.New(rand.NewPCG(rand.Uint64(), uint64(g)))
+		r := rand.New(rand.NewPCG(seed, uint64(g)))
 		group.Go(func() {
 			for i := range n {
 				if err := op(r, fmt.Sprintf("g%d-%d", g, i)); err != nil {
@@ -395,40 +398,60 @@ func TestRepairBesideMove(t *testing.T) {
 }
 
 // TestWaiters: those who wait for the lock look again soon, however long they have
-// waited. A driver that pauses longer after each attempt has made about 14 in this
-// time, and would then sleep for up to half a second.
+// waited. A driver that pauses longer after each attempt pauses a quarter of a second at last.
 func TestWaiters(t *testing.T) {
 	ctx := t.Context()
-	coll := mongotest.Database(t).Collection("nodes")
+	var mu sync.Mutex
+	var answered time.Time     // when the last command was
+	var pauses []time.Duration // between that and each look at the lock
+	look := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(pauses)
+	}
+	note := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		answered = time.Now()
+	}
+	coll := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{
+		Started: func(_ context.Context, e *event.CommandStartedEvent) {
+			if e.CommandName == "findAndModify" && e.Command.Lookup(e.CommandName).StringValue() == "nodes_locks" {
+				mu.Lock()
+				defer mu.Unlock()
+				pauses = append(pauses, time.Since(answered))
+			}
+		},
+		Succeeded: func(context.Context, *event.CommandSucceededEvent) { note() },
+		Failed:    func(context.Context, *event.CommandFailedEvent) { note() },
+	})).Collection("nodes")
 	v := plain(tree.AncestorArray, tree.Options{})
 	tr := v.open(t, coll)
 	insertAll(t, v, tr, [][2]string{{"A", ""}, {"B", ""}, {"C", ""}})
 	var waiter sync.WaitGroup
-	got := mongotest.Record(t, coll.Database(), func() {
-		err := joined(t, coll, func(ctx context.Context) error {
-			if err := tr.Move(ctx, "A", tr.Under("B")); err != nil {
-				return err
-			}
-			waiter.Go(func() {
-				good(t, tr.Move(t.Context(), "C", tr.Under("B")))
-			})
-			time.Sleep(2 * time.Second)
-			return nil
-		})
-		wrong(t, err != nil, "%v", err)
-		waiter.Wait()
-	})
-	attempts := 0
-	for _, c := range got.Named("findAndModify") {
-		if c.Collection == "nodes_locks" {
-			attempts++
+	err := joined(t, coll, func(ctx context.Context) error {
+		if err := tr.Move(ctx, "A", tr.Under("B")); err != nil {
+			return err
 		}
+		waiter.Go(func() {
+			good(t, tr.Move(t.Context(), "C", tr.Under("B")))
+		})
+		for deadline := time.Now().Add(30 * time.Second); look() < 50 && time.Now().Before(deadline); { // the server ends this transaction after a minute
+			time.Sleep(10 * time.Millisecond)
+		}
+		return nil
+	})
+	wrong(t, err != nil, "%v", err)
+	waiter.Wait()
+	if len(pauses) < 50 {
+		t.Fatalf("%d attempts", len(pauses))
 	}
-	wrong(t, attempts < 20, "%d attempts in 2 s", attempts)
+	late := slices.Sorted(slices.Values(pauses[20:50]))
+	wrong(t, late[15] > 125*time.Millisecond, "pauses of %v", late)
 	v.want(t, "children", v.ids(t, tr.Children(ctx, "B")), "A", "C")
 
 	// At its deadline a waiter says what it waited for.
-	err := joined(t, coll, func(ctx context.Context) error {
+	err = joined(t, coll, func(ctx context.Context) error {
 		if err := tr.Move(ctx, "A", tr.AsRoot()); err != nil {
 			return err
 		}
