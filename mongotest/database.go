@@ -17,7 +17,7 @@ import (
 )
 
 // cleanupTimeout bounds the cleanup after a test, when the context of the test has ended.
-const cleanupTimeout = 30 * time.Second
+const cleanupTimeout = 2 * time.Minute
 
 // Database returns a database of its own for t, on a client of its own, and
 // drops both when t ends. It skips t under -short and fails it when there is no

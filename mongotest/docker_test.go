@@ -4,6 +4,7 @@ package mongotest
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -46,7 +47,8 @@ func TestPull(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		pull   http.HandlerFunc
-		err    string // "" for none
+		within time.Duration // the patience of the starter; default a minute, so that the answer comes first
+		err    string        // "" for none
 		absent bool
 		notes  string
 	}{
@@ -58,8 +60,9 @@ func TestPull(t *testing.T) {
 			err: "no such host", absent: true,
 		},
 		"no answer": {
-			pull: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
-			err:  "no registry answers within 500ms", absent: true,
+			pull:   func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+			within: 500 * time.Millisecond,
+			err:    "no registry answers within 500ms", absent: true,
 		},
 		"retries only": {
 			pull: func(w http.ResponseWriter, r *http.Request) {
@@ -68,16 +71,18 @@ func TestPull(t *testing.T) {
 					time.Sleep(50 * time.Millisecond)
 				}
 			},
-			err: "no registry answers within 500ms", absent: true,
+			within: 500 * time.Millisecond,
+			err:    "no registry answers within 500ms", absent: true,
 		},
 		"slow": { // longer than the patience, but moving
 			pull: func(w http.ResponseWriter, _ *http.Request) {
 				for range 10 {
 					message(w, `{"status":"Downloading","id":"x","progressDetail":{"current":1,"total":10}}`)
-					time.Sleep(100 * time.Millisecond)
+					time.Sleep(250 * time.Millisecond)
 				}
 			},
-			notes: "pulling the image mongo:8",
+			within: 2 * time.Second,
+			notes:  "pulling the image mongo:8",
 		},
 		"fails halfway": {
 			pull: func(w http.ResponseWriter, _ *http.Request) {
@@ -90,7 +95,7 @@ func TestPull(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var notes bytes.Buffer
-			s := &starter{stderr: &notes, patience: 500 * time.Millisecond}
+			s := &starter{stderr: &notes, patience: cmp.Or(c.within, time.Minute)}
 			begin := time.Now()
 			err := s.pull(t.Context(), fakeEngine(t, c.pull), dockerImage)
 			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {

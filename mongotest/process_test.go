@@ -4,6 +4,7 @@ package mongotest
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -28,7 +29,7 @@ func TestEndOfProcess(t *testing.T) {
 		{name: "main", output: "PASS"},
 		{name: "panic", output: "panic: the victim"},
 		{name: "exit"},
-		{name: "block", args: []string{"-test.timeout=1s"}, output: "panic: test timed out"},
+		{name: "block", args: []string{"-test.timeout=10s"}, output: "panic: test timed out"},
 		{name: "block", signal: syscall.SIGKILL},
 		{name: "block", signal: syscall.SIGINT},
 		{name: "block", signal: syscall.SIGQUIT},
@@ -44,6 +45,7 @@ func TestEndOfProcess(t *testing.T) {
 			w.add(t, "mongod", fakeMongod)
 			p := w.run(t, nil, append([]string{"-test.run=^TestVictim$"}, end.args...)...)
 			pid := w.serverPID(t)
+			_ = p.in.Close() // the victim ends
 			if end.signal != 0 {
 				eventually(t, "the victim blocks", func() bool { return strings.Contains(p.output(), "blocking") })
 				if err := p.cmd.Process.Signal(end.signal); err != nil {
@@ -84,7 +86,7 @@ func TestVictim(t *testing.T) {
 	if _, err := shared(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(100 * time.Millisecond) // for the parent to find the server
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the parent has found the server
 	switch end {
 	case "fail":
 		t.Error("as asked for")
