@@ -138,7 +138,7 @@ func TestFirstService(t *testing.T) {
 		if conn, err := net.Dial("tcp", address); err == nil {
 			_ = conn.Close()
 			break
-		} else if time.Since(began) > 30*time.Second {
+		} else if time.Since(began) > 2*time.Minute {
 			t.Fatal(err)
 		}
 	}

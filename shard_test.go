@@ -239,7 +239,7 @@ func TestKilledBetweenPrepareAndCommit(t *testing.T) {
 	for victim, name := range []string{"coordinator", "participant"} {
 		t.Run(name, func(t *testing.T) {
 			_, s := splitOver(t, cluster) // movie 1 is on the first shard, its details on the second
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
 			if err := s.Insert(ctx, 1, bson.D{{Key: "title", Value: "Dumbo"}}, bson.D{{Key: "plot", Value: "an elephant"}}); err != nil {
 				t.Fatal(err)
