@@ -91,7 +91,7 @@ func TestGetInATransactionDoesNotWait(t *testing.T) {
 			_, err := db.Collection("films").UpdateByID(t.Context(), "A", bson.M{"$unset": bson.M{"computed.until": 1}}) // the other ends
 			check(t, err)
 		}
-		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 		defer cancel()
 		return errorOf(c.Get(ctx, "A", time.Hour))
 	})
@@ -126,7 +126,7 @@ func TestAFailedGetGivesItsLeaseBack(t *testing.T) {
 	failing := testkit.Must(totalsOf[int, string, film](db.Collection("screenings"), db.Collection("films"), opts))
 	check := func(step string) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if f, err := c.Get(ctx, "A", time.Hour); err != nil || f.Viewers != 90 {
 			t.Errorf("%s: %+v, %v", step, f, err)

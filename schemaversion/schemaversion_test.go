@@ -303,7 +303,7 @@ func TestStrictCountsWhatIsWritten(t *testing.T) {
 // A version that no filter looks for is unknown: otherwise Update would upgrade it for ever.
 func TestVersionsInOtherWords(t *testing.T) {
 	_, coll, c := contacts(t, schemaversion.Options{})
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for i, version := range []any{"03", "+3", " 3", "", 2.5, bson.A{3}, math.NaN(), int64(1) << 40} {
 		_, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: 50 + i}, {Key: "schema_version", Value: version}})
@@ -332,7 +332,7 @@ func TestRefusedInATransaction(t *testing.T) {
 		"migrate": func(ctx context.Context) error { return errorOf(c.Migrate(ctx, 3, nil)) },
 		"get":     func(ctx context.Context) error { return errorOf(c.Get(ctx, 2)) },
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		runs := 0
 		err := mongopatterns.Transact(ctx, coll.Database().Client(), func(ctx context.Context) error {
 			runs++

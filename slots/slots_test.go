@@ -364,7 +364,7 @@ func TestSlotsAdoptBetween(t *testing.T) {
 					})
 				}), timeseries.Days(nil), nil)
 				testkit.OK(t, err)
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				result, err := s.Adopt(ctx, nil, nil)
 				testkit.OK(t, err)

@@ -463,7 +463,7 @@ func (w *world) follow(run func(context.Context) error) func(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx) }()
 	return func(t *testing.T) {
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 			left := w.problems(t)
 			if len(left) == 0 {
 				break

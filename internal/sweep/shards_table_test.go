@@ -50,7 +50,7 @@ func (r placed) look(t *testing.T) seen {
 	out := seen{everywhere: everywhereOf(asked), commits: commitsOf(asked), inside: "yes"}
 	empty(t, db)
 	c = r.start(&scene{t, db})
-	ctx, cancel = context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel = context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	err = mongopatterns.Transact(ctx, db.Client(), func(ctx context.Context) error {
 		if _, err := c.do(ctx); err != nil {

@@ -212,7 +212,7 @@ const (
 	patience = 60 * time.Second
 	// grace is how long after its context a call may come back: half a second, and what a busy
 	// machine needs. It is there to find calls that hang.
-	grace = 500*time.Millisecond + 3*time.Second
+	grace = 500*time.Millisecond + 10*time.Second
 )
 
 // plan is what a call does when nothing fails.
