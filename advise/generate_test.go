@@ -241,11 +241,21 @@ var changes = []kind{
 }
 
 // database makes some labelled collections of n documents, always the same for a seed.
-func database(kinds []kind, seed uint64, n, collections int) []labelled {
-	r := rand.New(rand.NewPCG(seed, uint64(n)))
+func database(kinds []kind, seed, n, collections int) []labelled {
+	r := rand.New(rand.NewPCG(uint64(seed), uint64(n)))
 	var out []labelled
-	for i, k := range r.Perm(len(kinds))[:collections] {
-		out = append(out, generate(r, kinds[k], n, fmt.Sprintf("%s%d", words[r.IntN(len(words))], i)))
+	for i, k := range dealt(kinds, seed*collections, collections) {
+		out = append(out, generate(r, k, n, fmt.Sprintf("%s%d", words[r.IntN(len(words))], i)))
+	}
+	return out
+}
+
+// dealt are some of the kinds from a place on, as if shuffled packs of all kinds lay one behind the
+// other: each kind is there as often as any other.
+func dealt(kinds []kind, from, n int) (out []kind) {
+	for at := from; at < from+n; at++ {
+		pack := rand.New(rand.NewPCG(uint64(at/len(kinds)), 0)).Perm(len(kinds))
+		out = append(out, kinds[pack[at%len(kinds)]])
 	}
 	return out
 }
