@@ -194,12 +194,13 @@ func (l *looker) references(ctx context.Context, name, field, to string) (named,
 		d("$match", d(field, d("$ne", nil))),
 		d("$project", d("to", "$"+field)),
 		d("$unwind", "$to"),
+		d("$group", bson.D{{Key: "_id", Value: "$to"}, {Key: "n", Value: d("$sum", 1)}}), // each is looked up once
 		d("$lookup", bson.D{
-			{Key: "from", Value: to}, {Key: "localField", Value: "to"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "found"},
+			{Key: "from", Value: to}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "found"},
 			{Key: "pipeline", Value: bson.A{d("$project", d("_id", 1))}},
 		}),
 		d("$group", bson.D{
-			{Key: "_id", Value: nil}, {Key: "named", Value: d("$sum", 1)}, {Key: "found", Value: d("$sum", d("$size", "$found"))},
+			{Key: "_id", Value: nil}, {Key: "named", Value: d("$sum", "$n")}, {Key: "found", Value: d("$sum", d("$multiply", bson.A{"$n", d("$size", "$found")}))},
 		}),
 	})
 	if err != nil || len(batch) == 0 {

@@ -138,25 +138,21 @@ type links struct{ named, found, self, grand, parents int64 }
 
 func (l *looker) links(ctx context.Context, c *collection, field string) (links, error) {
 	exists := func(value any) bson.D { return d("$gt", bson.A{value, nil}) }
-	one := func(condition any) bson.D { return d("$sum", d("$cond", bson.A{condition, 1, 0})) }
+	sum := func(n, condition any) bson.D { return d("$sum", d("$cond", bson.A{condition, n, 0})) }
 	batch, err := l.aggregate(ctx, c.name, bson.A{
 		d("$match", d(field, d("$ne", nil))),
-		d("$project", d("parent", "$"+field)),
+		// Each parent is looked up once.
+		d("$group", bson.D{{Key: "_id", Value: "$" + field}, {Key: "named", Value: d("$sum", 1)}, {Key: "self", Value: sum(1, d("$eq", bson.A{"$_id", "$" + field}))}}),
 		d("$lookup", bson.D{
-			{Key: "from", Value: c.name}, {Key: "localField", Value: "parent"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "found"},
+			{Key: "from", Value: c.name}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "found"},
 			{Key: "pipeline", Value: bson.A{d("$project", d("up", "$"+field))}},
 		}),
 		d("$group", bson.D{
-			{Key: "_id", Value: "$parent"},
-			{Key: "named", Value: d("$sum", 1)},
-			{Key: "found", Value: one(d("$gt", bson.A{d("$size", "$found"), 0}))},
-			{Key: "self", Value: one(d("$eq", bson.A{"$_id", "$parent"}))},
-			{Key: "grand", Value: one(exists(d("$first", "$found.up")))},
-		}),
-		d("$group", bson.D{
 			{Key: "_id", Value: nil}, {Key: "parents", Value: d("$sum", 1)},
-			{Key: "named", Value: d("$sum", "$named")}, {Key: "found", Value: d("$sum", "$found")},
-			{Key: "self", Value: d("$sum", "$self")}, {Key: "grand", Value: d("$sum", "$grand")},
+			{Key: "named", Value: d("$sum", "$named")},
+			{Key: "found", Value: sum("$named", d("$gt", bson.A{d("$size", "$found"), 0}))},
+			{Key: "self", Value: d("$sum", "$self")},
+			{Key: "grand", Value: sum("$named", exists(d("$first", "$found.up")))},
 		}),
 	})
 	if err != nil || len(batch) == 0 {
