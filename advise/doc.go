@@ -123,7 +123,8 @@
 // # Before you believe it
 //
 // [Try] copies a part of a finding's collection into a scratch database, on any server, which must be
-// empty and is dropped at the end. It adopts the pattern there and measures what was promised. A test
+// empty and is dropped at the end. It adopts the pattern there and measures what was promised, and what
+// the reads that were seen send and examine before and after. A test
 // sees that no promise is off by more than a factor of two, for outlier, subset, split, attribute,
 // series, bucket, computed and relation of embedded children. The others cannot be tried, and Try says
 // why.

@@ -27,7 +27,8 @@ type Query struct {
 	// answers. Default: not known.
 	From Origin
 
-	rate int64 // of updates of one document, in its busiest second; 0: not known
+	rate  int64 // of updates of one document, in its busiest second; 0: not known
+	shape bool  // of $queryStats: it has no values
 }
 
 // Command is a recorded command, of the shape of mongotest.Command.
@@ -324,5 +325,5 @@ func shapeQuery(raw bson.Raw) (Query, bool) {
 		return Query{}, false
 	}
 	command, err := bson.Marshal(append(bson.D{{Key: verb, Value: name}}, entry.Shape...))
-	return Query{Database: database, Collection: name, Command: command, Calls: entry.Calls}, err == nil
+	return Query{Database: database, Collection: name, Command: command, Calls: entry.Calls, shape: true}, err == nil
 }

@@ -1,11 +1,13 @@
 package advise_test
 
 import (
+	"cmp"
 	"errors"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -93,6 +95,131 @@ func TestHonesty(t *testing.T) {
 			t.Errorf("%s has %d documents, %v", c.name, n, err)
 		}
 	}
+}
+
+// Reads that were seen are sent to the copy before and after, then as the service would send them.
+// Those that do not say how, and those without values, are counted.
+func TestReplays(t *testing.T) {
+	last := func(c labelled, doc int) bson.E { d := c.docs[doc].(bson.D); return d[len(d)-1] }
+	whole := func(labelled) bson.D { return bson.D{{Key: "_id", Value: 5}} }
+	minutes := func(c labelled) bson.D {
+		begin := c.docs[0].(bson.D)[2].Value.(time.Time)
+		return bson.D{{Key: "sensor", Value: 0}, {Key: "time", Value: bson.D{{Key: "$gte", Value: begin}, {Key: "$lt", Value: begin.Add(100 * time.Minute)}}}}
+	}
+	series := func(labelled) bson.D {
+		return bson.D{{Key: "sensor", Value: bson.D{{Key: "$lt", Value: 7}}}, {Key: "time", Value: time.Unix(7, 0)}}
+	}
+	less := func(before, after int64) bool { return 0 < after && 2*after < before }
+	some := func(before, after int64) bool { return before > 0 && after > 0 } // a block or bucket is sent as a whole
+	for _, test := range []struct {
+		kind     string
+		filter   func(c labelled) bson.D
+		query    string
+		now      string   // how it begins
+		examined [2]int64 // by the reads that were generated, too
+		bytes    func(before, after int64) bool
+		untold   func(c labelled) bson.D
+	}{
+		{"outlier: few long lists of documents", func(c labelled) bson.D {
+			longest := slices.MaxFunc(c.docs, func(a, b any) int {
+				return cmp.Compare(len(a.(bson.D)[4].Value.(bson.RawValue).Value), len(b.(bson.D)[4].Value.(bson.RawValue).Value))
+			})
+			return longest.(bson.D)[:1]
+		}, "find things {_id: ?}", "", [2]int64{1, 1}, less, nil},
+		{"subset: pages show the newest", whole, "find things {_id: ?}", "", [2]int64{1, 1}, less, nil},
+		{"split: lists leave texts out", whole, "find things {_id: ?}", "aggregate things | $match {_id: ?} | ", [2]int64{1, 2},
+			func(before, after int64) bool { return after == before }, nil},
+		{"relation: embedded children that are read alone", func(c labelled) bson.D {
+			return bson.D{{Key: last(c, 7).Key + "._id", Value: last(c, 7).Value.(bson.A)[1].(bson.D)[0].Value}}
+		}, "find things {LIST._id: ?}", "find things_LIST {_id: ?}", [2]int64{800, 1},
+			func(before, after int64) bool { return 80 < after && after < before },
+			func(c labelled) bson.D { return bson.D{{Key: last(c, 7).Key + ".text", Value: "x"}} }},
+		{"attribute: many indexed fields that most lack", func(c labelled) bson.D { return bson.D{last(c, 9)} },
+			"find things {LAST: ?}", "find things {$and: [{attributes: {$elemMatch: ", [2]int64{1, 1},
+			func(before, after int64) bool { return before < after && after < 4*before },
+			func(c labelled) bson.D { return bson.D{{Key: last(c, 9).Key, Value: bson.D{{Key: "$gt", Value: 7}}}} }},
+		{"series: measurements read by range", minutes, "find things {sensor: ?, time: {$gte: ?, $lt: ?}}", "find things_series {", [2]int64{800, 1}, some, series},
+		{"bucket: events read by range", minutes, "find things {sensor: ?, time: {$gte: ?, $lt: ?}}", "find things_buckets {", [2]int64{800, 1}, some, series},
+		{"computed: totals of a product", nil, "aggregate things | $match {LAST: ?} | $group {_id: $LAST, votes: {$sum: ?}, mean: {$avg: $stars}}",
+			"find things_source {_id: ?}", [2]int64{2000, 5}, some, whole},
+	} {
+		pattern, _, _ := strings.Cut(test.kind, ":")
+		c := generate(rand.New(rand.NewPCG(5, 5)), kindOf(t, test.kind), 400, "things")
+		db, scratch := mongotest.Database(t), mongotest.Database(t)
+		queries := store(t, db, []labelled{c})
+		find := func(filter bson.D) {
+			raw, err := bson.Marshal(bson.D{{Key: "find", Value: "things"}, {Key: "filter", Value: filter}, {Key: "lsid", Value: 7}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			queries = append(queries, advise.Query{Collection: "things", Command: raw, Calls: 2})
+		}
+		untold := int64(0)
+		if test.filter != nil {
+			find(test.filter(c))
+		}
+		if test.untold != nil {
+			find(test.untold(c))
+			untold += 2
+		}
+		queries = append(queries, stats(t, "things", 3)) // without values
+		untold += 3
+		for _, command := range c.commands { // which want the children with their parent
+			if _, err := command.Body.LookupErr("filter", "year"); err == nil && pattern == "relation" {
+				untold++
+			}
+		}
+		report := look(t, db, unhurried(queries))
+		i := slices.IndexFunc(report.Findings, func(f advise.Finding) bool { return f.Pattern == pattern })
+		if i < 0 {
+			t.Errorf("%s: advised %v, %v", test.kind, named(report), about(report, "things"))
+			continue
+		}
+		trial, err := advise.Try(t.Context(), db, scratch, report, report.Findings[i], nil)
+		if err != nil {
+			t.Errorf("%s: %v", test.kind, err)
+			continue
+		}
+		var text strings.Builder
+		if err := trial.Text(&text); err != nil {
+			t.Fatal(err)
+		}
+		name := last(c, 9).Key
+		if pattern == "computed" {
+			name = c.docs[0].(bson.D)[4].Key
+		}
+		names := strings.NewReplacer("LIST", name, "LAST", name)
+		i = slices.IndexFunc(trial.Replays, func(r advise.Replay) bool { return r.Query == names.Replace(test.query) })
+		if i < 0 {
+			t.Errorf("%s: replayed %+v", test.kind, trial.Replays)
+			continue
+		}
+		r, now := trial.Replays[i], names.Replace(test.now)
+		if !strings.HasPrefix(r.Now, now) || now == "" && r.Now != "" || !test.bytes(r.BytesBefore, r.BytesAfter) || trial.NotReplayed != untold {
+			t.Errorf("%s: now %q, want %q; %d not replayed, want %d\n%s", test.kind, r.Now, now, trial.NotReplayed, untold, &text)
+		}
+		if examined := [2]int64{r.DocumentsBefore, r.DocumentsAfter}; examined != test.examined {
+			t.Errorf("%s: examined %v, want %v", test.kind, examined, test.examined)
+		}
+		if !strings.Contains(text.String(), r.Query+"\n") || !strings.Contains(text.String(), "reads not replayed") {
+			t.Errorf("%s: the text does not say so: %s", test.kind, &text)
+		}
+	}
+}
+
+// stats is a find as $queryStats shows it, without values.
+func stats(t *testing.T, collection string, calls int64) advise.Query {
+	t.Helper()
+	raw, err := bson.Marshal(bson.D{{Key: "calls", Value: calls}, {Key: "shape", Value: bson.D{{Key: "cmdNs", Value: bson.D{{Key: "coll", Value: collection}}},
+		{Key: "command", Value: "find"}, {Key: "filter", Value: bson.D{{Key: "_id", Value: bson.D{{Key: "$eq", Value: "?number"}}}}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, ok := advise.ShapeQuery(raw)
+	if !ok {
+		t.Fatal("no shape")
+	}
+	return q
 }
 
 // A trial is refused where it would harm or say nothing.
