@@ -166,6 +166,59 @@ func TestTakenAway(t *testing.T) {
 	}
 }
 
+// References shuffled within a collection lead to documents as before, and the same is advised.
+// Shuffled between two collections, each with a source of its own, the values are all still there,
+// but a join finds nothing, and extref goes.
+func TestShuffled(t *testing.T) {
+	reference := func(doc any) *any { d := doc.(bson.D); return &d[len(d)-1].Value }
+	for _, test := range []struct {
+		name    string
+		shuffle func(r *rand.Rand, orders, tickets []any)
+		goes    bool
+	}{
+		{"not", func(*rand.Rand, []any, []any) {}, false},
+		{"within", func(r *rand.Rand, orders, tickets []any) {
+			for _, docs := range [][]any{orders, tickets} {
+				r.Shuffle(len(docs), func(i, j int) {
+					a, b := reference(docs[i]), reference(docs[j])
+					*a, *b = *b, *a
+				})
+			}
+		}, false},
+		{"between", func(_ *rand.Rand, orders, tickets []any) {
+			for i := range orders {
+				a, b := reference(orders[i]), reference(tickets[i])
+				*a, *b = *b, *a
+			}
+		}, true},
+	} {
+		r := rand.New(rand.NewPCG(4, 4))
+		kind := kindOf(t, "extref: names of sources that change now and then")
+		all := []labelled{generate(r, kind, 400, "orders"), generate(r, kind, 400, "tickets")}
+		for _, doc := range all[1].docs {
+			*reference(doc) = (*reference(doc)).(int) + 1_000_000
+		}
+		for _, source := range all[1].sources {
+			source.(bson.D)[0].Value = source.(bson.D)[0].Value.(int) + 1_000_000
+		}
+		test.shuffle(r, all[0].docs, all[1].docs)
+		db := mongotest.Database(t)
+		report := look(t, db, unhurried(store(t, db, all)))
+		want := []string{"extref:orders", "extref:tickets"}
+		if test.goes {
+			want = nil
+		}
+		if got := named(report); !slices.Equal(got, want) {
+			t.Errorf("shuffled %s: advised %v, want %v; %v", test.name, got, want, about(report, "orders"))
+		}
+		for _, f := range report.Findings {
+			if f.Check.Answer != 400 || f.Facts[1].Value != 400 {
+				t.Errorf("shuffled %s: %s has %v", test.name, f.Name(), f.Facts)
+			}
+		}
+	}
+}
+
 // Ten times the documents: ten times the savings and counts, the same shares and code.
 func TestTenTimes(t *testing.T) {
 	db, other := mongotest.Database(t), mongotest.Database(t)
