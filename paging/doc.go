@@ -97,7 +97,8 @@
 // expire. It is bound to the collection, the sort, the collation, let, and the filter as the
 // server compares it: with any other it is [ErrInvalidToken], and the client starts again from
 // the first page. So a filter must be the same on every page: not {$lt: time.Now()}, but a
-// moment that the first request fixes. Whoever has a token can read it. With
+// moment that the first request fixes. The order of its conditions and of the values of $in
+// does not count, so they may come from a Go map. Whoever has a token can read it. With
 // Options.SigningKeys tokens are signed (HMAC-SHA-256); without, an altered one can only name
 // another place in the list that your filter allows.
 //

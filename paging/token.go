@@ -190,8 +190,9 @@ type reading int
 
 const (
 	asFilter     reading = iota // conditions, in any order
+	asFilters                   // an array of filters, in any order
 	asCondition                 // what a filter asks of a field: operators, or a value
-	asConditions                // an array of them
+	asConditions                // an array of them, in any order
 	asExpression                // stages and operators, their arguments in any order
 	asOrdered                   // a sort, or what a comparison in an expression compares
 	asValue
@@ -202,8 +203,9 @@ var geographic = []string{"$near", "$nearSphere", "$geoWithin", "$geoIntersects"
 
 // appendCanonical writes a part so that what the server takes for equal is equal bytes,
 // and other things are not: numbers by their value; the fields of a value in their
-// order, those that may come from a Go map in any; the values of $in in any. Two ways to
-// ask for the same, as 1 and {$eq: 1}, stay two. Tokens are bound to a hash of it.
+// order, those that may come from a Go map in any; the values of $in and the conditions of
+// $and in any. Two ways to ask for the same, as 1 and {$eq: 1}, stay two. Tokens are bound
+// to a hash of it.
 func appendCanonical(out []byte, v bson.RawValue, as reading) []byte {
 	doc, isDoc := v.DocumentOK()
 	switch operated := isDoc && operators(doc); {
@@ -219,6 +221,9 @@ func appendCanonical(out []byte, v bson.RawValue, as reading) []byte {
 		return appendText(append(out, 'v'), value.AppendKey(room[:0], v))
 	}
 	elements, _ := bson.Raw(v.Value).Elements()
+	if !isDoc && (as == asFilters || as == asConditions) {
+		return appendConditions(out, elements, as)
+	}
 	if isDoc && as != asOrdered {
 		slices.SortStableFunc(elements, func(a, b bson.RawElement) int { return strings.Compare(a.Key(), b.Key()) })
 	}
@@ -227,13 +232,13 @@ func appendCanonical(out []byte, v bson.RawValue, as reading) []byte {
 		name, inner := e.Key(), as
 		out = appendText(out, name)
 		switch {
-		case as == asConditions:
-			inner = asCondition
 		case !isDoc: // the elements of an array are what it is
 		case as == asFilter && (name == "$in" || name == "$nin"):
 			out = appendSet(out, e.Value())
 			continue
-		case as == asFilter && slices.Contains([]string{"$and", "$or", "$nor", "$not", "$elemMatch", "$geometry"}, name):
+		case as == asFilter && slices.Contains([]string{"$and", "$or", "$nor"}, name):
+			inner = asFilters
+		case as == asFilter && slices.Contains([]string{"$not", "$elemMatch", "$geometry"}, name):
 		case as == asFilter && slices.Contains([]string{"$expr", "$text", "$jsonSchema"}, name):
 			inner = asExpression
 		case as == asFilter && name == "$all":
@@ -248,6 +253,23 @@ func appendCanonical(out []byte, v bson.RawValue, as reading) []byte {
 			inner = asOrdered
 		}
 		out = appendCanonical(out, e.Value(), inner)
+	}
+	return out
+}
+
+func appendConditions(out []byte, elements []bson.RawElement, as reading) []byte {
+	inner := asFilter
+	if as == asConditions {
+		inner = asCondition
+	}
+	parts := make([][]byte, len(elements))
+	for i, e := range elements {
+		parts[i] = appendCanonical(nil, e.Value(), inner)
+	}
+	slices.SortFunc(parts, bytes.Compare)
+	out = binary.AppendUvarint(append(out, byte(bson.TypeArray)), uint64(len(parts)))
+	for _, part := range parts {
+		out = appendText(out, part)
 	}
 	return out
 }

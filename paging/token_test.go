@@ -141,7 +141,7 @@ func TestForeignTokens(t *testing.T) {
 }
 
 // Filters are bound as the server compares them: numbers by value, the fields of a
-// value in order, the conditions of a filter (a Go map, say) and $in in any.
+// value in order, the conditions of a filter (a Go map, say), of $and and $all, and $in in any.
 func TestFiltersAreBoundByContent(t *testing.T) {
 	p := newOffline(t, "c", tokenSort, nil)
 	hashOf := func(filter any) hash {
@@ -164,7 +164,11 @@ func TestFiltersAreBoundByContent(t *testing.T) {
 		{d("a", bson.D{{Key: "$gt", Value: 1}, {Key: "$lt", Value: 3}}), d("a", bson.D{{Key: "$lt", Value: 3.0}, {Key: "$gt", Value: 1}})},
 		{d("a", d("$in", bson.A{1, 2, xy})), d("a", d("$in", bson.A{xy, 2.0, 1, 1}))}, {d("a", d("$in", bson.A{1, 2, yx}))},
 		{d("a", bson.A{1, 2})}, {d("a", bson.A{2, 1})}, {d("a", d("$nin", bson.A{1, 2}))}, {d("a", "1")}, {d("a", bson.Regex{Pattern: "1"})}, {d("a", d("$eq", bson.Regex{Pattern: "1"}))},
-		{d("$or", bson.A{xy, d("a", 1)}), d("$or", bson.A{yx, d("a", 1.0)})}, {d("$and", bson.A{xy, d("a", 1)})},
+		{d("$or", bson.A{xy, d("a", 1)}), d("$or", bson.A{yx, d("a", 1.0)}), d("$or", bson.A{d("a", 1), xy})},
+		{d("$and", bson.A{xy, d("a", 1)}), d("$and", bson.A{d("a", 1), xy})}, {d("$nor", bson.A{xy, d("a", 1)}), d("$nor", bson.A{d("a", 1), xy})},
+		{d("$and", bson.A{d("a", xy), d("b", 1)}), d("$and", bson.A{d("b", 1), d("a", xy)})}, {d("$and", bson.A{d("a", yx), d("b", 1)})},
+		{d("a", d("$all", bson.A{1, xy})), d("a", d("$all", bson.A{xy, 1.0}))}, {d("a", d("$all", bson.A{1, yx}))},
+		{d("a", d("$all", bson.A{d("$elemMatch", xy), d("$elemMatch", d("z", 1))})), d("a", d("$all", bson.A{d("$elemMatch", d("z", 1)), d("$elemMatch", yx)}))},
 		{near(xy), near(yx)}, {d("a", d("$near", xy))}, {d("a", d("$near", yx))},
 		{d("a", d("$all", bson.A{d("$elemMatch", xy)})), d("a", d("$all", bson.A{d("$elemMatch", yx)}))},
 		{d("a", d("$elemMatch", xy)), d("a", d("$elemMatch", yx))}, {d("a", d("$not", d("$gt", 1))), d("a", d("$not", d("$gt", 1.0)))},
@@ -185,7 +189,9 @@ func TestFiltersAreBoundByContent(t *testing.T) {
 		d("a", bson.D{{Key: "$gt", Value: 1}, {Key: "$lt", Value: 3}}), d("a", d("$in", bson.A{1, 2, xy})), d("a", d("$in", bson.A{1, 2, yx})),
 		d("a", bson.A{1, 2}), d("a", bson.A{2, 1}), d("a", d("$nin", bson.A{1, 2})), d("a", "1"), d("a", bson.Regex{Pattern: "1"}), d("a", d("$eq", bson.Regex{Pattern: "1"})),
 		near(xy), d("a", d("$near", xy)), d("a", d("$near", yx)), d("a", d("$all", bson.A{xy})), d("a", d("$all", bson.A{yx})),
-		d("$or", bson.A{xy, d("a", 1)}), d("$and", bson.A{xy, d("a", 1)}), d("a", d("$elemMatch", xy)), d("a", d("$not", d("$gt", 1))),
+		d("$or", bson.A{xy, d("a", 1)}), d("$and", bson.A{xy, d("a", 1)}), d("$nor", bson.A{xy, d("a", 1)}), d("$and", bson.A{xy}), d("$and", bson.A{d("a", 1)}),
+		d("$and", bson.A{d("a", xy), d("b", 1)}), d("$and", bson.A{d("a", yx), d("b", 1)}), d("a", d("$all", bson.A{1, xy})), d("a", d("$all", bson.A{1, yx})),
+		d("a", d("$elemMatch", xy)), d("a", d("$not", d("$gt", 1))),
 		d("$expr", d("$eq", bson.A{"$a", xy})), d("$expr", d("$eq", bson.A{"$a", yx})),
 		// What looks like operators and is a value.
 		d("a", d("$eq", append(d("$gt", 1), d("$lt", 3)...))), d("a", d("$eq", append(d("$lt", 3), d("$gt", 1)...))),
