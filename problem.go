@@ -93,21 +93,7 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 		Have       json.RawMessage `json:"have,omitempty"`
 		Want       json.RawMessage `json:"want,omitempty"`
 		Detail     string          `json:"detail,omitempty"`
-	}{p.Pattern, p.Kind, p.Collection, asJSON(p.ID), p.Field, asJSON(p.Have), asJSON(p.Want), p.Detail})
-}
-
-// asJSON returns a value as relaxed extended JSON, nil for the zero value.
-func asJSON(v bson.RawValue) json.RawMessage {
-	if v.Type == 0 {
-		return nil
-	}
-	const before, after = `{"v":`, `}`
-	out, err := bson.MarshalExtJSON(bson.D{{Key: "v", Value: v}}, false, false)
-	if err != nil || len(out) < len(before)+len(after) {
-		out, _ = json.Marshal(value.Text(v))
-		return out
-	}
-	return out[len(before) : len(out)-len(after)]
+	}{p.Pattern, p.Kind, p.Collection, value.JSON(p.ID), p.Field, value.JSON(p.Have), value.JSON(p.Want), p.Detail})
 }
 
 // Checker is implemented by every helper that stores data twice or derives it.

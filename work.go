@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // Work says how a call such as Check, Repair or Adopt goes over many documents. nil and the zero Work mean
@@ -69,5 +71,5 @@ func (f Failure) MarshalJSON() ([]byte, error) {
 		Collection string          `json:"collection"`
 		ID         json.RawMessage `json:"id,omitempty"`
 		Error      string          `json:"error"`
-	}{f.Collection, asJSON(f.ID), f.Err.Error()})
+	}{f.Collection, value.JSON(f.ID), f.Err.Error()})
 }

@@ -2,12 +2,14 @@ package versioning
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/internal/doc"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // A Difference is a field that has different values in two documents.
@@ -27,6 +29,15 @@ func (d Difference) String() string {
 		return fmt.Sprintf("%s: removed %v", d.Path, d.Old)
 	}
 	return fmt.Sprintf("%s: %v is now %v", d.Path, d.Old, d.New)
+}
+
+// MarshalJSON writes path, old and new, the values as relaxed extended JSON, and leaves out what is missing.
+func (d Difference) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Path string          `json:"path"`
+		Old  json.RawMessage `json:"old,omitempty"`
+		New  json.RawMessage `json:"new,omitempty"`
+	}{d.Path, value.JSON(d.Old), value.JSON(d.New)})
 }
 
 func differences(a, b []doc.Field) (out []Difference) {

@@ -1,6 +1,7 @@
 package versioning_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -128,6 +129,17 @@ func TestDifferences(t *testing.T) {
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+func TestDifferenceAsJSON(t *testing.T) {
+	t.Parallel()
+	a := bson.D{{Key: "text", Value: "old"}, {Key: "gone", Value: 1}, {Key: "list", Value: bson.A{}}}
+	b := bson.D{{Key: "text", Value: "new"}, {Key: "list", Value: bson.A{bson.D{{Key: "x", Value: nil}}}}, {Key: "null", Value: nil}}
+	got, err := json.Marshal(versioning.Differences(testkit.Raw(t, a), testkit.Raw(t, b)))
+	const want = `[{"path":"text","old":"old","new":"new"},{"path":"gone","old":1},{"path":"list.0","new":{"x":null}},{"path":"null","new":null}]`
+	if string(got) != want || err != nil {
+		t.Errorf("%s, %v", got, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package value
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 
@@ -46,4 +47,18 @@ func Text(v bson.RawValue) string {
 		s = strings.ToValidUTF8(s[:maxText], "") + "…"
 	}
 	return s
+}
+
+// JSON returns a value as relaxed extended JSON, nil for the zero value.
+func JSON(v bson.RawValue) json.RawMessage {
+	if v.Type == 0 {
+		return nil
+	}
+	const before, after = `{"v":`, `}`
+	out, err := bson.MarshalExtJSON(bson.D{{Key: "v", Value: v}}, false, false)
+	if err != nil || len(out) < len(before)+len(after) {
+		out, _ = json.Marshal(Text(v))
+		return out
+	}
+	return out[len(before) : len(out)-len(after)]
 }
