@@ -64,7 +64,8 @@ type Index struct {
 	Prefix []string
 	// KeyOnly leaves qualifier and value out of the index. Default false.
 	KeyOnly bool
-	// Suffix are paths to sort by. Default none.
+	// Suffix are paths to sort by, such as "title", or "title" and "_id" for package paging, which
+	// sorts by _id last. A filter that compares one entry for equality then needs no sort. Default none.
 	Suffix []string
 }
 
@@ -73,6 +74,10 @@ type Index struct {
 type Attributes[ID, V any] struct{ c *core }
 
 // An Attribute is an entry. Qualifier is "" if the entry has none.
+//
+// To read or insert the array as a field of your struct, use a type with the names of your Options, by
+// default bson:"k" and bson:"v". Those of an Attribute are key, value and qualifier: entries stored with
+// them are found only if the Options name them so.
 type Attribute[V any] struct {
 	Key       string `bson:"key" json:"key"`
 	Value     V      `bson:"value" json:"value"`

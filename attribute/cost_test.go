@@ -2,6 +2,7 @@ package attribute_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/costs"
 	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/paging"
 )
 
 func unique() *options.IndexOptionsBuilder { return options.Index().SetUnique(true) }
@@ -32,6 +34,38 @@ func byID(t *testing.T, db *mongo.Database, c mongotest.Command, n int64) {
 		plan.RequireIndex(t, "_id_")
 	}
 	plan.RequireExamined(t, 2*n, n) // n scattered IDs: a key to see that one is passed
+}
+
+// With Suffix {"title", "_id"} the server reads a page by title from the index, without a sort.
+func TestSuffixServesPages(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	coll := db.Collection("c")
+	a := newAttributes[int, int](t, coll, &attribute.Options{Indexes: []attribute.Index{{Suffix: []string{"title", "_id"}}}})
+	if err := a.EnsureIndexes(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		insert(t, coll, d("_id", i, "title", fmt.Sprint(i%10), "attributes", bson.A{e("even", (i+1)%2), e("n", i)}))
+	}
+	pager, err := paging.New[bson.D](coll, d("title", 1), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var req paging.Request
+	for range 2 {
+		cmds := mongotest.Record(t, db, func() {
+			req.Size = 5
+			page, err := pager.Page(t.Context(), a.Filter(a.Equals(attribute.Named("even"), 1)), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.After = page.Next
+		})
+		plan := mongotest.Explain(t, db, cmds[0].Body)
+		plan.RequireNoSort(t)
+		plan.RequireExamined(t, 12, 8)
+	}
 }
 
 func TestCosts(t *testing.T) {
