@@ -303,6 +303,28 @@ func TestAppendManyOutcomes(t *testing.T) {
 	})
 }
 
+// The time of a measurement can be its ID: then one that comes again is not stored, also if it differs and its
+// bucket is full.
+func TestTimeIsTheID(t *testing.T) {
+	b := newBuckets[string, event](t, fresh(t), timeseries.Every(time.Hour), &bucket.Options{IDField: "timestamp", MaxCount: 2})
+	var minutes []event
+	for minute := range 5 {
+		minutes = append(minutes, event{Timestamp: at(1, 0, minute), V: 1})
+		mustAppend(t, b, "s", minutes[minute])
+	}
+	result, err := b.AppendMany(t.Context(), timeseries.Of("s", minutes...), nil)
+	if result.Skipped != 5 || result.Done != 0 || err != nil {
+		t.Errorf("%+v, %v", result, err)
+	}
+	stored, err := b.Append(t.Context(), "s", event{Timestamp: at(1, 0, 0), V: 2})
+	if stored || err != nil {
+		t.Errorf("%v, %v", stored, err)
+	}
+	if all := testkit.Collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{})); len(all) != 5 || all[0].V != 1 {
+		t.Errorf("%+v", all)
+	}
+}
+
 // Measurements of one time are read in the order in which they arrived.
 func TestTiesKeepTheirOrder(t *testing.T) {
 	coll := fresh(t)

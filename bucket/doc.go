@@ -9,9 +9,9 @@
 //   - for metrics that are only appended: the server's own time-series collections and package series
 //     compress columns,
 //   - if you mostly look measurements up one by one: keep plain documents,
-//   - for single measurements that arrive from many series in turn: each append costs five to ten
-//     plain inserts (docs/benchmarks.md, trickle). Collect them for AppendMany, or take package series
-//     with its Gatherer,
+//   - for many single measurements that arrive from many series in turn: each append costs five to
+//     ten plain inserts (docs/benchmarks.md, trickle). Collect them for AppendMany, or take package
+//     series with its Gatherer,
 //   - for one measurement a minute that is set again and again: see package slots.
 //
 // Choose a window that gets ten measurements or more. Each append rewrites its whole bucket, so keep

@@ -38,8 +38,9 @@ type Options struct {
 	// time.Time is refused. Default "timestamp".
 	TimeField string
 	// IDField is the path, inside a measurement, of an ID by which a repeated measurement is recognized: an
-	// ID is stored once in a window of a series. If it is set, every measurement needs an ID other than ""
-	// and the zero ObjectID, and EnsureIndexes must have run. Default "": no de-duplication.
+	// ID is stored once in a window of a series. It may be the TimeField, if a series has at most one
+	// measurement at a time, such as one each minute. If it is set, every measurement needs an ID other than
+	// "" and the zero ObjectID, and EnsureIndexes must have run. Default "": no de-duplication.
 	IDField string
 
 	// Values are the numbers whose aggregates buckets keep. With Squares, Sum is a Decimal128 with all digits
