@@ -56,10 +56,18 @@
 // answer was lost: a second Claim by the same holder succeeds and changes nothing. A second Release
 // is ErrTaken if another holder has taken one of the cells since the first.
 //
+// # Any free cell
+//
+// Where the place does not matter, such as one of the four seats of an appointment at 09:00, make a section
+// of each time, choose a free cell of it from Cells, and choose again after ErrTaken. If one of the cells is
+// the holder's already, choose that: then a repeated request does not take a second one. The example of
+// Claim does this, and stores the appointment in the same transaction.
+//
 // # Concurrency, time, adoption
 //
 // The filter of each write requires that its cells are free, so if a hundred buyers claim one of
-// the same four seats each, four succeed. Holds begin and end by the server's clock; nothing has to
+// the same four seats each, four succeed. All calls, also Insert, join the transaction of their context;
+// after an error from a call that writes, abort it. Holds begin and end by the server's clock; nothing has to
 // remove a hold that has ended, also if its program is killed.
 //
 // To adopt existing grids, name your fields in [Options]; a cell without HolderField is free. Grids

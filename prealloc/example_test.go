@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/prealloc"
 )
@@ -45,6 +47,69 @@ func Example() {
 	// B: 11 free, 1 claimed
 	// C: 13 free, 1 claimed
 	// <nil>
+}
+
+// Any seat at 09:00, with the appointment in the same transaction. A repeated request gets the seat that it has.
+func ExampleGrids_Claim_anyCell() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	appointments := db.Collection("appointments")
+	days, err := prealloc.New[string, string](db.Collection("days"), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	const day = "Dr. Grey, 2026-12-01"
+	seats := slices.Concat(prealloc.Row("09:00", 2), prealloc.Row("09:30", 2))
+	if err := days.Insert(ctx, day, nil, seats...); err != nil {
+		fmt.Println(err)
+		return
+	}
+	choose := func(request, slot string) (seat prealloc.Cell, err error) {
+		cells, err := days.Cells(ctx, day)
+		for _, c := range cells {
+			switch {
+			case c.Cell.Section == slot && c.By == request:
+				return c.Cell, nil
+			case c.Cell.Section == slot && c.Free && seat.Name == "":
+				seat = c.Cell
+			}
+		}
+		if err == nil && seat.Name == "" {
+			err = prealloc.ErrTaken
+		}
+		return seat, err
+	}
+	book := func(request, slot string) (string, error) {
+		for {
+			seat, err := choose(request, slot)
+			if err != nil {
+				return "", err
+			}
+			err = mongopatterns.Transact(ctx, db.Client(), func(ctx context.Context) error {
+				if err := days.Claim(ctx, day, request, seat); err != nil {
+					return err
+				}
+				set := bson.M{"$set": bson.M{"day": day, "slot": slot, "seat": seat.Name}}
+				_, err := appointments.UpdateOne(ctx, bson.M{"_id": request}, set, options.UpdateOne().SetUpsert(true))
+				return err
+			})
+			if !errors.Is(err, prealloc.ErrTaken) { // else somebody was quicker
+				return seat.Name, err
+			}
+		}
+	}
+	for _, request := range []string{"r1", "r2", "r1", "r3"} {
+		fmt.Println(book(request, "09:00"))
+	}
+	n, err := appointments.CountDocuments(ctx, bson.M{"day": day})
+	fmt.Println(n, err)
+	// Output:
+	// 1 <nil>
+	// 2 <nil>
+	// 1 <nil>
+	//  taken
+	// 2 <nil>
 }
 
 // A booking calendar: one cell for each working day of April 2019.
