@@ -152,7 +152,7 @@ func nested(node *tree.Node[category]) branch {
 // deleteCategory removes a category without products; those below it move up.
 // The write to the category makes a product added meanwhile conflict with it.
 func (s *service) deleteCategory(ctx context.Context, id string) error {
-	return s.atomically(ctx, func(ctx context.Context) error {
+	return mongopatterns.Transact(ctx, s.productColl.Database().Client(), func(ctx context.Context) error {
 		if _, err := s.categories.Delete(ctx, id, mongopatterns.Promote); err != nil {
 			return err
 		}
@@ -170,7 +170,7 @@ func (s *service) deleteCategory(ctx context.Context, id string) error {
 // addProduct stores a product of an existing category. It counts the product on
 // its category, which is also what makes it conflict with a deletion.
 func (s *service) addProduct(ctx context.Context, p product) error {
-	return s.atomically(ctx, func(ctx context.Context) error {
+	return mongopatterns.Transact(ctx, s.productColl.Database().Client(), func(ctx context.Context) error {
 		counted, err := s.categoryColl.UpdateOne(ctx, s.categories.Filter(p.Category),
 			bson.D{{Key: "$inc", Value: bson.D{{Key: "products", Value: 1}}}})
 		if err != nil {
@@ -205,15 +205,4 @@ func ids(node *tree.Node[category], into []string) []string {
 		into = ids(child, into)
 	}
 	return into
-}
-
-// atomically runs fn in a transaction; the library's calls in it join.
-func (s *service) atomically(ctx context.Context, fn func(context.Context) error) error {
-	session, err := s.productColl.Database().Client().StartSession()
-	if err != nil {
-		return err
-	}
-	defer session.EndSession(context.WithoutCancel(ctx))
-	_, err = session.WithTransaction(ctx, func(ctx context.Context) (any, error) { return nil, fn(ctx) })
-	return err
 }

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/paging"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
@@ -56,7 +57,7 @@ var (
 // to the orders, in one transaction.
 func (s *service) saveCustomer(ctx context.Context, read int64, c customer, by versioning.Change) (versioning.Revision[customer], error) {
 	var saved versioning.Revision[customer]
-	err := s.atomically(ctx, func(ctx context.Context) error {
+	err := mongopatterns.Transact(ctx, s.orderColl.Database().Client(), func(ctx context.Context) error {
 		var err error
 		saved, err = s.customers.Save(ctx, versioning.Revision[customer]{Number: read, Document: c}, by)
 		if err != nil {
@@ -71,7 +72,7 @@ func (s *service) saveCustomer(ctx context.Context, read int64, c customer, by v
 // deleteCustomer deletes a customer without orders; the history stays. An order
 // placed at the same time pins the customer, so one of the two runs again.
 func (s *service) deleteCustomer(ctx context.Context, id string, read int64, by versioning.Change) error {
-	return s.atomically(ctx, func(ctx context.Context) error {
+	return mongopatterns.Transact(ctx, s.orderColl.Database().Client(), func(ctx context.Context) error {
 		if err := s.customers.Delete(ctx, id, read, by); err != nil {
 			return err
 		}
@@ -94,7 +95,7 @@ func (s *service) deleteCustomer(ctx context.Context, id string, read int64, by 
 // the customer among the buyers of each product, in one transaction.
 func (s *service) placeOrder(ctx context.Context, customerID string, lines []line) (order, error) {
 	var placed order
-	err := s.atomically(ctx, func(ctx context.Context) error {
+	err := mongopatterns.Transact(ctx, s.orderColl.Database().Client(), func(ctx context.Context) error {
 		buyer, err := s.customerCopies.Pin(ctx, "orders.customer", customerID)
 		if err != nil {
 			return err

@@ -82,7 +82,7 @@ func (s *service) addProduct(ctx context.Context, p product, specs map[string]an
 	if err != nil {
 		return err
 	}
-	return s.atomically(ctx, func(ctx context.Context) error {
+	return mongopatterns.Transact(ctx, s.orderColl.Database().Client(), func(ctx context.Context) error {
 		counted, err := s.categoryColl.UpdateOne(ctx, s.categories.Filter(p.Category),
 			bson.D{{Key: "$inc", Value: bson.D{{Key: "products", Value: 1}}}})
 		if err != nil {
@@ -123,7 +123,7 @@ func (s *service) product(ctx context.Context, sku string) (productPage, error) 
 // documents beside it: one of them deletes the product, the other's are deleted
 // by its filter. Orders keep their copies.
 func (s *service) deleteProduct(ctx context.Context, sku string) error {
-	return s.atomically(ctx, func(ctx context.Context) error {
+	return mongopatterns.Transact(ctx, s.orderColl.Database().Client(), func(ctx context.Context) error {
 		// The category of a product never changes, so it can be read first.
 		var p product
 		err := s.productColl.FindOne(ctx, bson.D{{Key: "_id", Value: sku}},

@@ -185,14 +185,3 @@ func (s *service) ensureIndexes(ctx context.Context) error {
 	}
 	return nil
 }
-
-// atomically runs fn in a transaction; the library's calls in it join.
-func (s *service) atomically(ctx context.Context, fn func(context.Context) error) error {
-	session, err := s.orderColl.Database().Client().StartSession()
-	if err != nil {
-		return err
-	}
-	defer session.EndSession(context.WithoutCancel(ctx))
-	_, err = session.WithTransaction(ctx, func(ctx context.Context) (any, error) { return nil, fn(ctx) })
-	return err
-}
