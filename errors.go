@@ -3,7 +3,8 @@ package mongopatterns
 import "github.com/mongopatterns/mongopatterns/internal/fault"
 
 // The general errors; test for them with errors.Is. Every error that a package defines itself matches one
-// of them (prealloc.ErrTaken matches ErrConflict), so a service has to map only these.
+// of them (prealloc.ErrTaken matches ErrConflict), so a service has to map only these, and the driver's
+// duplicate key error (mongo.IsDuplicateKeyError), which Insert of several packages returns for an _id that exists.
 var (
 	// ErrInvalid: an argument or an option is not valid. Nothing was written, except by a call for many
 	// items that met an invalid one on its way: its Result says what it had done by then.
