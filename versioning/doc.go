@@ -46,7 +46,8 @@
 // The types are those of the _id and of a document. ID may be a type of your own, such as type
 // PolicyID string; for one made from bson.ObjectID see the example TypedID of relation.New. T,
 // here Policy, is a struct with the fields you need, bson.M, bson.D or a type that decodes itself.
-// It may have the fields revision and change; reads set them.
+// It may have the fields revision, an int64, and change, a [Change]; reads set them, except Change.Fields,
+// and saves ignore them.
 //
 // Numbers begin at 1 and have no gaps; times never decrease. Options.Ignored names fields that the history
 // does not keep, such as "last_seen" or a counter. A name can be added later; do not take one away, because
@@ -76,7 +77,7 @@
 // ETag.
 //
 // At reads one old revision and Revisions all, newest first; [History.RevisionsFrom] reads them
-// oldest first. [History.Diff] compares two revisions, [History.Differences] two documents in
+// oldest first, and in pages, if you leave its loop and begin the next page at the number that follows. [History.Diff] compares two revisions, [History.Differences] two documents in
 // memory. [History.Restore] makes an old revision current again, [History.Undo] takes back the
 // changes of one revision; both make a new revision. After Delete, an Insert of the same _id
 // continues the numbers. SaveMany saves in bulk, [History.Prune] deletes old revisions. The example
