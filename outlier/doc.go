@@ -12,6 +12,7 @@
 //
 //   - if nearly every list is long: give the elements a collection of their own,
 //   - if only the newest few are ever read: use package subset,
+//   - if people page through a list, newest first or sorted: use package subset with package paging,
 //   - if elements are changed in place all the time: make them documents of their own,
 //   - if no list will ever be long: use an array and $push.
 //

@@ -89,7 +89,8 @@
 //	filter := bson.D{{Key: "category", Value: bson.D{{Key: "$in", Value: append(ids, "Storage")}}}}
 //	page, err := products.Page(ctx, filter, req) // a paging.Pager with Equality: []string{"category"}
 //
-// The manual of paging says when it is better that each product holds the ancestors of its category.
+// If Storage does not exist, the page is empty, while Breadcrumb and Subtree return ErrNotFound. The manual of
+// paging says when it is better that each product holds the ancestors of its category.
 //
 // # Concurrency
 //
