@@ -226,6 +226,34 @@ func TestAdoptTwiceAtOnce(t *testing.T) {
 	mustCheck(t, b)
 }
 
+// A document that is Failed or Skipped in a batch that meets another writer is counted once.
+func TestAdoptCountsOnceAfterAConflict(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	src := db.Collection("readings")
+	var docs []any
+	for i := range 8 {
+		docs = append(docs, bson.D{{Key: "_id", Value: i}})
+	}
+	must(t, second(src.InsertMany(t.Context(), docs)))
+	b := newBuckets[int, bson.D](t, db.Collection("c"), timeseries.Every(time.Hour), nil)
+	convert := func(doc bson.Raw) (int, bson.D, error) {
+		switch id := doc.Lookup("_id").Int32(); id {
+		case 2:
+			return 0, nil, fmt.Errorf("%w: no time", mongopatterns.ErrInvalid)
+		case 5:
+			return 0, nil, mongopatterns.ErrSkip
+		default:
+			return 1, bson.D{{Key: "timestamp", Value: at(1, int(id), 0)}}, nil
+		}
+	}
+	mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{"update"}, Times: 1, Code: 112, Labels: []string{"TransientTransactionError"}})
+	result, err := b.Adopt(t.Context(), src, convert, nil)
+	if err != nil || result.Conflicts != 1 || result.Examined != 8 || result.Done != 6 || result.Failed != 1 || len(result.Failures) != 1 || result.Skipped != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
 // With IDs, measurements that were appended before are not adopted again.
 func TestAdoptKnownIDs(t *testing.T) {
 	t.Parallel()

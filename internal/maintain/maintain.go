@@ -184,6 +184,10 @@ func apart(ctx context.Context, collection string, batch []bson.Raw, strict bool
 			Add(total, result)
 			return nil
 		}
+		if wait := (*busy)(nil); errors.As(err, &wait) {
+			total.Done += result.Done // not the rest of the result: patiently does the documents again
+			return err
+		}
 		if strict || !fault.Refused(err) || joined {
 			if result.Unknown == 0 && fault.MayBeDone(err) && !joined {
 				result.Unknown = max(0, int64(len(batch))-result.Done)
