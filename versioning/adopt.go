@@ -2,6 +2,7 @@ package versioning
 
 import (
 	"context"
+	"math"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -20,7 +21,9 @@ import (
 // 1 without it too; Adopt is for queries and indexes on these fields. known returns the change that
 // made a document, as stored; nil: nothing is known. A zero time says that the time is not known,
 // and is earlier than all others. A document that has a history, because other code inserted it
-// again, gets the next number of that. work.Filter selects current documents.
+// again, gets the next number of that. A number of another type, such as the double 3.0, stays as it is. A
+// document in which RevisionField holds anything else, such as "3", 0, 2.5 or a decimal, is Failed and named: correct it.
+// work.Filter selects current documents.
 //
 // Cost: 1 round trip, and for each 100 documents 1 to read, 1 to look for a history and 1 to write them,
 // index _id.
@@ -31,18 +34,28 @@ func (d *History[ID, T]) Adopt(ctx context.Context, known func(stored bson.Raw) 
 	if err := d.core.refuse(ctx); err != nil {
 		return result, err
 	}
-	projection := bson.D{expr.Element(d.core.opts.ChangeField, 1)} // without a number but with a change, parse returns an error
+	projection := bson.D{expr.Element(d.core.opts.RevisionField, 1), expr.Element(d.core.opts.ChangeField, 1)} // without a number but with a change, parse returns an error
 	if known == nil {
 		known = func(bson.Raw) Change { return Change{} }
 	} else {
 		projection = nil
 	}
-	scan := maintain.Scan{Filter: bson.D{expr.Element(d.core.opts.RevisionField, nil)}, Projection: projection, BatchSize: batchSize}
+	scan := maintain.Scan{Filter: d.core.unnumbered(), Projection: projection, BatchSize: batchSize}
 	return maintain.Run(ctx, d.core.current, work, scan, func(
 		ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result,
 	) error {
 		return d.core.adopt(ctx, known, batch, w, result)
 	})
+}
+
+// unnumbered selects the current documents that parse takes for unnumbered, or refuses for their number.
+func (d *store) unnumbered() bson.D {
+	number := expr.Field(d.opts.RevisionField)
+	return expr.Op("$expr", expr.Op("$not", expr.Cond(expr.IsType(number, "int", "long", "double"), expr.Op("$and",
+		expr.Op("$eq", expr.Op("$trunc", number), number),
+		expr.Op("$gte", number, 1),
+		expr.Op("$lt", number, int64(math.MaxInt64)),
+	), false)))
 }
 
 func (d *store) adopt(ctx context.Context, known func(stored bson.Raw) Change, batch []bson.Raw,

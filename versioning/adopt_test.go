@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"testing"
@@ -133,6 +134,38 @@ func TestAdoptHistory(t *testing.T) {
 }
 
 // A save while Adopt runs is not undone by it.
+// Numbers that were typed by hand: whole ones of any type stay, others are named.
+func TestAdoptNamesOtherNumbers(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := mongotest.Database(t)
+	d := helper[int, bson.D](t, db, nil)
+	decimal, err := bson.ParseDecimal128("4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := []any{int32(1), int64(2), 3.0, int64(math.MaxInt64 - 1)}
+	bad := []any{"4", decimal, 0, -1, 2.5, math.NaN(), math.Inf(1), int64(math.MaxInt64), bson.A{1}, bson.D{{Key: "n", Value: 1}}, true}
+	var docs []any
+	for i, v := range append(slices.Clone(good), bad...) {
+		docs = append(docs, bson.D{{Key: "_id", Value: i}, {Key: "revision", Value: v}})
+	}
+	docs = append(docs, bson.D{{Key: "_id", Value: 98}, {Key: "revision", Value: nil}}, bson.D{{Key: "_id", Value: 99}})
+	if _, err := db.Collection("current").InsertMany(ctx, docs); err != nil {
+		t.Fatal(err)
+	}
+	result, err := d.Adopt(ctx, nil, nil)
+	if err != nil || result.Done != 2 || result.Failed != int64(len(bad)) {
+		t.Errorf("%+v, %v", result, err)
+	}
+	for i := range docs {
+		_, err := d.Get(ctx, int(testkit.Raw(t, docs[i]).Lookup("_id").AsInt64()))
+		if refused := i >= len(good) && i < len(good)+len(bad); refused != errors.Is(err, mongopatterns.ErrInvalid) {
+			t.Errorf("%v: %v", docs[i], err)
+		}
+	}
+}
+
 func TestAdoptBesideASave(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
