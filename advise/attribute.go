@@ -51,6 +51,9 @@ func (l *looker) indexes(ctx context.Context, c *collection) ([]index, error) {
 	return out, err
 }
 
+// numbers are the types that one field of numbers may have, also in turn.
+var numbers = []string{"int", "long", "double", "decimal"}
+
 // siblings are fields beside each other, of one type.
 type siblings struct {
 	above string // the subdocument; "": at the top
@@ -69,7 +72,10 @@ func (c *collection) sparse() []siblings {
 	}
 	all := map[groupKey][]string{}
 	for path, kind := range kinds {
-		if len(kind) == 1 && slices.Contains([]string{"string", "int", "long", "double", "decimal", "date", "bool", "objectId"}, kind[0]) {
+		if len(kind) > 1 && !slices.ContainsFunc(kind, func(k string) bool { return !slices.Contains(numbers, k) }) {
+			kind = []string{"number"} // as JavaScript writes them: 1 is an int, 1.5 a double
+		}
+		if len(kind) == 1 && slices.Contains([]string{"string", "int", "long", "double", "decimal", "date", "bool", "objectId", "number"}, kind[0]) {
 			at := strings.LastIndex(path, ".") + 1
 			k := groupKey{path[:at], kind[0]}
 			all[k] = append(all[k], path)
@@ -177,7 +183,7 @@ func (l *looker) indexed(ctx context.Context, c *collection, s siblings, indexes
 			"An index that nobody uses can simply go: $indexStats shows which.",
 			"Where the names are known and plain, the fields below one subdocument and a wildcard index on it are simpler, and keep the documents small.",
 			"A query on two of the fields at once, a unique index and a sort by one field need indexes of their own.",
-			"All programs that read or write these fields must change together; Adopt with Keep has both for a while.",
+			"All programs that read or write these fields must change together; Adopt with Copy has both for a while.",
 		},
 	})
 	return nil
