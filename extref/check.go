@@ -37,7 +37,7 @@ const (
 	// Dangling: a reference to a source that does not exist, if the policy is not Keep.
 	Dangling = mongopatterns.Dangling
 	// Malformed: the value at the target's path has another shape than configured, such as an array
-	// or a single document, an ID instead of the copy, or a copy without ID. Field and Have are the first
+	// or a single document, an ID instead of the copy, or fields of a copy without the ID. Field and Have are the first
 	// such value. It does not count as a copy, and nothing writes to it. Or the source of a copy has a
 	// version that is not one, or an array on the way to a copied field: Field and Have are then the
 	// source's, and Detail names the copy. A Malformed problem without an ID names a path of the
