@@ -51,7 +51,7 @@
 // Call EnsureIndexes before the first write: some guarantees are unique indexes. Every read is also
 // available as a filter or a pipeline, for stages of your own.
 //
-// An ID may be of a type of your own. One made from a string or a number needs nothing more. One made from
+// An ID may be of a type of your own, or any if the IDs of a collection have several types. One made from a string or a number needs nothing more. One made from
 // bson.ObjectID needs the methods in the manual of package relation: without them the driver stores it as
 // binary data.
 //

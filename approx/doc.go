@@ -66,8 +66,9 @@
 //
 // To reset a count, set it or delete the document: what still waits in a process is added afterwards. Do not
 // reset distinct counts while processes run, because they do not send registers again that they have stored:
-// begin a new key. Existing documents work without preparation: a missing CountField counts as 0. With
-// [Options].Existing an unknown key is ignored; otherwise it is inserted.
+// begin a new key. Existing documents work without preparation: a missing CountField counts as 0. But
+// the server refuses to add to a count that is null or a string, at each Flush and at Close: $set a number
+// first. With [Options].Existing an unknown key is ignored; otherwise it is inserted.
 //
 // # What can be lost
 //

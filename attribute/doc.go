@@ -129,6 +129,9 @@
 //		{Path: "release_UK", Key: "UK"},
 //	}, nil)
 //
+// EnsureIndexes comes first. If the collection has 64 indexes already, the server refuses another: drop one of
+// the fields' indexes that is not used. When no code queries the fields any more, drop the others.
+//
 // With Options.Copy the fields stay for code that still reads them; a last run without Copy removes them.
 // A null field does not become an entry, and is removed, too.
 //

@@ -39,7 +39,8 @@ import (
 // documents whose ID a bucket holds already (Options.IDField), and those for which convert returns
 // [mongopatterns.ErrSkip], which the next call converts again. A document that is not a valid measurement,
 // or for which convert returns ErrInvalid, is Failed and named; any other error of convert ends the call.
-// Of two calls at the same time one ends with [mongopatterns.ErrRunning]. Adopt returns ErrInvalid for a
+// Of two calls at the same time one ends with [mongopatterns.ErrRunning], and perhaps
+// one that begins while the last transaction of a killed one is still being committed: run it again. Adopt returns ErrInvalid for a
 // source with a default collation, and when it meets an _id of the source twice.
 //
 // Cost: 3 round trips to begin, 4 if src is in another database, 1 for each collection that it creates, more to

@@ -23,7 +23,9 @@ import (
 // Migrate brings all documents that work selects to a version: Newest, or an older one by the
 // steps' Down. Meanwhile documents of all versions can be read. Of the Result, Done counts
 // documents written, Skipped those of an unknown version, Failed those that a step or the server
-// refused, Remaining those that others changed each time before they were written.
+// refused, Remaining those that others changed each time before they were written. A version that is
+// not a number, such as "two" or 2.5, is unknown, too. Skipped ones are not named: Status counts them,
+// and Find yields a [NewerError] for each.
 //
 // After a run that ends with Failed and Remaining 0, every document that existed during the whole
 // run, and had a version that the steps know, has the version to. Documents that old code writes
@@ -32,7 +34,7 @@ import (
 // the version.
 //
 // Only one Migrate runs at a time. For a second one the error is [mongopatterns.ErrRunning], until
-// the first ends or has not prolonged its lease for Options.Lease. A dry run needs no lease: it
+// the first ends or, if its process was killed, has not prolonged its lease for Options.Lease. A dry run needs no lease: it
 // runs the steps and writes nothing.
 //
 // Cost: 1 round trip, 3 for each batch of 1000, 3 in all for the lease; 1 document written for each that

@@ -33,7 +33,9 @@
 //
 //	{_id: 786, product_id: 1, author: "Kristina", text: "...", rating: 5, date: 2019-02-18}
 //
-// The array and the count are always kept, the sum and the mean because Options.Values asks for them.
+// The array and the count are always kept, the sum and the mean because Options.Values asks for them. A parent
+// that never had an item may lack all of them, or have the array null or []: Adopt does not write it, and a query
+// for {num_reviews: 0} does not find it. Insert it with [] and 0 if you query so.
 //
 // # The calls
 //

@@ -30,7 +30,8 @@ func (s *Subset[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (r
 
 // Adopt brings existing data into form. Parents and items that exist already get the kept items
 // and the aggregates. Items in the parents' arrays that the collection lacks, by _id, are inserted
-// there, with an ObjectID if they have no _id. Work.Filter selects parents.
+// there, with all their fields, also those that T lacks, and with an ObjectID if they have no _id.
+// A parent without items is not written, and so gets no count. Work.Filter selects parents.
 //
 // A batch of parents is one transaction, which writes each parent first, and is halved after a
 // conflict (Result.Conflicts). So Adopt can run beside writers, including old code, be stopped,

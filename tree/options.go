@@ -47,8 +47,9 @@ type Options struct {
 	// other representations read it only to place nodes that are not adopted. Default "parent".
 	ParentField string
 	// RootParent is a further value of ParentField that means a root, besides null and missing: often 0 or
-	// "", as in data from SQL. New roots get it. A node cannot have it as its ID. Default none: new roots
-	// get null.
+	// "", as in data from SQL. New roots get it. A node cannot have it as its ID. 0 is also the long 0
+	// and the double 0. There is only one: where old data has 0 and "", write one in place of the other with an
+	// UpdateMany before each Adopt. Default none: new roots get null.
 	RootParent any
 	// ChildrenField holds the IDs of the children in order (ChildReferences). Default "children".
 	ChildrenField string
