@@ -395,7 +395,7 @@ func TestArraysAsKeys(t *testing.T) {
 		must(t, err)
 		problems = append(problems, p.String())
 	}
-	want(t, problems, []string{`attribute: c 1: malformed: attributes: 2 elements`})
+	want(t, problems, []string{`attribute: c 1: malformed: attributes: 2 elements: "k" must be a string, not empty, "u" a string or missing`})
 	for name, err := range map[string]error{
 		"get": errOf(a.Get(ctx, 1, attribute.Named("x"))), "change": a.Replace(ctx, 1, attribute.Named("x"), 2), "change q": a.Replace(ctx, 1, attribute.Named("y").Qualified("q"), 2),
 		"remove": a.Remove(ctx, 1, attribute.Named("x")), "remove q": a.Remove(ctx, 1, attribute.Named("y").Qualified("q")),

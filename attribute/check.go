@@ -99,7 +99,11 @@ func (c *core) problems(batch []bson.Raw) (out []mongopatterns.Problem, repeated
 			found(Malformed, c.array, "")
 		}
 		if f.Malformed > 0 {
-			found(Malformed, c.array, fmt.Sprintf("%d elements", f.Malformed))
+			want := fmt.Sprintf("%d elements: %q must be a string, not empty", f.Malformed, c.key)
+			if c.qualifier != "" {
+				want += fmt.Sprintf(", %q a string or missing", c.qualifier)
+			}
+			found(Malformed, c.array, want)
 		}
 		for _, d := range f.Duplicates {
 			key := Named(d.Key)

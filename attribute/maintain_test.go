@@ -434,7 +434,7 @@ func TestCheckAndRepair(t *testing.T) {
 		`attribute: c 3: duplicate: attributes: key "a" ["q"]`,
 		`attribute: c 3: duplicate: attributes: key "b"`,
 		`attribute: c 4: duplicate: attributes: key "a"`,
-		`attribute: c 4: malformed: attributes: 6 elements`,
+		`attribute: c 4: malformed: attributes: 6 elements: "k" must be a string, not empty, "u" a string or missing`,
 		`attribute: c 5: malformed: attributes`,
 	}
 	malformed := append(bson.A{}, before[3].(bson.D)[1].Value.(bson.A)[:6]...)
