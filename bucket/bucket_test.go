@@ -285,6 +285,9 @@ func TestLatest(t *testing.T) {
 	if _, err := b.Latest(t.Context(), 1); !errors.Is(err, mongopatterns.ErrNotFound) || !errors.Is(err, mongo.ErrNoDocuments) {
 		t.Errorf("empty: %v", err)
 	}
+	if stats, err := b.Aggregate(t.Context(), 1, time.Time{}, time.Time{}); stats.Count != 0 || err != nil {
+		t.Errorf("empty: %+v, %v", stats, err)
+	}
 	mustAppend(t, b, 1, reading{at(1, 50, 0), 1}, reading{at(1, 10, 0), 2}, reading{at(1, 20, 0), 3}, reading{at(0, 59, 0), 4})
 	mustAppend(t, b, 2, reading{at(5, 0, 0), 5})
 	got, err := b.Latest(t.Context(), 1)

@@ -234,7 +234,7 @@ func plain[M any](m M, _ frame.Entry) M { return m }
 
 // Aggregate returns the aggregates of series at or after from and before to; a zero time sets no limit. It
 // uses the stored aggregates of buckets whose window lies in the range, and reads measurements only in the
-// windows that from and to cut.
+// windows that from and to cut. Without measurements Count is 0, and there is no error.
 //
 // Cost: 1 round trip, index {series, start}; 1 key and 1 document for each bucket.
 func (b *Buckets[ID, M]) Aggregate(ctx context.Context, series ID, from, to time.Time) (stats timeseries.Stats, err error) {

@@ -20,7 +20,8 @@ import (
 
 // Aggregate returns the aggregates of series at or after from and before to; a zero time sets no limit. It
 // uses the stored sums of documents whose window lies in the range. The server sends measurements, to be
-// decoded here, only from the windows that from and to cut.
+// decoded here, only from the windows that from and to cut. Without measurements Count is 0, and there is no
+// error.
 //
 // Cost: 1 round trip, more for many documents, index {series, start}; 1 key and 1 document for each document
 // of the range.

@@ -58,6 +58,9 @@ func TestInvalid(t *testing.T) {
 	if len(cmds) > 0 {
 		t.Errorf("sent %v", cmds.Names())
 	}
+	if stats, err := s.Aggregate(ctx, "s", time.Time{}, time.Time{}); stats.Count != 0 || err != nil {
+		t.Errorf("empty: %+v, %v", stats, err)
+	}
 	for what, err := range map[string]error{"latest": second(s.Latest(ctx, "s")), "update": s.Replace(ctx, "s", good), "delete": s.Delete(ctx, "s", day)} {
 		if !errors.Is(err, mongopatterns.ErrNotFound) {
 			t.Errorf("%s: %v", what, err)
