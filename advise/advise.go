@@ -77,6 +77,7 @@ func Look(ctx context.Context, db *mongo.Database, opts *Options) (report *Repor
 		report:  &Report{Database: db.Name(), At: begin},
 	}
 	err = l.look(ctx)
+	l.unmanaged()
 	l.report.finish(l.server.sent, time.Since(begin))
 	return l.report, err
 }
@@ -99,6 +100,8 @@ type collection struct {
 	fields []field
 	lists  []*list // once they are counted
 	idType string
+	// derived are the reference to the parent and a field that tells the ancestors besides.
+	derived []string
 	*traffic
 }
 
@@ -137,7 +140,6 @@ func (l *looker) look(ctx context.Context) error {
 			return err
 		}
 	}
-	l.unmanaged()
 	return nil
 }
 
@@ -288,12 +290,8 @@ func (l *looker) failed(ctx context.Context, err error, pattern string, c *colle
 	return nil
 }
 
-// found adds a finding, unless the library manages the collection already.
-func (l *looker) found(f Finding) {
-	if c := l.all[f.Collection]; !l.manages(c, f.Pattern, f.Path) {
-		l.report.Findings = append(l.report.Findings, f)
-	}
-}
+// found adds a finding. Look leaves it out if the library manages the collection already.
+func (l *looker) found(f Finding) { l.report.Findings = append(l.report.Findings, f) }
 
 func (l *looker) not(pattern, collection, path, reason string) {
 	l.report.NotAdvised = append(l.report.NotAdvised, Note{Pattern: pattern, Collection: collection, Path: path, Reason: reason})

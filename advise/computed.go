@@ -132,6 +132,12 @@ func (l *looker) total(ctx context.Context, c *collection, t totals) error {
 			return nil
 		}
 	}
+	for _, name := range targets.tops() { // the state of other totals
+		if targets.has(name+".at", "date") && targets.has(name+".epoch", "int", "long") {
+			l.not(pattern, c.name, t.key, fmt.Sprintf("documents of %s are targets of this pattern already, with %s: add to that one", targets.name, name))
+			return nil
+		}
+	}
 	check, err := l.check(ctx, bson.D{
 		{Key: "aggregate", Value: c.name},
 		{Key: "pipeline", Value: bson.A{

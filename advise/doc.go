@@ -71,10 +71,12 @@
 //	          second; nothing else sets the field, asks for its value or reads what an
 //	          update made of it
 //
-// The other packages have no detector; docs/choosing.md starts from symptoms. A collection whose documents
-// have all the default fields of tree, bucket, series, slots, outlier, attribute or computed is in that
-// pattern already: the report lists the pattern, and those it excludes, as not advised. How often the
-// detectors are right was measured on generated databases: docs/advise.md has the table.
+// The other packages have no detector; docs/choosing.md starts from symptoms. For a collection that is in
+// a pattern already the report lists the pattern, and those it excludes, as not advised. Documents of
+// bucket, series, slots, outlier and computed are known by their shape, those of tree by ancestors or a
+// path that end with the parent; tree's nested sets, attribute, subset and extref by their default names
+// alone. How often the detectors are right was measured on generated databases: docs/advise.md has the
+// table.
 //
 // # Where figures come from
 //

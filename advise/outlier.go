@@ -28,8 +28,8 @@ func (l *looker) outlier(ctx context.Context, c *collection, a *list) error {
 	case strings.Contains(a.path, "."):
 		l.not(pattern, c.name, a.path, "the list is inside a subdocument; the package takes lists at the top")
 		return nil
-	case c.has(a.path+"_overflow") || c.has(a.path+"_outside"):
-		l.not(pattern, c.name, a.path, "is in this pattern already: some documents have "+a.path+"_overflow")
+	case c.has(a.path+"_moved", "objectId") || c.has(a.path+"_overflow") || c.has(a.path+"_outside"): // the first name is no option
+		l.not(pattern, c.name, a.path, "is in this pattern already: some documents have "+a.path+"_moved, _overflow or _outside")
 		return nil
 	case c.geometry(a.path):
 		l.not(pattern, c.name, a.path, "is a GeoJSON geometry, which must stay whole")

@@ -79,6 +79,9 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, g.field)
 	}
+	if links.derived != "" {
+		c.derived = []string{g.field, links.derived}
+	}
 	switch {
 	case float64(links.found) < treeFound*float64(links.named):
 		l.not(pattern, c.name, g.field, fmt.Sprintf("%s of those with it name no document", share(links.named-links.found, links.named)))
@@ -134,30 +137,77 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 }
 
 // links are the references of a field to _id.
-type links struct{ named, found, self, grand, parents int64 }
+type links struct {
+	named, found, self, grand, parents int64
+	// derived is a field whose last ancestor is the parent: a list of them, or a path between delimiters.
+	derived string
+}
+
+// endsWith reports a path that names the parent last, before its delimiter.
+func endsWith(path, parent string) bson.D {
+	size := func(name string) bson.D { return d("$strLenCP", name) }
+	begin := d("$subtract", bson.A{size("$$path"), d("$add", bson.A{size("$$parent"), 1})})
+	return d("$let", bson.D{
+		{Key: "vars", Value: bson.D{
+			{Key: "path", Value: d("$cond", bson.A{d("$eq", bson.A{d("$type", path), "string"}), path, ""})},
+			{Key: "parent", Value: d("$convert", bson.D{{Key: "input", Value: parent}, {Key: "to", Value: "string"}, {Key: "onError", Value: ""}, {Key: "onNull", Value: ""}})},
+		}},
+		{Key: "in", Value: d("$cond", bson.A{
+			d("$and", bson.A{d("$ne", bson.A{"$$parent", ""}), d("$gt", bson.A{begin, 0})}),
+			d("$eq", bson.A{d("$substrCP", bson.A{"$$path", d("$max", bson.A{begin, 0}), size("$$parent")}), "$$parent"}),
+			false,
+		})},
+	})
+}
 
 func (l *looker) links(ctx context.Context, c *collection, field string) (links, error) {
 	exists := func(value any) bson.D { return d("$gt", bson.A{value, nil}) }
 	sum := func(n, condition any) bson.D { return d("$sum", d("$cond", bson.A{condition, n, 0})) }
+	group := bson.D{{Key: "_id", Value: "$" + field}, {Key: "named", Value: d("$sum", 1)}, {Key: "self", Value: sum(1, d("$eq", bson.A{"$_id", "$" + field}))}}
+	total := bson.D{}
+	var candidates []string
+	for _, name := range c.tops() {
+		var told bson.D
+		switch {
+		case name == field || name == "_id" || len(candidates) == 20:
+			continue
+		case c.has(name, "array"):
+			told = d("$eq", bson.A{d("$cond", bson.A{d("$isArray", "$"+name), d("$last", "$"+name), nil}), "$" + field})
+		case c.has(name, "string"):
+			told = endsWith("$"+name, "$"+field)
+		default:
+			continue
+		}
+		key := fmt.Sprint("derived", len(candidates))
+		candidates = append(candidates, name)
+		group = append(group, bson.E{Key: key, Value: sum(1, told)})
+		total = append(total, bson.E{Key: key, Value: d("$sum", "$"+key)})
+	}
 	batch, err := l.aggregate(ctx, c.name, bson.A{
 		d("$match", d(field, d("$ne", nil))),
 		// Each parent is looked up once.
-		d("$group", bson.D{{Key: "_id", Value: "$" + field}, {Key: "named", Value: d("$sum", 1)}, {Key: "self", Value: sum(1, d("$eq", bson.A{"$_id", "$" + field}))}}),
+		d("$group", group),
 		d("$lookup", bson.D{
 			{Key: "from", Value: c.name}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "found"},
 			{Key: "pipeline", Value: bson.A{d("$project", d("up", "$"+field))}},
 		}),
-		d("$group", bson.D{
-			{Key: "_id", Value: nil}, {Key: "parents", Value: d("$sum", 1)},
-			{Key: "named", Value: d("$sum", "$named")},
-			{Key: "found", Value: sum("$named", d("$gt", bson.A{d("$size", "$found"), 0}))},
-			{Key: "self", Value: d("$sum", "$self")},
-			{Key: "grand", Value: sum("$named", exists(d("$first", "$found.up")))},
-		}),
+		d("$group", append(total,
+			bson.E{Key: "_id", Value: nil}, bson.E{Key: "parents", Value: d("$sum", 1)},
+			bson.E{Key: "named", Value: d("$sum", "$named")},
+			bson.E{Key: "found", Value: sum("$named", d("$gt", bson.A{d("$size", "$found"), 0}))},
+			bson.E{Key: "self", Value: d("$sum", "$self")},
+			bson.E{Key: "grand", Value: sum("$named", exists(d("$first", "$found.up")))},
+		)),
 	})
 	if err != nil || len(batch) == 0 {
 		return links{}, err
 	}
 	n := func(name string) int64 { return integer(batch[0], name) }
-	return links{n("named"), n("found"), n("self"), n("grand"), n("parents")}, nil
+	out := links{n("named"), n("found"), n("self"), n("grand"), n("parents"), ""}
+	for i, name := range candidates {
+		if float64(n(fmt.Sprint("derived", i))) >= treeFound*float64(out.named) {
+			out.derived = name
+		}
+	}
+	return out, nil
 }
