@@ -115,7 +115,7 @@ func (r *Replay) before(ctx context.Context, db *mongo.Database) error {
 	return nil
 }
 
-// after sends what the reads are then, and reports whether all of them could be told.
+// after sends what the reads are then, and reports whether all of them could be told and were answered.
 func (r *Replay) after(ctx context.Context, db *mongo.Database, now rewrite) (bool, error) {
 	for _, command := range r.commands {
 		instead := now(command)
@@ -127,7 +127,7 @@ func (r *Replay) after(ctx context.Context, db *mongo.Database, now rewrite) (bo
 		}
 		bytes, documents, err := replayed(ctx, db, instead)
 		if err != nil {
-			return false, err
+			return false, ctx.Err()
 		}
 		r.BytesAfter += bytes
 		r.DocumentsAfter += documents
@@ -256,10 +256,11 @@ func entered(paths []string, filter func(path string, value any) bson.D) rewrite
 		}
 		asked, _ := out[i].Value.(bson.D)
 		for _, f := range asked {
+			_, pattern := f.Value.(bson.Regex)
 			switch operator, ok := f.Value.(bson.D); {
 			case !slices.Contains(paths, f.Key):
 				several = append(several, bson.D{f})
-			case !equals(asked, f.Key): // missing fields may match
+			case pattern || !equals(asked, f.Key): // null is no value: missing fields match it
 				return nil
 			case ok:
 				several = append(several, filter(f.Key, operator[0].Value))

@@ -1,5 +1,6 @@
 // Command advise looks at a live database and says which pattern would pay, with the
-// figures and the code to paste. It only reads.
+// figures and the code to paste. It only reads; -try also writes, to a scratch database on the
+// server of -try-uri.
 //
 //	go run ./cmd/advise -uri mongodb://localhost:27017 -db shop
 //	go run ./cmd/advise -uri … -db shop -log mongod.log      # with the slow queries of a log
@@ -12,8 +13,9 @@
 // Queries that get slower with the data count as findings do. It exits with 0 if it
 // advises nothing, or nothing that is new and not ignored, with 1 if it advises something,
 // and with 2 if it failed or was interrupted: what it has found by then is printed. With -try
-// it exits with 0 if the pattern saves on the copy what was promised, within a factor of two,
-// and with 1 if not. Package advise says what findings mean and how the server is spared.
+// it prints what the reads that were seen cost on the copy, before and after, and what the
+// pattern saves there. It exits with 0 if that is what was promised, within a factor of two, and
+// with 1 if not. Package advise says what findings mean and how the server is spared.
 package main
 
 import (
