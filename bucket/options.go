@@ -43,11 +43,12 @@ type Options struct {
 	// "" and the zero ObjectID, and EnsureIndexes must have run. Default "": no de-duplication.
 	IDField string
 
-	// Values are the numbers whose aggregates buckets keep. With Squares, Sum is a Decimal128 with all digits
-	// of its doubles. Without, it is an int while all numbers are ints and none exceeds 2^63 / MaxCount
-	// (9.2e15 by default); larger ones count as doubles, so that no sum overflows. Without Squares, do not
-	// mix doubles and Decimal128 in one field: the server adds the doubles with 15 digits only. Default none:
-	// only the count.
+	// Values are the numbers whose aggregates buckets keep. Default none: only the count.
+	//
+	// With Squares, Sum is a Decimal128 with all digits of its doubles. Without, the Sum of ints is an int.
+	// So that it cannot overflow, an int above 2^63 / MaxCount (9.2e15 by default) counts as a double, and
+	// a sum with a double in it is a double. Do not mix doubles and Decimal128 in one field then: the server
+	// adds the doubles with 15 digits only.
 	Values []timeseries.Value
 
 	// MaxCount is how many measurements a bucket takes. Default 1000.

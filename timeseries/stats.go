@@ -61,7 +61,7 @@ type WindowStats struct {
 	Stats
 }
 
-// Mean returns Sum / Count; NaN if there are no measurements or Sum is not kept.
+// Mean returns Sum / Count; NaN, which JSON does not have, if there are no measurements or Sum is not kept.
 func (v ValueStats) Mean() float64 { return v.Sum.Float64() / float64(v.Count) }
 
 // Variance returns the population variance; NaN without Sum, Squares or measurements. A mean that is large
