@@ -9,6 +9,7 @@
 //	go test ./internal/sweep -run TestSharded -shards -timeout 2h  on a sharded cluster, each row; a sample without -shards
 //	go test ./internal/sweep -run TestShardsTable -shards -update -timeout 1h    what each call asks of shards
 //	go test ./internal/sweep -run TestWhileChunksMove -shards -timeout 1h    the main calls while chunks move, half an hour
+//	go test ./internal/sweep -run TestWhileChunksMove/reads -shards -update -timeout 1h    the reads in docs/compatibility.md, some minutes
 //	go test ./internal/sweep -run TestZones -update                the two-phase commits without and with zones
 //
 // A new method that writes needs a row in the table of its package, rows_<package>_test.go.

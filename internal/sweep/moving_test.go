@@ -149,10 +149,11 @@ var listings = []listing{
 	{name: "pipeline", sort: doc("a", 1), filter: mongo.Pipeline{doc("$match", doc("a", doc("$gte", 0)))}, document: func(i int) bson.D { return doc("a", i/3) }},
 }
 
-// While chunks move, pages are exact, and acknowledged writes are stored once.
+// While chunks move, pages and reads of a whole collection are exact, and acknowledged writes are stored once.
 func TestWhileChunksMove(t *testing.T) {
 	cluster := mongotest.Sharded(t, 2)
 	t.Run("pages", func(t *testing.T) { pagesWhileChunksMove(t, cluster) })
+	t.Run("reads", func(t *testing.T) { readsWhileChunksMove(t, cluster) })
 	t.Run("writes", func(t *testing.T) { writesWhileChunksMove(t, cluster) })
 }
 
