@@ -4,7 +4,9 @@
 // several calls in one transaction, and [Shard], which shards the collections of helpers.
 //
 // Each schema pattern is a package of its own: a typed helper over your collections, beside the official
-// driver and not instead of it. docs/choosing.md leads from a symptom to a pattern.
+// driver and not instead of it. docs/choosing.md leads from a symptom to a pattern. In the manual of each, the
+// sections on when to use it, its documents and its calls are enough to begin; the others are for reference.
+// docs/questions.md answers what a team asks before it adopts the library.
 //
 //   - [github.com/mongopatterns/mongopatterns/tree]: hierarchies in five representations
 //   - [github.com/mongopatterns/mongopatterns/paging]: keyset and numbered pages
@@ -51,18 +53,20 @@
 // Call EnsureIndexes before the first write: some guarantees are unique indexes. Every read is also
 // available as a filter or a pipeline, for stages of your own.
 //
-// An ID may be of a type of your own, or any if the IDs of a collection have several types. One made from a string or a number needs nothing more. One made from
-// bson.ObjectID needs the methods in the manual of package relation: without them the driver stores it as
-// binary data.
+// An ID may be of a type of your own, or any if the IDs of a collection have several types. One made from a
+// string or a number needs nothing more. One made from bson.ObjectID needs the methods in the manual of package
+// relation: without them the driver stores it as binary data. An argument of type any, such as the _id of an
+// item, must have the type of the stored _id: a string of hex digits does not match an ObjectID.
 //
 // # Transactions and failures
 //
 // The packages need MongoDB 6.0 or later. A call that must change several documents together does it in a
 // transaction, which needs a replica set or a sharded cluster: on a standalone server it returns
 // [ErrTransactionsUnsupported]. Every call joins the transaction in its context, such as that of [Transact].
-// After an error from a call that writes, abort your transaction. Outside a transaction most reads have the
-// read preference of the collection that you give; reads that a write, Check, Repair or Adopt depends on go to
-// the primary, and so do all reads of package outlier.
+// After an error from a call that writes, abort your transaction. A transaction whose context has no deadline
+// has one of 120 s. Outside a transaction most reads have the read preference of the collection that you give;
+// reads that a write, Check, Repair or Adopt depends on go to the primary, and so do all reads of package
+// outlier.
 //
 // A call that returns an error may have written, for example if its answer was lost: ask [OutcomeOf].
 // docs/failures.md says which calls can then be repeated.
