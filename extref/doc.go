@@ -97,7 +97,8 @@
 // built before a change and inserted after its propagation is behind until the next change or
 // Repair. To prevent that, build it with [Source.Pin] in the transaction of the insert.
 // Transactions need a replica set. After an error from a call that writes, abort your
-// transaction.
+// transaction. To hold a source that must not change meanwhile, a transaction sets its field
+// __touch and removes it in the same command: a validator must allow this field.
 //
 // # Failures
 //
