@@ -493,7 +493,7 @@ var mistakes = []mistake{
 			return last(d.Save(ctx, versioning.Revision[titled]{Document: titled{1, "b"}}, versioning.Change{}))
 		})
 	}, mongopatterns.ErrInvalid, "Revision.Number: it is 0 and must be 1 or more"},
-	{"versioning: RevisionField holds something else", []any{testkit.D("_id", 1, "revision", "two")}, func(ctx context.Context, db *mongo.Database) error {
+	{"versioning: RevisionField holds a string", []any{testkit.D("_id", 1, "revision", "two")}, func(ctx context.Context, db *mongo.Database) error {
 		return on(versioning.New[int, titled](db.Collection("c"), db.Collection("r"), nil))(func(d *versioning.History[int, titled]) error { return last(d.Get(ctx, 1)) })
 	}, mongopatterns.ErrInvalid, `"revision" is "two"`},
 	{"approx: Add after Close", nil, func(ctx context.Context, db *mongo.Database) error {

@@ -24,8 +24,8 @@ import (
 //
 // Result.Done counts the incomplete documents whose batch was committed, also if another writer
 // completed one meanwhile. Remaining counts malformed references in the documents that it reads, and those
-// to sources that are invalid or, whatever the policy, do not exist. It does not read a document that has
-// something else in place of the copy, such as a plain ID, and does not count it: Check names it.
+// to sources that are invalid or, whatever the policy, do not exist. A document with another value at the
+// path, such as a plain ID, is neither read nor counted: Check names it.
 //
 // Each batch is a transaction that writes to its sources (it sets and removes a field), so that no
 // change of them is missed.

@@ -254,8 +254,8 @@ func (c *core) settle(ctx context.Context, key bson.RawValue) (state, error) {
 	return s, err
 }
 
-// above is the version that s needs because some copies that are not behind it have another
-// state, 0 if there are none.
+// above is the version that s needs because copies with the same or a higher version hold other values.
+// Without such copies it is 0.
 func (c *core) above(ctx context.Context, s state) (above int64, err error) {
 	only := map[string]bson.RawValue{value.Key(s.key): s.key}
 	for _, t := range c.following {

@@ -22,7 +22,7 @@ type target struct {
 	named   []string // the options of inner, and its paths from the start of the document
 	ways    []string // the steps to inner, from the start of the copy
 	outer   []string // the steps that must be documents if there is a copy
-	lacks   string   // a field of a copy that no source of type T can have, "" if there is none
+	lacks   string   // a field of a copy that no source of type T can have, or ""
 }
 
 func (t *target) path(inner string) string {
@@ -212,8 +212,8 @@ func nested(doc bson.D, path string, v any) bson.D {
 	return append(doc, bson.E{Key: first, Value: nested(nil, rest, v)})
 }
 
-// copies returns the well-formed copies in a document, and the first malformed value, with an empty
-// Kind if there is none. A missing value, null, and an element without any field of a copy are not
+// copies returns the well-formed copies in a document, and its first malformed value; if all are well
+// formed, that has an empty Kind. A missing value, null, and an element without any field of a copy are not
 // malformed.
 func (t *target) copies(doc bson.Raw) (copies []bson.Raw, malformed mongopatterns.Problem) {
 	wrong := func(field string, have bson.RawValue) {

@@ -197,7 +197,7 @@ func TestUnversionedValues(t *testing.T) {
 	diff(t, []bson.D{d("_id", i32(1), "place", d("city", "Berlin"), "motto", "first")}, stored(t, teams))
 }
 
-// A source without versions may use the name for something else.
+// A source without versions may use the version field for its own data.
 func TestUnversionedSource(t *testing.T) {
 	t.Parallel()
 	r, teams, _ := people(t, nil, unversioned)

@@ -30,8 +30,7 @@ var notSharded = map[string]string{
 	"polymorphic":       "it has no shard key: it writes nothing",
 }
 
-// The page's steps hold on two shards, each of which has documents of each collection, while chunks
-// move between them.
+// The page's steps also hold on two shards, with documents of each collection on both, while chunks move.
 func TestSharded(t *testing.T) {
 	cluster := mongotest.Sharded(t, 2)
 	for _, p := range patterns {

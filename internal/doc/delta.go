@@ -30,8 +30,8 @@ const (
 // ErrDelta: the delta was not made from the document that it is applied to.
 var ErrDelta = errors.New("the delta was made from another document")
 
-// Delta returns the delta with which Apply makes b of a. ok is false if there is none, because
-// fields that both have are in another order.
+// Delta returns the delta that Apply needs to turn a into b. ok is false if the fields that both have are
+// in another order: no delta can say that.
 func Delta(a, b []Field) (delta []Field, ok bool) {
 	changes := Changes(a, b)
 	if !Same(Patch(a, changes), b) {

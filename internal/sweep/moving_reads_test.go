@@ -54,8 +54,8 @@ func atSnapshot(ctx context.Context, client *mongo.Client, read func(context.Con
 	return client.UseSessionWithOptions(ctx, options.Session().SetSnapshot(true), read)
 }
 
-// A transaction that is not a snapshot and began before a move misses the documents of the move on servers before
-// 6.0.13 (SERVER-77506), so there is none here.
+// On servers before 6.0.13 a transaction without a snapshot, if it began before a move, misses the documents that
+// moved (SERVER-77506). So the list leaves such reads out.
 var fullReads = []fullRead{
 	{name: "a find outside transactions", in: outside},
 	{name: "the only read of a transaction, read concern local", in: within(readconcern.Local())},

@@ -64,7 +64,7 @@ func Count(t testing.TB, coll *mongo.Collection, filter any) int {
 	return int(n)
 }
 
-// Update updates the documents that match, and ends t if there are none.
+// Update updates the documents that match filter. It ends t if nothing matches.
 func Update(t testing.TB, coll *mongo.Collection, filter, update any) {
 	t.Helper()
 	result, err := coll.UpdateMany(t.Context(), filter, update)

@@ -100,7 +100,7 @@ func Same(t testing.TB, what string, want, got any) {
 
 var decimals = cmp.Comparer(func(a, b bson.Decimal128) bool { return a == b })
 
-// Collect returns the values of seq, nil if there are none, and ends t at an error.
+// Collect returns the values of seq, nil for an empty one. It ends t at an error.
 func Collect[T any](t testing.TB, seq iter.Seq2[T, error]) (out []T) {
 	t.Helper()
 	for v, err := range seq {
