@@ -3,8 +3,8 @@ package mongopatterns
 import "github.com/mongopatterns/mongopatterns/internal/fault"
 
 // The general errors; test for them with errors.Is. Every error that a package defines itself matches one
-// of them (prealloc.ErrTaken matches ErrConflict), so a service has to map only these, and the driver's
-// duplicate key error (mongo.IsDuplicateKeyError), which Insert of several packages returns for an _id that exists.
+// of them (prealloc.ErrTaken matches ErrConflict), so a service has to map only these, and for unique indexes of
+// its own the driver's duplicate key error (mongo.IsDuplicateKeyError).
 var (
 	// ErrInvalid: an argument or an option is not valid. Nothing was written, except by a call for many
 	// items that met an invalid one on its way: its Result says what it had done by then.
@@ -36,7 +36,8 @@ var (
 var (
 	// ErrNoParent: a parent does not exist. It matches ErrNotFound.
 	ErrNoParent = fault.ErrNoParent
-	// ErrExists: the document or element to insert exists already. It matches ErrConflict.
+	// ErrExists: the document or element to insert exists already. It matches ErrConflict. From an Insert it also
+	// matches mongo.IsDuplicateKeyError.
 	ErrExists = fault.ErrExists
 	// ErrReferenced: a deletion with Restrict found documents that refer to the one to delete, such as the
 	// children of a node. It matches ErrConflict.

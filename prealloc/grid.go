@@ -159,8 +159,7 @@ func (g *Grids[ID, H]) ShardKey() map[string]bson.D {
 }
 
 // Insert stores a grid with these cells, all free, in this order. fields holds the other fields of
-// the grid, as a document, or is nil. If the grid exists, the error is the server's duplicate key
-// error (mongo.IsDuplicateKeyError).
+// the grid, as a document, or is nil. If the grid exists, the error is mongopatterns.ErrExists.
 //
 // Cost: 2 round trips, 1 document written.
 func (g *Grids[ID, H]) Insert(ctx context.Context, id ID, fields any, cells ...Cell) (err error) {
@@ -385,7 +384,7 @@ func (c *core) create(ctx context.Context, id, fields any, cells []Cell) error {
 		return err
 	}
 	_, err = fault.One(c.coll.InsertOne(ctx, append(grid, bson.E{Key: steps[0], Value: nested})))
-	return err
+	return fault.Taken("_id", key, err)
 }
 
 // empty returns the document of free cells; sections are in the order of their first cells.

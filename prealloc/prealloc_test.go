@@ -157,7 +157,7 @@ func TestLifeOfACell(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := g.Insert(ctx, "s", nil, prealloc.Row("A", 1)...); !mongo.IsDuplicateKeyError(err) {
+	if err := g.Insert(ctx, "s", nil, prealloc.Row("A", 1)...); !errors.Is(err, mongopatterns.ErrExists) || !mongo.IsDuplicateKeyError(err) {
 		t.Error(err)
 	}
 }

@@ -421,6 +421,7 @@ func (c *core) insert(ctx context.Context, parent, child any, readable func(id b
 		}
 		if err == nil {
 			_, err = fault.One(c.children.InsertOne(ctx, doc))
+			err = fault.Taken("_id", id, err)
 		}
 		if err == nil && c.Links != nil {
 			err = c.link(ctx, p, []bson.RawValue{id})

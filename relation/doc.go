@@ -86,7 +86,7 @@
 // both match mongopatterns.ErrNotFound. [ErrOwned] and [ErrFull] refuse a link; a delete with
 // Restrict is mongopatterns.ErrReferenced. Children of a parent that does not exist is ErrNoParent if
 // the parent has the list, and otherwise empty. If an answer is lost, Link, Unlink and Transfer can
-// be repeated; a repeated Insert is a duplicate key error if the child has an _id.
+// be repeated; a repeated Insert is [mongopatterns.ErrExists] if the child has an _id.
 //
 // # Costs
 //

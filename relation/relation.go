@@ -227,7 +227,7 @@ func (r *Relation[ParentID, ChildID, T]) change(ctx context.Context, parent Pare
 // child's field for its parents. Without ChildrenField it sets and removes the field
 // "_mongopatterns_touched" in the parent while the transaction runs, because only a write of
 // the parent keeps others from deleting it meanwhile: a validator of yours must allow this
-// field.
+// field. An _id that exists is mongopatterns.ErrExists.
 //
 // Cost: 3 round trips, 2 documents written, index _id; without ChildrenField the parent is
 // written twice. Links: 4 and 3.

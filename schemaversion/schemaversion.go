@@ -204,7 +204,8 @@ func (v *Collection[T]) Encode(value T) (raw bson.Raw, err error) {
 	return v.core.encode(value)
 }
 
-// Insert stores a value with the newest version and returns its _id.
+// Insert stores a value with the newest version and returns its _id. An _id that exists is
+// mongopatterns.ErrExists.
 //
 // Cost: 1 round trip, 1 document written.
 func (v *Collection[T]) Insert(ctx context.Context, value T) (id any, err error) {
@@ -215,7 +216,7 @@ func (v *Collection[T]) Insert(ctx context.Context, value T) (id any, err error)
 	}
 	result, err := fault.One(v.core.coll.InsertOne(ctx, raw))
 	if err != nil {
-		return nil, err
+		return nil, fault.Taken("_id", raw.Lookup("_id"), err)
 	}
 	return result.InsertedID, nil
 }

@@ -61,7 +61,7 @@
 // # Failures
 //
 // If the answer to a write was lost, the write is done as a whole or not at all. A repeated Insert returns
-// a duplicate-key error, a repeated Delete [mongopatterns.ErrNotFound]. An Update can be repeated if its
+// [mongopatterns.ErrExists], a repeated Delete [mongopatterns.ErrNotFound]. An Update can be repeated if its
 // operators can be ($set, not $inc).
 //
 // # Costs

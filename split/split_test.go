@@ -210,7 +210,7 @@ func TestWrites(t *testing.T) {
 					testkit.Fails(t, "split", in(test.fn), test.want)
 					same(t, name, before, [][]bson.D{testkit.Stored[bson.D](t, db.Collection("movies")), testkit.Stored[bson.D](t, db.Collection("movie_details"))})
 				}
-				if err := in(func(ctx context.Context) error { return s.Insert(ctx, 1, d(), d()) }); !mongo.IsDuplicateKeyError(err) {
+				if err := in(func(ctx context.Context) error { return s.Insert(ctx, 1, d(), d()) }); !errors.Is(err, mongopatterns.ErrExists) || !mongo.IsDuplicateKeyError(err) {
 					t.Error(err)
 				}
 				if err := s.Update(t.Context(), 1, nil, nil); !errors.Is(err, mongopatterns.ErrInvalid) {

@@ -23,8 +23,8 @@ import (
 )
 
 // Insert stores both documents of an ID, or none. It sets _id in the hot one and
-// IDField in the cold one, whatever they hold there. It returns the driver's duplicate-key
-// error if the ID exists, as when a stored document is inserted again. It returns
+// IDField in the cold one, whatever they hold there. It returns mongopatterns.ErrExists
+// if one of the collections has the ID, as when a stored document is inserted again. It returns
 // mongopatterns.ErrInvalid if a field is on the wrong side, or is an empty timestamp, which
 // the server would replace.
 //
@@ -36,12 +36,13 @@ func (s *Split[ID, H, C]) Insert(ctx context.Context, id ID, hot H, cold C) (err
 	if err != nil {
 		return err
 	}
+	raw := hotDoc.Lookup("_id")
 	return c.run(ctx, func(ctx context.Context) error {
 		if _, err := fault.One(c.hot.InsertOne(ctx, hotDoc)); err != nil {
-			return err
+			return fault.Taken("_id", raw, err)
 		}
 		_, err := fault.One(c.cold.InsertOne(ctx, coldDoc))
-		return err
+		return fault.Taken(c.idField, raw, err)
 	})
 }
 

@@ -2,6 +2,7 @@ package subset_test
 
 import (
 	"context"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -104,7 +105,7 @@ func TestRefusals(t *testing.T) {
 	if _, err := s.Top(t.Context(), 11); err == nil || !strings.Contains(err.Error(), `_id 11: "reviews" is not an array`) {
 		t.Error(err)
 	}
-	if _, err = s.Insert(t.Context(), 2, good); !mongo.IsDuplicateKeyError(err) {
+	if _, err = s.Insert(t.Context(), 2, good); !errors.Is(err, mongopatterns.ErrExists) || !mongo.IsDuplicateKeyError(err) {
 		t.Errorf("duplicate: %v", err)
 	}
 	for i := range 12 {
@@ -114,7 +115,7 @@ func TestRefusals(t *testing.T) {
 	}
 	before = [][]bson.D{stored(t, parents), stored(t, items)}
 	for _, item := range []bson.D{d("_id", 205, "rating", 1, "date", day(20)), d("_id", 1, "rating", 1, "date", day(20))} {
-		if _, err = s.Insert(t.Context(), 2, item); !mongo.IsDuplicateKeyError(err) { // where one is pushed out
+		if _, err = s.Insert(t.Context(), 2, item); !errors.Is(err, mongopatterns.ErrExists) { // where one is pushed out
 			t.Errorf("duplicate: %v", err)
 		}
 	}

@@ -92,7 +92,7 @@
 // # Failures
 //
 // If the answer to a write was lost, the write is done as a whole or not at all. A repeated Delete returns
-// [mongopatterns.ErrNotFound], a repeated Insert a duplicate-key error, if the item has an _id of yours;
+// [mongopatterns.ErrNotFound], a repeated Insert [mongopatterns.ErrExists], if the item has an _id of yours;
 // without one it stores a second item. An Update can be repeated if its operators can be ($set, not $inc).
 //
 // # Costs

@@ -30,8 +30,8 @@ import (
 // It returns ErrNoParent if the parent does not exist, and ErrNotAdopted if the parent would
 // have to be adopted and cannot be. It returns mongopatterns.ErrInvalid if the item cannot be
 // ranked or counted, has a field whose name begins with $, which no update operator could
-// change, or has an empty timestamp, which the server would replace. It returns the driver's
-// duplicate-key error if the _id exists, as when a stored item is inserted again.
+// change, or has an empty timestamp, which the server would replace. It returns
+// mongopatterns.ErrExists if the _id exists, as when a stored item is inserted again.
 //
 // Cost: 3 round trips, 2 documents written, index _id of both, 1 key for the parent and for each item pushed
 // out. The first item of a parent: 1 more. A parent that holds fewer than it should, after N was raised: 2
@@ -43,8 +43,9 @@ func (s *Subset[ID, T]) Insert(ctx context.Context, parent ID, item T) (id any, 
 	if err != nil {
 		return nil, err
 	}
-	if err := c.adopting(ctx, p, func(ctx context.Context) error { return c.add(ctx, p, it) }); err != nil {
-		return nil, err
+	err = c.adopting(ctx, p, func(ctx context.Context) error { return c.add(ctx, p, it) })
+	if err != nil {
+		return nil, fault.Taken("_id", it.id, err)
 	}
 	return codec.DecodeValue[any](c.codec, it.id)
 }
@@ -273,6 +274,9 @@ func (c *core) store(ctx context.Context, b batch) error {
 		return txn.Conflict("parents of the items")
 	}
 	if _, err := fault.Many(c.items.InsertMany(ctx, b.docs)); err != nil {
+		if refused := (mongo.BulkWriteException{}); errors.As(err, &refused) && len(refused.WriteErrors) > 0 {
+			err = fault.Taken("_id", b.docs[refused.WriteErrors[0].Index].Lookup("_id"), err)
+		}
 		return err
 	}
 	for i, ch := range b.changes {

@@ -110,7 +110,7 @@
 // If no node has an ID, writes of it and reads of the node or of those above it return
 // [mongopatterns.ErrNotFound]; Children, Descendants and other sets are empty. Insert, Move and Load under it
 // return [mongopatterns.ErrNoParent]. Restrict returns [mongopatterns.ErrReferenced], a move below the node
-// itself [ErrCycle], Parent of a root [ErrIsRoot]. Insert of an ID that exists is a duplicate key error, a
+// itself [ErrCycle], Parent of a root [ErrIsRoot]. Insert of an ID that exists is [mongopatterns.ErrExists], a
 // node without its tree fields [mongopatterns.ErrNotAdopted], see Adoption. After these errors nothing is
 // written, except that Load keeps its earlier batches. EnsureIndexes, Check, Repair, Adopt and Convert refuse
 // a collection with a default collation; the other calls do not look for one.

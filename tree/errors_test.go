@@ -105,12 +105,8 @@ func TestWriteErrors(t *testing.T) {
 		}
 		fails("insert under nothing", insert("x", tr.Under("none")), mongopatterns.ErrNoParent)
 		fails("the same", insert("x", tr.Under("none")), mongo.ErrNoDocuments)
-		if err := insert("dbm", tr.Under("Books")); !mongo.IsDuplicateKeyError(err) {
-			t.Errorf("insert twice: %v", err)
-		}
-		if err := insert("dbm", tr.AsRoot()); !mongo.IsDuplicateKeyError(err) {
-			t.Errorf("insert twice: %v", err)
-		}
+		fails("insert twice", insert("dbm", tr.Under("Books")), mongopatterns.ErrExists)
+		fails("insert twice, as a root", insert("dbm", tr.AsRoot()), mongopatterns.ErrExists)
 		fails("move nothing", tr.Move(ctx, "none", tr.AsRoot()), mongopatterns.ErrNotFound)
 		fails("move under nothing", tr.Move(ctx, "dbm", tr.Under("none")), mongopatterns.ErrNoParent)
 		fails("move under itself", tr.Move(ctx, "Books", tr.Under("Books")), tree.ErrCycle)

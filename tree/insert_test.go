@@ -16,14 +16,14 @@ import (
 	"github.com/mongopatterns/mongopatterns/tree"
 )
 
-// TestRepeatedInsert: a second insertion of an ID is a duplicate key error, and leaves
+// TestRepeatedInsert: a second insertion of an ID is ErrExists, and leaves
 // both documents and the parent as they were.
 func TestRepeatedInsert(t *testing.T) {
 	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		insertAll(t, v, tr, books)
 		before := stored(t, coll)
 		for _, parent := range []string{"Books", "Databases"} {
-			if _, err := tr.Insert(t.Context(), v.doc("dbm"), tr.Under(parent)); !mongo.IsDuplicateKeyError(err) {
+			if _, err := tr.Insert(t.Context(), v.doc("dbm"), tr.Under(parent)); !errors.Is(err, mongopatterns.ErrExists) || !mongo.IsDuplicateKeyError(err) {
 				t.Error(err)
 			}
 		}

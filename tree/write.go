@@ -16,8 +16,8 @@ import (
 )
 
 // Insert stores a document as a new leaf at a position and returns its ID. It overwrites the tree fields
-// and the fields of the scope in doc. A missing _id becomes an ObjectID. An ID that exists already is a
-// duplicate key error.
+// and the fields of the scope in doc. A missing _id becomes an ObjectID. An ID that exists already is
+// mongopatterns.ErrExists.
 //
 // Cost: under a parent 3 round trips (mark the parent, insert and take the mark off, commit), 3 documents
 // written, 2 with a ChildCountField; as a root 1 and 1. OrderField: 1 round trip more, and 3 for a root,
@@ -29,11 +29,11 @@ func (t *Tree[ID, T]) Insert(ctx context.Context, doc T, pos Position[ID]) (id I
 	if pos.err != nil {
 		return id, pos.err
 	}
-	full, _, id, err := t.prepare(doc)
+	full, raw, id, err := t.prepare(doc)
 	if err != nil {
 		return id, err
 	}
-	return id, t.c.insert(ctx, full, pos.at)
+	return id, fault.Taken(t.c.o.IDField, raw, t.c.insert(ctx, full, pos.at))
 }
 
 // prepare is core.prepare, and checks that the ID decodes to the type ID. A node with another ID could be stored, but

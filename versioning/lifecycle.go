@@ -93,10 +93,7 @@ func (d *store) create(ctx context.Context, id bson.RawValue, all []doc.Field, b
 		_, err = fault.One(d.current.ReplaceOne(ctx, d.guard(id, 1), c.raw))
 		return err
 	})
-	if taken(err) {
-		err = fault.Of(id, fmt.Errorf("%w: %w", mongopatterns.ErrExists, err))
-	}
-	return c, err
+	return c, fault.Taken("_id", id, err)
 }
 
 // within runs fn in a transaction, unless there is no history.
@@ -105,17 +102,6 @@ func (d *store) within(ctx context.Context, fn func(ctx context.Context) error) 
 		return fn(ctx)
 	}
 	return txn.Run(ctx, d.client(), fn)
-}
-
-// taken reports whether err means that a document with this _id exists, rather than a duplicate in
-// another unique index.
-func taken(err error) bool {
-	var write mongo.WriteException
-	if !errors.As(err, &write) || !mongo.IsDuplicateKeyError(err) || len(write.WriteErrors) == 0 {
-		return false
-	}
-	pattern, ok := write.WriteErrors[0].Raw.Lookup("keyPattern").DocumentOK()
-	return !ok || pattern.Lookup("_id").Type != 0
 }
 
 // Delete removes the current document, if its revision is still the one read, and adds its last

@@ -139,7 +139,7 @@ func failure(err error) (int, any) {
 		status, text = http.StatusNotFound, err.Error()
 	case errors.Is(err, mongopatterns.ErrConflict): // a seat that is taken
 		status, text = http.StatusConflict, err.Error()
-	case mongo.IsDuplicateKeyError(err):
+	case mongo.IsDuplicateKeyError(err): // also an ErrExists of the library
 		status, text = http.StatusConflict, "exists already"
 	default:
 		log.Printf("cinema: %v", err)

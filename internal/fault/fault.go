@@ -108,6 +108,32 @@ func Found(id bson.RawValue, err error) error {
 	return Of(id, err)
 }
 
+// Taken makes ErrExists of a duplicate in the unique index of the field that holds the document's ID. A duplicate in
+// another unique index stays what it is.
+func Taken(field string, id bson.RawValue, err error) error {
+	if pattern, ok := duplicate(err); !ok || pattern.Lookup(field).Type == 0 {
+		return err
+	}
+	return fmt.Errorf("%s %s: %w: %w", field, value.Text(id), ErrExists, err)
+}
+
+// duplicate returns the keys of the unique index that refused a write.
+func duplicate(err error) (pattern bson.Raw, ok bool) {
+	var (
+		one  mongo.WriteException
+		many mongo.BulkWriteException
+		raw  bson.Raw
+	)
+	switch {
+	case !mongo.IsDuplicateKeyError(err):
+	case errors.As(err, &one) && len(one.WriteErrors) > 0:
+		raw = one.WriteErrors[0].Raw
+	case errors.As(err, &many) && len(many.WriteErrors) > 0:
+		raw = many.WriteErrors[0].Raw
+	}
+	return raw.Lookup("keyPattern").DocumentOK()
+}
+
 const labelUnanswered = "UnknownTransactionCommitResult"
 
 // Unanswered reports whether err is a commit without an answer: either all of the transaction is stored or

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/prealloc"
 )
@@ -22,7 +23,7 @@ func seat(n string) prealloc.Cell { return prealloc.Cell{Section: "A", Name: n} 
 var preallocRows = []row{
 	{"prealloc.Grids.Insert", func(s *scene) call {
 		g := seats(s)
-		return call{shards: sharders(g), one: func(ctx context.Context) error { return g.Insert(ctx, "Bambi", nil, prealloc.Row("A", 5)...) }, repeated: []error{errDuplicate}}
+		return call{shards: sharders(g), one: func(ctx context.Context) error { return g.Insert(ctx, "Bambi", nil, prealloc.Row("A", 5)...) }, repeated: []error{mongopatterns.ErrExists}}
 	}},
 	{"prealloc.Grids.Hold", func(s *scene) call {
 		g := seats(s)

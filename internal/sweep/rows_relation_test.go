@@ -54,9 +54,9 @@ func deleteTask(ctx context.Context, r *tasks) error {
 }
 
 var relationRows = []row{
-	{"relation.Relation.Insert", task("two-way", insertTask, errDuplicate)},
-	{"relation.Relation.Insert/owner", task("owner", insertTask, errDuplicate)},
-	{"relation.Relation.Insert/links", task("links", insertTask, errDuplicate)},
+	{"relation.Relation.Insert", task("two-way", insertTask, mongopatterns.ErrExists)},
+	{"relation.Relation.Insert/owner", task("owner", insertTask, mongopatterns.ErrExists)},
+	{"relation.Relation.Insert/links", task("links", insertTask, mongopatterns.ErrExists)},
 	{"relation.Relation.Link", task("two-way", linkTask)},
 	{"relation.Relation.Link/owner", task("owner", linkTask)},
 	{"relation.Relation.Link/links", task("links", linkTask)},

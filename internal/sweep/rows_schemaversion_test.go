@@ -31,7 +31,7 @@ var leases = []string{"contacts.migrations"}
 var schemaversionRows = []row{
 	{"schemaversion.Collection.Insert", func(s *scene) call {
 		v := old(s, &schemaversion.Options{})
-		return call{shards: sharders(v), one: func(ctx context.Context) error { return void(v.Insert(ctx, doc("_id", 9, "name", "Leia"))) }, repeated: []error{errDuplicate}}
+		return call{shards: sharders(v), one: func(ctx context.Context) error { return void(v.Insert(ctx, doc("_id", 9, "name", "Leia"))) }, repeated: []error{mongopatterns.ErrExists}}
 	}},
 	{"schemaversion.Collection.Update", func(s *scene) call {
 		v := old(s, &schemaversion.Options{})

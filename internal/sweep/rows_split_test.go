@@ -48,7 +48,7 @@ var (
 var splitRows = []row{
 	{"split.Split.Insert", movie(filmed, func(ctx context.Context, m *movies) error {
 		return m.Insert(ctx, 2, doc("title", "Bambi"), doc("plot", "a deer"))
-	}, errDuplicate)},
+	}, mongopatterns.ErrExists)},
 	{"split.Split.Update", movie(filmed, func(ctx context.Context, m *movies) error { return m.Update(ctx, 1, newTitle, newPlot) })},
 	{"split.Split.Update/hot", movie(filmed, func(ctx context.Context, m *movies) error { return m.Update(ctx, 1, newTitle, nil) })},
 	{"split.Split.Update/cold", movie(filmed, func(ctx context.Context, m *movies) error { return m.Update(ctx, 1, nil, newPlot) })},

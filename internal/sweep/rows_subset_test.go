@@ -52,8 +52,8 @@ func rating(do func(ctx context.Context, r *reviews) error, repeated ...error) f
 }
 
 var subsetRows = []row{
-	{"subset.Subset.Insert", rating(func(ctx context.Context, r *reviews) error { return void(r.Insert(ctx, 1, review(9))) }, errDuplicate)},
-	{"subset.Subset.Insert/not kept", rating(func(ctx context.Context, r *reviews) error { return void(r.Insert(ctx, 1, review(0))) }, errDuplicate)},
+	{"subset.Subset.Insert", rating(func(ctx context.Context, r *reviews) error { return void(r.Insert(ctx, 1, review(9))) }, mongopatterns.ErrExists)},
+	{"subset.Subset.Insert/not kept", rating(func(ctx context.Context, r *reviews) error { return void(r.Insert(ctx, 1, review(0))) }, mongopatterns.ErrExists)},
 	{"subset.Subset.Update", rating(func(ctx context.Context, r *reviews) error { return r.Update(ctx, 1, 3, doc("$set", doc("rating", 8))) })},
 	{"subset.Subset.Update/not kept", rating(func(ctx context.Context, r *reviews) error { return r.Update(ctx, 1, 1, doc("$set", doc("rating", 8))) })},
 	{"subset.Subset.Delete", rating(func(ctx context.Context, r *reviews) error { return r.Delete(ctx, 1, 3) }, mongopatterns.ErrNotFound)},

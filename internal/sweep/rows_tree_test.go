@@ -104,7 +104,7 @@ func treeRows() (out []row) {
 		for _, opts := range []*tree.Options{nil, counted} {
 			add("Insert", opts, func(ctx context.Context, c *categories) error {
 				return void(c.Insert(ctx, doc("_id", "Go"), c.Under("Languages")))
-			}, errDuplicate)
+			}, mongopatterns.ErrExists)
 			add("Move", opts, func(ctx context.Context, c *categories) error { return c.Move(ctx, "Databases", c.Under("Music")) })
 			add("Delete", opts, func(ctx context.Context, c *categories) error {
 				return void(c.Delete(ctx, "Databases", mongopatterns.Cascade))
@@ -121,7 +121,7 @@ func treeRows() (out []row) {
 			row{"tree.Tree.Insert/" + rep.String() + ", root", func(s *scene) call {
 				c := forest(s, rep, nil)
 				return call{one: func(ctx context.Context) error { return void(c.Insert(ctx, doc("_id", "Films"), c.AsRoot())) },
-					repeated: []error{errDuplicate}, aside: locks, check: []mongopatterns.Checker{c}}
+					repeated: []error{mongopatterns.ErrExists}, aside: locks, check: []mongopatterns.Checker{c}}
 			}},
 			row{"tree.Tree.Move/" + rep.String() + ", root", func(s *scene) call {
 				c := forest(s, rep, nil)
