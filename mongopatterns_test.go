@@ -49,15 +49,15 @@ func TestProblem(t *testing.T) {
 
 func TestResult(t *testing.T) {
 	var r mongopatterns.Result
-	for i := range 12 {
+	for i := range 102 {
 		maintain.Fail(&r, "c", raw(t, int32(i)), errors.New("no"))
 	}
 	maintain.Add(&r, mongopatterns.Result{Examined: 3, Done: 2, Skipped: 1, Remaining: 4, Unknown: 5, Conflicts: 6})
-	if r.Failed != 12 || len(r.Failures) != 10 || r.Examined != 3 || r.Done != 2 || r.Skipped != 1 || r.Remaining != 4 || r.Unknown != 5 || r.Conflicts != 6 {
+	if r.Failed != 102 || len(r.Failures) != 100 || r.Examined != 3 || r.Done != 2 || r.Skipped != 1 || r.Remaining != 4 || r.Unknown != 5 || r.Conflicts != 6 {
 		t.Errorf("%+v", r)
 	}
 	r.Failures = r.Failures[:1]
-	want := `{"examined":3,"done":2,"skipped":1,"remaining":4,"failed":12,"unknown":5,"conflicts":6,"failures":[{"collection":"c","id":0,"error":"no"}]}`
+	want := `{"examined":3,"done":2,"skipped":1,"remaining":4,"failed":102,"unknown":5,"conflicts":6,"failures":[{"collection":"c","id":0,"error":"no"}]}`
 	if got, err := json.Marshal(r); err != nil || string(got) != want {
 		t.Errorf("%s, %v", got, err)
 	}

@@ -16,7 +16,8 @@ import (
 // caller it cannot go on, because the error has ended the transaction.
 //
 // Calls that store many items of yours, such as AppendMany, take a Work too. Their batches are of items; a
-// Filter is ErrInvalid, and so is DryRun where the call has none.
+// Filter is ErrInvalid, and so is DryRun where the call has none. If items were refused, such a call returns
+// an error at its end, which matches those of Result.Failures; a call over stored documents does not.
 type Work struct {
 	// Filter selects documents of the collection that the call's documentation names. It has any form that
 	// the driver takes (bson.D, bson.M, a struct), but must not use $text or $near. Default nil: all.
@@ -28,7 +29,7 @@ type Work struct {
 	// Progress is called with the result so far, after each batch and each conflict with another writer, in
 	// the goroutine of the call. A call without a Result, such as Check, does not call it. Default nil.
 	Progress func(Result)
-	// Strict ends the call at the first document that is refused. Default false: the document is counted in
+	// Strict ends the call at the first document or item that is refused. Default false: it is counted in
 	// Result.Failed, and the call goes on.
 	Strict bool
 	// DryRun writes nothing; Result.Done counts what would be written.
@@ -55,7 +56,7 @@ type Result struct {
 	// Conflicts counts the transactions that met another writer. Each is run again; one with several
 	// documents is run again in halves. They cost time, and no data is lost.
 	Conflicts int64 `json:"conflicts,omitempty"`
-	// Failures names the first ten of the Failed ones.
+	// Failures names the first hundred of the Failed ones.
 	Failures []Failure `json:"failures,omitempty"`
 }
 

@@ -43,7 +43,8 @@ func (b *Buckets[ID, M]) Append(ctx context.Context, series ID, m M) (stored boo
 // nil items adds nothing.
 //
 // Skipped ones were stored already, or came twice in a batch (Options.IDField); at most one batch is
-// Unknown. Measurements that the Result does not count were not stored, even after an error. A measurement
+// Unknown. If the server refused some (Failed), there is an error at the end. Measurements that
+// the Result does not count were not stored, even after an error. A measurement
 // that is not valid ends the call with an ErrInvalid that names its index, after those before it are
 // stored. With IDField the same input can be given again; without it, Unknown ones may then be stored
 // twice.

@@ -67,14 +67,15 @@ func (l *Lists[ID, E]) Add(ctx context.Context, id ID, elements ...E) (added int
 // one list in a batch are one Add. A batch has Work.BatchSize elements, 1000 by default and at
 // most, and Work.BatchBytes, at most 2 MiB. There is no DryRun. Done counts those added, Skipped
 // those that a set held already. If a parent does not exist, is not adopted, or the server refuses
-// its elements, these are Failed, the parent is named, and AddMany goes on; with Strict, and in the
-// caller's transaction, it ends. Any other error ends it, too, and the elements of the Add that
+// its elements, these are Failed, the parent is named, and AddMany goes on, with an error at its end;
+// with Strict, and in the caller's transaction, it ends at once. Any other error ends it, too, and the elements of the Add that
 // failed are Unknown.
 //
 // Cost: that of Add for each list that comes in 1000 elements.
 func (l *Lists[ID, E]) AddMany(ctx context.Context, elements iter.Seq2[ID, E], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "outlier: add many")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer maintain.Unstored(&err, &result)
 	w, err := maintain.OfItems(work, maxElements, false)
 	if err != nil || elements == nil {
 		return result, err

@@ -45,7 +45,7 @@ func (s *Series[ID, M]) Append(ctx context.Context, series ID, m M) (err error) 
 // into a block and sends one unordered bulk write. A nil items adds nothing.
 //
 // The Result tells the outcomes apart, also after an error: Done measurements are stored, Skipped ones were
-// stored before (Options.BatchField), Failed ones were refused, and Unknown ones, at most one batch, got no
+// stored before (Options.BatchField), Failed ones were refused, with an error at the end, and Unknown ones, at most one batch, got no
 // answer. Measurements that the Result does not count were not stored. A measurement that is not valid ends
 // the call with an ErrInvalid that names its index, after those before it are stored.
 //

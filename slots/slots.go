@@ -186,7 +186,7 @@ func (s *Slots[ID, M]) Set(ctx context.Context, series ID, t time.Time, m M) (er
 
 // SetMany sets slots of any series in any order, Work.BatchSize of them at a time, 10,000 by default. If a
 // slot comes several times, the last value stays. The Result counts the slots that are stored (Done),
-// refused (Failed) and without an answer (Unknown). A slot that is not valid ends the call with an
+// refused (Failed, with an error at the end) and without an answer (Unknown). A slot that is not valid ends the call with an
 // ErrInvalid that names its index, after those before it are stored. A nil sequence sets nothing. SetMany
 // can be repeated.
 //

@@ -118,7 +118,7 @@ func slim(n node) node {
 // paths are long, a batch has fewer nodes, to keep their derived fields to about 512 KB.
 //
 // In the result, Done nodes are inserted and Skipped nodes existed already. A document that the server
-// refuses is counted as Failed and passed over; its children end Load with ErrNoParent. Unknown nodes are
+// refuses is counted as Failed and passed over, with an error at the end; its children end Load with ErrNoParent. Unknown nodes are
 // those of the last batch, if its commit got no answer. Work.Filter and Work.DryRun are ErrInvalid.
 //
 // New siblings have the order of the entries, after existing siblings. Nested sets are numbered in one last
@@ -132,6 +132,7 @@ func (t *Tree[ID, T]) Load(ctx context.Context, entries iter.Seq2[Entry[ID, T], 
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: load")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer maintain.Unstored(&err, &result)
 	w, err := maintain.OfItems(work, defaultBatch, false)
 	if err == nil && (pos.at.sibling() || pos.at.first) {
 		err = fault.Invalid("Load takes AsRoot or Under")

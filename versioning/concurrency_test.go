@@ -353,7 +353,7 @@ func TestConcurrentSaveMany(t *testing.T) {
 					batch = append(batch, r)
 				}
 				saved, err := d.SaveMany(ctx, places(batch), nobody, nil)
-				if err != nil {
+				if err != nil && !errors.Is(err, mongopatterns.ErrConflict) {
 					t.Error(err)
 					return
 				}

@@ -348,16 +348,15 @@ func ExampleHistory_SaveMany() {
 			}
 		}
 	}, versioning.Change{Reason: "new tariff"}, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
 	fmt.Println(result.Done, "saved, merry's as revision", batch[0].Number)
+	fmt.Println(err)
 	for _, failure := range result.Failures {
-		fmt.Println(failure.Err)
+		fmt.Println(failure.ID, failure.Err)
 	}
 	// Output:
 	// 2 saved, merry's as revision 2
-	// _id "sam": not found
+	// versioning: save many: 1 of 3 not stored, the first: _id "sam": not found
+	// "sam" _id "sam": not found
 }
 
 // Old revisions are deleted; a pruned revision has another error than one that never was.

@@ -22,8 +22,9 @@ import (
 // SaveMany saves documents as Save does, each batch in one transaction. It replaces each revision
 // with the result of Save: its new number, and the document as stored. Unchanged documents are
 // Skipped. A document that cannot be saved is Failed, its revision is not replaced, and the other
-// documents are saved. Its error is a *ConflictError, mongopatterns.ErrNotFound,
-// mongopatterns.ErrInvalid, ErrInconsistent, or the server's. If an error ends SaveMany, the
+// documents are saved; the error at the end matches that of each document, which is a
+// *ConflictError, mongopatterns.ErrNotFound, mongopatterns.ErrInvalid, ErrInconsistent, or the
+// server's. If an error ends SaveMany, the
 // batches before it are saved; if the sequence yields an error, all documents before that are. To
 // repeat the call, read the documents again: those that were saved conflict. Work.Filter must be
 // nil, otherwise the error is mongopatterns.ErrInvalid. With DryRun nothing is written and no
@@ -41,6 +42,9 @@ func (d *History[ID, T]) SaveMany(ctx context.Context, revisions iter.Seq2[*Revi
 	}
 	if err != nil {
 		return result, err
+	}
+	if !w.DryRun {
+		defer maintain.Unstored(&err, &result)
 	}
 	by, err := d.core.stamp(change)
 	if err != nil {

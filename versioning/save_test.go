@@ -895,8 +895,9 @@ func TestDollarFields(t *testing.T) {
 	}
 	refused(second(d.Save(ctx, r, nobody)))
 	other := doc(d.Insert(ctx, bson.M{"_id": "c", "a.b": 1, "": 1}, nobody))
-	saved := must[mongopatterns.Result](t)(d.SaveMany(ctx, each(&r, &other), nobody, nil))
-	if saved.Skipped != 1 || saved.Failed != 1 || !strings.Contains(saved.Failures[0].Err.Error(), "$x") {
+	saved, err := d.SaveMany(ctx, each(&r, &other), nobody, nil)
+	refused(err)
+	if saved.Skipped != 1 || saved.Failed != 1 {
 		t.Errorf("%+v", saved)
 	}
 	delete(r.Document, "$x")

@@ -104,10 +104,7 @@ func places[T any](values []T) iter.Seq2[*T, error] {
 
 // saveOne is SaveMany of one revision; its failure is the error.
 func saveOne[ID, T any](ctx context.Context, d *versioning.History[ID, T], r versioning.Revision[T]) error {
-	result, err := d.SaveMany(ctx, each(&r), nobody, nil)
-	for _, f := range result.Failures {
-		err = errors.Join(err, f.Err)
-	}
+	_, err := d.SaveMany(ctx, each(&r), nobody, nil)
 	return err
 }
 

@@ -1,13 +1,17 @@
 package maintain
 
 import (
+	"fmt"
+	"strings"
+
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
 // maxFailures bounds Result.Failures.
-const maxFailures = 10
+const maxFailures = 100
 
 // Add adds another result to r.
 func Add(r *mongopatterns.Result, other mongopatterns.Result) {
@@ -25,4 +29,37 @@ func Add(r *mongopatterns.Result, other mongopatterns.Result) {
 // Fail counts a document as failed and names it.
 func Fail(r *mongopatterns.Result, collection string, id bson.RawValue, err error) {
 	Add(r, mongopatterns.Result{Failed: 1, Failures: []mongopatterns.Failure{{Collection: collection, ID: id, Err: err}}})
+}
+
+// Unstored is deferred by a call that stores items of the caller's: nobody expects that some are not stored
+// if there is no error. Its error matches those of the Failures.
+//
+//	defer fault.Part(&err, &result.Done, &result.Unknown)
+//	defer maintain.Unstored(&err, &result)
+func Unstored(err *error, r *mongopatterns.Result) {
+	if *err == nil && r.Failed > 0 {
+		*err = fault.NotDone(&unstored{*r})
+	}
+}
+
+type unstored struct{ result mongopatterns.Result }
+
+func (u *unstored) Error() string {
+	text := fmt.Sprintf("%d of %d not stored", u.result.Failed, u.result.Examined)
+	if len(u.result.Failures) > 0 {
+		first := u.result.Failures[0]
+		if first.ID.Type != 0 && !strings.HasPrefix(first.Err.Error(), "_id ") {
+			first.Err = fault.Of(first.ID, first.Err)
+		}
+		text += ", the first: " + first.Err.Error()
+	}
+	return text
+}
+
+func (u *unstored) Unwrap() []error {
+	out := make([]error, len(u.result.Failures))
+	for i, f := range u.result.Failures {
+		out[i] = f.Err
+	}
+	return out
 }
