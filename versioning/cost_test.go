@@ -246,6 +246,11 @@ func TestCosts(t *testing.T) {
 				named(t, cmds[1], "document_id", "revision")
 				sorted(t, cmds[1], bson.D{{Key: "revision", Value: 1}})
 			}},
+		{Name: "RevisionsBefore", Sends: []string{find, find}, Explain: 1, Index: byNumber, Keys: 2, Docs: 2, NoSort: true,
+			Call: func(ctx context.Context) error { return testkit.Drain(d.RevisionsBefore(ctx, "a", 3)) }, Check: func(cmds mongotest.Commands) {
+				named(t, cmds[1], "document_id", "revision")
+				sorted(t, cmds[1], bson.D{{Key: "revision", Value: -1}})
+			}},
 		{Name: "Diff", Sends: []string{find, find, find}, Call: func(ctx context.Context) error { return second(d.Diff(ctx, "a", last-1, last)) }},
 		// Restore sends what At and Save do, and of a deleted document what At and Insert do.
 		{Name: "Restore", Sends: append([]string{find}, readAndRevise...), Writes: 2, Call: restore},

@@ -76,12 +76,25 @@
 // had on a screen, and Edit for a change by a program. The example of Save uses the number as an
 // ETag.
 //
-// At reads one old revision and Revisions all, newest first; [History.RevisionsFrom] reads them
-// oldest first, and in pages, if you leave its loop and begin the next page at the number that follows. [History.Diff] compares two revisions, [History.Differences] two documents in
-// memory. [History.Restore] makes an old revision current again, [History.Undo] takes back the
-// changes of one revision; both make a new revision. After Delete, an Insert of the same _id
-// continues the numbers. SaveMany saves in bulk, [History.Prune] deletes old revisions. The example
-// of Diff shows who last changed a field.
+// At reads one old revision and Revisions all, newest first. For pages leave the loop after as many
+// as you show: [History.RevisionsBefore] goes on below a number, newest first, and
+// [History.RevisionsFrom] from a number on, oldest first:
+//
+//	page := func(before int64) (shown []versioning.Revision[Policy], more bool, err error) {
+//		for r, err := range policies.RevisionsBefore(ctx, "bilbo", before) { // math.MaxInt64 for the first page
+//			if err != nil || len(shown) == 5 {
+//				return shown, err == nil, err
+//			}
+//			shown = append(shown, r)
+//		}
+//		return shown, false, nil
+//	}
+//
+// [History.Diff] compares two revisions, [History.Differences] two documents in memory.
+// [History.Restore] makes an old revision current again, [History.Undo] takes back the changes of
+// one revision; both make a new revision. After Delete, an Insert of the same _id continues the
+// numbers. SaveMany saves in bulk, [History.Prune] deletes old revisions. The example of Diff shows
+// who last changed a field.
 //
 // # What a save stores
 //
@@ -164,6 +177,7 @@
 //	AsOf             1 RT  if it is the current one, else 2
 //	Revisions        2 RT  and a batch of the cursor each
 //	RevisionsFrom    that of Revisions
+//	RevisionsBefore  that of Revisions, with deltas 1 RT more
 //	Differences      none
 //	Restore          that of At, and 4 RT, 2 documents written
 //	Undo             that of At twice, and 4 RT, 2 documents written

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -298,9 +299,9 @@ func (d *store) asOf(ctx context.Context, id bson.RawValue, moment time.Time) (*
 	return nil, fault.Of(id, mongopatterns.ErrNotFound)
 }
 
-// backward yields the revisions of a document, newest first, or ErrNotFound if there are no
-// revisions.
-func (d *store) backward(ctx context.Context, id bson.RawValue) iter.Seq2[*row, error] {
+// backward yields the revisions of a document with numbers below n, newest first. With the largest n, which
+// means all, it yields ErrNotFound if there are none.
+func (d *store) backward(ctx context.Context, id bson.RawValue, n int64) iter.Seq2[*row, error] {
 	return func(yield func(*row, error) bool) {
 		current, err := d.load(ctx, id) // first, see asOf
 		if err != nil {
@@ -309,17 +310,20 @@ func (d *store) backward(ctx context.Context, id bson.RawValue) iter.Seq2[*row, 
 		}
 		var next *row
 		filter := d.numbered(id, 1)
-		if current != nil {
+		switch {
+		case current != nil && current.number < n:
 			if next = d.asRow(current); !yield(next, nil) {
 				return
 			}
 			filter = d.numbered(id, 1, expr.Element("$lt", next.number))
+		case n < math.MaxInt64:
+			filter = d.numbered(id, 1, expr.Element("$lt", n))
 		}
 		for r, err := range d.rows(ctx, filter, d.byNumber(-1), 0) {
 			if err == nil && next == nil && r.delta != nil {
 				var again bool
-				if again, err = d.exists(ctx, id); again { // inserted again and saved meanwhile
-					d.backward(ctx, id)(yield)
+				if r, again, err = d.top(ctx, r, n, current); again {
+					d.backward(ctx, id, n)(yield)
 					return
 				}
 			}
@@ -333,10 +337,30 @@ func (d *store) backward(ctx context.Context, id bson.RawValue) iter.Seq2[*row, 
 				return
 			}
 		}
-		if next == nil {
+		if next == nil && n == math.MaxInt64 {
 			yield(nil, fault.Of(id, mongopatterns.ErrNotFound))
 		}
 	}
+}
+
+// top resolves r, the newest revision below n, which is a delta and not followed by the current document. again
+// reports that r is gone, or is not the newest, because of what others did meanwhile.
+func (d *store) top(ctx context.Context, r *row, n int64, current *current) (whole *row, again bool, err error) {
+	if n < math.MaxInt64 { // its delta may be made from a revision from n on
+		whole, err := d.revision(ctx, r.id, r.number, []*row{r}, current)
+		switch {
+		case err == nil:
+			return whole, false, nil
+		case errors.Is(err, ErrPruned), errors.Is(err, mongopatterns.ErrNotFound):
+			return r, true, nil
+		case !errors.Is(err, ErrInconsistent):
+			return r, false, err
+		}
+	}
+	if current == nil { // inserted again and saved meanwhile, or lost
+		again, err = d.exists(ctx, r.id)
+	}
+	return r, again, err
 }
 
 // forward yields the revisions of a document from number n on, oldest first, or ErrNotFound if
@@ -448,7 +472,17 @@ func (d *History[ID, T]) AsOf(ctx context.Context, id ID, moment time.Time) (rev
 //
 // Cost: 2 round trips, and more for many revisions; 1 key and 1 document for each.
 func (d *History[ID, T]) Revisions(ctx context.Context, id ID) iter.Seq2[Revision[T], error] {
-	return d.each("versioning: revisions", id, func(key bson.RawValue) iter.Seq2[*row, error] { return d.core.backward(ctx, key) })
+	return d.each("versioning: revisions", id, func(key bson.RawValue) iter.Seq2[*row, error] { return d.core.backward(ctx, key, math.MaxInt64) })
+}
+
+// RevisionsBefore yields the stored revisions of a document with numbers below n, newest first, and
+// nothing if there are none. It reads the next page of a list that shows the newest first: n is then the
+// last number of the page before. With math.MaxInt64, for the first page, it is Revisions.
+//
+// Cost: that of Revisions; with deltas 1 more, for the revisions up to the next whole one, and up to 4 more if
+// SnapshotEvery was changed or other code removed the document.
+func (d *History[ID, T]) RevisionsBefore(ctx context.Context, id ID, n int64) iter.Seq2[Revision[T], error] {
+	return d.each("versioning: revisions before", id, func(key bson.RawValue) iter.Seq2[*row, error] { return d.core.backward(ctx, key, n) })
 }
 
 // RevisionsFrom yields the stored revisions of a document from number n on, oldest first, and is

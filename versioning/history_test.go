@@ -174,6 +174,7 @@ func TestPlansOfTheHistory(t *testing.T) {
 		{"History", 1, func() error { testkit.Collect(t, d.Revisions(ctx, "1")); return nil }},
 		{"RevisionsFrom", 1, func() error { testkit.Collect(t, d.RevisionsFrom(ctx, "1", 1)); return nil }},
 		{"RevisionsFrom a number", 1, func() error { testkit.Collect(t, d.RevisionsFrom(ctx, "1", 4)); return nil }},
+		{"RevisionsBefore", 2, func() error { testkit.Collect(t, d.RevisionsBefore(ctx, "1", 6)); return nil }},
 		{"Diff", 2, func() error { return one(d.Diff(ctx, "1", 2, 7)) }},
 		{"Undo", 2, func() error { return one(d.Undo(ctx, "1", 10, nobody)) }},
 		{"Restore", 1, func() error { return one(d.Restore(ctx, "1", 3, nobody)) }},

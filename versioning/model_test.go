@@ -235,6 +235,25 @@ func compare(t *testing.T, d *versioning.History[string, bson.D], id string, m *
 	if n != m.kept-1 {
 		t.Errorf("history ended at %d, want %d", n+1, m.kept)
 	}
+	for before := m.kept + 1; before <= len(m.all)+1; before++ {
+		n = before - 1
+		for r, err := range d.RevisionsBefore(ctx, id, int64(before)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p := m.all[n-1]; p.deleted {
+				if !r.Deleted || int(r.Number) != n {
+					t.Errorf("history before %d: %+v, want deletion %d", before, r, n)
+				}
+			} else {
+				check("history before", n, r, nil)
+			}
+			n--
+		}
+		if n != m.kept-1 {
+			t.Errorf("history before %d ended at %d, want %d", before, n+1, m.kept)
+		}
+	}
 	n = m.kept
 	for r, err := range d.RevisionsFrom(ctx, id, 1) {
 		if err != nil {

@@ -668,6 +668,16 @@ func TestDeleteAndCreateAgain(t *testing.T) {
 		if diff := cmp.Diff([]int64{3, 4, 5, 6}, numbersOf(t, d.RevisionsFrom(ctx, "a", 3))); diff != "" {
 			t.Errorf("from 3: %s", diff)
 		}
+		for n, want := range map[int64][]int64{9: {6, 5, 4, 3, 2, 1}, 6: {5, 4, 3, 2, 1}, 4: {3, 2, 1}, 2: {1}} {
+			if diff := cmp.Diff(want, numbersOf(t, d.RevisionsBefore(ctx, "a", n))); diff != "" {
+				t.Errorf("before %d: %s", n, diff)
+			}
+		}
+		for _, n := range []int64{1, 0, -7} {
+			if found := numbersOf(t, d.RevisionsBefore(ctx, "a", n)); len(found) > 0 {
+				t.Errorf("before %d: %v", n, found)
+			}
+		}
 		for err := range errorsOf(d.Revisions(ctx, "none")) {
 			wantErr(t, "history", err, mongopatterns.ErrNotFound)
 		}

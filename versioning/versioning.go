@@ -54,7 +54,7 @@ type Revision[T any] struct {
 	// Deleted: this revision is a deletion, and Document is zero.
 	Deleted bool `json:"deleted,omitempty"`
 	// Lost: the revision is stored as a delta, and other code has changed or removed the document
-	// that the delta was made from. Document is zero. Only Revisions and RevisionsFrom return lost
+	// that the delta was made from. Document is zero. Only Revisions, RevisionsFrom and RevisionsBefore return lost
 	// revisions.
 	Lost bool `json:"lost,omitempty"`
 	// Document is the document; if T has fields for number and change, they are set.

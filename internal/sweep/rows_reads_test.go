@@ -232,13 +232,14 @@ func readRows() (out []row) {
 		"Check":  func(ctx ctx, g *grids) error { return checked(g)(ctx) },
 	}))
 	add(reads("versioning.History", "", func(s *scene) *policies { return insured(s, nil) }, map[string]func(ctx, *policies) error{
-		"Get":           func(ctx ctx, d *policies) error { return void(d.Get(ctx, 1)) },
-		"At":            func(ctx ctx, d *policies) error { return void(d.At(ctx, 1, 2)) },
-		"AsOf":          func(ctx ctx, d *policies) error { return void(d.AsOf(ctx, 1, time.Now().Add(time.Hour))) },
-		"Diff":          func(ctx ctx, d *policies) error { return void(d.Diff(ctx, 1, 1, 3)) },
-		"Revisions":     func(ctx ctx, d *policies) error { return testkit.Drain(d.Revisions(ctx, 1)) },
-		"RevisionsFrom": func(ctx ctx, d *policies) error { return testkit.Drain(d.RevisionsFrom(ctx, 1, 2)) },
-		"Check":         func(ctx ctx, d *policies) error { return checked(d)(ctx) },
+		"Get":             func(ctx ctx, d *policies) error { return void(d.Get(ctx, 1)) },
+		"At":              func(ctx ctx, d *policies) error { return void(d.At(ctx, 1, 2)) },
+		"AsOf":            func(ctx ctx, d *policies) error { return void(d.AsOf(ctx, 1, time.Now().Add(time.Hour))) },
+		"Diff":            func(ctx ctx, d *policies) error { return void(d.Diff(ctx, 1, 1, 3)) },
+		"Revisions":       func(ctx ctx, d *policies) error { return testkit.Drain(d.Revisions(ctx, 1)) },
+		"RevisionsFrom":   func(ctx ctx, d *policies) error { return testkit.Drain(d.RevisionsFrom(ctx, 1, 2)) },
+		"RevisionsBefore": func(ctx ctx, d *policies) error { return testkit.Drain(d.RevisionsBefore(ctx, 1, 2)) },
+		"Check":           func(ctx ctx, d *policies) error { return checked(d)(ctx) },
 	}))
 	return out
 }

@@ -42,7 +42,7 @@ var readers = map[string][]string{
 	"subset.Subset":            {"All", "Get", "Top"},
 	"tree.Tree": {"Ancestors", "AncestorsFilter", "Breadcrumb", "Children", "ChildrenFilter", "CountChildren", "CountDescendants", "Depth", "Descendants",
 		"DescendantsFilter", "Dump", "Forest", "IsDescendant", "Leaves", "LeavesBelow", "Parent", "Parents", "Preorder", "Roots", "RootsFilter", "Siblings", "Subtree"},
-	"versioning.History": {"AsOf", "At", "Diff", "Get", "Revisions", "RevisionsFrom"},
+	"versioning.History": {"AsOf", "At", "Diff", "Get", "Revisions", "RevisionsFrom", "RevisionsBefore"},
 }
 
 // Every exported call with a context is swept, or known to write nothing.
