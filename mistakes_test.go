@@ -510,7 +510,7 @@ var mistakes = []mistake{
 	}, mongopatterns.ErrNotFound, "not found"},
 	{"prealloc: a cell that does not exist", []any{testkit.D("_id", 1, "cells", testkit.D("A", testkit.D("1", testkit.D())))}, func(ctx context.Context, db *mongo.Database) error {
 		return on(prealloc.New[int, string](db.Collection("c"), nil))(func(g *prealloc.Grids[int, string]) error { return g.Claim(ctx, 1, "ann", prealloc.At("A", "9")) })
-	}, prealloc.ErrNoCell, "A9"},
+	}, prealloc.ErrNoCell, "A.9"},
 	{"prealloc: no holder", []any{testkit.D("_id", 1, "cells", testkit.D("A", testkit.D("1", testkit.D())))}, func(ctx context.Context, db *mongo.Database) error {
 		return on(prealloc.New[int, any](db.Collection("c"), nil))(func(g *prealloc.Grids[int, any]) error { return g.Claim(ctx, 1, nil, prealloc.At("A", "1")) })
 	}, mongopatterns.ErrInvalid, "holder: it is null"},

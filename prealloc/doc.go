@@ -47,12 +47,15 @@
 //	all, err := seats.Cells(ctx, id)
 //
 // The types are those of the grid's _id and of a holder. Hold is for a time, here ten minutes. Claim
-// takes cells permanently: free cells, and cells that the holder has already. It needs no Hold before.
+// takes cells permanently: free cells, and cells that the holder has already. It needs no Hold before, and
+// takes a cell whose hold has ended if nobody else has it; to confirm only what is still held, read Cells in
+// the same transaction.
 // If another holder has one of them, the error is [ErrTaken], a *[TakenError] that lists these cells,
-// and nothing changes. HoldAdjacent finds n free cells next to each other in a section and holds them.
+// and nothing changes. HoldAdjacent finds n free cells next to each other in a section and holds them;
+// name the sections where not all will do.
 // Release frees cells of the holder. Cells reads the whole grid.
 //
-// Use the order or the request as the holder, not the person. Then a call can be repeated if its
+// Use the order or the request as the holder, not the person; Hold and Claim refuse an empty string. Then a call can be repeated if its
 // answer was lost: a second Claim by the same holder succeeds and changes nothing. A second Release
 // is ErrTaken if another holder has taken one of the cells since the first.
 //

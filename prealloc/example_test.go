@@ -41,7 +41,7 @@ func Example() {
 	fmt.Println(err)
 	// Output:
 	// <nil>
-	// prealloc: claim: _id "2019-04-05 20:00": taken: B3 true
+	// prealloc: claim: _id "2019-04-05 20:00": taken: B.3 true
 	// <nil>
 	// A: 10 free, 0 claimed
 	// B: 11 free, 1 claimed

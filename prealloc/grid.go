@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,14 +51,20 @@ func (e *TakenError) Unwrap() error { return ErrTaken }
 // A Cell names a cell by its section and its name in that. Without sections (Options.Flat) Section
 // is "".
 type Cell struct {
-	Section, Name string
+	Section string `json:"section,omitempty"`
+	Name    string `json:"name"`
 }
 
 // At returns the cell of this name in a section: At("C", "7").
 func At(section, name string) Cell { return Cell{Section: section, Name: name} }
 
-// String returns section and name together: C7.
-func (c Cell) String() string { return c.Section + c.Name }
+// String returns section and name with a dot between them, C.7, as in the path of the cell.
+func (c Cell) String() string {
+	if c.Section == "" {
+		return c.Name
+	}
+	return c.Section + "." + c.Name
+}
 
 // Row returns the cells "1" to n of a section.
 func Row(section string, n int) []Cell {
@@ -199,15 +206,21 @@ func (g *Grids[ID, H]) Release(ctx context.Context, id ID, holder H, cells ...Ce
 }
 
 // HoldAdjacent holds n free cells that follow each other in a section, the first such in the order
-// of the grid, and returns them. If there are none, the error is ErrTaken. It can be repeated after
-// a lost answer: if the holder already holds n such cells, it gets these again, for ttl from now.
+// of the grid, and returns them. With sections it looks in these only; one that the grid does not
+// have is ErrNoCell. If there are no such cells, the error is ErrTaken. It can be repeated, after a
+// lost answer and after Claim: if the holder has n such cells already, held or claimed, it gets the
+// first of these, and those that are held are held for ttl from now. For more cells, and for another n
+// or other sections, use another holder.
 //
 // Cost: 2 round trips, 1 document written, index _id; 2 more each time that
 // somebody took one of them between the two.
-func (g *Grids[ID, H]) HoldAdjacent(ctx context.Context, id ID, holder H, ttl time.Duration, n int) (cells []Cell, err error) {
+func (g *Grids[ID, H]) HoldAdjacent(ctx context.Context, id ID, holder H, ttl time.Duration, n int, sections ...string) (cells []Cell, err error) {
 	defer fault.In(&err, "prealloc: hold adjacent")
 	if n < 1 {
 		return nil, fault.Invalid("n: it is %d and must be at least 1", n)
+	}
+	if err := named(holder); err != nil {
+		return nil, err
 	}
 	by, err := g.core.codec.Value(holder)
 	if err != nil {
@@ -218,9 +231,16 @@ func (g *Grids[ID, H]) HoldAdjacent(ctx context.Context, id ID, holder H, ttl ti
 		if err != nil {
 			return nil, err
 		}
+		for _, section := range sections {
+			if !slices.ContainsFunc(all, func(s state) bool { return s.cell.Section == section }) {
+				return nil, g.core.of(id, fmt.Errorf("%w: section %q", ErrNoCell, section))
+			}
+		}
+		if len(sections) > 0 {
+			all = slices.DeleteFunc(all, func(s state) bool { return !slices.Contains(sections, s.cell.Section) })
+		}
 		cells = adjacent(all, n, func(s state) bool {
-			_, held := s.fields.Lookup(g.core.UntilField).TimeOK()
-			return !s.free && held && value.Key(s.fields.Lookup(g.core.HolderField)) == value.Key(by)
+			return !s.free && value.Key(s.fields.Lookup(g.core.HolderField)) == value.Key(by)
 		})
 		if cells == nil {
 			cells = adjacent(all, n, func(s state) bool { return s.free })
@@ -253,14 +273,14 @@ func adjacent(all []state, n int, may func(state) bool) []Cell {
 
 // A State is a cell and its holder.
 type State[H any] struct {
-	Cell Cell
+	Cell Cell `json:"cell"`
 	// Free: the cell can be taken. By is zero then.
-	Free bool
-	By   H
+	Free bool `json:"free"`
+	By   H    `json:"by,omitzero"`
 	// Until is the end of a hold, the zero time for a claim.
-	Until time.Time
+	Until time.Time `json:"until,omitzero"`
 	// Fields is the whole cell as it is stored, with your own fields.
-	Fields bson.Raw
+	Fields bson.Raw `json:"-"`
 }
 
 // Cells returns all cells of a grid, in the order in which it was made. If there is no such grid,
@@ -429,6 +449,9 @@ func (c *core) hold(ctx context.Context, id, holder any, ttl time.Duration, cell
 	if ttl < time.Millisecond {
 		return fault.Invalid("ttl: %v is less than a millisecond", ttl)
 	}
+	if err := named(holder); err != nil {
+		return err
+	}
 	return c.change(ctx, id, holder, cells, func(paths []string, _, literal any) any {
 		set := make(bson.D, len(paths))
 		for i, path := range paths {
@@ -438,7 +461,18 @@ func (c *core) hold(ctx context.Context, id, holder any, ttl time.Duration, cell
 	})
 }
 
+// named refuses an empty string as the holder: requests without an ID would share their cells.
+func named(holder any) error {
+	if v := reflect.ValueOf(holder); v.Kind() == reflect.String && v.Len() == 0 {
+		return fault.Invalid("holder: it is an empty string")
+	}
+	return nil
+}
+
 func (c *core) claim(ctx context.Context, id, holder any, cells []Cell) error {
+	if err := named(holder); err != nil {
+		return err
+	}
 	return c.change(ctx, id, holder, cells, func(paths []string, holder, _ any) any {
 		set, unset := make(bson.D, len(paths)), make(bson.D, len(paths))
 		for i, path := range paths {

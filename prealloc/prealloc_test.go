@@ -50,7 +50,7 @@ func taken(t *testing.T, g *grids) map[string]string {
 	out := map[string]string{}
 	for _, s := range testkit.Must(g.Cells(t.Context(), "s")) {
 		if !s.Free {
-			out[s.Cell.String()] = s.By
+			out[s.Cell.Section+s.Cell.Name] = s.By
 		}
 	}
 	return out
@@ -128,7 +128,7 @@ func TestLifeOfACell(t *testing.T) {
 	is(map[string]string{"A1": "ann", "A2": "bob"})
 	testkit.OK(t, g.Hold(ctx, "s", "ann", time.Hour, seats("A1")...)) // stays claimed
 	for _, s := range testkit.Must(g.Cells(ctx, "s")) {
-		if held := !s.Until.IsZero(); held != (s.Cell.String() == "A2") {
+		if held := !s.Until.IsZero(); held != (s.Cell == prealloc.At("A", "2")) {
 			t.Errorf("%s: held %t", s.Cell, held)
 		}
 	}
@@ -145,6 +145,22 @@ func TestLifeOfACell(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	if _, err := g.HoldAdjacent(ctx, "s", "cy", time.Hour, 9); !errors.Is(err, prealloc.ErrTaken) {
+		t.Error(err)
+	}
+	if got := testkit.Must(g.HoldAdjacent(ctx, "s", "dan", time.Hour, 3, "C", "A")); !slices.Equal(got, seats("A2", "A3", "A4")) {
+		t.Errorf("%v", got) // in the order of the grid; A1 is claimed
+	}
+	if _, err := g.HoldAdjacent(ctx, "s", "eve", time.Hour, 1, "A"); !errors.Is(err, prealloc.ErrTaken) {
+		t.Error(err)
+	}
+	if got := testkit.Must(g.HoldAdjacent(ctx, "s", "dan", time.Hour, 2, "B")); !slices.Equal(got, seats("B5", "B6")) {
+		t.Errorf("%v", got) // what dan holds in A does not count
+	}
+	testkit.OK(t, g.Claim(ctx, "s", "dan", seats("A2", "A3", "A4")...))
+	if got := testkit.Must(g.HoldAdjacent(ctx, "s", "dan", time.Hour, 3, "C", "A")); !slices.Equal(got, seats("A2", "A3", "A4")) {
+		t.Errorf("%v", got) // a repetition after the Claim
+	}
+	if _, err := g.HoldAdjacent(ctx, "s", "eve", time.Hour, 1, "C", "D"); !errors.Is(err, prealloc.ErrNoCell) {
 		t.Error(err)
 	}
 	if err := g.Claim(ctx, "s", "x", seats("A1", "A9")...); !errors.Is(err, prealloc.ErrNoCell) || !errors.Is(err, mongo.ErrNoDocuments) {
@@ -198,10 +214,10 @@ func TestFourWinners(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				for _, c := range want {
-					if other, ok := sold[c.String()]; ok {
+					if other, ok := sold[c.Section+c.Name]; ok {
 						t.Errorf("%s sold to %s and %s", c, other, buyer)
 					}
-					sold[c.String()] = buyer
+					sold[c.Section+c.Name] = buyer
 				}
 			} else if !errors.Is(err, prealloc.ErrTaken) {
 				t.Error(err)
@@ -266,9 +282,9 @@ func TestAdjacentAgain(t *testing.T) {
 	}
 	expire(t, db, "A1", "A2", "A3")
 	testkit.OK(t, g.Claim(t.Context(), "s", "y", seats("A2")...))
-	testkit.OK(t, g.Claim(t.Context(), "s", "x", seats("B1", "B2", "B3", "B4")...)) // claimed cells do not count
-	if other := hold(3); other[0] != seats("C1")[0] {
-		t.Errorf("not free: %v", other)
+	testkit.OK(t, g.Claim(t.Context(), "s", "x", seats("B1", "B2", "B3", "B4")...))
+	if again := hold(3); !slices.Equal(again, seats("B1", "B2", "B3")) { // claimed ones, though C is free
+		t.Errorf("after Claim: %v", again)
 	}
 }
 
@@ -331,6 +347,9 @@ func TestInvalid(t *testing.T) {
 		"no section":        g.Claim(ctx, "s", "x", prealloc.Cell{Name: "1"}),
 		"section":           flat.Claim(ctx, "s", "x", seats("A1")...),
 		"holder":            flat.Claim(ctx, "s", nil, prealloc.Cell{Name: "1"}),
+		"no holder":         g.Claim(ctx, "s", "", seats("A1")...),
+		"held by none":      g.Hold(ctx, "s", "", time.Hour, seats("A1")...),
+		"adjacent of none":  errorOf(g.HoldAdjacent(ctx, "s", "", time.Hour, 2)),
 		"channel":           flat.Claim(ctx, "s", make(chan int), prealloc.Cell{Name: "1"}),
 		"id":                flat.Claim(ctx, nil, "x", prealloc.Cell{Name: "1"}),
 		"ttl":               g.Hold(ctx, "s", "x", 0, seats("A1")...),

@@ -108,11 +108,11 @@ func TestService(t *testing.T) {
 	c.want(409, "exists", "POST", "/films", `{"id":"dumbo","title":"Dumbo"}`)
 	c.want(201, "fri", "POST", "/screenings", `{"id":"fri","film":"dumbo","price":8,"rows":[3,4]}`)
 	c.want(404, "film", "POST", "/screenings", `{"id":"sat","film":"bambi","price":8,"rows":[3]}`)
-	c.want(201, "[B1 B2 B3 B4]", "POST", "/screenings/fri/holds", `{"order":"7","seats":4}`)
+	c.want(201, "[B.1 B.2 B.3 B.4]", "POST", "/screenings/fri/holds", `{"order":"7","seats":4}`)
 	c.want(409, "taken", "POST", "/screenings/fri/holds", `{"order":"8","seats":4}`)
-	c.want(409, "taken: B1", "POST", "/screenings/fri/sales", `{"order":"8","seats":["A1","B1"]}`)
-	c.want(201, "B1", "POST", "/screenings/fri/sales", `{"order":"7","seats":["B1","B2"]}`)
-	c.want(201, "B1", "POST", "/screenings/fri/sales", `{"order":"7","seats":["B1","B2"]}`) // sent again
+	c.want(409, "taken: B.1", "POST", "/screenings/fri/sales", `{"order":"8","seats":["A.1","B.1"]}`)
+	c.want(201, "B.1", "POST", "/screenings/fri/sales", `{"order":"7","seats":["B.1","B.2"]}`)
+	c.want(201, "B.1", "POST", "/screenings/fri/sales", `{"order":"7","seats":["B.1","B.2"]}`) // sent again
 	c.want(200, "claimed:2 free:0 held:2 section:B", "GET", "/screenings/fri/seats", "")
 	c.want(200, "pageViews:1 revenue:16 title:Dumbo viewers:2", "GET", "/films/dumbo", "")
 	c.want(200, "pageViews:2", "GET", "/films/dumbo", "")
@@ -120,15 +120,15 @@ func TestService(t *testing.T) {
 		c.want(400, "rows", "POST", "/screenings", `{"id":"sat","film":"dumbo","price":8,"rows":`+rows+`}`)
 	}
 	c.want(400, "seats", "POST", "/screenings/fri/sales", `{"order":"7","seats":[]}`)
-	c.want(201, "[A1 A2]", "POST", "/screenings/fri/holds", `{"order":"9","seats":2}`)
-	c.want(201, "[A1 A2]", "POST", "/screenings/fri/holds", `{"order":"9","seats":2}`) // sent again
+	c.want(201, "[A.1 A.2]", "POST", "/screenings/fri/holds", `{"order":"9","seats":2}`)
+	c.want(201, "[A.1 A.2]", "POST", "/screenings/fri/holds", `{"order":"9","seats":2}`) // sent again
 	for path, body := range map[string]string{
 		"/films": `{"id":"x"}`, "/screenings": `{"id":"x"}`, "/screenings/fri/holds": `{"order":"","seats":1}`,
 		"/screenings/fri/sales": `{"order":"x","seats":["A"]}`, "/films ": `{`,
 	} {
 		c.want(400, "error", "POST", strings.TrimSpace(path), body)
 	}
-	c.want(404, "no such cell", "POST", "/screenings/fri/sales", `{"order":"x","seats":["Z1"]}`)
+	c.want(404, "no such cell", "POST", "/screenings/fri/sales", `{"order":"x","seats":["Z.1"]}`)
 	c.want(404, "not found", "GET", "/films/bambi", "")
 	c.want(404, "not found", "GET", "/screenings/sun/seats", "")
 	c.want(200, "<nil>", "GET", "/check", "")
@@ -247,7 +247,7 @@ func TestCheckComparesSeatsWithViewers(t *testing.T) {
 	for _, id := range []string{"fri", "sat"} {
 		c.want(201, id, "POST", "/screenings", `{"id":"`+id+`","film":"dumbo","price":8,"rows":[3]}`)
 	}
-	c.want(201, "A1", "POST", "/screenings/fri/sales", `{"order":"7","seats":["A1","A2"]}`)
+	c.want(201, "A.1", "POST", "/screenings/fri/sales", `{"order":"7","seats":["A.1","A.2"]}`)
 	c.want(200, "<nil>", "GET", "/check", "")
 	if _, err := c.s.db.Collection("seats").UpdateByID(t.Context(), "fri", bson.M{"$set": bson.M{"cells.A.3": bson.M{"by": "8"}}}); err != nil {
 		t.Fatal(err)

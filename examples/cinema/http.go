@@ -7,6 +7,7 @@ import (
 	"log"
 	"net/http"
 	"slices"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
@@ -88,10 +89,11 @@ func (s *service) handler() http.Handler {
 		}
 		var cells []prealloc.Cell
 		for _, name := range in.Seats {
-			if len(name) < 2 {
-				return 0, nil, badRequest("a seat is named like C7")
+			row, number, ok := strings.Cut(name, ".")
+			if !ok {
+				return 0, nil, badRequest("a seat is named like C.7")
 			}
-			cells = append(cells, prealloc.Cell{Section: name[:1], Name: name[1:]})
+			cells = append(cells, prealloc.At(row, number))
 		}
 		return http.StatusCreated, in.Seats, s.pay(r.Context(), r.PathValue("id"), in.Order, cells)
 	})

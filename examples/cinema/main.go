@@ -11,7 +11,7 @@
 //	curl -X POST localhost:8080/films -d '{"id":"dumbo","title":"Dumbo"}'
 //	curl -X POST localhost:8080/screenings -d '{"id":"fri","film":"dumbo","price":8,"rows":[10,12,14]}'
 //	curl -X POST localhost:8080/screenings/fri/holds -d '{"order":"7","seats":3}'
-//	curl -X POST localhost:8080/screenings/fri/sales -d '{"order":"7","seats":["A1","A2","A3"]}'
+//	curl -X POST localhost:8080/screenings/fri/sales -d '{"order":"7","seats":["A.1","A.2","A.3"]}'
 //	curl localhost:8080/films/dumbo
 package main
 

@@ -250,7 +250,7 @@ func preallocChapter(ctx context.Context, g *guide) error {
 			rows := append(append(prealloc.Row("A", 4), prealloc.Row("B", 6)...), prealloc.Row("C", 8)...)
 			return "created", seats.Insert(ctx, show, bson.D{{Key: "film", Value: "Dumbo"}}, rows...)
 		}},
-		{"C7 and B3 are held for ten minutes", nil, func() (string, error) {
+		{"C.7 and B.3 are held for ten minutes", nil, func() (string, error) {
 			return "held", seats.Hold(ctx, show, "order 1", 10*time.Minute, c7, b3)
 		}},
 		{"another order wants B3 and B4: all or none", nil, func() (string, error) {

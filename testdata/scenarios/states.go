@@ -273,7 +273,7 @@ func grids(ctx context.Context, w *world) error {
 		func() error {
 			err := seats.Claim(ctx, "tonight", "order 2", prealloc.Cell{Section: "C", Name: "7"})
 			if !errors.Is(err, prealloc.ErrTaken) {
-				return fmt.Errorf("C7 twice: %w", err)
+				return fmt.Errorf("C.7 twice: %w", err)
 			}
 			return nil
 		},
