@@ -403,7 +403,7 @@ func (p *program) wait(t *testing.T) int {
 
 // slow is what a bounded wait may take in a test: on an idle machine 10 s are
 // promised, on a busy one more; what is not bounded takes a minute or for ever.
-const slow = 30 * time.Second
+const slow = 45 * time.Second
 
 // eventually waits until the condition holds.
 func eventually(t *testing.T, what string, condition func() bool) {

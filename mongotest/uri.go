@@ -12,19 +12,20 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// uriTimeout bounds the check that a named server answers.
-const uriTimeout = 8 * time.Second
+// uriTimeout bounds the check that a named server answers. One that takes connections has busyTimeout more: on a busy
+// machine a server is slow to answer, and a wrong URI mostly names a port where nobody listens.
+const (
+	uriTimeout  = 8 * time.Second
+	busyTimeout = 16 * time.Second
+)
 
 // connect checks that the server at uri answers, and asks what it is. Its errors do not contain or wrap a
 // secret of uri.
 func connect(ctx context.Context, uri string) (*Server, error) {
-	s, err := &Server{URI: uri}, errors.New("no answer")
-	answers := make(chan error, 1)
-	go func() { answers <- s.reach(ctx) }()
-	select {
-	case err = <-answers:
-	case <-time.After(uriTimeout + time.Second): // the driver looks up mongodb+srv names without a context
-	case <-ctx.Done():
+	begin := time.Now()
+	s, err := try(ctx, uri, uriTimeout)
+	if err != nil && time.Since(begin) >= selecting(uriTimeout) && ctx.Err() == nil && listens(ctx, uri) {
+		s, err = try(ctx, uri, busyTimeout)
 	}
 	if err == nil {
 		return s, nil
@@ -35,8 +36,44 @@ func connect(ctx context.Context, uri string) (*Server, error) {
 	return nil, fmt.Errorf("mongotest: MONGODB_URI: %v\nstart that server or correct MONGODB_URI, or unset it to let mongotest find or start a server", err)
 }
 
-func (s *Server) reach(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, uriTimeout)
+func try(ctx context.Context, uri string, bound time.Duration) (*Server, error) {
+	s, answers := &Server{URI: uri}, make(chan error, 1)
+	go func() { answers <- s.reach(ctx, bound) }()
+	select {
+	case err := <-answers:
+		return s, err
+	case <-time.After(bound + time.Second): // the driver looks up mongodb+srv names without a context
+	case <-ctx.Done():
+	}
+	return s, errNoAnswer
+}
+
+var errNoAnswer = errors.New("no answer")
+
+// listens reports whether every host of uri takes connections.
+func listens(ctx context.Context, uri string) bool {
+	if strings.HasPrefix(uri, "mongodb+srv:") { // looks up names without a context
+		return false
+	}
+	dialer := net.Dialer{Timeout: time.Second}
+	for _, host := range options.Client().ApplyURI(uri).Hosts {
+		if !strings.Contains(host, ":") {
+			host += ":27017"
+		}
+		conn, err := dialer.DialContext(ctx, "tcp", host)
+		if err != nil {
+			return false
+		}
+		_ = conn.Close()
+	}
+	return true
+}
+
+// selecting is the part of bound for the selection of a server, whose error tells more than that of a context.
+func selecting(bound time.Duration) time.Duration { return bound - 2*time.Second }
+
+func (s *Server) reach(ctx context.Context, bound time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	opts := options.Client().ApplyURI(s.URI)
 	if err := opts.Validate(); err != nil {
@@ -45,8 +82,8 @@ func (s *Server) reach(ctx context.Context) error {
 		}
 		return errors.New("the URI is not valid (the reason may contain the password and is not shown; special characters in user and password must be percent-encoded)")
 	}
-	if opts.ServerSelectionTimeout == nil || *opts.ServerSelectionTimeout > uriTimeout-2*time.Second {
-		opts.SetServerSelectionTimeout(uriTimeout - 2*time.Second) // its error tells more than ctx's
+	if opts.ServerSelectionTimeout == nil || *opts.ServerSelectionTimeout > selecting(bound) {
+		opts.SetServerSelectionTimeout(selecting(bound))
 	}
 	if err := s.describe(ctx, opts); err != nil {
 		return fmt.Errorf("server %s: %s", strings.Join(opts.Hosts, ","), hide(opts, err.Error()))
