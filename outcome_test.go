@@ -9,12 +9,19 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
+	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
 // Each write of the driver is the argument of a function of internal/fault that records what its error
@@ -163,6 +170,50 @@ func TestOutcomeOf(t *testing.T) {
 			t.Errorf("%s: %v is %v, want %v", name, err, got, test.want)
 		}
 	}
+}
+
+// The driver's errors from before it sent anything are known by the names of their types: this fails if a version
+// of the driver has other names.
+func TestOutcomeOfWhatWasNotSent(t *testing.T) {
+	outcome := func(t *testing.T, ctx context.Context, coll *mongo.Collection) {
+		t.Helper()
+		_, err := fault.One(coll.InsertOne(ctx, bson.D{}))
+		fault.In(&err, "x: call")
+		if got := mongopatterns.OutcomeOf(err); got != mongopatterns.NotDone {
+			t.Errorf("%v is %v", err, got)
+		}
+	}
+	connect := func(t *testing.T, opts *options.ClientOptions) *mongo.Collection {
+		client := testkit.Must(mongo.Connect(opts))
+		t.Cleanup(func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) })
+		return client.Database("unsent").Collection("c")
+	}
+	t.Run("no server", func(t *testing.T) {
+		opts := options.Client().ApplyURI("mongodb://127.0.0.1:1").SetServerSelectionTimeout(50 * time.Millisecond)
+		outcome(t, t.Context(), connect(t, opts))
+	})
+	t.Run("no connection", func(t *testing.T) {
+		asked := make(chan struct{})
+		monitor := &event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
+			if e.CommandName == "aggregate" {
+				close(asked)
+			}
+		}}
+		coll := connect(t, options.Client().ApplyURI(mongotest.URI(t)).SetMaxPoolSize(1).SetMonitor(monitor))
+		long, stop := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() { // has the connection
+			slow := bson.D{{Key: "$function", Value: bson.D{{Key: "body", Value: "function() { sleep(60000) }"}, {Key: "args", Value: bson.A{}}, {Key: "lang", Value: "js"}}}}
+			one := mongo.Pipeline{{{Key: "$documents", Value: bson.A{bson.D{}}}}, {{Key: "$set", Value: bson.D{{Key: "x", Value: slow}}}}}
+			_, _ = coll.Database().Aggregate(long, one)
+		})
+		<-asked
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		outcome(t, ctx, coll)
+		stop()
+		group.Wait()
+	})
 }
 
 // Recording costs nothing for a call that succeeds.

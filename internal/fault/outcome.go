@@ -2,11 +2,12 @@ package fault
 
 import (
 	"errors"
+	"reflect"
 	"slices"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 )
 
 // A verdict is an error that records whether the writes of its call are done. If verdicts are nested, the
@@ -146,9 +147,28 @@ func Denied(err error) bool {
 // unsent reports whether err is an error of the driver from before the first attempt: a later attempt
 // returns the error of the previous one instead.
 func unsent(err error) bool {
-	return errors.As(err, new(topology.ServerSelectionError)) || errors.As(err, new(topology.WaitQueueTimeoutError)) ||
+	return of(err, "topology.ServerSelectionError", "topology.WaitQueueTimeoutError") ||
 		errors.As(err, new(mongo.MarshalError)) || errors.As(err, new(mongo.InvalidArgumentError)) ||
 		errors.As(err, new(mongo.ErrMapForOrderedArgument)) || errors.Is(err, mongo.ErrClientDisconnected)
+}
+
+// of reports whether an error in the tree of err has one of these types. They are named and not imported, because
+// the driver may change their package in any version. Under another name they are no longer known, and the outcome
+// is Unknown.
+func of(err error, types ...string) bool {
+	if err == nil {
+		return false
+	}
+	if slices.Contains(types, strings.TrimPrefix(reflect.TypeOf(err).String(), "*")) {
+		return true
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		return of(e.Unwrap(), types...)
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(e.Unwrap(), func(part error) bool { return of(part, types...) })
+	}
+	return false
 }
 
 // interrupted are the codes by which a server or a router ends a command whose write it may have applied.
