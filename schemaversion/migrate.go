@@ -34,8 +34,8 @@ import (
 // the version.
 //
 // Only one Migrate runs at a time. For a second one the error is [mongopatterns.ErrRunning], until
-// the first ends or, if its process was killed, has not prolonged its lease for Options.Lease. A dry run needs no lease: it
-// runs the steps and writes nothing.
+// the first ends or, if its process was killed, has not prolonged its lease for Options.Lease; the
+// error says until when it has it. A dry run needs no lease: it runs the steps and writes nothing.
 //
 // Cost: 1 round trip, 3 for each batch of 1000, 3 in all for the lease; 1 document written for each that
 // changes. Reads by _id, or by the index on the version.
@@ -178,7 +178,12 @@ func (c *core) acquire(ctx context.Context) (*lease, error) {
 		return nil, err
 	}
 	if owner, _ := value.Lookup(raw, "owner").ObjectIDOK(); owner != l.owner {
-		return nil, mongopatterns.ErrRunning
+		stored := value.Lookup(raw, "until")
+		until := value.Text(stored)
+		if at, ok := stored.TimeOK(); ok {
+			until = at.UTC().Format(time.RFC3339Nano)
+		}
+		return nil, fmt.Errorf("%w: until %s by the server's clock, if it does not go on", mongopatterns.ErrRunning, until)
 	}
 	return l, nil
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -627,9 +628,10 @@ func TestLease(t *testing.T) {
 		t.Errorf("%+v, %v", result, err)
 	}
 	// A process died with the lease.
-	_, err = state.UpdateByID(t.Context(), "contacts", bson.M{"$set": bson.M{"owner": bson.NewObjectID(), "until": time.Now().Add(time.Hour)}})
+	until := time.Now().Add(time.Hour)
+	_, err = state.UpdateByID(t.Context(), "contacts", bson.M{"$set": bson.M{"owner": bson.NewObjectID(), "until": until}})
 	testkit.OK(t, err)
-	if _, err := c.Migrate(t.Context(), 3, nil); !errors.Is(err, mongopatterns.ErrRunning) {
+	if _, err := c.Migrate(t.Context(), 3, nil); !errors.Is(err, mongopatterns.ErrRunning) || !strings.Contains(err.Error(), until.Truncate(time.Millisecond).UTC().Format(time.RFC3339Nano)) {
 		t.Error(err)
 	}
 	_, err = state.UpdateByID(t.Context(), "contacts", bson.M{"$set": bson.M{"until": time.Now().Add(-time.Hour)}})
