@@ -65,7 +65,13 @@
 // that must go with their parents need a filter of their own, and are for a while on the other
 // side; nothing is promised between two documents. To move a parent and its children at one
 // moment, call Move of both helpers in one mongopatterns.Transact, with filters for that parent.
-// Documents of packages tree, outlier, subset, split and versioning are not self-contained.
+// Documents of packages tree, outlier, subset and split are not self-contained: keep them in the live
+// collection.
+//
+// A document of package versioning moves with its revisions, by an Archive of each of its two collections
+// and one transaction for each document; a History of the two archives then reads both. The example History of
+// Move runs this. Do not use the _id again: the new document would begin at revision 1 and could not be
+// archived.
 //
 // # Reading both sides
 //
@@ -102,7 +108,8 @@
 // both are the same byte by byte but for the MarkField, as after a copy by other means, the move
 // is finished by deleting the source, and counts as Done. Otherwise the document is Failed with
 // [mongopatterns.ErrExists], and both stay: compare them, and delete or change one. Check finds
-// such pairs without a move.
+// such pairs without a move. In a transaction of yours Move ends with the error of such a document:
+// abort the transaction.
 //
 // # Failures
 //
@@ -126,8 +133,8 @@
 // views are not supported. Neither collection may have a default collation, which would take
 // different _ids for equal: the calls return ErrInvalid.
 //
-// Indexes and ShardKey list collections by name, and so only the live one if the archive is in
-// another database: create indexes and shard there yourself.
+// If the archive is in another database, Indexes and ShardKey name the live collection only, because they
+// list collections by name: create the indexes of the archive and shard it yourself.
 //
 // # Costs
 //

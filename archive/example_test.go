@@ -14,6 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/archive"
 	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
 // An Order holds all that its readers need.
@@ -183,4 +184,69 @@ func ExampleArchive_Check() {
 	// archive: orders 1: duplicate
 	// archive: orders 2: different: total is 20: archived: 25
 	// repaired: 1 remaining: 1
+}
+
+// A document with its history: the current document and its revisions are moved in one transaction, and a History of
+// the two archives reads them.
+func ExampleArchive_Move_history() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	defer db.Drop(ctx)
+	current, revisions := db.Collection("contracts"), db.Collection("contract_revisions")
+	oldCurrent, oldRevisions := db.Collection("contracts_archive"), db.Collection("contract_revisions_archive")
+	contracts, err := versioning.New[string, bson.M](current, revisions, nil)
+	check(err)
+	archived, err := versioning.New[string, bson.M](oldCurrent, oldRevisions, nil)
+	check(err)
+	documents, err := archive.New(current, oldCurrent, &archive.Options{TimeField: "ends"})
+	check(err)
+	rows, err := archive.New(revisions, oldRevisions, nil)
+	check(err)
+	for _, helper := range []interface{ EnsureIndexes(context.Context) error }{contracts, archived, documents, rows} {
+		check(helper.EnsureIndexes(ctx))
+	}
+
+	for id, year := range map[string]int{"c1": 2019, "c2": 2031} {
+		contract, err := contracts.Insert(ctx, bson.M{"_id": id, "ends": time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC), "rent": 900}, versioning.Change{})
+		check(err)
+		contract.Document["rent"] = 950
+		_, err = contracts.Save(ctx, contract, versioning.Change{Author: "Ann"})
+		check(err)
+	}
+
+	old := documents.BeforeFilter(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC))
+	found, err := current.Find(ctx, old, options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}))
+	check(err)
+	for found.Next(ctx) {
+		id := found.Current.Lookup("_id").StringValue()
+		check(mongopatterns.Transact(ctx, db.Client(), func(ctx context.Context) error {
+			moved, err := documents.Move(ctx, old, &mongopatterns.Work{Filter: contracts.Filter(id)})
+			if err != nil || moved.Done == 0 { // 0: it is not old any more
+				return err
+			}
+			_, err = rows.Move(ctx, contracts.RevisionsFilter(id), nil)
+			return err
+		}))
+	}
+	check(found.Err())
+
+	_, err = contracts.Get(ctx, "c1")
+	fmt.Println(errors.Is(err, mongopatterns.ErrNotFound))
+	for r, err := range archived.Revisions(ctx, "c1") {
+		check(err)
+		fmt.Println(r.Number, r.Document["rent"], r.Change.Author)
+	}
+	for problem, err := range mongopatterns.CheckAll(ctx, contracts, archived, documents, rows) {
+		fmt.Println(problem, err)
+	}
+	// Output:
+	// true
+	// 2 950 Ann
+	// 1 900
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
 }
