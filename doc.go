@@ -63,8 +63,14 @@
 // The packages need MongoDB 6.0 or later. A call that must change several documents together does it in a
 // transaction, which needs a replica set or a sharded cluster: on a standalone server it returns
 // [ErrTransactionsUnsupported]. Every call joins the transaction in its context, such as that of [Transact].
-// After an error from a call that writes, abort your transaction. A transaction whose context has no deadline
-// has one of 120 s. Outside a transaction most reads have the read preference of the collection that you give;
+// After an error from a call that writes, abort your transaction. If you begin a transaction by the driver,
+// give it read concern snapshot, which Transact does: with another one, calls on a sharded cluster can miss
+// documents that move to another shard.
+//
+// Give the context of each request a deadline. A transaction of the library goes by the deadline of its
+// context, for all its commands together, and not by the Timeout of the client; without a deadline it has 120 s.
+//
+// Outside a transaction most reads have the read preference of the collection that you give;
 // reads that a write, Check, Repair or Adopt depends on go to the primary, and so do all reads of package
 // outlier.
 //

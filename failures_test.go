@@ -11,6 +11,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/computed"
@@ -39,7 +40,8 @@ func TestFailuresPage(t *testing.T) {
 		{"Undo", "Undo and Restore may be repeated: they write nothing then, and Undo can say that it is an `ErrConflict`.", undoAndRestoreAgain},
 		{"not repeated", "`updateMany` and `deleteMany`, and so `Mark` of computed, are not repeated.", notRepeated},
 		{"Migrate", "Every call returns when its context ends, within half a second", migrateEnds},
-		{"limit", "A transaction whose context has no deadline has one of 120 s.", nil}, // internal/txn: TestLimit
+		{"limit", "all its commands together; without one it has 120 s.", nil}, // internal/txn: TestLimit
+		{"Timeout", "The `Timeout` of the client does not bound it, nor its commands", clientTimeout},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			if !strings.Contains(page, s.says) {
@@ -211,4 +213,20 @@ func migrateEnds(t *testing.T) {
 		testkit.OK(t, errorOf(coll.Database().Collection("contacts.migrations").DeleteMany(t.Context(), bson.M{})))
 		testkit.OK(t, errorOf(coll.UpdateMany(t.Context(), bson.M{}, bson.M{"$unset": bson.M{"up": "", "schema_version": ""}})))
 	}
+}
+
+// clientTimeout runs a command longer than the Timeout of the client, in a transaction and outside.
+func clientTimeout(t *testing.T) {
+	client := testkit.Must(mongo.Connect(options.Client().ApplyURI(mongotest.URI(t)).SetTimeout(300 * time.Millisecond)))
+	t.Cleanup(func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) })
+	slow := bson.D{{Key: "$function", Value: bson.D{{Key: "body", Value: "function() { sleep(1000) }"}, {Key: "args", Value: bson.A{}}, {Key: "lang", Value: "js"}}}}
+	run := func(ctx context.Context) error {
+		_, err := client.Database(mongotest.Database(t).Name()).Aggregate(ctx,
+			mongo.Pipeline{{{Key: "$documents", Value: bson.A{bson.D{}}}}, {{Key: "$set", Value: bson.D{{Key: "x", Value: slow}}}}})
+		return err
+	}
+	if err := run(t.Context()); !mongo.IsTimeout(err) {
+		t.Errorf("outside: %v", err)
+	}
+	testkit.OK(t, mongopatterns.Transact(t.Context(), client, run))
 }
