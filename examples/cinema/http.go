@@ -139,10 +139,10 @@ func failure(err error) (int, any) {
 		status, text = http.StatusBadRequest, err.Error()
 	case errors.Is(err, mongo.ErrNoDocuments): // a film, a screening, a seat
 		status, text = http.StatusNotFound, err.Error()
-	case errors.Is(err, mongopatterns.ErrConflict): // a seat that is taken
-		status, text = http.StatusConflict, err.Error()
 	case mongo.IsDuplicateKeyError(err): // also an ErrExists of the library
 		status, text = http.StatusConflict, "exists already"
+	case errors.Is(err, mongopatterns.ErrConflict): // a seat that is taken
+		status, text = http.StatusConflict, err.Error()
 	default:
 		log.Printf("cinema: %v", err)
 		text = http.StatusText(status)
