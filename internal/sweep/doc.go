@@ -8,7 +8,7 @@
 //	go test ./internal/sweep -sweep=all -update -timeout 1h        the figures in docs/failures.md
 //	go test ./internal/sweep -run TestSharded -shards -timeout 2h  on a sharded cluster, each row; a sample without -shards
 //	go test ./internal/sweep -run TestShardsTable -shards -update -timeout 1h    what each call asks of shards
-//	go test ./internal/sweep -run TestWhileChunksMove -shards -timeout 1h    the main calls while chunks move, half an hour
+//	go test ./internal/sweep -run TestWhileChunksMove -shards -timeout 2h    the main calls while chunks move, an hour
 //	go test ./internal/sweep -run TestWhileChunksMove/reads -shards -update -timeout 1h    the reads in docs/compatibility.md, some minutes
 //	go test ./internal/sweep -run TestZones -update                the two-phase commits without and with zones
 //
