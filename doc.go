@@ -6,6 +6,7 @@
 // Each schema pattern is a package of its own: a typed helper over your collections, beside the official
 // driver and not instead of it. docs/choosing.md leads from a symptom to a pattern. In the manual of each, the
 // sections on when to use it, its documents and its calls are enough to begin; the others are for reference.
+// The examples that a manual names are in the example_test.go of its package.
 // docs/questions.md answers what a team asks before it adopts the library.
 //
 //   - [github.com/mongopatterns/mongopatterns/tree]: hierarchies in five representations
@@ -50,8 +51,13 @@
 //	Repair(ctx, *Work) (Result, error)           // safe beside live writes
 //	Adopt(ctx, …, *Work) (Result, error)         // from the plain schema, resumable
 //
-// Call EnsureIndexes before the first write: some guarantees are unique indexes. Every read is also
-// available as a filter or a pipeline, for stages of your own.
+// Call EnsureIndexes before the first write: some guarantees are unique indexes. Most reads are also
+// available as a filter or a pipeline, for stages of your own; not those that decode in Go what is stored,
+// such as packed series and the deltas of a history.
+//
+// If your client has a registry or BSON options, set them in the Registry and BSON of each Options as well:
+// a collection does not tell them, and a helper without them encodes IDs and documents in another way than
+// your own writes.
 //
 // An ID may be of a type of your own, or any if the IDs of a collection have several types. One made from a
 // string or a number needs nothing more. One made from bson.ObjectID needs the methods in the manual of package
