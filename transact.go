@@ -11,7 +11,8 @@ import (
 
 // Transact calls fn in a transaction with snapshot reads and majority writes, as the packages do
 // themselves. The calls of the packages and of the driver that fn makes with the ctx it gets succeed or
-// fail together.
+// fail together. Create the collections that fn writes beforehand: over several shards a transaction
+// creates none.
 //
 // If ctx carries a running transaction, fn joins it. Otherwise fn can run several times, so it must not
 // keep state between runs: a transaction that conflicts with another is run again until ctx is done, or for

@@ -61,7 +61,8 @@ type Counters[ID any] struct {
 	waiting waiting
 }
 
-// New returns Counters on coll. It does no I/O.
+// New returns Counters on coll. It does no I/O. Start Run, or call Close before the process ends: else up to
+// Every-1 changes of each key are lost without an error.
 func New[ID any](coll *mongo.Collection, opts *Options) (c *Counters[ID], err error) {
 	defer fault.In(&err, "approx: new")
 	core, err := newCore(coll, opts)

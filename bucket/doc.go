@@ -111,7 +111,8 @@
 // measurements into it. A ledger, a collection with the name of the buckets' plus ".adopt", records which
 // documents were copied, and [Buckets.Compare] then lists the differences. Adopt does not carry over later
 // edits and deletions of the source. It guarantees nothing after the ledger or the source was dropped and
-// created again, or for writes to the source that were rolled back (w: 1).
+// created again, after the source or its database was renamed, or for writes to the source that were rolled back
+// (w: 1).
 //
 // Buckets made by other programs, with any _id, can be read, edited and archived too; Append starts buckets of
 // its own beside them. Repair computes the aggregates that they lack, and those that you configure later: run

@@ -63,7 +63,8 @@
 //	{_id: "Dumbo", …, computed: {…, dirty: "set aside", attempts: 5, error: "…"}}
 //
 // Failures lists the targets set aside; readers still get the old values. To compute one again,
-// correct the source and Mark the target. An attempt is counted when it begins, so a computation
+// correct the source and Mark the target: Drain takes it when Options.Lease has passed since its last
+// attempt. An attempt is counted when it begins, so a computation
 // that kills its worker is set aside too.
 //
 // # Levels

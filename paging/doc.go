@@ -58,8 +58,8 @@
 //
 // You page over a filter, or over a [mongo.Pipeline]: the condition, the sort and
 // the limit are then stages after yours. Give conditions as a filter where you can.
-// Together with the sort fields the `_id` of what comes out must tell its documents
-// apart: after $unwind, sort by the array index as well.
+// No two documents that come out may have the same sort fields and the same _id: after
+// $unwind, sort by the array index as well.
 //
 // # A category and all below it
 //
@@ -94,9 +94,9 @@
 // # Tokens
 //
 // A token is URL-safe text with the sort values of a document and their types. It does not
-// expire. It is bound to the collection, the sort, the collation, let, and the filter as the
-// server compares it: with any other it is [ErrInvalidToken], and the client starts again from
-// the first page. So a filter must be the same on every page: not {$lt: time.Now()}, but a
+// expire. It is bound to the names of the collection and its database, the sort, the collation, let,
+// and the filter as the server compares it: with any other it is [ErrInvalidToken], and the client
+// starts again from the first page. So a filter must be the same on every page: not {$lt: time.Now()}, but a
 // moment that the first request fixes. The order of its conditions and of the values of $in
 // does not count, so they may come from a Go map. Whoever has a token can read it. With
 // Options.SigningKeys tokens are signed (HMAC-SHA-256); without, an altered one can only name

@@ -144,7 +144,8 @@
 // inserts documents into the source. A ledger, a collection with the name of this one plus ".adopt", records
 // which documents were copied, and [Series.Compare] then lists the differences. Adopt does not carry over
 // later edits and deletions of the source. It guarantees nothing after the ledger or the source was dropped
-// and created again, or for writes to the source that were rolled back (w: 1). [Series.Documents] converts
+// and created again, after the source or its database was renamed, or for writes to the source that were
+// rolled back (w: 1). [Series.Documents] converts
 // back to plain documents. After adding a Value, run Repair once all writers have it; until then Aggregate
 // returns for it only what was appended since.
 //

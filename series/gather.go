@@ -99,7 +99,7 @@ func NewGatherer[ID, M any](s *Series[ID, M], opts *GathererOptions) (g *Gathere
 	return &Gatherer[ID, M]{c}, nil
 }
 
-// Append takes a measurement, which waits until a flush. It flushes first if MaxCount, MaxBytes or Interval
+// Append takes a measurement, which waits until a flush: nil means taken, and not yet stored. It flushes first if MaxCount, MaxBytes or Interval
 // requires it. If that flush fails, m is not taken, so that memory stays bounded; the measurements that
 // waited still wait, except those that a [RefusedError] returns. A measurement that cannot be stored is
 // refused at once with ErrInvalid.

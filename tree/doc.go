@@ -89,8 +89,13 @@
 //	filter := bson.D{{Key: "category", Value: bson.D{{Key: "$in", Value: append(ids, "Storage")}}}}
 //	page, err := products.Page(ctx, filter, req) // a paging.Pager with Equality: []string{"category"}
 //
-// If Storage does not exist, the page is empty, while Breadcrumb and Subtree return ErrNotFound. The manual of
-// paging says when it is better that each product holds the ancestors of its category.
+// If Storage does not exist, the page is empty, while Breadcrumb and Subtree return ErrNotFound. A category that
+// is added or moved below it changes the filter, and tokens of earlier pages are then ErrInvalidToken: begin again.
+// The manual of paging says when it is better that each product holds the ancestors of its category.
+//
+// Restrict of Delete sees nodes, not documents of other collections. So that no category is deleted while a product
+// is in it, update the category in the transaction that inserts a product ($inc of a counter), and read that counter
+// in the transaction that deletes the category.
 //
 // # Concurrency
 //
