@@ -78,16 +78,17 @@ var holders = struct {
 
 func init() { holders.changed = sync.NewCond(&holders) }
 
-// FailPoint makes the server of db fail commands of db's client, and of no other, until t ends. db comes from
-// [Database] or [Server.Database]. A second call of the same test replaces the first.
+// FailPoint makes the server of db fail commands of db's client, and of no other, until t ends or stop is called,
+// for example to look at what is stored. db comes from [Database] or [Server.Database]. A second call of the same
+// test replaces the first.
 //
 // A server has one fail point: while another test has it, FailPoint waits for the end of that test. It fails t if
 // that is a test around t, and if the server refuses fail points: one that this package did not start needs
 // --setParameter enableTestCommands=1. The router of this module has none. On a set of several members the fail
 // point is that of the present primary.
 //
-// Cost: 1 round trip, and 1 at the end.
-func FailPoint(t testing.TB, db *mongo.Database, fail Fail) {
+// Cost: 1 round trip, 1 for stop, and 1 at the end.
+func FailPoint(t testing.TB, db *mongo.Database, fail Fail) (stop func()) {
 	t.Helper()
 	of, ok := clients.Load(db.Client())
 	if !ok {
@@ -102,19 +103,24 @@ func FailPoint(t testing.TB, db *mongo.Database, fail Fail) {
 	if err != nil {
 		t.Fatalf("mongotest: %v", err)
 	}
+	stop = func() {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
+		defer cancel()
+		if err := configure(ctx, db, bson.D{{Key: "configureFailPoint", Value: failCommand}, {Key: "mode", Value: "off"}}); err != nil {
+			t.Errorf("mongotest: take the fail point off: %v", err)
+		}
+	}
 	if first {
 		t.Cleanup(func() {
 			defer letGo(made.uri)
-			ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
-			defer cancel()
-			if err := configure(ctx, db, bson.D{{Key: "configureFailPoint", Value: failCommand}, {Key: "mode", Value: "off"}}); err != nil {
-				t.Errorf("mongotest: take the fail point off: %v", err)
-			}
+			stop()
 		})
 	}
 	if err := configure(t.Context(), db, point); err != nil {
 		t.Fatalf("mongotest: FailPoint: %v (a server that mongotest did not start needs --setParameter enableTestCommands=1)", err)
 	}
+	return stop
 }
 
 func configure(ctx context.Context, db *mongo.Database, point bson.D) error {

@@ -76,6 +76,16 @@ func TestFailPoint(t *testing.T) {
 	if err := insert(db); err != nil {
 		t.Error("after the test of the fail point: ", err)
 	}
+	t.Run("stop", func(t *testing.T) {
+		stop := FailPoint(t, db, Fail{Commands: []string{"insert"}, Code: 13})
+		if insert(db) == nil {
+			t.Error("it does not fail")
+		}
+		stop()
+		if err := insert(db); err != nil {
+			t.Error("after stop: ", err)
+		}
+	})
 	t.Run("skip", func(t *testing.T) {
 		FailPoint(t, db, Fail{Commands: []string{"insert"}, Skip: 1, Code: 13})
 		if first, second := insert(db), insert(db); first != nil || second == nil {
