@@ -6,12 +6,12 @@ import (
 	"io"
 	"log"
 	"net/http"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/paging"
-	"github.com/mongopatterns/mongopatterns/tree"
 )
 
 // The sizes of pages: where the client asks for none, and at most.
@@ -110,26 +110,28 @@ func decode[T any](w http.ResponseWriter, r *http.Request) (T, error) {
 	return out, nil
 }
 
-// failure turns an error into a status and what the client may know of it.
+// failure turns an error into a status and a text. Texts of the library quote IDs and the server, and go to the log.
 func failure(err error) (int, any) {
-	status := http.StatusInternalServerError
+	status, text := http.StatusInternalServerError, ""
 	var bad badRequest
 	switch {
-	case errors.As(err, &bad), errors.Is(err, mongopatterns.ErrInvalid): // or an invalid token
+	case errors.As(err, &bad):
+		status, text = http.StatusBadRequest, bad.Error()
+	case errors.Is(err, mongopatterns.ErrInvalid): // or an invalid token
 		status = http.StatusBadRequest
 	case errors.Is(err, mongo.ErrNoDocuments): // mongopatterns.ErrNotFound, mongopatterns.ErrNoParent
 		status = http.StatusNotFound
-	case errors.Is(err, tree.ErrCycle), errors.Is(err, errNotEmpty), mongo.IsDuplicateKeyError(err):
+	case errors.Is(err, errNotEmpty):
+		status, text = http.StatusConflict, errNotEmpty.Error()
+	case mongo.IsDuplicateKeyError(err): // also mongopatterns.ErrExists
+		status, text = http.StatusConflict, "exists already"
+	case errors.Is(err, mongopatterns.ErrConflict):
 		status = http.StatusConflict
-	}
-	text := http.StatusText(status)
-	switch {
-	case status == http.StatusInternalServerError:
-		log.Printf("catalog: %v", err)
-	case mongo.IsDuplicateKeyError(err):
-		text = "exists already"
 	default:
-		text = err.Error()
+		log.Printf("catalog: %v", err)
+	}
+	if text == "" {
+		text = strings.ToLower(http.StatusText(status))
 	}
 	return status, map[string]string{"error": text}
 }

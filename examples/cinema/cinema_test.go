@@ -107,7 +107,7 @@ func TestService(t *testing.T) {
 	c.want(201, "Dumbo", "POST", "/films", `{"id":"dumbo","title":"Dumbo"}`)
 	c.want(409, "exists", "POST", "/films", `{"id":"dumbo","title":"Dumbo"}`)
 	c.want(201, "fri", "POST", "/screenings", `{"id":"fri","film":"dumbo","price":8,"rows":[3,4]}`)
-	c.want(404, "film", "POST", "/screenings", `{"id":"sat","film":"bambi","price":8,"rows":[3]}`)
+	c.want(422, "film", "POST", "/screenings", `{"id":"sat","film":"bambi","price":8,"rows":[3]}`)
 	c.want(201, "[B.1 B.2 B.3 B.4]", "POST", "/screenings/fri/holds", `{"order":"7","seats":4}`)
 	c.want(409, "taken", "POST", "/screenings/fri/holds", `{"order":"8","seats":4}`)
 	c.want(409, "taken: B.1", "POST", "/screenings/fri/sales", `{"order":"8","seats":["A.1","B.1"]}`)
@@ -128,7 +128,7 @@ func TestService(t *testing.T) {
 	} {
 		c.want(400, "error", "POST", strings.TrimSpace(path), body)
 	}
-	c.want(404, "no such cell", "POST", "/screenings/fri/sales", `{"order":"x","seats":["Z.1"]}`)
+	c.want(404, "no such seat", "POST", "/screenings/fri/sales", `{"order":"x","seats":["Z.1"]}`)
 	c.want(404, "not found", "GET", "/films/bambi", "")
 	c.want(404, "not found", "GET", "/screenings/sun/seats", "")
 	c.want(200, "<nil>", "GET", "/check", "")

@@ -130,22 +130,33 @@ func decode[T any](w http.ResponseWriter, r *http.Request) (T, error) {
 	return out, nil
 }
 
-// failure turns an error into a status and what the client may know of it.
+// failure turns an error into a status and a text. Texts of the library quote IDs and the server, and go to the log.
 func failure(err error) (int, any) {
 	var bad badRequest
+	var taken *prealloc.TakenError
 	status, text := http.StatusInternalServerError, ""
 	switch {
-	case errors.As(err, &bad), errors.Is(err, mongopatterns.ErrInvalid):
-		status, text = http.StatusBadRequest, err.Error()
-	case errors.Is(err, mongo.ErrNoDocuments): // a film, a screening, a seat
-		status, text = http.StatusNotFound, err.Error()
+	case errors.As(err, &bad):
+		status, text = http.StatusBadRequest, bad.Error()
+	case errors.Is(err, mongopatterns.ErrInvalid):
+		status = http.StatusBadRequest
+	case errors.Is(err, errNoFilm):
+		status, text = http.StatusUnprocessableEntity, errNoFilm.Error()
+	case errors.Is(err, prealloc.ErrNoCell):
+		status, text = http.StatusNotFound, "no such seat"
+	case errors.Is(err, mongo.ErrNoDocuments): // a film, a screening
+		status = http.StatusNotFound
 	case mongo.IsDuplicateKeyError(err): // also an ErrExists of the library
 		status, text = http.StatusConflict, "exists already"
-	case errors.Is(err, mongopatterns.ErrConflict): // a seat that is taken
-		status, text = http.StatusConflict, err.Error()
+	case errors.As(err, &taken):
+		status, text = http.StatusConflict, taken.Error()
+	case errors.Is(err, mongopatterns.ErrConflict): // not so many seats beside each other
+		status, text = http.StatusConflict, "taken"
 	default:
 		log.Printf("cinema: %v", err)
-		text = http.StatusText(status)
+	}
+	if text == "" {
+		text = strings.ToLower(http.StatusText(status))
 	}
 	return status, map[string]string{"error": text}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log"
 	"time"
 
@@ -34,6 +33,8 @@ type screening struct {
 	Price   int    `json:"price" bson:"price"`
 	Rows    []int  `json:"rows" bson:"-"` // the seats of rows A, B, C, …
 }
+
+var errNoFilm = errors.New("no such film")
 
 // service sells seats. A seat is held while the customer pays; the sale adds to its film's
 // totals in the same transaction; page views are counted a hundred at a time.
@@ -90,8 +91,10 @@ func (s *service) addScreening(ctx context.Context, in screening) error {
 		cells = append(cells, prealloc.Row(string(rune('A'+i)), n)...)
 	}
 	return s.totals.Change(ctx, []string{in.ID}, func(ctx context.Context) error {
-		if err := s.films.FindOne(ctx, bson.M{"_id": in.Film}).Err(); err != nil {
-			return fmt.Errorf("film %q: %w", in.Film, err)
+		if err := s.films.FindOne(ctx, bson.M{"_id": in.Film}).Err(); errors.Is(err, mongo.ErrNoDocuments) {
+			return errNoFilm
+		} else if err != nil {
+			return err
 		}
 		if _, err := s.screenings.InsertOne(ctx, in); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log"
 	"net/http"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -119,22 +120,31 @@ func decode[T any](w http.ResponseWriter, r *http.Request) (T, error) {
 	return out, nil
 }
 
-// failure turns an error into a status and what the client may know of it.
+// failure turns an error into a status and a text. Texts of the library quote IDs and the server, and go to the log.
 func failure(err error) (int, any) {
 	var bad badRequest
 	status, text := http.StatusInternalServerError, ""
 	switch {
-	case errors.As(err, &bad), errors.Is(err, mongopatterns.ErrInvalid):
-		status, text = http.StatusBadRequest, err.Error()
+	case errors.As(err, &bad):
+		status, text = http.StatusBadRequest, bad.Error()
+	case errors.Is(err, mongopatterns.ErrInvalid):
+		status = http.StatusBadRequest
 	case errors.Is(err, mongo.ErrNoDocuments):
-		status, text = http.StatusNotFound, err.Error()
-	case errors.Is(err, mongopatterns.ErrConflict): // a policy that exists already, too
-		status, text = http.StatusConflict, err.Error()
+		status = http.StatusNotFound
+	case errors.Is(err, mongopatterns.ErrExists):
+		status, text = http.StatusConflict, "exists already"
+	case errors.Is(err, mongopatterns.ErrConflict):
+		status = http.StatusConflict
 	case errors.Is(err, mongopatterns.ErrNewer): // a newer instance of the service can read it
-		status, text = http.StatusServiceUnavailable, err.Error()
+		status, text = http.StatusServiceUnavailable, newer
 	default:
 		log.Printf("insurance: %v", err)
-		text = http.StatusText(status)
+	}
+	if text == "" {
+		text = strings.ToLower(http.StatusText(status))
 	}
 	return status, map[string]string{"error": text}
 }
+
+// newer is shown in the place of a policy that a newer program has written.
+const newer = "stored by a newer version of this service"

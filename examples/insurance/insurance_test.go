@@ -189,9 +189,9 @@ func TestNewerPrograms(t *testing.T) {
 	if _, err := policies.UpdateByID(t.Context(), "bilbo", bson.M{"$set": bson.M{"schema_version": 99}}); err != nil {
 		t.Fatal(err)
 	}
-	c.want(503, "knows up to 2", "GET", "/policies/bilbo", "")
-	c.want(503, "knows up to 2", "POST", "/policies/bilbo/covers", `{"author":"elrond","kind":"travel","travel":{"days":2}}`)
-	c.want(200, "knows up to 2", "GET", "/policies/bilbo/history", "")
+	c.want(503, "newer version", "GET", "/policies/bilbo", "")
+	c.want(503, "newer version", "POST", "/policies/bilbo/covers", `{"author":"elrond","kind":"travel","travel":{"days":2}}`)
+	c.want(200, "newer version", "GET", "/policies/bilbo/history", "")
 }
 
 // One request is one value.

@@ -133,7 +133,7 @@ func (s *service) history(ctx context.Context, id string) ([]revision, error) {
 	for r, err := range s.policies.Revisions(ctx, id) {
 		switch {
 		case errors.Is(err, mongopatterns.ErrNewer):
-			out = append(out, revision{Error: err.Error()})
+			out = append(out, revision{Error: newer})
 		case err != nil:
 			return nil, err
 		default:

@@ -387,30 +387,31 @@ func decode[T any](w http.ResponseWriter, r *http.Request) (T, error) {
 	return out, nil
 }
 
-// failure turns an error into a status and what the client may know of it.
+// failure turns an error into a status and a text. Texts of the library quote IDs and the server, and go to the log.
 func failure(err error) (int, any) {
-	status := http.StatusInternalServerError
+	status, text := http.StatusInternalServerError, ""
 	var bad badRequest
 	var conflict *versioning.ConflictError
 	switch {
-	case errors.As(err, &bad), errors.Is(err, mongopatterns.ErrInvalid): // or an invalid token
+	case errors.As(err, &bad):
+		status, text = http.StatusBadRequest, bad.Error()
+	case errors.Is(err, mongopatterns.ErrInvalid): // or an invalid token
 		status = http.StatusBadRequest
 	case errors.As(err, &conflict):
 		status = http.StatusPreconditionFailed
 	case errors.Is(err, mongo.ErrNoDocuments): // the ErrNotFound of every package
 		status = http.StatusNotFound
 	case errors.Is(err, errNoProduct):
-		status = http.StatusUnprocessableEntity
-	case errors.Is(err, errOrders), errors.Is(err, mongopatterns.ErrExists), mongo.IsDuplicateKeyError(err):
-		status = http.StatusConflict
-	}
-	text := err.Error()
-	switch {
-	case status == http.StatusInternalServerError:
+		status, text = http.StatusUnprocessableEntity, errNoProduct.Error()
+	case errors.Is(err, errOrders):
+		status, text = http.StatusConflict, errOrders.Error()
+	case mongo.IsDuplicateKeyError(err), errors.Is(err, mongopatterns.ErrExists):
+		status, text = http.StatusConflict, "exists already"
+	default:
 		log.Printf("shop: %v", err)
-		text = http.StatusText(status)
-	case mongo.IsDuplicateKeyError(err):
-		text = "exists already"
+	}
+	if text == "" {
+		text = strings.ToLower(http.StatusText(status))
 	}
 	return status, map[string]string{"error": text}
 }
