@@ -66,13 +66,24 @@ func ExampleTree_Move_products() {
 		_, err = products.BulkWrite(ctx, models)
 		return err
 	}
-	if _, err := products.InsertMany(ctx, []any{
-		bson.M{"_id": "ssd-1", "category": "Solid State Drive"}, bson.M{"_id": "hd-1", "category": "Hard Drives"},
-	}); err != nil {
+	// insert stores a product with the ancestors of its category. It writes the category, so that it conflicts with
+	// a move of it, which a read alone would not.
+	insert := func(id, in string) error {
+		return mongopatterns.Transact(ctx, db.Client(), func(ctx context.Context) error {
+			var c category
+			count := bson.M{"$inc": bson.M{"products": 1}}
+			if err := coll.FindOneAndUpdate(ctx, bson.M{"_id": in}, count).Decode(&c); err != nil {
+				return err
+			}
+			_, err := products.InsertOne(ctx, bson.M{"_id": id, "category": in, "ancestor_categories": append(c.Ancestors, in)})
+			return err
+		})
+	}
+	if _, err := products.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: bson.D{{Key: "category", Value: 1}}}); err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(follow(ctx, "Computer Parts"))
+	fmt.Println(insert("ssd-1", "Solid State Drive"), insert("hd-1", "Hard Drives"))
 
 	fmt.Println(mongopatterns.Transact(ctx, db.Client(), func(ctx context.Context) error {
 		if err := categories.Move(ctx, "Hard Drives", categories.Under("Archive")); err != nil {
@@ -88,7 +99,7 @@ func ExampleTree_Move_products() {
 	n, err := products.CountDocuments(ctx, bson.M{"ancestor_categories": "Archive"}, options.Count())
 	fmt.Println(n, "products below Archive", err)
 	// Output:
-	// <nil>
+	// <nil> <nil>
 	// <nil>
 	// [Archive Hard Drives Solid State Drive] <nil>
 	// 2 products below Archive <nil>
