@@ -19,6 +19,9 @@ import (
 // 120 s if ctx has no deadline, and fn gets a ctx with that deadline. A Timeout of the client does not
 // shorten this. A standalone server has no transactions: Transact returns ErrTransactionsUnsupported.
 //
+// Let fn write the document first that others write most often. A conflict there is found at once; a
+// conflict late in fn repeats all before it, and a busy writer can keep it waiting for long.
+//
 // When fn returns an error, the transaction is aborted and the error returned. Do not ignore the error of a
 // call that writes: it may have ended the transaction. If ctx ends while fn waits for a conflicting
 // transaction, the error matches ctx.Err() and names the conflict.

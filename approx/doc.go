@@ -39,7 +39,8 @@
 //	go func() { done <- views.Run(ctx, nil) }() // or: a Flush every Options.Interval, and Close when ctx ends
 //
 // The type is that of a key. Without Run, call Close before the process ends. An error of Close, or of
-// Run, says that changes are lost.
+// Run, says that changes are lost. When a service stops, end Run after the last request: requests that
+// still run when its ctx has ended get ErrClosed.
 //
 // [NewSampled] keeps nothing in memory. Each change is written with the probability 1/Every,
 // multiplied by Every. An [Estimate] is the count with its standard error:

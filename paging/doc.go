@@ -81,6 +81,8 @@
 // Values come as MongoDB sorts them, null and missing as equals. `_id` is added as the
 // last field, in the direction of the one before it. A page that meets a document with
 // an array as a sort value, or another that has no place in the order, is [ErrUnsortable].
+// Null comes first in ascending order. To have it last, store beside the field a bool that
+// says that it has no value, and sort by the bool first: {unscheduled: 1, starts: 1}.
 // Under a collation that includes symbols, a type that no driver writes any more: the server
 // sorts them by one rule and compares them by another. A page that begins after a text can
 // leave one out; the index of EnsureIndexes rules that out, as the server takes none into it.

@@ -53,7 +53,8 @@
 // If another holder has one of them, the error is [ErrTaken], a *[TakenError] that lists these cells,
 // and nothing changes. HoldAdjacent finds n free cells next to each other in a section and holds them;
 // name the sections where not all will do.
-// Release frees cells of the holder. Cells reads the whole grid.
+// Release frees cells of the holder; if you do not know which, those of Cells whose By it is. Cells reads
+// the whole grid. To delete a grid, use the driver: DeleteOne of Filter(id).
 //
 // Use the order or the request as the holder, not the person; Hold and Claim refuse an empty string. Then a call can be repeated if its
 // answer was lost: a second Claim by the same holder succeeds and changes nothing. A second Release

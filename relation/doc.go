@@ -54,7 +54,8 @@
 //
 // An ID may be a type of your own. One made from string or a number needs nothing more. One made from
 // bson.ObjectID needs the methods below, as in every package here: without them the driver stores
-// it as binary data, which is not equal to an ObjectID. IsZero is for omitempty.
+// it as binary data, which is not equal to an ObjectID. IsZero is for omitempty. For hex digits in JSON add
+// the MarshalText and UnmarshalText of bson.ObjectID in the same way.
 //
 //	type PersonID string
 //	type TaskID bson.ObjectID

@@ -79,7 +79,8 @@
 // To read all items by pages, pass the results of ItemsFilter and Sort to package paging. To delete a
 // parent with several subsets, call DeleteParent of one, and delete the items of the others by their
 // ItemsFilter in the same transaction; if Options.Filter leaves out some items, delete by their parent
-// field instead.
+// field instead. If the parent has a history, call Delete of versioning in place of DeleteParent. An Insert
+// at the same time conflicts with the deletion of the parent, and then finds no parent.
 //
 // # Concurrency
 //
