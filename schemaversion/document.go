@@ -43,27 +43,52 @@ type Set interface{ Chain() *Chain }
 // A Doc is a T that upgrades itself when it is decoded, and is encoded with its version. Use it as
 // the T of any other package. An old document gets the newest version when it is next written.
 // Fields that T does not have are kept, at any depth, as the steps leave them; a T with its own
-// codec must keep them itself.
+// codec must keep them itself. A Doc that you make yourself, Doc[T, S]{V: v}, has no such fields: a
+// document that is replaced by it loses them, as if it is replaced by a T. To keep them, store what
+// [Doc.Over] returns; Save of package versioning does that.
 type Doc[T any, S Set] struct {
 	V    T
 	read bson.Raw // in the newest version; nil if the fields of T are not known
 }
 
 // MarshalBSON encodes V with the newest version.
-func (d Doc[T, S]) MarshalBSON() ([]byte, error) {
+func (d Doc[T, S]) MarshalBSON() ([]byte, error) { return d.over(d.read) }
+
+// Over encodes V with the newest version, and with the fields that T does not have as they are in
+// stored, a document of any version. It does not use the document that d was decoded from. If T has
+// its own codec, Over encodes V alone.
+func (d Doc[T, S]) Over(stored bson.Raw) (raw bson.Raw, err error) {
+	defer fault.In(&err, "schemaversion: over")
+	if err := codec.CheckBSON(stored); err != nil {
+		return nil, err
+	}
+	var s S
+	c := s.Chain()
+	if _, told := c.codec.Fields(reflect.TypeFor[T]()); !told {
+		return d.over(nil)
+	}
+	made, err := c.to(stored, c.newest())
+	if err != nil {
+		return nil, err
+	}
+	return d.over(made)
+}
+
+// over encodes V with the fields of read that T does not have; nil for none.
+func (d Doc[T, S]) over(read bson.Raw) (bson.Raw, error) {
 	var s S
 	c := s.Chain()
 	raw, err := c.codec.Document(d.V)
 	if err != nil {
 		return nil, err
 	}
-	if d.read != nil {
-		base, err := view[T](c.codec, d.read)
+	if read != nil {
+		base, err := view[T](c.codec, read)
 		if err != nil {
 			return nil, err
 		}
 		names, _ := c.codec.Fields(reflect.TypeFor[T]())
-		raw = keep[T](c.codec, names, base, d.read, raw)
+		raw = keep[T](c.codec, names, base, read, raw)
 	}
 	return c.stamp(raw, c.newest())
 }

@@ -153,6 +153,39 @@ func TestDocKeepsNestedFields(t *testing.T) {
 	}
 }
 
+// Over takes the fields that T does not have from the document given, in its newest version, and not
+// from the one that the Doc was decoded from.
+func TestDocOver(t *testing.T) {
+	type doc = schemaversion.Doc[person, peopleSet]
+	var read, elsewhere doc
+	stored := testkit.Raw(t, stranger(t))
+	testkit.OK(t, bson.Unmarshal(stored, &read))
+	testkit.OK(t, bson.Unmarshal(testkit.Raw(t, bson.M{"_id": 1, "schema_version": 2, "rank": "none", "more": 1}), &elsewhere))
+	elsewhere.V = read.V
+	for name, d := range map[string]doc{"read": read, "by hand": {V: read.V}, "elsewhere": elsewhere} {
+		raw := testkit.Must(d.Over(stored))
+		kept(t, name, raw, 3)
+		if raw.Lookup("more").Type != 0 || raw.Lookup("_id").AsInt64() != 1 || raw.Lookup("schema_version").AsInt64() != 2 {
+			t.Errorf("%s: %v", name, raw)
+		}
+		d.V.First, d.V.Boss = "L.", nil
+		if raw := testkit.Must(d.Over(raw)); raw.Lookup("first").StringValue() != "L." || raw.Lookup("boss", "number").Type != 0 || raw.Lookup("rank").Type == 0 {
+			t.Errorf("%s, changed: %v", name, raw)
+		}
+	}
+	// A T with its own codec keeps its fields itself.
+	own := testkit.Must(schemaversion.Doc[selfCoded, peopleSet]{V: selfCoded{3}}.Over(testkit.Raw(t, bson.M{"schema_version": 2, "rank": 1})))
+	if own.Lookup("rank").Type != 0 || own.Lookup("n").AsInt64() != 3 || own.Lookup("schema_version").AsInt64() != 2 {
+		t.Errorf("%v", own)
+	}
+	if _, err := read.Over(testkit.Raw(t, bson.M{"_id": 1, "schema_version": 9})); !errors.Is(err, mongopatterns.ErrNewer) {
+		t.Error(err)
+	}
+	if _, err := read.Over(stored[:9]); !errors.Is(err, mongopatterns.ErrInvalid) {
+		t.Error(err)
+	}
+}
+
 // selfCoded reads its old form, too, and prefers it.
 type selfCoded struct{ N int }
 

@@ -80,11 +80,11 @@ func (d *store) two(ctx context.Context, id bson.RawValue, m, n int64) (a, b []d
 // change. The order of fields that come from Go maps does not count.
 func (d *History[ID, T]) Differences(a, b T) (found []Difference, err error) {
 	defer fault.In(&err, "versioning: differences")
-	x, _, err := d.encode(a)
+	x, _, err := d.encode(a, nil)
 	if err != nil {
 		return nil, err
 	}
-	y, loose, err := d.encode(b)
+	y, loose, err := d.encode(b, nil)
 	if err != nil {
 		return nil, err
 	}

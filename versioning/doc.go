@@ -109,7 +109,8 @@
 // # T with schema versions
 //
 // With schemaversion.Doc as T, old documents and old revisions are read in the newest version of
-// their schema, and a save that changes something stores the whole document in it:
+// their schema, and a save that changes something brings the document to it. As with any T, the save
+// changes what V shows; fields that V does not have, and what others have written meanwhile, stay:
 //
 //	type claimSteps struct{}
 //	func (claimSteps) Chain() *schemaversion.Chain { return claimChain } // a package variable
@@ -118,13 +119,15 @@
 //	claims, err := versioning.New[string, ClaimDoc](current, revisions, nil)
 //	_, err = claims.Edit(ctx, "c1", func(c *ClaimDoc) error { c.V.Items = …; return nil }, by)
 //
-// The example SchemaVersions of New runs this. Migrate of schemaversion writes the current documents
+// The example SchemaVersions of New runs this. A ClaimDoc{V: body} that you make yourself, from a
+// request for example, is saved in the same way. Inside T a Doc that you make replaces the stored one. Migrate of schemaversion writes the current documents
 // without a revision: do not run it with SnapshotEvery.
 //
 // Another T with its own UnmarshalBSON may compute one field from others, too. Such fields are
 // stored. Before it writes, the save decodes the result; if T does not show it as you handed it
 // back, the whole document is stored as T encodes it, and fields that T does not encode are lost. So
-// such a T must keep the fields that it does not have, as schemaversion.Doc does. Codecs for
+// such a T must keep the fields that it does not have, as schemaversion.Doc does, and have a method
+// Over as Doc has, if you make values yourself. Codecs for
 // single fields, such as a UUID type or a codec in Options.Registry, have no such effect.
 //
 // # Concurrency

@@ -30,7 +30,7 @@ func (d *History[ID, T]) Insert(ctx context.Context, document T, change Change) 
 	if err != nil {
 		return Revision[T]{}, err
 	}
-	raw, _, err := d.encode(document)
+	raw, _, err := d.encode(document, nil)
 	if err != nil {
 		return Revision[T]{}, err
 	}

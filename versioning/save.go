@@ -125,16 +125,20 @@ type edited struct {
 
 // edited encodes the document of r and compares it with what was read.
 func (d *History[ID, T]) edited(r Revision[T]) (*edited, error) {
-	raw, loose, err := d.encode(r.Document)
-	ours := &edited{number: r.Number, raw: raw, all: doc.Open(raw), loose: loose, partial: r.base != nil && r.base.partial}
+	base := r.base
+	if base != nil && base.number != r.Number {
+		base = nil
+	}
+	raw, loose, err := d.encode(r.Document, base)
+	ours := &edited{number: r.Number, raw: raw, all: doc.Open(raw), loose: loose, base: base, partial: base != nil && base.partial}
 	switch {
 	case err != nil:
 		return ours, err
 	case r.Number < 1:
 		return ours, fault.Invalid("Revision.Number: it is %d and must be 1 or more", r.Number)
-	case r.base != nil && r.base.number == r.Number:
-		ours.id, ours.base = r.base.id, r.base
-		ours.changes, err = d.compare(r.base, ours)
+	case base != nil:
+		ours.id = base.id
+		ours.changes, err = d.compare(base, ours)
 		return ours, err
 	}
 	if ours.id = raw.Lookup("_id"); ours.id.Type == 0 {
@@ -149,9 +153,32 @@ func (d *History[ID, T]) changes(now *current, ours *edited) ([]doc.Field, error
 	case now.number != ours.number:
 		return nil, &ConflictError{ID: now.id, Read: ours.number, Current: now.number}
 	case ours.base == nil:
+		ours, err := d.over(now, ours)
+		if err != nil {
+			return nil, err
+		}
 		return d.compare(now, ours)
 	}
 	return merged(ours.base, now, ours.changes), nil
+}
+
+// over returns ours as if it had been read from now. A T that keeps fields which it does not have
+// lacks those of now, because ours was made by hand or read from another document.
+func (d *History[ID, T]) over(now *current, ours *edited) (*edited, error) {
+	if !d.kind.keeps {
+		return ours, nil
+	}
+	var v T
+	if err := d.core.codec.Decode(ours.raw, &v); err != nil {
+		return nil, fault.Of(now.id, err)
+	}
+	raw, _, err := d.encode(v, now)
+	if err != nil {
+		return nil, err
+	}
+	next := *ours
+	next.raw, next.all = raw, doc.Open(raw)
+	return &next, nil
 }
 
 // compare returns the changes after which T shows base as ours. A field that T encodes to the
@@ -214,7 +241,7 @@ func (d *History[ID, T]) view(from, names []doc.Field, skip []string) (shown []d
 	if err := d.core.codec.Decode(doc.Raw(from), &v); err != nil {
 		return nil, false, err
 	}
-	raw, loose, err := d.encode(v)
+	raw, loose, err := d.encode(v, nil)
 	if err != nil {
 		return nil, false, err
 	}
@@ -228,8 +255,9 @@ func (d *History[ID, T]) view(from, names []doc.Field, skip []string) (shown []d
 func alike(a, b []doc.Field) bool { return doc.Alike(doc.Embedded(a), doc.Embedded(b)) }
 
 // encode encodes the caller's document and reports whether the order of fields inside it may be
-// random: T has a codec, or the document contains Go maps.
-func (d *History[ID, T]) encode(v T) (bson.Raw, bool, error) {
+// random: T has a codec, or the document contains Go maps. base is the document that v changes; nil
+// if it is not known.
+func (d *History[ID, T]) encode(v T, base *current) (bson.Raw, bool, error) {
 	document := reflect.ValueOf(&v)
 	for document.Kind() == reflect.Pointer || document.Kind() == reflect.Interface {
 		document = document.Elem()
@@ -238,7 +266,13 @@ func (d *History[ID, T]) encode(v T) (bson.Raw, bool, error) {
 	if isMap && document.IsNil() {
 		return nil, false, fault.Invalid("the document is nil")
 	}
-	raw, err := d.core.codec.Document(v)
+	var raw bson.Raw
+	var err error
+	if d.kind.keeps && base != nil && document.IsValid() {
+		raw, err = document.Addr().Interface().(keeper).Over(base.raw)
+	} else {
+		raw, err = d.core.codec.Document(v)
+	}
 	if err != nil {
 		return nil, false, err
 	}

@@ -19,10 +19,18 @@ type kind struct {
 	// whole: T decodes its documents itself, so a field that T shows may be stored in another
 	// field.
 	whole bool
+	// keeps: T is a keeper.
+	keeps bool
+}
+
+// A keeper is a T that keeps the fields which it does not have, as schemaversion.Doc. Over encodes it
+// with these fields as they are in stored, whatever document it was decoded from.
+type keeper interface {
+	Over(stored bson.Raw) (bson.Raw, error)
 }
 
 func kindOf(t reflect.Type, registry *bson.Registry) kind {
-	return kind{coded: registry != nil || codesItself(t), whole: decodesItself(t, registry)}
+	return kind{coded: registry != nil || codesItself(t), whole: decodesItself(t, registry), keeps: keeps(t)}
 }
 
 // decodesItself reports whether code other than the driver's decodes T.
@@ -59,6 +67,13 @@ func codesItself(t reflect.Type, seen ...reflect.Type) bool {
 		return slices.ContainsFunc(reflect.VisibleFields(t), own)
 	}
 	return false
+}
+
+func keeps(t reflect.Type) bool {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return implements(t, reflect.TypeFor[keeper]())
 }
 
 func implements(t reflect.Type, some ...reflect.Type) bool {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/polymorphic"
@@ -231,6 +232,108 @@ func testUpgrade[S schemaversion.Set](t *testing.T) {
 			}
 		})
 	}
+}
+
+// A known is what a Doc made by hand has.
+type known struct {
+	ID string `bson:"_id"`
+	B  int    `bson:"b"`
+	In inside `bson:"in"`
+}
+
+// A Doc that was made by hand, or read from another document, changes what its V shows, as a struct
+// does: the fields that V does not have stay as they are stored, at any depth.
+func TestDocByHand(t *testing.T) {
+	t.Parallel()
+	t.Run("between structs", testByHand[steps])
+	t.Run("on documents", testByHand[lenient])
+}
+
+func testByHand[S schemaversion.Set](t *testing.T) {
+	t.Parallel()
+	type T = schemaversion.Doc[known, S]
+	type P = *T
+	ctx := t.Context()
+	body := known{"a", 7, inside{3}}
+	var other T // was read from a document with other values in the fields that V does not have
+	testkit.OK(t, bson.Unmarshal(testkit.Raw(t, doc("_id", "a", "b", 1, "schema_version", 2, "c", 9, "seen", 9, "other", 9)), &other))
+	other.V = body
+	stored := map[string]bson.D{
+		"version 1": doc("_id", "a", "a", 1, "c", 2, "in", doc("y", 2, "x", 1), "seen", 5),
+		"version 2": doc("_id", "a", "b", 1, "c", 2, "in", doc("y", 2, "x", 1), "seen", 5, "schema_version", 2),
+	}
+	for version, before := range stored {
+		for name, save := range map[string]func(d *versioning.History[string, T], p *versioning.History[string, P]) error{
+			"Save": func(d *versioning.History[string, T], _ *versioning.History[string, P]) error {
+				_, err := d.Save(ctx, versioning.Revision[T]{Number: 1, Document: T{V: body}}, nobody)
+				return err
+			},
+			"Save of what was read elsewhere": func(d *versioning.History[string, T], _ *versioning.History[string, P]) error {
+				_, err := d.Save(ctx, versioning.Revision[T]{Number: 1, Document: other}, nobody)
+				return err
+			},
+			"Save after Get": func(d *versioning.History[string, T], _ *versioning.History[string, P]) error {
+				r := must[versioning.Revision[T]](t)(d.Get(ctx, "a"))
+				r.Document = T{V: body}
+				_, err := d.Save(ctx, r, nobody)
+				return err
+			},
+			"Save after At": func(d *versioning.History[string, T], _ *versioning.History[string, P]) error {
+				r := must[versioning.Revision[T]](t)(d.At(ctx, "a", 1))
+				r.Document = T{V: body}
+				_, err := d.Save(ctx, r, nobody)
+				return err
+			},
+			"SaveMany": func(d *versioning.History[string, T], _ *versioning.History[string, P]) error {
+				return saveOne(ctx, d, versioning.Revision[T]{Number: 1, Document: T{V: body}})
+			},
+			"Edit": func(d *versioning.History[string, T], _ *versioning.History[string, P]) error {
+				_, err := d.Edit(ctx, "a", func(v *T) error { *v = T{V: body}; return nil }, nobody)
+				return err
+			},
+			"a pointer": func(_ *versioning.History[string, T], p *versioning.History[string, P]) error {
+				_, err := p.Save(ctx, versioning.Revision[P]{Number: 1, Document: &T{V: body}}, nobody)
+				return err
+			},
+			"Edit of a pointer": func(_ *versioning.History[string, T], p *versioning.History[string, P]) error {
+				_, err := p.Edit(ctx, "a", func(v *P) error { *v = &T{V: body}; return nil }, nobody)
+				return err
+			},
+		} {
+			t.Run(version+", "+name, func(t *testing.T) {
+				t.Parallel()
+				db := mongotest.Database(t)
+				opts := &versioning.Options{Ignored: []string{"seen"}}
+				d := helper[string, T](t, db, opts)
+				testkit.Insert(t, db.Collection("current"), before)
+				testkit.OK(t, save(d, helper[string, P](t, db, opts)))
+				got := all(t, db.Collection("current"), bson.D{})[0]
+				want := doc("b", 7, "c", 2, "in", doc("y", 2, "x", 3), "seen", 5, "schema_version", 2)
+				if diff := cmp.Diff(fields(t, want), fields(t, without(got, "_id", "revision", "change"))); diff != "" {
+					t.Errorf("stored (-want +got):\n%s", diff)
+				}
+				if testkit.Get(got, "revision") != int64(2) {
+					t.Errorf("revision %v", testkit.Get(got, "revision"))
+				}
+				// Nothing new: no revision.
+				if same := must[versioning.Revision[T]](t)(d.Save(ctx, versioning.Revision[T]{Number: 2, Document: T{V: body}}, nobody)); same.Number != 2 {
+					t.Errorf("unchanged: %+v", same)
+				}
+				testkit.Healthy(t, d)
+			})
+		}
+	}
+	t.Run("refused", func(t *testing.T) {
+		t.Parallel()
+		db := mongotest.Database(t)
+		d, p := helper[string, T](t, db, nil), helper[string, P](t, db, nil)
+		testkit.Insert(t, db.Collection("current"), doc("_id", "a", "b", 1, "schema_version", 9))
+		_, err := d.Save(ctx, versioning.Revision[T]{Number: 1, Document: T{V: body}}, nobody)
+		wantErr(t, "of a newer version", err, mongopatterns.ErrNewer)
+		wantErr(t, "many of a newer version", saveOne(ctx, d, versioning.Revision[T]{Number: 1, Document: T{V: body}}), mongopatterns.ErrNewer)
+		_, err = p.Save(ctx, versioning.Revision[P]{Number: 1}, nobody)
+		wantErr(t, "nil", err, mongopatterns.ErrInvalid)
+	})
 }
 
 // fields are those of a document by their names, as text: their order does not count.
