@@ -169,6 +169,7 @@ var meanings = map[string]string{
 	"String":           "of fmt.Stringer",
 	"Unlink":           "removes a reference between a parent and a child",
 	"UnmarshalBSON":    "of bson.Unmarshaler",
+	"UnmarshalJSON":    "of json.Unmarshaler",
 	"Unwrap":           "of errors",
 	"Update":           "a driver update of one document",
 

@@ -1,6 +1,7 @@
 package schemaversion
 
 import (
+	"encoding/json"
 	"reflect"
 	"slices"
 
@@ -45,7 +46,7 @@ type Set interface{ Chain() *Chain }
 // Fields that T does not have are kept, at any depth, as the steps leave them; a T with its own
 // codec must keep them itself. A Doc that you make yourself, Doc[T, S]{V: v}, has no such fields: a
 // document that is replaced by it loses them, as if it is replaced by a T. To keep them, store what
-// [Doc.Over] returns; Save of package versioning does that.
+// [Doc.Over] returns; Save of package versioning does that. As JSON a Doc is its V.
 type Doc[T any, S Set] struct {
 	V    T
 	read bson.Raw // in the newest version; nil if the fields of T are not known
@@ -108,3 +109,9 @@ func (d *Doc[T, S]) UnmarshalBSON(raw []byte) error {
 	}
 	return c.codec.Decode(made, &d.V)
 }
+
+// MarshalJSON encodes V.
+func (d Doc[T, S]) MarshalJSON() ([]byte, error) { return json.Marshal(d.V) }
+
+// UnmarshalJSON decodes V. A Doc that was read keeps the fields that T does not have.
+func (d *Doc[T, S]) UnmarshalJSON(text []byte) error { return json.Unmarshal(text, &d.V) }

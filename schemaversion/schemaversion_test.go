@@ -844,6 +844,48 @@ func TestComposes(t *testing.T) {
 	}
 }
 
+// As JSON a Doc is its V, also on a page and in a revision, and a Doc that was made from JSON can be
+// saved.
+func TestDocAsJSON(t *testing.T) {
+	ctx := t.Context()
+	db, coll, _ := contacts(t, schemaversion.Options{})
+	type named struct {
+		ID   int    `bson:"_id" json:"id"`
+		Name string `bson:"name" json:"name"`
+	}
+	type doc = schemaversion.Doc[named, chain]
+	check := func(what string, v any, want string) {
+		t.Helper()
+		if text := string(testkit.Must(json.Marshal(v))); !strings.Contains(text, want) || strings.Contains(text, `"V"`) {
+			t.Errorf("%s: %s", what, text)
+		}
+	}
+	check("by hand", doc{V: named{7, "Han"}}, `{"id":7,"name":"Han"}`)
+	check("pointer", &doc{V: named{7, "Han"}}, `{"id":7,"name":"Han"}`)
+	history := testkit.Must(versioning.New[int, doc](coll, db.Collection("contact_revisions"), nil))
+	r := testkit.Must(history.Get(ctx, 1))
+	check("revision", r, `"document":{"id":1,"name":"`+r.Document.V.Name+`"}`)
+	pager := testkit.Must(paging.New[doc](coll, bson.D{{Key: "_id", Value: 1}}, nil))
+	check("page", testkit.Must(pager.Page(ctx, nil, paging.Request{Size: 1})), `[{"id":1,"name":"`+r.Document.V.Name+`"}]`)
+
+	var body versioning.Revision[doc]
+	testkit.OK(t, json.Unmarshal([]byte(`{"number": 1, "document": {"id": 1, "name": "Anakin"}}`), &body))
+	testkit.Must(history.Save(ctx, body, versioning.Change{}))
+	patched := testkit.Must(history.Get(ctx, 1))
+	testkit.OK(t, json.Unmarshal([]byte(`{"name": "Vader"}`), &patched.Document)) // the _id stays, and the fields that V does not have
+	if raw := testkit.Raw(t, patched.Document); raw.Lookup("contact_method").Type == 0 || patched.Document.V.ID != 1 {
+		t.Errorf("%v", raw)
+	}
+	testkit.Must(history.Save(ctx, patched, versioning.Change{}))
+	got := testkit.One[bson.Raw](t, coll, 1)
+	if got.Lookup("name").StringValue() != "Vader" || got.Lookup("contact_method", "0", "home").StringValue() != "503-555-0000" || got.Lookup("revision").AsInt64() != 3 {
+		t.Errorf("stored: %v", got)
+	}
+	if err := json.Unmarshal([]byte(`{"name": 1}`), &patched.Document); err == nil {
+		t.Error("a name that is a number was decoded")
+	}
+}
+
 // newest returns the golden documents as a Doc encodes them, with further fields.
 func newest(t *testing.T, more func(i int) bson.M) (out []bson.Raw) {
 	t.Helper()
