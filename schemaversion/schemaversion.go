@@ -160,11 +160,15 @@ func (v *Collection[T]) Get(ctx context.Context, id any) (out T, err error) {
 
 // Find reads documents and upgrades them to the newest version. filter applies to the documents as
 // they are stored: see Filter. A nil filter selects all. If a document cannot be read, its error
-// names its _id, and the loop may continue; any other error is the last.
+// names its _id, and the loop may continue; any other error is the last. A projection must keep the
+// version and all fields that a step reads; one that leaves out the version is mongopatterns.ErrInvalid.
 //
 // Cost: 1 round trip for each batch, index as the filter's.
 func (v *Collection[T]) Find(ctx context.Context, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[T, error] {
 	if err := codec.CheckFilter("filter", filter); err != nil {
+		return fault.Seq("schemaversion: find", fault.Stop[T](err))
+	}
+	if err := v.core.checkProjection(opts); err != nil {
 		return fault.Seq("schemaversion: find", fault.Stop[T](err))
 	}
 	return fault.Seq("schemaversion: find", func(yield func(T, error) bool) {
