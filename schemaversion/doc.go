@@ -38,6 +38,11 @@
 // T, here Contact, is the newest version. A step for each version leads to the next. When the schema
 // changes again, rename Contact to ContactV3, keep the steps and append one.
 //
+// A filter, a sort and an index see documents as they are stored: Migrate before you sort, or page, by a
+// field that a step makes. A projection must keep the version field, without which a document counts as
+// one of the first version, and all fields that a step reads. Find refuses one that leaves out the version;
+// in reads of your own, for Decode or a Doc, nothing can.
+//
 // Decode and Encode do the same without I/O, for documents that you read and write yourself. [Doc]
 // is a T that upgrades itself, for use with every other package:
 //
@@ -47,6 +52,9 @@
 //	type ContactDoc = schemaversion.Doc[Contact, contactSteps] // its V is a Contact
 //
 //	pager, err := paging.New[ContactDoc](coll, bson.D{{Key: "name", Value: 1}}, nil)
+//
+// A page with a document of a newer version, or with one that a step refuses, is an error. To show the
+// others, make a Pager of bson.Raw, paging.New[bson.Raw], and Decode each item.
 //
 // With package versioning old revisions are read in the newest version, too: see its manual and its
 // example SchemaVersions.

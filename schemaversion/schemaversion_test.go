@@ -886,6 +886,32 @@ func TestDocAsJSON(t *testing.T) {
 	}
 }
 
+// A newer document makes a page of Docs an error; a Pager of documents as stored, with Decode for each,
+// shows the others.
+func TestNewerOnAPage(t *testing.T) {
+	ctx := t.Context()
+	_, coll, c := contacts(t, schemaversion.Options{Text: true})
+	_, err := coll.UpdateByID(ctx, 2, bson.M{"$set": bson.M{"schema_version": "9"}})
+	testkit.OK(t, err)
+	docs := testkit.Must(paging.New[schemaversion.Doc[contact, chain]](coll, bson.D{{Key: "_id", Value: 1}}, nil))
+	if _, err := docs.Page(ctx, nil, paging.Request{}); !errors.Is(err, mongopatterns.ErrNewer) {
+		t.Error(err)
+	}
+	stored := testkit.Must(paging.New[bson.Raw](coll, bson.D{{Key: "_id", Value: 1}}, nil))
+	shown, newer := 0, 0
+	for _, raw := range testkit.Must(stored.Page(ctx, nil, paging.Request{})).Items {
+		switch _, err := c.Decode(raw); {
+		case errors.Is(err, mongopatterns.ErrNewer):
+			newer++
+		case err == nil:
+			shown++
+		}
+	}
+	if newer != 1 || shown < 3 {
+		t.Errorf("%d newer, %d shown", newer, shown)
+	}
+}
+
 // newest returns the golden documents as a Doc encodes them, with further fields.
 func newest(t *testing.T, more func(i int) bson.M) (out []bson.Raw) {
 	t.Helper()
