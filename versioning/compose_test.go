@@ -124,7 +124,9 @@ func TestIgnoredAreNotStored(t *testing.T) {
 	must[versioning.Revision[bson.D]](t)(d.Insert(ctx, doc(0), nobody))
 	save := func(n int64) {
 		t.Helper()
-		must[versioning.Revision[bson.D]](t)(d.Save(ctx, versioning.Revision[bson.D]{Number: n, Document: doc(int(n))}, nobody))
+		r := must[versioning.Revision[bson.D]](t)(d.Get(ctx, "a"))
+		r.Document = doc(int(n))
+		must[versioning.Revision[bson.D]](t)(d.Save(ctx, r, nobody))
 	}
 	save(1)
 	save(2)

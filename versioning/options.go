@@ -43,7 +43,9 @@ type Options struct {
 	DocumentIDField string
 
 	// Ignored names top-level fields that the history does not keep. A save that changes only these
-	// makes no revision. Default none.
+	// makes no revision. A save of a Revision that you made by hand, or of one from the history, never
+	// changes them, because nothing says whether a value that differs was changed or only not known:
+	// to write them use Edit, a save after Get, or an update of the driver's. Default none.
 	Ignored []string
 
 	// SnapshotEvery n stores the revisions n, 2n, 3n, … whole and those between as deltas. Default

@@ -31,7 +31,8 @@ import (
 //
 // If nothing has changed, or only Options.Ignored, the number stays the same. Changes that other
 // code made meanwhile without raising the number are kept, unless r.Document changes the same
-// value; an array is one value. If r is from the history, Options.Ignored stay as they are stored.
+// value; an array is one value. If you made r by hand, or it is from the history, Options.Ignored stay
+// as they are stored.
 //
 // Cost: 3 round trips, 2 documents written, index _id, 1 key; 1 round trip if nothing, or only ignored
 // fields, changed, and without a history. 1 more for r made by hand, or of the history where fields are
@@ -117,7 +118,7 @@ type edited struct {
 	raw     bson.Raw    // as T encodes it
 	all     []doc.Field // the fields of raw
 	loose   bool        // the order of fields inside may be random
-	partial bool        // it is from the history and lacks Options.Ignored
+	partial bool        // it is from the history and lacks Options.Ignored, or made by hand
 
 	base    *current    // what was read; nil if not known
 	changes []doc.Field // the changes to base
@@ -130,7 +131,7 @@ func (d *History[ID, T]) edited(r Revision[T]) (*edited, error) {
 		base = nil
 	}
 	raw, loose, err := d.encode(r.Document, base)
-	ours := &edited{number: r.Number, raw: raw, all: doc.Open(raw), loose: loose, base: base, partial: base != nil && base.partial}
+	ours := &edited{number: r.Number, raw: raw, all: doc.Open(raw), loose: loose, base: base, partial: base == nil || base.partial}
 	switch {
 	case err != nil:
 		return ours, err

@@ -1057,6 +1057,53 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// A revision made by hand does not say what was read, so a save of it leaves ignored fields as they
+// are, whether T has them or not.
+func TestIgnoredOfARevisionByHand(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := mongotest.Database(t)
+	opts := &versioning.Options{Ignored: []string{"last_seen", "hits", "tags"}}
+	d, docs := helper[string, counter](t, db, opts), helper[string, bson.D](t, db, opts)
+	r := get(t)(d.Insert(ctx, counter{ID: "a", LastSeen: month(1)}, nobody))
+	if _, err := db.Collection("current").UpdateOne(ctx, d.Filter("a"), bson.D{{Key: "$set", Value: bson.D{{Key: "hits", Value: 5}, {Key: "tags", Value: bson.A{"x"}}}}}); err != nil {
+		t.Fatal(err)
+	}
+	for i, save := range []func(n int64) error{
+		func(n int64) error {
+			_, err := d.Save(ctx, revision{Number: n, Document: counter{ID: "a", N: int(n)}}, nobody)
+			return err
+		},
+		func(n int64) error { // of an older number, raised by hand
+			r.Number, r.Document = n, counter{ID: "a", N: int(n), LastSeen: month(9)}
+			_, err := d.Save(ctx, r, nobody)
+			return err
+		},
+		func(n int64) error {
+			return saveOne(ctx, d, revision{Number: n, Document: counter{ID: "a", N: int(n)}})
+		},
+		func(n int64) error {
+			_, err := docs.Save(ctx, versioning.Revision[bson.D]{Number: n, Document: bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: n}, {Key: "tags", Value: bson.A{}}}}, nobody)
+			return err
+		},
+	} {
+		n := int64(i + 1)
+		if err := save(n); err != nil {
+			t.Fatal(err)
+		}
+		stored := all(t, db.Collection("current"), bson.D{})[0]
+		now := get(t)(d.Get(ctx, "a"))
+		if now.Number != n+1 || now.Document.N != int(n) || !now.Document.LastSeen.Equal(month(1)) || testkit.Get(stored, "hits") != int32(5) || len(testkit.Get(stored, "tags").(bson.A)) != 1 {
+			t.Errorf("%d: %v", i, stored)
+		}
+	}
+	// Only ignored fields differ: nothing is written.
+	if same := get(t)(d.Save(ctx, revision{Number: 5, Document: counter{ID: "a", N: 4}}, nobody)); same.Number != 5 || !same.Document.LastSeen.Equal(month(1)) {
+		t.Errorf("%+v", same)
+	}
+	testkit.Healthy(t, d)
+}
+
 // The history does not show ignored fields: a save of a revision from it leaves them as they are.
 func TestSaveOfWhatTheHistoryReturned(t *testing.T) {
 	t.Parallel()
