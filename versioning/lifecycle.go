@@ -150,8 +150,10 @@ func (d *store) delete(ctx context.Context, id bson.RawValue, read int64, by sta
 }
 
 // Restore makes the content of revision n current again, as a new revision, even if the document
-// was deleted. Options.Ignored stay as they are. If the current document has this content already,
-// as when the call is repeated, nothing is written. After a conflict it retries as Edit does.
+// was deleted. Options.Ignored stay as they are stored; a document that was deleted has none any more,
+// so set them in the same mongopatterns.Transact, a copy of package extref by its Pin, or run Adopt of
+// extref afterwards. If the current document has this content already, as when the call is repeated,
+// nothing is written. After a conflict it retries as Edit does.
 //
 // Cost: that of At and 4 round trips, 2 documents written. Of a deleted document
 // that of At and 5, of one that something else removed 6 and 3; 1 more for a document
