@@ -128,6 +128,12 @@
 //   - Frozen, with a versioning Edit of each document after an Update of the source, which sets
 //     the copy that Fetch builds: each propagation is a revision. [Source.Filter] finds the documents.
 //
+// A copy that the history does not contain stays as it is when an Undo, a Restore or a Save changes its
+// key, and is then the copy of another source. Versions of different sources do not compare, so an Update
+// of the new source may pass over it; Repair corrects it. Whatever changes the key must set the copy as
+// well, in the same transaction: Pin the new key and $set what it returns. The example of Undo in
+// package versioning does this.
+//
 // # Costs
 //
 // Round trips (RT) when nothing goes wrong; n is the number of targets with a followed

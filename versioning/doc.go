@@ -166,6 +166,12 @@
 //     name with one Edit of each order, which makes a revision of each. The example of Edit does
 //     this.
 //
+// A copy in Options.Ignored does not change when its key does. After an Undo, a Restore or a save that
+// changes the customer's key, the order has the new key beside the copy of the other customer. Versions
+// of different sources do not compare, so propagation may pass over this copy when the new customer is
+// renamed, until Repair of extref corrects it. Whatever changes the key must set the copy as well, in
+// the same mongopatterns.Transact: Pin the new key and $set what it returns. The example of Undo does this.
+//
 // # Costs
 //
 // Round trips (RT) when nothing goes wrong; each method says more.

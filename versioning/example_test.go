@@ -288,6 +288,71 @@ func ExampleHistory_Restore() {
 	// 3 [One Ring]
 }
 
+// The history of an order holds the key of its customer. The copy of the customer follows its source and
+// is not in the history. Whatever changes the key, an Undo too, sets the copy in the same transaction.
+func ExampleHistory_Undo() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	customerColl, orderColl := db.Collection("customers"), db.Collection("orders")
+	type Order struct {
+		ID       string `bson:"_id"`
+		Customer int    `bson:"customer_id"`
+	}
+	orders, err := versioning.New[string, Order](orderColl, db.Collection("orders.revisions"), &versioning.Options{Ignored: []string{"customer"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	customers, err := extref.New[int, bson.D](customerColl, []extref.Target{{
+		Name: "orders", Collection: orderColl, IDField: "customer_id", VersionField: "customer.version",
+		Fields: []extref.Field{{Path: "name", As: "customer.name"}},
+	}}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = customerColl.InsertMany(ctx, []any{
+		bson.D{{Key: "_id", Value: 1}, {Key: "name", Value: "Katrina Pope"}},
+		bson.D{{Key: "_id", Value: 2}, {Key: "name", Value: "Fred Krug"}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	withCopy := func(change func(ctx context.Context) (versioning.Revision[Order], error)) {
+		var order versioning.Revision[Order]
+		err := mongopatterns.Transact(ctx, db.Client(), func(ctx context.Context) (err error) {
+			if order, err = change(ctx); err != nil {
+				return err
+			}
+			copied, err := customers.Pin(ctx, "orders", order.Document.Customer)
+			if err != nil {
+				return err
+			}
+			_, err = orderColl.UpdateOne(ctx, orders.Filter(order.Document.ID), bson.D{{Key: "$set", Value: copied}})
+			return err
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		raw, err := orderColl.FindOne(ctx, orders.Filter(order.Document.ID)).Raw()
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(order.Number, raw.Lookup("customer_id"), raw.Lookup("customer", "name"))
+	}
+	withCopy(func(ctx context.Context) (versioning.Revision[Order], error) {
+		return orders.Insert(ctx, Order{"A-17", 1}, versioning.Change{})
+	})
+	withCopy(func(ctx context.Context) (versioning.Revision[Order], error) {
+		return orders.Edit(ctx, "A-17", func(o *Order) error { o.Customer = 2; return nil }, versioning.Change{})
+	})
+	withCopy(func(ctx context.Context) (versioning.Revision[Order], error) {
+		return orders.Undo(ctx, "A-17", 2, versioning.Change{Reason: "wrong customer"})
+	})
+	// Output:
+	// 1 {"$numberInt":"1"} "Katrina Pope"
+	// 2 {"$numberInt":"2"} "Fred Krug"
+	// 3 {"$numberInt":"1"} "Katrina Pope"
+}
+
 // An existing collection needs no preparation, and any query finds documents to save.
 func ExampleHistory_Decode() {
 	ctx := context.Background()
