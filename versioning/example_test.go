@@ -117,7 +117,8 @@ func ExampleNew_schemaVersions() {
 }
 
 // A service takes the number that its client read from If-Match and makes the Revision by hand; a
-// conflict names both numbers.
+// conflict names both numbers. A document without a number is revision 1, as Get says: one that was read
+// by other means shows 0, and the ETag must be 1 then.
 func ExampleHistory_Save() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()

@@ -17,8 +17,8 @@ import (
 )
 
 // Insert stores a new document as revision 1 or, if a document with this _id was deleted, as the
-// revision after its deletion. A document without _id gets an ObjectID. If there is a current
-// document with this _id, as when the call is repeated, the error is mongopatterns.ErrExists; if no
+// revision after its deletion. A document that encodes without an _id gets an ObjectID: for that, tag
+// the field bson:"_id,omitempty"; otherwise a zero ID is stored as it is. If there is a current document with this _id, as when the call is repeated, the error is mongopatterns.ErrExists; if no
 // value of ID encodes to the _id, mongopatterns.ErrInvalid. If other code removed the document, its
 // deletion is recorded first, without author.
 //
