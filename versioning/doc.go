@@ -150,6 +150,11 @@
 // Save, Delete, Undo or Insert with an _id that was stored then returns one of these errors, and
 // Restore writes nothing. But Edit calls fn again.
 //
+// A repeated Save that was stored conflicts with itself. To recognise that, put an ID of the request into
+// Change.Fields. After a ConflictError read the revision after ConflictError.Read by At: if it has the
+// ID, the save is done. Without a history Get shows the ID, but only until the next save. The example
+// Repeated of Save runs this.
+//
 // # Copies that follow their source
 //
 // Package extref can keep a copy of a customer's name in each order. If the copy follows its

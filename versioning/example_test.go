@@ -150,6 +150,50 @@ func ExampleHistory_Save() {
 	// 200: ETag 2
 }
 
+// A save whose answer was lost is repeated. If it was stored the first time, the repetition conflicts with
+// it: the revision after the one that was read has the ID of the same request.
+func ExampleHistory_Save_repeated() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	policies, err := versioning.New[string, Policy](db.Collection("policies"), db.Collection("policies.revisions"), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	policy, err := policies.Insert(ctx, Policy{ID: "bilbo", Name: "Bilbo"}, versioning.Change{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	save := func(request string, r versioning.Revision[Policy]) (versioning.Revision[Policy], error) {
+		mark := bson.E{Key: "request", Value: request}
+		change := versioning.Change{Author: "api", Fields: bson.D{mark}}
+		saved, err := policies.Save(ctx, r, change)
+		for n := 0; n < 3 && mongopatterns.OutcomeOf(err) == mongopatterns.Unknown; n++ {
+			saved, err = policies.Save(ctx, r, change)
+		}
+		var conflict *versioning.ConflictError
+		if !errors.As(err, &conflict) {
+			return saved, err
+		}
+		next, failed := policies.At(ctx, r.Document.ID, conflict.Read+1)
+		switch {
+		case failed != nil:
+			return next, failed
+		case slices.Contains(next.Change.Fields, mark):
+			return next, nil // it is this save
+		}
+		return saved, err
+	}
+	policy.Document.Name = "Bilbo Baggins"
+	for _, request := range []string{"7f3a", "7f3a", "c0de"} { // the first, the same again, and another
+		saved, err := save(request, policy)
+		fmt.Println(saved.Number, err)
+	}
+	// Output:
+	// 2 <nil>
+	// 2 <nil>
+	// 0 versioning: save: _id "bilbo": conflict: revision 1 was read, but 2 is the current one
+}
+
 // The changes between two revisions, and who last changed a field.
 func ExampleHistory_Diff() {
 	ctx := context.Background()
