@@ -475,9 +475,10 @@ func (d *History[ID, T]) Revisions(ctx context.Context, id ID) iter.Seq2[Revisio
 	return d.each("versioning: revisions", id, func(key bson.RawValue) iter.Seq2[*row, error] { return d.core.backward(ctx, key, math.MaxInt64) })
 }
 
-// RevisionsBefore yields the stored revisions of a document with numbers below n, newest first, and
-// nothing if there are none. It reads the next page of a list that shows the newest first: n is then the
-// last number of the page before. With math.MaxInt64, for the first page, it is Revisions.
+// RevisionsBefore yields the stored revisions of a document with numbers below n, newest first. It reads
+// the next page of a list that shows the newest first: n is then the last number of the page before. With
+// math.MaxInt64, for the first page, it is Revisions. If there are no such revisions, also because the
+// document does not exist, it yields mongopatterns.ErrNotFound with math.MaxInt64 and nothing otherwise.
 //
 // Cost: that of Revisions; with deltas 1 more, for the revisions up to the next whole one, and up to 4 more if
 // SnapshotEvery was changed or other code removed the document.

@@ -678,6 +678,12 @@ func TestDeleteAndCreateAgain(t *testing.T) {
 				t.Errorf("before %d: %v", n, found)
 			}
 		}
+		if found := numbersOf(t, d.RevisionsBefore(ctx, "none", 9)); len(found) > 0 {
+			t.Errorf("of an unknown document: %v", found)
+		}
+		for _, err := range d.RevisionsBefore(ctx, "none", math.MaxInt64) {
+			wantErr(t, "before the largest number", err, mongopatterns.ErrNotFound)
+		}
 		for err := range errorsOf(d.Revisions(ctx, "none")) {
 			wantErr(t, "history", err, mongopatterns.ErrNotFound)
 		}
