@@ -69,7 +69,7 @@ func open(kind string, coll *mongo.Collection) (s store, tend func(context.Conte
 }
 
 const (
-	old   = 400 // measurements of "old", which are archived
+	old   = 400 // measurements of "old", three an hour: each call of "archive" finds some to archive
 	edits = 10  // measurements of "edited", which are updated
 )
 
@@ -110,7 +110,7 @@ func child(db *mongo.Database, kind, role string, from int) error {
 		case "tend":
 			err = tend(ctx)
 		case "archive":
-			_, err = s.Archive(ctx, day.Add(-time.Hour*time.Duration(max(0, 100-n))), db.Collection("archive"), &mongopatterns.Work{BatchSize: 3})
+			_, err = s.Archive(ctx, day.Add(-time.Hour*time.Duration(max(0, 130-n))), db.Collection("archive"), &mongopatterns.Work{BatchSize: 3})
 		case "update":
 			fmt.Println("begin", n)
 			err = s.Replace(ctx, "edited", event{day.Add(time.Duration(n%edits) * time.Minute), strconv.Itoa(n % edits), int64(n)})
@@ -232,7 +232,7 @@ func test(t *testing.T, db *mongo.Database, uri, kind string) {
 		testkit.OK(t, err)
 	}
 	for i := range old {
-		e := event{day.Add(-time.Duration(i+1) * 10 * time.Minute), fmt.Sprintf("old-%d", i), int64(i)}
+		e := event{day.Add(-time.Duration(i+1) * 20 * time.Minute), fmt.Sprintf("old-%d", i), int64(i)}
 		put("old", e)
 		want[e.ID] = e
 	}
