@@ -37,7 +37,8 @@ func (o Outcome) String() string {
 //     decides: ask for the outcome of [Transact] instead.
 //
 // For a call that writes many documents, NotDone means that none was written; after Unknown, its [Result]
-// counts what was. An error that does not come from this library is Unknown.
+// counts what was. An error that does not come from a call of this library is Unknown, and so is one that
+// joins an error from elsewhere with one of this library.
 func OutcomeOf(err error) Outcome {
 	switch {
 	case err == nil:

@@ -150,7 +150,7 @@ func (t *Tree[ID, T]) Load(ctx context.Context, entries iter.Seq2[Entry[ID, T], 
 				return err
 			})
 			if err != nil {
-				if !txn.Running(ctx) && !fault.Undone(err) {
+				if !txn.Running(ctx) && fault.MayBeDone(err) {
 					done.Unknown = int64(taken)
 				}
 				return err

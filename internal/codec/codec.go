@@ -53,7 +53,7 @@ func CheckBSON(document bson.Raw) error {
 // unencodable is the error for a value that cannot be encoded. It names the type, because the driver's error
 // often names only a type inside it. An error of this library, by a type with its own codec, stays as it is.
 func unencodable(v any, err error) error {
-	if fault.Undone(err) {
+	if fault.Ours(err) {
 		return fault.Invalid("%w", err)
 	}
 	return fault.Invalid("cannot encode %T with Options.Registry: %w", v, err)
@@ -62,7 +62,7 @@ func unencodable(v any, err error) error {
 // undecodable is the error for a stored value that does not fit the type of into, a pointer. An error of this
 // library stays as it is.
 func undecodable(into any, err error) error {
-	if fault.Undone(err) {
+	if fault.Ours(err) {
 		return err
 	}
 	return fmt.Errorf("cannot decode into %v with Options.Registry: %w", reflect.TypeOf(into).Elem(), err)

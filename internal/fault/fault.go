@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -91,12 +92,16 @@ func Stop[T any](err error) iter.Seq2[T, error] {
 	}
 }
 
-// Of adds to an error the document that it is about.
+// Of adds to an error the document that it is about, unless the error begins with it already.
 func Of(id bson.RawValue, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("_id %s: %w", value.Text(id), err)
+	about := "_id " + value.Text(id) + ": "
+	if strings.HasPrefix(err.Error(), about) {
+		return err
+	}
+	return fmt.Errorf("%s%w", about, err)
 }
 
 // Found is Of for a document that was looked for: the driver's ErrNoDocuments becomes

@@ -82,38 +82,39 @@ func Single(result *mongo.SingleResult) *mongo.SingleResult {
 	return result
 }
 
-// Undone reports whether err is an error of this library whose call has written nothing.
+// Undone reports whether err comes from a call of this library that has written nothing. An error that joins such
+// a one with an error from elsewhere does not count: what the other one's call did is not known.
 func Undone(err error) bool {
-	ours, unknown := judge(err)
-	return ours && !unknown
-}
-
-// MayBeDone reports whether err says that a write of its call may be done.
-func MayBeDone(err error) bool {
-	_, unknown := judge(err)
-	return unknown
-}
-
-// judge reports whether an error, or one it wraps, is from this library, and whether writes of its call may
-// be done.
-func judge(err error) (ours, unknown bool) {
 	switch e := err.(type) {
 	case *verdict:
-		return true, e.unknown
-	case *sentinel:
-		return true, false
+		return !e.unknown
 	case *called:
-		_, unknown = judge(e.err)
-		return true, unknown
+		return !MayBeDone(e.err)
 	case interface{ Unwrap() error }:
-		return judge(e.Unwrap())
+		return Undone(e.Unwrap())
 	case interface{ Unwrap() []error }:
-		for _, part := range e.Unwrap() {
-			o, u := judge(part)
-			ours, unknown = ours || o, unknown || u
-		}
+		parts := e.Unwrap()
+		return len(parts) > 0 && !slices.ContainsFunc(parts, func(part error) bool { return !Undone(part) })
 	}
-	return ours, unknown
+	return false
+}
+
+// MayBeDone reports whether err, from inside of a call, says that a write of the call may be done.
+func MayBeDone(err error) bool {
+	switch e := err.(type) {
+	case *verdict:
+		return e.unknown
+	case interface{ Unwrap() error }:
+		return MayBeDone(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(e.Unwrap(), MayBeDone)
+	}
+	return false
+}
+
+// Ours reports whether err has an error of this library in it.
+func Ours(err error) bool {
+	return errors.As(err, new(*sentinel)) || errors.As(err, new(*called)) || errors.As(err, new(*verdict))
 }
 
 // refused reports whether a write of one document is certainly not done after this error.
