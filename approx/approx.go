@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"time"
 
@@ -197,9 +198,9 @@ func newCore(coll *mongo.Collection, opts *Options) (*core, error) {
 		err = config.Apply(
 			config.Named("Options.KeyField", &c.KeyField, "_id"),
 			config.Named("Options.CountField", &c.CountField, "count"),
-			config.Number("Options.Every", &c.Every, 100, 1, 1<<31),
+			config.Number("Options.Every", &c.Every, 100, 1, math.MaxInt32),
 			config.Number("Options.Precision", &c.Precision, 10, 4, 14),
-			config.Number("Options.MaxKeys", &c.MaxKeys, 10_000, 1, 1<<31),
+			config.Number("Options.MaxKeys", &c.MaxKeys, 10_000, 1, math.MaxInt32),
 			config.Check("Options.Interval", func() error {
 				if c.Interval < 0 {
 					return errors.New("it is negative")

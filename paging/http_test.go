@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -35,7 +36,7 @@ func TestParseRequest(t *testing.T) {
 		{"limit=-5", 20, 100, paging.Request{Size: 1}, false},
 		{"limit=99999999999999999999999", 20, 100, paging.Request{Size: 100}, false},
 		{"limit=-99999999999999999999999", 20, 100, paging.Request{Size: 1}, false},
-		{"limit=99999999999", 20, 1 << 40, paging.Request{Size: 1<<31 - 9}, false},
+		{"limit=99999999999", 20, math.MaxInt, paging.Request{Size: 1<<31 - 9}, false},
 		{"last=true", 20, 100, paging.Request{Size: 20, FromEnd: true}, false},
 		{"last=0&after=T", 20, 100, paging.Request{Size: 20, After: "T"}, false},
 		{"", 500, 100, paging.Request{Size: 100}, false},

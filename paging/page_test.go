@@ -251,7 +251,7 @@ func TestConfigurationErrors(t *testing.T) {
 		{coll, bson.D{{Key: "a", Value: 1}, {Key: "a", Value: -1}}, nil, "twice"},
 		{coll, nil, &paging.Options{PageSize: -1}, "Options.PageSize"},
 		{coll, nil, &paging.Options{Group: -1}, "Options.Group"},
-		{coll, nil, &paging.Options{Group: 1 << 40}, "Options.Group"},
+		{coll, nil, &paging.Options{Group: tooMany}, "Options.Group"},
 		{coll, nil, &paging.Options{Equality: []string{"$x"}}, "Options.Equality"},
 		{coll, nil, &paging.Options{Equality: []string{"_id"}}, "Options.Equality"},
 		{coll, nil, &paging.Options{SigningKeys: [][]byte{{}}}, "Options.SigningKeys"},
@@ -295,7 +295,7 @@ func TestBadRequests(t *testing.T) {
 	token := testkit.Value[string](t)(pager.Token(nil, rows(1)[0]))
 	for _, req := range []paging.Request{
 		{After: token, Before: token}, {After: token, FromEnd: true}, {Before: token, FromEnd: true},
-		{Size: -1}, {Size: 1 << 31}, {Count: -9}, {From: "x"},
+		{Size: -1}, {Size: tooMany}, {Count: -9}, {From: "x"},
 		{Number: -1}, {Number: 1, After: token}, {Number: 1, Before: token}, {Number: 1, FromEnd: true},
 	} {
 		if _, err := pager.Page(ctx, nil, req); !errors.Is(err, mongopatterns.ErrInvalid) {
@@ -908,3 +908,6 @@ func TestTwoCollations(t *testing.T) {
 		t.Errorf("%v", names)
 	}
 }
+
+// tooMany is more than fits the server's 32 bits, or negative if an int has 32 bits.
+var tooMany = func() int { n := math.MaxInt32; return n + 1 }()

@@ -3,6 +3,7 @@ package subset_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -133,6 +134,8 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestConfiguration(t *testing.T) {
+	tooMany := math.MaxInt32
+	tooMany++ // negative if an int has 32 bits
 	t.Parallel()
 	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1"))
 	must(t, err)
@@ -148,7 +151,7 @@ func TestConfiguration(t *testing.T) {
 		`Options.ArrayField: invalid field name: "__touch"`:              {ArrayField: "__touch"},
 		`Options.CountField: invalid field name: "items" c`:              {CountField: "items"},
 		"Options.N: -1 is not":                                           {N: -1},
-		"Options.N: 2147483648 is not":                                   {N: 1 << 31},
+		fmt.Sprintf("Options.N: %d is not", tooMany):                     {N: tooMany},
 		`Options.Sort: the direction of "date" must be`:                  {Sort: d("date", 2)},
 		`Options.Sort: the direction of "date" mu`:                       {Sort: d("date", bson.A{})},
 		"Options.Sort: it must end with _id":                             {Sort: d("_id", 1, "a", 1)},

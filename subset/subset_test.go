@@ -378,7 +378,7 @@ func TestValues(t *testing.T) {
 	}
 
 	// A value that cannot be added up, in an item stored by others, counts as 0.
-	for i, v := range []any{math.NaN(), math.Inf(1), "x", nil, bson.A{1}, math.MinInt64, 0.1} {
+	for i, v := range []any{math.NaN(), math.Inf(1), "x", nil, bson.A{1}, int64(math.MinInt64), 0.1} {
 		insert(t, db.Collection("items"), d("_id", 100+i, "parent", "p", "c", 1, "a", d("b", v)))
 	}
 	if _, err := s.Repair(t.Context(), nil); err != nil {

@@ -1,3 +1,5 @@
+//go:build unix
+
 // Package adoption tests docs/adopting.md: it adopts a collection in use by the page's
 // steps, for each pattern in its table, and compares what the pattern's reads return with
 // what the programs did.

@@ -54,7 +54,7 @@ func TestRegistry(t *testing.T) {
 // A value that is encoded and decoded without the driver is as the driver encodes and decodes it.
 func TestPlain(t *testing.T) {
 	type name string
-	for _, v := range []any{"", "a\x00é\xff", name("a"), bson.ObjectID{1, 2}, 0, -1, math.MaxInt32, math.MaxInt32 + 1, math.MinInt32, math.MinInt32 - 1,
+	for _, v := range []any{"", "a\x00é\xff", name("a"), bson.ObjectID{1, 2}, 0, -1, math.MaxInt32, int64(math.MaxInt32 + 1), math.MinInt32, int64(math.MinInt32 - 1),
 		int32(7), int64(7), int64(math.MinInt64), 1.5, true, nil} {
 		want, err := bson.Marshal(bson.D{{Key: "v", Value: v}})
 		if err != nil {
