@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -41,6 +42,9 @@ const (
 	// TimeReversed: a revision has an earlier time than the one before it, so AsOf does not find
 	// it.
 	TimeReversed mongopatterns.ProblemKind = "time reversed"
+	// TimeAhead: a revision has a time more than five minutes ahead of this process's clock, so AsOf does not find it
+	// yet. The clock of the process that saved it was wrong, or that of this one is.
+	TimeAhead mongopatterns.ProblemKind = "time ahead"
 	// Malformed: a document in one of the two collections is not a revision.
 	Malformed = mongopatterns.Malformed
 )
@@ -268,6 +272,7 @@ func (d *store) examine(ctx context.Context, ids bson.A, current map[string]load
 			h.found(Malformed, nil, 0, mongopatterns.Problem{Detail: now.invalid.Error()})
 		case now.current != nil:
 			h.next, h.stored = d.asRow(now.current), doc.Find(now.all, d.opts.RevisionField)
+			h.timely(nil, h.next)
 		}
 	}
 	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
@@ -307,6 +312,16 @@ func (h *history) found(kind mongopatterns.ProblemKind, r *row, number int64, p 
 	h.problems = append(h.problems, p)
 }
 
+// maxAhead is how far clocks may differ without a report.
+const maxAhead = 5 * time.Minute
+
+// timely reports a time that has not come; r is the row of a revision in the history, and nil for the current one.
+func (h *history) timely(r, revision *row) {
+	if time.Until(revision.change.at) > maxAhead {
+		h.found(TimeAhead, r, revision.number, mongopatterns.Problem{Field: h.at(), Have: dateValue(revision.change.at)})
+	}
+}
+
 // add compares a revision with the one after it.
 func (h *history) add(r *row, invalid error) {
 	next := h.next
@@ -334,6 +349,7 @@ func (h *history) add(r *row, invalid error) {
 				Have: dateValue(next.change.at), Want: dateValue(r.change.at)})
 		}
 	}
+	h.timely(r, r)
 	err := h.resolve(r, next)
 	switch {
 	case errors.Is(err, errNoState):

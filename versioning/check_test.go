@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -54,9 +55,10 @@ func TestCheckAndRepair(t *testing.T) {
 		"hole at the end": {func(t *testing.T, _, r *mongo.Collection) { remove(t, r, row(5)) }, []string{"4: broken delta", "5: missing revision"}, 2, 6},
 		"wrong delta": {update(row(2), set(bson.E{Key: "delta", Value: bson.D{{Key: "in", Value: bson.D{{Key: "nothing", Value: bson.D{}}}}}}), true),
 			[]string{"1: broken delta", "2: broken delta"}, 2, 6},
-		"nothing":  {update(row(3), bson.D{{Key: "$unset", Value: bson.D{{Key: "document", Value: ""}}}}, true), []string{"1: broken delta", "2: broken delta", "3: malformed"}, 3, 6},
-		"reversed": {update(row(3), set(bson.E{Key: "change.at", Value: month(-1)}), true), []string{"3: time reversed"}, 1, 6},
-		"too late": {update(row(5), set(bson.E{Key: "change.at", Value: month(99)}), true), []string{"6: time reversed"}, 1, 6},
+		"nothing":            {update(row(3), bson.D{{Key: "$unset", Value: bson.D{{Key: "document", Value: ""}}}}, true), []string{"1: broken delta", "2: broken delta", "3: malformed"}, 3, 6},
+		"reversed":           {update(row(3), set(bson.E{Key: "change.at", Value: month(-1)}), true), []string{"3: time reversed"}, 1, 6},
+		"ahead of the clock": {update(one, set(bson.E{Key: "change.at", Value: time.Now().AddDate(0, 0, 1)}), false), []string{"6: time ahead"}, 1, 6},
+		"too late":           {update(row(5), set(bson.E{Key: "change.at", Value: month(99)}), true), []string{"6: time reversed"}, 1, 6},
 		"no number": {update(row(3), set(bson.E{Key: "revision", Value: "x"}), true),
 			[]string{"0: malformed", "1: broken delta", "2: broken delta", "3: missing revision"}, 4, 6},
 		"ahead":    {update(one, set(bson.E{Key: "revision", Value: 9}), false), []string{"4: broken delta", "5: broken delta", "6: missing revision"}, 3, 9},

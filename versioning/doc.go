@@ -23,13 +23,13 @@
 //	  _id: "bilbo", name: "Bilbo Baggins", policy: "Shire standard",
 //	  items: ["Elven Sword", "One Ring"],
 //	  revision: 3,
-//	  change: {at: 2941-06-01T09:00:00Z, author: "gandalf", reason: "found in a cave"}
+//	  change: {at: 1941-06-01T09:00:00Z, author: "gandalf", reason: "found in a cave"}
 //	}
 //
 //	// policy_revisions: what was before, a row for each revision
 //	{
 //	  _id: ObjectId(…), policy_id: "bilbo", revision: 2,
-//	  change: {at: 2941-05-01T09:00:00Z, author: "elrond", reason: "from the troll cave"},
+//	  change: {at: 1941-05-01T09:00:00Z, author: "elrond", reason: "from the troll cave"},
 //	  document: {_id: "bilbo", name: "Bilbo Baggins", policy: "Shire standard", items: ["Elven Sword"]}
 //	}
 //	{_id: …, policy_id: "bilbo", revision: 1, change: {…}, document: {…, items: []}}
@@ -135,10 +135,14 @@
 // A save is one transaction. Its first write returns the document that it replaces, and that
 // document goes to the history, so no state is missing or stored twice at any isolation level.
 // Fields that other code writes meanwhile, by update operators and without the number, are kept.
-// Edit, Restore and Undo retry after a conflict until their context ends; in a transaction of the
+// Edit, Restore and Undo retry after a conflict until their context ends, or for two minutes; in a transaction of the
 // caller's they do not, and the caller retries the transaction. Calls join the transaction of their
 // context; after an error from a call that writes, abort it. With a read preference for
 // secondaries, read the history in a causally consistent session.
+//
+// The time of a revision is from the clock of the process that saves, and never before that of the previous
+// revision. So AsOf is as right as the clocks are: after a process whose clock is an hour ahead, the document's
+// later revisions have that time too, until the hour has passed. Check reports such times as [TimeAhead].
 //
 // # Failures
 //

@@ -30,7 +30,7 @@ func Example() {
 	if err := policies.EnsureIndexes(ctx); err != nil {
 		log.Fatal(err)
 	}
-	day := func(n int) time.Time { return time.Date(2941, 4, n, 9, 0, 0, 0, time.UTC) }
+	day := func(n int) time.Time { return time.Date(1941, 4, n, 9, 0, 0, 0, time.UTC) }
 
 	policy, err := policies.Insert(ctx, Policy{ID: "bilbo", Name: "Bilbo Baggins", Policy: "Shire standard"},
 		versioning.Change{Author: "frodo", At: day(1)})
@@ -61,9 +61,9 @@ func Example() {
 	}
 	fmt.Println("as of then:", then.Document.Items)
 	// Output:
-	// 3 2941-04-03 gandalf [Elven Sword One Ring]
-	// 2 2941-04-02 elrond [Elven Sword]
-	// 1 2941-04-01 frodo []
+	// 3 1941-04-03 gandalf [Elven Sword One Ring]
+	// 2 1941-04-02 elrond [Elven Sword]
+	// 1 1941-04-01 frodo []
 	// as of then: [Elven Sword]
 }
 

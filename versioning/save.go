@@ -37,8 +37,8 @@ import (
 // Cost: 3 round trips, 2 documents written, index _id, 1 key; 1 round trip if nothing, or only ignored
 // fields, changed, and without a history. 1 more for r made by hand, or of the history where fields are
 // ignored; 1 more if something else has changed the same value since it was read; 1 more for the first save
-// of a document without a number. A conflict costs 3, with the abort. Where something else has put another
-// value in the place of a document that changes inside: 3 more.
+// of a document without a number. A conflict costs 3, with the abort. 3 more where
+// r changes a field inside a document, and something else has stored a value that is no document in its place.
 func (d *History[ID, T]) Save(ctx context.Context, r Revision[T], change Change) (revision Revision[T], err error) {
 	defer fault.In(&err, "versioning: save")
 	by, err := d.core.stamp(change)
@@ -445,8 +445,8 @@ func (d *store) archive(ctx context.Context, rows ...bson.Raw) error {
 }
 
 // Edit reads the current document, calls fn to change it, and saves it. After a conflict it does
-// all of this again until ctx ends, so fn can run several times; an error of fn ends Edit, which
-// returns it. The result is the new revision, or the current one if fn changed nothing. In a
+// all of this again until ctx ends, or for two minutes if it has no deadline, so fn can run several times; an
+// error of fn ends Edit, which returns it. The result is the new revision, or the current one if fn changed nothing. In a
 // transaction of the caller's Edit does not retry: the error is the *ConflictError.
 //
 // Cost: 4 round trips, 2 documents written; 2 if nothing changed, and without a
@@ -481,14 +481,17 @@ func (d *History[ID, T]) Edit(ctx context.Context, id ID, fn func(*T) error, cha
 	return r, err
 }
 
-// retry calls try again after a conflict with another writer, until the context ends.
+// retryLimit is how long a call without a deadline is repeated: as long as a transaction. A test shortens it.
+var retryLimit = 120 * time.Second
+
+// retry calls try again after a conflict with another writer, until the context ends, or for retryLimit.
 func (d *History[ID, T]) retry(ctx context.Context, try func() (Revision[T], error)) (Revision[T], error) {
-	joined := txn.Running(ctx)
+	joined, start := txn.Running(ctx), time.Now()
 	for attempt := 0; ; attempt++ {
 		r, err := try()
 		var conflict *ConflictError
 		met := errors.As(err, &conflict) || errors.Is(err, mongopatterns.ErrExists) // Restore: someone else inserted the document meanwhile
-		if !met || joined {
+		if _, ends := ctx.Deadline(); !met || joined || !ends && time.Since(start) > retryLimit {
 			return r, err
 		}
 		select {

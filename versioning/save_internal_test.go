@@ -2,8 +2,10 @@ package versioning
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -23,6 +25,32 @@ func documents(t *testing.T) *History[string, bson.D] {
 		t.Fatal(err)
 	}
 	return d
+}
+
+// Edit without a deadline ends with the conflict when its time is over.
+func TestEditIsBounded(t *testing.T) {
+	d, ctx := documents(t), t.Context()
+	defer func(limit time.Duration) { retryLimit = limit }(retryLimit)
+	retryLimit = 50 * time.Millisecond
+	if _, err := d.Insert(ctx, bson.D{{Key: "_id", Value: "a"}}, Change{}); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	increment := func(document *bson.D) error {
+		n++
+		*document = bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: n}}
+		return nil
+	}
+	_, err := d.Edit(ctx, "a", func(document *bson.D) error {
+		if _, err := d.Edit(ctx, "a", increment, Change{}); err != nil {
+			return err
+		}
+		return increment(document)
+	}, Change{})
+	var conflict *ConflictError
+	if !errors.As(err, &conflict) {
+		t.Error(err)
+	}
 }
 
 // Several goroutines may save the result of one save: it is not modified later.

@@ -35,9 +35,10 @@ var _ mongopatterns.Checker = (*History[string, bson.D])(nil)
 type Change struct {
 	Author string `json:"author,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// At is in milliseconds, in the years 1 to 9999. A write takes the zero time as now, and raises
-	// a time before that of the previous revision to that time. A read returns the zero time if the
-	// time is not known.
+	// At is in milliseconds, in the years 1 to 9999. A write takes the zero time as now, by the clock of this
+	// process, and raises a time before that of the previous revision to that time: so if you set a time that
+	// has not come, later revisions have it too until then. A read returns the zero time if the time is not
+	// known.
 	At time.Time `json:"at,omitzero"`
 	// Fields are fields of your own, such as a ticket or an address, stored beside the others.
 	// Their names must not be empty, "at", "author" or "reason", and must not contain a dollar sign

@@ -28,7 +28,7 @@ type Policy struct {
 	Items  []string `bson:"items"`
 }
 
-var start = time.Date(2941, 4, 1, 9, 0, 0, 0, time.UTC)
+var start = time.Date(1941, 4, 1, 9, 0, 0, 0, time.UTC)
 
 func month(n int) time.Time { return start.AddDate(0, n, 0) }
 
@@ -189,7 +189,7 @@ func TestJSON(t *testing.T) {
 		Name string `json:"name"`
 	}
 	for want, r := range map[string]versioning.Revision[doc]{
-		`{"number":2,"change":{"author":"elrond","reason":"found","at":"2941-04-01T09:00:00Z"},"document":{"name":"Bilbo"}}`: {
+		`{"number":2,"change":{"author":"elrond","reason":"found","at":"1941-04-01T09:00:00Z"},"document":{"name":"Bilbo"}}`: {
 			Number: 2, Change: by("elrond", "found", month(0)), Document: doc{"Bilbo"}},
 		`{"number":3,"change":{"fields":{"ticket":4711}},"lost":true,"document":{"name":""}}`: {
 			Number: 3, Lost: true, Change: versioning.Change{Fields: bson.D{{Key: "ticket", Value: 4711}}}},

@@ -208,7 +208,7 @@ func init() {
 				_, err = v.Edit(ctx, "bilbo", func(p *bson.M) error {
 					(*p)["items"] = bson.A{"Elven Sword", "One Ring"}
 					return nil
-				}, versioning.Change{Author: "gandalf", At: day(2941, 6, 1)})
+				}, versioning.Change{Author: "gandalf", At: day(1941, 6, 1)})
 			}
 			return err
 		})

@@ -30,7 +30,7 @@ func versioningChapter(ctx context.Context, g *guide) error {
 		return err
 	}
 	const bilbo = "bilbo"
-	at := func(month time.Month) time.Time { return time.Date(2941, month, 1, 9, 0, 0, 0, time.UTC) }
+	at := func(month time.Month) time.Time { return time.Date(1941, month, 1, 9, 0, 0, 0, time.UTC) }
 	current := &example{"current_policies", bson.D{{Key: "_id", Value: bilbo}}}
 	err = g.show(ctx, "Bilbo's policy", current, func() ([]string, error) {
 		_, err := policies.Insert(ctx, policy{ID: bilbo, Name: "Bilbo Baggins", Kind: "Shire standard", Items: []string{}},

@@ -33,7 +33,7 @@ func versions(ctx context.Context, w *world) error {
 	if err := ensure(ctx, policies); err != nil {
 		return err
 	}
-	day := time.Date(2941, time.April, 1, 9, 0, 0, 0, time.UTC)
+	day := time.Date(1941, time.April, 1, 9, 0, 0, 0, time.UTC)
 	if _, err := policies.Insert(ctx, policy{"bilbo", "Bilbo Baggins", "Shire standard", []string{}}, versioning.Change{Author: "clerk", At: day}); err != nil {
 		return err
 	}
@@ -49,14 +49,14 @@ func versions(ctx context.Context, w *world) error {
 	err = first(
 		func() error {
 			return w.stored(ctx, "current_policies", bson.D{}, `{"_id": "bilbo", "name": "Bilbo Baggins", "policy": "Shire standard", "items": ["Elven Sword", "One Ring"],
-				"revision": 3, "change": {"at": {"$date": "2941-06-01T09:00:00Z"}, "author": "bilbo", "reason": "One Ring"}}`)
+				"revision": 3, "change": {"at": {"$date": "1941-06-01T09:00:00Z"}, "author": "bilbo", "reason": "One Ring"}}`)
 		},
 		func() error {
-			return w.stored(ctx, "policy_revisions", doc(`{"revision": 1}`), `{"_id": "*", "policy_id": "bilbo", "revision": 1, "change": {"at": {"$date": "2941-04-01T09:00:00Z"}, "author": "clerk"},
+			return w.stored(ctx, "policy_revisions", doc(`{"revision": 1}`), `{"_id": "*", "policy_id": "bilbo", "revision": 1, "change": {"at": {"$date": "1941-04-01T09:00:00Z"}, "author": "clerk"},
 				"document": {"_id": "bilbo", "name": "Bilbo Baggins", "policy": "Shire standard", "items": []}}`)
 		},
 		func() error {
-			return w.stored(ctx, "policy_revisions", doc(`{"revision": 2}`), `{"_id": "*", "policy_id": "bilbo", "revision": 2, "change": {"at": {"$date": "2941-05-01T09:00:00Z"}, "author": "bilbo", "reason": "Elven Sword"},
+			return w.stored(ctx, "policy_revisions", doc(`{"revision": 2}`), `{"_id": "*", "policy_id": "bilbo", "revision": 2, "change": {"at": {"$date": "1941-05-01T09:00:00Z"}, "author": "bilbo", "reason": "Elven Sword"},
 				"document": {"_id": "bilbo", "name": "Bilbo Baggins", "policy": "Shire standard", "items": ["Elven Sword"]}}`)
 		},
 		func() error { return clean(policies.Check(ctx, nil)) },
