@@ -6,11 +6,14 @@ import (
 	"errors"
 	"iter"
 	"math"
+	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 )
 
@@ -96,5 +99,26 @@ func TestCheckAll(t *testing.T) {
 	}
 	for range mongopatterns.CheckAll(t.Context(), checker{kinds: []mongopatterns.ProblemKind{"a", "b"}}) {
 		break // must not go on
+	}
+}
+
+// An argument that is nil is refused before anything is sent.
+func TestNilArguments(t *testing.T) {
+	client, err := mongo.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Disconnect(context.Background())
+	_, noDB := mongopatterns.Shard(t.Context(), nil)
+	_, noHelper := mongopatterns.Shard(t.Context(), client.Database("d"), nil)
+	_, noSource := extref.As[int, int, int](nil, "orders")
+	var noChecker error
+	for _, noChecker = range mongopatterns.CheckAll(t.Context(), checker{kinds: []mongopatterns.ProblemKind{"a"}}, nil) {
+		break
+	}
+	for call, err := range map[string]error{"mongopatterns: shard": noDB, "mongopatterns: shard: ": noHelper, "extref: as": noSource, "mongopatterns: check all": noChecker} {
+		if !errors.Is(err, mongopatterns.ErrInvalid) || !strings.HasPrefix(err.Error(), call) || !strings.Contains(err.Error(), "nil") {
+			t.Errorf("%s: %v", call, err)
+		}
 	}
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -103,11 +105,17 @@ type Checker interface {
 	Check(ctx context.Context, work *Work) iter.Seq2[Problem, error]
 }
 
-// CheckAll runs the checks one after another and stops at the first error.
+// CheckAll runs the checks one after another and stops at the first error. A checker that is nil is ErrInvalid.
 //
 // Cost: the sum of the checks.
 func CheckAll(ctx context.Context, checkers ...Checker) iter.Seq2[Problem, error] {
 	return func(yield func(Problem, error) bool) {
+		if i := slices.Index(checkers, nil); i >= 0 {
+			err := fault.Invalid("checkers[%d] is nil", i)
+			fault.In(&err, "mongopatterns: check all")
+			yield(Problem{}, err)
+			return
+		}
 		for _, c := range checkers {
 			for p, err := range c.Check(ctx, nil) {
 				if !yield(p, err) || err != nil {

@@ -40,14 +40,20 @@ type Sharding struct {
 //
 // A collection that is already sharded by the same fields keeps its key: to have _id hashed, shard the
 // collection that way yourself first. Shard returns ErrInvalid, and does nothing, if a collection is
-// sharded by other fields, if two helpers want different fields for one collection, or if the server is not
-// a mongos. All documents begin on one shard; the balancer spreads them, or you do with zones: see
+// sharded by other fields, if two helpers want different fields for one collection, if an argument is nil, or if
+// the server is not a mongos. All documents begin on one shard; the balancer spreads them, or you do with zones: see
 // docs/scaling.md. Shard needs the privileges to read the config database and to shard.
 //
 // Cost: 1 round trip, and for each collection those of EnsureIndexes and 2, or 1 if it is sharded
 // already.
 func Shard(ctx context.Context, db *mongo.Database, helpers ...Sharder) (done []Sharding, err error) {
 	defer fault.In(&err, "mongopatterns: shard")
+	if db == nil {
+		return nil, fault.Invalid("db is nil")
+	}
+	if i := slices.Index(helpers, nil); i >= 0 {
+		return nil, fault.Invalid("helpers[%d] is nil", i)
+	}
 	keys, unique := map[string]bson.D{}, map[string]bool{}
 	for _, h := range helpers {
 		models := h.Indexes()

@@ -127,7 +127,7 @@ func New[ID, V any](coll *mongo.Collection, opts *Options) (a *Attributes[ID, V]
 }
 
 // As returns the same attributes with another type of value, for arrays with values of several
-// types.
+// types. a must not be nil.
 func As[T, ID, V any](a *Attributes[ID, V]) *Attributes[ID, T] { return &Attributes[ID, T]{a.c} }
 
 func (o *Options) complete() error {

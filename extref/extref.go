@@ -168,6 +168,9 @@ type Copies[C, ID, T any] struct {
 // return the error.
 func As[C, ID, T any](r *Source[ID, T], target string) (copies *Copies[C, ID, T], err error) {
 	defer fault.In(&err, "extref: as")
+	if r == nil {
+		return nil, fault.Invalid("the Source is nil")
+	}
 	t, err := r.core.target(target)
 	if err != nil {
 		return nil, err
