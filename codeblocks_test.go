@@ -167,7 +167,7 @@ func newBlockChecker(t *testing.T) *blockChecker {
 	return c
 }
 
-// page checks all blocks of a page: those that are whole files alone, the others one inside the other, so
+// page checks all blocks of a page: those that are whole files as one package, the others one inside the other, so
 // that each can use what the ones before it declare, and declare it again.
 func (c *blockChecker) page(t *testing.T, page string, blocks []goBlock) {
 	t.Helper()
@@ -177,11 +177,12 @@ func (c *blockChecker) page(t *testing.T, page string, blocks []goBlock) {
 		t.Fatal(err)
 	}
 	var declared, statements strings.Builder
+	var files []string
 	inside := 0
 	for _, b := range blocks {
 		text := withoutGaps(b.text)
 		if strings.HasPrefix(text, "package ") {
-			c.file(t, fmt.Sprintf("//line %s:%d\n%s", page, b.line, text))
+			files = append(files, fmt.Sprintf("//line %s:%d\n%s", page, b.line, text))
 			continue
 		}
 		inside++
@@ -194,6 +195,9 @@ func (c *blockChecker) page(t *testing.T, page string, blocks []goBlock) {
 		}
 		statements.WriteString("{\n")
 	}
+	if len(files) > 0 {
+		c.check(t, files...)
+	}
 	if inside == 0 {
 		return
 	}
@@ -205,17 +209,21 @@ func (c *blockChecker) page(t *testing.T, page string, blocks []goBlock) {
 			imports += fmt.Sprintf("import %q\n", path)
 		}
 	}
-	c.file(t, "package page\n"+imports+code)
+	c.check(t, "package page\n"+imports+code)
 }
 
-// file type-checks one file. It is no error that a variable or an import is not used, or that a page declares
+// check type-checks the files of a package. It is no error that a variable or an import is not used, or that a page declares
 // what its prelude does, too: then the page's is meant.
-func (c *blockChecker) file(t *testing.T, source string) {
+func (c *blockChecker) check(t *testing.T, sources ...string) {
 	t.Helper()
-	file, err := parser.ParseFile(c.fset, "block.go", source, parser.SkipObjectResolution)
-	if err != nil {
-		t.Error(err)
-		return
+	var files []*ast.File
+	for _, source := range sources {
+		file, err := parser.ParseFile(c.fset, "block.go", source, parser.SkipObjectResolution)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		files = append(files, file)
 	}
 	config := gotypes.Config{Importer: c.importer, GoVersion: c.version, Error: func(err error) {
 		text := err.Error()
@@ -228,7 +236,7 @@ func (c *blockChecker) file(t *testing.T, source string) {
 			t.Error(text)
 		}
 	}}
-	_, _ = config.Check(file.Name.Name, c.fset, []*ast.File{file}, nil) // calls Error
+	_, _ = config.Check(files[0].Name.Name, c.fset, files, nil) // calls Error
 }
 
 // blockPart is a part of a block, from a line of it on.

@@ -74,7 +74,7 @@ func command(t *testing.T, dir string, env []string, name string, args ...string
 }
 
 var (
-	program   = regexp.MustCompile("(?s)```go\n(package main\n.*?)```\n(?:\nIt prints `(.*?)`)?")
+	program   = regexp.MustCompile("(?s)```go\n(package main\n.*?)```\n(?:\nThe first time it prints `(.*?)`)?")
 	codeBlock = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
 	localLink = regexp.MustCompile(`\]\(([^):#]+)\)`)
 )
@@ -114,6 +114,14 @@ func TestFirstService(t *testing.T) {
 	const page = "docs/first-service.md"
 	db := mongotest.Database(t) // skips under -short
 	code, _ := programOf(t, page, "shop", db.Name())
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := program.FindAllSubmatch(text, -1)
+	if lines := len(regexp.MustCompile(`(?m)^.+$`).FindAllString(code, -1)); len(files) != 2 || lines > 60 { // as the README says
+		t.Fatalf("%d files, the first of %d lines", len(files), lines)
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +130,10 @@ func TestFirstService(t *testing.T) {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	dir := consumer(t, map[string]string{"main.go": strings.Replace(code, `"localhost:8080"`, fmt.Sprintf("%q", address), 1)})
+	dir := consumer(t, map[string]string{
+		"main.go": strings.Replace(code, `"localhost:8080"`, fmt.Sprintf("%q", address), 1),
+		"http.go": string(files[1][1]),
+	})
 	command(t, dir, nil, "go", "build", "-o", "service", ".")
 	service := exec.CommandContext(t.Context(), filepath.Join(dir, "service")) // killed with the context, at the end
 	service.Env = append(os.Environ(), "MONGODB_URI="+mongotest.URI(t))
@@ -141,10 +152,6 @@ func TestFirstService(t *testing.T) {
 		} else if time.Since(began) > 2*time.Minute {
 			t.Fatal(err)
 		}
-	}
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
 	}
 	asked := regexp.MustCompile(`(?m)^\$ curl (?:-d '(.*?)' )?'?localhost:8080(\S+?)'?\n(.*)$`).FindAllStringSubmatch(string(text), -1)
 	if len(asked) < 10 {
