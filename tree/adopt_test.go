@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
@@ -950,4 +951,23 @@ func TestAdoptArrayParent(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A node that the server refuses costs a few transactions more, and not one for each node of its batch.
+func TestAdoptHalvesARefusedBatch(t *testing.T) {
+	db := mongotest.Database(t)
+	ok(t, db.CreateCollection(t.Context(), "nodes", options.CreateCollection().SetValidator(dd("$or",
+		bson.A{dd("_id", dd("$ne", 77)), dd("ancestors", dd("$exists", false))}))))
+	coll := db.Collection("nodes")
+	docs := []any{dd("_id", 0)}
+	for i := 1; i < 256; i++ {
+		docs = append(docs, dd("_id", i, "parent", 0))
+	}
+	putDocs(t, coll, docs...)
+	tr := newAny(t, coll, tree.AncestorArray, nil)
+	cmds := mongotest.Record(t, db, func() {
+		result, err := tr.Adopt(t.Context(), nil)
+		wrong(t, err != nil || result.Examined != 256 || result.Done != 255 || result.Failed != 1, "%+v, %v", result, err)
+	})
+	wrong(t, len(cmds.Named("commitTransaction")) != 8, "%d commits", len(cmds.Named("commitTransaction")))
 }

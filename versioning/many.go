@@ -95,7 +95,7 @@ func (d *History[ID, T]) editedAt(r *Revision[T]) (*edited, error) {
 	return d.edited(*r)
 }
 
-// saveMany saves a batch; if the server refuses that, its documents one by one.
+// saveMany saves a batch; if the server refuses that, its halves.
 func (d *History[ID, T]) saveMany(
 	ctx context.Context, all []*saving[T], by stamp, work mongopatterns.Work, total *mongopatterns.Result,
 ) error {
