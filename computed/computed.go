@@ -273,8 +273,12 @@ const (
 	// Uncomputable: the pipeline fails on the sources of a target; Detail says why. Repair leaves
 	// the target as it is and counts it as Failed.
 	Uncomputable mongopatterns.ProblemKind = "cannot be computed"
-	// Malformed: no source has keyField. It is misspelt, or no source has been written with it yet.
-	// Only a Check without Work.Filter looks for it.
+	// Malformed, of a target: Options.StateField holds something that this package does not write.
+	// Adopt and Repair leave the target as it is and count it as Failed; other calls that write
+	// replace it.
+	//
+	// Malformed, without an ID: no source has keyField. It is misspelt, or no source has been
+	// written with it yet. Only a Check without Work.Filter looks for it.
 	Malformed = mongopatterns.Malformed
 )
 

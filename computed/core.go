@@ -750,21 +750,50 @@ func idsOf(docs []bson.Raw) (ids []bson.RawValue) {
 }
 
 func (c *core) scan() maintain.Scan {
-	projection := bson.D{{Key: c.state("dirty"), Value: 1}}
+	projection := bson.D{{Key: c.StateField, Value: 1}}
 	for _, e := range c.fields {
 		projection = append(projection, bson.E{Key: e.Key, Value: 1})
 	}
 	return maintain.Scan{Projection: projection, BatchSize: 100}
 }
 
+// foreign reports whether StateField holds something that this package does not write there.
+func (c *core) foreign(doc bson.Raw) bool {
+	state := doc.Lookup(c.StateField)
+	fields, ok := state.DocumentOK()
+	elements, err := fields.Elements()
+	if err != nil || !ok {
+		return state.Type != 0 && state.Type != bson.TypeNull
+	}
+	return slices.ContainsFunc(elements, func(e bson.RawElement) bool {
+		switch v := e.Value(); e.Key() {
+		case "at", "until":
+			return v.Type != bson.TypeDateTime
+		case "run", "by":
+			return v.Type != bson.TypeObjectID
+		case "epoch", "attempts":
+			return !v.IsNumber()
+		case "error":
+			return v.Type != bson.TypeString
+		default: // other code can mark a target
+			return e.Key() != "dirty"
+		}
+	})
+}
+
 // drifted returns the problems of targets. It skips those in the queue or set aside, and new ones.
 func (c *core) drifted(ctx context.Context, batch []bson.Raw) (out []mongopatterns.Problem, err error) {
 	batch = slices.DeleteFunc(slices.Clone(batch), func(doc bson.Raw) bool {
 		marked, setAside := c.queued(doc)
-		return marked || setAside
+		foreign := c.foreign(doc)
+		if foreign {
+			out = append(out, mongopatterns.Problem{Pattern: "computed", Kind: Malformed, Collection: c.targets.Name(), ID: doc.Lookup("_id"),
+				Field: c.StateField, Have: doc.Lookup(c.StateField), Detail: "not written by this package: choose another Options.StateField"})
+		}
+		return marked || setAside || foreign
 	})
 	if len(batch) == 0 {
-		return nil, nil
+		return out, nil
 	}
 	made, err := c.compute(ctx, idsOf(batch))
 	if err != nil {
@@ -875,10 +904,18 @@ func (c *core) repair(ctx context.Context, work *mongopatterns.Work, adopt bool)
 		}
 		var ids []bson.RawValue
 		for _, p := range problems {
-			ids = append(ids, p.ID)
+			if p.Kind != Malformed {
+				ids = append(ids, p.ID)
+				continue
+			}
+			err := fault.Invalid("the field %q is %s", p.Field, p.Detail)
+			if w.Strict {
+				return fault.Of(p.ID, err)
+			}
+			maintain.Fail(result, c.targets.Name(), p.ID, err)
 		}
 		for _, doc := range batch {
-			if marked, setAside := c.queued(doc); adopt && c.blank(doc) && !marked && !setAside {
+			if marked, setAside := c.queued(doc); adopt && c.blank(doc) && !marked && !setAside && !c.foreign(doc) {
 				ids = append(ids, doc.Lookup("_id"))
 			}
 		}

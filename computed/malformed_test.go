@@ -2,10 +2,16 @@ package computed_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 )
 
 // A source without the _id of a target, or with a value that cannot be an _id, counts for no target
@@ -67,4 +73,40 @@ func TestStrangeKeys(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A target with something of the user's in StateField is named and keeps it, and the others are computed.
+func TestAdoptKeepsAFieldOfTheUser(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, opts *spec) {
+		for _, mine := range []any{"by hand", bson.M{"by": "Ann"}, bson.M{"at": "noon"}, bson.M{"epoch": "ice"}, bson.M{"seen": true}, bson.A{1}} {
+			db, c := cinema(t, opts)
+			testkit.Update(t, db.Collection("films"), bson.M{"_id": "B"}, bson.M{"$set": bson.M{"computed": mine}})
+			before := testkit.One[bson.Raw](t, db.Collection("films"), "B")
+			found := testkit.Problems(t, c)
+			if !slices.ContainsFunc(found, func(p string) bool { return strings.Contains(p, "malformed") }) {
+				t.Errorf("%v: %v", mine, found)
+			}
+			for _, work := range []*mongopatterns.Work{{DryRun: true}, nil} {
+				result, err := c.Adopt(t.Context(), work)
+				if err != nil || result.Done != 2 || result.Failed != 1 || result.Failures[0].ID.StringValue() != "B" {
+					t.Errorf("%v: %+v, %v", mine, result, err)
+				}
+			}
+			if _, err := c.Adopt(t.Context(), &mongopatterns.Work{Strict: true}); !errors.Is(err, mongopatterns.ErrInvalid) {
+				t.Error(err)
+			}
+			if _, err := c.Repair(t.Context(), nil); err != nil {
+				t.Error(err)
+			}
+			if after := testkit.One[bson.Raw](t, db.Collection("films"), "B"); !slices.Equal(before, after) {
+				t.Errorf("%v became %v", before, after)
+			}
+			testkit.Update(t, db.Collection("films"), bson.M{"_id": "B"}, bson.M{"$unset": bson.M{"computed": ""}})
+			if _, err := c.Adopt(t.Context(), nil); err != nil {
+				t.Error(err)
+			}
+			right(t, db, c, opts)
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -35,7 +36,7 @@ func TestExtractLeavesWhatIsNotAnArray(t *testing.T) {
 	if diff := cmp.Diff(whole, got); diff != "" {
 		t.Error(diff)
 	}
-	if dry := testkit.Must(r.Extract(ctx, &mongopatterns.Work{DryRun: true})); dry.Failed != 1 || dry.Done != 1 {
+	if dry := testkit.Must(r.Extract(ctx, &mongopatterns.Work{DryRun: true})); dry.Failed != 2 || dry.Done != 0 {
 		t.Errorf("%+v", dry)
 	}
 }
@@ -306,6 +307,34 @@ func TestRepairKeepsEmbeddedChildren(t *testing.T) {
 		testkit.Must(r.Extract(t.Context(), nil))
 		if joined := testkit.Must(r.Children(t.Context(), "Eve", nil)); len(joined.Items) != 3 || len(joined.Dangling) != 0 {
 			t.Error(joined)
+		}
+	}
+}
+
+// A child that holds something of its own in the field for its parents is named, and keeps it.
+func TestExtractKeepsAFieldOfTheUser(t *testing.T) {
+	ctx := t.Context()
+	for _, opts := range []relation.Options{twoWay, manyMany} {
+		db, r := people(t, opts)
+		mine := bson.D{{Key: "_id", Value: "Eve"}, {Key: "tasks", Value: bson.A{
+			bson.D{{Key: "_id", Value: int32(21)}, {Key: opts.OwnerField + opts.OwnersField, Value: "the manager"}}}}}
+		whole := bson.M{"_id": "Fay", "tasks": bson.A{bson.M{"_id": 22, "owner": "Fay", "owners": bson.A{"Fay"}}, bson.M{"_id": 23}}}
+		testkit.Insert(t, db.Collection("people"), mine, whole)
+		for _, work := range []*mongopatterns.Work{{DryRun: true}, nil} {
+			result, err := r.Extract(ctx, work)
+			if err != nil || result.Done != 1 || result.Failed != 1 || !errors.Is(result.Failures[0].Err, mongopatterns.ErrInvalid) ||
+				!strings.Contains(result.Failures[0].Err.Error(), "choose another Options.Owner") {
+				t.Errorf("%+v, %v", result, err)
+			}
+		}
+		if diff := cmp.Diff(mine, testkit.One[bson.D](t, db.Collection("people"), "Eve")); diff != "" {
+			t.Error(diff)
+		}
+		// Old code writes back what was extracted.
+		_, err := db.Collection("people").ReplaceOne(ctx, bson.M{"_id": "Fay"}, whole)
+		check(t, err)
+		if result, err := r.Extract(ctx, &mongopatterns.Work{Filter: bson.M{"_id": "Fay"}}); err != nil || result.Done != 1 || result.Failed != 0 {
+			t.Errorf("%+v, %v", result, err)
 		}
 	}
 }

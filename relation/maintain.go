@@ -316,7 +316,8 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 // documents that were embedded since. Work.Filter selects parents.
 //
 // A parent is left as it is and counted as Failed if one of its children cannot be stored,
-// because its _id exists already or cannot be an _id, or if its ChildrenField is not an array.
+// because its _id exists already or cannot be an _id, or because it holds something else than the
+// parent's _id in OwnerField or OwnersField, or if its ChildrenField is not an array.
 // But an embedded child that is stored already with the same content is only linked: a program
 // that replaces whole parents may have put it back. Result.Remaining counts parents that others
 // kept changing. IDs that are documents themselves are taken for children.
@@ -344,8 +345,9 @@ func (r *Relation[ParentID, ChildID, T]) Embed(ctx context.Context, work *mongop
 }
 
 // conversion takes the elements of a parent's ChildrenField and returns those that replace them.
-// It runs in a transaction; again says that the last attempt met an _id that exists already.
-type conversion func(ctx context.Context, p bson.RawValue, elements []bson.RawValue, again bool) ([]bson.RawValue, error)
+// It runs in a transaction; again says that the last attempt met an _id that exists already. A dry one neither
+// reads nor writes.
+type conversion func(ctx context.Context, p bson.RawValue, elements []bson.RawValue, again, dry bool) ([]bson.RawValue, error)
 
 // convert runs a conversion for each parent whose ChildrenField matches a condition, each in a
 // transaction.
@@ -400,10 +402,11 @@ func (c *core) convertOne(ctx context.Context, doc bson.Raw, scan maintain.Scan,
 			return fault.Invalid("%q is not an array", c.ChildrenField)
 		}
 		if dry {
-			return nil
+			_, err = write(ctx, id, references(doc, c.ChildrenField), false, true)
+			return err
 		}
 		err = c.transact(ctx, func(ctx context.Context) error {
-			after, err := write(ctx, id, references(doc, c.ChildrenField), taken)
+			after, err := write(ctx, id, references(doc, c.ChildrenField), taken, false)
 			if err != nil {
 				return err
 			}
@@ -435,7 +438,7 @@ func (c *core) convertOne(ctx context.Context, doc bson.Raw, scan maintain.Scan,
 }
 
 // extract stores the embedded children, except those stored already with the same content.
-func (c *core) extract(ctx context.Context, p bson.RawValue, elements []bson.RawValue, again bool) ([]bson.RawValue, error) {
+func (c *core) extract(ctx context.Context, p bson.RawValue, elements []bson.RawValue, again, dry bool) ([]bson.RawValue, error) {
 	ids, docs := []bson.RawValue(nil), []bson.D(nil)
 	for _, e := range elements {
 		embedded, ok := e.DocumentOK()
@@ -444,10 +447,16 @@ func (c *core) extract(ctx context.Context, p bson.RawValue, elements []bson.Raw
 			continue
 		}
 		id, doc, err := c.child(embedded, p)
+		if err == nil {
+			err = c.unowned(id, embedded, p)
+		}
 		if err != nil {
 			return nil, err
 		}
 		ids, docs = append(ids, id), append(docs, doc)
+	}
+	if dry {
+		return ids, nil
 	}
 	if again {
 		var err error
@@ -461,6 +470,21 @@ func (c *core) extract(ctx context.Context, p bson.RawValue, elements []bson.Raw
 	}
 	_, err := fault.Many(c.children.InsertMany(ctx, docs))
 	return ids, err
+}
+
+// unowned refuses an embedded child whose field for its parents holds something else, which would be lost.
+func (c *core) unowned(id bson.RawValue, child bson.Raw, p bson.RawValue) error {
+	for _, own := range references(child, c.up) {
+		if value.Key(own) != value.Key(p) {
+			option := "OwnerField"
+			if c.toParents.array {
+				option = "OwnersField"
+			}
+			return fault.Of(id, fault.Invalid("the child holds %s in %q, which would be lost: choose another Options.%s, or $unset it",
+				value.Text(own), c.up, option))
+		}
+	}
+	return nil
 }
 
 // unstored returns the documents that are not stored already as a child of p with the same fields.
@@ -499,7 +523,10 @@ func content(doc bson.D) map[string]string {
 	return out
 }
 
-func (c *core) embed(ctx context.Context, p bson.RawValue, elements []bson.RawValue, _ bool) ([]bson.RawValue, error) {
+func (c *core) embed(ctx context.Context, p bson.RawValue, elements []bson.RawValue, _, dry bool) ([]bson.RawValue, error) {
+	if dry {
+		return nil, nil
+	}
 	elements = distinct(elements)
 	ids := slices.DeleteFunc(slices.Clone(elements), func(e bson.RawValue) bool { return e.Type == bson.TypeEmbeddedDocument })
 	if i := slices.IndexFunc(ids, malformed); i >= 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -631,4 +632,35 @@ func TestNothingIsDroppedThatIsStoredNowhereElse(t *testing.T) {
 			clean(t, db, s)
 		})
 	}
+}
+
+// An item that holds something of its own in ParentField is named, and keeps it. null and the parent's own _id are
+// nothing to lose.
+func TestAdoptKeepsAFieldOfTheUser(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	s := newSubset[int, bson.D](t, db, &subset.Options{ParentField: "product_id"})
+	parents := db.Collection("parents")
+	mine := d("_id", int32(1), "items", bson.A{d("_id", int32(11), "product_id", "SKU-1")})
+	insert(t, parents, mine, d("_id", 2, "items", bson.A{d("_id", 21, "product_id", nil), d("_id", 22, "product_id", 2.0), d("_id", 23)}))
+	for _, work := range []*mongopatterns.Work{{DryRun: true}, nil} {
+		result, err := s.Adopt(t.Context(), work)
+		must(t, err)
+		if result.Done != 1 || result.Failed != 1 || !errors.Is(result.Failures[0].Err, mongopatterns.ErrInvalid) ||
+			!strings.Contains(result.Failures[0].Err.Error(), `holds "SKU-1" in "product_id"`) {
+			t.Errorf("%+v", result)
+		}
+	}
+	same(t, "the parent", mine, testkit.One[bson.D](t, parents, 1))
+	same(t, "items", 3, len(stored(t, db.Collection("items"))))
+	if _, err := s.Insert(t.Context(), 1, d("_id", 12)); !errors.Is(err, mongopatterns.ErrNotAdopted) {
+		t.Error(err)
+	}
+	// Code that writes whole items back sends the parent's _id along.
+	testkit.Update(t, parents, d("_id", 2), d("$set", d("items.0.product_id", 2)))
+	testkit.Update(t, parents, d("_id", 2), d("$push", d("items", d("_id", 24, "product_id", 2))))
+	if result, err := s.Adopt(t.Context(), &mongopatterns.Work{Filter: d("_id", 2)}); err != nil || result.Failed != 0 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	same(t, "items", 4, len(stored(t, db.Collection("items"))))
 }

@@ -36,8 +36,8 @@ func (s *Subset[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (r
 // A batch of parents is one transaction, which writes each parent first, and is halved after a
 // conflict (Result.Conflicts). So Adopt can run beside writers, including old code, be stopped,
 // and be run again, also to take up what old programs have pushed since. A parent is named,
-// counted as Failed and passed over if it is Malformed, or if one of its items is invalid or has
-// the _id of another parent's item.
+// counted as Failed and passed over if it is Malformed, or if one of its items is invalid, has
+// the _id of another parent's item, or holds something else than the parent's _id in ParentField.
 //
 // Adopt does not check items that are in the collection already: Check names those that Insert
 // would refuse. If items in an array have other content than in the collection, or old code has
@@ -201,6 +201,11 @@ func (c *core) moveOut(st state) (moved []item, err error) {
 		doc, ok := h.item.DocumentOK()
 		if !ok {
 			return nil, fault.Invalid("%q holds a value of type %v, not an item", c.o.ArrayField, h.item.Type)
+		}
+		own := doc.Lookup(c.o.ParentField)
+		if own.Type != 0 && own.Type != bson.TypeNull && value.Key(own) != value.Key(st.id()) {
+			return nil, fault.Of(h.id(), fault.Invalid("the item holds %s in %q, which would be lost: choose another Options.ParentField, or $unset it",
+				value.Text(own), c.o.ParentField))
 		}
 		_, it, err := c.encode(st.id(), doc)
 		if err != nil {
