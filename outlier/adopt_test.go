@@ -1,9 +1,11 @@
 package outlier_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -354,4 +356,27 @@ func TestNumberWithoutFlag(t *testing.T) {
 		t.Fatal(err)
 	}
 	equal(t, int64(3), d.Elements)
+}
+
+// A list beside fields of the user's with the names that Adopt writes is named, and they keep what they hold.
+func TestAdoptKeepsAFieldOfTheUser(t *testing.T) {
+	t.Parallel()
+	for _, field := range []string{"items_moved", "items_outside"} {
+		db := mongotest.Database(t)
+		lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 4})
+		mine := bson.D{{Key: "_id", Value: int32(1)}, {Key: "items", Value: ints(0, 9)}, {Key: field, Value: "in May"}}
+		insert(t, db.Collection("parents"), mine)
+		insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 2}, {Key: "items", Value: ints(0, 9)}, {Key: "items_outside", Value: 3}})
+		before := testkit.One[bson.Raw](t, db.Collection("parents"), 1)
+		for _, work := range []*mongopatterns.Work{{DryRun: true}, nil} {
+			result, err := lists.Adopt(t.Context(), work)
+			if err != nil || result.Done != 1 || result.Failed != 1 || !errors.Is(result.Failures[0].Err, mongopatterns.ErrInvalid) ||
+				!strings.Contains(result.Failures[0].Err.Error(), field) {
+				t.Errorf("%s: %+v, %v", field, result, err)
+			}
+		}
+		if after := testkit.One[bson.Raw](t, db.Collection("parents"), 1); !slices.Equal(before, after) {
+			t.Errorf("%v became %v", before, after)
+		}
+	}
 }

@@ -311,7 +311,8 @@ func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 // because its parent does not show the size of the overflow documents. Writers that do not
 // know the pattern may still push into outliers; run Adopt again when they have stopped.
 // Duplicates in lists that Adopt does not change are left for Repair. Remaining counts lists
-// whose field is not an array.
+// whose field is not an array. Failed are lists whose OutsideField or "items_moved" holds what is
+// not of this package, such as a text.
 //
 // Cost: 1 round trip, a scan of the parents, with a $lookup for each outlier, and for each list that moves
 // elements as in Repair.
@@ -337,16 +338,32 @@ func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (res
 			c.lookup(extra, mongo.Pipeline{expr.Op("$group", expr.D("_id", nil, "outside", expr.Op("$sum", size(c.anyArray())),
 				"numbers", expr.Op("$min", expr.Op("$isNumber", c.number()))))}),
 			expr.Op("$match", seen),
-			expr.Op("$project", expr.D("list", c.isList())),
+			expr.Op("$project", expr.D("list", c.isList(), "foreign", c.foreign())),
 		},
 	}, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		for _, doc := range batch {
+			do, w, foreign := c.arrange, w, doc.Lookup("foreign").StringValue()
+			if foreign != "" {
+				w.DryRun = false // it writes nothing
+				do = func(context.Context, bson.RawValue) error {
+					return fault.Invalid("the field %q holds something else, which would be lost: rename it, or choose another name in Options", foreign)
+				}
+			}
 			if !doc.Lookup("list").Boolean() {
 				result.Remaining++
-			} else if err := c.change(ctx, doc.Lookup("_id"), w, result, c.arrange); err != nil {
+			} else if err := c.change(ctx, doc.Lookup("_id"), w, result, do); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+// foreign is the name of a field that Adopt would overwrite and that holds what neither this package nor a count of
+// other code would: "" if there is none.
+func (c *core) foreign() bson.D {
+	moved, outside := expr.Field(c.o.moved()), expr.Field(c.o.OutsideField)
+	return expr.Cond(expr.IsType(moved, "objectId"), "",
+		expr.Cond(expr.Op("$not", expr.IsType(moved, "missing", "null")), c.o.moved(),
+			expr.Cond(expr.IsType(outside, "missing", "null", "int", "long", "double", "decimal"), "", c.o.OutsideField)))
 }

@@ -85,9 +85,10 @@ func (t *Tree[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (tot
 // Remaining and are not changed. Documents without the fields of the scope do not belong to this tree: $set those fields
 // first. Work.Filter selects nodes.
 //
-// Adopt does not write nodes that have the fields, so it can be run again, to finish or to adopt nodes
-// inserted by code that writes only the parent. Once a node has a path or an array of children, its parent
-// field is ignored. Adopt may run beside all other calls; a node that it has not reached yet is not
+// Adopt can be run again, to finish or to adopt nodes inserted by code that writes only the parent. Once a
+// node has a path or an array of children, its parent field is ignored. Ancestors and numbers always follow
+// from the parent field: Adopt replaces any other value in their fields, so choose names that your documents
+// do not have. Adopt may run beside all other calls; a node that it has not reached yet is not
 // adopted, see the package documentation. In ChildReferences it adopts a node together with those above it.
 //
 // Whole numbers in the OrderField are kept. Siblings without one come after those with one, ordered by the
