@@ -23,6 +23,8 @@ import (
 // and is earlier than all others. A document that has a history, because other code inserted it
 // again, gets the next number of that. A number of another type, such as the double 3.0, stays as it is. A
 // document in which RevisionField holds anything else, such as "3", 0, 2.5 or a decimal, is Failed and named: correct it.
+// So is a document that could not be saved afterwards, because it would have more than 16,760,832 bytes with
+// number and change.
 // work.Filter selects current documents.
 //
 // Cost: 1 round trip, and for each 100 documents 1 to read, 1 to look for a history and 1 to write them,
@@ -34,7 +36,8 @@ func (d *History[ID, T]) Adopt(ctx context.Context, known func(stored bson.Raw) 
 	if err := d.core.refuse(ctx); err != nil {
 		return result, err
 	}
-	projection := bson.D{expr.Element(d.core.opts.RevisionField, 1), expr.Element(d.core.opts.ChangeField, 1)} // without a number but with a change, parse returns an error
+	projection := bson.D{expr.Element(d.core.opts.RevisionField, 1), expr.Element(d.core.opts.ChangeField, 1), // without a number but with a change, parse returns an error
+		expr.Element(sizeKey, expr.Op("$bsonSize", "$$ROOT"))}
 	if known == nil {
 		known = func(bson.Raw) Change { return Change{} }
 	} else {
@@ -47,6 +50,9 @@ func (d *History[ID, T]) Adopt(ctx context.Context, known func(stored bson.Raw) 
 		return d.core.adopt(ctx, known, batch, w, result)
 	})
 }
+
+// sizeKey is the field with the size of a document of which Adopt reads only a part.
+const sizeKey = "~size"
 
 // unnumbered selects the current documents that parse takes for unnumbered, or refuses for their number.
 func (d *store) unnumbered() bson.D {
@@ -79,9 +85,18 @@ func (d *store) adopt(ctx context.Context, known func(stored bson.Raw) Change, b
 		if s.change.at.Before(last.change.at) {
 			s.change.at = last.change.at
 		}
+		s.number = last.number + 1
+		bytes := int64(len(raw))
+		if size := doc.Find(s.all, sizeKey); size.Type != 0 {
+			bytes = size.AsInt64()
+		}
+		if err := checkSize(s.head, int(bytes)-doc.Size(nil)+doc.Size(d.own(s.head))); err != nil {
+			maintain.Fail(result, d.current.Name(), s.id, err)
+			continue
+		}
 		models = append(models, mongo.NewUpdateOneModel().
 			SetFilter(append(byID(s.id), expr.Element(d.opts.RevisionField, nil))).
-			SetUpdate(expr.Op("$set", expr.D(d.opts.RevisionField, last.number+1, d.opts.ChangeField, s.change.value()))))
+			SetUpdate(expr.Op("$set", expr.D(d.opts.RevisionField, s.number, d.opts.ChangeField, s.change.value()))))
 	}
 	return maintain.Rewrite(ctx, d.current, models, w, result)
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -397,5 +398,40 @@ func TestAdoptHistoryOfANumberTwice(t *testing.T) {
 		return p.Kind == versioning.Malformed && p.ID.Type == bson.TypeString && p.ID.StringValue() == "z"
 	}) {
 		t.Errorf("%v", named)
+	}
+}
+
+// A document that is too large to be saved with number and change is not adopted, and Check names it, also one that
+// has grown since. One byte less, and it is adopted and saved.
+func TestAdoptOfTheLargest(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	for name, known := range map[string]func(bson.Raw) versioning.Change{
+		"nothing known": nil, "known": func(bson.Raw) versioning.Change { return versioning.Change{Author: "Ann"} },
+	} {
+		db := mongotest.Database(t)
+		d := helper[int, bson.D](t, db, nil)
+		current := db.Collection("current")
+		testkit.Insert(t, current, bson.D{{Key: "_id", Value: 0}})
+		must[mongopatterns.Result](t)(d.Adopt(ctx, known, nil))
+		added := len(testkit.One[bson.Raw](t, current, 0)) - len(testkit.Raw(t, bson.D{{Key: "_id", Value: 0}}))
+		sized := func(id, bytes int) bson.D {
+			empty := len(testkit.Raw(t, bson.D{{Key: "_id", Value: id}, {Key: "x", Value: ""}}))
+			return bson.D{{Key: "_id", Value: id}, {Key: "x", Value: strings.Repeat("x", bytes-empty)}}
+		}
+		const most = 16_760_832
+		testkit.Insert(t, current, sized(1, most-added), sized(2, most-added+1))
+		result, err := d.Adopt(ctx, known, nil)
+		if err != nil || result.Done != 1 || result.Failed != 1 || result.Failures[0].ID.AsInt64() != 2 || !errors.Is(result.Failures[0].Err, mongopatterns.ErrInvalid) {
+			t.Errorf("%s: %+v, %v", name, result, err)
+		}
+		testkit.Healthy(t, d)
+		r := must[versioning.Revision[bson.D]](t)(d.Get(ctx, 1))
+		r.Document = bson.D{{Key: "_id", Value: 1}, {Key: "x", Value: "short"}}
+		must[versioning.Revision[bson.D]](t)(d.Save(ctx, r, nobody))
+		testkit.Update(t, current, bson.D{{Key: "_id", Value: 2}}, bson.D{{Key: "$set", Value: bson.D{{Key: "y", Value: strings.Repeat("x", added)}}}})
+		if found := testkit.Problems(t, d); len(found) != 1 || !strings.Contains(found[0], "a revision can have 16760832") {
+			t.Errorf("%s: %v", name, found)
+		}
 	}
 }

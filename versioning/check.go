@@ -45,7 +45,8 @@ const (
 	// TimeAhead: a revision has a time more than five minutes ahead of this process's clock, so AsOf does not find it
 	// yet. The clock of the process that saved it was wrong, or that of this one is.
 	TimeAhead mongopatterns.ProblemKind = "time ahead"
-	// Malformed: a document in one of the two collections is not a revision.
+	// Malformed: a document in one of the two collections is not a revision, or a current document has
+	// more than 16,760,832 bytes and cannot be saved: make it smaller.
 	Malformed = mongopatterns.Malformed
 )
 
@@ -273,6 +274,9 @@ func (d *store) examine(ctx context.Context, ids bson.A, current map[string]load
 		case now.current != nil:
 			h.next, h.stored = d.asRow(now.current), doc.Find(now.all, d.opts.RevisionField)
 			h.timely(nil, h.next)
+			if err := checkSize(now.head, doc.Size(now.all)); err != nil {
+				h.found(Malformed, nil, 0, mongopatterns.Problem{Detail: err.Error()})
+			}
 		}
 	}
 	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {

@@ -153,7 +153,7 @@ func (h head) after(by stamp) head { return head{h.id, h.number + 1, by.after(h.
 func (d *store) begin(id bson.RawValue, all []doc.Field, number int64, by stamp) (*current, error) {
 	c := &current{head: head{id, number, by}}
 	c.all = doc.Patch(all, d.own(c.head))
-	if err := checkSize(c.head, c.all); err != nil {
+	if err := checkSize(c.head, doc.Size(c.all)); err != nil {
 		return nil, err
 	}
 	c.raw = doc.Raw(c.all)
@@ -169,7 +169,7 @@ func (d *store) draft(base *current, changes []doc.Field, by *stamp) (*draft, er
 		next.own, next.unnumbered = d.own(next.head), false
 	}
 	next.all = doc.Patch(base.all, append(slices.Clip(changes), next.own...))
-	if err := checkSize(next.head, next.all); err != nil {
+	if err := checkSize(next.head, doc.Size(next.all)); err != nil {
 		return nil, err
 	}
 	next.raw = doc.Raw(next.all)
@@ -194,12 +194,12 @@ func (d *store) counts(changes []doc.Field, by stamp) *stamp {
 
 // checkSize returns an error for a document that is too large to be stored as a revision, and for
 // the number math.MaxInt64.
-func checkSize(h head, all []doc.Field) error {
+func checkSize(h head, bytes int) error {
 	if h.number == math.MaxInt64 {
 		return fault.Of(h.id, fault.Invalid("revision %d is the last possible one", h.number-1))
 	}
-	if n := doc.Size(all); n > maxBytes {
-		return fault.Of(h.id, fault.Invalid("the document has %d bytes, and a revision can have %d", n, maxBytes))
+	if bytes > maxBytes {
+		return fault.Of(h.id, fault.Invalid("the document has %d bytes, and a revision can have %d", bytes, maxBytes))
 	}
 	return nil
 }

@@ -139,7 +139,7 @@ func (d *store) delete(ctx context.Context, id bson.RawValue, read int64, by sta
 			return err
 		}
 		after := last.after(by)
-		if err := checkSize(after, nil); err != nil {
+		if err := checkSize(after, 0); err != nil {
 			return err
 		}
 		if err := d.begun(ctx, last); err != nil {
