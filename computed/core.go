@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"maps"
 	"math/big"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -75,7 +77,7 @@ func (c *core) values(ctx context.Context, filter bson.D) (made map[string]bson.
 		return cursor.Primary(c.sources).Aggregate(ctx, append(mongo.Pipeline{expr.Op("$match", filter)}, c.pipeline...), options.Aggregate().SetBatchSize(1000))
 	}) {
 		if err != nil {
-			return nil, 0, err
+			return nil, 0, fmt.Errorf("pipeline for %s: %w", c.names(), err)
 		}
 		if id := doc.Lookup("_id"); value.CheckID(id) == nil {
 			made[value.Key(id)] = doc
@@ -121,6 +123,15 @@ func (c *core) compute(ctx context.Context, targets []bson.RawValue) (map[string
 
 func misnamed(target bson.RawValue) error {
 	return fault.Refuse(fault.Of(target, fault.Invalid("pipeline: its _ids must be the values of keyField")))
+}
+
+// names are those of the computed fields, for errors of the server, which names none.
+func (c *core) names() string {
+	all := make([]string, len(c.fields))
+	for i, e := range c.fields {
+		all[i] = strconv.Quote(e.Key)
+	}
+	return strings.Join(all, ", ")
 }
 
 // fits returns an error for a computed document whose fields are not those of empty.
@@ -309,6 +320,10 @@ func (c *core) addUp(_ context.Context, before, after map[string]contribution) (
 	}
 	return targets, func(ctx context.Context) error {
 		written, err := fault.Many(c.targets.BulkWrite(ctx, models))
+		var refused mongo.BulkWriteException
+		if errors.As(err, &refused) && len(refused.WriteErrors) > 0 {
+			return fault.Of(targets[refused.WriteErrors[0].Index], fmt.Errorf("adding to %s: %w", c.names(), err))
+		}
 		if err != nil || written.MatchedCount == int64(len(models)) {
 			return err
 		}

@@ -110,3 +110,23 @@ func TestAdoptKeepsAFieldOfTheUser(t *testing.T) {
 		}
 	})
 }
+
+// An error of the server about a value names the target and the computed fields, which the server does not.
+func TestErrorsNameTheFields(t *testing.T) {
+	t.Parallel()
+	db, c := cinema(t, sums())
+	testkit.Value[mongopatterns.Result](t)(c.Adopt(t.Context(), nil))
+	testkit.Update(t, db.Collection("films"), bson.M{"_id": "B"}, bson.M{"$set": bson.M{"viewers": "many"}})
+	err := c.Change(t.Context(), []int{1}, set(db, 1, bson.M{"viewers": 50}))
+	if err == nil || !strings.Contains(err.Error(), `_id "B": adding to "viewers", "theatres": `) {
+		t.Error(err)
+	}
+	opts := perFilm()
+	opts.Pipeline[1][0].Value.(bson.D)[1].Value = bson.M{"$sum": bson.M{"$toInt": "$viewers"}}
+	db, c = cinema(t, opts)
+	testkit.Update(t, db.Collection("screenings"), bson.M{"_id": 1}, bson.M{"$set": bson.M{"viewers": "many"}})
+	result, err := c.Adopt(t.Context(), nil)
+	if err != nil || result.Failed != 1 || !strings.Contains(result.Failures[0].Err.Error(), `pipeline for "viewers", "theatres": `) {
+		t.Errorf("%+v, %v", result, err)
+	}
+}

@@ -189,7 +189,7 @@ func (f *Frame) SeriesOf(series any) (bson.RawValue, error) {
 		err = CheckKey(raw)
 	}
 	if err != nil {
-		return raw, fmt.Errorf("series: %w", err)
+		return raw, fmt.Errorf("key of the series: %w", err)
 	}
 	return raw, nil
 }

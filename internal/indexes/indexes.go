@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -84,12 +85,21 @@ func Ensure(ctx context.Context, coll *mongo.Collection, models []mongo.IndexMod
 	if _, err := fault.Many(coll.Indexes().CreateMany(ctx, missing)); err != nil {
 		var server mongo.ServerError
 		if errors.As(err, &server) && (server.HasErrorCode(85) || server.HasErrorCode(86)) {
-			return fmt.Errorf("%w: %w", fault.ErrIndexConflict, err)
+			return fmt.Errorf("%w: %s: %w", fault.ErrIndexConflict, coll.Name(), &shortened{err})
 		}
 		return fmt.Errorf("create indexes: %w", err)
 	}
 	return nil
 }
+
+// shortened leaves out what the server says about its documentation.
+type shortened struct{ error }
+
+func (s *shortened) Error() string {
+	return strings.ReplaceAll(s.error.Error(), "Please refer to our documentation. ", "")
+}
+
+func (s *shortened) Unwrap() error { return s.error }
 
 // spec has the properties in which two indexes must agree to be the same for the patterns.
 type spec struct {

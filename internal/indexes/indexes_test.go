@@ -3,6 +3,7 @@ package indexes_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -122,5 +123,26 @@ func TestConflictChangesNothing(t *testing.T) {
 				t.Errorf("indexes changed (-before +after):\n%s", diff)
 			}
 		})
+	}
+}
+
+// An index on other keys has the name that the server would give to a missing one: the error says which, and with a
+// name of the caller's for the new one there is no conflict.
+func TestANameThatIsTaken(t *testing.T) {
+	coll := mongotest.Database(t).Collection("c")
+	create := func(keys bson.D, name string) {
+		if _, err := coll.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: keys, Options: options.Index().SetName(name)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create(bson.D{{Key: "z", Value: 1}}, "a_1_b_-1")
+	err := indexes.Ensure(t.Context(), coll, models())
+	if !errors.Is(err, fault.ErrIndexConflict) || !strings.Contains(err.Error(), `"a_1_b_-1"`) || strings.Contains(err.Error(), "documentation") ||
+		!errors.As(err, new(mongo.CommandError)) {
+		t.Error(err)
+	}
+	create(bson.D{{Key: "a", Value: 1}, {Key: "b", Value: -1}}, "mine")
+	if err := indexes.Ensure(t.Context(), coll, models()); err != nil {
+		t.Error(err)
 	}
 }
