@@ -449,15 +449,16 @@ func touch(ctx context.Context, coll *mongo.Collection, filter bson.D) error {
 
 // delete deletes a document. refs are the references to it; rear are those to it in its other
 // role, if parents and children are one collection.
-func (c *core) delete(ctx context.Context, which any, policy mongopatterns.DeletePolicy, refs, rear end, absent error) error {
+func (c *core) delete(ctx context.Context, which any, policy mongopatterns.DeletePolicy, refs, rear end, absent error) (children int64, err error) {
 	id, err := c.id(which)
 	if err == nil && (!slices.Contains([]mongopatterns.DeletePolicy{mongopatterns.Restrict, mongopatterns.Unlink, mongopatterns.Cascade}, policy) || policy == mongopatterns.Cascade && (c.self || absent == ErrNoChild)) {
 		err = fault.Invalid("policy: %s cannot be used here: use Restrict or Unlink, or Cascade for parents in a collection of their own", policy)
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return c.transact(ctx, func(ctx context.Context) error {
+	err = c.transact(ctx, func(ctx context.Context) error {
+		children = 0
 		doc, err := fault.Single(refs.other.FindOneAndDelete(ctx, refs.named(id))).Raw()
 		if err != nil {
 			return missing(id, err, absent)
@@ -475,18 +476,22 @@ func (c *core) delete(ctx context.Context, which any, policy mongopatterns.Delet
 		case mongopatterns.Unlink:
 			err = refs.drop(ctx, refs.to(id), id)
 		case mongopatterns.Cascade:
-			err = c.cascade(ctx, id, own)
+			children, err = c.cascade(ctx, id, own)
 		}
 		if err == nil && c.self && !c.undirected {
 			err = rear.drop(ctx, rear.to(id), id)
 		}
 		return err
 	})
+	if err != nil {
+		children = 0
+	}
+	return children, err
 }
 
 // cascade deletes the children of a deleted parent that have no other parent; own are the children
 // in the deleted parent's list.
-func (c *core) cascade(ctx context.Context, p bson.RawValue, own []bson.RawValue) error {
+func (c *core) cascade(ctx context.Context, p bson.RawValue, own []bson.RawValue) (deleted int64, err error) {
 	theirs := c.toParents.to(p)
 	if c.up != "" { // the children name their parents
 		alone := theirs
@@ -496,10 +501,14 @@ func (c *core) cascade(ctx context.Context, p bson.RawValue, own []bson.RawValue
 		if c.OwnersField != "" {
 			alone = bson.D{{Key: "$and", Value: bson.A{theirs, bson.D{{Key: c.up, Value: expr.Op("$size", 1)}}}}}
 		}
-		if _, err := fault.Many(c.children.DeleteMany(ctx, alone)); err != nil || c.OwnerField != "" {
-			return err
+		result, err := fault.Many(c.children.DeleteMany(ctx, alone))
+		if err == nil {
+			deleted = result.DeletedCount
 		}
-		return c.toParents.drop(ctx, theirs, p)
+		if err == nil && c.OwnerField == "" {
+			err = c.toParents.drop(ctx, theirs, p)
+		}
+		return deleted, err
 	}
 	if c.Links != nil {
 		links, err := c.toChildren.of(ctx, p)
@@ -507,15 +516,18 @@ func (c *core) cascade(ctx context.Context, p bson.RawValue, own []bson.RawValue
 			err = c.toParents.drop(ctx, theirs, p)
 		}
 		if err != nil {
-			return err
+			return 0, err
 		}
 		own = links[value.Key(p)]
 	}
 	shared, err := c.toChildren.by(ctx, own...)
 	own = slices.DeleteFunc(own, func(id bson.RawValue) bool { return shared[value.Key(id)] != nil })
 	if err != nil || len(own) == 0 {
-		return err
+		return 0, err
 	}
-	_, err = fault.Many(c.children.DeleteMany(ctx, in("_id", own)))
-	return err
+	result, err := fault.Many(c.children.DeleteMany(ctx, in("_id", own)))
+	if err != nil {
+		return 0, err
+	}
+	return result.DeletedCount, nil
 }

@@ -111,7 +111,7 @@ func TestCosts(t *testing.T) {
 		check(t, r.EnsureIndexes(ctx))
 		check(t, errors.Join(r.Link(ctx, 1, 2), r.Link(ctx, 2, 3, 4)))
 		costs.Run(t, db, []costs.Case{
-			{Name: "DeleteParent", Sends: []string{fam, up, up, commit}, Writes: 4, Indexed: true, Call: func(ctx context.Context) error { return r.DeleteParent(ctx, 2, mongopatterns.Unlink) }},
+			{Name: "DeleteParent", Sends: []string{fam, up, up, commit}, Writes: 4, Indexed: true, Call: func(ctx context.Context) error { return testkit.ErrorOf(r.DeleteParent(ctx, 2, mongopatterns.Unlink)) }},
 		})
 	})
 	t.Run("many parents", func(t *testing.T) {
@@ -213,9 +213,9 @@ func TestCostsOfDeletions(t *testing.T) {
 				written int
 				delete  func(r *tasks) error
 			}{
-				{kind.restrict, 1, func(r *tasks) error { return r.DeleteParent(ctx, "Bob", mongopatterns.Restrict) }},
-				{kind.unlink, kind.unlinked, func(r *tasks) error { return r.DeleteParent(ctx, "Ann", mongopatterns.Unlink) }},
-				{kind.cascade, kind.cascaded, func(r *tasks) error { return r.DeleteParent(ctx, "Ann", mongopatterns.Cascade) }},
+				{kind.restrict, 1, func(r *tasks) error { return testkit.ErrorOf(r.DeleteParent(ctx, "Bob", mongopatterns.Restrict)) }},
+				{kind.unlink, kind.unlinked, func(r *tasks) error { return testkit.ErrorOf(r.DeleteParent(ctx, "Ann", mongopatterns.Unlink)) }},
+				{kind.cascade, kind.cascaded, func(r *tasks) error { return testkit.ErrorOf(r.DeleteParent(ctx, "Ann", mongopatterns.Cascade)) }},
 				{kind.restrictChild, 1, func(r *tasks) error { return r.DeleteChild(ctx, 9, mongopatterns.Restrict) }},
 				{kind.unlinkChild, kind.unlinkedChild, func(r *tasks) error { return r.DeleteChild(ctx, 1, mongopatterns.Unlink) }},
 			} {

@@ -104,7 +104,7 @@ func ExampleNew_links() {
 	// Output:
 	// [{chemistry} {physics}] <nil>
 	// [Curie Meitner] <nil>
-	// <nil>
+	// 1 <nil>
 	// 1 <nil>
 }
 
@@ -175,13 +175,16 @@ func ExampleNew_oneCollection() {
 		fmt.Println(err)
 		return
 	}
+	_, err = staff.DeleteParent(ctx, "Bob", mongopatterns.Restrict)
+	fmt.Println(err)
+	fmt.Println(staff.Transfer(ctx, "Cy", "Ann"))
 	fmt.Println(staff.DeleteParent(ctx, "Bob", mongopatterns.Restrict))
-	fmt.Println(staff.Transfer(ctx, "Cy", "Ann"), staff.DeleteParent(ctx, "Bob", mongopatterns.Restrict))
 	joined, err := staff.Children(ctx, "Ann", nil)
 	fmt.Println(joined.Items, err)
 	// Output:
 	// relation: delete parent: _id "Bob": still referenced
-	// <nil> <nil>
+	// <nil>
+	// 0 <nil>
 	// [{Cy Ann}] <nil>
 }
 

@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/relation"
 )
@@ -85,10 +86,10 @@ func TestKeyField(t *testing.T) {
 			if result, err := r.Repair(ctx, nil); err != nil || result.Done != 1 || kinds() != nil {
 				t.Errorf("%+v, %v", result, err)
 			}
-			is(mongopatterns.ErrNoParent, r.DeleteParent(ctx, "carl", mongopatterns.Cascade))
-			is(mongopatterns.ErrReferenced, r.DeleteParent(ctx, "ann", mongopatterns.Restrict))
-			good(r.DeleteParent(ctx, "ann", mongopatterns.Cascade))
-			good(r.DeleteParent(ctx, "bob", mongopatterns.Unlink))
+			is(mongopatterns.ErrNoParent, testkit.ErrorOf(r.DeleteParent(ctx, "carl", mongopatterns.Cascade)))
+			is(mongopatterns.ErrReferenced, testkit.ErrorOf(r.DeleteParent(ctx, "ann", mongopatterns.Restrict)))
+			good(testkit.ErrorOf(r.DeleteParent(ctx, "ann", mongopatterns.Cascade)))
+			good(testkit.ErrorOf(r.DeleteParent(ctx, "bob", mongopatterns.Unlink)))
 			var left []bson.M
 			cursor, err := messages.Find(ctx, bson.M{"_id": bson.M{"$lt": 8}})
 			good(err)

@@ -260,16 +260,16 @@ func (r *Relation[ParentID, ChildID, T]) Has(ctx context.Context, parent ParentI
 	return exists(ctx, c.parents, c.toChildren.link(p, id))
 }
 
-// DeleteParent deletes a parent. With Restrict it returns mongopatterns.ErrReferenced if the
-// parent has children. Unlink removes the links. Cascade also deletes the children, except
-// those with further parents. If parents and children are one collection, Cascade is ErrInvalid,
+// DeleteParent deletes a parent and returns the number of children that it deleted. With Restrict it
+// returns mongopatterns.ErrReferenced if the parent has children. Unlink removes the links. Cascade also
+// deletes the children, except those with further parents. If parents and children are one collection, Cascade is ErrInvalid,
 // because package tree deletes subtrees; the other policies also remove the document's links as
 // a child.
 //
 // Cost: 2 round trips with ChildrenField alone, else 3; 1 document written, and each child
 // with Unlink or Cascade. Cascade: 4 with ChildrenField alone or OwnersField, 6 with Links. One
 // collection: 1 more if links lead to children.
-func (r *Relation[ParentID, ChildID, T]) DeleteParent(ctx context.Context, parent ParentID, policy mongopatterns.DeletePolicy) (err error) {
+func (r *Relation[ParentID, ChildID, T]) DeleteParent(ctx context.Context, parent ParentID, policy mongopatterns.DeletePolicy) (children int64, err error) {
 	defer fault.In(&err, "relation: delete parent")
 	return r.core.delete(ctx, parent, policy, r.core.toParents, r.core.toChildren, mongopatterns.ErrNoParent)
 }
@@ -282,5 +282,6 @@ func (r *Relation[ParentID, ChildID, T]) DeleteParent(ctx context.Context, paren
 // collection: 1 more if links lead to parents.
 func (r *Relation[ParentID, ChildID, T]) DeleteChild(ctx context.Context, child ChildID, policy mongopatterns.DeletePolicy) (err error) {
 	defer fault.In(&err, "relation: delete child")
-	return r.core.delete(ctx, child, policy, r.core.toChildren, r.core.toParents, ErrNoChild)
+	_, err = r.core.delete(ctx, child, policy, r.core.toChildren, r.core.toParents, ErrNoChild)
+	return err
 }

@@ -129,7 +129,7 @@ func TestInsertHoldsTheParent(t *testing.T) {
 			}
 			other, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
-			if err := r.DeleteParent(other, "Ann", mongopatterns.Unlink); err == nil {
+			if err := testkit.ErrorOf(r.DeleteParent(other, "Ann", mongopatterns.Unlink)); err == nil {
 				t.Errorf("%+v: deleted meanwhile", opts)
 			}
 			return nil
@@ -156,7 +156,7 @@ func TestTwoWay(t *testing.T) {
 		mongopatterns.ErrNoParent:   r.Link(ctx, "Dee", 3),
 		mongopatterns.ErrNotFound:   r.Transfer(ctx, 99, "Bob"),
 		mongo.ErrNoDocuments:        r.Transfer(ctx, 1, "Dee"),
-		mongopatterns.ErrReferenced: r.DeleteParent(ctx, "Ann", mongopatterns.Restrict),
+		mongopatterns.ErrReferenced: testkit.ErrorOf(r.DeleteParent(ctx, "Ann", mongopatterns.Restrict)),
 		mongopatterns.ErrConflict:   r.DeleteChild(ctx, 1, mongopatterns.Restrict),
 	} {
 		if !errors.Is(err, want) {
@@ -181,8 +181,8 @@ func TestTwoWay(t *testing.T) {
 		t.Error(p)
 	}
 	check(t, r.Unlink(ctx, "Bob", 4, 5))
-	check(t, r.DeleteParent(ctx, "Cy", mongopatterns.Cascade))
-	check(t, r.DeleteParent(ctx, "Ann", mongopatterns.Unlink))
+	check(t, testkit.ErrorOf(r.DeleteParent(ctx, "Cy", mongopatterns.Cascade)))
+	check(t, testkit.ErrorOf(r.DeleteParent(ctx, "Ann", mongopatterns.Unlink)))
 	is(t, db, "1>Bob", "Bob>1")
 	if got := problems(t, r); got != nil {
 		t.Error(got)
@@ -195,7 +195,7 @@ func TestOneSide(t *testing.T) {
 	check(t, r.Link(ctx, "Ann", 1, 2))
 	for want, err := range map[error]error{
 		relation.ErrOwned: r.Link(ctx, "Bob", 1, 3), mongopatterns.ErrConflict: r.Link(ctx, "Bob", 1), relation.ErrNoChild: r.Link(ctx, "Bob", 3, 99),
-		mongopatterns.ErrReferenced: r.DeleteParent(ctx, "Ann", mongopatterns.Restrict),
+		mongopatterns.ErrReferenced: testkit.ErrorOf(r.DeleteParent(ctx, "Ann", mongopatterns.Restrict)),
 	} {
 		if !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
@@ -208,7 +208,7 @@ func TestOneSide(t *testing.T) {
 	if all := testkit.Must(r.Children(ctx, "Ann", bson.M{"owner": 0})); !slices.Equal(all.Items, []task{{ID: 2}, {ID: 1}}) {
 		t.Error(all)
 	}
-	check(t, r.DeleteParent(ctx, "Ann", mongopatterns.Cascade))
+	check(t, testkit.ErrorOf(r.DeleteParent(ctx, "Ann", mongopatterns.Cascade)))
 	if n := testkit.Must(db.Collection("tasks").CountDocuments(ctx, bson.M{})); n != 7 {
 		t.Error(n)
 	}
@@ -234,12 +234,12 @@ func TestOneSide(t *testing.T) {
 	if n := testkit.Must(db.Collection("people").CountDocuments(ctx, r.ParentsFilter(2))); n != 2 {
 		t.Error(n)
 	}
-	check(t, r.DeleteParent(ctx, "Ann", mongopatterns.Cascade)) // 2 is Bob's as well
+	check(t, testkit.ErrorOf(r.DeleteParent(ctx, "Ann", mongopatterns.Cascade))) // 2 is Bob's as well
 	if n := testkit.Must(db.Collection("tasks").CountDocuments(ctx, bson.M{})); n != 8 {
 		t.Error(n)
 	}
 	testkit.Insert(t, db.Collection("people"), bson.M{"_id": "Eve"})
-	check(t, r.DeleteParent(ctx, "Eve", mongopatterns.Cascade)) // has none
+	check(t, testkit.ErrorOf(r.DeleteParent(ctx, "Eve", mongopatterns.Cascade))) // has none
 	if err := errorOf(r.Children(ctx, "Ann", nil)); !errors.Is(err, mongopatterns.ErrNoParent) {
 		t.Error(err)
 	}
@@ -259,7 +259,7 @@ func TestManyToMany(t *testing.T) {
 	if p := testkit.Must(r.Parents(ctx, 2)); !slices.Equal(p, []string{"Ann", "Bob"}) {
 		t.Error(p)
 	}
-	check(t, r.DeleteParent(ctx, "Ann", mongopatterns.Cascade))
+	check(t, testkit.ErrorOf(r.DeleteParent(ctx, "Ann", mongopatterns.Cascade)))
 	is(t, db, "2>Bob", "3>Bob", "Bob>2", "Bob>3")
 	if n := testkit.Must(db.Collection("tasks").CountDocuments(ctx, bson.M{})); n != 8 {
 		t.Error(n)
@@ -320,7 +320,7 @@ func TestLinks(t *testing.T) {
 		t.Error(diff)
 	}
 	for want, err := range map[error]error{
-		mongopatterns.ErrReferenced: r.DeleteParent(ctx, "Ann", mongopatterns.Restrict), mongopatterns.ErrConflict: r.DeleteChild(ctx, 3, mongopatterns.Restrict),
+		mongopatterns.ErrReferenced: testkit.ErrorOf(r.DeleteParent(ctx, "Ann", mongopatterns.Restrict)), mongopatterns.ErrConflict: r.DeleteChild(ctx, 3, mongopatterns.Restrict),
 		mongopatterns.ErrNoParent: errorOf(r.Insert(ctx, "Dee", task{ID: 11})), relation.ErrNoChild: r.DeleteChild(ctx, 99, mongopatterns.Unlink),
 		mongopatterns.ErrInvalid: errorOf(r.First(ctx, "Ann", 1, nil)),
 	} {
@@ -330,7 +330,7 @@ func TestLinks(t *testing.T) {
 	}
 	is(t, db, "Ann-1", "Ann-2", "Ann-3", "Bob-3", "Bob-77", "Cy-10")
 	testkit.Insert(t, db.Collection("people"), bson.M{"_id": "Eve"})
-	check(t, errors.Join(r.DeleteParent(ctx, "Eve", mongopatterns.Cascade), r.DeleteChild(ctx, 2, mongopatterns.Unlink), r.DeleteParent(ctx, "Ann", mongopatterns.Cascade), r.DeleteParent(ctx, "Cy", mongopatterns.Unlink)))
+	check(t, errors.Join(testkit.ErrorOf(r.DeleteParent(ctx, "Eve", mongopatterns.Cascade)), r.DeleteChild(ctx, 2, mongopatterns.Unlink), testkit.ErrorOf(r.DeleteParent(ctx, "Ann", mongopatterns.Cascade)), testkit.ErrorOf(r.DeleteParent(ctx, "Cy", mongopatterns.Unlink))))
 	is(t, db, "Bob-3", "Bob-77")
 	if n := testkit.Must(db.Collection("tasks").CountDocuments(ctx, bson.M{"_id": bson.M{"$in": bson.A{1, 2, 3, 10}}})); n != 2 { // 3 is Bob's, 10 only unlinked
 		t.Error(n)
@@ -432,7 +432,7 @@ func TestOneCollection(t *testing.T) {
 				t.Error(got)
 			}
 			for want, err := range map[error]error{
-				mongopatterns.ErrReferenced: r.DeleteParent(ctx, "Bob", mongopatterns.Restrict), mongopatterns.ErrInvalid: r.DeleteParent(ctx, "Bob", mongopatterns.Cascade),
+				mongopatterns.ErrReferenced: testkit.ErrorOf(r.DeleteParent(ctx, "Bob", mongopatterns.Restrict)), mongopatterns.ErrInvalid: testkit.ErrorOf(r.DeleteParent(ctx, "Bob", mongopatterns.Cascade)),
 				mongopatterns.ErrConflict: r.DeleteChild(ctx, "Bob", mongopatterns.Restrict),
 			} {
 				if !errors.Is(err, want) {
@@ -443,7 +443,7 @@ func TestOneCollection(t *testing.T) {
 				t.Error(err)
 			}
 			check(t, r.Unlink(ctx, "Bob", "Eve"))
-			check(t, r.DeleteParent(ctx, "Bob", mongopatterns.Unlink)) // in both its roles
+			check(t, testkit.ErrorOf(r.DeleteParent(ctx, "Bob", mongopatterns.Unlink))) // in both its roles
 			of("Ann")
 			parents("Cy")
 			if got := problems(t, r); got != nil {
@@ -657,7 +657,7 @@ func TestInvalid(t *testing.T) {
 	for name, err := range map[string]error{
 		"one field": errorOf(relation.New[string, int, task](a, a, &relation.Options{ChildrenField: "x", OwnerField: "x"})), "links": errorOf(relation.New[string, int, task](a, b, &relation.Options{Links: a})), "none": r.Link(t.Context(), "Ann"),
 		"id": anything.Link(t.Context(), nil, 1), "child": anything.Link(t.Context(), 1, bson.A{1}), "operator": anything.Link(t.Context(), "Ann", bson.D{{Key: "$gt", Value: ""}}), "cascade": r.DeleteChild(t.Context(), 1, mongopatterns.Cascade),
-		"policy": r.DeleteParent(t.Context(), "Ann", 9), "negative policy": r.DeleteChild(t.Context(), 1, -1),
+		"policy": testkit.ErrorOf(r.DeleteParent(t.Context(), "Ann", 9)), "negative policy": r.DeleteChild(t.Context(), 1, -1),
 		"n": errorOf(r.First(t.Context(), "Ann", 0, nil)), "document": errorOf(anything.Insert(t.Context(), "Ann", 7)),
 		"fields": errorOf(relation.New[string, int, task](a, b, &relation.Options{Links: db.Collection("c"), ParentField: "x", ChildField: "x"})), "nil": errorOf(relation.New[string, int, task](nil, nil, &owned)),
 		"links and children": errorOf(relation.New[string, int, task](a, b, &relation.Options{Links: db.Collection("c"), ChildrenField: "x"})), "databases": errorOf(relation.New[string, int, task](a, db.Client().Database("other").Collection("people"), &owned)),
@@ -738,4 +738,33 @@ func BenchmarkOf(b *testing.B) {
 			}
 		}
 	})
+}
+
+// DeleteParent returns the number of children that it deleted.
+func TestDeletedChildren(t *testing.T) {
+	for name, opts := range map[string]relation.Options{"children": listed, "owner": owned, "owners": named, "both": twoWay, "many": manyMany, "links": linked} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			db, r := people(t, opts)
+			check(t, errors.Join(r.Link(ctx, "Ann", 1, 2, 3), r.Link(ctx, "Bob", 4, 5)))
+			want := int64(3)
+			if name != "owner" && name != "both" { // more than one parent
+				check(t, r.Link(ctx, "Bob", 3))
+				want = 2
+			}
+			if n, err := r.DeleteParent(ctx, "Ann", mongopatterns.Cascade); n != want || err != nil {
+				t.Errorf("%d deleted, %v, want %d", n, err, want)
+			}
+			if n, err := r.DeleteParent(ctx, "Bob", mongopatterns.Unlink); n != 0 || err != nil {
+				t.Errorf("%d deleted, %v", n, err)
+			}
+			if n, err := r.DeleteParent(ctx, "Bob", mongopatterns.Cascade); n != 0 || !errors.Is(err, mongopatterns.ErrNoParent) {
+				t.Errorf("%d deleted, %v", n, err)
+			}
+			if n := testkit.Count(t, db.Collection("tasks"), bson.D{}); int64(n) != 9-want {
+				t.Errorf("%d tasks", n)
+			}
+		})
+	}
 }

@@ -46,7 +46,7 @@ func unlinkTask(ctx context.Context, r *tasks) error { return r.Unlink(ctx, "Ann
 func moveTask(ctx context.Context, r *tasks) error   { return r.Transfer(ctx, 1, "Bob") }
 
 func deletePerson(policy mongopatterns.DeletePolicy) func(ctx context.Context, r *tasks) error {
-	return func(ctx context.Context, r *tasks) error { return r.DeleteParent(ctx, "Ann", policy) }
+	return func(ctx context.Context, r *tasks) error { return void(r.DeleteParent(ctx, "Ann", policy)) }
 }
 
 func deleteTask(ctx context.Context, r *tasks) error {
