@@ -92,7 +92,7 @@ func TestScenarioFilmReleases(t *testing.T) {
 	// The same document by Set and by insert.
 	insert(t, coll, d("_id", 2, "title", "Star Wars", "director", "George Lucas"))
 	must(t, releases.Set(ctx, 2, attribute.Named("USA"), usa))
-	must(t, releases.SetMany(ctx, 2,
+	must(t, releases.SetAll(ctx, 2,
 		attribute.Attribute[time.Time]{Key: "France", Value: date(1977, 10, 19).Time()},
 		attribute.Attribute[time.Time]{Key: "Italy", Value: date(1977, 10, 20).Time()}))
 	must(t, releases.Add(ctx, 2, attribute.Named("UK"), date(1977, 12, 27).Time()))
@@ -237,7 +237,7 @@ func TestWrites(t *testing.T) {
 			testkit.Is(t, a.Replace(ctx, 1, attribute.Named("color").Qualified("outside"), 3), attribute.ErrNoAttribute)
 			must(t, a.Replace(ctx, 1, attribute.Named("color"), "green"))
 			must(t, a.Replace(ctx, 1, attribute.Named("color"), "green")) // no change, but found
-			must(t, a.SetMany(ctx, 1,
+			must(t, a.SetAll(ctx, 1,
 				attribute.Attribute[any]{Key: "color", Value: "white", Qualifier: "inside"},
 				attribute.Attribute[any]{Key: "$size", Value: "$color"},
 				attribute.Attribute[any]{Key: "a.b", Value: d("$add", bson.A{1, 2})}))
@@ -281,7 +281,7 @@ func TestWrites(t *testing.T) {
 				{Key: "a.b", Value: d("$add", bson.A{int32(1), int32(2)})},
 				{Key: "colour", Value: int32(1), Qualifier: "outside"},
 			})
-			must(t, a.SetMany(ctx, 1))
+			must(t, a.SetAll(ctx, 1))
 
 			// No such document.
 			for name, err := range map[string]error{
@@ -310,7 +310,7 @@ func TestFurtherFieldsStay(t *testing.T) {
 	insert(t, coll, d("_id", "x", "attributes", bson.A{d("source", "s", "k", "a", "note", d("n", 1), "v", 1), d("k", "b", "v", 2), d("k", "c")}))
 	must(t, a.Set(ctx, "x", attribute.Named("a").Qualified(""), 5)) // no qualifier
 	must(t, a.Replace(ctx, "x", attribute.Named("a"), 6))
-	must(t, a.SetMany(ctx, "x", attribute.Attribute[int]{Key: "a", Value: 7}, attribute.Attribute[int]{Key: "d", Value: 8}))
+	must(t, a.SetAll(ctx, "x", attribute.Attribute[int]{Key: "a", Value: 7}, attribute.Attribute[int]{Key: "d", Value: 8}))
 	_, err := a.RenameKey(ctx, "a", "y", nil)
 	must(t, err)
 	want(t, testkit.One[bson.D](t, coll, "x"), d("_id", "x", "attributes", bson.A{
@@ -533,16 +533,16 @@ func TestInvalid(t *testing.T) {
 		"empty key, rename": errOf(a.RenameKey(ctx, "x", "", nil)),
 		"qualifier":         a.Set(ctx, 1, attribute.Named("k").Qualified("q"), 1),
 		"qualifier, add":    a.Add(ctx, 1, attribute.Named("k").Qualified("q"), 1),
-		"qualifier, many":   a.SetMany(ctx, 1, at("k", "q")),
+		"qualifier, many":   a.SetAll(ctx, 1, at("k", "q")),
 		"qualifier, get":    errOf(a.Get(ctx, 1, attribute.Named("k").Qualified("q"))),
 		"qualifier, get by": errOf(a.GetBy(ctx, nil, attribute.Named("k").Qualified("q"))),
 		"two qualifiers":    q.Set(ctx, 1, attribute.Named("k").Qualified("q", "r"), 1),
-		"twice":             q.SetMany(ctx, 1, at("k", "q"), at("k", ""), at("k", "q")),
+		"twice":             q.SetAll(ctx, 1, at("k", "q"), at("k", ""), at("k", "q")),
 		"elements":          errOf(a.Elements(at("k", ""), at("k", ""))),
 		"rename key":        errOf(a.RenameKey(ctx, "x", "x", nil)),
 		"remove key":        errOf(a.RemoveKey(ctx, "", nil)),
 		"collision":         errOf(attribute.New[int, int](coll, &attribute.Options{OnCollision: "no"})),
-		"NUL":               a.SetMany(ctx, 1, at("k\x00", "")),
+		"NUL":               a.SetAll(ctx, 1, at("k\x00", "")),
 		"filter":            errOf(coll.Find(ctx, a.Filter(a.Equals(attribute.Named("k").Qualified("q"), 1)))),
 		"filter, exists":    errOf(coll.Find(ctx, a.Filter(a.Exists(attribute.Named("k").Qualified("q"))))),
 		"no key, equals":    errOf(coll.Find(ctx, a.Filter(a.Equals(attribute.Named(""), 1)))),
@@ -618,7 +618,7 @@ func TestRefusalsNameTheEntry(t *testing.T) {
 		{errOf(names.GetAll(ctx, "p1")), mongopatterns.ErrNotFound, `attribute: get all: _id "p1": not found`},
 		{names.Remove(ctx, "p1", attribute.Named("x")), mongopatterns.ErrNotFound, `attribute: remove: _id "p1": not found`},
 		{a.Set(ctx, 1, attribute.Named("bad"), bad.Value), mongopatterns.ErrInvalid, `attribute: set: invalid: key "bad": cannot encode chan int with the client's registry: no encoder found for chan int`},
-		{a.SetMany(ctx, 1, attribute.Attribute[any]{Key: "good"}, bad), mongopatterns.ErrInvalid, `attribute: set many: invalid: key "bad": cannot encode chan int with the client's registry: no encoder found for chan int`},
+		{a.SetAll(ctx, 1, attribute.Attribute[any]{Key: "good"}, bad), mongopatterns.ErrInvalid, `attribute: set all: invalid: key "bad": cannot encode chan int with the client's registry: no encoder found for chan int`},
 	} {
 		if !errors.Is(c.err, c.target) || c.err.Error() != c.want {
 			t.Errorf("%v, want %s", c.err, c.want)
@@ -730,7 +730,7 @@ func TestTransaction(t *testing.T) {
 	_, err = session.WithTransaction(t.Context(), func(ctx context.Context) (any, error) {
 		for i, call := range []func() error{
 			func() error { return a.Set(ctx, 1, attribute.Named("a"), 1) },
-			func() error { return a.SetMany(ctx, 1, attribute.Attribute[int]{Key: "b", Value: 2}) },
+			func() error { return a.SetAll(ctx, 1, attribute.Attribute[int]{Key: "b", Value: 2}) },
 			// After a refusal the transaction goes on.
 			refusal(mongopatterns.ErrExists, func() error { return a.Add(ctx, 1, attribute.Named("a"), 1) }),
 			refusal(attribute.ErrNoAttribute, func() error { return a.Replace(ctx, 1, attribute.Named("x"), 1) }),

@@ -100,7 +100,7 @@ func TestClientRegistry(t *testing.T) {
 	must(t, err)
 	insert(t, coll, d("_id", 3, "attributes", elements))
 	want(t, testkit.One[bson.D](t, coll, 3), d("_id", int32(3), "attributes", bson.A{e("x", "signal")}))
-	err = signals.SetMany(ctx, id, attribute.Attribute[any]{Key: "x", Value: signal(nil)}, attribute.Attribute[any]{Key: "bad", Value: make(chan bool)})
+	err = signals.SetAll(ctx, id, attribute.Attribute[any]{Key: "x", Value: signal(nil)}, attribute.Attribute[any]{Key: "bad", Value: make(chan bool)})
 	if !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), `key "bad"`) {
 		t.Error(err)
 	}

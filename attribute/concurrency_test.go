@@ -62,7 +62,7 @@ func TestWritersOfOneKey(t *testing.T) {
 				t.Error(err)
 			}
 			// A key of its own is not undone by the others.
-			if err := a.SetMany(ctx, round, attribute.Attribute[int]{Key: fmt.Sprint(w), Value: w}, attribute.Attribute[int]{Key: "many", Value: w}); err != nil {
+			if err := a.SetAll(ctx, round, attribute.Attribute[int]{Key: fmt.Sprint(w), Value: w}, attribute.Attribute[int]{Key: "many", Value: w}); err != nil {
 				t.Error(err)
 			}
 		})

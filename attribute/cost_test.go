@@ -108,18 +108,18 @@ func TestCosts(t *testing.T) {
 		// One document.
 		{Name: "Set of a new key", Sends: update, Writes: 1, Check: one, Call: func(ctx context.Context) error { return a.Set(ctx, 1, attribute.Named("x"), 1) }},
 		{Name: "Set", Sends: update, Writes: 1, Check: one, Call: func(ctx context.Context) error { return a.Set(ctx, 1, attribute.Named("x"), 2) }},
-		{Name: "SetMany", Sends: update, Writes: 1, Check: one, Call: func(ctx context.Context) error {
-			return a.SetMany(ctx, 1, entry{Key: "x", Value: 3}, entry{Key: "y"}, entry{Key: "z"})
+		{Name: "SetAll", Sends: update, Writes: 1, Check: one, Call: func(ctx context.Context) error {
+			return a.SetAll(ctx, 1, entry{Key: "x", Value: 3}, entry{Key: "y"}, entry{Key: "z"})
 		}},
 		{Name: "Add", Sends: update, Writes: 1, Check: one, Call: func(ctx context.Context) error { return a.Add(ctx, 1, attribute.Named("added"), 1) }},
 		{Name: "Replace", Sends: update, Writes: 1, Check: one, Call: func(ctx context.Context) error { return a.Replace(ctx, 1, attribute.Named("common"), 7) }},
 		{Name: "Remove", Sends: update, Writes: 1, Check: one, Call: func(ctx context.Context) error { return a.Remove(ctx, 1, attribute.Named("x")) }},
 		{Name: "Set, refused", Sends: asked, Check: one, Call: refused(func(ctx context.Context) error { return a.Set(ctx, -1, attribute.Named("x"), 1) })},
-		{Name: "SetMany, refused", Sends: asked, Check: one, Call: refused(func(ctx context.Context) error { return a.SetMany(ctx, -1, entry{Key: "x"}) })},
+		{Name: "SetAll, refused", Sends: asked, Check: one, Call: refused(func(ctx context.Context) error { return a.SetAll(ctx, -1, entry{Key: "x"}) })},
 		{Name: "Add, refused", Sends: asked, Check: one, Call: refused(func(ctx context.Context) error { return a.Add(ctx, 1, attribute.Named("common"), 1) })},
 		{Name: "Replace, refused", Sends: asked, Check: one, Call: refused(func(ctx context.Context) error { return a.Replace(ctx, 1, attribute.Named("no"), 7) })},
 		{Name: "Remove, refused", Sends: asked, Check: one, Call: refused(func(ctx context.Context) error { return a.Remove(ctx, 1, attribute.Named("no")) })},
-		{Name: "SetMany of nothing", Call: func(ctx context.Context) error { return a.SetMany(ctx, 1) }},
+		{Name: "SetAll of nothing", Call: func(ctx context.Context) error { return a.SetAll(ctx, 1) }},
 		{Name: "Elements", Call: func(context.Context) error { return errOf(a.Elements(entry{Key: "x"})) }},
 		{Name: "Get", Sends: find, Check: one, Call: func(ctx context.Context) error { return errOf(a.Get(ctx, 1, attribute.Named("common"))) }},
 		{Name: "GetAll", Sends: find, Check: one, Call: func(ctx context.Context) error { return errOf(a.GetAll(ctx, 1)) }},

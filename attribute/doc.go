@@ -53,7 +53,7 @@
 //	))
 //
 // int is the type of the films' _id, time.Time that of the values, so date, may and june are times. Set
-// adds the entry or changes its value, Add only adds, Replace only changes, SetMany sets several entries
+// adds the entry or changes its value, Add only adds, Replace only changes, SetAll sets several entries
 // in one write. A missing document is [mongopatterns.ErrNotFound], a missing entry [ErrNoAttribute], which
 // matches it. A qualifier is part of the [Key]:
 //
@@ -102,7 +102,7 @@
 //
 // # Failures
 //
-// A Set or SetMany can be repeated. A repeated Add may find the entry of the first, and a repeated Remove
+// A Set or SetAll can be repeated. A repeated Add may find the entry of the first, and a repeated Remove
 // may find none: they then return ErrExists and ErrNoAttribute. A call for many documents can be stopped
 // and run again.
 //
@@ -110,7 +110,7 @@
 //
 // Round trips (RT) when nothing is refused; after a refusal 1 more, to read its reason.
 //
-//	Set, SetMany, Add, Replace  1 RT  1 document, found by _id
+//	Set, SetAll, Add, Replace  1 RT  1 document, found by _id
 //	Remove                      1 RT  1 document, found by _id
 //	Get, GetAll                 1 RT  1 document; only the entries leave the server
 //	GetBy, Values               1 RT  (a batch), by your filter and the key

@@ -39,7 +39,7 @@ func Example() {
 	if err := releases.Set(ctx, 1, attribute.Named("USA"), day(5, 20)); err != nil {
 		log.Fatal(err)
 	}
-	err = releases.SetMany(ctx, 1,
+	err = releases.SetAll(ctx, 1,
 		attribute.Attribute[time.Time]{Key: "France", Value: day(10, 19)},
 		attribute.Attribute[time.Time]{Key: "Italy", Value: day(10, 20)},
 		attribute.Attribute[time.Time]{Key: "UK", Value: day(12, 27)})

@@ -67,7 +67,7 @@ func TestModel(t *testing.T) {
 			}
 		case 6:
 			other := entry{keys[random.IntN(3)], 5, "y"}
-			err = a.SetMany(ctx, 1, e, other)
+			err = a.SetAll(ctx, 1, e, other)
 			put(e)
 			put(other)
 		case 7:

@@ -35,12 +35,12 @@ func (a *Attributes[ID, V]) Set(ctx context.Context, id ID, key Key, value V) (e
 	return a.set(ctx, id, key, value, nil)
 }
 
-// SetMany sets several entries in one write. It returns ErrInvalid for two with the same key and
+// SetAll sets several entries in one write. It returns ErrInvalid for two with the same key and
 // qualifier. Without entries it does nothing.
 //
 // Cost: that of Set.
-func (a *Attributes[ID, V]) SetMany(ctx context.Context, id ID, attributes ...Attribute[V]) (err error) {
-	defer fault.In(&err, "attribute: set many")
+func (a *Attributes[ID, V]) SetAll(ctx context.Context, id ID, attributes ...Attribute[V]) (err error) {
+	defer fault.In(&err, "attribute: set all")
 	if len(attributes) == 0 {
 		return nil
 	}

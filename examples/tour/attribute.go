@@ -72,7 +72,7 @@ func bottledWater(ctx context.Context, g *guide) error {
 	}
 	return g.show(ctx, "a volume in two units: one key twice, told apart by its qualifier",
 		&example{"bottles", bson.D{{Key: "_id", Value: 1}}}, func() ([]string, error) {
-			return nil, specs.SetMany(ctx, 1,
+			return nil, specs.SetAll(ctx, 1,
 				attribute.Attribute[string]{Key: "volume", Value: "500", Qualifier: "ml"},
 				attribute.Attribute[string]{Key: "volume", Value: "12", Qualifier: "ounces"})
 		})

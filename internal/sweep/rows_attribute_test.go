@@ -52,8 +52,8 @@ func entries(make func(s *scene) *attributes, do func(ctx context.Context, a *at
 var attributeRows = []row{
 	{"attribute.Attributes.Set", entry(func(ctx context.Context, a *attributes) error { return a.Set(ctx, 1, attribute.Named("FR"), 1979) })},
 	{"attribute.Attributes.Set/changed", entry(func(ctx context.Context, a *attributes) error { return a.Set(ctx, 1, attribute.Named("US"), 1979) })},
-	{"attribute.Attributes.SetMany", entry(func(ctx context.Context, a *attributes) error {
-		return a.SetMany(ctx, 1, attribute.Attribute[int]{Key: "FR", Value: 1979}, attribute.Attribute[int]{Key: "US", Value: 1980})
+	{"attribute.Attributes.SetAll", entry(func(ctx context.Context, a *attributes) error {
+		return a.SetAll(ctx, 1, attribute.Attribute[int]{Key: "FR", Value: 1979}, attribute.Attribute[int]{Key: "US", Value: 1980})
 	})},
 	{"attribute.Attributes.Add", entry(func(ctx context.Context, a *attributes) error { return a.Add(ctx, 1, attribute.Named("FR"), 1979) }, mongopatterns.ErrExists)},
 	{"attribute.Attributes.Replace", entry(func(ctx context.Context, a *attributes) error { return a.Replace(ctx, 1, attribute.Named("US"), 1979) })},
