@@ -29,7 +29,7 @@ func (s *Series[ID, M]) Aggregate(ctx context.Context, series ID, from, to time.
 	defer fault.In(&err, "series: aggregate")
 	c := s.core
 	all := c.tally(nil, 0, 0)
-	for w, err := range c.aggregates(ctx, series, from, to, nil) {
+	for w, err := range c.aggregates(series, c.summed(ctx, series, from, to)) {
 		if err != nil {
 			return timeseries.Stats{}, err
 		}
@@ -38,16 +38,30 @@ func (s *Series[ID, M]) Aggregate(ctx context.Context, series ID, from, to time.
 	return all.stats(c), nil
 }
 
-// AggregateWindows returns the aggregates of each window that has measurements at or after from and before
-// to, in order. If from or to cuts a window, only the measurements in the range count. by defines the
-// windows: nil means those of New, whose sums are stored. The aggregates of other windows, such as hours,
-// are computed from the measurements.
+// AggregateWindows returns the aggregates of each window of New that has measurements at or after from and
+// before to, in order. If from or to cuts a window, only the measurements in the range count.
 //
-// Cost: that of Aggregate; with by all measurements of the range leave the server, packed.
-func (s *Series[ID, M]) AggregateWindows(ctx context.Context, series ID, from, to time.Time, by timeseries.Window) iter.Seq2[timeseries.WindowStats, error] {
-	c := s.core
-	return fault.Seq("series: aggregate windows", func(yield func(timeseries.WindowStats, error) bool) {
-		for w, err := range c.aggregates(ctx, series, from, to, by) {
+// Cost: that of Aggregate.
+func (s *Series[ID, M]) AggregateWindows(ctx context.Context, series ID, from, to time.Time) iter.Seq2[timeseries.WindowStats, error] {
+	return s.core.windowStats("series: aggregate windows", series, s.core.summed(ctx, series, from, to))
+}
+
+// AggregateBy is AggregateWindows by other windows, such as hours. Their aggregates are computed from the
+// measurements.
+//
+// Cost: that of Range: all measurements of the range leave the server, packed.
+func (s *Series[ID, M]) AggregateBy(ctx context.Context, series ID, from, to time.Time, by timeseries.Window) iter.Seq2[timeseries.WindowStats, error] {
+	parts := s.core.computed(ctx, series, from, to, by)
+	if by == nil {
+		parts = fault.Stop[part](fault.Invalid("by is nil"))
+	}
+	return s.core.windowStats("series: aggregate by", series, parts)
+}
+
+// windowStats is aggregates for the caller.
+func (c *store) windowStats(call string, series any, parts iter.Seq2[part, error]) iter.Seq2[timeseries.WindowStats, error] {
+	return fault.Seq(call, func(yield func(timeseries.WindowStats, error) bool) {
+		for w, err := range c.aggregates(series, parts) {
 			if err != nil {
 				yield(timeseries.WindowStats{}, err)
 				return
@@ -65,12 +79,8 @@ type part struct {
 	*tally
 }
 
-// aggregates yields the aggregates of each window of a range that has measurements.
-func (c *store) aggregates(ctx context.Context, series any, from, to time.Time, by timeseries.Window) iter.Seq2[part, error] {
-	parts := c.computed(ctx, series, from, to, by)
-	if by == nil {
-		parts = c.summed(ctx, series, from, to)
-	}
+// aggregates joins the parts of each window, and leaves out windows without measurements.
+func (c *store) aggregates(series any, parts iter.Seq2[part, error]) iter.Seq2[part, error] {
 	return func(yield func(part, error) bool) {
 		if _, err := c.SeriesOf(series); err != nil {
 			yield(part{}, err)

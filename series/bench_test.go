@@ -60,7 +60,7 @@ func BenchmarkDoubles(b *testing.B) {
 		},
 		"hourly": func(i int) {
 			hours := 0
-			for _, err := range s.AggregateWindows(b.Context(), i, time.Time{}, time.Time{}, timeseries.Every(time.Hour)) {
+			for _, err := range s.AggregateBy(b.Context(), i, time.Time{}, time.Time{}, timeseries.Every(time.Hour)) {
 				testkit.OK(b, err)
 				hours++
 			}

@@ -59,7 +59,7 @@ func TestDamage(t *testing.T) {
 			for what, err := range map[string]error{
 				"range": testkit.Drain(s.Range(ctx, "s", day, at(1, 0, 0))), "documents": testkit.Drain(s.Documents(ctx, nil)),
 				"aggregate": second(s.Aggregate(ctx, "s", at(0, 0, 1), at(1, 0, 0))), "delete": s.Delete(ctx, "s", day),
-				"windows": testkit.Drain(s.AggregateWindows(ctx, "s", day, at(1, 0, 0), timeseries.Every(time.Minute))),
+				"windows": testkit.Drain(s.AggregateBy(ctx, "s", day, at(1, 0, 0), timeseries.Every(time.Minute))),
 			} {
 				if !errors.Is(err, series.ErrDamaged) || !strings.Contains(err.Error(), `_id {"series": "s","start":`) {
 					t.Errorf("%s: %v", what, err)

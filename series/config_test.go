@@ -36,7 +36,8 @@ func TestInvalid(t *testing.T) {
 		for _, bad := range []any{nil, bson.A{1}, bson.D{{Key: "$gt", Value: ""}}, bson.D{{Key: "a", Value: bson.D{{Key: "$gt", Value: 1}}}}, make(chan int)} {
 			for what, err := range map[string]error{
 				"append": s.Append(ctx, bad, good), "range": testkit.Drain(s.Range(ctx, bad, day, day)), "latest": second(s.Latest(ctx, bad)), "update": s.Replace(ctx, bad, good),
-				"aggregate": second(s.Aggregate(ctx, bad, day, day)), "windows": testkit.Drain(s.AggregateWindows(ctx, bad, day, day, nil)), "delete": s.Delete(ctx, bad, day),
+				"aggregate": second(s.Aggregate(ctx, bad, day, day)), "windows": testkit.Drain(s.AggregateWindows(ctx, bad, day, day)),
+				"by": testkit.Drain(s.AggregateBy(ctx, bad, day, day, timeseries.Days(nil))), "by nothing": testkit.Drain(s.AggregateBy(ctx, "s", day, day, nil)), "delete": s.Delete(ctx, bad, day),
 			} {
 				if !errors.Is(err, mongopatterns.ErrInvalid) {
 					t.Errorf("%v: %s: %v", bad, what, err)

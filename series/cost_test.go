@@ -155,15 +155,28 @@ func TestAggregateReadsSumsOnly(t *testing.T) {
 				t.Errorf("%v to %v: %+v, %v", c.from, c.to, stats, err)
 			}
 		})
-		batch, _ := cmds[0].Reply.Lookup("cursor", "firstBatch").Array().Values()
-		n := 0
-		for _, doc := range batch {
-			if doc.Document().Lookup("blocks").Type != 0 {
-				n++
+		blocks := func(cmds mongotest.Commands) (n int) {
+			t.Helper()
+			cmds.RequireRoundTrips(t, 1)
+			batch, _ := cmds[0].Reply.Lookup("cursor", "firstBatch").Array().Values()
+			for _, doc := range batch {
+				if doc.Document().Lookup("blocks").Type != 0 {
+					n++
+				}
 			}
+			return n
 		}
-		if n != c.blocks {
+		if n := blocks(cmds); n != c.blocks {
 			t.Errorf("%v to %v: %d documents with blocks, want %d", c.from, c.to, n, c.blocks)
+		}
+		if n := blocks(mongotest.Record(t, db, func() { testkit.Collect(t, s.AggregateWindows(t.Context(), "s", c.from, c.to)) })); n != c.blocks {
+			t.Errorf("windows of %v to %v: %d documents with blocks, want %d", c.from, c.to, n, c.blocks)
+		}
+		minutes := mongotest.Record(t, db, func() {
+			testkit.Collect(t, s.AggregateBy(t.Context(), "s", c.from, c.to, timeseries.Every(time.Minute)))
+		})
+		if all := mongotest.Record(t, db, func() { testkit.Collect(t, s.Range(t.Context(), "s", c.from, c.to)) }); blocks(minutes) != blocks(all) {
+			t.Errorf("minutes of %v to %v: %d documents with blocks, want %d", c.from, c.to, blocks(minutes), blocks(all))
 		}
 	}
 }

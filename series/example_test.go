@@ -109,7 +109,7 @@ func ExampleGatherer() {
 }
 
 // Means of the hours of a day of 23 hours.
-func ExampleSeries_AggregateWindows() {
+func ExampleSeries_AggregateBy() {
 	ctx := context.Background()
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -130,7 +130,7 @@ func ExampleSeries_AggregateWindows() {
 		log.Fatal(err)
 	}
 	hours := 0
-	for hour, err := range s.AggregateWindows(ctx, "kitchen", midnight, midnight.AddDate(0, 0, 1), timeseries.Every(time.Hour)) {
+	for hour, err := range s.AggregateBy(ctx, "kitchen", midnight, midnight.AddDate(0, 0, 1), timeseries.Every(time.Hour)) {
 		if err != nil {
 			log.Fatal(err)
 		}

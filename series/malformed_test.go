@@ -76,7 +76,7 @@ func TestTypedByHand(t *testing.T) {
 		},
 		"cut": func(s *series.Series[string, event]) error { return second(s.Aggregate(ctx, "s", from, time.Time{})) },
 		"minutes": func(s *series.Series[string, event]) error {
-			return testkit.Drain(s.AggregateWindows(ctx, "s", from, time.Time{}, timeseries.Every(time.Minute)))
+			return testkit.Drain(s.AggregateBy(ctx, "s", from, time.Time{}, timeseries.Every(time.Minute)))
 		},
 		"documents": func(s *series.Series[string, event]) error { return testkit.Drain(s.Documents(ctx, nil)) },
 		"check":     func(s *series.Series[string, event]) error { return testkit.Drain(s.Check(ctx, nil)) },

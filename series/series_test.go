@@ -217,8 +217,11 @@ func testModel[M any](t *testing.T, make func(event) M, back func(M) event, o se
 			}
 			compare(t, fmt.Sprint("step ", step), want, stats)
 			for _, by := range []timeseries.Window{nil, timeseries.Every(10 * time.Minute), timeseries.Every(7 * time.Hour)} {
-				width := cmp.Or(by, timeseries.Every(time.Hour))
-				for _, w := range testkit.Collect(t, s.AggregateWindows(ctx, key, from, to, by)) {
+				width, windows := cmp.Or(by, timeseries.Every(time.Hour)), s.AggregateWindows(ctx, key, from, to)
+				if by != nil {
+					windows = s.AggregateBy(ctx, key, from, to, by)
+				}
+				for _, w := range testkit.Collect(t, windows) {
 					start, end := width.Bounds(w.Start)
 					var part []event
 					for _, e := range want {

@@ -347,7 +347,7 @@ func packed(db *mongo.Database, name string, window timeseries.Window) (layout, 
 			return each(s.Range(ctx, sensor, from, to), fn)
 		},
 		hourly: func(ctx context.Context, sensor int32, from, to time.Time, fn func(slotReading)) error {
-			return meansOf(s.AggregateWindows(ctx, sensor, from, to, timeseries.Every(time.Hour)), fn)
+			return meansOf(s.AggregateBy(ctx, sensor, from, to, timeseries.Every(time.Hour)), fn)
 		},
 		compact: func(ctx context.Context) error { return whole(s.Compact(ctx, nil)) },
 	}, s

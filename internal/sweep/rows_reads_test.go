@@ -102,11 +102,12 @@ func readRows() (out []row) {
 		"Range":     func(ctx ctx, e *events) error { return testkit.Drain(e.Range(ctx, "A", from, to)) },
 		"Latest":    func(ctx ctx, e *events) error { return void(e.Latest(ctx, "A")) },
 		"Aggregate": func(ctx ctx, e *events) error { return void(e.Aggregate(ctx, "A", from, to)) },
-		"AggregateWindows": func(ctx ctx, e *events) error {
-			return testkit.Drain(e.AggregateWindows(ctx, "A", from, to, timeseries.Every(time.Hour)))
+		"AggregateBy": func(ctx ctx, e *events) error {
+			return testkit.Drain(e.AggregateBy(ctx, "A", from, to, timeseries.Every(time.Hour)))
 		},
-		"Documents": func(ctx ctx, e *events) error { return testkit.Drain(e.Documents(ctx, nil)) },
-		"Check":     func(ctx ctx, e *events) error { return checked(e)(ctx) },
+		"AggregateWindows": func(ctx ctx, e *events) error { return testkit.Drain(e.AggregateWindows(ctx, "A", from, to)) },
+		"Documents":        func(ctx ctx, e *events) error { return testkit.Drain(e.Documents(ctx, nil)) },
+		"Check":            func(ctx ctx, e *events) error { return checked(e)(ctx) },
 	}))
 	add(reads("computed.Computed", "", func(s *scene) *totals { return computedOnce(s, false) }, map[string]func(ctx, *totals) error{
 		"Get":      func(ctx ctx, c *totals) error { return void(c.Get(ctx, "Dumbo", time.Hour)) },

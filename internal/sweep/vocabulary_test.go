@@ -37,7 +37,7 @@ var readers = map[string][]string{
 	"relation":                 {"Fetch"},
 	"relation.Relation":        {"Children", "ChildrenOf", "First", "Has", "Parents"},
 	"schemaversion.Collection": {"Find", "Status"},
-	"series.Series":            {"Aggregate", "AggregateWindows", "Compare", "Documents", "Latest", "Range"},
+	"series.Series":            {"Aggregate", "AggregateBy", "AggregateWindows", "Compare", "Documents", "Latest", "Range"},
 	"split.Split":              {"Get", "GetCold", "GetHot"},
 	"subset.Subset":            {"All", "Get", "Top"},
 	"tree.Tree": {"Ancestors", "AncestorsFilter", "Breadcrumb", "Children", "ChildrenFilter", "CountChildren", "CountDescendants", "Depth", "Descendants",
