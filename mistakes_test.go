@@ -623,11 +623,6 @@ var mistakes = []mistake{
 	{"versioning: no revisions", nil, func(_ context.Context, db *mongo.Database) error {
 		return last(versioning.New[int, bson.D](db.Collection("c"), nil, nil))
 	}, mongopatterns.ErrInvalid, "revisions: the collection is nil"},
-	{"versioning: nothing to save", nil, func(ctx context.Context, db *mongo.Database) error {
-		return on(versioning.New[int, bson.D](db.Collection("c"), db.Collection("r"), nil))(func(d *versioning.History[int, bson.D]) error {
-			return last(d.SaveMany(ctx, nil, versioning.Change{}, nil))
-		})
-	}, mongopatterns.ErrInvalid, "revisions is nil"},
 	{"Transact: no client", nil, func(ctx context.Context, _ *mongo.Database) error {
 		return mongopatterns.Transact(ctx, nil, func(context.Context) error { return nil })
 	}, mongopatterns.ErrInvalid, "client and fn must not be nil"},

@@ -95,7 +95,7 @@ func (d *Distinct[ID, V]) Filter(key ID) bson.D { return d.core.filter(key) }
 func (d *Distinct[ID, V]) Add(ctx context.Context, key ID, values ...V) (err error) {
 	defer fault.In(&err, "approx: add")
 	id, err := d.core.key(key)
-	if err != nil {
+	if err != nil || len(values) == 0 {
 		return err
 	}
 	all := make([]bson.RawValue, len(values))

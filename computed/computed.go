@@ -181,6 +181,9 @@ func (c *Computed[SourceID, ID, T]) Change(ctx context.Context, sources []Source
 	if write == nil {
 		return fault.Invalid("write is nil")
 	}
+	if len(sources) == 0 {
+		return fault.Invalid("sources: the list is empty, so write could change none of them")
+	}
 	ids, err := ids(c.core, sources)
 	if err != nil {
 		return err
@@ -216,7 +219,7 @@ func (c *Computed[SourceID, ID, T]) Refresh(ctx context.Context, targets ...ID) 
 	defer fault.In(&err, "computed: refresh")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	all, err := ids(c.core, targets)
-	if err != nil {
+	if err != nil || len(all) == 0 {
 		return result, err
 	}
 	return result, c.core.refreshEach(ctx, distinct(all), false, &result)
@@ -239,7 +242,7 @@ func (c *Computed[SourceID, ID, T]) RefreshAll(ctx context.Context, work *mongop
 func (c *Computed[SourceID, ID, T]) Mark(ctx context.Context, targets ...ID) (err error) {
 	defer fault.In(&err, "computed: mark")
 	all, err := ids(c.core, targets)
-	if err != nil {
+	if err != nil || len(all) == 0 {
 		return err
 	}
 	return c.core.mark(ctx, all)
@@ -313,9 +316,6 @@ func (c *Computed[SourceID, ID, T]) Adopt(ctx context.Context, work *mongopatter
 }
 
 func ids[V any](c *core, all []V) ([]bson.RawValue, error) {
-	if len(all) == 0 {
-		return nil, fault.Invalid("there are no _ids")
-	}
 	out := make([]bson.RawValue, len(all))
 	for i, id := range all {
 		var err error

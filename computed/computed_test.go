@@ -506,7 +506,7 @@ func TestInvalid(t *testing.T) {
 	anything := testkit.Must(totalsOf[any, any, bson.M](a, b, perFilm()))
 	for name, err := range map[string]error{
 		"nil": errorOf(totalsOf[int, string, film](a, b, nil)), "same": errorOf(totalsOf[int, string, film](a, a, perFilm())),
-		"no ids": c.Mark(t.Context()), "source": anything.Change(t.Context(), []any{nil}, nil), "target": anything.Mark(t.Context(), bson.A{}),
+		"no ids": c.Change(t.Context(), nil, func(context.Context) error { return nil }), "source": anything.Change(t.Context(), []any{nil}, nil), "target": anything.Mark(t.Context(), bson.A{}),
 		"operators": errorOf(anything.Get(t.Context(), bson.M{"$gt": 1}, 0)), "work": errorOf(c.Drain(t.Context(), &mongopatterns.Work{BatchSize: -1})),
 	} {
 		if !errors.Is(err, mongopatterns.ErrInvalid) {

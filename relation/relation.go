@@ -173,7 +173,7 @@ func (r *Relation[ParentID, ChildID, T]) ShardKey() map[string]bson.D {
 }
 
 // Link adds children to a parent, at the end of an array. It ignores links that exist already,
-// so it can be repeated. With an OwnerField it returns [ErrOwned] for a child of another
+// so it can be repeated. Without children it does nothing, nor does Unlink. With an OwnerField it returns [ErrOwned] for a child of another
 // parent.
 //
 // Cost: 1 round trip, 1 document written, index _id, with ChildrenField alone or for one
@@ -215,7 +215,7 @@ func (r *Relation[ParentID, ChildID, T]) change(ctx context.Context, parent Pare
 		return err
 	}
 	if all = distinct(all); len(all) == 0 {
-		return fault.Invalid("children: the list is empty")
+		return nil
 	}
 	if r.core.up == "" || r.core.ChildrenField == "" && len(all) == 1 {
 		return write(ctx, p, all)

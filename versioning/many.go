@@ -37,10 +37,7 @@ func (d *History[ID, T]) SaveMany(ctx context.Context, revisions iter.Seq2[*Revi
 	defer fault.In(&err, "versioning: save many")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	w, err := maintain.OfItems(work, batchSize, true)
-	if err == nil && revisions == nil {
-		err = fault.Invalid("revisions is nil")
-	}
-	if err != nil {
+	if err != nil || revisions == nil {
 		return result, err
 	}
 	if !w.DryRun {
