@@ -96,5 +96,6 @@
 // "ann" for equal, as IDs and in the conditions of writes, and one could overwrite the other.
 // EnsureIndexes, Check, Repair, Adopt and similar calls look for a default collation with one
 // listCollections, which needs the privilege to run that command, and return ErrInvalid if they find one.
-// Other calls do not look. paging and polymorphic write nothing and accept any collection.
+// Other calls do not look: call EnsureIndexes when the program starts. paging and polymorphic write nothing and
+// accept any collection.
 package mongopatterns

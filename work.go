@@ -46,8 +46,9 @@ type Result struct {
 	// Skipped ones belong to the call but were left alone, because they are stored already or another
 	// writer changed them meanwhile.
 	Skipped int64 `json:"skipped,omitempty"`
-	// Remaining are problems that the call cannot solve; Check lists them, or what they follow from, such as the
-	// orphan that other nodes lie under.
+	// Remaining ones were left as they are, because other writers kept changing them or because another call, or
+	// you, must decide. Check lists them, or what they follow from, such as the orphan that other nodes lie under;
+	// the comment of a call says so where it does not.
 	Remaining int64 `json:"remaining,omitempty"`
 	// Failed ones were refused by the server or could not be encoded or decoded. They were not written.
 	Failed int64 `json:"failed,omitempty"`

@@ -68,6 +68,11 @@
 // Documents of packages tree, outlier, subset and split are not self-contained: keep them in the live
 // collection.
 //
+// A sum over documents is one over live ones. A target of package computed keeps its values at the Move of its
+// sources, which is no Change, and leaves out what is archived when it is next computed from all sources; until
+// then its Check reports WrongField. If archived documents are not to count, Mark the targets after the Move. If they are to
+// count, keep their sum in another field of the target, or archive only targets together with all their sources.
+//
 // A document of package versioning moves with its revisions, by an Archive of each of its two collections
 // and one transaction for each document; a History of the two archives then reads both. The example History of
 // Move runs this. Do not use the _id again: the new document would begin at revision 1 and could not be

@@ -53,10 +53,10 @@ type Column struct {
 //
 // Each document changes in one update. Result.Examined counts documents with one of the fields.
 // Remaining counts documents left as they are, because of a collision under Skip, because
-// ArrayField is not an array, or because a parent of a field is one; without Options.Copy they
-// still have one of the fields. Skipped counts documents that lost the fields meanwhile, or were
-// deleted. Adopt can be stopped and run again; it then also converts fields that old code has
-// written since.
+// ArrayField is not an array, or because a parent of a field is one. Check does not list collisions:
+// without Options.Copy all Remaining documents still have one of the fields, {field: {$exists: true}}.
+// Skipped counts documents that lost the fields meanwhile, or were deleted. Adopt can be stopped and
+// run again; it then also converts fields that old code has written since.
 //
 // Cost: 1 round trip, 2 for each batch and perhaps 1 at the end, 1 write for each document with one of the
 // fields, found in the order of _id, or by an index on the fields; 1 more for a batch in which not all are
@@ -93,8 +93,9 @@ func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, work *m
 }
 
 // Unadopt turns entries into fields, the reverse of Adopt, and removes the entries. Other fields
-// of an entry are lost. Of duplicates, see Check, the first one counts; if they differ, that is a
-// collision. Remaining counts as in Adopt.
+// of an entry are lost. A field that is made comes after those that its document, or the document
+// around it, has already: the order from before Adopt is not kept. Of duplicates, see Check, the first
+// one counts; if they differ, that is a collision. Remaining counts as in Adopt.
 //
 // Cost: that of Adopt.
 func (a *Attributes[ID, V]) Unadopt(ctx context.Context, columns []Column, work *mongopatterns.Work) (result mongopatterns.Result, err error) {

@@ -49,6 +49,9 @@
 // It may have the fields revision, an int64, and change, a [Change]; reads set them, except Change.Fields,
 // and saves ignore them.
 //
+// A document can have 16,760,832 bytes, number and change included, so that it fits into a row. A larger one of
+// other code cannot be saved: Adopt counts it as Failed, and Check reports it as Malformed.
+//
 // Numbers begin at 1 and have no gaps; times never decrease. Options.Ignored names fields that the history
 // does not keep, such as "last_seen" or a counter. A name can be added later; do not take one away, because
 // the revisions from before do not hold the field. With Options.SnapshotEvery: 20 only every twentieth

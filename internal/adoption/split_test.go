@@ -203,7 +203,7 @@ var splitSays = []sentence{
 		w.clean(t)
 		same(t, "cold", coldOf(t, s, "newer"), merged(wholeCold, bson.M{"plot": "newer"}))
 	}},
-	{"Compare the fragments, and adopt with `Options.Keep`: `Hot` or `Cold`", func(t *testing.T, w *world) {
+	{"Compare the fragments, and adopt with `Options.Prefer`: `Hot` or `Cold`", func(t *testing.T, w *world) {
 		for keep, want := range map[split.Side]bson.A{split.Hot: {"c"}, split.Cold: {"a", "b"}} {
 			s := divided(t, w, string(keep))
 			w.update(t, "movies", d("_id", string(keep)), d("$push", d("comments", "c")))
