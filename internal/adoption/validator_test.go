@@ -37,7 +37,9 @@ func TestBesideAValidator(t *testing.T) {
 		"extref": func(db *mongo.Database) (adopt, error) {
 			r, err := extref.New[int, bson.M](db.Collection("c"), []extref.Target{{Collection: db.Collection("orders"), Path: "film",
 				Fields: []extref.Field{{Path: "plot"}}}}, nil)
-			return func(ctx context.Context, w *mongopatterns.Work) (mongopatterns.Result, error) { return r.Adopt(ctx, "orders.film", w) }, err
+			return func(ctx context.Context, w *mongopatterns.Work) (mongopatterns.Result, error) {
+				return r.Adopt(ctx, "orders.film", w)
+			}, err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
