@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -96,7 +97,15 @@ func (b *Buckets[ID, M]) taking(convert func(doc bson.Raw) (ID, M, error)) func(
 	c := b.core
 	take := func(doc bson.Raw) (series, m any, err error) { return convert(doc) }
 	if convert == nil {
-		take = func(doc bson.Raw) (any, any, error) { return c.Plain(doc, c.opts.IDField == "_id", new(M)) }
+		take = func(doc bson.Raw) (any, any, error) {
+			series, m, err := c.Plain(doc, c.opts.IDField == "_id", new(M))
+			if err == nil && c.opts.Metadata != nil {
+				if _, err = codec.DecodeValue[ID](c.Codec, series); err != nil {
+					err = fault.Invalid("the series in %q is not an ID: %w", c.Series, err)
+				}
+			}
+			return series, m, err
+		}
 	}
 	return func(batch frame.Batch, doc bson.Raw) error {
 		series, m, err := take(doc)

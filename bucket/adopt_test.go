@@ -349,3 +349,26 @@ func TestAdoptStrict(t *testing.T) {
 		}
 	}
 }
+
+// Metadata gets IDs from Adopt as it does from Append, and a series that is no ID is Failed.
+func TestAdoptWithMetadata(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	b, err := bucket.New[int, bson.D](db.Collection("buckets"), timeseries.Days(nil), &bucket.Options{
+		Metadata: func(series any, _ time.Time) bson.D { return bson.D{{Key: "next", Value: series.(int) + 1}} }})
+	must(t, err)
+	src := db.Collection("src")
+	must(t, second(src.InsertMany(t.Context(), []any{
+		bson.D{{Key: "series", Value: 1}, {Key: "timestamp", Value: day}}, bson.D{{Key: "series", Value: "x"}, {Key: "timestamp", Value: day}},
+	})))
+	result, err := b.Adopt(t.Context(), src, nil, nil)
+	if err != nil || result.Done != 1 || result.Failed != 1 || !errors.Is(result.Failures[0].Err, mongopatterns.ErrInvalid) {
+		t.Errorf("%+v, %v", result, err)
+	}
+	must(t, second(b.Append(t.Context(), 2, bson.D{{Key: "timestamp", Value: day}})))
+	for series := range 2 {
+		if n := testkit.Count(t, db.Collection("buckets"), bson.D{{Key: "series", Value: series + 1}, {Key: "next", Value: series + 2}}); n != 1 {
+			t.Errorf("%d buckets of %d", n, series+1)
+		}
+	}
+}

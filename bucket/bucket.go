@@ -54,6 +54,16 @@ func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Opti
 	if err := frame.CheckFields[M](c.Codec, o.Values, "Options.TimeField", o.TimeField, "Options.IDField", o.IDField); err != nil {
 		return nil, err
 	}
+	if metadata := o.Metadata; metadata != nil {
+		o.Metadata = func(series any, start time.Time) bson.D {
+			if raw, ok := series.(bson.RawValue); ok { // from Adopt, which has seen that it is an ID
+				if id, err := codec.DecodeValue[ID](c.Codec, raw); err == nil {
+					series = id
+				}
+			}
+			return metadata(series, start)
+		}
+	}
 	c.opts, c.Guards = o, []string{o.CountField}
 	c.Series, c.Start, c.End = o.SeriesField, o.StartField, o.EndField
 	c.derive()

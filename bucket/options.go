@@ -59,8 +59,8 @@ type Options struct {
 	// BytesField holds the bytes of a bucket. Default "bytes" with MaxBytes, else "": not stored.
 	BytesField string
 
-	// Metadata returns further fields that the first write of a bucket stores. They and one measurement
-	// must fit into a document together. Default nil: no further fields.
+	// Metadata returns further fields that the first write of a bucket stores; series is an ID. They and one
+	// measurement must fit into a document together. Default nil: no further fields.
 	Metadata func(series any, start time.Time) bson.D
 
 	// Registry and BSON are used to encode and decode. If your client has its own, give them here too: they
