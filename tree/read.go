@@ -24,7 +24,7 @@ import (
 // it yield nothing, and reads of the node itself or of those above it return ErrNotFound.
 //
 // A maxDepth is the number of levels below the node that are read: 1 means its children, 0 all levels.
-// Pipelines treat a negative maxDepth as 0, other calls refuse it.
+// With a negative one a pipeline yields nothing, and other calls return ErrInvalid.
 
 // Crumb is one step of a breadcrumb.
 type Crumb[ID any] struct {
@@ -72,14 +72,23 @@ func (t *Tree[ID, T]) AncestorsPipeline(id ID) mongo.Pipeline {
 
 // DescendantsPipeline yields the descendants of a node in no particular order. In ChildReferences it omits
 // a node whose list contains a regular expression, which Check reports, and the nodes below it. For the
-// leaves of a subtree append LeavesPipeline.
+// leaves of a subtree append LeavesPipeline. 0 is all levels, and a negative maxDepth none.
 func (t *Tree[ID, T]) DescendantsPipeline(id ID, maxDepth int) mongo.Pipeline {
-	return t.c.down(t.raw(id), max(maxDepth, 0), false)
+	return t.c.downTo(t.raw(id), maxDepth, false)
 }
 
-// SubtreePipeline yields a node and its descendants in no order.
+// SubtreePipeline yields a node and its descendants in no order. 0 is all levels; with a negative maxDepth it
+// yields nothing.
 func (t *Tree[ID, T]) SubtreePipeline(id ID, maxDepth int) mongo.Pipeline {
-	return t.c.down(t.raw(id), max(maxDepth, 0), true)
+	return t.c.downTo(t.raw(id), maxDepth, true)
+}
+
+// downTo is down for a pipeline. A negative depth, as of a computation that went below 0, does not become all levels.
+func (c *core) downTo(id any, depth int, self bool) mongo.Pipeline {
+	if depth < 0 {
+		return mongo.Pipeline{expr.Op("$match", d("$nor", bson.A{bson.D{}}))}
+	}
+	return c.down(id, depth, self)
 }
 
 // RootsPipeline yields the nodes without parent in order.

@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
@@ -177,6 +178,10 @@ func TestReads(t *testing.T) {
 		}
 		eq("DescendantsPipeline", run(tr.DescendantsPipeline("Databases", 0)), "MongoDB", "dbm")
 		eq("SubtreePipeline", run(tr.SubtreePipeline("Databases", 0)), "Databases", "MongoDB", "dbm")
+		eq("no level", slices.Concat(run(tr.DescendantsPipeline("Databases", -1)), run(tr.SubtreePipeline("Databases", -1))))
+		if err := testkit.Drain(tr.Descendants(ctx, "Databases", -1)); !errors.Is(err, mongopatterns.ErrInvalid) {
+			t.Error(err)
+		}
 		eq("RootsPipeline", run(tr.RootsPipeline()), "Books", "Films")
 		eq("leaves of a subtree", run(append(tr.DescendantsPipeline("Programming", 0), tr.LeavesPipeline()...)),
 			"Da", "DatabasesToo", "Languages", "MongoDB", "dbm")
