@@ -38,9 +38,9 @@
 //	          documents by elements
 //	subset    a list takes half of the bytes or more, over 2 KiB on average, and most
 //	          reads of it take a part: $slice, or $unwind, $sort and $limit
-//	split     fields that no projected read needs take 70 % of the bytes or more, over
-//	          1 KiB a document; 50 such reads or more, and at most one read in four
-//	          needs the fields
+//	split     in half of the documents or more, fields that no projected read needs take
+//	          70 % of the bytes or more, over 1 KiB; 50 such reads or more, and at most
+//	          one read in four needs the fields; documents take over 1 KiB on average
 //	paging    10 finds of one order or more skip over 1,000 documents
 //	tree      10 $graphLookups of a collection in itself or more, by a field that
 //	          names an _id in 95 % of the documents that have it, in three levels or

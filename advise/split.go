@@ -8,10 +8,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// The rule: fields that no projected read names take at least splitShare of the
-// bytes and more than splitBytes a document; there are at least splitReads such
-// reads, and at most one read in four needs the fields.
+// The rule: in splitMost of the documents or more, fields that no projected read names take at least
+// splitShare of the bytes and more than splitBytes; there are at least splitReads such
+// reads, and at most one read in four needs the fields. Documents are counted, because one of 16 MB
+// outweighs thousands of others.
 const (
+	splitMost  = 0.5
 	splitShare = 0.7
 	splitBytes = 1 << 10
 	splitReads = 50
@@ -48,31 +50,35 @@ func (l *looker) split(ctx context.Context, c *collection) error {
 		document = append(document, bson.E{Key: name, Value: "$" + name})
 	}
 	size := d("$subtract", bson.A{d("$bsonSize", document), 5}) // 5 bytes are an empty document
+	large := d("$and", bson.A{
+		d("$gt", bson.A{size, splitBytes}),
+		d("$gte", bson.A{size, d("$multiply", bson.A{splitShare, d("$bsonSize", "$$ROOT")})}),
+	})
 	check, err := l.check(ctx, bson.D{
 		{Key: "aggregate", Value: c.name},
-		{Key: "pipeline", Value: bson.A{d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "bytes", Value: d("$sum", size)}})}},
+		{Key: "pipeline", Value: bson.A{d("$group", bson.D{
+			{Key: "_id", Value: nil}, {Key: "bytes", Value: d("$sum", size)}, {Key: "documents", Value: d("$sum", 1)}, {Key: "large", Value: d("$sum", d("$cond", bson.A{large, 1, 0}))},
+		})}},
 		{Key: "cursor", Value: bson.D{}},
 	}, "cursor", "firstBatch", "0", "bytes")
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, "")
 	}
-	switch {
-	case float64(check.Answer) < splitShare*float64(c.size):
-		l.not(pattern, c.name, "", fmt.Sprintf("%s take %s of the bytes", names, share(check.Answer, c.size)))
-		return nil
-	case check.Answer/c.count <= splitBytes:
-		l.not(pattern, c.name, "", fmt.Sprintf("%s take %s a document", names, bytes(check.Answer/c.count)))
+	heavy, documents := check.figure("large"), check.figure("documents")
+	if documents == 0 || float64(heavy) < splitMost*float64(documents) {
+		l.not(pattern, c.name, "", fmt.Sprintf("%s take over 1 KiB and 70 %% of the bytes in %s of %s alone", names, group(heavy), many(documents, "document")))
 		return nil
 	}
 	l.found(Finding{
 		Pattern: pattern, Collection: c.name, Fields: cold,
-		Summary: fmt.Sprintf("%s take %s of the bytes (%s, counted), and %d of %d reads do without them. "+
-			"In two collections these reads keep %s a document in the cache instead of %s.",
-			names, share(check.Answer, c.size), bytes(check.Answer), c.reads()-need, c.reads(),
-			bytes((c.size-check.Answer)/c.count), bytes(c.mean())),
+		Summary: fmt.Sprintf("%s take %s of the bytes (%s, counted), over 1 KiB and 70 %% of them in %s of %s (counted), and %d of %d reads do without them. "+
+			"In two collections these reads keep %s in the cache instead of %s.",
+			names, share(check.Answer, c.size), bytes(check.Answer), group(heavy), many(documents, "document"), c.reads()-need, c.reads(),
+			bytes(max(c.size-check.Answer, 0)), bytes(c.size)),
 		Sure: "counted: bytes; of queries: those that were seen",
 		Facts: []Fact{
-			{"documents", c.count, kept},
+			{"documents", documents, counted},
+			{"documents in which these fields take over 1 KiB and 70 %", heavy, counted},
 			{"bytes of these fields", check.Answer, counted},
 			{"reads with a projection that leaves them out", hot, seen},
 			{"reads that need them", need, seen},
