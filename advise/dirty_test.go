@@ -66,3 +66,38 @@ func TestSplitOfFewHugeDocuments(t *testing.T) {
 		t.Errorf("one text of 15 MB: %s", got)
 	}
 }
+
+// Parents of another shape, in up to 5 % of the documents, do not hide a tree, and are counted.
+func TestTreeWithOtherParents(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		parent any
+		some   int // documents with it
+		want   string
+		not    string
+	}{
+		{"one array", bson.A{1, 2}, 1, "1 of 599 documents with a parent have an array there (counted): Adopt leaves", ""},
+		{"empty arrays", bson.A{}, 25, "25 of 599 documents with a parent have an array there (counted)", ""},
+		{"one name", "the first", 1, "1 of 599 documents with a parent name no document (counted)", ""},
+		{"many arrays", bson.A{1, 2}, 40, "", "40 of 599 documents with a parent have an array there: a graph, not a tree"},
+		{"many names", "the first", 40, "", "40 of 599 documents with a parent name no document"},
+	} {
+		report := dirty(t, "tree: subtrees are read", func(c *labelled) {
+			for i := range test.some {
+				d := c.docs[len(c.docs)-1-i].(bson.D) // leaves
+				d[len(d)-1].Value = test.parent
+			}
+		})
+		switch {
+		case test.not != "":
+			if got := reason(t, report, "tree"); len(report.Findings) > 0 || got != test.not {
+				t.Errorf("%s: advised %v, %q", test.name, named(report), got)
+			}
+		case !slices.Equal(named(report), []string{"tree:things"}):
+			t.Errorf("%s: advised %v; %v", test.name, named(report), about(report, "things"))
+		case !strings.Contains(strings.Join(report.Findings[0].Against, " "), test.want):
+			t.Errorf("%s: %q", test.name, report.Findings[0].Against)
+		}
+	}
+}

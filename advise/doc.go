@@ -43,7 +43,7 @@
 //	          one read in four needs the fields; documents take over 1 KiB on average
 //	paging    10 finds of one order or more skip over 1,000 documents
 //	tree      10 $graphLookups of a collection in itself or more, by a field that
-//	          names an _id in 95 % of the documents that have it, in three levels or
+//	          names one _id in 95 % of the documents that have it, in three levels or
 //	          more, with more than one child a parent
 //	extref    50 $lookups or more by a reference that names an _id in 95 % of the
 //	          documents that have it, all for the same one to five fields, and ten or

@@ -71,9 +71,6 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 	case strings.Contains(g.field, "."):
 		l.not(pattern, c.name, g.field, "the reference is inside a subdocument; the package takes fields at the top")
 		return nil
-	case c.has(g.field, "array"):
-		l.not(pattern, c.name, g.field, "some documents name several: a graph, not a tree")
-		return nil
 	}
 	links, err := l.links(ctx, c, g.field)
 	if err != nil {
@@ -83,8 +80,14 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 		c.derived = []string{g.field, links.derived}
 	}
 	switch {
+	case links.named == 0:
+		l.not(pattern, c.name, g.field, "no document has a parent there")
+		return nil
+	case float64(links.arrays) > (1-treeFound)*float64(links.named):
+		l.not(pattern, c.name, g.field, links.astray()+": a graph, not a tree")
+		return nil
 	case float64(links.found) < treeFound*float64(links.named):
-		l.not(pattern, c.name, g.field, fmt.Sprintf("%s of those with it name no document", share(links.named-links.found, links.named)))
+		l.not(pattern, c.name, g.field, links.astray())
 		return nil
 	case links.named >= c.count:
 		l.not(pattern, c.name, g.field, "every document has a parent: there are circles")
@@ -103,7 +106,7 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, g.field)
 	}
-	l.found(Finding{
+	f := Finding{
 		Pattern: pattern, Collection: c.name, Path: g.field,
 		Summary: fmt.Sprintf("%s (counted) have a parent in %s, %s of them one that exists, in three levels or more; "+
 			"of the reads seen, %s went down, by $graphLookup or a find for each node, and %s up. With the ancestors in each document one range of an index gives a subtree, and one document the way up.",
@@ -114,7 +117,8 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 			{"documents with a parent", check.Answer, counted},
 			{"documents that are a parent", links.parents, counted},
 			{"documents with a grandparent", links.grand, counted},
-			{"parents that do not exist", links.named - links.found, counted},
+			{"documents whose parent does not exist", links.named - links.found - links.arrays, counted},
+			{"documents with an array as their parent", links.arrays, counted},
 			{"reads of a subtree", g.subtrees, seen},
 			{"reads of the way up", g.paths, seen},
 		},
@@ -132,15 +136,32 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 			"Other programs that insert or move must change together with this one.",
 			"Without an index on " + g.field + " every level scans the collection: that index may be all you need.",
 		},
-	})
+	}
+	if links.found < links.named {
+		f.Against = append(f.Against, links.astray()+" (counted): Adopt leaves these and all below them as they are, and counts them as Remaining.")
+	}
+	l.found(f)
 	return nil
 }
 
 // links are the references of a field to _id.
 type links struct {
 	named, found, self, grand, parents int64
+	arrays                             int64 // of named, and not of found
 	// derived is a field whose last ancestor is the parent: a list of them, or a path between delimiters.
 	derived string
+}
+
+// astray says how many references do not name one document.
+func (l links) astray() string {
+	of, gone := many(l.named, "document")+" with a parent", l.named-l.found-l.arrays
+	switch {
+	case l.arrays == 0:
+		return fmt.Sprintf("%s of %s name no document", group(gone), of)
+	case gone == 0:
+		return fmt.Sprintf("%s of %s have an array there", group(l.arrays), of)
+	}
+	return fmt.Sprintf("%s of %s name no document, and %s have an array there", group(gone), of, group(l.arrays))
 }
 
 // endsWith reports a path that names the parent last, before its delimiter.
@@ -164,6 +185,7 @@ func (l *looker) links(ctx context.Context, c *collection, field string) (links,
 	exists := func(value any) bson.D { return d("$gt", bson.A{value, nil}) }
 	sum := func(n, condition any) bson.D { return d("$sum", d("$cond", bson.A{condition, n, 0})) }
 	group := bson.D{{Key: "_id", Value: "$" + field}, {Key: "named", Value: d("$sum", 1)}, {Key: "self", Value: sum(1, d("$eq", bson.A{"$_id", "$" + field}))}}
+	single := d("$not", bson.A{d("$isArray", "$_id")}) // a lookup by an array finds each of its values
 	total := bson.D{}
 	var candidates []string
 	for _, name := range c.tops() {
@@ -192,18 +214,19 @@ func (l *looker) links(ctx context.Context, c *collection, field string) (links,
 			{Key: "pipeline", Value: bson.A{d("$project", d("up", "$"+field))}},
 		}),
 		d("$group", append(total,
-			bson.E{Key: "_id", Value: nil}, bson.E{Key: "parents", Value: d("$sum", 1)},
+			bson.E{Key: "_id", Value: nil}, bson.E{Key: "parents", Value: sum(1, single)},
 			bson.E{Key: "named", Value: d("$sum", "$named")},
-			bson.E{Key: "found", Value: sum("$named", d("$gt", bson.A{d("$size", "$found"), 0}))},
+			bson.E{Key: "arrays", Value: sum("$named", d("$isArray", "$_id"))},
+			bson.E{Key: "found", Value: sum("$named", d("$and", bson.A{single, d("$gt", bson.A{d("$size", "$found"), 0})}))},
 			bson.E{Key: "self", Value: d("$sum", "$self")},
-			bson.E{Key: "grand", Value: sum("$named", exists(d("$first", "$found.up")))},
+			bson.E{Key: "grand", Value: sum("$named", d("$and", bson.A{single, exists(d("$first", "$found.up"))}))},
 		)),
 	})
 	if err != nil || len(batch) == 0 {
 		return links{}, err
 	}
 	n := func(name string) int64 { return integer(batch[0], name) }
-	out := links{n("named"), n("found"), n("self"), n("grand"), n("parents"), ""}
+	out := links{n("named"), n("found"), n("self"), n("grand"), n("parents"), n("arrays"), ""}
 	for i, name := range candidates {
 		if float64(n(fmt.Sprint("derived", i))) >= treeFound*float64(out.named) {
 			out.derived = name
