@@ -75,6 +75,7 @@ func Look(ctx context.Context, db *mongo.Database, opts *Options) (report *Repor
 		options: o,
 		server:  &server{db: db, maxTime: o.MaxTime, ends: begin.Add(o.Budget), left: o.MaxCommands},
 		report:  &Report{Database: db.Name(), At: begin},
+		others:  map[string]string{},
 	}
 	err = l.look(ctx)
 	l.unmanaged()
@@ -89,6 +90,7 @@ type looker struct {
 	report *Report
 	reads  map[string]*traffic    // by collection
 	all    map[string]*collection // those that are looked at
+	others map[string]string      // why others are not, by collection
 }
 
 // collection is what is known of a collection.
@@ -177,7 +179,8 @@ func (l *looker) list(ctx context.Context) ([]string, error) {
 			names = append(names, c.Name)
 		default:
 			others = append(others, c.Name)
-			l.not("", c.Name, "", "is a "+c.Type)
+			l.others[c.Name] = "is a " + c.Type
+			l.not("", c.Name, "", l.others[c.Name])
 		}
 	}
 	for _, name := range l.options.Collections {
@@ -203,11 +206,15 @@ func (l *looker) sizes(ctx context.Context, names []string) ([]*collection, erro
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case err != nil:
+			l.others[name] = "could not be read"
 			l.unknown("", name, "", l.reason(err), l.remedy(err))
-		case c.count < least && len(l.options.Collections) == 0:
-			small++
 		case c.count < least:
-			l.not("", name, "", fmt.Sprintf("has %s, fewer than %d", many(c.count, "document"), least))
+			l.others[name] = fmt.Sprintf("has %s, fewer than %d", many(c.count, "document"), least)
+			if len(l.options.Collections) == 0 {
+				small++
+			} else {
+				l.not("", name, "", l.others[name])
+			}
 		default:
 			all = append(all, c)
 		}
@@ -221,6 +228,21 @@ func (l *looker) sizes(ctx context.Context, names []string) ([]*collection, erro
 	}
 	slices.SortStableFunc(all, func(a, b *collection) int { return cmp.Compare(b.size, a.size) })
 	return all, nil
+}
+
+// unseen says why a collection is not looked at.
+func (l *looker) unseen(name string) string {
+	reason, ok := l.others[name]
+	switch {
+	case ok:
+	case len(l.options.Collections) > 0 && !slices.Contains(l.options.Collections, name):
+		reason = "is not among Options.Collections"
+	case l.spent():
+		reason = "was not reached within the budget"
+	default:
+		reason = "does not exist"
+	}
+	return name + " " + reason
 }
 
 // stats reads what the server keeps about a collection; a shard each counts its own.

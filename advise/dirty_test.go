@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/advise"
+	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -99,5 +100,110 @@ func TestTreeWithOtherParents(t *testing.T) {
 		case !strings.Contains(strings.Join(report.Findings[0].Against, " "), test.want):
 			t.Errorf("%s: %q", test.name, report.Findings[0].Against)
 		}
+	}
+}
+
+// nest puts the reference of the orders, and the reads that follow it, below a subdocument.
+func nest(t *testing.T, c *labelled, above string) {
+	t.Helper()
+	local := c.docs[0].(bson.D)[4].Key
+	for _, doc := range c.docs {
+		d := doc.(bson.D)
+		names := strings.Split(above, ".")
+		value := any(bson.D{{Key: local, Value: d[4].Value}})
+		for i := len(names) - 1; i > 0; i-- {
+			value = bson.D{{Key: names[i], Value: value}}
+		}
+		d[4] = bson.E{Key: names[0], Value: value}
+	}
+	for i, command := range c.commands {
+		var body bson.D
+		if err := bson.Unmarshal(command.Body, &body); err != nil {
+			t.Fatal(err)
+		}
+		pipeline, ok := body[1].Value.(bson.A)
+		if !ok {
+			continue
+		}
+		for _, stage := range pipeline {
+			if s := stage.(bson.D)[0]; s.Key == "$lookup" {
+				s.Value.(bson.D)[1].Value = above + "." + local
+			}
+		}
+		raw, err := bson.Marshal(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.commands[i].Body = raw
+	}
+}
+
+const joined = "extref: names of sources that change now and then"
+
+// A reference inside a subdocument is found, and the printed options are those of a package that takes it.
+func TestExtrefOfDottedReference(t *testing.T) {
+	t.Parallel()
+	report := dirty(t, joined, func(c *labelled) { nest(t, c, "cust") })
+	if !slices.Equal(named(report), []string{"extref:things"}) {
+		t.Fatalf("advised %v; %v", named(report), about(report, "things"))
+	}
+	f := report.Findings[0]
+	if !strings.HasPrefix(f.Path, "cust.") || f.Check.Answer != 600 || f.Facts[1].Value != 600 {
+		t.Errorf("%s: %d, %v", f.Path, f.Check.Answer, f.Facts)
+	}
+	compile(t, report.Findings)
+
+	db := mongotest.Database(t)
+	insert(t, db.Collection("things"), []any{bson.D{{Key: "_id", Value: 1}, {Key: "cust", Value: bson.D{{Key: "cid", Value: 7}}}},
+		bson.D{{Key: "_id", Value: 2}, {Key: "cust", Value: bson.D{{Key: "cid", Value: bson.A{7, 8}}}}},
+		bson.D{{Key: "_id", Value: 3}, {Key: "cust", Value: bson.A{bson.D{{Key: "cid", Value: 7}}}}}})
+	insert(t, db.Collection("sources"), []any{bson.D{{Key: "_id", Value: 7}, {Key: "name", Value: "Ann"}}})
+	references, err := extref.New[int, bson.M](db.Collection("sources"), []extref.Target{{
+		Collection: db.Collection("things"), IDField: "cust.cid", VersionField: "cust.cid_version",
+		Fields: []extref.Field{{Path: "name", As: "cust.cid_name"}},
+	}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result, err := references.Adopt(t.Context(), "things", nil); err != nil || result.Done != 1 || result.Remaining != 2 {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+// Where extref is not advised, the note has the reason that applies, and no other.
+func TestExtrefReasons(t *testing.T) {
+	t.Parallel()
+	last := func(c *labelled, i int) *any { return &c.docs[i].(bson.D)[4].Value }
+	for _, test := range []struct {
+		want   string
+		change func(c *labelled)
+	}{
+		{"things_source has 50 documents, fewer than 100", func(c *labelled) { c.sources = c.sources[:50] }},
+		{"things_source does not exist", func(c *labelled) { c.sources = nil }},
+		{"the reference is below the third name of a path", func(c *labelled) { nest(t, c, "a.b.c") }},
+		{"no document has it", func(c *labelled) {
+			for i := range c.docs {
+				*last(c, i) = nil
+			}
+		}},
+		{"documents have an array in cust: the reference must have one value", func(c *labelled) {
+			nest(t, c, "cust")
+			for i := range c.docs {
+				*last(c, i) = bson.A{*last(c, i)}
+			}
+		}},
+	} {
+		report := dirty(t, joined, test.change)
+		if got := reason(t, report, "extref"); got != test.want || len(report.Findings) > 0 {
+			t.Errorf("advised %v, %q, want %q", named(report), got, test.want)
+		}
+	}
+	// One order has several customers.
+	report := dirty(t, joined, func(c *labelled) { *last(c, 7) = bson.A{1, 2} })
+	if !slices.Equal(named(report), []string{"extref:things"}) {
+		t.Fatalf("advised %v; %v", named(report), about(report, "things"))
+	}
+	if text := strings.Join(report.Findings[0].Against, " "); !strings.Contains(text, "1 of 600 documents with the reference have an array there (counted)") {
+		t.Errorf("against: %s", text)
 	}
 }

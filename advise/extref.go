@@ -130,9 +130,27 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 	case len(j.fields) > extrefFields:
 		l.not(pattern, c.name, j.local, fmt.Sprintf("reads want %d fields of %s", len(j.fields), j.from))
 		return nil
-	case source == nil || j.from == c.name || strings.Contains(j.local, ".") || c.has(j.local, "array"):
-		l.not(pattern, c.name, j.local, fmt.Sprintf("%s is the collection itself, too small, a view or not seen, or the reference is not a field at the top with one value", j.from))
+	case j.from == c.name:
+		l.not(pattern, c.name, j.local, "the collection is joined with itself")
 		return nil
+	case source == nil:
+		l.not(pattern, c.name, j.local, l.unseen(j.from))
+		return nil
+	case strings.Count(j.local, ".") >= depth:
+		l.not(pattern, c.name, j.local, "the reference is below the third name of a path")
+		return nil
+	}
+	var arrays bson.A // where some documents have one
+	for i, letter := range j.local + "." {
+		path := j.local[:i]
+		if letter != '.' || !c.has(path, "array") {
+			continue
+		}
+		if c.share(path, "array") > 1-extrefFound {
+			l.not(pattern, c.name, j.local, "documents have an array in "+path+": the reference must have one value")
+			return nil
+		}
+		arrays = append(arrays, d(path, d("$type", "array")))
 	}
 	if !slices.ContainsFunc(j.fields, func(path string) bool { return !c.has(copyName(j.local, path)) }) {
 		l.not(pattern, c.name, j.local, "documents have the copies already: "+copyName(j.local, j.fields[0]))
@@ -149,7 +167,11 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, j.local)
 	}
-	if named == 0 || float64(found) < extrefFound*float64(named) {
+	if named == 0 {
+		l.not(pattern, c.name, j.local, "no document has it")
+		return nil
+	}
+	if float64(found) < extrefFound*float64(named) {
 		l.not(pattern, c.name, j.local, fmt.Sprintf("%s of those with it name no document of %s", share(named-found, named), j.from))
 		return nil
 	}
@@ -158,7 +180,7 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		return l.failed(ctx, err, pattern, c, j.local)
 	}
 	names := strings.Join(j.fields, ", ")
-	l.found(Finding{
+	f := Finding{
 		Pattern: pattern, Collection: c.name, Path: j.local, Fields: j.fields,
 		Summary: fmt.Sprintf("%d reads join %s by %s for %s alone; %s (counted) would hold a copy, and %s the fields.",
 			j.calls, j.from, j.local, names, many(check.Answer, "document"), many(writes, "write")+" seen changed"),
@@ -184,7 +206,16 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 			"A change of the source writes every copy; writes that were not seen count, too.",
 			"Two queries take half the time of a $lookup already, and need no copies.",
 		},
-	})
+	}
+	if arrays != nil {
+		several, err := l.check(ctx, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d("$or", arrays)}}, "n")
+		if err != nil {
+			return l.failed(ctx, err, pattern, c, j.local)
+		}
+		f.Against = append(f.Against, fmt.Sprintf("%s of %s with the reference have an array there (counted): Adopt leaves these as they are, and counts them as Remaining.",
+			group(several.Answer), many(check.Answer, "document")))
+	}
+	l.found(f)
 	return nil
 }
 

@@ -101,16 +101,19 @@ func (l *looker) relation(ctx context.Context, c *collection) error {
 func (l *looker) children(ctx context.Context, c *collection, o oneByOne) error {
 	const pattern = "relation"
 	children := l.all[o.children]
-	place, other, to := c.name, children, o.children
+	place, to := c.name, o.children
 	if !o.list { // the reference is in the children
-		place, other, to = o.children, c, c.name
+		place, to = o.children, c.name
 	}
 	switch {
 	case o.finds < relationFinds || o.finds < relationEach*o.parents:
 		l.not(pattern, place, o.field, fmt.Sprintf("%s of %s one by one, for %s", many(o.finds, "find"), o.children, many(o.parents, "answer")))
 		return nil
-	case children == nil || other == nil || strings.Contains(o.field, "."):
-		l.not(pattern, place, o.field, fmt.Sprintf("%s or %s is too small or a view, or the references are inside a subdocument", c.name, o.children))
+	case children == nil:
+		l.not(pattern, place, o.field, l.unseen(o.children))
+		return nil
+	case strings.Contains(o.field, "."):
+		l.not(pattern, place, o.field, "the references are inside a subdocument")
 		return nil
 	}
 	named, found, err := l.references(ctx, place, o.field, to)

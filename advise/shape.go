@@ -16,6 +16,8 @@ const (
 	sampleSize = 1_000
 	// fewElements is how many elements an array has at least, somewhere, to be counted.
 	fewElements = 16
+	// depth is how many names of a path are seen.
+	depth = 3
 )
 
 // field is a path that documents have, with one type of value. What comes from a
@@ -107,6 +109,21 @@ func (c *collection) tops() []string {
 	return names
 }
 
+// share is the part of the documents seen with a field that have a kind of value there. It is a
+// suspicion: see field.
+func (c *collection) share(path, kind string) float64 {
+	n, all := int64(0), int64(0)
+	for _, f := range c.fields {
+		if f.path == path {
+			all += f.n
+			if f.kind == kind {
+				n += f.n
+			}
+		}
+	}
+	return float64(n) / float64(max(all, 1))
+}
+
 // has reports whether some document has a field, of a kind if one is given.
 func (c *collection) has(path string, kinds ...string) bool {
 	for _, f := range c.fields {
@@ -171,14 +188,14 @@ func shapeStages() bson.A {
 		d("$unwind", "$f"),
 		d("$project", bson.D{{Key: "p", Value: "$f.p"}, {Key: "v", Value: "$f.v"}, {Key: "deep", Value: d("$literal", 1)}}),
 	}
-	for depth := 1; depth < 3; depth++ {
+	for level := 1; level < depth; level++ {
 		inside := d("$map", bson.D{
 			{Key: "input", Value: members("$v", "$p")},
 			{Key: "as", Value: "m"},
-			{Key: "in", Value: bson.D{{Key: "p", Value: "$$m.p"}, {Key: "v", Value: "$$m.v"}, {Key: "deep", Value: d("$literal", depth+1)}}},
+			{Key: "in", Value: bson.D{{Key: "p", Value: "$$m.p"}, {Key: "v", Value: "$$m.v"}, {Key: "deep", Value: d("$literal", level+1)}}},
 		})
 		opened := d("$and", bson.A{
-			d("$eq", bson.A{d("$type", "$v"), "object"}), d("$eq", bson.A{"$deep", depth}), d("$ne", bson.A{"$p", nil}),
+			d("$eq", bson.A{d("$type", "$v"), "object"}), d("$eq", bson.A{"$deep", level}), d("$ne", bson.A{"$p", nil}),
 		})
 		itself := bson.D{{Key: "p", Value: "$p"}, {Key: "v", Value: "$v"}, {Key: "deep", Value: "$deep"}}
 		stages = append(stages,
