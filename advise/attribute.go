@@ -1,6 +1,7 @@
 package advise
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -11,11 +12,16 @@ import (
 
 // The rule: at least attributeIndexes fields beside each other, of one type, each in less
 // than attributeShare of the documents, have a plain index of their own, and at most one
-// read in four of those that name one names several.
+// read in four of those that name one names several. Up to attributeOther of the documents may
+// have values of other types there.
 const (
 	attributeIndexes = 10
 	attributeShare   = 0.5
 	attributeSeveral = 0.25
+	attributeOther   = 0.05
+	// attributeMixed is the part of a field's values, as far as was seen, that may be of other types: of a
+	// field with more the type is not clear.
+	attributeMixed = 0.25
 )
 
 // index is an index of a collection.
@@ -59,37 +65,91 @@ type siblings struct {
 	above string // the subdocument; "": at the top
 	kind  string
 	paths []string
+	mixed []string // those of them with too many values of other types
+	other []string // the types of these values, as far as was seen
 }
 
-// sparse groups the fields that, as far as was seen, some documents lack, and that have
-// one type.
-func (c *collection) sparse() []siblings {
-	kinds := map[string][]string{}
+// simple are the types that entries of one array may share.
+var simple = []string{"string", "date", "bool", "objectId", "number"}
+
+// sparse groups the fields that, as far as was seen, some documents lack, by the type that most of
+// their values have.
+func (c *collection) sparse() []*siblings {
+	kinds := map[string]map[string]int64{} // by path
 	for _, f := range c.fields {
-		if f.kind != "null" && !slices.Contains(kinds[f.path], f.kind) {
-			kinds[f.path] = append(kinds[f.path], f.kind)
+		if f.kind != "null" && f.path != "_id" {
+			if kinds[f.path] == nil {
+				kinds[f.path] = map[string]int64{}
+			}
+			kinds[f.path][f.kind] += f.n
 		}
 	}
-	all := map[groupKey][]string{}
-	for path, kind := range kinds {
-		if len(kind) > 1 && !slices.ContainsFunc(kind, func(k string) bool { return !slices.Contains(numbers, k) }) {
-			kind = []string{"number"} // as JavaScript writes them: 1 is an int, 1.5 a double
+	all := map[groupKey]*siblings{}
+	for path, seen := range kinds {
+		kind, n, total := most(seen)
+		if !slices.Contains(simple, kind) {
+			continue
 		}
-		if len(kind) == 1 && slices.Contains([]string{"string", "int", "long", "double", "decimal", "date", "bool", "objectId", "number"}, kind[0]) {
-			at := strings.LastIndex(path, ".") + 1
-			k := groupKey{path[:at], kind[0]}
-			all[k] = append(all[k], path)
+		k := groupKey{path[:strings.LastIndex(path, ".")+1], kind}
+		if all[k] == nil {
+			all[k] = &siblings{above: strings.TrimSuffix(k.above, ".")}
+		}
+		s := all[k]
+		s.paths = append(s.paths, path)
+		if float64(total-n) > attributeMixed*float64(total) {
+			s.mixed = append(s.mixed, path)
+			continue
+		}
+		for other := range seen {
+			switch {
+			case slices.Contains(types(kind), other):
+				s.kind = cmp.Or(s.kind, other)
+				if s.kind != other {
+					s.kind = kind // numbers of several types
+				}
+			case !slices.Contains(s.other, other):
+				s.other = append(s.other, other)
+			}
 		}
 	}
-	var out []siblings
-	for k, paths := range all {
-		if len(paths) >= attributeIndexes {
-			slices.Sort(paths)
-			out = append(out, siblings{strings.TrimSuffix(k.above, "."), k.kind, paths})
+	var out []*siblings
+	for _, s := range all {
+		if len(s.paths) >= attributeIndexes {
+			s.kind = cmp.Or(s.kind, "mixed")
+			slices.Sort(s.paths)
+			slices.Sort(s.other)
+			out = append(out, s)
 		}
 	}
-	slices.SortFunc(out, func(a, b siblings) int { return strings.Compare(a.above+a.kind, b.above+b.kind) })
+	slices.SortFunc(out, func(a, b *siblings) int { return strings.Compare(a.above+a.kind, b.above+b.kind) })
 	return out
+}
+
+// most is the type that most values of a field have, and how many: all numbers are of one type, as
+// JavaScript writes them: 1 is an int, 1.5 a double.
+func most(seen map[string]int64) (kind string, n, total int64) {
+	sums := map[string]int64{}
+	for k, count := range seen {
+		if slices.Contains(numbers, k) {
+			k = "number"
+		}
+		sums[k] += count
+		total += count
+	}
+	for k, sum := range sums {
+		if sum > n || sum == n && k < kind {
+			kind, n = k, sum
+		}
+	}
+	return kind, n, total
+}
+
+// types are the server's names of a kind.
+func types(kind string) []string {
+	if kind == "number" {
+		return numbers
+	}
+	return []string{kind}
 }
 
 type groupKey struct{ above, kind string }
@@ -105,9 +165,11 @@ func (l *looker) attribute(ctx context.Context, c *collection) error {
 		return l.failed(ctx, err, pattern, c, "")
 	}
 	for _, s := range groups {
-		s.paths = slices.DeleteFunc(s.paths, func(path string) bool {
-			return !slices.ContainsFunc(all, func(i index) bool { return i.plain && len(i.keys) == 1 && i.keys[0].Key == path })
-		})
+		plain := func(path string) bool {
+			return slices.ContainsFunc(all, func(i index) bool { return i.plain && len(i.keys) == 1 && i.keys[0].Key == path })
+		}
+		s.paths = slices.DeleteFunc(s.paths, func(path string) bool { return !plain(path) })
+		s.mixed = slices.DeleteFunc(s.mixed, func(path string) bool { return !plain(path) })
 		if len(s.paths) == 0 {
 			continue
 		}
@@ -119,12 +181,17 @@ func (l *looker) attribute(ctx context.Context, c *collection) error {
 }
 
 // indexed advises on siblings that each have an index.
-func (l *looker) indexed(ctx context.Context, c *collection, s siblings, indexes int) error {
+func (l *looker) indexed(ctx context.Context, c *collection, s *siblings, indexes int) error {
 	const pattern = "attribute"
 	if len(s.paths) < attributeIndexes {
 		l.not(pattern, c.name, s.above, fmt.Sprintf("%s of its %s fields have an index of their own", group(int64(len(s.paths))), s.kind))
 		return nil
 	}
+	if clean := len(s.paths) - len(s.mixed); clean < attributeIndexes {
+		l.not(pattern, c.name, s.above, fmt.Sprintf("%d of its %d indexed fields hold values of several types", len(s.mixed), len(s.paths)))
+		return nil
+	}
+	s.paths = slices.DeleteFunc(s.paths, func(path string) bool { return slices.Contains(s.mixed, path) })
 	if one, several := c.together(s.paths); float64(several) > attributeSeveral*float64(one+several) {
 		l.not(pattern, c.name, s.above, fmt.Sprintf("%d of %d reads name several of the fields at once: a compound index is faster", several, one+several))
 		return nil
@@ -155,12 +222,20 @@ func (l *looker) indexed(ctx context.Context, c *collection, s siblings, indexes
 		l.not(pattern, c.name, s.above, fmt.Sprintf("%d of %d indexed fields are in less than half of the documents", len(sparse), len(s.paths)))
 		return nil
 	}
+	differ, err := l.differ(ctx, c, s, sparse)
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, s.above)
+	}
+	if float64(differ) > attributeOther*float64(total) {
+		l.not(pattern, c.name, s.above, s.others(differ, total))
+		return nil
+	}
 	check, err := l.check(ctx, bson.D{{Key: "collStats", Value: c.name}}, "nindexes")
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, s.above)
 	}
 	saves, one := int64(len(sparse))-1, c.naming(sparse)
-	l.found(Finding{
+	f := Finding{
 		Pattern: pattern, Collection: c.name, Path: s.above, Fields: sparse,
 		Summary: fmt.Sprintf("%d fields of one type (%s) have an index each, and each is in %s of the documents at most (counted). "+
 			"The collection has %d indexes (counted) of the 64 that it may have. As entries of one array the fields share one index, and a new field needs none.",
@@ -185,8 +260,39 @@ func (l *looker) indexed(ctx context.Context, c *collection, s siblings, indexes
 			"A query on two of the fields at once, a unique index and a sort by one field need indexes of their own.",
 			"All programs that read or write these fields must change together; Adopt with Copy has both for a while.",
 		},
-	})
+	}
+	if differ > 0 {
+		f.Facts = append(f.Facts, Fact{"documents with a value of another type", differ, counted})
+		text := s.others(differ, total) + " (counted): Adopt makes entries of these values as they are"
+		if goType(s.kind) != "any" {
+			text += ", which " + goType(s.kind) + " cannot hold. Mend them first, or use any in its place"
+		}
+		f.Against = append(f.Against, text+".")
+	}
+	l.found(f)
 	return nil
+}
+
+// differ counts the documents that have a value of another type in one of the fields.
+func (l *looker) differ(ctx context.Context, c *collection, s *siblings, paths []string) (int64, error) {
+	if len(s.other) == 0 {
+		return 0, nil
+	}
+	same := append([]string{"null", "undefined", "missing"}, types(s.kind)...)
+	var any bson.A
+	for _, path := range paths {
+		any = append(any, d("$not", bson.A{d("$in", bson.A{d("$type", "$"+path), same})}))
+	}
+	batch, err := l.aggregate(ctx, c.name, bson.A{d("$match", d("$expr", d("$or", any))), d("$count", "n")})
+	if err != nil || len(batch) == 0 {
+		return 0, err
+	}
+	return integer(batch[0], "n"), nil
+}
+
+// others says how many documents have a value of another type.
+func (s *siblings) others(n, of int64) string {
+	return fmt.Sprintf("%s of %s have another type there than %s (%s)", group(n), many(of, "document"), s.kind, strings.Join(s.other, ", "))
 }
 
 // together is how many reads name one of the fields in their filter, and how many several.

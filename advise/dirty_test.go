@@ -207,3 +207,55 @@ func TestExtrefReasons(t *testing.T) {
 		t.Errorf("against: %s", text)
 	}
 }
+
+// Values of other types, in up to 5 % of the documents, do not hide fields that could be entries, and are counted.
+func TestAttributeWithOtherValues(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		values []any
+		some   int // documents with one more value
+		want   string
+		not    string
+	}{
+		{"one string", []any{"12 cm"}, 1, "1 of 600 documents have another type there than int (string) (counted): Adopt makes entries of these values as they are, which int32 cannot hold", ""},
+		{"one string and one array", []any{"12 cm", bson.A{1, 2}}, 2, "2 of 600 documents have another type there than int (array, string) (counted)", ""},
+		{"a string in each field", []any{"12 cm"}, 24, "24 of 600 documents have another type there than int (string) (counted)", ""},
+		{"a double in each field", []any{1.5}, 24, "", ""},
+		{"many strings", []any{"12 cm"}, 60, "", "60 of 600 documents have another type there than int (string)"},
+		{"half strings", []any{"12 cm"}, 600, "", "12 of its 12 indexed fields hold values of several types"},
+	} {
+		report := dirty(t, "attribute: many indexed fields that most lack", func(c *labelled) {
+			c.indexes = c.indexes[:12]
+			var names []string
+			for _, model := range c.indexes {
+				names = append(names, model.Keys.(bson.D)[0].Key)
+			}
+			for i := range c.docs {
+				c.docs[i] = bson.D{{Key: "_id", Value: i}, {Key: names[i%12], Value: i}}
+				if i < test.some { // instead of the only value, or beside it
+					other := names[i%12]
+					if test.some == len(c.docs) && i/12%2 == 0 {
+						continue
+					}
+					c.docs[i] = bson.D{{Key: "_id", Value: i}, {Key: other, Value: test.values[i%len(test.values)]}}
+				}
+			}
+		})
+		if test.not != "" {
+			if got := reason(t, report, "attribute"); len(report.Findings) > 0 || got != test.not {
+				t.Errorf("%s: advised %v, %q", test.name, named(report), got)
+			}
+			continue
+		}
+		if !slices.Equal(named(report), []string{"attribute:things"}) {
+			t.Errorf("%s: advised %v; %v", test.name, named(report), about(report, "things"))
+			continue
+		}
+		f := report.Findings[0]
+		text := strings.Join(f.Against, " ")
+		if len(f.Fields) != 12 || !strings.Contains(text, test.want) || (test.want == "") == strings.Contains(text, "another type") {
+			t.Errorf("%s: %v, against: %s", test.name, f.Fields, text)
+		}
+	}
+}
