@@ -55,8 +55,8 @@ const least = 100
 // 1 for each collection and 1 more if reads sort it; for each of at least 100 documents 1
 // for its fields, 2 if it is large, 1 scan for each array of 16 elements or more, 1 for
 // each reference that queries follow, a few for each list of references or children that
-// they name, 1 where ten fields that some lack are of one type, and 1 or 2 for each
-// finding. Options.MaxTime, Budget and MaxCommands bound it.
+// they name, 1 where ten fields beside each other are of one type, 2 if some of their values are
+// not, and 1 or 2 for each finding. Options.MaxTime, Budget and MaxCommands bound it.
 func Look(ctx context.Context, db *mongo.Database, opts *Options) (report *Report, err error) {
 	defer fault.In(&err, "advise: look")
 	var o Options

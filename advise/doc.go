@@ -87,6 +87,10 @@
 // those that the server keeps, which may be off after a crash. What cannot be counted in the
 // time is listed as Unknown; nothing is extrapolated.
 //
+// Real data is dirty: what up to 5 % of the documents have of another shape (a string among numbers, a
+// list of parents, a reference to nothing) does not hide a finding of attribute, tree or extref. The
+// finding says how many they are and what Adopt does with them.
+//
 // All but outlier and attribute depend on queries and are silent without them. Look takes those in
 // system.profile, if the profiler is on, and $queryStats, if the server has it and the
 // user may read it; Options.Queries adds the slow queries of a server's [Log], and what
