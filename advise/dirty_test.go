@@ -253,6 +253,9 @@ func TestAttributeWithOtherValues(t *testing.T) {
 			continue
 		}
 		f := report.Findings[0]
+		if got := f.Saving.String(); !strings.HasPrefix(got, "11 of 13 indexes ") {
+			t.Errorf("saves %q", got)
+		}
 		text := strings.Join(f.Against, " ")
 		if len(f.Fields) != 12 || !strings.Contains(text, test.want) || (test.want == "") == strings.Contains(text, "another type") {
 			t.Errorf("%s: %v, against: %s", test.name, f.Fields, text)

@@ -56,6 +56,9 @@ func (s Interval) String() string {
 	if s.Unit == "%" {
 		return fmt.Sprintf("%d to %d %% %s", s.Low, s.High, s.What)
 	}
+	if s.Low == s.High {
+		return fmt.Sprintf("%s of %s %s %s", group(s.Low), group(s.Before), s.Unit, s.What)
+	}
 	return fmt.Sprintf("%s to %s of %s %s %s", group(s.Low), group(s.High), group(s.Before), s.Unit, s.What)
 }
 
