@@ -24,7 +24,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Options of Counters, Sampled and Distinct. The zero value of each is its default.
+// Options of Counters, Sampled and Distinct. The zero value of each is its default. A constructor refuses those
+// that it has no use for.
 type Options struct {
 	// KeyField is the path of the key in a document. Default "_id".
 	KeyField string
@@ -36,20 +37,20 @@ type Options struct {
 	Every int64
 	// Precision sets the number of registers of Distinct to 2^Precision. Default 10: 1,024
 	// registers, a standard error of 3.3 percent and at most 10 KB a document. The range is from 4,
-	// with 26 percent and 150 bytes, to 14, with 0.8 percent and 180 KB.
+	// with 26 percent and 150 bytes, to 14, with 0.8 percent and 180 KB. Only NewDistinct takes it.
 	Precision int
 	// Existing: only keys with a document are counted. Default false: a document is inserted for a
 	// key that has none.
 	Existing bool
 	// Interval is how long changes wait at most: an Add later than this after the last Flush
 	// flushes, and Run flushes at this interval. Default 0: changes wait until there are Every of
-	// them, in Run for a second. Sampled counters do not use it.
+	// them, in Run for a second. NewSampled, whose changes do not wait, refuses it.
 	Interval time.Duration
 	// MaxKeys limits the keys that wait in memory: an Add of one more flushes them all. Default
-	// 10,000. Sampled counters do not use it.
+	// 10,000. NewSampled refuses it.
 	MaxKeys int
 	// Random returns the numbers in [0, 1) that Sampled counters use; give a seeded one in tests.
-	// It must be safe for concurrent use. Default: that of math/rand/v2.
+	// It must be safe for concurrent use. Default: that of math/rand/v2. Only NewSampled takes it.
 	Random func() float64
 	// Registry and BSON encode keys, and the values of Distinct. Default nil: the driver's.
 	Registry *bson.Registry
@@ -66,7 +67,7 @@ type Counters[ID any] struct {
 // Every-1 changes of each key are lost without an error.
 func New[ID any](coll *mongo.Collection, opts *Options) (c *Counters[ID], err error) {
 	defer fault.In(&err, "approx: new")
-	core, err := newCore(coll, opts)
+	core, err := newCore(coll, opts, "Precision", "Random")
 	if err != nil {
 		return nil, err
 	}
@@ -187,10 +188,17 @@ type core struct {
 	codec codec.Codec
 }
 
-func newCore(coll *mongo.Collection, opts *Options) (*core, error) {
+// newCore completes the options and refuses those that the constructor has no use for.
+func newCore(coll *mongo.Collection, opts *Options, useless ...string) (*core, error) {
 	c := &core{coll: coll}
 	if opts != nil {
 		c.Options = *opts
+	}
+	set := map[string]bool{"Precision": c.Precision != 0, "Interval": c.Interval != 0, "MaxKeys": c.MaxKeys != 0, "Random": c.Random != nil}
+	for _, option := range useless {
+		if set[option] {
+			return c, fault.Invalid("Options.%s: these counters have no use for it", option)
+		}
 	}
 	c.codec = codec.Codec{Registry: c.Registry, BSON: c.BSON}
 	err := config.Collections("coll", coll)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/approx"
+	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -388,6 +390,23 @@ func TestInvalid(t *testing.T) {
 	}
 	if _, err := approx.NewSampled[string](nil, nil); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Error(err)
+	}
+	// Options of another type of counter are refused, and not ignored.
+	random := func() float64 { return 0 }
+	for _, c := range []struct {
+		option string
+		err    error
+	}{
+		{"Precision", testkit.ErrorOf(approx.New[string](coll, &approx.Options{Precision: 10}))},
+		{"Random", testkit.ErrorOf(approx.New[string](coll, &approx.Options{Random: random}))},
+		{"Random", testkit.ErrorOf(approx.NewDistinct[string, int](coll, &approx.Options{Random: random}))},
+		{"Precision", testkit.ErrorOf(approx.NewSampled[string](coll, &approx.Options{Precision: 10}))},
+		{"Interval", testkit.ErrorOf(approx.NewSampled[string](coll, &approx.Options{Interval: time.Second}))},
+		{"MaxKeys", testkit.ErrorOf(approx.NewSampled[string](coll, &approx.Options{MaxKeys: 10}))},
+	} {
+		if !errors.Is(c.err, mongopatterns.ErrInvalid) || !strings.Contains(c.err.Error(), "Options."+c.option) {
+			t.Errorf("%s: %v", c.option, c.err)
+		}
 	}
 	c, err := approx.New[any](coll, nil)
 	if err != nil {

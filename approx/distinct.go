@@ -61,7 +61,7 @@ func NewDistinct[ID, V any](coll *mongo.Collection, opts *Options) (d *Distinct[
 	if o.CountField == "" {
 		o.CountField = "distinct"
 	}
-	core, err := newCore(coll, &o)
+	core, err := newCore(coll, &o, "Random")
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ type Estimate struct {
 // NewSampled returns Sampled counters on coll. It does no I/O.
 func NewSampled[ID any](coll *mongo.Collection, opts *Options) (s *Sampled[ID], err error) {
 	defer fault.In(&err, "approx: new sampled")
-	core, err := newCore(coll, opts)
+	core, err := newCore(coll, opts, "Precision", "Interval", "MaxKeys")
 	if err != nil {
 		return nil, err
 	}
