@@ -625,7 +625,7 @@ var mistakes = []mistake{
 	}, mongopatterns.ErrInvalid, "revisions: the collection is nil"},
 	{"Transact: no client", nil, func(ctx context.Context, _ *mongo.Database) error {
 		return mongopatterns.Transact(ctx, nil, func(context.Context) error { return nil })
-	}, mongopatterns.ErrInvalid, "client and fn must not be nil"},
+	}, mongopatterns.ErrInvalid, "mongopatterns: transact: invalid: client or fn is nil"},
 	{"bucket: no target to archive to", nil, func(ctx context.Context, db *mongo.Database) error {
 		return on(bucket.New[int, bson.D](db.Collection("c"), hourly, nil))(func(b *bucket.Buckets[int, bson.D]) error { return last(b.Archive(ctx, moment, nil, nil)) })
 	}, mongopatterns.ErrInvalid, "target: the collection is nil"},

@@ -34,7 +34,9 @@ import (
 // Cost: 1 round trip to commit, besides those of fn.
 func Transact(ctx context.Context, client *mongo.Client, fn func(ctx context.Context) error) error {
 	if client == nil || fn == nil {
-		return fault.Invalid("transact: client and fn must not be nil")
+		err := fault.Invalid("client or fn is nil")
+		fault.In(&err, "mongopatterns: transact")
+		return err
 	}
 	return txn.Run(ctx, client, fn)
 }
