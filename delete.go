@@ -2,8 +2,8 @@ package mongopatterns
 
 import "fmt"
 
-// DeletePolicy says what a deletion does to the documents that refer to the deleted one. Each call
-// documents the policies it takes and returns ErrInvalid for any other. The zero value is Restrict.
+// DeletePolicy says what a deletion does to the documents that refer to the deleted one. Each call,
+// or target of extref, documents the policies it takes, and any other is ErrInvalid. The zero value is Restrict.
 type DeletePolicy int
 
 const (

@@ -51,6 +51,8 @@
 //	Repair(ctx, *Work) (Result, error)           // safe beside live writes
 //	Adopt(ctx, …, *Work) (Result, error)         // from the plain schema, resumable
 //
+// Adopt works in the collection itself, in bucket and series from another one, which it does not change.
+//
 // Call EnsureIndexes before the first write: some guarantees are unique indexes. Most reads are also
 // available as a filter or a pipeline, for stages of your own; not those that decode in Go what is stored,
 // such as packed series and the deltas of a history.

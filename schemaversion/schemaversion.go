@@ -138,7 +138,8 @@ func (v *Collection[T]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{v.core.coll.Name(): {{Key: "_id", Value: 1}}}
 }
 
-// Get reads a document and upgrades it to the newest version.
+// Get reads a document and upgrades it to the newest version. id must have the type of the stored _id: hex
+// digits are no ObjectID.
 //
 // Cost: 1 round trip, index _id. With Options.WriteBack 1 more and 1 document
 // written for an old one.

@@ -246,7 +246,7 @@ func (s *Subset[ID, T]) All(ctx context.Context, parent ID) iter.Seq2[T, error] 
 }
 
 // Get returns a whole item of a parent, also one that Options.Filter leaves out, or
-// mongopatterns.ErrNotFound.
+// mongopatterns.ErrNotFound. id must have the type of the stored _id: hex digits are no ObjectID.
 //
 // Cost: 1 round trip, 1 key and 1 document, index _id of the items.
 func (s *Subset[ID, T]) Get(ctx context.Context, parent ID, id any) (item T, err error) {

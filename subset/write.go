@@ -460,7 +460,8 @@ func (c *core) edited(ctx context.Context, parent bson.RawValue, before, after i
 
 // Delete deletes the parent's item with this _id and removes it from the parent; the next
 // item takes its place in the best N. It returns mongopatterns.ErrNotFound if the parent has
-// no such item, as when a Delete that succeeded is repeated. The item is deleted even if its
+// no such item, as when a Delete that succeeded is repeated, or when id has not the type of the
+// stored _id, such as hex digits in place of an ObjectID. The item is deleted even if its
 // parent does not exist.
 //
 // Cost: 3 round trips, 2 documents written. The next one follows: 5 and 3; it alone is

@@ -104,8 +104,9 @@ func (d *store) within(ctx context.Context, fn func(ctx context.Context) error) 
 	return txn.Run(ctx, d.client(), fn)
 }
 
-// Delete removes the current document, if its revision is still the one read, and adds its last
-// state and the deletion to the history.
+// Delete removes the current document, if its revision is still number read, and adds its last state and
+// the deletion to the history. If the revision is a later one, the error is a *ConflictError; if there is no
+// document, as when the call is repeated, it is mongopatterns.ErrNotFound.
 //
 // Cost: 3 round trips, 3 documents written, index _id, 1 key; 1 without a history. 1 more for a document
 // without a number. A conflict costs 3, with the abort.
