@@ -53,6 +53,9 @@
 //
 // Adopt works in the collection itself, in bucket and series from another one, which it does not change.
 //
+// A call with an empty list or sequence does nothing and returns nil, except where a caller cannot mean it: calls of
+// prealloc without cells, and Change of computed without sources, return ErrInvalid.
+//
 // Call EnsureIndexes before the first write: some guarantees are unique indexes. Most reads are also
 // available as a filter or a pipeline, for stages of your own; not those that decode in Go what is stored,
 // such as packed series and the deltas of a history.

@@ -43,8 +43,8 @@ type Result struct {
 	Examined int64 `json:"examined"`
 	// Done ones were written.
 	Done int64 `json:"done"`
-	// Skipped ones belong to the call but were left alone, because they are stored already or another
-	// writer changed them meanwhile.
+	// Skipped ones belong to the call but were left alone, because they are stored already, another writer
+	// changed them meanwhile, or a function of yours returned ErrSkip.
 	Skipped int64 `json:"skipped,omitempty"`
 	// Remaining ones were left as they are, because other writers kept changing them or because another call, or
 	// you, must decide. Check lists them, or what they follow from, such as the orphan that other nodes lie under;

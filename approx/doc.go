@@ -42,6 +42,9 @@
 // Run, says that changes are lost. When a service stops, end Run after the last request: requests that
 // still run when its ctx has ended get ErrClosed.
 //
+// A constructor returns ErrInvalid for an option that it does not use: New for Precision and Random, NewSampled for
+// Precision, Interval and MaxKeys, NewDistinct for Random.
+//
 // [NewSampled] keeps nothing in memory. Each change is written with the probability 1/Every,
 // multiplied by Every. An [Estimate] is the count with its standard error:
 //

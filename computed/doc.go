@@ -14,8 +14,8 @@
 //
 // The computed fields are top-level fields of the target. They have the names that your pipeline gives them
 // and are stored beside your own fields, together with the time of their computation, an epoch that each write
-// of them raises, and the run that wrote them. Change your own fields by $set: to replace a target puts old
-// values back, and loses a mark:
+// of them raises, and the run that wrote them. Change your own fields by $set: a program that replaces a whole
+// target writes back old values and removes a mark of the queue. Check then finds the drift.
 //
 //	screening {_id: 7, film: "Dumbo", viewers: 120, revenue: 960}
 //	film      {_id: "Dumbo", title: "Dumbo", viewers: 13000, revenue: 91000,
@@ -101,7 +101,7 @@
 //	Drain       4 for each target, 1 for 100; refused 5  2
 //	Failures    1 a batch                                0
 //	RefreshAll  4 a batch of 1000 targets                1 for each target
-//	Check       1, and 2 a batch of 100 targets          0
+//	Check       2, and 2 a batch of 100 targets          0
 //
 // Change reads all sources of a target, by the index on keyField. If a target has many and the
 // pipeline only adds up ($sum), set Options.Additive: Change then reads only the sources that

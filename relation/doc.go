@@ -33,7 +33,7 @@
 // employee with a manager, a product with related ones. If ChildrenField and OwnersField
 // are then the same field, links have no direction: friends.
 //
-// # The five calls
+// # The calls
 //
 //	tasks, err := relation.New[string, int, Task](people, taskColl, &relation.Options{ChildrenField: "tasks", OwnerField: "owner"})
 //	err = tasks.EnsureIndexes(ctx)
@@ -42,6 +42,7 @@
 //	err = tasks.Transfer(ctx, 1, "Bob")
 //	joined, err := tasks.Children(ctx, "Ann", nil) // joined.Items, and joined.Dangling
 //	owners, err := tasks.Parents(ctx, 1)
+//	n, err := tasks.DeleteParent(ctx, "Ann", mongopatterns.Cascade) // her children too, which n counts
 //
 // The types are those of a parent's ID, a child's ID and a child, here Task. Insert parents, and update both,
 // with the driver; leave the fields of the references to the package. Only to change the order of a list, $set
@@ -79,7 +80,12 @@
 // child to different owners conflict, and the second is refused ([ErrOwned]). With one side or
 // Links, the calls do not notice that a linked document does not exist, or is deleted at that
 // moment: reads return the reference as dangling, and Check finds it. Insert and the calls with
-// both sides do notice. After an error from a call that writes, abort your transaction.
+// both sides do notice. After an error from a call that writes, abort your transaction. Insert without
+// ChildrenField sets the field "_mongopatterns_touched" in the parent and removes it in the same transaction:
+// a validator must allow it.
+//
+// Of the policies for deletions, Restrict refuses while there are links, and Unlink removes them. Cascade, for
+// parents, deletes the children that have no further parent.
 //
 // # Failures
 //

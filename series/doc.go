@@ -125,8 +125,8 @@
 //	AppendMany, Append     1 RT  a batch, 1 write for each document in it
 //	Gatherer.Append        none mostly
 //	Range                  1 RT  a batch of the cursor; 1 key and document for each document
-//	Aggregate              1 RT  1 key and document; blocks are read at the edges only
-//	AggregateBy            as Range
+//	Aggregate, AggregateWindows  1 RT  1 key and document; blocks are read at the edges only
+//	AggregateBy            as Range: all measurements leave the server, packed
 //	Latest                 1 RT  2 documents
 //	Replace, Delete        2 RT  1 document written
 //	Compact                2 RT  a batch of 100 documents, 1 write each

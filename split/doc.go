@@ -110,7 +110,8 @@
 //
 // [Split.Check] and [Split.Repair] find and repair documents without their counterpart and fields on the
 // wrong side. To go back to one collection, stop the writers, aggregate the hot documents with
-// JoinPipeline and {$merge: {into: "movies", whenNotMatched: "discard"}}, and empty the cold collection.
+// JoinPipeline and {$merge: {into: "movies", whenMatched: "replace", whenNotMatched: "discard"}}, and empty the
+// cold collection.
 // Run Check before: Orphans have no hot document to go back to.
 //
 // # Sharding

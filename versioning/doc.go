@@ -138,14 +138,15 @@
 // A save is one transaction. Its first write returns the document that it replaces, and that
 // document goes to the history, so no state is missing or stored twice at any isolation level.
 // Fields that other code writes meanwhile, by update operators and without the number, are kept.
-// Edit, Restore and Undo retry after a conflict until their context ends, or for two minutes; in a transaction of the
-// caller's they do not, and the caller retries the transaction. Calls join the transaction of their
+// Edit, Restore and Undo retry after a conflict until their context ends, or for two minutes if it has no deadline; in a
+// transaction of the caller's they do not, and the caller retries the transaction. Calls join the transaction of their
 // context; after an error from a call that writes, abort it. With a read preference for
 // secondaries, read the history in a causally consistent session.
 //
 // The time of a revision is from the clock of the process that saves, and never before that of the previous
 // revision. So AsOf is as right as the clocks are: after a process whose clock is an hour ahead, the document's
-// later revisions have that time too, until the hour has passed. Check reports such times as [TimeAhead].
+// later revisions have that time too, until the hour has passed. Check reports a time more than five minutes ahead of
+// its own clock as [TimeAhead]. Correct the clock: the problem ends when the time has come.
 //
 // # Failures
 //
@@ -153,8 +154,8 @@
 // mongopatterns.ErrConflict; Insert of an _id that exists is mongopatterns.ErrExists. A document
 // that does not exist is mongopatterns.ErrNotFound, also for Save and Delete; [ErrPruned] and
 // [ErrDeleted] match it. [ErrInconsistent] is a history that other code has damaged: Check says
-// where. If an answer is lost, mongopatterns.OutcomeOf says so, and the call can be repeated: a
-// Save, Delete, Undo or Insert with an _id that was stored then returns one of these errors, and
+// where. If an answer is lost, mongopatterns.OutcomeOf is Unknown. Repeat the call: if the first
+// one was stored, a second Save, Delete, Undo, or Insert with an _id, returns one of these errors, and a second
 // Restore writes nothing. But Edit calls fn again.
 //
 // A repeated Save that was stored conflicts with itself. To recognise that, put an ID of the request into

@@ -179,4 +179,24 @@ var attributeSays = []sentence{
 		}
 		same(t, "stored", w.stored(t, "films", "kept")["release"], bson.M{"US": "x"})
 	}},
+	{"Once new code writes entries, run with `KeepTarget`, the last time without `Copy`: with `KeepSource` a field that `Copy` has left undoes a Set", func(t *testing.T, w *world) {
+		a := w.h.value.(*attribute.Attributes[any, any])
+		us, only := attribute.Named("US"), &mongopatterns.Work{Filter: d("_id", "set")}
+		adopt := func(o *attribute.Options, want string) {
+			t.Helper()
+			o.ArrayField = "releases"
+			got(got(attribute.New[any, any](w.db.Collection("films"), o))(t).Adopt(t.Context(), columns, only))(t)
+			if v := got(a.Get(t.Context(), "set", us))(t); v != want {
+				t.Errorf("%+v: %v, want %s", o, v, want)
+			}
+		}
+		w.insert(t, "films", d("_id", "set", "release", d("US", "old")))
+		adopt(&attribute.Options{Copy: true, OnCollision: attribute.KeepSource}, "old")
+		testkit.OK(t, a.Set(t.Context(), "set", us, "new"))
+		adopt(&attribute.Options{Copy: true, OnCollision: attribute.KeepTarget}, "new")
+		adopt(&attribute.Options{Copy: true, OnCollision: attribute.KeepSource}, "old")
+		testkit.OK(t, a.Set(t.Context(), "set", us, "new"))
+		adopt(&attribute.Options{OnCollision: attribute.KeepTarget}, "new")
+		same(t, "stored", w.stored(t, "films", "set")["release"], bson.M{})
+	}},
 }

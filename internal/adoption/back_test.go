@@ -156,7 +156,7 @@ func TestBackAgain(t *testing.T) {
 			s, err := split.New[int, bson.M, bson.M](coll, db.Collection("cold"), &split.Options{IDField: "movie_id", ColdFields: []string{"plot"}})
 			testkit.OK(t, err)
 			ended(t)(s.Adopt(t.Context(), nil))
-			_, err = coll.Aggregate(t.Context(), append(s.JoinPipeline(), d("$merge", d("into", "c", "whenMatched", "replace"))))
+			_, err = coll.Aggregate(t.Context(), append(s.JoinPipeline(), d("$merge", d("into", "c", "whenMatched", "replace", "whenNotMatched", "discard"))))
 			testkit.OK(t, err)
 			same(t, "whole", testkit.Stored[bson.M](t, coll), []bson.M{whole, {"_id": int32(2), "title": "bare"}})
 		},
