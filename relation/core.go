@@ -432,7 +432,7 @@ func (c *core) insert(ctx context.Context, parent, child any, readable func(id b
 
 // touched is a field that a document has for a moment inside a transaction: a write that changes
 // nothing would not conflict with the document's deletion, or with a change of its links.
-const touched = "_mongopatterns_touched"
+const touched = "__touch"
 
 var mark, unmark = expr.Raw(expr.D("$set", expr.D(touched, true))), expr.Raw(expr.D("$unset", expr.D(touched, true)))
 

@@ -81,7 +81,7 @@
 // Links, the calls do not notice that a linked document does not exist, or is deleted at that
 // moment: reads return the reference as dangling, and Check finds it. Insert and the calls with
 // both sides do notice. After an error from a call that writes, abort your transaction. Insert without
-// ChildrenField sets the field "_mongopatterns_touched" in the parent and removes it in the same transaction:
+// ChildrenField sets the field "__touch" in the parent and removes it in the same transaction:
 // a validator must allow it.
 //
 // Of the policies for deletions, Restrict refuses while there are links, and Unlink removes them. Cascade, for

@@ -107,6 +107,8 @@ func New[ParentID, ChildID, T any](parents, children *mongo.Collection, opts *Op
 		return nil, fault.Invalid("Options.KeyField: it needs OwnerField or OwnersField alone, and two collections")
 	case slices.Contains([]string{o.ChildrenField, field, o.ParentField, o.ChildField}, "_id"):
 		return nil, fault.Invalid("Options: no reference can be in _id")
+	case slices.Contains([]string{o.ChildrenField, field, o.KeyField}, touched):
+		return nil, fault.Invalid("Options: no reference can be in %s, which is set during a transaction", touched)
 	}
 	if len(o.Sort) == 0 {
 		o.Sort = bson.D{{Key: "_id", Value: -1}}
@@ -225,7 +227,7 @@ func (r *Relation[ParentID, ChildID, T]) change(ctx context.Context, parent Pare
 
 // Insert stores a new child and links it to its parent, which must exist. It overwrites the
 // child's field for its parents. Without ChildrenField it sets and removes the field
-// "_mongopatterns_touched" in the parent while the transaction runs, because only a write of
+// "__touch" in the parent while the transaction runs, because only a write of
 // the parent keeps others from deleting it meanwhile: a validator of yours must allow this
 // field. An _id that exists is mongopatterns.ErrExists.
 //

@@ -647,7 +647,7 @@ func TestInvalid(t *testing.T) {
 	db, r := people(t, twoWay)
 	a, b := db.Collection("people"), db.Collection("tasks")
 	for name, opts := range map[string]*relation.Options{
-		"nothing": nil, "both owners": {OwnerField: "a", OwnersField: "b"}, "path": {ChildrenField: "a.b"}, "id": {OwnerField: "_id"}, "max": {ChildrenField: "a", MaxCount: -1},
+		"nothing": nil, "both owners": {OwnerField: "a", OwnersField: "b"}, "path": {ChildrenField: "a.b"}, "id": {OwnerField: "_id"}, "mark": {ChildrenField: "__touch"}, "max": {ChildrenField: "a", MaxCount: -1},
 	} {
 		if _, err := relation.New[string, int, task](a, b, opts); !errors.Is(err, mongopatterns.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
