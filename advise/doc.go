@@ -56,8 +56,8 @@
 //	attribute 10 fields or more of one type beside each other, each in less than half of
 //	          the documents, have a plain index each; and at most one read in four of
 //	          those that name one names several. Numbers are of one type. Up to 5 % of
-//	          the documents may have values of other types; fields of which a quarter of
-//	          the values seen are of other types are passed over
+//	          the documents may have values of other types; a field is passed over if
+//	          more than a quarter of its values, as far as seen, have other types
 //	series    documents under 300 B with a date and numbers, read 10 times or more, and in
 //	          three of four reads, by a range of the date for one value of another field;
 //	          100 or more have such a value, 24 or more in a day or month; no update or

@@ -350,7 +350,7 @@ func TestAdoptStrict(t *testing.T) {
 	}
 }
 
-// Metadata gets IDs from Adopt as it does from Append, and a series that is no ID is Failed.
+// Metadata gets IDs from Adopt as it does from Append, and a document whose series cannot be decoded as an ID is Failed.
 func TestAdoptWithMetadata(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)

@@ -346,7 +346,7 @@ func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (res
 			if foreign != "" {
 				w.DryRun = false // it writes nothing
 				do = func(context.Context, bson.RawValue) error {
-					return fault.Invalid("the field %q holds something else, which would be lost: rename it, or choose another name in Options", foreign)
+					return fault.Invalid("the field %q holds a value of yours, which would be lost: rename the field, or choose another name in Options", foreign)
 				}
 			}
 			if !doc.Lookup("list").Boolean() {
@@ -360,7 +360,7 @@ func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (res
 }
 
 // foreign is the name of a field that Adopt would overwrite and that holds what neither this package nor a count of
-// other code would: "" if there is none.
+// other code would, or "".
 func (c *core) foreign() bson.D {
 	moved, outside := expr.Field(c.o.moved()), expr.Field(c.o.OutsideField)
 	return expr.Cond(expr.IsType(moved, "objectId"), "",

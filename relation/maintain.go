@@ -316,7 +316,7 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 // documents that were embedded since. Work.Filter selects parents.
 //
 // A parent is left as it is and counted as Failed if one of its children cannot be stored,
-// because its _id exists already or cannot be an _id, or because it holds something else than the
+// because its _id exists already or cannot be an _id, or because it has another value than the
 // parent's _id in OwnerField or OwnersField, or if its ChildrenField is not an array.
 // But an embedded child that is stored already with the same content is only linked: a program
 // that replaces whole parents may have put it back. Result.Remaining counts parents that others
@@ -472,7 +472,7 @@ func (c *core) extract(ctx context.Context, p bson.RawValue, elements []bson.Raw
 	return ids, err
 }
 
-// unowned refuses an embedded child whose field for its parents holds something else, which would be lost.
+// unowned refuses an embedded child whose field for its parents has another value, which would be lost.
 func (c *core) unowned(id bson.RawValue, child bson.Raw, p bson.RawValue) error {
 	for _, own := range references(child, c.up) {
 		if value.Key(own) != value.Key(p) {

@@ -37,7 +37,7 @@ func (s *Subset[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (r
 // conflict (Result.Conflicts). So Adopt can run beside writers, including old code, be stopped,
 // and be run again, also to take up what old programs have pushed since. A parent is named,
 // counted as Failed and passed over if it is Malformed, or if one of its items is invalid, has
-// the _id of another parent's item, or holds something else than the parent's _id in ParentField.
+// the _id of another parent's item, or has another value than the parent's _id in ParentField.
 //
 // Adopt does not check items that are in the collection already: Check names those that Insert
 // would refuse. If items in an array have other content than in the collection, or old code has

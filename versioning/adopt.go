@@ -51,7 +51,7 @@ func (d *History[ID, T]) Adopt(ctx context.Context, known func(stored bson.Raw) 
 	})
 }
 
-// sizeKey is the field with the size of a document of which Adopt reads only a part.
+// sizeKey is the field in which Adopt gets the size of a whole document where it reads only some fields.
 const sizeKey = "~size"
 
 // unnumbered selects the current documents that parse takes for unnumbered, or refuses for their number.

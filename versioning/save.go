@@ -38,7 +38,7 @@ import (
 // fields, changed, and without a history. 1 more for r made by hand, or of the history where fields are
 // ignored; 1 more if something else has changed the same value since it was read; 1 more for the first save
 // of a document without a number. A conflict costs 3, with the abort. 3 more where
-// r changes a field inside a document, and something else has stored a value that is no document in its place.
+// r changes a field inside a subdocument, and other code has replaced that by a plain value.
 func (d *History[ID, T]) Save(ctx context.Context, r Revision[T], change Change) (revision Revision[T], err error) {
 	defer fault.In(&err, "versioning: save")
 	by, err := d.core.stamp(change)
