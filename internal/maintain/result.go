@@ -2,7 +2,6 @@ package maintain
 
 import (
 	"fmt"
-	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -48,7 +47,7 @@ func (u *unstored) Error() string {
 	text := fmt.Sprintf("%d of %d not stored", u.result.Failed, u.result.Examined)
 	if len(u.result.Failures) > 0 {
 		first := u.result.Failures[0]
-		if first.ID.Type != 0 && !strings.HasPrefix(first.Err.Error(), "_id ") {
+		if first.ID.Type != 0 {
 			first.Err = fault.Of(first.ID, first.Err)
 		}
 		text += ", the first: " + first.Err.Error()
