@@ -439,7 +439,7 @@ func TestMovedMeanwhile(t *testing.T) {
 			}
 			t.Run(fmt.Sprint(v.name, repair), func(t *testing.T) {
 				t.Parallel()
-				ctx := t.Context()
+				ctx, v := t.Context(), v // two subtests share the loop's
 				coll := mongotest.Database(t).Collection("nodes")
 				tr := v.open(t, coll)
 				v.oldCode(t, coll, [2]string{"a", "z"}, [2]string{"r1", ""}, [2]string{"r2", ""}, [2]string{"z", "r1"})
