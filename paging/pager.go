@@ -65,7 +65,7 @@ type core struct {
 	opts       Options
 	codec      codec.Codec
 	find       options.FindOptions // what opts.Find says, with the projection to send
-	projection projection
+	projection projected
 	collated   bool // under a collation that may take different ids for equal
 	orderHash  hash
 }

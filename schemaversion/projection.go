@@ -2,14 +2,11 @@ package schemaversion
 
 import (
 	"reflect"
-	"strings"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/mongopatterns/mongopatterns/internal/doc"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/internal/projection"
 )
 
 // checkProjection returns an error for a projection that leaves out the version: a document without it
@@ -34,72 +31,18 @@ func (c *core) checkProjection(opts []options.Lister[options.FindOptions]) error
 	if err != nil {
 		return nil // the driver returns the error, or has a codec for it
 	}
-	if leavesOut(doc.Open(raw), c.field) {
+	if leavesOut(projection.Leaves(raw), c.field) {
 		return fault.Invalid("opts: the projection leaves out %q: add it, and all fields that a step reads", c.field)
 	}
 	return nil
 }
 
 // leavesOut reports whether the result of a projection lacks a field at the top that is not a document.
-func leavesOut(projection []doc.Field, field string) bool {
-	v := doc.Find(projection, field)
-	if v.Type == 0 {
-		return modeOf(projection, true) == includes
-	}
-	inner, nested := inside(v)
-	return off(v) || nested && modeOf(inner, false) == includes
-}
-
-// A mode says whether the result of a projection has the fields that the projection does not name.
-type mode int
-
-const (
-	unknown mode = iota // it has, unless another field of the projection decides
-	includes
-	excludes
-)
-
-// modeOf returns the mode of a projection, or of a part of one. At the top the _id decides only if
-// nothing else does.
-func modeOf(projection []doc.Field, top bool) mode {
-	var id mode
-	for _, f := range projection {
-		m := includes
-		inner, nested := inside(f.Value)
-		switch {
-		case off(f.Value):
-			m = excludes
-		case nested:
-			m = modeOf(inner, false)
-		case inner != nil && (inner[0].Key == "$slice" || inner[0].Key == "$meta"):
-			m = unknown
-		}
-		switch {
-		case top && f.Key == "_id":
-			id = m
-		case m != unknown:
-			return m
+func leavesOut(leaves []projection.Leaf, field string) bool {
+	for _, l := range leaves {
+		if l.Path == field {
+			return l.Does == projection.Drops
 		}
 	}
-	return id
-}
-
-// inside returns the fields of a document, and whether they are a part of the projection and not an
-// expression.
-func inside(v bson.RawValue) (fields []doc.Field, nested bool) {
-	raw, _ := v.DocumentOK()
-	fields = doc.Open(raw)
-	if len(fields) == 0 {
-		return nil, false
-	}
-	return fields, !strings.HasPrefix(fields[0].Key, "$")
-}
-
-// off reports whether a value in a projection excludes its field.
-func off(v bson.RawValue) bool {
-	if on, ok := v.BooleanOK(); ok {
-		return !on
-	}
-	n := value.Number(v)
-	return n != nil && n.Sign() == 0
+	return projection.Inclusive(leaves)
 }
