@@ -110,7 +110,7 @@
 //
 // Round trips (RT) when nothing is refused; after a refusal 1 more, to read its reason.
 //
-//	Set, SetAll, Add, Replace  1 RT  1 document, found by _id
+//	Set, SetAll, Add, Replace   1 RT  1 document, found by _id
 //	Remove                      1 RT  1 document, found by _id
 //	Get, GetAll                 1 RT  1 document; only the entries leave the server
 //	GetBy, Values               1 RT  (a batch), by your filter and the key

@@ -122,18 +122,18 @@
 //
 // Round trips (RT) in the usual case; each call says more.
 //
-//	AppendMany, Append     1 RT  a batch, 1 write for each document in it
-//	Gatherer.Append        none mostly
-//	Range                  1 RT  a batch of the cursor; 1 key and document for each document
+//	AppendMany, Append           1 RT  a batch, 1 write for each document in it
+//	Gatherer.Append              none mostly
+//	Range                        1 RT  a batch of the cursor; 1 key and document for each document
 //	Aggregate, AggregateWindows  1 RT  1 key and document; blocks are read at the edges only
-//	AggregateBy            as Range: all measurements leave the server, packed
-//	Latest                 1 RT  2 documents
-//	Replace, Delete        2 RT  1 document written
-//	Compact                2 RT  a batch of 100 documents, 1 write each
-//	Archive                5 RT  a batch, 2 writes for each document
-//	Adopt                  4 RT  a batch of new documents; reads the whole source
-//	Compare                a scan of the source and of the collection, which is decoded
-//	Check, Repair          a scan of the collection, which is decoded
+//	AggregateBy                  as Range: all measurements leave the server, packed
+//	Latest                       1 RT  2 documents
+//	Replace, Delete              2 RT  1 document written
+//	Compact                      2 RT  a batch of 100 documents, 1 write each
+//	Archive                      5 RT  a batch, 2 writes for each document
+//	Adopt                        4 RT  a batch of new documents; reads the whole source
+//	Compare                      a scan of the source and of the collection, which is decoded
+//	Check, Repair                a scan of the collection, which is decoded
 //
 // Indexes: {series, start} for all reads; with Options.BatchField also {series, start, "batches.id"},
 // unique. To archive all series at once, create an index on {start} yourself; without it Archive scans the
