@@ -29,8 +29,8 @@ type Work struct {
 	// Progress is called with the result so far, after each batch and each conflict with another writer, in
 	// the goroutine of the call. A call without a Result, such as Check, does not call it. Default nil.
 	Progress func(Result)
-	// Strict ends the call at the first document or item that is refused. Default false: it is counted in
-	// Result.Failed, and the call goes on.
+	// Strict ends the call with the error of the first document or item that is refused; others of its batch may
+	// be written. Default false: it is counted in Result.Failed, and the call goes on.
 	Strict bool
 	// DryRun writes nothing; Result.Done counts what would be written.
 	DryRun bool

@@ -651,6 +651,9 @@ func TestAdoptKeepsAFieldOfTheUser(t *testing.T) {
 			t.Errorf("%+v", result)
 		}
 	}
+	if result, err := s.Adopt(t.Context(), &mongopatterns.Work{Strict: true}); !errors.Is(err, mongopatterns.ErrInvalid) || result.Failed != 1 {
+		t.Errorf("strict: %+v, %v", result, err)
+	}
 	same(t, "the parent", mine, testkit.One[bson.D](t, parents, 1))
 	same(t, "items", 3, len(stored(t, db.Collection("items"))))
 	if _, err := s.Insert(t.Context(), 1, d("_id", 12)); !errors.Is(err, mongopatterns.ErrNotAdopted) {

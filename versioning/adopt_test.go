@@ -155,6 +155,9 @@ func TestAdoptNamesOtherNumbers(t *testing.T) {
 	if _, err := db.Collection("current").InsertMany(ctx, docs); err != nil {
 		t.Fatal(err)
 	}
+	if result, err := d.Adopt(ctx, nil, &mongopatterns.Work{Strict: true, BatchSize: 1, Filter: bson.M{"_id": bson.M{"$lt": 99}}}); !errors.Is(err, mongopatterns.ErrInvalid) || result.Failed != 1 || result.Done != 0 {
+		t.Errorf("strict: %+v, %v", result, err)
+	}
 	result, err := d.Adopt(ctx, nil, nil)
 	if err != nil || result.Done != 2 || result.Failed != int64(len(bad)) {
 		t.Errorf("%+v, %v", result, err)

@@ -59,6 +59,10 @@ func (d *History[ID, T]) SaveMany(ctx context.Context, revisions iter.Seq2[*Revi
 			if err != nil {
 				result.Examined++
 				maintain.Fail(&result, d.core.current.Name(), ours.raw.Lookup("_id"), err)
+				if w.Strict { // those before it are still saved
+					ended = err
+					return
+				}
 				continue
 			}
 			waiting = append(waiting, &saving[T]{edited: ours, at: r})

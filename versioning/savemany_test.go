@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -244,6 +245,33 @@ func TestCountsBesideARefusal(t *testing.T) {
 			}, nobody, &mongopatterns.Work{Strict: strict})
 			if err == nil || strict && result.Done != 0 || !strict && (result.Done != 1 || result.Failed != 1) {
 				t.Errorf("strict %v: %+v, %v", strict, result, err)
+			}
+		}
+	})
+	t.Run("SaveMany, Strict, a revision that cannot be encoded", func(t *testing.T) {
+		db := mongotest.Database(t)
+		docs := helper[string, bson.D](t, db, nil)
+		if _, err := db.Collection("current").InsertMany(ctx, []any{doc("_id", "a"), doc("_id", "b"), doc("_id", "c")}); err != nil {
+			t.Fatal(err)
+		}
+		for _, strict := range []bool{true, false} {
+			var seen []string
+			result, err := docs.SaveMany(ctx, func(yield func(*versioning.Revision[bson.D], error) bool) {
+				for _, id := range []string{"a", "b", "c"} {
+					seen = append(seen, id)
+					r := must[versioning.Revision[bson.D]](t)(docs.Get(ctx, id))
+					var x any = r.Number
+					if id == "b" {
+						x = make(chan int)
+					}
+					r.Document = append(slices.Clone(r.Document), bson.E{Key: fmt.Sprint("x", strict), Value: x})
+					if !yield(&r, nil) {
+						return
+					}
+				}
+			}, nobody, &mongopatterns.Work{Strict: strict})
+			if want := map[bool]int{true: 1, false: 2}[strict]; err == nil || result.Failed != 1 || int(result.Done) != want || len(seen) != want+1 {
+				t.Errorf("strict %v: %+v, %v, %v", strict, result, err, seen)
 			}
 		}
 	})

@@ -182,6 +182,9 @@ func apart(ctx context.Context, collection string, batch []bson.Raw, strict bool
 		if err == nil {
 			result.Examined += int64(len(batch))
 			Add(total, result)
+			if strict { // the step itself may have refused documents, and written the others
+				return First(&result)
+			}
 			return nil
 		}
 		if wait := (*busy)(nil); errors.As(err, &wait) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -97,6 +98,30 @@ func TestRunNamesWhatIsRefused(t *testing.T) {
 	strict, err := maintain.Run(t.Context(), coll, &mongopatterns.Work{Strict: true, BatchSize: 2}, maintain.Scan{}, finish(coll))
 	if !fault.Refused(err) || strict.Done != 2 || strict.Failed != 0 {
 		t.Errorf("%+v, %v", strict, err)
+	}
+}
+
+// A document that the step counts as Failed ends a strict run, too, after its batch.
+func TestStrictEndsAfterAFailedDocument(t *testing.T) {
+	_, coll := numbers(t, 10)
+	errOdd := errors.New("odd")
+	step := func(_ context.Context, batch []bson.Raw, _ mongopatterns.Work, result *mongopatterns.Result) error {
+		for _, doc := range batch {
+			if id := doc.Lookup("_id"); id.AsInt64() == 3 {
+				maintain.Fail(result, "c", id, errOdd)
+			} else {
+				result.Done++
+			}
+		}
+		return nil
+	}
+	result, err := maintain.Run(t.Context(), coll, &mongopatterns.Work{BatchSize: 2}, maintain.Scan{}, step)
+	if err != nil || result.Done != 9 || result.Failed != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	result, err = maintain.Run(t.Context(), coll, &mongopatterns.Work{BatchSize: 2, Strict: true}, maintain.Scan{}, step)
+	if !errors.Is(err, errOdd) || !strings.HasPrefix(err.Error(), "_id 3: ") || result.Done != 3 || result.Failed != 1 || result.Examined != 4 {
+		t.Errorf("%+v, %v", result, err)
 	}
 }
 

@@ -30,6 +30,18 @@ func Fail(r *mongopatterns.Result, collection string, id bson.RawValue, err erro
 	Add(r, mongopatterns.Result{Failed: 1, Failures: []mongopatterns.Failure{{Collection: collection, ID: id, Err: err}}})
 }
 
+// First returns the error of the first failure, with its document, which ends a strict call; nil if there is none.
+func First(r *mongopatterns.Result) error {
+	if len(r.Failures) == 0 {
+		return nil
+	}
+	f := r.Failures[0]
+	if f.ID.Type == 0 {
+		return f.Err
+	}
+	return fault.Of(f.ID, f.Err)
+}
+
 // Unstored is deferred by a call that stores items of the caller's: nobody expects that some are not stored
 // if there is no error. Its error matches those of the Failures.
 //
@@ -45,12 +57,8 @@ type unstored struct{ result mongopatterns.Result }
 
 func (u *unstored) Error() string {
 	text := fmt.Sprintf("%d of %d not stored", u.result.Failed, u.result.Examined)
-	if len(u.result.Failures) > 0 {
-		first := u.result.Failures[0]
-		if first.ID.Type != 0 {
-			first.Err = fault.Of(first.ID, first.Err)
-		}
-		text += ", the first: " + first.Err.Error()
+	if first := First(&u.result); first != nil {
+		text += ", the first: " + first.Error()
 	}
 	return text
 }
