@@ -241,7 +241,11 @@ func (r placed) stage(t *testing.T, direct *mongo.Database) (*proxy.Proxy, call)
 		_ = client.Disconnect(ctx)
 		p.Settle()
 		p.Close()
-		if err := direct.Client().Database("admin").RunCommand(context.Background(), bson.D{{Key: "killSessions", Value: p.Sessions()}}).Err(); err != nil {
+		sessions := p.Sessions()
+		if len(sessions) == 0 {
+			return // the server takes an empty list for all sessions, those of the other rows too
+		}
+		if err := direct.Client().Database("admin").RunCommand(context.Background(), bson.D{{Key: "killSessions", Value: sessions}}).Err(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -289,8 +293,26 @@ func (c call) again(ctx context.Context) error {
 	return void(c.do(ctx))
 }
 
-// record makes the plan of a row.
+// record makes the plan of a row from two runs, one after the other, that sent the same commands. A run that
+// nobody breaks may still repeat a transaction: a chunk of another row that moves takes the history of sessions
+// along, and a commit can meet a write conflict in config.transactions. What such a run sends more does not
+// come again for a fault to meet.
 func (r placed) record(t *testing.T, direct *mongo.Database) plan {
+	t.Helper()
+	last := r.recordOnce(t, direct)
+	for range 6 {
+		next := r.recordOnce(t, direct)
+		if slices.EqualFunc(last.commands, next.commands, func(a, b command) bool { return a.String() == b.String() }) {
+			return next
+		}
+		t.Logf("the call sent %v, and then %v", last.commands, next.commands)
+		last = next
+	}
+	t.Fatal("the call sends other commands each time")
+	return plan{}
+}
+
+func (r placed) recordOnce(t *testing.T, direct *mongo.Database) plan {
 	t.Helper()
 	p, c := r.stage(t, direct)
 	out := plan{row: r, before: read(t, direct, c)}
