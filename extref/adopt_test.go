@@ -244,7 +244,7 @@ func TestAdoptLeavesTheAdopted(t *testing.T) {
 	diff(t, sorted([]bson.D{d("_id", 1, "teams", bson.A{append(adopted, bson.E{Key: "motto", Value: "first"}), adopted})}), sorted(stored(t, colls[1])))
 }
 
-// A document that the server refuses is named and passed over.
+// A document that the server refuses is named and passed over; with Work.Strict it ends the call.
 func TestAdoptRefused(t *testing.T) {
 	t.Parallel()
 	r, teams, colls := people(t, nil, nil)
@@ -258,6 +258,9 @@ func TestAdoptRefused(t *testing.T) {
 	}
 	diff(t, before[1], stored(t, colls[0])[1])
 	diff(t, []bson.D{append(team(1, "one"), bson.E{Key: "version", Value: int64(0)})}, stored(t, teams))
+	if result, err := r.Adopt(t.Context(), "single.team", &mongopatterns.Work{Strict: true}); !mongo.IsDuplicateKeyError(err) || result.Done != 0 {
+		t.Errorf("strict: %+v, %v", result, err)
+	}
 }
 
 // A source that turns bad while its references are adopted fills in none, and what

@@ -378,6 +378,8 @@ func second2(r *versioning.Revision[bson.Raw], err error) func(error) (*versioni
 	return func(other error) (*versioning.Revision[bson.Raw], error) { return r, errors.Join(err, other) }
 }
 
+var errRead = errors.New("not read")
+
 // A row whose number the history has is Failed and named, and counts nothing else twice.
 func TestAdoptHistoryOfANumberTwice(t *testing.T) {
 	t.Parallel()
@@ -395,6 +397,14 @@ func TestAdoptHistoryOfANumberTwice(t *testing.T) {
 		if err != nil || r.Done != want || r.Failed != 1 || r.Skipped+r.Remaining != 0 || r.Failures[0].ID.StringValue() != "z" {
 			t.Errorf("%+v, %v", r, err)
 		}
+	}
+	strict := &mongopatterns.Work{Strict: true}
+	if r, err := b.d.AdoptRevisions(ctx, b.read, strict); !mongo.IsDuplicateKeyError(err) || r.Done != 0 {
+		t.Errorf("strict: %+v, %v", r, err)
+	}
+	refuse := func(bson.Raw) (*versioning.Revision[bson.Raw], error) { return nil, errRead }
+	if r, err := b.d.AdoptRevisions(ctx, refuse, strict); !errors.Is(err, errRead) || r.Failed != 1 {
+		t.Errorf("strict, read: %+v, %v", r, err)
 	}
 	named := testkit.Collect(t, b.d.Check(ctx, nil))
 	if !slices.ContainsFunc(named, func(p mongopatterns.Problem) bool {
