@@ -33,7 +33,7 @@ func TestAttributeOfMixedNumbers(t *testing.T) {
 	if _, err := goods.Indexes().CreateMany(t.Context(), models); err != nil {
 		t.Fatal(err)
 	}
-	report, err := advise.Look(t.Context(), db, nil)
+	report, err := advise.Look(t.Context(), db, unhurried(nil))
 	if err != nil || len(report.Findings) != 1 {
 		t.Fatalf("%v, %v", report, err)
 	}

@@ -1,6 +1,11 @@
 package advise
 
-import "go.mongodb.org/mongo-driver/v2/bson"
+import (
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
 
 // Rows are the measurements that findings rest on.
 func Rows() []Row { return rows }
@@ -13,6 +18,13 @@ func Needs(q Query, path string) bool {
 	var t traffic
 	t.add(q)
 	return t.finds[0].needs(path)
+}
+
+// Unhurried makes loops of commands between which any time may pass.
+func Unhurried(t testing.TB) {
+	was := pause
+	pause = time.Hour
+	t.Cleanup(func() { pause = was })
 }
 
 // Part reports whether a query wants a part of a list, and of how many elements.

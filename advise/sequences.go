@@ -14,9 +14,11 @@ const (
 	valuesOfRun = 200
 	runsKept    = 1_000
 	runsAsked   = 20 // kinds of loops that Look asks the database about
-	pause       = time.Second
-	parentsKept = 3 // commands before a loop that may have given its values
+	parentsKept = 3  // commands before a loop that may have given its values
 )
+
+// pause between two commands of a client ends its loops.
+var pause = time.Second // a test lengthens it
 
 // sent is a query of the profile or the log, with when and by whom it was sent.
 type sent struct {

@@ -73,6 +73,7 @@ func TestShapes(t *testing.T) {
 // A service's loops are seen in its own tests, with few documents: finds for each value of
 // an answer, for children, for parents and up a tree; and sorts that no index serves.
 func TestShapesOfService(t *testing.T) {
+	advise.Unhurried(t) // this machine may be slow
 	db := mongotest.Database(t)
 	ctx := t.Context()
 	insert(t, db.Collection("orders"), []any{

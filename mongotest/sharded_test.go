@@ -542,5 +542,14 @@ func TestShardedMoves(t *testing.T) {
 			t.Errorf("%d units after shard %d was killed, want %d", n, victim, 4*each)
 		}
 		t.Logf("shard %d: %d transactions", victim, committed.Load())
+		// A write that the driver does not repeat, before a restart and after it.
+		for range 2 {
+			if _, err := coll.DeleteMany(ctx, bson.D{{Key: "none", Value: true}}); err != nil {
+				t.Errorf("shard %d: %v", victim, err)
+			}
+			if err := shard.Restart(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }

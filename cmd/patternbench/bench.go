@@ -139,7 +139,7 @@ func (b *bench) drop(interrupted bool) error {
 		if err != nil {
 			return errors.Join(append(errs, err)...)
 		}
-		if len(left) == 0 && try >= 2 {
+		if len(left) == 0 && try >= 10 {
 			break
 		}
 		for _, name := range left {

@@ -271,15 +271,7 @@ func databases(t *testing.T, client *mongo.Client, pid int) []string {
 func TestCases(t *testing.T) {
 	t.Setenv("MONGODB_URI", mongotest.URI(t))
 	client := mongotest.Database(t).Client()
-	name := filepath.Join(t.TempDir(), "results.json")
-	var notes strings.Builder
-	if err := run(t.Context(), []string{"-scale", "tiny", "-runs", "1", "-json", name}, io.Discard, &notes); err != nil {
-		t.Fatalf("%v\n%s", err, notes.String())
-	}
-	r, err := readJSON(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := tiny(t)
 	if len(r.Cases) != len(cases) {
 		t.Fatalf("%d cases of %d", len(r.Cases), len(cases))
 	}
@@ -306,27 +298,18 @@ var update = flag.Bool("update", false, "write testdata/baseline.json")
 // and at most a tenth more allocations. Times are nobody's promise.
 func baseline(t *testing.T, r *report) {
 	const name = "testdata/baseline.json"
-	have := map[string]map[string]float64{}
 	for _, c := range r.Cases {
 		for _, one := range c.Results {
 			call, kind, _ := strings.Cut(one.Metric, ": ")
 			if c.Case == guaranteeCase && kind == "round trips" && one.Value > one.Baseline {
 				t.Errorf("%s: %v round trips, %v by hand with the same guarantee", call, one.Value, one.Baseline)
 			}
-			if c.Case != hotCallsCase {
-				continue
-			}
-			if kind == "round trips" {
+			if c.Case == hotCallsCase && kind == "round trips" {
 				atFloor(t, one)
-			}
-			if kind == "round trips" || kind == "allocations" {
-				if have[call] == nil {
-					have[call] = map[string]float64{}
-				}
-				have[call][kind] = one.Value
 			}
 		}
 	}
+	have := counted(r)
 	if *update {
 		data, err := json.MarshalIndent(have, "", "\t")
 		if err == nil {
@@ -344,6 +327,10 @@ func baseline(t *testing.T, r *report) {
 	if err := json.Unmarshal(data, &want); err != nil {
 		t.Fatal(err)
 	}
+	tooMany := func(have map[string]map[string]float64, call string) bool {
+		return !raced && have[call]["allocations"] > 1.1*want[call]["allocations"]+10
+	}
+	var again map[string]map[string]float64 // if it is needed
 	for call, kinds := range have {
 		was, ok := want[call]
 		if !ok {
@@ -353,8 +340,14 @@ func baseline(t *testing.T, r *report) {
 		if kinds["round trips"] > was["round trips"] {
 			t.Errorf("%s: %v round trips, %v before", call, kinds["round trips"], was["round trips"])
 		}
-		if !raced && kinds["allocations"] > 1.1*was["allocations"]+10 {
-			t.Errorf("%s: %v allocations, %v before", call, kinds["allocations"], was["allocations"])
+		if !tooMany(have, call) {
+			continue
+		}
+		if again == nil { // the runtime also counts what the driver's monitors allocate meanwhile
+			again = counted(tiny(t, "-run", "overhead/"+hotCallsCase))
+		}
+		if tooMany(again, call) {
+			t.Errorf("%s: %v allocations, then %v, and %v before", call, kinds["allocations"], again[call]["allocations"], was["allocations"])
 		}
 	}
 	for call := range want {
@@ -362,6 +355,38 @@ func baseline(t *testing.T, r *report) {
 			t.Errorf("%s, of %s, was not measured", call, name)
 		}
 	}
+}
+
+// counted are the round trips and allocations of the hot calls.
+func counted(r *report) map[string]map[string]float64 {
+	out := map[string]map[string]float64{}
+	for _, c := range r.Cases {
+		for _, one := range c.Results {
+			call, kind, _ := strings.Cut(one.Metric, ": ")
+			if c.Case == hotCallsCase && (kind == "round trips" || kind == "allocations") {
+				if out[call] == nil {
+					out[call] = map[string]float64{}
+				}
+				out[call][kind] = one.Value
+			}
+		}
+	}
+	return out
+}
+
+// tiny runs cases with very little data.
+func tiny(t *testing.T, args ...string) *report {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "results.json")
+	var notes strings.Builder
+	if err := run(t.Context(), append([]string{"-scale", "tiny", "-runs", "1", "-json", name}, args...), io.Discard, &notes); err != nil {
+		t.Fatalf("%v\n%s", err, notes.String())
+	}
+	r, err := readJSON(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // atFloor: no call sends less than the least that its argument says, so the argument holds, and each has one.

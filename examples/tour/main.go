@@ -113,7 +113,7 @@ func tour(ctx context.Context, out io.Writer, asJSON bool, names []string) (err 
 	db := client.Database("tour_" + strings.ToLower(rand.Text()))
 	defer func() {
 		// Also after an interrupt.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
 		dropped := db.Drop(ctx)
 		closed := client.Disconnect(ctx)

@@ -20,10 +20,16 @@ const configServer = "config"
 // A backend runs the commands of one client.
 type backend struct {
 	r     *Router
-	conns map[string]net.Conn
+	conns map[string]*conn
 }
 
-func (r *Router) backend() *backend { return &backend{r: r, conns: map[string]net.Conn{}} }
+// conn is a connection to a server, and when it was used last.
+type conn struct {
+	net.Conn
+	used time.Time
+}
+
+func (r *Router) backend() *backend { return &backend{r: r, conns: map[string]*conn{}} }
 
 func (b *backend) close() {
 	for _, c := range b.conns {
@@ -50,13 +56,13 @@ func (b *backend) send(on, db string, cmd bson.D) (bson.Raw, error) {
 	doc := encode(with(cmd, bson.E{Key: "$db", Value: db}))
 	m := wire.New(wire.NextID(), 0, doc)
 	c := b.conns[on]
-	if c != nil && gone(c) {
+	if c != nil && c.gone() {
 		_ = c.Close()
 		c = nil
 	}
 	if c == nil {
 		var err error
-		if c, err = net.DialTimeout("tcp", b.r.addr(on), 2*time.Second); err != nil {
+		if c, err = dial(b.r.addr(on)); err != nil {
 			delete(b.conns, on)
 			return nil, fmt.Errorf("%s: %w", on, err)
 		}
@@ -76,13 +82,26 @@ func (b *backend) send(on, db string, cmd bson.D) (bson.Raw, error) {
 		delete(b.conns, on)
 		return nil, fmt.Errorf("%s: %w", on, err)
 	}
+	c.used = time.Now()
 	b.r.tick(answer)
 	return answer, nil
 }
 
-// gone reports whether the other side has closed a connection.
-func gone(c net.Conn) bool {
-	_ = c.SetReadDeadline(time.Now())
+func dial(addr string) (*conn, error) {
+	c, err := net.DialTimeout("tcp", addr, 2*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{c, time.Now()}, nil
+}
+
+// gone reports whether the other side has closed the connection. It looks for a millisecond, because a read
+// whose deadline has passed does not look; and not right after a use, when no server has been restarted.
+func (c *conn) gone() bool {
+	if time.Since(c.used) < 10*time.Millisecond {
+		return false
+	}
+	_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
 	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
 	var one [1]byte
 	_, err := c.Read(one[:])
@@ -138,8 +157,8 @@ func (b *backend) cluster(ctx context.Context, db string, cmd bson.D) (bson.Raw,
 	var err error
 	for _, s := range b.r.shards {
 		var answer bson.Raw
-		if _, dial := b.conns[s.Name]; !dial {
-			c, dialErr := net.DialTimeout("tcp", s.Addr, 2*time.Second)
+		if _, known := b.conns[s.Name]; !known {
+			c, dialErr := dial(s.Addr)
 			if err = dialErr; err != nil {
 				continue // nothing was sent
 			}
