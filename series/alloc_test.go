@@ -35,7 +35,7 @@ func TestAllocationsOfIDs(t *testing.T) {
 	}
 	for name, run := range map[string]func(id int) float64{"AppendMany": many, "Add": add} {
 		small, large := run(7), run(123456)
-		if large > small+10 {
+		if large > small+100 { // one each would be 1,000 more; the driver allocates beside it
 			t.Errorf("%s: %v allocations for 1,000 measurements of 123456, %v for 7", name, large, small)
 		}
 	}

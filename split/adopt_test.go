@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -271,7 +272,7 @@ func TestAdoptBesideOldCodeThatPushes(t *testing.T) {
 	db := mongotest.Database(t)
 	s := newSplit[int, bson.D, bson.D](t, db, &split.Options{IDField: "movie_id", ColdFields: []string{"comments"}})
 	hot := db.Collection("movies")
-	const n, most, writers = 60, 6000, 4
+	const n, writers = 60, 4
 	var docs []any
 	for i := range n {
 		docs = append(docs, d("_id", i, "title", "t", "comments", bson.A{fmt.Sprint("first ", i)}))
@@ -282,7 +283,7 @@ func TestAdoptBesideOldCodeThatPushes(t *testing.T) {
 	var ended atomic.Bool
 	for w := range writers {
 		group.Go(func() {
-			for i := 0; i < most && !ended.Load(); i++ {
+			for i := 0; !ended.Load(); i++ {
 				if _, err := hot.UpdateOne(t.Context(), d("_id", (i*7+w)%n), d("$push", d("comments", fmt.Sprint(w, " ", i)))); err != nil {
 					t.Error(err)
 				}
@@ -290,16 +291,19 @@ func TestAdoptBesideOldCodeThatPushes(t *testing.T) {
 			}
 		})
 	}
-	result, err := s.Adopt(t.Context(), &mongopatterns.Work{BatchSize: n})
+	defer ended.Store(true)
+	for pushed.Load() < 100*writers && !t.Failed() {
+		time.Sleep(time.Millisecond)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	result, err := s.Adopt(ctx, &mongopatterns.Work{BatchSize: n})
 	beside := pushed.Load()
 	ended.Store(true)
 	group.Wait()
 	must(t, err)
 	same(t, "adopted", []int64{n, n, 0, 0}, []int64{result.Examined, result.Done, result.Remaining, result.Failed})
 	t.Logf("%d pushes beside, %d conflicts", beside, result.Conflicts)
-	if beside >= most*writers {
-		t.Error("it came to its end after the old code")
-	}
 	result, err = s.Adopt(t.Context(), nil)
 	must(t, err)
 	t.Logf("%d in both", result.Remaining)
@@ -407,7 +411,11 @@ func TestAdoptCountsWhatIsCommitted(t *testing.T) {
 	mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{"update"}, Times: 1, Code: 112, Labels: []string{"TransientTransactionError"}})
 	result, err = s.Adopt(t.Context(), nil)
 	must(t, err)
-	same(t, "run again", mongopatterns.Result{Examined: 2, Done: 2, Conflicts: 1}, result)
+	if result.Conflicts < 1 { // more, if the transaction of the error ends late
+		t.Errorf("run again: %+v", result)
+	}
+	result.Conflicts = 0
+	same(t, "run again", mongopatterns.Result{Examined: 2, Done: 2}, result)
 	sound(t, db, s)
 
 	_, err = cold.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: d("plot", 1), Options: options.Index().SetUnique(true)})

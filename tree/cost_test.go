@@ -265,7 +265,7 @@ func TestWriteCosts(t *testing.T) {
 			if v.opts.SegmentField != "" && (i == 7 || i == 8) {
 				want.writes = 2*want.writes - 1 // the nodes below by way of other paths
 			}
-			got := mongotest.Record(t, coll.Database(), func() { _ = step.call() })
+			got := costs.Unfenced(mongotest.Record(t, coll.Database(), func() { _ = step.call() }))
 			is := spent(got)
 			if want.writes < 0 {
 				is.writes = want.writes

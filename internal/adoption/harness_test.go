@@ -274,7 +274,9 @@ func (w *world) killed(name string) func(context.Context) error {
 		for seen < 4 && lines.Scan() {
 			if id, found := strings.CutPrefix(lines.Text(), "session "); found {
 				uuid, err := hex.DecodeString(id)
-				testkit.OK(w.t, err)
+				if err != nil {
+					return err
+				}
 				sessions = append(sessions, d("id", bson.Binary{Subtype: 4, Data: uuid}))
 			} else {
 				seen++

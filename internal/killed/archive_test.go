@@ -11,7 +11,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/archive"
@@ -70,10 +69,7 @@ func TestKilledArchive(t *testing.T) {
 	}
 	set := mongotest.ReplicaSet(t, 1)
 	db := set.Database(t)
-	err := db.Client().Database("admin").RunCommand(t.Context(), bson.D{{Key: "setParameter", Value: 1}, {Key: "transactionLifetimeLimitSeconds", Value: 2}}).Err()
-	if err != nil {
-		t.Skip("the lifetime of transactions cannot be set: ", err)
-	}
+	endSoon(t, db)
 	a, err := openArchive(db)
 	testkit.OK(t, err)
 	testkit.OK(t, a.EnsureIndexes(t.Context()))
@@ -101,18 +97,14 @@ func TestKilledArchive(t *testing.T) {
 		t.Logf("%s: %d", p.role, p.done)
 	}
 
-	// A transaction of a killed process may still be committed, so all documents are read at one moment.
-	session, err := db.Client().StartSession(options.Session().SetSnapshot(true))
-	testkit.OK(t, err)
-	defer session.EndSession(context.Background())
-	ctx := mongo.NewSessionContext(t.Context(), session)
+	ended(t, db)
 	updates := map[int]int{}
-	for _, doc := range read(ctx, t, db.Collection("log")) {
+	for _, doc := range read(t, db.Collection("log")) {
 		updates[int(doc.Lookup("doc").AsInt64())]++
 	}
 	stored, inArchive := map[int]int{}, 0
 	for _, coll := range []string{"live", "archive"} {
-		for _, doc := range read(ctx, t, db.Collection(coll)) {
+		for _, doc := range read(t, db.Collection(coll)) {
 			id := int(doc.Lookup("_id").AsInt64())
 			stored[id]++
 			if v := int(doc.Lookup("v").AsInt64()); v != updates[id] {
@@ -137,10 +129,10 @@ func TestKilledArchive(t *testing.T) {
 	}
 }
 
-func read(ctx context.Context, t *testing.T, coll *mongo.Collection) (docs []bson.Raw) {
+func read(t *testing.T, coll *mongo.Collection) (docs []bson.Raw) {
 	t.Helper()
-	c, err := coll.Find(ctx, bson.D{})
+	c, err := coll.Find(t.Context(), bson.D{})
 	testkit.OK(t, err)
-	testkit.OK(t, c.All(ctx, &docs))
+	testkit.OK(t, c.All(t.Context(), &docs))
 	return docs
 }

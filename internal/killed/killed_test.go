@@ -208,13 +208,44 @@ func TestKilled(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			set := mongotest.ReplicaSet(t, 1)
 			db := set.Database(t)
-			// The transactions of killed processes are to end soon.
-			err := db.Client().Database("admin").RunCommand(t.Context(), bson.D{{Key: "setParameter", Value: 1}, {Key: "transactionLifetimeLimitSeconds", Value: 2}}).Err()
-			if err != nil {
-				t.Skip("the lifetime of transactions cannot be set: ", err)
-			}
+			endSoon(t, db)
 			test(t, db, set.URI, kind)
 		})
+	}
+}
+
+// endSoon has the server end the transactions of killed processes after two seconds, until t ends.
+func endSoon(t *testing.T, db *mongo.Database) {
+	t.Helper()
+	set := func(ctx context.Context, seconds int32) (was int32, err error) {
+		var reply struct{ Was int32 }
+		cmd := bson.D{{Key: "setParameter", Value: 1}, {Key: "transactionLifetimeLimitSeconds", Value: seconds}}
+		err = db.Client().Database("admin").RunCommand(ctx, cmd).Decode(&reply)
+		return reply.Was, err
+	}
+	was, err := set(t.Context(), 2)
+	if err != nil {
+		t.Skip("the lifetime of transactions cannot be set: ", err)
+	}
+	t.Cleanup(func() { _, err := set(context.WithoutCancel(t.Context()), was); testkit.OK(t, err) })
+}
+
+// ended waits until no transaction is open: a commit that a process sent before it was killed may still be applied.
+func ended(t *testing.T, db *mongo.Database) {
+	t.Helper()
+	var status struct {
+		Transactions struct {
+			Open int64 `bson:"currentOpen"`
+		}
+	}
+	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		testkit.OK(t, db.Client().Database("admin").RunCommand(t.Context(), bson.D{{Key: "serverStatus", Value: 1}}).Decode(&status))
+		if status.Transactions.Open == 0 {
+			return
+		}
+		if time.Since(begun) > time.Minute {
+			t.Fatalf("%d transactions are open", status.Transactions.Open)
+		}
 	}
 }
 
@@ -255,6 +286,7 @@ func test(t *testing.T, db *mongo.Database, uri, kind string) {
 		p.kill(t, r)
 		t.Logf("%s: %d", p.role, p.done)
 	}
+	ended(t, db)
 
 	// A write that was not acknowledged is repeated, and so stored once.
 	for _, p := range processes[:2] {

@@ -89,7 +89,7 @@ func TestZones(t *testing.T) {
 	if len(cluster.Shards()) == 0 {
 		t.Skip("the zones of MONGODB_URI are not ours")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	db := cluster.Database(t)
 	calls := pairedCalls(&scene{t, db})
