@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
+	"io"
 	"io/fs"
+	"net"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -115,6 +119,7 @@ func TestOutcomeOf(t *testing.T) {
 		return mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: code}}
 	}
 	refusal := mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 11000}}}
+	unsent := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 	one := func(err error) error { _, err = fault.One(0, err); return err }
 	many := func(err error) error { _, err = fault.Many(0, err); return err }
 	bulk := func(err error, n int64) error {
@@ -142,6 +147,10 @@ func TestOutcomeOf(t *testing.T) {
 		"a refusal among many":         {many(refusal), unknown},
 		"a bulk write of none":         {bulk(refusal, 0), notDone},
 		"a bulk write of some":         {bulk(refusal, 1), unknown},
+		"one, not sent":                {one(unsent), notDone},
+		"a bulk write, not sent":       {bulk(unsent, 0), notDone},
+		"its second half, not sent":    {bulk(unsent, 1), unknown},
+		"a network's other error":      {one(&net.OpError{Op: "read", Err: io.EOF}), unknown},
 		"no document":                  {one(mongo.ErrNilDocument), notDone},
 		"no documents":                 {many(mongo.ErrEmptySlice), notDone},
 		"cannot be encoded":            {one(mongo.MarshalError{Err: errors.New("x")}), notDone},
@@ -178,6 +187,12 @@ func TestOutcomeOf(t *testing.T) {
 	}
 }
 
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+func (d dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	return d(ctx, network, address)
+}
+
 // The driver's errors from before it sent anything are known by the names of their types: this fails if a version
 // of the driver has other names.
 func TestOutcomeOfWhatWasNotSent(t *testing.T) {
@@ -197,6 +212,24 @@ func TestOutcomeOfWhatWasNotSent(t *testing.T) {
 	t.Run("no server", func(t *testing.T) {
 		opts := options.Client().ApplyURI("mongodb://127.0.0.1:1").SetServerSelectionTimeout(50 * time.Millisecond)
 		outcome(t, t.Context(), connect(t, opts))
+	})
+	t.Run("nobody listens", func(t *testing.T) { // a primary has died, and the driver does not know it yet
+		known, dead := make(chan struct{}), atomic.Bool{}
+		var once sync.Once
+		opts := options.Client().ApplyURI(mongotest.URI(t)).SetDialer(dialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			if dead.Load() {
+				address = "127.0.0.1:1"
+			}
+			return (&net.Dialer{}).DialContext(ctx, network, address)
+		})).SetServerMonitor(&event.ServerMonitor{ServerDescriptionChanged: func(e *event.ServerDescriptionChangedEvent) {
+			if e.NewDescription.Kind != "Unknown" {
+				once.Do(func() { close(known) })
+			}
+		}})
+		coll := connect(t, opts)
+		<-known
+		dead.Store(true)
+		outcome(t, t.Context(), coll)
 	})
 	t.Run("no connection", func(t *testing.T) {
 		asked := make(chan struct{})

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"errors"
+	"net"
 	"reflect"
 	"slices"
 	"strings"
@@ -60,18 +61,23 @@ func One[R any](result R, err error) (R, error) {
 	return result, err
 }
 
-// Many judges the answer to a write of several documents, which can stop midway.
+// Many judges the answer to a write of several documents, which can stop midway. A bulk write of several kinds is
+// several commands, so that one which was not sent can come after one that is done.
 func Many[R any](result R, err error) (R, error) {
-	if err != nil && !unsent(err) && !(refused(err) && nothing(result)) {
+	n, known := written(result)
+	if err != nil && (n > 0 || !unsent(err) && !(refused(err) && known)) {
 		err = Unknown(err)
 	}
 	return result, err
 }
 
-// nothing reports whether a bulk write has written nothing.
-func nothing(result any) bool {
+// written is how many documents a bulk write has written, if that is known.
+func written(result any) (n int64, known bool) {
 	r, ok := result.(*mongo.BulkWriteResult)
-	return ok && r != nil && r.InsertedCount+r.MatchedCount+r.UpsertedCount+r.DeletedCount == 0
+	if !ok || r == nil {
+		return 0, false
+	}
+	return r.InsertedCount + r.MatchedCount + r.UpsertedCount + r.DeletedCount, true
 }
 
 // Single is One for a write that returns the document.
@@ -148,6 +154,10 @@ func Denied(err error) bool {
 // unsent reports whether err is an error of the driver from before the first attempt: a later attempt
 // returns the error of the previous one instead.
 func unsent(err error) bool {
+	var network *net.OpError
+	if errors.As(err, &network) && network.Op == "dial" {
+		return true
+	}
 	return of(err, "topology.ServerSelectionError", "topology.WaitQueueTimeoutError") ||
 		errors.As(err, new(mongo.MarshalError)) || errors.As(err, new(mongo.InvalidArgumentError)) ||
 		errors.As(err, new(mongo.ErrMapForOrderedArgument)) || errors.Is(err, mongo.ErrClientDisconnected)
