@@ -147,6 +147,8 @@ func TestOutcomeOf(t *testing.T) {
 		"a refusal among many":         {many(refusal), unknown},
 		"a bulk write of none":         {bulk(refusal, 0), notDone},
 		"a bulk write of some":         {bulk(refusal, 1), unknown},
+		"a repetition, overloaded":     {one(mongo.CommandError{Code: 462, Labels: []string{"SystemOverloadedError"}}), unknown},
+		"a repetition, forgotten":      {one(mongo.CommandError{Code: 217}), unknown},
 		"one, not sent":                {one(unsent), notDone},
 		"a bulk write, not sent":       {bulk(unsent, 0), notDone},
 		"its second half, not sent":    {bulk(unsent, 1), unknown},

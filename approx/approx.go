@@ -131,7 +131,8 @@ func (c *Counters[ID]) Flush(ctx context.Context) (result mongopatterns.Result, 
 func (c *Counters[ID]) Close(ctx context.Context) (err error) {
 	defer fault.In(&err, "approx: close")
 	c.waiting.close()
-	_, err = c.write(ctx, c.waiting.take())
+	result, err := c.write(ctx, c.waiting.take())
+	fault.Part(&err, &result.Done, &result.Unknown)
 	return err
 }
 

@@ -166,7 +166,8 @@ func (d *Distinct[ID, V]) Flush(ctx context.Context) (result mongopatterns.Resul
 // Cost: that of Flush.
 func (d *Distinct[ID, V]) Close(ctx context.Context) (err error) {
 	defer fault.In(&err, "approx: close")
-	_, err = d.write(ctx, d.waiting(true))
+	result, err := d.write(ctx, d.waiting(true))
+	fault.Part(&err, &result.Done, &result.Unknown)
 	return err
 }
 

@@ -220,7 +220,10 @@ func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 				full = o.Err
 				p.group.Of.items = append(p.group.Of.items, p.items...)
 				p.group.Of.least = b.known.Change(p.group.Key, func(r room) room { return r.or(room{seq: p.after.seq + 1}) }).seq
-			case frame.Refused, frame.Unkeyed:
+			case frame.Unkeyed: // the collection is sharded by another key
+				err = cmp.Or(err, o.Err)
+				b.Refuse(&r, upserts[i], rows, o.Err)
+			case frame.Refused:
 				b.Refuse(&r, upserts[i], rows, o.Err)
 			}
 		}

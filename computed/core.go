@@ -511,7 +511,7 @@ func (c *core) store(ctx context.Context, targets []bson.RawValue, epochs map[st
 		return cursor.Primary(c.targets).Find(ctx, in("_id", there), options.Find().SetProjection(bson.D{{Key: c.state("run"), Value: 1}}).SetBatchSize(int32(len(there)+1)))
 	}) {
 		if err != nil {
-			return nil, err
+			return nil, fault.Unknown(err) // some may be written
 		}
 		if by, _ := value.Lookup(doc, c.state("run")).ObjectIDOK(); by == run {
 			result.Done++

@@ -105,10 +105,10 @@ func inner(w mongopatterns.Work) *mongopatterns.Work {
 func (c *core) drainEntry(ctx context.Context, entry bson.Raw, w *mongopatterns.Work, result *mongopatterns.Result) error {
 	key := entry.Lookup("_id")
 	done, err := c.propagateOne(ctx, key, w, nil)
+	maintain.Add(result, done)
 	if err != nil {
 		return err
 	}
-	maintain.Add(result, done)
 	as := expr.D("_id", value.Equal(key), changeField, entry.Lookup(changeField))
 	if done.Failed == 0 {
 		_, err = fault.One(c.o.Outbox.DeleteOne(ctx, as))

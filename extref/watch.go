@@ -137,7 +137,7 @@ func interrupted(err error) bool {
 		"ResumableChangeStreamError", "RetryableWriteError", "RetryableReadError", "SystemOverloadedError",
 	}, server.HasErrorLabel) || hasCode(err,
 		6, 7, 89, 91, 189, 9001, 10107, 11600, 11602, 13388, 13435, 13436, // connection and elections
-		24, 46, 50, 112, 246, 251, 262, // locks, time, transactions
+		24, 46, 50, 112, 246, 251, 262, 290, // locks, time, transactions
 		43, 63, 133, 150, 234, 237, 11601, // cursors, shards, an interruption
 		64, 79, 100) // write concern
 }

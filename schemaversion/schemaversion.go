@@ -149,14 +149,20 @@ func (v *Collection[T]) Get(ctx context.Context, id any) (out T, err error) {
 	if err != nil {
 		return out, err
 	}
+	written := false
 	if v.core.WriteBack {
 		// If the server refuses the upgraded document, Get still returns it, unless the refusal
 		// ended the caller's transaction.
-		if _, err := v.core.store(ctx, raw, made); err != nil && (txn.Running(ctx) || !fault.Refused(err) && !errors.Is(err, mongopatterns.ErrInvalid)) {
+		_, err := v.core.store(ctx, raw, made)
+		if written = err == nil; err != nil && (txn.Running(ctx) || !fault.Refused(err) && !errors.Is(err, mongopatterns.ErrInvalid)) {
 			return out, err
 		}
 	}
-	return out, fault.Of(raw.Lookup("_id"), v.core.codec.Decode(made, &out))
+	err = fault.Of(raw.Lookup("_id"), v.core.codec.Decode(made, &out))
+	if written {
+		err = fault.Unknown(err)
+	}
+	return out, err
 }
 
 // Find reads documents and upgrades them to the newest version. filter applies to the documents as

@@ -276,10 +276,10 @@ func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 				r.Unknown += int64(rows)
 			case frame.Taken:
 				taken, left = o.Err, append(left, sent[i])
-			case frame.TooLarge: // a slot has only one place
+			case frame.TooLarge, frame.Unkeyed: // a slot has only one place; the collection is sharded by another key
 				err = cmp.Or(err, o.Err)
 				b.Refuse(&r, upserts[i], rows, o.Err)
-			case frame.Refused, frame.Unkeyed:
+			case frame.Refused:
 				b.Refuse(&r, upserts[i], rows, o.Err)
 			}
 		}

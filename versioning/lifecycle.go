@@ -51,13 +51,13 @@ func (d *History[ID, T]) Insert(ctx context.Context, document T, change Change) 
 	}
 	all = append([]doc.Field{field("_id", id)}, doc.Without(all, "_id")...) // the server stores it first anyway
 	if !made {
-		return d.show(d.core.create(ctx, id, all, by))
+		return d.saved(d.core.create(ctx, id, all, by))
 	}
 	c, err := d.core.begin(id, all, 1, by.after(stamp{}))
 	if err == nil { // a new ID has no history
 		_, err = fault.One(d.core.current.InsertOne(ctx, c.raw))
 	}
-	return d.show(c, err)
+	return d.saved(c, err)
 }
 
 // create inserts a document, with the number that follows its history, if it has one.
@@ -190,7 +190,7 @@ func (d *History[ID, T]) again(ctx context.Context, id ID, n int64, change Chang
 	if err != nil {
 		return Revision[T]{}, err
 	}
-	return d.retry(ctx, func() (Revision[T], error) { return d.show(do(ctx, key, n, by)) })
+	return d.retry(ctx, func() (Revision[T], error) { return d.saved(do(ctx, key, n, by)) })
 }
 
 func (d *store) restore(ctx context.Context, id bson.RawValue, n int64, by stamp) (*current, error) {

@@ -67,14 +67,14 @@ func (d *History[ID, T]) save(ctx context.Context, r Revision[T], by stamp) (Rev
 	if mine, ok := any(&r.Document).(*bson.D); ok && err == nil {
 		return d.answer(*mine, ours.all, next)
 	}
-	return d.show(next, err)
+	return d.saved(next, err)
 }
 
 // answer is show for a bson.D. Decoding one takes the driver as long as the rest of a save, so
 // answer reuses the caller's values where decoding would give the same.
 func (d *History[ID, T]) answer(mine bson.D, encoded []doc.Field, next *current) (Revision[T], error) {
 	if d.kind.coded || d.core.codec != (codec.Codec{}) || len(mine) != len(encoded) {
-		return d.show(next, nil)
+		return d.saved(next, nil)
 	}
 	r, err := d.showHead(next.head)
 	if err != nil {

@@ -242,6 +242,15 @@ func (d *History[ID, T]) show(c *current, err error) (Revision[T], error) {
 	return r, nil
 }
 
+// saved is show for a revision that was just saved, whatever becomes of the answer.
+func (d *History[ID, T]) saved(c *current, err error) (Revision[T], error) {
+	if err != nil {
+		return Revision[T]{}, err
+	}
+	r, err := d.show(c, nil)
+	return r, fault.Unknown(err)
+}
+
 // showRow decodes a revision of the history for the caller.
 func (d *History[ID, T]) showRow(past *row, err error) (Revision[T], error) {
 	if err != nil {

@@ -173,25 +173,29 @@ func Refused(err error) bool {
 	if !errors.As(err, &server) {
 		return false
 	}
+	if write := (mongo.WriteException{}); errors.As(err, &write) && write.WriteConcernError != nil {
+		return false // it is written
+	}
+	if bulk := (mongo.BulkWriteException{}); errors.As(err, &bulk) && bulk.WriteConcernError != nil {
+		return false
+	}
 	for _, label := range []string{"TransientTransactionError", labelUnanswered, "RetryableWriteError", "RetryableReadError", "SystemOverloadedError"} {
 		if server.HasErrorLabel(label) {
 			return false
 		}
 	}
 	for _, code := range server.ErrorCodes() {
-		if !general[code] {
+		if !general[code] && !interrupted[code] {
 			return true
 		}
 	}
 	return false
 }
 
-// general are the codes that are not about one document.
+// general are the codes that are not about one document, besides those of an interruption.
 var general = map[int]bool{
-	6: true, 7: true, 8000: true, 11600: true, 11602: true, 10107: true, 13435: true, 13436: true, 189: true, 91: true, // connection and elections
-	13: true, 18: true, 8: true, // rights
-	24: true, 46: true, 50: true, 89: true, 112: true, 246: true, 251: true, 262: true, 225: true, 244: true, 256: true, // locks, time, transactions
+	13: true, 18: true, 8: true, 8000: true, // rights
+	46: true, 112: true, 246: true, 251: true, 225: true, 244: true, 256: true, // locks, transactions
 	20: true, 26: true, 59: true, 72: true, 9: true, 115: true, 263: true, // commands that no document could pass
-	64: true, 100: true, // write concern
 	28667: true, 388: true, // what is too large is the transaction, not the document
 }

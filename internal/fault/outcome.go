@@ -133,7 +133,7 @@ func refused(err error) bool {
 func Denied(err error) bool {
 	var server mongo.ServerError
 	if !errors.As(err, &server) || server.HasErrorLabel("NetworkError") || server.HasErrorLabel(labelUnanswered) ||
-		server.HasErrorLabel("RetryableWriteError") { // the answer is the retry's: the first attempt may be done
+		server.HasErrorLabel("RetryableWriteError") || server.HasErrorLabel("SystemOverloadedError") { // the answer is the retry's: the first attempt may be done
 		return false
 	}
 	if write := (mongo.WriteException{}); errors.As(err, &write) && write.WriteConcernError != nil {
@@ -148,7 +148,7 @@ func Denied(err error) bool {
 		}
 	}
 	codes := server.ErrorCodes()
-	return len(codes) > 0 && !slices.ContainsFunc(codes, func(code int) bool { return interrupted[code] })
+	return len(codes) > 0 && !slices.ContainsFunc(codes, func(code int) bool { return vague[code] || interrupted[code] })
 }
 
 // unsent reports whether err is an error of the driver from before the first attempt: a later attempt
@@ -182,11 +182,14 @@ func of(err error, types ...string) bool {
 	return false
 }
 
+// vague are the codes of errors that may come before or after the write.
+var vague = map[int]bool{0: true, 1: true, 8: true} // no code, an internal error, an unknown one
+
 // interrupted are the codes by which a server or a router ends a command whose write it may have applied.
 var interrupted = map[int]bool{
-	0: true, 1: true, 8: true, // no code, an internal error, an unknown one
 	6: true, 7: true, 89: true, 9001: true, 133: true, // connection
 	91: true, 189: true, 10107: true, 11600: true, 11602: true, 13435: true, 13436: true, 13388: true, 63: true, // shutdown and elections
 	24: true, 50: true, 202: true, 237: true, 262: true, 279: true, 290: true, 355: true, 11601: true, // time, and interruption
 	64: true, 75: true, 79: true, 100: true, // write concern
+	217: true, // a repetition whose first attempt the server no longer knows
 }

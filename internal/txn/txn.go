@@ -24,6 +24,7 @@ import (
 const (
 	codeIllegalOperation = 20
 	codeWriteConflict    = 112
+	codeLifetimeExceeded = 290
 	labelTransient       = "TransientTransactionError"
 
 	// grace is how long after the end of its context a call may return: the time in which a commit or an abort
@@ -192,8 +193,8 @@ func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context
 		return err, false
 	}
 	err = fn(mongo.NewSessionContext(ctx, t.session))
-	if !t.session.TransactionRunning() { // fn has ended it
-		return err, false
+	if !t.session.TransactionRunning() { // fn has ended it, by a commit or not
+		return err, true
 	}
 	if err == nil {
 		err = ctx.Err()
@@ -238,9 +239,10 @@ func (t *transaction) commit(late context.Context) error {
 
 // aborted reports whether err is an answer to a commit, and says that the transaction was aborted. The labels
 // alone do not tell: the driver adds the transient label to some errors after which the commit is sent again.
+// Another refusal tells nothing: it may answer the driver's repetition of a commit that is done.
 func aborted(err error) bool {
 	var server mongo.CommandError
-	return errors.As(err, &server) && server.Code != 0 && !fault.Unanswered(err) && (labelled(err) || fault.Denied(err))
+	return errors.As(err, &server) && server.Code != 0 && server.Code != codeLifetimeExceeded && !fault.Unanswered(err) && transient(err)
 }
 
 // end ends a transaction that may be open, and the session if Run started it. The caller may use its own
@@ -370,12 +372,13 @@ func labelled(err error) bool {
 // with another writer, or because of its size or duration.
 func Conflicted(err error) bool { return err != nil && transient(err) && !mongo.IsNetworkError(err) }
 
-// unlabelledConflict reports whether err is a conflict without the label: DocumentDB sends conflicts like
-// that, and those of snapshots with other codes.
+// unlabelledConflict reports whether err has no label though another run may succeed: DocumentDB sends conflicts
+// like that, and those of snapshots with other codes; and any server the end of a transaction that took too long,
+// if it comes during a command.
 func unlabelledConflict(err error) bool {
 	var server mongo.ServerError
 	return errors.As(err, &server) && !server.HasErrorLabel(labelTransient) &&
-		(server.HasErrorCode(codeWriteConflict) || strings.Contains(server.Error(), "could not serialize access"))
+		(server.HasErrorCode(codeWriteConflict) || server.HasErrorCode(codeLifetimeExceeded) || strings.Contains(server.Error(), "could not serialize access"))
 }
 
 // unsupported adds ErrTransactionsUnsupported to the error of a standalone server that refuses a transaction.

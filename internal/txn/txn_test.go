@@ -157,7 +157,7 @@ func TestRetriesUnlabelledConflicts(t *testing.T) {
 	runs := 0
 	err := txn.Run(t.Context(), db.Client(), func(context.Context) error {
 		if runs++; runs < 3 {
-			return fmt.Errorf("update: %w", mongo.CommandError{Code: 112, Name: "WriteConflict"})
+			return fmt.Errorf("update: %w", mongo.CommandError{Code: []int32{112, 290}[runs-1]}) // a conflict, the end of a slow transaction
 		}
 		return nil
 	})
