@@ -183,7 +183,7 @@ func TestChange(t *testing.T) {
 		}{
 			{"update", set(db, 3, bson.M{"viewers": 500})}, {"move", set(db, 3, bson.M{"film": "C"})}, {"move back", set(db, 3, bson.M{"film": "B"})},
 			{"nothing", set(db, 3, bson.M{"film": "B"})}, {"soft delete", set(db, 3, bson.M{"deleted": true})}, {"undelete", set(db, 3, bson.M{"deleted": false})},
-			{"to a film that is none", set(db, 3, bson.M{"film": "Z"})}, {"without a film", set(db, 3, bson.M{"film": nil})},
+			{"to a film that does not exist", set(db, 3, bson.M{"film": "Z"})}, {"without a film", set(db, 3, bson.M{"film": nil})},
 			{"again", set(db, 3, bson.M{"film": "A", "theatre": "theatre 0"})},
 			{"delete", func(ctx context.Context) error {
 				_, err := db.Collection("screenings").DeleteOne(ctx, bson.M{"_id": 3})

@@ -65,7 +65,8 @@ func (d *History[ID, T]) save(ctx context.Context, r Revision[T], by stamp) (Rev
 	}
 	next, err := d.core.revise(ctx, base, changes, by)
 	if mine, ok := any(&r.Document).(*bson.D); ok && err == nil {
-		return d.answer(*mine, ours.all, next)
+		out, err := d.answer(*mine, ours.all, next)
+		return out, fault.Unknown(err) // it is saved
 	}
 	return d.saved(next, err)
 }
@@ -74,7 +75,7 @@ func (d *History[ID, T]) save(ctx context.Context, r Revision[T], by stamp) (Rev
 // answer reuses the caller's values where decoding would give the same.
 func (d *History[ID, T]) answer(mine bson.D, encoded []doc.Field, next *current) (Revision[T], error) {
 	if d.kind.coded || d.core.codec != (codec.Codec{}) || len(mine) != len(encoded) {
-		return d.saved(next, nil)
+		return d.show(next, nil)
 	}
 	r, err := d.showHead(next.head)
 	if err != nil {

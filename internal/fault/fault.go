@@ -173,10 +173,7 @@ func Refused(err error) bool {
 	if !errors.As(err, &server) {
 		return false
 	}
-	if write := (mongo.WriteException{}); errors.As(err, &write) && write.WriteConcernError != nil {
-		return false // it is written
-	}
-	if bulk := (mongo.BulkWriteException{}); errors.As(err, &bulk) && bulk.WriteConcernError != nil {
+	if unsafe(err) {
 		return false
 	}
 	for _, label := range []string{"TransientTransactionError", labelUnanswered, "RetryableWriteError", "RetryableReadError", "SystemOverloadedError"} {

@@ -136,10 +136,7 @@ func Denied(err error) bool {
 		server.HasErrorLabel("RetryableWriteError") || server.HasErrorLabel("SystemOverloadedError") { // the answer is the retry's: the first attempt may be done
 		return false
 	}
-	if write := (mongo.WriteException{}); errors.As(err, &write) && write.WriteConcernError != nil {
-		return false // done, and not yet safe
-	}
-	if bulk := (mongo.BulkWriteException{}); errors.As(err, &bulk) && bulk.WriteConcernError != nil {
+	if unsafe(err) {
 		return false
 	}
 	if command := (mongo.CommandError{}); errors.As(err, &command) {
@@ -149,6 +146,13 @@ func Denied(err error) bool {
 	}
 	codes := server.ErrorCodes()
 	return len(codes) > 0 && !slices.ContainsFunc(codes, func(code int) bool { return vague[code] || interrupted[code] })
+}
+
+// unsafe reports whether a write is done, and may still be rolled back.
+func unsafe(err error) bool {
+	var write mongo.WriteException
+	var bulk mongo.BulkWriteException
+	return errors.As(err, &write) && write.WriteConcernError != nil || errors.As(err, &bulk) && bulk.WriteConcernError != nil
 }
 
 // unsent reports whether err is an error of the driver from before the first attempt: a later attempt

@@ -30,7 +30,8 @@ func Fail(r *mongopatterns.Result, collection string, id bson.RawValue, err erro
 	Add(r, mongopatterns.Result{Failed: 1, Failures: []mongopatterns.Failure{{Collection: collection, ID: id, Err: err}}})
 }
 
-// First returns the error of the first failure, with its document, which ends a strict call; nil if there is none.
+// First returns the error of the first failure, with the _id of its document, or nil without a failure. A strict
+// call ends with it.
 func First(r *mongopatterns.Result) error {
 	if len(r.Failures) == 0 {
 		return nil

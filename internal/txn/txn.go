@@ -242,7 +242,7 @@ func (t *transaction) commit(late context.Context) error {
 // Another refusal tells nothing: it may answer the driver's repetition of a commit that is done.
 func aborted(err error) bool {
 	var server mongo.CommandError
-	return errors.As(err, &server) && server.Code != 0 && server.Code != codeLifetimeExceeded && !fault.Unanswered(err) && transient(err)
+	return errors.As(err, &server) && server.Code != 0 && !fault.Unanswered(err) && (labelled(err) || unlabelledConflict(err))
 }
 
 // end ends a transaction that may be open, and the session if Run started it. The caller may use its own
@@ -361,7 +361,14 @@ func Conflict(what string) error {
 }
 
 // transient reports whether the transaction is run again after this error.
-func transient(err error) bool { return labelled(err) || unlabelledConflict(err) }
+func transient(err error) bool { return labelled(err) || unlabelledConflict(err) || expired(err) }
+
+// expired reports whether the server ended a transaction during a command because it took too long. Such an error
+// has no label.
+func expired(err error) bool {
+	var server mongo.ServerError
+	return errors.As(err, &server) && server.HasErrorCode(codeLifetimeExceeded)
+}
 
 func labelled(err error) bool {
 	var server mongo.ServerError
@@ -372,13 +379,12 @@ func labelled(err error) bool {
 // with another writer, or because of its size or duration.
 func Conflicted(err error) bool { return err != nil && transient(err) && !mongo.IsNetworkError(err) }
 
-// unlabelledConflict reports whether err has no label though another run may succeed: DocumentDB sends conflicts
-// like that, and those of snapshots with other codes; and any server the end of a transaction that took too long,
-// if it comes during a command.
+// unlabelledConflict reports whether err is a conflict without the label: DocumentDB sends conflicts like
+// that, and those of snapshots with other codes.
 func unlabelledConflict(err error) bool {
 	var server mongo.ServerError
 	return errors.As(err, &server) && !server.HasErrorLabel(labelTransient) &&
-		(server.HasErrorCode(codeWriteConflict) || server.HasErrorCode(codeLifetimeExceeded) || strings.Contains(server.Error(), "could not serialize access"))
+		(server.HasErrorCode(codeWriteConflict) || strings.Contains(server.Error(), "could not serialize access"))
 }
 
 // unsupported adds ErrTransactionsUnsupported to the error of a standalone server that refuses a transaction.
