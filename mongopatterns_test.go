@@ -15,7 +15,10 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/mongotest"
 )
+
+func TestMain(m *testing.M) { mongotest.Main(m) }
 
 func raw(t *testing.T, v any) bson.RawValue {
 	t.Helper()

@@ -15,7 +15,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/approx"
-	"github.com/mongopatterns/mongopatterns/internal/costs"
+	"github.com/mongopatterns/mongopatterns/internal/tests/costs"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/extref"
-	"github.com/mongopatterns/mongopatterns/internal/testkit"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
 // Changes, propagations, new references and deletions at the same time: in the

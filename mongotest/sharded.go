@@ -15,7 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/mongopatterns/mongopatterns/internal/router"
+	"github.com/mongopatterns/mongopatterns/mongotest/internal/router"
 )
 
 // Sharded starts a sharded cluster of this many shards for t alone, and closes it when t ends. It

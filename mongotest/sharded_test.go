@@ -20,7 +20,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/mongopatterns/mongopatterns/internal/proxy"
+	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
 )
 
 // sharded is a collection whose documents, {_id, k, g: k % 3}, of 0 <= k < 100 are on two shards, split

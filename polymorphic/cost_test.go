@@ -4,8 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"github.com/mongopatterns/mongopatterns/internal/costs"
-	"github.com/mongopatterns/mongopatterns/internal/testkit"
+	"github.com/mongopatterns/mongopatterns/internal/tests/costs"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
 func TestCosts(t *testing.T) {

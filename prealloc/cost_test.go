@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mongopatterns/mongopatterns/internal/costs"
-	"github.com/mongopatterns/mongopatterns/internal/testkit"
+	"github.com/mongopatterns/mongopatterns/internal/tests/costs"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/prealloc"
 )
 

@@ -1,0 +1,273 @@
+//go:build unix
+
+package adoption_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
+	"github.com/mongopatterns/mongopatterns/outlier"
+)
+
+func openOutlier(db *mongo.Database) (helper, error) {
+	l, err := outlier.New[any, string](db.Collection("books"), db.Collection("book_extras"), &outlier.Options{
+		ArrayField: "customers", FlagField: "has_extras", ParentField: "book_id", MaxCount: 8,
+	})
+	if err != nil {
+		return helper{}, err
+	}
+	return helper{ensure: l.EnsureIndexes, adopt: l.Adopt, check: l.Check, repair: l.Repair, value: l}, nil
+}
+
+func customers(r *record) (out []string) {
+	list, _ := r.doc["customers"].(bson.A)
+	for _, v := range list {
+		out = append(out, v.(string))
+	}
+	return out
+}
+
+func startOutlier(w *world) service {
+	l := w.h.value.(*outlier.Lists[any, string])
+	m := &model{coll: w.db.Collection("books")}
+	book := func(c *client) bson.M {
+		list := bson.A{}
+		for range c.IntN(12) {
+			list = append(list, c.text())
+		}
+		return bson.M{"title": c.text(), "customers": list}
+	}
+	c := newClient('S', time30)
+	for i := range 40 {
+		m.seed(w, merged(book(c), bson.M{"_id": int32(i)}))
+	}
+	for i := range 40 { // typical for ever
+		m.seed(w, bson.M{"_id": fmt.Sprint("short", i), "short": true, "customers": bson.A{c.text()}})
+	}
+	usual := func(r *record) bool { return alive(r) && r.doc["short"] == nil }
+	short := func(r *record) bool { return alive(r) && r.doc["short"] != nil }
+	held := func(r *record) bool { return usual(r) && len(customers(r)) > 0 }
+
+	// A client sees by MatchedCount whether the element was in the array.
+	found := func(ctx context.Context, r *record, e string, update bson.D) (bool, error) {
+		result, err := m.coll.UpdateOne(ctx, d("_id", r.id, "customers", e), update)
+		return err == nil && result.MatchedCount == 1, err
+	}
+	push := func(ctx context.Context, c *client, r *record) error {
+		return m.update(ctx, r, d("$push", d("customers", c.text())))
+	}
+	pull := m.write("pull", held, func(ctx context.Context, c *client, r *record) error {
+		list := customers(r)
+		e := list[c.IntN(len(list))]
+		pulled, err := found(ctx, r, e, d("$pull", d("customers", e)))
+		if pulled {
+			m.follow(r, d("$pull", d("customers", e)))
+		}
+		return err
+	})
+	edit := m.write("edit inside", held, func(ctx context.Context, c *client, r *record) error {
+		list := customers(r)
+		i, e := c.IntN(len(list)), c.text()
+		edited, err := found(ctx, r, list[i], d("$set", d("customers.$", e)))
+		if edited {
+			r.doc["customers"].(bson.A)[i] = e
+		}
+		return err
+	})
+	old := join(m.own(), m.deleted(short, func(c *client) bson.M {
+		return bson.M{"short": true, "customers": bson.A{c.text()}}
+	}), []op{
+		m.inserted(book), pull, edit,
+		m.beside("push", usual, push), m.beside("push", usual, push), m.beside("push", usual, push),
+	})
+
+	fresh := []op{
+		m.beside("Add", usual, func(ctx context.Context, c *client, r *record) error {
+			e := c.text()
+			n, err := l.Add(ctx, r.id, e)
+			if err == nil && n != 1 {
+				err = fmt.Errorf("%d added", n)
+			}
+			if err == nil {
+				m.follow(r, d("$push", d("customers", e)))
+			}
+			return err
+		}),
+		m.write("Remove", held, func(ctx context.Context, c *client, r *record) error {
+			list := customers(r)
+			e := list[c.IntN(len(list))]
+			removed, err := l.Remove(ctx, r.id, e)
+			if err == nil && !removed {
+				err = fmt.Errorf("%s was not there", e)
+			}
+			if err == nil {
+				m.follow(r, d("$pull", d("customers", e)))
+			}
+			return err
+		}),
+	}
+
+	oracle := func(t *testing.T) {
+		stored := read(t, m.coll)
+		for _, r := range m.living() {
+			want := customers(r)
+			var all []string
+			for e, err := range l.All(t.Context(), r.id) {
+				testkit.OK(t, err)
+				all = append(all, e)
+			}
+			slices.Sort(want)
+			slices.Sort(all)
+			name := fmt.Sprint(r.id)
+			if !slices.Equal(all, want) {
+				differ(t, "%s: %v, want %v", name, all, want)
+			}
+			if n := got(l.Total(t.Context(), r.id))(t); n != int64(len(want)) {
+				differ(t, "%s: %d customers, want %d", name, n, len(want))
+			}
+			same(t, name, without(stored[name], "customers", "has_extras", "customers_outside", "customers_moved"), without(r.doc, "customers"))
+			delete(stored, name)
+		}
+		if len(stored) > 0 {
+			t.Errorf("%d books that nobody stored: %v", len(stored), stored)
+		}
+	}
+	return service{old: old, fresh: fresh, oracle: oracle}
+}
+
+var outlierSays = []sentence{
+	{"splits arrays over the bounds", func(t *testing.T, w *world) {
+		splitBook(t, w, "over")
+		sameBook(t, w, "over", 12)
+		if inside := w.stored(t, "books", "over")["customers"].(bson.A); len(inside) == 12 {
+			t.Errorf("all of %v is inside", inside)
+		}
+	}},
+	{"insert documents, push, pull and edit what is in the array, delete documents that were never split and insert them again", meanwhile("insert", "push", "pull", "edit inside", "delete", "insert again")},
+	{"`$pull` or edit what lies outside: nothing happens", func(t *testing.T, w *world) {
+		splitBook(t, w, "pull")
+		if w.update(t, "books", d("_id", "pull", "customers", "0"), d("$pull", d("customers", "0"))) ||
+			w.update(t, "books", d("_id", "pull", "customers", "1"), d("$set", d("customers.$", "x"))) {
+			t.Error("the first elements are not outside")
+		}
+		w.clean(t)
+		sameBook(t, w, "pull", 12)
+	}},
+	{"Write a split parent back as it was before, or with more behind: it is the whole list", func(t *testing.T, w *world) {
+		writeBack(t, w, "back", func(list bson.A) bson.A { return list })
+		sameBook(t, w, "back", 12)
+		writeBack(t, w, "more", func(list bson.A) bson.A { return append(list, "12", "13") })
+		sameBook(t, w, "more", 14)
+	}},
+	{"Put overflow documents of its own beside a list: their elements come last", func(t *testing.T, w *world) {
+		splitBook(t, w, "beside")
+		w.insert(t, "book_extras", d("_id", "late", "book_id", "beside", "customers", bson.A{"12", "13"}))
+		w.clean(t)
+		sameBook(t, w, "beside", 14)
+	}},
+	{"Edit an element by its place: it is another one's now", func(t *testing.T, w *world) {
+		splitBook(t, w, "place")
+		w.update(t, "books", d("_id", "place"), d("$set", d("customers.0", "x")))
+		w.clean(t)
+		if all := book(t, w, "place"); all[0] != "0" || !slices.Contains(all, "x") {
+			t.Errorf("%v", all)
+		}
+	}},
+	{"Write a split parent back as it was before, but with elements changed or taken out: what has moved out is there twice", func(t *testing.T, w *world) {
+		writeBack(t, w, "less", func(list bson.A) bson.A { return list[1:] })
+		if n := len(book(t, w, "less")); n <= 12 {
+			t.Errorf("%d elements", n)
+		}
+	}},
+	{"Delete a split document: Check names its overflow as orphans, and Repair deletes it", func(t *testing.T, w *world) {
+		splitBook(t, w, "deleted")
+		w.remove(t, "books", "deleted")
+		_, problems := w.again(t)
+		if len(problems) == 0 || problems[0].Kind != outlier.Orphan {
+			t.Errorf("%v", problems)
+		}
+		if left := w.repaired(t); len(left) != 0 {
+			t.Errorf("%v", left)
+		}
+	}},
+	{"Delete one and insert it again: the elements that lay outside return", func(t *testing.T, w *world) {
+		splitBook(t, w, "again")
+		w.remove(t, "books", "again")
+		w.insert(t, "books", d("_id", "again", "customers", bson.A{"x"}))
+		w.again(t)
+		w.repaired(t)
+		if all := book(t, w, "again"); len(all) < 2 || !slices.Contains(all, "x") || !slices.Contains(all, "0") {
+			t.Errorf("%v", all)
+		}
+	}},
+	{"an array that old code has pushed over its bound is split by the second Adopt", func(t *testing.T, w *world) {
+		splitBook(t, w, "second")
+		for i := range 12 {
+			w.update(t, "books", d("_id", "second"), d("$push", d("customers", fmt.Sprint(12+i))))
+		}
+		if n := len(w.stored(t, "books", "second")["customers"].(bson.A)); n <= 8 {
+			t.Errorf("%d in the array", n)
+		}
+		w.clean(t)
+		if n := len(w.stored(t, "books", "second")["customers"].(bson.A)); n > 8 {
+			t.Errorf("%d in the array", n)
+		}
+		sameBook(t, w, "second", 24)
+	}},
+}
+
+func twelve(id string) bson.D {
+	list := bson.A{}
+	for i := range 12 {
+		list = append(list, fmt.Sprint(i))
+	}
+	return d("_id", id, "customers", list)
+}
+
+// writeBack writes a book back as it was read before it was split, but for a change.
+func writeBack(t *testing.T, w *world, id string, change func(list bson.A) bson.A) {
+	t.Helper()
+	w.insert(t, "books", twelve(id))
+	read := w.stored(t, "books", id)
+	w.clean(t)
+	read["customers"] = change(read["customers"].(bson.A))
+	w.replace(t, "books", read)
+	w.again(t)
+	w.repaired(t)
+}
+
+// splitBook is a book of 12 customers, 0 to 11, after Adopt.
+func splitBook(t *testing.T, w *world, id string) {
+	t.Helper()
+	w.insert(t, "books", twelve(id))
+	w.clean(t)
+	if w.stored(t, "books", id)["has_extras"] != true {
+		t.Fatal("it was not split")
+	}
+}
+
+func book(t *testing.T, w *world, id string) (all []string) {
+	t.Helper()
+	for e, err := range w.h.value.(*outlier.Lists[any, string]).All(t.Context(), id) {
+		testkit.OK(t, err)
+		all = append(all, e)
+	}
+	return all
+}
+
+// sameBook requires the customers 0 to n-1, in order.
+func sameBook(t *testing.T, w *world, id string, n int) {
+	t.Helper()
+	all := book(t, w, id)
+	for i := range max(n, len(all)) {
+		if len(all) != n || all[i] != fmt.Sprint(i) {
+			t.Fatalf("%v, want 0 to %d", all, n-1)
+		}
+	}
+}

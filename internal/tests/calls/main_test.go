@@ -1,0 +1,10 @@
+// Package calls has tables of calls of all packages: what each refuses, what it does with nothing to do, and what its errors say.
+package calls_test
+
+import (
+	"testing"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+func TestMain(m *testing.M) { mongotest.Main(m) }

@@ -1,0 +1,10 @@
+// Package failover tests that calls through elections, deadlines and lost commits do what their outcome says.
+package failover_test
+
+import (
+	"testing"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+func TestMain(m *testing.M) { mongotest.Main(m) }

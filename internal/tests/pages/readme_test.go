@@ -1,0 +1,251 @@
+package pages_test
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
+)
+
+func TestMain(m *testing.M) {
+	testkit.AtRoot()
+	mongotest.Main(m)
+}
+
+var (
+	program   = regexp.MustCompile("(?s)```go\n(package main\n.*?)```\n(?:\nThe first time it prints `(.*?)`)?")
+	codeBlock = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
+	localLink = regexp.MustCompile(`\]\(([^):#]+)\)`)
+)
+
+// programOf returns the program of a page, on another database than the one that it names, and the line that
+// the page says it prints.
+func programOf(t *testing.T, page, names, db string) (code, prints string) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := program.FindSubmatch(text)
+	if found == nil {
+		t.Fatalf("%s has no program", page)
+	}
+	code = strings.Replace(string(found[1]), `Database("`+names+`")`, fmt.Sprintf("Database(%q)", db), 1)
+	if code == string(found[1]) {
+		t.Fatalf("%s uses no database %s", page, names)
+	}
+	return code, string(found[2])
+}
+
+// The example of the README runs, in a module of its own, and prints what it says.
+func TestQuickStart(t *testing.T) {
+	db := mongotest.Database(t) // skips under -short
+	code, prints := programOf(t, "README.md", "magazine", db.Name())
+	dir := testkit.Consumer(t, map[string]string{"main.go": code})
+	got := testkit.Command(t, dir, []string{"MONGODB_URI=" + mongotest.URI(t)}, "go", "run", ".")
+	if diff := cmp.Diff(prints+"\n", got); diff != "" {
+		t.Errorf("output (-README +got):\n%s", diff)
+	}
+}
+
+// The service of docs/first-service.md builds in a module of its own, and answers as the page says.
+func TestFirstService(t *testing.T) {
+	const page = "docs/first-service.md"
+	db := mongotest.Database(t) // skips under -short
+	code, _ := programOf(t, page, "shop", db.Name())
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := program.FindAllSubmatch(text, -1)
+	if lines := len(regexp.MustCompile(`(?m)^.+$`).FindAllString(code, -1)); len(files) != 2 || lines > 60 { // as the README says
+		t.Fatalf("%d files, the first of %d lines", len(files), lines)
+	}
+	dir := testkit.Consumer(t, map[string]string{
+		"main.go": strings.Replace(code, `"localhost:8080"`, `os.Getenv("ADDRESS")`, 1),
+		"http.go": string(files[1][1]),
+	})
+	testkit.Command(t, dir, nil, "go", "build", "-o", "service", ".")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	service := exec.CommandContext(t.Context(), filepath.Join(dir, "service")) // killed with the context, at the end
+	service.Env = append(os.Environ(), "MONGODB_URI="+mongotest.URI(t), "ADDRESS="+address)
+	service.Stderr = os.Stderr
+	if err := service.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = service.Process.Kill()
+		_ = service.Wait() // killed
+	})
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		if conn, err := net.Dial("tcp", address); err == nil {
+			_ = conn.Close()
+			break
+		} else if time.Since(began) > 2*time.Minute {
+			t.Fatal(err)
+		}
+	}
+	asked := regexp.MustCompile(`(?m)^\$ curl (?:-d '(.*?)' )?'?localhost:8080(\S+?)'?\n(.*)$`).FindAllStringSubmatch(string(text), -1)
+	if len(asked) < 10 {
+		t.Fatalf("%d requests on the page", len(asked))
+	}
+	token := regexp.MustCompile(`"(next|prev)":"(.*?)"`)
+	next := ""
+	for _, a := range asked {
+		form, url, want := a[1], "http://"+address+strings.Replace(a[2], "…", next, 1), a[3]
+		get := func() (*http.Response, error) { return http.Get(url) }
+		if form != "" {
+			get = func() (*http.Response, error) {
+				return http.Post(url, "application/x-www-form-urlencoded", strings.NewReader(form))
+			}
+		}
+		response, err := get()
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		if err := errors.Join(err, response.Body.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if found := token.FindSubmatch(body); found != nil && string(found[1]) == "next" {
+			next = string(found[2])
+		}
+		if got := strings.TrimSpace(token.ReplaceAllString(string(body), `"$1":"…"`)); got != want {
+			t.Errorf("%s %s: %s, want %s", form, a[2], got, want)
+		}
+	}
+}
+
+// The links in the documents are not broken, and each pattern package is listed.
+func TestDocuments(t *testing.T) {
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil || len(pages) < 10 {
+		t.Fatal(pages, err)
+	}
+	for _, page := range append(pages, "README.md", "CONTRIBUTING.md", "CHANGELOG.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, link := range localLink.FindAllStringSubmatch(codeBlock.ReplaceAllString(string(text), ""), -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), link[1])); err != nil {
+				t.Errorf("%s: %v", page, err)
+			}
+		}
+		if page != "README.md" {
+			continue
+		}
+		for _, pattern := range append(testkit.Patterns(t), "mongotest") {
+			if !strings.Contains(string(text), "| ["+pattern+"]("+pattern+"/doc.go) |") {
+				t.Errorf("%s does not list %s", page, pattern)
+			}
+		}
+	}
+}
+
+// The README says what go.mod, LICENSE and the table of servers say, and leads to the pages in the order in
+// which a newcomer needs them.
+func TestFrontDoor(t *testing.T) {
+	read := func(name string) string {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	readme := read("README.md")
+	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(read("go.mod"))[1]
+	for _, s := range []struct{ name, says string }{
+		{"README.md", "Apache-2.0 · v0: [what may change](#compatibility) · Go " + version + " or later · MongoDB 6.0 or later ([run on 6.0.5 only](docs/compatibility.md): a replica set, elections, two shards behind a router of ours)"},
+		{"LICENSE", "Version 2.0, January 2004"},
+		{"docs/compatibility.md", "| mongod 6.0.5, replica sets of one and of three | everything: results, commands, plans, fail points, elections |"},
+		{"docs/compatibility.md", "| sharded clusters: two shards of mongod 6.0.5"},
+		{"docs/compatibility.md", "- **MongoDB 6.0 and later**"},
+	} {
+		if !strings.Contains(read(s.name), s.says) {
+			t.Errorf("%s does not say %q", s.name, s.says)
+		}
+	}
+	at := 0
+	for _, page := range strings.Fields("choosing first-service adopting failures scaling compatibility") {
+		_, list, _ := strings.Cut(readme, "## Where to begin")
+		found := strings.Index(list, "(docs/"+page+".md)")
+		if found < at {
+			t.Errorf("docs/%s.md is at %d, after %d", page, found, at)
+		}
+		at = found
+	}
+}
+
+// Every package shows calls in an example that runs.
+func TestExamples(t *testing.T) {
+	for _, dir := range append(testkit.Patterns(t), ".", "mongotest", "timeseries") {
+		names, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var files []*ast.File
+		for _, name := range names {
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, file)
+		}
+		if !slices.ContainsFunc(doc.Examples(files...), func(e *doc.Example) bool { return e.Output != "" }) {
+			t.Errorf("%s has no example with its output", dir)
+		}
+	}
+}
+
+// The manual of each pattern in the table of shards leads to it.
+func TestManualsLeadToTheShards(t *testing.T) {
+	page, err := os.ReadFile("docs/compatibility.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, dir := range testkit.Patterns(t) {
+		manual, err := os.ReadFile(filepath.Join(dir, "doc.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(page), "\n| "+dir+" | ") {
+			continue
+		}
+		found++
+		if !strings.Contains(string(manual), "docs/compatibility.md lists for each call the shards it asks") {
+			t.Errorf("%s does not lead to the table", dir)
+		}
+	}
+	if found < 17 {
+		t.Errorf("the table has %d patterns", found)
+	}
+}

@@ -1,0 +1,10 @@
+// Package stored tests that what a version of the library has stored stays readable by later ones.
+package stored_test
+
+import (
+	"testing"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+func TestMain(m *testing.M) { mongotest.Main(m) }

@@ -1,0 +1,217 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+const (
+	shardsPage  = "../../../docs/compatibility.md"
+	shardsBegin = "<!-- the shards: written by go test ./internal/tests/sweep -run TestShardsTable -shards -update -timeout 1h -->\n"
+	shardsEnd   = "<!-- the shards end -->\n"
+)
+
+// seen is what a call did on two shards that have half of the documents each.
+type seen struct {
+	// everywhere are the commands that both shards ran: the keys of those with a filter lie on both,
+	// or are not named.
+	everywhere string
+	commits    string
+	// inside is "yes", or why the call is refused in a transaction.
+	inside string
+}
+
+// errEnough ends a transaction that is not to be committed.
+var errEnough = errors.New("enough")
+
+// look makes the call of a row, and makes it again in a transaction that is aborted.
+func (r placed) look(t *testing.T) seen {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	db, c := r.sharded(t)
+	asked, err := r.cluster.Asked(ctx, db, func() error { return void(c.do(ctx)) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := seen{everywhere: everywhereOf(asked), commits: commitsOf(asked), inside: "yes"}
+	empty(t, db)
+	c = r.start(&scene{t, db})
+	ctx, cancel = context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	err = mongopatterns.Transact(ctx, db.Client(), func(ctx context.Context) error {
+		if _, err := c.do(ctx); err != nil {
+			return err
+		}
+		return errEnough
+	})
+	if !errors.Is(err, errEnough) {
+		out.inside = refusalOf(err)
+		t.Log(err)
+	}
+	return out
+}
+
+// filters are the parts of commands that say to which shards they go.
+var filters = []string{"filter", "q", "query", "pipeline", "deletes", "updates"}
+
+func everywhereOf(asked mongotest.Asked) string {
+	on := map[string]int{} // a bit for each shard
+	names := map[string]string{}
+	for i, commands := range asked.Shards {
+		for _, c := range commands {
+			for _, f := range filters {
+				v := c.Body.Lookup(f)
+				if v.Type != 0 || c.Name == "find" && f == "filter" { // a router leaves out an empty one
+					key := c.Name + " " + c.Collection + " " + v.String()
+					on[key] |= 1 << i
+					names[key] = c.Name + " " + c.Collection
+				}
+			}
+		}
+	}
+	both := map[string]bool{}
+	for key, bits := range on {
+		if bits == 3 {
+			both[names[key]] = true
+		}
+	}
+	if len(both) == 0 {
+		return "–"
+	}
+	return strings.Join(slices.Sorted(maps.Keys(both)), ", ")
+}
+
+func commitsOf(asked mongotest.Asked) string {
+	switch {
+	case asked.Commits["twoPhaseCommit"] > 0:
+		return "two"
+	case asked.Commits["singleShard"]+asked.Commits["singleWriteShard"] > 0:
+		return "one"
+	}
+	return "–"
+}
+
+// refusalOf returns an error in a few words.
+func refusalOf(err error) string {
+	var server mongo.ServerError
+	text := fmt.Sprint(err)
+	switch {
+	case strings.Contains(text, "$graphLookup"):
+		return "no: $graphLookup"
+	case strings.Contains(text, "$lookup"):
+		return "no: $lookup"
+	case strings.Contains(text, "$unionWith"):
+		return "no: $unionWith"
+	case errors.As(err, &server) && server.HasErrorCode(263):
+		return "no: " + text[strings.LastIndex(text, ") ")+2:]
+	case errors.Is(err, mongopatterns.ErrInvalid):
+		return "no: the call refuses it"
+	}
+	return "no: " + text
+}
+
+// shardsTable returns the table of the page: one line for the calls of a package that did the same.
+func shardsTable(all map[string]seen) string {
+	type line struct {
+		pkg string
+		seen
+	}
+	calls := map[line]map[string][]string{}
+	for name, s := range all {
+		pkg, call, _ := strings.Cut(name, ".")
+		call, kind, _ := strings.Cut(call, "/")
+		l := line{pkg, s}
+		if calls[l] == nil {
+			calls[l] = map[string][]string{}
+		}
+		calls[l][call] = append(calls[l][call], kind)
+	}
+	var lines []string
+	for l, names := range calls {
+		var texts []string
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			kinds := slices.Sorted(slices.Values(names[name]))
+			if kinds[0] == "" {
+				kinds[0] = "plain"
+			}
+			short := name[strings.LastIndex(name, ".")+1:]
+			if receiver, _, several := strings.Cut(name, "."); several && slices.Contains([]string{"approx", "bucket", "slots", "series", "extref", "schemaversion"}, l.pkg) {
+				short = receiver + "." + short
+			}
+			if len(kinds) < kindsOf(all, l.pkg+"."+name) {
+				short += " (" + strings.Join(kinds, "; ") + ")"
+			}
+			texts = append(texts, short)
+		}
+		lines = append(lines, fmt.Sprintf("| %s | %s | %s | %s | %s |\n", l.pkg, strings.Join(texts, ", "), l.everywhere, l.commits, l.inside))
+	}
+	slices.Sort(lines)
+	return "| package | calls | asked both shards | commits over | in a transaction |\n|---|---|---|---|---|\n" + strings.Join(lines, "")
+}
+
+// kindsOf counts the rows of a call.
+func kindsOf(all map[string]seen, call string) (n int) {
+	for name := range all {
+		if have, _, _ := strings.Cut(name, "/"); have == call {
+			n++
+		}
+	}
+	return n
+}
+
+// The test counts what each call asks of a cluster, and compares it with the page.
+func TestShardsTable(t *testing.T) {
+	cluster := mongotest.Sharded(t, 2)
+	text, err := os.ReadFile(shardsPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(text), shardsBegin)
+	inside, after, closed := strings.Cut(rest, shardsEnd)
+	if !found || !closed {
+		t.Fatalf("%s has no block of the shards", shardsPage)
+	}
+	all := map[string]seen{}
+	for _, r := range append(table(), readRows()...) {
+		sum := fnv.New32()
+		fmt.Fprint(sum, r.name, *seed)
+		if notSharded[r.name] != "" || !*everyRow && sum.Sum32()%(2*sample) != 1 {
+			continue
+		}
+		t.Run(strings.ReplaceAll(r.name, "/", ": "), func(t *testing.T) {
+			s := placed{r, cluster}.look(t)
+			all[r.name] = s
+			call, _, _ := strings.Cut(strings.TrimPrefix(r.name, packageOf(r.name)+"."), "/")
+			line := fmt.Sprintf("| %s | %s | %s |\n", s.everywhere, s.commits, s.inside)
+			if *update {
+				return
+			}
+			for l := range strings.Lines(inside) {
+				if strings.HasPrefix(l, "| "+packageOf(r.name)+" |") && strings.HasSuffix(l, line) && strings.Contains(l, call[strings.LastIndex(call, ".")+1:]) {
+					return
+				}
+			}
+			t.Errorf("the page says otherwise: %s %s", r.name, line)
+		})
+	}
+	if t.Failed() || !*update || !*everyRow {
+		return
+	}
+	if err := os.WriteFile(shardsPage, []byte(before+shardsBegin+"\n"+shardsTable(all)+"\n"+shardsEnd+after), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,571 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// A short name for what hundreds of lines call.
+var doc = testkit.D
+
+var (
+	how     = flag.String("sweep", "some", "`all` faults at each command, or some")
+	seed    = flag.Int("seed", 1, "which faults, with -sweep=some")
+	update  = flag.Bool("update", false, "write the figures of the packages that were swept as a whole to docs/failures.md, with -sweep=all")
+	workers = flag.Int("workers", 12, "how many rows are swept at the same time; most of a case is waiting")
+)
+
+// some is how many faults a command gets with -sweep=some.
+const some = 2
+
+// A row is a call that writes, and the state it starts from.
+type row struct {
+	// name is package.Type.Method or package.Function, and what is particular behind a slash.
+	name string
+	// start stores the state and returns the call. What it stores is the same each time, but
+	// for ObjectIDs, UUIDs and the present time.
+	start func(s *scene) call
+}
+
+// placed is a row and where it runs.
+type placed struct {
+	row
+	cluster *mongotest.Server // with its collections sharded; nil: mongotest's server
+}
+
+// call is a call that writes and what is expected of it.
+type call struct {
+	// one makes one change, all of it or nothing.
+	one func(ctx context.Context) error
+	// many stores items one by one or in batches: each is as before or as after, and the Result
+	// says which are not.
+	many func(ctx context.Context) (mongopatterns.Result, error)
+	// upkeep is many for Adopt, Repair and their like, in batches of one document.
+	upkeep func(ctx context.Context) (mongopatterns.Result, error)
+	// counts is, for many and upkeep, the collection where each document that is as after
+	// counts as Done. Default: Done is not compared.
+	counts string
+
+	// repeat is what a caller does after an error in place of the same call. Default: the
+	// same call.
+	repeat func(ctx context.Context) error
+	// repeated are the errors that a repetition may return because the call was done before.
+	repeated []error
+	// look says that after an unknown outcome one must look before a repetition, as
+	// docs/failures.md or the method says.
+	look bool
+	// twice is the state when a change of an unknown outcome was repeated though it was done,
+	// where the method says that this may happen.
+	twice func(after state) state
+
+	check []mongopatterns.Checker
+	// shards are the helpers whose collections are sharded on a cluster, besides those of check.
+	shards []mongopatterns.Sharder
+	// settle does the work after which the manual promises that Check finds nothing.
+	settle func(ctx context.Context) error
+	// aside are collections that do not belong to the state: leases, checkpoints. masks are
+	// fields whose values do not: random marks, counters of what was tried.
+	aside, masks []string
+	// passing are documents, by collection, that may be seen while the call is under way, if its manual says
+	// that it writes one after the other.
+	passing map[string][]bson.D
+}
+
+// errDuplicate represents the driver's duplicate key in call.repeated.
+var errDuplicate = errors.New("duplicate key")
+
+// scene is a database for one case.
+type scene struct {
+	*testing.T
+	db *mongo.Database
+}
+
+func (s *scene) coll(name string) *mongo.Collection { return s.db.Collection(name) }
+
+func (s *scene) insert(coll string, docs ...any) {
+	s.Helper()
+	if _, err := s.coll(coll).InsertMany(s.Context(), docs); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *scene) ok(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// void is a call without its first result.
+func void[T any](_ T, err error) error { return err }
+
+// unleased repeats a call that is refused until the lease of the one before is over.
+func unleased(do func(ctx context.Context) (mongopatterns.Result, error), refused error) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		for {
+			if _, err := do(ctx); !errors.Is(err, refused) {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}
+}
+
+// errFollowed ends a follower that has caught up.
+var errFollowed = errors.New("followed")
+
+// small is work with a batch for each document.
+var small = &mongopatterns.Work{BatchSize: 1}
+
+// table is all rows.
+func table() []row {
+	return slices.Concat(approxRows, archiveRows, attributeRows, bucketRows, computedRows, extrefRows, outlierRows, preallocRows,
+		relationRows, rootRows, schemaversionRows, seriesRows, splitRows, subsetRows, treeRows(), versioningRows)
+}
+
+// command is a command that a call sends.
+type command struct {
+	proxy.Command
+	writes bool
+}
+
+func (c command) String() string {
+	return strings.TrimSpace(fmt.Sprintf("%s %s %d", c.Name, c.Collection, c.N))
+}
+
+func newCommand(c proxy.Command) command {
+	writes := slices.Contains([]string{"insert", "update", "delete", "findAndModify", "commitTransaction"}, c.Name)
+	if stages, ok := c.Body.Lookup("pipeline").ArrayOK(); ok {
+		for _, name := range []string{"$merge", "$out"} {
+			writes = writes || strings.Contains(stages.String(), name)
+		}
+	}
+	return command{c, writes}
+}
+
+// ending is how the context of a call ends.
+type ending int
+
+const (
+	never ending = iota
+	deadline
+	cancelled
+)
+
+// fault is a way to fail a command: the first fault meets it, the second the next command of
+// the same name and collection, which is the driver's repetition or the call's.
+type fault struct {
+	name   string
+	faults []proxy.Fault
+	ending ending
+	on     func(c command) bool
+}
+
+func always(command) bool { return true }
+func writes(c command) bool {
+	return c.writes && (!c.InTransaction() || c.Name == "commitTransaction")
+}
+func conflicts(c command) bool { return c.writes || c.InTransaction() }
+
+var faults = []fault{
+	{"closed before", list(proxy.CloseBefore), never, always},
+	{"closed after", list(proxy.CloseAfter), never, always},
+	{"closed before, twice", list(proxy.CloseBefore, proxy.CloseBefore), never, always},
+	{"closed after, twice", list(proxy.CloseAfter, proxy.CloseAfter), never, always},
+	{"write concern", list(proxy.ConcernError(proxy.WriteConcernTimeout)), never, writes},
+	{"write concern, shutdown, twice", list(proxy.ConcernError(proxy.ShutdownInProgress), proxy.ConcernError(proxy.ShutdownInProgress)), never, writes},
+	{"not primary", list(proxy.Refuse(proxy.NotWritablePrimary)), never, always},
+	{"not primary, twice", list(proxy.Refuse(proxy.NotWritablePrimary), proxy.Refuse(proxy.NotWritablePrimary)), never, always},
+	{"closed after, then not primary", list(proxy.CloseAfter, proxy.Refuse(proxy.NotWritablePrimary)), never, writes},
+	{"conflict", list(proxy.Refuse(proxy.WriteConflict)), never, conflicts},
+	{"conflict without label", list(proxy.RefuseBare(proxy.WriteConflict)), never, conflicts},
+	{"no answer until the deadline", list(proxy.SilentAfter), deadline, always},
+	{"not heard until the deadline", list(proxy.SilentBefore), deadline, always},
+	{"cancelled", list(proxy.SilentAfter), cancelled, always},
+}
+
+func list(faults ...proxy.Fault) []proxy.Fault { return faults }
+
+const (
+	// patience is for calls that wait for nothing but the server.
+	patience = 60 * time.Second
+	// grace is how long after its context a call may come back: half a second, and what a busy
+	// machine needs. It is there to find calls that hang.
+	grace = 500*time.Millisecond + 10*time.Second
+)
+
+// plan is what a call does when nothing fails.
+type plan struct {
+	row           placed
+	before, after state
+	commands      []command
+	took          time.Duration
+}
+
+// stage makes a scene for one case on the row's database, which direct reaches without the
+// proxy.
+func (r placed) stage(t *testing.T, direct *mongo.Database) (*proxy.Proxy, call) {
+	t.Helper()
+	uri := r.uri(t)
+	p := proxy.New(t, uri)
+	client, err := mongo.Connect(options.Client().ApplyURI(uri), p.Options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// Nothing of this case may reach the next one: neither a command that the server
+		// has not done yet nor a transaction that nobody ends.
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		_ = client.Disconnect(ctx)
+		p.Settle()
+		p.Close()
+		sessions := p.Sessions()
+		if len(sessions) == 0 {
+			return // the server takes an empty list for all sessions, those of the other rows too
+		}
+		if err := direct.Client().Database("admin").RunCommand(context.Background(), bson.D{{Key: "killSessions", Value: sessions}}).Err(); err != nil {
+			t.Error(err)
+		}
+	})
+	empty(t, direct)
+	c := r.start(&scene{t, client.Database(direct.Name())})
+	return p, c
+}
+
+func (r placed) uri(t *testing.T) string {
+	if r.cluster != nil {
+		return r.cluster.URI
+	}
+	return mongotest.URI(t)
+}
+
+// database is one for the row, on a cluster with its collections sharded.
+func (r placed) database(t *testing.T) *mongo.Database {
+	t.Helper()
+	if r.cluster == nil {
+		return mongotest.Database(t)
+	}
+	db, _ := r.sharded(t)
+	return db
+}
+
+func (c call) do(ctx context.Context) (result mongopatterns.Result, err error) {
+	defer func() {
+		if p := recover(); p != nil { // the other rows go on
+			err = fmt.Errorf("the call panicked: %v", p)
+		}
+	}()
+	switch {
+	case c.many != nil:
+		return c.many(ctx)
+	case c.upkeep != nil:
+		return c.upkeep(ctx)
+	}
+	return mongopatterns.Result{}, c.one(ctx)
+}
+
+func (c call) again(ctx context.Context) error {
+	if c.repeat != nil {
+		return c.repeat(ctx)
+	}
+	return void(c.do(ctx))
+}
+
+// record makes the plan of a row from two runs, one after the other, that sent the same commands. A run that
+// nobody breaks may still repeat a transaction: a chunk of another row that moves takes the history of sessions
+// along, and a commit can meet a write conflict in config.transactions. What such a run sends more does not
+// come again for a fault to meet.
+func (r placed) record(t *testing.T, direct *mongo.Database) plan {
+	t.Helper()
+	last := r.recordOnce(t, direct)
+	for range 6 {
+		next := r.recordOnce(t, direct)
+		if slices.EqualFunc(last.commands, next.commands, func(a, b command) bool { return a.String() == b.String() }) {
+			return next
+		}
+		t.Logf("the call sent %v, and then %v", last.commands, next.commands)
+		last = next
+	}
+	t.Fatal("the call sends other commands each time")
+	return plan{}
+}
+
+func (r placed) recordOnce(t *testing.T, direct *mongo.Database) plan {
+	t.Helper()
+	p, c := r.stage(t, direct)
+	out := plan{row: r, before: read(t, direct, c)}
+	var mu sync.Mutex
+	p.Break(func(c proxy.Command) *proxy.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		if c.Name != "killCursors" && c.Name != "abortTransaction" {
+			out.commands = append(out.commands, newCommand(c))
+		}
+		return nil
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	began := time.Now()
+	_, err := c.do(ctx)
+	out.took = time.Since(began)
+	p.Break(nil)
+	if err != nil {
+		t.Fatal("without a fault: ", err)
+	}
+	p.Settle()
+	out.after = read(t, direct, c)
+	if out.before.equal(out.after) {
+		t.Fatal("the call changes nothing")
+	}
+	if !slices.ContainsFunc(out.commands, func(c command) bool { return c.writes }) {
+		t.Fatal("no command of the call writes")
+	}
+	c.sound(t, "without a fault")
+	return out
+}
+
+// sound fails unless Check finds nothing.
+func (c call) sound(t *testing.T, when string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if c.settle != nil {
+		if err := c.settle(ctx); err != nil {
+			t.Errorf("%s: what Check asks for: %v", when, err)
+		}
+	}
+	for problem, err := range mongopatterns.CheckAll(ctx, c.check...) {
+		t.Errorf("%s: Check finds %v %v", when, problem, err)
+	}
+}
+
+// try makes the call of a plan with a fault at one of its commands. It reports how the call
+// ended, and false if the context ended before the command came.
+func (p plan) try(t *testing.T, direct *mongo.Database, at command, f fault, within time.Duration) (outcome, bool) {
+	t.Helper()
+	proxied, c := p.row.stage(t, direct)
+	if before := read(t, direct, c); !before.equal(p.before) {
+		t.Fatalf("the row does not start from the same state each time:\n%s", p.before.diff(before))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	met := make(chan time.Time, 1)
+	broken := slices.Clone(f.faults)
+	broken[0].Before = func() {
+		met <- time.Now()
+		if f.ending == cancelled {
+			cancel()
+		}
+	}
+	proxied.Break(proxy.Nth(at.Name, at.Collection, at.N, broken...))
+
+	type answer struct {
+		result mongopatterns.Result
+		err    error
+		at     time.Time
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		result, err := c.do(ctx)
+		answered <- answer{result, err, time.Now()}
+	}()
+	var got answer
+	select {
+	case got = <-answered:
+	case <-afterContext(ctx, grace):
+		t.Errorf("the call has not come back %v after its context", grace)
+		return unknown, true // the end of the test ends it
+	}
+	proxied.Break(nil)
+	proxied.Settle()
+	select {
+	case <-met:
+	default:
+		// The driver does not send what would not be answered before the deadline.
+		if ctx.Err() != nil || mongo.IsTimeout(got.err) {
+			return 0, false
+		}
+		t.Fatalf("the command did not come; the call answered %v", got.err)
+	}
+
+	now := read(t, direct, c)
+	said := outcomeOf(got.err)
+	switch {
+	case c.one == nil:
+		c.manyTrue(t, p, now, got.result, got.err)
+	case now.equal(p.before):
+		if said == done {
+			t.Errorf("no error, and nothing was done: %v", got.err)
+		}
+	case now.equal(p.after):
+		if said == notDone {
+			t.Errorf("done, but the error says that it is not: %v", got.err)
+		}
+	case c.passing != nil && len(now.between(p.before, p.after, c)) == 0:
+		if said != unknown {
+			t.Errorf("done in part, and the error says that it is %v: %v", said, got.err)
+		}
+	default:
+		t.Errorf("neither before nor after, the error is %v; from after:\n%s", got.err, p.after.diff(now))
+	}
+
+	// The network is well again, and the caller does what docs/failures.md says.
+	end := p.after
+	if repeat := got.err != nil && !(c.look && said == unknown && now.equal(p.after)); repeat {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if err := c.again(ctx); err != nil && !c.before(err) {
+			t.Errorf("repeated after %v: %v", got.err, err)
+		}
+	}
+	proxied.Settle()
+	final := read(t, direct, c)
+	if c.twice != nil && said == unknown && now.equal(p.after) && final.equal(c.twice(p.after)) {
+		end = final
+	}
+	if !final.equal(end) {
+		t.Errorf("in the end not as after:\n%s", end.diff(final))
+	}
+	c.sound(t, "in the end")
+	if t.Failed() {
+		t.Logf("the call answered %v", got.err)
+	}
+	return said, true
+}
+
+// before reports whether an error says that a repeated call was done before.
+func (c call) before(err error) bool {
+	return slices.ContainsFunc(c.repeated, func(known error) bool {
+		return errors.Is(err, known) || known == errDuplicate && mongo.IsDuplicateKeyError(err)
+	})
+}
+
+// afterContext is a channel that tells when a while has passed after a context.
+func afterContext(ctx context.Context, while time.Duration) <-chan time.Time {
+	out := make(chan time.Time, 1)
+	context.AfterFunc(ctx, func() { time.AfterFunc(while, func() { out <- time.Now() }) })
+	return out
+}
+
+// manyTrue fails unless each document is as before or as after, and the result true.
+func (c call) manyTrue(t *testing.T, p plan, now state, result mongopatterns.Result, err error) {
+	t.Helper()
+	if err == nil && result.Failed+result.Unknown+result.Remaining == 0 && !now.equal(p.after) {
+		t.Errorf("no error, and not all is done, says the state and not %+v; from after:\n%s", result, p.after.diff(now))
+	}
+	if outcomeOf(err) == notDone && !now.equal(p.before) {
+		t.Errorf("the error says that nothing is done: %v; from before:\n%s", err, p.before.diff(now))
+	}
+	for _, wrong := range now.between(p.before, p.after, c) {
+		t.Errorf("neither before nor after: %s; the error is %v", wrong, err)
+	}
+	if c.counts == "" {
+		return
+	}
+	if applied := now.changed(p.before, p.after, c.counts); applied < result.Done || applied > result.Done+result.Unknown {
+		t.Errorf("%d done, %+v says the result; the error is %v", applied, result, err)
+	}
+}
+
+// Each command of each call fails in each way.
+func TestSweep(t *testing.T) {
+	figures := newFigures()
+	rows := table()
+	var all []placed
+	for _, r := range rows {
+		all = append(all, placed{row: r})
+	}
+	together(t, all, figures)
+	if t.Failed() || *how != "all" {
+		return
+	}
+	t.Log(figures.lines())
+	if *update {
+		figures.write(t)
+	}
+}
+
+// together sweeps rows at the same time.
+func together(t *testing.T, rows []placed, figures *figures) {
+	slots := make(chan bool, *workers)
+	var group sync.WaitGroup
+	for _, r := range rows {
+		slots <- true
+		group.Go(func() {
+			defer func() { <-slots }()
+			t.Run(strings.ReplaceAll(r.name, "/", ": "), func(t *testing.T) { r.sweep(t, figures) })
+		})
+	}
+	group.Wait()
+}
+
+func (r placed) sweep(t *testing.T, figures *figures) {
+	direct := r.database(t)
+	p := r.record(t, direct)
+	figures.method(r.row, len(p.commands))
+	for i, at := range p.commands {
+		for _, f := range r.chosen(i, at) {
+			t.Run(fmt.Sprintf("%v/%s", at, f.name), func(t *testing.T) {
+				// A deadline must pass at the command and not before: on a busy machine it
+				// gets longer.
+				within := patience
+				if f.ending == deadline {
+					within = 200*time.Millisecond + 3*p.took
+				}
+				for range 6 {
+					said, met := p.try(t, direct, at, f, within)
+					if met {
+						figures.count(r.row, said)
+						return
+					}
+					within *= 2
+				}
+				t.Error("the context always ended before the command")
+			})
+		}
+	}
+}
+
+// chosen are the faults for the ith command of a row: all, or some that change with the
+// command and the seed.
+func (r placed) chosen(i int, at command) []fault {
+	var out []fault
+	for _, f := range faults {
+		if f.on(at) {
+			out = append(out, f)
+		}
+	}
+	if *how == "all" || len(out) <= some {
+		return out
+	}
+	sum := fnv.New32()
+	fmt.Fprint(sum, r.name, *seed)
+	first := int(sum.Sum32()>>1) + i*some
+	var part []fault
+	for j := range some {
+		part = append(part, out[(first+j)%len(out)])
+	}
+	return part
+}
