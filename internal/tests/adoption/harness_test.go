@@ -17,7 +17,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -36,18 +35,19 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-var (
-	flagOps  = flag.Int("adopt.ops", 240, "operations of each old client")
-	flagRate = flag.Int("adopt.rate", 0, "operations a second of each client; 0 is no bound")
-	flagSeed = flag.Uint64("adopt.seed", 1, "the seed of the operations")
-	// A killed process leaves its transaction open until the server ends it. A server of
-	// our own is told to do that soon.
-	flagKill = flag.Bool("adopt.kill", os.Getenv("MONGODB_URI") == "", "kill a process that adopts")
-)
+// operations is how many each old client does.
+func operations() int { return scale.Of(120, 600, 6000) }
+
+// kills reports whether a process that adopts pattern i is killed: in a small run of one pattern of five. What it leaves
+// open the server must be told to end soon, and a server of others is not told.
+func kills(i int) bool {
+	return os.Getenv("MONGODB_URI") == "" && scale.Of(uint64(i)%5 == scale.Seed()%5, true, true)
+}
 
 // pattern is a row of the page's table, or one of several cases of a row.
 type pattern struct {
@@ -123,7 +123,7 @@ type world struct {
 	old    []op           // of old code
 	models []*model
 
-	chunksMove bool
+	chunksMove, kill bool
 }
 
 // client is a program: its random numbers, and its clock.
@@ -136,7 +136,7 @@ type client struct {
 
 func newClient(name byte, behind time.Duration) *client {
 	const start = 1_700_000_000
-	return &client{Rand: rand.New(rand.NewPCG(*flagSeed, uint64(name))), name: name, clock: start - uint32(behind/time.Second)}
+	return &client{Rand: rand.New(rand.NewPCG(scale.Seed(), uint64(name))), name: name, clock: start - uint32(behind/time.Second)}
 }
 
 // id is an ObjectID by the client's clock, which ticks every eighth one.
@@ -157,10 +157,14 @@ func (c *client) text() string {
 
 func (c *client) int(n int) int32 { return int32(c.IntN(n)) }
 
-// run has a client do n operations.
+// run has a client do n operations: each once, if it can be done then, and others at random.
 func (w *world) run(ctx context.Context, c *client, ops []op, n int) error {
+	first := c.Perm(len(ops))
 	for done, idle := 0, 0; done < n; {
 		o := ops[c.IntN(len(ops))]
+		if len(first) > 0 {
+			o, first = ops[first[0]], first[1:]
+		}
 		err := o.do(ctx, c)
 		if errors.Is(err, errNothing) {
 			if idle++; idle > 10_000 {
@@ -173,9 +177,6 @@ func (w *world) run(ctx context.Context, c *client, ops []op, n int) error {
 		}
 		w.count(o.name)
 		done, idle = done+1, 0
-		if *flagRate > 0 {
-			time.Sleep(time.Second / time.Duration(*flagRate))
-		}
 	}
 	return nil
 }
@@ -255,10 +256,14 @@ func (w *world) cancelled(ctx context.Context) error {
 // killed starts a process that adopts, and kills it after some batches.
 func (w *world) killed(name string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		if !*flagKill {
+		if !w.kill {
 			return w.cancelled(ctx)
 		}
-		child := exec.CommandContext(ctx, os.Args[0])
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		child := exec.CommandContext(ctx, self)
 		child.Env = append(os.Environ(), "ADOPTION_CHILD="+name, "ADOPTION_DB="+w.db.Name(), "ADOPTION_URI="+w.uri)
 		var stderr strings.Builder
 		child.Stderr = &stderr
@@ -325,6 +330,7 @@ func child(name string) error {
 }
 
 func TestMain(m *testing.M) {
+	testkit.AtRoot()
 	if name := os.Getenv("ADOPTION_CHILD"); name != "" {
 		fmt.Fprintln(os.Stderr, child(name))
 		os.Exit(1)
@@ -335,26 +341,26 @@ func TestMain(m *testing.M) {
 // A service adopted by docs/adopting.md beside busy old code loses nothing, doubles nothing and
 // refuses nothing that the page allows.
 func TestAdoption(t *testing.T) {
-	for _, p := range patterns {
+	for i, p := range patterns {
 		t.Run(p.name, func(t *testing.T) {
 			db := mongotest.Database(t)
-			if *flagKill {
+			if kills(i) {
 				limit := bson.D{{Key: "setParameter", Value: 1}, {Key: "transactionLifetimeLimitSeconds", Value: 3}}
 				if err := db.Client().Database("admin").RunCommand(t.Context(), limit).Err(); err != nil {
 					t.Fatal(err)
 				}
 			}
 			t.Parallel()
-			steps(t, p, db, mongotest.URI(t), nil)
+			steps(t, p, db, mongotest.URI(t), nil, kills(i))
 		})
 	}
 }
 
 // steps are those of the page, on a cluster with the collections sharded.
-func steps(t *testing.T, p pattern, db *mongo.Database, uri string, cluster *mongotest.Server) {
+func steps(t *testing.T, p pattern, db *mongo.Database, uri string, cluster *mongotest.Server, kill bool) {
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("repeat it with -run 'TestAdoption/%s' -adopt.seed=%d -adopt.ops=%d", p.name, *flagSeed, *flagOps)
+			t.Logf("the seed was %d", scale.Seed())
 		}
 	})
 	begun := time.Now()
@@ -363,14 +369,14 @@ func steps(t *testing.T, p pattern, db *mongo.Database, uri string, cluster *mon
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, db: db, uri: uri, h: h, did: map[string]int{}}
+	w := &world{t: t, db: db, uri: uri, h: h, did: map[string]int{}, kill: kill}
 	s := p.start(w)
 	if w.chunksMove = cluster != nil; w.chunksMove {
 		t.Cleanup(w.shard(cluster))
 	}
 	w.old = s.old
 	first, second, fresh := newClient('A', 0), newClient('B', time.Hour), newClient('N', 0)
-	n := max(1, *flagOps/4)
+	n := operations() / 4
 	old := map[*client][]op{first: s.old, second: s.old}
 	if len(s.old) == 0 {
 		old = nil
@@ -448,7 +454,7 @@ func steps(t *testing.T, p pattern, db *mongo.Database, uri string, cluster *mon
 		}
 	}
 	// A short run may by chance never do an operation that is rarely possible.
-	if len(never) > 1 || len(never) == 1 && *flagOps >= 1000 {
+	if len(never) > 1 || len(never) == 1 && operations() >= 1000 {
 		t.Errorf("%v were never done", never)
 	}
 	t.Run("oracle", s.oracle)

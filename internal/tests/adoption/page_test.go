@@ -26,7 +26,7 @@ var (
 // rows are those of the table of patterns in docs/adopting.md.
 func rows(t *testing.T) (out []row) {
 	t.Helper()
-	page, err := os.ReadFile("../../../docs/adopting.md")
+	page, err := os.ReadFile("docs/adopting.md")
 	testkit.OK(t, err)
 	_, table, _ := strings.Cut(string(page), "\n| pattern |")
 	table, _, _ = strings.Cut(table, "\n## ")

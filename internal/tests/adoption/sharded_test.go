@@ -4,7 +4,7 @@ package adoption_test
 
 import (
 	"context"
-	"flag"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,14 +15,13 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/computed"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-var flagShards = flag.Bool("adopt.shards", false, "every pattern on a sharded cluster, not some")
-
-// some are those that run on a cluster without -adopt.shards.
-var some = []string{"bucket", "subset", "versioning"}
+// some are those that run on a cluster unless all do, in a small run the first.
+var some = []string{"subset", "bucket", "versioning"}
 
 // notSharded are the patterns that do not run on mongotest's cluster, and why.
 var notSharded = map[string]string{
@@ -34,13 +33,13 @@ var notSharded = map[string]string{
 func TestSharded(t *testing.T) {
 	cluster := mongotest.Sharded(t, 2)
 	for _, p := range patterns {
-		if notSharded[p.name] != "" || !*flagShards && !slices.Contains(some, p.name) {
+		if notSharded[p.name] != "" || !scale.Whole() && !slices.Contains(some[:scale.Of(1, 3, 3)], p.name) {
 			continue
 		}
 		t.Run(p.name, func(t *testing.T) {
 			db := cluster.Database(t)
 			expireSoon(t, db)
-			steps(t, p, db, cluster.URI, cluster)
+			steps(t, p, db, cluster.URI, cluster, os.Getenv("MONGODB_URI") == "")
 		})
 	}
 }

@@ -5,7 +5,6 @@ package exactlyonce_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -21,15 +20,11 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
 	"github.com/mongopatterns/mongopatterns/subset"
 	"github.com/mongopatterns/mongopatterns/timeseries"
-)
-
-var (
-	onceElements = flag.Int("exactly.once", 600, "how many elements TestExactlyOnce adds")
-	onceSeed     = flag.Uint64("exactly.seed", 1, "which commands TestExactlyOnce breaks")
 )
 
 func TestMain(m *testing.M) { mongotest.Main(m) }
@@ -352,8 +347,9 @@ func broken(seed uint64) proxy.Rule {
 // not come, connections that are closed, refusals, errors of the write concern, and
 // elections; with the driver's repetitions and without them.
 func TestExactlyOnce(t *testing.T) {
-	n := *onceElements / 2
+	n := scale.Of(60, 300, 5000)
 	t.Run("faults", func(t *testing.T) {
+		t.Parallel()
 		p := proxy.New(t, mongotest.URI(t))
 		db := mongotest.Database(t)
 		prepare(t, db)
@@ -361,18 +357,19 @@ func TestExactlyOnce(t *testing.T) {
 			return mongotest.Database(t, opts, p.Options()).Client().Database(db.Name())
 		}
 		clients := []*mongo.Database{through(options.Client()), through(options.Client().SetRetryWrites(false))}
-		p.Break(broken(*onceSeed))
+		p.Break(broken(scale.Seed()))
 		addAll(t, n, clients, func(int) {})
 		p.Break(nil)
 		p.Settle()
 		checkAll(t, db, n)
 	})
 	t.Run("elections", func(t *testing.T) {
+		t.Parallel()
 		server := mongotest.ReplicaSet(t, 3)
 		db := server.Database(t)
 		prepare(t, db)
 		clients := []*mongo.Database{db, server.Database(t, options.Client().SetRetryWrites(false)).Client().Database(db.Name())}
-		every := max(n/25, min(n, 75))
+		every := max(n/25, min(n, 60))
 		var elections sync.WaitGroup
 		addAll(t, n, clients, func(id int) {
 			if id%every == every/2 {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/computed"
 	"github.com/mongopatterns/mongopatterns/extref"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
@@ -492,85 +494,101 @@ var workloads = []workload{
 	}},
 }
 
-func errorOf[T any](_ T, err error) error { return err }
+// running is a workload under way.
+type running struct {
+	steps  atomic.Int64 // acknowledged
+	again  int          // how often a step had to be repeated
+	err    error
+	ended  chan struct{}
+	verify func(*testing.T, int)
+}
+
+// run makes steps until stop is closed.
+func (r *running) run(step func(ctx context.Context, n int) error, stop chan struct{}) {
+	defer close(r.ended)
+	for n := 0; ; n++ {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		var err error
+		for try := range 20 { // a step may meet one election after another
+			// The driver would sit out an election by itself. The first tries are so short
+			// that the election outlasts them: unknown outcomes, to be repeated.
+			ctx, cancel := context.WithTimeout(context.Background(), min(250*time.Millisecond<<try, 10*time.Second))
+			err = step(ctx, n)
+			cancel()
+			if err == nil {
+				break
+			}
+			r.again++
+		}
+		if err != nil {
+			r.err = fmt.Errorf("step %d: %w", n, err)
+			return
+		}
+		r.steps.Store(int64(n + 1))
+	}
+}
+
+// on waits until every workload has done a step more, or has ended.
+func on(all map[string]*running) {
+	for _, r := range all {
+		for before := r.steps.Load(); r.steps.Load() == before; {
+			select {
+			case <-r.ended:
+				before = -1
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}
+}
 
 // Every pattern writes through elections on three members. What was acknowledged is there,
 // once; what was not is repeated as docs/failures.md says.
 func TestFailover(t *testing.T) {
+	t.Parallel()
 	server := mongotest.ReplicaSet(t, 3)
 	db := server.Database(t)
 	stop := make(chan struct{})
-	type running struct {
-		steps  int
-		again  int // how often a step had to be repeated
-		err    error
-		verify func(*testing.T, int)
-	}
 	all := map[string]*running{}
-	var group sync.WaitGroup
 	for _, w := range workloads {
 		step, verify := w.start(t, db)
-		r := &running{verify: verify}
+		r := &running{verify: verify, ended: make(chan struct{})}
 		all[w.name] = r
-		group.Go(func() {
-			for n := 0; ; n++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				var err error
-				for try := range 20 { // a step may meet one election after another
-					// The driver would sit out an election by itself. The first tries are so short
-					// that the election outlasts them: unknown outcomes, to be repeated.
-					ctx, cancel := context.WithTimeout(context.Background(), min(250*time.Millisecond<<try, 10*time.Second))
-					err = step(ctx, n)
-					cancel()
-					if err == nil {
-						break
-					}
-					r.again++
-				}
-				if err != nil {
-					r.err = fmt.Errorf("step %d: %w", n, err)
-					return
-				}
-				r.steps = n + 1
-				time.Sleep(20 * time.Millisecond) // leave the other packages some of two cores
-			}
-		})
+		go r.run(step, stop)
 	}
-	for range 4 {
-		time.Sleep(2 * time.Second)
+	on(all)
+	for range scale.Of(1, 4, 25) {
 		if err := server.StepDown(t.Context()); err != nil {
 			t.Error(err)
 		}
+		on(all)
 	}
 	if primary, err := server.Primary(t.Context()); err != nil {
 		t.Error(err)
 	} else if err := errors.Join(primary.Kill(), primary.Restart(t.Context())); err != nil {
 		t.Error(err)
 	}
-	time.Sleep(2 * time.Second)
+	on(all)
 	close(stop)
-	group.Wait()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		t.Run(name, func(t *testing.T) {
 			r := all[name]
+			<-r.ended
 			if r.err != nil {
 				t.Fatal(r.err)
 			}
-			if r.steps == 0 {
-				t.Fatal("no step was acknowledged")
-			}
-			t.Logf("%d steps, %d repeated", r.steps, r.again)
-			r.verify(t, r.steps)
+			t.Logf("%d steps, %d repeated", r.steps.Load(), r.again)
+			r.verify(t, int(r.steps.Load()))
 		})
 	}
 }
 
 // Without a primary every kind of call ends with its context, and not half a minute later.
 func TestDeadlines(t *testing.T) {
+	t.Parallel()
 	server := mongotest.ReplicaSet(t, 3)
 	db := server.Database(t, options.Client().SetTimeout(5*time.Second))
 	people, tasks := db.Collection("people"), db.Collection("tasks")
@@ -628,6 +646,7 @@ func TestDeadlines(t *testing.T) {
 // that it does not know, with a Timeout of the client and without; and the transaction is done
 // or not, never in part.
 func TestPausedCommit(t *testing.T) {
+	t.Parallel()
 	server := mongotest.ReplicaSet(t, 3)
 	for name, opts := range map[string]*options.ClientOptions{
 		"default": options.Client(),

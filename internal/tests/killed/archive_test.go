@@ -67,6 +67,7 @@ func TestKilledArchive(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a server; not run with -short")
 	}
+	t.Parallel()
 	set := mongotest.ReplicaSet(t, 1)
 	db := set.Database(t)
 	endSoon(t, db)
@@ -87,7 +88,7 @@ func TestKilledArchive(t *testing.T) {
 		p.start(t, db, set.URI, "archive")
 	}
 	r := rand.New(rand.NewPCG(3, 4))
-	for i := range *kills / 2 {
+	for i := range kills() {
 		p := processes[i%len(processes)]
 		p.kill(t, r)
 		p.start(t, db, set.URI, "archive")

@@ -7,7 +7,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"iter"
@@ -25,13 +24,15 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/series"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-var kills = flag.Int("killed.kills", 24, "how many processes are killed")
+// kills is how many processes are killed while they write, besides those at the end.
+func kills() int { return scale.Of(1, 12, 240) }
 
 // event is a measurement. Its time is its own.
 type event struct {
@@ -206,6 +207,7 @@ func TestKilled(t *testing.T) {
 	}
 	for _, kind := range []string{"bucket", "series"} {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			set := mongotest.ReplicaSet(t, 1)
 			db := set.Database(t)
 			endSoon(t, db)
@@ -277,7 +279,7 @@ func test(t *testing.T, db *mongo.Database, uri, kind string) {
 		p.start(t, db, uri, kind)
 	}
 	r := rand.New(rand.NewPCG(1, 2))
-	for i := range *kills {
+	for i := range kills() {
 		p := processes[i%len(processes)]
 		p.kill(t, r)
 		p.start(t, db, uri, kind)

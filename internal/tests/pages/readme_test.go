@@ -21,9 +21,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/mongopatterns/mongopatterns/mongotest"
-
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
+	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
 func TestMain(m *testing.M) {

@@ -2,15 +2,15 @@
 // other and in each way in which a network, a server and a caller can, and looks what is
 // stored, what the error says, and whether the repetition ends right.
 //
-//	go test ./internal/tests/sweep                                       a part, in two minutes
-//	go test ./internal/tests/sweep -sweep=all -timeout 1h                the whole
-//	go test ./internal/tests/sweep -sweep=all -run 'TestSweep/tree.*'    of one package
-//	go test ./internal/tests/sweep -sweep=all -update -timeout 1h        the figures in docs/failures.md
-//	go test ./internal/tests/sweep -run TestSharded -shards -timeout 2h  on a sharded cluster, each row; a sample without -shards
-//	go test ./internal/tests/sweep -run TestShardsTable -shards -update -timeout 1h    what each call asks of shards
-//	go test ./internal/tests/sweep -run TestWhileChunksMove -shards -timeout 2h    the main calls while chunks move, an hour
-//	go test ./internal/tests/sweep -run TestWhileChunksMove/reads -shards -update -timeout 1h    the reads in docs/compatibility.md, some minutes
-//	go test ./internal/tests/sweep -run TestZones -update                the two-phase commits without and with zones
+// In go test ./... each call meets one fault, and some calls meet one on two shards. With -scale=part each command meets
+// two faults, with -scale=whole it meets all:
+//
+//	go run ./internal/tests/campaigns -scale=whole sweep shards moves    everything
+//	go test ./internal/tests/sweep -scale=whole -run 'TestSweep/^tree\.'  the calls of one package
+//	go test ./internal/tests/sweep -scale=whole -update -timeout 1h      writes the figures in docs/failures.md
+//	go test ./internal/tests/sweep -run TestShardsTable -scale=whole -update -timeout 1h             what each call asks of shards
+//	go test ./internal/tests/sweep -run TestWhileChunksMove/reads -scale=whole -update -timeout 1h   the reads in docs/compatibility.md
+//	go test ./internal/tests/sweep -run TestZones -scale=whole -update   the two-phase commits without and with zones
 //
 // A new method that writes needs a row in the table of its package, rows_<package>_test.go.
 package sweep

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	page  = "../../../docs/failures.md"
-	begin = "<!-- the sweep: written by go test ./internal/tests/sweep -sweep=all -update -timeout 1h -->\n"
+	page  = "docs/failures.md"
+	begin = "<!-- the sweep: written by go test ./internal/tests/sweep -scale=whole -update -timeout 1h -->\n"
 	end   = "<!-- the sweep ends -->\n"
 )
 
@@ -163,6 +163,6 @@ func TestPage(t *testing.T) {
 		t.Skip("it is being written")
 	}
 	if _, inside, _ := block(t); !strings.Contains(inside, "\n"+listed()) {
-		t.Errorf("%s lists other calls than the table has; with -sweep=all -update the sweep writes it. It should have:\n%s", page, listed())
+		t.Errorf("%s lists other calls than the table has; with -scale=whole -update the sweep writes it. It should have:\n%s", page, listed())
 	}
 }

@@ -17,12 +17,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
 const (
-	readsBegin = "<!-- the reads: written by go test ./internal/tests/sweep -run TestWhileChunksMove/reads -shards -update -timeout 1h -->\n"
+	readsBegin = "<!-- the reads: written by go test ./internal/tests/sweep -run TestWhileChunksMove/reads -scale=whole -update -timeout 1h -->\n"
 	readsEnd   = "<!-- the reads end -->\n"
 )
 
@@ -106,7 +107,7 @@ func (w fullRead) read(ctx context.Context, db *mongo.Database, m *mover) (seen 
 	return seen, err
 }
 
-// readsWhileChunksMove fails unless each read of a whole collection sees each document once. With -shards the
+// readsWhileChunksMove fails unless each read of a whole collection sees each document once. As a whole the
 // shards pause meanwhile (SIGSTOP).
 func readsWhileChunksMove(t *testing.T, cluster *mongotest.Server) {
 	ctx := t.Context()
@@ -125,7 +126,7 @@ func readsWhileChunksMove(t *testing.T, cluster *mongotest.Server) {
 	m := newMover(t, cluster, db, done)
 	go m.move(t)
 	var group sync.WaitGroup
-	if *everyRow {
+	if scale.Whole() {
 		group.Go(func() { m.pause(t) })
 	}
 	reads := make([]atomic.Int64, len(fullReads))
@@ -161,7 +162,7 @@ func readsWhileChunksMove(t *testing.T, cluster *mongotest.Server) {
 	if !found || !closed {
 		t.Fatalf("%s has no block of the reads", shardsPage)
 	}
-	if t.Failed() || !*update || !*everyRow {
+	if t.Failed() || !*update || !scale.Whole() {
 		return
 	}
 	if err := os.WriteFile(shardsPage, []byte(before+readsBegin+"\n"+table+"\n"+readsEnd+after), 0o600); err != nil {

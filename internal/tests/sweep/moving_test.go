@@ -3,6 +3,7 @@ package sweep
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/computed"
 	"github.com/mongopatterns/mongopatterns/extref"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
@@ -46,8 +48,19 @@ type chunk struct {
 	shard    int
 }
 
-// newMover cuts each collection at a third and two thirds of its documents, and moves the chunk in the
-// middle, with -shards the last one too. Hashed keys are cut by the hash.
+// some returns all, and n by the seed in a small run.
+func some[T any](all []T, n int) []T {
+	if !scale.Of(true, false, false) {
+		return all
+	}
+	all = slices.Clone(all)
+	random := rand.New(rand.NewPCG(scale.Seed(), 0))
+	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all[:n]
+}
+
+// newMover cuts each collection at a third and two thirds of its documents. The chunk in the middle moves, and as a whole
+// the last one too. Hashed keys are cut by the hash.
 func newMover(t *testing.T, cluster *mongotest.Server, db *mongo.Database, collections []mongopatterns.Sharding) *mover {
 	t.Helper()
 	m := &mover{cluster: cluster, over: make(chan struct{})}
@@ -68,21 +81,17 @@ func newMover(t *testing.T, cluster *mongotest.Server, db *mongo.Database, colle
 		}
 		cuts = append(cuts, high)
 		m.chunks = append(m.chunks, &chunk{coll, cuts[1], cuts[2], 0})
-		if *everyRow {
+		if scale.Whole() {
 			m.chunks = append(m.chunks, &chunk{coll, cuts[2], cuts[3], 0})
 		}
 	}
 	return m
 }
 
-// move moves each chunk to the other shard and back, with -shards often.
+// move moves each chunk to the other shard, and back as often as there is time.
 func (m *mover) move(t *testing.T) {
 	defer close(m.over)
-	times := 2
-	if *everyRow {
-		times = 60
-	}
-	for range times {
+	for range scale.Of(1, 2, 60) {
 		for _, c := range m.chunks {
 			c.shard = 1 - c.shard
 			if err := m.cluster.Move(t.Context(), c.coll, c.from, c.to, c.shard); err != nil {
@@ -151,7 +160,7 @@ var listings = []listing{
 
 // While chunks move, pages and reads of a whole collection are exact, and acknowledged writes are stored once.
 func TestWhileChunksMove(t *testing.T) {
-	cluster := mongotest.Sharded(t, 2)
+	cluster := cluster(t)
 	t.Run("pages", func(t *testing.T) { pagesWhileChunksMove(t, cluster) })
 	t.Run("reads", func(t *testing.T) { readsWhileChunksMove(t, cluster) })
 	t.Run("writes", func(t *testing.T) { writesWhileChunksMove(t, cluster) })
@@ -164,6 +173,7 @@ func pagesWhileChunksMove(t *testing.T, cluster *mongotest.Server) {
 	db := cluster.Database(t)
 	var helpers []mongopatterns.Sharder
 	pagers := map[string]*paging.Pager[bson.M]{}
+	listings := some(listings, 3)
 	for _, l := range listings {
 		p := testkit.Must(paging.New[bson.M](db.Collection(l.name), l.sort, l.opts))
 		pagers[l.name], helpers = p, append(helpers, p)
@@ -293,7 +303,7 @@ type writing struct {
 func writesWhileChunksMove(t *testing.T, cluster *mongotest.Server) {
 	db := cluster.Database(t)
 	s := &scene{t, db}
-	all := writings(s)
+	all := some(writings(s), 4)
 	var helpers []mongopatterns.Sharder
 	for _, w := range all {
 		helpers = append(helpers, w.helpers...)
@@ -448,7 +458,7 @@ func writings(s *scene) (out []writing) {
 
 	representations := []tree.Representation{tree.AncestorArray, tree.NestedSets}
 	additive, links := []bool{false}, []string{"two-way"}
-	if *everyRow {
+	if scale.Whole() {
 		representations = append(representations, tree.ParentReferences, tree.ChildReferences, tree.MaterializedPath)
 		additive, links = append(additive, true), append(links, "owner", "links")
 	}

@@ -1,11 +1,10 @@
 package sweep
 
 import (
-	"flag"
-	"fmt"
-	"hash/fnv"
+	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -14,18 +13,29 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
+
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
-
-var everyRow = flag.Bool("shards", false, "sweep every row on the cluster, not a sample")
-
-// sample is how many rows there are for one that is swept on the cluster without -shards.
-const sample = 12
 
 // notSharded are the rows that do not run on mongotest's cluster, and why.
 var notSharded = map[string]string{
 	"extref.Source.Watch":    "mongotest's router has no change streams",
 	"mongopatterns.Transact": "it has no collection of its own; all rows with a transaction test it",
 }
+
+// cluster returns the sharded cluster of all tests of this package. It ends with the process.
+func cluster(t *testing.T) *mongotest.Server {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a server; not run with -short")
+	}
+	return testkit.Value[*mongotest.Server](t)(theCluster())
+}
+
+var theCluster = sync.OnceValues(func() (*mongotest.Server, error) {
+	return mongotest.Start(context.Background(), &mongotest.Options{Shards: 2})
+})
 
 func sharders(s ...mongopatterns.Sharder) []mongopatterns.Sharder { return s }
 
@@ -126,7 +136,7 @@ func keysOf(t *testing.T, coll *mongo.Collection, key bson.D) (out []bson.D) {
 
 // The calls hold on a sharded cluster what they hold on a replica set.
 func TestSharded(t *testing.T) {
-	cluster := mongotest.Sharded(t, 2)
+	cluster := cluster(t)
 	rows := table()
 	for name := range notSharded {
 		if !slices.ContainsFunc(rows, func(r row) bool { return r.name == name }) {
@@ -136,12 +146,9 @@ func TestSharded(t *testing.T) {
 	figures := newFigures()
 	var all []placed
 	for _, r := range rows {
-		sum := fnv.New32()
-		fmt.Fprint(sum, r.name, *seed)
-		if notSharded[r.name] != "" || !*everyRow && sum.Sum32()%sample != 0 {
-			continue
+		if r.share(scale.Of[uint32](48, 12, 1), 0) {
+			all = append(all, placed{r, cluster})
 		}
-		all = append(all, placed{r, cluster})
 	}
 	together(t, all, figures)
 	t.Log(figures.lines())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"os"
 	"slices"
@@ -15,12 +14,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
 const (
-	shardsPage  = "../../../docs/compatibility.md"
-	shardsBegin = "<!-- the shards: written by go test ./internal/tests/sweep -run TestShardsTable -shards -update -timeout 1h -->\n"
+	shardsPage  = "docs/compatibility.md"
+	shardsBegin = "<!-- the shards: written by go test ./internal/tests/sweep -run TestShardsTable -scale=whole -update -timeout 1h -->\n"
 	shardsEnd   = "<!-- the shards end -->\n"
 )
 
@@ -175,7 +175,7 @@ func kindsOf(all map[string]seen, call string) (n int) {
 
 // The test counts what each call asks of a cluster, and compares it with the page.
 func TestShardsTable(t *testing.T) {
-	cluster := mongotest.Sharded(t, 2)
+	cluster := cluster(t)
 	text, err := os.ReadFile(shardsPage)
 	if err != nil {
 		t.Fatal(err)
@@ -187,9 +187,7 @@ func TestShardsTable(t *testing.T) {
 	}
 	all := map[string]seen{}
 	for _, r := range append(table(), readRows()...) {
-		sum := fnv.New32()
-		fmt.Fprint(sum, r.name, *seed)
-		if notSharded[r.name] != "" || !*everyRow && sum.Sum32()%(2*sample) != 1 {
+		if !r.share(scale.Of[uint32](48, 24, 1), 1) {
 			continue
 		}
 		t.Run(strings.ReplaceAll(r.name, "/", ": "), func(t *testing.T) {
@@ -208,7 +206,7 @@ func TestShardsTable(t *testing.T) {
 			t.Errorf("the page says otherwise: %s %s", r.name, line)
 		})
 	}
-	if t.Failed() || !*update || !*everyRow {
+	if t.Failed() || !*update || !scale.Whole() {
 		return
 	}
 	if err := os.WriteFile(shardsPage, []byte(before+shardsBegin+"\n"+shardsTable(all)+"\n"+shardsEnd+after), 0o600); err != nil {

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"hash/fnv"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -25,15 +27,15 @@ import (
 // A short name for what hundreds of lines call.
 var doc = testkit.D
 
-var (
-	how     = flag.String("sweep", "some", "`all` faults at each command, or some")
-	seed    = flag.Int("seed", 1, "which faults, with -sweep=some")
-	update  = flag.Bool("update", false, "write the figures of the packages that were swept as a whole to docs/failures.md, with -sweep=all")
-	workers = flag.Int("workers", 12, "how many rows are swept at the same time; most of a case is waiting")
-)
+var update = flag.Bool("update", false, "with -scale=whole, write the figures of the packages that were swept to docs/failures.md")
 
-// some is how many faults a command gets with -sweep=some.
-const some = 2
+// workers is how many rows are swept at the same time; most of a case is waiting.
+const workers = 12
+
+func TestMain(m *testing.M) {
+	testkit.AtRoot()
+	mongotest.Main(m)
+}
 
 // A row is a call that writes, and the state it starts from.
 type row struct {
@@ -492,13 +494,12 @@ func (c call) manyTrue(t *testing.T, p plan, now state, result mongopatterns.Res
 // Each command of each call fails in each way.
 func TestSweep(t *testing.T) {
 	figures := newFigures()
-	rows := table()
 	var all []placed
-	for _, r := range rows {
+	for _, r := range table() {
 		all = append(all, placed{row: r})
 	}
 	together(t, all, figures)
-	if t.Failed() || *how != "all" {
+	if t.Failed() || !scale.Whole() {
 		return
 	}
 	t.Log(figures.lines())
@@ -509,7 +510,7 @@ func TestSweep(t *testing.T) {
 
 // together sweeps rows at the same time.
 func together(t *testing.T, rows []placed, figures *figures) {
-	slots := make(chan bool, *workers)
+	slots := make(chan bool, workers)
 	var group sync.WaitGroup
 	for _, r := range rows {
 		slots <- true
@@ -525,47 +526,63 @@ func (r placed) sweep(t *testing.T, figures *figures) {
 	direct := r.database(t)
 	p := r.record(t, direct)
 	figures.method(r.row, len(p.commands))
-	for i, at := range p.commands {
-		for _, f := range r.chosen(i, at) {
-			t.Run(fmt.Sprintf("%v/%s", at, f.name), func(t *testing.T) {
-				// A deadline must pass at the command and not before: on a busy machine it
-				// gets longer.
-				within := patience
-				if f.ending == deadline {
-					within = 200*time.Millisecond + 3*p.took
+	for _, b := range r.chosen(p.commands) {
+		t.Run(fmt.Sprintf("%v/%s", b.at, b.name), func(t *testing.T) {
+			// A deadline must pass at the command and not before: on a busy machine it
+			// gets longer.
+			within := patience
+			if b.ending == deadline {
+				within = 200*time.Millisecond + 3*p.took
+			}
+			for range 6 {
+				said, met := p.try(t, direct, b.at, b.fault, within)
+				if met {
+					figures.count(r.row, said)
+					return
 				}
-				for range 6 {
-					said, met := p.try(t, direct, at, f, within)
-					if met {
-						figures.count(r.row, said)
-						return
-					}
-					within *= 2
-				}
-				t.Error("the context always ended before the command")
-			})
-		}
+				within *= 2
+			}
+			t.Error("the context always ended before the command")
+		})
 	}
 }
 
-// chosen are the faults for the ith command of a row: all, or some that change with the
-// command and the seed.
-func (r placed) chosen(i int, at command) []fault {
-	var out []fault
-	for _, f := range faults {
-		if f.on(at) {
-			out = append(out, f)
+// broken is a fault at a command.
+type broken struct {
+	at command
+	fault
+}
+
+// chosen are the faults that a row meets: all of each command, or one, or two of each command; which of them goes by
+// the row and the seed.
+func (r placed) chosen(commands []command) []broken {
+	sum := fnv.New64a()
+	fmt.Fprint(sum, r.name, scale.Seed())
+	random := rand.New(rand.NewPCG(sum.Sum64(), 0))
+	var all []broken
+	for _, at := range commands {
+		var each []broken
+		for _, f := range faults {
+			if f.on(at) {
+				each = append(each, broken{at, f})
+			}
 		}
+		if !scale.Whole() {
+			random.Shuffle(len(each), func(i, j int) { each[i], each[j] = each[j], each[i] })
+			each = each[:min(2, len(each))]
+		}
+		all = append(all, each...)
 	}
-	if *how == "all" || len(out) <= some {
-		return out
+	if n := len(all); scale.Of(true, false, false) {
+		i := random.IntN(n)
+		all = all[i : i+1]
 	}
+	return all
+}
+
+// share reports whether a row is one of those that run on a cluster: one of every so many, or each.
+func (r row) share(of, rest uint32) bool {
 	sum := fnv.New32()
-	fmt.Fprint(sum, r.name, *seed)
-	first := int(sum.Sum32()>>1) + i*some
-	var part []fault
-	for j := range some {
-		part = append(part, out[(first+j)%len(out)])
-	}
-	return part
+	fmt.Fprint(sum, r.name, scale.Seed())
+	return notSharded[r.name] == "" && (scale.Whole() || sum.Sum32()%of == rest%of)
 }

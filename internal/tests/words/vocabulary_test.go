@@ -17,6 +17,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/attribute"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/paging"
 	"github.com/mongopatterns/mongopatterns/polymorphic"
 	"github.com/mongopatterns/mongopatterns/prealloc"
@@ -24,8 +25,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/series"
 	"github.com/mongopatterns/mongopatterns/tree"
 	"github.com/mongopatterns/mongopatterns/versioning"
-
-	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
 // parse parses the package in a folder, without its tests.
