@@ -116,7 +116,9 @@ func parse(args []string, stderr io.Writer) (r run, err error) {
 }
 
 // line is how a campaign that has passed stands in the file.
-func (r run) line(c campaign) string { return fmt.Sprintf("%s scale=%s seed=%d", c.name, r.scale, r.seed) }
+func (r run) line(c campaign) string {
+	return fmt.Sprintf("%s scale=%s seed=%d", c.name, r.scale, r.seed)
+}
 
 // passed returns the lines of the file.
 func (r run) passed() ([]string, error) {

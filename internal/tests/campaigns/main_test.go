@@ -29,7 +29,7 @@ func TestCampaigns(t *testing.T) {
 		for _, path := range testkit.Value[[]string](t)(filepath.Glob(c.folder + "/*_test.go")) {
 			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
 			testkit.OK(t, err)
-			found = found || file.Scope.Lookup(name) != nil || !strings.Contains(c.pattern, "$") && file.Scope.Lookup(name+"BeforeShard") != nil
+			found = found || file.Scope.Lookup(name) != nil
 		}
 		if !found {
 			t.Errorf("%s: %s has no %s", c.name, c.folder, name)
