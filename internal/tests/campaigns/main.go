@@ -35,6 +35,13 @@ type campaign struct {
 	pattern string // of go test -run
 }
 
+// without are the packages that a kind of campaign has nothing to run for: they write nothing, or there is nothing to adopt.
+var without = map[string][]string{
+	"sweep":    {"advise", "mongotest", "timeseries", "paging", "polymorphic"},
+	"shards":   {"advise", "mongotest", "timeseries", "paging", "polymorphic", "mongopatterns"},
+	"adoption": {"advise", "mongotest", "timeseries", "paging", "prealloc", "approx", "mongopatterns"},
+}
+
 // all returns the campaigns, those of each pattern in the order of the patterns' names.
 func all() ([]campaign, error) {
 	docs, err := filepath.Glob("*/doc.go")
@@ -45,13 +52,15 @@ func all() ([]campaign, error) {
 	var out []campaign
 	for _, doc := range append(docs, "mongopatterns/doc.go") { // the last stands for the root
 		p := filepath.Dir(doc)
-		if slices.Contains([]string{"advise", "mongotest", "timeseries"}, p) {
-			continue
+		if !slices.Contains(without["sweep"], p) {
+			out = append(out, campaign{"sweep/" + p, tests + "sweep", `^TestSweep$/^` + p + `\.`})
 		}
-		out = append(out,
-			campaign{"sweep/" + p, tests + "sweep", `^TestSweep$/^` + p + `\.`},
-			campaign{"shards/" + p, tests + "sweep", `^TestSharded$/^` + p + `\.`},
-			campaign{"adoption/" + p, tests + "adoption", `^TestAdoption$/^` + p + `(,|_|$)`})
+		if !slices.Contains(without["shards"], p) {
+			out = append(out, campaign{"shards/" + p, tests + "sweep", `^TestSharded$/^` + p + `\.`})
+		}
+		if !slices.Contains(without["adoption"], p) {
+			out = append(out, campaign{"adoption/" + p, tests + "adoption", `^TestAdoption$/^` + p + `(,|_|$)`})
+		}
 	}
 	return append(out,
 		campaign{"shards/adoption", tests + "adoption", `^TestSharded$`},
@@ -101,13 +110,16 @@ type run struct {
 func parse(args []string, stderr io.Writer) (r run, err error) {
 	flags := flag.NewFlagSet("campaigns", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.StringVar(&r.scale, "scale", "part", "small, part or whole")
+	flags.StringVar(&r.scale, "scale", "part", "part or whole; go test ./... is the small one")
 	flags.Uint64Var(&r.seed, "seed", 0, "the seed of all random choices; 0: a new one")
 	flags.DurationVar(&r.time, "for", 0, "begin no further campaign after this time; then their order is random")
 	flags.StringVar(&r.done, "done", "", "a `file` of the campaigns that have passed, which are passed over")
 	flags.DurationVar(&r.timeout, "timeout", 4*time.Hour, "of one campaign")
 	flags.BoolVar(&r.list, "list", false, "print the names")
 	err = flags.Parse(args)
+	if err == nil && r.scale != "part" && r.scale != "whole" {
+		err = fmt.Errorf("-scale=%s: it is part or whole", r.scale)
+	}
 	r.names = flags.Args()
 	if r.seed == 0 {
 		r.seed = uint64(rand.Uint32())
@@ -219,7 +231,7 @@ func (r run) all(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// one runs a campaign. It prints the last line of one that passes, and all output of one that fails.
+// one runs a campaign, which fails if it runs no test. It prints the last line of one that passes, and all output of one that fails.
 func (r run) one(ctx context.Context, c campaign) error {
 	args := r.command(c)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
@@ -231,5 +243,8 @@ func (r run) one(ctx context.Context, c campaign) error {
 		out = out[bytes.LastIndexByte(out, '\n')+1:]
 	}
 	fmt.Printf("%s\n", out)
+	if err == nil && bytes.Contains(out, []byte("no tests to run")) {
+		err = errors.New("it has no tests")
+	}
 	return err
 }

@@ -36,12 +36,10 @@ func TestCampaigns(t *testing.T) {
 		}
 	}
 	for _, p := range testkit.Patterns(t) {
-		if p == "advise" {
-			continue
-		}
-		for _, kind := range []string{"sweep/", "shards/", "adoption/"} {
-			if got, err := chosen(every, []string{kind + p}); err != nil || len(got) != 1 {
-				t.Errorf("%s%s: %v, %v", kind, p, got, err)
+		for kind, none := range without {
+			got, err := chosen(every, []string{kind + "/" + p})
+			if there := err == nil && len(got) == 1; there == slices.Contains(none, p) {
+				t.Errorf("%s/%s: %v, %v", kind, p, got, err)
 			}
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 
-	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
@@ -145,10 +144,8 @@ func TestSharded(t *testing.T) {
 	}
 	figures := newFigures()
 	var all []placed
-	for _, r := range rows {
-		if r.share(scale.Of[uint32](48, 12, 1), 0) {
-			all = append(all, placed{r, cluster})
-		}
+	for _, r := range onShards(rows) {
+		all = append(all, placed{r, cluster})
 	}
 	together(t, all, figures)
 	t.Log(figures.lines())

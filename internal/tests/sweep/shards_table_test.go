@@ -186,10 +186,7 @@ func TestShardsTable(t *testing.T) {
 		t.Fatalf("%s has no block of the shards", shardsPage)
 	}
 	all := map[string]seen{}
-	for _, r := range append(table(), readRows()...) {
-		if !r.share(scale.Of[uint32](48, 24, 1), 1) {
-			continue
-		}
+	for _, r := range append(onShards(table()), onShards(readRows())...) {
 		t.Run(strings.ReplaceAll(r.name, "/", ": "), func(t *testing.T) {
 			s := placed{r, cluster}.look(t)
 			all[r.name] = s

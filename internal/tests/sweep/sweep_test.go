@@ -580,9 +580,20 @@ func (r placed) chosen(commands []command) []broken {
 	return all
 }
 
-// share reports whether a row is one of those that run on a cluster: one of every so many, or each.
-func (r row) share(of, rest uint32) bool {
-	sum := fnv.New32()
-	fmt.Fprint(sum, r.name, scale.Seed())
-	return notSharded[r.name] == "" && (scale.Whole() || sum.Sum32()%of == rest%of)
+// onShards returns the rows that run on a cluster: three of all, or one of twelve of each package, or all that do.
+func onShards(rows []row) []row {
+	rows = slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return notSharded[r.name] != "" })
+	if scale.Whole() {
+		return rows
+	}
+	random := rand.New(rand.NewPCG(scale.Seed(), 0))
+	random.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
+	if scale.Of(true, false, false) {
+		return rows[:3]
+	}
+	seen := map[string]int{}
+	return slices.DeleteFunc(rows, func(r row) bool {
+		seen[packageOf(r.name)]++
+		return seen[packageOf(r.name)]%12 != 1
+	})
 }
