@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/paging"
@@ -187,8 +188,8 @@ func with(doc bson.D, field string, value any) bson.D {
 // Random lists of values of all kinds, mostly under the pager's own index.
 func TestPagesAreTheServersOrder(t *testing.T) {
 	db := mongotest.Database(t)
-	for seed := range 45 {
-		rng := rand.New(rand.NewPCG(uint64(seed), 7))
+	for seed := range scale.Of(15, 45, 2000) {
+		rng := rand.New(rand.NewPCG(uint64(seed), scale.Seed()))
 		l := list{coll: db.Collection(fmt.Sprint("list", seed))}
 		// Few distinct values give many ties; null and missing are in half of the lists.
 		pool := make([]any, 1+rng.IntN(6))
