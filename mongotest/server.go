@@ -64,7 +64,11 @@ const patience = 8 * time.Second
 //
 // Cost: 2 round trips to a server that runs already.
 func Start(ctx context.Context, opts *Options) (*Server, error) {
-	s := starter{stderr: os.Stderr, patience: patience, choice: os.Getenv("MONGOTEST_SERVER")}
+	return newStarter(opts).start(ctx)
+}
+
+func newStarter(opts *Options) *starter {
+	s := &starter{stderr: os.Stderr, patience: patience, choice: os.Getenv("MONGOTEST_SERVER")}
 	if opts != nil {
 		if opts.Server != "" {
 			s.choice = opts.Server
@@ -78,7 +82,7 @@ func Start(ctx context.Context, opts *Options) (*Server, error) {
 		}
 	}
 	s.cache, s.cacheErr = cacheFolder()
-	return s.start(ctx)
+	return s
 }
 
 // Close stops what Start started and removes its data. A second call does
@@ -188,7 +192,7 @@ func (s *starter) start(ctx context.Context) (*Server, error) {
 		if s.choice != "" {
 			s.say("MONGODB_URI is set and wins over %s", s.choice)
 		}
-		server, err := connect(ctx, uri)
+		server, err := uriBounds.connect(ctx, uri)
 		if err == nil {
 			server.kind = "of MONGODB_URI"
 		}

@@ -253,7 +253,7 @@ func commits(ctx context.Context, client *mongo.Client) (map[string]int, error) 
 // namedCluster is the cluster that a URI names; nil and a reason if it names another kind of server, or a
 // cluster of fewer shards.
 func (s *starter) namedCluster(ctx context.Context, uri string) (server *Server, reason string, err error) {
-	if server, err = connect(ctx, uri); err != nil {
+	if server, err = uriBounds.connect(ctx, uri); err != nil {
 		return nil, "", err
 	}
 	opts := options.Client().ApplyURI(uri)

@@ -12,20 +12,27 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// uriTimeout bounds the check that a named server answers. One that takes connections has busyTimeout more: on a busy
-// machine a server is slow to answer, and a wrong URI mostly names a port where nobody listens.
-const (
-	uriTimeout  = 8 * time.Second
-	busyTimeout = 16 * time.Second
-)
+// bounds are those of the check that a named server answers.
+type bounds struct {
+	// A server that takes connections has busy after first: on a busy machine a server is slow to answer, and a
+	// wrong URI mostly names a port where nobody listens.
+	first, busy time.Duration
+	// margin is the part of them after the selection of a server, whose error tells more than that of a context.
+	margin time.Duration
+}
+
+var uriBounds = bounds{first: 8 * time.Second, busy: 16 * time.Second, margin: 2 * time.Second}
+
+// listenTimeout bounds the check that a port takes connections.
+const listenTimeout = time.Second
 
 // connect checks that the server at uri answers, and asks what it is. Its errors do not contain or wrap a
 // secret of uri.
-func connect(ctx context.Context, uri string) (*Server, error) {
+func (b bounds) connect(ctx context.Context, uri string) (*Server, error) {
 	begin := time.Now()
-	s, err := try(ctx, uri, uriTimeout)
-	if err != nil && time.Since(begin) >= selecting(uriTimeout) && ctx.Err() == nil && listens(ctx, uri) {
-		s, err = try(ctx, uri, busyTimeout)
+	s, err := b.try(ctx, uri, b.first)
+	if err != nil && time.Since(begin) >= b.selecting(b.first) && ctx.Err() == nil && listens(ctx, uri) {
+		s, err = b.try(ctx, uri, b.busy)
 	}
 	if err == nil {
 		return s, nil
@@ -36,13 +43,13 @@ func connect(ctx context.Context, uri string) (*Server, error) {
 	return nil, fmt.Errorf("mongotest: MONGODB_URI: %v\nstart that server or correct MONGODB_URI, or unset it to let mongotest find or start a server", err)
 }
 
-func try(ctx context.Context, uri string, bound time.Duration) (*Server, error) {
+func (b bounds) try(ctx context.Context, uri string, bound time.Duration) (*Server, error) {
 	s, answers := &Server{URI: uri}, make(chan error, 1)
-	go func() { answers <- s.reach(ctx, bound) }()
+	go func() { answers <- s.reach(ctx, bound, b.selecting(bound)) }()
 	select {
 	case err := <-answers:
 		return s, err
-	case <-time.After(bound + time.Second): // the driver looks up mongodb+srv names without a context
+	case <-time.After(bound + b.margin/2): // the driver looks up mongodb+srv names without a context
 	case <-ctx.Done():
 	}
 	return s, errNoAnswer
@@ -55,7 +62,7 @@ func listens(ctx context.Context, uri string) bool {
 	if strings.HasPrefix(uri, "mongodb+srv:") { // looks up names without a context
 		return false
 	}
-	dialer := net.Dialer{Timeout: time.Second}
+	dialer := net.Dialer{Timeout: listenTimeout}
 	for _, host := range options.Client().ApplyURI(uri).Hosts {
 		if !strings.Contains(host, ":") {
 			host += ":27017"
@@ -69,10 +76,10 @@ func listens(ctx context.Context, uri string) bool {
 	return true
 }
 
-// selecting is the part of bound for the selection of a server, whose error tells more than that of a context.
-func selecting(bound time.Duration) time.Duration { return bound - 2*time.Second }
+// selecting is the part of bound for the selection of a server.
+func (b bounds) selecting(bound time.Duration) time.Duration { return bound - b.margin }
 
-func (s *Server) reach(ctx context.Context, bound time.Duration) error {
+func (s *Server) reach(ctx context.Context, bound, selecting time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	opts := options.Client().ApplyURI(s.URI)
@@ -82,8 +89,8 @@ func (s *Server) reach(ctx context.Context, bound time.Duration) error {
 		}
 		return errors.New("the URI is not valid (the reason may contain the password and is not shown; special characters in user and password must be percent-encoded)")
 	}
-	if opts.ServerSelectionTimeout == nil || *opts.ServerSelectionTimeout > selecting(bound) {
-		opts.SetServerSelectionTimeout(selecting(bound))
+	if opts.ServerSelectionTimeout == nil || *opts.ServerSelectionTimeout > selecting {
+		opts.SetServerSelectionTimeout(selecting)
 	}
 	if err := s.describe(ctx, opts); err != nil {
 		return fmt.Errorf("server %s: %s", strings.Join(opts.Hosts, ","), hide(opts, err.Error()))
