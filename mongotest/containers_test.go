@@ -16,6 +16,9 @@ import (
 // TestContainer starts a container for real. It goes with Close, and with the
 // process.
 func TestContainer(t *testing.T) {
+	if !apart(t) {
+		return
+	}
 	if testing.Short() {
 		t.Skip("needs a server; not run with -short")
 	}

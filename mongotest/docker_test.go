@@ -41,6 +41,7 @@ func fakeEngine(t *testing.T, pull http.HandlerFunc) client.APIClient {
 }
 
 func TestPull(t *testing.T) {
+	t.Parallel()
 	message := func(w http.ResponseWriter, text string) {
 		_, _ = fmt.Fprintln(w, text)
 		w.(http.Flusher).Flush()

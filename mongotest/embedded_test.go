@@ -102,11 +102,16 @@ func TestParallelProcessesInstallOnce(t *testing.T) {
 
 func TestFailureIsSharedByThoseWhoWaited(t *testing.T) {
 	t.Parallel()
-	w := pythonWorld(t, "FAKE_PIP=fails")
+	w := pythonWorld(t, "FAKE_PIP=fails", "MONGOTEST_TEST_PATIENCE=1m")
 	programs := []*program{w.start(t)}
 	eventually(t, "pip runs", func() bool { return len(w.pips()) == 1 })
 	for range 3 {
-		programs = append(programs, w.start(t))
+		p := w.start(t)
+		programs = append(programs, p)
+		eventually(t, "another waits", func() bool { return strings.Contains(p.output(), "waiting for another process") })
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(w.bin), "fail"), nil, 0o600); err != nil { // pip does, now
+		t.Fatal(err)
 	}
 	for _, p := range programs {
 		if status := p.wait(t); status != 1 || !strings.Contains(p.output(), "No matching distribution") || strings.Contains(p.output(), "installing") {
@@ -149,10 +154,7 @@ func TestKilledInstallationIsRedone(t *testing.T) {
 
 // inside runs an installation in this process, with a patience of its own.
 func (w *world) inside(t *testing.T, patience time.Duration) (*Server, string, error) {
-	for _, variable := range append(w.env, "MONGODB_URI=") {
-		name, value, _ := strings.Cut(variable, "=")
-		t.Setenv(name, value)
-	}
+	w.enter(t, "MONGODB_URI=")
 	var notes bytes.Buffer
 	s := &starter{choice: "embedded", stderr: &notes, cache: w.cache, patience: patience}
 	server, err := s.start(t.Context())
@@ -160,6 +162,9 @@ func (w *world) inside(t *testing.T, patience time.Duration) (*Server, string, e
 }
 
 func TestNoAnswerFromTheIndexIsBounded(t *testing.T) {
+	if !apart(t) {
+		return
+	}
 	w := pythonWorld(t, "FAKE_PIP=hangs")
 	begin := time.Now()
 	_, notes, err := w.inside(t, time.Second)
@@ -182,6 +187,9 @@ func TestNoAnswerFromTheIndexIsBounded(t *testing.T) {
 }
 
 func TestSlowDownloadIsNotCut(t *testing.T) {
+	if !apart(t) {
+		return
+	}
 	w := pythonWorld(t, "FAKE_PIP=slow")
 	server, notes, err := w.inside(t, time.Second)
 	if err != nil {
@@ -205,6 +213,9 @@ func TestCacheThatCannotBeWritten(t *testing.T) {
 // TestMongodThatDoesNotRun: the error names what the machine lacks, and it is not
 // downloaded again.
 func TestMongodThatDoesNotRun(t *testing.T) {
+	if !apart(t) {
+		return
+	}
 	w := newWorld(t)
 	w.addPython(t, `echo "$0: error while loading shared libraries: libcurl.so.4: cannot open shared object file" >&2; exit 127`)
 	for range 2 {

@@ -27,6 +27,7 @@ func explained(t *testing.T) (*mongo.Database, *mongo.Collection) {
 }
 
 func TestExplainReads(t *testing.T) {
+	t.Parallel()
 	db, _ := explained(t)
 	s1 := bson.D{{Key: "s", Value: 1}}
 	for name, test := range map[string]struct {
@@ -61,6 +62,7 @@ func TestExplainReads(t *testing.T) {
 }
 
 func TestExplainRecordedWrites(t *testing.T) {
+	t.Parallel()
 	db, coll := explained(t)
 	ctx := t.Context()
 	filter := bson.D{{Key: "s", Value: 1}}
@@ -94,6 +96,7 @@ func TestExplainRecordedWrites(t *testing.T) {
 
 // The Require methods must fail where the plan is bad.
 func TestRequirementsFail(t *testing.T) {
+	t.Parallel()
 	db, coll := explained(t)
 	scan := mongotest.Record(t, db, func() {
 		must[*mongo.Cursor](t)(coll.Find(t.Context(), bson.D{{Key: "other", Value: 1}}, options.Find().SetSort(bson.D{{Key: "other", Value: 1}})))

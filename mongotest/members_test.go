@@ -16,8 +16,7 @@ import (
 // TestMembers has the primary of a set step down, killed, and paused; each time
 // another is elected, and what was acknowledged is there.
 func TestMembers(t *testing.T) {
-	temp := t.TempDir()
-	t.Setenv("TMPDIR", temp)
+	t.Parallel()
 	set := ReplicaSet(t, 3)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -87,14 +86,17 @@ func TestMembers(t *testing.T) {
 	}
 	ok(primary().Pause()) // Close ends a paused member too
 	ok(set.Close())
-	if left, _ := os.ReadDir(temp); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
+	for _, m := range set.Members() {
+		if _, err := os.Stat(m.process.dir); !os.IsNotExist(err) {
+			t.Errorf("%s: left behind: %v", m.process.dir, err)
+		}
 	}
 }
 
 // TestOneMember: a single member steps down, is elected again, and keeps its data
 // over a crash.
 func TestOneMember(t *testing.T) {
+	t.Parallel()
 	set := ReplicaSet(t, 1)
 	if len(set.Members()) == 0 {
 		t.Skip("not started here as a process: MONGODB_URI or a container")
@@ -124,10 +126,7 @@ func TestOneMember(t *testing.T) {
 // TestMembersNeedProcesses: MONGODB_URI and Docker are no way to several members.
 func TestMembersNeedProcesses(t *testing.T) {
 	w := newWorld(t)
-	for _, variable := range append(w.env, "MONGODB_URI=mongodb://"+closedPort(t), "MONGOTEST_SERVER=docker") {
-		name, value, _ := strings.Cut(variable, "=")
-		t.Setenv(name, value)
-	}
+	w.enter(t, "MONGODB_URI=mongodb://"+closedPort(t), "MONGOTEST_SERVER=docker")
 	for _, c := range []struct {
 		opts Options
 		has  string
@@ -159,23 +158,26 @@ func TestEndOfSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, kind := range []string{"set", "cluster"} {
-		w := newWorld(t, "MONGOTEST_TEST_END="+kind, "MONGOTEST_CACHE="+cache)
-		w.env[0] = "PATH=" + os.Getenv("PATH")
-		p := w.run(t, nil, "-test.run=^TestVictim$")
-		eventually(t, "the victim blocks", func() bool { return strings.Contains(p.output(), "blocking") || p.isEnded() })
-		pids := w.processes()
-		if len(pids) != 3 || slices.Contains(pids, 0) {
-			t.Fatalf("%s: processes %v:\n%s", kind, pids, p.output())
-		}
-		begin := time.Now()
-		if err := p.cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		for _, pid := range pids {
-			w.gone(t, pid)
-		}
-		if took := time.Since(begin); took > slow {
-			t.Errorf("%s: its processes were there for %v", kind, took)
-		}
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "MONGOTEST_TEST_END="+kind, "MONGOTEST_CACHE="+cache)
+			w.env[0] = "PATH=" + os.Getenv("PATH")
+			p := w.run(t, nil, "-test.run=^TestVictim$")
+			eventually(t, "the victim blocks", func() bool { return strings.Contains(p.output(), "blocking") || p.isEnded() })
+			pids := w.processes()
+			if len(pids) != 3 || slices.Contains(pids, 0) {
+				t.Fatalf("processes %v:\n%s", pids, p.output())
+			}
+			begin := time.Now()
+			if err := p.cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			for _, pid := range pids {
+				w.gone(t, pid)
+			}
+			if took := time.Since(begin); took > slow {
+				t.Errorf("its processes were there for %v", took)
+			}
+		})
 	}
 }

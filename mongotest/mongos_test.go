@@ -20,16 +20,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// routed is a world whose mongods and mongos are fakes, for this process, too.
+// routed is a world whose mongods and mongos are fakes.
 func routed(t *testing.T, env ...string) *world {
 	t.Helper()
 	w := newWorld(t, append([]string{"MONGOTEST_SERVER=mongod", "MONGODB_URI="}, env...)...)
 	w.add(t, "mongod", fakeMongod)
 	w.add(t, "mongos", fakeMongos)
-	for _, variable := range w.env {
-		name, value, _ := strings.Cut(variable, "=")
-		t.Setenv(name, value)
-	}
 	return w
 }
 
@@ -54,11 +50,15 @@ func (w *world) processes() (pids []int) {
 // TestMongos has a mongos on the PATH route for a cluster: it is told of the config server and the shards,
 // its URI is the cluster's, Shard and Move send it the documented commands, and it ends with the cluster.
 func TestMongos(t *testing.T) {
+	if !apart(t) {
+		return
+	}
 	taken := filepath.Join(t.TempDir(), "taken") // the first port is
 	if err := os.Mkdir(taken, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	w := routed(t, "FAKE_MONGOS=taken:"+taken)
+	w.enter(t)
 	s, err := Start(t.Context(), &Options{Shards: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -125,12 +125,16 @@ func TestMongos(t *testing.T) {
 
 // TestMongosFails: the error says what of the mongos failed, and nothing is left of the cluster.
 func TestMongosFails(t *testing.T) {
+	if !apart(t) {
+		return
+	}
 	for fault, parts := range map[string][]string{
 		"dies":    {"mongos, which must be of the version of the mongods, 8.0.1: it ended with status 2", "the config server is of another kind"},
 		"refuses": {"mongos: add shard shard0: (OperationFailed) it is a shard of another cluster"},
 	} {
 		t.Run(fault, func(t *testing.T) {
 			w := routed(t, "FAKE_MONGOS="+fault)
+			w.enter(t)
 			_, err := Start(t.Context(), &Options{Shards: 2})
 			for _, part := range parts {
 				if err == nil || !strings.Contains(err.Error(), part) {
@@ -145,6 +149,7 @@ func TestMongosFails(t *testing.T) {
 
 // TestEndOfMongos: a mongos ends with a process that is killed.
 func TestEndOfMongos(t *testing.T) {
+	t.Parallel()
 	w := routed(t)
 	p := w.start(t, "MONGOTEST_TEST_SHARDS=2")
 	w.started(t, p)
@@ -183,10 +188,7 @@ func TestNamedCluster(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			address := listen(t, func(conn net.Conn) { _ = c.f.serve(conn) })
 			w := newWorld(t, "MONGOTEST_SERVER=docker", "MONGODB_URI=mongodb://"+address+"/")
-			for _, variable := range w.env {
-				name, value, _ := strings.Cut(variable, "=")
-				t.Setenv(name, value)
-			}
+			w.enter(t)
 			var notes strings.Builder
 			s, err := Start(t.Context(), &Options{Shards: 2, Stderr: &notes})
 			switch {

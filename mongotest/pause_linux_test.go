@@ -10,6 +10,7 @@ import (
 
 // When Pause returns, no thread of the member runs any more.
 func TestPauseHasStopped(t *testing.T) {
+	t.Parallel()
 	set := ReplicaSet(t, 1)
 	if len(set.Members()) == 0 {
 		t.Skip("not started here as a process: MONGODB_URI or a container")

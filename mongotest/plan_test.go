@@ -10,6 +10,7 @@ import (
 // TestPlansByID reads plans of servers that do not run here: those that find one
 // document by its _id name no index, or only its key pattern.
 func TestPlansByID(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		stage bson.D
 		uses  bool

@@ -26,6 +26,7 @@ func must[T any](t *testing.T) func(T, error) T {
 }
 
 func TestDatabasesAreSeparateAndDropped(t *testing.T) {
+	t.Parallel()
 	var name string
 	var other *mongo.Database
 	t.Run("inner", func(t *testing.T) {
@@ -51,6 +52,7 @@ func TestDatabasesAreSeparateAndDropped(t *testing.T) {
 }
 
 func TestURI(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	client, err := mongo.Connect(options.Client().ApplyURI(mongotest.URI(t)))
 	if err != nil {
@@ -64,6 +66,7 @@ func TestURI(t *testing.T) {
 }
 
 func TestRecord(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	coll := db.Collection("c")
 	ctx := t.Context()
@@ -130,6 +133,7 @@ func TestRecord(t *testing.T) {
 }
 
 func TestRecordsGoroutinesAndOverlaps(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	var inner mongotest.Commands
 	outer := mongotest.Record(t, db, func() {
@@ -148,6 +152,7 @@ func TestRecordsGoroutinesAndOverlaps(t *testing.T) {
 }
 
 func TestOwnMonitorIsCalledToo(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var seen []string
 	db := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{

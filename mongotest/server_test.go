@@ -30,6 +30,9 @@ func TestUnknownServer(t *testing.T) {
 
 // TestStart starts the server that this machine gets, for real.
 func TestStart(t *testing.T) {
+	if !apart(t) {
+		return
+	}
 	if testing.Short() {
 		t.Skip("needs a server; not run with -short")
 	}
@@ -110,6 +113,7 @@ func TestStart(t *testing.T) {
 // TestLibraryNeedsOnlyTheDriver: what users import brings in nothing of
 // testcontainers-go, nor this package.
 func TestLibraryNeedsOnlyTheDriver(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("needs the go command")
 	}

@@ -73,6 +73,7 @@ func numbers(t *testing.T, cursor *mongo.Cursor, err error, field string) []int 
 // TestSharded has a cluster do what a service does, in and outside transactions, and compares the results
 // with those of one server; and it counts the shards that were asked.
 func TestSharded(t *testing.T) {
+	t.Parallel()
 	s, coll := sharded(t)
 	db, ctx := coll.Database(), t.Context()
 	inc := bson.D{{Key: "$inc", Value: bson.D{{Key: "n", Value: 1}}}}
@@ -453,6 +454,7 @@ func TestShardedWriteConcern(t *testing.T) {
 // addition is there once. Then it has transactions move units between two shards while one of these is
 // killed and restarted: none is made or lost.
 func TestShardedMoves(t *testing.T) {
+	t.Parallel()
 	s, coll := sharded(t)
 	ctx := t.Context()
 	inc := func(n int) bson.D { return bson.D{{Key: "$inc", Value: bson.D{{Key: "n", Value: n}}}} }
