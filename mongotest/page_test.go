@@ -148,6 +148,7 @@ func TestElection(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three servers")
 	}
+	t.Parallel()
 	set := mongotest.ReplicaSet(t, 3)
 	orders := set.Database(t).Collection("orders")
 	place := func() {
@@ -170,6 +171,7 @@ func TestTwoShards(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
+	t.Parallel()
 	cluster := mongotest.Sharded(t, 2)
 	db := cluster.Database(t)
 	orders := db.Collection("orders")
