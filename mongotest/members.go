@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -205,6 +206,11 @@ func (m *Member) ready(ctx context.Context) error {
 	return m.process.poll(ctx, startBound, func() bool {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
+		conn, err := net.DialTimeout("tcp", m.host, time.Second)
+		if err != nil { // a driver that finds the port closed looks again after half a second only
+			return false
+		}
+		_ = conn.Close()
 		var h hello
 		if err := command(ctx, m.URI, &h, bson.D{{Key: "hello", Value: 1}}); err != nil || !h.Secondary {
 			return err == nil && h.Primary
@@ -215,7 +221,7 @@ func (m *Member) ready(ctx context.Context) error {
 		var status struct {
 			Source string `bson:"syncSourceHost"`
 		}
-		err := command(ctx, m.URI, &status, bson.D{{Key: "replSetGetStatus", Value: 1}})
+		err = command(ctx, m.URI, &status, bson.D{{Key: "replSetGetStatus", Value: 1}})
 		return err == nil && (status.Source != "" || time.Since(alone) > 3*time.Second)
 	})
 }
