@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 )
 
 // When Pause returns, no thread of the member runs any more.
@@ -16,7 +18,7 @@ func TestPauseHasStopped(t *testing.T) {
 		t.Skip("not started here as a process: MONGODB_URI or a container")
 	}
 	m := set.Members()[0]
-	for range 50 {
+	for range scale.Of(20, 50, 50) {
 		if err := m.Pause(); err != nil {
 			t.Fatal(err)
 		}

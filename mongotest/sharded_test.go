@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 )
 
 // sharded is a collection whose documents, {_id, k, g: k % 3}, of 0 <= k < 100 are on two shards, split
@@ -376,6 +377,7 @@ func TestSharded(t *testing.T) {
 	t.Run("plan", func(t *testing.T) {
 		Explain(t, db, bson.D{{Key: "find", Value: "c"}, {Key: "filter", Value: bson.D{{Key: "k", Value: bson.D{{Key: "$gte", Value: 40}}}}}}).RequireIndex(t, "k_1")
 	})
+	t.Run("a majority read sees each write", func(t *testing.T) { majorityOfWrites(t, s, db.Collection("majority")) })
 	t.Run("other commands", func(t *testing.T) {
 		n, err := coll.EstimatedDocumentCount(ctx)
 		var distinct []int
@@ -391,7 +393,7 @@ func TestSharded(t *testing.T) {
 		}
 		names, err := db.ListCollectionNames(ctx, bson.D{})
 		slices.Sort(names)
-		if diff := cmp.Diff([]string{"c", "plain"}, slices.DeleteFunc(names, func(n string) bool { return strings.HasPrefix(n, "system.") })); err != nil || diff != "" {
+		if diff := cmp.Diff([]string{"c", "majority", "plain"}, slices.DeleteFunc(names, func(n string) bool { return strings.HasPrefix(n, "system.") })); err != nil || diff != "" {
 			t.Error(diff, err)
 		}
 		if err := db.Collection("plain").Drop(ctx); err != nil {
@@ -425,18 +427,15 @@ func openCursors(t *testing.T, s *Server, coll *mongo.Collection) (n int) {
 	return n
 }
 
-// A write is acknowledged by the majority, which is the default of a cluster:
-// a majority read that follows sees it.
-func TestShardedWriteConcern(t *testing.T) {
-	t.Parallel()
-	_, coll := sharded(t)
+// majorityOfWrites: a write is acknowledged by the majority, which is the default of a cluster: a majority
+// read that follows sees it.
+func majorityOfWrites(t *testing.T, s *Server, coll *mongo.Collection) {
+	if err := s.Shard(t.Context(), coll, bson.D{{Key: "k", Value: 1}}, bson.D{{Key: "k", Value: 50}}); err != nil {
+		t.Fatal(err)
+	}
 	read := coll.Clone(options.Collection().SetReadConcern(readconcern.Majority()))
-	for i := 100; i < 200; i++ {
-		insert := func(ctx context.Context) error {
-			_, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: i}, {Key: "k", Value: i % 100}})
-			return err
-		}
-		err := insert(t.Context())
+	for i := range scale.Of(40, 100, 100) {
+		_, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: i}, {Key: "k", Value: i * 37 % 100}})
 		if i%2 == 0 && err == nil {
 			_, err = coll.UpdateMany(t.Context(), bson.D{{Key: "_id", Value: i}}, bson.D{{Key: "$set", Value: bson.D{{Key: "g", Value: 7}}}})
 		}
@@ -460,7 +459,7 @@ func TestShardedMoves(t *testing.T) {
 	inc := func(n int) bson.D { return bson.D{{Key: "$inc", Value: bson.D{{Key: "n", Value: n}}}} }
 	var writers sync.WaitGroup
 	done := make(chan struct{})
-	const each = 300
+	each := scale.Of(100, 300, 300)
 	for w := range 4 {
 		writers.Go(func() {
 			for i := range each {
@@ -530,7 +529,7 @@ func TestShardedMoves(t *testing.T) {
 				}
 			})
 		}
-		for range 2 {
+		for range scale.Of(1, 2, 2) {
 			for before := committed.Load(); committed.Load() < before+5 && !t.Failed(); {
 				time.Sleep(time.Millisecond)
 			}
@@ -545,12 +544,14 @@ func TestShardedMoves(t *testing.T) {
 		}
 		t.Logf("shard %d: %d transactions", victim, committed.Load())
 		// A write that the driver does not repeat, before a restart and after it.
-		for range 2 {
+		for _, after := range []bool{false, true} {
+			if after {
+				if err := shard.Restart(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if _, err := coll.DeleteMany(ctx, bson.D{{Key: "none", Value: true}}); err != nil {
 				t.Errorf("shard %d: %v", victim, err)
-			}
-			if err := shard.Restart(ctx); err != nil {
-				t.Fatal(err)
 			}
 		}
 	}
