@@ -93,13 +93,14 @@ var mongodArgs = []string{"--oplogSize", "256", "--wiredTigerCacheSizeGB", "0.5"
 	"--setParameter", "diagnosticDataCollectionEnabled=false", "--setParameter", "enableTestCommands=1"}
 
 // startMember starts one mongod of a set on a free port of 127.0.0.1. One of several gives
-// up soon on a member that it copies from.
+// up soon on a member that it copies from, but not before its heartbeats tell that the member is gone: else it
+// may choose the same one again, and wait 30 s for it.
 func startMember(ctx context.Context, path, set string, several bool, more ...string) (*Member, error) {
 	p, host, err := onFreePort(ctx, func(dir string) []string {
 		argv := append([]string{path, "--dbpath", filepath.Join(dir, "data"), "--replSet", set}, mongodArgs...)
 		argv = append(argv, more...)
 		if several {
-			argv = append(argv, "--setParameter", "oplogNetworkTimeoutBufferSeconds=1")
+			argv = append(argv, "--setParameter", "oplogNetworkTimeoutBufferSeconds=3")
 		}
 		return argv
 	})
