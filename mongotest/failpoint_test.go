@@ -12,6 +12,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // failing is a testing.TB that collects what a helper of this package logs and fails with.
@@ -46,10 +47,16 @@ func fails(t *testing.T, fn func(t testing.TB)) (failed string) {
 	return ""
 }
 
+// looksOften is for a client that loses its server: it looks for it again soon, even if it misses that it is back.
+// The default of the driver is 10 s.
+func looksOften() *options.ClientOptions {
+	return options.Client().SetHeartbeatInterval(500 * time.Millisecond)
+}
+
 // A fail point fails the commands of one client as often as asked, until its test ends.
 func TestFailPoint(t *testing.T) {
 	t.Parallel()
-	db, other := Database(t), Database(t)
+	db, other := Database(t, looksOften()), Database(t)
 	insert := func(db *mongo.Database) error {
 		_, err := db.Collection("c").InsertOne(t.Context(), bson.D{})
 		return err

@@ -114,7 +114,7 @@ func TestOneMember(t *testing.T) {
 		t.Skip("not started here as a process: MONGODB_URI or a container")
 	}
 	ctx := t.Context()
-	coll := set.Database(t).Collection("c")
+	coll := set.Database(t, looksOften()).Collection("c")
 	for id := range 2 {
 		if _, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: id}}); err != nil {
 			t.Fatal(err)
