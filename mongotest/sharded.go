@@ -203,8 +203,8 @@ func (s *Server) Asked(ctx context.Context, db *mongo.Database, fn func() error)
 	return asked, errors.Join(failed, err)
 }
 
-// profile returns what the profiler of a shard has recorded, except the explains of the router and the
-// profiler's own commands.
+// profile returns what the profiler of a shard has recorded, except the explains of the router, the profiler's
+// own commands, and those of the cluster, such as its balancer each 10 s, whose names begin with an underscore.
 func profile(ctx context.Context, local *mongo.Database) (Commands, error) {
 	var entries []struct {
 		Op      string   `bson:"op"`
@@ -223,7 +223,7 @@ func profile(ctx context.Context, local *mongo.Database) (Commands, error) {
 			name = first.Key()
 		}
 		coll := strings.TrimPrefix(e.NS, local.Name()+".")
-		if name == "profile" || strings.HasPrefix(coll, "system.") {
+		if name == "profile" || strings.HasPrefix(name, "_") || strings.HasPrefix(coll, "system.") {
 			continue
 		}
 		out = append(out, Command{Name: name, Collection: coll, Body: e.Command})

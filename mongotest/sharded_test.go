@@ -374,6 +374,18 @@ func TestSharded(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a command of the balancer is not counted", func(t *testing.T) {
+		specs, err := db.ListCollectionSpecifications(ctx, bson.D{{Key: "name", Value: "c"}})
+		if err != nil || len(specs) != 1 {
+			t.Fatal(specs, err)
+		}
+		stats := bson.D{{Key: "_shardsvrGetStatsForBalancing", Value: 1}, {Key: "scaleFactor", Value: int64(1)},
+			{Key: "collections", Value: bson.A{bson.D{{Key: "ns", Value: namespace(coll)}, {Key: "UUID", Value: specs[0].UUID}}}}}
+		asked, err := s.Asked(ctx, db, func() error { return command(ctx, s.Shards()[0].URI, nil, stats) })
+		if err != nil || asked.Reached() != 0 {
+			t.Errorf("%v, %v", asked.Shards, err)
+		}
+	})
 	t.Run("plan", func(t *testing.T) {
 		Explain(t, db, bson.D{{Key: "find", Value: "c"}, {Key: "filter", Value: bson.D{{Key: "k", Value: bson.D{{Key: "$gte", Value: 40}}}}}}).RequireIndex(t, "k_1")
 	})
