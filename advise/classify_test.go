@@ -1,7 +1,6 @@
 package advise_test
 
 import (
-	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -12,13 +11,11 @@ import (
 	"time"
 
 	"github.com/mongopatterns/mongopatterns/advise"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-var (
-	seeds  = flag.Int("seeds", 0, "generated databases of each size; 0: few")
-	update = flag.Bool("update", false, "write the figures to docs/advise.md")
-)
+var update = flag.Bool("update", false, "write the figures to docs/advise.md")
 
 func TestMain(m *testing.M) { mongotest.Main(m) }
 
@@ -89,14 +86,15 @@ func classifyAll(t *testing.T, kinds []kind, n int, labelled []string) {
 	for _, pattern := range detectors {
 		scores[pattern] = &score{}
 	}
-	runs := cmp.Or(*seeds, max(1, 600/n))
+	runs := scale.Of(max(1, 600/n), 10, 200) // databases
 	collections := 6
-	if *seeds == 0 && n > 5_000 {
-		collections = 2 // half a minute in all
+	if n > 5_000 {
+		collections = scale.Of(2, 6, 6)
 	}
+	first := int(scale.Seed()-1) * runs // each seed has databases of its own
 	var mutex sync.Mutex
 	t.Run("seeds", func(t *testing.T) { // two at a time, or as -parallel says
-		for seed := range runs {
+		for seed := first; seed < first+runs; seed++ {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				t.Parallel()
 				classify(t, kinds, seed, n, collections, func(pattern string, said, want bool) {
@@ -115,6 +113,9 @@ func classifyAll(t *testing.T, kinds []kind, n int, labelled []string) {
 		}
 	}
 	if *update {
+		if !scale.Whole() {
+			t.Fatal("the figures in docs/advise.md are those of -scale=whole")
+		}
 		name := strings.ReplaceAll(t.Name()[strings.Index(t.Name(), "/")+1:], "_", " ")
 		writeTable(t, name, fmt.Sprintf("%d databases of six collections with %d documents each", runs, n), labelled, scores)
 	}

@@ -2,7 +2,6 @@ package advise_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -18,6 +17,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/advise"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -142,14 +142,13 @@ func TestShardedCollections(t *testing.T) {
 	}
 }
 
-var collections = flag.Int("collections", 300, "collections of the database in TestManyCollections; 5000 takes minutes")
-
 // A database of many collections costs two commands each at most, whatever is in them;
 // the largest are looked at first, so that a spent budget leaves out the smallest.
 func TestManyCollections(t *testing.T) {
 	db := mongotest.Database(t)
 	ctx := t.Context()
-	for i := range *collections {
+	collections := scale.Of(150, 300, 5_000)
+	for i := range collections {
 		if i%3 > 0 {
 			if err := db.CreateCollection(ctx, fmt.Sprint("empty", i)); err != nil {
 				t.Fatal(err)
@@ -160,13 +159,13 @@ func TestManyCollections(t *testing.T) {
 	}
 	store(t, db, three(t, 200)[:1])
 	report := look(t, db, unhurried(nil))
-	if most := 2*(*collections) + 10; report.Commands > most || len(report.Findings) != 1 {
+	if most := 2*collections + 10; report.Commands > most || len(report.Findings) != 1 {
 		t.Errorf("%d commands, at most %d; advised %v", report.Commands, most, named(report))
 	}
 	if notes := len(report.NotAdvised) + len(report.Unknown); notes > 10 {
 		t.Errorf("%d notes on collections that hold nothing", notes)
 	}
-	t.Logf("%d collections: %d commands in %v", *collections, report.Commands, report.Took)
+	t.Logf("%d collections: %d commands in %v", collections, report.Commands, report.Took)
 	bounded, err := advise.Look(ctx, db, &advise.Options{MaxCommands: 50, MaxTime: time.Minute})
 	if err != nil || bounded.Commands != 50 || len(bounded.Unknown) == 0 || len(bounded.Unknown) > 10 {
 		t.Errorf("with a budget: %v, %d commands, %d unknown", err, bounded.Commands, len(bounded.Unknown))
