@@ -113,11 +113,12 @@ func TestAdoptedByShape(t *testing.T) {
 		{Key: "day", Value: bson.D{{Key: "$gte", Value: begin}, {Key: "$lt", Value: begin.Add(time.Hour)}}}}}}
 	folders := func(representation tree.Representation, opts *tree.Options) func(*mongo.Database) error {
 		return func(db *mongo.Database) error {
+			var docs []any
 			for i, doc := range generate(rand.New(rand.NewPCG(5, 5)), kindOf(t, "tree: subtrees are read"), 300, "things").docs {
-				up := bson.E{Key: "up", Value: doc.(bson.D)[4].Value}
-				if _, err := db.Collection("things").InsertOne(ctx, bson.D{{Key: "_id", Value: i}, {Key: "title", Value: "Ärger"}, up}); err != nil {
-					return err
-				}
+				docs = append(docs, bson.D{{Key: "_id", Value: i}, {Key: "title", Value: "Ärger"}, {Key: "up", Value: doc.(bson.D)[4].Value}})
+			}
+			if _, err := db.Collection("things").InsertMany(ctx, docs); err != nil {
+				return err
 			}
 			opts.ParentField = "up"
 			nodes, err := tree.New[int32, bson.M](db.Collection("things"), representation, opts)
@@ -179,14 +180,16 @@ func TestAdoptedByShape(t *testing.T) {
 			if err != nil {
 				return err
 			}
+			var parents []any
 			for i := range 120 {
 				var list bson.A
 				for range 130 {
 					list = append(list, bson.D{{Key: "text", Value: strings.Repeat("x", 60)}})
 				}
-				if _, err := db.Collection("parents").InsertOne(ctx, bson.D{{Key: "_id", Value: i}, {Key: "bought", Value: list}}); err != nil {
-					return err
-				}
+				parents = append(parents, bson.D{{Key: "_id", Value: i}, {Key: "bought", Value: list}})
+			}
+			if _, err := db.Collection("parents").InsertMany(ctx, parents); err != nil {
+				return err
 			}
 			_, err = lists.Adopt(ctx, nil)
 			return err

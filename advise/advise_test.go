@@ -293,7 +293,7 @@ func TestCodeCompiles(t *testing.T) {
 	collections = append(collections,
 		generate(r, kindOf(t, "relation: children one by one, by an owner"), 400, "messages"),
 		generate(r, kindOf(t, "relation: embedded children that are read alone"), 200, "posts"),
-		generate(r, kindOf(t, "relation: lists of references that grow"), 150, "people"),
+		generate(r, kindOf(t, "relation: lists of references that grow"), 100, "people"),
 		generate(r, kindOf(t, "attribute: many indexed fields that most lack"), 300, "goods"),
 		generate(r, kindOf(t, "attribute: many indexed fields of a subdocument"), 300, "tools"),
 		generate(r, kindOf(t, "series: measurements read by range"), 300, "sensors"))

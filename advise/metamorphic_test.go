@@ -21,7 +21,7 @@ func TestRenamed(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 8))
 	all := append(three(t, 200),
 		generate(r, kindOf(t, "relation: children one by one, by a list"), 200, "students"),
-		generate(r, kindOf(t, "relation: lists of references that grow"), 120, "people"),
+		generate(r, kindOf(t, "relation: lists of references that grow"), 100, "people"),
 		generate(r, kindOf(t, "attribute: many indexed fields of a subdocument"), 200, "goods"))
 	all = append(all, changing(t, 200)...)
 	plain := look(t, db, unhurried(store(t, db, all)))
@@ -116,7 +116,7 @@ func renameIn(value any, names map[string]string) any {
 // nowhere, children that all parents share, fields that all documents have.
 func TestTakenAway(t *testing.T) {
 	last := func(doc bson.D) *any { return &doc[len(doc)-1].Value }
-	for _, test := range []struct {
+	tests := []struct {
 		kind   string
 		change func(docs []any, i int)
 	}{
@@ -148,19 +148,30 @@ func TestTakenAway(t *testing.T) {
 		{"approx: views of one page", func(docs []any, i int) { *last(docs[i].(bson.D)) = "many" }},
 		{"tree: subtrees are read", func(docs []any, i int) { *last(docs[i].(bson.D)) = i / 2 * 2 }}, // no three levels
 		{"extref: names of sources that change now and then", func(docs []any, i int) { *last(docs[i].(bson.D)) = fmt.Sprint(i) }},
-	} {
-		pattern, _, _ := strings.Cut(test.kind, ":")
-		for _, taken := range []bool{false, true} {
-			all := []labelled{generate(rand.New(rand.NewPCG(3, 3)), kindOf(t, test.kind), 400, "things")}
-			for i := range all[0].docs {
+	}
+	var all []labelled
+	for i, test := range tests {
+		name := fmt.Sprint("things", i)
+		n := 300
+		if strings.Contains(test.kind, "lists of references") {
+			n = 100 // with more than a hundred references each
+		}
+		all = append(all, generate(rand.New(rand.NewPCG(3, 3)), kindOf(t, test.kind), n, name))
+	}
+	for _, taken := range []bool{false, true} {
+		for i, test := range tests {
+			for j := range all[i].docs {
 				if taken {
-					test.change(all[0].docs, i)
+					test.change(all[i].docs, j)
 				}
 			}
-			db := mongotest.Database(t)
-			report := look(t, db, unhurried(store(t, db, all)))
-			if got := slices.Contains(named(report), pattern+":things"); got == taken {
-				t.Errorf("%s, taken away %v: advised %v; %v", test.kind, taken, named(report), about(report, "things"))
+		}
+		db := mongotest.Database(t)
+		report := look(t, db, unhurried(store(t, db, all)))
+		for i, test := range tests {
+			pattern, _, _ := strings.Cut(test.kind, ":")
+			if got := slices.Contains(named(report), pattern+":"+all[i].name); got == taken {
+				t.Errorf("%s, taken away %v: advised %v; %v", test.kind, taken, named(report), about(report, all[i].name))
 			}
 		}
 	}
