@@ -6,17 +6,17 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-// Ctrl-C ends the built command while the server is at work: it prints what it has found
+// Ctrl-C ends the command while the server is at work: it prints what it has found
 // and exits with 2.
 func TestInterrupt(t *testing.T) {
 	if runtime.GOOS == "windows" {
@@ -40,10 +40,6 @@ func TestInterrupt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	binary := filepath.Join(t.TempDir(), "advise")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
 	fail := func(mode any) {
 		t.Helper()
 		if err := db.Client().Database("admin").RunCommand(context.Background(), bson.D{
@@ -59,9 +55,13 @@ func TestInterrupt(t *testing.T) {
 	}
 	// Each command on films hangs for seconds, but for the first, which asks for their size.
 	fail(bson.D{{Key: "skip", Value: 1}})
-	defer fail("off")
+	defer func() {
+		kill(t, db.Client()) // the fail point would wait for those that hang
+		fail("off")
+	}()
 
-	cmd := exec.CommandContext(t.Context(), binary, "-uri", mongotest.URI(t), "-db", db.Name(), "-max-time", "2m", "-budget", "1h")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-uri", mongotest.URI(t), "-db", db.Name(), "-max-time", "2m", "-budget", "1h")
+	cmd.Env = append(os.Environ(), asCommand+"=1")
 	var out strings.Builder
 	cmd.Stdout = &out
 	notes, err := cmd.StderrPipe()
@@ -85,5 +85,26 @@ func TestInterrupt(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), "1. books.buyers: outlier\n") || !strings.Contains(out.String(), "films: the look was ended before") {
 		t.Errorf("printed %s", out.String())
+	}
+}
+
+// kill ends what the server still does for the command.
+func kill(t *testing.T, client *mongo.Client) {
+	t.Helper()
+	admin, ctx := client.Database("admin"), context.Background()
+	cursor, err := admin.Aggregate(ctx, mongo.Pipeline{{{Key: "$currentOp", Value: bson.D{}}}, {{Key: "$match", Value: bson.D{{Key: "appName", Value: "mongopatterns advise"}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ops []struct {
+		ID any `bson:"opid"`
+	}
+	if err := cursor.All(ctx, &ops); err != nil {
+		t.Fatal(err)
+	}
+	for _, op := range ops {
+		if err := admin.RunCommand(ctx, bson.D{{Key: "killOp", Value: 1}, {Key: "op", Value: op.ID}}).Err(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -14,7 +14,16 @@ import (
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-func TestMain(m *testing.M) { mongotest.Main(m) }
+// asCommand makes the test binary the command.
+const asCommand = "ADVISE_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+		return
+	}
+	mongotest.Main(m)
+}
 
 // books stores n books, one of them with 3,000 buyers, in a database of their own.
 func books(t *testing.T, n int) *mongo.Database {
