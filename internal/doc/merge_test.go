@@ -67,7 +67,7 @@ func mergeElements(theirs, base, ours []Field) []Field {
 // memory here, or run for minutes.
 func TestLargeDocuments(t *testing.T) {
 	t.Parallel()
-	const n = 100_000
+	const n = 30_000
 	values := func(from int, reversed bool) []Field {
 		out := make([]Field, n)
 		for i := range out {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 )
 
 // A model is a merge that follows the rules and ignores the order of fields: slow, but short enough
@@ -126,14 +128,14 @@ func promises(t *testing.T, base, theirs, ours []Field) {
 }
 
 func TestPromises(t *testing.T) {
-	r := rand.New(rand.NewPCG(5, 6))
+	r := rand.New(rand.NewPCG(5, 5+scale.Seed()))
 	several := func(doc bson.D) bson.D {
 		for range r.IntN(4) {
 			doc = mutate(r, doc)
 		}
 		return doc
 	}
-	for range 2000 {
+	for range scale.Of(500, 2_000, 100_000) {
 		base := several(everything())
 		promises(t, Open(raw(t, base)), Open(raw(t, several(base))), Open(raw(t, several(base))))
 	}
