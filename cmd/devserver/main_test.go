@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,7 +19,18 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// TestDevserver runs the built command as a user does: its first line is a URI
+// asCommand makes the test binary the command.
+const asCommand = "DEVSERVER_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// TestDevserver runs the command as a user does: its first line is a URI
 // that serves, and after an interrupt or SIGTERM nothing of the server is left.
 func TestDevserver(t *testing.T) {
 	if testing.Short() {
@@ -29,20 +39,16 @@ func TestDevserver(t *testing.T) {
 	if os.Getenv("MONGODB_URI") != "" {
 		t.Skip("MONGODB_URI is set, so nothing is started")
 	}
-	dir := t.TempDir()
-	program := filepath.Join(dir, "devserver")
-	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
 	for _, run := range []struct {
 		end  os.Signal
 		args []string
 	}{{os.Interrupt, nil}, {syscall.SIGTERM, nil}, {syscall.SIGTERM, []string{"-shards", "2"}}} {
 		end := run.end
 		t.Run(strings.Join(append(run.args, end.String()), " "), func(t *testing.T) {
+			t.Parallel()
 			data := t.TempDir()
-			cmd := exec.Command(program, run.args...)
-			cmd.Env = append(os.Environ(), "TMPDIR="+data)
+			cmd := exec.Command(os.Args[0], run.args...)
+			cmd.Env = append(os.Environ(), asCommand+"=1", "TMPDIR="+data)
 			var notes strings.Builder
 			cmd.Stderr = &notes
 			out, err := cmd.StdoutPipe()
