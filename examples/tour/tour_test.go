@@ -22,6 +22,8 @@ func TestTour(t *testing.T) {
 		t.Skip("needs a server; not run with -short")
 	}
 	var lines bytes.Buffer
+	own := os.Getenv("MONGODB_URI")
+	t.Setenv("MONGODB_URI", mongotest.URI(t)) // the server that is there
 	if err := tour(t.Context(), &lines, true, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -63,6 +65,7 @@ func TestTour(t *testing.T) {
 		}
 	}
 	var text bytes.Buffer
+	t.Setenv("MONGODB_URI", own) // a server of its own
 	if err := tour(t.Context(), &text, false, []string{"tree"}); err != nil {
 		t.Fatal(err)
 	}
