@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -30,7 +32,9 @@ func TestAdoptBesideOldCode(t *testing.T) {
 	for i := range 5 {
 		insert(t, teams, team(i, fmt.Sprint("team ", i)))
 	}
-	const writers, rounds = 3, 120
+	const writers = 3
+	rounds := scale.Of(40, 120, 1000)
+	var kinds [5]atomic.Int64
 	reference := func(random *rand.Rand, i int, before bson.D) []bson.D { // the three collections' documents
 		doc, id := d("_id", before[0].Value, "n", i), random.IntN(5)
 		own := []bson.D{d("_id", id), d("_id", id, "name", "as it was"), d("_id", id, "name", "x", "motto", "mine")}[random.IntN(3)]
@@ -59,7 +63,9 @@ func TestAdoptBesideOldCode(t *testing.T) {
 							break
 						}
 						docs := reference(random, i, d("_id", id))
-						switch random.IntN(4) {
+						kind := random.IntN(4)
+						kinds[kind].Add(1)
+						switch kind {
 						case 0:
 							_, err = coll.ReplaceOne(ctx, d("_id", id), docs[c])
 						case 1:
@@ -78,6 +84,7 @@ func TestAdoptBesideOldCode(t *testing.T) {
 							}
 						}
 					} else {
+						kinds[4].Add(1)
 						_, err = coll.InsertOne(ctx, reference(random, i, d("_id", id))[c])
 					}
 					if mine[id] = i; err != nil {
@@ -109,6 +116,11 @@ func TestAdoptBesideOldCode(t *testing.T) {
 		}
 		if result := adopt(); result.Failed+result.Remaining > 0 {
 			t.Errorf("%+v", result)
+		}
+	}
+	for kind := range kinds {
+		if kinds[kind].Load() == 0 {
+			t.Errorf("no write of kind %d", kind)
 		}
 	}
 	adopt()

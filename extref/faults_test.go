@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,25 +16,50 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/extref"
+	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-// impatient is a client that soon looks again at a server which was away.
-func impatient() *options.ClientOptions {
-	return options.Client().SetServerMonitoringMode(options.ServerMonitoringModePoll).SetHeartbeatInterval(500 * time.Millisecond)
+// broken breaks n commands of these names, after the first skip.
+func broken(skip, n int, fault proxy.Fault, names ...string) proxy.Rule {
+	return met(new(atomic.Int64), skip, n, fault, func(c proxy.Command) bool { return slices.Contains(names, c.Name) })
+}
+
+// met breaks n of the commands that are meant, after the first skip, and counts all that are meant.
+func met(count *atomic.Int64, skip, n int, fault proxy.Fault, meant func(proxy.Command) bool) proxy.Rule {
+	return func(c proxy.Command) *proxy.Fault {
+		if !meant(c) {
+			return nil
+		}
+		if i := int(count.Add(1)) - 1; i < skip || i >= skip+n {
+			return nil
+		}
+		return &fault
+	}
+}
+
+// disturbed is a database behind a proxy, for a client that does not try again by itself. The proxy breaks the
+// commands of this client alone, so that other tests run beside. After an error like in an election the client goes
+// on at once: it would wait for its next look at the server if that were another one.
+func disturbed(t *testing.T) (*mongo.Database, *proxy.Proxy) {
+	p := proxy.New(t, mongotest.URI(t))
+	db := mongotest.Database(t, options.Client().SetRetryReads(false).SetRetryWrites(false), p.Options())
+	t.Cleanup(func() { p.Break(nil) })
+	return db, p
 }
 
 // A document that a propagation could neither write nor read counts as nothing.
 func TestPropagateCutOffBeforeItLooks(t *testing.T) {
-	db := mongotest.Database(t, impatient().SetRetryReads(false))
+	t.Parallel()
+	db, p := disturbed(t)
 	r, _, orders := orders(t, db, 1, nil)
 	must(t)(orders.UpdateOne(bounded(t), d("_id", 100), set("customer.version", 7))) // ahead
 	sent := mongotest.Record(t, db, func() {
 		diff(t, tally{Examined: 1, Remaining: 1}, ok[tally](t)(r.Propagate(t.Context(), 1, nil)))
 	})
 	look := len(sent.Named("find")) - 1 // the last
-	mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{"find"}, Skip: look, Close: true})
+	p.Break(broken(look, 1, proxy.CloseBefore, "find"))
 	result, err := r.Propagate(t.Context(), 1, nil)
 	if !mongo.IsNetworkError(err) {
 		t.Errorf("%v, want the error of the find", err)
@@ -43,41 +70,59 @@ func TestPropagateCutOffBeforeItLooks(t *testing.T) {
 // Errors as in an election, in every command of Watch and more often than the driver tries again:
 // Watch continues, loses nothing, and blames no source.
 func TestWatchThroughFaults(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*extref.Target){"versions": nil, "unversioned": unversioned} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r, teams, colls := people(t, &extref.Options{Deferred: true}, change)
 			insert(t, teams, team(1, "start"))
 			insert(t, colls[0], d("_id", 1, "team", ok[bson.D](t)(r.Fetch(t.Context(), "single.team", 1))))
-			same := mongotest.Database(t, impatient().SetRetryReads(false).SetRetryWrites(false)).Client().Database(teams.Database().Name())
+			client, p := disturbed(t)
+			same := client.Client().Database(teams.Database().Name())
 			watched, _ := peopleOf(t, same.Collection("teams"), nil, change)
 			failed, interrupted := 0, 0
-			reconciled := make(chan bool, 10)
-			fail := func(commands []string, fail mongotest.Fail) {
-				t.Helper()
-				fail.Commands, fail.Times = commands, 3
-				mongotest.FailPoint(t, same, fail)
-			}
-			fail([]string{"find", "aggregate"}, mongotest.Fail{Code: 91}) // before it has begun
+			reconciled, applied := make(chan bool, 10), make(chan bool, 10)
+			p.Break(broken(0, 3, proxy.Refuse(proxy.ShutdownInProgress), "find", "aggregate")) // before it has begun
 			stop := watching(t, watched, same.Collection("tokens"), &extref.WatchOptions{
-				MaxAwait: 20 * time.Millisecond, Progress: func(r tally) { failed += int(r.Failed) },
-				Reconciled: func(tally) { reconciled <- true }, Interrupted: func(error) { interrupted++ },
+				MaxAwait: 20 * time.Millisecond, Reconciled: func(tally) { reconciled <- true }, Interrupted: func(error) { interrupted++ },
+				Progress: func(r tally) {
+					if failed += int(r.Failed); r.Examined > 0 { // and not only what a transaction touched
+						applied <- true
+					}
+				},
 			})
 			receive(t, reconciled)
 			eventually(t, "the first token", func() bool { return len(stored(t, teams.Database().Collection("tokens"))) == 1 })
 			again := len(reconciled) // one for each time that the token could not be saved
-			all := []string{"getMore", "aggregate", "find", "update", "commitTransaction"}
-			for i, fault := range []mongotest.Fail{{Close: true}, {Code: 11600}, {Code: 10107}, {Code: 91}} {
-				for j, commands := range [][]string{all, all[2:]} {
-					fail(commands, fault)
-					name := fmt.Sprint(i, "/", j)
+			steps := map[string]func(proxy.Command) bool{
+				"the stream": func(c proxy.Command) bool { return c.Name == "getMore" || c.Name == "aggregate" },
+				"reads":      func(c proxy.Command) bool { return c.Name == "find" },
+				"copies":     func(c proxy.Command) bool { return c.Name == "update" && c.Collection == "single" },
+				"the token":  func(c proxy.Command) bool { return c.Name == "update" && c.Collection == "tokens" },
+			}
+			if change != nil { // a batch is a transaction
+				steps["commits"] = func(c proxy.Command) bool { return c.Name == "commitTransaction" }
+			}
+			for i, fault := range []proxy.Fault{
+				proxy.CloseBefore, proxy.Refuse(11600), proxy.Refuse(proxy.NotWritablePrimary), proxy.Refuse(proxy.ShutdownInProgress),
+			} {
+				for step, meant := range steps {
+					name := fmt.Sprint(step, ", fault ", i)
+					var count atomic.Int64
+					p.Break(met(&count, 0, 3, fault, meant))
+					if step == "the stream" { // otherwise the change could come by an answer that is already under way
+						eventually(t, name, func() bool { return count.Load() > 3 })
+					}
 					must(t)(teams.UpdateByID(bounded(t), 1, d("$set", d("name", name), "$inc", d("version", 1))))
-					eventually(t, name, func() bool {
-						return testkit.Get(testkit.Get(stored(t, colls[0])[0], "team").(bson.D), "name") == name
-					})
+					receive(t, applied) // after the token of this change was saved
+					diff(t, name, testkit.Get(testkit.Get(stored(t, colls[0])[0], "team").(bson.D), "name"))
+					if n := count.Load(); n <= 3 {
+						t.Errorf("%s: %d commands, want more than the three that failed", name, n)
+					}
 				}
 			}
 			stop()
-			if failed > 0 || interrupted < 4 || len(reconciled) != again {
+			if failed > 0 || interrupted < 4*2 || len(reconciled) != again {
 				t.Errorf("%d sources failed, %d interruptions, %d reconciliations more", failed, interrupted, len(reconciled)-again)
 			}
 		})
@@ -86,10 +131,11 @@ func TestWatchThroughFaults(t *testing.T) {
 
 // While the server is away Drain fails no entry, and a Watch ends with its context.
 func TestFaultsAreNoFailures(t *testing.T) {
-	db := mongotest.Database(t, impatient().SetRetryReads(false))
+	t.Parallel()
+	db, p := disturbed(t)
 	r, _, _ := orders(t, db, 1, &extref.Options{Outbox: db.Collection("outbox"), Lease: time.Nanosecond})
 	ok[extref.UpdateResult](t)(r.Update(bounded(t), 1, set("name", "x")))
-	mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{"find"}, Times: 1, Code: 91})
+	p.Break(broken(0, 1, proxy.Refuse(proxy.ShutdownInProgress), "find"))
 	result, err := r.Drain(bounded(t), nil)
 	if err == nil || result.Failed != 0 || result.Done != 0 {
 		t.Errorf("%+v, %v", result, err)
@@ -99,7 +145,7 @@ func TestFaultsAreNoFailures(t *testing.T) {
 	}
 	diff(t, tally{Examined: 1, Done: 1}, ok[tally](t)(r.Drain(bounded(t), nil)))
 
-	mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{"find"}, Code: 91})
+	p.Break(proxy.Each("find", proxy.Refuse(proxy.ShutdownInProgress)))
 	ctx, cancel := context.WithTimeout(bounded(t), 300*time.Millisecond)
 	defer cancel()
 	if err := r.Watch(ctx, db.Collection("tokens"), nil); !errors.Is(err, context.DeadlineExceeded) || !strings.HasPrefix(err.Error(), "extref: watch: ") {

@@ -404,6 +404,7 @@ func TestValuesThatDiffer(t *testing.T) {
 	})
 	for i := range len(values) + 1 {
 		source := d("_id", i)
+		var single, many []any
 		for j := range len(values) + 1 {
 			v := bson.D{}
 			if j < len(values) {
@@ -412,9 +413,11 @@ func TestValuesThatDiffer(t *testing.T) {
 			if i == j {
 				source = append(source, v...)
 			}
-			insert(t, colls[0], d("team", append(d("_id", i), v...)))
-			insert(t, colls[1], d("teams", bson.A{append(d("ref", d("id", i)), v...)}))
+			single = append(single, d("team", append(d("_id", i), v...)))
+			many = append(many, d("teams", bson.A{append(d("ref", d("id", i)), v...)}))
 		}
+		insert(t, colls[0], single...)
+		insert(t, colls[1], many...)
 		insert(t, teams, source)
 		found := len(testkit.Collect(t, r.Check(t.Context(), &mongopatterns.Work{Filter: d("_id", i)})))
 		result := ok[tally](t)(r.Propagate(t.Context(), i, nil))

@@ -22,10 +22,12 @@ import (
 )
 
 const (
-	idleSave   = time.Minute           // how often the token of an idle stream is saved
-	firstPause = 50 * time.Millisecond // between two attempts while the server is unavailable
-	maxPause   = 2 * time.Second
+	idleSave = time.Minute // how often the token of an idle stream is saved
+	maxPause = 2 * time.Second
 )
+
+// firstPause is the pause between two attempts while the server is unavailable; it grows to maxPause.
+var firstPause = 50 * time.Millisecond // tests shorten it
 
 // WatchOptions configures Watch. All callbacks may be nil.
 type WatchOptions struct {
