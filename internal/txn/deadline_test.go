@@ -3,7 +3,6 @@ package txn_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -35,146 +34,132 @@ func freed(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, 30*time.Second)
 }
 
-// clients are those whose answers a proxy can swallow: with and without a Timeout, which must not matter.
-func clients(t *testing.T, test func(t *testing.T, p *proxy.Proxy, coll *mongo.Collection)) {
-	for name, opts := range map[string]*options.ClientOptions{
-		"default": options.Client(),
-		"Timeout": options.Client().SetTimeout(700 * time.Millisecond),
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := proxy.New(t, mongotest.URI(t))
-			db := mongotest.Database(t, opts, p.Options())
-			t.Cleanup(func() { p.Break(nil) })
-			coll := db.Collection("c")
-			for _, id := range []string{"a", "b"} {
-				if _, err := coll.InsertOne(patient(t), bson.D{{Key: "_id", Value: id}}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			test(t, p, coll)
-		})
+// beside runs tests at the same time that only wait: t.Parallel would run as many as there are processors.
+func beside[T any](t *testing.T, cases map[string]T, test func(t *testing.T, of T)) {
+	var group sync.WaitGroup
+	for name, of := range cases {
+		group.Go(func() { t.Run(name, func(t *testing.T) { test(t, of) }) })
 	}
+	group.Wait()
 }
 
-// sessions runs a test on a session of the call's own and on one of its caller's.
-func sessions(t *testing.T, coll *mongo.Collection, test func(t *testing.T, ctx context.Context)) {
-	t.Run("own session", func(t *testing.T) { test(t, t.Context()) })
-	t.Run("caller's session", func(t *testing.T) {
-		session, err := coll.Database().Client().StartSession()
-		if err != nil {
-			t.Fatal(err)
+// clients are those whose answers a proxy can swallow: with and without a Timeout, which must not matter.
+func clients(t *testing.T, test func(t *testing.T, p *proxy.Proxy, coll *mongo.Collection)) {
+	beside(t, map[string]*options.ClientOptions{
+		"default": options.Client(),
+		"Timeout": options.Client().SetTimeout(700 * time.Millisecond),
+	}, func(t *testing.T, opts *options.ClientOptions) {
+		p := proxy.New(t, mongotest.URI(t))
+		db := mongotest.Database(t, opts, p.Options())
+		t.Cleanup(func() { p.Break(nil) })
+		coll := db.Collection("c")
+		for _, id := range []string{"a", "b"} {
+			if _, err := coll.InsertOne(patient(t), bson.D{{Key: "_id", Value: id}}); err != nil {
+				t.Fatal(err)
+			}
 		}
-		defer session.EndSession(context.Background())
-		ctx := mongo.NewSessionContext(t.Context(), session)
-		test(t, ctx)
-		// It can be used again, at once, and ends what was left open.
-		if err := txn.Run(ctx, coll.Database().Client(), func(ctx context.Context) error { return inc(ctx, coll, "b") }); err != nil {
-			t.Error(err)
-		}
+		test(t, p, coll)
+	})
+}
+
+// sessions runs a test with each of the clients, on a session of the call's own and on one of its caller's. What the
+// call leaves open in document a must end; the test returns how often a was incremented.
+func sessions(t *testing.T, test func(t *testing.T, ctx context.Context, p *proxy.Proxy, coll *mongo.Collection) int) {
+	beside(t, map[string]bool{"own session": true, "caller's session": false}, func(t *testing.T, own bool) {
+		clients(t, func(t *testing.T, p *proxy.Proxy, coll *mongo.Collection) {
+			ctx, client := t.Context(), coll.Database().Client()
+			if !own {
+				session, err := client.StartSession()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer session.EndSession(context.Background())
+				ctx = mongo.NewSessionContext(ctx, session)
+			}
+			done := test(t, ctx, p, coll)
+			p.Break(nil)
+			// The session can be used again, at once, and ends what was left open. The call's own ends that behind it.
+			if err := txn.Run(ctx, client, func(ctx context.Context) error { return inc(ctx, coll, "b") }); err != nil {
+				t.Error(err)
+			}
+			ctx, cancel := freed(t.Context())
+			defer cancel()
+			if err := inc(ctx, coll, "a"); err != nil {
+				t.Errorf("locked: %v", err)
+			}
+			if n := value(t, coll, "a"); n != done+1 {
+				t.Errorf("%d, want %d", n, done+1)
+			}
+		})
 	})
 }
 
 // An answer to the commit that never comes: the call returns with its context, and says that it does not know.
 func TestSwallowedCommit(t *testing.T) {
-	clients(t, func(t *testing.T, p *proxy.Proxy, coll *mongo.Collection) {
-		sessions(t, coll, func(t *testing.T, parent context.Context) {
-			for name, test := range map[string]struct {
-				fault proxy.Fault
-				end   func(within time.Duration) (context.Context, context.CancelFunc)
-				want  error
-			}{
-				"deadline, applied": {proxy.SilentAfter, func(within time.Duration) (context.Context, context.CancelFunc) {
-					return context.WithTimeout(parent, within)
-				}, context.DeadlineExceeded},
-				"deadline, lost": {proxy.SilentBefore, func(within time.Duration) (context.Context, context.CancelFunc) {
-					return context.WithTimeout(parent, within)
-				}, context.DeadlineExceeded},
-				"cancelled": {proxy.SilentAfter, func(within time.Duration) (context.Context, context.CancelFunc) {
-					ctx, cancel := context.WithCancel(parent)
-					time.AfterFunc(within, cancel)
-					return ctx, cancel
-				}, context.Canceled},
-			} {
-				t.Run(name, func(t *testing.T) {
-					var met atomic.Bool
-					swallowed := test.fault
-					swallowed.Before = func() { met.Store(true) }
-					p.Break(proxy.Each("commitTransaction", swallowed))
-					defer p.Break(nil)
-					var err error
-					for within := time.Second; !met.Load() && within < time.Minute; within *= 2 { // a busy machine may need longer to come to the commit
-						start := time.Now()
-						ctx, cancel := test.end(within)
-						err = txn.Run(ctx, coll.Database().Client(), func(ctx context.Context) error { return inc(ctx, coll, "a") })
-						cancel()
-						if took := time.Since(start); took > within+500*time.Millisecond+slack || took < within {
-							t.Errorf("returned after %v of %v", took, within)
-						}
-					}
-					if !errors.Is(err, test.want) || fault.Undone(err) {
-						t.Errorf("%v, not done: %v", err, fault.Undone(err))
-					}
-				})
+	type end = func(parent context.Context, within time.Duration) (context.Context, context.CancelFunc)
+	type swallow struct {
+		fault proxy.Fault
+		end   end
+		want  error
+		done  int
+	}
+	beside(t, map[string]swallow{
+		"deadline, applied": {proxy.SilentAfter, context.WithTimeout, context.DeadlineExceeded, 1},
+		"deadline, lost":    {proxy.SilentBefore, context.WithTimeout, context.DeadlineExceeded, 0},
+		"cancelled": {proxy.SilentAfter, func(parent context.Context, within time.Duration) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(parent)
+			time.AfterFunc(within, cancel)
+			return ctx, cancel
+		}, context.Canceled, 1},
+	}, func(t *testing.T, test swallow) {
+		sessions(t, func(t *testing.T, parent context.Context, p *proxy.Proxy, coll *mongo.Collection) int {
+			var met atomic.Bool
+			swallowed := test.fault
+			swallowed.Before = func() { met.Store(true) }
+			p.Break(proxy.Each("commitTransaction", swallowed))
+			var err error
+			for within := time.Second; !met.Load() && within < time.Minute; within *= 2 { // a busy machine may need longer to come to the commit
+				start := time.Now()
+				ctx, cancel := test.end(parent, within)
+				err = txn.Run(ctx, coll.Database().Client(), func(ctx context.Context) error { return inc(ctx, coll, "a") })
+				cancel()
+				if took := time.Since(start); took > within+500*time.Millisecond+slack || took < within {
+					t.Errorf("returned after %v of %v", took, within)
+				}
 			}
+			if !errors.Is(err, test.want) || fault.Undone(err) {
+				t.Errorf("%v, not done: %v", err, fault.Undone(err))
+			}
+			return test.done
 		})
-		// What was left open is ended: the document can be written.
-		ctx, cancel := freed(t.Context())
-		defer cancel()
-		if err := inc(ctx, coll, "a"); err != nil {
-			t.Errorf("locked: %v", err)
-		}
 	})
 }
 
 // An answer to an abort that never comes does not hide why the transaction was refused, nor holds up the call.
 func TestSwallowedAbort(t *testing.T) {
 	refusal := fault.New("owned by another parent", fault.ErrConflict)
-	clients(t, func(t *testing.T, p *proxy.Proxy, coll *mongo.Collection) {
-		client, n := coll.Database().Client(), 0
-		sessions(t, coll, func(t *testing.T, parent context.Context) {
-			for name, within := range map[string]time.Duration{"at the deadline": time.Second, "long before": time.Minute} {
-				t.Run(name, func(t *testing.T) {
-					n++
-					id := fmt.Sprint("abort ", n)
-					if _, err := coll.InsertOne(patient(t), bson.D{{Key: "_id", Value: id}}); err != nil {
-						t.Fatal(err)
-					}
-					p.Break(proxy.Nth("abortTransaction", "", 0, proxy.SilentBefore))
-					ctx, cancel := context.WithTimeout(parent, within)
-					defer cancel()
-					start := time.Now()
-					err := txn.Run(ctx, client, func(ctx context.Context) error {
-						long, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-						defer cancel()
-						if err := inc(long, coll, id); err != nil {
-							return err
-						}
-						start = time.Now()
-						return refusal
-					})
-					if took := time.Since(start); took > time.Second+slack {
-						t.Errorf("returned after %v", took)
-					}
-					if !errors.Is(err, refusal) || !fault.Undone(err) {
-						t.Errorf("%v, not done: %v", err, fault.Undone(err))
-					}
-					p.Break(nil)
-					// What was left open ends behind the call, or with the next transaction of the caller's session.
-					ctx, cancel = freed(parent)
-					defer cancel()
-					if mongo.SessionFromContext(parent) != nil {
-						if err := txn.Run(ctx, client, func(ctx context.Context) error { return inc(ctx, coll, "b") }); err != nil {
-							t.Error(err)
-						}
-					}
-					if err := inc(ctx, coll, id); err != nil {
-						t.Errorf("locked: %v", err)
-					}
-					if n := value(t, coll, id); n != 1 {
-						t.Errorf("%d, want the last alone", n)
-					}
-				})
+	beside(t, map[string]time.Duration{"at the deadline": time.Second, "long before": time.Minute}, func(t *testing.T, within time.Duration) {
+		sessions(t, func(t *testing.T, parent context.Context, p *proxy.Proxy, coll *mongo.Collection) int {
+			p.Break(proxy.Nth("abortTransaction", "", 0, proxy.SilentBefore))
+			ctx, cancel := context.WithTimeout(parent, within)
+			defer cancel()
+			start := time.Now()
+			err := txn.Run(ctx, coll.Database().Client(), func(ctx context.Context) error {
+				long, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+				defer cancel()
+				if err := inc(long, coll, "a"); err != nil {
+					return err
+				}
+				start = time.Now()
+				return refusal
+			})
+			if took := time.Since(start); took > time.Second+slack {
+				t.Errorf("returned after %v", took)
 			}
+			if !errors.Is(err, refusal) || !fault.Undone(err) {
+				t.Errorf("%v, not done: %v", err, fault.Undone(err))
+			}
+			return 0
 		})
 	})
 }
@@ -203,7 +188,7 @@ func TestCommitIsRepeated(t *testing.T) {
 
 // A Timeout of the client bounds single commands, and not how long a call waits for others.
 func TestTimeoutDoesNotEndTheWait(t *testing.T) {
-	db := mongotest.Database(t, options.Client().SetTimeout(time.Second))
+	db := mongotest.Database(t, options.Client().SetTimeout(200*time.Millisecond))
 	coll := db.Collection("c")
 	if _, err := coll.InsertOne(patient(t), bson.D{{Key: "_id", Value: "a"}}); err != nil {
 		t.Fatal(err)
@@ -235,7 +220,7 @@ func TestTimeoutDoesNotEndTheWait(t *testing.T) {
 			}
 		})
 	}
-	time.Sleep(3 * time.Second) // others wait for this transaction longer than the Timeout
+	time.Sleep(600 * time.Millisecond) // others wait for this transaction longer than the Timeout
 	if err := session.AbortTransaction(patient(t)); err != nil {
 		t.Error(err)
 	}
@@ -298,7 +283,7 @@ func TestLimit(t *testing.T) {
 	limited := func(id string, undone bool) {
 		t.Helper()
 		var err error
-		for short := time.Second; short < time.Minute; short *= 2 { // a busy machine may need longer to come to the commit
+		for short := 250 * time.Millisecond; short < time.Minute; short *= 2 { // a busy machine may need longer to come to the commit
 			txn.Limit(short)
 			start := time.Now()
 			err = txn.Run(t.Context(), db.Client(), func(ctx context.Context) error { return inc(ctx, coll, id) })
