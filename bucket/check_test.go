@@ -13,6 +13,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/timeseries"
@@ -145,11 +146,12 @@ func TestRepairUnderLoad(t *testing.T) {
 	o.MaxCount = 30
 	b := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), o)
 	mustAppend(t, b, "s", event{ID: "first", Timestamp: at(1, 0, 0), V: 1})
-	steps := make(chan int, 60) // a Repair for each, so that neither side starves the other
+	rounds := scale.Of(20, 60, 1000)
+	steps := make(chan int, rounds) // a Repair for each, so that neither side starves the other
 	var wait sync.WaitGroup
 	wait.Go(func() {
 		defer close(steps)
-		for i := range 60 {
+		for i := range rounds {
 			steps <- i
 			if _, err := b.Append(t.Context(), "s", event{ID: fmt.Sprint(i), Timestamp: at(1, 1, i), V: 1}); err != nil {
 				t.Error(err)
@@ -168,7 +170,7 @@ func TestRepairUnderLoad(t *testing.T) {
 	wait.Wait()
 	mustCheck(t, b)
 	stats, err := b.Aggregate(t.Context(), "s", time.Time{}, time.Time{})
-	if err != nil || stats.Count != 61 || stats.Values["v"].Sum.Float64() != 61 {
+	if err != nil || stats.Count != int64(rounds)+1 || stats.Values["v"].Sum.Float64() != float64(rounds)+1 {
 		t.Errorf("%+v, %v", stats, err)
 	}
 }

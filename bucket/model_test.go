@@ -17,6 +17,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/timeseries"
@@ -83,7 +84,8 @@ func TestAgainstModel(t *testing.T) {
 			change(o)
 			coll := mongotest.Database(t).Collection("c")
 			b := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), o)
-			random := rand.New(rand.NewPCG(7, uint64(len(name))))
+			random := rand.New(rand.NewPCG(6+scale.Seed(), uint64(len(name))))
+			done := map[string]int{}
 			models := map[string]model{"x": {}, "y": {}}
 			used := map[int64]bool{}
 			next := 0
@@ -107,16 +109,18 @@ func TestAgainstModel(t *testing.T) {
 				keys := slices.Sorted(maps.Keys(m))
 				return m[keys[random.IntN(len(keys))]], true
 			}
-			for step := range 200 {
+			for step := range scale.Of(80, 200, 5000) {
 				series := []string{"x", "y"}[random.IntN(2)]
 				m := models[series]
 				old, any := pick(m)
 				switch n := random.IntN(20); {
 				case n < 8:
+					done["append"]++
 					e := fresh()
 					mustAppend(t, b, series, e)
 					m[e.ID] = e
 				case n < 11:
+					done["bulk"]++
 					var seq []event
 					to := map[string]string{}
 					for range random.IntN(12) {
@@ -142,6 +146,7 @@ func TestAgainstModel(t *testing.T) {
 						t.Fatalf("step %d: %+v, %v", step, result, err)
 					}
 				case n < 14 && any:
+					done["replace"]++
 					e := old
 					e.V, e.Note = float64(random.IntN(80))/4, "$v" // not the field
 					if o.IDField != "" && random.IntN(2) == 0 {    // elsewhere in its window
@@ -152,6 +157,7 @@ func TestAgainstModel(t *testing.T) {
 					}
 					m[e.ID] = e
 				case n < 18 && any:
+					done["delete"]++
 					var err error
 					if o.IDField != "" {
 						err = b.DeleteByID(t.Context(), series, old.Timestamp, old.ID)
@@ -163,6 +169,7 @@ func TestAgainstModel(t *testing.T) {
 					}
 					delete(m, old.ID)
 				case any && o.IDField != "":
+					done["repeat"]++
 					if got, err := b.Append(t.Context(), series, old); err != nil || got {
 						t.Fatalf("step %d: repeated: %+v, %v", step, got, err)
 					}
@@ -172,7 +179,7 @@ func TestAgainstModel(t *testing.T) {
 				}
 				from := day.Add(time.Duration(random.IntN(6*3600)) * time.Second)
 				to := from.Add(time.Duration(random.IntN(4*3600)) * time.Second)
-				switch random.IntN(6) {
+				switch step / 5 % 6 { // the other two keep both
 				case 0:
 					from = time.Time{}
 				case 1:
@@ -213,6 +220,11 @@ func TestAgainstModel(t *testing.T) {
 					t.Fatalf("%s: latest: %v, %v", what, latest, err)
 				}
 			}
+			for _, kind := range []string{"append", "bulk", "replace", "delete", "repeat"} {
+				if done[kind] == 0 && (kind != "repeat" || o.IDField != "") {
+					t.Errorf("no %s", kind)
+				}
+			}
 			mustCheck(t, b)
 			for _, doc := range testkit.Stored[bson.M](t, coll) {
 				if n := doc["count"].(int32); n > int32(o.MaxCount) || int(n) != len(doc["measurements"].(bson.A)) {
@@ -251,7 +263,7 @@ func aggregate[T any](t testing.TB, coll *mongo.Collection, pipeline mongo.Pipel
 	return out
 }
 
-// 16 writers × 100 appends into one series, 50 to a bucket, each writer with a
+// 16 writers × 25 appends into one series, 50 to a bucket, each writer with a
 // helper of its own as if it were another process, or all with one.
 func TestConcurrentWriters(t *testing.T) {
 	t.Parallel()
@@ -266,7 +278,8 @@ func TestConcurrentWriters(t *testing.T) {
 					o.IDField = ""
 				}
 				one := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), o)
-				const writers, each = 16, 100
+				const writers = 16
+				each := scale.Of(25, 100, 1000)
 				var wait sync.WaitGroup
 				for w := range writers {
 					b := one
