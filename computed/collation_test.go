@@ -15,6 +15,7 @@ import (
 // Under a collation that ignores case the server groups the screenings of "Dumbo" and "dumbo"
 // together: Repair wrote 0 over 12. Collections with one are refused before anything is written.
 func TestCollation(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	for _, folded := range []string{"screenings", "films"} {
 		db := mongotest.Database(t)

@@ -105,10 +105,12 @@ func cinema(t testing.TB, opts *spec) (*mongo.Database, *totals) {
 		_, err := db.Collection("films").InsertOne(t.Context(), bson.M{"_id": id, "title": "film " + id})
 		check(t, err)
 	}
+	var screenings []any
 	for i := range 12 {
-		_, err := db.Collection("screenings").InsertOne(t.Context(), screening{i, []string{"A", "B"}[i%2], fmt.Sprint("theatre ", i%3), 10 + i, false})
-		check(t, err)
+		screenings = append(screenings, screening{i, []string{"A", "B"}[i%2], fmt.Sprint("theatre ", i%3), 10 + i, false})
 	}
+	_, err := db.Collection("screenings").InsertMany(t.Context(), screenings)
+	check(t, err)
 	return db, c
 }
 
@@ -173,6 +175,7 @@ func set(db *mongo.Database, id int, fields bson.M) func(context.Context) error 
 }
 
 func TestChange(t *testing.T) {
+	t.Parallel()
 	both(t, func(t *testing.T, opts *spec) {
 		db, c := cinema(t, opts)
 		testkit.Must(c.Adopt(t.Context(), nil))
@@ -280,6 +283,7 @@ func TestSourcesOfSeveralTargets(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	opts := perFilm()
 	opts.Lease = time.Hour
 	db, c := cinema(t, opts)
@@ -340,6 +344,7 @@ func TestReadsAgainstWrites(t *testing.T) {
 }
 
 func TestRefreshAllAndRepair(t *testing.T) {
+	t.Parallel()
 	opts := perFilm()
 	db, c := cinema(t, opts)
 	check(t, c.Mark(t.Context(), "C"))
@@ -375,6 +380,7 @@ func TestRefreshAllAndRepair(t *testing.T) {
 
 // Films are computed from screenings, distributors from films, in one transaction.
 func TestLevels(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	ctx := t.Context()
 	type distributor struct {
@@ -427,6 +433,7 @@ func TestLevels(t *testing.T) {
 // Departures by airport and by state, from the routes of a whole year: two levels, computed at once
 // and kept right through changes.
 func TestDepartures(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	ctx := t.Context()
 	routes, airports, states := db.Collection("routes"), db.Collection("airports"), db.Collection("states")

@@ -20,6 +20,7 @@ import (
 // Writers move, change, create and delete screenings at once, while others refresh, mark,
 // drain and read: in the end every total is right, and Check finds nothing in between.
 func TestConcurrent(t *testing.T) {
+	t.Parallel()
 	both(t, func(t *testing.T, opts *spec) {
 		db, c := cinema(t, opts)
 		testkit.Must(c.Adopt(t.Context(), nil))
@@ -127,6 +128,7 @@ func TestAMarkDuringAComputationIsDrained(t *testing.T) {
 
 // A Change commits between the computation of RefreshAll and its write: it stays.
 func TestRefreshAllBesideAChange(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string]*spec{"computed": perFilm(), "added": sums()} {
 		t.Run(name, func(t *testing.T) {
 			db, c := cinema(t, opts)

@@ -16,6 +16,7 @@ import (
 // Every call, on a cluster with sources and targets sharded by the package's own keys and stored on
 // both shards.
 func TestSharded(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	s := mongotest.Sharded(t, 2)
 	db := s.Database(t)
