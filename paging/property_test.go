@@ -187,9 +187,11 @@ func with(doc bson.D, field string, value any) bson.D {
 
 // Random lists of values of all kinds, mostly under the pager's own index.
 func TestPagesAreTheServersOrder(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
+	over := [5]int{}
 	for seed := range scale.Of(15, 45, 2000) {
-		rng := rand.New(rand.NewPCG(uint64(seed), scale.Seed()))
+		rng := rand.New(rand.NewPCG(uint64(seed), 6+scale.Seed()))
 		l := list{coll: db.Collection(fmt.Sprint("list", seed))}
 		// Few distinct values give many ties; null and missing are in half of the lists.
 		pool := make([]any, 1+rng.IntN(6))
@@ -223,7 +225,9 @@ func TestPagesAreTheServersOrder(t *testing.T) {
 		in := bson.D{{Key: "x", Value: bson.D{{Key: "$in", Value: bson.A{0, 2.0, 2, "x"}}}}}
 		flag := bson.D{{Key: "flag", Value: true}}
 		l.opts = &paging.Options{Sequential: rng.IntN(4) == 0, Group: 4}
-		switch rng.IntN(5) {
+		kind := rng.IntN(5)
+		over[kind]++
+		switch kind {
 		case 1:
 			l.over = flag
 		case 2:
@@ -240,6 +244,9 @@ func TestPagesAreTheServersOrder(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
+	}
+	if slices.Contains(over[:], 0) {
+		t.Errorf("lists by their filters: %v", over)
 	}
 }
 
@@ -316,6 +323,7 @@ func TestEveryKindOfValue(t *testing.T) {
 // What has no place in the order is met, and not passed over, in both directions: before and
 // after the documents that a filter takes for equal to it, and where there are none.
 func TestUnsortableValuesAreMet(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	around := []any{1, 5, "a", "b", bson.D{}, bson.Binary{Data: []byte{1}}, bson.ObjectID{1}, true, bson.DateTime(5), bson.MinKey{}, bson.MaxKey{}}
 	withNull := append([]any{nil}, around...)
