@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
@@ -19,11 +20,11 @@ import (
 // Random operations on a list, against a slice. The bounds change now and then.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(4) {
+	for seed := range uint64(scale.Of(2, 4, 200)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			db := mongotest.Database(t)
-			random := rand.New(rand.NewPCG(seed, 1))
+			random := rand.New(rand.NewPCG(seed, scale.Seed()))
 			set := seed%2 == 1
 			options := func() *outlier.Options {
 				o := &outlier.Options{Set: set, MaxCount: 4 + random.IntN(6), OverflowMaxCount: 2 + random.IntN(4)}
@@ -36,10 +37,13 @@ func TestModel(t *testing.T) {
 			insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}}, bson.D{{Key: "_id", Value: 2}, {Key: "items", Value: bson.A{-1, -2}}})
 			model := []int{}
 			element := func() int { return random.IntN(12) }
+			kinds := [10]int{}
 			for step := range 60 {
 				var said, want any
 				var err error
-				switch x := element(); random.IntN(10) {
+				x, kind := element(), random.IntN(10)
+				kinds[kind]++
+				switch kind {
 				case 0, 1, 2:
 					want = int64(0)
 					if !set || !slices.Contains(model, x) {
@@ -87,6 +91,9 @@ func TestModel(t *testing.T) {
 				if step%6 == 0 {
 					testkit.Healthy(t, lists)
 				}
+			}
+			if slices.Contains(kinds[:], 0) {
+				t.Errorf("operations by their kinds: %v", kinds)
 			}
 			if diff := cmp.Diff([]int{-1, -2}, testkit.Collect(t, lists.All(t.Context(), 2))); diff != "" {
 				t.Error("the other list:", diff)
