@@ -5,10 +5,10 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/attribute"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -19,7 +19,7 @@ func TestModel(t *testing.T) {
 	coll := mongotest.Database(t).Collection("c")
 	ctx := t.Context()
 	a := newAttributes[int, int](t, coll, &attribute.Options{ArrayField: "x.y", KeyField: "key", ValueField: "value", QualifierField: "q"})
-	seed := uint64(time.Now().UnixNano())
+	seed := scale.Seed()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	insert(t, coll, d("_id", 1))
@@ -36,11 +36,14 @@ func TestModel(t *testing.T) {
 			model = append(model, e)
 		}
 	}
-	for step := range 300 {
+	kinds := [8]int{}
+	for step := range scale.Of(100, 300, 10_000) {
 		e := entry{keys[random.IntN(3)], random.IntN(100), qualifiers[random.IntN(2)]}
 		i := find(e.Key, e.Qualifier)
 		var err, expected error
-		switch call := random.IntN(8); call {
+		call := random.IntN(8)
+		kinds[call]++
+		switch call {
 		case 0, 1:
 			err = a.Set(ctx, 1, attribute.Named(e.Key).Qualified(e.Qualifier), e.Value)
 			put(e)
@@ -100,6 +103,9 @@ func TestModel(t *testing.T) {
 		must(t, err)
 		want(t, got, slices.Clone(model))
 	}
+	if slices.Contains(kinds[:], 0) {
+		t.Errorf("operations by their kinds: %v", kinds)
+	}
 	must(t, testkit.Drain(a.Check(ctx, nil)))
 }
 
@@ -110,7 +116,7 @@ func TestConditionsModel(t *testing.T) {
 	coll := mongotest.Database(t).Collection("c")
 	a := newAttributes[int, int](t, coll, &attribute.Options{QualifierField: "u"})
 	must(t, a.EnsureIndexes(t.Context()))
-	seed := uint64(time.Now().UnixNano())
+	seed := scale.Seed()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	keys, qualifiers := []string{"a", "b", "c"}, []string{"", "x", "y"}
