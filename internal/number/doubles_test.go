@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/mongopatterns/mongopatterns/internal/number"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -33,13 +34,13 @@ func TestDoubles(t *testing.T) {
 		}
 	}
 	for e := range 2046 {
-		for range 20 {
+		for range scale.Of(5, 20, 200) {
 			check(math.Float64frombits(r.Uint64()&(1<<63) | uint64(e+1)<<52 | r.Uint64()>>12))
 		}
 		check(math.Float64frombits(uint64(e+1) << 52))
 		check(math.Float64frombits(uint64(e+1)<<52 | 1<<52 - 1))
 	}
-	for range 300_000 {
+	for range scale.Of(50_000, 300_000, 3_000_000) {
 		digits := r.Int64N(1e15) / int64(math.Pow10(r.IntN(15)))
 		check(float64(digits) / math.Pow10(r.IntN(23)))
 		check(20 + r.NormFloat64())
