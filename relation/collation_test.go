@@ -16,6 +16,7 @@ import (
 // Under a collation that ignores case, a reference "A" leads to the document "a", but Check would
 // report it as dangling and Repair remove it. Such collections are refused before any write.
 func TestCollation(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	for _, folded := range []string{"people", "tasks", "links"} {
 		db := mongotest.Database(t)

@@ -17,6 +17,7 @@ import (
 )
 
 func TestCosts(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	up, ins, find, commit, del, fam, list := "update", "insert", "find", "commitTransaction", "delete", "findAndModify", "listCollections"
 	t.Run("both", func(t *testing.T) {
@@ -191,7 +192,7 @@ func TestCosts(t *testing.T) {
 
 // The deletions of Ann, who has 1 and 2, and of 1; with Restrict, of Bob and 9, who have no links.
 func TestCostsOfDeletions(t *testing.T) {
-	ctx := t.Context()
+	t.Parallel()
 	up, find, del := "update", "find", "delete"
 	for name, kind := range map[string]struct {
 		opts                       relation.Options
@@ -208,6 +209,8 @@ func TestCostsOfDeletions(t *testing.T) {
 		"links":    {linked, []string{find}, []string{del}, []string{find, del, find, del}, 3, 5, []string{find}, []string{del}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
 			for _, test := range []struct {
 				names   []string
 				written int

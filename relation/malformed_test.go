@@ -94,6 +94,7 @@ func TestNullIsAnEmptyList(t *testing.T) {
 // If the server refuses to look up references together, they are looked up document by
 // document: one list ends neither Check nor Repair.
 func TestOneListDoesNotEndCheck(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	db, r := people(t, listed)
 	for _, id := range []string{"Eve", "Fay"} { // together more than a command holds

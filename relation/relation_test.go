@@ -121,6 +121,7 @@ func problems(t testing.TB, c mongopatterns.Checker) (out []mongopatterns.Proble
 
 // A parent to which a child is being added is not deleted, in any kind.
 func TestInsertHoldsTheParent(t *testing.T) {
+	t.Parallel()
 	for _, opts := range []relation.Options{listed, owned, named, twoWay, linked} {
 		db, r := people(t, opts)
 		check(t, mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
@@ -379,6 +380,7 @@ func TestCheckAndRepairLinks(t *testing.T) {
 
 // One collection on both sides, in every kind: people and their friends.
 func TestOneCollection(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	for name, opts := range map[string]relation.Options{
 		"children": {ChildrenField: "down"}, "owner": {OwnerField: "up"}, "owners": {OwnersField: "up"}, "both": {ChildrenField: "down", OwnerField: "up"},
