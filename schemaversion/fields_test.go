@@ -273,6 +273,7 @@ func totals(meanwhile *func()) map[string]schemaversion.Step {
 
 // A value that a step computes from a field is not stored if that field has changed since.
 func TestDerivedFromWhatIsKept(t *testing.T) {
+	t.Parallel()
 	var meanwhile func()
 	for name, step := range totals(&meanwhile) {
 		for call, by := range map[string]func(ctx context.Context, v *schemaversion.Collection[totalled]) error{

@@ -671,6 +671,7 @@ func TestLease(t *testing.T) {
 }
 
 func TestRate(t *testing.T) {
+	t.Parallel()
 	_, _, c := contacts(t, schemaversion.Options{Rate: 50})
 	start := time.Now()
 	if _, err := c.Migrate(t.Context(), 3, &mongopatterns.Work{BatchSize: 1}); err != nil {
