@@ -16,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/split"
@@ -206,7 +207,7 @@ func TestReadsDecideAsAdopt(t *testing.T) {
 		}
 		return doc
 	}
-	const n = 600
+	n := scale.Of(150, 600, 6000)
 	var hots, colds []any
 	for i := range n {
 		hots = append(hots, some(d("_id", i, "title", "t"), "abc"))
@@ -255,7 +256,7 @@ func TestReadsDecideAsAdopt(t *testing.T) {
 	same(t, "get", got, gets())
 	again, err := s.Adopt(t.Context(), nil)
 	must(t, err)
-	same(t, "again", mongopatterns.Result{Examined: n, Remaining: result.Remaining}, again)
+	same(t, "again", mongopatterns.Result{Examined: int64(n), Remaining: result.Remaining}, again)
 	left := map[string]bool{}
 	for p, err := range s.Check(t.Context(), nil) {
 		must(t, err)
