@@ -18,6 +18,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/approx"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -320,7 +321,8 @@ func TestSampled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const keys, views = 70, 2_000
+	const keys = 70
+	views := scale.Of(1_000, 2_000, 2_000)
 	var sum, squares, stdErr float64
 	for k := range keys {
 		key := string(rune('A' + k))
@@ -331,12 +333,12 @@ func TestSampled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		off := float64(e.Count - views)
+		off := float64(e.Count - int64(views))
 		sum += off
 		squares += off * off
 		stdErr += e.StdErr / keys
 	}
-	want := math.Sqrt(views * 99)
+	want := math.Sqrt(float64(views) * 99)
 	if mean, limit := sum/keys, 3*want/math.Sqrt(keys); math.Abs(mean) > limit {
 		t.Errorf("off by %.0f on average, more than %.0f", mean, limit)
 	}
@@ -353,11 +355,12 @@ func TestSampled(t *testing.T) {
 		t.Error(e, err)
 	}
 	total := int64(0)
-	for range 2000 {
+	odd := scale.Of(300, 2000, 20_000)
+	for range odd {
 		add(t, s, "odd", -150)
 		total -= 150
 	}
-	if e, err := s.Estimate(t.Context(), "odd"); err != nil || math.Abs(float64(e.Count-total)) > 3*math.Sqrt(2000*0.25)*100 {
+	if e, err := s.Estimate(t.Context(), "odd"); err != nil || math.Abs(float64(e.Count-total)) > 3*math.Sqrt(float64(odd)*0.25)*100 {
 		t.Error(e, err)
 	}
 	if _, err := s.Estimate(t.Context(), "never"); !errors.Is(err, mongopatterns.ErrNotFound) {
