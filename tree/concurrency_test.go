@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"sort"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,18 +19,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
 
 // opsEach is the number of operations of each of 8 goroutines, for each
-// variant; TREE_TEST_OPS overrides it.
-func opsEach() int {
-	if n, err := strconv.Atoi(os.Getenv("TREE_TEST_OPS")); err == nil {
-		return n
-	}
-	return 25
-}
+// variant.
+func opsEach() int { return scale.Of(15, 100, 2000) }
 
 // logged is a committed operation. The lock document counts restructurings in
 // their own transactions, so seen orders them; an insertion that does not take
@@ -212,7 +206,7 @@ func TestConcurrent(t *testing.T) {
 func hammer(t *testing.T, n int, op func(r *rand.Rand, name string) error) {
 	t.Helper()
 	var group sync.WaitGroup
-	seed := rand.Uint64()
+	seed := scale.Seed()
 	t.Logf("seed %d", seed)
 	for g := range 8 {
 		r := rand.New(rand.NewPCG(seed, uint64(g)))

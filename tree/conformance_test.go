@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
@@ -342,7 +343,7 @@ func TestModel(t *testing.T) {
 	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		ctx := t.Context()
 		steps := 60
-		seed := rand.Uint64()
+		seed := scale.Seed()
 		t.Logf("seed %d", seed)
 		r := rand.New(rand.NewPCG(seed, 1))
 		m := newModel()
