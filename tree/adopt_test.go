@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
@@ -97,7 +98,7 @@ func TestUnadoptedWrites(t *testing.T) {
 	}
 	root := func(tr *trees) tree.Position[string] { return tr.AsRoot() }
 	no := mongopatterns.ErrNotAdopted
-	for _, c := range []struct {
+	cases := []struct {
 		name   string
 		call   call
 		want   error
@@ -150,41 +151,48 @@ func TestUnadoptedWrites(t *testing.T) {
 		{name: "create under it", want: no, call: func(ctx context.Context, v variant, tr *trees) error {
 			return errOf(tr.FindOrInsert(ctx, v.names("A", "B", "U", "x"), v.make))
 		}},
-	} {
-		for _, v := range late() {
-			t.Run(c.name+"/"+v.name, func(t *testing.T) {
-				t.Parallel()
-				tr, coll := v.half(t)
-				was := stored(t, coll)
-				want, after := c.want, c.after
-				if v.rep == tree.NestedSets && c.nested {
-					want = nil
-				} else if want != nil {
-					after = nil
-				}
-				err := c.call(t.Context(), v, tr)
-				if !errors.Is(err, want) {
-					t.Errorf("%v, want %v", err, want)
-				}
-				if want != nil {
-					match(t, "refused, yet (-before +after)", was, stored(t, coll))
-				}
-				m := modelOf([][2]string{{"A", ""}, {"Z", ""}, {"B", "A"}, {"C", "A"}, {"U", "B"}, {"V", "U"}})
-				for id, parent := range after {
-					if parent == "-" {
-						delete(m.parent, id)
-					} else {
-						m.parent[id] = parent
+	}
+	for _, v := range late() {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			tr, coll := v.half(t)
+			start := testkit.Find[bson.Raw](t, coll, bson.D{})
+			for _, c := range cases {
+				t.Run(c.name, func(t *testing.T) {
+					get(coll.DeleteMany(t.Context(), bson.D{}))(t)
+					testkit.InsertAll(t, coll, start)
+					was := stored(t, coll)
+					want, after := c.want, c.after
+					if v.rep == tree.NestedSets && c.nested {
+						want = nil
+					} else if want != nil {
+						after = nil
 					}
-				}
-				got, err := tr.Adopt(t.Context(), nil)
-				wrong(t, err != nil || got.Remaining != 0 || got.Failed != 0, "Adopt: %+v, %v", got, err)
-				healthy(t, tr)
-				v.ordered = false
-				v.compare(t, tr, m)
-				untouched(t, coll)
-			})
-		}
+					err := c.call(t.Context(), v, tr)
+					if !errors.Is(err, want) {
+						t.Errorf("%v, want %v", err, want)
+					}
+					if want != nil {
+						match(t, "refused, yet (-before +after)", was, stored(t, coll))
+					}
+					m := modelOf([][2]string{{"A", ""}, {"Z", ""}, {"B", "A"}, {"C", "A"}, {"U", "B"}, {"V", "U"}})
+					for id, parent := range after {
+						if parent == "-" {
+							delete(m.parent, id)
+						} else {
+							m.parent[id] = parent
+						}
+					}
+					got, err := tr.Adopt(t.Context(), nil)
+					wrong(t, err != nil || got.Remaining != 0 || got.Failed != 0, "Adopt: %+v, %v", got, err)
+					healthy(t, tr)
+					unordered := v
+					unordered.ordered = false
+					unordered.compare(t, tr, m)
+					untouched(t, coll)
+				})
+			}
+		})
 	}
 }
 
