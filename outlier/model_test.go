@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,6 +21,14 @@ import (
 // Random operations on a list, against a slice. The bounds change now and then.
 func TestModel(t *testing.T) {
 	t.Parallel()
+	var kinds [10]atomic.Int64
+	t.Cleanup(func() { // after all seeds
+		for kind := range kinds {
+			if kinds[kind].Load() == 0 {
+				t.Errorf("no operation of kind %d", kind)
+			}
+		}
+	})
 	for seed := range uint64(scale.Of(2, 4, 200)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
@@ -37,12 +46,11 @@ func TestModel(t *testing.T) {
 			insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}}, bson.D{{Key: "_id", Value: 2}, {Key: "items", Value: bson.A{-1, -2}}})
 			model := []int{}
 			element := func() int { return random.IntN(12) }
-			kinds := [10]int{}
 			for step := range 60 {
 				var said, want any
 				var err error
 				x, kind := element(), random.IntN(10)
-				kinds[kind]++
+				kinds[kind].Add(1)
 				switch kind {
 				case 0, 1, 2:
 					want = int64(0)
@@ -91,9 +99,6 @@ func TestModel(t *testing.T) {
 				if step%6 == 0 {
 					testkit.Healthy(t, lists)
 				}
-			}
-			if slices.Contains(kinds[:], 0) {
-				t.Errorf("operations by their kinds: %v", kinds)
 			}
 			if diff := cmp.Diff([]int{-1, -2}, testkit.Collect(t, lists.All(t.Context(), 2))); diff != "" {
 				t.Error("the other list:", diff)

@@ -189,7 +189,6 @@ func with(doc bson.D, field string, value any) bson.D {
 func TestPagesAreTheServersOrder(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
-	over := [5]int{}
 	for seed := range scale.Of(15, 45, 2000) {
 		rng := rand.New(rand.NewPCG(uint64(seed), 6+scale.Seed()))
 		l := list{coll: db.Collection(fmt.Sprint("list", seed))}
@@ -225,9 +224,7 @@ func TestPagesAreTheServersOrder(t *testing.T) {
 		in := bson.D{{Key: "x", Value: bson.D{{Key: "$in", Value: bson.A{0, 2.0, 2, "x"}}}}}
 		flag := bson.D{{Key: "flag", Value: true}}
 		l.opts = &paging.Options{Sequential: rng.IntN(4) == 0, Group: 4}
-		kind := rng.IntN(5)
-		over[kind]++
-		switch kind {
+		switch seed % 5 { // each kind of filter, and none
 		case 1:
 			l.over = flag
 		case 2:
@@ -244,9 +241,6 @@ func TestPagesAreTheServersOrder(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
-	}
-	if slices.Contains(over[:], 0) {
-		t.Errorf("lists by their filters: %v", over)
 	}
 }
 
