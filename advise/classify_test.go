@@ -12,12 +12,13 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/advise"
 	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
 var update = flag.Bool("update", false, "write the figures to docs/advise.md")
 
-func TestMain(m *testing.M) { mongotest.Main(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // unhurried is what tests look with: a loaded machine must not change what is found.
 func unhurried(queries []advise.Query) *advise.Options {

@@ -23,7 +23,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-func TestMain(m *testing.M) { mongotest.Main(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 func counters(t *testing.T, coll *mongo.Collection, opts *approx.Options) *approx.Counters[string] {
 	t.Helper()
@@ -62,6 +62,7 @@ func count(t *testing.T, coll *mongo.Collection, key string) int64 {
 // Many writers, flushes in between, and a Close each: nothing is lost or doubled, and 99 of 100
 // writes are saved.
 func TestNothingIsLostUntilClose(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	coll := db.Collection("views")
 	const processes, writers, each = 3, 4, 2000
@@ -115,6 +116,7 @@ func TestNothingIsLostUntilClose(t *testing.T) {
 // Processes that end without a Close lose the changes that wait in them, at most Every-1 of a key
 // each.
 func TestACrashLosesLittle(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("views")
 	const processes, every = 3, 50
 	total := int64(0)
@@ -133,6 +135,7 @@ func TestACrashLosesLittle(t *testing.T) {
 // The server refuses one key of a flush: the others are stored, and the key is reported and keeps
 // its changes.
 func TestFailedFlushKeepsItsChanges(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("views")
 	if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "bad"}, {Key: "count", Value: "many"}}); err != nil {
 		t.Fatal(err)
@@ -165,6 +168,7 @@ func TestFailedFlushKeepsItsChanges(t *testing.T) {
 }
 
 func TestWaiting(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	coll := db.Collection("views")
 	c := counters(t, coll, &approx.Options{MaxKeys: 2})
@@ -203,6 +207,7 @@ func TestWaiting(t *testing.T) {
 
 // While a write is under way, Get counts it: a key does not vanish for that moment.
 func TestGetDuringAFlush(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("views")
 	var c *approx.Counters[string]
 	looks := 0
@@ -228,6 +233,7 @@ func TestGetDuringAFlush(t *testing.T) {
 
 // Counts of all types of numbers are read; any other value is an error, not 0.
 func TestTypesOfCounts(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("views")
 	decimal, err := bson.ParseDecimal128("7")
 	if err != nil {
@@ -255,6 +261,7 @@ func TestTypesOfCounts(t *testing.T) {
 }
 
 func TestRun(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	coll := db.Collection("views")
 	if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "bad"}, {Key: "count", Value: "many"}}); err != nil {
@@ -283,6 +290,7 @@ func TestRun(t *testing.T) {
 
 // Fields of an existing document, by configuration alone; no other document is inserted.
 func TestExistingDocuments(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("cities")
 	if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: 1}, {Key: "city", Value: "Springfield"}, {Key: "stats", Value: bson.D{{Key: "population", Value: 39000}}}}); err != nil {
 		t.Fatal(err)
@@ -386,6 +394,7 @@ func TestSampled(t *testing.T) {
 }
 
 func TestInvalid(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("views")
 	for want, opts := range map[string]approx.Options{
 		"Options.KeyField": {KeyField: "$a"}, "Options.CountField": {CountField: "a."}, "collides": {KeyField: "a", CountField: "a.b"},
@@ -430,6 +439,7 @@ func TestInvalid(t *testing.T) {
 }
 
 func TestIndexes(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("cities")
 	c := counters(t, coll, &approx.Options{KeyField: "city"})
 	if models := c.Indexes()["cities"]; len(models) != 1 || !slices.Equal(models[0].Keys.(bson.D), c.ShardKey()["cities"]) {
@@ -461,6 +471,7 @@ func TestIndexes(t *testing.T) {
 
 // A sum that exceeds an int64 is refused before it counts, in memory and in a read.
 func TestNoSumWraps(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	coll := mongotest.Database(t).Collection("pages")
 	c, err := approx.New[string](coll, nil)
@@ -512,6 +523,7 @@ func TestNoSumWraps(t *testing.T) {
 
 // Closed counters return ErrClosed and no other error.
 func TestClosedIsNotInvalid(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("pages")
 	c, err := approx.New[string](coll, nil)
 	if err != nil {

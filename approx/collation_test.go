@@ -13,6 +13,7 @@ import (
 
 // With a collation that ignores case the views of "/A" would count for "/a".
 func TestCollation(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	if err := db.CreateCollection(t.Context(), "pages", options.CreateCollection().SetCollation(&options.Collation{Locale: "en", Strength: 2})); err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 )
 
 func TestCosts(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	coll := db.Collection("views")
 	c := counters(t, coll, nil)
@@ -51,6 +52,7 @@ func TestCosts(t *testing.T) {
 }
 
 func TestDistinctCosts(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	coll := db.Collection("pages")
 	d := distinct(t, coll, nil)

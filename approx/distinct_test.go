@@ -53,6 +53,7 @@ func estimated(t *testing.T, d *approx.Distinct[string, any], key string) approx
 // Many sketches of disjoint values: their estimates are right on average and spread as the standard
 // error says, for few values and many, at two precisions.
 func TestDistinctStatistics(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("pages")
 	for _, precision := range []int{6, 10} {
 		d := distinct(t, coll, &approx.Options{Precision: precision, Every: 1 << 20})
@@ -85,6 +86,7 @@ func TestDistinctStatistics(t *testing.T) {
 // Processes that count overlapping values, in any order and more than once, store the same as one
 // process: registers are joined by $max.
 func TestDistinctJoins(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	coll := db.Collection("pages")
 	one := distinct(t, coll, nil)
@@ -140,6 +142,7 @@ func (id bsonID) MarshalBSON() ([]byte, error) { return bson.Marshal(bson.M{"_id
 
 // Values that are equal for the server are one value here, and no others.
 func TestDistinctValues(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("pages")
 	decimal, err := bson.ParseDecimal128("1.0")
 	if err != nil {
@@ -184,6 +187,7 @@ func TestDistinctValues(t *testing.T) {
 
 // A refused key keeps its registers, and a key beyond MaxKeys is written and removed from memory.
 func TestDistinctFlush(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("pages")
 	if _, err := coll.InsertOne(t.Context(), bson.M{"_id": "bad", "distinct": 7}); err != nil {
 		t.Fatal(err)
@@ -216,6 +220,7 @@ func TestDistinctFlush(t *testing.T) {
 
 // Run flushes at intervals, reports errors, and at its end writes what waits, once.
 func TestDistinctRun(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	coll := db.Collection("pages")
 	if _, err := coll.InsertOne(t.Context(), bson.M{"_id": "bad", "distinct": 7}); err != nil {
@@ -252,6 +257,7 @@ func TestDistinctRun(t *testing.T) {
 // Two writes have the same sketch. The first to end removes the key, which then waits again: the
 // end of the second must not remove that, or the value of a failed write would be lost.
 func TestDistinctForgetsItsOwn(t *testing.T) {
+	t.Parallel()
 	type write struct{ send chan struct{} }
 	writes := make(chan write)
 	var holds bool // set while no write is under way
@@ -313,6 +319,7 @@ func TestDistinctForgetsItsOwn(t *testing.T) {
 
 // Keys beyond MaxKeys are written some at a time, even when all those in memory are stored.
 func TestDistinctBeyondMaxKeys(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	d := distinct(t, db.Collection("pages"), &approx.Options{MaxKeys: 10})
 	for i := range 10 {
@@ -334,6 +341,7 @@ func TestDistinctBeyondMaxKeys(t *testing.T) {
 
 // Registers of another precision are not part of an estimate, and not ignored silently either.
 func TestDistinctOfAnotherPrecision(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	coll := mongotest.Database(t).Collection("pages")
 	coarse, fine := distinct(t, coll, &approx.Options{Precision: 8}), distinct(t, coll, &approx.Options{Precision: 12})
@@ -367,6 +375,7 @@ func TestDistinctOfAnotherPrecision(t *testing.T) {
 
 // A field that is not a document of registers is an error, and is not changed.
 func TestDistinctKeepsWhatIsNotRegisters(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	coll := mongotest.Database(t).Collection("pages")
 	for id, odd := range map[string]any{"array": bson.A{int32(1), int32(2)}, "empty": bson.A{}, "number": int32(7), "text": "x"} {

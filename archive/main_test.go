@@ -17,7 +17,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-func TestMain(m *testing.M) { mongotest.Main(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // A short name for what hundreds of lines call.
 var d = testkit.D

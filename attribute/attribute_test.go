@@ -761,6 +761,7 @@ func TestTransaction(t *testing.T) {
 
 // The server's refusal of two arrays in an index is ErrTwoArrays.
 func TestServerRefusesTwoArrays(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	ctx := t.Context()
 	coll := db.Collection("c")

@@ -14,6 +14,7 @@ import (
 // A write that the server gave up before it was done is repeated by the driver
 // and done once.
 func TestRetriedWrite(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	ctx := t.Context()
 	a := newAttributes[int, int](t, db.Collection("c"), nil)

@@ -23,7 +23,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-func TestMain(m *testing.M) { mongotest.Main(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 type film struct {
 	ID       string `bson:"_id"`
@@ -222,6 +222,7 @@ func TestChange(t *testing.T) {
 // A target was inserted after its sources, or not adopted yet: a Change of one source counts the
 // others too.
 func TestTheFirstChangeCountsAllSources(t *testing.T) {
+	t.Parallel()
 	both(t, func(t *testing.T, opts *spec) {
 		db, c := cinema(t, opts)
 		check(t, c.Change(t.Context(), []int{0, 1}, func(ctx context.Context) error {
@@ -238,6 +239,7 @@ func TestTheFirstChangeCountsAllSources(t *testing.T) {
 
 // An order with several items is a source of several products.
 func TestSourcesOfSeveralTargets(t *testing.T) {
+	t.Parallel()
 	for _, additive := range []bool{false, true} {
 		db := mongotest.Database(t)
 		orders, products := db.Collection("orders"), db.Collection("products")
@@ -318,6 +320,7 @@ func TestDrain(t *testing.T) {
 // A million reads to a thousand writes an hour, the published ratio, at a thousandth of the size: a
 // stored value examines a hundredth of the documents, its writes and computations included.
 func TestReadsAgainstWrites(t *testing.T) {
+	t.Parallel()
 	db, c := cinema(t, perFilm())
 	const screenings, reads, writes = 200, 1000, 1
 	var docs []any
@@ -501,6 +504,7 @@ func TestDepartures(t *testing.T) {
 }
 
 func TestInvalid(t *testing.T) {
+	t.Parallel()
 	db, c := cinema(t, perFilm())
 	a, b := db.Collection("screenings"), db.Collection("films")
 	for name, change := range map[string]func(*spec){

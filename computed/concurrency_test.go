@@ -85,6 +85,7 @@ func TestConcurrent(t *testing.T) {
 // A Change commits between the computation of a Refresh and its write: the old result is
 // not stored over the newer one.
 func TestAnOldResultOverwritesNoNewerOne(t *testing.T) {
+	t.Parallel()
 	opts := perFilm()
 	db, c := cinema(t, opts)
 	testkit.Must(c.Adopt(t.Context(), nil))
@@ -104,6 +105,7 @@ func TestAnOldResultOverwritesNoNewerOne(t *testing.T) {
 // A source changes and its target is marked while Drain computes that target: Drain does not clear
 // this mark.
 func TestAMarkDuringAComputationIsDrained(t *testing.T) {
+	t.Parallel()
 	opts := perFilm()
 	opts.Lease = time.Hour
 	db, c := cinema(t, opts)

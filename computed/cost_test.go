@@ -13,6 +13,7 @@ import (
 )
 
 func TestCosts(t *testing.T) {
+	t.Parallel()
 	find, agg, up, fam, commit, list := "find", "aggregate", "update", "findAndModify", "commitTransaction", "listCollections"
 	db, c := cinema(t, perFilm())
 	testkit.Must(c.Adopt(t.Context(), nil))

@@ -17,6 +17,7 @@ import (
 
 // Values that other programs leave in dirty hide no drift.
 func TestAStrangeMarkHidesNoDrift(t *testing.T) {
+	t.Parallel()
 	opts := perFilm()
 	db, c := cinema(t, opts)
 	for _, dirty := range []any{1, false, nil, "yes", "true", bson.A{true}} {
@@ -38,6 +39,7 @@ func TestAStrangeMarkHidesNoDrift(t *testing.T) {
 
 // Doubles that are added and taken back leave a rounding error, which is not drift.
 func TestWhatIsTakenBackIsNoDrift(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	c := testkit.Must(totalsOf[int, string, bson.M](db.Collection("screenings"), db.Collection("films"), &spec{
 		Key: "film", Options: computed.Options{Additive: true}, Empty: bson.D{{Key: "revenue", Value: 0.0}},
@@ -71,6 +73,7 @@ func TestWhatIsTakenBackIsNoDrift(t *testing.T) {
 // A new target without sources and without the computed fields has not drifted: Check and Repair
 // ignore it; Adopt, Get and Drain give it the values of empty.
 func TestANewTargetHasNotDrifted(t *testing.T) {
+	t.Parallel()
 	db, c := cinema(t, perFilm())
 	testkit.Must(c.Adopt(t.Context(), nil))
 	for _, id := range []string{"D", "E", "F"} {
@@ -107,6 +110,7 @@ func TestANewTargetHasNotDrifted(t *testing.T) {
 // Changes that add to a wrong value again and again, each between the computation of a Repair
 // and its write, do not keep it wrong.
 func TestRepairUnderConstantChange(t *testing.T) {
+	t.Parallel()
 	opts := sums()
 	db, c := cinema(t, opts)
 	testkit.Must(c.Adopt(t.Context(), nil))

@@ -83,6 +83,7 @@ func TestGet(t *testing.T) {
 
 // In a transaction whose snapshot shows the lease of another, a Get would wait for ever.
 func TestGetInATransactionDoesNotWait(t *testing.T) {
+	t.Parallel()
 	db, c := cinema(t, perFilm())
 	_, err := db.Collection("films").UpdateByID(t.Context(), "A", bson.M{"$set": bson.M{"computed.until": time.Now().Add(time.Hour)}})
 	check(t, err)
@@ -103,6 +104,7 @@ func TestGetInATransactionDoesNotWait(t *testing.T) {
 
 // A Get fails after its computation: its error does not say that nothing is written.
 func TestGetFailsAfterItsWrite(t *testing.T) {
+	t.Parallel()
 	db, _ := cinema(t, perFilm())
 	c := testkit.Must(totalsOf[int, string, struct{ Title int }](db.Collection("screenings"), db.Collection("films"), perFilm()))
 	for _, want := range []mongopatterns.Outcome{mongopatterns.Unknown, mongopatterns.NotDone} { // the second only reads
@@ -118,6 +120,7 @@ func TestGetFailsAfterItsWrite(t *testing.T) {
 // A Get that fails, or whose context ends, gives its lease back: the next reader of a new target
 // does not wait for a minute.
 func TestAFailedGetGivesItsLeaseBack(t *testing.T) {
+	t.Parallel()
 	computed.GiveBackAtLeisure(t)
 	opts := perFilm()
 	opts.Lease = time.Hour

@@ -17,6 +17,7 @@ import (
 // A source without the _id of a target, or with a value that cannot be an _id, counts for no target
 // and stops no call.
 func TestStrangeKeys(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	for name, odd := range map[string]any{
 		"missing": nil, "null": nil, "undefined": bson.Undefined{}, "pattern": bson.Regex{Pattern: "^"},

@@ -36,6 +36,7 @@ func update(t testing.TB, db *mongo.Database, coll string, id, set any) {
 // A pipeline that returns _ids other than those in keyField, or fields other than those of empty,
 // stores nothing, in any call.
 func TestAPipelineThatDoesNotFit(t *testing.T) {
+	t.Parallel()
 	group := func(id string, field string, more ...bson.E) mongo.Pipeline {
 		return mongo.Pipeline{{{Key: "$match", Value: bson.M{"film": bson.M{"$ne": nil}}}}, {{Key: "$group", Value: append(bson.D{{Key: "_id", Value: id}, {Key: field, Value: bson.M{"$sum": "$viewers"}}, {Key: "theatres", Value: bson.M{"$sum": 1}}}, more...)}}}
 	}
@@ -96,6 +97,7 @@ func TestAPipelineThatDoesNotFit(t *testing.T) {
 
 // A pipeline that writes is refused.
 func TestAPipelineThatWritesIsRefused(t *testing.T) {
+	t.Parallel()
 	db, _ := cinema(t, perFilm())
 	for _, stage := range []bson.D{{{Key: "$out", Value: "elsewhere"}}, {{Key: "$merge", Value: "films"}}} {
 		opts := perFilm()
@@ -108,6 +110,7 @@ func TestAPipelineThatWritesIsRefused(t *testing.T) {
 
 // A source on which the pipeline fails makes its own target fail, and no other.
 func TestOneBadSourceFailsItsOwnTarget(t *testing.T) {
+	t.Parallel()
 	opts := perFilm()
 	opts.Pipeline[1][0].Value.(bson.D)[1].Value = bson.M{"$sum": bson.M{"$toInt": "$viewers"}}
 	db, c := cinema(t, opts)

@@ -155,6 +155,7 @@ func TestFaultsAreNoFailures(t *testing.T) {
 
 // Transactions that run twice count and write once.
 func TestRetriedTransactions(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*extref.Target){"versions": nil, "unversioned": unversioned} {
 		t.Run(name, func(t *testing.T) {
 			r, teams, colls := people(t, nil, func(target *extref.Target) {

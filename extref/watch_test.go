@@ -194,6 +194,7 @@ func TestWatchUncopiedChanges(t *testing.T) {
 
 // The server has lost the history: at the start, and in the middle.
 func TestWatchHistoryLost(t *testing.T) {
+	t.Parallel()
 	for i, command := range []string{"aggregate", "getMore", "aggregate", "aggregate", "aggregate"} {
 		code := []int{286, 286, 136, 260, 280}[i]
 		t.Run(fmt.Sprint(command, code), func(t *testing.T) {
@@ -232,6 +233,7 @@ func TestWatchHistoryLost(t *testing.T) {
 
 // A reconciliation that is needed again at once is an error, not a loop.
 func TestWatchGivesUp(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	r, _, _ := orders(t, db, 1, &extref.Options{Deferred: true})
 	mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{"aggregate"}, Code: 286})

@@ -13,6 +13,7 @@ import (
 // A call that fails between two writes has changed nothing, and is tried again if the server
 // says so: nobody sees an intermediate state.
 func TestFailures(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 2, OverflowMaxCount: 2})
 	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}, {Key: "items", Value: ints(0, 2)}})

@@ -35,6 +35,7 @@ func letters() *bson.Registry {
 }
 
 func TestTheUsersCodecsCount(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	registry := letters()
 	db := mongotest.Database(t, options.Client().SetRegistry(registry))
@@ -70,6 +71,7 @@ func TestTheUsersCodecsCount(t *testing.T) {
 
 // The manual shows the filter of a page; this is it.
 func TestTheFilterInTheManual(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("articles")
 	pager := newPager[bson.D](t, coll, bson.D{{Key: "published", Value: -1}, {Key: "title", Value: 1}}, nil)
 	sea := bson.D{{Key: "topic", Value: "sea"}}
@@ -97,6 +99,7 @@ func TestTheFilterInTheManual(t *testing.T) {
 
 // The options of the client's BSON count where the package encodes.
 func TestBSONOptions(t *testing.T) {
+	t.Parallel()
 	bsonOptions := &options.BSONOptions{UseJSONStructTags: true, NilSliceAsEmpty: true}
 	coll := mongotest.Database(t, options.Client().SetBSONOptions(bsonOptions)).Collection("rows")
 	type jsonRow struct {

@@ -17,6 +17,7 @@ import (
 // While others insert, delete and change documents, a walk in either direction
 // sees each document that stays exactly once and in order.
 func TestWalksWhileTheListChanges(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	db := mongotest.Database(t)
 	coll := db.Collection("rows")

@@ -82,6 +82,7 @@ const find, agg = "find", "aggregate"
 const twice = 2
 
 func TestCosts(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	db, coll := costList(t)
 	pager := costPager(t, coll, paging.Options{Group: 5})
@@ -169,6 +170,7 @@ func TestCosts(t *testing.T) {
 
 // What the manual says of null, of several values and of Sequential.
 func TestCostsOfExceptions(t *testing.T) {
+	t.Parallel()
 	db, coll := costList(t)
 	pager := costPager(t, coll, paging.Options{})
 	sequential := costPager(t, coll, paging.Options{Sequential: true})
@@ -229,6 +231,7 @@ func TestCostsOfExceptions(t *testing.T) {
 
 // The branches are a $match after the stages of the pipeline.
 func TestCostOfPipelines(t *testing.T) {
+	t.Parallel()
 	db, coll := costList(t)
 	pager := newPager[costDoc](t, coll, append(bson.D{{Key: "topic", Value: 1}}, costSort...), nil)
 	// second is the case of the second page, by an index or, for "", any plan.
@@ -254,6 +257,7 @@ func TestCostOfPipelines(t *testing.T) {
 // With _ids of many types every page is one find on the index of the sort, in either
 // direction. A branch of points of _id could make the planner take its index, and sort.
 func TestCostWithIDsOfManyTypes(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	coll := db.Collection("list")
 	var docs []bson.D
@@ -316,6 +320,7 @@ func TestCostInAllocations(t *testing.T) {
 
 // How many ranges a filter with several values becomes.
 func TestRangesOfSeveralValues(t *testing.T) {
+	t.Parallel()
 	_, coll := costList(t)
 	shop := newPager[costDoc](t, coll, costSort, &paging.Options{Equality: []string{"topic", "shop"}})
 	in := func(field string, n int) bson.E {

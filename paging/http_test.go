@@ -176,6 +176,7 @@ func FuzzLinkHeader(f *testing.F) {
 
 // A small service: every link leads on, and the whole list is walked both ways.
 func TestService(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("rows")
 	testkit.InsertAll(t, coll, rows(23))
 	pager := newPager[row](t, coll, byS, nil)
@@ -264,6 +265,7 @@ func TestService(t *testing.T) {
 }
 
 func TestPageAsJSON(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("rows")
 	pager := newPager[row](t, coll, byS, nil)
 	page := testkit.Value[*paging.Page[row]](t)(pager.Page(context.Background(), nil, paging.Request{Count: paging.CountExact}))

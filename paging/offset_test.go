@@ -21,6 +21,7 @@ import (
 )
 
 func TestNumbered(t *testing.T) {
+	t.Parallel()
 	strategies(t, func(t *testing.T, opts *paging.Options) {
 		ctx := context.Background()
 		coll := mongotest.Database(t).Collection("rows")
@@ -74,6 +75,7 @@ func TestNumbered(t *testing.T) {
 
 // Beyond the last page everything leads back to it.
 func TestNumberedBeyondTheEnd(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	coll := mongotest.Database(t).Collection("rows")
 	testkit.InsertAll(t, coll, rows(5))
@@ -110,6 +112,7 @@ func TestNumberedBeyondTheEnd(t *testing.T) {
 
 // The article list: pages of 10 in groups of ten, sorted by _id.
 func TestArticleList(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	db := mongotest.Database(t)
 	coll := db.Collection("articles")
@@ -182,6 +185,7 @@ func TestArticleList(t *testing.T) {
 
 // From every page every page within reach is where Numbered finds it.
 func TestJump(t *testing.T) {
+	t.Parallel()
 	strategies(t, func(t *testing.T, opts *paging.Options) {
 		ctx := context.Background()
 		db := mongotest.Database(t)
@@ -251,6 +255,7 @@ func TestJump(t *testing.T) {
 }
 
 func TestCounts(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	db := mongotest.Database(t)
 	coll := db.Collection("rows")

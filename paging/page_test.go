@@ -51,6 +51,7 @@ func strategies(t *testing.T, test func(t *testing.T, opts *paging.Options)) {
 }
 
 func TestForwardAndBack(t *testing.T) {
+	t.Parallel()
 	strategies(t, func(t *testing.T, opts *paging.Options) {
 		ctx := context.Background()
 		coll := mongotest.Database(t).Collection("rows")
@@ -85,6 +86,7 @@ func TestForwardAndBack(t *testing.T) {
 }
 
 func TestFlagsWhenTheAnchorIsGoneOrMoved(t *testing.T) {
+	t.Parallel()
 	strategies(t, func(t *testing.T, opts *paging.Options) {
 		ctx := context.Background()
 		coll := mongotest.Database(t).Collection("rows")
@@ -149,6 +151,7 @@ func set(t *testing.T, coll *mongo.Collection, id int, s any) {
 // An empty page in the middle of nowhere leads back to what is there, with
 // nothing skipped, in both directions and again.
 func TestEmptyPageLeadsBack(t *testing.T) {
+	t.Parallel()
 	strategies(t, func(t *testing.T, opts *paging.Options) {
 		ctx := context.Background()
 		coll := mongotest.Database(t).Collection("rows")
@@ -189,6 +192,7 @@ func TestEmptyPageLeadsBack(t *testing.T) {
 }
 
 func TestArraysAndOtherUnsortableValues(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	db := mongotest.Database(t)
 	for i, c := range []struct {
@@ -219,6 +223,7 @@ func TestArraysAndOtherUnsortableValues(t *testing.T) {
 }
 
 func TestConfigurationErrors(t *testing.T) {
+	t.Parallel()
 	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1"))
 	if err != nil {
 		t.Fatal(err)
@@ -288,6 +293,7 @@ func TestConfigurationErrors(t *testing.T) {
 }
 
 func TestBadRequests(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	coll := mongotest.Database(t).Collection("rows")
 	testkit.InsertAll(t, coll, rows(3))
@@ -339,6 +345,7 @@ func TestBadRequests(t *testing.T) {
 
 // A value that no token can hold is refused before a token is needed.
 func TestValuesTooLargeForATokenAreMet(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	coll := mongotest.Database(t).Collection("c")
 	testkit.Insert(t, coll, bson.D{{Key: "_id", Value: 7}, {Key: "s", Value: strings.Repeat("x", 50_000)}}, bson.D{{Key: "_id", Value: 8}, {Key: "s", Value: "y"}})
@@ -352,6 +359,7 @@ func TestValuesTooLargeForATokenAreMet(t *testing.T) {
 // A document that took the place of another, with an _id that is equal but for
 // its bytes, stands where that one stood: it was shown, and it lies behind.
 func TestEqualIDs(t *testing.T) {
+	t.Parallel()
 	strategies(t, func(t *testing.T, opts *paging.Options) {
 		ctx := context.Background()
 		db := mongotest.Database(t)
@@ -390,6 +398,7 @@ func TestEqualIDs(t *testing.T) {
 
 // The document beyond the page only answers HasNext: what is in it is no matter.
 func TestTheNextDocumentNeedNotDecode(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("rows")
 	testkit.Insert(t, coll, bson.D{{Key: "_id", Value: 1}, {Key: "s", Value: 1}}, bson.D{{Key: "_id", Value: 2}, {Key: "s", Value: bson.A{2, 3}}})
 	page := testkit.Value[*paging.Page[row]](t)(newPager[row](t, coll, byS, nil).Page(context.Background(), nil, paging.Request{Size: 1}))
@@ -399,6 +408,7 @@ func TestTheNextDocumentNeedNotDecode(t *testing.T) {
 }
 
 func TestCollation(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	db := mongotest.Database(t)
 	anyCase := options.Collation{Locale: "en", Strength: 2}
@@ -472,6 +482,7 @@ func TestCollation(t *testing.T) {
 }
 
 func TestOptionsAndIndexesAreSent(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	db := mongotest.Database(t)
 	coll := db.Collection("rows")
@@ -526,6 +537,7 @@ func TestOptionsAndIndexesAreSent(t *testing.T) {
 }
 
 func TestIndexesAndShardKey(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	ctx := context.Background()
 	mixed := bson.D{{Key: "published", Value: -1}, {Key: "title", Value: 1}}
@@ -585,6 +597,7 @@ func TestIndexesAndShardKey(t *testing.T) {
 }
 
 func TestAll(t *testing.T) {
+	t.Parallel()
 	strategies(t, func(t *testing.T, opts *paging.Options) {
 		ctx := context.Background()
 		coll := mongotest.Database(t).Collection("rows")
@@ -656,6 +669,7 @@ func TestAll(t *testing.T) {
 }
 
 func TestPipelines(t *testing.T) {
+	t.Parallel()
 	strategies(t, func(t *testing.T, opts *paging.Options) {
 		ctx := context.Background()
 		db := mongotest.Database(t)
@@ -724,6 +738,7 @@ func TestPipelines(t *testing.T) {
 
 // What Filter, Sort and Pipeline give, run by hand, is what Page reads.
 func TestComposing(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	coll := mongotest.Database(t).Collection("rows")
 	testkit.InsertAll(t, coll, rows(20))
@@ -785,6 +800,7 @@ func TestComposing(t *testing.T) {
 
 // Reads join the session of the context.
 func TestInATransaction(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	db := mongotest.Database(t)
 	coll := db.Collection("rows")
@@ -824,6 +840,7 @@ func TestInATransaction(t *testing.T) {
 
 // A filter has to fix the fields of Equality, and may do so in several ways.
 func TestEqualityIsChecked(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("rows")
 	testkit.Insert(t, coll, bson.D{{Key: "_id", Value: 1}, {Key: "x", Value: "a"}, {Key: "s", Value: 1}}, bson.D{{Key: "_id", Value: 2}, {Key: "x", Value: "b"}, {Key: "s", Value: 2}})
 	pager := newPager[row](t, coll, byS, &paging.Options{Equality: []string{"x"}})
@@ -862,6 +879,7 @@ func TestEqualityIsChecked(t *testing.T) {
 
 // What cannot stand inside $or stands beside it.
 func TestTextAndNear(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	coll := mongotest.Database(t).Collection("rows")
 	for i := range 9 {
@@ -889,6 +907,7 @@ func TestTextAndNear(t *testing.T) {
 
 // Two pagers of one sort and different collations have an index each.
 func TestTwoCollations(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("rows")
 	names := map[string]bool{}
 	for _, collation := range []*options.Collation{nil, {Locale: "en"}, {Locale: "en", Strength: 2}, {Locale: "en", NumericOrdering: true}, {Locale: "sv"}} {

@@ -19,6 +19,7 @@ import (
 
 // Pages show what a find with the same projection shows, and still page.
 func TestProjectionsAreThoseOfFind(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	db := mongotest.Database(t)
 	coll := db.Collection("articles")
@@ -106,6 +107,7 @@ func TestProjectionsAreThoseOfFind(t *testing.T) {
 
 // The sort fields are read even if nobody asked for them, and no more than them.
 func TestProjectionSent(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	coll := db.Collection("c")
 	testkit.Insert(t, coll, bson.D{{Key: "_id", Value: 1}})
@@ -135,6 +137,7 @@ func TestProjectionSent(t *testing.T) {
 
 // Parts of the _id, or none of it, take nothing from the order.
 func TestProjectionsOfTheID(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	coll := mongotest.Database(t).Collection("c")
 	for x := range 2 {
@@ -168,6 +171,7 @@ func TestProjectionsOfTheID(t *testing.T) {
 
 // An error names the document also if its _id is left out.
 func TestErrorsNameTheDocument(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
 	testkit.Insert(t, coll, bson.D{{Key: "_id", Value: 77}, {Key: "s", Value: bson.A{1}}, {Key: "x", Value: 1}})
 	for _, projection := range []bson.D{{{Key: "_id", Value: 0}, {Key: "x", Value: 1}}, {{Key: "x", Value: 1}}} {

@@ -253,6 +253,7 @@ func ensure[T any](t testing.TB, pager *paging.Pager[T]) {
 
 // The server's merge of sorted ranges takes null and missing for different.
 func TestNullAndMissing(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	var docs []bson.D
 	for i := range 12 {
@@ -296,6 +297,7 @@ func TestNullAndMissing(t *testing.T) {
 
 // Every kind of value, and of _id, from each to the next.
 func TestEveryKindOfValue(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	values, byID := db.Collection("values"), db.Collection("ids")
 	for i, value := range sortable {

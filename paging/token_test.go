@@ -90,6 +90,7 @@ func TestTokenKeepsTypes(t *testing.T) {
 }
 
 func TestForeignTokens(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	filter := bson.D{{Key: "shop", Value: 1}}
 	home := newOffline(t, "c", tokenSort, nil)
@@ -476,6 +477,7 @@ func TestKeyRotation(t *testing.T) {
 // An altered token is a place in the list or ErrInvalidToken, never an error of the
 // server.
 func TestAlteredTokensAndTheServer(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("list")
 	if _, err := coll.InsertMany(t.Context(), []bson.D{{{Key: "_id", Value: 1}}, {{Key: "_id", Value: 2}, {Key: "s", Value: 5}}}); err != nil {
 		t.Fatal(err)

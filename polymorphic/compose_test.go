@@ -56,6 +56,7 @@ func (shots) Kinds() *polymorphic.Kinds[shot] { return shotKinds }
 // A Doc is the T of every other package: each value comes back as its own Go type, from
 // documents that other programs can still read.
 func TestDocInAllPackages(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	ctx := t.Context()
 	both := []athlete{anthony, navratilova}

@@ -18,7 +18,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/polymorphic"
 )
 
-func TestMain(m *testing.M) { mongotest.Main(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 type athlete interface{ FullName() string }
 
@@ -78,6 +78,7 @@ func documents(t *testing.T) (*mongo.Database, *mongo.Collection) {
 }
 
 func TestStoredAndRead(t *testing.T) {
+	t.Parallel()
 	_, coll := documents(t)
 	var raw bson.D
 	if err := coll.FindOne(t.Context(), bson.D{{Key: "_id", Value: 2}}).Decode(&raw); err != nil {
@@ -127,6 +128,7 @@ func TestStoredAndRead(t *testing.T) {
 
 // Old code beside kinds, as docs/adopting.md describes it.
 func TestBesideOldCode(t *testing.T) {
+	t.Parallel()
 	_, coll := documents(t)
 	ctx := t.Context()
 	if _, err := coll.InsertOne(ctx, bson.M{"_id": 10, "name": "Don Carter"}); err != nil {
@@ -206,6 +208,7 @@ func TestUnknown(t *testing.T) {
 
 // An error about one document does not end the loop, and stays the same afterwards.
 func TestFindGoesOn(t *testing.T) {
+	t.Parallel()
 	strict := polymorphic.Must(polymorphic.New([]polymorphic.Kind{polymorphic.Of[bowler]("bowling")}, &polymorphic.Options[athlete]{KindField: "sport"}))
 	_, coll := documents(t)
 	read := 0
@@ -235,6 +238,7 @@ func TestFindGoesOn(t *testing.T) {
 }
 
 func TestFilterOf(t *testing.T) {
+	t.Parallel()
 	db, coll := documents(t)
 	count := func(filter bson.D) int64 {
 		n, err := coll.CountDocuments(t.Context(), filter)
@@ -274,6 +278,7 @@ func TestFilterOf(t *testing.T) {
 }
 
 func TestValidator(t *testing.T) {
+	t.Parallel()
 	_, coll := documents(t)
 	validator, err := kinds.Validator(map[string]bson.D{"tennis": {{Key: "required", Value: bson.A{"singles"}}}})
 	if err != nil {
@@ -302,6 +307,7 @@ func TestValidator(t *testing.T) {
 // The customers of two companies, with different fields, as one collection whose
 // queries use the indexes of both.
 func TestView(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	type customer struct {
 		Company string `bson:"-"`

@@ -17,6 +17,7 @@ import (
 // A holder that the server takes for a missing one is refused; if another program stored it, the
 // cell is free.
 func TestUndefinedIsNoHolder(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	g := testkit.Must(prealloc.New[string, any](db.Collection("screenings"), nil))
 	testkit.OK(t, g.Insert(t.Context(), "s", nil, prealloc.Row("A", 3)...))
@@ -35,6 +36,7 @@ func TestUndefinedIsNoHolder(t *testing.T) {
 
 // Check reports the damage by other programs that no call can free.
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	db, g := theatre(t)
 	coll := db.Collection("screenings")
 	testkit.OK(t, g.Claim(t.Context(), "s", "order 1", seats("A1")...))

@@ -15,6 +15,7 @@ import (
 // With a collation that ignores case one seat would be sold to "order-a" and "ORDER-A", because the
 // server compares holders by it. EnsureIndexes, Check and Insert refuse such a collection.
 func TestCollation(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	db := mongotest.Database(t)
 	testkit.OK(t, db.CreateCollection(ctx, "screenings", options.CreateCollection().SetCollation(&options.Collation{Locale: "en", Strength: 2})))

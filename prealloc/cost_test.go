@@ -12,6 +12,7 @@ import (
 )
 
 func TestCosts(t *testing.T) {
+	t.Parallel()
 	db, g := theatre(t)
 	update, find := []string{"update"}, []string{"find"}
 	costs.Run(t, db, []costs.Case{

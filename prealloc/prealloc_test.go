@@ -23,7 +23,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/prealloc"
 )
 
-func TestMain(m *testing.M) { mongotest.Main(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 type grids = prealloc.Grids[string, string]
 
@@ -69,6 +69,7 @@ func expire(t *testing.T, db *mongo.Database, cells ...string) {
 
 // The stored shape of the theatre and of the calendar of April 2019.
 func TestShapes(t *testing.T) {
+	t.Parallel()
 	db, g := theatre(t)
 	testkit.OK(t, g.Claim(t.Context(), "s", "order 7", seats("A2")...))
 	var got bson.D
@@ -101,6 +102,7 @@ func TestShapes(t *testing.T) {
 }
 
 func TestLifeOfACell(t *testing.T) {
+	t.Parallel()
 	db, g := theatre(t)
 	ctx := t.Context()
 	is := func(want map[string]string) {
@@ -182,6 +184,7 @@ func errorOf[T any](_ T, err error) error { return err }
 
 // The user's own fields of a cell stay in all calls.
 func TestOwnFieldsStay(t *testing.T) {
+	t.Parallel()
 	db, g := theatre(t)
 	ctx := t.Context()
 	_, err := db.Collection("screenings").UpdateByID(ctx, "s", bson.D{{Key: "$set", Value: bson.D{{Key: "cells.A.1.price", Value: 30}}}})
@@ -271,6 +274,7 @@ func TestAdjacentUnderContention(t *testing.T) {
 
 // A request that is sent again gets the same seats, not more.
 func TestAdjacentAgain(t *testing.T) {
+	t.Parallel()
 	db, g := theatre(t)
 	hold := func(n int) []prealloc.Cell { return testkit.Must(g.HoldAdjacent(t.Context(), "s", "x", time.Hour, n)) }
 	first := hold(3)
@@ -291,6 +295,7 @@ func TestAdjacentAgain(t *testing.T) {
 // Documents of the collection without a grid, or with one made of arrays, are not changed and count
 // nothing.
 func TestOtherDocuments(t *testing.T) {
+	t.Parallel()
 	for _, flat := range []bool{false, true} {
 		db := mongotest.Database(t)
 		coll := db.Collection("screenings")
@@ -330,6 +335,7 @@ func TestOtherDocuments(t *testing.T) {
 }
 
 func TestInvalid(t *testing.T) {
+	t.Parallel()
 	db, g := theatre(t)
 	ctx := t.Context()
 	coll := db.Collection("screenings")
@@ -368,6 +374,7 @@ func TestInvalid(t *testing.T) {
 
 // CountsPipeline works after a $match of the caller's.
 func TestCountsPipeline(t *testing.T) {
+	t.Parallel()
 	db, g := theatre(t)
 	testkit.OK(t, g.Claim(t.Context(), "s", "x", seats("B1", "B2")...))
 	pipeline := append(mongo.Pipeline{{{Key: "$match", Value: bson.D{{Key: "film", Value: "Dumbo"}}}}}, g.CountsPipeline()...)
@@ -385,6 +392,7 @@ func TestCountsPipeline(t *testing.T) {
 
 // A claim in the caller's transaction is undone with it.
 func TestJoinsTheTransaction(t *testing.T) {
+	t.Parallel()
 	db, g := theatre(t)
 	no := errors.New("no")
 	err := mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
@@ -402,6 +410,7 @@ func TestJoinsTheTransaction(t *testing.T) {
 // command; four seats together are one write without a transaction; a seat that the theatre does
 // not have cannot be taken. With a document for each claim all of these cost more.
 func TestWhatPreallocationBuys(t *testing.T) {
+	t.Parallel()
 	db, g := theatre(t)
 	ctx := t.Context()
 	four := seats("A1", "A2", "A3", "A4")

@@ -23,6 +23,7 @@ import (
 
 // A parent whose field is not an array of children is named and left.
 func TestExtractLeavesWhatIsNotAnArray(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	db, r := people(t, listed)
 	whole := bson.D{{Key: "_id", Value: "Eve"}, {Key: "tasks", Value: bson.D{{Key: "21", Value: bson.D{{Key: "title", Value: "a"}}}}}}
@@ -45,6 +46,7 @@ func TestExtractLeavesWhatIsNotAnArray(t *testing.T) {
 // Old code replaces a parent by an earlier copy, with the children embedded: the next Extract
 // links unchanged children, and names changed ones.
 func TestExtractAfterAReplacement(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	for _, opts := range []relation.Options{listed, twoWay, manyMany} {
 		db, r := people(t, opts)
@@ -85,6 +87,7 @@ func TestExtractAfterAReplacement(t *testing.T) {
 // stopped, a last Extract, with nothing failed and nothing remaining, has every child that
 // old code left embedded, once.
 func TestExtractBesideOldCode(t *testing.T) {
+	t.Parallel()
 	for kind, opts := range map[string]relation.Options{"listed": listed, "two-way": twoWay, "many": manyMany} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -149,6 +152,7 @@ func TestExtractBesideOldCode(t *testing.T) {
 
 // Embedded tasks become documents with references and come back the same, in their order.
 func TestExtractAndEmbed(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	db, r := people(t, twoWay)
 	embedded := bson.D{{Key: "_id", Value: "Eve"}, {Key: "tasks", Value: bson.A{
@@ -202,6 +206,7 @@ func TestExtractAndEmbed(t *testing.T) {
 
 // A parent that changes between the read of its batch and its conversion is read again.
 func TestConversionOfTheChanged(t *testing.T) {
+	t.Parallel()
 	db, r := people(t, listed)
 	check(t, errors.Join(r.Link(t.Context(), "Ann", 1), r.Link(t.Context(), "Bob", 2)))
 	var once sync.Once
@@ -227,6 +232,7 @@ func TestConversionOfTheChanged(t *testing.T) {
 // A parent that always changes is Remaining, with all its children embedded; one that is
 // deleted meanwhile is Skipped.
 func TestConversionOfWhatAlwaysChanges(t *testing.T) {
+	t.Parallel()
 	db, r := people(t, listed)
 	for name, want := range map[string]mongopatterns.Result{"push": {Examined: 1, Remaining: 1}, "delete": {Examined: 1, Skipped: 1}} {
 		testkit.Insert(t, db.Collection("people"), bson.M{"_id": name, "tasks": bson.A{bson.M{"title": "a"}}})
@@ -255,6 +261,7 @@ func TestConversionOfWhatAlwaysChanges(t *testing.T) {
 
 // A stopped conversion continues where it was, in every kind with Children.
 func TestConversionsResume(t *testing.T) {
+	t.Parallel()
 	for _, opts := range []relation.Options{listed, twoWay, manyMany} {
 		db, r := people(t, opts)
 		for i := range 6 {
@@ -295,6 +302,7 @@ func TestConversionsResume(t *testing.T) {
 
 // A Repair before Extract deletes no child that is still embedded.
 func TestRepairKeepsEmbeddedChildren(t *testing.T) {
+	t.Parallel()
 	for _, opts := range []relation.Options{listed, twoWay} {
 		db, r := people(t, opts)
 		testkit.Insert(t, db.Collection("people"), bson.M{"_id": "Eve", "tasks": bson.A{bson.M{"_id": 22, "title": "b"}, bson.M{"_id": 23, "title": "a"}, 1}})
@@ -314,6 +322,7 @@ func TestRepairKeepsEmbeddedChildren(t *testing.T) {
 
 // A child that holds something of its own in the field for its parents is named, and keeps it.
 func TestExtractKeepsAFieldOfTheUser(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	for _, opts := range []relation.Options{twoWay, manyMany} {
 		db, r := people(t, opts)

@@ -30,6 +30,7 @@ func bounded(t *testing.T) context.Context {
 // An OwnerField that is an array is Malformed: links of the child are refused, Repair counts
 // both documents as remaining, and nobody changes the array.
 func TestOwnerIsAnArray(t *testing.T) {
+	t.Parallel()
 	for kind, opts := range map[string]relation.Options{"owner": owned, "two-way": twoWay} {
 		for name, owner := range map[string]bson.A{"empty": {}, "null": {nil}, "Ann": {"Ann"}, "Ann and Bob": {"Ann", "Bob"}} {
 			t.Run(kind+" "+name, func(t *testing.T) {
@@ -72,6 +73,7 @@ func TestOwnerIsAnArray(t *testing.T) {
 
 // A null list is an empty one, on both sides.
 func TestNullIsAnEmptyList(t *testing.T) {
+	t.Parallel()
 	for kind, opts := range map[string]relation.Options{"listed": listed, "many": manyMany, "named": named} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -173,6 +175,7 @@ func ids(t *testing.T, coll *mongo.Collection) (out []string) {
 // A stored reference that cannot be an _id is never part of a filter: it is named, and no call
 // reads, writes or deletes what it would match.
 func TestStrangeReferences(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	for kind, opts := range map[string]relation.Options{"listed": listed, "two-way": twoWay, "many": manyMany, "named": named, "linked": linked} {
 		for name, odd := range strange {
@@ -244,6 +247,7 @@ func TestStrangeReferences(t *testing.T) {
 
 // A list with only a pattern: no other document is deleted by it.
 func TestOnlyAPattern(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	db, r := letters(t, listed, nil)
 	_, err := db.Collection("people").UpdateByID(ctx, "Ann", bson.M{"$set": bson.M{"tasks": bson.A{bson.Regex{Pattern: "^"}}}})

@@ -24,7 +24,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/relation"
 )
 
-func TestMain(m *testing.M) { mongotest.Main(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // A short name for what hundreds of lines call.
 var check = testkit.OK
@@ -142,6 +142,7 @@ func TestInsertHoldsTheParent(t *testing.T) {
 }
 
 func TestTwoWay(t *testing.T) {
+	t.Parallel()
 	db, r := people(t, twoWay)
 	ctx := t.Context()
 	check(t, r.Link(ctx, "Ann", 2, 1, 2))
@@ -191,6 +192,7 @@ func TestTwoWay(t *testing.T) {
 }
 
 func TestOneSide(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	db, r := people(t, owned)
 	check(t, r.Link(ctx, "Ann", 1, 2))
@@ -252,6 +254,7 @@ func TestOneSide(t *testing.T) {
 }
 
 func TestManyToMany(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	db, r := people(t, manyMany)
 	check(t, r.Link(ctx, "Ann", 1, 2))
@@ -289,6 +292,7 @@ func TestManyToMany(t *testing.T) {
 
 // With a collection in between, the calls are the same; a link may have fields of yours.
 func TestLinks(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	db, r := people(t, linked)
 	links := db.Collection("links")
@@ -339,6 +343,7 @@ func TestLinks(t *testing.T) {
 }
 
 func TestCheckAndRepairLinks(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	db, r := people(t, linked)
 	check(t, db.Collection("links").Indexes().DropAll(ctx))
@@ -476,6 +481,7 @@ func TestOneCollection(t *testing.T) {
 // Writers link, unlink, transfer, insert and delete at once: both sides stay equal, a
 // task never has two owners, and Check finds nothing, also in between.
 func TestConcurrent(t *testing.T) {
+	t.Parallel()
 	db, r := people(t, twoWay)
 	names := []string{"Ann", "Bob", "Cy"}
 	stop := make(chan struct{})
@@ -533,6 +539,7 @@ func TestConcurrent(t *testing.T) {
 }
 
 func TestCheckAndRepair(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	damage := func(db *mongo.Database) {
 		people, tasks := db.Collection("people"), db.Collection("tasks")
@@ -579,6 +586,7 @@ func TestCheckAndRepair(t *testing.T) {
 }
 
 func TestFull(t *testing.T) {
+	t.Parallel()
 	opts := listed
 	opts.MaxCount = 2
 	db, r := people(t, opts)
@@ -595,6 +603,7 @@ func TestFull(t *testing.T) {
 // The owner that prevented a link has disappeared when the link looks for the reason: it links,
 // and does not return a conflict, as it has no transaction.
 func TestLinkAgainWhenTheOwnerIsGone(t *testing.T) {
+	t.Parallel()
 	db, r := people(t, owned)
 	check(t, r.Link(t.Context(), "Bob", 1))
 	var once sync.Once
@@ -610,6 +619,7 @@ func TestLinkAgainWhenTheOwnerIsGone(t *testing.T) {
 
 // Children in the order of 2,500 references, some of them dangling or repeated.
 func TestFetch(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	coll := db.Collection("courses")
 	var docs []any
@@ -646,6 +656,7 @@ func TestFetch(t *testing.T) {
 }
 
 func TestInvalid(t *testing.T) {
+	t.Parallel()
 	db, r := people(t, twoWay)
 	a, b := db.Collection("people"), db.Collection("tasks")
 	for name, opts := range map[string]*relation.Options{
@@ -673,6 +684,7 @@ func TestInvalid(t *testing.T) {
 
 // The relation uses its BSON options.
 func TestBSONOptions(t *testing.T) {
+	t.Parallel()
 	db, _ := people(t, owned)
 	type child struct {
 		Labels []string `json:"labels"`
@@ -688,6 +700,7 @@ func TestBSONOptions(t *testing.T) {
 
 // A failed call in the caller's transaction leaves nothing after that is aborted.
 func TestJoinsTheTransaction(t *testing.T) {
+	t.Parallel()
 	db, r := people(t, twoWay)
 	err := mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
 		if err := r.Link(ctx, "Ann", 1); err != nil {
@@ -744,6 +757,7 @@ func BenchmarkOf(b *testing.B) {
 
 // DeleteParent returns the number of children that it deleted.
 func TestDeletedChildren(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string]relation.Options{"children": listed, "owner": owned, "owners": named, "both": twoWay, "many": manyMany, "links": linked} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,6 +12,7 @@ import (
 )
 
 func TestCosts(t *testing.T) {
+	t.Parallel()
 	db, _, c := contacts(t, schemaversion.Options{})
 	_, _, back := contacts(t, schemaversion.Options{WriteBack: true})
 	rename := bson.M{"$set": bson.M{"name": "x"}}

@@ -99,6 +99,7 @@ func kept(t *testing.T, name string, doc bson.Raw, phones int) {
 
 // Fields that the structs of a step do not have stay, at any depth, up and down.
 func TestNestedFieldsAreKept(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	coll := mongotest.Database(t).Collection("people")
 	_, err := coll.InsertOne(ctx, stranger(t))
@@ -318,6 +319,7 @@ func TestDerivedFromWhatIsKept(t *testing.T) {
 // An error of one document names its _id, and the loop may continue; the error's text stays the
 // same afterwards.
 func TestFindGoesOn(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
 	_, err := coll.InsertMany(t.Context(), []any{
 		bson.M{"_id": 1, "price": 1, "count": 1}, bson.M{"_id": "two", "schema_version": 9, "price": 1}, bson.M{"_id": 3, "price": "dear"},
@@ -363,6 +365,7 @@ func TestFindGoesOn(t *testing.T) {
 
 // A StepError names the step that failed, whatever steps follow it.
 func TestStepErrorNamesItsStep(t *testing.T) {
+	t.Parallel()
 	same := schemaversion.Step{Up: func(doc bson.D) (bson.D, error) { return doc, nil }}
 	for name, bad := range map[string]schemaversion.Step{
 		"error":    {Up: func(bson.D) (bson.D, error) { return nil, errors.New("no") }},
@@ -386,6 +389,7 @@ func TestStepErrorNamesItsStep(t *testing.T) {
 // A version that a step sets, even by a field of its struct, is ignored: the document has one
 // version field, with the version of the chain.
 func TestStepThatSetsTheVersion(t *testing.T) {
+	t.Parallel()
 	type versioned struct {
 		Version int    `bson:"schema_version"`
 		Name    string `bson:"name"`
@@ -413,6 +417,7 @@ func TestStepThatSetsTheVersion(t *testing.T) {
 
 // A symbol is treated as a string by the server, and by the steps.
 func TestVersionAsASymbol(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	_, coll, c := contacts(t, schemaversion.Options{})
 	for id, version := range map[int]string{70: "1", 71: "2", 72: "3"} {
@@ -434,6 +439,7 @@ func TestVersionAsASymbol(t *testing.T) {
 // A document that is too large to be compared and written at once is Failed, and the run continues;
 // a step between structs can upgrade it.
 func TestLargeDocuments(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("orders")
 	_, err := coll.InsertMany(t.Context(), []any{
 		bson.M{"_id": 1, "price": 2, "count": 3, "text": strings.Repeat("x", 16<<20-12<<10)}, bson.M{"_id": 2, "price": 2, "count": 3},

@@ -17,6 +17,7 @@ import (
 // Find refuses exactly the projections after which the server's answer lacks the version, and sends
 // nothing then.
 func TestProjection(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	db := mongotest.Database(t)
 	coll := db.Collection("c")

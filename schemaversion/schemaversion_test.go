@@ -134,6 +134,7 @@ func same(t testing.TB, want, got bson.Raw) {
 // Golden documents of every version decode alike in all ways, and migrate to the same bytes except
 // for their order.
 func TestGolden(t *testing.T) {
+	t.Parallel()
 	_, coll, c := contacts(t, schemaversion.Options{})
 	found := map[int]contact{}
 	for v, err := range c.Find(t.Context(), nil) {
@@ -165,6 +166,7 @@ func TestGolden(t *testing.T) {
 }
 
 func TestWriteBack(t *testing.T) {
+	t.Parallel()
 	db, coll, c := contacts(t, schemaversion.Options{WriteBack: true})
 	costs.Record(t, db, 1, []string{"find", "update"}, func() error { _, err := c.Get(t.Context(), 2); return err })
 	same(t, goldens(t)[1].Newest, testkit.One[bson.Raw](t, coll, 2))
@@ -186,6 +188,7 @@ func TestWriteBack(t *testing.T) {
 // Writers of the old program change documents while readers and Migrate upgrade them: none of their
 // changes is lost.
 func TestNothingIsOverwritten(t *testing.T) {
+	t.Parallel()
 	_, coll, c := contacts(t, schemaversion.Options{WriteBack: true})
 	const n = 60
 	for i := range n {
@@ -242,6 +245,7 @@ func TestNothingIsOverwritten(t *testing.T) {
 }
 
 func TestNewerIsNeverOverwritten(t *testing.T) {
+	t.Parallel()
 	_, coll, c := contacts(t, schemaversion.Options{WriteBack: true})
 	for id, version := range map[int]any{20: "4", 21: 4.5, 22: "two", 23: 0, 24: bson.A{1}} {
 		_, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: id}, {Key: "schema_version", Value: version}, {Key: "name", Value: "later"}})
@@ -267,6 +271,7 @@ func TestNewerIsNeverOverwritten(t *testing.T) {
 }
 
 func TestPoison(t *testing.T) {
+	t.Parallel()
 	_, coll, c := contacts(t, schemaversion.Options{})
 	poison := bson.D{{Key: "_id", Value: 0}, {Key: "poison", Value: true}, {Key: "home", Value: "1"}}
 	_, err := coll.InsertOne(t.Context(), poison)
@@ -290,6 +295,7 @@ func TestPoison(t *testing.T) {
 
 // A run that ends at a document which a step refuses counts only documents that it has written.
 func TestStrictCountsWhatIsWritten(t *testing.T) {
+	t.Parallel()
 	_, coll, c := contacts(t, schemaversion.Options{})
 	_, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: 100}, {Key: "poison", Value: true}})
 	testkit.OK(t, err)
@@ -303,6 +309,7 @@ func TestStrictCountsWhatIsWritten(t *testing.T) {
 
 // A version that no filter looks for is unknown: otherwise Update would upgrade it for ever.
 func TestVersionsInOtherWords(t *testing.T) {
+	t.Parallel()
 	_, coll, c := contacts(t, schemaversion.Options{})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -324,6 +331,7 @@ func refuse(t testing.TB, coll *mongo.Collection) {
 
 // A refusal ends the caller's transaction: calls in it return the error.
 func TestRefusedInATransaction(t *testing.T) {
+	t.Parallel()
 	_, coll, c := contacts(t, schemaversion.Options{WriteBack: true})
 	refuse(t, coll)
 	if v, err := c.Get(t.Context(), 2); err != nil || v.Count != 3 {
@@ -353,6 +361,7 @@ func TestRefusedInATransaction(t *testing.T) {
 
 // A document with a field that no update can name can still be read.
 func TestWriteBackOfAFieldWithADot(t *testing.T) {
+	t.Parallel()
 	_, coll, _ := contacts(t, schemaversion.Options{})
 	c := testkit.Must(schemaversion.New[bson.M](coll, []schemaversion.Step{{Up: func(doc bson.D) (bson.D, error) {
 		return append(doc, bson.E{Key: "a.b", Value: 1}), nil
@@ -364,6 +373,7 @@ func TestWriteBackOfAFieldWithADot(t *testing.T) {
 
 // The server refuses one document: it is reported, and the others are written.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	_, coll, c := contacts(t, schemaversion.Options{})
 	refuse(t, coll)
 	result, err := c.Migrate(t.Context(), 3, nil)
@@ -374,6 +384,7 @@ func TestRefused(t *testing.T) {
 }
 
 func TestDown(t *testing.T) {
+	t.Parallel()
 	_, coll, _ := contacts(t, schemaversion.Options{})
 	two := testkit.Must(schemaversion.New[bson.M](coll, steps[:1], &schemaversion.Options{Text: true}))
 	if _, err := two.Migrate(t.Context(), 2, nil); err != nil {
@@ -403,6 +414,7 @@ func TestDown(t *testing.T) {
 
 // Of many runners that begin at once only one works: no document is upgraded twice.
 func TestOneRunner(t *testing.T) {
+	t.Parallel()
 	_, coll, _ := contacts(t, schemaversion.Options{})
 	const n = 40
 	for i := range n {
@@ -453,7 +465,7 @@ func TestMain(m *testing.M) {
 		}})
 		panic(err)
 	}
-	mongotest.Main(m)
+	testkit.Main(m)
 }
 
 // A runner that is killed between two batches keeps its lease until that has run out; then another
@@ -516,6 +528,7 @@ func migrate(t *testing.T, c *schemaversion.Collection[contact], work *mongopatt
 // interrupted: documents that old code inserted with lower _ids, and documents that failed then and
 // were repaired.
 func TestNothingIsBehindAMark(t *testing.T) {
+	t.Parallel()
 	_, coll, c := contacts(t, schemaversion.Options{})
 	for i := range 30 {
 		doc := bson.D{{Key: "_id", Value: 100 + i}, {Key: "home", Value: "1"}}
@@ -551,6 +564,7 @@ func TestNothingIsBehindAMark(t *testing.T) {
 
 // Old code beside new documents, as docs/adopting.md describes it.
 func TestBesideOldCode(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	_, coll, c := contacts(t, schemaversion.Options{})
 	testkit.Must(c.Migrate(ctx, 3, nil))
@@ -586,6 +600,7 @@ func TestBesideOldCode(t *testing.T) {
 // A document that someone changes each time before it is written is Remaining: a further run can
 // upgrade it.
 func TestContendedIsRemaining(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	coll := db.Collection("c")
 	_, err := coll.InsertMany(t.Context(), []any{bson.D{{Key: "_id", Value: 1}, {Key: "n", Value: 0}}, bson.D{{Key: "_id", Value: 2}, {Key: "n", Value: 0}}})
@@ -617,6 +632,7 @@ func TestContendedIsRemaining(t *testing.T) {
 // A Migrate that was interrupted starts again, and skips documents that are done; another takes its
 // lease only when that has run out.
 func TestLease(t *testing.T) {
+	t.Parallel()
 	db, coll, c := contacts(t, schemaversion.Options{})
 	for i := range 50 {
 		_, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: string(rune('A' + i))}, {Key: "home", Value: "1"}})
@@ -693,6 +709,7 @@ func TestRate(t *testing.T) {
 }
 
 func TestFilteredMigration(t *testing.T) {
+	t.Parallel()
 	_, coll, c := contacts(t, schemaversion.Options{})
 	some := &mongopatterns.Work{Filter: bson.M{"_id": bson.M{"$gte": 2}, "$or": bson.A{bson.M{"home": "$name"}, bson.M{"name": bson.M{"$exists": true}}}}}
 	if result, err := c.Migrate(t.Context(), 3, some); err != nil || result.Done == 0 {
@@ -702,6 +719,7 @@ func TestFilteredMigration(t *testing.T) {
 }
 
 func TestFilter(t *testing.T) {
+	t.Parallel()
 	_, coll, c := contacts(t, schemaversion.Options{})
 	work := c.Filter(func(version int) bson.D {
 		if version == 1 {
@@ -723,6 +741,7 @@ func TestFilter(t *testing.T) {
 }
 
 func TestInsertAndUpdate(t *testing.T) {
+	t.Parallel()
 	_, coll, c := contacts(t, schemaversion.Options{})
 	id := testkit.Must(c.Insert(t.Context(), contact{ID: 30, Version: "1", Name: "Han", Methods: []bson.D{}}))
 	if doc := testkit.One[bson.Raw](t, coll, id); doc.Lookup("schema_version").StringValue() != "3" {
@@ -750,6 +769,7 @@ func (chain) Chain() *schemaversion.Chain { return contactChain }
 
 // A Doc upgrades itself when the driver decodes it, and is stored with the newest version.
 func TestDoc(t *testing.T) {
+	t.Parallel()
 	_, coll, _ := contacts(t, schemaversion.Options{})
 	type doc = schemaversion.Doc[bson.M, chain]
 	for _, g := range goldens(t) {
@@ -772,6 +792,7 @@ func TestDoc(t *testing.T) {
 }
 
 func TestInvalid(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	coll := db.Collection("c")
 	for name, err := range map[string]error{
@@ -822,6 +843,7 @@ func BenchmarkDecode(b *testing.B) {
 // A Doc as the T of other packages: a field that a step has moved is not kept twice, and nothing is
 // lost, in the document, in its history and on a page.
 func TestComposes(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	db, coll, _ := contacts(t, schemaversion.Options{})
 	type doc = schemaversion.Doc[bson.M, chain]
@@ -861,6 +883,7 @@ func TestComposes(t *testing.T) {
 // As JSON a Doc is its V, also on a page and in a revision, and a Doc that was made from JSON can be
 // saved.
 func TestDocAsJSON(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	db, coll, _ := contacts(t, schemaversion.Options{})
 	type named struct {
@@ -903,6 +926,7 @@ func TestDocAsJSON(t *testing.T) {
 // A newer document makes a page of Docs an error; a Pager of documents as stored, with Decode for each,
 // shows the others.
 func TestNewerOnAPage(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	_, coll, c := contacts(t, schemaversion.Options{Text: true})
 	_, err := coll.UpdateByID(ctx, 2, bson.M{"$set": bson.M{"schema_version": "9"}})
@@ -942,6 +966,7 @@ func newest(t *testing.T, more func(i int) bson.M) (out []bson.Raw) {
 // In a tree: old documents are adopted and moved unchanged, and copied into another tree with the
 // newest version, whole.
 func TestComposesWithTree(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	db, coll, _ := contacts(t, schemaversion.Options{})
 	type doc = schemaversion.Doc[bson.M, chain]
@@ -981,6 +1006,7 @@ func TestComposesWithTree(t *testing.T) {
 // In a subset: the copies of old items in a parent decode as the newest, and a replaced item is
 // whole and single on both sides.
 func TestComposesWithSubset(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	db, coll, _ := contacts(t, schemaversion.Options{})
 	type doc = schemaversion.Doc[counted, chain]
@@ -1017,6 +1043,7 @@ func TestComposesWithSubset(t *testing.T) {
 // A Doc of a struct keeps the fields that the struct does not have, and not those that a step has
 // moved.
 func TestDocKeepsOtherFields(t *testing.T) {
+	t.Parallel()
 	_, coll, _ := contacts(t, schemaversion.Options{})
 	type doc = schemaversion.Doc[counted, chain]
 	var d doc
@@ -1037,6 +1064,7 @@ func TestDocKeepsOtherFields(t *testing.T) {
 // The server refuses an update after the document was upgraded: the error does not say that nothing
 // is written.
 func TestRefusedAfterTheUpgrade(t *testing.T) {
+	t.Parallel()
 	_, coll, v := contacts(t, schemaversion.Options{})
 	testkit.OK(t, errorOf(coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: 100}, {Key: "home", Value: "555"}})))
 	immutable := bson.D{{Key: "$set", Value: bson.D{{Key: "_id", Value: 2}}}}

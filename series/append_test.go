@@ -41,6 +41,7 @@ func total[M any](t testing.TB, s *series.Series[string, M]) int64 {
 
 // Stored, refused and unknown measurements are told apart when AppendMany ends with an error.
 func TestAppendManyOutcomes(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t, options.Client().SetRetryWrites(false))
 	work := &mongopatterns.Work{BatchSize: 1000}
 	t.Run("lost", func(t *testing.T) {

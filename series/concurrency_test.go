@@ -116,6 +116,7 @@ func TestBegunAnew(t *testing.T) {
 // Every document has a mark of its own, also those that one block begins because its answer
 // was lost, and keeps it through everything that is done to it.
 func TestMarks(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t, options.Client().SetRetryWrites(false))
 	coll, archive := db.Collection("c"), db.Collection("archive")
 	o := &series.Options{Values: values, MarkField: "born"}

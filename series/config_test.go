@@ -74,6 +74,7 @@ func TestInvalid(t *testing.T) {
 
 // New refuses bad options with an ErrInvalid that names the option.
 func TestConfigurationErrors(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
 	with := func(o series.Options) error { return second(series.New[int, event](coll, timeseries.Days(nil), &o)) }
 	for _, c := range []struct {

@@ -360,6 +360,7 @@ func TestAdoptsAtOnce(t *testing.T) {
 
 // Adopt ends at any command: nothing is lost or doubled.
 func TestAdoptCutOff(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t, options.Client().SetRetryWrites(false).SetRetryReads(false))
 	src := db.Collection("src")
 	var docs []bson.D

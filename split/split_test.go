@@ -19,7 +19,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/subset"
 )
 
-func TestMain(m *testing.M) { mongotest.Main(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // Short names for what hundreds of lines call.
 var (

@@ -78,6 +78,7 @@ func (v variant) half(t testing.TB) (tr *trees, coll *mongo.Collection) {
 }
 
 func TestUnadoptedWrites(t *testing.T) {
+	t.Parallel()
 	type call = func(ctx context.Context, v variant, tr *trees) error
 	insert := func(at func(tr *trees) tree.Position[string]) call {
 		return func(ctx context.Context, v variant, tr *trees) error {
@@ -197,6 +198,7 @@ func TestUnadoptedWrites(t *testing.T) {
 }
 
 func TestUnadoptedReads(t *testing.T) {
+	t.Parallel()
 	for _, v := range late() {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
@@ -299,6 +301,7 @@ func TestUnadoptedReads(t *testing.T) {
 
 // Before any Adopt only the roots are adopted.
 func TestUnadoptedAtFirst(t *testing.T) {
+	t.Parallel()
 	for _, v := range late() {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
@@ -329,6 +332,7 @@ func TestUnadoptedAtFirst(t *testing.T) {
 // Adopt again, and again, beside code that inserts children before their parents: at any moment a node is where
 // its parent field says, or not adopted.
 func TestAdoptBesideOldCode(t *testing.T) {
+	t.Parallel()
 	for _, v := range late() {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
@@ -407,6 +411,7 @@ func TestAdoptBesideOldCode(t *testing.T) {
 // Moves by old code change the parent field and leave what is derived. Where the parent field decides, Check
 // finds them and Repair mends them; a path and an array of children decide themselves.
 func TestMovesByOldCode(t *testing.T) {
+	t.Parallel()
 	for _, v := range late() {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
@@ -440,6 +445,7 @@ func TestMovesByOldCode(t *testing.T) {
 
 // A move by old code after Adopt or Repair has seen the node above others stays.
 func TestMovedMeanwhile(t *testing.T) {
+	t.Parallel()
 	for _, v := range append(late()[:4], variant{name: "parent", rep: tree.ParentReferences, opts: tree.Options{ChildCountField: "n"}}) {
 		for _, repair := range []bool{false, true} {
 			if repair && (v.rep == tree.ChildReferences || v.rep == tree.MaterializedPath) {
@@ -476,6 +482,7 @@ func TestMovedMeanwhile(t *testing.T) {
 
 // A parent that does not exist, an array of parents and a cycle of parent fields: named, and left until MakeRoots.
 func TestUnadoptedOrphans(t *testing.T) {
+	t.Parallel()
 	for _, v := range late()[:4] {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
@@ -509,6 +516,7 @@ func TestUnadoptedOrphans(t *testing.T) {
 
 // A node that its parent lists is adopted, with an array of its own or without.
 func TestListedIsAdopted(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	coll := mongotest.Database(t).Collection("nodes")
 	tr := newAny(t, coll, tree.ChildReferences, nil)
@@ -531,6 +539,7 @@ func TestListedIsAdopted(t *testing.T) {
 // A node that its parent lists and that has no array of its own is moved for good: its parent field, which is not
 // written, does not call it back.
 func TestListedWithoutArrayMoves(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	for name, test := range map[string]struct {
 		graph bool
@@ -577,6 +586,7 @@ func TestListedWithoutArrayMoves(t *testing.T) {
 
 // Link refuses both, as an array would make them what they are not.
 func TestLinkUnadopted(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	coll := mongotest.Database(t).Collection("nodes")
 	tr := newAny(t, coll, tree.ChildReferences, &tree.Options{Graph: true})
@@ -592,6 +602,7 @@ func TestLinkUnadopted(t *testing.T) {
 
 // What old code leaves behind when it deletes a node with children is counted by Adopt, too.
 func TestAdoptCountsOrphans(t *testing.T) {
+	t.Parallel()
 	for _, v := range late()[1:4] {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
@@ -611,6 +622,7 @@ func TestAdoptCountsOrphans(t *testing.T) {
 
 // An old service that saves whole documents takes away what it does not know. Adopt gives it back.
 func TestReplacedByOldCode(t *testing.T) {
+	t.Parallel()
 	for _, v := range late()[:4] {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
@@ -637,6 +649,7 @@ func TestReplacedByOldCode(t *testing.T) {
 // Old code deletes nodes, which stay in the arrays of their parents, and inserts them again elsewhere. In an array
 // of children they are where they were until Adopt has moved them; the others forget them at once.
 func TestInsertedAgain(t *testing.T) {
+	t.Parallel()
 	for _, v := range late() {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
@@ -689,6 +702,7 @@ func TestInsertedAgain(t *testing.T) {
 // Adopt has seen a node in its place when old code deletes it, and inserts it again elsewhere. What Adopt does next
 // below the node goes by where it is now, and takes it out of the array that it was in.
 func TestInsertedAgainMeanwhile(t *testing.T) {
+	t.Parallel()
 	for _, v := range late()[:4] {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
@@ -718,6 +732,7 @@ func TestInsertedAgainMeanwhile(t *testing.T) {
 // TestUnadopted: an array of ancestors that does not go with the parent is no
 // ground for a move or for lifting children.
 func TestUnadopted(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	coll := mongotest.Database(t).Collection("nodes")
 	tr := newAny(t, coll, tree.AncestorArray, nil)
@@ -742,6 +757,7 @@ func TestUnadopted(t *testing.T) {
 }
 
 func TestAdopt(t *testing.T) {
+	t.Parallel()
 	for _, v := range variants() {
 		if v.opts.IDField != "" {
 			continue
@@ -793,6 +809,7 @@ func TestAdopt(t *testing.T) {
 
 // TestAdoptOrder: siblings and roots without a position come in the order of _id.
 func TestAdoptOrder(t *testing.T) {
+	t.Parallel()
 	for _, v := range []variant{
 		{name: "order", rep: tree.AncestorArray, opts: tree.Options{OrderField: "pos"}, ordered: true, roots: true},
 		{name: "path", rep: tree.MaterializedPath, opts: tree.Options{OrderField: "pos"}, ordered: true, roots: true},
@@ -827,6 +844,7 @@ func TestAdoptOrder(t *testing.T) {
 // Adopt again leaves what was moved or inserted by the tree where it is, and
 // takes in what code that knows the parent only has inserted.
 func TestAdoptAgain(t *testing.T) {
+	t.Parallel()
 	for _, v := range []variant{
 		{name: "path", rep: tree.MaterializedPath},
 		{name: "path/all", rep: tree.MaterializedPath, opts: tree.Options{OrderField: "pos", ChildCountField: "n"}},
@@ -894,6 +912,7 @@ func TestAdoptAgain(t *testing.T) {
 
 // TestAdoptOtherOrders: values that are no numbers decide the order of children, and of roots alike.
 func TestAdoptOtherOrders(t *testing.T) {
+	t.Parallel()
 	for _, rep := range []tree.Representation{tree.ParentReferences, tree.AncestorArray, tree.MaterializedPath} {
 		v := variant{rep: rep, opts: tree.Options{OrderField: "o"}, ordered: true, roots: true}
 		coll := mongotest.Database(t).Collection("nodes")
@@ -908,6 +927,7 @@ func TestAdoptOtherOrders(t *testing.T) {
 // TestAdoptArrayParent: a node with an array for a parent has no place, and
 // neither has what is below it; the array stays.
 func TestAdoptArrayParent(t *testing.T) {
+	t.Parallel()
 	for _, rep := range []tree.Representation{tree.ParentReferences, tree.ChildReferences, tree.AncestorArray, tree.MaterializedPath, tree.NestedSets} {
 		for _, parent := range arrayParents {
 			t.Run(fmt.Sprint(rep, parent), func(t *testing.T) {
@@ -963,6 +983,7 @@ func TestAdoptArrayParent(t *testing.T) {
 
 // A node that the server refuses costs a few transactions more, and not one for each node of its batch.
 func TestAdoptHalvesARefusedBatch(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	ok(t, db.CreateCollection(t.Context(), "nodes", options.CreateCollection().SetValidator(dd("$or",
 		bson.A{dd("_id", dd("$ne", 77)), dd("ancestors", dd("$exists", false))}))))

@@ -133,6 +133,7 @@ func (v variant) rooting(t testing.TB, coll *mongo.Collection) *trees {
 }
 
 func TestCheckAndRepair(t *testing.T) {
+	t.Parallel()
 	set := func(pairs ...any) bson.D { return dd("$set", dd(pairs...)) }
 	type damage struct {
 		id     string
@@ -267,6 +268,7 @@ var damaged = regexp.MustCompile(`run (Adopt or )?Repair`)
 // TestRepairBesideWrites damages nodes and repairs them while others insert,
 // move and delete.
 func TestRepairBesideWrites(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"ancestors", "path", "nested", "ancestors/all"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -335,6 +337,7 @@ func TestRepairBesideWrites(t *testing.T) {
 // A ring that something leads to is cut where it is entered, without roots
 // being made.
 func TestRepairKeepsWhatIsReached(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name       string
 		graph      bool
@@ -367,6 +370,7 @@ func TestRepairKeepsWhatIsReached(t *testing.T) {
 
 // A node that the server refuses to write stops one repair, not all.
 func TestRepairRefused(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	db := mongotest.Database(t)
 	ok(t, db.CreateCollection(ctx, "nodes", options.CreateCollection().SetValidator(dd("$or",
@@ -384,6 +388,7 @@ func TestRepairRefused(t *testing.T) {
 
 // Values that no write of the package makes.
 func TestCheckOddValues(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		v      variant
@@ -432,6 +437,7 @@ func TestCheckOddValues(t *testing.T) {
 // Work that is to see all nodes reads from the primary, whatever the collection
 // is set to, and in the order of the IDs.
 func TestBatchesFromPrimary(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	db := mongotest.Database(t)
 	coll := db.Collection("nodes", options.Collection().SetReadPreference(readpref.SecondaryPreferred()))
@@ -466,6 +472,7 @@ func TestBatchesFromPrimary(t *testing.T) {
 
 // TestCheckTwice: a sequence that is run again looks at everything anew.
 func TestCheckTwice(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("nodes")
 	putDocs(t, coll, dd("_id", "a", "parent", nil, "o", 0), dd("_id", "b", "o", 0))
 	tr := get(tree.New[string, bson.M](coll, tree.ParentReferences, &tree.Options{OrderField: "o"}))(t)
@@ -501,6 +508,7 @@ func TestLongChain(t *testing.T) {
 
 // TestWorkFilter: Repair of one node.
 func TestWorkFilter(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	coll := mongotest.Database(t).Collection("nodes")
 	v := plain(tree.AncestorArray, tree.Options{ChildCountField: "n"})

@@ -13,6 +13,7 @@ import (
 
 // A collection in which "ann" equals "Ann" is refused before anything is written, by the calls that are no hot path.
 func TestCollation(t *testing.T) {
+	t.Parallel()
 	for _, v := range variants()[:5] {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()

@@ -103,6 +103,7 @@ func lost(err error) bool {
 // a transaction of the caller that also notes where it stands in the order of
 // commits, and holds the result against a model of what was committed.
 func TestConcurrent(t *testing.T) {
+	t.Parallel()
 	for _, v := range some() {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
@@ -225,6 +226,7 @@ func hammer(t *testing.T, n int, op func(r *rand.Rand, name string) error) {
 // TestOppositeMoves moves two nodes under each other, again and again: exactly
 // one of the two may win.
 func TestOppositeMoves(t *testing.T) {
+	t.Parallel()
 	for _, v := range variants()[:5] {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
@@ -261,6 +263,7 @@ func TestOppositeMoves(t *testing.T) {
 // TestConcurrentOwnTransactions is as TestConcurrent with the transactions of
 // the tree, on a collection without its lock document.
 func TestConcurrentOwnTransactions(t *testing.T) {
+	t.Parallel()
 	for _, v := range variants()[:5] {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
@@ -316,6 +319,7 @@ func TestConcurrentOwnTransactions(t *testing.T) {
 
 // TestCheckBesideMoves: work under way is no problem.
 func TestCheckBesideMoves(t *testing.T) {
+	t.Parallel()
 	for _, v := range some()[:5] {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
@@ -349,6 +353,7 @@ func TestCheckBesideMoves(t *testing.T) {
 
 // TestFirstUse: without EnsureIndexes the first callers make the lock's collection together.
 func TestFirstUse(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("nodes")
 	putDocs(t, coll, dd("_id", "a"), dd("_id", "b"))
 	tr := get(tree.New[string, bson.M](coll, tree.ParentReferences, nil))(t)
@@ -366,6 +371,7 @@ func TestFirstUse(t *testing.T) {
 
 // TestRepairBesideMove: a node that moves right after the scan has read it is not known where it was.
 func TestRepairBesideMove(t *testing.T) {
+	t.Parallel()
 	for name, work := range map[string]mongopatterns.Work{"first batch": {BatchSize: 3}, "several batches of a reply": {BatchSize: 3, BatchBytes: 1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -462,6 +468,7 @@ func TestWaiters(t *testing.T) {
 
 // TestOneLockForOneScope: scopes that the server holds equal have one lock.
 func TestOneLockForOneScope(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("nodes")
 	decimal := get(bson.ParseDecimal128("1.00"))(t)
 	scopes := []bson.D{}
@@ -521,6 +528,7 @@ func TestLockHoldsScope(t *testing.T) {
 // TestMajority: what is written outside a transaction, for those that follow to
 // see.
 func TestMajority(t *testing.T) {
+	t.Parallel()
 	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		got := mongotest.Record(t, coll.Database(), func() {
 			good(t, tr.EnsureIndexes(t.Context()))
@@ -543,6 +551,7 @@ func TestMajority(t *testing.T) {
 // TestJoin runs every write in a transaction of the caller: aborted it leaves
 // nothing, committed everything.
 func TestJoin(t *testing.T) {
+	t.Parallel()
 	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		insertAll(t, v, tr, books)
 		before := stored(t, coll)

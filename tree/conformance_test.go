@@ -340,6 +340,7 @@ func (v variant) compare(t testing.TB, tr *trees, m *model) {
 }
 
 func TestModel(t *testing.T) {
+	t.Parallel()
 	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		ctx := t.Context()
 		steps := 60

@@ -18,6 +18,7 @@ import (
 )
 
 func TestConvert(t *testing.T) {
+	t.Parallel()
 	nodes := forest(40)
 	all := variants()
 	pairs := [][2]int{}
@@ -113,6 +114,7 @@ func fieldsOf(doc bson.D) (names []string) {
 }
 
 func TestConvertRefuses(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	coll := mongotest.Database(t).Collection("nodes")
 	a := get(tree.New[string, bson.M](coll, tree.ParentReferences, nil))(t)
@@ -133,6 +135,7 @@ func TestConvertRefuses(t *testing.T) {
 }
 
 func TestConvertRefusesMeanings(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	db := mongotest.Database(t)
 	coll := db.Collection("nodes")
@@ -164,6 +167,7 @@ func TestConvertRefusesMeanings(t *testing.T) {
 }
 
 func TestConvertCountsUnplaced(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	coll := mongotest.Database(t).Collection("nodes")
 	c := plain(tree.ChildReferences, tree.Options{}).open(t, coll)

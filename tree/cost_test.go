@@ -48,6 +48,7 @@ func errOf[V any](_ V, err error) error { return err }
 // TestReadCosts: one round trip each, whatever the representation, found by an
 // index unless the documentation says otherwise.
 func TestReadCosts(t *testing.T) {
+	t.Parallel()
 	each(t, some(), func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		ctx := t.Context()
 		db := coll.Database()
@@ -209,6 +210,7 @@ func indexName(v variant, kind string) string {
 // TestWriteCosts runs one script on every variant and compares each call with
 // the documentation.
 func TestWriteCosts(t *testing.T) {
+	t.Parallel()
 	// In the order of the script below; -1 writes is any number.
 	base := map[tree.Representation][]cost{
 		tree.ParentReferences: {{1, 1}, {3, 3}, {5, 1}, {4, 1}, {5, 1}, {4, 1}, {4, 1}, {5, 3}, {5, 4}, {4, 3}},
@@ -283,6 +285,7 @@ func TestWriteCosts(t *testing.T) {
 
 // TestOrderCosts: next to a sibling, with and without room.
 func TestOrderCosts(t *testing.T) {
+	t.Parallel()
 	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		if v.opts.OrderField == "" {
 			t.Skip("no order field")
@@ -315,6 +318,7 @@ func TestOrderCosts(t *testing.T) {
 
 // TestMoveCosts: as many round trips for ten as for thousands of descendants.
 func TestMoveCosts(t *testing.T) {
+	t.Parallel()
 	for _, v := range variants()[:5] {
 		t.Run(v.name, func(t *testing.T) {
 			ctx := t.Context()
@@ -352,6 +356,7 @@ func TestMoveCosts(t *testing.T) {
 
 // TestMaintenanceCosts: for a batch, and nothing written where nothing is wrong.
 func TestMaintenanceCosts(t *testing.T) {
+	t.Parallel()
 	each(t, some(), func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		ctx := t.Context()
 		db := coll.Database()
@@ -427,6 +432,7 @@ func damageOf(v variant) bson.D {
 }
 
 func TestGraphCosts(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("nodes")
 	v := variant{rep: tree.ChildReferences, opts: tree.Options{Graph: true}}
 	tr := v.open(t, coll)
@@ -466,6 +472,7 @@ func TestNestedSetsBesideCosts(t *testing.T) {
 
 // A Rename writes the subtree and the lock.
 func TestRenameCosts(t *testing.T) {
+	t.Parallel()
 	s := openSite(t)
 	for i := range 100 {
 		s.add(t, fmt.Sprintf("/books/s%d", i))
@@ -485,6 +492,7 @@ func TestRenameCosts(t *testing.T) {
 
 // Where nodes are not adopted Cascade reads once more.
 func TestUnadoptedCosts(t *testing.T) {
+	t.Parallel()
 	for _, v := range late()[:4] {
 		tr, coll := v.half(t)
 		want := map[tree.Representation]int{tree.ChildReferences: 6, tree.NestedSets: 6}[v.rep]
@@ -495,6 +503,7 @@ func TestUnadoptedCosts(t *testing.T) {
 
 // An index spares Delete the roots of a forest.
 func TestManyRootsCosts(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("nodes")
 	v := plain(tree.MaterializedPath, tree.Options{})
 	tr := v.open(t, coll)
@@ -522,6 +531,7 @@ func TestManyRootsCosts(t *testing.T) {
 
 // TestDeepChain: maintenance is linear in the nodes, not in the sum of their depths.
 func TestDeepChain(t *testing.T) {
+	t.Parallel()
 	for _, v := range variants()[:5] {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()

@@ -15,6 +15,7 @@ import (
 
 // TestPromoteInPlace: the children of a deleted node take its place among its siblings.
 func TestPromoteInPlace(t *testing.T) {
+	t.Parallel()
 	eachVariant(t, func(t *testing.T, v variant, tr *trees, _ *mongo.Collection) {
 		insertAll(t, v, tr, [][2]string{{"P", ""}, {"a", "P"}, {"x", "P"}, {"b", "P"}, {"k", "x"}, {"l", "x"}, {"m", "x"}})
 		get(tr.Delete(t.Context(), "x", mongopatterns.Promote))(t)
@@ -26,6 +27,7 @@ func TestPromoteInPlace(t *testing.T) {
 // TestCascadeBelievesArrays: an orphan whose array still names the node goes with it,
 // and one that Repair has made a root does not.
 func TestCascadeBelievesArrays(t *testing.T) {
+	t.Parallel()
 	for _, repaired := range []bool{false, true} {
 		coll := mongotest.Database(t).Collection("nodes")
 		tr := newAny(t, coll, tree.AncestorArray, &tree.Options{MakeRoots: true})
@@ -43,6 +45,7 @@ func TestCascadeBelievesArrays(t *testing.T) {
 // A regular expression in a list is the ID of no node. The server takes it for a pattern: Cascade deletes only what
 // a list names.
 func TestCascadeBesidePattern(t *testing.T) {
+	t.Parallel()
 	for _, graph := range []bool{false, true} {
 		t.Run(fmt.Sprint(graph), func(t *testing.T) {
 			t.Parallel()
@@ -65,6 +68,7 @@ func TestCascadeBesidePattern(t *testing.T) {
 
 // TestDeleteLargeIDs: no delete command grows over the limit.
 func TestDeleteLargeIDs(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	coll := mongotest.Database(t).Collection("nodes")
 	tr := newAny(t, coll, tree.ParentReferences, nil)
@@ -93,6 +97,7 @@ func TestDeleteLargeIDs(t *testing.T) {
 // Delete refuses documents of another representation, because it cannot see their children. In ParentReferences and
 // ChildReferences a document that names no parent is like one of their own: Delete removes it, and Check reports it.
 func TestDeleteOtherRepresentation(t *testing.T) {
+	t.Parallel()
 	docs := map[tree.Representation][]any{
 		tree.ParentReferences: {dd("_id", "A", "parent", nil), dd("_id", "B", "parent", "A")},
 		tree.ChildReferences:  {dd("_id", "A", "children", bson.A{"B"}), dd("_id", "B", "children", bson.A{})},

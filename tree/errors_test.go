@@ -19,6 +19,7 @@ import (
 
 // TestErrorsNameTheCall: every error begins with the package, once, and the call.
 func TestErrorsNameTheCall(t *testing.T) {
+	t.Parallel()
 	begin := regexp.MustCompile(`^tree: [a-z ]+: `)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -60,6 +61,7 @@ func TestErrorsNameTheCall(t *testing.T) {
 }
 
 func TestInvalidArguments(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	v := plain(tree.AncestorArray, tree.Options{})
 	db := mongotest.Database(t)
@@ -89,6 +91,7 @@ func TestInvalidArguments(t *testing.T) {
 }
 
 func TestWriteErrors(t *testing.T) {
+	t.Parallel()
 	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		ctx := t.Context()
 		insertAll(t, v, tr, books)
@@ -147,6 +150,7 @@ func TestWriteErrors(t *testing.T) {
 // TestUnknownID: an ID that no node has is answered alike in all representations. What asks for the node itself, or
 // for those above it, is ErrNotFound; a set of nodes beside or below it is empty; nothing is written.
 func TestUnknownID(t *testing.T) {
+	t.Parallel()
 	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		ctx := t.Context()
 		insertAll(t, v, tr, books)

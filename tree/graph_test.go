@@ -91,6 +91,7 @@ func TestGraphOppositeLinks(t *testing.T) {
 }
 
 func TestGraphRepair(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	v := variant{rep: tree.ChildReferences, opts: tree.Options{Graph: true}}
 	coll := mongotest.Database(t).Collection("nodes")

@@ -21,6 +21,7 @@ var arrayParents = []bson.A{{"a", "b"}, {nil}, {}}
 
 // TestArrayParent: an array as a parent, in a tree that was adopted.
 func TestArrayParent(t *testing.T) {
+	t.Parallel()
 	for _, v := range some() {
 		if v.rep == tree.ChildReferences || v.rep == tree.MaterializedPath {
 			continue
@@ -61,6 +62,7 @@ func TestArrayParent(t *testing.T) {
 // TestPatternInData: a regular expression that somebody typed by hand, as a parent, among children or ancestors, or as
 // an ID, names no node. The server would take it for a pattern that all IDs match.
 func TestPatternInData(t *testing.T) {
+	t.Parallel()
 	all := bson.Regex{Pattern: "."}
 	sku := variant{name: "parent, sku", rep: tree.ParentReferences, opts: tree.Options{IDField: "sku"}}
 	for _, c := range []struct {
@@ -156,6 +158,7 @@ func find(ctx context.Context, coll *mongo.Collection, match bson.D) (docs []bso
 
 // TestPatternForID: a node with a regular expression for an ID is named, and stands for no other.
 func TestPatternForID(t *testing.T) {
+	t.Parallel()
 	for _, rep := range []tree.Representation{tree.ParentReferences, tree.ChildReferences, tree.AncestorArray, tree.NestedSets} {
 		t.Run(rep.String(), func(t *testing.T) {
 			t.Parallel()
@@ -232,6 +235,7 @@ func idType[ID any](t *testing.T, a, b, c ID, noSegment bool) {
 }
 
 func TestInvalidIDs(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	coll := mongotest.Database(t).Collection("nodes")
 	tr := get(tree.New[any, bson.M](coll, tree.ParentReferences, nil))(t)
@@ -274,6 +278,7 @@ func TestInvalidIDs(t *testing.T) {
 }
 
 func TestEmptyID(t *testing.T) {
+	t.Parallel()
 	eachVariant(t, func(t *testing.T, v variant, tr *trees, _ *mongo.Collection) {
 		ctx := t.Context()
 		doc := v.doc("x")

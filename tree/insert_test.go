@@ -20,6 +20,7 @@ import (
 // TestRepeatedInsert: a second insertion of an ID is ErrExists, and leaves
 // both documents and the parent as they were.
 func TestRepeatedInsert(t *testing.T) {
+	t.Parallel()
 	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		insertAll(t, v, tr, books)
 		before := stored(t, coll)
@@ -35,6 +36,7 @@ func TestRepeatedInsert(t *testing.T) {
 // TestStaleCopies saves a document that was read before a move: the driver's
 // update of a field and an insert of the copy leave the tree right.
 func TestStaleCopies(t *testing.T) {
+	t.Parallel()
 	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		ctx := t.Context()
 		insertAll(t, v, tr, books)
@@ -57,6 +59,7 @@ func TestStaleCopies(t *testing.T) {
 
 // TestDocumentWithoutID: the error says what is missing, and Load does not store what the tree cannot read.
 func TestDocumentWithoutID(t *testing.T) {
+	t.Parallel()
 	type plain struct{ Name string }
 	ctx := t.Context()
 	coll := mongotest.Database(t).Collection("nodes")
@@ -74,6 +77,7 @@ func TestDocumentWithoutID(t *testing.T) {
 
 // TestNoBSONInside: a document that is no BSON is refused, and not stored without its fields.
 func TestNoBSONInside(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("nodes")
 	tr := newAny(t, coll, tree.ParentReferences, nil)
 	id, err := tr.Insert(t.Context(), bson.M{"_id": "x", "v": bson.RawValue{Type: bson.TypeInt32}}, tr.AsRoot())
@@ -83,6 +87,7 @@ func TestNoBSONInside(t *testing.T) {
 
 // TestFindOrInsert follows a path, from several callers at once.
 func TestFindOrInsert(t *testing.T) {
+	t.Parallel()
 	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		ctx := t.Context()
 		v.opts.NameField = "title"

@@ -17,6 +17,7 @@ import (
 )
 
 func TestLoad(t *testing.T) {
+	t.Parallel()
 	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		nodes := forest(60)
 		insertAll(t, v, tr, [][2]string{{"old", ""}, {"older", "old"}})
@@ -116,6 +117,7 @@ func TestLoadStrict(t *testing.T) {
 // What is derived for a node grows with its depth: a chain of 900 in one transaction would be 400,000 elements and
 // as many keys of the index. Load bounds both, and all nodes arrive, also those beside each other at the end.
 func TestLoadOfLongChain(t *testing.T) {
+	t.Parallel()
 	for _, v := range append(variants()[:5:5], variants()[7:9]...) {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
@@ -165,6 +167,7 @@ func TestLoadOfLongChain(t *testing.T) {
 // TestUnfinishedLoad: nodes that Load has not numbered yet are in no one's
 // range, and count as children.
 func TestUnfinishedLoad(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	coll := mongotest.Database(t).Collection("nodes")
 	tr := newAny(t, coll, tree.NestedSets, nil)
@@ -194,6 +197,7 @@ func TestUnfinishedLoad(t *testing.T) {
 
 // Dump ends on a cycle, and yields each node once.
 func TestDumpEnds(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("nodes")
 	tr := plain(tree.ChildReferences, tree.Options{}).open(t, coll)
 	putDocs(t, coll, dd("_id", "R", "children", bson.A{"A", "A"}), dd("_id", "A", "children", bson.A{"B"}), dd("_id", "B", "children", bson.A{"A", "C"}),
@@ -212,6 +216,7 @@ func TestDumpEnds(t *testing.T) {
 
 // Each batch of a walk is one reply.
 func TestDumpOfManyInALevel(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	db := mongotest.Database(t)
 	v := plain(tree.AncestorArray, tree.Options{})
@@ -231,6 +236,7 @@ func TestDumpOfManyInALevel(t *testing.T) {
 
 // TestDumpBesideMove: a node that moves while Dump runs takes what is below it along.
 func TestDumpBesideMove(t *testing.T) {
+	t.Parallel()
 	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		insertAll(t, v, tr, [][2]string{{"A", ""}, {"B", ""}, {"X", "A"}, {"C", "B"}, {"Y", "X"}, {"Z", "Y"}})
 		came := map[string]bool{}

@@ -14,6 +14,7 @@ import (
 
 // TestAbsentPositions: the node that a position names is not there.
 func TestAbsentPositions(t *testing.T) {
+	t.Parallel()
 	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		ctx := t.Context()
 		insertAll(t, v, tr, books)
@@ -35,6 +36,7 @@ func TestAbsentPositions(t *testing.T) {
 
 // TestMovePathsOfMixedIDs: IDs of several types in a tree are not supported, but Move makes no cycle of them.
 func TestMovePathsOfMixedIDs(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	coll := mongotest.Database(t).Collection("nodes")
 	tr := newAny(t, coll, tree.MaterializedPath, &tree.Options{ChildCountField: "n"})
@@ -50,6 +52,7 @@ func TestMovePathsOfMixedIDs(t *testing.T) {
 
 // TestMoveReadsNoGrandparent: it may have a million children.
 func TestMoveReadsNoGrandparent(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("nodes")
 	v := plain(tree.ChildReferences, tree.Options{})
 	tr := v.open(t, coll)

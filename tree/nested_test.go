@@ -62,6 +62,7 @@ func TestNestedSetsBeside(t *testing.T) {
 // TestNestedOrphans: no number is given twice, and a range that holds other
 // nodes than it should is not deleted.
 func TestNestedOrphans(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	coll := mongotest.Database(t).Collection("nodes")
 	tr := newAny(t, coll, tree.NestedSets, nil)

@@ -17,6 +17,7 @@ import (
 )
 
 func TestNewRefuses(t *testing.T) {
+	t.Parallel()
 	client := get(mongo.Connect())(t)
 	coll := client.Database("x").Collection("x")
 	for _, c := range []struct {
@@ -62,6 +63,7 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestShardKeyAndIndexes(t *testing.T) {
+	t.Parallel()
 	client := get(mongo.Connect())(t)
 	coll := client.Database("x").Collection("x")
 	for _, c := range []struct {
@@ -86,6 +88,7 @@ func TestShardKeyAndIndexes(t *testing.T) {
 
 // TestScopes has the same IDs in several trees of one collection.
 func TestScopes(t *testing.T) {
+	t.Parallel()
 	for _, rep := range []tree.Representation{tree.ParentReferences, tree.ChildReferences, tree.AncestorArray, tree.MaterializedPath, tree.NestedSets} {
 		t.Run(rep.String(), func(t *testing.T) {
 			t.Parallel()
@@ -124,6 +127,7 @@ func TestScopes(t *testing.T) {
 
 // TestBSONOptions: the tree encodes and decodes as the client does.
 func TestBSONOptions(t *testing.T) {
+	t.Parallel()
 	type tag struct {
 		ID    string   `json:"_id"`
 		Words []string `json:"words"`
@@ -146,6 +150,7 @@ func TestBSONOptions(t *testing.T) {
 // Data from SQL has roots with parent 0: they are roots beside those with null and without a parent, and new roots
 // are like them.
 func TestRootParent(t *testing.T) {
+	t.Parallel()
 	for _, rep := range []tree.Representation{tree.ParentReferences, tree.ChildReferences, tree.AncestorArray, tree.MaterializedPath, tree.NestedSets} {
 		for _, order := range []string{"", "pos"} {
 			if order != "" && (rep == tree.ChildReferences || rep == tree.NestedSets) {

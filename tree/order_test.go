@@ -62,6 +62,7 @@ func TestOrderBesideForeign(t *testing.T) {
 // TestOrderBesideInsert: what gives nodes a position under a parent conflicts
 // with an insertion there.
 func TestOrderBesideInsert(t *testing.T) {
+	t.Parallel()
 	for rep, count := range map[tree.Representation]string{tree.ParentReferences: "", tree.AncestorArray: "n", tree.MaterializedPath: ""} {
 		{
 			for name, call := range map[string]func(ctx context.Context, tr *anyTree) error{

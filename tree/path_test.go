@@ -68,6 +68,7 @@ func (s site) want(t *testing.T, what string, want ...string) {
 
 // TestSegmentField: nodes have ObjectIDs, and their paths the names that URLs have.
 func TestSegmentField(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	s := openSite(t)
 	s.want(t, "inserted", "/books", "/books/films", "/books/programming", "/books/programming/databases", "/music")
@@ -103,6 +104,7 @@ func TestSegmentField(t *testing.T) {
 
 // TestSegmentsAreUnique: no two siblings, nor two roots, get one segment, by whatever call.
 func TestSegmentsAreUnique(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	s := openSite(t)
 	s.add(t, "/films")
@@ -133,6 +135,7 @@ func TestSegmentsAreUnique(t *testing.T) {
 
 // TestSegmentOfParent: children that have the segment of the node which they replace.
 func TestSegmentOfParent(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	want := []string{"/a", "/a/a", "/a/b", "/a/b/x", "/b", "/b/x", "/music"}
 	for _, policy := range []mongopatterns.DeletePolicy{mongopatterns.Promote, mongopatterns.Unlink} {
@@ -149,6 +152,7 @@ func TestSegmentOfParent(t *testing.T) {
 // TestSegmentsByHand: a slug that is changed by hand makes orphans of the children, and one that no path can hold is
 // named. Rename mends it.
 func TestSegmentsByHand(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	s := openSite(t)
 	found := func() (kinds []mongopatterns.ProblemKind) {
@@ -189,6 +193,7 @@ func TestSegmentsByHand(t *testing.T) {
 
 // TestSegments: IDs that no path can hold.
 func TestSegments(t *testing.T) {
+	t.Parallel()
 	coll := mongotest.Database(t).Collection("pages")
 	tr := newAny(t, coll, tree.MaterializedPath, &tree.Options{PathDelimiter: "/"})
 	for _, bad := range []any{"", "a/b", 1.5, dd("a", 1)} {
@@ -205,6 +210,7 @@ func TestSegments(t *testing.T) {
 // TestUnusableSegments: nothing is put under, moved with or deleted below a node whose
 // path would be another's.
 func TestUnusableSegments(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	coll := mongotest.Database(t).Collection("nodes")
 	tr := newAny(t, coll, tree.MaterializedPath, nil)
@@ -226,6 +232,7 @@ func TestUnusableSegments(t *testing.T) {
 
 // TestMalformedPaths: the last segment of a malformed path still counts as the parent for those beside and below.
 func TestMalformedPaths(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	for name, c := range map[string]struct {
 		call func(tr *anyTree) error
@@ -254,6 +261,7 @@ func TestMalformedPaths(t *testing.T) {
 
 // TestPathNeighbours has segments that are prefixes of others.
 func TestPathNeighbours(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	v := variants()[3]
 	tr := v.open(t, mongotest.Database(t).Collection("nodes"))

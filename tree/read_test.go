@@ -19,6 +19,7 @@ import (
 )
 
 func TestReads(t *testing.T) {
+	t.Parallel()
 	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		ctx := t.Context()
 		insertAll(t, v, tr, books)
@@ -190,6 +191,7 @@ func TestReads(t *testing.T) {
 
 // TestPipelinesAreFresh: whoever changes a stage changes neither the Tree nor the next pipeline.
 func TestPipelinesAreFresh(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	var scribble func(v any)
 	scribble = func(v any) {
@@ -240,6 +242,7 @@ func TestPipelinesAreFresh(t *testing.T) {
 
 // TestIteratorsStop leaves iterators early and cancels them.
 func TestIteratorsStop(t *testing.T) {
+	t.Parallel()
 	v := variants()[2]
 	tr := v.open(t, mongotest.Database(t).Collection("nodes"))
 	insertAll(t, v, tr, books)
@@ -269,6 +272,7 @@ func TestIteratorsStop(t *testing.T) {
 
 // Nested values end where a cycle closes, because what encodes one walks through it.
 func TestNestedValuesEnd(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		kind            tree.Representation
 		docs            []any

@@ -37,6 +37,7 @@ func dd(pairs ...any) bson.D {
 // TestBookCategories stores the categories of the literature in each
 // representation: exactly these documents, read by exactly these indexes.
 func TestBookCategories(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		rep     tree.Representation
 		want    []bson.D // in the order of _id
@@ -120,6 +121,7 @@ func TestBookCategories(t *testing.T) {
 
 // TestProductCategories has the field names of a product catalogue.
 func TestProductCategories(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	db := mongotest.Database(t)
 	coll := db.Collection("categories")
@@ -160,6 +162,7 @@ func toD(t testing.TB, v any) (out bson.D) {
 // TestOrganisation reads the chain of command in two representations and moves
 // a whole department.
 func TestOrganisation(t *testing.T) {
+	t.Parallel()
 	type employee struct {
 		ID    int    `bson:"_id"`
 		Name  string `bson:"name"`

@@ -16,6 +16,7 @@ import (
 // A tree with a scope lies on one shard with its lock: every write commits there, and every call is right, also
 // those that ask level by level there.
 func TestSharded(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	cluster := mongotest.Sharded(t, 2)
 	db := cluster.Database(t)

@@ -18,6 +18,7 @@ import (
 
 // A transaction that runs again writes once.
 func TestTransactionsRunAgain(t *testing.T) {
+	t.Parallel()
 	transient := []string{"TransientTransactionError"}
 	for name, fail := range map[string]mongotest.Fail{
 		"second write": {Commands: []string{"insert"}, Times: 2, Code: 112, Labels: transient},
@@ -60,6 +61,7 @@ func TestTransactionsRunAgain(t *testing.T) {
 
 // A crash between the two writes leaves neither.
 func TestNothingHalfWritten(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	ctx := t.Context()
 	d := helper[string, counter](t, db, nil)
@@ -218,6 +220,7 @@ func TestForeignWrites(t *testing.T) {
 
 // In the caller's transaction a duplicate key is an error, as it has ended the transaction.
 func TestRepairInAnEndedTransaction(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	ctx := t.Context()
 	d := helper[string, counter](t, db, nil)

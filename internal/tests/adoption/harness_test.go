@@ -335,7 +335,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, child(name))
 		os.Exit(1)
 	}
-	mongotest.Main(m)
+	testkit.Main(m)
 }
 
 // A service adopted by docs/adopting.md beside busy old code loses nothing, doubles nothing and

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testkit.AtRoot()
-	mongotest.Main(m)
+	testkit.Main(m)
 }
 
 // The packages work in a module of its own.

@@ -96,7 +96,7 @@ func TestMain(m *testing.M) {
 		fmt.Println("error", err)
 		os.Exit(1)
 	}
-	mongotest.Main(m)
+	testkit.Main(m)
 }
 
 // child writes until it is killed, and says what was acknowledged.

@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testkit.AtRoot()
-	mongotest.Main(m)
+	testkit.Main(m)
 }
 
 var (

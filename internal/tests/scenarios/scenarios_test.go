@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testkit.AtRoot()
-	mongotest.Main(m)
+	testkit.Main(m)
 }
 
 // Every shape of the reference scenarios is reached by configuration alone, in a

@@ -20,7 +20,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/split"
 )
 
-func TestMain(m *testing.M) { mongotest.Main(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // splitOver creates movies, those with an _id of 20 or more on the second shard, and their details, which
 // are on the other shard than the movie.

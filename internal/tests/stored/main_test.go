@@ -4,7 +4,7 @@ package stored_test
 import (
 	"testing"
 
-	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
-func TestMain(m *testing.M) { mongotest.Main(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }

@@ -34,7 +34,7 @@ const workers = 12
 
 func TestMain(m *testing.M) {
 	testkit.AtRoot()
-	mongotest.Main(m)
+	testkit.Main(m)
 }
 
 // A row is a call that writes, and the state it starts from.
