@@ -68,9 +68,6 @@ type (
 	}
 )
 
-// last returns the error of a call that also returns a result.
-func last[T any](_ T, err error) error { return err }
-
 // on makes a call on a helper, if New made one.
 func on[H any](h H, err error) func(call func(H) error) error {
 	return func(call func(H) error) error {
