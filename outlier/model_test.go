@@ -20,6 +20,7 @@ import (
 
 // Random operations on a list, against a slice. The bounds change now and then.
 func TestModel(t *testing.T) {
+	mongotest.URI(t) // skips under -short, before the kinds are counted
 	t.Parallel()
 	var kinds [10]atomic.Int64
 	t.Cleanup(func() { // after all seeds
