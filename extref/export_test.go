@@ -2,5 +2,5 @@ package extref
 
 import "time"
 
-// Tests break many commands, after each of which Watch pauses.
+// The tests break many commands, and Watch pauses after each failure. A short first pause keeps them quick.
 func init() { firstPause = time.Millisecond }

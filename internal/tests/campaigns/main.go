@@ -8,7 +8,7 @@
 //	go run ./internal/tests/campaigns -for=3m                    some, by the seed, until three minutes are over
 //	go run ./internal/tests/campaigns -scale=whole -seed=7 -done=done.txt
 //
-// The last form writes what has passed to a file, and passes over what stands there: run it again to resume.
+// With -done, campaigns that pass are listed in a file and skipped by the next run: run the same command again to resume.
 package main
 
 import (

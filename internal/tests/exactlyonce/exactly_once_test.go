@@ -30,34 +30,13 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
-func ensure(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func nothingWrong(t *testing.T, checkers ...mongopatterns.Checker) {
-	t.Helper()
-	for p, err := range mongopatterns.CheckAll(t.Context(), checkers...) {
-		t.Error(p, err)
-	}
-}
-
 // ids are the _ids of all documents.
 func ids(t *testing.T, coll *mongo.Collection) (out []int) {
 	t.Helper()
 	var docs []struct {
 		ID int `bson:"_id"`
 	}
-	ensure(t, must(coll.Find(t.Context(), bson.D{}, options.Find().SetProjection(bson.M{"_id": 1}))).All(t.Context(), &docs))
+	testkit.OK(t, testkit.Must(coll.Find(t.Context(), bson.D{}, options.Find().SetProjection(bson.M{"_id": 1}))).All(t.Context(), &docs))
 	for _, d := range docs {
 		out = append(out, d.ID)
 	}
@@ -89,7 +68,7 @@ func adders(t *testing.T, db *mongo.Database) []adder {
 		n, err := safe.Collection(coll).CountDocuments(ctx, bson.D{{Key: path, Value: id}})
 		return n > 0, err
 	}
-	items := must(subset.New[int, bson.M](db.Collection("once_parents"), db.Collection("once_items"),
+	items := testkit.Must(subset.New[int, bson.M](db.Collection("once_parents"), db.Collection("once_items"),
 		&subset.Options{N: 3, Values: []subset.Value{{Field: "rating", Sum: "ratings"}}}))
 
 	type reading struct {
@@ -97,12 +76,12 @@ func adders(t *testing.T, db *mongo.Database) []adder {
 		Timestamp time.Time
 	}
 	first := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	buckets := must(bucket.New[int, reading](db.Collection("once_buckets"), timeseries.Every(time.Hour),
+	buckets := testkit.Must(bucket.New[int, reading](db.Collection("once_buckets"), timeseries.Every(time.Hour),
 		&bucket.Options{IDField: "id", MaxCount: 17, Values: []timeseries.Value{{Field: "value", Sum: "sum"}}}))
 
 	set := &outlier.Options{Set: true, MaxCount: 30, OverflowMaxCount: 50}
-	lists := must(outlier.New[int, int](db.Collection("once_lists"), db.Collection("once_lists_more"), set))
-	look := must(outlier.New[int, int](safe.Collection("once_lists"), safe.Collection("once_lists_more"), set))
+	lists := testkit.Must(outlier.New[int, int](db.Collection("once_lists"), db.Collection("once_lists_more"), set))
+	look := testkit.Must(outlier.New[int, int](safe.Collection("once_lists"), safe.Collection("once_lists_more"), set))
 
 	return []adder{
 		{
@@ -113,7 +92,7 @@ func adders(t *testing.T, db *mongo.Database) []adder {
 			},
 			func(ctx context.Context, id int) (bool, error) { return found(ctx, "once_items", "_id", id) },
 			func(t *testing.T, want []int) {
-				nothingWrong(t, items) // counts, sums and the kept items, compared with the items
+				testkit.Healthy(t, items) // counts, sums and the kept items, compared with the items
 				same(t, ids(t, db.Collection("once_items")), want)
 			},
 		},
@@ -126,11 +105,11 @@ func adders(t *testing.T, db *mongo.Database) []adder {
 				return found(ctx, "once_buckets", "measurements.id", id)
 			},
 			func(t *testing.T, want []int) {
-				nothingWrong(t, buckets)
+				testkit.Healthy(t, buckets)
 				var got []int
 				for series := range parents {
 					for m, err := range buckets.Range(t.Context(), series, time.Time{}, time.Time{}) {
-						ensure(t, err)
+						testkit.OK(t, err)
 						got = append(got, m.ID)
 					}
 				}
@@ -145,15 +124,15 @@ func adders(t *testing.T, db *mongo.Database) []adder {
 			},
 			func(ctx context.Context, id int) (bool, error) { return look.Contains(ctx, id%parents, id) },
 			func(t *testing.T, want []int) {
-				nothingWrong(t, lists)
+				testkit.Healthy(t, lists)
 				var got []int
 				total := int64(0)
 				for list := range parents {
 					for id, err := range lists.All(t.Context(), list) {
-						ensure(t, err)
+						testkit.OK(t, err)
 						got = append(got, id)
 					}
-					total += must(lists.Total(t.Context(), list))
+					total += testkit.Must(lists.Total(t.Context(), list))
 				}
 				same(t, got, want)
 				if total != int64(len(want)) {
@@ -172,10 +151,10 @@ func prepare(t *testing.T, db *mongo.Database) {
 			docs = append(docs, bson.M{"_id": id})
 		}
 		_, err := db.Collection(coll).InsertMany(t.Context(), docs)
-		ensure(t, err)
+		testkit.OK(t, err)
 	}
 	for _, a := range adders(t, db) {
-		ensure(t, a.indexes(t.Context()))
+		testkit.OK(t, a.indexes(t.Context()))
 	}
 }
 
