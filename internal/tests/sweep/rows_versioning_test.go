@@ -92,7 +92,7 @@ var versioningRows = []row{
 		}
 		return call{many: func(ctx context.Context) (mongopatterns.Result, error) {
 			return d.SaveMany(ctx, sequence(read), by, small)
-		}, counts: "policies", check: []mongopatterns.Checker{d}}
+		}, counts: "policies", repeated: []error{mongopatterns.ErrConflict}, check: []mongopatterns.Checker{d}}
 	}},
 	{"versioning.History.Adopt", func(s *scene) call {
 		d := newPolicies(s, nil)
