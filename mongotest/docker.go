@@ -224,7 +224,7 @@ func runContainer(ctx context.Context, provider *testcontainers.DockerProvider) 
 		}
 		server.URI = "mongodb://" + endpoint + "/?directConnection=true"
 		// The member of the set has a name that is valid only in the container.
-		err = server.initiate(ctx, server.URI, replicaSet, []string{"127.0.0.1:27017"})
+		err = server.initiate(ctx, server.URI, replicaSet, []string{"127.0.0.1:27017"}, unjournaled)
 	}
 	if err != nil {
 		err = fmt.Errorf("run image %s: %w%s", dockerImage, err, logTail(ctx, started))

@@ -65,7 +65,11 @@ func (s *starter) replicaSet(ctx context.Context, path string) (*Server, error) 
 		if len(members) > 1 { // clients notice soon that a member does not answer
 			server.URI = "mongodb://" + strings.Join(hosts, ",") + "/?connectTimeoutMS=2000&heartbeatFrequencyMS=500&replicaSet=" + replicaSet
 		}
-		err = server.initiate(ctx, members[0].URI, replicaSet, hosts)
+		var more []bson.E
+		if s.shared {
+			more = append(more, unjournaled)
+		}
+		err = server.initiate(ctx, members[0].URI, replicaSet, hosts, more...)
 	}
 	if err == nil && len(members) > 1 { // they have copied what there is
 		err = each(len(members), func(i int) error { return members[i].ready(ctx) })
@@ -88,8 +92,9 @@ func each(n int, fn func(int) error) error {
 }
 
 // mongodArgs are the arguments of every mongod, in a container or not: room for
-// big transactions, no statistics on disk, fail points.
-var mongodArgs = []string{"--oplogSize", "256", "--wiredTigerCacheSizeGB", "0.5",
+// big transactions, no statistics on disk, fail points. The journal is flushed each 10 ms instead of each 100:
+// a drop and an index on a collection with documents wait for it.
+var mongodArgs = []string{"--oplogSize", "256", "--wiredTigerCacheSizeGB", "0.5", "--journalCommitInterval", "10",
 	"--setParameter", "diagnosticDataCollectionEnabled=false", "--setParameter", "enableTestCommands=1"}
 
 // startMember starts one mongod of a set on a free port of 127.0.0.1. One of several gives
@@ -148,6 +153,10 @@ func freePort() (string, error) {
 // Elections are quick: a primary that does not answer is replaced after 1.5 s
 // instead of 10 s.
 var setSettings = bson.D{{Key: "electionTimeoutMillis", Value: 1500}, {Key: "heartbeatIntervalMillis", Value: 200}, {Key: "heartbeatTimeoutSecs", Value: 2}}
+
+// unjournaled makes majority writes quick: they do not wait for the journal, so a crash could take the last of
+// them. It is for servers that no test can crash and start again.
+var unjournaled = bson.E{Key: "writeConcernMajorityJournalDefault", Value: false}
 
 // initiate makes the mongods, which know each other by hosts, a replica set, waits
 // until it has a primary, and asks what it is. first is the URI of the first alone.

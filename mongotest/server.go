@@ -98,7 +98,9 @@ func (s *Server) Close() error {
 
 // shared returns the one server of this process, or the error of its start.
 var shared = sync.OnceValues(func() (*Server, error) {
-	server, err := Start(context.Background(), nil)
+	s := newStarter(nil)
+	s.shared = true
+	server, err := s.start(context.Background())
 	theShared.Store(server)
 	if err == nil && flag.Parsed() && testing.Testing() && testing.Verbose() {
 		server.introduce(os.Stderr)
@@ -127,6 +129,7 @@ type starter struct {
 	choice   string
 	members  int
 	shards   int
+	shared   bool
 	stderr   io.Writer
 	cache    string
 	cacheErr error
