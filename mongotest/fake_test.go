@@ -203,6 +203,9 @@ func arguments() map[string]string {
 // listen serves where the flags say.
 func (f *fakeServer) listen(flags map[string]string) {
 	listener, err := net.Listen("tcp", net.JoinHostPort(flags["--bind_ip"], flags["--port"]))
+	if errors.Is(err, syscall.EADDRINUSE) { // another test was quicker: mongod says it so, and is started again
+		fmt.Println("Address already in use")
+	}
 	say(err)
 	fmt.Println(`{"msg":"Waiting for connections"}`)
 	for {
