@@ -25,6 +25,7 @@ import (
 // What this library manages already is said to be so, and neither it nor the queries of it
 // are advised.
 func TestAdopted(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	ctx := t.Context()
 	nodes := generate(rand.New(rand.NewPCG(5, 5)), kindOf(t, "tree: subtrees are read"), 300, "folders")
@@ -93,6 +94,7 @@ func TestAdopted(t *testing.T) {
 // A collection that this library manages under names of the user's own is known by its shape, and
 // nothing is advised that the pattern excludes. Without the one thing that tells it, it is.
 func TestAdoptedByShape(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	events := func(yield func(int32, bson.M) bool) {
@@ -228,6 +230,7 @@ func TestAdoptedByShape(t *testing.T) {
 
 // Targets that hold totals under any names take another total too: a second state would write over the first.
 func TestAdoptedTargets(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	ctx := t.Context()
 	c := generate(rand.New(rand.NewPCG(5, 5)), kindOf(t, "computed: totals of a product"), 400, "votes")

@@ -95,6 +95,7 @@ func named(report *advise.Report) (out []string) {
 // The query that is printed gives the figure that is printed, and no figure of a
 // finding is anything but counted or of the queries seen.
 func TestCheckByHand(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	all := append(seven(t, 400), changing(t, 400)...)
 	report := look(t, db, unhurried(store(t, db, all)))
@@ -145,6 +146,7 @@ func TestCheckByHand(t *testing.T) {
 // What was promised is what is saved, once the pattern is adopted: the bytes that
 // leave the collection, within the interval and the few bytes that the pattern adds.
 func TestPromises(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	report := look(t, db, unhurried(store(t, db, three(t, 150))))
 	adopt := map[string]func(advise.Finding) (mongopatterns.Result, error){
@@ -187,6 +189,7 @@ func TestPromises(t *testing.T) {
 // Measurements take at most what is left after the promised saving, also where every
 // number is random.
 func TestPromiseOfSeries(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	all := []labelled{generate(rand.New(rand.NewPCG(4, 4)), kindOf(t, "series: measurements read by range"), 6000, "sensors")}
 	report := look(t, db, unhurried(store(t, db, all)))
@@ -234,6 +237,7 @@ func size(t *testing.T, coll *mongo.Collection) int64 {
 // it: lists in four documents of 8,000 are counted exactly, and a list that one
 // document alone has is found.
 func TestBias(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	long := make(bson.A, 9000)
 	for i := range long {
@@ -268,6 +272,7 @@ func TestBias(t *testing.T) {
 
 // The printed constructors compile as they are.
 func TestCodeCompiles(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	collections := seven(t, 200)
 	// The types and names that the templates have to take.

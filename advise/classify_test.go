@@ -56,7 +56,8 @@ var detectors = []string{"outlier", "subset", "split", "paging", "tree", "extref
 
 // What is advised is right: 95 of 100 times at least, for every detector and size.
 func TestClassifier(t *testing.T) {
-	for _, n := range []int{300, 1_200, 5_200} { // of the last a sample is taken
+	sizes := []int{300, 1_200, 5_200} // of the last a sample is taken
+	for _, n := range scale.Of([]int{300, 5_200}, sizes, sizes) {
 		t.Run(fmt.Sprint("classifier ", n), func(t *testing.T) { classifyAll(t, shapes, n, detectors[:3]) })
 		t.Run(fmt.Sprint("questions ", n), func(t *testing.T) { classifyAll(t, questions, n, detectors[3:9]) })
 		t.Run(fmt.Sprint("changes ", n), func(t *testing.T) { classifyAll(t, changes, n, detectors[9:]) })
@@ -87,7 +88,7 @@ func classifyAll(t *testing.T, kinds []kind, n int, labelled []string) {
 	for _, pattern := range detectors {
 		scores[pattern] = &score{}
 	}
-	runs := scale.Of(max(1, 600/n), 10, 200) // databases
+	runs := scale.Of(max(1, 300/n), 10, 200) // databases
 	collections := 6
 	if n > 5_000 {
 		collections = scale.Of(2, 6, 6)

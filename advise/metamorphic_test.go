@@ -17,6 +17,7 @@ import (
 // Nothing rests on names: with fields called f1, f2, … the same is advised, with the
 // same savings but for the bytes of the names.
 func TestRenamed(t *testing.T) {
+	t.Parallel()
 	db, other := mongotest.Database(t), mongotest.Database(t)
 	r := rand.New(rand.NewPCG(8, 8))
 	all := append(three(t, 200),
@@ -115,6 +116,7 @@ func renameIn(value any, names map[string]string) any {
 // What a finding rests on is taken away, and the finding goes: references that lead
 // nowhere, children that all parents share, fields that all documents have.
 func TestTakenAway(t *testing.T) {
+	t.Parallel()
 	last := func(doc bson.D) *any { return &doc[len(doc)-1].Value }
 	tests := []struct {
 		kind   string
@@ -181,6 +183,7 @@ func TestTakenAway(t *testing.T) {
 // Shuffled between two collections, each with a source of its own, the values are all still there,
 // but a join finds nothing, and extref goes.
 func TestShuffled(t *testing.T) {
+	t.Parallel()
 	reference := func(doc any) *any { d := doc.(bson.D); return &d[len(d)-1].Value }
 	for _, test := range []struct {
 		name    string
@@ -232,6 +235,7 @@ func TestShuffled(t *testing.T) {
 
 // Ten times the documents: ten times the savings and counts, the same shares and code.
 func TestTenTimes(t *testing.T) {
+	t.Parallel()
 	db, other := mongotest.Database(t), mongotest.Database(t)
 	all := three(t, 150)
 	once := look(t, db, unhurried(store(t, db, all)))

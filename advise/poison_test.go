@@ -24,6 +24,7 @@ import (
 // A database that is hard to read makes no error and no advice, and the healthy
 // collection among the others is still advised.
 func TestPoisoned(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	ctx := t.Context()
 	store(t, db, three(t, 200)[:1])
@@ -119,6 +120,7 @@ func TestPoisoned(t *testing.T) {
 // Through a router, of collections that are on two shards and one that is not, the same is
 // advised and counted as of plain ones.
 func TestShardedCollections(t *testing.T) {
+	t.Parallel()
 	cluster := mongotest.Sharded(t, 2)
 	ctx := t.Context()
 	plain, db := mongotest.Database(t), cluster.Database(t)
@@ -145,6 +147,7 @@ func TestShardedCollections(t *testing.T) {
 // A database of many collections costs two commands each at most, whatever is in them;
 // the largest are looked at first, so that a spent budget leaves out the smallest.
 func TestManyCollections(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	ctx := t.Context()
 	collections := scale.Of(150, 300, 5_000)
@@ -182,6 +185,7 @@ func some(long bson.A, i int) bson.A {
 
 // The role read on the database is enough. What more rights would add is told.
 func TestRoleRead(t *testing.T) {
+	t.Parallel()
 	uri := authenticated(t)
 	connect := func(options *options.ClientOptions) *mongo.Client {
 		t.Helper()

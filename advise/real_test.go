@@ -13,6 +13,7 @@ import (
 // Real data as a control: airports, routes, hours of weather, and airports with their
 // routes inside, which are skewed but small. Nothing pays there.
 func TestRealData(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
 	airports, err := data.Airports()
 	if err != nil {

@@ -42,6 +42,7 @@ func triable(t *testing.T, seed uint64, n int) []labelled {
 // What is promised is measured, within a factor of two, for each pattern that can be tried;
 // of the others the reason is said. The scratch database is empty again, the other unchanged.
 func TestHonesty(t *testing.T) {
+	t.Parallel()
 	db, scratch := mongotest.Database(t), mongotest.Database(t)
 	ctx := t.Context()
 	all := triable(t, 2, 500)
@@ -100,6 +101,7 @@ func TestHonesty(t *testing.T) {
 // Reads that were seen are sent to the copy before and after, then as the service would send them.
 // Those that do not say how, and those without values, are counted.
 func TestReplays(t *testing.T) {
+	t.Parallel()
 	last := func(c labelled, doc int) bson.E { d := c.docs[doc].(bson.D); return d[len(d)-1] }
 	whole := func(labelled) bson.D { return bson.D{{Key: "_id", Value: 5}} }
 	minutes := func(c labelled) bson.D {
@@ -232,6 +234,7 @@ func stats(t *testing.T, collection string, calls int64) advise.Query {
 
 // A trial is refused where it would harm or say nothing.
 func TestTryRefused(t *testing.T) {
+	t.Parallel()
 	db, scratch := mongotest.Database(t), mongotest.Database(t)
 	ctx := t.Context()
 	report := look(t, db, unhurried(store(t, db, three(t, 300)[:1])))
