@@ -146,7 +146,7 @@ func TestRepairUnderLoad(t *testing.T) {
 	o.MaxCount = 30
 	b := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), o)
 	mustAppend(t, b, "s", event{ID: "first", Timestamp: at(1, 0, 0), V: 1})
-	rounds := scale.Of(20, 60, 1000)
+	rounds := scale.Of(10, 60, 1000)
 	steps := make(chan int, rounds) // a Repair for each, so that neither side starves the other
 	var wait sync.WaitGroup
 	wait.Go(func() {

@@ -33,7 +33,7 @@ func TestAdoptBesideOldCode(t *testing.T) {
 		insert(t, teams, team(i, fmt.Sprint("team ", i)))
 	}
 	const writers = 3
-	rounds := scale.Of(40, 120, 1000)
+	rounds := scale.Of(20, 120, 1000)
 	var kinds [5]atomic.Int64
 	reference := func(random *rand.Rand, i int, before bson.D) []bson.D { // the three collections' documents
 		doc, id := d("_id", before[0].Value, "n", i), random.IntN(5)

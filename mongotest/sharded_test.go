@@ -471,7 +471,7 @@ func TestShardedMoves(t *testing.T) {
 	inc := func(n int) bson.D { return bson.D{{Key: "$inc", Value: bson.D{{Key: "n", Value: n}}}} }
 	var writers sync.WaitGroup
 	done := make(chan struct{})
-	each := scale.Of(100, 300, 300)
+	each := scale.Of(50, 300, 300)
 	for w := range 4 {
 		writers.Go(func() {
 			for i := range each {

@@ -189,7 +189,7 @@ func with(doc bson.D, field string, value any) bson.D {
 func TestPagesAreTheServersOrder(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
-	for seed := range scale.Of(15, 45, 2000) {
+	for seed := range scale.Of(8, 45, 2000) {
 		rng := rand.New(rand.NewPCG(uint64(seed), 6+scale.Seed()))
 		l := list{coll: db.Collection(fmt.Sprint("list", seed))}
 		// Few distinct values give many ties; null and missing are in half of the lists.

@@ -26,7 +26,7 @@ import (
 
 // opsEach is the number of operations of each of 8 goroutines, for each
 // variant.
-func opsEach() int { return scale.Of(15, 100, 2000) }
+func opsEach() int { return scale.Of(8, 100, 2000) }
 
 // logged is a committed operation. The lock document counts restructurings in
 // their own transactions, so seen orders them; an insertion that does not take

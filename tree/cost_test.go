@@ -539,7 +539,7 @@ func TestDeepChain(t *testing.T) {
 			db := mongotest.Database(t)
 			v.opts.ParentField = "parent"
 			tr := v.open(t, db.Collection("nodes"))
-			const n = 400
+			const n = 300
 			var docs []any
 			for i := range n {
 				doc := dd("_id", fmt.Sprintf("%04d", n-i))

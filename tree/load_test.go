@@ -124,7 +124,7 @@ func TestLoadOfLongChain(t *testing.T) {
 			ctx := t.Context()
 			coll := mongotest.Database(t).Collection("nodes")
 			tr := v.open(t, coll)
-			const depth, wide = 700, 100
+			const depth, wide = 500, 100
 			id := func(i int) string { return fmt.Sprintf("node-%04d", i) }
 			entries := func(yield func(tree.Entry[string, bson.M], error) bool) {
 				for i := range depth + wide {

@@ -41,7 +41,7 @@ import (
 )
 
 // operations is how many each old client does.
-func operations() int { return scale.Of(120, 600, 6000) }
+func operations() int { return scale.Of(60, 600, 6000) }
 
 // kills reports whether a process that adopts pattern i is killed: in a small run of one pattern of five. What it leaves
 // open the server must be told to end soon, and a server of others is not told.

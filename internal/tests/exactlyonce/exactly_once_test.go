@@ -327,7 +327,7 @@ func broken(seed uint64) proxy.Rule {
 // not come, connections that are closed, refusals, errors of the write concern, and
 // elections; with the driver's repetitions and without them.
 func TestExactlyOnce(t *testing.T) {
-	n := scale.Of(60, 300, 5000)
+	n := scale.Of(40, 300, 5000)
 	t.Run("faults", func(t *testing.T) {
 		t.Parallel()
 		p := proxy.New(t, mongotest.URI(t))
