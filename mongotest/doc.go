@@ -45,7 +45,9 @@
 // published on all addresses if the tests themselves run in a container or the Docker engine is on another
 // machine. The server keeps its data in memory (/dev/shm) if that has enough space and TMPDIR is not set,
 // otherwise in a temporary folder. It ends with the process and its data is removed, even if the process
-// panics, times out or is killed. On Windows only MONGODB_URI and Docker work.
+// panics, times out or is killed. On Windows only MONGODB_URI and Docker work. Majority writes to the server that
+// [Database] and [URI] share do not wait for its journal, since nobody reads it again; on servers of [Start],
+// [ReplicaSet] and [Sharded] they do.
 //
 // # Elections
 //

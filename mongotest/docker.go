@@ -63,7 +63,7 @@ func (s *starter) docker(ctx context.Context) (server *Server, err error) {
 			return nil, err
 		}
 	}
-	return runContainer(ctx, provider)
+	return s.runContainer(ctx, provider)
 }
 
 // quiet silences testcontainers-go, which prints about each container, until the returned function is called.
@@ -177,7 +177,7 @@ func pullImage(ctx context.Context, engine client.APIClient, image string, progr
 
 // runContainer starts the container and makes it a replica set. The module
 // could do the latter too, but by a shell in the container, which takes longer.
-func runContainer(ctx context.Context, provider *testcontainers.DockerProvider) (*Server, error) {
+func (s *starter) runContainer(ctx context.Context, provider *testcontainers.DockerProvider) (*Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, containerBound)
 	defer cancel()
 	host, err := provider.DaemonHost(ctx)
@@ -224,7 +224,7 @@ func runContainer(ctx context.Context, provider *testcontainers.DockerProvider) 
 		}
 		server.URI = "mongodb://" + endpoint + "/?directConnection=true"
 		// The member of the set has a name that is valid only in the container.
-		err = server.initiate(ctx, server.URI, replicaSet, []string{"127.0.0.1:27017"}, unjournaled)
+		err = server.initiate(ctx, server.URI, replicaSet, []string{"127.0.0.1:27017"}, s.journal()...)
 	}
 	if err != nil {
 		err = fmt.Errorf("run image %s: %w%s", dockerImage, err, logTail(ctx, started))

@@ -65,11 +65,7 @@ func (s *starter) replicaSet(ctx context.Context, path string) (*Server, error) 
 		if len(members) > 1 { // clients notice soon that a member does not answer
 			server.URI = "mongodb://" + strings.Join(hosts, ",") + "/?connectTimeoutMS=2000&heartbeatFrequencyMS=500&replicaSet=" + replicaSet
 		}
-		var more []bson.E
-		if s.shared {
-			more = append(more, unjournaled)
-		}
-		err = server.initiate(ctx, members[0].URI, replicaSet, hosts, more...)
+		err = server.initiate(ctx, members[0].URI, replicaSet, hosts, s.journal()...)
 	}
 	if err == nil && len(members) > 1 { // they have copied what there is
 		err = each(len(members), func(i int) error { return members[i].ready(ctx) })
@@ -154,9 +150,14 @@ func freePort() (string, error) {
 // instead of 10 s.
 var setSettings = bson.D{{Key: "electionTimeoutMillis", Value: 1500}, {Key: "heartbeatIntervalMillis", Value: 200}, {Key: "heartbeatTimeoutSecs", Value: 2}}
 
-// unjournaled makes majority writes quick: they do not wait for the journal, so a crash could take the last of
-// them. It is for servers that no test can crash and start again.
-var unjournaled = bson.E{Key: "writeConcernMajorityJournalDefault", Value: false}
+// journal are the settings of the set for its journal. Majority writes to the shared server do not wait for it:
+// no test can crash that and start it again.
+func (s *starter) journal() []bson.E {
+	if !s.shared {
+		return nil
+	}
+	return []bson.E{{Key: "writeConcernMajorityJournalDefault", Value: false}}
+}
 
 // initiate makes the mongods, which know each other by hosts, a replica set, waits
 // until it has a primary, and asks what it is. first is the URI of the first alone.
