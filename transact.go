@@ -28,7 +28,8 @@ import (
 //
 // Transact returns at most half a second after ctx ends, even if the server does not answer. [OutcomeOf]
 // its error is then Unknown if it was waiting for the commit, and NotDone if it had not begun to commit. A
-// transaction that may still be open on the server is ended in the background, within 30 s. If ctx carries
+// transaction that may still be open on the server is ended in the background, within 30 s; for certain only if
+// fn has called this library, see docs/failures.md. If ctx carries
 // a session of yours, that session's next transaction ends it; nobody else may use the session.
 //
 // Cost: 1 round trip to commit, besides those of fn.
@@ -38,5 +39,5 @@ func Transact(ctx context.Context, client *mongo.Client, fn func(ctx context.Con
 		fault.In(&err, "mongopatterns: transact")
 		return err
 	}
-	return txn.Run(ctx, client, fn)
+	return txn.RunOf(ctx, client, fn)
 }

@@ -1,12 +1,7 @@
 package advise_test
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"net"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +13,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/advise"
 	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -186,34 +182,12 @@ func some(long bson.A, i int) bson.A {
 // The role read on the database is enough. What more rights would add is told.
 func TestRoleRead(t *testing.T) {
 	t.Parallel()
-	uri := authenticated(t)
-	connect := func(options *options.ClientOptions) *mongo.Client {
-		t.Helper()
-		client, err := mongo.Connect(options)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
-		return client
-	}
-	run := func(db *mongo.Database, command bson.D) {
-		t.Helper()
-		if err := db.RunCommand(t.Context(), command).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// The first user may be made without one, from the server's own machine.
-	run(connect(options.Client().ApplyURI(uri)).Database("admin"), bson.D{
-		{Key: "createUser", Value: "root"}, {Key: "pwd", Value: "secret"}, {Key: "roles", Value: bson.A{"root"}}})
-	as := func(user string) *mongo.Database {
-		return connect(options.Client().ApplyURI(uri).SetAuth(options.Credential{Username: user, Password: "secret"})).Database("shop")
-	}
-	root := as("root")
-	run(root.Client().Database("admin"), bson.D{{Key: "createUser", Value: "reader"}, {Key: "pwd", Value: "secret"},
-		{Key: "roles", Value: bson.A{bson.D{{Key: "role", Value: "read"}, {Key: "db", Value: "shop"}}}}})
+	server := testkit.Authenticate(t)
+	server.User(t, "reader", "read", "shop")
+	root, reader := server.Root.Database("shop"), server.As(t, "reader")
 	queries := store(t, root, three(t, 200))
 
-	report := look(t, as("reader"), unhurried(queries))
+	report := look(t, reader.Database("shop"), unhurried(queries))
 	if len(report.Findings) != 3 {
 		t.Errorf("%d findings: %v, %v", len(report.Findings), report.NotAdvised, report.Unknown)
 	}
@@ -222,55 +196,7 @@ func TestRoleRead(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
-	other := connect(options.Client().ApplyURI(uri).SetAuth(options.Credential{Username: "reader", Password: "secret"})).Database("other")
-	if report, err := advise.Look(t.Context(), other, nil); err == nil {
+	if report, err := advise.Look(t.Context(), reader.Database("other"), nil); err == nil {
 		t.Errorf("a database that the user may not read: %+v", report)
 	}
-}
-
-// authenticated starts the mongod that the tests run on once more, with --auth, and
-// returns its URI. It ends with the test's process.
-func authenticated(t *testing.T) string {
-	db := mongotest.Database(t)
-	raw, err := db.Client().Database("admin").RunCommand(t.Context(), bson.D{{Key: "getCmdLineOpts", Value: 1}}).Raw()
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, _ := raw.Lookup("argv", "0").StringValueOK()
-	if _, err := os.Stat(program); err != nil {
-		t.Skipf("the server's program is not on this machine: %v", err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	_, port, _ := net.SplitHostPort(address)
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	// The shell ends the server at the end of its input, however this process ends.
-	cmd := exec.Command("sh", "-c", `"$@" >/dev/null 2>&1 & read -r _; kill -9 $!; wait`, "sh", program, "--auth",
-		"--bind_ip", "127.0.0.1", "--port", port, "--dbpath", t.TempDir(), "--nounixsocket",
-		"--wiredTigerCacheSizeGB", "0.25", "--setParameter", "diagnosticDataCollectionEnabled=false")
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_, _ = io.WriteString(stdin, "\n")
-		_ = cmd.Wait()
-	})
-	for range 600 {
-		if c, err := net.Dial("tcp", address); err == nil {
-			_ = c.Close()
-			return "mongodb://" + address + "/?directConnection=true"
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	t.Fatal("the server with --auth does not listen")
-	return ""
 }

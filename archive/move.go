@@ -127,7 +127,7 @@ func (w *way) move(ctx context.Context, batch []bson.Raw) (moved int64, err erro
 		return 0, nil
 	}
 	these := expr.D("_id", expr.Op("$in", transfer.IDs(batch)))
-	err = maintain.Once(ctx, w.from.Database().Client(), func(ctx context.Context) error {
+	err = maintain.Once(ctx, w.from.Database(), func(ctx context.Context) error {
 		moved = 0
 		filter, lock := expr.And(these, w.filter), any(bson.NewObjectID())
 		if w.marks {
@@ -174,7 +174,7 @@ func (w *way) plain(doc bson.Raw) bson.Raw {
 // the others.
 func (w *way) meet(ctx context.Context, docs []bson.Raw) (same int64, taken []refusal, rest []bson.Raw, err error) {
 	var there map[string]bson.Raw
-	err = maintain.Once(ctx, w.from.Database().Client(), func(ctx context.Context) error {
+	err = maintain.Once(ctx, w.from.Database(), func(ctx context.Context) error {
 		same, taken = 0, nil
 		pairs, others, err := w.pairs(ctx, docs)
 		if err != nil {

@@ -61,7 +61,7 @@ func (c *core) prepare() {
 func (c *core) state(field string) string { return c.StateField + "." + field }
 
 func (c *core) transact(ctx context.Context, fn func(ctx context.Context) error) error {
-	return txn.Run(ctx, c.targets.Database().Client(), fn)
+	return txn.Run(ctx, c.targets.Database(), fn)
 }
 
 func in(field string, ids []bson.RawValue) bson.D {

@@ -141,7 +141,7 @@ func (c *core) writeBatch(ctx context.Context, t *target, s state, batch []bson.
 // source itself shows which state is the newest.
 func (c *core) writeBatchHeld(ctx context.Context, t *target, key bson.RawValue, batch []bson.Raw, result *mongopatterns.Result) error {
 	var done mongopatterns.Result
-	err := txn.Run(ctx, c.client(), func(ctx context.Context) error {
+	err := txn.Run(ctx, c.source.Database(), func(ctx context.Context) error {
 		done = mongopatterns.Result{}
 		now, err := c.pin(ctx, key)
 		if err != nil {

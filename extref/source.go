@@ -75,8 +75,6 @@ func (c *core) derive() {
 		expr.Op(c.o.VersionField, expr.Op("$exists", false)), expr.Op(c.o.VersionField, version)})}
 }
 
-func (c *core) client() *mongo.Client { return c.source.Database().Client() }
-
 // collections returns all collections that this package writes, except the tokens of Watch.
 func (c *core) collections() []*mongo.Collection {
 	all := []*mongo.Collection{c.source}
@@ -314,7 +312,7 @@ func (c *core) causal(ctx context.Context) (context.Context, func()) {
 	if mongo.SessionFromContext(ctx) != nil {
 		return ctx, func() {}
 	}
-	ctx, end, _ := txn.Session(ctx, c.client()) // if the client is closed, the operations return that error
+	ctx, end, _ := txn.Session(ctx, c.source.Database()) // if the client is closed, the operations return that error
 	return ctx, end
 }
 

@@ -114,7 +114,7 @@ func (c *core) refuse(ctx context.Context, work *mongopatterns.Work) error {
 
 // run runs fn in the transaction of ctx, or in one of its own.
 func (c *core) run(ctx context.Context, fn func(ctx context.Context) error) error {
-	return txn.Run(ctx, c.coll.Database().Client(), fn)
+	return txn.Run(ctx, c.coll.Database(), fn)
 }
 
 // aggregate reads all documents in as few batches as the server allows.

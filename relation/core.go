@@ -179,7 +179,7 @@ func distinct(ids []bson.RawValue) []bson.RawValue {
 }
 
 func (c *core) transact(ctx context.Context, write func(ctx context.Context) error) error {
-	return txn.Run(ctx, c.parents.Database().Client(), write)
+	return txn.Run(ctx, c.parents.Database(), write)
 }
 
 func byID(id bson.RawValue) bson.D { return bson.D{{Key: "_id", Value: value.Equal(id)}} }

@@ -623,7 +623,7 @@ func (s *Slots[ID, M]) Adopt(ctx context.Context, parse func(start string) (time
 			return err
 		}
 		var once mongopatterns.Result
-		err := maintain.Once(ctx, g.Coll.Database().Client(), func(ctx context.Context) (err error) {
+		err := maintain.Once(ctx, g.Coll.Database(), func(ctx context.Context) (err error) {
 			once, err = g.redate(ctx, found, parse, w)
 			return err
 		})

@@ -35,7 +35,7 @@ const (
 // starts again on the result of the winner. fn can run several times.
 func (s *store) atomically(ctx context.Context, locked bool, fn func(ctx context.Context) error) error {
 	if !locked {
-		return txn.Run(ctx, s.coll.Database().Client(), fn)
+		return txn.Run(ctx, s.coll.Database(), fn)
 	}
 	return s.exclusively(ctx, func(ctx context.Context, _ int64) error { return fn(ctx) })
 }
@@ -47,7 +47,7 @@ func (s *store) exclusively(ctx context.Context, fn func(ctx context.Context, be
 	start := time.Now()
 	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
 		byLevels := s.byLevels.Load()
-		err := txn.Run(ctx, s.coll.Database().Client(), func(ctx context.Context) error {
+		err := txn.Run(ctx, s.coll.Database(), func(ctx context.Context) error {
 			before, err := s.lock(ctx, joined)
 			if err != nil {
 				return err

@@ -178,7 +178,7 @@ func (d *store) renumber(ctx context.Context, id bson.RawValue) (bool, error) {
 // the unique index admits only one of the two.
 func (d *store) bury(ctx context.Context, id bson.RawValue) (bool, error) {
 	done := false
-	err := txn.Run(ctx, d.client(), func(ctx context.Context) error {
+	err := txn.Run(ctx, d.current.Database(), func(ctx context.Context) error {
 		done = false
 		if taken, err := d.primary.load(ctx, id); err != nil || taken != nil {
 			return err
@@ -219,7 +219,7 @@ func (d *store) problems(ctx context.Context, ids bson.A, current map[string]loa
 	out, err := d.foreign(ctx, ids)
 	for _, h := range suspects {
 		if err == nil {
-			err = txn.Run(ctx, d.client(), func(ctx context.Context) error {
+			err = txn.Run(ctx, d.current.Database(), func(ctx context.Context) error {
 				one := bson.A{h.id}
 				if current, err = d.loadMany(ctx, one); err == nil {
 					suspects, err = d.examine(ctx, one, current)

@@ -30,8 +30,6 @@ type store struct {
 	primary            *store            // the same store, reading from the primary: for reads that a write depends on
 }
 
-func (d *store) client() *mongo.Client { return d.current.Database().Client() }
-
 // A head holds the document's _id, the number of the revision and its change.
 type head struct {
 	id     bson.RawValue

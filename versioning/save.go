@@ -342,7 +342,7 @@ func (d *store) write(ctx context.Context, base *current, changes []doc.Field, b
 	if d.revisions == nil || first.number == base.number {
 		_, _, err = d.put(ctx, first, true)
 	} else {
-		err = txn.Run(ctx, d.client(), func(ctx context.Context) error {
+		err = txn.Run(ctx, d.current.Database(), func(ctx context.Context) error {
 			next, err = d.transact(ctx, first, by)
 			return err
 		})

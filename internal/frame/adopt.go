@@ -112,7 +112,7 @@ func (f *Frame) adopt(ctx context.Context, l *ledger, src *mongo.Collection, doc
 	}
 	changed := l.add(entries)
 	var done mongopatterns.Result
-	err := maintain.Once(ctx, f.Coll.Database().Client(), func(ctx context.Context) error {
+	err := maintain.Once(ctx, f.Coll.Database(), func(ctx context.Context) error {
 		err := l.write(ctx, changed) // first, so that the later of two writers stores nothing, and counts no document as refused for it
 		if err == nil {
 			done, err = b.Store(ctx)

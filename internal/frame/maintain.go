@@ -46,7 +46,7 @@ func (f *Frame) Archive(ctx context.Context, before time.Time, target *mongo.Col
 	return maintain.Run(ctx, f.Coll, work, scan, func(ctx context.Context, found []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) (err error) {
 		moved := len(found)
 		if !w.DryRun {
-			err = txn.Run(ctx, f.Coll.Database().Client(), func(ctx context.Context) error {
+			err = txn.Run(ctx, f.Coll.Database(), func(ctx context.Context) error {
 				moved, err = f.move(ctx, target, found, arrive)
 				return err
 			})

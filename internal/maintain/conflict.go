@@ -21,9 +21,9 @@ import (
 // with them.
 //
 // In a transaction of the caller's the conflict goes back to the caller.
-func Once(ctx context.Context, client *mongo.Client, fn func(ctx context.Context) error) error {
+func Once(ctx context.Context, db *mongo.Database, fn func(ctx context.Context) error) error {
 	var last error
-	return txn.Run(ctx, client, func(ctx context.Context) error {
+	return txn.Run(ctx, db, func(ctx context.Context) error {
 		if txn.Conflicted(last) {
 			return &busy{last.Error()}
 		}

@@ -23,7 +23,7 @@ func conflicting(t *testing.T, coll *mongo.Collection, meanwhile func(ids bson.A
 			ids = append(ids, doc.Lookup("_id").AsInt64())
 		}
 		these := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}
-		err := maintain.Once(ctx, coll.Database().Client(), func(ctx context.Context) error {
+		err := maintain.Once(ctx, coll.Database(), func(ctx context.Context) error {
 			if err := coll.FindOne(ctx, these).Err(); err != nil {
 				return err
 			}

@@ -261,7 +261,7 @@ func Orphans(ctx context.Context, coll, parents *mongo.Collection, field string,
 		for _, doc := range batch {
 			these = append(these, doc.Lookup("_id"))
 		}
-		err = txn.Run(ctx, coll.Database().Client(), func(ctx context.Context) error {
+		err = txn.Run(ctx, coll.Database(), func(ctx context.Context) error {
 			problems = nil
 			there := map[string]bool{}
 			for doc, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {

@@ -79,7 +79,7 @@ func sessions(t *testing.T, test func(t *testing.T, ctx context.Context, p *prox
 			done := test(t, ctx, p, coll)
 			p.Break(nil)
 			// The session can be used again, at once, and ends what was left open. The call's own ends that behind it.
-			if err := txn.Run(ctx, client, func(ctx context.Context) error { return inc(ctx, coll, "b") }); err != nil {
+			if err := txn.Run(ctx, coll.Database(), func(ctx context.Context) error { return inc(ctx, coll, "b") }); err != nil {
 				t.Error(err)
 			}
 			ctx, cancel := freed(t.Context())
@@ -121,7 +121,7 @@ func TestSwallowedCommit(t *testing.T) {
 			for within := time.Second; !met.Load() && within < time.Minute; within *= 2 { // a busy machine may need longer to come to the commit
 				start := time.Now()
 				ctx, cancel := test.end(parent, within)
-				err = txn.Run(ctx, coll.Database().Client(), func(ctx context.Context) error { return inc(ctx, coll, "a") })
+				err = txn.Run(ctx, coll.Database(), func(ctx context.Context) error { return inc(ctx, coll, "a") })
 				cancel()
 				if took := time.Since(start); took > within+500*time.Millisecond+slack || took < within {
 					t.Errorf("returned after %v of %v", took, within)
@@ -144,7 +144,7 @@ func TestSwallowedAbort(t *testing.T) {
 			ctx, cancel := context.WithTimeout(parent, within)
 			defer cancel()
 			start := time.Now()
-			err := txn.Run(ctx, coll.Database().Client(), func(ctx context.Context) error {
+			err := txn.Run(ctx, coll.Database(), func(ctx context.Context) error {
 				long, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 				defer cancel()
 				if err := inc(long, coll, "a"); err != nil {
@@ -174,7 +174,7 @@ func TestCommitIsRepeated(t *testing.T) {
 		} {
 			p.Break(proxy.Nth("commitTransaction", "", 0, faults...))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			err := txn.Run(ctx, coll.Database().Client(), func(ctx context.Context) error { return inc(ctx, coll, "a") })
+			err := txn.Run(ctx, coll.Database(), func(ctx context.Context) error { return inc(ctx, coll, "a") })
 			cancel()
 			if err != nil {
 				t.Error(err)
@@ -214,7 +214,7 @@ func TestTimeoutDoesNotEndTheWait(t *testing.T) {
 			}
 			defer cancel()
 			for range 5 {
-				if err := txn.Run(ctx, db.Client(), func(ctx context.Context) error { return inc(ctx, coll, "a") }); err != nil {
+				if err := txn.Run(ctx, db, func(ctx context.Context) error { return inc(ctx, coll, "a") }); err != nil {
 					t.Errorf("after %v: %v", time.Since(start), err)
 				}
 			}
@@ -234,7 +234,7 @@ func TestTimeoutDoesNotEndTheWait(t *testing.T) {
 func TestOutcomes(t *testing.T) {
 	db, coll := counters(t)
 	run := func(ctx context.Context, err error) error {
-		return txn.Run(ctx, db.Client(), func(ctx context.Context) error {
+		return txn.Run(ctx, db, func(ctx context.Context) error {
 			if err := inc(ctx, coll, "a"); err != nil {
 				return err
 			}
@@ -286,7 +286,7 @@ func TestLimit(t *testing.T) {
 		for short := 250 * time.Millisecond; short < time.Minute; short *= 2 { // a busy machine may need longer to come to the commit
 			txn.Limit(short)
 			start := time.Now()
-			err = txn.Run(t.Context(), db.Client(), func(ctx context.Context) error { return inc(ctx, coll, id) })
+			err = txn.Run(t.Context(), db, func(ctx context.Context) error { return inc(ctx, coll, id) })
 			if took := time.Since(start); took < short || took > short+500*time.Millisecond+slack {
 				t.Errorf("returned after %v of %v", took, short)
 			}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -22,6 +23,7 @@ import (
 )
 
 const (
+	codeUnauthorized     = 13
 	codeIllegalOperation = 20
 	codeWriteConflict    = 112
 	codeLifetimeExceeded = 290
@@ -30,10 +32,12 @@ const (
 	// grace is how long after the end of its context a call may return: the time in which a commit or an abort
 	// can be answered.
 	grace = 500 * time.Millisecond
-	// fenceBound bounds the work that ends a transaction after its call has returned; fenceTry bounds each
-	// attempt.
+	// fenceBound bounds the work that ends a transaction after its call has returned. fenceTry bounds each of
+	// its fenceTries, the pauses between them grow from fencePause to five seconds.
 	fenceBound = 30 * time.Second
 	fenceTry   = 5 * time.Second
+	fenceTries = 10
+	fencePause = 10 * time.Millisecond
 
 	// A call that waits for others tries again after pauses of at most pauseMax. The driver's grow to half a
 	// second, so that the call that has waited longest also sleeps longest, and newcomers overtake it.
@@ -52,7 +56,7 @@ func Running(ctx context.Context) bool {
 }
 
 // Run calls fn in a transaction with snapshot reads from the primary and
-// majority writes.
+// majority writes. db is one that fn uses: its user may have no rights on another.
 //
 // If ctx carries a running transaction, fn joins it, and its error is returned with its labels, so that the
 // owner of the transaction can retry. Otherwise Run starts a transaction, on the session of ctx or on a new
@@ -68,7 +72,20 @@ func Running(ctx context.Context) bool {
 // Run returns at most half a second after ctx ends, even if a commit or an abort is not answered: the
 // driver would wait without end. Its error is marked by package fault to say whether the transaction is
 // committed.
-func Run(ctx context.Context, client *mongo.Client, fn func(ctx context.Context) error) error {
+func Run(ctx context.Context, db *mongo.Database, fn func(ctx context.Context) error) error {
+	if t, ok := ctx.Value(startedKey{}).(*transaction); ok {
+		t.db.CompareAndSwap(nil, db)
+	}
+	return run(ctx, db.Client(), db, fn)
+}
+
+// RunOf is Run for a function whose databases are not known: the first call of this package that joins its
+// transaction names one.
+func RunOf(ctx context.Context, client *mongo.Client, fn func(ctx context.Context) error) error {
+	return run(ctx, client, nil, fn)
+}
+
+func run(ctx context.Context, client *mongo.Client, db *mongo.Database, fn func(ctx context.Context) error) error {
 	if Running(ctx) {
 		return fault.Unknown(unsupported(fn(ctx))) // until whoever began it commits
 	}
@@ -76,6 +93,7 @@ func Run(ctx context.Context, client *mongo.Client, fn func(ctx context.Context)
 		return fault.NotDone(err)
 	}
 	t := &transaction{client: client, session: mongo.SessionFromContext(ctx)}
+	t.db.Store(db)
 	if t.session == nil {
 		var err error
 		if t.session, err = client.StartSession(); err != nil {
@@ -151,6 +169,7 @@ func Late(ctx context.Context) (context.Context, context.CancelFunc) {
 // A transaction is all attempts of one Run: they use one session, and each has a new number.
 type transaction struct {
 	client  *mongo.Client
+	db      atomic.Pointer[mongo.Database] // one that it has used; nil if none is known
 	session *mongo.Session
 	own     bool // nobody else uses the session
 	lent    *lent
@@ -165,11 +184,14 @@ type lent struct {
 
 type lentKey struct{}
 
+// startedKey is the key of the *transaction that a context carries.
+type startedKey struct{}
+
 // Session gives ctx a session for everything that a call does, with all its transactions. end ends the
 // session. If a transaction may still be open, end aborts it in the background, as Run does on a session of
 // its own. Without that, the server would keep it open until transactionLifetimeLimitSeconds.
-func Session(ctx context.Context, client *mongo.Client) (in context.Context, end func(), err error) {
-	session, err := client.StartSession()
+func Session(ctx context.Context, db *mongo.Database) (in context.Context, end func(), err error) {
+	session, err := db.Client().StartSession()
 	if err != nil {
 		return ctx, func() {}, err
 	}
@@ -180,7 +202,9 @@ func Session(ctx context.Context, client *mongo.Client) (in context.Context, end
 			session.EndSession(context.WithoutCancel(ctx))
 			return
 		}
-		go (&transaction{client: client, session: session}).close(ctx)
+		t := &transaction{client: db.Client(), session: session}
+		t.db.Store(db)
+		go t.close(ctx)
 	}, nil
 }
 
@@ -192,7 +216,7 @@ func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context
 		SetReadPreference(readpref.Primary())); err != nil { // the client's may be another, which a transaction refuses
 		return err, false
 	}
-	err = fn(mongo.NewSessionContext(ctx, t.session))
+	err = fn(context.WithValue(mongo.NewSessionContext(ctx, t.session), startedKey{}, t))
 	if !t.session.TransactionRunning() { // fn has ended it, by a commit or not
 		return err, true
 	}
@@ -282,17 +306,19 @@ func (t *transaction) end(ctx, late context.Context) {
 func (t *transaction) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fenceBound)
 	defer cancel()
-	t.fence(ctx)
-	t.kill(ctx)
+	if fenced := t.fence(ctx); !fenced || t.routed(ctx) {
+		t.kill(ctx)
+	}
 	t.session.EndSession(ctx)
 }
 
-// fence makes sure that the transaction is over. When the context of a command ends, the driver closes the
-// command's connection and sends the abort on another, where it can overtake the command. The command then
-// opens the transaction again, and its documents stay locked until transactionLifetimeLimitSeconds. A later
-// transaction of the same session prevents this: the server ends the earlier one, refuses its late commands,
-// and waits for its commit. The stage $documents reads no collection, so any user may run it.
-func (t *transaction) fence(ctx context.Context) {
+// fence makes sure that the transaction is over, and reports whether it is. When the context of a command ends,
+// the driver closes the command's connection and sends the abort on another, where it can overtake the command.
+// The command then opens the transaction again, and its documents stay locked until
+// transactionLifetimeLimitSeconds. A later transaction of the same session prevents this: the server ends the
+// earlier one, refuses its late commands, and waits for its commit. The stage $documents reads no collection, so
+// a user who may read anything in the database may run it; if none is known, or the user may not, fence gives up.
+func (t *transaction) fence(ctx context.Context) bool {
 	if t.session.TransactionRunning() {
 		// The commit had no answer. An abort could reach another router at the same time, so this one is never
 		// sent and only clears the session.
@@ -300,37 +326,59 @@ func (t *transaction) fence(ctx context.Context) {
 		cancel()
 		_ = t.session.AbortTransaction(unsent)
 	}
-	for ctx.Err() == nil && t.session.StartTransaction() == nil {
-		if t.fenced(ctx) {
-			return
+	db := t.db.Load()
+	if db == nil {
+		return false
+	}
+	pause := fencePause
+	for range fenceTries {
+		if ctx.Err() != nil || t.session.StartTransaction() != nil {
+			return false
 		}
-		time.Sleep(pauseMin)
+		answered, err := t.fenced(ctx, db)
+		if answered && err == nil {
+			return true
+		}
+		var server mongo.ServerError
+		if errors.As(err, &server) && server.HasErrorCode(codeUnauthorized) {
+			return false
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause *= 2
 	}
+	return false
 }
 
-// kill ends the transaction on the other shards of a cluster, because the later transaction of fence reached
-// only one of them. A mongos sends killSessions to all servers. They ignore prepared transactions, so a commit
-// under way is safe. kill comes after fence, because it does not refuse commands that arrive later. It is not
-// used for a session of the caller, because it closes the cursors of the session.
-func (t *transaction) kill(ctx context.Context) {
-	admin := t.client.Database("admin")
-	ctx = mongo.NewSessionContext(ctx, nil) // killSessions in the session would end itself
+// routed reports whether the server is a mongos.
+func (t *transaction) routed(ctx context.Context) bool {
 	var server struct{ Msg string }
-	if err := fault.Single(admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}})).Decode(&server); err == nil && server.Msg == "isdbgrid" {
-		_ = fault.Single(admin.RunCommand(ctx, bson.D{{Key: "killSessions", Value: bson.A{t.session.ID()}}})).Err()
-	}
+	err := fault.Single(t.client.Database("admin").RunCommand(mongo.NewSessionContext(ctx, nil), bson.D{{Key: "hello", Value: 1}})).Decode(&server)
+	return err == nil && server.Msg == "isdbgrid"
 }
 
-// fenced begins a transaction and aborts it, and reports whether both were answered.
-func (t *transaction) fenced(ctx context.Context) bool {
+// kill ends the transaction where fence did not: on the other shards of a cluster, because the later transaction
+// reached only one of them, and wherever fence gave up. A mongos sends killSessions to all servers. They ignore
+// prepared transactions, so a commit under way is safe. kill comes after fence, because it does not refuse
+// commands that arrive later. It is not used for a session of the caller, because it closes the cursors of the
+// session.
+func (t *transaction) kill(ctx context.Context) {
+	ctx = mongo.NewSessionContext(ctx, nil) // killSessions in the session would end itself
+	_ = fault.Single(t.client.Database("admin").RunCommand(ctx, bson.D{{Key: "killSessions", Value: bson.A{t.session.ID()}}})).Err()
+}
+
+// fenced begins a transaction and aborts it. It reports whether the abort was answered, and the error of the begin.
+func (t *transaction) fenced(ctx context.Context, db *mongo.Database) (answered bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fenceTry)
 	defer cancel()
 	inside := mongo.NewSessionContext(ctx, t.session)
-	c, err := t.client.Database("mongopatterns").Aggregate(inside, mongo.Pipeline{{{Key: "$documents", Value: bson.A{}}}})
+	c, err := db.Aggregate(inside, mongo.Pipeline{{{Key: "$documents", Value: bson.A{}}}})
 	if err == nil {
 		_ = c.Close(inside)
 	}
-	return t.abort(ctx, fenceTry) && err == nil
+	return t.abort(ctx, fenceTry), err
 }
 
 // ended is the error of Run after its context has ended: over is the error of the context, waited the conflict

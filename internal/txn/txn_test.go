@@ -47,7 +47,7 @@ func counters(t *testing.T) (*mongo.Database, *mongo.Collection) {
 func TestCommitsAllOrNothing(t *testing.T) {
 	db, coll := counters(t)
 	cmds := mongotest.Record(t, db, func() {
-		err := txn.Run(t.Context(), db.Client(), func(ctx context.Context) error {
+		err := txn.Run(t.Context(), db, func(ctx context.Context) error {
 			if !txn.Running(ctx) {
 				t.Error("no transaction running")
 			}
@@ -65,7 +65,7 @@ func TestCommitsAllOrNothing(t *testing.T) {
 		t.Errorf("last command %s with write concern %q", last.Name, w)
 	}
 	boom := errors.New("boom")
-	err := txn.Run(t.Context(), db.Client(), func(ctx context.Context) error {
+	err := txn.Run(t.Context(), db, func(ctx context.Context) error {
 		if err := inc(ctx, coll, "a"); err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ func TestJoinsTheTransactionOfTheContext(t *testing.T) {
 	if err := session.StartTransaction(); err != nil {
 		t.Fatal(err)
 	}
-	if err := txn.Run(ctx, db.Client(), func(ctx context.Context) error { return inc(ctx, coll, "a") }); err != nil {
+	if err := txn.Run(ctx, db, func(ctx context.Context) error { return inc(ctx, coll, "a") }); err != nil {
 		t.Fatal(err)
 	}
 	if !txn.Running(ctx) {
@@ -103,7 +103,7 @@ func TestJoinsTheTransactionOfTheContext(t *testing.T) {
 		t.Errorf("counter %d after abort", n)
 	}
 	// A session without a transaction is used for one.
-	err = txn.Run(ctx, db.Client(), func(inner context.Context) error {
+	err = txn.Run(ctx, db, func(inner context.Context) error {
 		if mongo.SessionFromContext(inner) != session {
 			t.Error("another session than the context's")
 		}
@@ -121,7 +121,7 @@ func TestConflictingWritersAllGetThrough(t *testing.T) {
 	for range writers {
 		group.Go(func() {
 			for range each {
-				err := txn.Run(t.Context(), db.Client(), func(ctx context.Context) error {
+				err := txn.Run(t.Context(), db, func(ctx context.Context) error {
 					return errors.Join(inc(ctx, coll, "a"), inc(ctx, coll, "b"))
 				})
 				if err != nil {
@@ -139,7 +139,7 @@ func TestConflictingWritersAllGetThrough(t *testing.T) {
 // The client's read preference is for reads outside of transactions.
 func TestReadsFromThePrimary(t *testing.T) {
 	db := mongotest.Database(t, options.Client().SetReadPreference(readpref.SecondaryPreferred()))
-	err := txn.Run(t.Context(), db.Client(), func(ctx context.Context) error {
+	err := txn.Run(t.Context(), db, func(ctx context.Context) error {
 		err := db.Collection("c").FindOne(ctx, bson.D{}).Err()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			return nil
@@ -155,7 +155,7 @@ func TestReadsFromThePrimary(t *testing.T) {
 func TestRetriesUnlabelledConflicts(t *testing.T) {
 	db, _ := counters(t)
 	runs := 0
-	err := txn.Run(t.Context(), db.Client(), func(context.Context) error {
+	err := txn.Run(t.Context(), db, func(context.Context) error {
 		if runs++; runs < 3 {
 			return fmt.Errorf("update: %w", mongo.CommandError{Code: []int32{112, 290}[runs-1]}) // a conflict, the end of a slow transaction
 		}
@@ -165,7 +165,7 @@ func TestRetriesUnlabelledConflicts(t *testing.T) {
 		t.Errorf("%d runs, %v", runs, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	err = txn.Run(ctx, db.Client(), func(context.Context) error {
+	err = txn.Run(ctx, db, func(context.Context) error {
 		cancel()
 		return mongo.CommandError{Code: 112}
 	})
@@ -176,7 +176,7 @@ func TestRetriesUnlabelledConflicts(t *testing.T) {
 
 func TestStandalone(t *testing.T) {
 	db, _ := counters(t)
-	err := txn.Run(t.Context(), db.Client(), func(context.Context) error {
+	err := txn.Run(t.Context(), db, func(context.Context) error {
 		return mongo.CommandError{Code: 20, Message: "Transaction numbers are only allowed on a replica set member or mongos"}
 	})
 	if !errors.Is(err, fault.ErrTransactionsUnsupported) {
@@ -196,7 +196,7 @@ func TestConflictRunsAgain(t *testing.T) {
 		}
 		return nil
 	}
-	if err := txn.Run(t.Context(), db.Client(), guarded); err != nil {
+	if err := txn.Run(t.Context(), db, guarded); err != nil {
 		t.Fatal(err)
 	}
 	if n := value(t, coll, "a"); runs != 3 || n != 1 {
@@ -210,7 +210,7 @@ func TestLooksAtTheContextFirst(t *testing.T) {
 	db, coll := counters(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	runs := 0
-	err := txn.Run(ctx, db.Client(), func(ctx context.Context) error {
+	err := txn.Run(ctx, db, func(ctx context.Context) error {
 		runs++
 		if err := inc(ctx, coll, "a"); err != nil {
 			return err
@@ -247,7 +247,7 @@ func TestEndedContextNamesTheConflict(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	err = txn.Run(ctx, db.Client(), func(ctx context.Context) error {
+	err = txn.Run(ctx, db, func(ctx context.Context) error {
 		err := inc(ctx, coll, "a")
 		if err != nil {
 			cancel()
@@ -269,7 +269,7 @@ func TestEndedContextNamesTheConflict(t *testing.T) {
 func TestRetriesSerializationFailures(t *testing.T) {
 	db, _ := counters(t)
 	runs := 0
-	err := txn.Run(t.Context(), db.Client(), func(context.Context) error {
+	err := txn.Run(t.Context(), db, func(context.Context) error {
 		if runs++; runs < 3 {
 			return mongo.CommandError{Code: 1, Message: "could not serialize access due to concurrent update"}
 		}
@@ -289,7 +289,7 @@ func TestDeadlinesLeaveNothingOpen(t *testing.T) {
 		group.Go(func() {
 			for i := range 60 {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%40)*400*time.Microsecond)
-				_ = txn.Run(ctx, db.Client(), func(ctx context.Context) error {
+				_ = txn.Run(ctx, db, func(ctx context.Context) error {
 					_, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: 1000*g + i}})
 					return err
 				})
@@ -327,7 +327,7 @@ func TestUnknownCommitOfACancelledContext(t *testing.T) {
 	}
 	db := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{Started: started}))
 	mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{"commitTransaction"}, Code: 50, Labels: []string{"UnknownTransactionCommitResult"}})
-	err := txn.Run(ctx, db.Client(), func(ctx context.Context) error {
+	err := txn.Run(ctx, db, func(ctx context.Context) error {
 		_, err := db.Collection("c").InsertOne(ctx, bson.D{{Key: "_id", Value: 1}})
 		return err
 	})

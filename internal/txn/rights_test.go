@@ -1,0 +1,80 @@
+package txn_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+)
+
+// A user who may write in one database only gives up during a command of a transaction, and the command comes late.
+// The transaction is ended with few commands: on a database that a call named, or else by the end of its session.
+func TestFewRights(t *testing.T) {
+	server := testkit.Authenticate(t)
+	server.User(t, "writer", "readWrite", "shop")
+	type fn = func(ctx context.Context) error
+	for name, test := range map[string]struct {
+		run    func(ctx context.Context, client *mongo.Client, insert fn) error
+		fences int
+		killed bool
+	}{
+		"named": {run: func(ctx context.Context, client *mongo.Client, insert fn) error {
+			return txn.Run(ctx, client.Database("shop"), insert)
+		}, fences: 1},
+		"named by a call": {run: func(ctx context.Context, client *mongo.Client, insert fn) error {
+			return txn.RunOf(ctx, client, func(ctx context.Context) error { return txn.Run(ctx, client.Database("shop"), insert) })
+		}, fences: 1},
+		"named by a session": {run: func(ctx context.Context, client *mongo.Client, insert fn) error {
+			ctx, end, err := txn.Session(ctx, client.Database("shop"))
+			defer end()
+			testkit.OK(t, err)
+			return txn.RunOf(ctx, client, insert)
+		}, fences: 1},
+		"not named": {run: txn.RunOf, killed: true},
+		"not allowed": {run: func(ctx context.Context, client *mongo.Client, insert fn) error {
+			return txn.Run(ctx, client.Database("other"), insert)
+		}, fences: 1, killed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			commands := make(chan string, 1000)
+			client := server.As(t, "writer", options.Client().SetAppName(t.Name()).SetMonitor(&event.CommandMonitor{
+				Started: func(_ context.Context, e *event.CommandStartedEvent) { commands <- e.CommandName }}))
+			const block = 600 * time.Millisecond
+			testkit.OK(t, server.Root.Database("admin").RunCommand(t.Context(), bson.D{{Key: "configureFailPoint", Value: "failCommand"},
+				{Key: "mode", Value: bson.D{{Key: "times", Value: 1}}}, {Key: "data", Value: bson.D{{Key: "failCommands", Value: bson.A{"insert"}},
+					{Key: "appName", Value: t.Name()}, {Key: "blockConnection", Value: true}, {Key: "blockTimeMS", Value: block.Milliseconds()}}}}).Err())
+			ctx, cancel := context.WithTimeout(t.Context(), block/3)
+			defer cancel()
+			id := bson.D{{Key: "_id", Value: name}}
+			err := test.run(ctx, client, func(ctx context.Context) error {
+				return testkit.ErrorOf(client.Database("shop").Collection("c").InsertOne(ctx, id))
+			})
+			testkit.Is(t, err, context.DeadlineExceeded)
+
+			sent := map[string]int{}
+			for sent["killSessions"] == 0 && sent["hello"] == 0 { // the last command
+				select {
+				case command := <-commands:
+					sent[command]++
+				case <-time.After(time.Minute):
+					t.Fatalf("not ended: %v", sent)
+				}
+			}
+			if sent["aggregate"] != test.fences || (sent["killSessions"] == 1) != test.killed || sent["abortTransaction"] > 2 {
+				t.Errorf("%v, want %d aggregate, killSessions %v", sent, test.fences, test.killed)
+			}
+			if !test.killed {
+				ctx, cancel := freed(t.Context())
+				defer cancel()
+				testkit.OK(t, testkit.ErrorOf(server.Root.Database("shop").Collection("c").InsertOne(ctx, id)))
+			}
+		})
+	}
+}
