@@ -283,7 +283,12 @@ func TestRetriesSerializationFailures(t *testing.T) {
 // Deadlines that end inside commands leave no transaction open on the server: it would
 // hold its documents for a minute. The abort of one can overtake its first command.
 func TestDeadlinesLeaveNothingOpen(t *testing.T) {
-	db, coll := counters(t)
+	name := t.Name() // of the client: a test before this one may have left a transaction of its own session open
+	db := mongotest.Database(t, options.Client().SetAppName(name))
+	coll := db.Collection("c")
+	if err := db.CreateCollection(t.Context(), "c"); err != nil {
+		t.Fatal(err)
+	}
 	var group sync.WaitGroup
 	for g := range 12 {
 		group.Go(func() {
@@ -298,22 +303,23 @@ func TestDeadlinesLeaveNothingOpen(t *testing.T) {
 		})
 	}
 	group.Wait()
-	var status struct {
-		Transactions struct {
-			Open int64 `bson:"currentOpen"`
+	var open []bson.M
+	for range 300 { // the server itself ends them after a minute
+		cursor, err := db.Client().Database("admin").Aggregate(t.Context(), mongo.Pipeline{
+			{{Key: "$currentOp", Value: bson.D{{Key: "allUsers", Value: true}, {Key: "idleSessions", Value: true}}}},
+			{{Key: "$match", Value: bson.D{{Key: "appName", Value: name}, {Key: "transaction", Value: bson.D{{Key: "$exists", Value: true}}}}}}})
+		if err == nil {
+			err = cursor.All(t.Context(), &open)
 		}
-	}
-	for range 300 { // others may have transactions for a moment; the server itself ends them after a minute
-		err := db.Client().Database("admin").RunCommand(t.Context(), bson.D{{Key: "serverStatus", Value: 1}}).Decode(&status)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if status.Transactions.Open == 0 {
+		if len(open) == 0 {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	t.Errorf("%d transactions are open", status.Transactions.Open)
+	t.Errorf("these transactions are open: %v", open)
 }
 
 // The caller gives up while a commit goes unanswered: that it is not known stays to be seen.
