@@ -18,16 +18,15 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/pause"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-const (
-	idleSave = time.Minute // how often the token of an idle stream is saved
-	maxPause = 2 * time.Second
-)
+// idleSave is how often the token of an idle stream is saved.
+const idleSave = time.Minute
 
-// firstPause is the pause between two attempts while the server is unavailable; it grows to maxPause.
-var firstPause = 50 * time.Millisecond // tests shorten it
+// While the server is unavailable, Watch tries again after pauses between these two.
+var firstPause, maxPause = 50 * time.Millisecond, 2 * time.Second // tests shorten the first
 
 // WatchOptions configures Watch. All callbacks may be nil.
 type WatchOptions struct {
@@ -84,11 +83,11 @@ type watcher struct {
 	token  bson.Raw // nil: reconcile first
 	loaded bool
 	saved  time.Time
-	pause  time.Duration
+	pauses *pause.Pauses // while the server is unavailable
 }
 
 func (c *core) watch(ctx context.Context, tokens *mongo.Collection, opts *WatchOptions) (err error) {
-	w := &watcher{core: c, tokens: tokens, pause: firstPause}
+	w := &watcher{core: c, tokens: tokens, pauses: pause.Between(firstPause, maxPause)}
 	if opts != nil {
 		w.o = *opts
 	}
@@ -113,11 +112,7 @@ func (c *core) watch(ctx context.Context, tokens *mongo.Collection, opts *WatchO
 			if w.o.Interrupted != nil {
 				w.o.Interrupted(err)
 			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(w.pause):
-			}
-			w.pause = min(2*w.pause, maxPause)
+			_ = w.pauses.Wait(ctx)
 		default:
 			return err
 		}
@@ -130,18 +125,7 @@ func interrupted(err error) bool {
 	if errors.Is(err, mongopatterns.ErrInvalid) || errors.Is(err, mongo.ErrClientDisconnected) || errors.Is(err, mongopatterns.ErrTransactionsUnsupported) {
 		return false
 	}
-	var server mongo.ServerError
-	if !errors.As(err, &server) {
-		return true
-	}
-	return slices.ContainsFunc([]string{
-		"NetworkError", "TransientTransactionError", "UnknownTransactionCommitResult",
-		"ResumableChangeStreamError", "RetryableWriteError", "RetryableReadError", "SystemOverloadedError",
-	}, server.HasErrorLabel) || hasCode(err,
-		6, 7, 89, 91, 189, 9001, 10107, 11600, 11602, 13388, 13435, 13436, // connection and elections
-		24, 46, 50, 112, 246, 251, 262, 290, // locks, time, transactions
-		43, 63, 133, 150, 234, 237, 11601, // cursors, shards, an interruption
-		64, 79, 100) // write concern
+	return fault.Passes(err)
 }
 
 func hasCode(err error, codes ...int) bool {
@@ -156,7 +140,8 @@ func (w *watcher) save(ctx context.Context, token bson.Raw) error {
 	_, err := fault.One(w.tokens.UpdateOne(ctx, expr.Op("_id", w.o.Name), expr.Op("$set", expr.D("token", token, "at", time.Now())),
 		options.UpdateOne().SetUpsert(true)))
 	if err == nil {
-		w.token, w.saved, w.pause = append(bson.Raw(nil), token...), time.Now(), firstPause
+		w.token, w.saved = append(bson.Raw(nil), token...), time.Now()
+		w.pauses.Reset()
 	}
 	return err
 }

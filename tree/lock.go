@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -12,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/pause"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -21,14 +21,8 @@ type busy struct{ cause error }
 
 func (b busy) Error() string { return b.cause.Error() }
 
-// Writers that wait for the lock try again after pauses of a few milliseconds, up to pauseMax. The driver's
-// pauses grow to half a second: then the writer that has waited longest sleeps longest, and newcomers get
-// the lock.
-const (
-	pauseMin  = 2 * time.Millisecond
-	pauseMax  = 50 * time.Millisecond
-	waitLimit = 120 * time.Second // as long as the driver retries a transaction
-)
+// waitLimit is how long a writer waits for the lock: as long as the driver retries a transaction.
+const waitLimit = 120 * time.Second
 
 // atomically runs fn in a transaction, which takes the tree's lock first if locked is set. The lock is a
 // real write, an $inc, to one document, so that two restructurings of one tree conflict and the loser
@@ -45,7 +39,8 @@ func (s *store) atomically(ctx context.Context, locked bool, fn func(ctx context
 func (s *store) exclusively(ctx context.Context, fn func(ctx context.Context, before int64) error) error {
 	joined := txn.Running(ctx)
 	start := time.Now()
-	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
+	pauses := pause.Writers()
+	for {
 		byLevels := s.byLevels.Load()
 		err := txn.Run(ctx, s.coll.Database(), func(ctx context.Context) error {
 			before, err := s.lock(ctx, joined)
@@ -64,10 +59,8 @@ func (s *store) exclusively(ctx context.Context, fn func(ctx context.Context, be
 		if time.Since(start) > waitLimit {
 			return wait.cause
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w while waiting for another write to the tree: %v", ctx.Err(), wait.cause)
-		case <-time.After(pause/2 + rand.N(pause)):
+		if over := pauses.Wait(ctx); over != nil {
+			return fmt.Errorf("%w while waiting for another write to the tree: %v", over, wait.cause)
 		}
 	}
 }

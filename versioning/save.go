@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/doc"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/pause"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -487,18 +487,16 @@ var retryLimit = 120 * time.Second
 
 // retry calls try again after a conflict with another writer, until the context ends, or for retryLimit.
 func (d *History[ID, T]) retry(ctx context.Context, try func() (Revision[T], error)) (Revision[T], error) {
-	joined, start := txn.Running(ctx), time.Now()
-	for attempt := 0; ; attempt++ {
+	joined, start, pauses := txn.Running(ctx), time.Now(), pause.Writers()
+	for {
 		r, err := try()
 		var conflict *ConflictError
 		met := errors.As(err, &conflict) || errors.Is(err, mongopatterns.ErrExists) // Restore: someone else inserted the document meanwhile
 		if _, ends := ctx.Deadline(); !met || joined || !ends && time.Since(start) > retryLimit {
 			return r, err
 		}
-		select {
-		case <-ctx.Done(): // the error is the deadline's, not a conflict that the caller could resolve
-			return r, fmt.Errorf("%w; the last attempt: %v", ctx.Err(), err)
-		case <-time.After(rand.N(min(time.Millisecond<<min(attempt, 8), 100*time.Millisecond))):
+		if over := pauses.Wait(ctx); over != nil { // the error is the deadline's, not a conflict that the caller could resolve
+			return r, fmt.Errorf("%w; the last attempt: %v", over, err)
 		}
 	}
 }

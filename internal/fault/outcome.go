@@ -197,3 +197,20 @@ var interrupted = map[int]bool{
 	64: true, 75: true, 79: true, 100: true, // write concern
 	217: true, // a repetition whose first attempt the server no longer knows
 }
+
+// Passes reports whether a later attempt may succeed without anybody's doing: the server is unavailable or busy, another
+// member of its set takes over, or another writer was in the way. An error that did not come from the server came from
+// the connection to it.
+func Passes(err error) bool {
+	var server mongo.ServerError
+	if !errors.As(err, &server) {
+		return true
+	}
+	return slices.ContainsFunc([]string{
+		"NetworkError", "TransientTransactionError", labelUnanswered,
+		"ResumableChangeStreamError", "RetryableWriteError", "RetryableReadError", "SystemOverloadedError",
+	}, server.HasErrorLabel) || slices.ContainsFunc(server.ErrorCodes(), func(code int) bool { return interrupted[code] || passing[code] })
+}
+
+// passing are the codes of errors that end a command before its write, and pass: locks, conflicts, cursors, shards.
+var passing = map[int]bool{46: true, 112: true, 246: true, 251: true, 43: true, 150: true, 234: true}

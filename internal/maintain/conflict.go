@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/pause"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -37,15 +36,11 @@ type busy struct{ conflict string }
 
 func (b *busy) Error() string { return "waiting for other writers: " + b.conflict }
 
-const (
-	firstPause = 5 * time.Millisecond
-	lastPause  = 500 * time.Millisecond
-)
-
 // patiently calls do for a batch, and after a conflict for each half of it.
 func patiently(ctx context.Context, batch []bson.Raw, total *mongopatterns.Result, progress func(),
 	do func(part []bson.Raw) error) error {
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	pauses := pause.Writers()
+	for {
 		err := do(batch)
 		var wait *busy
 		if !errors.As(err, &wait) {
@@ -59,10 +54,8 @@ func patiently(ctx context.Context, batch []bson.Raw, total *mongopatterns.Resul
 			}
 			return patiently(ctx, batch[half:], total, progress, do)
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ctx.Err(), err)
-		case <-time.After(rand.N(pause)):
+		if over := pauses.Wait(ctx); over != nil {
+			return fmt.Errorf("%w: %w", over, err)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/pause"
 )
 
 const (
@@ -33,16 +33,10 @@ const (
 	// can be answered.
 	grace = 500 * time.Millisecond
 	// fenceBound bounds the work that ends a transaction after its call has returned. fenceTry bounds each of
-	// its fenceTries, the pauses between them grow from fencePause to five seconds.
+	// its fenceTries.
 	fenceBound = 30 * time.Second
 	fenceTry   = 5 * time.Second
 	fenceTries = 10
-	fencePause = 10 * time.Millisecond
-
-	// A call that waits for others tries again after pauses of at most pauseMax. The driver's grow to half a
-	// second, so that the call that has waited longest also sleeps longest, and newcomers overtake it.
-	pauseMin = 2 * time.Millisecond
-	pauseMax = 50 * time.Millisecond
 )
 
 // limit is how long a transaction is tried if its context has no deadline: as long as
@@ -109,7 +103,8 @@ func run(ctx context.Context, client *mongo.Client, db *mongo.Database, fn func(
 	defer stop()
 	defer t.end(ctx, late)
 	var waited error // for what fn is run again
-	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
+	pauses := pause.Writers()
+	for {
 		err, committing := t.try(ctx, late, fn)
 		over := ctx.Err()
 		switch {
@@ -128,10 +123,8 @@ func run(ctx context.Context, client *mongo.Client, db *mongo.Database, fn func(
 		if !mongo.IsTimeout(err) { // that of ctx, which is about to end
 			waited = err
 		}
-		select {
-		case <-ctx.Done():
-			return fault.NotDone(ended(ctx.Err(), waited, err))
-		case <-time.After(pause/2 + rand.N(pause)):
+		if over := pauses.Wait(ctx); over != nil {
+			return fault.NotDone(ended(over, waited, err))
 		}
 	}
 }
@@ -247,16 +240,15 @@ func (t *transaction) abort(ctx context.Context, bound time.Duration) bool {
 
 // commit sends the commit until it is answered.
 func (t *transaction) commit(late context.Context) error {
-	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
+	pauses := pause.Writers()
+	for {
 		err := t.session.CommitTransaction(late)
 		if err == nil || aborted(err) || late.Err() != nil ||
 			!fault.Unanswered(err) && !mongo.IsTimeout(err) && !mongo.IsNetworkError(err) && !labelled(err) {
 			return err
 		}
-		select {
-		case <-late.Done():
+		if pauses.Wait(late) != nil {
 			return err
-		case <-time.After(pause):
 		}
 	}
 }
@@ -330,7 +322,7 @@ func (t *transaction) fence(ctx context.Context) bool {
 	if db == nil {
 		return false
 	}
-	pause := fencePause
+	pauses := pause.Between(10*time.Millisecond, fenceTry)
 	for range fenceTries {
 		if ctx.Err() != nil || t.session.StartTransaction() != nil {
 			return false
@@ -343,11 +335,9 @@ func (t *transaction) fence(ctx context.Context) bool {
 		if errors.As(err, &server) && server.HasErrorCode(codeUnauthorized) {
 			return false
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
+		if pauses.Wait(ctx) != nil {
+			return false
 		}
-		pause *= 2
 	}
 	return false
 }
