@@ -17,6 +17,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
+	"github.com/mongopatterns/mongopatterns/internal/hold"
 )
 
 // Options says how the source is kept and who propagates. With the zero value the source
@@ -94,9 +95,6 @@ type Field struct {
 	Frozen bool
 }
 
-// touchField is set and removed in the source within a transaction.
-const touchField = "__touch"
-
 // configure checks options and targets, completes them, and makes the core.
 func configure(source *mongo.Collection, targets []Target, opts *Options) (*core, error) {
 	c := &core{source: source}
@@ -115,7 +113,7 @@ func configure(source *mongo.Collection, targets []Target, opts *Options) (*core
 	err := config.Apply(
 		config.Named("Options.KeyField", &o.KeyField, "_id"),
 		config.Name("Options.VersionField", &o.VersionField, "version"),
-		refuse("Options.VersionField", o.VersionField == touchField, "%q is taken", touchField),
+		refuse("Options.VersionField", o.VersionField == hold.Field, "%q is taken", hold.Field),
 		refuse("Options.Lease", o.Lease < 0, "negative"),
 		refuse("Options.Deferred", o.Deferred && o.Outbox != nil, "not together with Options.Outbox"),
 		refuse("targets", len(targets) == 0, "none"))
@@ -217,7 +215,7 @@ func (c *core) copied(t *target) []config.Setting {
 		f, option := &t.Fields[i], fmt.Sprintf(".Fields[%d]", i)
 		path := t.option + option + ".Path"
 		first, _, _ := strings.Cut(f.Path, ".")
-		own := f.Path == c.o.KeyField || slices.Contains([]string{"_id", c.o.VersionField, touchField}, first)
+		own := f.Path == c.o.KeyField || slices.Contains([]string{"_id", c.o.VersionField, hold.Field}, first)
 		twice := slices.ContainsFunc(t.Fields[:i], func(other Field) bool { return other.Path == f.Path })
 		table = append(table,
 			config.Check(path, func() error { return fieldpath.CheckNamed("a field of the source", f.Path) }),

@@ -14,6 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
@@ -190,4 +191,4 @@ func (c *core) countLeft(ctx context.Context, t *target, s state, filter any, le
 }
 
 // noChange is an update that changes nothing.
-var noChange, _ = bson.Marshal(expr.Op("$setOnInsert", expr.Op(touchField, 1)))
+var noChange, _ = bson.Marshal(expr.Op("$setOnInsert", expr.Op(hold.Field, 1)))

@@ -19,6 +19,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
+	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -196,14 +197,9 @@ func (c *core) pin(ctx context.Context, key bson.RawValue) (state, error) {
 	return c.find(ctx, key)
 }
 
-// hold writes to sources and undoes that, in one command, so that whoever changes or deletes one of
-// them at the same time conflicts with the transaction. first are updates to send in the same
-// command.
+// hold holds sources. first are updates to send in the same command.
 func (c *core) hold(ctx context.Context, filter bson.D, first ...mongo.WriteModel) error {
-	touch := func(operator string, v any) mongo.WriteModel {
-		return mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(expr.Op(operator, expr.Op(touchField, v)))
-	}
-	_, err := fault.Many(c.source.BulkWrite(ctx, append(first, touch("$set", bson.NewObjectID()), touch("$unset", ""))))
+	_, err := fault.Many(c.source.BulkWrite(ctx, append(first, hold.Writes(filter)...)))
 	return err
 }
 

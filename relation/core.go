@@ -14,6 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -417,7 +418,7 @@ func (c *core) insert(ctx context.Context, parent, child any, readable func(id b
 		if c.ChildrenField != "" {
 			err = c.add(ctx, p, []bson.RawValue{id})
 		} else {
-			err = missing(p, touch(ctx, c.parents, c.toParents.named(p)), mongopatterns.ErrNoParent)
+			err = missing(p, hold.Documents(ctx, c.parents, c.toParents.named(p)), mongopatterns.ErrNoParent)
 		}
 		if err == nil {
 			_, err = fault.One(c.children.InsertOne(ctx, doc))
@@ -428,23 +429,6 @@ func (c *core) insert(ctx context.Context, parent, child any, readable func(id b
 		}
 		return err
 	})
-}
-
-// touched is a field that a document has for a moment inside a transaction: a write that changes
-// nothing would not conflict with the document's deletion, or with a change of its links.
-const touched = "__touch"
-
-var mark, unmark = expr.Raw(expr.D("$set", expr.D(touched, true))), expr.Raw(expr.D("$unset", expr.D(touched, true)))
-
-func touch(ctx context.Context, coll *mongo.Collection, filter bson.D) error {
-	result, err := fault.Many(coll.BulkWrite(ctx, []mongo.WriteModel{
-		mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(mark),
-		mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(unmark),
-	}))
-	if err == nil && result.MatchedCount == 0 {
-		err = mongo.ErrNoDocuments
-	}
-	return err
 }
 
 // delete deletes a document. refs are the references to it; rear are those to it in its other

@@ -17,6 +17,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -301,7 +302,7 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 	case e.between():
 		_, err = fault.One(e.coll.DeleteOne(ctx, byID(id)))
 	case len(after) == len(before):
-		err = touch(ctx, e.coll, byID(id))
+		err = hold.Documents(ctx, e.coll, byID(id))
 	case e.array:
 		_, err = fault.One(e.coll.UpdateOne(ctx, byID(id), expr.Op("$set", bson.D{{Key: e.field, Value: after}})))
 	default:

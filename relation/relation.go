@@ -15,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 )
 
@@ -107,8 +108,8 @@ func New[ParentID, ChildID, T any](parents, children *mongo.Collection, opts *Op
 		return nil, fault.Invalid("Options.KeyField: it needs OwnerField or OwnersField alone, and two collections")
 	case slices.Contains([]string{o.ChildrenField, field, o.ParentField, o.ChildField}, "_id"):
 		return nil, fault.Invalid("Options: no reference can be in _id")
-	case slices.Contains([]string{o.ChildrenField, field, o.KeyField}, touched):
-		return nil, fault.Invalid("Options: no reference can be in %s, which is set during a transaction", touched)
+	case slices.Contains([]string{o.ChildrenField, field, o.KeyField}, hold.Field):
+		return nil, fault.Invalid("Options: no reference can be in %s, which is set during a transaction", hold.Field)
 	}
 	if len(o.Sort) == 0 {
 		o.Sort = bson.D{{Key: "_id", Value: -1}}

@@ -18,6 +18,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
+	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -72,10 +73,6 @@ const (
 	Cold Side = "cold"
 )
 
-// fieldTouch marks a hot document in which a write changes nothing else, so that other writers
-// conflict with it. It is set and removed in one command.
-const fieldTouch = "__touch"
-
 // New returns a Split over two collections of one database. It does no I/O.
 //
 // ID is the type of the _ids. H and C are the types of the hot and the cold document: structs,
@@ -121,7 +118,7 @@ func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID,
 	}), config.Check("fields of C", func() error { return readable[ID, C](c) }), config.Check(option, func() error {
 		for i, field := range c.fields {
 			switch {
-			case c.isID(field) || field == fieldTouch:
+			case c.isID(field) || field == hold.Field:
 				return fmt.Errorf("%q cannot be a cold field", field)
 			case slices.Contains(c.fields[:i], field):
 				return fmt.Errorf("%q is given twice", field)

@@ -18,6 +18,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -227,7 +228,7 @@ func (c *core) updateBoth(ctx context.Context, id bson.RawValue, hot, cold any) 
 		return err
 	}
 	// Otherwise nothing would conflict with a deletion at the same time, which would leave the cold one alone.
-	return c.touch(ctx, c.hotOf(id))
+	return hold.Documents(ctx, c.hot, c.hotOf(id))
 }
 
 // undivided reports whether a hot document has cold fields.
@@ -241,16 +242,6 @@ func (c *core) undivided(ctx context.Context, id bson.RawValue) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// touch updates a hot document twice in one command: it sets a mark and removes it. Both are
-// real writes, and so conflict with others.
-func (c *core) touch(ctx context.Context, filter bson.D) error {
-	_, err := fault.Many(c.hot.BulkWrite(ctx, []mongo.WriteModel{
-		mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(expr.D("$set", expr.D(fieldTouch, true))),
-		mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(expr.D("$unset", expr.D(fieldTouch, ""))),
-	}))
-	return err
 }
 
 // Delete deletes both documents of an ID, or returns mongopatterns.ErrNotFound if there is no
@@ -287,7 +278,7 @@ type division struct{ found, done, contested int64 }
 func (c *core) divide(ctx context.Context, ids bson.A, keep Side, dry bool) (n division, err error) {
 	all := expr.D("_id", expr.Op("$in", ids))
 	if !dry {
-		if _, err := fault.Many(c.hot.UpdateMany(ctx, all, expr.D("$set", expr.D(fieldTouch, true)))); err != nil {
+		if _, err := fault.Many(c.hot.UpdateMany(ctx, all, hold.Mark)); err != nil {
 			return n, err
 		}
 	}
@@ -302,7 +293,7 @@ func (c *core) divide(ctx context.Context, ids bson.A, keep Side, dry bool) (n d
 	n.found = int64(len(hot))
 	var colds, hots []mongo.WriteModel
 	unset := func(filter bson.D, but []string) mongo.WriteModel {
-		fields := expr.D(fieldTouch, "")
+		fields := expr.D(hold.Field, "")
 		for _, field := range c.fields {
 			if !slices.Contains(but, field) {
 				fields = append(fields, expr.Element(field, ""))

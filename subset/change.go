@@ -15,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -153,7 +154,7 @@ func (c *core) update(ch change) mongo.Pipeline {
 		// If the parent does not keep the edited item, nothing else may change in it, and a write that
 		// changes nothing does not conflict: a refill at the same time would store the item as it was.
 		kept := expr.Op("$in", expr.Literal(ch.in[0].id), ids(c.x.array))
-		stages = append(stages, expr.D("$set", expr.D(fieldTouch, expr.Cond(kept, "$$REMOVE", true))))
+		stages = append(stages, expr.D("$set", expr.D(hold.Field, expr.Cond(kept, "$$REMOVE", true))))
 	}
 	return append(stages, c.x.means...)
 }
@@ -306,19 +307,14 @@ func (c *core) missed(ctx context.Context, id bson.RawValue, err error) error {
 func (c *core) twice(ctx context.Context, id bson.RawValue, filter bson.D, update any) error {
 	result, err := fault.Many(c.parents.BulkWrite(ctx, []mongo.WriteModel{
 		mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(update),
-		mongo.NewUpdateOneModel().SetFilter(append(byID(id), expr.Element(fieldTouch, expr.D("$exists", true)))).
-			SetUpdate(untouch),
+		mongo.NewUpdateOneModel().SetFilter(append(byID(id), expr.Element(hold.Field, expr.D("$exists", true)))).
+			SetUpdate(hold.Unmark),
 	}))
 	if err == nil && result.MatchedCount == 0 {
 		err = mongo.ErrNoDocuments
 	}
 	return c.missed(ctx, id, err)
 }
-
-var (
-	touch   = expr.D("$set", expr.D(fieldTouch, true))
-	untouch = expr.D("$unset", expr.D(fieldTouch, ""))
-)
 
 // lost returns those of these items, which a write takes out of their parents, that the
 // collection lacks.
@@ -391,7 +387,7 @@ func (c *core) refill(ctx context.Context, ch change, p parent) error {
 		}
 	}
 	if ch.edits() && !p.wins {
-		update = append(update, untouch...)
+		update = append(update, hold.Unmark...)
 	}
 	if update == nil {
 		return nil

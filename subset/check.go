@@ -17,6 +17,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -424,7 +425,7 @@ func agree(have, want bson.RawValue, magnitude *big.Rat) bool {
 
 // suspicious selects the items that Insert might refuse; it has no filter if Insert refuses none.
 func (c *core) suspicious() (scan maintain.Scan) {
-	paths, or := append([]string{c.o.ParentField, fieldTouch}, c.single...), bson.A{}
+	paths, or := append([]string{c.o.ParentField, hold.Field}, c.single...), bson.A{}
 	for _, path := range c.single {
 		or = append(or, expr.Op("$isArray", expr.Field(path)))
 	}

@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -99,7 +100,7 @@ func (c *core) projection(more ...string) bson.D {
 	for _, e := range c.o.Sort {
 		more = append(more, e.Key)
 	}
-	return included(append(append(more, c.o.Fields...), fieldTouch)...)
+	return included(append(append(more, c.o.Fields...), hold.Field)...)
 }
 
 // included is the projection of the top-level fields of paths, and of _id.

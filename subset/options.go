@@ -13,6 +13,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
+	"github.com/mongopatterns/mongopatterns/internal/hold"
 )
 
 // Options names the fields of a Subset and chooses what a parent keeps. The zero
@@ -73,10 +74,6 @@ type Value struct {
 	Count string
 }
 
-// fieldTouch marks a parent in which a write changes nothing else, so that other writers
-// conflict with it. It is set and removed in one transaction.
-const fieldTouch = "__touch"
-
 // complete sets the defaults and refuses what cannot work.
 func (o *Options) complete() error {
 	o.Fields, o.Values = slices.Clone(o.Fields), slices.Clone(o.Values)
@@ -92,9 +89,9 @@ func (o *Options) complete() error {
 	if err != nil {
 		return err
 	}
-	id, touch := "_id", fieldTouch
+	id, touch := "_id", hold.Field
 	o.ArrayField = cmp.Or(o.ArrayField, "items")
-	settings := []config.Setting{config.Path("_id", &id, ""), config.Path(fieldTouch, &touch, ""),
+	settings := []config.Setting{config.Path("_id", &id, ""), config.Path(hold.Field, &touch, ""),
 		config.Named("Options.ArrayField", &o.ArrayField, ""),
 		config.Named("Options.CountField", &o.CountField, o.ArrayField+"_count")}
 	for i := range o.Values {

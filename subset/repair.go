@@ -10,6 +10,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -95,7 +96,7 @@ func (c *core) recount(ctx context.Context, parent bson.RawValue) error {
 // conflict with them.
 func (c *core) rebuildThese(ctx context.Context, these bson.A, taken []held, adopt, dry bool, result *mongopatterns.Result) error {
 	if !dry {
-		if _, err := fault.Many(c.parents.UpdateMany(ctx, expr.D("_id", expr.Op("$in", these)), touch)); err != nil {
+		if _, err := fault.Many(c.parents.UpdateMany(ctx, expr.D("_id", expr.Op("$in", these)), hold.Mark)); err != nil {
 			return err
 		}
 	}
@@ -109,8 +110,8 @@ func (c *core) rebuildThese(ctx context.Context, these bson.A, taken []held, ado
 		return err
 	}
 	if done := result.Done - before; done < int64(len(these)) { // the others have been touched as well
-		touched := expr.D("_id", expr.Op("$in", these), fieldTouch, expr.D("$exists", true))
-		models = append(models, mongo.NewUpdateManyModel().SetFilter(touched).SetUpdate(untouch))
+		touched := expr.D("_id", expr.Op("$in", these), hold.Field, expr.D("$exists", true))
+		models = append(models, mongo.NewUpdateManyModel().SetFilter(touched).SetUpdate(hold.Unmark))
 	}
 	_, err = fault.Many(c.parents.BulkWrite(ctx, models))
 	return err
@@ -150,7 +151,7 @@ func (c *core) rebuild(ctx context.Context, states []state, adopt, dry bool, res
 		}
 	}
 	for _, st := range left {
-		set := expr.D(fieldTouch, "$$REMOVE")
+		set := expr.D(hold.Field, "$$REMOVE")
 		// Beside a push, a deletion by new code may have left a free place.
 		edited := adopt && (len(st.edited) > 0 || len(st.lacking) == 0 && len(c.pulled(st)) > 0)
 		if edited {

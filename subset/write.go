@@ -17,6 +17,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -59,7 +60,7 @@ func (c *core) add(ctx context.Context, parent bson.RawValue, it item) error {
 		return c.change(ctx, change{parent: parent, in: []item{it}}, true)
 	}
 	// Without this write the parent could be deleted meanwhile.
-	if err := c.twice(ctx, parent, byID(parent), touch); err != nil {
+	if err := c.twice(ctx, parent, byID(parent), hold.Mark); err != nil {
 		return err
 	}
 	_, err := fault.One(c.items.InsertOne(ctx, it.doc))
@@ -78,7 +79,7 @@ func (c *core) insert(ctx context.Context, parent bson.RawValue, it item, gone [
 	for _, h := range gone {
 		if value.CheckID(h.id()) == nil {
 			models = append(models, mongo.NewUpdateOneModel().SetFilter(c.one(parent, h.id())).
-				SetUpdate(expr.D("$setOnInsert", expr.D(fieldTouch, true))))
+				SetUpdate(expr.D("$setOnInsert", expr.D(hold.Field, true))))
 		}
 	}
 	none := append(c.one(parent, it.id), expr.Element("$nor", bson.A{bson.D{}}))
@@ -260,8 +261,8 @@ func (c *core) store(ctx context.Context, b batch) error {
 	for _, ch := range b.changes {
 		filter := byID(ch.parent)
 		if len(ch.in) == 0 {
-			models = append(models, mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(touch),
-				mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(untouch))
+			models = append(models, mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(hold.Mark),
+				mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(hold.Unmark))
 			continue
 		}
 		models = append(models, mongo.NewUpdateOneModel().SetFilter(c.roomFor(filter)).SetUpdate(c.update(ch)))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -19,7 +20,7 @@ import (
 const (
 	fieldDepth = "__depth"  // distance from the node that a pipeline starts from
 	fieldTree  = "__tree"   // the result of a $lookup or $graphLookup
-	fieldTouch = "__touch"  // the mark of touch; in pipelines a computed reference
+	fieldTouch = hold.Field // the mark of touch; in pipelines a computed reference
 	fieldSelf  = "__self"   // tells the two copies of downBy apart
 	fieldLock  = "__locked" // see lockField
 )
