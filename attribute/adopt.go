@@ -171,7 +171,7 @@ func (c *core) checked(ctx context.Context, columns []Column, work *mongopattern
 	if err := c.checkColumns(columns); err != nil {
 		return err
 	}
-	return c.refuse(ctx, work)
+	return c.ready(ctx, work)
 }
 
 func (c *core) checkColumns(columns []Column) error {

@@ -11,7 +11,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -208,18 +207,14 @@ func (c *core) keys(index Index) (keys bson.D) {
 // Cost: 2 round trips, 3 if an index is missing.
 func (a *Attributes[ID, V]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "attribute: ensure indexes")
-	if err := a.c.refuse(ctx, nil); err != nil {
+	if err := a.c.ready(ctx, nil); err != nil {
 		return err
 	}
 	return twoArrays(indexes.EnsureAll(ctx, a.c.coll.Database(), a.Indexes()))
 }
 
-// refuse refuses a Work that cannot be used, and a collection with a default collation.
-func (c *core) refuse(ctx context.Context, work *mongopatterns.Work) error {
-	if _, err := maintain.Of(work, 0); err != nil {
-		return err
-	}
-	return collation.Refuse(ctx, c.coll)
+func (c *core) ready(ctx context.Context, work *mongopatterns.Work) error {
+	return maintain.Ready(ctx, work, c.coll)
 }
 
 // twoArrays adds ErrTwoArrays to the server's refusal of a document with two arrays in an

@@ -56,7 +56,7 @@ func (a *Attributes[ID, V]) Repair(ctx context.Context, work *mongopatterns.Work
 	defer fault.In(&err, "attribute: repair")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	c := a.c
-	if err := c.refuse(ctx, work); err != nil {
+	if err := c.ready(ctx, work); err != nil {
 		return result, err
 	}
 	return maintain.Run(ctx, c.coll, work, c.inspection(),

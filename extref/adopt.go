@@ -40,7 +40,7 @@ func (r *Source[ID, T]) Adopt(ctx context.Context, target string, work *mongopat
 	if err != nil {
 		return result, err
 	}
-	if err := r.core.refuse(ctx, work); err != nil {
+	if err := r.core.ready(ctx, work); err != nil {
 		return result, err
 	}
 	some := expr.D("$exists", true, "$ne", nil)

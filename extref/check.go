@@ -111,7 +111,7 @@ func (c *core) absent(ctx context.Context, work *mongopatterns.Work) iter.Seq2[m
 func (r *Source[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "extref: repair")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
-	if err := r.core.refuse(ctx, work); err != nil {
+	if err := r.core.ready(ctx, work); err != nil {
 		return result, err
 	}
 	return r.core.repair(ctx, work)

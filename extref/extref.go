@@ -142,7 +142,7 @@ func (r *Source[ID, T]) Indexes() map[string][]mongo.IndexModel { return r.core.
 // Cost: 1 round trip, and 1 for each collection if its indexes are there, else 2.
 func (r *Source[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "extref: ensure indexes")
-	if err := r.core.refuse(ctx, nil); err != nil {
+	if err := r.core.ready(ctx, nil); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, r.core.source.Database(), r.core.indexes())

@@ -14,7 +14,6 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -88,12 +87,8 @@ func (c *core) collections() []*mongo.Collection {
 	return all
 }
 
-// refuse refuses a Work that cannot be used, and collections with a default collation.
-func (c *core) refuse(ctx context.Context, work *mongopatterns.Work) error {
-	if _, err := maintain.Of(work, 0); err != nil {
-		return err
-	}
-	return collation.Refuse(ctx, c.collections()...)
+func (c *core) ready(ctx context.Context, work *mongopatterns.Work) error {
+	return maintain.Ready(ctx, work, c.collections()...)
 }
 
 func (c *core) target(name string) (*target, error) {

@@ -215,7 +215,7 @@ func (l *Lists[ID, E]) Repair(ctx context.Context, work *mongopatterns.Work) (re
 	defer fault.In(&err, "outlier: repair")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	c := &l.c
-	if err := c.refuse(ctx, work); err != nil {
+	if err := c.ready(ctx, work); err != nil {
 		return result, err
 	}
 	result, err = maintain.Run(ctx, c.coll, work, c.suspects(work), c.repair)
@@ -320,7 +320,7 @@ func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (res
 	defer fault.In(&err, "outlier: adopt")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	c := &l.c
-	if err := c.refuse(ctx, work); err != nil {
+	if err := c.ready(ctx, work); err != nil {
 		return result, err
 	}
 	wrong := expr.Op("$or", expr.Op("$not", bson.A{c.isList()}), c.overBounds())

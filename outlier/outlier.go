@@ -13,7 +13,6 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -81,7 +80,7 @@ func (l *Lists[ID, E]) Indexes() map[string][]mongo.IndexModel {
 // Cost: 1 round trip, and 1 for each of the two collections; where one is missing 2.
 func (l *Lists[ID, E]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "outlier: ensure indexes")
-	if err := l.c.refuse(ctx, nil); err != nil {
+	if err := l.c.ready(ctx, nil); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, l.c.coll.Database(), l.Indexes())
@@ -104,12 +103,8 @@ func (l *Lists[ID, E]) OverflowFilter(id ID) bson.D { return expr.D(l.c.o.Parent
 // index of Indexes.
 func (l *Lists[ID, E]) OutliersFilter() bson.D { return expr.D(l.c.o.FlagField, true) }
 
-// refuse refuses a Work that cannot be used, and collections with a default collation.
-func (c *core) refuse(ctx context.Context, work *mongopatterns.Work) error {
-	if _, err := maintain.Of(work, 0); err != nil {
-		return err
-	}
-	return collation.Refuse(ctx, c.coll, c.overflow)
+func (c *core) ready(ctx context.Context, work *mongopatterns.Work) error {
+	return maintain.Ready(ctx, work, c.coll, c.overflow)
 }
 
 // run runs fn in the transaction of ctx, or in one of its own.

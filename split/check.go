@@ -153,7 +153,7 @@ func (s *Split[ID, H, C]) Adopt(ctx context.Context, work *mongopatterns.Work) (
 
 // divideAll divides the hot documents without a cold one, and those with cold fields.
 func (c *core) divideAll(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
-	if err := c.refuse(ctx, work); err != nil {
+	if err := c.ready(ctx, work); err != nil {
 		return mongopatterns.Result{}, err
 	}
 	step := func(ctx context.Context, hot []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) error {

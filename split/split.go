@@ -12,7 +12,6 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -161,12 +160,8 @@ func readable[ID, C any](c *core) error {
 	return nil
 }
 
-// refuse refuses a Work that cannot be used, and collections with a default collation.
-func (c *core) refuse(ctx context.Context, work *mongopatterns.Work) error {
-	if _, err := maintain.Of(work, 0); err != nil {
-		return err
-	}
-	return collation.Refuse(ctx, c.hot, c.cold)
+func (c *core) ready(ctx context.Context, work *mongopatterns.Work) error {
+	return maintain.Ready(ctx, work, c.hot, c.cold)
 }
 
 func (c *core) isID(field string) bool { return field == "_id" || field == c.idField }
@@ -187,7 +182,7 @@ func (s *Split[ID, H, C]) Indexes() map[string][]mongo.IndexModel {
 // Cost: 2 round trips, 3 if an index is missing; 1 if IDField is _id.
 func (s *Split[ID, H, C]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "split: ensure indexes")
-	if err := s.core.refuse(ctx, nil); err != nil {
+	if err := s.core.ready(ctx, nil); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, s.core.cold.Database(), s.Indexes())

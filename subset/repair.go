@@ -53,7 +53,7 @@ func (s *Subset[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (re
 }
 
 func (c *core) rebuildAll(ctx context.Context, work *mongopatterns.Work, adopt bool) (mongopatterns.Result, error) {
-	if err := c.refuse(ctx, work); err != nil {
+	if err := c.ready(ctx, work); err != nil {
 		return mongopatterns.Result{}, err
 	}
 	step := func(ctx context.Context, parents []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) error {

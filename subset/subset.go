@@ -16,7 +16,6 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -155,7 +154,7 @@ func (s *Subset[ID, T]) Indexes() map[string][]mongo.IndexModel {
 // Cost: 2 round trips, 3 if an index is missing.
 func (s *Subset[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "subset: ensure indexes")
-	if err := s.core.refuse(ctx, nil); err != nil {
+	if err := s.core.ready(ctx, nil); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, s.core.items.Database(), s.Indexes())
@@ -258,12 +257,8 @@ func (s *Subset[ID, T]) Get(ctx context.Context, parent ID, id any) (item T, err
 	return item, err
 }
 
-// refuse refuses a Work that cannot be used, and collections with a default collation.
-func (c *core) refuse(ctx context.Context, work *mongopatterns.Work) error {
-	if _, err := maintain.Of(work, 0); err != nil {
-		return err
-	}
-	return collation.Refuse(ctx, c.parents, c.items)
+func (c *core) ready(ctx context.Context, work *mongopatterns.Work) error {
+	return maintain.Ready(ctx, work, c.parents, c.items)
 }
 
 // ids encodes the _ids of a parent and of one of its items.

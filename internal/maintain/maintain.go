@@ -14,6 +14,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -43,6 +44,16 @@ const (
 	// sizeField is the field with the size of the whole document.
 	sizeField = "~size"
 )
+
+// Ready refuses a Work that cannot be used, and collections with a default collation.
+//
+// Cost: that of collation.Refuse.
+func Ready(ctx context.Context, work *mongopatterns.Work, colls ...*mongo.Collection) error {
+	if _, err := Of(work, 0); err != nil {
+		return err
+	}
+	return collation.Refuse(ctx, colls...)
+}
 
 // Of returns a copy of work with defaults. Negative bounds and a Filter that is not a document are
 // ErrInvalid.
