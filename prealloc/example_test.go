@@ -120,7 +120,11 @@ func ExampleDayCells() {
 		fmt.Println(err)
 		return
 	}
-	april := prealloc.DayCells(time.Date(2019, 4, 1, 0, 0, 0, 0, time.UTC), time.Date(2019, 4, 30, 0, 0, 0, 0, time.UTC), prealloc.Weekday)
+	april, err := prealloc.DayCells(time.Date(2019, 4, 1, 0, 0, 0, 0, time.UTC), time.Date(2019, 4, 30, 0, 0, 0, 0, time.UTC), prealloc.Weekday)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	fmt.Println(rooms.Insert(ctx, "room 1, April 2019", nil, april...))
 	week, err := rooms.HoldAdjacent(ctx, "room 1, April 2019", "Ann", time.Hour, 5)
 	fmt.Println(week, err)

@@ -77,23 +77,37 @@ func Row(section string, n int) []Cell {
 
 // DayCells returns a cell, such as "2019-04-01", for each calendar day from first to last, in the time
 // zone of first, for which keep returns true; a nil keep accepts all days. The cells have no
-// section.
-func DayCells(first, last time.Time, keep func(day time.Time) bool) []Cell {
-	var out []Cell
+// section. It returns ErrInvalid for more than 100,000 days, and for years that do not have four digits.
+func DayCells(first, last time.Time, keep func(day time.Time) bool) (cells []Cell, err error) {
+	defer fault.In(&err, "prealloc: day cells")
+	last = last.In(first.Location())
+	if first.Year() < 0 || last.Year() > 9999 {
+		return nil, fault.Invalid("the years %d to %d do not have four digits", first.Year(), last.Year())
+	}
+	days := civilDay(last) - civilDay(first)
+	if days >= maxDays {
+		return nil, fault.Invalid("%d days are more than %d", days+1, maxDays)
+	}
 	year, month, day := first.Date()
-	end := last.In(first.Location()).Format(time.DateOnly)
-	for ; ; day++ {
+	for ; days >= 0; days-- {
 		// Noon, because midnight does not exist on days on which the clock jumps forward then. If
 		// the zone skips a whole day, noon of that day is on a neighbouring day.
 		date := time.Date(year, month, day, 12, 0, 0, 0, first.Location())
 		name := date.Format(time.DateOnly)
-		if name > end {
-			return out
-		}
 		if name == civil(year, month, day) && (keep == nil || keep(date)) {
-			out = append(out, Cell{Name: name})
+			cells = append(cells, Cell{Name: name})
 		}
+		day++
 	}
+	return cells, nil
+}
+
+const maxDays = 100_000
+
+// civilDay numbers the calendar days of a zone.
+func civilDay(t time.Time) int64 {
+	year, month, day := t.Date()
+	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Unix() / 86400
 }
 
 // civil returns the name of a calendar day, independent of any zone.

@@ -83,7 +83,7 @@ func TestShapes(t *testing.T) {
 
 	calendar := testkit.Must(prealloc.New[string, string](db.Collection("calendars"), &prealloc.Options{CellsField: "plan.days", HolderField: "guest", UntilField: "hold", Flat: true}))
 	newYork := testkit.Must(time.LoadLocation("America/New_York"))
-	april := prealloc.DayCells(time.Date(2019, 4, 1, 0, 0, 0, 0, newYork), time.Date(2019, 4, 30, 23, 0, 0, 0, newYork), prealloc.Weekday)
+	april := testkit.Must(prealloc.DayCells(time.Date(2019, 4, 1, 0, 0, 0, 0, newYork), time.Date(2019, 4, 30, 23, 0, 0, 0, newYork), prealloc.Weekday))
 	if len(april) != 22 || april[0].Name != "2019-04-01" || april[21].Name != "2019-04-30" {
 		t.Errorf("%v", april)
 	}
@@ -96,7 +96,7 @@ func TestShapes(t *testing.T) {
 	if n != 1 || err != nil {
 		t.Error(n, err)
 	}
-	if days := prealloc.DayCells(time.Date(2024, 3, 30, 23, 30, 0, 0, newYork), time.Date(2024, 4, 1, 0, 0, 0, 0, newYork), nil); len(days) != 3 {
+	if days := testkit.Must(prealloc.DayCells(time.Date(2024, 3, 30, 23, 30, 0, 0, newYork), time.Date(2024, 4, 1, 0, 0, 0, 0, newYork), nil)); len(days) != 3 {
 		t.Errorf("%v", days)
 	}
 }
@@ -497,7 +497,7 @@ func BenchmarkClaim(b *testing.B) {
 func TestDaysLeavesOutASkippedDay(t *testing.T) {
 	apia := testkit.Must(time.LoadLocation("Pacific/Apia"))
 	var got []string
-	for _, cell := range prealloc.DayCells(time.Date(2011, 12, 28, 9, 0, 0, 0, apia), time.Date(2012, 1, 1, 9, 0, 0, 0, apia), nil) {
+	for _, cell := range testkit.Must(prealloc.DayCells(time.Date(2011, 12, 28, 9, 0, 0, 0, apia), time.Date(2012, 1, 1, 9, 0, 0, 0, apia), nil)) {
 		got = append(got, cell.Name)
 	}
 	if want := []string{"2011-12-28", "2011-12-29", "2011-12-31", "2012-01-01"}; !slices.Equal(got, want) {
@@ -513,5 +513,31 @@ func TestTheManualPassesVet(t *testing.T) {
 	}
 	if at := prealloc.At("B", "3"); at != (prealloc.Cell{Section: "B", Name: "3"}) {
 		t.Error(at)
+	}
+}
+
+// The list of days is bounded, and ends with the largest year.
+func TestDaysAreBounded(t *testing.T) {
+	date := func(year int, month time.Month, day int) time.Time {
+		return time.Date(year, month, day, 1, 0, 0, 0, time.UTC)
+	}
+	for _, test := range []struct {
+		first, last time.Time
+		days        int
+		want        error
+	}{
+		{date(9999, 12, 30), date(9999, 12, 31), 2, nil},
+		{date(9999, 12, 31), date(10000, 1, 1), 0, mongopatterns.ErrInvalid},
+		{date(10000, 1, 1), date(10000, 1, 2), 0, mongopatterns.ErrInvalid},
+		{date(0, 1, 1), date(0, 12, 31), 366, nil},
+		{date(-1, 12, 31), date(0, 1, 1), 0, mongopatterns.ErrInvalid},
+		{date(2000, 1, 1), date(2000, 1, 1).AddDate(0, 0, 99_999), 100_000, nil},
+		{date(2000, 1, 1), date(2000, 1, 1).AddDate(0, 0, 100_000), 0, mongopatterns.ErrInvalid},
+		{date(0, 1, 1), date(9999, 12, 31), 0, mongopatterns.ErrInvalid},
+		{date(2000, 1, 2), date(2000, 1, 1), 0, nil},
+	} {
+		if cells, err := prealloc.DayCells(test.first, test.last, nil); len(cells) != test.days || !errors.Is(err, test.want) {
+			t.Errorf("%v to %v: %d cells, %v; want %d, %v", test.first, test.last, len(cells), err, test.days, test.want)
+		}
 	}
 }

@@ -244,7 +244,10 @@ func preallocChapter(ctx context.Context, g *guide) error {
 	}
 	const show = "2019-04-05 20:00"
 	c7, b3 := prealloc.Cell{Section: "C", Name: "7"}, prealloc.Cell{Section: "B", Name: "3"}
-	april := prealloc.DayCells(time.Date(2019, 4, 1, 0, 0, 0, 0, time.UTC), time.Date(2019, 4, 30, 0, 0, 0, 0, time.UTC), prealloc.Weekday)
+	april, err := prealloc.DayCells(time.Date(2019, 4, 1, 0, 0, 0, 0, time.UTC), time.Date(2019, 4, 30, 0, 0, 0, 0, time.UTC), prealloc.Weekday)
+	if err != nil {
+		return err
+	}
 	return showAll(ctx, g, []told{
 		{"a theatre with rows of 4, 6 and 8 seats, in one insert", id("seats", show), func() (string, error) {
 			rows := append(append(prealloc.Row("A", 4), prealloc.Row("B", 6)...), prealloc.Row("C", 8)...)

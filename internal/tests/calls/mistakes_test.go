@@ -521,7 +521,7 @@ var mistakes = []mistake{
 	}, mongopatterns.ErrInvalid, "holder: it is null"},
 	{"prealloc: days that end before they begin", nil, func(ctx context.Context, db *mongo.Database) error {
 		return on(prealloc.New[int, string](db.Collection("c"), &prealloc.Options{Flat: true}))(func(g *prealloc.Grids[int, string]) error {
-			return g.Insert(ctx, 1, nil, prealloc.DayCells(moment, moment.AddDate(0, 0, -1), nil)...)
+			return g.Insert(ctx, 1, nil, testkit.Must(prealloc.DayCells(moment, moment.AddDate(0, 0, -1), nil))...)
 		})
 	}, mongopatterns.ErrInvalid, "cells: the list is empty"},
 	{"prealloc: a section in a flat grid", nil, func(ctx context.Context, db *mongo.Database) error {

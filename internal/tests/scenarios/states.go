@@ -264,7 +264,10 @@ func grids(ctx context.Context, w *world) error {
 		return err
 	}
 	rows := append(append(prealloc.Row("A", 1), prealloc.Row("B", 3)...), prealloc.Row("C", 7)...) // of different lengths
-	april := prealloc.DayCells(time.Date(2019, 4, 1, 0, 0, 0, 0, time.UTC), time.Date(2019, 4, 30, 0, 0, 0, 0, time.UTC), prealloc.Weekday)
+	april, err := prealloc.DayCells(time.Date(2019, 4, 1, 0, 0, 0, 0, time.UTC), time.Date(2019, 4, 30, 0, 0, 0, 0, time.UTC), prealloc.Weekday)
+	if err != nil {
+		return err
+	}
 	return first(
 		func() error { return seats.Insert(ctx, "tonight", bson.D{{Key: "film", Value: "Dumbo"}}, rows...) },
 		func() error {
