@@ -465,9 +465,10 @@ func TestLimitsBelowMilliseconds(t *testing.T) {
 		want     int64
 	}{
 		{at(1, 0, 0), at(1, 30, 0), 1},
-		{at(1, 0, 0).Add(1), at(1, 30, 0), 0},
+		{at(1, 0, 0).Add(1), at(1, 30, 0), 1}, // BSON stores 1:00 of it
 		{at(1, 0, 0).Add(1), at(1, 30, 0).Add(1), 1},
-		{at(0, 0, 0), at(1, 0, 0).Add(1), 1},
+		{at(0, 0, 0), at(1, 0, 0).Add(1), 0},
+		{at(1, 0, 0).Add(time.Millisecond), at(1, 30, 0), 0},
 		{at(0, 0, 0), at(1, 0, 0), 0},
 	} {
 		stats, err := b.Aggregate(t.Context(), 1, c.from, c.to)

@@ -329,29 +329,29 @@ func (f *Frame) Filter(series any, from, to time.Time) bson.D {
 	return filter
 }
 
-// Limits converts a range to milliseconds, rounded up, so that comparisons with stored times are exact. A
-// time that does not fit an int64, such as the largest time.Time, which callers may give for no limit,
+// Limits converts a range to the milliseconds that BSON would store, so a measurement lies in a range that begins at
+// its own time. A time that does not fit an int64, such as the largest time.Time, which callers may give for no limit,
 // becomes a limit before or after all stored times.
 func Limits(from, to time.Time) (low, high int64) {
 	low, high = math.MinInt64, math.MaxInt64
 	if !from.IsZero() {
-		low = roundUp(from)
+		low = inMillis(from)
 	}
 	if !to.IsZero() {
-		high = roundUp(to)
+		high = inMillis(to)
 	}
 	return low, high
 }
 
-// roundUp returns a time in milliseconds, rounded up and within an int64.
-func roundUp(t time.Time) int64 {
+// inMillis returns a time in milliseconds, within an int64.
+func inMillis(t time.Time) int64 {
 	switch {
 	case t.Before(time.UnixMilli(math.MinInt64)):
 		return math.MinInt64
 	case t.After(time.UnixMilli(math.MaxInt64)):
 		return math.MaxInt64
 	}
-	return t.Add(time.Millisecond - 1).UnixMilli()
+	return t.UnixMilli()
 }
 
 // Between returns the conditions for a range from Limits.
