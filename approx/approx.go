@@ -67,6 +67,9 @@ type Counters[ID any] struct {
 // Every-1 changes of each key are lost without an error.
 func New[ID any](coll *mongo.Collection, opts *Options) (c *Counters[ID], err error) {
 	defer fault.In(&err, "approx: new")
+	if err := codec.CheckOrder[ID]("ID"); err != nil {
+		return nil, err
+	}
 	core, err := newCore(coll, opts, "Precision", "Random")
 	if err != nil {
 		return nil, err
@@ -242,14 +245,9 @@ func (c *core) shardKey() map[string]bson.D {
 
 func (c *core) key(key any) (bson.RawValue, error) { return c.codec.ID("key", key) }
 
-// filter selects the document of a key. A key that cannot be encoded is put into it as it is, and
-// the driver returns the error.
+// filter selects the document of a key.
 func (c *core) filter(key any) bson.D {
-	id, err := c.codec.Value(key)
-	if err != nil {
-		return bson.D{{Key: c.KeyField, Value: key}}
-	}
-	return bson.D{{Key: c.KeyField, Value: value.Equal(id)}}
+	return bson.D{{Key: c.KeyField, Value: c.codec.Condition(key)}}
 }
 
 // chunk limits the writes of one command.

@@ -54,6 +54,9 @@ type sketch struct {
 // NewDistinct returns a Distinct on coll. It does no I/O.
 func NewDistinct[ID, V any](coll *mongo.Collection, opts *Options) (d *Distinct[ID, V], err error) {
 	defer fault.In(&err, "approx: new distinct")
+	if err := cmp.Or(codec.CheckOrder[ID]("ID"), codec.CheckOrder[V]("V")); err != nil {
+		return nil, err
+	}
 	var o Options
 	if opts != nil {
 		o = *opts
@@ -100,7 +103,7 @@ func (d *Distinct[ID, V]) Add(ctx context.Context, key ID, values ...V) (err err
 	}
 	all := make([]bson.RawValue, len(values))
 	for i, v := range values {
-		if all[i], err = d.core.codec.Value(v); err != nil {
+		if all[i], err = d.core.codec.Compared(v); err != nil {
 			return err
 		}
 	}

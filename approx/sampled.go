@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
@@ -28,6 +29,9 @@ type Estimate struct {
 // NewSampled returns Sampled counters on coll. It does no I/O.
 func NewSampled[ID any](coll *mongo.Collection, opts *Options) (s *Sampled[ID], err error) {
 	defer fault.In(&err, "approx: new sampled")
+	if err := codec.CheckOrder[ID]("ID"); err != nil {
+		return nil, err
+	}
 	core, err := newCore(coll, opts, "Precision", "Interval", "MaxKeys")
 	if err != nil {
 		return nil, err

@@ -41,6 +41,9 @@ type arrays struct {
 // that write one collection must use the same window and options.
 func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Options) (b *Buckets[ID, M], err error) {
 	defer fault.In(&err, "bucket: new")
+	if err := codec.CheckOrder[ID]("ID"); err != nil {
+		return nil, err
+	}
 	var o Options
 	if opts != nil {
 		o = *opts

@@ -58,7 +58,7 @@ func (b *Buckets[ID, M]) DeleteByID(ctx context.Context, series ID, at time.Time
 	if c.opts.IDField == "" {
 		return fault.Invalid("Options.IDField: it must be set")
 	}
-	raw, err := c.Codec.Value(id)
+	raw, err := c.Codec.Compared(id)
 	if err == nil {
 		err = checkMeasurementID(raw)
 	}

@@ -2,6 +2,7 @@ package computed
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,6 +75,9 @@ func (c *Computed[SourceID, ID, T]) level() *core { return c.core }
 // empty has all computed fields, with their values for a target without sources.
 func New[SourceID, ID, T any](sources, targets *mongo.Collection, keyField string, pipeline mongo.Pipeline, empty bson.D, opts *Options) (c *Computed[SourceID, ID, T], err error) {
 	defer fault.In(&err, "computed: new")
+	if err := cmp.Or(codec.CheckOrder[SourceID]("SourceID"), codec.CheckOrder[ID]("ID")); err != nil {
+		return nil, err
+	}
 	if err := config.Collections("sources", sources, "targets", targets); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package extref
 
 import (
+	"cmp"
 	"context"
 	"reflect"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
@@ -31,6 +33,9 @@ var _ mongopatterns.Checker = (*Source[any, any])(nil)
 // to make copies with versions. A map or bson.D without a version counts as version 0.
 func New[ID, T any](source *mongo.Collection, targets []Target, opts *Options) (ref *Source[ID, T], err error) {
 	defer fault.In(&err, "extref: new")
+	if err := codec.CheckOrder[ID]("ID"); err != nil {
+		return nil, err
+	}
 	c, err := configure(source, targets, opts)
 	if err != nil {
 		return nil, err
@@ -44,6 +49,9 @@ func New[ID, T any](source *mongo.Collection, targets []Target, opts *Options) (
 			target.lacks = c.o.VersionField
 		case i >= 0:
 			target.lacks = target.Fields[i].Path
+		}
+		for _, f := range target.Fields {
+			target.omits = cmp.Or(target.omits, c.codec.CheckKept(t, "source", f.Path))
 		}
 	}
 	return &Source[ID, T]{core: c}, nil
@@ -65,6 +73,9 @@ func (r *Source[ID, T]) Copy(target string, src T) (copied bson.D, err error) {
 	}
 	if t.lacks != "" {
 		return nil, fault.Invalid("source: %T has no field %q", src, t.lacks)
+	}
+	if t.omits != nil {
+		return nil, t.omits
 	}
 	doc, err := r.core.codec.Document(src)
 	if err != nil {

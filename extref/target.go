@@ -23,6 +23,7 @@ type target struct {
 	ways    []string // the steps to inner, from the start of the copy
 	outer   []string // the steps that must be documents if there is a copy
 	lacks   string   // a field of a copy that no source of type T can have, or ""
+	omits   error    // why a source of type T may not have a field of a copy, or nil
 }
 
 func (t *target) path(inner string) string {

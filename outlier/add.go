@@ -49,7 +49,7 @@ func (l *Lists[ID, E]) Add(ctx context.Context, id ID, elements ...E) (added int
 	}
 	xs := make([]bson.RawValue, len(elements))
 	for i, e := range elements {
-		if xs[i], err = l.c.element(e); err != nil {
+		if xs[i], err = l.c.added(e); err != nil {
 			return 0, fault.Of(raw, err)
 		}
 	}
@@ -112,7 +112,12 @@ func (l *Lists[ID, E]) AddMany(ctx context.Context, elements iter.Seq2[ID, E], w
 		return nil
 	}
 	for id, e := range elements {
-		raw, x, err := l.c.pair(id, e)
+		raw, err := l.c.codec.ID("id", id)
+		var x bson.RawValue
+		if err == nil {
+			x, err = l.c.added(e)
+			err = fault.Of(raw, err)
+		}
 		if err == nil && (count == mostElements || bytes > 0 && bytes+len(x.Value) > mostBytes) {
 			err = flush()
 		}

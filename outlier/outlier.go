@@ -49,6 +49,14 @@ type core struct {
 // that write one list must use the same field names; the bounds may change, see Adopt.
 func New[ID, E any](coll, overflow *mongo.Collection, opts *Options) (l *Lists[ID, E], err error) {
 	defer fault.In(&err, "outlier: new")
+	if err := codec.CheckOrder[ID]("ID"); err != nil {
+		return nil, err
+	}
+	if opts != nil && opts.Set {
+		if err := codec.CheckOrder[E]("E"); err != nil {
+			return nil, err
+		}
+	}
 	if err := config.Collections("coll", coll, "overflow", overflow); err != nil {
 		return nil, err
 	}
@@ -93,11 +101,13 @@ func (l *Lists[ID, E]) ShardKey() map[string]bson.D {
 }
 
 // Filter selects the parent.
-func (l *Lists[ID, E]) Filter(id ID) bson.D { return expr.D("_id", l.c.equal(id)) }
+func (l *Lists[ID, E]) Filter(id ID) bson.D { return expr.D("_id", l.c.codec.Condition(id)) }
 
 // OverflowFilter selects the overflow documents of a parent. Sort them by
 // Options.NumberField.
-func (l *Lists[ID, E]) OverflowFilter(id ID) bson.D { return expr.D(l.c.o.ParentField, l.c.equal(id)) }
+func (l *Lists[ID, E]) OverflowFilter(id ID) bson.D {
+	return expr.D(l.c.o.ParentField, l.c.codec.Condition(id))
+}
 
 // OutliersFilter selects the parents that have overflow documents, with the partial
 // index of Indexes.
@@ -119,15 +129,6 @@ func aggregate(ctx context.Context, coll *mongo.Collection, pipeline mongo.Pipel
 	}))
 }
 
-// equal is the condition that a field equals v. If v cannot be encoded, it is left for
-// the driver to refuse.
-func (c *core) equal(v any) any {
-	if raw, err := c.codec.Value(v); err == nil {
-		return value.Equal(raw)
-	}
-	return v
-}
-
 func (c *core) pair(id, e any) (raw, x bson.RawValue, err error) {
 	if raw, err = c.codec.ID("id", id); err != nil {
 		return raw, x, err
@@ -136,7 +137,23 @@ func (c *core) pair(id, e any) (raw, x bson.RawValue, err error) {
 	return raw, x, fault.Of(raw, err)
 }
 
+// element encodes an element that is compared with stored ones: in a set, and where it is looked for.
 func (c *core) element(e any) (bson.RawValue, error) {
+	if err := codec.Ordered(e); err != nil {
+		return bson.RawValue{}, fmt.Errorf("element: %w", err)
+	}
+	return c.encode(e)
+}
+
+// added encodes an element that is added. Only a set compares it.
+func (c *core) added(e any) (bson.RawValue, error) {
+	if c.o.Set {
+		return c.element(e)
+	}
+	return c.encode(e)
+}
+
+func (c *core) encode(e any) (bson.RawValue, error) {
 	x, err := c.codec.Value(e)
 	switch {
 	case err != nil:

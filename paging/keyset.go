@@ -3,6 +3,7 @@ package paging
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -324,7 +325,16 @@ func (p *Pager[T]) Token(over, document any) (token string, err error) {
 	if err != nil {
 		return "", err
 	}
-	raw, err := p.core.codec.Document(document)
+	var sort, kept []string
+	for _, key := range p.core.order {
+		if sort = append(sort, key.path); key.path != "_id" {
+			kept = append(kept, "document", key.path)
+		}
+	}
+	raw, err := p.core.codec.Stored(document, sort...)
+	if err == nil {
+		err = p.core.codec.CheckKept(reflect.TypeOf(document), kept...)
+	}
 	if err != nil {
 		return "", err
 	}

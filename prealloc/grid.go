@@ -140,6 +140,9 @@ type Grids[ID, H any] struct{ core core }
 // New returns Grids for coll. It does no I/O.
 func New[ID, H any](coll *mongo.Collection, opts *Options) (g *Grids[ID, H], err error) {
 	defer fault.In(&err, "prealloc: new")
+	if err := cmp.Or(codec.CheckOrder[ID]("ID"), codec.CheckOrder[H]("H")); err != nil {
+		return nil, err
+	}
 	c := core{coll: coll}
 	if opts != nil {
 		c.Options = *opts
@@ -236,7 +239,7 @@ func (g *Grids[ID, H]) HoldAdjacent(ctx context.Context, id ID, holder H, ttl ti
 	if err := named(holder); err != nil {
 		return nil, err
 	}
-	by, err := g.core.codec.Value(holder)
+	by, err := g.core.codec.Compared(holder)
 	if err != nil {
 		return nil, err
 	}
@@ -346,11 +349,7 @@ func (g *Grids[ID, H]) CountsPipeline() mongo.Pipeline { return g.core.countsPip
 
 // Filter selects a grid.
 func (g *Grids[ID, H]) Filter(id ID) bson.D {
-	key, err := g.core.codec.Value(id)
-	if err != nil {
-		return bson.D{{Key: "_id", Value: id}} // the driver then returns the error
-	}
-	return bson.D{{Key: "_id", Value: value.Equal(key)}}
+	return bson.D{{Key: "_id", Value: g.core.codec.Condition(id)}}
 }
 
 // A core does the work of Grids on BSON.
@@ -534,7 +533,7 @@ func (c *core) change(ctx context.Context, id, holder any, cells []Cell, update 
 	if err != nil {
 		return err
 	}
-	by, err := c.codec.Value(holder)
+	by, err := c.codec.Compared(holder)
 	if err != nil {
 		return err
 	}

@@ -403,7 +403,7 @@ func (c *core) insert(ctx context.Context, parent, child any, readable func(id b
 	if err != nil {
 		return err
 	}
-	raw, err := c.codec.Document(child)
+	raw, err := c.codec.Stored(child)
 	if err != nil {
 		return err
 	}

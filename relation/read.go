@@ -259,10 +259,6 @@ func (r *Relation[ParentID, ChildID, T]) ChildrenFilter(parent ParentID) bson.D 
 	return r.core.filter(r.core.up, parent)
 }
 
-// filter leaves an ID that cannot be encoded to the driver, which refuses it.
 func (c *core) filter(field string, id any) bson.D {
-	if v, err := c.codec.Value(id); err == nil {
-		id = value.Equal(v)
-	}
-	return bson.D{{Key: field, Value: id}}
+	return bson.D{{Key: field, Value: c.codec.Condition(id)}}
 }

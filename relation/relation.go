@@ -74,6 +74,9 @@ var _ mongopatterns.Checker = (*Relation[int, int, int])(nil)
 // ChildrenField and OwnersField are then the same field, links have no direction.
 func New[ParentID, ChildID, T any](parents, children *mongo.Collection, opts *Options) (r *Relation[ParentID, ChildID, T], err error) {
 	defer fault.In(&err, "relation: new")
+	if err := cmp.Or(codec.CheckOrder[ParentID]("ParentID"), codec.CheckOrder[ChildID]("ChildID")); err != nil {
+		return nil, err
+	}
 	var o Options
 	if opts != nil {
 		o = *opts
@@ -128,7 +131,7 @@ func New[ParentID, ChildID, T any](parents, children *mongo.Collection, opts *Op
 	if field != "" {
 		c.toParents.coll = children
 	}
-	return &Relation[ParentID, ChildID, T]{c}, c.codec.CheckDocuments("T", reflect.TypeFor[T]())
+	return &Relation[ParentID, ChildID, T]{c}, c.codec.CheckMore("T", reflect.TypeFor[T]())
 }
 
 // Indexes returns {children: 1} for the parents, {owner: 1, sort…} or {owners: 1, sort…} for the

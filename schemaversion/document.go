@@ -79,7 +79,7 @@ func (d Doc[T, S]) Over(stored bson.Raw) (raw bson.Raw, err error) {
 func (d Doc[T, S]) over(read bson.Raw) (bson.Raw, error) {
 	var s S
 	c := s.Chain()
-	raw, err := c.codec.Document(d.V)
+	raw, err := c.codec.Stored(d.V)
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ func New[T any](coll *mongo.Collection, steps []Step, opts *Options) (v *Collect
 		return nil, err
 	}
 	c.codec = codec.Codec{Registry: c.Registry, BSON: c.BSON}
-	if err := c.codec.CheckDocuments("T", reflect.TypeFor[T]()); err != nil {
+	if err := c.codec.CheckMore("T", reflect.TypeFor[T]()); err != nil {
 		return nil, err
 	}
 	if err := config.Apply(
@@ -285,7 +285,7 @@ func (c *core) only(version int) bson.D {
 }
 
 func (c *core) encode(v any) (bson.Raw, error) {
-	raw, err := c.codec.Document(v)
+	raw, err := c.codec.Stored(v)
 	if err != nil {
 		return nil, err
 	}

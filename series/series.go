@@ -46,6 +46,9 @@ type store struct {
 // summed. All programs that write one collection must use the same window and options.
 func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Options) (s *Series[ID, M], err error) {
 	defer fault.In(&err, "series: new")
+	if err := codec.CheckOrder[ID]("ID"); err != nil {
+		return nil, err
+	}
 	c, err := newStore(coll, window, opts)
 	if err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ import (
 type event struct {
 	Timestamp time.Time `bson:"timestamp"`
 	V         float64   `bson:"v"`
-	N         int       `bson:"n,omitempty"`
+	N         int       `bson:"n"`
 	Note      string    `bson:"note,omitempty"`
 }
 

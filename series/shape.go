@@ -3,6 +3,7 @@ package series
 import (
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 	"unsafe"
@@ -10,7 +11,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 )
 
@@ -36,29 +36,23 @@ type field struct {
 // field is not a number, string, boolean or time, or because options of the driver change its encoding.
 func shapeOf[M any](c *store) *shape {
 	t := reflect.TypeFor[M]()
-	if t.Kind() != reflect.Struct || c.Codec != (codec.Codec{}) || encodesItself(t) {
+	if t.Kind() != reflect.Struct || c.Codec != (codec.Codec{}) {
+		return nil
+	}
+	stored := c.Codec.Struct(t)
+	if stored == nil || stored.Inline != nil {
 		return nil
 	}
 	s, timed := &shape{size: t.Size()}, false
-	names := map[string]bool{}
-	for i := range t.NumField() {
-		f := t.Field(i)
-		tag, tagged := f.Tag.Lookup("bson")
-		if f.Anonymous || !tagged && !strings.Contains(string(f.Tag), ":") && f.Tag != "" {
+	for _, f := range stored.Fields {
+		i, name := f.Index[0], f.Name
+		if len(f.Index) > 1 {
 			return nil
 		}
-		if !f.IsExported() || tag == "-" {
-			continue
-		}
-		name, flags, _ := strings.Cut(tag, ",")
-		if name == "" {
-			name = strings.ToLower(f.Name)
-		}
-		out := field{i: i, at: f.Offset, name: name, kind: f.Type.Kind(), omit: flags == "omitempty"}
-		if flags != "" && !out.omit || names[name] || checkName(name) != nil {
+		out := field{i: i, at: t.Field(i).Offset, name: name, kind: f.Type.Kind(), omit: f.Flags == "omitempty"}
+		if f.Flags != "" && !out.omit || checkName(name) != nil {
 			return nil
 		}
-		names[name] = true
 		switch {
 		case f.Type == reflect.TypeFor[time.Time]():
 			if name == c.opts.TimeField {
@@ -102,16 +96,17 @@ func (s *shape) lacks(m reflect.Value) string {
 		default:
 			return f.name
 		}
-		if math.IsNaN(x) || math.IsInf(x, 0) || f.omit && x == 0 {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
 			return f.name
 		}
 	}
 	return ""
 }
 
-// encodesItself reports whether a type has its own encoding, which the driver calls.
+// encodesItself reports whether a type has methods for its encoding, which the driver calls.
 func encodesItself(t reflect.Type) bool {
-	return t != reflect.TypeFor[time.Time]() && frame.EncodesItself(t)
+	return slices.ContainsFunc([]reflect.Type{reflect.TypeFor[bson.Marshaler](), reflect.TypeFor[bson.ValueMarshaler](), reflect.TypeFor[bson.Unmarshaler](),
+		reflect.TypeFor[bson.ValueUnmarshaler](), reflect.TypeFor[bson.Zeroer]()}, reflect.PointerTo(t).Implements)
 }
 
 // measurement converts *m for Add: with a shape it is the pointer m, because Add reads the fields in place.

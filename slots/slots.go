@@ -81,6 +81,9 @@ type Slot[M any] struct {
 // window and levels.
 func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Options) (s *Slots[ID, M], err error) {
 	defer fault.In(&err, "slots: new")
+	if err := codec.CheckOrder[ID]("ID"); err != nil {
+		return nil, err
+	}
 	var o Options
 	if opts != nil {
 		o = *opts

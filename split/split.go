@@ -79,6 +79,9 @@ const (
 // All programs that write the collections must have the same cold fields.
 func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID, H, C], err error) {
 	defer fault.In(&err, "split: new")
+	if err := codec.CheckOrder[ID]("ID"); err != nil {
+		return nil, err
+	}
 	if err := config.Collections("hot", hot, "cold", cold); err != nil {
 		return nil, err
 	}
@@ -204,11 +207,7 @@ func (s *Split[ID, H, C]) HotFilter(id ID) bson.D { return s.core.filter("_id", 
 func (s *Split[ID, H, C]) ColdFilter(id ID) bson.D { return s.core.filter(s.core.idField, id) }
 
 func (c *core) filter(field string, id any) bson.D {
-	raw, err := c.codec.Value(id)
-	if err != nil { // for the driver to refuse
-		return expr.D(field, id)
-	}
-	return expr.D(field, value.Equal(raw))
+	return expr.D(field, c.codec.Condition(id))
 }
 
 func (c *core) hotOf(id bson.RawValue) bson.D { return expr.D("_id", value.Equal(id)) }

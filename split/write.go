@@ -56,10 +56,10 @@ func (c *core) documents(id, hot, cold any) (hotDoc, coldDoc bson.Raw, err error
 	if err != nil {
 		return nil, nil, err
 	}
-	if hotDoc, err = c.codec.Document(hot); err != nil {
+	if hotDoc, err = c.codec.Stored(hot, c.idField); err != nil {
 		return nil, nil, fault.Of(raw, fmt.Errorf("hot: %w", err))
 	}
-	if coldDoc, err = c.codec.Document(cold); err != nil {
+	if coldDoc, err = c.codec.Stored(cold, c.idField); err != nil {
 		return nil, nil, fault.Of(raw, fmt.Errorf("cold: %w", err))
 	}
 	for _, doc := range []bson.Raw{hotDoc, coldDoc} {

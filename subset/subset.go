@@ -59,6 +59,9 @@ type core struct {
 // do not work: keep one, and read the other order with ItemsFilter, a sort and an index for it.
 func New[ID, T any](parents, items *mongo.Collection, opts *Options) (s *Subset[ID, T], err error) {
 	defer fault.In(&err, "subset: new")
+	if err := codec.CheckOrder[ID]("ID"); err != nil {
+		return nil, err
+	}
 	if err := config.Collections("parents", parents, "items", items); err != nil {
 		return nil, err
 	}
@@ -128,8 +131,13 @@ func (c *core) checkNames(t reflect.Type) error {
 		if _, all := c.codec.Fields(t); !all && paths[i+1] != "_id" && paths[i] == "Options.Sort" && !slices.Contains(c.named, paths[i+1]) {
 			c.named = append(c.named, paths[i+1])
 		}
+		if paths[i+1] != "_id" && !strings.HasPrefix(paths[i], "Options.Fields") {
+			if err := c.codec.CheckKept(t, paths[i], paths[i+1]); err != nil {
+				return err
+			}
+		}
 	}
-	return c.codec.CheckDocuments("T", t)
+	return c.codec.CheckMore("T", t)
 }
 
 // Indexes returns the index of the items: {parent: 1, sort…, _id}. Fields that
@@ -176,9 +184,9 @@ func (s *Subset[ID, T]) Sort() bson.D { return slices.Clone(s.core.o.Sort) }
 // ItemsFilter selects the items of a parent that count, which are those that Options.Filter
 // selects, for Find, paging or an aggregation. Sorted by Sort, it reads the index in order.
 func (s *Subset[ID, T]) ItemsFilter(parent ID) bson.D {
-	id, err := s.core.codec.Value(parent)
+	id, err := s.core.codec.Compared(parent)
 	if err != nil { // for the driver to refuse
-		return append(expr.D(s.core.o.ParentField, parent), s.core.filter.doc...)
+		return append(expr.D(s.core.o.ParentField, codec.Refused{Reason: err}), s.core.filter.doc...)
 	}
 	return s.core.counted(id)
 }

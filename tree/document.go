@@ -220,7 +220,7 @@ func (s *store) id(v any) (bson.RawValue, error) { return s.codec.ID("id", v) }
 // prepare encodes a new document of the user: without the fields that the tree writes itself, and with an _id, the
 // scope and a child counter. fresh says that its ID is an ObjectID that was made here.
 func (s *store) prepare(user any) (doc bson.D, id bson.RawValue, fresh bool, err error) {
-	raw, err := s.codec.Document(user)
+	raw, err := s.codec.Stored(user, s.o.IDField)
 	if err != nil {
 		return nil, id, false, err
 	}

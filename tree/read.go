@@ -45,9 +45,9 @@ func (t *Tree[ID, T]) Filter(id ID) bson.D { return t.c.byID(t.raw(id)) }
 // raw encodes an ID for a filter or pipeline. It passes on a value that cannot be encoded, which the driver
 // refuses, and replaces a value that cannot be an ID by one that no node has.
 func (t *Tree[ID, T]) raw(id ID) any {
-	v, err := t.c.codec.Value(id)
+	v, err := t.c.codec.Compared(id)
 	if err != nil {
-		return id
+		return codec.Refused{Reason: err}
 	}
 	if value.CheckID(v) != nil {
 		return bson.RawValue{Type: bson.TypeMinKey}

@@ -43,6 +43,9 @@ var _ mongopatterns.Checker = (*Tree[string, bson.M])(nil)
 // New returns the tree of a collection. It does no I/O.
 func New[ID, T any](coll *mongo.Collection, rep Representation, opts *Options) (t *Tree[ID, T], err error) {
 	defer fault.In(&err, "tree: new")
+	if err := codec.CheckOrder[ID]("ID"); err != nil {
+		return nil, err
+	}
 	if err := config.Collections("coll", coll); err != nil {
 		return nil, err
 	}
@@ -54,7 +57,7 @@ func New[ID, T any](coll *mongo.Collection, rep Representation, opts *Options) (
 	if err != nil {
 		return nil, err
 	}
-	return &Tree[ID, T]{c}, c.codec.CheckDocuments("T", reflect.TypeFor[T]())
+	return &Tree[ID, T]{c}, c.codec.CheckMore("T", reflect.TypeFor[T]())
 }
 
 // store has the collection of a tree and the names of its fields: the filters, reads and writes that all calls
@@ -125,7 +128,7 @@ func newStore(coll *mongo.Collection, kind Representation, o Options) (*store, e
 		return nil, fault.Invalid("Options.Graph: only ChildReferences can hold a node with several parents")
 	}
 	for _, e := range s.o.Scope {
-		v, err := s.codec.Value(e.Value)
+		v, err := s.codec.Compared(e.Value)
 		if err == nil {
 			err = value.CheckID(v)
 		}

@@ -273,7 +273,7 @@ func (d *History[ID, T]) encode(v T, base *current) (bson.Raw, bool, error) {
 	if d.kind.keeps && base != nil && document.IsValid() {
 		raw, err = document.Addr().Interface().(keeper).Over(base.raw)
 	} else {
-		raw, err = d.core.codec.Document(v)
+		raw, err = d.core.codec.Stored(v)
 	}
 	if err != nil {
 		return nil, false, err

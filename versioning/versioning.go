@@ -100,6 +100,9 @@ func ofRevision(id bson.RawValue, number int64, err error) error {
 // Options.NoHistory revisions must be nil.
 func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (h *History[ID, T], err error) {
 	defer fault.In(&err, "versioning: new")
+	if err := codec.CheckOrder[ID]("ID"); err != nil {
+		return nil, err
+	}
 	var o Options
 	if opts != nil {
 		o = *opts
@@ -124,7 +127,7 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (h *His
 	}
 	t := reflect.TypeFor[T]()
 	d := &History[ID, T]{core, kindOf(t, o.Registry)}
-	if err := core.codec.CheckDocuments("T", t); err != nil {
+	if err := core.codec.CheckMore("T", t); err != nil {
 		return nil, err
 	}
 	primary := *core
@@ -272,7 +275,7 @@ func (d *History[ID, T]) showHead(h head) (Revision[T], error) {
 	return Revision[T]{Number: h.number, Change: change}, nil
 }
 
-func (d *History[ID, T]) id(id ID) (bson.RawValue, error) { return d.core.codec.Value(id) }
+func (d *History[ID, T]) id(id ID) (bson.RawValue, error) { return d.core.codec.Compared(id) }
 
 // checkID returns an error for an _id that no value of ID encodes to.
 func (d *History[ID, T]) checkID(v bson.RawValue) error {

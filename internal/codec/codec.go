@@ -174,10 +174,32 @@ func (c Codec) Plain(room []byte, v any) (out bson.RawValue, ok bool) {
 	return out, true
 }
 
+// Compared is Value for a value that will be compared with stored ones: one whose fields have a random order is
+// ErrInvalid.
+func (c Codec) Compared(v any) (bson.RawValue, error) {
+	if raw, ok := c.Plain(nil, v); ok {
+		return raw, nil
+	}
+	if err := Ordered(v); err != nil {
+		return bson.RawValue{}, err
+	}
+	return c.Value(v)
+}
+
+// Condition is Compared as the condition that a field equals v. The driver refuses a filter with it if v cannot be
+// encoded or compared.
+func (c Codec) Condition(v any) any {
+	raw, err := c.Compared(v)
+	if err != nil {
+		return Refused{err}
+	}
+	return value.Equal(raw)
+}
+
 // ID encodes an _id or a reference to one. A value that cannot be an _id is an ErrInvalid, which calls it
 // what.
 func (c Codec) ID(what string, id any) (bson.RawValue, error) {
-	v, err := c.Value(id)
+	v, err := c.Compared(id)
 	if err != nil {
 		return v, err
 	}

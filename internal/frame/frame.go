@@ -184,7 +184,7 @@ func (f *Frame) StartOf(doc bson.Raw) int64 {
 
 // SeriesOf encodes the key of a series.
 func (f *Frame) SeriesOf(series any) (bson.RawValue, error) {
-	raw, err := f.Codec.Value(series)
+	raw, err := f.Codec.Compared(series)
 	if err == nil {
 		err = CheckKey(raw)
 	}
@@ -312,13 +312,9 @@ func stored(v bson.RawValue) any {
 	return value.Equal(v)
 }
 
-// Filter selects the documents that can hold measurements of a range. A series that cannot be encoded is
-// passed on, so that the driver refuses it.
+// Filter selects the documents that can hold measurements of a range.
 func (f *Frame) Filter(series any, from, to time.Time) bson.D {
-	if raw, err := f.Codec.Value(series); err == nil {
-		series = value.Equal(raw)
-	}
-	filter := bson.D{{Key: f.Series, Value: series}}
+	filter := bson.D{{Key: f.Series, Value: f.Codec.Condition(series)}}
 	low, high := Limits(from, to)
 	if low != math.MinInt64 {
 		low, _ = f.Bounds(low)

@@ -1,0 +1,348 @@
+package codec
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+)
+
+// A Struct is how the driver stores a struct type. A field of an embedded or named struct with the flag inline is one
+// of its own.
+type Struct struct {
+	Fields []Field
+	// Inline is the type of the map that holds what has no field, nil if there is none.
+	Inline reflect.Type
+}
+
+// A Field is a stored field of a struct.
+type Field struct {
+	Name  string
+	Type  reflect.Type
+	Index []int  // for reflect.Value.FieldByIndex
+	Flags string // of its tag, between commas
+}
+
+func (f Field) has(flag string) bool { return slices.Contains(strings.Split(f.Flags, ","), flag) }
+
+// drivers is the driver's registry, and structEncoder and structDecoder are its codec of structs.
+var (
+	drivers          = bson.NewRegistry()
+	structEncoder, _ = drivers.LookupEncoder(reflect.TypeFor[struct{}]())
+	structDecoder, _ = drivers.LookupDecoder(reflect.TypeFor[struct{}]())
+)
+
+// Struct returns how a struct type, or a pointer to one, is stored. It returns nil if that is not known: for another
+// type, and for one with a codec of its own, by its methods or in the registry.
+func (c Codec) Struct(t reflect.Type) *Struct {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	registry := c.Registry
+	if registry == nil {
+		registry = drivers
+	}
+	encoder, err := registry.LookupEncoder(t)
+	if err != nil || reflect.TypeOf(encoder) != reflect.TypeOf(structEncoder) {
+		return nil
+	}
+	decoder, err := registry.LookupDecoder(t)
+	if err != nil || reflect.TypeOf(decoder) != reflect.TypeOf(structDecoder) {
+		return nil
+	}
+	s := &Struct{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if !f.IsExported() {
+			continue
+		}
+		name, flags, _ := strings.Cut(c.tag(f), ",")
+		own := Field{Name: name, Type: f.Type, Index: []int{i}, Flags: flags}
+		switch {
+		case name == "-" && flags == "":
+			continue
+		case own.has("inline") && f.Type.Kind() == reflect.Map:
+			s.Inline = f.Type
+			continue
+		case own.has("inline"):
+			inner := c.Struct(f.Type)
+			if inner == nil {
+				return nil
+			}
+			for _, below := range inner.Fields {
+				below.Index = append([]int{i}, below.Index...)
+				if !s.add(below) {
+					return nil
+				}
+			}
+			continue
+		case name == "":
+			own.Name = strings.ToLower(f.Name)
+		}
+		if !s.add(own) {
+			return nil
+		}
+	}
+	return s
+}
+
+// tag is the tag of a field that the driver reads.
+func (c Codec) tag(f reflect.StructField) string {
+	tag, tagged := f.Tag.Lookup("bson")
+	if !tagged && c.BSON != nil && c.BSON.UseJSONStructTags {
+		tag, tagged = f.Tag.Lookup("json")
+	}
+	if !tagged && !strings.Contains(string(f.Tag), ":") {
+		tag = string(f.Tag) // a tag without a key is a bson tag
+	}
+	return tag
+}
+
+// add adds a field. Of several with one name the driver takes the one that is inlined least, and refuses the type if
+// there are two of these: then add returns false.
+func (s *Struct) add(f Field) bool {
+	other := s.Field(f.Name)
+	switch {
+	case other == nil:
+		s.Fields = append(s.Fields, f)
+	case len(f.Index) == len(other.Index):
+		return false
+	case len(f.Index) < len(other.Index):
+		*other = f
+	}
+	return true
+}
+
+// Field returns the field of a name, nil if there is none.
+func (s *Struct) Field(name string) *Field {
+	for i := range s.Fields {
+		if s.Fields[i].Name == name {
+			return &s.Fields[i]
+		}
+	}
+	return nil
+}
+
+// Fields returns the names under which a struct's fields are stored, and whether a document can have no
+// others. A type with its own encoding, a map and a document type have no fixed names, and an inline map
+// may add names.
+func (c Codec) Fields(t reflect.Type) (names []string, all bool) {
+	s := c.Struct(t)
+	if s == nil {
+		return nil, false
+	}
+	for _, f := range s.Fields {
+		names = append(names, f.Name)
+	}
+	return names, s.Inline == nil
+}
+
+// Lacks reports whether no document of type t has a value at the path, because a struct on the way has no such field
+// and no inline map.
+func (c Codec) Lacks(t reflect.Type, path string) bool {
+	s := c.Struct(t)
+	if s == nil {
+		return false
+	}
+	name, below, dotted := strings.Cut(path, ".")
+	f := s.Field(name)
+	if f == nil {
+		return s.Inline == nil
+	}
+	return dotted && c.Lacks(f.Type, below)
+}
+
+// CheckKept refuses a type that stores a zero at one of the paths as no field at all, because of omitempty: for the
+// package that reads the field there, zero and missing are not the same. paths alternates what a path is and the path;
+// empty ones are not checked.
+func (c Codec) CheckKept(t reflect.Type, paths ...string) error {
+	for i := 0; i+1 < len(paths); i += 2 {
+		if paths[i+1] != "" && c.omits(t, paths[i+1]) {
+			return fault.Invalid("%s: %v does not store a zero of %q, because of omitempty: leave that out, or make the field a pointer",
+				paths[i], t, paths[i+1])
+		}
+	}
+	return nil
+}
+
+func (c Codec) omits(t reflect.Type, path string) bool {
+	s := c.Struct(t)
+	if s == nil {
+		return false
+	}
+	name, below, dotted := strings.Cut(path, ".")
+	f := s.Field(name)
+	if f == nil {
+		return false
+	}
+	if f.has("omitempty") || c.BSON != nil && c.BSON.OmitEmpty {
+		switch zeroer := f.Type.Implements(reflect.TypeFor[bson.Zeroer]()); f.Type.Kind() {
+		case reflect.Pointer, reflect.Interface: // null and missing are the same to the packages
+		case reflect.Struct:
+			if zeroer || c.BSON != nil && c.BSON.OmitZeroStruct {
+				return true
+			}
+		default:
+			return true
+		}
+	}
+	return dotted && c.omits(f.Type, below)
+}
+
+// CheckMore is CheckDocuments for documents to which the package adds fields: an inline map must be able to hold them.
+func (c Codec) CheckMore(what string, t reflect.Type) error {
+	if s := c.Struct(t); s != nil && s.Inline != nil && s.Inline.Elem().Kind() != reflect.Interface && s.Inline.Elem() != reflect.TypeFor[bson.RawValue]() {
+		return fault.Invalid("%s: %v could not be read, because its inline %v cannot hold every field: make it a map[string]any", what, t, s.Inline)
+	}
+	return c.CheckDocuments(what, t)
+}
+
+// CheckOrder refuses a type of IDs, keys or other compared values that contains a map: Go encodes maps in random
+// order, and the server compares documents field by field.
+func CheckOrder[T any](what string) error {
+	if t := reflect.TypeFor[T](); holds(t) == always {
+		return fault.Invalid("%s: %v contains a map, whose fields have a random order: use a struct or bson.D", what, t)
+	}
+	return nil
+}
+
+// Ordered is CheckOrder for a value: a map of one field has an order.
+func Ordered(v any) error {
+	if v == nil || holds(reflect.TypeOf(v)) == never || !shuffled(reflect.ValueOf(v)) {
+		return nil
+	}
+	return fault.Invalid("%T contains a map of several fields, which have a random order: use a struct or bson.D", v)
+}
+
+// Stored is Document for a document that is inserted. The values at these paths and its _id will be compared, so they
+// must have an order.
+func (c Codec) Stored(document any, paths ...string) (bson.Raw, error) {
+	raw, err := c.Document(document)
+	if err != nil || holds(reflect.TypeOf(document)) == never {
+		return raw, err
+	}
+	for _, path := range append(paths, "_id") {
+		if path != "" && shuffled(c.at(reflect.ValueOf(document), path)) {
+			return nil, fault.Invalid("%q contains a map of several fields, which have a random order: use a struct or bson.D", path)
+		}
+	}
+	return raw, nil
+}
+
+// at returns the value at a path, the zero Value if there is none or the way there is not known.
+func (c Codec) at(v reflect.Value, path string) reflect.Value {
+	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
+		v = v.Elem()
+	}
+	if !v.IsValid() || path == "" {
+		return v
+	}
+	name, below, _ := strings.Cut(path, ".")
+	if d, ok := v.Interface().(bson.D); ok {
+		for _, e := range d {
+			if e.Key == name {
+				return c.at(reflect.ValueOf(e.Value), below)
+			}
+		}
+		return reflect.Value{}
+	}
+	if v.Kind() == reflect.Map && v.Type().Key().Kind() == reflect.String {
+		return c.at(v.MapIndex(reflect.ValueOf(name).Convert(v.Type().Key())), below)
+	}
+	if s := c.Struct(v.Type()); s != nil {
+		if f := s.Field(name); f != nil {
+			if inner, err := v.FieldByIndexErr(f.Index); err == nil {
+				return c.at(inner, below)
+			}
+		}
+	}
+	return reflect.Value{}
+}
+
+// Refused is a value that makes the driver refuse the filter or pipeline around it, with this reason. Functions that
+// build these and return no error put it in place of what they refuse.
+type Refused struct{ Reason error }
+
+// MarshalBSONValue implements bson.ValueMarshaler.
+func (r Refused) MarshalBSONValue() (byte, []byte, error) { return 0, nil, r.Reason }
+
+// shuffled reports whether a value contains a map of several fields that the driver encodes.
+func shuffled(v reflect.Value) bool {
+	if !v.IsValid() || holds(v.Type()) == never {
+		return false
+	}
+	switch v.Kind() {
+	case reflect.Map:
+		if v.Len() > 1 {
+			return true
+		}
+		for _, value := range v.Seq2() {
+			return shuffled(value)
+		}
+	case reflect.Pointer, reflect.Interface:
+		return shuffled(v.Elem())
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			if shuffled(v.Index(i)) {
+				return true
+			}
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.IsExported() && f.Tag.Get("bson") != "-" && shuffled(v.Field(i)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// holding is whether values of a type contain maps.
+type holding int
+
+const (
+	never holding = iota
+	perhaps
+	always // if they are not nil or empty
+)
+
+var holders sync.Map // of reflect.Type to holding
+
+func holds(t reflect.Type) holding {
+	if known, ok := holders.Load(t); ok {
+		return known.(holding)
+	}
+	h := holdsBelow(t, nil)
+	holders.Store(t, h)
+	return h
+}
+
+func holdsBelow(t reflect.Type, seen []reflect.Type) (most holding) {
+	if slices.Contains(seen, t) || reflect.PointerTo(t).Implements(reflect.TypeFor[bson.Marshaler]()) ||
+		reflect.PointerTo(t).Implements(reflect.TypeFor[bson.ValueMarshaler]()) {
+		return never
+	}
+	seen = append(seen, t)
+	switch t.Kind() {
+	case reflect.Map:
+		return always
+	case reflect.Interface:
+		return perhaps
+	case reflect.Pointer, reflect.Slice, reflect.Array:
+		return holdsBelow(t.Elem(), seen)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if f := t.Field(i); f.IsExported() && f.Tag.Get("bson") != "-" {
+				most = max(most, holdsBelow(f.Type, seen))
+			}
+		}
+	}
+	return most
+}
