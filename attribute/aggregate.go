@@ -118,7 +118,7 @@ func (a *Attributes[ID, V]) FacetsPipeline(filter any, opts *FacetOptions) mongo
 	o.Top = cmp.Or(o.Top, 10)
 	match, n := a.c.valid("$$o"), any(o.Top)
 	if o.Top < 0 {
-		n = invalid{fault.Invalid("FacetOptions.Top: it must not be negative")}
+		n = invalid(fault.Invalid("FacetOptions.Top: it must not be negative"))
 	}
 	if o.Keys != nil {
 		keys := bson.A{}

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -100,6 +101,9 @@ type core struct {
 // V that of the values. All programs that write one array must use the same field names.
 func New[ID, V any](coll *mongo.Collection, opts *Options) (a *Attributes[ID, V], err error) {
 	defer fault.In(&err, "attribute: new")
+	if err := cmp.Or(codec.CheckOrder[ID]("ID"), codec.CheckOrder[V]("V")); err != nil {
+		return nil, err
+	}
 	if err := config.Collections("coll", coll); err != nil {
 		return nil, err
 	}

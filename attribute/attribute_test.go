@@ -109,7 +109,21 @@ func TestScenarioFilmReleases(t *testing.T) {
 	want(t, ids(t, coll, releases.Filter(releases.Range(attribute.Named("USA"), may, june))), []int32{1, 2})
 	want(t, ids(t, coll, releases.Filter(releases.Range(attribute.Named("France"), may, june))), []int32{})
 	want(t, releases.Filter(releases.Range(attribute.Named("USA"), may, june)), d("releases", d("$elemMatch",
-		d("location", "USA", "date", d("$gte", may, "$lt", june)))))
+		d("location", "USA", "date", d("$gte", may, "$lt", june),
+			"$or", bson.A{d("date", d("$not", d("$type", "array"))), d("date", d("$elemMatch", d("$gte", may, "$lt", june)))}))))
+}
+
+// A range is met inside one element of a value that is an array.
+func TestRangeOfArrays(t *testing.T) {
+	coll := mongotest.Database(t).Collection("c")
+	a := testkit.Must(attribute.New[int32, any](coll, nil))
+	for id, v := range map[int32]any{1: 150, 2: bson.A{50, 250}, 3: bson.A{50, 150, 250}, 4: 50, 5: bson.A{}, 6: 100, 7: 200, 8: bson.A{bson.A{150}}} {
+		insert(t, coll, d("_id", id))
+		must(t, a.Set(t.Context(), id, attribute.Named("x"), v))
+	}
+	within := a.Range(attribute.Named("x"), 100, 200)
+	want(t, ids(t, coll, a.Filter(within)), []int32{1, 3, 6})
+	want(t, ids(t, coll, a.Filter(within.NotOrMissing())), []int32{2, 4, 5, 7, 8})
 }
 
 func TestScenarioBottledWater(t *testing.T) {

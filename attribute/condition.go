@@ -3,6 +3,7 @@ package attribute
 import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
@@ -26,7 +27,7 @@ func (a *Attributes[ID, V]) Filter(conditions ...Condition) bson.D {
 
 // Equals is met by an entry with this key and this value.
 func (a *Attributes[ID, V]) Equals(key Key, value V) Condition {
-	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$eq", value)})
+	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$eq", compared(value))})
 }
 
 // In is met by an entry with this key and one of these values; without values, it is never
@@ -54,34 +55,52 @@ func (a *Attributes[ID, V]) HoldsAll(key Key, values []V) Condition {
 // each is a filter for each of the values.
 func (a *Attributes[ID, V]) each(values []V) (filters bson.A) {
 	for _, value := range values {
-		filters = append(filters, expr.D(a.c.value, expr.Op("$eq", value)))
+		filters = append(filters, expr.D(a.c.value, expr.Op("$eq", compared(value))))
 	}
 	return filters
 }
 
 // Gt is met by an entry with this key and a greater value of the same type.
 func (a *Attributes[ID, V]) Gt(key Key, value V) Condition {
-	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$gt", value)})
+	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$gt", compared(value))})
 }
 
 // Gte is met by an entry with this key and this or a greater value.
 func (a *Attributes[ID, V]) Gte(key Key, value V) Condition {
-	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$gte", value)})
+	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$gte", compared(value))})
 }
 
 // Lt is met by an entry with this key and a lesser value of the same type.
 func (a *Attributes[ID, V]) Lt(key Key, value V) Condition {
-	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$lt", value)})
+	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$lt", compared(value))})
 }
 
 // Lte is met by an entry with this key and this or a lesser value.
 func (a *Attributes[ID, V]) Lte(key Key, value V) Condition {
-	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$lte", value)})
+	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$lte", compared(value))})
 }
 
-// Range is met by an entry with this key and a value that is at least from and less than to.
+// Range is met by an entry with this key and a value that is at least from and less than to, or that is an array with
+// such an element.
 func (a *Attributes[ID, V]) Range(key Key, from, to V) Condition {
-	return a.c.condition(key, expr.Element(a.c.value, expr.D("$gte", from, "$lt", to)))
+	within := expr.D("$gte", compared(from), "$lt", compared(to))
+	// Of an array, one element could meet the first test and another the second.
+	single := expr.Element("$or", bson.A{
+		expr.D(a.c.value, expr.Op("$not", expr.Op("$type", "array"))),
+		expr.D(a.c.value, expr.Op("$elemMatch", within)),
+	})
+	return a.c.condition(key, expr.Element(a.c.value, within), single)
+}
+
+// compared is a value for a comparison with stored values.
+func compared(value any) any {
+	if plain(value) {
+		return value
+	}
+	if err := codec.Ordered(value); err != nil {
+		return invalid(err)
+	}
+	return value
 }
 
 // Exists is met by an entry with this key and any value.
@@ -103,9 +122,9 @@ func (c *core) hasAll(keys []Key) bson.D {
 	return and(filters...)
 }
 
-// condition is met by an entry with key that also meets test.
-func (c *core) condition(key Key, test bson.E) Condition {
-	return Condition{expr.D(c.array, expr.Op("$elemMatch", append(c.element(key.name, key.qualifiers), test)))}
+// condition is met by an entry with key that also meets the tests.
+func (c *core) condition(key Key, tests ...bson.E) Condition {
+	return Condition{expr.D(c.array, expr.Op("$elemMatch", append(c.element(key.name, key.qualifiers), tests...)))}
 }
 
 // NotOrMissing is met by the documents that do not meet c, including those without an entry
@@ -130,19 +149,16 @@ func (c Condition) filter() bson.D {
 // refuses the key.
 func checked(key string) any {
 	if err := checkKey(key); err != nil {
-		return invalid{err}
+		return invalid(err)
 	}
 	return key
 }
 
 // refused is a filter that cannot be encoded.
-func refused(err error) bson.D { return bson.D{{Key: "invalid", Value: invalid{err}}} }
+func refused(err error) bson.D { return bson.D{{Key: "invalid", Value: invalid(err)}} }
 
 // invalid is a value that makes the driver refuse the filter or pipeline around it.
-type invalid struct{ err error }
-
-func (i invalid) MarshalBSONValue() (byte, []byte, error) {
-	err := i.err
+func invalid(err error) codec.Refused {
 	fault.In(&err, "attribute: filter")
-	return 0, nil, err
+	return codec.Refused{Reason: err}
 }

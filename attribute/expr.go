@@ -165,7 +165,7 @@ func equal(value any) any {
 	if plain(value) {
 		return value
 	}
-	return expr.Op("$eq", value)
+	return expr.Op("$eq", compared(value))
 }
 
 // plain reports whether value is certainly read as a value in a filter. Other types may be encoded

@@ -94,6 +94,9 @@ func (a *Attributes[ID, V]) elements(attributes []Attribute[V]) (bson.A, error) 
 		if err := cmp.Or(checkKey(attribute.Key), a.c.checkQualifier(attribute.Qualifier)); err != nil {
 			return nil, err
 		}
+		if err := codec.Ordered(attribute.Value); err != nil {
+			return nil, at(err, attribute.Key, attribute.Qualifier)
+		}
 		if slices.ContainsFunc(attributes[:i], func(other Attribute[V]) bool {
 			return other.Key == attribute.Key && other.Qualifier == attribute.Qualifier
 		}) {

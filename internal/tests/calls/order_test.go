@@ -1,0 +1,329 @@
+package calls_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/approx"
+	"github.com/mongopatterns/mongopatterns/attribute"
+	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/computed"
+	"github.com/mongopatterns/mongopatterns/extref"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/outlier"
+	"github.com/mongopatterns/mongopatterns/paging"
+	"github.com/mongopatterns/mongopatterns/prealloc"
+	"github.com/mongopatterns/mongopatterns/relation"
+	"github.com/mongopatterns/mongopatterns/schemaversion"
+	"github.com/mongopatterns/mongopatterns/series"
+	"github.com/mongopatterns/mongopatterns/slots"
+	"github.com/mongopatterns/mongopatterns/split"
+	"github.com/mongopatterns/mongopatterns/subset"
+	"github.com/mongopatterns/mongopatterns/timeseries"
+	"github.com/mongopatterns/mongopatterns/tree"
+	"github.com/mongopatterns/mongopatterns/versioning"
+)
+
+// holder is a struct with a map inside, whose order the struct does not show.
+type holder struct{ Inner any }
+
+// owned is a document with any _id.
+type owned struct {
+	ID any `bson:"_id"`
+}
+
+// Go maps have no order, and documents are compared field by field. A map of several fields is refused wherever a value
+// is compared with stored ones: a type of maps by New, another by the call, before it sends anything.
+func TestMapsHaveNoOrder(t *testing.T) {
+	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	m := bson.D{{Key: "at", Value: at}}
+	c := func(db *mongo.Database) (*mongo.Collection, *mongo.Collection) {
+		return db.Collection("c"), db.Collection("d")
+	}
+	owner := &relation.Options{OwnerField: "owner"}
+	cold := &split.Options{ColdFields: []string{"x"}}
+	types := map[string]func(db *mongo.Database) error{
+		"approx": func(db *mongo.Database) error { return testkit.ErrorOf(approx.New[bson.M](db.Collection("c"), nil)) },
+		"sampled": func(db *mongo.Database) error {
+			return testkit.ErrorOf(approx.NewSampled[bson.M](db.Collection("c"), nil))
+		},
+		"distinct": func(db *mongo.Database) error {
+			return testkit.ErrorOf(approx.NewDistinct[int, bson.M](db.Collection("c"), nil))
+		},
+		"attribute": func(db *mongo.Database) error {
+			return testkit.ErrorOf(attribute.New[int, bson.M](db.Collection("c"), nil))
+		},
+		"bucket": func(db *mongo.Database) error {
+			return testkit.ErrorOf(bucket.New[bson.M, bson.D](db.Collection("c"), hourly, nil))
+		},
+		"bucket, any": func(db *mongo.Database) error {
+			return testkit.ErrorOf(bucket.New[[]map[string]int, bson.D](db.Collection("c"), hourly, nil))
+		},
+		"series": func(db *mongo.Database) error {
+			return testkit.ErrorOf(series.New[bson.M, bson.D](db.Collection("c"), hourly, nil))
+		},
+		"slots": func(db *mongo.Database) error {
+			return testkit.ErrorOf(slots.New[bson.M, bson.D](db.Collection("c"), timeseries.Days(nil), nil))
+		},
+		"computed": func(db *mongo.Database) error {
+			return testkit.ErrorOf(computed.New[int, bson.M, bson.D](db.Collection("c"), db.Collection("d"), "film", perFilm, testkit.D("n", 0), nil))
+		},
+		"extref": func(db *mongo.Database) error {
+			return testkit.ErrorOf(extref.New[bson.M, bson.D](db.Collection("c"), customer(db, "customer", "name"), nil))
+		},
+		"outlier": func(db *mongo.Database) error {
+			a, b := c(db)
+			return testkit.ErrorOf(outlier.New[bson.M, string](a, b, nil))
+		},
+		"outlier, set": func(db *mongo.Database) error {
+			a, b := c(db)
+			return testkit.ErrorOf(outlier.New[int, bson.M](a, b, &outlier.Options{Set: true}))
+		},
+		"prealloc": func(db *mongo.Database) error {
+			return testkit.ErrorOf(prealloc.New[int, bson.M](db.Collection("c"), nil))
+		},
+		"relation": func(db *mongo.Database) error {
+			a, b := c(db)
+			return testkit.ErrorOf(relation.New[bson.M, int, bson.D](a, b, owner))
+		},
+		"split": func(db *mongo.Database) error {
+			a, b := c(db)
+			return testkit.ErrorOf(split.New[bson.M, bson.D, bson.D](a, b, cold))
+		},
+		"subset": func(db *mongo.Database) error {
+			a, b := c(db)
+			return testkit.ErrorOf(subset.New[bson.M, bson.D](a, b, nil))
+		},
+		"tree": func(db *mongo.Database) error {
+			return testkit.ErrorOf(tree.New[bson.M, bson.D](db.Collection("c"), tree.AncestorArray, nil))
+		},
+		"versioning": func(db *mongo.Database) error {
+			a, b := c(db)
+			return testkit.ErrorOf(versioning.New[bson.M, bson.D](a, b, nil))
+		},
+	}
+	for name, call := range types {
+		t.Run("type/"+name, func(t *testing.T) {
+			testkit.Is(t, call(mongotest.Database(t)), mongopatterns.ErrInvalid)
+		})
+	}
+	calls := map[string]func(ctx context.Context, db *mongo.Database, v any) error{
+		"approx.Add": func(ctx context.Context, db *mongo.Database, v any) error {
+			return testkit.Must(approx.New[any](db.Collection("c"), nil)).Add(ctx, v, 1)
+		},
+		"approx.Get": func(ctx context.Context, db *mongo.Database, v any) error {
+			return testkit.ErrorOf(testkit.Must(approx.New[any](db.Collection("c"), nil)).Get(ctx, v))
+		},
+		"Distinct.Add": func(ctx context.Context, db *mongo.Database, v any) error {
+			return testkit.Must(approx.NewDistinct[int, any](db.Collection("c"), nil)).Add(ctx, 1, v)
+		},
+		"attribute.Set": func(ctx context.Context, db *mongo.Database, v any) error {
+			return testkit.Must(attribute.New[int, any](db.Collection("c"), nil)).Set(ctx, 1, attribute.Named("k"), v)
+		},
+		"attribute.Set by ID": func(ctx context.Context, db *mongo.Database, v any) error {
+			return testkit.Must(attribute.New[any, any](db.Collection("c"), nil)).Set(ctx, v, attribute.Named("k"), 1)
+		},
+		"attribute.Equals": func(ctx context.Context, db *mongo.Database, v any) error {
+			a := testkit.Must(attribute.New[int, any](db.Collection("c"), nil))
+			return testkit.ErrorOf(db.Collection("c").CountDocuments(ctx, a.Filter(a.Equals(attribute.Named("k"), v))))
+		},
+		"attribute.In": func(ctx context.Context, db *mongo.Database, v any) error {
+			a := testkit.Must(attribute.New[int, any](db.Collection("c"), nil))
+			return testkit.ErrorOf(db.Collection("c").CountDocuments(ctx, a.Filter(a.In(attribute.Named("k"), []any{v}))))
+		},
+		"attribute.Range": func(ctx context.Context, db *mongo.Database, v any) error {
+			a := testkit.Must(attribute.New[int, any](db.Collection("c"), nil))
+			return testkit.ErrorOf(db.Collection("c").CountDocuments(ctx, a.Filter(a.Range(attribute.Named("k"), 1, v))))
+		},
+		"bucket.Append": func(ctx context.Context, db *mongo.Database, v any) error {
+			return testkit.ErrorOf(testkit.Must(bucket.New[any, bson.D](db.Collection("c"), hourly, nil)).Append(ctx, v, m))
+		},
+		"bucket.Append, ID": func(ctx context.Context, db *mongo.Database, v any) error {
+			b := testkit.Must(bucket.New[int, bson.D](db.Collection("c"), hourly, &bucket.Options{IDField: "id"}))
+			return testkit.ErrorOf(b.Append(ctx, 1, append(m, bson.E{Key: "id", Value: v})))
+		},
+		"bucket.Aggregate": func(ctx context.Context, db *mongo.Database, v any) error {
+			return testkit.ErrorOf(testkit.Must(bucket.New[any, bson.D](db.Collection("c"), hourly, nil)).Aggregate(ctx, v, at, at.Add(1)))
+		},
+		"bucket.Filter": func(ctx context.Context, db *mongo.Database, v any) error {
+			b := testkit.Must(bucket.New[any, bson.D](db.Collection("c"), hourly, nil))
+			return testkit.ErrorOf(db.Collection("c").CountDocuments(ctx, b.Filter(v, at, at.Add(1))))
+		},
+		"series.Append": func(ctx context.Context, db *mongo.Database, v any) error {
+			return testkit.Must(series.New[any, bson.D](db.Collection("c"), hourly, nil)).Append(ctx, v, m)
+		},
+		"slots.Set": func(ctx context.Context, db *mongo.Database, v any) error {
+			return testkit.Must(slots.New[any, bson.D](db.Collection("c"), timeseries.Days(nil), nil)).Set(ctx, v, at, m)
+		},
+		"computed.Get": func(ctx context.Context, db *mongo.Database, v any) error {
+			return testkit.ErrorOf(testkit.Must(computed.New[int, any, bson.D](db.Collection("c"), db.Collection("d"), "film", perFilm, testkit.D("n", 0), nil)).Get(ctx, v, 0))
+		},
+		"extref.Pin": func(ctx context.Context, db *mongo.Database, v any) error {
+			return testkit.ErrorOf(testkit.Must(extref.New[any, bson.D](db.Collection("c"), customer(db, "customer", "name"), nil)).Pin(ctx, "orders.customer", v))
+		},
+		"outlier.Add": func(ctx context.Context, db *mongo.Database, v any) error {
+			a, b := c(db)
+			return testkit.ErrorOf(testkit.Must(outlier.New[any, string](a, b, nil)).Add(ctx, v, "x"))
+		},
+		"outlier.Add, set": func(ctx context.Context, db *mongo.Database, v any) error {
+			a, b := c(db)
+			return testkit.ErrorOf(testkit.Must(outlier.New[int, any](a, b, &outlier.Options{Set: true})).Add(ctx, 1, v))
+		},
+		"outlier.Remove": func(ctx context.Context, db *mongo.Database, v any) error {
+			a, b := c(db)
+			return testkit.ErrorOf(testkit.Must(outlier.New[int, any](a, b, nil)).Remove(ctx, 1, v))
+		},
+		"paging.Token": func(_ context.Context, db *mongo.Database, v any) error {
+			return testkit.ErrorOf(testkit.Must(paging.New[bson.D](db.Collection("c"), nil, nil)).Token(nil, testkit.D("_id", v)))
+		},
+		"prealloc.Claim": func(ctx context.Context, db *mongo.Database, v any) error {
+			return testkit.Must(prealloc.New[int, any](db.Collection("c"), nil)).Claim(ctx, 1, v, prealloc.At("A", "1"))
+		},
+		"relation.Insert": func(ctx context.Context, db *mongo.Database, v any) error {
+			a, b := c(db)
+			return testkit.ErrorOf(testkit.Must(relation.New[any, int, bson.D](a, b, owner)).Insert(ctx, v, testkit.D("_id", 1)))
+		},
+		"relation.Insert, child": func(ctx context.Context, db *mongo.Database, v any) error {
+			a, b := c(db)
+			return testkit.ErrorOf(testkit.Must(relation.New[int, any, owned](a, b, owner)).Insert(ctx, 1, owned{v}))
+		},
+		"schemaversion.Insert": func(ctx context.Context, db *mongo.Database, v any) error {
+			return testkit.ErrorOf(testkit.Must(schemaversion.New[*owned](db.Collection("c"), nil, nil)).Insert(ctx, &owned{v}))
+		},
+		"split.Insert": func(ctx context.Context, db *mongo.Database, v any) error {
+			a, b := c(db)
+			return testkit.Must(split.New[any, bson.D, bson.D](a, b, cold)).Insert(ctx, v, bson.D{}, bson.D{})
+		},
+		"subset.Insert": func(ctx context.Context, db *mongo.Database, v any) error {
+			a, b := c(db)
+			return testkit.ErrorOf(testkit.Must(subset.New[any, bson.D](a, b, nil)).Insert(ctx, v, bson.D{}))
+		},
+		"subset.Insert, item": func(ctx context.Context, db *mongo.Database, v any) error {
+			a, b := c(db)
+			return testkit.ErrorOf(testkit.Must(subset.New[int, bson.M](a, b, nil)).Insert(ctx, 1, bson.M{"_id": v}))
+		},
+		"tree.Insert": func(ctx context.Context, db *mongo.Database, v any) error {
+			t := testkit.Must(tree.New[any, owned](db.Collection("c"), tree.AncestorArray, nil))
+			return testkit.ErrorOf(t.Insert(ctx, owned{v}, t.AsRoot()))
+		},
+		"tree.Under": func(ctx context.Context, db *mongo.Database, v any) error {
+			t := testkit.Must(tree.New[any, owned](db.Collection("c"), tree.AncestorArray, nil))
+			return testkit.ErrorOf(t.Insert(ctx, owned{1}, t.Under(v)))
+		},
+		"tree.Children": func(ctx context.Context, db *mongo.Database, v any) error {
+			t := testkit.Must(tree.New[any, owned](db.Collection("c"), tree.AncestorArray, nil))
+			return ended(t.Children(ctx, v))
+		},
+		"tree.Filter": func(ctx context.Context, db *mongo.Database, v any) error {
+			t := testkit.Must(tree.New[any, owned](db.Collection("c"), tree.AncestorArray, nil))
+			return testkit.ErrorOf(db.Collection("c").CountDocuments(ctx, t.Filter(v)))
+		},
+		"versioning.Insert": func(ctx context.Context, db *mongo.Database, v any) error {
+			a, b := c(db)
+			return testkit.ErrorOf(testkit.Must(versioning.New[any, owned](a, b, nil)).Insert(ctx, owned{v}, versioning.Change{}))
+		},
+		"versioning.Get": func(ctx context.Context, db *mongo.Database, v any) error {
+			a, b := c(db)
+			return testkit.ErrorOf(testkit.Must(versioning.New[any, owned](a, b, nil)).Get(ctx, v))
+		},
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := mongotest.Database(t)
+			for shape, v := range map[string]any{
+				"map":              bson.M{"device": 1, "metric": 2},
+				"in a struct":      holder{map[string]int{"device": 1, "metric": 2}},
+				"in a document":    bson.D{{Key: "a", Value: []any{&holder{bson.M{"device": 1, "metric": 2}}}}},
+				"behind one field": bson.M{"a": bson.M{"device": 1, "metric": 2}},
+			} {
+				var err error
+				sent := mongotest.Record(t, db, func() { err = call(t.Context(), db, v) })
+				if !errors.Is(err, mongopatterns.ErrInvalid) || len(sent) > 0 {
+					t.Errorf("%s: %v, sent %v", shape, err, sent.Names())
+				}
+			}
+		})
+	}
+}
+
+// sparse does not store a zero.
+type sparse struct {
+	ID   int       `bson:"_id"`
+	At   time.Time `bson:"at"`
+	Name int       `bson:"name,omitempty"`
+	V    int64     `bson:"version"`
+}
+
+// dense stores a zero.
+type dense struct {
+	ID   int       `bson:"_id"`
+	At   time.Time `bson:"at"`
+	Name *int      `bson:"name,omitempty"`
+	V    int64     `bson:"version"`
+}
+
+// A package that reads a field from the user's struct refuses one that does not store a zero there: a token would begin
+// before all documents, a copy would lack the field, a mean of 0 and 10 would be 10.
+func TestZerosThatAreNotStored(t *testing.T) {
+	db := mongotest.Database(t)
+	c, d := db.Collection("c"), db.Collection("d")
+	name := []timeseries.Value{{Field: "name", Count: "names"}}
+	rated := []subset.Value{{Field: "name", Sum: "sum"}}
+	for call, errs := range map[string][2]error{
+		"paging.Token": {
+			testkit.ErrorOf(testkit.Must(paging.New[sparse](c, testkit.D("name", 1), nil)).Token(nil, sparse{})),
+			testkit.ErrorOf(testkit.Must(paging.New[dense](c, testkit.D("name", 1), nil)).Token(nil, &dense{})),
+		},
+		"extref.Copy": {
+			testkit.ErrorOf(testkit.Must(extref.New[int, sparse](c, customer(db, "customer", "name"), nil)).Copy("orders.customer", sparse{})),
+			testkit.ErrorOf(testkit.Must(extref.New[int, dense](c, customer(db, "customer", "name"), nil)).Copy("orders.customer", dense{})),
+		},
+		"bucket.New": {
+			testkit.ErrorOf(bucket.New[int, sparse](c, hourly, &bucket.Options{TimeField: "at", Values: name})),
+			testkit.ErrorOf(bucket.New[int, dense](c, hourly, &bucket.Options{TimeField: "at", Values: name})),
+		},
+		"series.New": {
+			testkit.ErrorOf(series.New[int, sparse](c, hourly, &series.Options{TimeField: "at", Values: name})),
+			testkit.ErrorOf(series.New[int, dense](c, hourly, &series.Options{TimeField: "at", Values: name})),
+		},
+		"subset.New": {
+			testkit.ErrorOf(subset.New[int, sparse](c, d, &subset.Options{Values: rated})),
+			testkit.ErrorOf(subset.New[int, dense](c, d, &subset.Options{Values: rated})),
+		},
+	} {
+		if !errors.Is(errs[0], mongopatterns.ErrInvalid) || errs[1] != nil {
+			t.Errorf("%s: %v, with a pointer %v", call, errs[0], errs[1])
+		}
+	}
+}
+
+// texts is a struct whose inline map holds only strings.
+type texts struct {
+	ID     int               `bson:"_id"`
+	Others map[string]string `bson:",inline"`
+}
+
+// A type that could be written and then not read, because its inline map cannot hold what the package adds, is refused.
+func TestInlineMapsOfOneType(t *testing.T) {
+	db := mongotest.Database(t)
+	c, d := db.Collection("c"), db.Collection("d")
+	for name, err := range map[string]error{
+		"relation":      testkit.ErrorOf(relation.New[int, int, texts](c, d, &relation.Options{OwnerField: "owner"})),
+		"schemaversion": testkit.ErrorOf(schemaversion.New[texts](c, nil, nil)),
+		"subset":        testkit.ErrorOf(subset.New[int, texts](c, d, nil)),
+		"tree":          testkit.ErrorOf(tree.New[int, texts](c, tree.AncestorArray, nil)),
+		"versioning":    testkit.ErrorOf(versioning.New[int, texts](c, d, nil)),
+	} {
+		if !errors.Is(err, mongopatterns.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
