@@ -77,7 +77,7 @@ func (r *Source[ID, T]) Copy(target string, src T) (copied bson.D, err error) {
 	if t.omits != nil {
 		return nil, t.omits
 	}
-	doc, err := r.core.codec.Document(src)
+	doc, err := r.core.codec.Stored(src, r.core.o.KeyField)
 	if err != nil {
 		return nil, err
 	}

@@ -294,7 +294,7 @@ func (c *core) encode(v any) (bson.Raw, error) {
 
 // get returns a document as stored and upgraded to the newest version.
 func (c *core) get(ctx context.Context, id any) (raw, made bson.Raw, err error) {
-	key, err := c.codec.Value(id)
+	key, err := c.codec.Compared(id)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -330,7 +330,7 @@ func (c *core) model(before, after bson.Raw) (*mongo.UpdateOneModel, error) {
 }
 
 func (c *core) update(ctx context.Context, id, update any) (err error) {
-	key, err := c.codec.Value(id)
+	key, err := c.codec.Compared(id)
 	if err != nil {
 		return err
 	}

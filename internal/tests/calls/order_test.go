@@ -168,6 +168,9 @@ func TestMapsHaveNoOrder(t *testing.T) {
 		"extref.Pin": func(ctx context.Context, db *mongo.Database, v any) error {
 			return testkit.ErrorOf(testkit.Must(extref.New[any, bson.D](db.Collection("c"), customer(db, "customer", "name"), nil)).Pin(ctx, "orders.customer", v))
 		},
+		"extref.Copy": func(_ context.Context, db *mongo.Database, v any) error {
+			return testkit.ErrorOf(testkit.Must(extref.New[any, bson.D](db.Collection("c"), customer(db, "customer", "name"), nil)).Copy("orders.customer", testkit.D("_id", v, "name", "x")))
+		},
 		"outlier.Add": func(ctx context.Context, db *mongo.Database, v any) error {
 			a, b := c(db)
 			return testkit.ErrorOf(testkit.Must(outlier.New[any, string](a, b, nil)).Add(ctx, v, "x"))
@@ -196,6 +199,12 @@ func TestMapsHaveNoOrder(t *testing.T) {
 		},
 		"schemaversion.Insert": func(ctx context.Context, db *mongo.Database, v any) error {
 			return testkit.ErrorOf(testkit.Must(schemaversion.New[*owned](db.Collection("c"), nil, nil)).Insert(ctx, &owned{v}))
+		},
+		"schemaversion.Get": func(ctx context.Context, db *mongo.Database, v any) error {
+			return testkit.ErrorOf(testkit.Must(schemaversion.New[*owned](db.Collection("c"), nil, nil)).Get(ctx, v))
+		},
+		"schemaversion.Update": func(ctx context.Context, db *mongo.Database, v any) error {
+			return testkit.Must(schemaversion.New[*owned](db.Collection("c"), nil, nil)).Update(ctx, v, testkit.D("$set", testkit.D("x", 1)))
 		},
 		"split.Insert": func(ctx context.Context, db *mongo.Database, v any) error {
 			a, b := c(db)
