@@ -15,7 +15,7 @@ import (
 // of its own.
 type Struct struct {
 	Fields []Field
-	// Inline is the type of the map that holds what has no field, nil if there is none.
+	// Inline is the type of the inline map, which receives what has no field; nil without one.
 	Inline reflect.Type
 }
 
@@ -37,7 +37,7 @@ var (
 )
 
 // Struct returns how a struct type, or a pointer to one, is stored. It returns nil if that is not known: for another
-// type, and for one with a codec of its own, by its methods or in the registry.
+// type, and for one with a codec of its own, by its methods or in the registry. The caller must not change it.
 func (c Codec) Struct(t reflect.Type) *Struct {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -45,6 +45,27 @@ func (c Codec) Struct(t reflect.Type) *Struct {
 	if t.Kind() != reflect.Struct {
 		return nil
 	}
+	if c.Registry != nil {
+		return c.describe(t)
+	}
+	key := described{t, c.BSON != nil && c.BSON.UseJSONStructTags}
+	if known, ok := structs.Load(key); ok {
+		return known.(*Struct)
+	}
+	s := c.describe(t)
+	structs.Store(key, s)
+	return s
+}
+
+// described is a struct type, and whether its JSON tags count.
+type described struct {
+	t    reflect.Type
+	json bool
+}
+
+var structs sync.Map // of described to *Struct, with the driver's registry
+
+func (c Codec) describe(t reflect.Type) *Struct {
 	registry := c.Registry
 	if registry == nil {
 		registry = drivers
@@ -63,10 +84,11 @@ func (c Codec) Struct(t reflect.Type) *Struct {
 		if !f.IsExported() {
 			continue
 		}
-		name, flags, _ := strings.Cut(c.tag(f), ",")
+		tag := c.tag(f)
+		name, flags, _ := strings.Cut(tag, ",")
 		own := Field{Name: name, Type: f.Type, Index: []int{i}, Flags: flags}
 		switch {
-		case name == "-" && flags == "":
+		case tag == "-":
 			continue
 		case own.has("inline") && f.Type.Kind() == reflect.Map:
 			s.Inline = f.Type
@@ -120,7 +142,7 @@ func (s *Struct) add(f Field) bool {
 	return true
 }
 
-// Field returns the field of a name, nil if there is none.
+// Field returns the field with this name, or nil.
 func (s *Struct) Field(name string) *Field {
 	for i := range s.Fields {
 		if s.Fields[i].Name == name {
@@ -147,16 +169,21 @@ func (c Codec) Fields(t reflect.Type) (names []string, all bool) {
 // Lacks reports whether no document of type t has a value at the path, because a struct on the way has no such field
 // and no inline map.
 func (c Codec) Lacks(t reflect.Type, path string) bool {
-	s := c.Struct(t)
-	if s == nil {
-		return false
-	}
-	name, below, dotted := strings.Cut(path, ".")
-	f := s.Field(name)
+	s, f, below := c.first(t, path)
 	if f == nil {
-		return s.Inline == nil
+		return s != nil && s.Inline == nil
 	}
-	return dotted && c.Lacks(f.Type, below)
+	return below != "" && c.Lacks(f.Type, below)
+}
+
+// first returns the field that a path begins with, and the rest of the path. The struct and the field are nil if
+// they are not known.
+func (c Codec) first(t reflect.Type, path string) (s *Struct, f *Field, below string) {
+	name, below, _ := strings.Cut(path, ".")
+	if s = c.Struct(t); s != nil {
+		f = s.Field(name)
+	}
+	return s, f, below
 }
 
 // CheckKept refuses a type that stores a zero at one of the paths as no field at all, because of omitempty: for the
@@ -173,12 +200,7 @@ func (c Codec) CheckKept(t reflect.Type, paths ...string) error {
 }
 
 func (c Codec) omits(t reflect.Type, path string) bool {
-	s := c.Struct(t)
-	if s == nil {
-		return false
-	}
-	name, below, dotted := strings.Cut(path, ".")
-	f := s.Field(name)
+	_, f, below := c.first(t, path)
 	if f == nil {
 		return false
 	}
@@ -193,7 +215,7 @@ func (c Codec) omits(t reflect.Type, path string) bool {
 			return true
 		}
 	}
-	return dotted && c.omits(f.Type, below)
+	return below != "" && c.omits(f.Type, below)
 }
 
 // CheckMore is CheckDocuments for documents to which the package adds fields: an inline map must be able to hold them.
@@ -236,7 +258,7 @@ func (c Codec) Stored(document any, paths ...string) (bson.Raw, error) {
 	return raw, nil
 }
 
-// at returns the value at a path, the zero Value if there is none or the way there is not known.
+// at returns the value at a path. The Value is not valid if nothing is there, or if the way there is not known.
 func (c Codec) at(v reflect.Value, path string) reflect.Value {
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
 		v = v.Elem()
@@ -256,11 +278,9 @@ func (c Codec) at(v reflect.Value, path string) reflect.Value {
 	if v.Kind() == reflect.Map && v.Type().Key().Kind() == reflect.String {
 		return c.at(v.MapIndex(reflect.ValueOf(name).Convert(v.Type().Key())), below)
 	}
-	if s := c.Struct(v.Type()); s != nil {
-		if f := s.Field(name); f != nil {
-			if inner, err := v.FieldByIndexErr(f.Index); err == nil {
-				return c.at(inner, below)
-			}
+	if _, f, _ := c.first(v.Type(), path); f != nil {
+		if inner, err := v.FieldByIndexErr(f.Index); err == nil {
+			return c.at(inner, below)
 		}
 	}
 	return reflect.Value{}

@@ -30,6 +30,7 @@ type (
 		Below    Inner
 		Inner    `bson:",inline"`
 		Skipped  int `bson:"-"`
+		Dash     int `bson:"-,"`
 		hidden   int
 		JSON     int `json:"json"`
 		Document bson.D
@@ -93,7 +94,7 @@ func TestLacks(t *testing.T) {
 		got[path] = (codec.Codec{}).Lacks(reflect.TypeFor[*outer](), path)
 	}
 	want := map[string]bool{"_id": false, "name": false, "id": true, "a": false, "deep": false, "below": false, "below.a": false, "below.c": true, "below.deep.x": false,
-		"at.x": false, "document.x": false, "skipped": true, "-": true, "hidden": true, "json": false}
+		"at.x": false, "document.x": false, "skipped": true, "-": false, "hidden": true, "json": false}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

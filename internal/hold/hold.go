@@ -29,7 +29,7 @@ func Writes(filter bson.D) []mongo.WriteModel {
 	}
 }
 
-// Documents writes to the documents that match. It returns mongo.ErrNoDocuments if there are none.
+// Documents writes to the documents that match. If none does, it returns mongo.ErrNoDocuments.
 //
 // Cost: 1 round trip.
 func Documents(ctx context.Context, coll *mongo.Collection, filter bson.D) error {
