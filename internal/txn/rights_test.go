@@ -38,6 +38,15 @@ func TestFewRights(t *testing.T) {
 			return txn.RunOf(ctx, client, insert)
 		}, fences: 1},
 		"not named": {run: txn.RunOf, killed: true},
+		"named after a call of another client": {run: func(ctx context.Context, client *mongo.Client, insert fn) error {
+			return txn.RunOf(ctx, client, func(ctx context.Context) error {
+				apart := mongo.NewSessionContext(ctx, nil)
+				if err := txn.Run(apart, server.Root.Database("shop"), func(context.Context) error { return nil }); err != nil {
+					return err
+				}
+				return txn.Run(ctx, client.Database("shop"), insert)
+			})
+		}, fences: 1},
 		"not allowed": {run: func(ctx context.Context, client *mongo.Client, insert fn) error {
 			return txn.Run(ctx, client.Database("other"), insert)
 		}, fences: 1, killed: true},

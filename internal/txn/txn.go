@@ -67,7 +67,7 @@ func Running(ctx context.Context) bool {
 // driver would wait without end. Its error is marked by package fault to say whether the transaction is
 // committed.
 func Run(ctx context.Context, db *mongo.Database, fn func(ctx context.Context) error) error {
-	if t, ok := ctx.Value(startedKey{}).(*transaction); ok {
+	if t, ok := ctx.Value(startedKey{}).(*transaction); ok && t.client == db.Client() {
 		t.db.CompareAndSwap(nil, db)
 	}
 	return run(ctx, db.Client(), db, fn)
