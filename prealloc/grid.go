@@ -89,7 +89,7 @@ func DayCells(first, last time.Time, keep func(day time.Time) bool) (cells []Cel
 		return nil, fault.Invalid("%d days are more than %d", days+1, maxDays)
 	}
 	year, month, day := first.Date()
-	for ; days >= 0; days-- {
+	for range days + 1 {
 		// Noon, because midnight does not exist on days on which the clock jumps forward then. If
 		// the zone skips a whole day, noon of that day is on a neighbouring day.
 		date := time.Date(year, month, day, 12, 0, 0, 0, first.Location())
