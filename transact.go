@@ -28,9 +28,9 @@ import (
 //
 // Transact returns at most half a second after ctx ends, even if the server does not answer. [OutcomeOf]
 // its error is then Unknown if it was waiting for the commit, and NotDone if it had not begun to commit. A
-// transaction that may still be open on the server is ended in the background, within 30 s; for certain only if
-// fn has called this library, see docs/failures.md. If ctx carries
-// a session of yours, that session's next transaction ends it; nobody else may use the session.
+// transaction that may still be open on the server is ended in the background, within 30 s. That is certain
+// only if fn has called this library; docs/failures.md has the reason. If ctx carries a session of yours, that
+// session's next transaction ends it; nobody else may use the session.
 //
 // Cost: 1 round trip to commit, besides those of fn.
 func Transact(ctx context.Context, client *mongo.Client, fn func(ctx context.Context) error) error {

@@ -150,8 +150,8 @@ func freePort() (string, error) {
 // instead of 10 s.
 var setSettings = bson.D{{Key: "electionTimeoutMillis", Value: 1500}, {Key: "heartbeatIntervalMillis", Value: 200}, {Key: "heartbeatTimeoutSecs", Value: 2}}
 
-// journal are the settings of the set for its journal. Majority writes to the shared server do not wait for it:
-// no test can crash that and start it again.
+// journal returns the setting of the set that concerns its journal. Majority writes to the shared server do not
+// wait for it, because no test can crash that server and start it again.
 func (s *starter) journal() []bson.E {
 	if !s.shared {
 		return nil
