@@ -115,26 +115,12 @@ func (c *arrays) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
 		if want.Type == bson.TypeNull {
 			want = none
 		}
-		if !agree(have, want, doc.Lookup("~slack", d.name)) {
+		if !value.Agree(have, want, value.Number(doc.Lookup("~slack", d.name))) {
 			report(WrongField, d.path, have, want, "")
 			wrong = append(wrong, d.path)
 		}
 	}
 	return append(frame.Above(wrong), expr.Op("$set", append(ends, c.recounted...)))
-}
-
-// agree compares numbers by value, as far as slack allows, and samples by both fields.
-func agree(have, want, slack bson.RawValue) bool {
-	if a, ok := have.DocumentOK(); ok {
-		b, ok := want.DocumentOK()
-		return ok && a.Lookup(frame.TimeKey).Equal(b.Lookup(frame.TimeKey)) && agree(a.Lookup(frame.ValueKey), b.Lookup(frame.ValueKey), bson.RawValue{})
-	}
-	x, y, most := value.Number(have), value.Number(want), value.Number(slack)
-	if x == nil || y == nil {
-		return have.Type == want.Type && have.Equal(want)
-	}
-	difference := x.Sub(x, y)
-	return difference.Sign() == 0 || most != nil && difference.Abs(difference).Cmp(most) <= 0
 }
 
 // Archive moves the documents whose window ended at or before before into target, each batch (by default

@@ -1,7 +1,6 @@
 package computed
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -824,7 +823,7 @@ func (c *core) drifted(ctx context.Context, batch []bson.Raw) (out []mongopatter
 			if want.Type == 0 {
 				want = c.empty.Lookup(e.Key)
 			}
-			if !c.equal(have, want) {
+			if !value.Agree(have, want, slack(have, want)) {
 				out = append(out, mongopatterns.Problem{Pattern: "computed", Kind: WrongField, Collection: c.targets.Name(), ID: id, Field: e.Key, Have: have, Want: want})
 			}
 		}
@@ -837,23 +836,18 @@ func (c *core) blank(doc bson.Raw) bool {
 	return !slices.ContainsFunc(c.fields, func(e bson.E) bool { return doc.Lookup(e.Key).Type != 0 })
 }
 
-// equal compares values as the server does. Doubles may differ by a billionth, as their sums depend
-// on the order; below 1 by a billionth of 1, as adding and subtracting a large value leaves a
-// rounding error in proportion to that.
-func (c *core) equal(have, want bson.RawValue) bool {
-	if have.Type == want.Type && bytes.Equal(have.Value, want.Value) || value.Key(have) == value.Key(want) {
-		return true
+// slack is what a double may differ by, a billionth, because its sum depends on the order; below 1 a billionth of 1,
+// because adding and subtracting a large value leaves a rounding error in proportion to that. It is nil for other
+// values.
+func slack(have, want bson.RawValue) *big.Rat {
+	size := value.Number(want)
+	if size == nil || have.Type != bson.TypeDouble && want.Type != bson.TypeDouble {
+		return nil
 	}
-	a, b := value.Number(have), value.Number(want)
-	if a == nil || b == nil || have.Type != bson.TypeDouble && want.Type != bson.TypeDouble {
-		return false
-	}
-	off := new(big.Rat).Abs(new(big.Rat).Sub(a, b))
-	size := new(big.Rat).Abs(b)
-	if one := big.NewRat(1, 1); size.Cmp(one) < 0 {
+	if one := big.NewRat(1, 1); size.Abs(size).Cmp(one) < 0 {
 		size = one
 	}
-	return off.Mul(off, big.NewRat(1_000_000_000, 1)).Cmp(size) <= 0
+	return size.Mul(size, big.NewRat(1, 1_000_000_000))
 }
 
 // again checks the targets of problems once more, in one snapshot: a change may have been under

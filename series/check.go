@@ -102,7 +102,7 @@ func (c *store) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
 	var wrong []string
 	for _, d := range append(c.derived(t), derived{path: c.opts.BytesField, want: rawValue(int32(c.sizeOf(doc)))}) {
 		have := value.Lookup(doc, d.path)
-		if agree(have, d.want, d.most) {
+		if value.Agree(have, d.want, new(big.Rat).SetFloat64(d.most*1e-30)) {
 			continue
 		}
 		report(WrongField, d.path, have, d.want, "")
@@ -131,16 +131,4 @@ func pipeline(set bson.D, unset bson.A) (out mongo.Pipeline) {
 		out = append(out, bson.D{{Key: "$unset", Value: unset}})
 	}
 	return out
-}
-
-// agree compares numbers by value. A sum with more than 34 digits may differ in the last one, depending on
-// the order of its additions; most is the sum of the absolute numbers.
-func agree(have, want bson.RawValue, most float64) bool {
-	x, y := value.Number(have), value.Number(want)
-	if x == nil || y == nil {
-		return have.Type == want.Type && have.Equal(want)
-	}
-	difference := x.Sub(x, y)
-	rounding := new(big.Rat).SetFloat64(most * 1e-30)
-	return difference.Sign() == 0 || rounding != nil && difference.Abs(difference).Cmp(rounding) <= 0
 }

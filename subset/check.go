@@ -353,7 +353,7 @@ func (c *core) problems(st state) []mongopatterns.Problem {
 	}
 	for _, d := range c.derived(st.stats) {
 		have := value.Lookup(st.parent, d.path)
-		if !d.vast && (d.mean && have.IsZero() != d.want.IsZero() || !agree(have, number(d.want), d.magnitude)) {
+		if !d.vast && (d.mean && have.IsZero() != d.want.IsZero() || !value.Agree(number(have), number(d.want), d.slack(have))) {
 			report(d.kind, d.path, d.want)
 		}
 	}
@@ -368,6 +368,15 @@ type derived struct {
 	magnitude *big.Rat      // of the numbers added up; nil if the result is exact
 	mean      bool
 	vast      bool // more than a double holds
+}
+
+// slack is a part in 10^9 of magnitude, nil between ints.
+func (d derived) slack(have bson.RawValue) *big.Rat {
+	isInt := func(v bson.RawValue) bool { return v.Type == bson.TypeInt32 || v.Type == bson.TypeInt64 }
+	if d.magnitude == nil || isInt(number(d.want)) && isInt(number(have)) {
+		return nil
+	}
+	return new(big.Rat).Mul(d.magnitude, big.NewRat(1, 1e9))
 }
 
 func (c *core) derived(stats bson.Raw) []derived {
@@ -405,22 +414,6 @@ func number(v bson.RawValue) bson.RawValue {
 		return raw(int32(0))
 	}
 	return v
-}
-
-// agree compares numbers and takes a missing one as 0. They may differ by a part in 10^9 of
-// magnitude, unless magnitude is nil or both are ints.
-func agree(have, want bson.RawValue, magnitude *big.Rat) bool {
-	have = number(have)
-	h, w := value.Number(have), value.Number(want)
-	if h == nil || w == nil {
-		return have.Equal(want)
-	}
-	isInt := func(v bson.RawValue) bool { return v.Type == bson.TypeInt32 || v.Type == bson.TypeInt64 }
-	if magnitude == nil || isInt(want) && isInt(have) {
-		return h.Cmp(w) == 0
-	}
-	difference := new(big.Rat).Sub(h, w)
-	return difference.Abs(difference).Cmp(new(big.Rat).Mul(magnitude, big.NewRat(1, 1e9))) <= 0
 }
 
 // suspicious selects the items that Insert might refuse; it has no filter if Insert refuses none.

@@ -48,6 +48,20 @@ func Number(v bson.RawValue) *big.Rat {
 	return nil
 }
 
+// Agree reports whether a stored value is the one that follows from other data: a number that differs by at most
+// slack, nil for not at all, or a value that is equal to the server.
+func Agree(have, want bson.RawValue, slack *big.Rat) bool {
+	if have.Type == want.Type && bytes.Equal(have.Value, want.Value) {
+		return true
+	}
+	x, y := Number(have), Number(want)
+	if x == nil || y == nil {
+		return Key(have) == Key(want)
+	}
+	difference := x.Sub(x, y)
+	return difference.Sign() == 0 || slack != nil && difference.Abs(difference).Cmp(slack) <= 0
+}
+
 // Key is a map key that is the same for values which are equal to the server
 // under the simple collation: 1, int64(1) and 1.0 are one, also inside documents
 // and arrays.

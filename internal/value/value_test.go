@@ -3,6 +3,7 @@ package value_test
 import (
 	"bytes"
 	"math"
+	"math/big"
 	"strings"
 	"testing"
 
@@ -28,6 +29,31 @@ func decimal(t *testing.T, s string) bson.Decimal128 {
 		t.Fatal(err)
 	}
 	return d
+}
+
+// Numbers agree by value up to the slack, everything else if it is equal to the server.
+func TestAgree(t *testing.T) {
+	billionth := big.NewRat(1, 1_000_000_000)
+	for _, c := range []struct {
+		have, want any
+		slack      *big.Rat
+		agree      bool
+	}{
+		{int32(1), 1.0, nil, true},
+		{0.1, decimal(t, "0.1"), nil, false},
+		{0.1, decimal(t, "0.1"), billionth, true},
+		{1.0, 1 + 1e-9, big.NewRat(1, 2_000_000_000), false},
+		{math.NaN(), decimal(t, "NaN"), nil, true},
+		{math.NaN(), 1.0, billionth, false},
+		{math.Inf(1), math.Inf(-1), billionth, false},
+		{nil, int32(0), billionth, false},
+		{"1", int32(1), billionth, false},
+		{bson.D{{Key: "t", Value: 1}}, bson.D{{Key: "t", Value: 1.0}}, nil, true},
+	} {
+		if got := value.Agree(raw(t, c.have), raw(t, c.want), c.slack); got != c.agree {
+			t.Errorf("Agree(%v, %v, %v) is %v", c.have, c.want, c.slack, got)
+		}
+	}
 }
 
 // Each line is one value to the server; no two lines are.
