@@ -103,93 +103,118 @@ func (e *engine) scan() maintain.Scan {
 // climb finds the places of nodes: it reads the parents of all nodes at once, then their parents, until every
 // way meets a place that is known. So a batch costs a query for each new level and not for each node.
 func (e *engine) climb(ctx context.Context, nodes []node) ([]*place, error) {
-	if len(e.known) > knownMax {
+	if len(e.known) > knownMax || slices.ContainsFunc(nodes, e.elsewhere) {
 		e.forget(e.counter)
 	}
-	// Old code moves nodes without the lock, so the counter does not show it. If a node names another parent than
-	// before, its place and those below it are wrong.
-	for _, n := range nodes {
-		up, _ := e.from.parent(n)
-		s := e.known[key(n.id)]
-		if s == nil || !s.resolved {
-			continue
-		}
-		// In ChildReferences the parent field says where a node without an array is.
-		elsewhere := e.from.unadopted(n.raw) && (s.settled || !e.from.unadopted(s.node.raw) || !same(n.parent, s.node.parent))
-		if elsewhere || !s.settled && s.named != e.from.refKey(up) || e.known[e.from.refKey(n)] != s {
-			e.forget(e.counter)
-			break
-		}
+	all := make([]*place, len(nodes))
+	for i, n := range nodes {
+		all[i] = e.place(n)
 	}
-	var all []*place
-	for _, n := range nodes {
-		all = append(all, e.place(n))
-	}
-	asks := e.from.lists != nil // only a query tells the parents
 	for todo := all; len(todo) > 0; {
-		// Which of these places have a parent that is not known?
-		var ask []node
-		asking := map[string]*place{}
+		var asking []*place
 		for _, s := range todo {
-			if s.resolved {
-				continue
-			}
-			s.resolved = true
-			ref, broken := e.from.parent(s.node)
-			s.named = e.from.refKey(ref)
-			up := e.known[s.named]
-			switch s.lost = broken; {
-			case broken != "", s.settled:
-			case up != nil:
-				s.ups = []*place{up}
-			case asks || s.named != "":
-				ask = append(ask, s.node)
-				asking[key(s.id)] = s
+			if e.asks(s) {
+				asking = append(asking, s)
 			}
 		}
-		todo = nil
-		if len(ask) == 0 {
-			break
-		}
-		found, err := e.from.findAll(ctx, e.from.parents(ask))
-		if err != nil {
-			e.forget(e.counter) // resolved places without parents must not stay: the transaction may run again
+		var err error
+		if todo, err = e.ascend(ctx, asking); err != nil {
 			return nil, err
-		}
-		// The parents are the next level. In ChildReferences their arrays say which nodes they are the parents of.
-		for _, p := range found {
-			up := e.place(p)
-			todo = append(todo, up)
-			for _, id := range p.children {
-				if s := asking[key(id)]; s != nil && !slices.Contains(s.ups, up) {
-					s.ups = append(s.ups, up)
-				}
-			}
-		}
-		// Link each place to its parent, or say why it has none.
-		for _, s := range asking {
-			ref, _ := e.from.parent(s.node)
-			if asks && e.from.unadopted(s.node.raw) {
-				up, broken := e.from.namedParent(s.node)
-				if s.unlisted = !slices.ContainsFunc(s.ups, func(p *place) bool { return key(p.id) == e.from.refKey(up) }); s.unlisted {
-					ref, s.lost, s.ups = up, broken, nil
-				}
-				if s.unlisted && s.lost == "" && e.from != e.to {
-					s.lost = "not adopted"
-				}
-			}
-			if up := e.known[e.from.refKey(ref)]; s.lost != "" {
-			} else if up != nil {
-				s.ups = []*place{up}
-			} else if e.from.isParent(ref) {
-				s.lost = "there is no such parent"
-			}
 		}
 	}
 	for _, s := range all {
 		e.connect(s, &[]*place{})
 	}
 	return all, nil
+}
+
+// elsewhere reports whether a node names another parent than when its place was found. Old code moves nodes without
+// the lock, so the counter does not show it. The place and those below it are wrong then.
+func (e *engine) elsewhere(n node) bool {
+	s := e.known[key(n.id)]
+	if s == nil || !s.resolved {
+		return false
+	}
+	if e.known[e.from.refKey(n)] != s {
+		return true
+	}
+	// In ChildReferences the parent field says where a node without an array is.
+	if e.from.unadopted(n.raw) && (s.settled || !e.from.unadopted(s.node.raw) || !same(n.parent, s.node.parent)) {
+		return true
+	}
+	up, _ := e.from.parent(n)
+	return !s.settled && s.named != e.from.refKey(up)
+}
+
+// asks links a place to its parent if that is known, and reports whether the parent has to be read.
+func (e *engine) asks(s *place) bool {
+	if s.resolved {
+		return false
+	}
+	s.resolved = true
+	ref, broken := e.from.parent(s.node)
+	s.named, s.lost = e.from.refKey(ref), broken
+	if broken != "" || s.settled {
+		return false
+	}
+	if up := e.known[s.named]; up != nil {
+		s.ups = []*place{up}
+		return false
+	}
+	return s.named != "" || e.from.lists != nil // only a query tells which lists have the node
+}
+
+// ascend reads the parents of places, links the places to them, and returns the places of the parents.
+func (e *engine) ascend(ctx context.Context, places []*place) (parents []*place, err error) {
+	if len(places) == 0 {
+		return nil, nil
+	}
+	nodes, byKey := make([]node, len(places)), map[string]*place{}
+	for i, s := range places {
+		nodes[i], byKey[key(s.id)] = s.node, s
+	}
+	found, err := e.from.findAll(ctx, e.from.parents(nodes))
+	if err != nil {
+		e.forget(e.counter) // resolved places without parents must not stay: the transaction may run again
+		return nil, err
+	}
+	for _, p := range found {
+		up := e.place(p)
+		parents = append(parents, up)
+		for _, id := range p.children { // in ChildReferences
+			if s := byKey[key(id)]; s != nil && !slices.Contains(s.ups, up) {
+				s.ups = append(s.ups, up)
+			}
+		}
+	}
+	for _, s := range places {
+		e.link(s)
+	}
+	return parents, nil
+}
+
+// link gives a place the parent that its node names, or says why it has none. The parents that list it are linked
+// already.
+func (e *engine) link(s *place) {
+	ref, _ := e.from.parent(s.node)
+	if e.from.lists != nil && e.from.unadopted(s.node.raw) {
+		up, broken := e.from.namedParent(s.node)
+		named := func(p *place) bool { return key(p.id) == e.from.refKey(up) }
+		if s.unlisted = !slices.ContainsFunc(s.ups, named); s.unlisted {
+			ref, s.lost, s.ups = up, broken, nil
+			if broken == "" && e.from != e.to {
+				s.lost = "not adopted"
+			}
+		}
+	}
+	if s.lost != "" {
+		return
+	}
+	if up := e.known[e.from.refKey(ref)]; up != nil {
+		s.ups = []*place{up}
+	} else if e.from.isParent(ref) {
+		s.lost = "there is no such parent"
+	}
 }
 
 // place returns the place of a node that was read, a new one if it was not met before.
