@@ -207,54 +207,89 @@ var geographic = []string{"$near", "$nearSphere", "$geoWithin", "$geoIntersects"
 // $and in any. Two ways to ask for the same, as 1 and {$eq: 1}, stay two. Tokens are bound
 // to a hash of it.
 func appendCanonical(out []byte, v bson.RawValue, as reading) []byte {
-	doc, isDoc := v.DocumentOK()
-	switch operated := isDoc && operators(doc); {
-	case operated && as == asCondition:
-		as = asFilter
-	case as == asCondition:
-		as = asValue
-	case operated && as == asOrdered:
-		as = asExpression
-	}
-	if as == asValue || !isDoc && v.Type != bson.TypeArray {
+	as = as.of(v)
+	if as == asValue || v.Type != bson.TypeEmbeddedDocument && v.Type != bson.TypeArray {
 		var room [64]byte // of the stack
 		return appendText(append(out, 'v'), value.AppendKey(room[:0], v))
 	}
 	elements, _ := bson.Raw(v.Value).Elements()
-	if !isDoc && (as == asFilters || as == asConditions) {
-		return appendConditions(out, elements, as)
+	if v.Type == bson.TypeArray {
+		return appendElements(out, elements, as)
 	}
-	if isDoc && as != asOrdered {
+	if as != asOrdered {
 		slices.SortStableFunc(elements, func(a, b bson.RawElement) int { return strings.Compare(a.Key(), b.Key()) })
 	}
 	out = binary.AppendUvarint(append(out, byte(v.Type)), uint64(len(elements)))
 	for _, e := range elements {
-		name, inner := e.Key(), as
+		name := e.Key()
 		out = appendText(out, name)
-		switch {
-		case !isDoc: // the elements of an array are what it is
-		case as == asFilter && (name == "$in" || name == "$nin"):
+		if as == asFilter && (name == "$in" || name == "$nin") {
 			out = appendSet(out, e.Value())
-			continue
-		case as == asFilter && slices.Contains([]string{"$and", "$or", "$nor"}, name):
-			inner = asFilters
-		case as == asFilter && slices.Contains([]string{"$not", "$elemMatch", "$geometry"}, name):
-		case as == asFilter && slices.Contains([]string{"$expr", "$text", "$jsonSchema"}, name):
-			inner = asExpression
-		case as == asFilter && name == "$all":
-			inner = asConditions
-		case as == asFilter && (!strings.HasPrefix(name, "$") || slices.Contains(geographic, name)):
-			inner = asCondition
-		case as == asFilter, name == "$literal":
-			inner = asValue
-		case name == "$match":
-			inner = asFilter
-		case slices.Contains([]string{"$sort", "sortBy", "$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$cmp", "$in"}, name):
-			inner = asOrdered
+		} else {
+			out = appendCanonical(out, e.Value(), as.inside(name))
 		}
-		out = appendCanonical(out, e.Value(), inner)
 	}
 	return out
+}
+
+// appendElements is appendCanonical for an array.
+func appendElements(out []byte, elements []bson.RawElement, as reading) []byte {
+	if as == asFilters || as == asConditions {
+		return appendConditions(out, elements, as)
+	}
+	out = binary.AppendUvarint(append(out, byte(bson.TypeArray)), uint64(len(elements)))
+	for _, e := range elements {
+		out = appendCanonical(appendText(out, e.Key()), e.Value(), as)
+	}
+	return out
+}
+
+// of is how a value is read that may be one of operators.
+func (as reading) of(v bson.RawValue) reading {
+	doc, isDoc := v.DocumentOK()
+	operated := isDoc && operators(doc)
+	switch {
+	case as == asCondition && operated:
+		return asFilter
+	case as == asCondition:
+		return asValue
+	case as == asOrdered && operated:
+		return asExpression
+	}
+	return as
+}
+
+// inside is how the field of a document is read that is read as as.
+func (as reading) inside(name string) reading {
+	if as == asFilter {
+		return insideFilter(name)
+	}
+	switch name {
+	case "$literal":
+		return asValue
+	case "$match":
+		return asFilter
+	case "$sort", "sortBy", "$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$cmp", "$in":
+		return asOrdered
+	}
+	return as
+}
+
+func insideFilter(name string) reading {
+	switch name {
+	case "$and", "$or", "$nor":
+		return asFilters
+	case "$not", "$elemMatch", "$geometry":
+		return asFilter
+	case "$expr", "$text", "$jsonSchema":
+		return asExpression
+	case "$all":
+		return asConditions
+	}
+	if !strings.HasPrefix(name, "$") || slices.Contains(geographic, name) {
+		return asCondition
+	}
+	return asValue
 }
 
 func appendConditions(out []byte, elements []bson.RawElement, as reading) []byte {
