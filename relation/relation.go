@@ -77,61 +77,89 @@ func New[ParentID, ChildID, T any](parents, children *mongo.Collection, opts *Op
 	if err := cmp.Or(codec.CheckOrder[ParentID]("ParentID"), codec.CheckOrder[ChildID]("ChildID")); err != nil {
 		return nil, err
 	}
-	var o Options
+	c := &core{parents: parents, children: children}
 	if opts != nil {
-		o = *opts
+		c.Options = *opts
 	}
-	self := parents != nil && children != nil && parents.Name() == children.Name()
-	colls := []any{"parents", parents}
-	if !self {
-		colls = append(colls, "children", children)
-	}
-	if o.Links != nil {
-		colls = append(colls, "Options.Links", o.Links)
-	}
-	down := []config.Setting{config.Name("Options.ChildrenField", &o.ChildrenField, ""), config.Name("Options.KeyField", &o.KeyField, "_id"), config.Number("Options.MaxCount", &o.MaxCount, 10_000, 1, 1_000_000)}
-	up := []config.Setting{config.Name("Options.OwnerField", &o.OwnerField, ""), config.Name("Options.OwnersField", &o.OwnersField, "")}
-	undirected := self && o.ChildrenField != "" && o.ChildrenField == o.OwnersField
-	if self && !undirected {
-		down = append(down, up...)
-	}
-	between := []config.Setting{config.Name("Options.ParentField", &o.ParentField, "parent"), config.Name("Options.ChildField", &o.ChildField, "child")}
-	err = cmp.Or(config.Collections(colls...), config.Apply(down...), config.Apply(up...), config.Apply(between...))
-	field := o.OwnerField + o.OwnersField
-	switch {
-	case err != nil:
+	if err := c.complete(); err != nil {
 		return nil, err
-	case self && (parents.Database().Name() != children.Database().Name() || parents.Database().Client() != children.Database().Client()):
-		return nil, fault.Invalid("children: the collection is in another database or of another client")
-	case o.ChildrenField == "" && field == "" && o.Links == nil:
-		return nil, fault.Invalid("Options: set ChildrenField, OwnerField, OwnersField or Links")
-	case o.OwnerField != "" && o.OwnersField != "" || o.Links != nil && o.ChildrenField+field != "":
-		return nil, fault.Invalid("Options: set only one of OwnerField, OwnersField and Links, and Links without ChildrenField")
-	case o.KeyField != "_id" && (self || o.ChildrenField != "" || o.Links != nil):
-		return nil, fault.Invalid("Options.KeyField: it needs OwnerField or OwnersField alone, and two collections")
-	case slices.Contains([]string{o.ChildrenField, field, o.ParentField, o.ChildField}, "_id"):
-		return nil, fault.Invalid("Options: no reference can be in _id")
-	case slices.Contains([]string{o.ChildrenField, field, o.KeyField}, hold.Field):
-		return nil, fault.Invalid("Options: no reference can be in %s, which is set during a transaction", hold.Field)
 	}
-	if len(o.Sort) == 0 {
-		o.Sort = bson.D{{Key: "_id", Value: -1}}
-	}
-	c := &core{Options: o, parents: parents, children: children, codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
-		up: field, self: self, undirected: undirected,
-		toChildren: end{other: children, from: "_id", field: o.ChildrenField, back: field, key: "_id", array: true},
-		toParents:  end{other: parents, from: "_id", field: field, back: o.ChildrenField, key: o.KeyField, array: o.OwnersField != ""}}
-	if o.Links != nil {
-		c.toChildren = end{coll: o.Links, other: children, from: o.ParentField, field: o.ChildField, key: "_id"}
-		c.toParents = end{coll: o.Links, other: parents, from: o.ChildField, field: o.ParentField, key: "_id"}
-	}
-	if o.ChildrenField != "" {
-		c.toChildren.coll = parents
-	}
-	if field != "" {
-		c.toParents.coll = children
-	}
+	c.codec = codec.Codec{Registry: c.Registry, BSON: c.BSON}
+	c.toChildren, c.toParents = c.directions()
 	return &Relation[ParentID, ChildID, T]{c}, c.codec.CheckMore("T", reflect.TypeFor[T]())
+}
+
+// complete sets the defaults and refuses collections and options that do not fit together.
+func (c *core) complete() error {
+	c.self = c.parents != nil && c.children != nil && c.parents.Name() == c.children.Name()
+	c.undirected = c.self && c.ChildrenField != "" && c.ChildrenField == c.OwnersField
+	if err := cmp.Or(c.checkCollections(), c.checkNames()); err != nil {
+		return err
+	}
+	c.up = c.OwnerField + c.OwnersField
+	if len(c.Sort) == 0 {
+		c.Sort = bson.D{{Key: "_id", Value: -1}}
+	}
+	switch {
+	case c.ChildrenField == "" && c.up == "" && c.Links == nil:
+		return fault.Invalid("Options: set ChildrenField, OwnerField, OwnersField or Links")
+	case c.OwnerField != "" && c.OwnersField != "" || c.Links != nil && c.ChildrenField+c.up != "":
+		return fault.Invalid("Options: set only one of OwnerField, OwnersField and Links, and Links without ChildrenField")
+	case c.KeyField != "_id" && (c.self || c.ChildrenField != "" || c.Links != nil):
+		return fault.Invalid("Options.KeyField: it needs OwnerField or OwnersField alone, and two collections")
+	case slices.Contains([]string{c.ChildrenField, c.up, c.ParentField, c.ChildField}, "_id"):
+		return fault.Invalid("Options: no reference can be in _id")
+	case slices.Contains([]string{c.ChildrenField, c.up, c.KeyField}, hold.Field):
+		return fault.Invalid("Options: no reference can be in %s, which is set during a transaction", hold.Field)
+	}
+	return nil
+}
+
+func (c *core) checkCollections() error {
+	all := []any{"parents", c.parents}
+	if !c.self {
+		all = append(all, "children", c.children)
+	}
+	if c.Links != nil {
+		all = append(all, "Options.Links", c.Links)
+	}
+	if err := config.Collections(all...); err != nil {
+		return err
+	}
+	up, down := c.parents.Database(), c.children.Database()
+	if c.self && (up.Name() != down.Name() || up.Client() != down.Client()) {
+		return fault.Invalid("children: the collection is in another database or of another client")
+	}
+	return nil
+}
+
+// checkNames checks the names of the fields, and that those of one document differ.
+func (c *core) checkNames() error {
+	parent := []config.Setting{config.Name("Options.ChildrenField", &c.ChildrenField, ""), config.Name("Options.KeyField", &c.KeyField, "_id"),
+		config.Number("Options.MaxCount", &c.MaxCount, 10_000, 1, 1_000_000)}
+	child := []config.Setting{config.Name("Options.OwnerField", &c.OwnerField, ""), config.Name("Options.OwnersField", &c.OwnersField, "")}
+	if c.self && !c.undirected {
+		parent = append(parent, child...)
+	}
+	link := []config.Setting{config.Name("Options.ParentField", &c.ParentField, "parent"), config.Name("Options.ChildField", &c.ChildField, "child")}
+	return cmp.Or(config.Apply(parent...), config.Apply(child...), config.Apply(link...))
+}
+
+// directions are the two ways from a document to those at the other end of its links.
+func (c *core) directions() (toChildren, toParents end) {
+	if c.Links != nil {
+		return end{coll: c.Links, other: c.children, from: c.ParentField, field: c.ChildField, key: "_id"},
+			end{coll: c.Links, other: c.parents, from: c.ChildField, field: c.ParentField, key: "_id"}
+	}
+	toChildren = end{other: c.children, from: "_id", field: c.ChildrenField, back: c.up, key: "_id", array: true}
+	toParents = end{other: c.parents, from: "_id", field: c.up, back: c.ChildrenField, key: c.KeyField, array: c.OwnersField != ""}
+	if c.ChildrenField != "" {
+		toChildren.coll = c.parents
+	}
+	if c.up != "" {
+		toParents.coll = c.children
+	}
+	return toChildren, toParents
 }
 
 // Indexes returns {children: 1} for the parents, {owner: 1, sort…} or {owners: 1, sort…} for the
