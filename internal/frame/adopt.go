@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -27,82 +26,95 @@ func (f *Frame) Adopt(ctx context.Context, src *mongo.Collection, work *mongopat
 		return total, err
 	}
 	l, err := f.ledgerOf(src)
-	if err == nil {
-		// A source with a default collation has its _ids in another order than the ledger.
-		err = transfer.Ready(ctx, work, []*mongo.Collection{f.Coll, l.coll}, src)
-	}
-	if err == nil {
-		err = l.open(ctx)
-	}
 	if err != nil {
 		return total, err
 	}
-	var batch []bson.Raw
-	held, reported := 0, int64(0) // bytes of the batch; documents examined at the last Progress
-	flush := func() error {
-		if len(batch) > 0 {
-			err := maintain.Apart(ctx, src.Name(), batch, w.Strict, &total, func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
-				return f.adopt(ctx, l, src, part, w, result, begin(), convert)
-			})
-			if err != nil {
-				return err
-			}
-			l.settle()
-			batch, held = nil, 0
-		}
-		if total.Examined > reported {
-			reported = total.Examined
-			w.Progress(total)
-		}
-		return nil
+	// A source with a default collation has its _ids in another order than the ledger.
+	if err := transfer.Ready(ctx, work, []*mongo.Collection{f.Coll, l.coll}, src); err != nil {
+		return total, err
 	}
-	for m, err := range l.scan(ctx, src, w) {
-		if err != nil {
-			return total, err
-		}
-		switch m.finding {
-		case unknown:
-			if len(batch) > 0 && (held+len(m.doc) > w.BatchBytes || l.full()) {
-				if err := flush(); err != nil {
-					return total, err
-				}
-			}
-			l.touch()
-			batch, held = append(batch, bytes.Clone(m.doc)), held+len(m.doc)
-		case gone:
-			total.Skipped++
-		default:
-			total.Skipped++
-			total.Examined++
-		}
-		if len(batch) == w.BatchSize || len(batch) == 0 && total.Examined-reported >= int64(w.BatchSize) {
-			if err := flush(); err != nil {
-				return total, err
-			}
-		}
+	if err := l.open(ctx); err != nil {
+		return total, err
 	}
-	return total, flush()
+	a := adoption{to: f, src: src, ledger: l, work: w, begin: begin, convert: convert}
+	err = a.run(ctx)
+	return a.total, err
 }
 
-// adopt stores a batch of documents that are not in the ledger, and enters them.
-func (f *Frame) adopt(ctx context.Context, l *ledger, src *mongo.Collection, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result, b Batch,
-	convert func(b Batch, doc bson.Raw) error) error {
-	var entries []entry
-	for _, doc := range docs {
-		id := doc.Lookup("_id")
-		switch err := convert(b, doc); {
-		case err == nil:
-			id.Value = bytes.Clone(id.Value) // so that the ledger does not hold the document
-			entries = append(entries, entry{id, hashOf(doc)})
-		case errors.Is(err, fault.ErrSkip):
-			result.Skipped++
-		case errors.Is(err, fault.ErrInvalid) && !w.Strict:
-			maintain.Fail(result, src.Name(), id, err)
-		default:
-			return fault.Of(id, err)
+// An adoption is an Adopt under way.
+type adoption struct {
+	to      *Frame
+	src     *mongo.Collection
+	ledger  *ledger
+	work    mongopatterns.Work
+	begin   func() Batch
+	convert func(b Batch, doc bson.Raw) error
+
+	batch    []bson.Raw // documents that are not in the ledger
+	bytes    int        // of the batch
+	total    mongopatterns.Result
+	reported int64 // documents examined at the last Progress
+}
+
+func (a *adoption) run(ctx context.Context) error {
+	for m, err := range a.ledger.scan(ctx, a.src, a.work) {
+		if err == nil {
+			err = a.take(ctx, m)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	if w.DryRun {
+	return a.flush(ctx)
+}
+
+// take puts a document that is not in the ledger into the batch, and stores the batch when it is full.
+func (a *adoption) take(ctx context.Context, m met) error {
+	switch m.finding {
+	case unknown:
+		if len(a.batch) > 0 && (a.bytes+len(m.doc) > a.work.BatchBytes || a.ledger.full()) {
+			if err := a.flush(ctx); err != nil {
+				return err
+			}
+		}
+		a.ledger.touch()
+		a.batch, a.bytes = append(a.batch, bytes.Clone(m.doc)), a.bytes+len(m.doc)
+	case gone:
+		a.total.Skipped++
+	default:
+		a.total.Skipped++
+		a.total.Examined++
+	}
+	if len(a.batch) == a.work.BatchSize || len(a.batch) == 0 && a.total.Examined-a.reported >= int64(a.work.BatchSize) {
+		return a.flush(ctx)
+	}
+	return nil
+}
+
+// flush stores the batch and reports the progress.
+func (a *adoption) flush(ctx context.Context) error {
+	if len(a.batch) > 0 {
+		if err := maintain.Apart(ctx, a.src.Name(), a.batch, a.work.Strict, &a.total, a.store); err != nil {
+			return err
+		}
+		a.ledger.settle()
+		a.batch, a.bytes = nil, 0
+	}
+	if a.total.Examined > a.reported {
+		a.reported = a.total.Examined
+		a.work.Progress(a.total)
+	}
+	return nil
+}
+
+// store converts and stores documents that are not in the ledger, and enters them.
+func (a *adoption) store(ctx context.Context, docs []bson.Raw, result *mongopatterns.Result) error {
+	b := a.begin()
+	entries, err := a.converted(b, docs, result)
+	if err != nil {
+		return err
+	}
+	if a.work.DryRun {
 		count, _ := b.Size()
 		result.Done += int64(count)
 		return nil
@@ -110,20 +122,42 @@ func (f *Frame) adopt(ctx context.Context, l *ledger, src *mongo.Collection, doc
 	if len(entries) == 0 {
 		return nil
 	}
-	changed := l.add(entries)
+	changed := a.ledger.add(entries)
 	var done mongopatterns.Result
-	err := maintain.Once(ctx, f.Coll.Database(), func(ctx context.Context) error {
-		err := l.write(ctx, changed) // first, so that the later of two writers stores nothing, and counts no document as refused for it
-		if err == nil {
-			done, err = b.Store(ctx)
+	err = maintain.Once(ctx, a.to.Coll.Database(), func(ctx context.Context) (err error) {
+		// The ledger comes first, so that the later of two writers stores nothing, and counts no document as
+		// refused for it.
+		if err := a.ledger.write(ctx, changed); err != nil {
+			return err
 		}
+		done, err = b.Store(ctx)
 		return err
 	})
-	if err == nil {
-		l.stored(changed)
-		maintain.Add(result, done)
+	if err != nil {
+		return err
 	}
-	return err
+	a.ledger.stored(changed)
+	maintain.Add(result, done)
+	return nil
+}
+
+// converted adds documents to a batch and returns their entries for the ledger.
+func (a *adoption) converted(b Batch, docs []bson.Raw, result *mongopatterns.Result) (entries []entry, err error) {
+	for _, doc := range docs {
+		id := doc.Lookup("_id")
+		switch err := a.convert(b, doc); {
+		case err == nil:
+			id.Value = bytes.Clone(id.Value) // so that the ledger does not hold the document
+			entries = append(entries, entry{id, hashOf(doc)})
+		case errors.Is(err, fault.ErrSkip):
+			result.Skipped++
+		case errors.Is(err, fault.ErrInvalid) && !a.work.Strict:
+			maintain.Fail(result, a.src.Name(), id, err)
+		default:
+			return nil, fault.Of(id, err)
+		}
+	}
+	return entries, nil
 }
 
 // Plain converts a source document to one measurement, without the field of the series, and without _id
@@ -133,12 +167,10 @@ func (f *Frame) Plain(doc bson.Raw, keepID bool, fits any) (series bson.RawValue
 	series = doc.Lookup(f.Series)
 	m = value.Pick(doc, func(field []byte) bool { return string(field) != f.Series && (keepID || string(field) != "_id") })
 	if series.Type == 0 {
-		err = fmt.Errorf("the document has no series in %q", f.Series)
-	} else {
-		err = f.Codec.Decode(m, fits)
+		return series, m, fault.Invalid("the document has no series in %q", f.Series)
 	}
-	if err != nil {
-		err = fault.Invalid("%w", err)
+	if err := f.Codec.Decode(m, fits); err != nil {
+		return series, m, fault.Invalid("%w", err)
 	}
-	return series, m, err
+	return series, m, nil
 }
