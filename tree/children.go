@@ -93,7 +93,7 @@ func (l *lists) target(pos position, nodes []node, self bson.RawValue) (parent *
 	ref := pick(nodes, pos.ref)
 	switch {
 	case pos.kind == atRoot && pos.first:
-		return nil, 0, fault.Invalid("the roots of ChildReferences have no order")
+		return nil, 0, errUnordered
 	case pos.kind == atRoot:
 		return nil, -1, nil
 	case l.o.Graph && pos.sibling():
@@ -120,7 +120,7 @@ func (l *lists) target(pos position, nodes []node, self bson.RawValue) (parent *
 	if l.unadopted(ref.raw) {
 		return nil, 0, l.notAdopted(ref.id)
 	}
-	return nil, 0, fault.Invalid("the roots of ChildReferences have no order")
+	return nil, 0, errUnordered
 }
 
 // push is the write that inserts ids into the list of a parent at an index, -1 for the end.
@@ -146,44 +146,68 @@ func (l *lists) unlink(parent, id bson.RawValue) mongo.WriteModel {
 	return update(match, append(d("$pull", d(l.o.ChildrenField, d("$in", bson.A{id}))), l.count(-1)...))
 }
 
+var errUnordered = fault.Invalid("the roots of ChildReferences have no order")
+
 // insert puts the ID into the parent's list and then stores the node. It needs no lock: a concurrent move or
-// deletion of the parent conflicts with the push. So the push does not depend on a read of the parent, and
-// matches only an adopted one; if it matches nothing, a read finds out why.
+// deletion of the parent conflicts with the push.
 func (l *lists) insert(ctx context.Context, doc bson.D, pos position) error {
 	doc = append(doc, bson.E{Key: l.o.ChildrenField, Value: bson.A{}})
-	if pos.kind == atRoot && !pos.first {
+	if pos.kind == atRoot && pos.first {
+		return errUnordered
+	}
+	if pos.kind == atRoot {
 		_, err := fault.One(l.durable.InsertOne(ctx, doc))
 		return err
 	}
 	return l.atomically(ctx, false, func(ctx context.Context) error {
-		nodes := []node{{id: pos.ref, raw: bson.Raw{}}} // not read: the push tells whether it exists
-		if pos.sibling() {
-			var err error
-			either := bson.A{d(l.o.ChildrenField, equal(pos.ref)), d(l.o.IDField, equal(pos.ref))}
-			if nodes, err = l.findAll(ctx, l.in("$or", either)); err != nil {
-				return err
-			}
-		}
-		parent, at, err := l.target(pos, nodes, bson.RawValue{})
+		parent, at, err := l.spot(ctx, pos)
 		if err != nil {
 			return err
 		}
 		id, _ := lookup(doc, l.o.IDField).(bson.RawValue)
-		res, err := fault.Many(l.primary.BulkWrite(ctx, []mongo.WriteModel{l.pushTo(append(l.byID(parent.id), l.adoptedMatch()...), at, id)}))
-		if err == nil && res.MatchedCount == 0 {
-			var n node
-			if n, err = l.findOne(ctx, l.byID(parent.id), l.about(parent.id, mongopatterns.ErrNoParent)); err == nil {
-				err = l.placed(ctx, n)
-			}
-			if err == nil { // its parent lists it, and it has an array now
-				err = l.write(ctx, l.push(parent.id, at, id))
-			}
-		}
-		if err != nil {
+		if err := l.list(ctx, parent, at, id); err != nil {
 			return err
 		}
 		return l.create(ctx, doc, nil)
 	})
+}
+
+// spot finds the parent for a new node and the index among its children, -1 for the end. It reads nothing if the
+// position names the parent.
+func (l *lists) spot(ctx context.Context, pos position) (parent bson.RawValue, at int, err error) {
+	if !pos.sibling() && pos.first {
+		return pos.ref, 0, nil
+	}
+	if !pos.sibling() {
+		return pos.ref, -1, nil
+	}
+	either := bson.A{d(l.o.ChildrenField, equal(pos.ref)), d(l.o.IDField, equal(pos.ref))}
+	nodes, err := l.findAll(ctx, l.in("$or", either))
+	if err != nil {
+		return parent, 0, err
+	}
+	p, at, err := l.target(pos, nodes, bson.RawValue{})
+	if err != nil {
+		return parent, 0, err
+	}
+	return p.id, at, nil
+}
+
+// list puts an ID into the list of a parent that it has not read. The push matches only an adopted one; if it
+// matches nothing, a read finds out why.
+func (l *lists) list(ctx context.Context, parent bson.RawValue, at int, id bson.RawValue) error {
+	res, err := fault.Many(l.primary.BulkWrite(ctx, []mongo.WriteModel{l.pushTo(append(l.byID(parent), l.adoptedMatch()...), at, id)}))
+	if err != nil || res.MatchedCount > 0 {
+		return err
+	}
+	n, err := l.findOne(ctx, l.byID(parent), l.about(parent, mongopatterns.ErrNoParent))
+	if err != nil {
+		return err
+	}
+	if err := l.placed(ctx, n); err != nil {
+		return err
+	}
+	return l.write(ctx, l.push(parent, at, id)) // its parent lists it, and it has an array now
 }
 
 // move takes the node from the lists that contain it and puts it into that of the new parent. Nodes below it do not
