@@ -105,9 +105,12 @@ func mac(key, message []byte) []byte {
 // the kinds that make sense where it was given.
 func (p *core) decode(list hash, token string, allowed ...kind) (at position, err error) {
 	bad := func(why string) (position, error) { return position{}, fmt.Errorf("%w: %s", ErrInvalidToken, why) }
+	if len(token) > maxToken { // before it is decoded
+		return bad("not a token")
+	}
 	raw, err := encoding.DecodeString(token)
 	// The decoder would skip line ends, and two texts would be one token.
-	if err != nil || len(token) > maxToken || strings.ContainsAny(token, "\r\n") {
+	if err != nil || strings.ContainsAny(token, "\r\n") {
 		return bad("not a token")
 	}
 	if len(p.opts.SigningKeys) > 0 {

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -323,6 +324,18 @@ func TestOneSpelling(t *testing.T) {
 		if accepted != 1 {
 			t.Errorf("%d spellings of %q", accepted, token)
 		}
+	}
+}
+
+// A token that is too long is refused before it is decoded, which would allocate as much again.
+func TestLongToken(t *testing.T) {
+	p, token := &core{}, strings.Repeat("A", 16<<20)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := p.decode(hash{}, token, kindNext)
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, ErrInvalidToken) || n > 1<<20 {
+		t.Errorf("%v, %d bytes allocated", err, n)
 	}
 }
 
