@@ -20,6 +20,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -76,7 +77,7 @@ func parse(args []string, notes io.Writer) (settings, error) {
 	var s settings
 	flags := flag.NewFlagSet("advise", flag.ContinueOnError)
 	flags.SetOutput(notes)
-	flags.StringVar(&s.uri, "uri", os.Getenv("MONGODB_URI"), "the server's `URI`; default $MONGODB_URI")
+	flags.StringVar(&s.uri, "uri", "", "the server's `URI`; default $MONGODB_URI")
 	flags.StringVar(&s.db, "db", "", "the database")
 	flags.Var(&s.collections, "collection", "look at this collection alone; may be repeated")
 	flags.Var(&s.logs, "log", "take slow queries from this `file`, a mongod's log; may be repeated")
@@ -101,6 +102,7 @@ func parse(args []string, notes io.Writer) (settings, error) {
 			return s, err
 		}
 	}
+	s.uri = cmp.Or(s.uri, os.Getenv("MONGODB_URI")) // not as the flag's default, which the usage prints
 	if s.uri == "" || s.db == "" || flags.NArg() > 0 {
 		flags.Usage()
 		return s, errors.New("-uri and -db are required, and there are no other arguments")
