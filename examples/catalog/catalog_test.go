@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -280,3 +281,5 @@ func TestTrailingBytes(t *testing.T) {
 	}
 	c.want(404, "GET", "/categories/parts", "")
 }
+
+func TestSlowRequest(t *testing.T) { testkit.SlowRequest(t, newServer) }

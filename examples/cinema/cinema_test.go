@@ -18,6 +18,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -274,3 +275,5 @@ func TestWithoutAServer(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestSlowRequest(t *testing.T) { testkit.SlowRequest(t, newServer) }

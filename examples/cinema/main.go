@@ -79,7 +79,7 @@ func serve(ctx context.Context, service *service, listener net.Listener) error {
 	go func() {
 		flushed <- service.views.Run(counting, func(err error) { log.Printf("cinema: page views: %v", err) })
 	}()
-	server := &http.Server{Handler: service.handler(), ReadHeaderTimeout: 10 * time.Second}
+	server := newServer(service.handler())
 	stopped := make(chan error, 1)
 	go func() {
 		<-ctx.Done()
@@ -94,4 +94,10 @@ func serve(ctx context.Context, service *service, listener net.Listener) error {
 	}
 	stopCounting()
 	return errors.Join(err, <-flushed)
+}
+
+// newServer bounds how long a client may take to send a request and to read the answer: otherwise a slow or silent
+// one keeps its connection for ever.
+func newServer(handler http.Handler) *http.Server {
+	return &http.Server{Handler: handler, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
 }

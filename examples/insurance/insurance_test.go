@@ -13,6 +13,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -209,3 +210,5 @@ func TestWithoutAServer(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestSlowRequest(t *testing.T) { testkit.SlowRequest(t, newServer) }

@@ -71,7 +71,7 @@ func run(ctx context.Context, uri, database, address string) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: service.handler(), ReadHeaderTimeout: 10 * time.Second}
+	server := newServer(service.handler())
 	stopped := make(chan error, 1)
 	go func() {
 		<-ctx.Done()
@@ -84,4 +84,10 @@ func run(ctx context.Context, uri, database, address string) error {
 		return err
 	}
 	return <-stopped
+}
+
+// newServer bounds how long a client may take to send a request and to read the answer: otherwise a slow or silent
+// one keeps its connection for ever.
+func newServer(handler http.Handler) *http.Server {
+	return &http.Server{Handler: handler, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
 }

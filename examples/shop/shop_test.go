@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/paging"
 )
@@ -505,3 +506,5 @@ func TestTrailingBytes(t *testing.T) {
 	}
 	c.want(404, "GET", "/customers/bilbo", "")
 }
+
+func TestSlowRequest(t *testing.T) { testkit.SlowRequest(t, newServer) }
