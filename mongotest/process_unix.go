@@ -142,3 +142,19 @@ docker rm --force --volumes "$1"
 sleep 2
 docker rm --force --volumes "$1"
 `
+
+// private returns an error if another user than this one and root owns a file or folder, or may write to it: a program
+// in there could be his.
+func private(paths ...string) error {
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		stat, ok := info.Sys().(*syscall.Stat_t)
+		if !ok || stat.Uid != 0 && int(stat.Uid) != os.Getuid() || info.Mode()&0o022 != 0 {
+			return fmt.Errorf("%s may be changed by other users (mode %v): remove it, or set MONGOTEST_CACHE to another folder", path, info.Mode())
+		}
+	}
+	return nil
+}
