@@ -113,16 +113,17 @@ func (l *Lists[ID, E]) AddMany(ctx context.Context, elements iter.Seq2[ID, E], w
 	}
 	for id, e := range elements {
 		raw, err := l.c.codec.ID("id", id)
-		var x bson.RawValue
-		if err == nil {
-			x, err = l.c.added(e)
-			err = fault.Of(raw, err)
-		}
-		if err == nil && (count == mostElements || bytes > 0 && bytes+len(x.Value) > mostBytes) {
-			err = flush()
-		}
 		if err != nil {
 			return result, err
+		}
+		x, err := l.c.added(e)
+		if err != nil {
+			return result, fault.Of(raw, err)
+		}
+		if count == mostElements || bytes > 0 && bytes+len(x.Value) > mostBytes {
+			if err := flush(); err != nil {
+				return result, err
+			}
 		}
 		key := value.Key(raw)
 		if lists[key] == nil {
@@ -241,10 +242,10 @@ func (c *core) look(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (
 	if err == nil && len(docs) == 0 {
 		err = mongo.ErrNoDocuments
 	}
-	if s, err = c.stateOf(append(docs, nil)[0], err); err == nil {
-		err = s.Of.Unmarshal(&found)
+	if s, err = c.stateOf(append(docs, nil)[0], err); err != nil {
+		return s, found, err
 	}
-	return s, found, err
+	return s, found, s.Of.Unmarshal(&found)
 }
 
 // holdsAny selects overflow documents that hold one of xs, by Options.ElementIndex.
@@ -278,10 +279,10 @@ func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, 
 	err = c.run(ctx, func(ctx context.Context) error {
 		found, of := finding{}, document("items", c.x.array, "fresh", fresh)
 		before, err := c.modify(ctx, c.guarded(id, seen, bson.A{full}), c.move(), of)
-		if err == nil {
-			err = before.Of.Unmarshal(&found)
-		}
 		if err != nil {
+			return err
+		}
+		if err := before.Of.Unmarshal(&found); err != nil {
 			return err
 		}
 		if !c.o.Set {

@@ -61,10 +61,10 @@ func (l *Lists[ID, E]) Contains(ctx context.Context, id ID, e E) (held bool, err
 func (c *core) still(ctx context.Context, id bson.RawValue, of any, read func(state) error) (state, error) {
 	for {
 		before, err := c.read(ctx, id, of)
-		if err == nil {
-			err = read(before)
+		if err != nil {
+			return before, err
 		}
-		if err != nil || !before.Flag {
+		if err := read(before); err != nil || !before.Flag {
 			return before, err
 		}
 		after, err := c.read(ctx, id, nil)
@@ -98,24 +98,26 @@ func decode[E any](c codec.Codec, array bson.RawValue) (elements[E], error) {
 func (l *Lists[ID, E]) All(ctx context.Context, id ID) iter.Seq2[E, error] {
 	return fault.Seq("outlier: all", func(yield func(E, error) bool) {
 		raw, err := l.c.codec.ID("id", id)
-		var arrays []bson.RawValue
-		var parent state
-		if err == nil {
-			arrays, parent, err = l.c.load(ctx, raw, 1, 0, expr.Op("$project", expr.D(l.c.o.ArrayField, 1)))
+		if err != nil {
+			fault.Stop[E](err)(yield)
+			return
+		}
+		arrays, parent, err := l.c.load(ctx, raw, 1, 0, expr.Op("$project", expr.D(l.c.o.ArrayField, 1)))
+		if err != nil {
+			fault.Stop[E](fault.Of(raw, err))(yield)
+			return
 		}
 		for _, array := range append(arrays, parent.Of) {
-			var es elements[E]
-			if err == nil {
-				es, err = decode[E](l.c.codec, array)
+			es, err := decode[E](l.c.codec, array)
+			if err != nil {
+				fault.Stop[E](fault.Of(raw, err))(yield)
+				return
 			}
 			for _, e := range es {
 				if !yield(e, nil) {
 					return
 				}
 			}
-		}
-		if err != nil {
-			fault.Stop[E](fault.Of(raw, err))(yield)
 		}
 	})
 }
@@ -171,16 +173,16 @@ func (l *Lists[ID, E]) Slice(ctx context.Context, id ID, offset, limit int64) (s
 	}
 	// $slice takes at most math.MaxInt32.
 	arrays, total, err := l.c.slice(ctx, raw, min(offset, math.MaxInt32), min(limit, math.MaxInt32))
+	if err != nil {
+		return slice, fault.Of(raw, err)
+	}
 	slice.Items = []E{}
 	for _, array := range arrays {
-		var es elements[E]
-		if err == nil {
-			es, err = decode[E](l.c.codec, array)
+		es, err := decode[E](l.c.codec, array)
+		if err != nil {
+			return Slice[E]{}, fault.Of(raw, err)
 		}
 		slice.Items = append(slice.Items, es[:min(int64(len(es)), limit-int64(len(slice.Items)))]...)
-	}
-	if err != nil {
-		return Slice[E]{}, fault.Of(raw, err)
 	}
 	slice.Total, slice.HasNext = total, offset+int64(len(slice.Items)) < total
 	return slice, nil

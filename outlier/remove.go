@@ -147,9 +147,11 @@ func (c *core) removeOutside(ctx context.Context, id, x bson.RawValue) (extra ex
 			SetSort(c.byNumber(-1)).SetReturnDocument(options.Before).SetProjection(c.extent()))).Decode(&extra)
 		return extra, err
 	}
-	if err = c.overflow.FindOne(ctx, filter, options.FindOne().SetSort(c.byNumber(-1)).SetProjection(c.extent())).Decode(&extra); err == nil {
-		_, err = fault.One(c.overflow.UpdateOne(ctx, c.extras(id, expr.Element("_id", extra.ID)), update))
+	err = c.overflow.FindOne(ctx, filter, options.FindOne().SetSort(c.byNumber(-1)).SetProjection(c.extent())).Decode(&extra)
+	if err != nil {
+		return extra, err
 	}
+	_, err = fault.One(c.overflow.UpdateOne(ctx, c.extras(id, expr.Element("_id", extra.ID)), update))
 	return extra, err
 }
 
@@ -176,9 +178,10 @@ func (c *core) delete(ctx context.Context, id bson.RawValue) error {
 	return c.run(ctx, func(ctx context.Context) error {
 		onlyID := options.FindOneAndDelete().SetProjection(expr.D("_id", 1)) // also of a list that is not adopted
 		s, err := c.stateOf(fault.Single(c.coll.FindOneAndDelete(ctx, c.parent(id), onlyID)).Raw())
-		if err == nil {
-			_, err = fault.Many(c.overflow.DeleteMany(ctx, c.extras(s.ID)))
+		if err != nil {
+			return err
 		}
+		_, err = fault.Many(c.overflow.DeleteMany(ctx, c.extras(s.ID)))
 		return err
 	})
 }

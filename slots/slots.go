@@ -231,11 +231,11 @@ func (b *batch) Add(series, v any) error {
 		return fmt.Errorf("slot: %w", err)
 	}
 	raw, err := b.Codec.Value(slot.Value)
-	if err == nil && raw.Type == bson.TypeNull {
-		err = fault.Invalid("the value is null")
-	}
 	if err != nil {
 		return fmt.Errorf("slot: %w", err)
+	}
+	if raw.Type == bson.TypeNull {
+		return fault.Invalid("slot: the value is null")
 	}
 	g, err := b.Find(&b.Frame, series, slot.Time.UnixMilli())
 	if err != nil {
@@ -359,15 +359,15 @@ func (s *Slots[ID, M]) Get(ctx context.Context, series ID, t time.Time) (m M, er
 	}
 	doc, err := frame.First(frame.Find(ctx, g.Coll, g.Within(p), options.Find().SetLimit(1).
 		SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: "m", Value: expr.Field(g.path(t))}})))
-	v := value.Lookup(doc, "m")
 	if errors.Is(err, mongopatterns.ErrNotFound) {
 		err = g.misfiled(ctx, p.Series)
 	}
-	if err == nil && (v.Type == 0 || v.Type == bson.TypeNull) {
-		err = mongopatterns.ErrNotFound
-	}
 	if err != nil {
 		return m, p.Named(t.UnixMilli(), "", err)
+	}
+	v := value.Lookup(doc, "m")
+	if v.Type == 0 || v.Type == bson.TypeNull {
+		return m, p.Named(t.UnixMilli(), "", mongopatterns.ErrNotFound)
 	}
 	return codec.DecodeValue[M](g.Codec, v)
 }
@@ -377,10 +377,10 @@ func (s *Slots[ID, M]) Get(ctx context.Context, series ID, t time.Time) (m M, er
 func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
 	filter := bson.D{{Key: g.Series, Value: value.Equal(series)}, {Key: g.Start, Value: expr.Op("$type", "string")}}
 	doc, err := frame.First(frame.Find(ctx, g.Coll, filter, options.Find().SetLimit(1).SetProjection(bson.D{{Key: g.Start, Value: 1}})))
-	if err == nil {
-		err = g.NoDate(doc)
+	if err != nil {
+		return err
 	}
-	return err
+	return g.NoDate(doc)
 }
 
 // Range returns the slots of series that begin at or after from and before to, in order. A zero time sets
@@ -494,11 +494,11 @@ func (s *Slots[ID, M]) Latest(ctx context.Context, series ID) (slot Slot[M], err
 	for before := (time.Time{}); ; {
 		newest, err := frame.First(frame.Find(ctx, g.Coll, g.Filter(raw, time.Time{}, before), options.Find().SetLimit(1).
 			SetSort(bson.D{{Key: g.Start, Value: -1}}).SetProjection(g.projection(time.Time{}, time.Time{}))))
-		if err == nil && value.Lookup(newest, g.Start).Type != bson.TypeDateTime {
-			err = g.NoDate(newest)
-		}
 		if err != nil {
 			return slot, err
+		}
+		if value.Lookup(newest, g.Start).Type != bson.TypeDateTime {
+			return slot, g.NoDate(newest)
 		}
 		if all, _ := g.entries(newest); len(all) > 0 {
 			last := slices.MaxFunc(all, func(a, b frame.Entry) int { return cmp.Compare(a.Time, b.Time) })
@@ -658,11 +658,14 @@ func (g *grid) redate(ctx context.Context, found []bson.Raw, parse func(string) 
 		updates = append(updates, g.bring(c.doc, c.to, false))
 	}
 	done, err := fault.Many(g.Coll.BulkWrite(ctx, append(deletes, updates...)))
-	if err == nil && done.DeletedCount != int64(len(deletes)) {
-		err = txn.Conflict("adopt")
-	}
 	result.Done = int64(len(converted))
-	return result, err
+	if err != nil {
+		return result, err
+	}
+	if done.DeletedCount != int64(len(deletes)) {
+		return result, txn.Conflict("adopt")
+	}
+	return result, nil
 }
 
 // A redated is a document whose start is a string, and its place.
@@ -699,15 +702,17 @@ func parseTime(s string) (t time.Time, err error) {
 // converted returns the place of a document whose start is a string.
 func (g *grid) converted(doc bson.Raw, parse func(string) (time.Time, error)) (p frame.Place, err error) {
 	text := value.Lookup(doc, g.Start).StringValue()
+	refused := func(err error) (frame.Place, error) { return p, fault.Invalid("%s is %q: %w", g.Start, text, err) }
 	t, err := parse(text)
-	if err == nil {
-		p, err = g.Place(value.Lookup(doc, g.Series), t)
-	}
-	if err == nil && !t.Equal(time.UnixMilli(p.Start)) {
-		err = errors.New("it is not the start of a window")
-	}
 	if err != nil {
-		err = fault.Invalid("%s is %q: %w", g.Start, text, err)
+		return refused(err)
 	}
-	return p, err
+	p, err = g.Place(value.Lookup(doc, g.Series), t)
+	if err != nil {
+		return refused(err)
+	}
+	if !t.Equal(time.UnixMilli(p.Start)) {
+		return refused(errors.New("it is not the start of a window"))
+	}
+	return p, nil
 }

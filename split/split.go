@@ -221,10 +221,10 @@ func (c *core) coldOf(id bson.RawValue) bson.D { return expr.D(c.idField, value.
 func (s *Split[ID, H, C]) GetHot(ctx context.Context, id ID) (hot H, err error) {
 	defer fault.In(&err, "split: get hot")
 	raw, err := s.core.codec.ID("id", id)
-	if err == nil {
-		err = fault.Found(raw, s.core.hot.FindOne(ctx, s.core.hotOf(raw)).Decode(&hot))
+	if err != nil {
+		return hot, err
 	}
-	return hot, err
+	return hot, fault.Found(raw, s.core.hot.FindOne(ctx, s.core.hotOf(raw)).Decode(&hot))
 }
 
 // GetCold returns the cold document of an ID, or mongopatterns.ErrNotFound, also where
@@ -234,10 +234,10 @@ func (s *Split[ID, H, C]) GetHot(ctx context.Context, id ID) (hot H, err error) 
 func (s *Split[ID, H, C]) GetCold(ctx context.Context, id ID) (cold C, err error) {
 	defer fault.In(&err, "split: get cold")
 	raw, err := s.core.codec.ID("id", id)
-	if err == nil {
-		err = fault.Found(raw, s.core.cold.FindOne(ctx, s.core.coldOf(raw)).Decode(&cold))
+	if err != nil {
+		return cold, err
 	}
-	return cold, err
+	return cold, fault.Found(raw, s.core.cold.FindOne(ctx, s.core.coldOf(raw)).Decode(&cold))
 }
 
 // Get returns both documents of an ID. It returns cold fields of the hot document as part of

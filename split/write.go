@@ -194,10 +194,13 @@ func entries(doc any) iter.Seq2[string, any] {
 // one updates one document, or returns ErrNotFound.
 func one(ctx context.Context, coll *mongo.Collection, filter bson.D, update any) (*mongo.UpdateResult, error) {
 	done, err := fault.One(coll.UpdateOne(ctx, filter, update))
-	if err == nil && done.MatchedCount == 0 {
-		err = mongopatterns.ErrNotFound
+	if err != nil {
+		return nil, err
 	}
-	return done, err
+	if done.MatchedCount == 0 {
+		return nil, mongopatterns.ErrNotFound
+	}
+	return done, nil
 }
 
 // updateBoth updates both documents. If the hot document has cold fields, or the cold one does not
@@ -212,13 +215,7 @@ func (c *core) updateBoth(ctx context.Context, id bson.RawValue, hot, cold any) 
 		hotDone, err = one(ctx, c.hot, filter, hot)
 	}
 	if errors.Is(err, mongopatterns.ErrNotFound) {
-		var n division
-		if n, err = c.divide(ctx, bson.A{id}, "", false); err == nil && n.found == 0 {
-			err = mongopatterns.ErrNotFound
-		}
-		if err == nil && hot != nil {
-			hotDone, err = one(ctx, c.hot, c.hotOf(id), hot)
-		}
+		hotDone, err = c.updateDivided(ctx, id, hot)
 	}
 	if err != nil {
 		return err
@@ -229,6 +226,21 @@ func (c *core) updateBoth(ctx context.Context, id bson.RawValue, hot, cold any) 
 	}
 	// Otherwise nothing would conflict with a deletion at the same time, which would leave the cold one alone.
 	return hold.Documents(ctx, c.hot, c.hotOf(id))
+}
+
+// updateDivided divides a hot document and updates it.
+func (c *core) updateDivided(ctx context.Context, id bson.RawValue, hot any) (*mongo.UpdateResult, error) {
+	n, err := c.divide(ctx, bson.A{id}, "", false)
+	if err != nil {
+		return nil, err
+	}
+	if n.found == 0 {
+		return nil, mongopatterns.ErrNotFound
+	}
+	if hot == nil {
+		return &mongo.UpdateResult{}, nil
+	}
+	return one(ctx, c.hot, c.hotOf(id), hot)
 }
 
 // undivided reports whether a hot document has cold fields.
