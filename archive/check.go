@@ -23,11 +23,6 @@ import (
 
 // The kinds of problems. Repair repairs Duplicate and Unmarked.
 const (
-	// Duplicate: a document is live and archived, with the same content. Repair deletes the live one.
-	Duplicate = mongopatterns.Duplicate
-	// Different: an _id is live and archived, with different content. Field is the first field that differs,
-	// Have its live value. Delete one of the two.
-	Different = mongopatterns.Different
 	// Marked: a live document has the MarkField, so that Move leaves it. Remove the field, or choose another
 	// MarkField.
 	Marked mongopatterns.ProblemKind = "marked"
@@ -39,6 +34,11 @@ const (
 // Check yields the problems of the live documents that work selects, and without a work.Filter also the
 // Unmarked documents of the archive. What is in both is read again in one snapshot, so a move at the same time
 // is no problem.
+//
+// Besides the kinds of this package, it yields these of package mongopatterns:
+//   - Duplicate: a document is live and archived, with the same content. Repair deletes the live one.
+//   - Different: an _id is live and archived, with different content. Field is the first field that differs,
+//     Have its live value. Delete one of the two.
 //
 // Cost: 1 round trip, 2 if the archive is in another database; 2 for each batch (by default 1000) of live
 // documents, by _id, and 3 for every 100 that exist in the archive too; a scan of the archive for Unmarked.
@@ -107,10 +107,10 @@ func (a *Archive) problems(ctx context.Context, batch []bson.Raw) (out []mongopa
 		pairs, err := a.pairs(ctx, part)
 		for _, p := range pairs {
 			if a.away().same(p) {
-				out = append(out, problem(Duplicate, p.here))
+				out = append(out, problem(mongopatterns.Duplicate, p.here))
 				continue
 			}
-			found := problem(Different, p.here)
+			found := problem(mongopatterns.Different, p.here)
 			found.Field, found.Have, found.Detail = a.difference(p)
 			out = append(out, found)
 		}

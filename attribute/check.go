@@ -18,14 +18,6 @@ import (
 
 // The kinds of problems that Check finds.
 const (
-	// Duplicate: several entries have the same key and qualifier. Reads return the first, Set
-	// changes all. Repair keeps the last, because a $push has added that one last.
-	Duplicate = mongopatterns.Duplicate
-	// Malformed: ArrayField is not an array or a parent of it is not a document; or an element of the array
-	// is not a document, has no key, or has a key or qualifier that is not a string, one problem for each
-	// document. Repair leaves it alone. An element whose key is an array matches conditions on the values
-	// in that array; no other call takes it for an entry.
-	Malformed = mongopatterns.Malformed
 	// TwoArrays: a Prefix or Suffix of an index is an array: MongoDB refuses the index or, if the
 	// index exists, the document. Repair leaves it alone.
 	TwoArrays mongopatterns.ProblemKind = "two arrays in an index"
@@ -35,6 +27,14 @@ var _ mongopatterns.Checker = (*Attributes[int, int])(nil)
 
 // Check checks every document that work selects, on the server, and yields what is wrong. Only
 // problems are sent to the client.
+//
+// Besides the kinds of this package, it yields these of package mongopatterns:
+//   - Duplicate: several entries have the same key and qualifier. Reads return the first, Set changes all.
+//     Repair keeps the last, because a $push has added that one last.
+//   - Malformed: ArrayField is not an array or a parent of it is not a document; or an element of the array is
+//     not a document, has no key, or has a key or qualifier that is not a string, one problem for each
+//     document. Repair leaves it alone. An element whose key is an array matches conditions on the values in
+//     that array; no other call takes it for an entry.
 //
 // Cost: 2 round trips and more for many problems; scans the collection, or what work selects.
 func (a *Attributes[ID, V]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
@@ -66,7 +66,7 @@ func (a *Attributes[ID, V]) Repair(ctx context.Context, work *mongopatterns.Work
 				return err
 			}
 			for _, p := range found {
-				if p.Kind != Duplicate {
+				if p.Kind != mongopatterns.Duplicate {
 					result.Remaining++
 				}
 			}
@@ -96,21 +96,21 @@ func (c *core) problems(batch []bson.Raw) (out []mongopatterns.Problem, repeated
 				Pattern: "attribute", Kind: kind, Collection: c.coll.Name(), ID: f.ID, Field: field, Detail: detail})
 		}
 		if !f.Writable {
-			found(Malformed, c.array, "")
+			found(mongopatterns.Malformed, c.array, "")
 		}
 		if f.Malformed > 0 {
 			want := fmt.Sprintf("%d elements: %q must be a string, not empty", f.Malformed, c.key)
 			if c.qualifier != "" {
 				want += fmt.Sprintf(", %q a string or missing", c.qualifier)
 			}
-			found(Malformed, c.array, want)
+			found(mongopatterns.Malformed, c.array, want)
 		}
 		for _, d := range f.Duplicates {
 			key := Named(d.Key)
 			if d.Qualifier != "" {
 				key = key.Qualified(d.Qualifier)
 			}
-			found(Duplicate, c.array, "key "+key.String())
+			found(mongopatterns.Duplicate, c.array, "key "+key.String())
 		}
 		for _, path := range f.Sides {
 			found(TwoArrays, path, "")

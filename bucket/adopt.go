@@ -53,21 +53,6 @@ func (b *Buckets[ID, M]) Adopt(ctx context.Context, src *mongo.Collection, conve
 	return b.core.Frame.Adopt(ctx, src, work, b.core.begin, b.taking(convert))
 }
 
-// The kinds of problems that Compare finds.
-const (
-	// NotAdopted is a document of the source that is not in the buckets. The next Adopt takes it, unless
-	// Detail says why it cannot.
-	NotAdopted = mongopatterns.NotAdopted
-	// Edited is a document of the source that was changed after it was adopted. Use Replace to change its
-	// measurement too.
-	Edited = mongopatterns.Edited
-	// Deleted is a document that was adopted and no longer exists in the source.
-	Deleted = mongopatterns.Deleted
-	// Different is a series whose count, first or last time, or sum differs from the source, or an adopted
-	// document that convert now refuses.
-	Different = mongopatterns.Different
-)
-
 // Compare yields the differences between the source of an Adopt and the buckets. convert must be the one of
 // Adopt. Compare yields documents of the source that are not adopted, or were edited or deleted after they
 // were, and series whose count, first or last time, or sums of Options.Values differ, even if buckets do
@@ -79,6 +64,15 @@ const (
 // documents explain, measurements were lost here: drop the ledger, delete the adopted measurements and
 // adopt again. Writes during Compare may show as differences. work.Filter selects documents of the source;
 // with a filter Compare does not compare series and does not find deletions.
+//
+// It yields these kinds of package mongopatterns:
+//   - NotAdopted: a document of the source that is not in the buckets. The next Adopt takes it, unless Detail
+//     says why it cannot.
+//   - Edited: a document of the source that was changed after it was adopted. Use Replace to change its
+//     measurement too.
+//   - Deleted: a document that was adopted and no longer exists in the source.
+//   - Different: a series whose count, first or last time, or sum differs from the source, or an adopted
+//     document that convert now refuses.
 //
 // Cost: 3 round trips to begin; reads the source, the ledger and, on the server, all buckets once each. Memory
 // holds some numbers for each series.

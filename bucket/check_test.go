@@ -71,7 +71,7 @@ func TestCheckAndRepair(t *testing.T) {
 		"7 start": 1,
 	}
 	diff(t, want, problems)
-	diff(t, map[mongopatterns.ProblemKind]int{bucket.WrongField: 22, bucket.OutsideWindow: 1, bucket.Malformed: 1, bucket.Duplicate: 1}, kinds)
+	diff(t, map[mongopatterns.ProblemKind]int{mongopatterns.WrongField: 22, mongopatterns.OutsideWindow: 1, mongopatterns.Malformed: 1, mongopatterns.Duplicate: 1}, kinds)
 
 	var progress []int64
 	result, err := b.Repair(t.Context(), &mongopatterns.Work{BatchSize: 3, Progress: func(r mongopatterns.Result) { progress = append(progress, r.Done) }})
@@ -83,7 +83,7 @@ func TestCheckAndRepair(t *testing.T) {
 	for _, p := range testkit.Collect(t, b.Check(t.Context(), nil)) {
 		left[p.Kind]++
 	}
-	diff(t, map[mongopatterns.ProblemKind]int{bucket.OutsideWindow: 1, bucket.Malformed: 1, bucket.Duplicate: 1}, left)
+	diff(t, map[mongopatterns.ProblemKind]int{mongopatterns.OutsideWindow: 1, mongopatterns.Malformed: 1, mongopatterns.Duplicate: 1}, left)
 	for range b.Check(t.Context(), nil) {
 		break // closes the cursor
 	}
@@ -102,7 +102,7 @@ func TestCheckTimes(t *testing.T) {
 	}
 	problems := testkit.Collect(t, b.Check(t.Context(), nil))
 	for _, p := range problems {
-		if p.Kind != bucket.OutsideWindow || p.Field != "measurements.timestamp" {
+		if p.Kind != mongopatterns.OutsideWindow || p.Field != "measurements.timestamp" {
 			t.Errorf("%v", p)
 		}
 	}

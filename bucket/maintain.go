@@ -16,23 +16,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// The kinds of problems that Check finds. Repair solves WrongField.
-const (
-	// WrongField is a count, sum or other aggregate that does not follow from the measurements, or an
-	// end that is not the window's. Repair computes it again.
-	WrongField = mongopatterns.WrongField
-	// OutsideWindow is a measurement whose time is outside the bucket's window or not a date: a read of its
-	// range misses it. Delete and append it, or adopt it again.
-	OutsideWindow = mongopatterns.OutsideWindow
-	// Duplicate is an ID that a bucket holds twice.
-	Duplicate = mongopatterns.Duplicate
-	// Malformed is a start that is not a date or does not begin a window (reads miss the document), or an
-	// ArrayField that is not an array. Without an ID it is a SeriesField, or a Field of a Value, that no
-	// bucket has: its name is misspelt, or the data does not exist yet; Check finds it only without
-	// Work.Filter.
-	Malformed = mongopatterns.Malformed
-)
-
 // measured are the paths of Options.Values for Check to look for; nil if M is a struct, because New has
 // compared them with its fields.
 func (b *Buckets[ID, M]) measured() (paths []string) {
@@ -48,6 +31,17 @@ func (b *Buckets[ID, M]) measured() (paths []string) {
 
 // Check yields the problems of the buckets that work selects. It accepts rounding differences in sums of
 // doubles. It runs on the server, which does not send measurements to the client.
+//
+// It yields these kinds of package mongopatterns:
+//   - WrongField: a count, sum or other aggregate that does not follow from the measurements, or an end that
+//     is not the window's. Repair computes it again.
+//   - OutsideWindow: a measurement whose time is outside the bucket's window or not a date: a read of its
+//     range misses it. Delete and append it, or adopt it again.
+//   - Duplicate: an ID that a bucket holds twice.
+//   - Malformed: a start that is not a date or does not begin a window (reads miss the document), or an
+//     ArrayField that is not an array. Without an ID it is a SeriesField, or a Field of a Value, that no
+//     bucket has: its name is misspelt, or the data does not exist yet; Check finds it only without
+//     Work.Filter.
 //
 // Cost: 2 round trips, 1 for each of Values if M is not a struct, and 1 for each batch; scans the collection
 // by _id.
@@ -93,7 +87,7 @@ func (c *arrays) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
 	var none bson.RawValue
 	start, end, ends, dated := c.Span(doc, report)
 	if other := doc.Lookup("~other"); other.Type != 0 {
-		report(Malformed, c.opts.ArrayField, other, none, "")
+		report(mongopatterns.Malformed, c.opts.ArrayField, other, none, "")
 		return mongo.Pipeline{expr.Op("$set", ends)}
 	}
 	outside, which := doc.Lookup("~timed").AsInt64() < doc.Lookup("~want", "count").AsInt64(), none
@@ -104,10 +98,10 @@ func (c *arrays) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
 		}
 	}
 	if outside {
-		report(OutsideWindow, c.opts.ArrayField+"."+c.opts.TimeField, which, none, "")
+		report(mongopatterns.OutsideWindow, c.opts.ArrayField+"."+c.opts.TimeField, which, none, "")
 	}
 	if repeated, _ := doc.Lookup("~repeated").BooleanOK(); repeated {
-		report(Duplicate, c.idPath(), none, none, "")
+		report(mongopatterns.Duplicate, c.idPath(), none, none, "")
 	}
 	var wrong []string
 	for _, d := range c.derived {
@@ -116,7 +110,7 @@ func (c *arrays) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
 			want = none
 		}
 		if !value.Agree(have, want, value.Number(doc.Lookup("~slack", d.name))) {
-			report(WrongField, d.path, have, want, "")
+			report(mongopatterns.WrongField, d.path, have, want, "")
 			wrong = append(wrong, d.path)
 		}
 	}

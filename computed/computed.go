@@ -275,23 +275,21 @@ func (c *Computed[SourceID, ID, T]) Failures(ctx context.Context) iter.Seq2[mong
 }
 
 const (
-	// WrongField: a computed field does not have the value that its sources give.
-	WrongField = mongopatterns.WrongField
 	// Uncomputable: the pipeline fails on the sources of a target; Detail says why. Repair leaves
 	// the target as it is and counts it as Failed.
 	Uncomputable mongopatterns.ProblemKind = "cannot be computed"
-	// Malformed, of a target: Options.StateField holds something that this package does not write.
-	// Adopt and Repair leave the target as it is and count it as Failed; other calls that write
-	// replace it.
-	//
-	// Malformed, without an ID: no source has keyField. It is misspelt, or no source has been
-	// written with it yet. Only a Check without Work.Filter looks for it.
-	Malformed = mongopatterns.Malformed
 )
 
 // Check yields the targets whose values differ from those of their sources. It ignores targets in
 // the queue or set aside, and new ones, which have neither sources nor computed fields. Work.Filter
 // selects targets.
+//
+// Besides the kinds of this package, it yields these of package mongopatterns:
+//   - WrongField: a computed field does not have the value that its sources give.
+//   - Malformed, of a target: Options.StateField holds something that this package does not write. Adopt and
+//     Repair leave the target as it is and count it as Failed; other calls that write replace it.
+//   - Malformed, without an ID: no source has keyField. It is misspelt, or no source has been written with it
+//     yet. Only a Check without Work.Filter looks for it.
 //
 // Cost: 2 round trips, and 2 for each batch of 100 targets, index {key: 1}; 3 more for a batch with problems.
 // A batch that cannot be computed: 1 for each of its targets.

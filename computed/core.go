@@ -801,7 +801,7 @@ func (c *core) drifted(ctx context.Context, batch []bson.Raw) (out []mongopatter
 		marked, setAside := c.queued(doc)
 		foreign := c.foreign(doc)
 		if foreign {
-			out = append(out, mongopatterns.Problem{Pattern: "computed", Kind: Malformed, Collection: c.targets.Name(), ID: doc.Lookup("_id"),
+			out = append(out, mongopatterns.Problem{Pattern: "computed", Kind: mongopatterns.Malformed, Collection: c.targets.Name(), ID: doc.Lookup("_id"),
 				Field: c.StateField, Have: doc.Lookup(c.StateField), Detail: "not written by this package: choose another Options.StateField"})
 		}
 		return marked || setAside || foreign
@@ -824,7 +824,7 @@ func (c *core) drifted(ctx context.Context, batch []bson.Raw) (out []mongopatter
 				want = c.empty.Lookup(e.Key)
 			}
 			if !value.Agree(have, want, slack(have, want)) {
-				out = append(out, mongopatterns.Problem{Pattern: "computed", Kind: WrongField, Collection: c.targets.Name(), ID: id, Field: e.Key, Have: have, Want: want})
+				out = append(out, mongopatterns.Problem{Pattern: "computed", Kind: mongopatterns.WrongField, Collection: c.targets.Name(), ID: id, Field: e.Key, Have: have, Want: want})
 			}
 		}
 	}
@@ -913,7 +913,7 @@ func (c *core) repair(ctx context.Context, work *mongopatterns.Work, adopt bool)
 		}
 		var ids []bson.RawValue
 		for _, p := range problems {
-			if p.Kind != Malformed {
+			if p.Kind != mongopatterns.Malformed {
 				ids = append(ids, p.ID)
 				continue
 			}

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/computed"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
@@ -26,7 +27,7 @@ func TestAStrangeMarkHidesNoDrift(t *testing.T) {
 		n := 0
 		for p, err := range c.Check(t.Context(), nil) {
 			check(t, err)
-			if n++; p.ID.StringValue() != "A" || p.Kind != computed.WrongField {
+			if n++; p.ID.StringValue() != "A" || p.Kind != mongopatterns.WrongField {
 				t.Error(p)
 			}
 		}

@@ -212,7 +212,7 @@ func TestPoisonIsSetAside(t *testing.T) {
 		check(t, err)
 		kinds[p.ID.StringValue()] = p.Kind
 	}
-	if diff := cmp.Diff(map[string]mongopatterns.ProblemKind{"A": computed.WrongField, "B": computed.Uncomputable}, kinds); diff != "" {
+	if diff := cmp.Diff(map[string]mongopatterns.ProblemKind{"A": mongopatterns.WrongField, "B": computed.Uncomputable}, kinds); diff != "" {
 		t.Error(diff)
 	}
 	if repaired := testkit.Must(c.Repair(t.Context(), nil)); repaired.Done != 1 || repaired.Failed != 1 || repaired.Examined != 3 {

@@ -233,7 +233,7 @@ func TestAdoptPassesBadSources(t *testing.T) {
 			}
 			bad := int64(0)
 			for _, p := range testkit.Collect(t, r.Check(t.Context(), nil)) {
-				if p.Kind != extref.Malformed {
+				if p.Kind != mongopatterns.Malformed {
 					t.Error(p)
 				}
 				bad++

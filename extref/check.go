@@ -25,29 +25,16 @@ import (
 const (
 	// Behind: a copy has an older version than the source. Repair propagates.
 	Behind mongopatterns.ProblemKind = "behind"
-	// Different: a copy has another value in a followed field, but the source's version, or it is
-	// Unversioned. Repair raises the version and propagates.
-	Different = mongopatterns.Different
 	// Ahead: a copy has a newer version than the source, which was replaced without a version or
 	// inserted again. Repair raises the source's version above the copy's and propagates.
 	Ahead mongopatterns.ProblemKind = "ahead"
 	// NoVersion: a copy's version is not a whole number, or cannot be raised. Repair leaves it
 	// alone; Adopt sets a missing or null one.
 	NoVersion mongopatterns.ProblemKind = "no version"
-	// Dangling: a reference to a source that does not exist, if the policy is not Keep.
-	Dangling = mongopatterns.Dangling
-	// Malformed: the value at the target's path has another shape than configured, such as an array
-	// or a single document, an ID instead of the copy, or fields of a copy without the ID. Field and Have are the first
-	// such value. It does not count as a copy, and nothing writes to it. Or the source of a copy has a
-	// version that is not one, or an array on the way to a copied field: Field and Have are then the
-	// source's, and Detail names the copy. A Malformed problem without an ID names a path of the
-	// copy that no document of the target has, or a copied field that no source has: its name is
-	// misspelt, or there are no such documents yet.
-	Malformed = mongopatterns.Malformed
 )
 
 // unsolvable are the problems that no state of a source can solve.
-var unsolvable = map[mongopatterns.ProblemKind]bool{Dangling: true, Malformed: true}
+var unsolvable = map[mongopatterns.ProblemKind]bool{mongopatterns.Dangling: true, mongopatterns.Malformed: true}
 
 // A finding is a problem, the key of its source, and the version that the source needs, if the copy
 // has another state and not a lower version.
@@ -61,6 +48,18 @@ type finding struct {
 // one problem for each source, and one if the document is Malformed. A change that is not
 // propagated yet is a problem, Behind. Work.Filter selects sources: {_id: 123} checks the copies of
 // that one. Check finds dangling and malformed references only without a filter.
+//
+// Besides the kinds of this package, it yields these of package mongopatterns:
+//   - Different: a copy has another value in a followed field, but the source's version, or it is Unversioned.
+//     Repair raises the version and propagates.
+//   - Dangling: a reference to a source that does not exist, if the policy is not Keep.
+//   - Malformed: the value at the target's path has another shape than configured, such as an array or a
+//     single document, an ID instead of the copy, or fields of a copy without the ID. Field and Have are the
+//     first such value. It does not count as a copy, and nothing writes to it. Or the source of a copy has a
+//     version that is not one, or an array on the way to a copied field: Field and Have are then the source's,
+//     and Detail names the copy. A Malformed problem without an ID names a path of the copy that no document
+//     of the target has, or a copied field that no source has: its name is misspelt, or there are no such
+//     documents yet.
 //
 // Cost: 1 round trip, 1 for each target and each copied field to see that they exist, and scans each target
 // in the order of _id, 1 round trip for each batch, and 1 more for the sources of each, by their keys; 1 more
@@ -298,7 +297,7 @@ func (t *target) problems(docs []bson.Raw, sources map[string]state, adopt bool)
 			if f.Kind == "" {
 				continue
 			}
-			if f.key.Type != 0 && f.Kind != Dangling { // of a source
+			if f.key.Type != 0 && f.Kind != mongopatterns.Dangling { // of a source
 				f.Detail = "copy of " + value.Text(f.key)
 			}
 			f.Pattern, f.Collection, f.ID = "extref", t.Collection.Name(), doc.Lookup("_id")
@@ -315,10 +314,10 @@ func (t *target) compare(copied bson.Raw, s state, adopt bool) (f finding) {
 	case adopt && !t.Unversioned && !none(have), s.doc == nil && t.OnDelete == mongopatterns.Keep && !adopt:
 		return f
 	case s.doc == nil:
-		f.Kind, f.Field, f.Have = Dangling, t.path(t.IDField), value.Lookup(copied, t.IDField)
+		f.Kind, f.Field, f.Have = mongopatterns.Dangling, t.path(t.IDField), value.Lookup(copied, t.IDField)
 		return f
 	case s.bad != "":
-		f.Kind, f.Field, f.Have = Malformed, s.bad, value.Lookup(s.doc, s.bad)
+		f.Kind, f.Field, f.Have = mongopatterns.Malformed, s.bad, value.Lookup(s.doc, s.bad)
 		return f
 	}
 	if !t.Unversioned {
@@ -344,7 +343,7 @@ func (t *target) compare(copied bson.Raw, s state, adopt bool) (f finding) {
 		have, want := value.Lookup(copied, field.As), s.value(field)
 		alike := have.Type == want.Type && value.Key(have) == value.Key(want) // as unlike compares on the server
 		if !field.Frozen && !alike || adopt && have.Type == 0 && want.Type != 0 {
-			f.Kind, f.Field, f.Have, f.Want = Different, t.path(field.As), have, want
+			f.Kind, f.Field, f.Have, f.Want = mongopatterns.Different, t.path(field.As), have, want
 			return f
 		}
 	}

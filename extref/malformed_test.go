@@ -99,7 +99,7 @@ func TestMalformed(t *testing.T) {
 				t.Helper()
 				var got []string
 				for _, p := range testkit.Collect(t, r.Check(t.Context(), nil)) {
-					if p.Kind != extref.Malformed || p.ID.AsInt64() != int64(len(got)+1) {
+					if p.Kind != mongopatterns.Malformed || p.ID.AsInt64() != int64(len(got)+1) {
 						t.Error(p)
 					}
 					got = append(got, p.Field)

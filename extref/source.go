@@ -262,7 +262,7 @@ func (c *core) above(ctx context.Context, s state) (above int64, err error) {
 			return 0, fmt.Errorf("target %s: %w", t.Name, err)
 		}
 		for _, f := range found {
-			if f.Kind == Ahead || f.Kind == Different {
+			if f.Kind == Ahead || f.Kind == mongopatterns.Different {
 				above = max(above, f.above)
 			}
 		}

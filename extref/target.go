@@ -219,7 +219,7 @@ func nested(doc bson.D, path string, v any) bson.D {
 func (t *target) copies(doc bson.Raw) (copies []bson.Raw, malformed mongopatterns.Problem) {
 	wrong := func(field string, have bson.RawValue) {
 		if malformed.Kind == "" {
-			malformed.Kind, malformed.Field, malformed.Have = Malformed, field, have
+			malformed.Kind, malformed.Field, malformed.Have = mongopatterns.Malformed, field, have
 		}
 	}
 	for _, step := range t.outer {

@@ -23,27 +23,24 @@ import (
 
 // The kinds of problems that Check finds. Repair solves all but Malformed.
 const (
-	// WrongField: Options.OutsideField differs from the number of elements outside.
-	WrongField = mongopatterns.WrongField
 	// WrongFlag: a flag without overflow documents, or overflow documents without the flag;
 	// their elements are then not seen by any call.
 	WrongFlag mongopatterns.ProblemKind = "wrong flag"
-	// NotAdopted: a list in a form of other code. Calls refuse it with ErrNotAdopted.
-	NotAdopted = mongopatterns.NotAdopted
 	// OverBounds: a parent's array has more than MaxCount elements or MaxBytes.
 	OverBounds mongopatterns.ProblemKind = "over bounds"
-	// Duplicate: a set holds an element, Have, several times. Repair keeps the first.
-	Duplicate = mongopatterns.Duplicate
-	// Orphan: overflow documents whose parent does not exist.
-	Orphan = mongopatterns.Orphan
-	// Malformed: the array field of the parent or of an overflow document is not an array.
-	Malformed = mongopatterns.Malformed
 )
 
 var _ mongopatterns.Checker = (*Lists[int, int])(nil)
 
 // Check yields the problems of the lists whose parents work selects. It looks for orphans only
 // if work has no filter.
+//
+// Besides the kinds of this package, it yields these of package mongopatterns:
+//   - WrongField: Options.OutsideField differs from the number of elements outside.
+//   - NotAdopted: a list in a form of other code. Calls refuse it with ErrNotAdopted.
+//   - Duplicate: a set holds an element, Have, several times. Repair keeps the first.
+//   - Orphan: overflow documents whose parent does not exist.
+//   - Malformed: the array field of the parent or of an overflow document is not an array.
 //
 // Cost: 1 round trip, a scan of both collections, and for each batch of outliers and lists that seem
 // wrong 1 round trip, with a $lookup for each of them; 1 more with Options.Set, and 1
@@ -115,7 +112,7 @@ func (c *core) inspect(ctx context.Context, batch []bson.Raw) (problems []mongop
 			c.problems(parent, found)
 		}
 		for _, r := range twice {
-			found(Duplicate, c.o.ArrayField, fmt.Sprintf("%d times", len(r.At)), r.ID.List, r.ID.Element)
+			found(mongopatterns.Duplicate, c.o.ArrayField, fmt.Sprintf("%d times", len(r.At)), r.ID.List, r.ID.Element)
 		}
 		lost := slices.DeleteFunc(slices.Clone(ids), func(id bson.RawValue) bool { return there[value.Key(id)] })
 		if err != nil || len(lost) == 0 {
@@ -128,7 +125,7 @@ func (c *core) inspect(ctx context.Context, batch []bson.Raw) (problems []mongop
 		})
 		for _, o := range orphans {
 			text := fmt.Sprintf("%d overflow documents", o.Lookup("documents").AsInt64())
-			found(Orphan, c.o.ParentField, text, o.Lookup("first"), o.Lookup("_id")).Collection = c.overflow.Name()
+			found(mongopatterns.Orphan, c.o.ParentField, text, o.Lookup("first"), o.Lookup("_id")).Collection = c.overflow.Name()
 		}
 		return err
 	}
@@ -169,17 +166,17 @@ func (c *core) problems(parent bson.Raw, found report) {
 	flag, outside, none := parent.Lookup(c.o.FlagField), parent.Lookup(c.o.OutsideField), bson.RawValue{}
 	switch {
 	case !own.Lookup("list").Boolean():
-		found(Malformed, c.o.ArrayField, "", s.ID, none)
+		found(mongopatterns.Malformed, c.o.ArrayField, "", s.ID, none)
 	case documents > 0 && !lists:
-		found(Malformed, c.o.ArrayField, "of an overflow document", s.ID, none)
+		found(mongopatterns.Malformed, c.o.ArrayField, "of an overflow document", s.ID, none)
 	case refused != nil && !s.Flag || documents > 0 && !numbers:
-		found(NotAdopted, c.o.FlagField, "", s.ID, flag)
+		found(mongopatterns.NotAdopted, c.o.FlagField, "", s.ID, flag)
 	case s.Flag != (documents > 0):
 		found(WrongFlag, c.o.FlagField, fmt.Sprintf("%d overflow documents", documents), s.ID, flag)
 	case s.Flag && value.Key(outside) != value.Key(want):
-		found(WrongField, c.o.OutsideField, "", s.ID, outside).Want = want
+		found(mongopatterns.WrongField, c.o.OutsideField, "", s.ID, outside).Want = want
 	case refused != nil: // the number is right but refused by every call: 0, or a Decimal128
-		found(NotAdopted, c.o.OutsideField, "", s.ID, outside)
+		found(mongopatterns.NotAdopted, c.o.OutsideField, "", s.ID, outside)
 	}
 	if own.Lookup("over").Boolean() {
 		found(OverBounds, c.o.ArrayField, fmt.Sprintf("%d elements", own.Lookup("size").AsInt64()), s.ID, none)
@@ -242,14 +239,14 @@ func (c *core) repair(ctx context.Context, batch []bson.Raw, w mongopatterns.Wor
 	seen := map[string]bool{}
 	for _, p := range problems { // the Malformed of a list comes first
 		id, do := p.ID, c.arrange
-		if p.Kind == Orphan {
+		if p.Kind == mongopatterns.Orphan {
 			id, do = p.Have, c.deleteOrphans
 		}
 		key := value.Key(id)
 		var err error
 		switch {
 		case seen[key]:
-		case p.Kind == Malformed:
+		case p.Kind == mongopatterns.Malformed:
 			result.Remaining++
 		default:
 			err = c.change(ctx, id, w, result, do)

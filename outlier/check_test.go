@@ -23,7 +23,7 @@ func problems[ID, E any](t testing.TB, lists *outlier.Lists[ID, E], work *mongop
 	t.Helper()
 	out := []string{}
 	for _, p := range testkit.Collect(t, lists.Check(t.Context(), work)) {
-		if p.Kind == outlier.Orphan {
+		if p.Kind == mongopatterns.Orphan {
 			p.ID = bson.RawValue{} // differs from run to run
 		}
 		out = append(out, strings.TrimPrefix(p.String(), "outlier: parents "))
@@ -202,7 +202,7 @@ func TestCheckBesideDelete(t *testing.T) {
 		}
 	}
 	for p, err := range lists.Check(t.Context(), nil) {
-		if err != nil || p.Kind == outlier.Orphan {
+		if err != nil || p.Kind == mongopatterns.Orphan {
 			t.Error(p, err)
 		}
 	}

@@ -194,7 +194,7 @@ func TestBestSellersOfOthers(t *testing.T) {
 				}
 				equal(t, before, append(stored(t, db.Collection("books"), nil), stored(t, db.Collection("extras"), nil)...))
 				for p, err := range books.Check(t.Context(), nil) {
-					if err != nil || p.Kind != outlier.NotAdopted {
+					if err != nil || p.Kind != mongopatterns.NotAdopted {
 						t.Error(p, err)
 					}
 				}

@@ -13,16 +13,15 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Malformed: the cells, a section or a cell is not a document, a holder is an array, or the end of
-// a hold is not a date, so that the hold never ends. Field is the path, Detail the reason. Calls
-// treat a cell that is not a document as missing. Correct it by hand: no call of the package
-// changes it.
-const Malformed = mongopatterns.Malformed
-
 var _ mongopatterns.Checker = (*Grids[int, int])(nil)
 
 // Check yields the cells, sections and grids that other programs have damaged so that no call can
 // free or take them. Work.Filter selects grids.
+//
+// It yields these kinds of package mongopatterns:
+//   - Malformed: the cells, a section or a cell is not a document, a holder is an array, or the end of a hold
+//     is not a date, so that the hold never ends. Field is the path, Detail the reason. Calls treat a cell
+//     that is not a document as missing. Correct it by hand: no call of the package changes it.
 //
 // Cost: 1 round trip, and 1 for each batch of 100 grids, index _id.
 func (g *Grids[ID, H]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
@@ -32,7 +31,7 @@ func (g *Grids[ID, H]) Check(ctx context.Context, work *mongopatterns.Work) iter
 		for _, grid := range batch {
 			found := c.malformed(grid)
 			for i := range found {
-				found[i].Pattern, found[i].Kind, found[i].Collection, found[i].ID = "prealloc", Malformed, c.coll.Name(), grid.Lookup("_id")
+				found[i].Pattern, found[i].Kind, found[i].Collection, found[i].ID = "prealloc", mongopatterns.Malformed, c.coll.Name(), grid.Lookup("_id")
 			}
 			all = append(all, found...)
 		}

@@ -44,7 +44,7 @@ func TestCheck(t *testing.T) {
 	look := func(g *grids) (out []string) {
 		for p, err := range g.Check(t.Context(), nil) {
 			testkit.OK(t, err)
-			if p.Kind != prealloc.Malformed {
+			if p.Kind != mongopatterns.Malformed {
 				t.Error(p)
 			}
 			out = append(out, p.ID.String()+" "+p.Field+" "+p.Detail)

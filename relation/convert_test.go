@@ -72,7 +72,7 @@ func TestExtractAfterAReplacement(t *testing.T) {
 		_, err = db.Collection("people").ReplaceOne(ctx, bson.M{"_id": "Eve"}, old)
 		check(t, err)
 		result = testkit.Must(r.Extract(ctx, nil))
-		if result.Done != 0 || result.Failed != 1 || !slices.Contains(problems(t, r), relation.Malformed) {
+		if result.Done != 0 || result.Failed != 1 || !slices.Contains(problems(t, r), mongopatterns.Malformed) {
 			t.Errorf("%+v, %v", result, problems(t, r))
 		}
 		if joined := testkit.Must(r.Children(ctx, "Eve", nil)); len(joined.Malformed) != 2 {

@@ -80,7 +80,7 @@ func TestKeyField(t *testing.T) {
 			}
 			_, err = messages.InsertOne(ctx, bson.M{"_id": 8, "posted_by": value})
 			good(err)
-			if found := kinds(); len(found) != 1 || found[0] != relation.Dangling {
+			if found := kinds(); len(found) != 1 || found[0] != mongopatterns.Dangling {
 				t.Errorf("%v", found)
 			}
 			if result, err := r.Repair(ctx, nil); err != nil || result.Done != 1 || kinds() != nil {

@@ -25,25 +25,23 @@ import (
 
 // The kinds of problems that Check finds. Have is the reference.
 const (
-	// Dangling: a reference to a document that does not exist. Repair removes the reference; a
-	// link is deleted.
-	Dangling = mongopatterns.Dangling
 	// OneSided: a reference that the other side lacks. Repair adds the other side; but if the
 	// child has another OwnerField, Repair removes the child from the list.
 	OneSided mongopatterns.ProblemKind = "one-sided"
-	// Duplicate: a reference that an array holds twice, or a second link of the same documents.
-	// Repair keeps the first reference, or the link with the smallest _id.
-	Duplicate = mongopatterns.Duplicate
-	// Malformed: ChildrenField or OwnersField is not an array, an OwnerField is one, a link lacks
-	// one of its fields, or a reference cannot be an _id (null, a regular expression, an array, an
-	// embedded child, see Extract) or cannot be looked up (Detail says why). Repair leaves the
-	// document with the reference alone.
-	Malformed = mongopatterns.Malformed
 )
 
 // Check finds wrong references. Work.Filter selects parents, or links, or children if there is
 // neither ChildrenField nor Links. With a filter it checks only the references in the selected
 // documents.
+//
+// Besides the kinds of this package, it yields these of package mongopatterns:
+//   - Dangling: a reference to a document that does not exist. Repair removes the reference; a link is
+//     deleted.
+//   - Duplicate: a reference that an array holds twice, or a second link of the same documents. Repair keeps
+//     the first reference, or the link with the smallest _id.
+//   - Malformed: ChildrenField or OwnersField is not an array, an OwnerField is one, a link lacks one of its
+//     fields, or a reference cannot be an _id (null, a regular expression, an array, an embedded child, see
+//     Extract) or cannot be looked up (Detail says why). Repair leaves the document with the reference alone.
 //
 // Cost: 1 round trip; for each side with references, 2 round trips for each batch of 1000 documents, and 1
 // more for one side of Links; 3 or 4 more for a batch with problems, which are looked at again in one
@@ -67,7 +65,7 @@ func (c *core) check(ctx context.Context, e end, batch []bson.Raw) ([]mongopatte
 		return found, err
 	}
 	if len(batch) == 1 {
-		return []mongopatterns.Problem{{Pattern: "relation", Kind: Malformed, Collection: e.coll.Name(),
+		return []mongopatterns.Problem{{Pattern: "relation", Kind: mongopatterns.Malformed, Collection: e.coll.Name(),
 			ID: batch[0].Lookup("_id"), Field: e.field, Have: batch[0].Lookup(e.field), Detail: err.Error()}}, nil
 	}
 	var all []mongopatterns.Problem
@@ -188,11 +186,11 @@ func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mong
 		v, all := doc.Lookup(e.field), references(doc, e.field)
 		missing := v.Type == 0 || v.Type == bson.TypeNull
 		if isArray := v.Type == bson.TypeArray; !missing && isArray != e.array || e.between() && len(all) == 0 {
-			found(Malformed, v, "")
+			found(mongopatterns.Malformed, v, "")
 			continue
 		}
 		if twice[self] {
-			found(Duplicate, v, "a second link of the same two")
+			found(mongopatterns.Duplicate, v, "a second link of the same two")
 		}
 		seen := map[string]bool{}
 		for _, id := range all {
@@ -200,11 +198,11 @@ func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mong
 			_, ok := named[key]
 			switch {
 			case malformed(id), !ok && id.Type == bson.TypeEmbeddedDocument: // probably the child itself
-				found(Malformed, id, "")
+				found(mongopatterns.Malformed, id, "")
 			case seen[key]:
-				found(Duplicate, id, "")
+				found(mongopatterns.Duplicate, id, "")
 			case !ok:
-				found(Dangling, id, "no such document in "+e.other.Name())
+				found(mongopatterns.Dangling, id, "no such document in "+e.other.Name())
 			case e.back != "" && !links[[2]string{self, key}]:
 				found(OneSided, id, e.back+" of it has no such reference")
 			}
@@ -271,13 +269,13 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 	if err != nil || len(problems) == 0 {
 		return 0, 0, err
 	}
-	if slices.ContainsFunc(problems, func(p mongopatterns.Problem) bool { return p.Kind == Malformed }) {
+	if slices.ContainsFunc(problems, func(p mongopatterns.Problem) bool { return p.Kind == mongopatterns.Malformed }) {
 		return 0, 1, nil
 	}
 	drop := map[string]bool{} // references to remove
 	for _, p := range problems {
 		switch {
-		case p.Kind == Dangling:
+		case p.Kind == mongopatterns.Dangling:
 			drop[value.Key(p.Have)] = true
 		case p.Kind == OneSided && !dry:
 			if e == c.toChildren {

@@ -49,7 +49,7 @@ func TestOwnerIsAnArray(t *testing.T) {
 					}
 				}
 				check(t, r.Unlink(ctx, "Bob", 1))
-				if !slices.Contains(problems(t, r), relation.Malformed) {
+				if !slices.Contains(problems(t, r), mongopatterns.Malformed) {
 					t.Errorf("Check finds %v", problems(t, r))
 				}
 				result, err := r.Repair(ctx, nil)
@@ -186,10 +186,10 @@ func TestStrangeReferences(t *testing.T) {
 					found := 0
 					for p, err := range r.Check(ctx, nil) {
 						check(t, err)
-						if p.Kind != relation.Malformed && p.Kind != relation.OneSided {
+						if p.Kind != mongopatterns.Malformed && p.Kind != relation.OneSided {
 							t.Error(p)
 						}
-						if p.Kind == relation.Malformed {
+						if p.Kind == mongopatterns.Malformed {
 							found++
 						}
 					}

@@ -60,6 +60,15 @@ func (s *Series[ID, M]) Adopt(ctx context.Context, src *mongo.Collection, conver
 // adopt again. Writes during Compare may show as differences. work.Filter selects documents of the source;
 // with a filter Compare does not compare series and does not find deletions.
 //
+// It yields these kinds of package mongopatterns:
+//   - NotAdopted: a document of the source that is not stored here. The next Adopt takes it, unless Detail
+//     says why it cannot.
+//   - Edited: a document of the source that was changed after it was adopted. Delete its old measurement and
+//     append the new one.
+//   - Deleted: a document that was adopted and no longer exists in the source.
+//   - Different: a series whose count, first or last time, or sum differs from the source, or an adopted
+//     document that convert now refuses.
+//
 // Cost: 3 round trips to begin; reads the source, the ledger and the collection, which it
 // decodes, once each. Memory holds some numbers for each series.
 func (s *Series[ID, M]) Compare(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (ID, []M, error), work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
@@ -148,21 +157,6 @@ func (c *store) summary(series bson.RawValue, t *pack.Table) *frame.Summary {
 	}
 	return out
 }
-
-// The kinds of problems that Compare finds.
-const (
-	// NotAdopted is a document of the source that is not stored here. The next Adopt takes it, unless
-	// Detail says why it cannot.
-	NotAdopted = mongopatterns.NotAdopted
-	// Edited is a document of the source that was changed after it was adopted. Delete its old measurement
-	// and append the new one.
-	Edited = mongopatterns.Edited
-	// Deleted is a document that was adopted and no longer exists in the source.
-	Deleted = mongopatterns.Deleted
-	// Different is a series whose count, first or last time, or sum differs from the source, or an adopted
-	// document that convert now refuses.
-	Different = mongopatterns.Different
-)
 
 // Unwind returns a convert function of Adopt for buckets with an array of measurements, as package bucket
 // stores them. Adopt does not carry over measurements that are pushed into a bucket after it was adopted:

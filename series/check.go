@@ -19,8 +19,6 @@ import (
 
 // The kinds of problems that Check finds. Repair solves WrongField.
 const (
-	// WrongField is a count, sum or other derived field with a wrong value. Repair computes it again.
-	WrongField = mongopatterns.WrongField
 	// Damaged is a document with a block that cannot be read, or that was written for another series or
 	// window. Reads of its window end with ErrDamaged. Restore the document, or delete it and append its
 	// measurements again.
@@ -28,13 +26,6 @@ const (
 	// Newer is a document with a block that a later version of this package wrote. Reads of its window end
 	// with ErrNewer, and this version does not rewrite it: upgrade this program.
 	Newer mongopatterns.ProblemKind = "newer"
-	// OutsideWindow is a measurement whose time is outside the document's window: a read of its range
-	// misses it. Delete and append it, or adopt it again.
-	OutsideWindow = mongopatterns.OutsideWindow
-	// Malformed is a start that is not a date or does not begin a window: reads miss the document. Without
-	// an ID it is a SeriesField, or the Min or Max of a Value, that no document has: a name is misspelt, or
-	// the data does not exist yet; Check finds it only without Work.Filter.
-	Malformed = mongopatterns.Malformed
 )
 
 // measured are paths that a document has if one of its measurements has the value; nil if M is a struct,
@@ -53,6 +44,14 @@ func (s *Series[ID, M]) measured() (paths []string) {
 }
 
 // Check reads the documents that work selects, decodes them and yields their problems.
+//
+// Besides the kinds of this package, it yields these of package mongopatterns:
+//   - WrongField: a count, sum or other derived field with a wrong value. Repair computes it again.
+//   - OutsideWindow: a measurement whose time is outside the document's window: a read of its range misses it.
+//     Delete and append it, or adopt it again.
+//   - Malformed: a start that is not a date or does not begin a window: reads miss the document. Without an ID
+//     it is a SeriesField, or the Min or Max of a Value, that no document has: a name is misspelt, or the data
+//     does not exist yet; Check finds it only without Work.Filter.
 //
 // Cost: 2 round trips, 1 for each of Values if M is not a struct, and 1 for each batch of 100 documents;
 // scans the collection by _id.
@@ -95,7 +94,7 @@ func (c *store) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
 	start, end, set, dated := c.Span(doc, report)
 	for i, n := 0, len(t.Times); i < min(n, 2) && dated && start == c.StartOf(doc); i++ { // the first and the last
 		if at := t.Times[i*(n-1)]; at < start || at >= end {
-			report(OutsideWindow, c.opts.TimeField, frame.Date(at), none, "")
+			report(mongopatterns.OutsideWindow, c.opts.TimeField, frame.Date(at), none, "")
 		}
 	}
 	var unset bson.A
@@ -105,7 +104,7 @@ func (c *store) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
 		if value.Agree(have, d.want, new(big.Rat).SetFloat64(d.most*1e-30)) {
 			continue
 		}
-		report(WrongField, d.path, have, d.want, "")
+		report(mongopatterns.WrongField, d.path, have, d.want, "")
 		wrong = append(wrong, d.path)
 		if d.want.Type == 0 {
 			unset = append(unset, d.path)

@@ -147,5 +147,5 @@ func TestOutsideWindow(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
 	appendMany(t, open[string, event](t, coll, timeseries.Every(time.Hour), nil), "s", event{Timestamp: at(1, 0, 0)}, event{Timestamp: at(1, 30, 0)})
-	testkit.Equal(t, map[mongopatterns.ProblemKind]int{series.OutsideWindow: 1}, kinds(t, open[string, event](t, coll, timeseries.Every(time.Minute), nil)))
+	testkit.Equal(t, map[mongopatterns.ProblemKind]int{mongopatterns.OutsideWindow: 1}, kinds(t, open[string, event](t, coll, timeseries.Every(time.Minute), nil)))
 }

@@ -110,7 +110,7 @@ func TestTypedByHand(t *testing.T) {
 			}
 			testkit.OK(t, second(fresh().Repair(ctx, nil)))
 			for p, err := range fresh().Check(ctx, nil) {
-				if err != nil || p.Kind == series.WrongField {
+				if err != nil || p.Kind == mongopatterns.WrongField {
 					t.Errorf("%s is %v: after Repair: %v, %v", path, v, p, err)
 				}
 			}

@@ -509,19 +509,15 @@ func (s *Slots[ID, M]) Latest(ctx context.Context, series ID) (slot Slot[M], err
 	}
 }
 
-// The kinds of problems that Check finds. Repair solves WrongField.
-const (
-	// WrongField is an end that is not the window's. Repair sets it.
-	WrongField = mongopatterns.WrongField
-	// Malformed is a start that is not a date or does not begin a window: reads miss the document. Adopt
-	// converts times that are stored as strings. Without an ID it is a SeriesField or DataField that no
-	// document has: its name is misspelt, or the data does not exist yet; Check finds it only without
-	// Work.Filter.
-	Malformed = mongopatterns.Malformed
-)
-
-// Check yields documents whose start is not a date or does not begin a window (Malformed), and documents
-// whose end is not the window's (WrongField). No other field is derived.
+// Check yields the problems of the documents that work selects. It checks their start and end, because no other
+// field is derived.
+//
+// It yields these kinds of package mongopatterns:
+//   - WrongField: an end that is not the window's. Repair sets it.
+//   - Malformed: a start that is not a date or does not begin a window: reads miss the document. Adopt
+//     converts times that are stored as strings. Without an ID it is a SeriesField or DataField that no
+//     document has: its name is misspelt, or the data does not exist yet; Check finds it only without
+//     Work.Filter.
 //
 // Cost: 3 round trips, and 1 for each batch; scans the collection by _id.
 func (s *Slots[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {

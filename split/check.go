@@ -29,8 +29,6 @@ const (
 	// $set of a part leave it. Until somebody decides, the cold document's value is used. Adopt
 	// and Repair leave both, and count the document as Remaining, unless Options.Prefer is set.
 	InBoth mongopatterns.ProblemKind = "in both documents"
-	// Orphan: a cold document without a hot one. Repair leaves it alone.
-	Orphan = mongopatterns.Orphan
 )
 
 // Check reads both collections and yields what is wrong. Work.Filter selects hot documents;
@@ -40,13 +38,16 @@ const (
 // In a transaction of yours on a sharded cluster it needs MongoDB 8.0, because it joins the
 // collections.
 //
+// Besides the kinds of this package, it yields these of package mongopatterns:
+//   - Orphan: a cold document without a hot one. Repair leaves it alone.
+//
 // Cost: 1 round trip, and 1 for each batch of 100 documents, 3 more if some seem wrong;
 // without a Filter a scan of the cold ones, and 3 more for each batch of Orphans.
 func (s *Split[ID, H, C]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	c := s.core
 	all := []iter.Seq2[mongopatterns.Problem, error]{maintain.Check(ctx, c.hot, work, c.scan(), c.check)}
 	if work == nil || work.Filter == nil {
-		orphan := mongopatterns.Problem{Pattern: "split", Kind: Orphan}
+		orphan := mongopatterns.Problem{Pattern: "split", Kind: mongopatterns.Orphan}
 		all = append(all, maintain.Orphans(ctx, c.cold, c.hot, c.idField, work, orphan))
 	}
 	return fault.Seq("split: check", collation.Seq(ctx, maintain.Chain(all...), c.hot, c.cold))

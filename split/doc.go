@@ -100,7 +100,7 @@
 //   - change a cold field by its former value ($inc, $push, $pull, $set of a part),
 //   - $unset a cold field: this has no effect, the field returns,
 //   - leave cold fields out of a document that they replace: these fields return,
-//   - delete documents: Check reports the cold document as [Orphan]. If the _id is inserted again
+//   - delete documents: Check reports the cold document as [mongopatterns.Orphan]. If the _id is inserted again
 //     before that, the new document gets the cold document that was there.
 //
 // Removed cold fields cannot be detected: a hot document without them is equal, byte by byte, to one that

@@ -26,32 +26,10 @@ import (
 const (
 	// WrongSubset: an array does not hold the best N items in order. Repair reads them anew.
 	WrongSubset mongopatterns.ProblemKind = "wrong subset"
-	// Edited: an item in an array has other content than in the collection, because old code
-	// edits items in the array. Adopt leaves the array alone, and counts the parent as
-	// Remaining; Repair takes the collection as the truth. To keep the edit, Update the item
-	// accordingly.
-	Edited = mongopatterns.Edited
 	// Pulled: an array lacks one of the best N, because old code pulls items from the array, or
 	// because N was raised. Adopt and Repair do the same as for Edited. To keep the item out,
 	// Delete it.
 	Pulled mongopatterns.ProblemKind = "pulled"
-	// Malformed, of a parent: it has another value where the array, a number, or the document around them
-	// belongs. Adopt and Repair leave the parent alone, and count it as Failed.
-	//
-	// Malformed, of an item: other code has stored it, and Insert would refuse it because it cannot be
-	// ranked or counted. It is counted and ranked, and the mean takes its number as 0. Repair leaves it
-	// alone: Update or Delete it, and then repair.
-	Malformed = mongopatterns.Malformed
-	// WrongField: a count differs from the number of items, or a sum, mean or count of a Value does not
-	// follow from them. Sums and means of doubles and decimals may differ by a part in 10^9. Repair
-	// computes it.
-	WrongField = mongopatterns.WrongField
-	// NotAdopted: an array holds an item that the collection lacks, by _id. Repair leaves the
-	// parent alone: run Adopt to store the item, or $pull it.
-	NotAdopted = mongopatterns.NotAdopted
-	// Orphan: items whose parent does not exist. Repair leaves them alone: insert the parent and
-	// repair, or delete the items.
-	Orphan = mongopatterns.Orphan
 )
 
 // Check compares every parent with its items and yields the differences. Work.Filter selects
@@ -63,6 +41,22 @@ const (
 // In a transaction of yours on a sharded cluster it needs MongoDB 8.0, because it joins the
 // collections.
 //
+// Besides the kinds of this package, it yields these of package mongopatterns:
+//   - Edited: an item in an array has other content than in the collection, because old code edits items in
+//     the array. Adopt leaves the array alone, and counts the parent as Remaining; Repair takes the collection
+//     as the truth. To keep the edit, Update the item accordingly.
+//   - Malformed, of a parent: it has another value where the array, a number, or the document around them
+//     belongs. Adopt and Repair leave the parent alone, and count it as Failed.
+//   - Malformed, of an item: other code has stored it, and Insert would refuse it because it cannot be ranked
+//     or counted. It is counted and ranked, and the mean takes its number as 0. Repair leaves it alone: Update
+//     or Delete it, and then repair.
+//   - WrongField: a count differs from the number of items, or a sum, mean or count of a Value does not follow
+//     from them. Sums and means of doubles and decimals may differ by a part in 10^9. Repair computes it.
+//   - NotAdopted: an array holds an item that the collection lacks, by _id. Repair leaves the parent alone:
+//     run Adopt to store the item, or $pull it.
+//   - Orphan: items whose parent does not exist. Repair leaves them alone: insert the parent and repair, or
+//     delete the items.
+//
 // Cost: 1 round trip, and 2 for each batch of 100 parents, whose items are read by
 // the index {parent, order…}, and 3 more if some seem wrong; without a Filter 2 scans
 // of the items, 3 round trips for each batch of Orphans, and
@@ -71,7 +65,7 @@ func (s *Subset[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) ite
 	c := s.core
 	all := []iter.Seq2[mongopatterns.Problem, error]{maintain.Check(ctx, c.parents, work, c.scan(), c.check)}
 	if work == nil || work.Filter == nil {
-		orphan := mongopatterns.Problem{Pattern: "subset", Kind: Orphan}
+		orphan := mongopatterns.Problem{Pattern: "subset", Kind: mongopatterns.Orphan}
 		all = append(all, maintain.Orphans(ctx, c.items, c.parents, c.o.ParentField, work, orphan))
 		all = append(all, maintain.Absent(ctx, c.items, work, "subset", c.named...))
 		if scan := c.suspicious(); scan.Filter != nil {
@@ -271,10 +265,10 @@ func (c *core) compare(ctx context.Context, states []state) error {
 		}
 		p := &st.problems[0]
 		if n := len(st.lacking); n > 0 {
-			p.Kind = NotAdopted
+			p.Kind = mongopatterns.NotAdopted
 			p.Detail = fmt.Sprintf("the collection lacks %d of its items, the last with the _id %s", n, value.Text(st.lacking[n-1].id()))
 		} else if n := len(st.edited); n > 0 {
-			p.Kind = Edited
+			p.Kind = mongopatterns.Edited
 			p.Detail = fmt.Sprintf("%d of its items differ from the collection's, the last with the _id %s", n, value.Text(st.edited[n-1].id()))
 		} else if pulled := c.pulled(*st); len(pulled) > 0 {
 			p.Kind = Pulled
@@ -342,7 +336,7 @@ func (c *core) problems(st state) []mongopatterns.Problem {
 			Field: field, Have: value.Lookup(st.parent, field), Want: want})
 	}
 	if field, detail := c.malformed(st.parent); field != "" {
-		report(Malformed, field, bson.RawValue{})
+		report(mongopatterns.Malformed, field, bson.RawValue{})
 		out[0].Detail = detail
 		return out
 	}
@@ -381,17 +375,17 @@ func (d derived) slack(have bson.RawValue) *big.Rat {
 
 func (c *core) derived(stats bson.Raw) []derived {
 	stat := func(name string, i int) bson.RawValue { return number(stats.Lookup(fmt.Sprint(name, i))) }
-	out := []derived{{path: c.o.CountField, kind: WrongField, want: stat("n", 0)}}
+	out := []derived{{path: c.o.CountField, kind: mongopatterns.WrongField, want: stat("n", 0)}}
 	for i, v := range c.o.Values {
 		count := out[0].want
-		sum := derived{path: v.Sum, kind: WrongField, want: stat("s", i), magnitude: value.Number(stat("a", i))}
+		sum := derived{path: v.Sum, kind: mongopatterns.WrongField, want: stat("s", i), magnitude: value.Number(stat("a", i))}
 		sum.vast = sum.magnitude == nil
 		out = append(out, sum)
 		if v.Count != "" {
 			count = stat("c", i)
-			out = append(out, derived{path: v.Count, kind: WrongField, want: count})
+			out = append(out, derived{path: v.Count, kind: mongopatterns.WrongField, want: count})
 		}
-		mean := derived{path: v.Mean, kind: WrongField, mean: true, vast: sum.vast}
+		mean := derived{path: v.Mean, kind: mongopatterns.WrongField, mean: true, vast: sum.vast}
 		if n := value.Number(count); n.Sign() > 0 && !sum.vast {
 			f, _ := new(big.Rat).Quo(value.Number(sum.want), n).Float64()
 			mean.want, mean.magnitude = raw(f), new(big.Rat).Quo(sum.magnitude, n)
@@ -437,7 +431,7 @@ func (c *core) suspicious() (scan maintain.Scan) {
 func (c *core) invalid(_ context.Context, batch []bson.Raw) (problems []mongopatterns.Problem, _ error) {
 	for _, doc := range batch {
 		if field, why := c.defect(doc); field != "" {
-			problems = append(problems, mongopatterns.Problem{Pattern: "subset", Kind: Malformed, Collection: c.items.Name(),
+			problems = append(problems, mongopatterns.Problem{Pattern: "subset", Kind: mongopatterns.Malformed, Collection: c.items.Name(),
 				ID: doc.Lookup("_id"), Field: field, Have: value.Lookup(doc, field), Detail: "it " + why})
 		}
 	}

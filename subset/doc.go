@@ -132,7 +132,7 @@
 // copy that they read before its adoption. If they do:
 //
 //   - An edited or pulled item stays as they left it until a write replaces it. Adopt leaves the array
-//     alone and counts the parent as Remaining, Check reports it as [Edited] or [Pulled], and Repair
+//     alone and counts the parent as Remaining, Check reports it as [mongopatterns.Edited] or [Pulled], and Repair
 //     undoes the change, because it takes the collection as the truth.
 //   - A replaced parent brings items back that were deleted since. This cannot be detected.
 //

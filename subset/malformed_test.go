@@ -99,7 +99,7 @@ func TestInvalidItems(t *testing.T) {
 	found := map[int32]string{}
 	for p, err := range s.Check(t.Context(), nil) {
 		must(t, err)
-		same(t, "kind", subset.Malformed, p.Kind)
+		same(t, "kind", mongopatterns.Malformed, p.Kind)
 		found[p.ID.Int32()] = p.Field
 	}
 	same(t, "found", fields, found)

@@ -126,7 +126,7 @@ func (c *core) rebuild(ctx context.Context, states []state, adopt, dry bool, res
 		var err error
 		st.moved, err = c.moveOut(st)
 		switch {
-		case st.problems != nil && st.problems[0].Kind == Malformed:
+		case st.problems != nil && st.problems[0].Kind == mongopatterns.Malformed:
 			p := st.problems[0]
 			maintain.Fail(result, c.parents.Name(), st.id(), fault.Invalid("%q is %s", p.Field, p.Detail))
 		case len(st.lacking) > 0 && !adopt:

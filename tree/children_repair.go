@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns"
 )
 
 // This file has the parts of Check, Repair and Adopt that only lists need: wrong elements, nodes with several
@@ -56,10 +58,10 @@ func (l *lists) audit(e *engine, n node, s *place, children []node) (found []fin
 		detail = "not an array"
 	}
 	if detail != "" {
-		found = append(found, e.finding(WrongField, n, f, detail, update(l.byID(n.id), d("$set", d(f, keep)))))
+		found = append(found, e.finding(mongopatterns.WrongField, n, f, detail, update(l.byID(n.id), d("$set", d(f, keep)))))
 	}
 	if s != nil && s.unlisted && s.lost == "" && s.loop == nil && !e.quick { // for Adopt to repair
-		found = append(found, e.finding(WrongField, n, f, "not adopted: its parent "+text(n.parent)+" does not list it"))
+		found = append(found, e.finding(mongopatterns.WrongField, n, f, "not adopted: its parent "+text(n.parent)+" does not list it"))
 	}
 	if s == nil || l.o.Graph || len(s.ups) < 2 {
 		return found
@@ -130,7 +132,7 @@ func (l *lists) adopt(ctx context.Context, e *engine, nodes []node, places []*pl
 			continue
 		}
 		at, there := up[0], false
-		f := e.finding(WrongField, n, "", "")
+		f := e.finding(mongopatterns.WrongField, n, "", "")
 		for _, p := range by {
 			if there = there || same(p.id, at.id); !same(p.id, at.id) {
 				f.writes = append(f.writes, l.unlink(p.id, n.id))

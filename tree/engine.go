@@ -376,7 +376,7 @@ func (e *engine) examine(n node, s *place, children []node, counts bool) (found 
 	if !converts && (s.lost != "" || s.loop != nil) {
 		found = append(found, e.misplaced(n, s))
 	} else if self == nil && (converts || e.quick) {
-		found = append(found, e.finding(Orphan, n, "", "no root leads to it"))
+		found = append(found, e.finding(mongopatterns.Orphan, n, "", "no root leads to it"))
 	}
 	switch {
 	case self == nil && converts:
@@ -407,7 +407,7 @@ func (e *engine) examine(n node, s *place, children []node, counts bool) (found 
 // be IDs or cannot be in a path. With n.raw nil it looks at the roots as children of one node.
 func (e *engine) audit(n node, s *place, children []node) []finding {
 	if err := value.CheckID(n.id); n.raw != nil && err != nil {
-		return []finding{e.finding(WrongField, n, e.to.o.IDField, err.Error())}
+		return []finding{e.finding(mongopatterns.WrongField, n, e.to.o.IDField, err.Error())}
 	}
 	switch {
 	case e.to.lists != nil:
@@ -417,7 +417,7 @@ func (e *engine) audit(n node, s *place, children []node) []finding {
 	case n.raw == nil || e.to.usable(n) == nil:
 		return nil
 	}
-	return []finding{e.finding(WrongField, n, e.to.segmentField(), e.to.checkSegment(n).Error())}
+	return []finding{e.finding(mongopatterns.WrongField, n, e.to.segmentField(), e.to.checkSegment(n).Error())}
 }
 
 // drop forgets new places that no root leads to. The counter does not show insertions, and one may have added
@@ -434,7 +434,7 @@ func (e *engine) drop() {
 // misplaced is the finding for an orphan or for a node on a cycle. On a cycle only one node carries
 // a write, because one cut opens it.
 func (e *engine) misplaced(n node, s *place) finding {
-	f := e.finding(Orphan, n, e.from.link, s.lost)
+	f := e.finding(mongopatterns.Orphan, n, e.from.link, s.lost)
 	switch {
 	case s.loop != nil:
 		f.Kind, f.Detail = Cycle, fmt.Sprintf("one of %d", len(s.loop))
@@ -445,7 +445,7 @@ func (e *engine) misplaced(n node, s *place) finding {
 		}
 		return f
 	case s.lost == malformed:
-		f.Kind = WrongField
+		f.Kind = mongopatterns.WrongField
 	}
 	f.writes, f.makesRoot, f.moves = e.from.makeRoot(n), true, true
 	return f
@@ -461,7 +461,7 @@ func (e *engine) compare(n node, want bson.E) (finding, bool) {
 	if err != nil || have.Equal(v) || same(have, v) || alike && slices.Contains(e.from.fields, want.Key) {
 		return finding{}, false
 	}
-	f := e.finding(WrongField, n, want.Key, "")
+	f := e.finding(mongopatterns.WrongField, n, want.Key, "")
 	f.Want, f.writes = v, []mongo.WriteModel{} // not nil: examine writes it
 	return f, true
 }

@@ -12,28 +12,27 @@ import (
 
 // The kinds of problems that Check finds.
 const (
-	// Orphan: the parent does not exist, or its reference cannot be an ID, such as an array or a regular
-	// expression.
-	Orphan = mongopatterns.Orphan
 	// Cycle: the node lies under itself.
 	Cycle mongopatterns.ProblemKind = "cycle"
-	// WrongField: Problem.Field (ancestors, path, numbers, children or the child counter) does not agree
-	// with the parents. Nodes that are not adopted are reported so, too. Repair cannot solve it for an ID
-	// or segment that a path cannot contain.
-	WrongField = mongopatterns.WrongField
 	// SeveralParents: more than one node has the node among its children.
 	SeveralParents mongopatterns.ProblemKind = "several parents"
 	// WrongOrder: children of the node (or roots) lack a position, have one that is not a whole number, or
 	// share one.
 	WrongOrder mongopatterns.ProblemKind = "wrong order"
-	// Malformed: no node has the field that links parents and children: its name is misspelt, or the
-	// documents have another representation. Check finds it only without Work.Filter.
-	Malformed = mongopatterns.Malformed
 )
 
 // Check yields the problems of the nodes that Work.Filter selects; without a filter also a wrong order of
 // the roots, which is a problem without an ID. It does not compare arrays and paths below an orphan or a
 // cycle. It holds 1,000 nodes with their children and 200,000 IDs in memory.
+//
+// Besides the kinds of this package, it yields these of package mongopatterns:
+//   - Orphan: the parent does not exist, or its reference cannot be an ID, such as an array or a regular
+//     expression.
+//   - WrongField: Problem.Field (ancestors, path, numbers, children or the child counter) does not agree with
+//     the parents. Nodes that are not adopted are reported so, too. Repair cannot solve it for an ID or
+//     segment that a path cannot contain.
+//   - Malformed: no node has the field that links parents and children: its name is misspelt, or the documents
+//     have another representation. Check finds it only without Work.Filter.
 //
 // Cost: for each 1,000 nodes 1 round trip, 1 for each level above them that is not known yet, and 1 for
 // children where there are counters, an order, numbers or child references; 4 for the whole. Suspects: 4 more

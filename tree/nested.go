@@ -228,7 +228,7 @@ func (s numbers) audit(e *engine, n node, children []node) []finding {
 	if detail == "" {
 		return nil
 	}
-	f := e.finding(WrongField, n, s.o.LeftField, detail)
+	f := e.finding(mongopatterns.WrongField, n, s.o.LeftField, detail)
 	f.renumber = true
 	return []finding{f}
 }

@@ -163,14 +163,14 @@ func TestSegmentsByHand(t *testing.T) {
 		return kinds
 	}
 	changeDoc(t, s.coll, s.ids["/books"], dd("$set", dd("slug", "livres")))
-	match(t, "changed by hand", []mongopatterns.ProblemKind{tree.Orphan, tree.Orphan}, found())
+	match(t, "changed by hand", []mongopatterns.ProblemKind{mongopatterns.Orphan, mongopatterns.Orphan}, found())
 	is(t, errOf(s.Parent(ctx, s.ids["/books/films"])), mongopatterns.ErrNoParent)
 	changeDoc(t, s.coll, s.ids["/books"], dd("$set", dd("slug", "books")))
 	s.want(t, "changed back", "/books", "/books/films", "/books/programming", "/books/programming/databases", "/music")
 
 	for _, bad := range []any{"", "x/y", 5, nil, bson.A{"books"}, bson.Regex{Pattern: "."}} {
 		changeDoc(t, s.coll, s.ids["/books/films"], dd("$set", dd("slug", bad)))
-		match(t, "bad slug", []mongopatterns.ProblemKind{tree.WrongField}, found())
+		match(t, "bad slug", []mongopatterns.ProblemKind{mongopatterns.WrongField}, found())
 		is(t, errOf(s.Insert(ctx, page{Slug: "x"}, s.Under(s.ids["/books/films"]))), mongopatterns.ErrInvalid)
 		ok(t, s.Rename(ctx, s.ids["/books/films"], "films"))
 		s.want(t, "mended", "/books", "/books/films", "/books/programming", "/books/programming/databases", "/music")
@@ -180,7 +180,7 @@ func TestSegmentsByHand(t *testing.T) {
 	if up := get(s.Ancestors(ctx, s.ids["/books/programming/databases"]))(t); len(up) != 2 || up[0].ID != s.ids["/books"] {
 		t.Errorf("ancestors below a root of null: %v", up)
 	}
-	match(t, "null at a root", []mongopatterns.ProblemKind{tree.WrongField}, found())
+	match(t, "null at a root", []mongopatterns.ProblemKind{mongopatterns.WrongField}, found())
 	get(s.Repair(ctx, nil))(t)
 	s.want(t, "repaired", "/books", "/books/films", "/books/programming", "/books/programming/databases", "/music")
 

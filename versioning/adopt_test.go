@@ -290,7 +290,7 @@ func TestAdoptingAHistoryByHand(t *testing.T) {
 	b.save(t, "new", 1, 1)
 	invalid := 0
 	for _, p := range testkit.Collect(t, b.d.Check(ctx, nil)) {
-		if p.Kind == versioning.Malformed {
+		if p.Kind == mongopatterns.Malformed {
 			invalid++
 		}
 	}
@@ -408,7 +408,7 @@ func TestAdoptHistoryOfANumberTwice(t *testing.T) {
 	}
 	named := testkit.Collect(t, b.d.Check(ctx, nil))
 	if !slices.ContainsFunc(named, func(p mongopatterns.Problem) bool {
-		return p.Kind == versioning.Malformed && p.ID.Type == bson.TypeString && p.ID.StringValue() == "z"
+		return p.Kind == mongopatterns.Malformed && p.ID.Type == bson.TypeString && p.ID.StringValue() == "z"
 	}) {
 		t.Errorf("%v", named)
 	}

@@ -34,8 +34,6 @@ const (
 	// MissingRevision: a number is missing although an older revision exists. Repair leaves the gap
 	// and the revisions after it as they are.
 	MissingRevision mongopatterns.ProblemKind = "missing revision"
-	// Duplicate: two revisions have the same number. The unique index is missing.
-	Duplicate = mongopatterns.Duplicate
 	// BrokenDelta: the revision that a delta was made from is missing, or other code changed it.
 	// The revision stored as this delta is lost.
 	BrokenDelta mongopatterns.ProblemKind = "broken delta"
@@ -45,9 +43,6 @@ const (
 	// TimeAhead: a revision has a time more than five minutes ahead of this process's clock, so AsOf does not find it
 	// yet. The clock of the process that saved it was wrong, or that of this one is.
 	TimeAhead mongopatterns.ProblemKind = "time ahead"
-	// Malformed: a document in one of the two collections is not a revision, or a current document has
-	// more than 16,760,832 bytes and cannot be saved: make it smaller.
-	Malformed = mongopatterns.Malformed
 )
 
 // Check reads both collections and yields the problems. It is safe while others write: a problem
@@ -55,6 +50,11 @@ const (
 // documents; for documents that only the history has, it is applied to {_id: …}.
 //
 // In a transaction of yours on a sharded cluster it needs MongoDB 8.0, because it joins the collections.
+//
+// Besides the kinds of this package, it yields these of package mongopatterns:
+//   - Duplicate: two revisions have the same number. The unique index is missing.
+//   - Malformed: a document in one of the two collections is not a revision, or a current document has more
+//     than 16,760,832 bytes and cannot be saved: make it smaller.
 //
 // Cost: 1 round trip, and for each 100 documents 3, and more for many revisions, all of which are read; 1 or
 // more to list those that only the history has; 3 for each document with a problem.
@@ -250,7 +250,7 @@ func (d *store) foreign(ctx context.Context, ids bson.A) (out []mongopatterns.Pr
 		}
 		if r, invalid := d.parseRow(raw); invalid != nil {
 			h := history{store: d}
-			h.found(Malformed, r, 0, mongopatterns.Problem{Detail: invalid.Error()})
+			h.found(mongopatterns.Malformed, r, 0, mongopatterns.Problem{Detail: invalid.Error()})
 			out = append(out, h.problems...)
 		}
 	}
@@ -270,12 +270,12 @@ func (d *store) examine(ctx context.Context, ids bson.A, current map[string]load
 		all[i], byKey[value.Key(id)] = h, h
 		switch {
 		case now.invalid != nil:
-			h.found(Malformed, nil, 0, mongopatterns.Problem{Detail: now.invalid.Error()})
+			h.found(mongopatterns.Malformed, nil, 0, mongopatterns.Problem{Detail: now.invalid.Error()})
 		case now.current != nil:
 			h.next, h.stored = d.asRow(now.current), doc.Find(now.all, d.opts.RevisionField)
 			h.timely(nil, h.next)
 			if err := checkSize(now.head, doc.Size(now.all)); err != nil {
-				h.found(Malformed, nil, 0, mongopatterns.Problem{Detail: err.Error()})
+				h.found(mongopatterns.Malformed, nil, 0, mongopatterns.Problem{Detail: err.Error()})
 			}
 		}
 	}
@@ -331,7 +331,7 @@ func (h *history) add(r *row, invalid error) {
 	next := h.next
 	switch {
 	case invalid != nil:
-		h.found(Malformed, r, 0, mongopatterns.Problem{Detail: invalid.Error()})
+		h.found(mongopatterns.Malformed, r, 0, mongopatterns.Problem{Detail: invalid.Error()})
 		return
 	case next == nil:
 		if h.removed && !r.deleted {
@@ -342,7 +342,7 @@ func (h *history) add(r *row, invalid error) {
 			Have: h.stored, Want: valueOf(r.number + 1)})
 		next = nil
 	case next.number == r.number:
-		h.found(Duplicate, r, r.number, mongopatterns.Problem{})
+		h.found(mongopatterns.Duplicate, r, r.number, mongopatterns.Problem{})
 		return
 	default:
 		if next.number > r.number+1 {
@@ -357,7 +357,7 @@ func (h *history) add(r *row, invalid error) {
 	err := h.resolve(r, next)
 	switch {
 	case errors.Is(err, errNoState):
-		h.found(Malformed, r, 0, mongopatterns.Problem{Detail: err.Error()})
+		h.found(mongopatterns.Malformed, r, 0, mongopatterns.Problem{Detail: err.Error()})
 	case err != nil:
 		h.found(BrokenDelta, r, 0, mongopatterns.Problem{Field: deltaKey, Detail: err.Error()})
 	}

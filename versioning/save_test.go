@@ -160,7 +160,7 @@ func TestInvalid(t *testing.T) {
 		wantErr(t, what, err, mongopatterns.ErrInvalid)
 		_, err = d.Save(ctx, versioning.Revision[bson.D]{Number: 1, Document: bson.D{{Key: "_id", Value: id}}}, nobody)
 		wantErr(t, what, err, mongopatterns.ErrInvalid)
-		if problems := testkit.Collect(t, d.Check(ctx, nil)); len(problems) != 1 || problems[0].Kind != versioning.Malformed || problems[0].ID.StringValue() != id {
+		if problems := testkit.Collect(t, d.Check(ctx, nil)); len(problems) != 1 || problems[0].Kind != mongopatterns.Malformed || problems[0].ID.StringValue() != id {
 			t.Errorf("%s: check: %v", what, problems)
 		}
 		if _, err := db.Collection("current").DeleteOne(ctx, d.Filter(id)); err != nil {

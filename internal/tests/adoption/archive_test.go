@@ -181,7 +181,7 @@ var archiveSays = []sentence{
 			if result.Failed != 1 {
 				t.Errorf("%s: %+v", id, result)
 			}
-			named(t, problems, archive.Different, id)
+			named(t, problems, mongopatterns.Different, id)
 			w.remove(t, "orders", id)
 			w.inArchive(t, id, "n")
 		}

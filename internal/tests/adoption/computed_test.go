@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/computed"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
@@ -113,7 +114,7 @@ var computedSays = []sentence{
 		w.insert(t, "films", d("_id", "drift"))
 		w.clean(t)
 		w.insert(t, "screenings", d("_id", "drift", "film", "drift", "viewers", int32(7)))
-		named(t, w.problems(t), computed.WrongField, "drift")
+		named(t, w.problems(t), mongopatterns.WrongField, "drift")
 		if left := w.repaired(t); len(left) != 0 || w.stored(t, "films", "drift")["viewers"] != int32(7) {
 			t.Errorf("%v", left)
 		}

@@ -230,7 +230,7 @@ var extrefSays = []sentence{
 		placed(t, w, "gone")
 		w.remove(t, "customers", "gone")
 		_, problems := w.again(t)
-		named(t, problems, extref.Dangling, "gone")
+		named(t, problems, mongopatterns.Dangling, "gone")
 		w.remove(t, "orders", "gone")
 	}},
 	{"Without it the copies stay behind until Repair", func(t *testing.T, w *world) {

@@ -273,10 +273,10 @@ func compares(t *testing.T, w *world) {
 	w.update(t, "readings", d("_id", "101 0"), d("$set", d("value", int32(7))))
 	w.remove(t, "readings", "101 1")
 	w.clean(t)
-	named(t, compared(t, w, bucket.Edited), bucket.Edited, "101 0")
-	named(t, compared(t, w, bucket.Deleted), bucket.Deleted, "101 1")
+	named(t, compared(t, w, mongopatterns.Edited), mongopatterns.Edited, "101 0")
+	named(t, compared(t, w, mongopatterns.Deleted), mongopatterns.Deleted, "101 1")
 	differ := ""
-	for _, p := range compared(t, w, bucket.Different) {
+	for _, p := range compared(t, w, mongopatterns.Different) {
 		if strings.Contains(p.Detail, "series 101,") {
 			differ += p.String()
 		}

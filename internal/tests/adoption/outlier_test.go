@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/outlier"
 )
@@ -189,7 +190,7 @@ var outlierSays = []sentence{
 		splitBook(t, w, "deleted")
 		w.remove(t, "books", "deleted")
 		_, problems := w.again(t)
-		if len(problems) == 0 || problems[0].Kind != outlier.Orphan {
+		if len(problems) == 0 || problems[0].Kind != mongopatterns.Orphan {
 			t.Errorf("%v", problems)
 		}
 		if left := w.repaired(t); len(left) != 0 {

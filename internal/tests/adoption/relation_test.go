@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/relation"
 )
 
@@ -194,7 +195,7 @@ var relationSays = []sentence{
 		extracted(t, w, "deleted")
 		w.remove(t, "people", "deleted")
 		_, problems := w.again(t)
-		named(t, problems, relation.Dangling, "deleted's")
+		named(t, problems, mongopatterns.Dangling, "deleted's")
 		w.repaired(t)
 	}},
 	{"the second Extract takes what is pushed; until then reads return it as `Malformed`", func(t *testing.T, w *world) {

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/split"
 )
@@ -156,7 +157,7 @@ var splitSays = []sentence{
 		divided(t, w, "deleted")
 		w.remove(t, "movies", "deleted")
 		_, problems := w.again(t)
-		if len(problems) != 1 || problems[0].Kind != split.Orphan {
+		if len(problems) != 1 || problems[0].Kind != mongopatterns.Orphan {
 			t.Errorf("%v", problems)
 		}
 		_, err := w.db.Collection("movie_details").DeleteOne(t.Context(), d("movie_id", "deleted"))

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/subset"
 )
@@ -192,7 +193,7 @@ var subsetSays = []sentence{
 		if result.Remaining != 2 {
 			t.Errorf("%+v", result)
 		}
-		named(t, problems, subset.Edited, "edit")
+		named(t, problems, mongopatterns.Edited, "edit")
 		named(t, problems, subset.Pulled, "pull")
 		if left := w.repaired(t); len(left) != 0 {
 			t.Errorf("%v", left)
@@ -205,7 +206,7 @@ var subsetSays = []sentence{
 		s := adopted(t, w, "deleted")
 		w.remove(t, "products", "deleted")
 		_, problems := w.again(t)
-		if len(problems) == 0 || problems[0].Kind != subset.Orphan {
+		if len(problems) == 0 || problems[0].Kind != mongopatterns.Orphan {
 			t.Errorf("%v", problems)
 		}
 		for i := range 5 {

@@ -324,7 +324,7 @@ var treeOrphan = sentence{"delete a node with children: Check names these as orp
 			t.Errorf("%v, %v", p, problems)
 		}
 	} else {
-		named(t, problems, tree.Orphan, x)
+		named(t, problems, mongopatterns.Orphan, x)
 		if result.Remaining == 0 {
 			t.Errorf("%+v", result)
 		}
