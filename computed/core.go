@@ -23,6 +23,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/lease"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -578,19 +579,11 @@ func (c *core) queued(doc bson.Raw) (marked, setAside bool) {
 	return marked, text == aside
 }
 
-// unleased selects the targets without a lease that still runs.
-func (c *core) unleased() bson.D {
-	return expr.Op("$or", bson.A{
-		bson.D{{Key: c.state("until"), Value: nil}},
-		expr.Op("$expr", expr.Op("$lte", expr.Field(c.state("until")), "$$NOW")),
-	})
-}
-
 // lease takes a lease of the target that filter selects by its _id, if nobody has one, sets the
 // fields of more, and returns _id and state, or nil.
 func (c *core) lease(ctx context.Context, filter bson.D, by bson.ObjectID, more bson.D) (bson.Raw, error) {
-	raw, err := fault.Single(c.targets.FindOneAndUpdate(ctx, append(filter, c.unleased()...), mongo.Pipeline{expr.Op("$set", append(more,
-		bson.E{Key: c.state("until"), Value: expr.Op("$add", "$$NOW", c.Lease.Milliseconds())}, bson.E{Key: c.state("by"), Value: by},
+	raw, err := fault.Single(c.targets.FindOneAndUpdate(ctx, append(filter, lease.Free(c.state("until"))...), mongo.Pipeline{expr.Op("$set", append(more,
+		bson.E{Key: c.state("until"), Value: lease.In(c.Lease)}, bson.E{Key: c.state("by"), Value: by},
 	))}, options.FindOneAndUpdate().SetProjection(bson.D{{Key: c.StateField, Value: 1}}).SetReturnDocument(options.After))).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, nil
@@ -645,7 +638,7 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mong
 			err = fault.Unknown(err)
 		}
 	}()
-	free := append(bson.D{{Key: "$and", Value: bson.A{filter}}}, c.unleased()...)
+	free := append(lease.Free(c.state("until")), filter...)
 	for {
 		ids, err := c.candidates(ctx, free)
 		if err != nil || len(ids) == 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/lease"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -71,7 +72,7 @@ func (c *core) migrate(ctx context.Context, to int, work *mongopatterns.Work) (m
 			work = &slower
 		}
 	}
-	lease, err := c.acquire(ctx)
+	owner, err := c.acquire(ctx)
 	if err != nil {
 		return mongopatterns.Result{}, err
 	}
@@ -89,9 +90,9 @@ func (c *core) migrate(ctx context.Context, to int, work *mongopatterns.Work) (m
 			case <-time.After(time.Until(due)):
 			}
 		}
-		return lease.prolong(ctx)
+		return c.prolong(ctx, owner)
 	})
-	return result, errors.Join(err, lease.release(ctx))
+	return result, errors.Join(err, c.release(ctx, owner))
 }
 
 // batch upgrades and stores documents. It reads those that others changed meanwhile again, up to
@@ -151,48 +152,41 @@ func (c *core) upgrades(batch []bson.Raw, to int, strict bool, result *mongopatt
 	return models, ids, nil
 }
 
-// A lease is the right to migrate.
-type lease struct {
-	state *mongo.Collection
-	id    string
-	owner bson.ObjectID
-	term  time.Duration
-}
-
-// acquire takes the lease if nobody has it, or its owner has not prolonged it in time, by the
-// server's clock.
-func (c *core) acquire(ctx context.Context) (*lease, error) {
-	l := &lease{state: c.Leases, id: c.coll.Name(), owner: bson.NewObjectID(), term: c.Lease}
+// acquire takes the lease if nobody has it, or its owner has not prolonged it in time.
+func (c *core) acquire(ctx context.Context) (owner bson.ObjectID, err error) {
+	owner = bson.NewObjectID()
 	// The condition is in the update, because the filter of an upsert cannot compare fields.
-	free := expr.Op("$or", expr.Op("$eq", expr.IfNull("$until", nil), nil), expr.Op("$lte", "$until", "$$NOW"))
 	set := func(field string, v any) bson.E {
-		return bson.E{Key: field, Value: expr.Cond(free, v, expr.Field(field))}
+		return bson.E{Key: field, Value: expr.Cond(lease.Over("until"), v, expr.Field(field))}
 	}
-	raw, err := fault.Single(c.Leases.FindOneAndUpdate(ctx, bson.D{{Key: "_id", Value: l.id}}, mongo.Pipeline{expr.Op("$set", bson.D{
-		set("owner", l.owner), set("until", expr.Op("$add", "$$NOW", l.term.Milliseconds())),
+	raw, err := fault.Single(c.Leases.FindOneAndUpdate(ctx, bson.D{{Key: "_id", Value: c.coll.Name()}}, mongo.Pipeline{expr.Op("$set", bson.D{
+		set("owner", owner), set("until", lease.In(c.Lease)),
 	})}, options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After))).Raw()
 	if mongo.IsDuplicateKeyError(err) {
-		return nil, mongopatterns.ErrRunning // another began at the same time
+		return owner, mongopatterns.ErrRunning // another began at the same time
 	}
 	if err != nil {
-		return nil, err
+		return owner, err
 	}
-	if owner, _ := value.Lookup(raw, "owner").ObjectIDOK(); owner != l.owner {
+	if has, _ := value.Lookup(raw, "owner").ObjectIDOK(); has != owner {
 		stored := value.Lookup(raw, "until")
 		until := value.Text(stored)
 		if at, ok := stored.TimeOK(); ok {
 			until = at.UTC().Format(time.RFC3339Nano)
 		}
-		return nil, fmt.Errorf("%w: until %s by the server's clock, if it does not go on", mongopatterns.ErrRunning, until)
+		return owner, fmt.Errorf("%w: until %s by the server's clock, if it does not go on", mongopatterns.ErrRunning, until)
 	}
-	return l, nil
+	return owner, nil
+}
+
+// owned is the filter of the lease while owner has it.
+func (c *core) owned(owner bson.ObjectID) bson.D {
+	return bson.D{{Key: "_id", Value: c.coll.Name()}, {Key: "owner", Value: owner}}
 }
 
 // prolong extends the lease.
-func (l *lease) prolong(ctx context.Context) error {
-	result, err := fault.One(l.state.UpdateOne(ctx, bson.D{{Key: "_id", Value: l.id}, {Key: "owner", Value: l.owner}}, mongo.Pipeline{expr.Op("$set", bson.D{
-		{Key: "until", Value: expr.Op("$add", "$$NOW", l.term.Milliseconds())},
-	})}))
+func (c *core) prolong(ctx context.Context, owner bson.ObjectID) error {
+	result, err := fault.One(c.Leases.UpdateOne(ctx, c.owned(owner), mongo.Pipeline{expr.Op("$set", expr.Op("until", lease.In(c.Lease)))}))
 	if err == nil && result.MatchedCount == 0 {
 		return fmt.Errorf("%w: it took over the lease", mongopatterns.ErrRunning)
 	}
@@ -200,10 +194,9 @@ func (l *lease) prolong(ctx context.Context) error {
 }
 
 // release gives the lease back, even if the context has ended.
-func (l *lease) release(ctx context.Context) error {
+func (c *core) release(ctx context.Context, owner bson.ObjectID) error {
 	ctx, cancel := txn.Late(ctx)
 	defer cancel()
-	unset := bson.D{{Key: "owner", Value: ""}, {Key: "until", Value: ""}}
-	_, err := fault.One(l.state.UpdateOne(ctx, bson.D{{Key: "_id", Value: l.id}, {Key: "owner", Value: l.owner}}, bson.D{{Key: "$unset", Value: unset}}))
+	_, err := fault.One(c.Leases.UpdateOne(ctx, c.owned(owner), expr.Op("$unset", expr.D("owner", "", "until", ""))))
 	return err
 }
