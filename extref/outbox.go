@@ -12,6 +12,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/lease"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -31,12 +32,10 @@ const maxBackoff = 10 * time.Minute
 // enqueue writes the source's entry, within the transaction of its change. Changes that are not
 // propagated yet share one entry, because only the newest state is propagated.
 func (c *core) enqueue(ctx context.Context, key bson.RawValue) error {
-	now := time.Now()
-	_, err := fault.One(c.o.Outbox.UpdateOne(ctx, expr.Op("_id", value.Equal(key)), expr.D(
-		"$set", expr.D(changeField, bson.NewObjectID(), dueField, now, attemptsField, 0),
-		"$unset", expr.Op(errorField, ""),
-		"$setOnInsert", expr.Op(sinceField, now),
-	), options.UpdateOne().SetUpsert(true)))
+	_, err := fault.One(c.o.Outbox.UpdateOne(ctx, expr.Op("_id", value.Equal(key)), mongo.Pipeline{expr.Op("$set", expr.D(
+		attemptsField, 0, changeField, bson.NewObjectID(), dueField, "$$NOW",
+		sinceField, expr.IfNull(expr.Field(sinceField), "$$NOW"), errorField, "$$REMOVE",
+	))}, options.UpdateOne().SetUpsert(true)))
 	return err
 }
 
@@ -49,8 +48,8 @@ func (c *core) enqueue(ctx context.Context, key bson.RawValue) error {
 // If a source or a document fails, its entry keeps the error and is tried again after a while, at
 // most 10 minutes, without end; Drain continues with the others. Failures name them, and so does
 // a query of the entries, {_id: the source's key, since, due, attempts, error}: due is when a
-// worker may take the entry, with the index {due: 1}, and error exists after a failure. Any other
-// error of the server ends Drain: call it again.
+// worker may take the entry, with the index {due: 1}, and error exists after a failure. All times
+// are by the server's clock. Any other error of the server ends Drain: call it again.
 //
 // Cost: 2 round trips and 2 writes to the outbox for each entry, the first by the
 // index {due: 1}, the second by _id, and those of a Propagate; 1 round trip at
@@ -71,15 +70,16 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mong
 	}
 	ctx, end := c.causal(ctx)
 	defer end()
-	due := func(now time.Time) any { return expr.And(expr.Op(dueField, expr.Op("$lte", now)), w.Filter) }
+	// What has no time is not an entry: it stays.
+	due := expr.And(expr.Op(dueField, expr.Op("$type", "date")), lease.Free(dueField), w.Filter)
 	if w.DryRun {
-		result.Examined, err = c.o.Outbox.CountDocuments(ctx, due(time.Now()))
+		result.Examined, err = c.o.Outbox.CountDocuments(ctx, due)
 		return result, err
 	}
+	take := mongo.Pipeline{expr.Op("$set", expr.D(
+		dueField, lease.In(c.o.Lease), attemptsField, expr.Op("$add", expr.IfNull(expr.Field(attemptsField), 0), 1)))}
 	for {
-		now := time.Now()
-		take := expr.D("$set", expr.Op(dueField, now.Add(c.o.Lease)), "$inc", expr.Op(attemptsField, 1))
-		entry, err := fault.Single(c.o.Outbox.FindOneAndUpdate(ctx, due(now), take,
+		entry, err := fault.Single(c.o.Outbox.FindOneAndUpdate(ctx, due, take,
 			options.FindOneAndUpdate().SetSort(expr.Op(dueField, 1)).SetReturnDocument(options.After))).Raw()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			return result, nil
@@ -116,8 +116,8 @@ func (c *core) drainEntry(ctx context.Context, entry bson.Raw, w *mongopatterns.
 	}
 	attempts, _ := value.Lookup(entry, attemptsField).AsInt64OK()
 	wait := min(maxBackoff, time.Second<<min(attempts, 10))
-	_, err = fault.One(c.o.Outbox.UpdateOne(ctx, as, expr.Op("$set",
-		expr.D(dueField, time.Now().Add(wait), errorField, done.Failures[0].Err.Error()))))
+	_, err = fault.One(c.o.Outbox.UpdateOne(ctx, as, mongo.Pipeline{expr.Op("$set",
+		expr.D(dueField, lease.In(wait), errorField, expr.Literal(done.Failures[0].Err.Error())))}))
 	return err
 }
 

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -199,4 +201,75 @@ func TestOutboxLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	diff(t, tally{Examined: 1, Done: 1}, ok[tally](t)(r.Drain(t.Context(), nil)))
+	// Documents that are not entries stay.
+	insert(t, outbox, d("_id", 0), d("_id", 1, "due", nil), d("_id", 2, "due", 5))
+	diff(t, tally{}, ok[tally](t)(r.Drain(t.Context(), nil)))
+	diff(t, 3, len(stored(t, outbox)))
+}
+
+// The outbox goes by the clock of the server: a process with a wrong one neither holds entries back, nor takes
+// those of another worker, nor misses any.
+func TestOutboxBesideWrongClocks(t *testing.T) {
+	t.Parallel()
+	const century = 100 * 365 * 24 * time.Hour
+	for name, ahead := range map[string]time.Duration{"behind": 0, "ahead": century} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := mongotest.Database(t)
+			outbox := db.Collection("outbox")
+			r, customers, _ := orders(t, db, 2, &extref.Options{Outbox: outbox})
+			inOrder := func(times ...time.Time) {
+				t.Helper()
+				if !slices.IsSortedFunc(times, time.Time.Compare) {
+					t.Error(times)
+				}
+			}
+
+			begin := serverTime(t, db)
+			wrongClock(t, ahead, db, func(t *testing.T, _ *mongo.Database, r *extref.Source[int, bson.D]) {
+				ok[extref.UpdateResult](t)(r.Update(t.Context(), 0, set("name", "x")))
+			})
+			pending := entries(t, outbox)
+			inOrder(begin, pending[0].Since, pending[0].Due, serverTime(t, db))
+			diff(t, tally{Examined: 1, Done: 2}, ok[tally](t)(r.Drain(bounded(t), nil)))
+
+			ok[extref.UpdateResult](t)(r.Update(bounded(t), 1, set("name", "y"))) // taken on by a worker
+			must(t)(outbox.UpdateOne(bounded(t), d(), set("due", serverTime(t, db).Add(time.Hour))))
+			ok[extref.UpdateResult](t)(r.Update(bounded(t), 2, set("name", "z"))) // fails
+			must(t)(customers.UpdateByID(bounded(t), 2, set("version", "1.0")))
+			begin = serverTime(t, db)
+			wrongClock(t, ahead, db, func(t *testing.T, _ *mongo.Database, r *extref.Source[int, bson.D]) {
+				diff(t, tally{Examined: 1}, ok[tally](t)(r.Drain(t.Context(), &mongopatterns.Work{DryRun: true})))
+				if result := ok[tally](t)(r.Drain(t.Context(), nil)); result.Examined != 1 || result.Failed != 1 {
+					t.Error(result)
+				}
+			})
+			pending = entries(t, outbox)
+			if len(pending) != 2 || pending[0].ID != 2 || pending[0].Attempts != 1 || pending[1].Attempts != 0 {
+				t.Fatalf("%+v", pending)
+			}
+			inOrder(begin.Add(2*time.Second), pending[0].Due, serverTime(t, db).Add(2*time.Second))
+		})
+	}
+}
+
+// serverTime is the clock of the server.
+func serverTime(t *testing.T, db *mongo.Database) time.Time {
+	t.Helper()
+	var hello struct{ LocalTime time.Time }
+	must(t)(nil, db.RunCommand(bounded(t), d("hello", 1)).Decode(&hello))
+	return hello.LocalTime
+}
+
+// wrongClock calls fn as if in a process whose clock shows the year 2000 and so much more, with the database and the
+// source of orders. Beside a monitor that waits for an answer all the time the clock would not go on in a pause.
+func wrongClock(t *testing.T, ahead time.Duration, db *mongo.Database, fn func(*testing.T, *mongo.Database, *extref.Source[int, bson.D])) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(ahead)
+		same := mongotest.Database(t, options.Client().SetServerMonitoringMode("poll")).Client().Database(db.Name())
+		fn(t, same, newRef[int, bson.D](t, same.Collection("customers"), []extref.Target{{
+			Collection: same.Collection("orders"), Path: "customer", Fields: []extref.Field{{Path: "name"}, {Path: "address.city"}},
+		}}, &extref.Options{Outbox: same.Collection("outbox")}))
+	})
 }

@@ -14,9 +14,10 @@ import (
 // In returns an expression: the time that comes after d.
 func In(d time.Duration) bson.D { return expr.Op("$add", "$$NOW", d.Milliseconds()) }
 
-// Over returns an expression: the time in a field has come. A document without the field is free as well, because null
-// and missing sort before every time.
+// Over returns an expression: the time in a field has come, or there is none, because null and missing sort before
+// every time.
 func Over(field string) bson.D { return expr.Op("$lte", expr.Field(field), "$$NOW") }
 
-// Free is Over as a filter, with bounds in an index on the field. The command count refuses it, CountDocuments does not.
+// Free is Over as a filter. An index on the field gives it bounds, except in the command count, which does not know
+// $$NOW; CountDocuments is an aggregation.
 func Free(field string) bson.D { return expr.Op("$expr", Over(field)) }
