@@ -137,8 +137,8 @@ func (w *watcher) save(ctx context.Context, token bson.Raw) error {
 	if token == nil {
 		return nil
 	}
-	_, err := fault.One(w.tokens.UpdateOne(ctx, expr.Op("_id", w.o.Name), expr.Op("$set", expr.D("token", token, "at", time.Now())),
-		options.UpdateOne().SetUpsert(true)))
+	_, err := fault.One(w.tokens.UpdateOne(ctx, expr.Op("_id", w.o.Name),
+		expr.D("$set", expr.Op("token", token), "$currentDate", expr.Op("at", true)), options.UpdateOne().SetUpsert(true)))
 	if err == nil {
 		w.token, w.saved = append(bson.Raw(nil), token...), time.Now()
 		w.pauses.Reset()

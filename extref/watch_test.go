@@ -657,3 +657,26 @@ func TestWatchChain(t *testing.T) {
 	}
 	stop()
 }
+
+// The time of a token is that of the server.
+func TestWatchBesideAWrongClock(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	orders(t, db, 1, nil)
+	begin := serverTime(t, db)
+	wrongClock(t, 0, db, func(t *testing.T, db *mongo.Database, r *extref.Source[int, bson.D]) {
+		ready, saved := make(chan bool, 1), make(chan bool, 1)
+		stop := watching(t, r, db.Collection("tokens"), &extref.WatchOptions{
+			Reconciled: func(tally) { ready <- true }, Progress: func(tally) { saved <- true },
+		})
+		receive(t, ready)
+		testkit.Update(t, db.Collection("customers"), d("_id", 1), d("$set", d("name", "x"), "$inc", d("version", 1)))
+		receive(t, saved)
+		stop()
+	})
+	var token struct{ At time.Time }
+	must(t)(nil, db.Collection("tokens").FindOne(bounded(t), d()).Decode(&token))
+	if token.At.Before(begin) || token.At.After(serverTime(t, db)) {
+		t.Error(token.At)
+	}
+}
