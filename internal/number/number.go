@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/big"
 	"math/bits"
-	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -38,9 +37,10 @@ func Int64(n int64) timeseries.Number {
 // A Sum adds decimals without rounding. The zero Sum is 0. It uses 192 bits while they are enough, because
 // that is ten times as fast as a big.Int.
 type Sum struct {
-	digits int192
-	wide   *big.Int // instead of digits, nil while these are enough
-	places int      // behind the point
+	digits  int192
+	wide    *big.Int // instead of digits, nil while these are enough
+	places  int      // behind the point
+	special float64  // an infinity or NaN that was added; the sum stays one, as on the server
 }
 
 // int192 is an integer in two's complement.
@@ -174,7 +174,7 @@ func (s *Sum) Add(digits *big.Int, places int) {
 	s.wide.Add(s.wide, digits)
 }
 
-// AddDecimal adds a Decimal128, unless it is not finite.
+// AddDecimal adds a Decimal128.
 func (s *Sum) AddDecimal(d bson.Decimal128) {
 	high, low := d.GetBytes()
 	if exponent := int(high>>49&0x3fff) - 6176; high>>61&3 != 3 { // usual digits
@@ -183,13 +183,22 @@ func (s *Sum) AddDecimal(d bson.Decimal128) {
 			x = x.negative()
 		}
 		s.add(x, -exponent)
-	} else if digits, exponent, err := d.BigInt(); err == nil {
-		s.Add(digits, -exponent)
+		return
 	}
+	if digits, exponent, err := d.BigInt(); err == nil {
+		s.Add(digits, -exponent)
+		return
+	}
+	if d.IsInf() == 0 {
+		s.special = math.NaN()
+		return
+	}
+	s.special += math.Inf(d.IsInf())
 }
 
 // Join adds another sum.
 func (s *Sum) Join(o *Sum) {
+	s.special += o.special
 	if o.wide == nil {
 		s.add(o.digits, o.places)
 	} else {
@@ -223,9 +232,15 @@ func (s *Sum) trim() {
 	}
 }
 
-// Decimal returns the sum, rounded to the 34 digits of a Decimal128; beyond its exponents the result is 0 or
-// an infinity.
+// Decimal returns the sum, rounded to the 34 digits and the least exponent of a Decimal128; beyond its greatest
+// exponent the result is an infinity.
 func (s *Sum) Decimal() bson.Decimal128 {
+	switch {
+	case math.IsNaN(s.special):
+		return special("NaN")
+	case s.special != 0:
+		return infinity(s.special < 0)
+	}
 	if s.wide == nil && s.places > -6000 && s.places < 6000 {
 		x, sign, over := s.digits, uint64(0), 0
 		if x.high < 0 {
@@ -245,33 +260,42 @@ func (s *Sum) Decimal() bson.Decimal128 {
 			return bson.NewDecimal128(sign|uint64(6176-s.places+over)<<49|x.mid, x.low)
 		}
 	}
-	digits, exponent := s.wide, -s.places
+	digits := s.wide
 	if digits == nil {
 		digits = s.digits.big()
 	}
-	digits = new(big.Int).Set(digits)
-	if over := len(new(big.Int).Abs(digits).String()) - 34; over > 0 {
+	return Rounded(digits, -s.places)
+}
+
+// Rounded returns digits × 10^exponent as Sum.Decimal does.
+func Rounded(digits *big.Int, exponent int) bson.Decimal128 {
+	length := len(new(big.Int).Abs(digits).String())
+	if over := max(length-34, bson.MinDecimal128Exp-exponent); over > length {
+		digits, exponent = new(big.Int), bson.MinDecimal128Exp // less than half of the least
+	} else if over > 0 {
 		unit := power(over)
 		half := new(big.Int).Quo(unit, big.NewInt(2))
 		if digits.Sign() < 0 {
 			half.Neg(half)
 		}
-		digits.Quo(digits.Add(digits, half), unit)
+		digits = half.Quo(half.Add(half, digits), unit)
 		exponent += over
 	}
 	if d, ok := bson.ParseDecimal128FromBigInt(digits, exponent); ok {
 		return d
 	}
-	d, err := bson.ParseDecimal128(digits.String() + "E" + strconv.Itoa(exponent))
-	switch { // beyond the exponents
-	case err == nil:
-	case exponent < 0:
-		return bson.Decimal128{}
-	case digits.Sign() < 0:
-		d, _ = bson.ParseDecimal128("-Infinity")
-	default:
-		d, _ = bson.ParseDecimal128("Infinity")
+	return infinity(digits.Sign() < 0)
+}
+
+func infinity(negative bool) bson.Decimal128 {
+	if negative {
+		return special("-Infinity")
 	}
+	return special("Infinity")
+}
+
+func special(name string) bson.Decimal128 {
+	d, _ := bson.ParseDecimal128(name)
 	return d
 }
 

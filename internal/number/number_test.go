@@ -59,10 +59,31 @@ func TestSum(t *testing.T) {
 	if got := large.Decimal().String(); got != "7168" {
 		t.Error(got)
 	}
-	nan, _ := bson.ParseDecimal128("NaN")
-	large.AddDecimal(nan)
-	if large.Decimal().IsNaN() {
-		t.Error("NaN was added")
+}
+
+// An infinity stays, as on the server, and two opposite ones are NaN.
+func TestSumOfInfinities(t *testing.T) {
+	for _, c := range []struct {
+		of   []string
+		want string
+	}{
+		{[]string{"Infinity", "1", "-9E6144"}, "Infinity"}, {[]string{"1", "-Infinity", "-Infinity"}, "-Infinity"},
+		{[]string{"Infinity", "-Infinity", "Infinity"}, "NaN"}, {[]string{"NaN", "1"}, "NaN"}, {[]string{"NaN", "Infinity"}, "NaN"},
+	} {
+		var sum, parts number.Sum
+		for _, s := range c.of {
+			d, err := bson.ParseDecimal128(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum.AddDecimal(d)
+			var part number.Sum
+			part.AddDecimal(d)
+			parts.Join(&part)
+		}
+		if sum.Decimal().String() != c.want || parts.Decimal().String() != c.want {
+			t.Errorf("%v: %v, in parts %v, want %s", c.of, sum.Decimal(), parts.Decimal(), c.want)
+		}
 	}
 }
 
@@ -78,12 +99,13 @@ func TestShortest(t *testing.T) {
 	}
 }
 
-// Beyond the exponents of a Decimal128 a sum is 0 or an infinity of its sign.
+// Beyond the exponents of a Decimal128 a sum is rounded to the least one, or an infinity of its sign.
 func TestSumBeyondDecimal(t *testing.T) {
 	for _, c := range []struct {
 		digits, places int64
 		want           string
-	}{{18, -6144, "Infinity"}, {-18, -6144, "-Infinity"}, {1, 12000, "0E-6176"}, {-1, 12000, "0E-6176"}, {9, -6144, "9.000000000000000000000000000000000E+6144"}} {
+	}{{18, -6144, "Infinity"}, {-18, -6144, "-Infinity"}, {1, 12000, "0E-6176"}, {-1, 12000, "0E-6176"}, {9, -6144, "9.000000000000000000000000000000000E+6144"},
+		{225, 6178, "2E-6176"}, {-26, 6177, "-3E-6176"}, {4, 6177, "0E-6176"}, {5, 6177, "1E-6176"}, {1, 6178, "0E-6176"}} {
 		var s number.Sum
 		s.AddInt(c.digits, int(c.places))
 		if got := s.Decimal().String(); got != c.want {
