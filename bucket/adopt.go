@@ -120,7 +120,7 @@ func (c *arrays) summaries(b frame.Batch) frame.Summaries {
 				for i, n := range it.numbers {
 					if !n.IsZero() {
 						addAll(&out.Sums[i], n)
-						out.Most[i] += math.Abs(n.Float64())
+						out.Widen(i, n)
 					}
 				}
 			}

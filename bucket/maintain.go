@@ -13,6 +13,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/number"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -29,8 +30,10 @@ func (b *Buckets[ID, M]) measured() (paths []string) {
 	return paths
 }
 
-// Check yields the problems of the buckets that work selects. It accepts rounding differences in sums of
-// doubles. It runs on the server, which does not send measurements to the client.
+// Check yields the problems of the buckets that work selects. It accepts rounding differences in sums: for each
+// measurement 2^-51 of the absolute numbers of doubles, 1e-33 of those of Decimal128, 1e-14 of both mixed. Where
+// the absolute numbers together exceed the largest number of the type, it accepts an infinity or NaN, because
+// the order of the additions decides. It runs on the server, which does not send measurements to the client.
 //
 // It yields these kinds of package mongopatterns:
 //   - WrongField: a count, sum or other aggregate that does not follow from the measurements, or an end that
@@ -75,8 +78,9 @@ func (c *arrays) scan() maintain.Scan {
 	for _, d := range c.derived {
 		out = append(out, bson.E{Key: "~have." + d.name, Value: expr.Field(d.path)},
 			bson.E{Key: "~want." + d.name, Value: d.of(all)})
-		if d.op == "$sum" && d.number != "" {
-			out = append(out, bson.E{Key: "~slack." + d.name, Value: d.slack(all)})
+		if d.rounds {
+			out = append(out, bson.E{Key: "~most." + d.name, Value: expr.Op("$sum", d.mapped(all, expr.Op("$abs", d.each)))},
+				bson.E{Key: "~types." + d.name, Value: expr.Op("$setUnion", d.mapped(all, expr.Op("$type", d.each)), bson.A{})})
 		}
 	}
 	return maintain.Scan{Projection: out}
@@ -109,12 +113,25 @@ func (c *arrays) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
 		if want.Type == bson.TypeNull {
 			want = none
 		}
-		if !value.Agree(have, want, value.Number(doc.Lookup("~slack", d.name))) {
+		if !d.agree(doc, have, want) {
 			report(mongopatterns.WrongField, d.path, have, want, "")
 			wrong = append(wrong, d.path)
 		}
 	}
 	return append(frame.Above(wrong), expr.Op("$set", append(ends, c.recounted...)))
+}
+
+// agree reports whether the stored value of a field is the computed one.
+func (d derived) agree(doc bson.Raw, have, want bson.RawValue) bool {
+	if !d.rounds {
+		return value.Agree(have, want, nil)
+	}
+	r := number.Rounding{Most: value.Number(doc.Lookup("~most", d.name)), Count: doc.Lookup("~want", "count").AsInt64()}
+	types, _ := doc.Lookup("~types", d.name).Array().Values()
+	for _, t := range types {
+		r.Double, r.Decimal = r.Double || t.StringValue() == "double", r.Decimal || t.StringValue() == "decimal"
+	}
+	return r.Agree(have, want)
 }
 
 // Archive moves the documents whose window ended at or before before into target, each batch (by default

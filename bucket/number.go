@@ -3,6 +3,8 @@ package bucket
 import (
 	"math"
 	"math/big"
+	"strconv"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -106,18 +108,14 @@ func (t *tally) sum(digits bool) timeseries.Number {
 	return number.Int32(int32(t.ints))
 }
 
-// decimal rounds to the 34 digits of a Decimal128, and beyond its exponents to 0 or an infinity, as the
-// server does.
+// decimal rounds to a Decimal128.
 func decimal(x *big.Float) timeseries.Number {
-	d, err := bson.ParseDecimal128(x.Text('g', 34))
-	switch {
-	case err == nil:
-	case x.MantExp(nil) < 0:
-		d = bson.Decimal128{}
-	case x.Sign() < 0:
-		d, _ = bson.ParseDecimal128("-Infinity")
-	default:
-		d, _ = bson.ParseDecimal128("Infinity")
+	if d, err := bson.ParseDecimal128(x.Text('g', 34)); err == nil {
+		return number.Decimal(d)
 	}
-	return number.Decimal(d)
+	// Beyond the exponents.
+	mantissa, exponent, _ := strings.Cut(x.Text('e', 33), "e")
+	digits, _ := new(big.Int).SetString(strings.Replace(mantissa, ".", "", 1), 10)
+	n, _ := strconv.Atoi(exponent)
+	return number.Decimal(number.Rounded(digits, n-33))
 }

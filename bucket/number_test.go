@@ -70,10 +70,12 @@ func TestSums(t *testing.T) {
 			t.Errorf("%v: got %T %v, want %T %v", c.of, got, got, c.want, c.want)
 		}
 	}
-	tiny := tally{exact: true}
-	tiny.add(0, numberOfAny(t, d("-1E-4000")))
-	if got := decimal(&tiny.squares); got.Float64() != 0 {
-		t.Errorf("the square of 1E-4000 is %v", got)
+	for of, want := range map[string]string{"-1E-4000": "0E-6176", "-1E-400": "1E-800", "1.5E-3088": "2E-6176", "1.6E-3088": "3E-6176", "-1E+3200": "Infinity"} {
+		one := tally{exact: true}
+		one.add(0, numberOfAny(t, d(of)))
+		if got := decimal(&one.squares); got.String() != want {
+			t.Errorf("the square of %s is %v", of, got)
+		}
 	}
 }
 

@@ -320,13 +320,14 @@ type derived struct {
 	op     string // $sum, $min, $max
 	each   any    // of a measurement m
 	number string // the path in m of the number it needs, "" if it needs no number
+	rounds bool   // whether additions may round
 }
 
 // derive lists the fields that the options ask for.
 func (c *arrays) derive() {
 	add := func(name, path, op string, each any, number string) {
 		if path != "" {
-			d := derived{name, path, op, each, number}
+			d := derived{name, path, op, each, number, op == "$sum" && number != "" && each != any(1)}
 			recounted := d.of(c.array())
 			if op != "$sum" {
 				recounted = expr.IfNull(recounted, "$$REMOVE")
@@ -374,16 +375,6 @@ func (d derived) mapped(measurements, in any) bson.D {
 // of computes the field from measurements; without measurements it is 0 or null.
 func (d derived) of(measurements any) bson.D { return expr.Op(d.op, d.mapped(measurements, d.each)) }
 
-// slack is how much a sum may differ because of the order in which the server added the numbers: some units
-// of the last digit for each addition. A Decimal128 to which $inc adds doubles is rounded to 15 digits.
-func (d derived) slack(measurements any) bson.D {
-	types := d.mapped(measurements, expr.Op("$type", d.each))
-	has := func(kind string) bson.D { return expr.Op("$in", kind, types) }
-	digit := expr.Cond(has("decimal"), expr.Cond(has("double"), 1e-14, 1e-33), expr.Cond(has("double"), 0x1p-51, 0))
-	return expr.Op("$multiply", expr.Op("$sum", d.mapped(measurements, expr.Op("$abs", allDigits(d.each)))),
-		expr.Op("$add", expr.Op("$size", measurements), 1), digit)
-}
-
 // sumLimit bounds an int so that the sum of MaxCount of them fits an int64.
 func (c *arrays) sumLimit() int64 { return math.MaxInt64 / int64(c.opts.MaxCount) }
 
@@ -396,6 +387,6 @@ func (c *arrays) summand(n any, digits bool) bson.D {
 	return expr.Cond(expr.Op("$and", expr.IsType(n, "int", "long"), large), expr.Op("$toDouble", n), n)
 }
 
-// allDigits converts a number to a Decimal128 with all its digits: $toDecimal would round a double to 15
-// digits, adding the double to a Decimal128 does not.
-func allDigits(n any) bson.D { return expr.Op("$add", decimal(new(big.Float)).Raw(), n) }
+// allDigits converts a number to a Decimal128 with all its digits. $toDecimal rounds a double to 15 digits, and so
+// does $add, inside $group or from MongoDB 7.0. $sum does not, but takes what is not a number for 0.
+func allDigits(n any) bson.D { return expr.Op("$sum", decimal(new(big.Float)).Raw(), n) }

@@ -152,7 +152,9 @@ func (c *store) summary(series bson.RawValue, t *pack.Table) *frame.Summary {
 	out.Count, out.First, out.Last = int64(rows), slices.Min(t.Times), slices.Max(t.Times)
 	for i, v := range c.opts.Values {
 		if n := t.Tally(v.Field, 0, rows, pack.Sum|pack.Extremes); n.Count > 0 {
-			out.Sums[i], out.Most[i] = n.Sum, n.Most()*float64(n.Count)
+			out.Sums[i] = n.Sum
+			out.Widen(i, n.Min)
+			out.Widen(i, n.Max)
 		}
 	}
 	return out

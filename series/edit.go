@@ -3,6 +3,7 @@ package series
 import (
 	"context"
 	"fmt"
+	"math/big"
 	"slices"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/number"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
@@ -111,10 +113,24 @@ func (c *store) recounted(t *pack.Table) mongo.Pipeline {
 
 // A derived is the value of a field that is computed from the measurements.
 type derived struct {
-	path string
-	op   string        // by which the server joins the values of two blocks
-	want bson.RawValue // zero: nothing
-	most float64       // of a sum: the sum of the absolute numbers, which bounds its rounding error
+	path   string
+	op     string        // by which the server joins the values of two blocks
+	want   bson.RawValue // zero: nothing
+	of     *pack.Tally   // what a sum is of, nil for other fields
+	square bool
+}
+
+// agrees reports whether a document has the value.
+func (d derived) agrees(have bson.RawValue) bool {
+	if d.of == nil {
+		return value.Agree(have, d.want, nil)
+	}
+	most := number.Largest(d.of.Min, d.of.Max)
+	if d.square {
+		most.Mul(most, most)
+	}
+	most.Mul(most, new(big.Rat).SetInt64(d.of.Count))
+	return number.Rounding{Most: most, Count: d.of.Count, Decimal: true}.Agree(have, d.want)
 }
 
 // derived are the count of a table and the aggregates that Options.Values ask for.
@@ -123,22 +139,21 @@ func (c *store) derived(t *pack.Table) []derived {
 	out := append(make([]derived, 0, 1+7*len(c.opts.Values)), derived{path: c.opts.CountField, op: "$inc", want: number.Int32(int32(rows)).Raw()})
 	for i, v := range c.opts.Values {
 		n := t.Tally(v.Field, 0, rows, c.parts[i])
-		add := func(path, op string, want bson.RawValue, most float64) {
+		add := func(d derived) {
 			if n.Count == 0 {
-				want = bson.RawValue{}
+				d.want = bson.RawValue{}
 			}
-			if path != "" {
-				out = append(out, derived{path, op, want, most})
+			if d.path != "" {
+				out = append(out, d)
 			}
 		}
-		most := n.Most() * float64(n.Count)
-		add(v.Count, "$inc", number.Int32(int32(n.Count)).Raw(), 0)
-		add(v.Sum, "$inc", number.Decimal(n.Sum.Decimal()).Raw(), most)
-		add(v.Squares, "$inc", number.Decimal(n.Squares.Decimal()).Raw(), most*most)
-		add(v.Min, "$min", n.Min.Raw(), 0)
-		add(v.Max, "$max", n.Max.Raw(), 0)
-		add(v.First, "$min", sample(n.First), 0)
-		add(v.Last, "$max", sample(n.Last), 0)
+		add(derived{path: v.Count, op: "$inc", want: number.Int32(int32(n.Count)).Raw()})
+		add(derived{path: v.Sum, op: "$inc", want: number.Decimal(n.Sum.Decimal()).Raw(), of: n})
+		add(derived{path: v.Squares, op: "$inc", want: number.Decimal(n.Squares.Decimal()).Raw(), of: n, square: true})
+		add(derived{path: v.Min, op: "$min", want: n.Min.Raw()})
+		add(derived{path: v.Max, op: "$max", want: n.Max.Raw()})
+		add(derived{path: v.First, op: "$min", want: sample(n.First)})
+		add(derived{path: v.Last, op: "$max", want: sample(n.Last)})
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package frame
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"iter"
@@ -16,6 +17,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/number"
 	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
 // A Summary has the facts about the measurements of a series that Compare compares.
@@ -24,12 +26,36 @@ type Summary struct {
 	Count       int64
 	First, Last int64        // in milliseconds
 	Sums        []number.Sum // by value
-	Most        []float64    // the sums of the absolute numbers, which bound the rounding errors of Sums
+	extremes    []extreme    // by value, which bound the rounding errors of Sums
 }
+
+// An extreme is the least and the greatest number.
+type extreme struct{ low, high timeseries.Number }
 
 // NewSummary returns the summary of a series without measurements.
 func NewSummary(series bson.RawValue, values int) *Summary {
-	return &Summary{series, 0, math.MaxInt64, math.MinInt64, make([]number.Sum, values), make([]float64, values)}
+	return &Summary{series, 0, math.MaxInt64, math.MinInt64, make([]number.Sum, values), make([]extreme, values)}
+}
+
+// Widen takes a number of a value into account; the least and the greatest are enough.
+func (s *Summary) Widen(i int, n timeseries.Number) {
+	e := &s.extremes[i]
+	alone := func() timeseries.Number { // without the document of which it is a part
+		raw := n.Raw()
+		return timeseries.NumberOf(bson.RawValue{Type: raw.Type, Value: bytes.Clone(raw.Value)})
+	}
+	if e.low.IsZero() || n.Less(e.low) {
+		e.low = alone()
+	}
+	if e.high.IsZero() || e.high.Less(n) {
+		e.high = alone()
+	}
+}
+
+// most is at least the sum of the absolute numbers of a value.
+func (s *Summary) most(i int) *big.Rat {
+	most := number.Largest(s.extremes[i].low, s.extremes[i].high)
+	return most.Mul(most, new(big.Rat).SetInt64(s.Count))
 }
 
 // Join adds the measurements of another one.
@@ -38,7 +64,10 @@ func (s *Summary) Join(o *Summary) {
 	s.First, s.Last = min(s.First, o.First), max(s.Last, o.Last)
 	for i := range s.Sums {
 		s.Sums[i].Join(&o.Sums[i])
-		s.Most[i] += o.Most[i]
+		if e := o.extremes[i]; !e.low.IsZero() {
+			s.Widen(i, e.low)
+			s.Widen(i, e.high)
+		}
 	}
 }
 
@@ -166,12 +195,8 @@ func (f *Frame) differences(source, target *Summary, c Comparison) (out []mongop
 	}
 	for i, field := range c.Values {
 		have, want := number.Decimal(target.Sums[i].Decimal()).Raw(), number.Decimal(source.Sums[i].Decimal()).Raw()
-		if x, y := value.Number(have), value.Number(want); x != nil && y != nil {
-			// A Decimal128 has 34 digits; the order in which a million numbers are added may change the
-			// last few.
-			if slack := new(big.Rat).SetFloat64(source.Most[i] * 1e-27); slack == nil || x.Sub(x, y).Abs(x).Cmp(slack) > 0 {
-				report(field, "sum", have, want)
-			}
+		if !(number.Rounding{Most: source.most(i), Count: source.Count, Decimal: true}).Agree(have, want) {
+			report(field, "sum", have, want)
 		}
 	}
 	return out

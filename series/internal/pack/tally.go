@@ -41,17 +41,6 @@ func (s Sample) before(o Sample) bool {
 	return s.Time < o.Time || s.Time == o.Time && s.Value.Less(o.Value)
 }
 
-// Most is an upper bound of the absolute numbers.
-func (t *Tally) Most() float64 {
-	most := 0.0
-	for _, n := range []timeseries.Number{t.Min, t.Max} {
-		if !n.IsZero() {
-			most = max(most, math.Abs(n.Float64()))
-		}
-	}
-	return most
-}
-
 // Tally computes parts of a field's tally over the rows from first to before end.
 func (t *Table) Tally(name string, first, end int, parts Parts) *Tally {
 	var out Tally
@@ -197,9 +186,12 @@ func (t *Tally) decimals(c *Col, from, to int, parts Parts) {
 		}
 		t.Count++
 		t.widen(n, n)
-		if parts&(Sum|Squares) != 0 {
-			digits, exponent, _ := n.Raw().Decimal128().BigInt()
-			t.Sum.Add(digits, -exponent)
+		if parts&(Sum|Squares) == 0 {
+			continue
+		}
+		digits, exponent, _ := n.Raw().Decimal128().BigInt()
+		t.Sum.Add(digits, -exponent)
+		if parts&Squares != 0 {
 			t.Squares.Add(new(big.Int).Mul(digits, digits), -2*exponent)
 		}
 	}
