@@ -115,7 +115,8 @@ func TestCosts(t *testing.T) {
 		},
 			Sends: []string{"aggregate"}, Index: base, Keys: 4, Docs: 3},
 		{Name: "latest", Call: func(ctx context.Context) error { return second(b.Latest(ctx, "s")) },
-			Sends: []string{"aggregate"}, Index: base, Keys: 1, Docs: 1},
+			// 1 and the 4 buckets of its window. MongoDB 6.0 does not count what a $lookup reads whose result is unwound.
+			Sends: []string{"aggregate"}, Index: base, Keys: 5, Docs: 5},
 		{Name: "page", Call: func(ctx context.Context) error { return second(b.Bucket(ctx, "s", at(1, 0, 0), 1)) },
 			Sends: []string{"find"}, Index: "_id_", Keys: 1, Docs: 1},
 		{Name: "last page but one", Call: func(ctx context.Context) error { return second(b.Bucket(ctx, "s", at(1, 0, 0), -2)) },

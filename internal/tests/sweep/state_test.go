@@ -13,11 +13,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
-// state is all documents of a database, by collection, as sorted texts. What differs between
-// two runs of one call is left out: the time, ObjectIDs and UUIDs. Collections without
-// documents are as if they were not there.
+// state is all documents of a database, by collection, as sorted texts with sorted fields: an upsert stores those of
+// its filter in the server's order. What differs between two runs of one call is left out: the time, ObjectIDs and
+// UUIDs. Collections without documents are as if they were not there.
 type state map[string][]document
 
 type document struct{ id, text string }
@@ -47,6 +49,8 @@ func read(t *testing.T, db *mongo.Database, c call) state {
 }
 
 func (c call) document(doc bson.D) document {
+	doc = slices.Clone(doc)
+	testkit.SortFields(doc)
 	d := document{text: text(c.masked(doc))}
 	for _, e := range doc {
 		if e.Key == "_id" {
