@@ -1,4 +1,4 @@
-// Package number adds decimals exactly.
+// Package number adds decimals exactly, and says how much rounding may change the sums of others.
 package number
 
 import (
