@@ -327,7 +327,8 @@ type derived struct {
 func (c *arrays) derive() {
 	add := func(name, path, op string, each any, number string) {
 		if path != "" {
-			d := derived{name, path, op, each, number, op == "$sum" && number != "" && each != any(1)}
+			_, counts := each.(int)
+			d := derived{name, path, op, each, number, op == "$sum" && number != "" && !counts}
 			recounted := d.of(c.array())
 			if op != "$sum" {
 				recounted = expr.IfNull(recounted, "$$REMOVE")

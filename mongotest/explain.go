@@ -22,7 +22,8 @@ type Plan struct {
 	Indexes []string
 	// MultiKey says that one of them holds several keys for some document.
 	MultiKey bool
-	// KeysExamined, DocsExamined and Returned are the totals of the execution.
+	// KeysExamined, DocsExamined and Returned are the totals of the execution. MongoDB 6.0 leaves out what a
+	// $lookup reads whose result the next stage unwinds.
 	KeysExamined, DocsExamined, Returned int64
 	// Raw is the whole explain output.
 	Raw bson.Raw

@@ -116,8 +116,8 @@ type derived struct {
 	path   string
 	op     string        // by which the server joins the values of two blocks
 	want   bson.RawValue // zero: nothing
-	of     *pack.Tally   // what a sum is of, nil for other fields
-	square bool
+	of     *pack.Tally   // the numbers that a sum is of, nil for other fields
+	square bool          // whether it is of their squares
 }
 
 // agrees reports whether a document has the value.

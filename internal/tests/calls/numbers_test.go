@@ -102,7 +102,7 @@ var derivations = map[string]derivation{
 			return s
 		},
 		subject: "_id", summed: true, derived: []string{"items_count", "sum", "mean", "n"},
-		left: []mongopatterns.ProblemKind{subset.Malformed}, // it does not overwrite what is not a number
+		left: []mongopatterns.ProblemKind{mongopatterns.Malformed}, // it does not overwrite what is not a number
 	},
 	"computed": {
 		fill: func(t *testing.T, db *mongo.Database, subjects [][]any) repairer {
@@ -181,7 +181,7 @@ var derivations = map[string]derivation{
 			return h
 		},
 		subject: "_id", derived: []string{"revision"},
-		left: []mongopatterns.ProblemKind{versioning.Malformed, versioning.MissingRevision},
+		left: []mongopatterns.ProblemKind{mongopatterns.Malformed, versioning.MissingRevision},
 	},
 }
 
