@@ -28,9 +28,12 @@ import (
 // Options of a Computed. The zero value of each is its default.
 type Options struct {
 	// Additive: all computed fields are sums. A Change then adds the contribution of its sources
-	// after the write, and subtracts their contribution before it. Sums of doubles accumulate
-	// rounding errors, so Check allows a billionth of the sum, or of 1 if that is larger. All
-	// values of empty must be 0. Default false: Change computes the target from all its sources.
+	// after the write, and subtracts their contribution before it. If the result is not finite, comes
+	// back from beyond an int64, or is less than a thousandth of what the sum was or of what leaves
+	// it, Change computes the target from all its sources. Sums of doubles still accumulate rounding
+	// errors, so Check allows a billionth of the sum, or of 1 if that is larger, and a part in 10^12
+	// of a sum of decimals. All values of empty must be 0. Default false: Change computes the target
+	// from all its sources.
 	Additive bool
 	// StateField is the field of the target that holds the time, the epoch and the state in the
 	// queue. Default "computed".
@@ -179,7 +182,7 @@ func (c *Computed[SourceID, ID, T]) ShardKey() map[string]bson.D {
 // write can run several times. A target that does not exist is ignored.
 //
 // Cost: 6 round trips besides those of write, 1 document written for each target,
-// index _id and {key: 1}. Additive: 5; for a target that was never computed 2 more.
+// index _id and {key: 1}. Additive: 5; if a target is computed from all its sources, 2 more.
 func (c *Computed[SourceID, ID, T]) Change(ctx context.Context, sources []SourceID, write func(ctx context.Context) error) (err error) {
 	defer fault.In(&err, "computed: change")
 	if write == nil {

@@ -308,15 +308,17 @@ func (c *core) write(ctx context.Context, targets []bson.RawValue, made map[stri
 	return err
 }
 
-// addUp is recompute for sums: it adds the difference that the change makes to the contributions. A
-// target that was never computed is computed from all its sources.
+// addUp is recompute for sums: it adds the difference that the change makes to the contributions. Targets to which it
+// cannot be added are computed from all their sources.
 func (c *core) addUp(_ context.Context, before, after map[string]contribution) (targets []bson.RawValue, write func(ctx context.Context) error, err error) {
 	targets = targetsOf(before, after)
 	models := make([]mongo.WriteModel, len(targets))
+	addable := make([]bson.D, len(targets)) // of targets that were computed
 	for i, id := range targets {
 		key := value.Key(id)
-		adopted := append(byID(id), bson.E{Key: c.state("epoch"), Value: expr.Op("$ne", nil)})
-		models[i] = mongo.NewUpdateOneModel().SetFilter(adopted).SetUpdate(c.add(before[key].made, after[key].made))
+		update, sound := c.add(before[key].made, after[key].made)
+		addable[i] = bson.D{{Key: c.state("epoch"), Value: expr.Op("$ne", nil)}, {Key: "$expr", Value: sound}}
+		models[i] = mongo.NewUpdateOneModel().SetFilter(append(byID(id), addable[i]...)).SetUpdate(update)
 	}
 	return targets, func(ctx context.Context) error {
 		written, err := fault.Many(c.targets.BulkWrite(ctx, models))
@@ -327,25 +329,25 @@ func (c *core) addUp(_ context.Context, before, after map[string]contribution) (
 		if err != nil || written.MatchedCount == int64(len(models)) {
 			return err
 		}
-		return c.first(ctx, targets, after)
+		return c.anew(ctx, targets, addable, after)
 	}, nil
 }
 
-// first computes the targets that were never computed, from all their sources: the contributions
-// leave out those that did not change.
-func (c *core) first(ctx context.Context, targets []bson.RawValue, after map[string]contribution) error {
+// anew computes the targets that are not addable from all their sources: the contributions leave out those that did not
+// change. If it takes one that was added to for such a target, it stores the same sum.
+func (c *core) anew(ctx context.Context, targets []bson.RawValue, addable []bson.D, after map[string]contribution) error {
 	made, err := c.compute(ctx, targets)
 	if err != nil {
 		return err
 	}
 	var models []mongo.WriteModel
-	for _, id := range targets {
+	for i, id := range targets {
 		key := value.Key(id)
 		if _, ok := after[key]; ok && made[key] == nil {
 			return misnamed(id)
 		}
-		never := append(byID(id), bson.E{Key: c.state("epoch"), Value: nil})
-		models = append(models, mongo.NewUpdateOneModel().SetFilter(never).SetUpdate(c.set(made[key])))
+		rest := append(byID(id), bson.E{Key: "$nor", Value: bson.A{addable[i]}})
+		models = append(models, mongo.NewUpdateOneModel().SetFilter(rest).SetUpdate(c.set(made[key])))
 	}
 	_, err = fault.Many(c.targets.BulkWrite(ctx, models))
 	return err
@@ -367,20 +369,22 @@ func (c *core) set(made bson.Raw, more ...bson.E) mongo.Pipeline {
 	return mongo.Pipeline{expr.Op("$set", slices.Concat(fields, c.stamp, c.over, more))}
 }
 
-// add returns the update that adds the difference of two contributions; a missing field counts as
-// its value in empty.
-func (c *core) add(before, after bson.Raw) mongo.Pipeline {
-	fields := bson.D{}
+// add returns the update that adds the difference of two contributions, and the condition that the sums are sound then;
+// a missing field counts as its value in empty.
+func (c *core) add(before, after bson.Raw) (update mongo.Pipeline, sound bson.D) {
+	fields, all := bson.D{}, bson.A{}
 	for i, e := range c.fields {
-		number := func(doc bson.Raw) any {
+		number := func(doc bson.Raw) (out []bson.RawValue) {
 			if v := doc.Lookup(e.Key); v.Type != 0 {
-				return expr.Literal(v)
+				out = append(out, v)
 			}
-			return 0
+			return out
 		}
-		fields = append(fields, bson.E{Key: e.Key, Value: expr.Op("$add", c.stored[i], expr.Op("$subtract", number(after), number(before)))})
+		out, in := number(before), number(after)
+		fields = append(fields, bson.E{Key: e.Key, Value: expr.Shifted(c.stored[i], out, in)})
+		all = append(all, expr.Sound(c.stored[i], out, in))
 	}
-	return mongo.Pipeline{expr.Op("$set", append(fields, c.stamp...))}
+	return mongo.Pipeline{expr.Op("$set", append(fields, c.stamp...))}, expr.Op("$and", all...)
 }
 
 // refresh computes targets, outside a transaction or in the caller's. A result is stored if the
@@ -830,17 +834,22 @@ func (c *core) blank(doc bson.Raw) bool {
 }
 
 // slack is what a double may differ by, a billionth, because its sum depends on the order; below 1 a billionth of 1,
-// because adding and subtracting a large value leaves a rounding error in proportion to that. It is nil for other
-// values.
+// because adding and subtracting a large value leaves a rounding error in proportion to that. A decimal is rounded less.
+// It is nil for other values.
 func slack(have, want bson.RawValue) *big.Rat {
 	size := value.Number(want)
-	if size == nil || have.Type != bson.TypeDouble && want.Type != bson.TypeDouble {
+	is := func(t bson.Type) bool { return have.Type == t || want.Type == t }
+	switch one := big.NewRat(1, 1); {
+	case size == nil:
 		return nil
-	}
-	if one := big.NewRat(1, 1); size.Abs(size).Cmp(one) < 0 {
+	case is(bson.TypeDecimal128):
+		return size.Mul(size.Abs(size), big.NewRat(1, 1e12))
+	case !is(bson.TypeDouble):
+		return nil
+	case size.Abs(size).Cmp(one) < 0:
 		size = one
 	}
-	return size.Mul(size, big.NewRat(1, 1_000_000_000))
+	return size.Mul(size, big.NewRat(1, 1e9))
 }
 
 // again checks the targets of problems once more, in one snapshot: a change may have been under

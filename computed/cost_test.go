@@ -56,4 +56,18 @@ func TestCosts(t *testing.T) {
 	db, c = cinema(t, sums())
 	testkit.Must(c.Adopt(t.Context(), nil))
 	costs.Run(t, db, []costs.Case{{Name: "Change of sums", Sends: []string{agg, up, agg, up, commit}, Writes: 3, Indexed: true, Call: change(db, c)}})
+
+	ledger, sums := ledger(t)
+	check(t, sums.EnsureIndexes(t.Context()))
+	testkit.Must(ledger.Collection("films").InsertOne(t.Context(), bson.M{"_id": "A"}))
+	to := func(id int, v any) func(ctx context.Context) error {
+		return func(ctx context.Context) error {
+			return sums.Change(ctx, []int{id}, set(ledger, id, bson.M{"film": "A", "v": v}))
+		}
+	}
+	costs.Run(t, ledger, []costs.Case{
+		{Name: "Change of a target never computed", Sends: []string{agg, up, agg, up, agg, up, commit}, Writes: 2, Indexed: true, Call: to(1, 1e17)},
+		{Name: "Change of doubles", Sends: []string{agg, up, agg, up, commit}, Writes: 2, Indexed: true, Call: to(2, 0.5)},
+		{Name: "Change that leaves little", Sends: []string{agg, up, agg, up, agg, up, commit}, Writes: 2, Indexed: true, Call: to(1, 0.5)},
+	})
 }

@@ -105,7 +105,9 @@
 //
 // Change reads all sources of a target, by the index on keyField. If a target has many and the
 // pipeline only adds up ($sum), set Options.Additive: Change then reads only the sources that
-// change, and adds the difference.
+// change, and adds the difference. A target that was never computed is computed from all sources,
+// with 2 round trips more. So is one with a sum that shrinks to less than a thousandth of what it was
+// or of what leaves it, or that is NaN or infinite before or after the change.
 //
 // # Sharding
 //
