@@ -51,7 +51,8 @@ const (
 //     or counted. It is counted and ranked, and the mean takes its number as 0. Repair leaves it alone: Update
 //     or Delete it, and then repair.
 //   - WrongField: a count differs from the number of items, or a sum, mean or count of a Value does not follow
-//     from them. Sums and means of doubles and decimals may differ by a part in 10^9. Repair computes it.
+//     from them. Sums and means of doubles and decimals may differ by a part in 10^9 of the sum, or mean, of
+//     the absolute numbers. Repair computes it.
 //   - NotAdopted: an array holds an item that the collection lacks, by _id. Repair leaves the parent alone:
 //     run Adopt to store the item, or $pull it.
 //   - Orphan: items whose parent does not exist. Repair leaves them alone: insert the parent and repair, or
@@ -130,18 +131,8 @@ func (c *core) states(ctx context.Context, parents []bson.Raw) ([]state, error) 
 		states[i].parent = doc
 		these[i], place[value.Key(states[i].id())] = states[i].id(), i
 	}
-	paths := []string{c.o.ParentField}
-	for _, v := range c.o.Values {
-		paths = append(paths, v.Field)
-	}
-	pipeline := mongo.Pipeline{expr.D("$match", append(expr.D(c.o.ParentField, expr.Op("$in", these)), c.filter.doc...))}
-	if c.keep != nil {
-		pipeline = append(pipeline, expr.D("$project", c.projection(paths...)))
-	}
-	opts := options.Aggregate().SetBatchSize(int32(len(these) + 1))
-	for group, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.items).Aggregate(ctx, append(pipeline, c.statistics()), opts)
-	}) {
+	top := expr.Op("$topN", expr.D("n", c.o.N, "sortBy", c.o.Sort, "output", "$$ROOT"))
+	for group, err := range c.groups(ctx, these, expr.Element("top", top)) {
 		if err != nil {
 			return nil, err
 		}
@@ -158,19 +149,56 @@ func (c *core) states(ctx context.Context, parents []bson.Raw) ([]state, error) 
 	return states, nil
 }
 
-// statistics adds up the items of each parent, and finds the best.
-func (c *core) statistics() bson.D {
-	group := expr.D("_id", expr.Field(c.o.ParentField), "n0", expr.Op("$sum", 1),
-		"top", expr.Op("$topN", expr.D("n", c.o.N, "sortBy", c.o.Sort, "output", "$$ROOT")))
+// groups adds up the items of each parent.
+func (c *core) groups(ctx context.Context, parents bson.A, more ...bson.E) iter.Seq2[bson.Raw, error] {
+	group, paths := expr.D("_id", expr.Field(c.o.ParentField), "n0", expr.Op("$sum", 1)), []string{c.o.ParentField}
 	for i, v := range c.o.Values {
-		number, usable := expr.Field(v.Field), usable(v.Field)
-		group = append(group,
-			expr.Element(fmt.Sprintf("s%d", i), expr.Op("$sum", expr.Cond(usable, number, 0))),
-			expr.Element(fmt.Sprintf("c%d", i), expr.Op("$sum", expr.Cond(usable, 1, 0))),
-			expr.Element(fmt.Sprintf("a%d", i), expr.Op("$sum", expr.Cond(usable, // $abs refuses the smallest int64
-				expr.Cond(expr.Op("$gte", number, 0), number, expr.Op("$subtract", 0.0, number)), 0))))
+		paths = append(paths, v.Field)
+		for name, of := range statistics(v.Field) {
+			group = append(group, expr.Element(fmt.Sprint(name, i), of))
+		}
 	}
-	return expr.D("$group", group)
+	pipeline := mongo.Pipeline{expr.D("$match", append(expr.D(c.o.ParentField, expr.Op("$in", parents)), c.filter.doc...))}
+	if c.keep != nil {
+		pipeline = append(pipeline, expr.D("$project", c.projection(paths...)))
+	}
+	pipeline = append(pipeline, expr.D("$group", append(group, more...)))
+	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return cursor.Primary(c.items).Aggregate(ctx, pipeline, options.Aggregate().SetBatchSize(int32(len(parents)+1)))
+	})
+}
+
+// statistics are accumulators of the finite numbers at a path. The server adds up ints and decimals as decimals, and
+// doubles apart from these, because sums of several types depend on its version. The scaled sums are for those that
+// exceed their type on the way.
+func statistics(path string) iter.Seq2[string, bson.D] {
+	v := expr.Field(path)
+	double := expr.Op("$and", usable(path), expr.IsType(v, "double"))
+	other := expr.Op("$and", usable(path), expr.Op("$not", expr.IsType(v, "double")))
+	sum := func(test, number any) bson.D { return expr.Op("$sum", expr.Cond(test, number, 0)) }
+	return func(yield func(string, bson.D) bool) {
+		_ = yield("c", sum(usable(path), 1)) &&
+			yield("t", expr.Op("$max", expr.Cond(usable(path), expr.Op("$indexOfArray", numberTypes, expr.Op("$type", v)), nil))) &&
+			yield("d", sum(double, v)) &&
+			yield("o", sum(other, expr.Op("$toDecimal", v))) &&
+			yield("D", sum(double, expr.Op("$multiply", v, doubleScale))) &&
+			yield("O", sum(other, expr.Op("$multiply", v, decimalScale))) &&
+			// A part in 10^9 of the absolute values: the product is never an int, and the least int has no absolute value.
+			yield("a", sum(usable(path), expr.Op("$abs", expr.Op("$multiply", v, slackPart))))
+	}
+}
+
+// The types of numbers, each wider than the one before it, and the factors of statistics.
+var (
+	numberTypes  = bson.A{"int", "long", "double", "decimal"}
+	doubleScale  = math.Ldexp(1, -100)
+	decimalScale = decimalOf("1E-100")
+	slackPart    = decimalOf("1E-9")
+)
+
+func decimalOf(text string) bson.Decimal128 {
+	d, _ := bson.ParseDecimal128(text)
+	return d
 }
 
 // usable is the condition that a path holds a finite number.
@@ -347,8 +375,8 @@ func (c *core) problems(st state) []mongopatterns.Problem {
 	}
 	for _, d := range c.derived(st.stats) {
 		have := value.Lookup(st.parent, d.path)
-		if !d.vast && (d.mean && have.IsZero() != d.want.IsZero() || !value.Agree(number(have), number(d.want), d.slack(have))) {
-			report(d.kind, d.path, d.want)
+		if !d.agrees(have) {
+			report(mongopatterns.WrongField, d.path, d.want)
 		}
 	}
 	return out
@@ -356,45 +384,62 @@ func (c *core) problems(st state) []mongopatterns.Problem {
 
 // A derived number of a parent follows from its items.
 type derived struct {
-	path      string
-	kind      mongopatterns.ProblemKind
-	want      bson.RawValue // missing for a mean without numbers
-	magnitude *big.Rat      // of the numbers added up; nil if the result is exact
-	mean      bool
-	vast      bool // more than a double holds
+	path  string
+	want  bson.RawValue // missing for a mean without numbers
+	slack *big.Rat      // nil if the result is exact
+	mean  bool
 }
 
-// slack is a part in 10^9 of magnitude, nil between ints.
-func (d derived) slack(have bson.RawValue) *big.Rat {
+// agrees reports whether a parent's value follows from its items. Ints are exact.
+func (d derived) agrees(have bson.RawValue) bool {
 	isInt := func(v bson.RawValue) bool { return v.Type == bson.TypeInt32 || v.Type == bson.TypeInt64 }
-	if d.magnitude == nil || isInt(number(d.want)) && isInt(number(have)) {
-		return nil
+	slack := d.slack
+	if isInt(number(d.want)) && isInt(number(have)) {
+		slack = nil
 	}
-	return new(big.Rat).Mul(d.magnitude, big.NewRat(1, 1e9))
+	return (!d.mean || have.IsZero() == d.want.IsZero()) && value.Agree(number(have), number(d.want), slack)
 }
 
 func (c *core) derived(stats bson.Raw) []derived {
 	stat := func(name string, i int) bson.RawValue { return number(stats.Lookup(fmt.Sprint(name, i))) }
-	out := []derived{{path: c.o.CountField, kind: mongopatterns.WrongField, want: stat("n", 0)}}
+	out := []derived{{path: c.o.CountField, want: stat("n", 0)}}
 	for i, v := range c.o.Values {
 		count := out[0].want
-		sum := derived{path: v.Sum, kind: mongopatterns.WrongField, want: stat("s", i), magnitude: value.Number(stat("a", i))}
-		sum.vast = sum.magnitude == nil
-		out = append(out, sum)
 		if v.Count != "" {
 			count = stat("c", i)
-			out = append(out, derived{path: v.Count, kind: mongopatterns.WrongField, want: count})
+			out = append(out, derived{path: v.Count, want: count})
 		}
-		mean := derived{path: v.Mean, kind: mongopatterns.WrongField, mean: true, vast: sum.vast}
-		if n := value.Number(count); n.Sign() > 0 && !sum.vast {
-			f, _ := new(big.Rat).Quo(value.Number(sum.want), n).Float64()
-			mean.want, mean.magnitude = raw(f), new(big.Rat).Quo(sum.magnitude, n)
+		sum := unscaled(stat("d", i), stat("D", i), doubleScale)
+		sum.Add(sum, unscaled(stat("o", i), stat("O", i), decimalScale))
+		wider, _ := stat("t", i).AsInt64OK() // null without numbers
+		kind := []bson.Type{bson.TypeInt32, bson.TypeInt64, bson.TypeDouble, bson.TypeDecimal128}[wider]
+		total := derived{path: v.Sum, want: value.OfRat(sum, kind), slack: value.Number(stat("a", i))}
+		out = append(out, total)
+		if v.Mean == "" {
+			continue
 		}
-		if v.Mean != "" {
-			out = append(out, mean)
+		mean := derived{path: v.Mean, mean: true}
+		if n := value.Number(count); n.Sign() > 0 {
+			mean.want, mean.slack = total.want, new(big.Rat).Quo(total.slack, n)
+			if sum := value.Number(total.want); sum != nil { // else it is infinite, as the sum
+				if kind != bson.TypeDecimal128 {
+					kind = bson.TypeDouble
+				}
+				mean.want = value.OfRat(sum.Quo(sum, n), kind)
+			}
 		}
+		out = append(out, mean)
 	}
 	return out
+}
+
+// unscaled is a sum, or that of the scaled numbers if it is not finite.
+func unscaled(sum, scaled bson.RawValue, scale any) *big.Rat {
+	if n := value.Number(sum); n != nil {
+		return n
+	}
+	n := value.Number(scaled)
+	return n.Quo(n, value.Number(raw(scale)))
 }
 
 func raw(v any) bson.RawValue {

@@ -170,16 +170,20 @@ func (c *core) rebuild(ctx context.Context, states []state, adopt, dry bool, res
 		} else {
 			set = append(set, expr.Element(c.o.ArrayField, expr.Literal(c.arranged(st.top))))
 		}
-		for _, d := range c.derived(st.stats) {
-			if !d.mean {
-				set = append(set, expr.Element(d.path, expr.Literal(d.want)))
-			}
-		}
-		update := append(mongo.Pipeline{expr.D("$set", set)}, c.x.means...)
-		models = append(models, mongo.NewUpdateOneModel().SetFilter(byID(st.id())).SetUpdate(update))
+		models = append(models, mongo.NewUpdateOneModel().SetFilter(byID(st.id())).SetUpdate(c.set(st.stats, set)))
 		result.Done++
 	}
 	return models, nil
+}
+
+// set is the update that sets the numbers which follow from all items of a parent, and more.
+func (c *core) set(stats bson.Raw, more bson.D) mongo.Pipeline {
+	for _, d := range c.derived(stats) {
+		if !d.mean {
+			more = append(more, expr.Element(d.path, expr.Literal(d.want)))
+		}
+	}
+	return append(mongo.Pipeline{expr.D("$set", more)}, c.x.means...)
 }
 
 // again reads the items of these parents again.

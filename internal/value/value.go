@@ -39,11 +39,10 @@ func Number(v bson.RawValue) *big.Rat {
 		if err != nil {
 			return nil
 		}
-		power := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(exponent, -exponent))), nil)
 		if exponent < 0 {
-			return new(big.Rat).SetFrac(digits, power)
+			return new(big.Rat).SetFrac(digits, power(-exponent))
 		}
-		return new(big.Rat).SetInt(digits.Mul(digits, power))
+		return new(big.Rat).SetInt(digits.Mul(digits, power(exponent)))
 	}
 	return nil
 }

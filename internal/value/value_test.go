@@ -56,6 +56,30 @@ func TestAgree(t *testing.T) {
 	}
 }
 
+// Numbers are rounded to a type as the server rounds them.
+func TestOfRat(t *testing.T) {
+	for _, c := range []struct {
+		rat  string
+		kind bson.Type
+		want any
+	}{
+		{"7", bson.TypeInt32, int32(7)}, {"-2147483649", bson.TypeInt32, int64(-2147483649)}, {"7", bson.TypeInt64, int64(7)},
+		{"9223372036854775807", bson.TypeInt64, int64(math.MaxInt64)}, {"9223372036854775808", bson.TypeInt32, float64(1 << 63)},
+		{"3/2", bson.TypeDouble, 1.5}, {"1/3", bson.TypeDouble, 1.0 / 3}, {"1e400", bson.TypeDouble, math.Inf(1)},
+		{"0", bson.TypeDecimal128, decimal(t, "0")}, {"31/10", bson.TypeDecimal128, decimal(t, "3.1")}, {"-1200", bson.TypeDecimal128, decimal(t, "-1200")},
+		{"1/3", bson.TypeDecimal128, decimal(t, "0.3333333333333333333333333333333333")}, {"-2/3", bson.TypeDecimal128, decimal(t, "-0.6666666666666666666666666666666667")},
+		{"9999999999999999999999999999999999", bson.TypeDecimal128, decimal(t, "9999999999999999999999999999999999")},
+		{"99999999999999999999999999999999995", bson.TypeDecimal128, decimal(t, "1.000000000000000000000000000000000E+35")},
+		{"1e-6176", bson.TypeDecimal128, decimal(t, "1E-6176")}, {"5e-6177", bson.TypeDecimal128, decimal(t, "0E-6176")}, {"15e-6177", bson.TypeDecimal128, decimal(t, "2E-6176")},
+		{"9.99e6144", bson.TypeDecimal128, decimal(t, "9.99E+6144")}, {"1e6145", bson.TypeDecimal128, decimal(t, "Infinity")}, {"-1e6145", bson.TypeDecimal128, decimal(t, "-Infinity")},
+	} {
+		r, _ := new(big.Rat).SetString(c.rat)
+		if got := value.OfRat(r, c.kind); got.Type != raw(t, c.want).Type || value.Key(got) != value.Key(raw(t, c.want)) {
+			t.Errorf("%s as %v is %v, want %v", c.rat, c.kind, got, c.want)
+		}
+	}
+}
+
 // Each line is one value to the server; no two lines are.
 func TestKey(t *testing.T) {
 	lines := [][]any{
