@@ -1,6 +1,7 @@
 package subset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -160,30 +161,53 @@ func (c *core) update(ch change) mongo.Pipeline {
 }
 
 func (c *core) totals(ch change) bson.D {
-	set := expr.D(c.o.CountField, expr.Op("$add", c.x.count, len(ch.in)-len(ch.out)))
+	set := expr.D(c.o.CountField, plus(c.o.CountField, len(ch.in)-len(ch.out)))
 	for _, v := range c.o.Values {
-		plus, minus := numbers(ch.in, v.Field), numbers(ch.out, v.Field)
+		out, in := ch.numbers(v.Field)
 		if v.Count != "" {
-			set = append(set, expr.Element(v.Count, expr.Op("$add", expr.IfNull(expr.Field(v.Count), 0), len(plus)-len(minus))))
+			set = append(set, expr.Element(v.Count, plus(v.Count, len(in)-len(out))))
 		}
-		// One $add, which is exact even if an intermediate sum exceeds an int64.
-		terms := append(bson.A{expr.IfNull(expr.Field(v.Sum), 0)}, plus...)
-		for _, number := range minus {
-			terms = append(terms, expr.Op("$multiply", number, -1))
-		}
-		set = append(set, expr.Element(v.Sum, expr.Op("$add", terms...)))
+		set = append(set, expr.Element(v.Sum, expr.Shifted(expr.IfNull(expr.Field(v.Sum), 0), out, in)))
 	}
 	return set
 }
 
-// numbers are the values of a field that are numbers.
-func numbers(items []item, field string) (out bson.A) {
-	for _, it := range items {
-		if v := value.Lookup(it.doc, field); value.Number(v) != nil {
-			out = append(out, v)
+// sound are the conditions under which the sums that totals sets are as good as those of all items. Without numbers a
+// sum is 0.
+func (c *core) sound(ch change) (all []any) {
+	for _, v := range c.o.Values {
+		out, in := ch.numbers(v.Field)
+		if len(out)+len(in) == 0 {
+			continue
 		}
+		sound := expr.Sound(expr.IfNull(expr.Field(v.Sum), 0), out, in)
+		none := expr.Op("$lte", plus(c.counts(v), len(in)-len(out)), 0)
+		all = append(all, expr.Op("$or", none, sound))
 	}
-	return out
+	return all
+}
+
+// plus is the number at a path after a change by n.
+func plus(path string, n int) bson.D { return expr.Op("$add", expr.IfNull(expr.Field(path), 0), n) }
+
+// counts is the path of how many items have a value.
+func (c *core) counts(v Value) string { return cmp.Or(v.Count, c.o.CountField) }
+
+// numbers are the values of a field that are numbers, of the items that leave and of those that come.
+func (ch change) numbers(field string) (out, in []bson.RawValue) {
+	of := func(items []item) (all []bson.RawValue) {
+		for _, it := range items {
+			if v := value.Lookup(it.doc, field); value.Number(v) != nil {
+				all = append(all, v)
+			}
+		}
+		return all
+	}
+	out, in = of(ch.out), of(ch.in)
+	if len(out) == 1 && len(in) == 1 && out[0].Equal(in[0]) {
+		return nil, nil
+	}
+	return out, in
 }
 
 // means computes what follows from sums and counts. Without numbers a sum is 0, whatever
@@ -191,10 +215,7 @@ func numbers(items []item, field string) (out bson.A) {
 func (c *core) means() mongo.Pipeline {
 	var set bson.D
 	for _, v := range c.o.Values {
-		count := v.Count
-		if count == "" {
-			count = c.o.CountField
-		}
+		count := c.counts(v)
 		some := expr.Op("$gt", expr.Field(count), 0)
 		set = append(set, expr.Element(v.Sum, expr.Cond(some, expr.Field(v.Sum), 0)))
 		if v.Mean != "" {
@@ -227,6 +248,7 @@ type parent struct {
 	size  int           // of the array without the item that leaves
 	wins  bool          // the item that comes is one of the best
 	gone  []held        // the items pushed out
+	anew  bool          // a sum must be computed from all items
 }
 
 // A held item is an element of a parent's array, at this position; -1 after a write took it out.
@@ -250,6 +272,8 @@ func itemKey(parent, id bson.RawValue) string {
 func read(id bson.RawValue, doc bson.Raw) parent {
 	p := parent{count: doc.Lookup("count"), size: int(doc.Lookup("array", "size").AsInt64())}
 	p.wins, _ = doc.Lookup("array", "wins").BooleanOK()
+	sound, tested := doc.Lookup("sound").BooleanOK()
+	p.anew = tested && !sound
 	for _, gone := range elements(doc.Lookup("array", "gone")) {
 		p.gone = append(p.gone, held{id, gone, -1})
 	}
@@ -277,7 +301,7 @@ func (c *core) apply(ctx context.Context, ch change) (parent, error) {
 		ready = expr.Op("$or", c.x.counted, c.x.empty)
 	}
 	doc, err := fault.Single(c.parents.FindOneAndUpdate(ctx, c.roomFor(byID(ch.parent), ready), c.update(ch), options.FindOneAndUpdate().
-		SetProjection(expr.D("_id", 0, "count", expr.Field(c.o.CountField), "array", answer)))).Raw()
+		SetProjection(expr.D("_id", 0, "count", expr.Field(c.o.CountField), "array", answer, "sound", expr.Op("$and", c.sound(ch)...))))).Raw()
 	if err != nil {
 		return parent{}, c.missed(ctx, ch.parent, err)
 	}
@@ -302,18 +326,18 @@ func (c *core) missed(ctx context.Context, id bson.RawValue, err error) error {
 	return fault.Of(id, err)
 }
 
-// twice updates a parent twice in one command; the second update undoes the mark of the first.
-// This is a real write, which conflicts with others, in 1 round trip.
-func (c *core) twice(ctx context.Context, id bson.RawValue, filter bson.D, update any) error {
+// twice updates a parent twice in one command, and reports whether the filter found it; the second update undoes the
+// mark of the first. This is a real write, which conflicts with others, in 1 round trip.
+func (c *core) twice(ctx context.Context, id bson.RawValue, filter bson.D, update any) (found bool, err error) {
 	result, err := fault.Many(c.parents.BulkWrite(ctx, []mongo.WriteModel{
 		mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(update),
 		mongo.NewUpdateOneModel().SetFilter(append(byID(id), expr.Element(hold.Field, expr.D("$exists", true)))).
 			SetUpdate(hold.Unmark),
 	}))
-	if err == nil && result.MatchedCount == 0 {
-		err = mongo.ErrNoDocuments
+	if err != nil {
+		return false, fault.Of(id, err)
 	}
-	return c.missed(ctx, id, err)
+	return result.MatchedCount > 0, nil
 }
 
 // lost returns those of these items, which a write takes out of their parents, that the

@@ -242,6 +242,48 @@ func TestCostsOfFilterAndAnotherN(t *testing.T) {
 	clean(t, db, s)
 }
 
+// A sum that a huge number has passed through costs 2 round trips more, once.
+func TestCostsOfSums(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	s := newSubset[int, bson.D](t, db, sumOptions())
+	insert(t, db.Collection("parents"), d("_id", 1), d("_id", 2))
+	must(t, s.EnsureIndexes(t.Context()))
+	many := func(parent, id int, v ...any) func(ctx context.Context) error {
+		var items []bson.D
+		for i, v := range v {
+			items = append(items, d("_id", id+i, "v", v))
+		}
+		return func(ctx context.Context) error { return testkit.ErrorOf(s.InsertMany(ctx, seq(parent, items...), nil)) }
+	}
+	set := func(id int, v any) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return s.Update(ctx, 1, id, d("$set", d("v", v))) }
+	}
+	remove := func(id int) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return s.Delete(ctx, 1, id) }
+	}
+	must(t, many(1, 1, 0.5, 10.5, 2.5, int64(1<<40))(t.Context()))
+	anew := func(at int) func(cmds mongotest.Commands) {
+		return func(cmds mongotest.Commands) {
+			mongotest.Explain(t, db, cmds[at].Body).RequireIndex(t, "parent_1__id_-1")
+		}
+	}
+	costs.Run(t, db, []costs.Case{
+		{Name: "Update", Sends: []string{fam, "find", "update", commit}, Writes: 3, Call: set(2, 11)},
+		{Name: "Update to a huge number", Sends: []string{fam, "find", "update", commit}, Writes: 2, Call: set(4, 1e300)},
+		{Name: "Update that leaves little", Sends: []string{fam, "find", "update", fam, "aggregate", "update", commit}, Writes: 3, Check: anew(4), Call: set(4, 7)},
+		{Name: "Update of the rest", Before: func() { must(t, set(4, 1e17)(t.Context())) }, Sends: []string{fam, "find", "update", commit}, Writes: 3, Call: set(2, 10.5)},
+		{Name: "Delete that leaves little", Sends: []string{fam, fam, "find", "update", "aggregate", "update", commit}, Writes: 4, Check: anew(4), Call: remove(4)},
+		{Name: "Delete", Sends: []string{fam, fam, "find", "update", commit}, Writes: 3, Call: remove(3)},
+		{Name: "Delete of all", Sends: []string{fam, fam, commit}, Writes: 2, Call: remove(2)},
+		{Name: "Delete of the last", Sends: []string{fam, fam, commit}, Writes: 2, Call: remove(1)},
+		{Name: "InsertMany", Sends: []string{"find", "update", "insert", commit}, Writes: 3, Call: many(1, 10, 0.5, 1e17)},
+		{Name: "InsertMany that leaves little", Sends: []string{"find", "find", "update", "find", "update", "insert", "aggregate", "update", commit}, Writes: 3, Check: anew(6),
+			Call: many(1, 20, -1e17)},
+	})
+	clean(t, db, s)
+}
+
 // Costs of the first write to a parent of old code, with 5 items in its array, and of
 // a later write to a parent with items that old code has pushed since.
 func TestCostsOfAdoptingWrites(t *testing.T) {

@@ -60,8 +60,16 @@ type Options struct {
 //
 // The number may be int32, int64, double or Decimal128. An item without a finite
 // number is refused with ErrInvalid; with Count set, it is left out of the aggregates
-// instead. Sums keep the type of the numbers. Sums of doubles round with each write;
-// Repair computes them anew.
+// instead. Sums keep the type of the numbers, and sums of ints are exact as long as an
+// int64 holds them.
+//
+// A write adds the numbers that come to the sum, and subtracts those that leave. Sums of
+// doubles and decimals round then, by up to a part in 10^9 of the sum of the absolute
+// numbers. The write computes a sum from all items if the result is infinite, comes back
+// from beyond an int64, or is less than a thousandth of what the sum was or of a number
+// that leaves: otherwise 16 would be left of the sum of 11.0 and 1e17 without 1e17. If
+// several writes in a row make a sum some hundred times smaller each, it may round more
+// than a part in 10^9; then Check reports it, and Repair computes it.
 type Value struct {
 	// Field is the path inside the item, such as "rating". Required.
 	Field string

@@ -92,6 +92,25 @@ func (c *core) recount(ctx context.Context, parent bson.RawValue) error {
 	return c.rebuildThese(ctx, bson.A{parent}, nil, false, false, &done)
 }
 
+// addUp computes the sums of parents that the transaction has written from all their items.
+func (c *core) addUp(ctx context.Context, these bson.A) error {
+	if len(these) == 0 {
+		return nil
+	}
+	var models []mongo.WriteModel
+	for group, err := range c.groups(ctx, these) {
+		if err != nil {
+			return err
+		}
+		models = append(models, mongo.NewUpdateOneModel().SetFilter(byID(group.Lookup("_id"))).SetUpdate(c.set(group, nil)))
+	}
+	if len(models) == 0 {
+		return nil
+	}
+	_, err := fault.Many(c.parents.BulkWrite(ctx, models))
+	return err
+}
+
 // rebuildThese writes the parents first. From then on other writers wait, so that it does not
 // conflict with them.
 func (c *core) rebuildThese(ctx context.Context, these bson.A, taken []held, adopt, dry bool, result *mongopatterns.Result) error {

@@ -36,7 +36,8 @@ import (
 //
 // Cost: 3 round trips, 2 documents written, index _id of both, 1 key for the parent and for each item pushed
 // out. The first item of a parent: 1 more. A parent that holds fewer than it should, after N was raised: 2
-// more. A parent that is to be adopted: 8 or 9 more, and 1 write for each item in its array.
+// more. A sum that is computed from all items: 2 more. A parent that is to be adopted: 8 or 9 more, and 1
+// write for each item in its array.
 func (s *Subset[ID, T]) Insert(ctx context.Context, parent ID, item T) (id any, err error) {
 	defer fault.In(&err, "subset: insert")
 	c := s.core
@@ -60,8 +61,11 @@ func (c *core) add(ctx context.Context, parent bson.RawValue, it item) error {
 		return c.change(ctx, change{parent: parent, in: []item{it}}, true)
 	}
 	// Without this write the parent could be deleted meanwhile.
-	if err := c.twice(ctx, parent, byID(parent), hold.Mark); err != nil {
+	switch found, err := c.twice(ctx, parent, byID(parent), hold.Mark); {
+	case err != nil:
 		return err
+	case !found:
+		return c.missed(ctx, parent, mongo.ErrNoDocuments)
 	}
 	_, err := fault.One(c.items.InsertOne(ctx, it.doc))
 	return err
@@ -119,15 +123,19 @@ func (c *core) change(ctx context.Context, ch change, fresh bool) error {
 	case err != nil:
 		return err
 	case len(lost) > 0:
-		return c.adopt(ctx, bson.A{ch.parent}, p.gone)
+		err = c.adopt(ctx, bson.A{ch.parent}, p.gone)
 	case !p.counted(): // its first item has come
-		alone, err := c.alone(ctx, bson.A{ch.parent}, bson.A{ch.in[0].id})
-		if err == nil && !alone {
+		alone, looked := c.alone(ctx, bson.A{ch.parent}, bson.A{ch.in[0].id})
+		if err = looked; err == nil && !alone {
 			err = c.recount(ctx, ch.parent)
 		}
-		return err
+	default:
+		err = c.refill(ctx, ch, p)
 	}
-	return c.refill(ctx, ch, p)
+	if err == nil && p.anew {
+		err = c.addUp(ctx, bson.A{ch.parent})
+	}
+	return err
 }
 
 // adopting runs a write of one parent in a transaction. If the write returns errUnadopted, and so
@@ -168,9 +176,9 @@ const (
 // duplicate key says that all of them are stored. A nil sequence has no items.
 //
 // Cost: 4 round trips for each batch, 1 write for each item and each parent in it. If items are pushed out of
-// full parents: 1 more. If parents have no count yet: 1 more. For each parent that holds fewer than it
-// should, after N was raised: 3 more. If parents are to be adopted: 8 more, and 1 write for each item in
-// their arrays.
+// full parents: 1 more. If parents have no count yet: 1 more. If sums are computed from all items: 4 more.
+// For each parent that holds fewer than it should, after N was raised: 3 more. If parents are to be adopted:
+// 8 more, and 1 write for each item in their arrays.
 func (s *Subset[ID, T]) InsertMany(ctx context.Context, items iter.Seq2[ID, T], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "subset: insert many")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
@@ -265,14 +273,17 @@ func (c *core) store(ctx context.Context, b batch) error {
 				mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(hold.Unmark))
 			continue
 		}
-		models = append(models, mongo.NewUpdateOneModel().SetFilter(c.roomFor(filter)).SetUpdate(c.update(ch)))
+		models = append(models, mongo.NewUpdateOneModel().SetFilter(c.roomFor(filter, c.sound(ch)...)).SetUpdate(c.update(ch)))
 	}
 	result, err := fault.Many(c.parents.BulkWrite(ctx, models))
 	if err != nil {
 		return err
 	}
+	var unsound bson.A
 	if result.MatchedCount < int64(len(models)) {
-		return txn.Conflict("parents of the items")
+		if unsound, err = c.writeRest(ctx, b, parents); err != nil {
+			return err
+		}
 	}
 	if _, err := fault.Many(c.items.InsertMany(ctx, b.docs)); err != nil {
 		if refused := (mongo.BulkWriteException{}); errors.As(err, &refused) && len(refused.WriteErrors) > 0 {
@@ -294,7 +305,35 @@ func (c *core) store(ctx context.Context, b batch) error {
 			return err
 		}
 	}
-	return nil
+	return c.addUp(ctx, unsound)
+}
+
+// writeRest writes the parents of a batch whose sums cannot be kept, so that the batch has not written them, and returns
+// them. The count of the others has changed.
+func (c *core) writeRest(ctx context.Context, b batch, before []parent) (rest bson.A, err error) {
+	var models []mongo.WriteModel
+	now, err := c.look(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	for i, ch := range b.changes {
+		if len(ch.in) > 0 && now[i].count.Equal(before[i].count) {
+			rest = append(rest, ch.parent)
+			unsound := expr.Op("$not", bson.A{expr.Op("$and", c.sound(ch)...)})
+			models = append(models, mongo.NewUpdateOneModel().SetFilter(c.roomFor(byID(ch.parent), unsound)).SetUpdate(c.update(ch)))
+		}
+	}
+	if len(rest) == 0 {
+		return nil, txn.Conflict("parents of the items")
+	}
+	result, err := fault.Many(c.parents.BulkWrite(ctx, models))
+	if err != nil {
+		return nil, err
+	}
+	if result.MatchedCount < int64(len(rest)) { // a count that does not change by adding, such as NaN
+		return nil, txn.Conflict("parents of the items")
+	}
+	return rest, nil
 }
 
 // unadopted returns the parents of a batch that have to be adopted: their items were never
@@ -376,9 +415,9 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 // Cost: 4 round trips, 2 documents written; for an item that is not kept 1 write
 // more. Nothing that the parent keeps or adds up changes: 3, and 1 document. By
 // another rank the item pushes one out, or stays out: 1 more. It sinks out of the best
-// N: 2 more, as Delete. It begins or ends to count: as Insert, or Delete, and 1 more. A parent
-// that is to be adopted: 8 to 12 more, and 1 write for each item in its array. An item that
-// is not there: 2 round trips.
+// N: 2 more, as Delete. It begins or ends to count: as Insert, or Delete, and 1 more. A sum that
+// is computed from all items: 2 or 3 more. A parent that is to be adopted: 8 to 12 more, and 1
+// write for each item in its array. An item that is not there: 2 round trips.
 func (s *Subset[ID, T]) Update(ctx context.Context, parent ID, id, update any) (err error) {
 	defer fault.In(&err, "subset: update")
 	if err := codec.CheckUpdate("update", update); err != nil {
@@ -453,8 +492,11 @@ func (c *core) edited(ctx context.Context, parent bson.RawValue, before, after i
 		return nil
 	}
 	if ch.inPlace {
-		filter := append(c.roomFor(byID(parent)), expr.Element(c.o.CountField, expr.D("$type", "number")))
-		return c.twice(ctx, parent, filter, c.update(ch))
+		filter := append(c.roomFor(byID(parent), c.sound(ch)...), expr.Element(c.o.CountField, expr.D("$type", "number")))
+		if found, err := c.twice(ctx, parent, filter, c.update(ch)); found || err != nil {
+			return err
+		}
+		ch.inPlace = false
 	}
 	return c.change(ctx, ch, false)
 }
@@ -466,8 +508,9 @@ func (c *core) edited(ctx context.Context, parent bson.RawValue, before, after i
 // parent does not exist.
 //
 // Cost: 3 round trips, 2 documents written. The next one follows: 5 and 3; it alone is
-// read, by the index {parent, order…}, where the server passes over N-1 others. A parent
-// that is to be adopted, and an item that is not there: as Update.
+// read, by the index {parent, order…}, where the server passes over N-1 others. A sum that is
+// computed from all items: 2 more. A parent that is to be adopted, and an item that is not
+// there: as Update.
 func (s *Subset[ID, T]) Delete(ctx context.Context, parent ID, id any) (err error) {
 	defer fault.In(&err, "subset: delete")
 	c := s.core
