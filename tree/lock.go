@@ -4,25 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/pause"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
-
-// busy is a conflict on the lock document. It does not unwrap to the server's error, so that the driver does not see
-// its labels: otherwise the driver would wait and retry, and not exclusively.
-type busy struct{ cause error }
-
-func (b busy) Error() string { return b.cause.Error() }
-
-// waitLimit is how long a writer waits for the lock: as long as the driver retries a transaction.
-const waitLimit = 120 * time.Second
 
 // atomically runs fn in a transaction, which takes the tree's lock first if locked is set. The lock is a
 // real write, an $inc, to one document, so that two restructurings of one tree conflict and the loser
@@ -34,35 +23,25 @@ func (s *store) atomically(ctx context.Context, locked bool, fn func(ctx context
 	return s.exclusively(ctx, func(ctx context.Context, _ int64) error { return fn(ctx) })
 }
 
-// exclusively is atomically with the lock; before is the value of the lock's counter before this transaction. In a
-// transaction of the caller it does not wait: the caller's transaction fails and runs again.
+// exclusively is atomically with the lock; before is the value of the lock's counter before this transaction. A
+// conflict on the lock document is one like any other: txn.Run waits for it, and leaves it to the caller if the
+// transaction is the caller's.
 func (s *store) exclusively(ctx context.Context, fn func(ctx context.Context, before int64) error) error {
-	joined := txn.Running(ctx)
-	start := time.Now()
-	pauses := pause.Writers()
-	for {
-		byLevels := s.byLevels.Load()
-		err := txn.Run(ctx, s.coll.Database(), func(ctx context.Context) error {
-			before, err := s.lock(ctx, joined)
+	run := func() error {
+		return txn.Run(ctx, s.coll.Database(), func(ctx context.Context) error {
+			before, err := s.lock(ctx)
 			if err != nil {
 				return err
 			}
 			return fn(ctx, before)
 		})
-		if s.refusesJoins(err) && !byLevels && !joined {
-			continue
-		}
-		var wait busy
-		if !errors.As(err, &wait) {
-			return err
-		}
-		if time.Since(start) > waitLimit {
-			return wait.cause
-		}
-		if over := pauses.Wait(ctx); over != nil {
-			return fmt.Errorf("%w while waiting for another write to the tree: %v", over, wait.cause)
-		}
 	}
+	again := !s.byLevels.Load() && !txn.Running(ctx)
+	err := run()
+	if s.refusesJoins(err) && again {
+		return run()
+	}
+	return err
 }
 
 // refusesJoins reports whether a transaction has failed because the collection is sharded. From then on this Tree
@@ -77,21 +56,14 @@ func (s *store) refusesJoins(err error) bool {
 	return true
 }
 
-// lock increments the counter of the lock document, which it creates if necessary, and returns its old
-// value. In a transaction of the caller a conflict is the server's error, so that the caller runs the
-// transaction again.
-func (s *store) lock(ctx context.Context, joined bool) (int64, error) {
+// lock increments the counter of the lock document, which it creates if necessary, and returns its old value.
+func (s *store) lock(ctx context.Context) (int64, error) {
 	raw, err := fault.Single(s.locks.FindOneAndUpdate(ctx, s.lockMatch(), d("$inc", d(s.lockField(), int64(1))),
 		options.FindOneAndUpdate().SetUpsert(true))).Raw()
-	if err == nil || errors.Is(err, mongo.ErrNoDocuments) {
-		return integer(raw.Lookup(s.lockField())), nil
+	if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
+		return 0, fmt.Errorf("lock: %w", err)
 	}
-	err = fmt.Errorf("lock: %w", err)
-	var server mongo.ServerError
-	if !joined && errors.As(err, &server) && server.HasErrorCode(112) {
-		return 0, busy{err}
-	}
-	return 0, err
+	return integer(raw.Lookup(s.lockField())), nil
 }
 
 // makeLock creates the lock document. A lock document without the scope, from an earlier version, gets it.
