@@ -24,7 +24,7 @@ import (
 // again, gets the next number of that. A number of another type, such as the double 3.0, stays as it is. A
 // document in which RevisionField holds anything else, such as "3", 0, 2.5 or a decimal, is Failed and named: correct it.
 // So is a document that could not be saved afterwards, because it would have more than 16,760,832 bytes with
-// number and change.
+// number and change, or has more than 179 levels of documents and arrays.
 // work.Filter selects current documents.
 //
 // Cost: 1 round trip, and for each 100 documents 1 to read, 1 to look for a history and 1 to write them,
@@ -36,23 +36,16 @@ func (d *History[ID, T]) Adopt(ctx context.Context, known func(stored bson.Raw) 
 	if err := d.core.refuse(ctx); err != nil {
 		return result, err
 	}
-	projection := bson.D{expr.Element(d.core.opts.RevisionField, 1), expr.Element(d.core.opts.ChangeField, 1), // without a number but with a change, parse returns an error
-		expr.Element(sizeKey, expr.Op("$bsonSize", "$$ROOT"))}
 	if known == nil {
 		known = func(bson.Raw) Change { return Change{} }
-	} else {
-		projection = nil
 	}
-	scan := maintain.Scan{Filter: d.core.unnumbered(), Projection: projection, BatchSize: batchSize}
+	scan := maintain.Scan{Filter: d.core.unnumbered(), BatchSize: batchSize}
 	return maintain.Run(ctx, d.core.current, work, scan, func(
 		ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result,
 	) error {
 		return d.core.adopt(ctx, known, batch, w, result)
 	})
 }
-
-// sizeKey is the field in which Adopt gets the size of a whole document where it reads only some fields.
-const sizeKey = "~size"
 
 // unnumbered selects the current documents that parse takes for unnumbered, or refuses for their number.
 func (d *store) unnumbered() bson.D {
@@ -86,11 +79,7 @@ func (d *store) adopt(ctx context.Context, known func(stored bson.Raw) Change, b
 			s.change.at = last.change.at
 		}
 		s.number = last.number + 1
-		bytes := int64(len(raw))
-		if size := doc.Find(s.all, sizeKey); size.Type != 0 {
-			bytes = size.AsInt64()
-		}
-		if err := checkSize(s.head, int(bytes)-doc.Size(nil)+doc.Size(d.own(s.head))); err != nil {
+		if err := check(s.head, doc.Patch(s.all, d.own(s.head))); err != nil {
 			maintain.Fail(result, d.current.Name(), s.id, err)
 			continue
 		}

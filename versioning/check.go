@@ -54,7 +54,7 @@ const (
 // Besides the kinds of this package, it yields these of package mongopatterns:
 //   - Duplicate: two revisions have the same number. The unique index is missing.
 //   - Malformed: a document in one of the two collections is not a revision, or a current document has more
-//     than 16,760,832 bytes and cannot be saved: make it smaller.
+//     than 16,760,832 bytes or 179 levels and cannot be saved: make it smaller or flatter.
 //
 // Cost: 1 round trip, and for each 100 documents 3, and more for many revisions, all of which are read; 1 or
 // more to list those that only the history has; 3 for each document with a problem.
@@ -274,7 +274,7 @@ func (d *store) examine(ctx context.Context, ids bson.A, current map[string]load
 		case now.current != nil:
 			h.next, h.stored = d.asRow(now.current), doc.Find(now.all, d.opts.RevisionField)
 			h.timely(nil, h.next)
-			if err := checkSize(now.head, doc.Size(now.all)); err != nil {
+			if err := check(now.head, now.all); err != nil {
 				h.found(mongopatterns.Malformed, nil, 0, mongopatterns.Problem{Detail: err.Error()})
 			}
 		}

@@ -49,8 +49,9 @@
 // It may have the fields revision, an int64, and change, a [Change]; reads set them, except Change.Fields,
 // and saves ignore them.
 //
-// A document can have 16,760,832 bytes, number and change included, so that it fits into a row. A larger one of
-// other code cannot be saved: Adopt counts it as Failed, and Check reports it as Malformed.
+// A document can have 16,760,832 bytes, number and change included, and 179 levels of documents and arrays, itself
+// included, so that it fits into a row. Insert and Save refuse a larger one with mongopatterns.ErrInvalid. One of other
+// code can be neither saved nor deleted: Adopt counts it as Failed, and Check reports it as Malformed.
 //
 // Numbers begin at 1 and have no gaps; times never decrease. Options.Ignored names fields that the history
 // does not keep, such as "last_seen" or a counter. A name can be added later; do not take one away, because

@@ -151,7 +151,7 @@ func (h head) after(by stamp) head { return head{h.id, h.number + 1, by.after(h.
 func (d *store) begin(id bson.RawValue, all []doc.Field, number int64, by stamp) (*current, error) {
 	c := &current{head: head{id, number, by}}
 	c.all = doc.Patch(all, d.own(c.head))
-	if err := checkSize(c.head, doc.Size(c.all)); err != nil {
+	if err := check(c.head, c.all); err != nil {
 		return nil, err
 	}
 	c.raw = doc.Raw(c.all)
@@ -165,9 +165,12 @@ func (d *store) draft(base *current, changes []doc.Field, by *stamp) (*draft, er
 	if by != nil {
 		next.head = base.after(*by)
 		next.own, next.unnumbered = d.own(next.head), false
+		if err := checkLevels(base.id, base.all); err != nil { // the history gets it
+			return nil, err
+		}
 	}
 	next.all = doc.Patch(base.all, append(slices.Clip(changes), next.own...))
-	if err := checkSize(next.head, doc.Size(next.all)); err != nil {
+	if err := check(next.head, next.all); err != nil {
 		return nil, err
 	}
 	next.raw = doc.Raw(next.all)
@@ -190,14 +193,21 @@ func (d *store) counts(changes []doc.Field, by stamp) *stamp {
 	return nil
 }
 
-// checkSize returns an error for a document that is too large to be stored as a revision, and for
-// the number math.MaxInt64.
-func checkSize(h head, bytes int) error {
+// check returns an error for a document that cannot be stored as a revision, and for the number math.MaxInt64.
+func check(h head, all []doc.Field) error {
 	if h.number == math.MaxInt64 {
 		return fault.Of(h.id, fault.Invalid("revision %d is the last possible one", h.number-1))
 	}
-	if bytes > maxBytes {
+	if bytes := doc.Size(all); bytes > maxBytes {
 		return fault.Of(h.id, fault.Invalid("the document has %d bytes, and a revision can have %d", bytes, maxBytes))
+	}
+	return checkLevels(h.id, all)
+}
+
+// checkLevels returns an error for a document with too many levels.
+func checkLevels(id bson.RawValue, all []doc.Field) error {
+	if slices.ContainsFunc(all, func(f doc.Field) bool { return value.Deeper(f.Value, maxLevels-1) }) {
+		return fault.Of(id, fault.Invalid("the document has more than %d levels of documents and arrays, and a revision cannot", maxLevels))
 	}
 	return nil
 }

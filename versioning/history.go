@@ -63,7 +63,7 @@ func (d *store) archived(was, next *current) bson.Raw {
 		after := d.kept(next)
 		if delta, ok := doc.Delta(after, d.kept(was)); ok {
 			made := doc.Embedded(append([]doc.Field{field(ofKey, valueOf(d.digest(after)))}, delta...))
-			if len(made.Value) < len(whole.Value) {
+			if len(made.Value) < len(whole.Value) && !value.Deeper(made, maxLevels) { // a delta has two levels for each of the document
 				return d.newRow(was.head, deltaKey, made)
 			}
 		}

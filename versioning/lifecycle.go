@@ -140,7 +140,10 @@ func (d *store) delete(ctx context.Context, id bson.RawValue, read int64, by sta
 			return err
 		}
 		after := last.after(by)
-		if err := checkSize(after, 0); err != nil {
+		if err := check(after, nil); err != nil {
+			return err
+		}
+		if err := checkLevels(last.id, last.all); err != nil {
 			return err
 		}
 		if err := d.begun(ctx, last); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 const (
@@ -16,6 +17,10 @@ const (
 
 	// maxBytes leaves room for the fields that a revision has besides the document.
 	maxBytes = 16<<20 - 16<<10
+
+	// maxLevels is one less than the server stores, because a row is one level more, and because the server updates no
+	// value in the last level by its path.
+	maxLevels = value.MaxLevels - 1
 )
 
 // The fields of a change, and those of a revision that no option names.

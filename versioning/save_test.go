@@ -1433,3 +1433,78 @@ func TestIDsStay(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// nested has so many levels of documents, or of arrays, itself included.
+func nested(levels int, arrays bool) any {
+	var v any = 1
+	for range levels {
+		if arrays {
+			v = bson.A{v}
+		} else {
+			v = bson.D{{Key: "a", Value: v}}
+		}
+	}
+	return v
+}
+
+// A document of 180 levels, the most that the server stores, is one level too deep for a row of the history: it is refused before
+// anything is written, and named if other code has written it. One of 179 goes through every call.
+func TestDeepest(t *testing.T) {
+	t.Parallel()
+	for _, arrays := range []bool{false, true} {
+		ctx, db := t.Context(), mongotest.Database(t)
+		d := helper[string, bson.D](t, db, &versioning.Options{SnapshotEvery: 20, Ignored: []string{"seen"}})
+		of := func(id string, levels int) bson.D {
+			return bson.D{{Key: "_id", Value: id}, {Key: "x", Value: nested(levels-1, arrays)}}
+		}
+		refused := func(call string, err error) {
+			t.Helper()
+			if !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), "179 levels") {
+				t.Errorf("%s: %v", call, err)
+			}
+		}
+		var err error
+		sent := mongotest.Record(t, db, func() { _, err = d.Insert(ctx, of("a", 180), nobody) })
+		refused("insert", err)
+		r := must[versioning.Revision[bson.D]](t)(d.Insert(ctx, of("a", 179), nobody))
+		flat := must[versioning.Revision[bson.D]](t)(d.Insert(ctx, of("flat", 2), nobody))
+		sent = append(sent, mongotest.Record(t, db, func() {
+			changed := r
+			changed.Document = of("a", 180)
+			_, err = d.Save(ctx, changed, nobody)
+			refused("save", err)
+		})...)
+		if len(sent) > 0 {
+			t.Errorf("sent %v", sent.Names())
+		}
+		flat.Document = of("flat", 180)
+		_, err = d.SaveMany(ctx, each(&flat), nobody, nil)
+		refused("save many", err)
+
+		r.Document[1].Value = nested(177, arrays) // its delta would have twice as many levels
+		r = must[versioning.Revision[bson.D]](t)(d.Save(ctx, r, nobody))
+		r.Document = append(r.Document, bson.E{Key: "seen", Value: nested(178, arrays)})
+		r = must[versioning.Revision[bson.D]](t)(d.Save(ctx, r, nobody))
+		must[versioning.Revision[bson.D]](t)(d.Restore(ctx, "a", 1, nobody))
+		if err := d.Delete(ctx, "a", 3, nobody); err != nil {
+			t.Error(err)
+		}
+		testkit.Healthy(t, d)
+
+		current := db.Collection("current")
+		testkit.Insert(t, current, of("other", 180), of("fits", 179))
+		if found := testkit.Problems(t, d); len(found) != 1 || !strings.Contains(found[0], "other") || !strings.Contains(found[0], "179 levels") {
+			t.Error(found)
+		}
+		result := must[mongopatterns.Result](t)(d.Adopt(ctx, nil, nil))
+		if result.Done != 1 || result.Failed != 1 {
+			t.Fatalf("%+v", result)
+		}
+		refused("adopt", result.Failures[0].Err)
+		other := must[versioning.Revision[bson.D]](t)(d.Get(ctx, "other"))
+		other.Document = of("other", 2)
+		_, err = d.Save(ctx, other, nobody)
+		refused("save of what is stored", err)
+		refused("delete", d.Delete(ctx, "other", 1, nobody))
+	}
+}

@@ -62,6 +62,19 @@ func Append(doc bson.Raw, e Element) bson.Raw {
 	return end(appendElement(append(out, doc[:len(doc)-1]...), e))
 }
 
+// MaxLevels is how many levels of documents and arrays a stored document can have, itself included.
+const MaxLevels = 180
+
+// Deeper reports whether a valid value has more than so many levels of documents and arrays, itself included. A level
+// takes at least 7 bytes, so small values need no look inside.
+func Deeper(v bson.RawValue, levels int) bool {
+	if v.Type != bson.TypeEmbeddedDocument && v.Type != bson.TypeArray || len(v.Value) < 5+7*levels {
+		return false
+	}
+	elements, _ := bson.Raw(v.Value).Elements()
+	return levels == 0 || slices.ContainsFunc(elements, func(e bson.RawElement) bool { return Deeper(e.Value(), levels-1) })
+}
+
 func pick(out, doc bson.Raw, keep func(field []byte) bool) bson.Raw {
 	elements, _ := doc.Elements()
 	for _, e := range elements {

@@ -243,3 +243,24 @@ func TestDocuments(t *testing.T) {
 		}
 	}
 }
+
+func TestDeeper(t *testing.T) {
+	t.Parallel()
+	for levels := range 4 {
+		var v any = "x"
+		for i := range levels {
+			if i%2 == 0 {
+				v = bson.A{1, v}
+			} else {
+				v = bson.D{{Key: "a", Value: true}, {Key: "b", Value: v}}
+			}
+		}
+		if value.Deeper(raw(t, v), levels) || levels > 0 && !value.Deeper(raw(t, v), levels-1) {
+			t.Error(levels)
+		}
+	}
+	least := raw(t, bson.D{{Value: bson.D{{Value: bson.D{}}}}}) // 3 levels in as few bytes as possible
+	if value.Deeper(least, 3) || !value.Deeper(least, 2) {
+		t.Error(least)
+	}
+}
