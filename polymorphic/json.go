@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -44,7 +47,10 @@ func (d Doc[I, S]) MarshalJSON() (text []byte, err error) {
 	return append(append(mark[:len(mark)-1], ','), bytes.TrimSpace(fields)[1:]...), nil
 }
 
-// UnmarshalJSON reads the JSON of MarshalJSON, with any name of a kind.
+// UnmarshalJSON reads the JSON of MarshalJSON, with any name of a kind. In a document of an unknown kind a whole number
+// becomes an int32 or an int64, or a Decimal128 where it is larger, and a number with a point or an exponent becomes the
+// nearest double, as 0.1 does in Go. A whole number of more than 34 digits, and a number beyond the doubles such as 1e400
+// or 1e-400, is mongopatterns.ErrInvalid.
 func (d *Doc[I, S]) UnmarshalJSON(text []byte) (err error) {
 	defer fault.In(&err, "polymorphic: unmarshal json")
 	var none I
@@ -65,6 +71,9 @@ func (d *Doc[I, S]) UnmarshalJSON(text []byte) (err error) {
 	}
 	kind, ok := k.byName[name]
 	if !ok {
+		if text, err = exact(text); err != nil {
+			return err
+		}
 		var raw bson.Raw
 		if err := bson.UnmarshalExtJSON(text, false, &raw); err != nil {
 			return err
@@ -78,4 +87,33 @@ func (d *Doc[I, S]) UnmarshalJSON(text []byte) (err error) {
 	}
 	d.V = target.Elem().Interface().(I)
 	return nil
+}
+
+// A token is a string or a number of valid JSON.
+var token = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?[0-9][-+.eE0-9]*`)
+
+// exact writes the numbers of valid JSON that the driver would round to a double as decimals of extended JSON.
+func exact(text []byte) (out []byte, err error) {
+	out = token.ReplaceAllFunc(text, func(token []byte) []byte {
+		literal := string(token)
+		if token[0] == '"' {
+			return token
+		}
+		if _, failed := strconv.ParseInt(literal, 10, 64); failed == nil {
+			return token
+		}
+		if !strings.ContainsAny(literal, ".eE") {
+			if _, failed := bson.ParseDecimal128(literal); failed != nil {
+				err = fault.Invalid("the number %s does not fit into a Decimal128", literal)
+			}
+			return fmt.Appendf(nil, `{"$numberDecimal":%q}`, literal)
+		}
+		f, failed := strconv.ParseFloat(literal, 64)
+		mantissa, _, _ := strings.Cut(strings.ToLower(literal), "e")
+		if failed != nil || f == 0 && strings.ContainsAny(mantissa, "123456789") {
+			err = fault.Invalid("the number %s does not fit into a double", literal)
+		}
+		return token
+	})
+	return out, err
 }

@@ -3,6 +3,7 @@ package polymorphic_test
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -81,6 +82,42 @@ func TestDocInJSON(t *testing.T) {
 	}
 	if _, err := json.Marshal(polymorphic.Doc[any, clashing]{V: clash{Kind: "mine"}}); err == nil {
 		t.Error("a field of the value passes for its kind")
+	}
+}
+
+// No number of an unknown kind loses its value: what fits neither into an integer nor into a Decimal128, or is beyond the
+// doubles, is refused.
+func TestNumbersInJSON(t *testing.T) {
+	for literal, want := range map[string]string{
+		"2147483647": `{"$numberInt":"2147483647"}`, "-9223372036854775808": `{"$numberLong":"-9223372036854775808"}`,
+		"9223372036854775808": `{"$numberDecimal":"9223372036854775808"}`, "-9223372036854775809": `{"$numberDecimal":"-9223372036854775809"}`,
+		"1234567890123456789012345678901234": `{"$numberDecimal":"1234567890123456789012345678901234"}`,
+		"0.1":                                `{"$numberDouble":"0.1"}`,
+		"1.5e300":                            `{"$numberDouble":"1.5E+300"}`,
+		"0e-400":                             `{"$numberDouble":"0.0"}`,
+		`[{"a":18446744073709551615},"-1e400\\\""]`: `[{"a": {"$numberDecimal":"18446744073709551615"}},"-1e400\\\""]`,
+		`{"$numberDecimal":"1"}`:                    `{"$numberDecimal":"1"}`,
+	} {
+		var doc athleteDoc
+		if err := json.Unmarshal([]byte(`{"sport":"chess","x":`+literal+`}`), &doc); err != nil {
+			t.Errorf("%s: %v", literal, err)
+			continue
+		}
+		stored, err := kinds.Encode(doc.V)
+		if err != nil || stored.Lookup("x").String() != want {
+			t.Errorf("%s: %v, %v, want %s", literal, stored, err, want)
+		}
+		text, err := json.Marshal(doc)
+		var back athleteDoc
+		if err != nil || json.Unmarshal(text, &back) != nil || !cmp.Equal(back, doc) {
+			t.Errorf("%s: %s, %v became %v", literal, text, err, back)
+		}
+	}
+	for _, literal := range []string{"12345678901234567890123456789012345", "1e400", "-1e400", "1e-400", `[{"a":1E999}]`} {
+		var doc athleteDoc
+		if err := json.Unmarshal([]byte(`{"sport":"chess","x":`+literal+`}`), &doc); !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), "1") {
+			t.Errorf("%s: %v, %v", literal, doc.V, err)
+		}
 	}
 }
 
