@@ -3,6 +3,8 @@ package relation
 import (
 	"context"
 	"errors"
+	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 
@@ -29,6 +31,8 @@ type core struct {
 	toChildren, toParents end
 	self                  bool // parents and children are one collection
 	undirected            bool // and their arrays one field
+
+	parentDangles, childDangles func(ref bson.RawValue) bool // dangling with their IDs
 }
 
 // collections returns all collections with documents or references.
@@ -152,17 +156,48 @@ func encoded[V any](c *core, all []V) (out []bson.RawValue, err error) {
 
 func decoded[V any](c *core, all []bson.RawValue) (out []V, err error) {
 	for _, id := range all {
-		var v V
-		err := value.CheckID(id) // null would decode as a zero V
-		if err == nil {
-			v, err = codec.DecodeValue[V](c.codec, id)
-		}
+		v, err := held[V](c.codec, id)
 		if err != nil {
 			return nil, fault.Of(id, err)
 		}
 		out = append(out, v)
 	}
 	return out, nil
+}
+
+// held decodes a reference. It is an error if V encodes to another value: the driver also decodes true as 1, and a
+// string of hex digits as an ObjectID.
+func held[V any](c codec.Codec, id bson.RawValue) (V, error) {
+	var v V
+	if err := value.CheckID(id); err != nil { // null would decode as a zero V
+		return v, err
+	}
+	v, err := codec.DecodeValue[V](c, id)
+	if err != nil {
+		return v, err
+	}
+	if back, err := c.Compared(v); err != nil || value.Key(back) != value.Key(id) {
+		return v, fmt.Errorf("%w: it is no %v", mongopatterns.ErrMalformed, reflect.TypeFor[V]())
+	}
+	return v, nil
+}
+
+// dangling returns a reference to no document as an ID. ok is false if it is malformed: ID cannot hold it, so it is
+// probably one of another type, or it is a document, and probably the child itself.
+func dangling[ID any](c codec.Codec, ref bson.RawValue) (id ID, ok bool) {
+	if ref.Type == bson.TypeEmbeddedDocument {
+		return id, false
+	}
+	id, err := held[ID](c, ref)
+	return id, err == nil
+}
+
+// dangles is dangling for the references of an end.
+func (c *core) dangles(e end, ref bson.RawValue) bool {
+	if e == c.toChildren {
+		return c.childDangles(ref)
+	}
+	return c.parentDangles(ref)
 }
 
 // distinct returns IDs in their order without repetitions.

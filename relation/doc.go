@@ -130,7 +130,9 @@
 //
 // Other programs may leave values among the references that cannot be an _id: null, a regular
 // expression, operators, an array. Check reports them, reads return them as Malformed, and no call
-// matches or deletes anything by them. A child whose owner is an array is left alone by all calls
+// matches or deletes anything by them. So are references of another type than the IDs, such as "2" where IDs
+// are ints, unless there is a document with this _id: write them with the right type. With any as the type of
+// the IDs they are dangling, and Repair removes them. A child whose owner is an array is left alone by all calls
 // but Transfer, which replaces the array: Link, for example, refuses it ([ErrOwned]).
 //
 // Beside Extract, old code may continue to push embedded children, and to pull them, edit and insert

@@ -35,13 +35,15 @@ const (
 // documents.
 //
 // Besides the kinds of this package, it yields these of package mongopatterns:
-//   - Dangling: a reference to a document that does not exist. Repair removes the reference; a link is
-//     deleted.
+//   - Dangling: a reference to a document that does not exist, of the Go type of the IDs. Repair removes the
+//     reference; a link is deleted.
 //   - Duplicate: a reference that an array holds twice, or a second link of the same documents. Repair keeps
 //     the first reference, or the link with the smallest _id.
 //   - Malformed: ChildrenField or OwnersField is not an array, an OwnerField is one, a link lacks one of its
 //     fields, or a reference cannot be an _id (null, a regular expression, an array, an embedded child, see
-//     Extract) or cannot be looked up (Detail says why). Repair leaves the document with the reference alone.
+//     Extract) or cannot be looked up (Detail says why). So is a reference to no document that the Go type of
+//     the ID cannot hold, such as "2" where IDs are ints: it may mean a document with the right type, 2. Repair
+//     leaves the document with the reference alone: correct it.
 //
 // Cost: 1 round trip; for each side with references, 2 round trips for each batch of 1000 documents, and 1
 // more for one side of Links; 3 or 4 more for a batch with problems, which are looked at again in one
@@ -197,7 +199,7 @@ func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mong
 			key := value.Key(id)
 			_, ok := named[key]
 			switch {
-			case malformed(id), !ok && id.Type == bson.TypeEmbeddedDocument: // probably the child itself
+			case malformed(id), !ok && !c.dangles(e, id):
 				found(mongopatterns.Malformed, id, "")
 			case seen[key]:
 				found(mongopatterns.Duplicate, id, "")

@@ -245,6 +245,61 @@ func TestStrangeReferences(t *testing.T) {
 	}
 }
 
+// A reference that the type of the IDs cannot hold, and that no document has, may mean a document with the right type:
+// reads and Check call it malformed, and Repair leaves it. Where IDs have any type it dangles, and Repair removes it.
+func TestReferencesOfAnotherType(t *testing.T) {
+	t.Parallel()
+	hex := bson.NewObjectID().Hex()
+	for name, wrong := range map[string]any{"string": "2", "double": 2.5, "boolean": true, "hex": hex, "document": bson.D{{Key: "a", Value: 1}}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, db := t.Context(), mongotest.Database(t)
+			testkit.Insert(t, db.Collection("people"), bson.D{{Key: "_id", Value: 1}, {Key: "tasks", Value: bson.A{1, wrong}}})
+			testkit.Insert(t, db.Collection("tasks"), bson.D{{Key: "_id", Value: 1}, {Key: "owner", Value: 1}})
+			ints := testkit.Must(relation.New[int, int, bson.D](db.Collection("people"), db.Collection("tasks"), &listed))
+			ids := testkit.Must(relation.New[int, bson.ObjectID, bson.D](db.Collection("people"), db.Collection("tasks"), &listed))
+			anything := testkit.Must(relation.New[int, any, bson.D](db.Collection("people"), db.Collection("tasks"), &listed))
+			a, b, c := testkit.Must(ints.Children(ctx, 1, nil)), testkit.Must(ids.Children(ctx, 1, nil)), testkit.Must(anything.Children(ctx, 1, nil))
+			if len(a.Items) != 1 || len(a.Malformed) != 1 || len(a.Dangling) > 0 || len(b.Malformed) != 1 || len(b.Dangling) > 0 {
+				t.Errorf("%+v, %+v", a, b)
+			}
+			if len(c.Dangling)+len(c.Malformed) != 1 || (len(c.Malformed) == 1) != (name == "document") {
+				t.Errorf("%+v", c)
+			}
+			want := []mongopatterns.ProblemKind{relation.Malformed}
+			if got := problems(t, ints); !slices.Equal(got, want) {
+				t.Error(got)
+			}
+			if got := problems(t, ids); !slices.Equal(got, want) {
+				t.Error(got)
+			}
+			if result, err := ints.Repair(ctx, nil); err != nil || result.Remaining != 1 || result.Done != 0 {
+				t.Errorf("%+v, %v", result, err)
+			}
+			if len(c.Dangling) == 1 {
+				want = []mongopatterns.ProblemKind{relation.Dangling}
+			}
+			if got := problems(t, anything); !slices.Equal(got, want) {
+				t.Error(got)
+			}
+			if result, err := anything.Repair(ctx, nil); err != nil || result.Done != int64(len(c.Dangling)) {
+				t.Errorf("%+v, %v", result, err)
+			}
+		})
+	}
+	// The other side, and Parents: an owner of another type is no owner of the type of the IDs.
+	ctx, db := t.Context(), mongotest.Database(t)
+	testkit.Insert(t, db.Collection("people"), bson.D{{Key: "_id", Value: 1}})
+	testkit.Insert(t, db.Collection("tasks"), bson.D{{Key: "_id", Value: 1}, {Key: "owner", Value: true}})
+	ints := testkit.Must(relation.New[int, int, bson.D](db.Collection("people"), db.Collection("tasks"), &owned))
+	if got := problems(t, ints); !slices.Equal(got, []mongopatterns.ProblemKind{relation.Malformed}) {
+		t.Error(got)
+	}
+	if parents, err := ints.Parents(ctx, 1); !errors.Is(err, mongopatterns.ErrMalformed) {
+		t.Error(parents, err)
+	}
+}
+
 // A list with only a pattern: no other document is deleted by it.
 func TestOnlyAPattern(t *testing.T) {
 	t.Parallel()

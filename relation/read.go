@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -27,8 +28,8 @@ type Joined[ID, T any] struct {
 	Items []T
 	// Dangling are the references without a document.
 	Dangling []ID
-	// Malformed are the other values among the references: null, a regular expression,
-	// a value that is not an ID, or an embedded child (see Relation.Extract).
+	// Malformed are the other values among the references: null, a regular expression, a value that no document has
+	// as its _id and that ID cannot hold, such as "2" where IDs are ints, or an embedded child (see Relation.Extract).
 	Malformed []bson.RawValue
 }
 
@@ -50,7 +51,10 @@ func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, pro
 	if err != nil {
 		return joined, err
 	}
-	return arranged[ID](&core{}, raw, found), nil
+	return arranged(raw, found, func(id bson.RawValue) (ID, bool) {
+		lost, err := held[ID](codec.Codec{}, id)
+		return lost, err == nil
+	}), nil
 }
 
 // found holds the documents with each of some IDs in a field.
@@ -122,13 +126,14 @@ func read[T any](ctx context.Context, coll *mongo.Collection, key string, ids []
 	return f, nil
 }
 
-// arranged returns the documents that references name, in the order of the references.
-func arranged[ID, T any](c *core, refs []bson.RawValue, found found[T]) (joined Joined[ID, T]) {
+// arranged returns the documents that references name, in the order of the references. dangling decides what the
+// others are.
+func arranged[ID, T any](refs []bson.RawValue, found found[T], dangling func(id bson.RawValue) (ID, bool)) (joined Joined[ID, T]) {
 	for _, id := range refs {
 		docs := found.of(id)
 		if docs == nil {
-			if lost, err := decoded[ID](c, []bson.RawValue{id}); err == nil {
-				joined.Dangling = append(joined.Dangling, lost...)
+			if lost, ok := dangling(id); ok {
+				joined.Dangling = append(joined.Dangling, lost)
 			} else {
 				joined.Malformed = append(joined.Malformed, id)
 			}
@@ -200,7 +205,7 @@ func (r *Relation[ParentID, ChildID, T]) join(ctx context.Context, parents []Par
 		if must && !ok && c.Links == nil {
 			return nil, fault.Of(id, mongopatterns.ErrNoParent)
 		}
-		out[i] = arranged[ChildID](c, all, found)
+		out[i] = arranged(all, found, func(id bson.RawValue) (ChildID, bool) { return dangling[ChildID](c.codec, id) })
 	}
 	return out, nil
 }

@@ -86,6 +86,8 @@ func New[ParentID, ChildID, T any](parents, children *mongo.Collection, opts *Op
 	}
 	c.codec = codec.Codec{Registry: c.Registry, BSON: c.BSON}
 	c.toChildren, c.toParents = c.directions()
+	c.parentDangles = func(ref bson.RawValue) bool { _, ok := dangling[ParentID](c.codec, ref); return ok }
+	c.childDangles = func(ref bson.RawValue) bool { _, ok := dangling[ChildID](c.codec, ref); return ok }
 	return &Relation[ParentID, ChildID, T]{c}, c.codec.CheckMore("T", reflect.TypeFor[T]())
 }
 
