@@ -270,13 +270,13 @@ func TestBias(t *testing.T) {
 	}
 }
 
-// The printed constructors compile as they are.
+// The printed constructors compile as they are, and New takes their types and options.
 func TestCodeCompiles(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	collections := seven(t, 200)
 	// The types and names that the templates have to take.
-	for i, id := range []any{bson.NewObjectID(), int64(1) << 40, "x", 1.5, bson.Binary{Subtype: 4, Data: make([]byte, 16)}, bson.NewDateTimeFromTime(time.Now())} {
+	for i, id := range []any{bson.NewObjectID(), int64(1) << 40, "x", 1.5, bson.Binary{Subtype: 4, Data: make([]byte, 16)}, bson.NewDateTimeFromTime(time.Now()), bson.D{{Key: "a", Value: 1}}} {
 		c := collections[i%4]
 		if c.name == "categories" || c.name == "orders" || c.name == "students" {
 			continue // its references would have to change with the _ids
@@ -304,8 +304,8 @@ func TestCodeCompiles(t *testing.T) {
 		generate(r, kindOf(t, "series: measurements read by range"), 300, "sensors"))
 	collections = append(collections, changing(t, 300)...)
 	report := look(t, db, unhurried(store(t, db, collections)))
-	if len(report.Findings) != 22 {
-		t.Fatalf("%d findings, want 22: %v, %v", len(report.Findings), named(report), report.NotAdvised)
+	if len(report.Findings) != 23 {
+		t.Fatalf("%d findings, want 23: %v, %v", len(report.Findings), named(report), report.NotAdvised)
 	}
 	compile(t, report.Findings)
 }
@@ -325,16 +325,18 @@ func nth(first any, n int) any {
 		return bson.Binary{Subtype: v.Subtype, Data: data}
 	case bson.DateTime:
 		return v + bson.DateTime(n)
+	case bson.D:
+		return append(slices.Clone(v), bson.E{Key: "b", Value: n})
 	}
 	return bson.NewObjectID()
 }
 
-// compile builds a package of the findings' code beside the library's packages,
-// without a file in the repository.
+// compile runs a program of the findings' code beside the library's packages, without a file in the repository and
+// without a server: New does no I/O.
 func compile(t *testing.T, findings []advise.Finding) {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString("package printed\n\nimport (\n\t\"time\"\n\n\t\"go.mongodb.org/mongo-driver/v2/bson\"\n\t\"go.mongodb.org/mongo-driver/v2/mongo\"\n\n")
+	b.WriteString("package main\n\nimport (\n\t\"errors\"\n\t\"time\"\n\n\t\"go.mongodb.org/mongo-driver/v2/bson\"\n\t\"go.mongodb.org/mongo-driver/v2/mongo\"\n\n")
 	var packages []string
 	for _, f := range findings {
 		if !slices.Contains(packages, f.Pattern) {
@@ -346,10 +348,15 @@ func compile(t *testing.T, findings []advise.Finding) {
 		b.WriteString("\t\"github.com/mongopatterns/mongopatterns/timeseries\"\n")
 	}
 	b.WriteString(")\n\nvar _ bson.D\nvar _ time.Time\n")
+	b.WriteString("\nfunc main() {\nclient, err := mongo.Connect()\ndb := client.Database(\"printed\")\nall := []error{err}\n")
 	for _, f := range findings {
+		if strings.Contains(f.Code, "bson.M") {
+			t.Errorf("a map has no order: %s", f.Code)
+		}
 		name, _, _ := strings.Cut(f.Code, ",")
-		b.WriteString("\nfunc _(db *mongo.Database) error {\n" + f.Code + "\n_ = " + name + "\nreturn err\n}\n")
+		b.WriteString("{\n" + f.Code + "\n_ = " + name + "\nall = append(all, err)\n}\n")
 	}
+	b.WriteString("if err := errors.Join(all...); err != nil {\npanic(err)\n}\n}\n")
 	dir := t.TempDir()
 	source, overlay := filepath.Join(dir, "printed.go"), filepath.Join(dir, "overlay.json")
 	here, err := os.Getwd()
@@ -365,7 +372,7 @@ func compile(t *testing.T, findings []advise.Finding) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "./printed")
+	cmd := exec.CommandContext(t.Context(), "go", "run", "-overlay", overlay, "./printed")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s\n%s", err, out, b.String())
 	}

@@ -25,7 +25,7 @@ func subsetCode(c *collection, a *list, w want) string {
 	if w.last {
 		more.WriteString("\tBestLast:   true,\n")
 	}
-	return fmt.Sprintf(`lists, err := subset.New[%s, bson.M](db.Collection(%q), db.Collection(%q), &subset.Options{
+	return fmt.Sprintf(`lists, err := subset.New[%s, bson.D](db.Collection(%q), db.Collection(%q), &subset.Options{
 	ArrayField: %q,
 	N:          %d,
 %s})`, goType(c.idType), c.name, itemsName(c, a.path), a.path, w.n, more.String())
@@ -41,7 +41,7 @@ func splitCode(c *collection, cold []string) string {
 	for i, name := range cold {
 		quoted[i] = fmt.Sprintf("%q", name)
 	}
-	return fmt.Sprintf(`documents, err := split.New[%s, bson.M, bson.M](db.Collection(%q), db.Collection(%q), &split.Options{
+	return fmt.Sprintf(`documents, err := split.New[%s, bson.D, bson.D](db.Collection(%q), db.Collection(%q), &split.Options{
 	ColdFields: []string{%s},
 })`, goType(c.idType), c.name, c.name+"_cold", strings.Join(quoted, ", "))
 }
@@ -52,11 +52,11 @@ func pagingCode(c *collection, sort bson.D) string {
 		n, _ := number(f.Value)
 		order = append(order, bson.E{Key: f.Key, Value: int(n)})
 	}
-	return fmt.Sprintf("pages, err := paging.New[bson.M](db.Collection(%q), %s, nil)", c.name, goSort(order))
+	return fmt.Sprintf("pages, err := paging.New[bson.D](db.Collection(%q), %s, nil)", c.name, goSort(order))
 }
 
 func treeCode(c *collection, parent string) string {
-	return fmt.Sprintf(`nodes, err := tree.New[%s, bson.M](db.Collection(%q), tree.AncestorArray, &tree.Options{
+	return fmt.Sprintf(`nodes, err := tree.New[%s, bson.D](db.Collection(%q), tree.AncestorArray, &tree.Options{
 	ParentField: %q,
 })`, goType(c.idType), c.name, parent)
 }
@@ -67,7 +67,7 @@ func extrefCode(c, source *collection, j joins) string {
 	for _, path := range j.fields {
 		fields = append(fields, fmt.Sprintf("{Path: %q, As: %q}", path, copyName(j.local, path)))
 	}
-	return fmt.Sprintf(`references, err := extref.New[%s, bson.M](db.Collection(%q), []extref.Target{{
+	return fmt.Sprintf(`references, err := extref.New[%s, bson.D](db.Collection(%q), []extref.Target{{
 	Collection:   db.Collection(%q),
 	IDField:      %q,
 	VersionField: %q,
@@ -84,14 +84,14 @@ func relationCode(parents, children *collection, field string, list bool) string
 	if list {
 		side = "ChildrenField"
 	}
-	return fmt.Sprintf(`children, err := relation.New[%s, %s, bson.M](db.Collection(%q), db.Collection(%q), &relation.Options{
+	return fmt.Sprintf(`children, err := relation.New[%s, %s, bson.D](db.Collection(%q), db.Collection(%q), &relation.Options{
 	%s: %q,
 })`, goType(parents.idType), goType(children.idType), parents.name, children.name, side, field)
 }
 
 // extractCode leaves the _ids in the list: Extract keeps the order.
 func extractCode(c *collection, path, kind string) string {
-	return fmt.Sprintf(`children, err := relation.New[%s, %s, bson.M](db.Collection(%q), db.Collection(%q), &relation.Options{
+	return fmt.Sprintf(`children, err := relation.New[%s, %s, bson.D](db.Collection(%q), db.Collection(%q), &relation.Options{
 	ChildrenField: %q,
 })`, goType(c.idType), goType(kind), c.name, c.name+"_"+path, path)
 }
@@ -112,14 +112,14 @@ func attributesName(c *collection) string {
 }
 
 func seriesCode(c *collection, s span, window string) string {
-	return fmt.Sprintf(`measurements, err := series.New[%s, bson.M](db.Collection(%q), timeseries.%s(nil), &series.Options{
+	return fmt.Sprintf(`measurements, err := series.New[%s, bson.D](db.Collection(%q), timeseries.%s(nil), &series.Options{
 	SeriesField: %q,
 	TimeField:   %q,
 })`, goType(c.kind(s.id)), c.name+"_series", window, s.id, s.at)
 }
 
 func bucketCode(c *collection, s span, window string) string {
-	return fmt.Sprintf(`measurements, err := bucket.New[%s, bson.M](db.Collection(%q), timeseries.%s(nil), &bucket.Options{
+	return fmt.Sprintf(`measurements, err := bucket.New[%s, bson.D](db.Collection(%q), timeseries.%s(nil), &bucket.Options{
 	SeriesField: %q,
 	TimeField:   %q,
 })`, goType(c.kind(s.id)), c.name+"_buckets", window, s.id, s.at)
@@ -144,7 +144,7 @@ func computedCode(sources, targets *collection, t totals) string {
 		group = append(group, fmt.Sprintf("\t\t{Key: %q, Value: bson.D{{Key: %q, Value: %s}}},\n", f.Key, accumulator.Key, operand))
 		empty = append(empty, fmt.Sprintf("{Key: %q, Value: %s}", f.Key, zero))
 	}
-	return fmt.Sprintf(`totals, err := computed.New[%s, %s, bson.M](db.Collection(%q), db.Collection(%q), %q, mongo.Pipeline{
+	return fmt.Sprintf(`totals, err := computed.New[%s, %s, bson.D](db.Collection(%q), db.Collection(%q), %q, mongo.Pipeline{
 	{{Key: "$group", Value: bson.D{
 		{Key: "_id", Value: %q},
 %s	}}},
@@ -170,7 +170,7 @@ func goType(kind string) string {
 	case "decimal":
 		return "bson.Decimal128"
 	case "object":
-		return "bson.M"
+		return "bson.D"
 	case "date":
 		return "time.Time"
 	case "binData":
