@@ -77,7 +77,7 @@
 // Each read is also available as a pipeline ([Tree.DescendantsPipeline], …) or a filter
 // ([Tree.DescendantsFilter], …), for your own stages, Find, counting and paging. Each call returns a new
 // one, which you may change. ChildReferences and NestedSets keep siblings in order; the others do with an
-// Options.OrderField.
+// Options.OrderField. The roots of ChildReferences have no order, because no parent lists them.
 //
 // # Pages of a category and all below it
 //

@@ -68,8 +68,9 @@ type Options struct {
 	LeftField, RightField string
 
 	// OrderField holds an int64 that orders siblings; the library writes it and leaves gaps between
-	// siblings. ChildReferences and NestedSets always keep siblings in order and refuse this option.
-	// Default none: siblings are not ordered.
+	// siblings. ChildReferences and NestedSets always keep siblings in order and refuse this option. But
+	// the roots of ChildReferences have no order, because no parent lists them: for an order, put them under
+	// one root. Default none: siblings are not ordered.
 	OrderField string
 	// ChildCountField holds the exact number of children of each node. Default none: not stored.
 	ChildCountField string

@@ -30,22 +30,24 @@ type Position[ID any] struct {
 	err error
 }
 
-// First puts the node before its siblings instead of after them. It has no effect on Before and After.
+// First puts the node before its siblings instead of after them. It needs ordered siblings, which the roots of
+// ChildReferences are not: otherwise the call that gets the Position returns mongopatterns.ErrInvalid. It has no effect
+// on Before and After.
 func (p Position[ID]) First() Position[ID] {
 	p.at.first = !p.at.sibling()
 	return p
 }
 
-// AsRoot is the position of a root, after the other roots.
+// AsRoot is the position of a root, after the other roots if the tree orders them.
 func (t *Tree[ID, T]) AsRoot() Position[ID] { return Position[ID]{} }
 
 // Under is the position after the other children of parent.
 func (t *Tree[ID, T]) Under(parent ID) Position[ID] { return t.position(underParent, parent) }
 
-// Before is the position right before a sibling. It needs ordered siblings.
+// Before is the position right before a sibling. It needs ordered siblings, as First.
 func (t *Tree[ID, T]) Before(sibling ID) Position[ID] { return t.position(beforeSibling, sibling) }
 
-// After is the position right after a sibling. It needs ordered siblings.
+// After is the position right after a sibling. It needs ordered siblings, as First.
 func (t *Tree[ID, T]) After(sibling ID) Position[ID] { return t.position(afterSibling, sibling) }
 
 // position keeps an error for the call that gets the Position, so that Under and the others return one value.

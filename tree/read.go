@@ -91,7 +91,7 @@ func (c *core) downTo(id any, depth int, self bool) mongo.Pipeline {
 	return c.down(id, depth, self)
 }
 
-// RootsPipeline yields the nodes without parent in order.
+// RootsPipeline yields the nodes without parent, in order if the tree orders them.
 func (t *Tree[ID, T]) RootsPipeline() mongo.Pipeline { return t.c.roots() }
 
 // LeavesPipeline yields the nodes without children.
@@ -175,7 +175,7 @@ func (c *core) otherRoots(id any) mongo.Pipeline {
 		expr.Op("$lookup", d("from", c.coll.Name(), "pipeline", others, "as", fieldTree))}, unfold())
 }
 
-// Roots yields the nodes without parent.
+// Roots yields the nodes without parent, in order if the tree orders them. ChildReferences do not.
 //
 // Cost: 1 round trip, a key of the parent or path index for each root; child references examine every node.
 func (t *Tree[ID, T]) Roots(ctx context.Context) iter.Seq2[T, error] {
