@@ -6,8 +6,9 @@ import "github.com/mongopatterns/mongopatterns/internal/fault"
 // of them (prealloc.ErrTaken matches ErrConflict), so a service has to map only these, and for unique indexes of
 // its own the driver's duplicate key error (mongo.IsDuplicateKeyError).
 var (
-	// ErrInvalid: an argument or an option is not valid. Nothing was written, except by a call for many
-	// items that met an invalid one on its way: its Result says what it had done by then.
+	// ErrInvalid: an argument or an option is not valid, or a document would be larger than MongoDB stores: 16 MiB, and
+	// 180 levels of documents and arrays. Nothing was written, except by a call for many items that met an invalid
+	// one on its way: its Result says what it had done by then.
 	ErrInvalid = fault.ErrInvalid
 	// ErrNotFound: what the call is about does not exist. It matches
 	// mongo.ErrNoDocuments.

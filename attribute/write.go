@@ -183,7 +183,7 @@ func (c *core) write(ctx context.Context, id, update any, key, qualifier string,
 		case errors.As(err, &server) && slices.ContainsFunc(server.ErrorCodes(), noArray):
 			return of(id, c.notArray())
 		case err != nil:
-			return twoArrays(err)
+			return of(id, twoArrays(err))
 		case result.MatchedCount > 0:
 			return nil
 		}

@@ -559,7 +559,7 @@ func (c *core) change(ctx context.Context, id, holder any, cells []Cell, update 
 	for {
 		result, err := fault.One(c.coll.UpdateOne(ctx, filter, update(paths, holder, literal)))
 		if err != nil || result.MatchedCount == 1 {
-			return err
+			return fault.Of(key, err)
 		}
 		if err := c.refusal(ctx, key, by, cells); err != nil {
 			return err

@@ -266,7 +266,7 @@ func TestReferencesOfAnotherType(t *testing.T) {
 			if len(c.Dangling)+len(c.Malformed) != 1 || (len(c.Malformed) == 1) != (name == "document") {
 				t.Errorf("%+v", c)
 			}
-			want := []mongopatterns.ProblemKind{relation.Malformed}
+			want := []mongopatterns.ProblemKind{mongopatterns.Malformed}
 			if got := problems(t, ints); !slices.Equal(got, want) {
 				t.Error(got)
 			}
@@ -277,7 +277,7 @@ func TestReferencesOfAnotherType(t *testing.T) {
 				t.Errorf("%+v, %v", result, err)
 			}
 			if len(c.Dangling) == 1 {
-				want = []mongopatterns.ProblemKind{relation.Dangling}
+				want = []mongopatterns.ProblemKind{mongopatterns.Dangling}
 			}
 			if got := problems(t, anything); !slices.Equal(got, want) {
 				t.Error(got)
@@ -292,7 +292,7 @@ func TestReferencesOfAnotherType(t *testing.T) {
 	testkit.Insert(t, db.Collection("people"), bson.D{{Key: "_id", Value: 1}})
 	testkit.Insert(t, db.Collection("tasks"), bson.D{{Key: "_id", Value: 1}, {Key: "owner", Value: true}})
 	ints := testkit.Must(relation.New[int, int, bson.D](db.Collection("people"), db.Collection("tasks"), &owned))
-	if got := problems(t, ints); !slices.Equal(got, []mongopatterns.ProblemKind{relation.Malformed}) {
+	if got := problems(t, ints); !slices.Equal(got, []mongopatterns.ProblemKind{mongopatterns.Malformed}) {
 		t.Error(got)
 	}
 	if parents, err := ints.Parents(ctx, 1); !errors.Is(err, mongopatterns.ErrMalformed) {

@@ -344,7 +344,7 @@ func (c *core) update(ctx context.Context, id, update any) (err error) {
 	for {
 		result, err := fault.One(c.coll.UpdateOne(ctx, current, update))
 		if err != nil || result.MatchedCount == 1 {
-			return err
+			return fault.Of(key, err)
 		}
 		raw, made, err := c.get(ctx, id)
 		if err != nil {

@@ -30,7 +30,8 @@ func (c Codec) Document(document any) (bson.Raw, error) {
 		if err := CheckBSON(raw); err != nil {
 			return nil, err
 		}
-		return raw[:binary.LittleEndian.Uint32(raw)], nil
+		raw = raw[:binary.LittleEndian.Uint32(raw)]
+		return raw, fault.CheckSize("the document", len(raw))
 	}
 	if isNil(document) {
 		return nil, fault.Invalid("the document is nil")
@@ -39,7 +40,7 @@ func (c Codec) Document(document any) (bson.Raw, error) {
 	if err != nil {
 		return nil, unencodable(document, err)
 	}
-	return out, nil
+	return out, fault.CheckSize("the document", len(out))
 }
 
 // CheckBSON returns ErrInvalid for a document that is not valid BSON.
@@ -131,16 +132,16 @@ func (c Codec) Value(v any) (bson.RawValue, error) {
 		if err := raw.Validate(); err != nil {
 			return raw, fault.Invalid("the value is not valid BSON: %w", err)
 		}
-		return raw, nil
+		return raw, fault.CheckSize("the value", len(raw.Value))
 	}
 	if raw, ok := c.Plain(nil, v); ok {
-		return raw, nil
+		return raw, fault.CheckSize("the value", len(raw.Value))
 	}
 	document, err := c.document(bson.D{{Key: "v", Value: v}})
 	if err != nil {
 		return bson.RawValue{}, unencodable(v, err)
 	}
-	return document.Lookup("v"), nil
+	return document.Lookup("v"), fault.CheckSize("the value", len(document))
 }
 
 // Plain is Value for the types that most _ids and elements have, in a tenth of the time. It returns false
@@ -178,7 +179,7 @@ func (c Codec) Plain(room []byte, v any) (out bson.RawValue, ok bool) {
 // ErrInvalid.
 func (c Codec) Compared(v any) (bson.RawValue, error) {
 	if raw, ok := c.Plain(nil, v); ok {
-		return raw, nil
+		return raw, fault.CheckSize("the value", len(raw.Value))
 	}
 	if err := Ordered(v); err != nil {
 		return bson.RawValue{}, err

@@ -114,8 +114,11 @@ func Found(id bson.RawValue, err error) error {
 }
 
 // Taken makes ErrExists of a duplicate in the unique index of the field that holds the document's ID. A duplicate in
-// another unique index stays what it is.
+// another unique index stays what it is. A document that is too large is named.
 func Taken(field string, id bson.RawValue, err error) error {
+	if errors.As(err, new(unfit)) {
+		return Of(id, err)
+	}
 	if pattern, ok := duplicate(err); !ok || pattern.Lookup(field).Type == 0 {
 		return err
 	}

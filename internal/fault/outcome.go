@@ -58,7 +58,7 @@ func One[R any](result R, err error) (R, error) {
 	if err != nil && !refused(err) {
 		err = Unknown(err)
 	}
-	return result, err
+	return result, sized(err)
 }
 
 // Many judges the answer to a write of several documents, which can stop midway. A bulk write of several kinds is
@@ -68,7 +68,7 @@ func Many[R any](result R, err error) (R, error) {
 	if err != nil && (n > 0 || !unsent(err) && !(refused(err) && known)) {
 		err = Unknown(err)
 	}
-	return result, err
+	return result, sized(err)
 }
 
 // written is how many documents a bulk write has written, if that is known.
@@ -82,10 +82,11 @@ func written(result any) (n int64, known bool) {
 
 // Single is One for a write that returns the document.
 func Single(result *mongo.SingleResult) *mongo.SingleResult {
-	if err := result.Err(); err != nil && !refused(err) {
-		return mongo.NewSingleResultFromDocument(bson.D{}, Unknown(err), nil)
+	if result.Err() == nil {
+		return result
 	}
-	return result
+	_, err := One(result, result.Err())
+	return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
 }
 
 // Undone reports whether err comes from a call of this library that has written nothing. An error that joins such
@@ -125,7 +126,7 @@ func Ours(err error) bool {
 
 // refused reports whether a write of one document is certainly not done after this error.
 func refused(err error) bool {
-	return errors.Is(err, mongo.ErrNoDocuments) || unsent(err) || Denied(err)
+	return errors.Is(err, mongo.ErrNoDocuments) || unsent(err) || unsendable(err) || Denied(err)
 }
 
 // Denied reports whether err is the answer of a server that has not done the write of one document, or the

@@ -1,0 +1,62 @@
+package fault
+
+import (
+	"errors"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// MaxBytes is how many bytes a stored document can have.
+const MaxBytes = 16 << 20
+
+// unfit is an error about a document that is larger than the server stores. It is an ErrInvalid.
+type unfit struct{ error }
+
+func (u unfit) Unwrap() error { return u.error }
+
+// CheckSize returns an ErrInvalid for an encoded document or value, called what, that no document can hold.
+func CheckSize(what string, bytes int) error {
+	if bytes <= MaxBytes {
+		return nil
+	}
+	return unfit{Invalid("%s has %d bytes, and a document can have 16 MiB", what, bytes)}
+}
+
+// sized says plainly that a write was refused because a document would be too large. An answer about several writes
+// stays as it is, because others of them may have been refused for other reasons.
+func sized(err error) error {
+	if err == nil {
+		return nil
+	}
+	var bulk mongo.BulkWriteException
+	switch {
+	case errors.As(err, &bulk) && len(bulk.WriteErrors) > 1:
+		return err
+	case tooLarge(err):
+		return unfit{Invalid("the document would be larger than 16 MiB: %w", err)}
+	case tooDeep(err):
+		return unfit{Invalid("the document would have more than 180 levels of documents and arrays: %w", err)}
+	}
+	return err
+}
+
+// unsendable reports an error of the driver for a document that no command can hold.
+func unsendable(err error) bool {
+	return err != nil && strings.HasSuffix(err.Error(), "an inserted document is too large") // its value is in a package that may change
+}
+
+func tooLarge(err error) bool {
+	var server mongo.ServerError
+	if !errors.As(err, &server) {
+		return unsendable(err)
+	}
+	return server.HasErrorCode(17419) || server.HasErrorCode(17420) || server.HasErrorCode(10334) || // updates, upserts, any document
+		server.HasErrorCode(16493) || server.HasErrorCodeWithMessage(2, "too large") // a string of an expression; inserts
+}
+
+// tooDeep goes by the text: the codes are those of many errors.
+func tooDeep(err error) bool {
+	var server mongo.ServerError
+	return errors.As(err, &server) && (server.HasErrorMessage("nesting depth") || server.HasErrorMessage("levels of nesting"))
+}
