@@ -142,7 +142,11 @@ func within(ctx context.Context) (context.Context, context.CancelFunc) {
 func after(ctx context.Context) (late context.Context, stop context.CancelFunc) {
 	deadline, _ := ctx.Deadline()
 	late, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline.Add(grace))
-	free := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
+	free := context.AfterFunc(ctx, func() {
+		if errors.Is(ctx.Err(), context.Canceled) { // else late ends by its deadline: nobody has cancelled it
+			time.AfterFunc(grace, cancel)
+		}
+	})
 	return late, func() {
 		free()
 		cancel()
