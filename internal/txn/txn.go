@@ -336,7 +336,7 @@ func (t *transaction) fence(ctx context.Context) bool {
 			return true
 		}
 		var server mongo.ServerError
-		if errors.As(err, &server) && server.HasErrorCode(codeUnauthorized) {
+		if errors.Is(err, mongo.ErrClientDisconnected) || errors.As(err, &server) && server.HasErrorCode(codeUnauthorized) {
 			return false
 		}
 		if pauses.Wait(ctx) != nil {
