@@ -21,13 +21,13 @@ import (
 //
 // In a transaction of the caller's the conflict goes back to the caller.
 func Once(ctx context.Context, db *mongo.Database, fn func(ctx context.Context) error) error {
-	var last error
+	joined := txn.Running(ctx)
 	return txn.Run(ctx, db, func(ctx context.Context) error {
-		if txn.Conflicted(last) {
-			return &busy{last.Error()}
+		err := fn(ctx)
+		if !joined && txn.Conflicted(err) {
+			return &busy{err.Error()}
 		}
-		last = fn(ctx)
-		return last
+		return err
 	})
 }
 

@@ -232,23 +232,55 @@ func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context
 	return err, false
 }
 
-// abort aborts the transaction and reports whether the server answered. The driver does not say that: it
-// repeats an abort without an answer until the time is over, so abort goes by the time it took.
+// abort aborts the transaction and reports whether the server answered. The driver's own abort does not say that, and
+// with a deadline it repeats itself until then without pauses.
 func (t *transaction) abort(ctx context.Context, bound time.Duration) bool {
-	ctx, cancel := context.WithTimeout(ctx, bound)
+	ctx, cancel := context.WithTimeout(mongo.NewSessionContext(ctx, t.session), bound)
 	defer cancel()
-	start := time.Now()
-	_ = t.session.AbortTransaction(ctx)
-	return ctx.Err() == nil && time.Since(start) < bound/2
+	defer t.forget()
+	pauses := pause.Writers()
+	for {
+		err := fault.Single(t.client.Database("admin").RunCommand(ctx, bson.D{{Key: "abortTransaction", Value: 1}})).Err()
+		if err == nil || !mongo.IsNetworkError(err) && !mongo.IsTimeout(err) {
+			return true
+		}
+		if pauses.Wait(ctx) != nil {
+			return false
+		}
+	}
+}
+
+// forget ends the transaction in the session alone: the driver sends no command after its deadline, nor does it tell a
+// monitor of one.
+func (t *transaction) forget() {
+	over, cancel := context.WithTimeout(context.Background(), 0)
+	defer cancel()
+	_ = t.session.AbortTransaction(over)
+}
+
+// undated returns a context that ends with ctx and has no deadline. With one the driver repeats a commit until then
+// without pauses; without, once.
+func undated(ctx context.Context) (out context.Context, stop func()) {
+	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	free := context.AfterFunc(ctx, cancel)
+	return out, func() {
+		free()
+		cancel()
+	}
 }
 
 // commit sends the commit until it is answered.
 func (t *transaction) commit(late context.Context) error {
+	ctx, stop := undated(late)
+	defer stop()
 	pauses := pause.Writers()
 	for {
-		err := t.session.CommitTransaction(late)
-		if err == nil || aborted(err) || late.Err() != nil ||
-			!fault.Unanswered(err) && !mongo.IsTimeout(err) && !mongo.IsNetworkError(err) && !labelled(err) {
+		err := t.session.CommitTransaction(ctx)
+		switch over := late.Err(); {
+		case over != nil && errors.Is(err, context.Canceled):
+			return fmt.Errorf("%w: %v", over, err) // nobody else has cancelled ctx
+		case err == nil || aborted(err) || over != nil ||
+			!fault.Unanswered(err) && !mongo.IsTimeout(err) && !mongo.IsNetworkError(err) && !labelled(err):
 			return err
 		}
 		if pauses.Wait(late) != nil {
@@ -316,11 +348,7 @@ func (t *transaction) close(ctx context.Context) {
 // a user who may read anything in the database may run it; if none is known, or the user may not, fence gives up.
 func (t *transaction) fence(ctx context.Context) bool {
 	if t.session.TransactionRunning() {
-		// The commit had no answer. An abort could reach another router at the same time, so this one is never
-		// sent and only clears the session.
-		unsent, cancel := context.WithCancel(ctx)
-		cancel()
-		_ = t.session.AbortTransaction(unsent)
+		t.forget() // the commit had no answer, and an abort could reach another router at the same time
 	}
 	db := t.db.Load()
 	if db == nil {
@@ -332,7 +360,7 @@ func (t *transaction) fence(ctx context.Context) bool {
 			return false
 		}
 		answered, err := t.fenced(ctx, db)
-		if answered && err == nil {
+		if answered {
 			return true
 		}
 		var server mongo.ServerError
@@ -363,16 +391,18 @@ func (t *transaction) kill(ctx context.Context) {
 	_ = fault.Single(t.client.Database("admin").RunCommand(ctx, bson.D{{Key: "killSessions", Value: bson.A{t.session.ID()}}})).Err()
 }
 
-// fenced begins a transaction and aborts it. It reports whether the abort was answered, and the error of the begin.
+// fenced begins a transaction and aborts it. It reports whether both were answered, and the error of the begin.
 func (t *transaction) fenced(ctx context.Context, db *mongo.Database) (answered bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fenceTry)
 	defer cancel()
 	inside := mongo.NewSessionContext(ctx, t.session)
 	c, err := db.Aggregate(inside, mongo.Pipeline{{{Key: "$documents", Value: bson.A{}}}})
-	if err == nil {
-		_ = c.Close(inside)
+	if err != nil {
+		t.forget() // the next one ends what may be open
+		return false, err
 	}
-	return t.abort(ctx, fenceTry), err
+	_ = c.Close(inside)
+	return t.abort(ctx, fenceTry), nil
 }
 
 // ended is the error of Run after its context has ended: over is the error of the context, waited the conflict
