@@ -238,13 +238,24 @@ func (t *transaction) abort(ctx context.Context, bound time.Duration) bool {
 	ctx, cancel := context.WithTimeout(mongo.NewSessionContext(ctx, t.session), bound)
 	defer cancel()
 	defer t.forget()
-	pauses := pause.Writers()
+	return t.send(ctx, bson.D{{Key: "abortTransaction", Value: 1}})
+}
+
+// send sends a command until it is answered, and reports whether it was. Each attempt has fenceTry.
+func (t *transaction) send(ctx context.Context, command bson.D) bool {
+	try := func() error {
+		ctx, cancel := context.WithTimeout(ctx, fenceTry)
+		defer cancel()
+		return fault.Single(t.client.Database("admin").RunCommand(ctx, command)).Err()
+	}
+	pauses := pause.Between(2*time.Millisecond, fenceTry)
 	for {
-		err := fault.Single(t.client.Database("admin").RunCommand(ctx, bson.D{{Key: "abortTransaction", Value: 1}})).Err()
-		if err == nil || !mongo.IsNetworkError(err) && !mongo.IsTimeout(err) {
+		err := try()
+		var server mongo.ServerError
+		if err == nil || errors.As(err, &server) && !mongo.IsNetworkError(err) && !mongo.IsTimeout(err) {
 			return true
 		}
-		if pauses.Wait(ctx) != nil {
+		if errors.Is(err, mongo.ErrClientDisconnected) || pauses.Wait(ctx) != nil {
 			return false
 		}
 	}
@@ -388,7 +399,7 @@ func (t *transaction) routed(ctx context.Context) bool {
 // session.
 func (t *transaction) kill(ctx context.Context) {
 	ctx = mongo.NewSessionContext(ctx, nil) // killSessions in the session would end itself
-	_ = fault.Single(t.client.Database("admin").RunCommand(ctx, bson.D{{Key: "killSessions", Value: bson.A{t.session.ID()}}})).Err()
+	t.send(ctx, bson.D{{Key: "killSessions", Value: bson.A{t.session.ID()}}})
 }
 
 // fenced begins a transaction and aborts it. It reports whether both were answered, and the error of the begin.
