@@ -1,4 +1,4 @@
-// Campaigns runs tests for longer than go test ./... does: faults at every command, Adopt beside old code, elections, killed
+// Campaigns runs tests for longer than go test ./... does: faults at every command, faults that last, Adopt beside old code, elections, killed
 // processes, shards, moving chunks, generated databases. Run it in the root of the module:
 //
 //	go run ./internal/tests/campaigns                            a part of each, with a new seed
@@ -38,6 +38,7 @@ type campaign struct {
 // without are the packages that a kind of campaign has nothing to run for: they write nothing, or there is nothing to adopt.
 var without = map[string][]string{
 	"sweep":    {"advise", "mongotest", "timeseries", "paging", "polymorphic"},
+	"lasting":  {"advise", "mongotest", "timeseries"},
 	"shards":   {"advise", "mongotest", "timeseries", "paging", "polymorphic", "mongopatterns"},
 	"adoption": {"advise", "mongotest", "timeseries", "paging", "prealloc", "approx", "mongopatterns"},
 }
@@ -54,6 +55,9 @@ func all() ([]campaign, error) {
 		p := filepath.Dir(doc)
 		if !slices.Contains(without["sweep"], p) {
 			out = append(out, campaign{"sweep/" + p, tests + "sweep", `^TestSweep$/^` + p + `\.`})
+		}
+		if !slices.Contains(without["lasting"], p) {
+			out = append(out, campaign{"lasting/" + p, tests + "sweep", `^TestLasting$/^` + p + `\.`})
 		}
 		if !slices.Contains(without["shards"], p) {
 			out = append(out, campaign{"shards/" + p, tests + "sweep", `^TestSharded$/^` + p + `\.`})

@@ -38,10 +38,12 @@ var (
 
 // Codes of errors, and the labels of those after which a command may be sent again.
 const (
-	WriteConcernTimeout = 64
-	ShutdownInProgress  = 91
-	WriteConflict       = 112
-	NotWritablePrimary  = 10107
+	WriteConcernTimeout   = 64
+	ShutdownInProgress    = 91
+	WriteConflict         = 112
+	Unauthorized          = 13
+	InterruptedAtShutdown = 11600
+	NotWritablePrimary    = 10107
 
 	transient = "TransientTransactionError"
 	retryable = "RetryableWriteError"

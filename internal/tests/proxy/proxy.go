@@ -30,6 +30,7 @@ type Proxy struct {
 	topology bson.RawValue // as the server said it last
 	sessions map[string]bson.Raw
 	conns    map[net.Conn]bool
+	silent   []net.Conn // of clients that wait in vain
 	closed   bool
 }
 
@@ -127,6 +128,16 @@ func (p *Proxy) Sessions() bson.A {
 		out = append(out, id)
 	}
 	return out
+}
+
+// Cut closes the connections that wait for an answer in vain.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.silent {
+		_ = c.Close()
+	}
+	p.silent = nil
 }
 
 // Close closes all connections.
@@ -321,6 +332,9 @@ func (l *link) answer(wait *pending, m wire.Message) bool {
 		fault.After()
 	}
 	if fault.Closed || fault.Silent {
+		if fault.Silent {
+			l.p.mute(l.client)
+		}
 		return !fault.Closed
 	}
 	if fault.Answer != nil {
@@ -334,6 +348,13 @@ func (l *link) answer(wait *pending, m wire.Message) bool {
 		_, _ = l.client.Write(m) // if the client has gone, what it has sent is answered all the same
 	}
 	return true
+}
+
+// mute remembers a connection that gets no answer.
+func (p *Proxy) mute(c net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.silent = append(p.silent, c)
 }
 
 // done counts a command as answered.

@@ -104,7 +104,7 @@ func (l lines) String() string {
 func listed() string {
 	var out strings.Builder
 	last := ""
-	for _, name := range methods() {
+	for _, name := range methods(table()) {
 		if p := packageOf(name); p != last {
 			if last != "" {
 				out.WriteString("\n")

@@ -33,7 +33,7 @@ func reads[H mongopatterns.Sharder](on, kind string, start func(s *scene) H, do 
 	for name, read := range do {
 		out = append(out, row{on + "." + name + kind, func(s *scene) call {
 			h := start(s)
-			return call{shards: sharders(h), one: func(ctx context.Context) error { return read(ctx, h) }}
+			return call{shards: sharders(h), masks: marks, one: func(ctx context.Context) error { return read(ctx, h) }}
 		}})
 	}
 	return out
@@ -88,7 +88,7 @@ func readRows() (out []row) {
 			measurements(s)
 			e := newEvents(s, "events", false)
 			s.ok(void(e.Adopt(s.Context(), s.coll("plain"), nil, nil)))
-			return call{shards: sharders(e, keyed{s.coll("plain"), doc("_id", 1)}), one: func(ctx context.Context) error {
+			return call{shards: sharders(e, keyed{s.coll("plain"), doc("_id", 1)}), masks: marks, one: func(ctx context.Context) error {
 				return testkit.Drain(e.Compare(ctx, s.coll("plain"), nil, nil))
 			}}
 		}})

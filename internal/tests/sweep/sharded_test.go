@@ -147,6 +147,6 @@ func TestSharded(t *testing.T) {
 	for _, r := range onShards(rows) {
 		all = append(all, placed{r, cluster})
 	}
-	together(t, all, figures)
+	together(t, all, func(t *testing.T, r placed) { r.sweep(t, figures) })
 	t.Log(figures.lines())
 }

@@ -156,6 +156,9 @@ func (c command) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %d", c.Name, c.Collection, c.N))
 }
 
+// cleans reports whether a command ends what others have opened: a call sends it or not, depending on how it ends.
+func cleans(c proxy.Command) bool { return c.Name == "killCursors" || c.Name == "abortTransaction" }
+
 func newCommand(c proxy.Command) command {
 	writes := slices.Contains([]string{"insert", "update", "delete", "findAndModify", "commitTransaction"}, c.Name)
 	if stages, ok := c.Body.Lookup("pipeline").ArrayOK(); ok {
@@ -227,11 +230,11 @@ type plan struct {
 
 // stage makes a scene for one case on the row's database, which direct reaches without the
 // proxy.
-func (r placed) stage(t *testing.T, direct *mongo.Database) (*proxy.Proxy, call) {
+func (r placed) stage(t *testing.T, direct *mongo.Database, opts ...*options.ClientOptions) (*proxy.Proxy, call) {
 	t.Helper()
 	uri := r.uri(t)
 	p := proxy.New(t, uri)
-	client, err := mongo.Connect(options.Client().ApplyURI(uri), p.Options())
+	client, err := mongo.Connect(append([]*options.ClientOptions{options.Client().ApplyURI(uri), p.Options()}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,6 +308,12 @@ func (r placed) record(t *testing.T, direct *mongo.Database) plan {
 	for range 6 {
 		next := r.recordOnce(t, direct)
 		if slices.EqualFunc(last.commands, next.commands, func(a, b command) bool { return a.String() == b.String() }) {
+			if next.before.equal(next.after) {
+				t.Fatal("the call changes nothing")
+			}
+			if !slices.ContainsFunc(next.commands, func(c command) bool { return c.writes }) {
+				t.Fatal("no command of the call writes")
+			}
 			return next
 		}
 		t.Logf("the call sent %v, and then %v", last.commands, next.commands)
@@ -322,7 +331,7 @@ func (r placed) recordOnce(t *testing.T, direct *mongo.Database) plan {
 	p.Break(func(c proxy.Command) *proxy.Fault {
 		mu.Lock()
 		defer mu.Unlock()
-		if c.Name != "killCursors" && c.Name != "abortTransaction" {
+		if !cleans(c) {
 			out.commands = append(out.commands, newCommand(c))
 		}
 		return nil
@@ -338,12 +347,6 @@ func (r placed) recordOnce(t *testing.T, direct *mongo.Database) plan {
 	}
 	p.Settle()
 	out.after = read(t, direct, c)
-	if out.before.equal(out.after) {
-		t.Fatal("the call changes nothing")
-	}
-	if !slices.ContainsFunc(out.commands, func(c command) bool { return c.writes }) {
-		t.Fatal("no command of the call writes")
-	}
 	c.sound(t, "without a fault")
 	return out
 }
@@ -367,10 +370,7 @@ func (c call) sound(t *testing.T, when string) {
 // ended, and false if the context ended before the command came.
 func (p plan) try(t *testing.T, direct *mongo.Database, at command, f fault, within time.Duration) (outcome, bool) {
 	t.Helper()
-	proxied, c := p.row.stage(t, direct)
-	if before := read(t, direct, c); !before.equal(p.before) {
-		t.Fatalf("the row does not start from the same state each time:\n%s", p.before.diff(before))
-	}
+	proxied, c := p.start(t, direct)
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
 	met := make(chan time.Time, 1)
@@ -382,36 +382,67 @@ func (p plan) try(t *testing.T, direct *mongo.Database, at command, f fault, wit
 		}
 	}
 	proxied.Break(proxy.Nth(at.Name, at.Collection, at.N, broken...))
-
-	type answer struct {
-		result mongopatterns.Result
-		err    error
-		at     time.Time
-	}
-	answered := make(chan answer, 1)
-	go func() {
-		result, err := c.do(ctx)
-		answered <- answer{result, err, time.Now()}
-	}()
-	var got answer
-	select {
-	case got = <-answered:
-	case <-afterContext(ctx, grace):
+	got, back := c.answer(ctx)
+	if !back {
 		t.Errorf("the call has not come back %v after its context", grace)
 		return unknown, true // the end of the test ends it
 	}
 	proxied.Break(nil)
 	proxied.Settle()
+	if len(met) == 0 {
+		return 0, p.late(t, ctx, got)
+	}
+	return p.judge(t, direct, proxied, c, got, patience), true
+}
+
+// start is stage, and fails t unless what is stored is as in the plan.
+func (p plan) start(t *testing.T, direct *mongo.Database, opts ...*options.ClientOptions) (*proxy.Proxy, call) {
+	t.Helper()
+	proxied, c := p.row.stage(t, direct, opts...)
+	if before := read(t, direct, c); !before.equal(p.before) {
+		t.Fatalf("the row does not start from the same state each time:\n%s", p.before.diff(before))
+	}
+	return proxied, c
+}
+
+// answer is what a call returned.
+type answer struct {
+	result mongopatterns.Result
+	err    error
+	took   time.Duration
+}
+
+// answer makes the call. It reports false if the call does not come back long after its context has ended.
+func (c call) answer(ctx context.Context) (answer, bool) {
+	answered := make(chan answer, 1)
+	began := time.Now()
+	go func() {
+		result, err := c.do(ctx)
+		answered <- answer{result, err, time.Since(began)}
+	}()
 	select {
-	case <-met:
-	default:
-		// The driver does not send what would not be answered before the deadline.
-		if ctx.Err() != nil || mongo.IsTimeout(got.err) {
-			return 0, false
-		}
+	case got := <-answered:
+		return got, true
+	case <-afterContext(ctx, grace):
+		return answer{}, false
+	}
+}
+
+// late returns false for a call whose context ended before the command that is to be broken came. Without such an
+// end it fails t.
+func (p plan) late(t *testing.T, ctx context.Context, got answer) bool {
+	t.Helper()
+	// The driver does not send what would not be answered before the deadline.
+	if ctx.Err() == nil && !mongo.IsTimeout(got.err) {
 		t.Fatalf("the command did not come; the call answered %v", got.err)
 	}
+	return false
+}
 
+// judge looks at what is stored after a call that met a fault, and at what its error says. It makes the call again as
+// a caller does, within a time, and looks at the end. It reports how the first call ended.
+func (p plan) judge(t *testing.T, direct *mongo.Database, proxied *proxy.Proxy, c call, got answer, within time.Duration) outcome {
+	t.Helper()
 	now := read(t, direct, c)
 	said := outcomeOf(got.err)
 	switch {
@@ -436,7 +467,7 @@ func (p plan) try(t *testing.T, direct *mongo.Database, at command, f fault, wit
 	// The network is well again, and the caller does what docs/failures.md says.
 	end := p.after
 	if repeat := got.err != nil && !(c.look && said == unknown && now.equal(p.after)); repeat {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), within)
 		defer cancel()
 		if err := c.again(ctx); err != nil && !c.before(err) {
 			t.Errorf("repeated after %v: %v", got.err, err)
@@ -454,7 +485,7 @@ func (p plan) try(t *testing.T, direct *mongo.Database, at command, f fault, wit
 	if t.Failed() {
 		t.Logf("the call answered %v", got.err)
 	}
-	return said, true
+	return said
 }
 
 // before reports whether an error says that a repeated call was done before.
@@ -498,7 +529,7 @@ func TestSweep(t *testing.T) {
 	for _, r := range table() {
 		all = append(all, placed{row: r})
 	}
-	together(t, all, figures)
+	together(t, all, func(t *testing.T, r placed) { r.sweep(t, figures) })
 	if t.Failed() || !scale.Whole() {
 		return
 	}
@@ -508,15 +539,15 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// together sweeps rows at the same time.
-func together(t *testing.T, rows []placed, figures *figures) {
+// together runs test for some rows at the same time.
+func together(t *testing.T, rows []placed, test func(t *testing.T, r placed)) {
 	slots := make(chan bool, workers)
 	var group sync.WaitGroup
 	for _, r := range rows {
 		slots <- true
 		group.Go(func() {
 			defer func() { <-slots }()
-			t.Run(strings.ReplaceAll(r.name, "/", ": "), func(t *testing.T) { r.sweep(t, figures) })
+			t.Run(strings.ReplaceAll(r.name, "/", ": "), func(t *testing.T) { test(t, r) })
 		})
 	}
 	group.Wait()
