@@ -213,7 +213,8 @@ func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context
 		SetReadPreference(readpref.Primary())); err != nil { // the client's may be another, which a transaction refuses
 		return err, false
 	}
-	err = fn(context.WithValue(mongo.NewSessionContext(ctx, t.session), startedKey{}, t))
+	inside := &used{Context: mongo.NewSessionContext(ctx, t.session)}
+	err = fn(context.WithValue(inside, startedKey{}, t))
 	if !t.session.TransactionRunning() { // fn has ended it, by a commit or not
 		return err, true
 	}
@@ -225,11 +226,29 @@ func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context
 		t.open = err != nil && (t.open || !aborted(err))
 		return err, true
 	}
+	if !inside.session.Load() {
+		t.forget() // the server does not know it
+		return err, false
+	}
 	// An abort without an answer does not keep the call until its deadline.
 	if !t.abort(late, grace) || ctx.Err() != nil || mongo.IsTimeout(err) || mongo.IsNetworkError(err) {
 		t.open = true
 	}
 	return err, false
+}
+
+// used is a context that notes whether its session was asked for, as the driver does for each command.
+type used struct {
+	context.Context
+	session atomic.Bool
+}
+
+func (u *used) Value(key any) any {
+	v := u.Context.Value(key)
+	if _, ok := v.(*mongo.Session); ok {
+		u.session.Store(true)
+	}
+	return v
 }
 
 // abort aborts the transaction and reports whether the server answered. The driver's own abort does not say that, and
@@ -280,12 +299,23 @@ func undated(ctx context.Context) (out context.Context, stop func()) {
 	}
 }
 
+// reset ends a commit that was repeated in the session alone: otherwise the driver would send the next command in this
+// session as one of the transaction.
+func (t *transaction) reset() {
+	if t.session.StartTransaction() == nil { // else it still runs, and fence ends it
+		t.forget()
+	}
+}
+
 // commit sends the commit until it is answered.
 func (t *transaction) commit(late context.Context) error {
 	ctx, stop := undated(late)
 	defer stop()
 	pauses := pause.Writers()
-	for {
+	for attempt := 0; ; attempt++ {
+		if attempt == 1 {
+			defer t.reset()
+		}
 		err := t.session.CommitTransaction(ctx)
 		switch over := late.Err(); {
 		case over != nil && errors.Is(err, context.Canceled):

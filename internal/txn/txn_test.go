@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -76,6 +77,25 @@ func TestCommitsAllOrNothing(t *testing.T) {
 	}
 	if a, b := value(t, coll, "a"), value(t, coll, "b"); a != 1 || b != 1 {
 		t.Errorf("counters %d and %d, want 1 and 1", a, b)
+	}
+}
+
+// A transaction that ends before its first command is unknown to the server: nothing is sent.
+func TestUnusedTransaction(t *testing.T) {
+	db, coll := counters(t)
+	refused := errors.New("refused")
+	var err error
+	sent := mongotest.Record(t, db, func() {
+		err = txn.Run(t.Context(), db, func(context.Context) error { return refused })
+	})
+	if !errors.Is(err, refused) || !fault.Undone(err) || len(sent) > 0 {
+		t.Errorf("sent %v, %v", sent.Names(), err)
+	}
+	sent = mongotest.Record(t, db, func() {
+		err = txn.Run(t.Context(), db, func(ctx context.Context) error { return errors.Join(inc(ctx, coll, "a"), refused) })
+	})
+	if names := sent.Names(); !errors.Is(err, refused) || !slices.Equal(names, []string{"update", "abortTransaction"}) {
+		t.Errorf("sent %v, %v", names, err)
 	}
 }
 
