@@ -4,8 +4,8 @@
 // every command from one on, counts what is sent, and looks for goroutines, locks and leases that are left. It has rows
 // for reads too.
 //
-// In go test ./... each call meets one fault and one that lasts, and some calls meet one on two shards. With -scale=part
-// each command meets two faults, with -scale=whole it meets all:
+// In go test ./... each call meets one fault, every third one meets one that lasts, and some calls meet one on two shards.
+// With -scale=part each command meets two faults and each call one that lasts, with -scale=whole each command meets all:
 //
 //	go run ./internal/tests/campaigns -scale=whole sweep lasting shards moves   everything
 //	go test ./internal/tests/sweep -scale=whole -run 'TestSweep/^tree\.'  the calls of one package

@@ -86,8 +86,10 @@ func TestLasting(t *testing.T) {
 		}
 	}
 	var all []placed
-	for _, r := range rows {
-		all = append(all, placed{row: r})
+	for i, r := range rows {
+		if (uint64(i)+scale.Seed())%scale.Of[uint64](3, 1, 1) == 0 {
+			all = append(all, placed{row: r})
+		}
 	}
 	together(t, all, func(t *testing.T, r placed) { r.last(t) })
 }
