@@ -46,8 +46,11 @@ func sharders(db *mongo.Database) []mongopatterns.Sharder {
 		testkit.Must(archive.New(c("invoices"), c("old invoices"), &archive.Options{TimeField: "paid"})),
 		testkit.Must(attribute.New[int, int](c("films"), nil)),
 		testkit.Must(bucket.New[string, bson.D](c("buckets"), hour, nil)),
-		testkit.Must(computed.New[int, string, bson.D](c("screenings"), c("totals"), "film",
-			mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}}}}}, bson.D{{Key: "n", Value: 0}}, nil)),
+		testkit.Must(computed.New[int, string, bson.D](c("screenings"), c("totals"), computed.Rule{
+			KeyField: "film",
+			Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}}}}},
+			Empty:    bson.D{{Key: "n", Value: 0}},
+		}, nil)),
 		testkit.Must(extref.New[int, bson.D](c("customers"), []extref.Target{{Collection: c("orders"), Path: "customer", Fields: []extref.Field{{Path: "name"}}}},
 			&extref.Options{KeyField: "number"})),
 		testkit.Must(outlier.New[int, string](c("books"), c("books_overflow"), nil)),

@@ -236,8 +236,12 @@ func TestAdoptedTargets(t *testing.T) {
 	c := generate(rand.New(rand.NewPCG(5, 5)), kindOf(t, "computed: totals of a product"), 400, "votes")
 	opts := unhurried(store(t, db, []labelled{c}))
 	key := c.docs[0].(bson.D)[4].Key
-	totals, err := computed.New[int32, bson.ObjectID, bson.M](db.Collection("votes"), db.Collection("votes_source"), key, mongo.Pipeline{{{Key: "$group", Value: bson.D{
-		{Key: "_id", Value: "$" + key}, {Key: "sum", Value: bson.D{{Key: "$sum", Value: "$stars"}}}}}}}, bson.D{{Key: "sum", Value: 0}}, &computed.Options{StateField: "state"})
+	totals, err := computed.New[int32, bson.ObjectID, bson.M](db.Collection("votes"), db.Collection("votes_source"), computed.Rule{
+		KeyField: key,
+		Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{
+			{Key: "_id", Value: "$" + key}, {Key: "sum", Value: bson.D{{Key: "$sum", Value: "$stars"}}}}}}},
+		Empty: bson.D{{Key: "sum", Value: 0}},
+	}, &computed.Options{StateField: "state"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -144,11 +144,13 @@ func computedCode(sources, targets *collection, t totals) string {
 		group = append(group, fmt.Sprintf("\t\t{Key: %q, Value: bson.D{{Key: %q, Value: %s}}},\n", f.Key, accumulator.Key, operand))
 		empty = append(empty, fmt.Sprintf("{Key: %q, Value: %s}", f.Key, zero))
 	}
-	return fmt.Sprintf(`totals, err := computed.New[%s, %s, bson.D](db.Collection(%q), db.Collection(%q), %q, mongo.Pipeline{
-	{{Key: "$group", Value: bson.D{
+	return fmt.Sprintf(`totals, err := computed.New[%s, %s, bson.D](db.Collection(%q), db.Collection(%q), computed.Rule{
+	KeyField: %q,
+	Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{
 		{Key: "_id", Value: %q},
-%s	}}},
-}, bson.D{%s}, %s)`, goType(sources.idType), goType(targets.idType), sources.name, targets.name, t.key, "$"+t.key,
+%s	}}}},
+	Empty: bson.D{%s},
+}, %s)`, goType(sources.idType), goType(targets.idType), sources.name, targets.name, t.key, "$"+t.key,
 		strings.Join(group, ""), strings.Join(empty, ", "), options)
 }
 

@@ -447,7 +447,7 @@ func tryComputed(sources, targets *collection, t totals, queries []Query) trying
 			}
 			empty = append(empty, bson.E{Key: f.Key, Value: zero})
 		}
-		totals, err := computed.New[any, any, bson.M](db.Collection(sources.name), db.Collection(targets.name), t.key, pipeline, empty, nil)
+		totals, err := computed.New[any, any, bson.M](db.Collection(sources.name), db.Collection(targets.name), computed.Rule{KeyField: t.key, Pipeline: pipeline, Empty: empty}, nil)
 		if err != nil {
 			return 0, nil, err
 		}

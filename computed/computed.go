@@ -32,7 +32,7 @@ type Options struct {
 	// back from beyond an int64, or is less than a thousandth of what the sum was or of what leaves
 	// it, Change computes the target from all its sources. Sums of doubles still accumulate rounding
 	// errors, so Check allows a billionth of the sum, or of 1 if that is larger, and a part in 10^12
-	// of a sum of decimals. All values of empty must be 0. Default false: Change computes the target
+	// of a sum of decimals. All values of Rule.Empty must be 0. Default false: Change computes the target
 	// from all its sources.
 	Additive bool
 	// StateField is the field of the target that holds the time, the epoch and the state in the
@@ -65,18 +65,22 @@ type Computed[SourceID, ID, T any] struct{ core *core }
 
 func (c *Computed[SourceID, ID, T]) level() *core { return c.core }
 
+// A Rule says which sources a target has, and which fields are computed from them. All of it is required.
+type Rule struct {
+	// KeyField is the path of the field of a source that holds the _id of its target. If there are
+	// arrays on the path, such as "items.product" in orders, a source has several targets.
+	KeyField string
+	// Pipeline turns sources into a document for each of their targets: its _id is the target's, and
+	// its other fields are exactly those of Empty. A target for which it returns other fields fails and
+	// keeps its values. The same sources must always give the same values, so sort an array that
+	// $addToSet collects. A pipeline with $out or $merge is refused.
+	Pipeline mongo.Pipeline
+	// Empty has all computed fields, with their values for a target without sources.
+	Empty bson.D
+}
+
 // New returns a Computed for targets. It does no I/O.
-//
-// keyField is the path of the field of a source that holds the _id of its target. If there are
-// arrays on the path, such as "items.product" in orders, a source has several targets.
-//
-// pipeline turns sources into a document for each of their targets: its _id is the target's, and
-// its other fields are exactly those of empty. A target for which it returns other fields fails and
-// keeps its values. The same sources must always give the same values, so sort an array that
-// $addToSet collects. A pipeline with $out or $merge is refused.
-//
-// empty has all computed fields, with their values for a target without sources.
-func New[SourceID, ID, T any](sources, targets *mongo.Collection, keyField string, pipeline mongo.Pipeline, empty bson.D, opts *Options) (c *Computed[SourceID, ID, T], err error) {
+func New[SourceID, ID, T any](sources, targets *mongo.Collection, rule Rule, opts *Options) (c *Computed[SourceID, ID, T], err error) {
 	defer fault.In(&err, "computed: new")
 	if err := cmp.Or(codec.CheckOrder[SourceID]("SourceID"), codec.CheckOrder[ID]("ID")); err != nil {
 		return nil, err
@@ -84,7 +88,7 @@ func New[SourceID, ID, T any](sources, targets *mongo.Collection, keyField strin
 	if err := config.Collections("sources", sources, "targets", targets); err != nil {
 		return nil, err
 	}
-	inner := &core{sources: sources, targets: targets, key: keyField, pipeline: pipeline, fields: empty}
+	inner := &core{sources: sources, targets: targets, key: rule.KeyField, pipeline: rule.Pipeline, fields: rule.Empty}
 	if opts != nil {
 		inner.Options = *opts
 	}
@@ -93,35 +97,35 @@ func New[SourceID, ID, T any](sources, targets *mongo.Collection, keyField strin
 		config.Name("Options.StateField", &inner.StateField, "computed"),
 		config.Number("Options.Lease", (*int64)(&inner.Lease), int64(time.Minute), int64(time.Millisecond), int64(24*time.Hour)),
 		config.Number("Options.Attempts", &inner.Attempts, 5, 1, 1<<20),
-		config.Check("pipeline", func() error {
-			if len(pipeline) == 0 {
+		config.Check("Rule.Pipeline", func() error {
+			if len(rule.Pipeline) == 0 {
 				return errors.New("it is empty")
 			}
-			if !inner.mentions(strings.Split(keyField, ".")[0]) {
-				return fmt.Errorf("it must read the keyField %q, because its _ids must be the values of that field", keyField)
+			if !inner.mentions(strings.Split(rule.KeyField, ".")[0]) {
+				return fmt.Errorf("it must read the KeyField %q, because its _ids must be the values of that field", rule.KeyField)
 			}
-			for _, stage := range pipeline {
+			for _, stage := range rule.Pipeline {
 				if len(stage) > 0 && (stage[0].Key == "$out" || stage[0].Key == "$merge") {
 					return fmt.Errorf("it must not write, as %s does", stage[0].Key)
 				}
 			}
 			return nil
 		}),
-		config.Check("empty", func() error {
-			if len(empty) == 0 {
+		config.Check("Rule.Empty", func() error {
+			if len(rule.Empty) == 0 {
 				return errors.New("it has no fields")
 			}
 			return nil
 		}),
 	}
-	for _, field := range empty {
+	for _, field := range rule.Empty {
 		name := field.Key
-		settings = append(settings, config.Name("empty", &name, ""))
+		settings = append(settings, config.Name("Rule.Empty", &name, ""))
 		if name == "_id" {
-			return nil, fault.Invalid("empty: _id cannot be a computed field")
+			return nil, fault.Invalid("Rule.Empty: _id cannot be a computed field")
 		}
 	}
-	if err := fieldpath.CheckNamed("keyField", keyField); err != nil {
+	if err := fieldpath.CheckNamed("Rule.KeyField", rule.KeyField); err != nil {
 		return nil, fault.Invalid("%w", err)
 	}
 	if err := config.Apply(settings...); err != nil {
@@ -130,12 +134,12 @@ func New[SourceID, ID, T any](sources, targets *mongo.Collection, keyField strin
 	if inner.Then != nil && inner.Then.level().sources.Name() != targets.Name() {
 		return nil, fault.Invalid("Options.Then: it must be computed from %s", targets.Name())
 	}
-	if inner.empty, err = inner.codec.Document(empty); err != nil {
+	if inner.empty, err = inner.codec.Document(rule.Empty); err != nil {
 		return nil, err
 	}
-	for _, e := range empty {
+	for _, e := range rule.Empty {
 		if n := value.Number(inner.empty.Lookup(e.Key)); inner.Additive && (n == nil || n.Sign() != 0) {
-			return nil, fault.Invalid("empty: %q must be 0 with Options.Additive", e.Key)
+			return nil, fault.Invalid("Rule.Empty: %q must be 0 with Options.Additive", e.Key)
 		}
 	}
 	inner.prepare()
@@ -171,7 +175,7 @@ func (c *Computed[SourceID, ID, T]) EnsureIndexes(ctx context.Context) (err erro
 	return indexes.EnsureAll(ctx, c.core.targets.Database(), c.Indexes())
 }
 
-// ShardKey returns the recommended shard keys, by collection name: keyField for the sources, _id
+// ShardKey returns the recommended shard keys, by collection name: KeyField for the sources, _id
 // for the targets.
 func (c *Computed[SourceID, ID, T]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{c.core.sources.Name(): {{Key: c.core.key, Value: 1}}, c.core.targets.Name(): {{Key: "_id", Value: 1}}}
@@ -291,7 +295,7 @@ const (
 //   - WrongField: a computed field does not have the value that its sources give.
 //   - Malformed, of a target: Options.StateField holds something that this package does not write. Adopt and
 //     Repair leave the target as it is and count it as Failed; other calls that write replace it.
-//   - Malformed, without an ID: no source has keyField. It is misspelt, or no source has been written with it
+//   - Malformed, without an ID: no source has Rule.KeyField. It is misspelt, or no source has been written with it
 //     yet. Only a Check without Work.Filter looks for it.
 //
 // Cost: 2 round trips, and 2 for each batch of 100 targets, index {key: 1}; 3 more for a batch with problems.
@@ -311,7 +315,7 @@ func (c *Computed[SourceID, ID, T]) Repair(ctx context.Context, work *mongopatte
 	return c.core.repair(ctx, work, false)
 }
 
-// Adopt is Repair, and also gives new targets without sources the values of New's empty.
+// Adopt is Repair, and also gives new targets without sources the values of Rule.Empty.
 //
 // Cost: that of Repair.
 func (c *Computed[SourceID, ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {

@@ -54,9 +54,9 @@ type spec struct {
 
 func totalsOf[S, ID, T any](sources, targets *mongo.Collection, s *spec) (*computed.Computed[S, ID, T], error) {
 	if s == nil {
-		return computed.New[S, ID, T](sources, targets, "", nil, nil, nil)
+		return computed.New[S, ID, T](sources, targets, computed.Rule{}, nil)
 	}
-	return computed.New[S, ID, T](sources, targets, s.Key, s.Pipeline, s.Empty, &s.Options)
+	return computed.New[S, ID, T](sources, targets, computed.Rule{KeyField: s.Key, Pipeline: s.Pipeline, Empty: s.Empty}, &s.Options)
 }
 
 type totals = computed.Computed[int, string, film]

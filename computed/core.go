@@ -89,8 +89,8 @@ func (c *core) values(ctx context.Context, filter bson.D) (made map[string]bson.
 }
 
 // compute returns the values of targets from all their sources, nothing for a target without
-// sources. If the pipeline does not fit keyField or empty, it returns an error, because the values
-// of empty would be stored otherwise.
+// sources. If the pipeline does not fit the rule, it returns an error, because the values
+// of Empty would be stored otherwise.
 func (c *core) compute(ctx context.Context, targets []bson.RawValue) (map[string]bson.Raw, error) {
 	made, nameless, err := c.values(ctx, in(c.key, targets))
 	if err != nil {
@@ -122,7 +122,7 @@ func (c *core) compute(ctx context.Context, targets []bson.RawValue) (map[string
 }
 
 func misnamed(target bson.RawValue) error {
-	return fault.Refuse(fault.Of(target, fault.Invalid("pipeline: its _ids must be the values of keyField")))
+	return fault.Refuse(fault.Of(target, fault.Invalid("Rule.Pipeline: its _ids must be the values of KeyField")))
 }
 
 // names are those of the computed fields, for errors of the server, which names none.
@@ -134,17 +134,17 @@ func (c *core) names() string {
 	return strings.Join(all, ", ")
 }
 
-// fits returns an error for a computed document whose fields are not those of empty.
+// fits returns an error for a computed document whose fields are not those of Empty.
 func (c *core) fits(doc bson.Raw) error {
 	elements, err := doc.Elements()
 	for _, e := range c.fields {
 		if err == nil && doc.Lookup(e.Key).Type == 0 {
-			err = fault.Invalid("pipeline: it must make %q, which is in empty", e.Key)
+			err = fault.Invalid("Rule.Pipeline: it must make %q, which is in Empty", e.Key)
 		}
 	}
 	for _, e := range elements {
 		if key := e.Key(); err == nil && key != "_id" && c.empty.Lookup(key).Type == 0 {
-			err = fault.Invalid("pipeline: it makes %q, which is not in empty", key)
+			err = fault.Invalid("Rule.Pipeline: it makes %q, which is not in Empty", key)
 		}
 	}
 	if err != nil {
@@ -355,7 +355,7 @@ func (c *core) anew(ctx context.Context, targets []bson.RawValue, addable []bson
 
 func byID(id bson.RawValue) bson.D { return bson.D{{Key: "_id", Value: value.Equal(id)}} }
 
-// set returns the update that stores computed values, those of empty if made is nil. Because of the
+// set returns the update that stores computed values, those of Empty if made is nil. Because of the
 // epoch it is a real write even if no value changes, so concurrent writers conflict.
 func (c *core) set(made bson.Raw, more ...bson.E) mongo.Pipeline {
 	fields := bson.D{}

@@ -23,12 +23,12 @@
 //
 // # The five calls
 //
-//	totals, err := computed.New[int, string, Film](screenings, films,
-//		"film", // keyField, of the source: which target
-//		mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"},
+//	totals, err := computed.New[int, string, Film](screenings, films, computed.Rule{
+//		KeyField: "film", // of the source: which target
+//		Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"},
 //			{Key: "viewers", Value: bson.M{"$sum": "$viewers"}}, {Key: "revenue", Value: bson.M{"$sum": "$revenue"}}}}}},
-//		bson.D{{Key: "viewers", Value: 0}, {Key: "revenue", Value: 0}}, // empty: of a target without sources
-//		nil)
+//		Empty: bson.D{{Key: "viewers", Value: 0}, {Key: "revenue", Value: 0}}, // of a target without sources
+//	}, nil)
 //	err = totals.EnsureIndexes(ctx)
 //
 //	err = totals.Change(ctx, []int{7}, func(ctx context.Context) error { … }) // at the change
@@ -43,7 +43,7 @@
 // The pipeline gets sources and returns a document for each target: its _id and the computed
 // fields. Exclude sources that do not count, such as {deleted: true}, by a $match in it.
 //
-// A new target has no computed fields unless you insert it with the values of empty. The first
+// A new target has no computed fields unless you insert it with the values of Empty. The first
 // Change, Get, Refresh, Drain or Adopt sets them.
 //
 // # Which of the four
@@ -83,7 +83,7 @@
 // reported, and the others are still handled. Adopt gives every target its first values. Old code
 // may write sources, and targets too, even replace targets with old values: Check finds that as
 // well. Check and Repair leave marked targets to Drain, and targets that Drain has set aside to
-// you. A source without keyField, or in which it cannot be an _id, counts for no target.
+// you. A source without KeyField, or in which it cannot be an _id, counts for no target.
 //
 // # Failures
 //
@@ -103,7 +103,7 @@
 //	RefreshAll  4 a batch of 1000 targets                1 for each target
 //	Check       2, and 2 a batch of 100 targets          0
 //
-// Change reads all sources of a target, by the index on keyField. If a target has many and the
+// Change reads all sources of a target, by the index on KeyField. If a target has many and the
 // pipeline only adds up ($sum), set Options.Additive: Change then reads only the sources that
 // change, and adds the difference. A target that was never computed is computed from all sources,
 // with 2 round trips more. So is one with a sum that shrinks to less than a thousandth of what it was
@@ -111,9 +111,9 @@
 //
 // # Sharding
 //
-// Shard the targets by _id and the sources by keyField ([Computed.ShardKey]): every write of a
+// Shard the targets by _id and the sources by KeyField ([Computed.ShardKey]): every write of a
 // target then goes to one shard. Change reads its sources by _id, on all shards. If programs change the
-// keyField of sources that they name by _id alone, shard the sources by _id: MongoDB refuses to change a
+// KeyField of sources that they name by _id alone, shard the sources by _id: MongoDB refuses to change a
 // shard key that the filter lacks.
 //
 // docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.

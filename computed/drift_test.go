@@ -72,7 +72,7 @@ func TestWhatIsTakenBackIsNoDrift(t *testing.T) {
 }
 
 // A new target without sources and without the computed fields has not drifted: Check and Repair
-// ignore it; Adopt, Get and Drain give it the values of empty.
+// ignore it; Adopt, Get and Drain give it the values of Empty.
 func TestANewTargetHasNotDrifted(t *testing.T) {
 	t.Parallel()
 	db, c := cinema(t, perFilm())

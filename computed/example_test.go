@@ -23,12 +23,12 @@ func Example() {
 		Viewers int    `bson:"viewers"`
 		Revenue int    `bson:"revenue"`
 	}
-	totals, err := computed.New[int, string, Film](screenings, films,
-		"film",
-		mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"},
+	totals, err := computed.New[int, string, Film](screenings, films, computed.Rule{
+		KeyField: "film",
+		Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"},
 			{Key: "viewers", Value: bson.M{"$sum": "$viewers"}}, {Key: "revenue", Value: bson.M{"$sum": "$revenue"}}}}}},
-		bson.D{{Key: "viewers", Value: 0}, {Key: "revenue", Value: 0}},
-		nil)
+		Empty: bson.D{{Key: "viewers", Value: 0}, {Key: "revenue", Value: 0}},
+	}, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -55,9 +55,11 @@ func Example() {
 func filmTotals(ctx context.Context) (totals *computed.Computed[int, string, bson.M], screenings, films *mongo.Collection, err error) {
 	db := mongotest.ExampleDatabase()
 	screenings, films = db.Collection("screenings"), db.Collection("films")
-	totals, err = computed.New[int, string, bson.M](screenings, films, "film",
-		mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "viewers", Value: bson.M{"$sum": "$viewers"}}}}}},
-		bson.D{{Key: "viewers", Value: 0}}, nil)
+	totals, err = computed.New[int, string, bson.M](screenings, films, computed.Rule{
+		KeyField: "film",
+		Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "viewers", Value: bson.M{"$sum": "$viewers"}}}}}},
+		Empty:    bson.D{{Key: "viewers", Value: 0}},
+	}, nil)
 	if err == nil {
 		_, err = films.InsertOne(ctx, bson.M{"_id": "Dumbo"})
 	}

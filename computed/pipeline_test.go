@@ -33,7 +33,7 @@ func update(t testing.TB, db *mongo.Database, coll string, id, set any) {
 	check(t, err)
 }
 
-// A pipeline that returns _ids other than those in keyField, or fields other than those of empty,
+// A pipeline that returns _ids other than those in KeyField, or fields other than those of Empty,
 // stores nothing, in any call.
 func TestAPipelineThatDoesNotFit(t *testing.T) {
 	t.Parallel()

@@ -158,8 +158,11 @@ func TestDocInAllPackages(t *testing.T) {
 			same(t, testkit.Must(versions.Get(ctx, 1)), testkit.Must(versions.Get(ctx, 2)))
 		},
 		"computed": func(t *testing.T, coll, other *mongo.Collection) {
-			wins := testkit.Must(computed.New[int, int, athleteDoc](other, coll, "by",
-				mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$by"}, {Key: "wins", Value: bson.M{"$sum": 1}}}}}}, bson.D{{Key: "wins", Value: 0}}, nil))
+			wins := testkit.Must(computed.New[int, int, athleteDoc](other, coll, computed.Rule{
+				KeyField: "by",
+				Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$by"}, {Key: "wins", Value: bson.M{"$sum": 1}}}}}},
+				Empty:    bson.D{{Key: "wins", Value: 0}},
+			}, nil))
 			testkit.Must(coll.InsertMany(ctx, docs))
 			same(t, testkit.Must(wins.Get(ctx, 1, 0)), testkit.Must(wins.Get(ctx, 2, 0)))
 		},

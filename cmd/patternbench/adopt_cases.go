@@ -368,7 +368,7 @@ func adoptHistory(n int) adoption {
 // adoptSums computes the sums of films with 20 screenings each.
 func adoptSums(n int) adoption {
 	kept := func(db *mongo.Database) *computed.Computed[int, int, sums] {
-		return must(computed.New[int, int, sums](db.Collection("screenings"), db.Collection("films"), "film", mongo.Pipeline{sumOfFilm}, d("viewers", 0, "revenue", 0), nil))
+		return must(computed.New[int, int, sums](db.Collection("screenings"), db.Collection("films"), computed.Rule{KeyField: "film", Pipeline: mongo.Pipeline{sumOfFilm}, Empty: d("viewers", 0, "revenue", 0)}, nil))
 	}
 	return adoption{"computed, a film with 20 screenings", n, func(ctx context.Context, db *mongo.Database) error {
 		return cmp.Or(kept(db).EnsureIndexes(ctx), fill(ctx, db.Collection("films"), n, func(i int) any { return d("_id", i) }),

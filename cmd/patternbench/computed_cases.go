@@ -34,7 +34,7 @@ type cinema struct {
 func newCinema(ctx context.Context, b *bench, db *mongo.Database, name string, additive bool) *cinema {
 	c := &cinema{films: b.size(10, 50, 200), screenings: b.size(200, 200, 200),
 		sources: db.Collection(name + " screenings"), targets: db.Collection(name + " films")}
-	c.sums = must(computed.New[int, string, sums](c.sources, c.targets, "film", mongo.Pipeline{sumOfFilm}, d("viewers", 0, "revenue", 0), &computed.Options{Additive: additive}))
+	c.sums = must(computed.New[int, string, sums](c.sources, c.targets, computed.Rule{KeyField: "film", Pipeline: mongo.Pipeline{sumOfFilm}, Empty: d("viewers", 0, "revenue", 0)}, &computed.Options{Additive: additive}))
 	check(c.sums.EnsureIndexes(ctx),
 		fill(ctx, c.targets, c.films, func(i int) any { return d("_id", c.title(i), "title", c.title(i)) }),
 		fill(ctx, c.sources, c.films*c.screenings, func(i int) any { return c.screening(i) }))

@@ -1077,8 +1077,11 @@ type watched struct {
 
 func computedCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 	sources, targets := db.Collection("screenings"), db.Collection("films")
-	k := must(computed.New[int, int, watched](sources, targets, "film", mongo.Pipeline{d("$group", d("_id", "$film", "viewers", d("$sum", "$viewers")))},
-		d("viewers", 0), &computed.Options{Additive: true}))
+	k := must(computed.New[int, int, watched](sources, targets, computed.Rule{
+		KeyField: "film",
+		Pipeline: mongo.Pipeline{d("$group", d("_id", "$film", "viewers", d("$sum", "$viewers")))},
+		Empty:    d("viewers", 0),
+	}, &computed.Options{Additive: true}))
 	check(k.EnsureIndexes(ctx), fill(ctx, targets, 40, func(i int) any { return d("_id", i) }), fillFrom(ctx, targets, 1000, 1020, func(i int) any { return d("_id", i) }),
 		fill(ctx, sources, 1000, func(i int) any { return d("_id", i, "film", i%40, "viewers", i) }))
 	must(k.Adopt(ctx, nil))

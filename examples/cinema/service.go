@@ -50,11 +50,12 @@ type service struct {
 func newService(db *mongo.Database) (*service, error) {
 	s := &service{db: db, films: db.Collection("films"), screenings: db.Collection("screenings")}
 	var err error
-	if s.totals, err = computed.New[string, string, film](s.screenings, s.films, "film",
-		mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"},
+	if s.totals, err = computed.New[string, string, film](s.screenings, s.films, computed.Rule{
+		KeyField: "film",
+		Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"},
 			{Key: "viewers", Value: bson.M{"$sum": "$viewers"}}, {Key: "revenue", Value: bson.M{"$sum": "$revenue"}}}}}},
-		bson.D{{Key: "viewers", Value: 0}, {Key: "revenue", Value: 0}},
-		&computed.Options{Additive: true}); err != nil {
+		Empty: bson.D{{Key: "viewers", Value: 0}, {Key: "revenue", Value: 0}},
+	}, &computed.Options{Additive: true}); err != nil {
 		return nil, err
 	}
 	if s.seats, err = prealloc.New[string, string](db.Collection("seats"), nil); err != nil {

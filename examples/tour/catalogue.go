@@ -133,12 +133,12 @@ func computedChapter(ctx context.Context, g *guide) error {
 	}
 	empty := bson.D{{Key: "flights", Value: 0}}
 	byState, err := computed.New[string, string, bson.M](g.db.Collection("computed_airports"), g.db.Collection("computed_states"),
-		"state", sum("state"), empty, &computed.Options{Additive: true})
+		computed.Rule{KeyField: "state", Pipeline: sum("state"), Empty: empty}, &computed.Options{Additive: true})
 	if err != nil {
 		return err
 	}
 	byAirport, err := computed.New[int, string, bson.M](g.db.Collection("computed_routes"), g.db.Collection("computed_airports"),
-		"origin", sum("origin"), empty, &computed.Options{Additive: true, Then: byState})
+		computed.Rule{KeyField: "origin", Pipeline: sum("origin"), Empty: empty}, &computed.Options{Additive: true, Then: byState})
 	if err != nil {
 		return err
 	}

@@ -55,9 +55,11 @@ var scenes = map[string]scene{
 		}
 		p := picture{title: "computed: a sum over many documents, kept with the one that shows it", say: "Refresh, or with each write of a screening",
 			before: []panel{shot("screenings", 2), shot("films", 1)}}
-		c, err := computed.New[int, string, bson.M](screenings, films, "film",
-			mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "viewers", Value: bson.M{"$sum": "$viewers"}}, {Key: "revenue", Value: bson.M{"$sum": "$revenue"}}}}}},
-			bson.D{{Key: "viewers", Value: 0}, {Key: "revenue", Value: 0}}, nil)
+		c, err := computed.New[int, string, bson.M](screenings, films, computed.Rule{
+			KeyField: "film",
+			Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "viewers", Value: bson.M{"$sum": "$viewers"}}, {Key: "revenue", Value: bson.M{"$sum": "$revenue"}}}}}},
+			Empty:    bson.D{{Key: "viewers", Value: 0}, {Key: "revenue", Value: 0}},
+		}, nil)
 		if err == nil {
 			_, err = c.Refresh(ctx, "Dumbo")
 		}

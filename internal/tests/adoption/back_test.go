@@ -195,8 +195,12 @@ func TestSumsOverWhatIsArchived(t *testing.T) {
 		testkit.Insert(t, db.Collection("screenings"), d("_id", i, "film", "A", "viewers", 10))
 	}
 	for name, additive := range map[string]bool{"whole": false, "additive": true} {
-		c, err := computed.New[int, string, bson.M](db.Collection("screenings"), db.Collection("films"), "film", mongo.Pipeline{
-			d("$group", d("_id", "$film", "viewers", d("$sum", "$viewers")))}, d("viewers", 0), &computed.Options{Additive: additive})
+		c, err := computed.New[int, string, bson.M](db.Collection("screenings"), db.Collection("films"), computed.Rule{
+			KeyField: "film",
+			Pipeline: mongo.Pipeline{
+				d("$group", d("_id", "$film", "viewers", d("$sum", "$viewers")))},
+			Empty: d("viewers", 0),
+		}, &computed.Options{Additive: additive})
 		testkit.OK(t, err)
 		ended(t)(c.RefreshAll(t.Context(), nil))
 		viewers := func() int64 { return testkit.One[bson.Raw](t, db.Collection("films"), "A").Lookup("viewers").AsInt64() }

@@ -17,9 +17,11 @@ import (
 )
 
 func openComputed(db *mongo.Database) (helper, error) {
-	totals, err := computed.New[any, any, bson.M](db.Collection("screenings"), db.Collection("films"), "film",
-		mongo.Pipeline{d("$group", d("_id", "$film", "viewers", d("$sum", "$viewers"), "screenings", d("$sum", int32(1))))},
-		d("viewers", int32(0), "screenings", int32(0)), nil)
+	totals, err := computed.New[any, any, bson.M](db.Collection("screenings"), db.Collection("films"), computed.Rule{
+		KeyField: "film",
+		Pipeline: mongo.Pipeline{d("$group", d("_id", "$film", "viewers", d("$sum", "$viewers"), "screenings", d("$sum", int32(1))))},
+		Empty:    d("viewers", int32(0), "screenings", int32(0)),
+	}, nil)
 	if err != nil {
 		return helper{}, err
 	}

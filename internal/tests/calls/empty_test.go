@@ -32,7 +32,7 @@ func TestNothingToDo(t *testing.T) {
 	window := timeseries.Days(nil)
 	specs := testkit.Must(attribute.New[int, any](a, nil))
 	visitors := testkit.Must(approx.NewDistinct[string, string](a, nil))
-	totals := testkit.Must(computed.New[int, int, bson.M](a, b, "b", mongo.Pipeline{testkit.D("$group", testkit.D("_id", "$b", "n", testkit.D("$sum", 1)))}, testkit.D("n", 0), nil))
+	totals := testkit.Must(computed.New[int, int, bson.M](a, b, computed.Rule{KeyField: "b", Pipeline: mongo.Pipeline{testkit.D("$group", testkit.D("_id", "$b", "n", testkit.D("$sum", 1)))}, Empty: testkit.D("n", 0)}, nil))
 	links := testkit.Must(relation.New[int, int, bson.D](a, b, &relation.Options{OwnerField: "owner"}))
 	lists := testkit.Must(outlier.New[int, int](a, b, nil))
 	buckets := testkit.Must(bucket.New[int, bson.D](a, window, nil))

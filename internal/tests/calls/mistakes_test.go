@@ -197,7 +197,7 @@ func filters() (all []mistake) {
 				return on(prealloc.New[int, string](db.Collection("c"), nil))(func(h *prealloc.Grids[int, string]) error { return ended(h.Check(ctx, w)) })
 			},
 			"computed": func(ctx context.Context, db *mongo.Database, w *mongopatterns.Work) error {
-				return on(computed.New[int, int, bson.D](db.Collection("c"), db.Collection("e"), "film", perFilm, testkit.D("n", 0), nil))(func(h *computed.Computed[int, int, bson.D]) error {
+				return on(computed.New[int, int, bson.D](db.Collection("c"), db.Collection("e"), computed.Rule{KeyField: "film", Pipeline: perFilm, Empty: testkit.D("n", 0)}, nil))(func(h *computed.Computed[int, int, bson.D]) error {
 					return testkit.ErrorOf(h.RefreshAll(ctx, w))
 				})
 			},
@@ -416,26 +416,26 @@ var mistakes = []mistake{
 			return testkit.ErrorOf(extref.As[titled](r, "orders.customer"))
 		})
 	}, mongopatterns.ErrInvalid, `titled has no field "`},
-	{"computed: keyField", nil, func(_ context.Context, db *mongo.Database) error {
-		return testkit.ErrorOf(computed.New[int, int, bson.D](db.Collection("c"), db.Collection("films"), "flim", perFilm, testkit.D("n", 0), nil))
-	}, mongopatterns.ErrInvalid, `pipeline: it must read the keyField "flim"`},
-	{"computed: keyField and pipeline", []any{testkit.D("_id", 1, "film", 7)}, func(ctx context.Context, db *mongo.Database) error {
+	{"computed: KeyField", nil, func(_ context.Context, db *mongo.Database) error {
+		return testkit.ErrorOf(computed.New[int, int, bson.D](db.Collection("c"), db.Collection("films"), computed.Rule{KeyField: "flim", Pipeline: perFilm, Empty: testkit.D("n", 0)}, nil))
+	}, mongopatterns.ErrInvalid, `Rule.Pipeline: it must read the KeyField "flim"`},
+	{"computed: KeyField and Pipeline", []any{testkit.D("_id", 1, "film", 7)}, func(ctx context.Context, db *mongo.Database) error {
 		insertInto(ctx, db, "films", testkit.D("_id", 7))
 		pipeline := mongo.Pipeline{testkit.D("$group", testkit.D("_id", "$flim", "n", testkit.D("$sum", 1)))}
-		return on(computed.New[int, int, bson.D](db.Collection("c"), db.Collection("films"), "flim", pipeline, testkit.D("n", 0), nil))(func(c *computed.Computed[int, int, bson.D]) error {
+		return on(computed.New[int, int, bson.D](db.Collection("c"), db.Collection("films"), computed.Rule{KeyField: "flim", Pipeline: pipeline, Empty: testkit.D("n", 0)}, nil))(func(c *computed.Computed[int, int, bson.D]) error {
 			return found(ctx, c)
 		})
 	}, nil, "c: malformed: flim: no document has it"},
 	{"computed: collections the wrong way round", []any{testkit.D("_id", 1, "film", 7)}, func(ctx context.Context, db *mongo.Database) error {
 		insertInto(ctx, db, "films", testkit.D("_id", 7))
-		return on(computed.New[int, int, bson.D](db.Collection("films"), db.Collection("c"), "film", perFilm, testkit.D("n", 0), nil))(func(c *computed.Computed[int, int, bson.D]) error { return found(ctx, c) })
+		return on(computed.New[int, int, bson.D](db.Collection("films"), db.Collection("c"), computed.Rule{KeyField: "film", Pipeline: perFilm, Empty: testkit.D("n", 0)}, nil))(func(c *computed.Computed[int, int, bson.D]) error { return found(ctx, c) })
 	}, nil, "films: malformed: film: no document has it"},
 	{"computed: a field of empty", []any{testkit.D("_id", 1, "film", 7)}, func(ctx context.Context, db *mongo.Database) error {
 		insertInto(ctx, db, "films", testkit.D("_id", 7))
-		return on(computed.New[int, int, bson.D](db.Collection("c"), db.Collection("films"), "film", perFilm, testkit.D("m", 0), nil))(func(c *computed.Computed[int, int, bson.D]) error { return found(ctx, c) })
-	}, nil, `it must make "m", which is in empty`},
+		return on(computed.New[int, int, bson.D](db.Collection("c"), db.Collection("films"), computed.Rule{KeyField: "film", Pipeline: perFilm, Empty: testkit.D("m", 0)}, nil))(func(c *computed.Computed[int, int, bson.D]) error { return found(ctx, c) })
+	}, nil, `it must make "m", which is in Empty`},
 	{"computed: a stage that writes", nil, func(_ context.Context, db *mongo.Database) error {
-		return testkit.ErrorOf(computed.New[int, int, bson.D](db.Collection("c"), db.Collection("films"), "film", append(perFilm[:1:1], testkit.D("$out", "films")), testkit.D("n", 0), nil))
+		return testkit.ErrorOf(computed.New[int, int, bson.D](db.Collection("c"), db.Collection("films"), computed.Rule{KeyField: "film", Pipeline: append(perFilm[:1:1], testkit.D("$out", "films")), Empty: testkit.D("n", 0)}, nil))
 	}, mongopatterns.ErrInvalid, "it must not write, as $out does"},
 	{"archive: no filter", []any{testkit.D("_id", 1)}, func(ctx context.Context, db *mongo.Database) error {
 		return on(archive.New(db.Collection("c"), db.Collection("d"), nil))(func(a *archive.Archive) error { return testkit.ErrorOf(a.Move(ctx, nil, nil)) })
@@ -594,13 +594,13 @@ var mistakes = []mistake{
 		return testkit.ErrorOf(series.NewGatherer[int, bson.D](nil, nil))
 	}, mongopatterns.ErrInvalid, "s is nil"},
 	{"computed: no pipeline", nil, func(_ context.Context, db *mongo.Database) error {
-		return testkit.ErrorOf(computed.New[int, int, bson.D](db.Collection("c"), db.Collection("d"), "film", nil, testkit.D("n", 0), nil))
-	}, mongopatterns.ErrInvalid, "pipeline: it is empty"},
+		return testkit.ErrorOf(computed.New[int, int, bson.D](db.Collection("c"), db.Collection("d"), computed.Rule{KeyField: "film", Pipeline: nil, Empty: testkit.D("n", 0)}, nil))
+	}, mongopatterns.ErrInvalid, "Rule.Pipeline: it is empty"},
 	{"computed: no empty", nil, func(_ context.Context, db *mongo.Database) error {
-		return testkit.ErrorOf(computed.New[int, int, bson.D](db.Collection("c"), db.Collection("d"), "film", perFilm, nil, nil))
-	}, mongopatterns.ErrInvalid, "empty: it has no fields"},
+		return testkit.ErrorOf(computed.New[int, int, bson.D](db.Collection("c"), db.Collection("d"), computed.Rule{KeyField: "film", Pipeline: perFilm, Empty: nil}, nil))
+	}, mongopatterns.ErrInvalid, "Rule.Empty: it has no fields"},
 	{"computed: no write", nil, func(ctx context.Context, db *mongo.Database) error {
-		return on(computed.New[int, int, bson.D](db.Collection("c"), db.Collection("d"), "film", perFilm, testkit.D("n", 0), nil))(func(c *computed.Computed[int, int, bson.D]) error {
+		return on(computed.New[int, int, bson.D](db.Collection("c"), db.Collection("d"), computed.Rule{KeyField: "film", Pipeline: perFilm, Empty: testkit.D("n", 0)}, nil))(func(c *computed.Computed[int, int, bson.D]) error {
 			return c.Change(ctx, []int{1}, nil)
 		})
 	}, mongopatterns.ErrInvalid, "write is nil"},

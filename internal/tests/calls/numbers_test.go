@@ -108,7 +108,7 @@ var derivations = map[string]derivation{
 		fill: func(t *testing.T, db *mongo.Database, subjects [][]any) repairer {
 			pipeline := mongo.Pipeline{testkit.D("$group", testkit.D("_id", "$film", "count", testkit.D("$sum", 1), "sum", testkit.D("$sum", "$v"),
 				"mean", testkit.D("$avg", "$v"), "low", testkit.D("$min", "$v")))}
-			c := testkit.Must(computed.New[int, int, bson.D](db.Collection("sources"), db.Collection("c"), "film", pipeline, testkit.D("count", 0, "sum", 0, "mean", nil, "low", nil), nil))
+			c := testkit.Must(computed.New[int, int, bson.D](db.Collection("sources"), db.Collection("c"), computed.Rule{KeyField: "film", Pipeline: pipeline, Empty: testkit.D("count", 0, "sum", 0, "mean", nil, "low", nil)}, nil))
 			var targets, sources []any
 			for i, numbers := range subjects {
 				targets = append(targets, testkit.D("_id", i))

@@ -73,7 +73,7 @@ func TestMapsHaveNoOrder(t *testing.T) {
 			return testkit.ErrorOf(slots.New[bson.M, bson.D](db.Collection("c"), timeseries.Days(nil), nil))
 		},
 		"computed": func(db *mongo.Database) error {
-			return testkit.ErrorOf(computed.New[int, bson.M, bson.D](db.Collection("c"), db.Collection("d"), "film", perFilm, testkit.D("n", 0), nil))
+			return testkit.ErrorOf(computed.New[int, bson.M, bson.D](db.Collection("c"), db.Collection("d"), computed.Rule{KeyField: "film", Pipeline: perFilm, Empty: testkit.D("n", 0)}, nil))
 		},
 		"extref": func(db *mongo.Database) error {
 			return testkit.ErrorOf(extref.New[bson.M, bson.D](db.Collection("c"), customer(db, "customer", "name"), nil))
@@ -163,7 +163,7 @@ func TestMapsHaveNoOrder(t *testing.T) {
 			return testkit.Must(slots.New[any, bson.D](db.Collection("c"), timeseries.Days(nil), nil)).Set(ctx, v, at, m)
 		},
 		"computed.Get": func(ctx context.Context, db *mongo.Database, v any) error {
-			return testkit.ErrorOf(testkit.Must(computed.New[int, any, bson.D](db.Collection("c"), db.Collection("d"), "film", perFilm, testkit.D("n", 0), nil)).Get(ctx, v, 0))
+			return testkit.ErrorOf(testkit.Must(computed.New[int, any, bson.D](db.Collection("c"), db.Collection("d"), computed.Rule{KeyField: "film", Pipeline: perFilm, Empty: testkit.D("n", 0)}, nil)).Get(ctx, v, 0))
 		},
 		"extref.Pin": func(ctx context.Context, db *mongo.Database, v any) error {
 			return testkit.ErrorOf(testkit.Must(extref.New[any, bson.D](db.Collection("c"), customer(db, "customer", "name"), nil)).Pin(ctx, "orders.customer", v))

@@ -54,8 +54,11 @@ func TestOutcomeAfterAPart(t *testing.T) {
 	})
 	t.Run("computed", func(t *testing.T) {
 		p, db := proxied(t)
-		c := testkit.Must(computed.New[int, string, bson.D](db.Collection("screenings"), db.Collection("films"), "film",
-			mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "viewers", Value: bson.M{"$sum": "$viewers"}}}}}}, bson.D{{Key: "viewers", Value: 0}}, nil))
+		c := testkit.Must(computed.New[int, string, bson.D](db.Collection("screenings"), db.Collection("films"), computed.Rule{
+			KeyField: "film",
+			Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "viewers", Value: bson.M{"$sum": "$viewers"}}}}}},
+			Empty:    bson.D{{Key: "viewers", Value: 0}},
+		}, nil))
 		testkit.Insert(t, db.Collection("films"), bson.M{"_id": "Dumbo"})
 		testkit.Insert(t, db.Collection("screenings"), bson.M{"_id": 1, "film": "Dumbo", "viewers": 10})
 		// The answer of the write says that it met one document less, and the look for it fails.

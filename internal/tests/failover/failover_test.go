@@ -113,9 +113,11 @@ var workloads = []workload{
 	}},
 	{"computed", func(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
 		screenings, films := db.Collection("comp_screenings"), db.Collection("comp_films")
-		c := testkit.Must(computed.New[int, string, bson.M](screenings, films, "film",
-			mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "viewers", Value: bson.M{"$sum": "$viewers"}}}}}},
-			bson.D{{Key: "viewers", Value: 0}}, &computed.Options{Additive: true}))
+		c := testkit.Must(computed.New[int, string, bson.M](screenings, films, computed.Rule{
+			KeyField: "film",
+			Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "viewers", Value: bson.M{"$sum": "$viewers"}}}}}},
+			Empty:    bson.D{{Key: "viewers", Value: 0}},
+		}, &computed.Options{Additive: true}))
 		testkit.OK(t, c.EnsureIndexes(t.Context()))
 		testkit.OK(t, testkit.ErrorOf(films.InsertOne(t.Context(), bson.M{"_id": "Dumbo"})))
 		step := func(ctx context.Context, n int) error {

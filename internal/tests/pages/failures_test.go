@@ -145,9 +145,11 @@ func notRepeated(t *testing.T) {
 	p := proxy.New(t, mongotest.URI(t))
 	db := mongotest.Database(t, p.Options())
 	films, screenings := db.Collection("films"), db.Collection("screenings")
-	c := testkit.Must(computed.New[int, string, bson.D](screenings, films, "film",
-		mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "viewers", Value: bson.D{{Key: "$sum", Value: "$viewers"}}}}}}},
-		bson.D{{Key: "viewers", Value: 0}}, nil))
+	c := testkit.Must(computed.New[int, string, bson.D](screenings, films, computed.Rule{
+		KeyField: "film",
+		Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "viewers", Value: bson.D{{Key: "$sum", Value: "$viewers"}}}}}}},
+		Empty:    bson.D{{Key: "viewers", Value: 0}},
+	}, nil))
 	testkit.OK(t, c.EnsureIndexes(t.Context()))
 	testkit.OK(t, testkit.ErrorOf(films.InsertOne(t.Context(), bson.M{"_id": "Dumbo"})))
 	testkit.OK(t, testkit.ErrorOf(screenings.InsertOne(t.Context(), bson.M{"_id": 1, "film": "Dumbo", "viewers": 10})))

@@ -136,15 +136,15 @@ func schemas(ctx context.Context, w *world) error {
 
 // computations: theatres, viewers and revenue of a film, by all four ways.
 func computations(ctx context.Context, w *world) error {
-	totals, err := computed.New[int, string, bson.M](w.coll("screenings"), w.coll("computed_films"),
-		"film",
-		mongo.Pipeline{
+	totals, err := computed.New[int, string, bson.M](w.coll("screenings"), w.coll("computed_films"), computed.Rule{
+		KeyField: "film",
+		Pipeline: mongo.Pipeline{
 			{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "theatres", Value: bson.M{"$addToSet": "$theatre"}},
 				{Key: "viewers", Value: bson.M{"$sum": "$viewers"}}, {Key: "revenue", Value: bson.M{"$sum": "$revenue"}}}}},
 			{{Key: "$set", Value: bson.M{"theatres": bson.M{"$size": "$theatres"}}}},
 		},
-		bson.D{{Key: "theatres", Value: 0}, {Key: "viewers", Value: 0}, {Key: "revenue", Value: 0}},
-		nil)
+		Empty: bson.D{{Key: "theatres", Value: 0}, {Key: "viewers", Value: 0}, {Key: "revenue", Value: 0}},
+	}, nil)
 	if err != nil {
 		return err
 	}

@@ -49,9 +49,11 @@ func storedTotals(name string, additive bool) scenario {
 	return stored(name,
 		func(db *mongo.Database) (totals, error) {
 			sum := testkit.D("$sum", testkit.D("$add", bson.A{"$viewers", 0}))
-			return computed.New[int, string, storedFilm](db.Collection("screenings"), db.Collection("films"), "film",
-				mongo.Pipeline{testkit.D("$group", testkit.D("_id", "$film", "viewers", sum))}, testkit.D("viewers", 0),
-				&computed.Options{Additive: additive, Attempts: 1})
+			return computed.New[int, string, storedFilm](db.Collection("screenings"), db.Collection("films"), computed.Rule{
+				KeyField: "film",
+				Pipeline: mongo.Pipeline{testkit.D("$group", testkit.D("_id", "$film", "viewers", sum))},
+				Empty:    testkit.D("viewers", 0),
+			}, &computed.Options{Additive: additive, Attempts: 1})
 		},
 		func(t *testing.T, db *mongo.Database, c totals) {
 			for _, film := range []string{"Bambi", "Dumbo", "Fantasia"} {

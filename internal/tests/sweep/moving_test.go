@@ -502,8 +502,11 @@ func writings(s *scene) (out []writing) {
 	for _, additive := range additive {
 		kind := map[bool]string{false: "", true: ", additive"}[additive]
 		screenings, films := s.coll("screenings"+kind), s.coll("films"+kind)
-		c := testkit.Must(computed.New[int, int, bson.D](screenings, films, "film", mongo.Pipeline{doc("$group", doc("_id", "$film", "viewers", doc("$sum", "$viewers")))},
-			doc("viewers", 0), &computed.Options{Additive: additive}))
+		c := testkit.Must(computed.New[int, int, bson.D](screenings, films, computed.Rule{
+			KeyField: "film",
+			Pipeline: mongo.Pipeline{doc("$group", doc("_id", "$film", "viewers", doc("$sum", "$viewers")))},
+			Empty:    doc("viewers", 0),
+		}, &computed.Options{Additive: additive}))
 		for e := range entities {
 			s.ok(void(films.InsertOne(ctx, doc("_id", e))))
 		}

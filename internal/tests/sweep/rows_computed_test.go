@@ -15,9 +15,11 @@ import (
 type totals = computed.Computed[int, string, bson.D]
 
 func newTotals(s *scene, additive bool) *totals {
-	c := testkit.Must(computed.New[int, string, bson.D](s.coll("screenings"), s.coll("films"), "film",
-		mongo.Pipeline{doc("$group", doc("_id", "$film", "viewers", doc("$sum", "$viewers")))}, doc("viewers", 0),
-		&computed.Options{Additive: additive, Lease: time.Second}))
+	c := testkit.Must(computed.New[int, string, bson.D](s.coll("screenings"), s.coll("films"), computed.Rule{
+		KeyField: "film",
+		Pipeline: mongo.Pipeline{doc("$group", doc("_id", "$film", "viewers", doc("$sum", "$viewers")))},
+		Empty:    doc("viewers", 0),
+	}, &computed.Options{Additive: additive, Lease: time.Second}))
 	s.ok(c.EnsureIndexes(s.Context()))
 	s.insert("films", doc("_id", "Dumbo"), doc("_id", "Bambi"), doc("_id", "Pinocchio"))
 	s.insert("screenings", doc("_id", 1, "film", "Dumbo", "viewers", 10), doc("_id", 2, "film", "Bambi", "viewers", 20))
