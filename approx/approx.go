@@ -19,8 +19,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/interval"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
-	"github.com/mongopatterns/mongopatterns/internal/pace"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -154,7 +154,7 @@ func (c *Counters[ID]) write(ctx context.Context, changes []change) (mongopatter
 // Cost: that of Flush at each interval.
 func (c *Counters[ID]) Run(ctx context.Context, failed func(error)) error {
 	flush := func(ctx context.Context) error { _, err := c.Flush(ctx); return err }
-	return pace.Run(ctx, cmp.Or(c.core.Interval, time.Second), flush, c.Close, failed)
+	return interval.Run(ctx, cmp.Or(c.core.Interval, time.Second), flush, c.Close, failed)
 }
 
 // Get returns the stored count plus the changes that wait for the key in these counters or are

@@ -23,7 +23,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/pace"
+	"github.com/mongopatterns/mongopatterns/internal/interval"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -179,7 +179,7 @@ func (d *Distinct[ID, V]) Close(ctx context.Context) (err error) {
 // Cost: that of Flush at each interval.
 func (d *Distinct[ID, V]) Run(ctx context.Context, failed func(error)) error {
 	flush := func(ctx context.Context) error { _, err := d.Flush(ctx); return err }
-	return pace.Run(ctx, cmp.Or(d.core.Interval, time.Second), flush, d.Close, failed)
+	return interval.Run(ctx, cmp.Or(d.core.Interval, time.Second), flush, d.Close, failed)
 }
 
 func (d *Distinct[ID, V]) waiting(closed bool) []*sketch {

@@ -17,8 +17,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/number"
+	"github.com/mongopatterns/mongopatterns/internal/windows"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
@@ -78,7 +78,7 @@ func (b *Buckets[ID, M]) Adopt(ctx context.Context, src *mongo.Collection, conve
 // holds some numbers for each series.
 func (b *Buckets[ID, M]) Compare(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (ID, M, error), work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	c := b.core
-	comparison := frame.Comparison{Begin: c.begin, Convert: b.taking(convert), Of: c.summaries, Stored: c.inColl,
+	comparison := windows.Comparison{Begin: c.begin, Convert: b.taking(convert), Of: c.summaries, Stored: c.inColl,
 		Count: c.opts.CountField, Time: c.opts.ArrayField + "." + c.opts.TimeField}
 	for _, v := range c.opts.Values {
 		comparison.Values = append(comparison.Values, c.opts.ArrayField+"."+v.Field)
@@ -87,7 +87,7 @@ func (b *Buckets[ID, M]) Compare(ctx context.Context, src *mongo.Collection, con
 }
 
 // taking returns a function that adds the measurement of a document to a batch.
-func (b *Buckets[ID, M]) taking(convert func(doc bson.Raw) (ID, M, error)) func(batch frame.Batch, doc bson.Raw) error {
+func (b *Buckets[ID, M]) taking(convert func(doc bson.Raw) (ID, M, error)) func(batch windows.Batch, doc bson.Raw) error {
 	c := b.core
 	take := func(doc bson.Raw) (series, m any, err error) { return convert(doc) }
 	if convert == nil {
@@ -101,7 +101,7 @@ func (b *Buckets[ID, M]) taking(convert func(doc bson.Raw) (ID, M, error)) func(
 			return series, m, err
 		}
 	}
-	return func(batch frame.Batch, doc bson.Raw) error {
+	return func(batch windows.Batch, doc bson.Raw) error {
 		series, m, err := take(doc)
 		if err == nil {
 			err = batch.Add(series, m)
@@ -111,10 +111,10 @@ func (b *Buckets[ID, M]) taking(convert func(doc bson.Raw) (ID, M, error)) func(
 }
 
 // summaries summarizes the series of a batch.
-func (c *arrays) summaries(b frame.Batch) frame.Summaries {
-	return func(yield func(*frame.Summary, error) bool) {
+func (c *arrays) summaries(b windows.Batch) windows.Summaries {
+	return func(yield func(*windows.Summary, error) bool) {
 		for _, g := range b.(*batch).All {
-			out := frame.NewSummary(g.Series, len(c.opts.Values))
+			out := windows.NewSummary(g.Series, len(c.opts.Values))
 			for _, it := range g.Of.items {
 				out.Count, out.First, out.Last = out.Count+1, min(out.First, it.time), max(out.Last, it.time)
 				for i, n := range it.numbers {
@@ -155,7 +155,7 @@ func addAll(s *number.Sum, n timeseries.Number) {
 }
 
 // inColl summarizes all series on the server, from the measurements.
-func (c *arrays) inColl(ctx context.Context) frame.Summaries {
+func (c *arrays) inColl(ctx context.Context) windows.Summaries {
 	all := expr.Array(expr.Field(c.opts.ArrayField))
 	times := expr.Filter(expr.Map(all, "m", at(c.opts.TimeField)), "t", expr.IsType(expr.Var("t"), "date"))
 	of := func(op string, values any) bson.D { return expr.Op(op, expr.Op(op, values)) } // in each bucket, then over all of them
@@ -166,13 +166,13 @@ func (c *arrays) inColl(ctx context.Context) frame.Summaries {
 	docs := cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return cursor.Primary(c.Coll).Aggregate(ctx, mongo.Pipeline{expr.Op("$group", group)}, options.Aggregate().SetAllowDiskUse(true))
 	})
-	return func(yield func(*frame.Summary, error) bool) {
+	return func(yield func(*windows.Summary, error) bool) {
 		for doc, err := range docs {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			out := frame.NewSummary(doc.Lookup("_id"), len(c.opts.Values))
+			out := windows.NewSummary(doc.Lookup("_id"), len(c.opts.Values))
 			out.Count = doc.Lookup("count").AsInt64()
 			if first, ok := doc.Lookup("first").DateTimeOK(); ok {
 				out.First, out.Last = first, doc.Lookup("last").DateTime()

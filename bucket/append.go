@@ -15,9 +15,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/internal/windows"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
@@ -54,17 +54,17 @@ func (b *Buckets[ID, M]) Append(ctx context.Context, series ID, m M) (stored boo
 func (b *Buckets[ID, M]) AppendMany(ctx context.Context, items iter.Seq2[ID, M], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: append many")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
-	return b.core.Many(ctx, frame.Untyped(items, func(m M) any { return m }), work, b.core.begin)
+	return b.core.Many(ctx, windows.Untyped(items, func(m M) any { return m }), work, b.core.begin)
 }
 
 // A batch holds encoded measurements by window, until they are stored.
 type batch struct {
 	*arrays
-	frame.Groups[waiting]
+	windows.Groups[waiting]
 	slab []timeseries.Number // for the next items
 }
 
-type group = frame.Group[waiting]
+type group = windows.Group[waiting]
 
 // waiting has the measurements that wait to be stored in a window's buckets.
 type waiting struct {
@@ -98,7 +98,7 @@ func (r room) or(o room) room {
 // partBytes bounds the measurements in one update if MaxBytes is not set.
 const partBytes = 8 << 20
 
-func (c *arrays) begin() frame.Batch { return &batch{arrays: c} }
+func (c *arrays) begin() windows.Batch { return &batch{arrays: c} }
 
 func (b *batch) Size() (count, bytes int) { return b.Count, b.Bytes }
 
@@ -117,7 +117,7 @@ func (b *batch) Add(series, m any) error {
 			return err
 		}
 	}
-	if size := len(g.Of.created) + len(it.raw.Value); size > frame.MaxBytes {
+	if size := len(g.Of.created) + len(it.raw.Value); size > windows.MaxBytes {
 		return fault.Invalid("measurement: it has %d bytes with Metadata, more than fits into a document", size)
 	}
 	g.Of.items = append(g.Of.items, it)
@@ -154,7 +154,7 @@ func (c *arrays) item(b *batch, m any) (it item, err error) {
 			return it, fault.Invalid("%q is not a finite number", v.Field)
 		}
 	}
-	if len(raw) > cmp.Or(c.opts.MaxBytes, frame.MaxBytes) {
+	if len(raw) > cmp.Or(c.opts.MaxBytes, windows.MaxBytes) {
 		return it, fault.Invalid("it has %d bytes, more than fits into a bucket", len(raw))
 	}
 	return it, nil
@@ -168,7 +168,7 @@ func checkMeasurementID(id bson.RawValue) error {
 	if id.Type == bson.TypeString && text == "" || id.Type == bson.TypeObjectID && oid.IsZero() {
 		return fault.Invalid("it is empty")
 	}
-	return frame.CheckKey(id)
+	return windows.CheckKey(id)
 }
 
 // A part has the items of a group that go to one bucket.
@@ -206,24 +206,24 @@ func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 		for i, o := range outcomes {
 			p, rows := parts[i], len(parts[i].items)
 			switch o.Fate {
-			case frame.Stored:
+			case windows.Stored:
 				r.Done += int64(rows)
 				if !joined { // a transaction may be undone
 					b.known.Change(p.group.Key, func(r room) room { return r.or(p.after) })
 				}
-			case frame.Unknown:
+			case windows.Unknown:
 				r.Unknown += int64(rows)
-			case frame.Taken: // another writer has made or filled the bucket
+			case windows.Taken: // another writer has made or filled the bucket
 				full = o.Err
 				p.group.Of.items = append(p.group.Of.items, p.items...)
-			case frame.TooLarge: // the bucket is full although the count allows more, also for other transactions
+			case windows.TooLarge: // the bucket is full although the count allows more, also for other transactions
 				full = o.Err
 				p.group.Of.items = append(p.group.Of.items, p.items...)
 				p.group.Of.least = b.known.Change(p.group.Key, func(r room) room { return r.or(room{seq: p.after.seq + 1}) }).seq
-			case frame.Unkeyed: // the collection is sharded by another key
+			case windows.Unkeyed: // the collection is sharded by another key
 				err = cmp.Or(err, o.Err)
 				b.Refuse(&r, upserts[i], rows, o.Err)
-			case frame.Refused:
+			case windows.Refused:
 				b.Refuse(&r, upserts[i], rows, o.Err)
 			}
 		}
@@ -238,14 +238,14 @@ func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 
 // cut divides the items of groups into parts that fit the current bucket and the following ones, and
 // removes the items from the groups.
-func (c *arrays) cut(groups []*group) (parts []part, upserts []frame.Upsert) {
+func (c *arrays) cut(groups []*group) (parts []part, upserts []windows.Upsert) {
 	for _, g := range groups {
 		at, items := g.Of.room, g.Of.items
 		g.Of.items = nil
 		if c.opts.MaxBytes == 0 {
 			at.size = 0 // without MaxBytes only the bytes of the update count
 		}
-		bytes := int64(min(cmp.Or(c.opts.MaxBytes, partBytes), frame.MaxBytes-len(g.Of.created)))
+		bytes := int64(min(cmp.Or(c.opts.MaxBytes, partBytes), windows.MaxBytes-len(g.Of.created)))
 		for len(items) > 0 {
 			n := 0
 			for ; n < len(items) && at.count < int64(c.opts.MaxCount); n++ {
@@ -257,7 +257,7 @@ func (c *arrays) cut(groups []*group) (parts []part, upserts []frame.Upsert) {
 			}
 			if n > 0 {
 				p := part{g, items[:n], at}
-				parts, upserts = append(parts, p), append(upserts, frame.Upsert{Filter: c.roomFor(p), Update: c.push(p)})
+				parts, upserts = append(parts, p), append(upserts, windows.Upsert{Filter: c.roomFor(p), Update: c.push(p)})
 			}
 			at, items = room{seq: at.seq + 1}, items[n:]
 		}
@@ -333,8 +333,8 @@ func (c *arrays) push(p part) bson.Raw {
 				}
 				if at != "" && !n.IsZero() {
 					b.Open(at)
-					b.Date(frame.TimeKey, s.ms)
-					b.Value(frame.ValueKey, s.Raw())
+					b.Date(windows.TimeKey, s.ms)
+					b.Value(windows.ValueKey, s.Raw())
 					b.Close()
 				}
 			}
@@ -389,7 +389,7 @@ func (c *arrays) open(ctx context.Context, groups []*group, look bool) (dropped 
 	} else if len(wanted) == 1 {
 		opts.SetSort(bson.D{{Key: "_id", Value: -1}}).SetLimit(1)
 	}
-	for doc, err := range frame.Find(ctx, cursor.Primary(c.Coll), expr.Op("$or", wanted), opts.SetProjection(fields)) {
+	for doc, err := range windows.Find(ctx, cursor.Primary(c.Coll), expr.Op("$or", wanted), opts.SetProjection(fields)) {
 		if err != nil {
 			return dropped, err
 		}
@@ -406,7 +406,7 @@ func (c *arrays) open(ctx context.Context, groups []*group, look bool) (dropped 
 			dropped += drop(g, held)
 		}
 		// This package did not make a bucket without a number.
-		if seq, ok := frame.Number(doc); ok && seq >= g.Of.room.seq {
+		if seq, ok := windows.Number(doc); ok && seq >= g.Of.room.seq {
 			g.Of.room = c.filled(seq, doc)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/windows"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
@@ -26,14 +26,14 @@ var _ mongopatterns.Checker = (*Buckets[string, bson.D])(nil)
 
 // arrays implements Buckets without its type parameters.
 type arrays struct {
-	frame.Frame
+	windows.Frame
 	opts      Options
 	derived   []derived // the count, those of values, and the bytes
 	recounted bson.D    // sets them
 	recut     any       // sets them to those of the measurements in ~cut, if it is not null
 	total     any       // adds them up
 	totals    any       // adds them up by window
-	known     frame.Known[room]
+	known     windows.Known[room]
 }
 
 // New returns Buckets over coll; opts may be nil. ID identifies a series: a string, a number, an ObjectID
@@ -49,12 +49,12 @@ func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Opti
 		o = *opts
 	}
 	o.Values = append([]timeseries.Value(nil), o.Values...)
-	c := &arrays{Frame: frame.Frame{Pattern: "bucket", Coll: coll, Window: window, Codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
-		Early: frame.Early(o.EndTime)}}
+	c := &arrays{Frame: windows.Frame{Pattern: "bucket", Coll: coll, Window: window, Codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
+		Early: windows.Early(o.EndTime)}}
 	if err := c.Check(o.settings()...); err != nil {
 		return nil, err
 	}
-	if err := frame.CheckFields[M](c.Codec, o.Values, "Options.TimeField", o.TimeField, "Options.IDField", o.IDField); err != nil {
+	if err := windows.CheckFields[M](c.Codec, o.Values, "Options.TimeField", o.TimeField, "Options.IDField", o.IDField); err != nil {
 		return nil, err
 	}
 	if metadata := o.Metadata; metadata != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/internal/windows"
 )
 
 // Replace replaces the measurement with m's ID in the window of m's time, or, without Options.IDField, one
@@ -29,7 +29,7 @@ func (b *Buckets[ID, M]) Replace(ctx context.Context, series ID, m M) (err error
 	if err != nil {
 		return err
 	}
-	path, key := c.opts.TimeField, frame.Date(it.time)
+	path, key := c.opts.TimeField, windows.Date(it.time)
 	if c.opts.IDField != "" {
 		path, key = c.opts.IDField, it.id
 	}
@@ -45,7 +45,7 @@ func (b *Buckets[ID, M]) Replace(ctx context.Context, series ID, m M) (err error
 // measurement is found.
 func (b *Buckets[ID, M]) Delete(ctx context.Context, series ID, at time.Time) (err error) {
 	defer fault.In(&err, "bucket: delete")
-	return b.core.edit(ctx, series, at, b.core.opts.TimeField, frame.Date(at.UnixMilli()), bson.RawValue{})
+	return b.core.edit(ctx, series, at, b.core.opts.TimeField, windows.Date(at.UnixMilli()), bson.RawValue{})
 }
 
 // DeleteByID is Delete for the measurement with this ID in the window that holds at. It needs

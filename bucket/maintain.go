@@ -11,17 +11,17 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/number"
 	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/internal/windows"
 )
 
 // measured are the paths of Options.Values for Check to look for; nil if M is a struct, because New has
 // compared them with its fields.
 func (b *Buckets[ID, M]) measured() (paths []string) {
 	c := b.core
-	if !frame.Any[M](c.Codec) {
+	if !windows.Any[M](c.Codec) {
 		return nil
 	}
 	for _, v := range c.opts.Values {
@@ -87,7 +87,7 @@ func (c *arrays) scan() maintain.Scan {
 }
 
 // audit compares the stored aggregates of a bucket with those that scan computed.
-func (c *arrays) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
+func (c *arrays) audit(doc bson.Raw, report windows.Report) mongo.Pipeline {
 	var none bson.RawValue
 	start, end, ends, dated := c.Span(doc, report)
 	if other := doc.Lookup("~other"); other.Type != 0 {
@@ -118,7 +118,7 @@ func (c *arrays) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
 			wrong = append(wrong, d.path)
 		}
 	}
-	return append(frame.Above(wrong), expr.Op("$set", append(ends, c.recounted...)))
+	return append(windows.Above(wrong), expr.Op("$set", append(ends, c.recounted...)))
 }
 
 // agree reports whether the stored value of a field is the computed one.
@@ -149,5 +149,5 @@ func (d derived) agree(doc bson.Raw, have, want bson.RawValue) bool {
 func (b *Buckets[ID, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: archive")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
-	return b.core.Archive(ctx, before, target, work, frame.Insert)
+	return b.core.Archive(ctx, before, target, work, windows.Insert)
 }

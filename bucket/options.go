@@ -7,7 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/config"
-	"github.com/mongopatterns/mongopatterns/internal/frame"
+	"github.com/mongopatterns/mongopatterns/internal/windows"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
@@ -19,7 +19,7 @@ func ByCount() timeseries.Window { return always{} }
 
 type always struct{}
 
-func (always) Bounds(time.Time) (start, end time.Time) { return time.Time{}, frame.Beyond }
+func (always) Bounds(time.Time) (start, end time.Time) { return time.Time{}, windows.Beyond }
 
 // Options names the fields of a bucket and chooses what it keeps. The zero value stores {series, start,
 // measurements, count}, without aggregates and de-duplication.
@@ -84,15 +84,15 @@ func (o *Options) settings() []config.Setting {
 		config.Name("Options.BytesField", &o.BytesField, bytes),
 		config.Number("Options.EndTime", (*int)(&o.EndTime), 0, 0, int(timeseries.LastSecond)),
 		config.Number("Options.MaxCount", &o.MaxCount, 1000, 1, 1<<30),
-		config.Number("Options.MaxBytes", &o.MaxBytes, 0, 0, frame.MaxBytes),
+		config.Number("Options.MaxBytes", &o.MaxBytes, 0, 0, windows.MaxBytes),
 		inside("Options.TimeField", &o.TimeField, "timestamp"),
 		inside("Options.IDField", &o.IDField, ""),
-		frame.Unnumbered(&o.SeriesField, &o.StartField),
+		windows.Unnumbered(&o.SeriesField, &o.StartField),
 	}
-	return append(out, frame.Values(o.Values, config.Named)...)
+	return append(out, windows.Values(o.Values, config.Named)...)
 }
 
 // inside is the setting of a path in a measurement, which cannot collide with the fields of the bucket.
 func inside(option string, path *string, otherwise string) config.Setting {
-	return frame.Inside(option, path, otherwise, config.Named)
+	return windows.Inside(option, path, otherwise, config.Named)
 }

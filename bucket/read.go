@@ -20,9 +20,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/internal/windows"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
@@ -35,7 +35,7 @@ import (
 // and 1 document for each bucket of the range.
 func (b *Buckets[ID, M]) Range(ctx context.Context, series ID, from, to time.Time) iter.Seq2[M, error] {
 	c := b.core
-	return fault.Seq("bucket: range", frame.InOrder(&c.Frame, c.buckets(ctx, series, from, to), c.entries, from, to, plain[M]))
+	return fault.Seq("bucket: range", windows.InOrder(&c.Frame, c.buckets(ctx, series, from, to), c.entries, from, to, plain[M]))
 }
 
 // Latest returns the measurement of series with the latest time, ErrNotFound if the series is empty.
@@ -51,7 +51,7 @@ func (b *Buckets[ID, M]) Latest(ctx context.Context, series ID) (m M, err error)
 	if txn.Running(ctx) { // a router refuses the $lookup of the pipeline in one
 		doc, err = b.core.latest(ctx, series)
 	} else {
-		doc, err = frame.First(pipe(ctx, b.core.Coll, b.LatestPipeline(series)))
+		doc, err = windows.First(pipe(ctx, b.core.Coll, b.LatestPipeline(series)))
 	}
 	if err == nil {
 		err = b.core.Codec.Decode(doc, &m)
@@ -64,16 +64,16 @@ func (b *Buckets[ID, M]) Latest(ctx context.Context, series ID) (m M, err error)
 // Cost: 2 round trips.
 func (c *arrays) latest(ctx context.Context, series any) (m bson.Raw, err error) {
 	all := c.Filter(series, time.Time{}, time.Time{})
-	newest, err := frame.First(frame.Find(ctx, c.Coll, append(slices.Clone(all), expr.Element(c.opts.CountField, expr.Op("$gt", 0))),
+	newest, err := windows.First(windows.Find(ctx, c.Coll, append(slices.Clone(all), expr.Element(c.opts.CountField, expr.Op("$gt", 0))),
 		options.Find().SetSort(bson.D{{Key: c.Start, Value: -1}}).SetLimit(1).SetProjection(bson.D{{Key: c.Start, Value: 1}})))
 	if err != nil {
 		return nil, err
 	}
 	start := value.Lookup(newest, c.Start)
-	var last frame.Entry
-	for doc, err := range frame.Find(ctx, c.Coll, append(all, bson.E{Key: c.Start, Value: start}),
+	var last windows.Entry
+	for doc, err := range windows.Find(ctx, c.Coll, append(all, bson.E{Key: c.Start, Value: start}),
 		options.Find().SetProjection(bson.D{{Key: c.opts.ArrayField, Value: 1}})) {
-		var found []frame.Entry
+		var found []windows.Entry
 		if err == nil {
 			found, err = c.entries(doc)
 			err = fault.Of(doc.Lookup("_id"), err)
@@ -109,7 +109,7 @@ func (b *Buckets[ID, M]) LatestPipeline(series ID) mongo.Pipeline {
 				expr.Op("$match", all),
 				expr.Op("$project", bson.D{{Key: "m", Value: expr.Field(c.opts.ArrayField)}}),
 				expr.Op("$unwind", expr.D("path", "$m", "includeArrayIndex", "i")),
-				expr.Op("$sort", expr.D("m."+c.opts.TimeField, -1, "_id."+frame.SeqKey, -1, "i", -1)),
+				expr.Op("$sort", expr.D("m."+c.opts.TimeField, -1, "_id."+windows.SeqKey, -1, "i", -1)),
 				expr.Op("$limit", 1),
 			})),
 		expr.Op("$unwind", "$b"),
@@ -144,7 +144,7 @@ func (b *Buckets[ID, M]) CountBuckets(ctx context.Context, series ID, at time.Ti
 	if err != nil {
 		return 0, err
 	}
-	n, _ = frame.Number(newest)
+	n, _ = windows.Number(newest)
 	return n + 1, nil
 }
 
@@ -159,7 +159,7 @@ func (c *arrays) bucket(ctx context.Context, series any, at time.Time, n int64, 
 	if n < 0 {
 		filter, skip = c.Since(p, 0), -n-1
 	}
-	return frame.First(frame.Find(ctx, c.Coll, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetSkip(skip).
+	return windows.First(windows.Find(ctx, c.Coll, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetSkip(skip).
 		SetLimit(1).SetProjection(fields)))
 }
 
@@ -175,7 +175,7 @@ func (c *arrays) buckets(ctx context.Context, series any, from, to time.Time) it
 	}
 	filter, sort := c.Filter(series, from, to), bson.D{{Key: c.Start, Value: 1}}
 	fields := bson.D{{Key: c.Start, Value: 1}, {Key: c.opts.ArrayField, Value: measurements}}
-	return frame.Find(ctx, c.Coll, filter, options.Find().SetSort(sort).SetProjection(fields))
+	return windows.Find(ctx, c.Coll, filter, options.Find().SetSort(sort).SetProjection(fields))
 }
 
 // pipe reads the result of a pipeline. Its documents stay valid.
@@ -188,7 +188,7 @@ func pipe(ctx context.Context, coll *mongo.Collection, pipeline mongo.Pipeline) 
 // filter a bucket than to send it.
 func (c *arrays) inside(from, to time.Time, whole any) any {
 	var within, inside bson.A
-	limits := frame.Between(frame.Limits(from, to))
+	limits := windows.Between(windows.Limits(from, to))
 	for _, limit := range limits {
 		ms := limit.Value.(bson.DateTime)
 		if start, _ := c.Bounds(int64(ms)); start != int64(ms) {
@@ -207,7 +207,7 @@ func (c *arrays) inside(from, to time.Time, whole any) any {
 	return expr.Cond(expr.Op("$and", within), whole, expr.Filter(c.array(), "m", expr.Op("$and", inside)))
 }
 
-func (c *arrays) entries(doc bson.Raw) (out []frame.Entry, err error) {
+func (c *arrays) entries(doc bson.Raw) (out []windows.Entry, err error) {
 	array := value.Lookup(doc, c.opts.ArrayField)
 	list, ok := array.ArrayOK()
 	if !ok {
@@ -217,10 +217,10 @@ func (c *arrays) entries(doc bson.Raw) (out []frame.Entry, err error) {
 		return nil, err
 	}
 	items, err := list.Values()
-	out = make([]frame.Entry, 0, len(items))
-	seq, _ := frame.Number(doc)
+	out = make([]windows.Entry, 0, len(items))
+	seq, _ := windows.Number(doc)
 	for _, item := range items {
-		e := frame.Entry{Time: math.MinInt64, Seq: seq, Raw: item} // for a measurement without a time, which this package does not write
+		e := windows.Entry{Time: math.MinInt64, Seq: seq, Raw: item} // for a measurement without a time, which this package does not write
 		m, _ := item.DocumentOK()
 		if at, ok := value.Lookup(m, c.opts.TimeField).DateTimeOK(); ok {
 			e.Time = at
@@ -230,7 +230,7 @@ func (c *arrays) entries(doc bson.Raw) (out []frame.Entry, err error) {
 	return out, err
 }
 
-func plain[M any](m M, _ frame.Entry) M { return m }
+func plain[M any](m M, _ windows.Entry) M { return m }
 
 // Aggregate returns the aggregates of series at or after from and before to; a zero time sets no limit. It
 // uses the stored aggregates of buckets whose window lies in the range, and reads measurements only in the
@@ -299,7 +299,7 @@ func (c *arrays) stats(doc bson.Raw) timeseries.Stats {
 			Count: stats.Count,
 			Sum:   timeseries.NumberOf(get("sum")), Squares: timeseries.NumberOf(get("squares")),
 			Min: timeseries.NumberOf(get("min")), Max: timeseries.NumberOf(get("max")),
-			First: frame.SampleOf(get("first")), Last: frame.SampleOf(get("last")),
+			First: windows.SampleOf(get("first")), Last: windows.SampleOf(get("last")),
 		}
 		if v.Count != "" {
 			out.Count, _ = get("count").AsInt64OK()
@@ -339,7 +339,7 @@ func (c *arrays) derive() {
 	add("count", c.opts.CountField, "$sum", 1, "")
 	for i, v := range c.opts.Values {
 		n, name := at(v.Field), fmt.Sprintf("v%d_", i)
-		sample := bson.D{{Key: frame.TimeKey, Value: at(c.opts.TimeField)}, {Key: frame.ValueKey, Value: n}}
+		sample := bson.D{{Key: windows.TimeKey, Value: at(c.opts.TimeField)}, {Key: windows.ValueKey, Value: n}}
 		add(name+"sum", v.Sum, "$sum", c.summand(n, v.Squares != ""), v.Field)
 		add(name+"min", v.Min, "$min", n, v.Field)
 		add(name+"max", v.Max, "$max", n, v.Field)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/doc"
+	"github.com/mongopatterns/mongopatterns/internal/diff"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -133,22 +133,22 @@ func typed[A, B any](c codec.Codec, convert func(A) (B, error)) *conversion {
 // If a type inside B decodes itself from fields that it does not encode, the result might not
 // decode as ours. Then keep keeps only the fields that base lacks at the top.
 func keep[B any](c codec.Codec, names []string, base, theirs, ours bson.Raw) bson.Raw {
-	shown, made := doc.Open(base), doc.Open(ours)
-	stored := slices.DeleteFunc(doc.Open(theirs), func(f doc.Field) bool { // empty, and omitted by base
-		return named(names, f.Key) && doc.Find(shown, f.Key).Type == 0
+	shown, made := diff.Open(base), diff.Open(ours)
+	stored := slices.DeleteFunc(diff.Open(theirs), func(f diff.Field) bool { // empty, and omitted by base
+		return named(names, f.Key) && diff.Find(shown, f.Key).Type == 0
 	})
-	merged, _ := doc.Merge(shown, stored, made, doc.Options{Arrays: doc.Placed, Loose: true, MadeUp: true})
+	merged, _ := diff.Merge(shown, stored, made, diff.Options{Arrays: diff.Placed, Loose: true, MadeUp: true})
 	flat := made
 	for _, f := range stored {
-		if !named(names, f.Key) && doc.Find(made, f.Key).Type == 0 {
+		if !named(names, f.Key) && diff.Find(made, f.Key).Type == 0 {
 			flat = append(flat, f)
 		}
 	}
-	out := doc.Raw(merged)
-	if doc.Alike(doc.Embedded(flat), embedded(out)) || same[B](c, ours, out) {
+	out := diff.Raw(merged)
+	if diff.Alike(diff.Embedded(flat), embedded(out)) || same[B](c, ours, out) {
 		return out
 	}
-	return doc.Raw(flat)
+	return diff.Raw(flat)
 }
 
 // same reports whether T shows two documents alike.
@@ -158,7 +158,7 @@ func same[T any](c codec.Codec, a, b bson.Raw) bool {
 		return false
 	}
 	y, err := view[T](c, b)
-	return err == nil && doc.Alike(embedded(x), embedded(y))
+	return err == nil && diff.Alike(embedded(x), embedded(y))
 }
 
 // named reports whether a struct with fields of these names decodes a stored field: the driver also
@@ -311,10 +311,10 @@ func kept(v bson.RawValue) bson.RawValue {
 // give that: the fields that they read and those that they change are as in before. The update sets
 // no other field.
 func (c *chain) difference(before, after bson.Raw) (guard, update bson.D, err error) {
-	old, made := doc.Open(before), doc.Open(after)
+	old, made := diff.Open(before), diff.Open(after)
 	var set, unset bson.D
 	reads, whole := c.reads(before, after)
-	for _, change := range doc.Changes(old, made) {
+	for _, change := range diff.Changes(old, made) {
 		if !nameable(change.Key) {
 			return nil, nil, fault.Invalid("the step changes the field %q, which no update can name", change.Key)
 		}
@@ -354,7 +354,7 @@ func (c *chain) reads(before, after bson.Raw) (names []string, whole bool) {
 // unchanged returns the condition that a document still has these fields as old has them. It is a
 // single comparison, because each comparison costs the server time: it compares a document of the
 // fields, in which missing ones are left out, with one of their values in old.
-func unchanged(old []doc.Field, names []string, whole bool) bson.D {
+func unchanged(old []diff.Field, names []string, whole bool) bson.D {
 	for _, f := range old {
 		if named(names, f.Key) {
 			names = append(names, f.Key)
@@ -363,12 +363,12 @@ func unchanged(old []doc.Field, names []string, whole bool) bson.D {
 	slices.Sort(names)
 	names = slices.Compact(names)
 	if whole || !allNameable(names) {
-		return expr.Op("$eq", "$$ROOT", expr.Literal(doc.Raw(old)))
+		return expr.Op("$eq", "$$ROOT", expr.Literal(diff.Raw(old)))
 	}
 	var is, was bson.D
 	for _, name := range names {
 		is = append(is, expr.Element(name, expr.Field(name)))
-		if v := doc.Find(old, name); v.Type != 0 {
+		if v := diff.Find(old, name); v.Type != 0 {
 			was = append(was, expr.Element(name, v))
 		}
 	}

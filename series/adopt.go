@@ -12,9 +12,9 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/internal/windows"
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 )
 
@@ -73,7 +73,7 @@ func (s *Series[ID, M]) Adopt(ctx context.Context, src *mongo.Collection, conver
 // decodes, once each. Memory holds some numbers for each series.
 func (s *Series[ID, M]) Compare(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (ID, []M, error), work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	c := s.core
-	comparison := frame.Comparison{Begin: c.begin, Convert: s.taking(convert), Of: c.summaries, Stored: c.inColl,
+	comparison := windows.Comparison{Begin: c.begin, Convert: s.taking(convert), Of: c.summaries, Stored: c.inColl,
 		Count: c.opts.CountField, Time: c.opts.TimeField}
 	for _, v := range c.opts.Values {
 		comparison.Values = append(comparison.Values, v.Field)
@@ -82,9 +82,9 @@ func (s *Series[ID, M]) Compare(ctx context.Context, src *mongo.Collection, conv
 }
 
 // taking returns a function that adds the measurements of a document to a batch.
-func (s *Series[ID, M]) taking(convert func(doc bson.Raw) (ID, []M, error)) func(b frame.Batch, doc bson.Raw) error {
+func (s *Series[ID, M]) taking(convert func(doc bson.Raw) (ID, []M, error)) func(b windows.Batch, doc bson.Raw) error {
 	c := s.core
-	return func(b frame.Batch, doc bson.Raw) error {
+	return func(b windows.Batch, doc bson.Raw) error {
 		if convert == nil {
 			series, m, err := c.Plain(doc, false, new(M))
 			if err == nil {
@@ -96,7 +96,7 @@ func (s *Series[ID, M]) taking(convert func(doc bson.Raw) (ID, []M, error)) func
 		if err != nil {
 			return err
 		}
-		for _, b := range []frame.Batch{c.begin(), b} { // a document is adopted as a whole or not at all
+		for _, b := range []windows.Batch{c.begin(), b} { // a document is adopted as a whole or not at all
 			for i := range all {
 				if err := b.Add(series, c.measurement(&all[i])); err != nil {
 					return fmt.Errorf("measurement %d: %w", i, err)
@@ -108,8 +108,8 @@ func (s *Series[ID, M]) taking(convert func(doc bson.Raw) (ID, []M, error)) func
 }
 
 // summaries summarizes the series of a batch.
-func (c *store) summaries(b frame.Batch) frame.Summaries {
-	return func(yield func(*frame.Summary, error) bool) {
+func (c *store) summaries(b windows.Batch) windows.Summaries {
+	return func(yield func(*windows.Summary, error) bool) {
 		for _, g := range b.(*batch).All {
 			for _, t := range g.Of.all {
 				if !yield(c.summary(g.Series, t), nil) {
@@ -121,9 +121,9 @@ func (c *store) summaries(b frame.Batch) frame.Summaries {
 }
 
 // inColl summarizes the series of the collection.
-func (c *store) inColl(ctx context.Context) frame.Summaries {
-	return func(yield func(*frame.Summary, error) bool) {
-		w, err := maintain.Of(nil, frame.WholeBatch)
+func (c *store) inColl(ctx context.Context) windows.Summaries {
+	return func(yield func(*windows.Summary, error) bool) {
+		w, err := maintain.Of(nil, windows.WholeBatch)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -144,8 +144,8 @@ func (c *store) inColl(ctx context.Context) frame.Summaries {
 	}
 }
 
-func (c *store) summary(series bson.RawValue, t *pack.Table) *frame.Summary {
-	out, rows := frame.NewSummary(series, len(c.opts.Values)), len(t.Times)
+func (c *store) summary(series bson.RawValue, t *pack.Table) *windows.Summary {
+	out, rows := windows.NewSummary(series, len(c.opts.Values)), len(t.Times)
 	if rows == 0 {
 		return out
 	}

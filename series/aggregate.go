@@ -11,9 +11,9 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/number"
 	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/internal/windows"
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
@@ -109,7 +109,7 @@ func (c *store) aggregates(series any, parts iter.Seq2[part, error]) iter.Seq2[p
 // computed yields the aggregates of the windows of by, computed from the measurements.
 func (c *store) computed(ctx context.Context, series any, from, to time.Time, by timeseries.Window) iter.Seq2[part, error] {
 	return func(yield func(part, error) bool) {
-		low, high := frame.Limits(from, to)
+		low, high := windows.Limits(from, to)
 		for t, err := range c.windows(ctx, series, from, to) {
 			if err != nil {
 				yield(part{}, err)
@@ -130,7 +130,7 @@ func (c *store) computed(ctx context.Context, series any, from, to time.Time, by
 // summed yields the aggregates of the documents of a range: their stored sums, or, for documents that the
 // range cuts, sums computed from the measurements.
 func (c *store) summed(ctx context.Context, series any, from, to time.Time) iter.Seq2[part, error] {
-	low, high := frame.Limits(from, to)
+	low, high := windows.Limits(from, to)
 	first, before := low, high // windows that begin between these lie in the range
 	if low != math.MinInt64 {
 		if start, end := c.Bounds(low); start != low {
@@ -142,7 +142,7 @@ func (c *store) summed(ctx context.Context, series any, from, to time.Time) iter
 	}
 	opts := options.Find().SetSort(bson.D{{Key: c.Start, Value: 1}}).SetProjection(c.sums(first, before))
 	return func(yield func(part, error) bool) {
-		for doc, err := range frame.Find(ctx, c.Coll, c.Filter(series, from, to), opts) {
+		for doc, err := range windows.Find(ctx, c.Coll, c.Filter(series, from, to), opts) {
 			var p part
 			if err == nil {
 				p.start = c.StartOf(doc)
@@ -263,7 +263,7 @@ func stats(n *pack.Tally, v timeseries.Value) (out timeseries.ValueStats) {
 }
 
 func sampleOf(v bson.RawValue) (s pack.Sample) {
-	if stored := frame.SampleOf(v); !stored.Value.IsZero() {
+	if stored := windows.SampleOf(v); !stored.Value.IsZero() {
 		s = pack.Sample{Time: stored.Time.UnixMilli(), Value: stored.Value}
 	}
 	return s

@@ -20,10 +20,10 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/number"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/internal/windows"
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 )
 
@@ -61,24 +61,24 @@ func (s *Series[ID, M]) Append(ctx context.Context, series ID, m M) (err error) 
 func (s *Series[ID, M]) AppendMany(ctx context.Context, items iter.Seq2[ID, M], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "series: append many")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
-	return s.core.Many(ctx, frame.Untyped(items, func(m M) any { return s.core.measurement(&m) }), work, s.core.begin)
+	return s.core.Many(ctx, windows.Untyped(items, func(m M) any { return s.core.measurement(&m) }), work, s.core.begin)
 }
 
 // A batch holds measurements by place, in tables that each become a block.
 type batch struct {
 	*store
-	frame.Groups[tables]
+	windows.Groups[tables]
 	blocks []*block // of all places, once they are packed
 }
 
-type group = frame.Group[tables]
+type group = windows.Group[tables]
 
 type tables struct {
 	all   []*pack.Table
 	bytes int // of the last table
 }
 
-func (c *store) begin() frame.Batch { return &batch{store: c} }
+func (c *store) begin() windows.Batch { return &batch{store: c} }
 
 func (b *batch) Size() (count, bytes int) { return b.Count, b.Bytes }
 
@@ -215,7 +215,7 @@ func (b *batch) grow(g *group, bytes int) {
 
 // A block is a packed table on its way to a document.
 type block struct {
-	frame.Place
+	windows.Place
 	rows    int
 	bytes   int   // of its measurements in memory
 	id      int64 // of its content
@@ -239,7 +239,7 @@ func (b *batch) sealed() []*block {
 }
 
 // block packs a table and builds the update that pushes it and updates the sums.
-func (c *store) block(p frame.Place, t *pack.Table) *block {
+func (c *store) block(p windows.Place, t *pack.Table) *block {
 	data := t.Encode(p.Key)
 	hash := sha256.Sum256(data)
 	out := &block{Place: p, rows: len(t.Times), bytes: len(data), id: int64(binary.LittleEndian.Uint64(hash[:]))}
@@ -334,9 +334,9 @@ func (c *store) save(ctx context.Context, blocks []*block) (r mongopatterns.Resu
 				break
 			}
 		}
-		upserts := make([]frame.Upsert, len(blocks))
+		upserts := make([]windows.Upsert, len(blocks))
 		for i, b := range blocks {
-			upserts[i] = frame.Upsert{Filter: c.open(b), Update: b.marked()}
+			upserts[i] = windows.Upsert{Filter: c.open(b), Update: b.marked()}
 		}
 		outcomes, err := c.Send(ctx, upserts)
 		sent := blocks
@@ -345,23 +345,23 @@ func (c *store) save(ctx context.Context, blocks []*block) (r mongopatterns.Resu
 		for i, o := range outcomes {
 			b := sent[i]
 			switch o.Fate {
-			case frame.Stored:
+			case windows.Stored:
 				r.Done += int64(b.rows)
 				b.stored = true
 				if !joined { // a transaction may be undone
 					c.remember(b)
 				}
-			case frame.Unknown:
+			case windows.Unknown:
 				r.Unknown += int64(b.rows)
-			case frame.Taken:
+			case windows.Taken:
 				full, blocks = o.Err, append(blocks, b)
-			case frame.TooLarge: // other fields of the document take the space
+			case windows.TooLarge: // other fields of the document take the space
 				b.least = b.seq + 1
 				full, blocks = o.Err, append(blocks, b)
-			case frame.Unkeyed: // the collection is sharded
+			case windows.Unkeyed: // the collection is sharded
 				c.sharded.Store(true)
 				full, blocks = o.Err, append(blocks, b)
-			case frame.Refused:
+			case windows.Refused:
 				b.refused = o.Err
 				c.Refuse(&r, upserts[i], b.rows, o.Err)
 			}
@@ -427,7 +427,7 @@ func (c *store) locate(ctx context.Context, blocks []*block) (left []*block, ski
 		held := expr.Op("$setIntersection", expr.Map(expr.Array(expr.Field(c.opts.BatchField)), "b", expr.Var("b.id")), ids)
 		projection = append(projection, bson.E{Key: c.opts.BatchField, Value: held})
 	}
-	for doc, err := range frame.Find(ctx, cursor.Primary(c.Coll), expr.Op("$or", wanted), options.Find().SetProjection(projection).SetBatchSize(int32(len(wanted)+1))) {
+	for doc, err := range windows.Find(ctx, cursor.Primary(c.Coll), expr.Op("$or", wanted), options.Find().SetProjection(projection).SetBatchSize(int32(len(wanted)+1))) {
 		if err != nil {
 			return nil, 0, err
 		}
@@ -441,7 +441,7 @@ func (c *store) locate(ctx context.Context, blocks []*block) (left []*block, ski
 				n.held[id.AsInt64()] = true
 			}
 		}
-		if seq, ok := frame.Number(doc); ok && seq > n.seq {
+		if seq, ok := windows.Number(doc); ok && seq > n.seq {
 			count, counted := value.Lookup(doc, c.opts.CountField).AsInt64OK()
 			bytes, sized := value.Lookup(doc, c.opts.BytesField).AsInt64OK()
 			n.seq, n.full = seq, !counted || !sized || count >= int64(c.opts.MaxCount) || bytes >= int64(c.opts.MaxBytes)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/frame"
+	"github.com/mongopatterns/mongopatterns/internal/windows"
 )
 
 // Archive moves the documents whose window ended at or before before into target, each batch (by default
@@ -25,5 +25,5 @@ import (
 func (s *Series[ID, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "series: archive")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
-	return s.core.Archive(ctx, before, target, work, frame.Insert)
+	return s.core.Archive(ctx, before, target, work, windows.Insert)
 }

@@ -11,9 +11,9 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/internal/windows"
 )
 
 // The kinds of problems that Check finds. Repair solves WrongField.
@@ -31,7 +31,7 @@ const (
 // because New has compared Options.Values with its fields.
 func (s *Series[ID, M]) measured() (paths []string) {
 	c := s.core
-	if !frame.Any[M](c.Codec) {
+	if !windows.Any[M](c.Codec) {
 		return nil
 	}
 	for _, v := range c.opts.Values {
@@ -58,7 +58,7 @@ func (s *Series[ID, M]) measured() (paths []string) {
 // scans the collection by _id.
 func (s *Series[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	c := s.core
-	return fault.Seq("series: check", c.Problems(ctx, work, maintain.Scan{BatchSize: frame.WholeBatch}, c.audit, s.measured()...))
+	return fault.Seq("series: check", c.Problems(ctx, work, maintain.Scan{BatchSize: windows.WholeBatch}, c.audit, s.measured()...))
 }
 
 // Repair computes again the fields that Check finds wrong, and writes each document in one write. A
@@ -70,11 +70,11 @@ func (s *Series[ID, M]) Repair(ctx context.Context, work *mongopatterns.Work) (r
 	defer fault.In(&err, "series: repair")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	c := s.core
-	return c.Frame.Repair(ctx, work, maintain.Scan{BatchSize: frame.WholeBatch}, c.audit, c.Guards...)
+	return c.Frame.Repair(ctx, work, maintain.Scan{BatchSize: windows.WholeBatch}, c.audit, c.Guards...)
 }
 
 // audit decodes a document and compares its fields with those computed from its measurements.
-func (c *store) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
+func (c *store) audit(doc bson.Raw, report windows.Report) mongo.Pipeline {
 	var none bson.RawValue
 	t, err := c.load(doc)
 	if err != nil {
@@ -95,7 +95,7 @@ func (c *store) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
 	start, end, set, dated := c.Span(doc, report)
 	for i, n := 0, len(t.Times); i < min(n, 2) && dated && start == c.StartOf(doc); i++ { // the first and the last
 		if at := t.Times[i*(n-1)]; at < start || at >= end {
-			report(mongopatterns.OutsideWindow, c.opts.TimeField, frame.Date(at), none, "")
+			report(mongopatterns.OutsideWindow, c.opts.TimeField, windows.Date(at), none, "")
 		}
 	}
 	var unset bson.A
@@ -113,7 +113,7 @@ func (c *store) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
 			set = append(set, bson.E{Key: d.path, Value: d.want})
 		}
 	}
-	return append(frame.Above(wrong), pipeline(set, unset)...)
+	return append(windows.Above(wrong), pipeline(set, unset)...)
 }
 
 // starts is the start of the window that holds a time.

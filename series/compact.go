@@ -11,8 +11,8 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/windows"
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 )
 
@@ -36,7 +36,7 @@ func (s *Series[ID, M]) Compact(ctx context.Context, work *mongopatterns.Work) (
 		return result, err
 	}
 	open := bson.D{{Key: c.opts.BlocksField + ".1", Value: bson.D{{Key: "$exists", Value: true}}}}
-	return maintain.Run(ctx, c.Coll, work, maintain.Scan{Filter: open, BatchSize: frame.WholeBatch},
+	return maintain.Run(ctx, c.Coll, work, maintain.Scan{Filter: open, BatchSize: windows.WholeBatch},
 		func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 			var models []mongo.WriteModel
 			for _, doc := range batch {

@@ -14,10 +14,10 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/number"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/internal/windows"
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
@@ -55,8 +55,8 @@ func (s *Series[ID, M]) Delete(ctx context.Context, series ID, at time.Time) (er
 }
 
 // edit removes a measurement and adds the one in by, if by is not nil.
-func (c *store) edit(ctx context.Context, p frame.Place, ms int64, by *pack.Table) error {
-	for range frame.MaxAttempts {
+func (c *store) edit(ctx context.Context, p windows.Place, ms int64, by *pack.Table) error {
+	for range windows.MaxAttempts {
 		doc, t, row, err := c.holding(ctx, p, ms)
 		if err != nil {
 			return p.Named(ms, "", err)
@@ -77,12 +77,12 @@ func (c *store) edit(ctx context.Context, p frame.Place, ms int64, by *pack.Tabl
 			return txn.Conflict("the document of the measurement")
 		}
 	}
-	return fmt.Errorf("%w: others have changed the document %d times meanwhile", mongopatterns.ErrConflict, frame.MaxAttempts)
+	return fmt.Errorf("%w: others have changed the document %d times meanwhile", mongopatterns.ErrConflict, windows.MaxAttempts)
 }
 
 // holding finds the document in a window that holds a measurement at a time.
-func (c *store) holding(ctx context.Context, p frame.Place, ms int64) (doc bson.Raw, t *pack.Table, row int, err error) {
-	for doc, err := range frame.Find(ctx, cursor.Primary(c.Coll), c.Within(p)) {
+func (c *store) holding(ctx context.Context, p windows.Place, ms int64) (doc bson.Raw, t *pack.Table, row int, err error) {
+	for doc, err := range windows.Find(ctx, cursor.Primary(c.Coll), c.Within(p)) {
 		if err != nil {
 			return nil, nil, 0, err
 		}
@@ -178,7 +178,7 @@ func sample(s pack.Sample) bson.RawValue {
 		return bson.RawValue{}
 	}
 	b := codec.Build(48)
-	b.Date(frame.TimeKey, s.Time)
-	b.Value(frame.ValueKey, s.Value.Raw())
+	b.Date(windows.TimeKey, s.Time)
+	b.Value(windows.ValueKey, s.Value.Raw())
 	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: b.Done()}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/frame"
-	"github.com/mongopatterns/mongopatterns/internal/pace"
+	"github.com/mongopatterns/mongopatterns/internal/interval"
+	"github.com/mongopatterns/mongopatterns/internal/windows"
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 )
 
@@ -43,7 +43,7 @@ type gatherer struct {
 
 	mu      sync.Mutex
 	waiting *batch
-	boxes   frame.Boxes
+	boxes   windows.Boxes
 	flushed time.Time
 	closed  bool
 
@@ -76,7 +76,7 @@ func (e *RefusedError[ID, M]) Unwrap() error { return e.err }
 // NewGatherer returns a Gatherer that stores in s. It does no I/O.
 func NewGatherer[ID, M any](s *Series[ID, M], opts *GathererOptions) (g *Gatherer[ID, M], err error) {
 	defer fault.In(&err, "series: new gatherer")
-	c := &gatherer{flushed: time.Now(), boxes: frame.Boxes{}}
+	c := &gatherer{flushed: time.Now(), boxes: windows.Boxes{}}
 	if opts != nil {
 		c.GathererOptions = *opts
 	}
@@ -85,8 +85,8 @@ func NewGatherer[ID, M any](s *Series[ID, M], opts *GathererOptions) (g *Gathere
 	}
 	c.store, c.waiting = s.core, &batch{store: s.core}
 	err = config.Apply(
-		config.Number("GathererOptions.MaxCount", &c.MaxCount, 10_000, 1, frame.MostItems),
-		config.Number("GathererOptions.MaxBytes", &c.MaxBytes, 8<<20, 1, frame.MostBytes),
+		config.Number("GathererOptions.MaxCount", &c.MaxCount, 10_000, 1, windows.MostItems),
+		config.Number("GathererOptions.MaxBytes", &c.MaxBytes, 8<<20, 1, windows.MostBytes),
 		config.Check("GathererOptions.Interval", func() error {
 			if c.Interval < 0 {
 				return errors.New("it is negative")
@@ -119,7 +119,7 @@ func (g *Gatherer[ID, M]) Append(ctx context.Context, series ID, m M) (err error
 		case c.closed:
 			err = mongopatterns.ErrClosed
 		case !due():
-			err = c.waiting.Add(frame.Boxed(c.boxes, series), measurement)
+			err = c.waiting.Add(windows.Boxed(c.boxes, series), measurement)
 		default:
 			c.mu.Unlock()
 			if _, err := g.flush(ctx); err != nil {
@@ -194,7 +194,7 @@ func (g *Gatherer[ID, M]) Close(ctx context.Context) (err error) {
 // Cost: that of Flush at each interval.
 func (g *Gatherer[ID, M]) Run(ctx context.Context, failed func(error)) error {
 	flush := func(ctx context.Context) error { _, err := g.Flush(ctx); return err }
-	return pace.Run(ctx, cmp.Or(g.core.Interval, 10*time.Second), flush, g.Close, failed)
+	return interval.Run(ctx, cmp.Or(g.core.Interval, 10*time.Second), flush, g.Close, failed)
 }
 
 // Waiting returns the number of measurements that wait or are being sent.

@@ -5,7 +5,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/config"
-	"github.com/mongopatterns/mongopatterns/internal/frame"
+	"github.com/mongopatterns/mongopatterns/internal/windows"
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
@@ -91,12 +91,12 @@ func (o *Options) settings() []config.Setting {
 		inside("Options.TimeField", &o.TimeField, "timestamp"),
 		config.Number("Options.MaxCount", &o.MaxCount, defaultMaxCount, 1, 1<<24),
 		config.Number("Options.MaxBytes", &o.MaxBytes, defaultMaxBytes, 1, largestMaxBytes),
-		frame.Unnumbered(&o.SeriesField, &o.StartField),
+		windows.Unnumbered(&o.SeriesField, &o.StartField),
 	}
-	return append(out, frame.Values(o.Values, config.Name)...)
+	return append(out, windows.Values(o.Values, config.Name)...)
 }
 
 // inside is the setting of a name in a measurement, which cannot collide with the fields of the document.
 func inside(option string, name *string, otherwise string) config.Setting {
-	return frame.Inside(option, name, otherwise, config.Name)
+	return windows.Inside(option, name, otherwise, config.Name)
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/internal/windows"
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 )
 
@@ -31,7 +31,7 @@ import (
 func (s *Series[ID, M]) Range(ctx context.Context, series ID, from, to time.Time) iter.Seq2[M, error] {
 	c := s.core
 	return fault.Seq("series: range", func(yield func(M, error) bool) {
-		low, high := frame.Limits(from, to)
+		low, high := windows.Limits(from, to)
 		for t, err := range c.windows(ctx, series, from, to) {
 			var all []M
 			if err == nil {
@@ -64,7 +64,7 @@ func (s *Series[ID, M]) Latest(ctx context.Context, series ID) (m M, err error) 
 	}
 	start := c.Start
 	filter := append(c.Filter(series, time.Time{}, time.Time{}), bson.E{Key: c.opts.CountField, Value: bson.D{{Key: "$gt", Value: 0}}})
-	docs, err := cursor.Collect(frame.Find(ctx, c.Coll, filter, options.Find().SetProjection(c.content()).
+	docs, err := cursor.Collect(windows.Find(ctx, c.Coll, filter, options.Find().SetProjection(c.content()).
 		SetSort(bson.D{{Key: start, Value: -1}}).SetLimit(2)))
 	if err != nil {
 		return m, err
@@ -74,7 +74,7 @@ func (s *Series[ID, M]) Latest(ctx context.Context, series ID) (m M, err error) 
 	}
 	newest := docs[:1]
 	if at := value.Lookup(docs[0], start); len(docs) == 2 && at.Equal(value.Lookup(docs[1], start)) {
-		if newest, err = cursor.Collect(frame.Find(ctx, c.Coll, append(filter, bson.E{Key: start, Value: at}), options.Find().SetProjection(c.content()))); err != nil {
+		if newest, err = cursor.Collect(windows.Find(ctx, c.Coll, append(filter, bson.E{Key: start, Value: at}), options.Find().SetProjection(c.content()))); err != nil {
 			return m, err
 		}
 	}
@@ -102,7 +102,7 @@ func (s *Series[ID, M]) Latest(ctx context.Context, series ID) (m M, err error) 
 func (s *Series[ID, M]) Documents(ctx context.Context, work *mongopatterns.Work) iter.Seq2[bson.Raw, error] {
 	c := s.core
 	return fault.Seq("series: documents", func(yield func(bson.Raw, error) bool) {
-		w, err := maintain.Of(work, frame.WholeBatch)
+		w, err := maintain.Of(work, windows.WholeBatch)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -164,7 +164,7 @@ func (c *store) windows(ctx context.Context, series any, from, to time.Time) ite
 			docs = nil
 			return yield(w, err) && err == nil
 		}
-		for doc, err := range frame.Find(ctx, c.Coll, c.Filter(series, from, to), opts) {
+		for doc, err := range windows.Find(ctx, c.Coll, c.Filter(series, from, to), opts) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -198,7 +198,7 @@ func (c *store) span(docs []bson.Raw) (*pack.Table, error) {
 
 // numberOf is n of a document's _id; a document without n comes last.
 func numberOf(doc bson.Raw) int64 {
-	if n, ok := frame.Number(doc); ok {
+	if n, ok := windows.Number(doc); ok {
 		return n
 	}
 	return math.MaxInt64

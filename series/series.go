@@ -13,8 +13,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/windows"
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
@@ -27,11 +27,11 @@ var _ mongopatterns.Checker = (*Series[string, bson.D])(nil)
 
 // store implements Series without its type parameters.
 type store struct {
-	frame.Frame
+	windows.Frame
 	opts  Options
 	shape *shape       // for measurements that can be packed without BSON; nil for others
 	parts []pack.Parts // the parts of a tally to compute, by Options.Values
-	rooms frame.Known[room]
+	rooms windows.Known[room]
 	// needed are the fields of the Values without Count, which every measurement must have.
 	needed map[string]bool
 	// sharded is set once a router has asked for the shard key, which _id alone does not name.
@@ -53,7 +53,7 @@ func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Opti
 	if err != nil {
 		return nil, err
 	}
-	if err := frame.CheckFields[M](c.Codec, c.opts.Values, "Options.TimeField", c.opts.TimeField); err != nil {
+	if err := windows.CheckFields[M](c.Codec, c.opts.Values, "Options.TimeField", c.opts.TimeField); err != nil {
 		return nil, err
 	}
 	c.shape = shapeOf[M](c)
@@ -67,7 +67,7 @@ func newStore(coll *mongo.Collection, w timeseries.Window, opts *Options) (*stor
 	}
 	o.Values = append([]timeseries.Value(nil), o.Values...)
 	settings := o.settings()
-	c := &store{needed: map[string]bool{}, Frame: frame.Frame{Pattern: "series", Coll: coll, Window: w, Codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
+	c := &store{needed: map[string]bool{}, Frame: windows.Frame{Pattern: "series", Coll: coll, Window: w, Codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
 		Early: time.Millisecond}}
 	if err := c.Check(settings...); err != nil {
 		return nil, err

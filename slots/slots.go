@@ -21,12 +21,12 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/transfer"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/internal/windows"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
@@ -64,7 +64,7 @@ var _ mongopatterns.Checker = (*Slots[string, bson.D])(nil)
 
 // grid implements Slots without its type parameters.
 type grid struct {
-	frame.Frame
+	windows.Frame
 	metadata func(series any, start time.Time) bson.D
 	data     string
 	levels   []time.Duration
@@ -88,8 +88,8 @@ func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Opti
 	if opts != nil {
 		o = *opts
 	}
-	g := &grid{Frame: frame.Frame{Pattern: "slots", Coll: coll, Window: window, Codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
-		Early: frame.Early(o.EndTime)},
+	g := &grid{Frame: windows.Frame{Pattern: "slots", Coll: coll, Window: window, Codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
+		Early: windows.Early(o.EndTime)},
 		metadata: o.Metadata, levels: append([]time.Duration(nil), o.Levels...)}
 	if len(g.levels) == 0 {
 		g.levels = []time.Duration{time.Hour, time.Minute}
@@ -198,16 +198,16 @@ func (s *Slots[ID, M]) Set(ctx context.Context, series ID, t time.Time, m M) (er
 func (s *Slots[ID, M]) SetMany(ctx context.Context, slots iter.Seq2[ID, Slot[M]], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "slots: set many")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
-	return s.core.Many(ctx, frame.Untyped(slots, func(slot Slot[M]) any { return Slot[any]{slot.Time, slot.Value} }), work, s.core.begin)
+	return s.core.Many(ctx, windows.Untyped(slots, func(slot Slot[M]) any { return Slot[any]{slot.Time, slot.Value} }), work, s.core.begin)
 }
 
 // A batch holds encoded slots by document, until they are stored.
 type batch struct {
 	*grid
-	frame.Groups[waiting]
+	windows.Groups[waiting]
 }
 
-type group = frame.Group[waiting]
+type group = windows.Group[waiting]
 
 // waiting has the slots that wait to be stored in a document.
 type waiting struct {
@@ -220,14 +220,14 @@ type item struct {
 	raw  bson.RawValue
 }
 
-func (g *grid) begin() frame.Batch { return &batch{grid: g} }
+func (g *grid) begin() windows.Batch { return &batch{grid: g} }
 
 func (b *batch) Size() (count, bytes int) { return b.Count, b.Bytes }
 
 // Add encodes a slot once and puts it into the group of its window.
 func (b *batch) Add(series, v any) error {
 	slot := v.(Slot[any])
-	if err := frame.CheckTime(slot.Time); err != nil {
+	if err := windows.CheckTime(slot.Time); err != nil {
 		return fmt.Errorf("slot: %w", err)
 	}
 	raw, err := b.Codec.Value(slot.Value)
@@ -246,7 +246,7 @@ func (b *batch) Add(series, v any) error {
 			return err
 		}
 	}
-	if size := len(g.Of.created) + len(raw.Value); size > frame.MaxBytes {
+	if size := len(g.Of.created) + len(raw.Value); size > windows.MaxBytes {
 		return fault.Invalid("slot: it has %d bytes with Metadata, more than fits into a document", size)
 	}
 	g.Of.items = append(g.Of.items, item{b.path(slot.Time), raw})
@@ -262,7 +262,7 @@ func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 	defer fault.Part(&err, &r.Done, &r.Unknown)
 	left := slices.DeleteFunc(slices.Clone(b.All), func(g *group) bool { return g.Of.items == nil }) // nil if its Metadata was refused
 	for attempt := 0; len(left) > 0; attempt++ {
-		upserts := make([]frame.Upsert, len(left))
+		upserts := make([]windows.Upsert, len(left))
 		for i, g := range left {
 			upserts[i] = b.upsert(g)
 		}
@@ -273,16 +273,16 @@ func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 		for i, o := range outcomes {
 			rows := len(sent[i].Of.items)
 			switch o.Fate {
-			case frame.Stored:
+			case windows.Stored:
 				r.Done += int64(rows)
-			case frame.Unknown:
+			case windows.Unknown:
 				r.Unknown += int64(rows)
-			case frame.Taken:
+			case windows.Taken:
 				taken, left = o.Err, append(left, sent[i])
-			case frame.TooLarge, frame.Unkeyed: // a slot has only one place; the collection is sharded by another key
+			case windows.TooLarge, windows.Unkeyed: // a slot has only one place; the collection is sharded by another key
 				err = cmp.Or(err, o.Err)
 				b.Refuse(&r, upserts[i], rows, o.Err)
-			case frame.Refused:
+			case windows.Refused:
 				b.Refuse(&r, upserts[i], rows, o.Err)
 			}
 		}
@@ -299,7 +299,7 @@ func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 // upsert is the upsert of a group's document. It selects by series and start, so that documents with any
 // _id match; a new document gets an _id that prevents a second writer from creating another. If a slot
 // comes several times it stores the last item.
-func (g *grid) upsert(d *group) frame.Upsert {
+func (g *grid) upsert(d *group) windows.Upsert {
 	filter, update, last := codec.Build(128), codec.Build(256), map[string]int{}
 	g.Where(filter, d.Place)
 	for i, it := range d.Of.items {
@@ -322,7 +322,7 @@ func (g *grid) upsert(d *group) frame.Upsert {
 		update.Value(e.Key(), e.Value())
 	}
 	update.Close()
-	return frame.Upsert{Filter: filter.Done(), Update: update.Done()}
+	return windows.Upsert{Filter: filter.Done(), Update: update.Done()}
 }
 
 // Delete empties the slot that holds t. It returns ErrNotFound if the slot is empty, also when you repeat a
@@ -357,7 +357,7 @@ func (s *Slots[ID, M]) Get(ctx context.Context, series ID, t time.Time) (m M, er
 	if err != nil {
 		return m, err
 	}
-	doc, err := frame.First(frame.Find(ctx, g.Coll, g.Within(p), options.Find().SetLimit(1).
+	doc, err := windows.First(windows.Find(ctx, g.Coll, g.Within(p), options.Find().SetLimit(1).
 		SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: "m", Value: expr.Field(g.path(t))}})))
 	if errors.Is(err, mongopatterns.ErrNotFound) {
 		err = g.misfiled(ctx, p.Series)
@@ -376,7 +376,7 @@ func (s *Slots[ID, M]) Get(ctx context.Context, series ID, t time.Time) (m M, er
 // otherwise ErrNotFound.
 func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
 	filter := bson.D{{Key: g.Series, Value: value.Equal(series)}, {Key: g.Start, Value: expr.Op("$type", "string")}}
-	doc, err := frame.First(frame.Find(ctx, g.Coll, filter, options.Find().SetLimit(1).SetProjection(bson.D{{Key: g.Start, Value: 1}})))
+	doc, err := windows.First(windows.Find(ctx, g.Coll, filter, options.Find().SetLimit(1).SetProjection(bson.D{{Key: g.Start, Value: 1}})))
 	if err != nil {
 		return err
 	}
@@ -391,10 +391,10 @@ func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
 // key and 1 document for each window. No document: 1 more, as for Get.
 func (s *Slots[ID, M]) Range(ctx context.Context, series ID, from, to time.Time) iter.Seq2[Slot[M], error] {
 	g := s.core
-	return fault.Seq("slots: range", frame.InOrder(&g.Frame, g.documents(ctx, series, from, to), g.entries, from, to, slotOf[M]))
+	return fault.Seq("slots: range", windows.InOrder(&g.Frame, g.documents(ctx, series, from, to), g.entries, from, to, slotOf[M]))
 }
 
-func slotOf[M any](m M, e frame.Entry) Slot[M] {
+func slotOf[M any](m M, e windows.Entry) Slot[M] {
 	return Slot[M]{Time: time.UnixMilli(e.Time).UTC(), Value: m}
 }
 
@@ -405,7 +405,7 @@ func (g *grid) documents(ctx context.Context, series any, from, to time.Time) it
 	}
 	return func(yield func(bson.Raw, error) bool) {
 		found := false
-		for doc, err := range frame.Find(ctx, g.Coll, g.Filter(raw, from, to), options.Find().
+		for doc, err := range windows.Find(ctx, g.Coll, g.Filter(raw, from, to), options.Find().
 			SetSort(bson.D{{Key: g.Start, Value: 1}}).SetProjection(g.projection(from, to))) {
 			found = true
 			if !yield(doc, err) {
@@ -427,7 +427,7 @@ func (s *Slots[ID, M]) Projection(from, to time.Time) bson.D { return s.core.pro
 func (g *grid) projection(from, to time.Time) bson.D {
 	projection := bson.D{{Key: "_id", Value: 0}, {Key: g.Start, Value: 1}}
 	whole := append(projection, bson.E{Key: g.data, Value: 1})
-	if frame.CheckTime(from) != nil || frame.CheckTime(to) != nil {
+	if windows.CheckTime(from) != nil || windows.CheckTime(to) != nil {
 		return whole
 	}
 	start, end := g.Window.Bounds(from)
@@ -452,9 +452,9 @@ func (g *grid) projection(from, to time.Time) bson.D {
 
 // walk visits the slots of a document. A slot with a key that is not a number, which this package does not
 // write, is not timed.
-func (g *grid) walk(doc bson.Raw, visit func(slot frame.Entry, path string, timed bool)) {
-	var below func(slot frame.Entry, path string, timed bool, levels []time.Duration)
-	below = func(slot frame.Entry, path string, timed bool, levels []time.Duration) {
+func (g *grid) walk(doc bson.Raw, visit func(slot windows.Entry, path string, timed bool)) {
+	var below func(slot windows.Entry, path string, timed bool, levels []time.Duration)
+	below = func(slot windows.Entry, path string, timed bool, levels []time.Duration) {
 		inner, ok := slot.Raw.DocumentOK()
 		if len(levels) == 0 || !ok {
 			visit(slot, path, timed && len(levels) == 0 && slot.Raw.Type != bson.TypeNull)
@@ -463,17 +463,17 @@ func (g *grid) walk(doc bson.Raw, visit func(slot frame.Entry, path string, time
 		elements, _ := inner.Elements()
 		for _, e := range elements {
 			n, err := strconv.ParseInt(e.Key(), 10, 64)
-			at := frame.Entry{Time: slot.Time + n*levels[0].Milliseconds(), Raw: e.Value()}
+			at := windows.Entry{Time: slot.Time + n*levels[0].Milliseconds(), Raw: e.Value()}
 			below(at, path+"."+e.Key(), timed && err == nil, levels[1:])
 		}
 	}
 	if data := value.Lookup(doc, g.data); data.Type != 0 {
-		below(frame.Entry{Time: g.StartOf(doc), Raw: data}, g.data, true, g.levels)
+		below(windows.Entry{Time: g.StartOf(doc), Raw: data}, g.data, true, g.levels)
 	}
 }
 
-func (g *grid) entries(doc bson.Raw) (out []frame.Entry, _ error) {
-	g.walk(doc, func(slot frame.Entry, _ string, timed bool) {
+func (g *grid) entries(doc bson.Raw) (out []windows.Entry, _ error) {
+	g.walk(doc, func(slot windows.Entry, _ string, timed bool) {
 		if timed {
 			out = append(out, slot)
 		}
@@ -492,7 +492,7 @@ func (s *Slots[ID, M]) Latest(ctx context.Context, series ID) (slot Slot[M], err
 		return slot, err
 	}
 	for before := (time.Time{}); ; {
-		newest, err := frame.First(frame.Find(ctx, g.Coll, g.Filter(raw, time.Time{}, before), options.Find().SetLimit(1).
+		newest, err := windows.First(windows.Find(ctx, g.Coll, g.Filter(raw, time.Time{}, before), options.Find().SetLimit(1).
 			SetSort(bson.D{{Key: g.Start, Value: -1}}).SetProjection(g.projection(time.Time{}, time.Time{}))))
 		if err != nil {
 			return slot, err
@@ -501,7 +501,7 @@ func (s *Slots[ID, M]) Latest(ctx context.Context, series ID) (slot Slot[M], err
 			return slot, g.NoDate(newest)
 		}
 		if all, _ := g.entries(newest); len(all) > 0 {
-			last := slices.MaxFunc(all, func(a, b frame.Entry) int { return cmp.Compare(a.Time, b.Time) })
+			last := slices.MaxFunc(all, func(a, b windows.Entry) int { return cmp.Compare(a.Time, b.Time) })
 			m, err := codec.DecodeValue[M](g.Codec, last.Raw)
 			return slotOf(m, last), err
 		}
@@ -541,7 +541,7 @@ func (g *grid) scan() maintain.Scan {
 	return maintain.Scan{Projection: fields}
 }
 
-func (g *grid) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
+func (g *grid) audit(doc bson.Raw, report windows.Report) mongo.Pipeline {
 	_, _, ends, _ := g.Span(doc, report)
 	return mongo.Pipeline{expr.Op("$set", ends)}
 }
@@ -564,7 +564,7 @@ func (s *Slots[ID, M]) Archive(ctx context.Context, before time.Time, target *mo
 
 func (g *grid) arrive(_ context.Context, _ *mongo.Collection, docs []bson.Raw) (updates []mongo.WriteModel, _ error) {
 	for _, doc := range docs {
-		updates = append(updates, g.bring(doc, frame.Place{Series: value.Lookup(doc, g.Series), Start: g.StartOf(doc)}, true))
+		updates = append(updates, g.bring(doc, windows.Place{Series: value.Lookup(doc, g.Series), Start: g.StartOf(doc)}, true))
 	}
 	return updates, nil
 }
@@ -572,7 +572,7 @@ func (g *grid) arrive(_ context.Context, _ *mongo.Collection, docs []bson.Raw) (
 // bring is the upsert that writes a document to a place. If the place has no document, it gets all fields,
 // including _id. If it has one, that gets the slots and other fields that it lacks; with later, all slots
 // replace its own. The end is that of p; with later the end is treated like other fields.
-func (g *grid) bring(doc bson.Raw, p frame.Place, later bool) mongo.WriteModel {
+func (g *grid) bring(doc bson.Raw, p windows.Place, later bool) mongo.WriteModel {
 	var set bson.D
 	put := func(path string, v any, keep bool) {
 		if keep {
@@ -580,7 +580,7 @@ func (g *grid) bring(doc bson.Raw, p frame.Place, later bool) mongo.WriteModel {
 		}
 		set = append(set, bson.E{Key: path, Value: v})
 	}
-	g.walk(doc, func(slot frame.Entry, path string, _ bool) { put(path, expr.Literal(slot.Raw), !later) })
+	g.walk(doc, func(slot windows.Entry, path string, _ bool) { put(path, expr.Literal(slot.Raw), !later) })
 	elements, _ := doc.Elements()
 	for _, e := range elements {
 		if k := e.Key(); k != g.Series && k != g.Start && k != g.data && (k != g.End || later) {
@@ -614,7 +614,7 @@ func (s *Slots[ID, M]) Adopt(ctx context.Context, parse func(start string) (time
 	if parse == nil {
 		parse = parseTime
 	}
-	scan := maintain.Scan{Filter: bson.D{{Key: g.Start, Value: expr.Op("$type", "string")}}, Projection: g.Keys(), Whole: true, BatchSize: frame.WholeBatch}
+	scan := maintain.Scan{Filter: bson.D{{Key: g.Start, Value: expr.Op("$type", "string")}}, Projection: g.Keys(), Whole: true, BatchSize: windows.WholeBatch}
 	return maintain.Run(ctx, g.Coll, work, scan, func(ctx context.Context, found []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		if w.DryRun {
 			converted, err := g.convert(found, parse, w, result)
@@ -667,7 +667,7 @@ func (g *grid) redate(ctx context.Context, found []bson.Raw, parse func(string) 
 // A redated is a document whose start is a string, and its place.
 type redated struct {
 	doc bson.Raw
-	to  frame.Place
+	to  windows.Place
 }
 
 // convert finds the places of documents, and counts the documents without one.
@@ -696,9 +696,9 @@ func parseTime(s string) (t time.Time, err error) {
 }
 
 // converted returns the place of a document whose start is a string.
-func (g *grid) converted(doc bson.Raw, parse func(string) (time.Time, error)) (p frame.Place, err error) {
+func (g *grid) converted(doc bson.Raw, parse func(string) (time.Time, error)) (p windows.Place, err error) {
 	text := value.Lookup(doc, g.Start).StringValue()
-	refused := func(err error) (frame.Place, error) { return p, fault.Invalid("%s is %q: %w", g.Start, text, err) }
+	refused := func(err error) (windows.Place, error) { return p, fault.Invalid("%s is %q: %w", g.Start, text, err) }
 	t, err := parse(text)
 	if err != nil {
 		return refused(err)

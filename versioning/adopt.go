@@ -10,7 +10,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
-	"github.com/mongopatterns/mongopatterns/internal/doc"
+	"github.com/mongopatterns/mongopatterns/internal/diff"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
@@ -79,7 +79,7 @@ func (d *store) adopt(ctx context.Context, known func(stored bson.Raw) Change, b
 			s.change.at = last.change.at
 		}
 		s.number = last.number + 1
-		if err := check(s.head, doc.Patch(s.all, d.own(s.head))); err != nil {
+		if err := check(s.head, diff.Patch(s.all, d.own(s.head))); err != nil {
 			maintain.Fail(result, d.current.Name(), s.id, err)
 			continue
 		}
@@ -211,8 +211,8 @@ func (d *store) adopted(raw bson.Raw) bool {
 }
 
 func (d *store) pastRow(past *Revision[bson.Raw]) (bson.Raw, error) {
-	all, err := doc.Parse(past.Document)
-	h := head{id: doc.Find(all, "_id"), number: past.Number}
+	all, err := diff.Parse(past.Document)
+	h := head{id: diff.Find(all, "_id"), number: past.Number}
 	switch {
 	case err != nil:
 		return nil, fault.Invalid("Revision.Document: %w", err)
@@ -228,6 +228,6 @@ func (d *store) pastRow(past *Revision[bson.Raw]) (bson.Raw, error) {
 	if past.Deleted {
 		return d.deletion(h), nil
 	}
-	document := append([]doc.Field{field("_id", h.id)}, doc.Without(all, append([]string{"_id"}, d.unkept...)...)...)
-	return d.encodeRow(h, documentKey, doc.Embedded(document)), nil
+	document := append([]diff.Field{field("_id", h.id)}, diff.Without(all, append([]string{"_id"}, d.unkept...)...)...)
+	return d.encodeRow(h, documentKey, diff.Embedded(document)), nil
 }

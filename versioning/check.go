@@ -15,7 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
-	"github.com/mongopatterns/mongopatterns/internal/doc"
+	"github.com/mongopatterns/mongopatterns/internal/diff"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
@@ -272,7 +272,7 @@ func (d *store) examine(ctx context.Context, ids bson.A, current map[string]load
 		case now.invalid != nil:
 			h.found(mongopatterns.Malformed, nil, 0, mongopatterns.Problem{Detail: now.invalid.Error()})
 		case now.current != nil:
-			h.next, h.stored = d.asRow(now.current), doc.Find(now.all, d.opts.RevisionField)
+			h.next, h.stored = d.asRow(now.current), diff.Find(now.all, d.opts.RevisionField)
 			h.timely(nil, h.next)
 			if err := check(now.head, now.all); err != nil {
 				h.found(mongopatterns.Malformed, nil, 0, mongopatterns.Problem{Detail: err.Error()})

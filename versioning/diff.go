@@ -7,7 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/mongopatterns/mongopatterns/internal/doc"
+	"github.com/mongopatterns/mongopatterns/internal/diff"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -40,8 +40,8 @@ func (d Difference) MarshalJSON() ([]byte, error) {
 	}{d.Path, value.JSON(d.Old), value.JSON(d.New)})
 }
 
-func differences(a, b []doc.Field) (out []Difference) {
-	for _, d := range doc.Diff(a, b) {
+func differences(a, b []diff.Field) (out []Difference) {
+	for _, d := range diff.Diff(a, b) {
 		out = append(out, Difference(d))
 	}
 	return out
@@ -63,7 +63,7 @@ func (d *History[ID, T]) Diff(ctx context.Context, id ID, from, to int64) (found
 	return differences(a, b), err
 }
 
-func (d *store) two(ctx context.Context, id bson.RawValue, m, n int64) (a, b []doc.Field, err error) {
+func (d *store) two(ctx context.Context, id bson.RawValue, m, n int64) (a, b []diff.Field, err error) {
 	x, err := d.revision(ctx, id, m, nil, nil)
 	if err != nil {
 		return nil, nil, err
@@ -88,9 +88,9 @@ func (d *History[ID, T]) Differences(a, b T) (found []Difference, err error) {
 	if err != nil {
 		return nil, err
 	}
-	before, after := doc.Without(doc.Open(x), d.core.unkept...), doc.Without(doc.Open(y), d.core.unkept...)
+	before, after := diff.Without(diff.Open(x), d.core.unkept...), diff.Without(diff.Open(y), d.core.unkept...)
 	if loose {
-		after, _ = doc.Merge(before, before, after, doc.Options{Arrays: doc.Matched, Loose: true})
+		after, _ = diff.Merge(before, before, after, diff.Options{Arrays: diff.Matched, Loose: true})
 	}
 	return differences(before, after), nil
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/doc"
+	"github.com/mongopatterns/mongopatterns/internal/diff"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -40,17 +40,17 @@ type head struct {
 // A current is a current document. It is never modified, so several calls may share it.
 type current struct {
 	head
-	all        []doc.Field // with number and change
-	raw        bson.Raw    // the same
-	unnumbered bool        // no number is stored, so it is revision 1
-	partial    bool        // it was made from a row, and lacks Options.Ignored
+	all        []diff.Field // with number and change
+	raw        bson.Raw     // the same
+	unnumbered bool         // no number is stored, so it is revision 1
+	partial    bool         // it was made from a row, and lacks Options.Ignored
 }
 
 // A row is a revision of the history, or the current revision as the history will show it.
 type row struct {
 	head
 	key      bson.RawValue // the row's own _id; zero for the current revision
-	document []doc.Field   // without number, change and Options.Ignored
+	document []diff.Field  // without number, change and Options.Ignored
 	delta    bson.Raw      // resolve makes document from it and the document of the next revision
 	deleted  bool
 	lost     bool // its document cannot be restored
@@ -60,8 +60,8 @@ type row struct {
 type draft struct {
 	current
 	base    *current
-	changes []doc.Field
-	own     []doc.Field // number and change; nil if both stay
+	changes []diff.Field
+	own     []diff.Field // number and change; nil if both stay
 }
 
 // load reads a current document; nil if there is none.
@@ -92,19 +92,19 @@ func byID(id bson.RawValue) bson.D { return bson.D{expr.Element("_id", value.Equ
 func (d *store) guard(id bson.RawValue, number int64) bson.Raw {
 	is := valueOf(number)
 	if number == 1 {
-		is = doc.Embedded([]doc.Field{field("$in", doc.Array([]doc.Field{field("", bson.RawValue{Type: bson.TypeNull}), field("", is)}))})
+		is = diff.Embedded([]diff.Field{field("$in", diff.Array([]diff.Field{field("", bson.RawValue{Type: bson.TypeNull}), field("", is)}))})
 	}
 	if id.Type == bson.TypeEmbeddedDocument || id.Type == bson.TypeRegex {
-		id = doc.Embedded([]doc.Field{field("$eq", id)})
+		id = diff.Embedded([]diff.Field{field("$eq", id)})
 	}
-	return doc.Raw([]doc.Field{field("_id", id), field(d.opts.RevisionField, is)})
+	return diff.Raw([]diff.Field{field("_id", id), field(d.opts.RevisionField, is)})
 }
 
 // parse reads a current document. If it is invalid, the result has its _id, besides the error.
 func (d *store) parse(raw bson.Raw) (*current, error) {
-	c := &current{raw: raw, all: doc.Open(raw)}
-	c.id = doc.Find(c.all, "_id")
-	number, change := doc.Find(c.all, d.opts.RevisionField), doc.Find(c.all, d.opts.ChangeField)
+	c := &current{raw: raw, all: diff.Open(raw)}
+	c.id = diff.Find(c.all, "_id")
+	number, change := diff.Find(c.all, d.opts.RevisionField), diff.Find(c.all, d.opts.ChangeField)
 	invalid := func(format string, args ...any) (*current, error) {
 		return c, fault.Of(c.id, fault.Invalid(format, args...))
 	}
@@ -127,20 +127,20 @@ func (d *store) parse(raw bson.Raw) (*current, error) {
 }
 
 // own returns number and change as fields.
-func (d *store) own(h head) []doc.Field {
-	return []doc.Field{field(d.opts.RevisionField, valueOf(h.number)), field(d.opts.ChangeField, h.change.value())}
+func (d *store) own(h head) []diff.Field {
+	return []diff.Field{field(d.opts.RevisionField, valueOf(h.number)), field(d.opts.ChangeField, h.change.value())}
 }
 
 // kept returns the fields of a current document that the history keeps.
-func (d *store) kept(c *current) []doc.Field { return doc.Without(c.all, d.unkept...) }
+func (d *store) kept(c *current) []diff.Field { return diff.Without(c.all, d.unkept...) }
 
 // asRow returns the current revision as the history will show it.
 func (d *store) asRow(c *current) *row { return &row{head: c.head, document: d.kept(c)} }
 
 // asCurrent returns a revision of the history as a document with number and change.
 func (d *store) asCurrent(r *row) *current {
-	c := &current{head: r.head, all: doc.Patch(r.document, d.own(r.head)), partial: len(d.opts.Ignored) > 0}
-	c.raw = doc.Raw(c.all)
+	c := &current{head: r.head, all: diff.Patch(r.document, d.own(r.head)), partial: len(d.opts.Ignored) > 0}
+	c.raw = diff.Raw(c.all)
 	return c
 }
 
@@ -148,18 +148,18 @@ func (d *store) asCurrent(r *row) *current {
 func (h head) after(by stamp) head { return head{h.id, h.number + 1, by.after(h.change)} }
 
 // begin returns a document to insert.
-func (d *store) begin(id bson.RawValue, all []doc.Field, number int64, by stamp) (*current, error) {
+func (d *store) begin(id bson.RawValue, all []diff.Field, number int64, by stamp) (*current, error) {
 	c := &current{head: head{id, number, by}}
-	c.all = doc.Patch(all, d.own(c.head))
+	c.all = diff.Patch(all, d.own(c.head))
 	if err := check(c.head, c.all); err != nil {
 		return nil, err
 	}
-	c.raw = doc.Raw(c.all)
+	c.raw = diff.Raw(c.all)
 	return c, nil
 }
 
 // draft applies changes to base. The result is the next revision, or the same one if by is nil.
-func (d *store) draft(base *current, changes []doc.Field, by *stamp) (*draft, error) {
+func (d *store) draft(base *current, changes []diff.Field, by *stamp) (*draft, error) {
 	next := &draft{base: base, changes: changes}
 	next.head, next.unnumbered = base.head, base.unnumbered
 	if by != nil {
@@ -169,11 +169,11 @@ func (d *store) draft(base *current, changes []doc.Field, by *stamp) (*draft, er
 			return nil, err
 		}
 	}
-	next.all = doc.Patch(base.all, append(slices.Clip(changes), next.own...))
+	next.all = diff.Patch(base.all, append(slices.Clip(changes), next.own...))
 	if err := check(next.head, next.all); err != nil {
 		return nil, err
 	}
-	next.raw = doc.Raw(next.all)
+	next.raw = diff.Raw(next.all)
 	return next, nil
 }
 
@@ -186,33 +186,33 @@ func (next *draft) alone() *current {
 
 // counts returns the stamp of the new revision; nil if only Options.Ignored change, which makes no
 // revision.
-func (d *store) counts(changes []doc.Field, by stamp) *stamp {
-	if slices.ContainsFunc(changes, func(f doc.Field) bool { return !slices.Contains(d.opts.Ignored, f.Key) }) {
+func (d *store) counts(changes []diff.Field, by stamp) *stamp {
+	if slices.ContainsFunc(changes, func(f diff.Field) bool { return !slices.Contains(d.opts.Ignored, f.Key) }) {
 		return &by
 	}
 	return nil
 }
 
 // check returns an error for a document that cannot be stored as a revision, and for the number math.MaxInt64.
-func check(h head, all []doc.Field) error {
+func check(h head, all []diff.Field) error {
 	if h.number == math.MaxInt64 {
 		return fault.Of(h.id, fault.Invalid("revision %d is the last possible one", h.number-1))
 	}
-	if bytes := doc.Size(all); bytes > maxBytes {
+	if bytes := diff.Size(all); bytes > maxBytes {
 		return fault.Of(h.id, fault.Invalid("the document has %d bytes, and a revision can have %d", bytes, maxBytes))
 	}
 	return checkLevels(h.id, all)
 }
 
 // checkLevels returns an error for a document with too many levels.
-func checkLevels(id bson.RawValue, all []doc.Field) error {
-	if slices.ContainsFunc(all, func(f doc.Field) bool { return value.Deeper(f.Value, maxLevels-1) }) {
+func checkLevels(id bson.RawValue, all []diff.Field) error {
+	if slices.ContainsFunc(all, func(f diff.Field) bool { return value.Deeper(f.Value, maxLevels-1) }) {
 		return fault.Of(id, fault.Invalid("the document has more than %d levels of documents and arrays, and a revision cannot", maxLevels))
 	}
 	return nil
 }
 
-func field(key string, v bson.RawValue) doc.Field { return doc.Field{Key: key, Value: v} }
+func field(key string, v bson.RawValue) diff.Field { return diff.Field{Key: key, Value: v} }
 
 // valueOf encodes a value of one of the driver's own types.
 func valueOf(v any) bson.RawValue {
@@ -237,21 +237,21 @@ func wholeNumber(v bson.RawValue) (int64, bool) {
 // A stamp is a change as it is stored.
 type stamp struct {
 	at   time.Time
-	rest []doc.Field // all except the time
+	rest []diff.Field // all except the time
 }
 
 func stampOf(v bson.RawValue) stamp {
 	raw, _ := v.DocumentOK()
-	all := doc.Open(raw)
-	out := stamp{rest: doc.Without(all, atKey)}
-	if ms, ok := doc.Find(all, atKey).DateTimeOK(); ok {
+	all := diff.Open(raw)
+	out := stamp{rest: diff.Without(all, atKey)}
+	if ms, ok := diff.Find(all, atKey).DateTimeOK(); ok {
 		out.at = time.UnixMilli(ms).UTC()
 	}
 	return out
 }
 
 func (c stamp) value() bson.RawValue {
-	return doc.Embedded(append([]doc.Field{field(atKey, dateValue(c.at))}, c.rest...))
+	return diff.Embedded(append([]diff.Field{field(atKey, dateValue(c.at))}, c.rest...))
 }
 
 // after returns the stamp with the time to store: in milliseconds, and not earlier than the time of
@@ -286,9 +286,9 @@ func (d *store) stamp(c Change) (stamp, error) {
 	if err != nil {
 		return out, fmt.Errorf("Change.Fields: %w", err)
 	}
-	for _, f := range doc.Open(raw) {
+	for _, f := range diff.Open(raw) {
 		if slices.Contains([]string{"", atKey, authorKey, reasonKey}, f.Key) || strings.ContainsAny(f.Key, "$.") ||
-			doc.Find(out.rest, f.Key).Type != 0 {
+			diff.Find(out.rest, f.Key).Type != 0 {
 			return out, fault.Invalid("Change.Fields: the name %q is empty, given twice, used by Change, or has a $ or a dot", f.Key)
 		}
 		out.rest = append(out.rest, f)
@@ -299,7 +299,7 @@ func (d *store) stamp(c Change) (stamp, error) {
 // change decodes a stamp for the caller.
 func (d *store) change(c stamp) (Change, error) {
 	out := Change{At: c.at}
-	var own []doc.Field
+	var own []diff.Field
 	for _, f := range c.rest {
 		text, ok := f.Value.StringValueOK()
 		switch {
@@ -314,7 +314,7 @@ func (d *store) change(c stamp) (Change, error) {
 	if own == nil {
 		return out, nil
 	}
-	return out, d.codec.Decode(doc.Raw(own), &out.Fields)
+	return out, d.codec.Decode(diff.Raw(own), &out.Fields)
 }
 
 // checkTime returns an error for a time that JSON cannot represent. For some such times UnixMilli

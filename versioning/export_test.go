@@ -3,10 +3,10 @@ package versioning
 import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/mongopatterns/mongopatterns/internal/doc"
+	"github.com/mongopatterns/mongopatterns/internal/diff"
 )
 
 // Differences is what Diff returns of two documents.
 func Differences(before, after bson.Raw) []Difference {
-	return differences(doc.Open(before), doc.Open(after))
+	return differences(diff.Open(before), diff.Open(after))
 }

@@ -18,7 +18,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
-	"github.com/mongopatterns/mongopatterns/internal/doc"
+	"github.com/mongopatterns/mongopatterns/internal/diff"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -58,11 +58,11 @@ func (d *store) byNumber(direction int) bson.D {
 // archived returns the row of a document that was current. next is the document that a delta would
 // be made from; nil: the row must be whole.
 func (d *store) archived(was, next *current) bson.Raw {
-	whole := bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: doc.Raw(was.all, d.unkept...)}
+	whole := bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: diff.Raw(was.all, d.unkept...)}
 	if next != nil && was.number%int64(d.opts.SnapshotEvery) != 0 {
 		after := d.kept(next)
-		if delta, ok := doc.Delta(after, d.kept(was)); ok {
-			made := doc.Embedded(append([]doc.Field{field(ofKey, valueOf(d.digest(after)))}, delta...))
+		if delta, ok := diff.Delta(after, d.kept(was)); ok {
+			made := diff.Embedded(append([]diff.Field{field(ofKey, valueOf(d.digest(after)))}, delta...))
 			if len(made.Value) < len(whole.Value) && !value.Deeper(made, maxLevels) { // a delta has two levels for each of the document
 				return d.newRow(was.head, deltaKey, made)
 			}
@@ -77,16 +77,16 @@ func (d *store) deletion(h head) bson.Raw {
 }
 
 func (d *store) encodeRow(h head, key string, what bson.RawValue) bson.Raw {
-	return doc.Raw(d.rowFields(h, key, what))
+	return diff.Raw(d.rowFields(h, key, what))
 }
 
 // newRow returns a row with an _id. The driver would copy the row to add one.
 func (d *store) newRow(h head, key string, what bson.RawValue) bson.Raw {
-	return doc.Raw(append([]doc.Field{field("_id", valueOf(bson.NewObjectID()))}, d.rowFields(h, key, what)...))
+	return diff.Raw(append([]diff.Field{field("_id", valueOf(bson.NewObjectID()))}, d.rowFields(h, key, what)...))
 }
 
-func (d *store) rowFields(h head, key string, what bson.RawValue) []doc.Field {
-	return []doc.Field{
+func (d *store) rowFields(h head, key string, what bson.RawValue) []diff.Field {
+	return []diff.Field{
 		field(d.opts.DocumentIDField, h.id), field(d.opts.RevisionField, valueOf(h.number)),
 		field(d.opts.ChangeField, h.change.value()), field(key, what),
 	}
@@ -113,7 +113,7 @@ func (d *store) parseRow(raw bson.Raw) (*row, error) {
 		return r, nil
 	}
 	if whole, ok := raw.Lookup(documentKey).DocumentOK(); ok {
-		r.document = doc.Without(doc.Open(whole), d.unkept...)
+		r.document = diff.Without(diff.Open(whole), d.unkept...)
 	} else {
 		r.delta, _ = raw.Lookup(deltaKey).DocumentOK()
 	}
@@ -133,15 +133,15 @@ const namesBytes = 4
 
 // digest identifies the document that a delta is made from by the fields that the history keeps. It
 // begins with a digest of the names in Options.Ignored, because these decide which fields are kept.
-func (d *store) digest(kept []doc.Field) []byte {
+func (d *store) digest(kept []diff.Field) []byte {
 	names := sha256.Sum256([]byte(strings.Join(slices.Sorted(slices.Values(d.opts.Ignored)), "\x00")))
-	content := sha256.Sum256(doc.Raw(kept))
+	content := sha256.Sum256(diff.Raw(kept))
 	return append(names[:namesBytes:namesBytes], content[:12]...)
 }
 
 // fits reports whether a delta was made from a document. A delta made with other names in
 // Options.Ignored cannot be checked and is accepted.
-func (d *store) fits(delta bson.Raw, next []doc.Field) bool {
+func (d *store) fits(delta bson.Raw, next []diff.Field) bool {
 	_, was, ok := delta.Lookup(ofKey).BinaryOK()
 	is := d.digest(next)
 	return ok && len(was) > namesBytes && (bytes.Equal(was, is) || !bytes.Equal(was[:namesBytes], is[:namesBytes]))
@@ -161,9 +161,9 @@ func (d *store) resolve(r, next *row) error {
 	case !d.fits(r.delta, next.document):
 		err = errOther
 	default:
-		var all []doc.Field
-		if all, err = doc.Apply(next.document, doc.Without(doc.Open(r.delta), ofKey), d.opts.Ignored...); err == nil {
-			r.document = doc.Without(all, d.unkept...)
+		var all []diff.Field
+		if all, err = diff.Apply(next.document, diff.Without(diff.Open(r.delta), ofKey), d.opts.Ignored...); err == nil {
+			r.document = diff.Without(all, d.unkept...)
 			return nil
 		}
 	}

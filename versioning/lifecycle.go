@@ -11,7 +11,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/doc"
+	"github.com/mongopatterns/mongopatterns/internal/diff"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
@@ -34,11 +34,11 @@ func (d *History[ID, T]) Insert(ctx context.Context, document T, change Change) 
 	if err != nil {
 		return Revision[T]{}, err
 	}
-	all := doc.Open(raw)
-	if !doc.Distinct(all) {
+	all := diff.Open(raw)
+	if !diff.Distinct(all) {
 		return Revision[T]{}, fault.Invalid("the document has a field twice")
 	}
-	id := doc.Find(all, "_id")
+	id := diff.Find(all, "_id")
 	made := id.Type == 0
 	if made {
 		id = valueOf(bson.NewObjectID())
@@ -49,7 +49,7 @@ func (d *History[ID, T]) Insert(ctx context.Context, document T, change Change) 
 	if err := d.checkID(id); err != nil {
 		return Revision[T]{}, err
 	}
-	all = append([]doc.Field{field("_id", id)}, doc.Without(all, "_id")...) // the server stores it first anyway
+	all = append([]diff.Field{field("_id", id)}, diff.Without(all, "_id")...) // the server stores it first anyway
 	if !made {
 		return d.saved(d.core.create(ctx, id, all, by))
 	}
@@ -61,7 +61,7 @@ func (d *History[ID, T]) Insert(ctx context.Context, document T, change Change) 
 }
 
 // create inserts a document, with the number that follows its history, if it has one.
-func (d *store) create(ctx context.Context, id bson.RawValue, all []doc.Field, by stamp) (*current, error) {
+func (d *store) create(ctx context.Context, id bson.RawValue, all []diff.Field, by stamp) (*current, error) {
 	var c *current
 	err := d.within(ctx, func(ctx context.Context) error {
 		var err error
@@ -208,8 +208,8 @@ func (d *store) restore(ctx context.Context, id bson.RawValue, n int64, by stamp
 	if now == nil {
 		return d.create(ctx, then.id, then.document, by)
 	}
-	but := func(all []doc.Field) []doc.Field { return doc.Without(all, "_id") } // the stored _id stays, 1.0 where the revision has 1
-	return d.revise(ctx, now, doc.Changes(but(d.kept(now)), but(then.document)), by)
+	but := func(all []diff.Field) []diff.Field { return diff.Without(all, "_id") } // the stored _id stays, 1.0 where the revision has 1
+	return d.revise(ctx, now, diff.Changes(but(d.kept(now)), but(then.document)), by)
 }
 
 func (d *store) undo(ctx context.Context, id bson.RawValue, n int64, by stamp) (*current, error) {
@@ -222,10 +222,10 @@ func (d *store) undo(ctx context.Context, id bson.RawValue, n int64, by stamp) (
 		return nil, err
 	}
 	theirs := d.kept(now)
-	next, clashes := doc.Merge(after, theirs, before, doc.Options{Arrays: doc.Matched})
+	next, clashes := diff.Merge(after, theirs, before, diff.Options{Arrays: diff.Matched})
 	if clashes != nil {
 		err := fmt.Errorf("%w: later revisions have changed %s too", mongopatterns.ErrConflict, strings.Join(clashes, ", "))
 		return nil, ofRevision(id, n, err)
 	}
-	return d.revise(ctx, now, doc.Changes(theirs, next), by)
+	return d.revise(ctx, now, diff.Changes(theirs, next), by)
 }

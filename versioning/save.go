@@ -15,7 +15,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/doc"
+	"github.com/mongopatterns/mongopatterns/internal/diff"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/pause"
@@ -73,7 +73,7 @@ func (d *History[ID, T]) save(ctx context.Context, r Revision[T], by stamp) (Rev
 
 // answer is show for a bson.D. Decoding one takes the driver as long as the rest of a save, so
 // answer reuses the caller's values where decoding would give the same.
-func (d *History[ID, T]) answer(mine bson.D, encoded []doc.Field, next *current) (Revision[T], error) {
+func (d *History[ID, T]) answer(mine bson.D, encoded []diff.Field, next *current) (Revision[T], error) {
 	if d.kind.coded || d.core.codec != (codec.Codec{}) || len(mine) != len(encoded) {
 		return d.show(next, nil)
 	}
@@ -81,19 +81,19 @@ func (d *History[ID, T]) answer(mine bson.D, encoded []doc.Field, next *current)
 	if err != nil {
 		return r, err
 	}
-	out, in := make(bson.D, len(next.all)), doc.In(encoded)
-	var others []doc.Field
+	out, in := make(bson.D, len(next.all)), diff.In(encoded)
+	var others []diff.Field
 	var places []int
 	for i, f := range next.all {
 		j := in.Place(f.Key)
-		if j >= 0 && doc.Identical(encoded[j].Value, f.Value) && decoded(mine[j].Value) {
+		if j >= 0 && diff.Identical(encoded[j].Value, f.Value) && decoded(mine[j].Value) {
 			out[i] = mine[j]
 		} else {
 			others, places = append(others, f), append(places, i)
 		}
 	}
 	var rest bson.D
-	if err := d.core.codec.Decode(doc.Raw(others), &rest); err != nil {
+	if err := d.core.codec.Decode(diff.Raw(others), &rest); err != nil {
 		return Revision[T]{}, ofRevision(next.id, next.number, err)
 	}
 	for n, i := range places {
@@ -115,14 +115,14 @@ func decoded(v any) bool {
 // An edited is the document that a caller wants to save.
 type edited struct {
 	id      bson.RawValue
-	number  int64       // of the revision that was read
-	raw     bson.Raw    // as T encodes it
-	all     []doc.Field // the fields of raw
-	loose   bool        // the order of fields inside may be random
-	partial bool        // it is from the history and lacks Options.Ignored, or made by hand
+	number  int64        // of the revision that was read
+	raw     bson.Raw     // as T encodes it
+	all     []diff.Field // the fields of raw
+	loose   bool         // the order of fields inside may be random
+	partial bool         // it is from the history and lacks Options.Ignored, or made by hand
 
-	base    *current    // what was read; nil if not known
-	changes []doc.Field // the changes to base
+	base    *current     // what was read; nil if not known
+	changes []diff.Field // the changes to base
 }
 
 // edited encodes the document of r and compares it with what was read.
@@ -132,7 +132,7 @@ func (d *History[ID, T]) edited(r Revision[T]) (*edited, error) {
 		base = nil
 	}
 	raw, loose, err := d.encode(r.Document, base)
-	ours := &edited{number: r.Number, raw: raw, all: doc.Open(raw), loose: loose, base: base, partial: base == nil || base.partial}
+	ours := &edited{number: r.Number, raw: raw, all: diff.Open(raw), loose: loose, base: base, partial: base == nil || base.partial}
 	switch {
 	case err != nil:
 		return ours, err
@@ -150,7 +150,7 @@ func (d *History[ID, T]) edited(r Revision[T]) (*edited, error) {
 }
 
 // changes returns the changes that ours makes to now, the current document.
-func (d *History[ID, T]) changes(now *current, ours *edited) ([]doc.Field, error) {
+func (d *History[ID, T]) changes(now *current, ours *edited) ([]diff.Field, error) {
 	switch {
 	case now.number != ours.number:
 		return nil, &ConflictError{ID: now.id, Read: ours.number, Current: now.number}
@@ -179,14 +179,14 @@ func (d *History[ID, T]) over(now *current, ours *edited) (*edited, error) {
 		return nil, err
 	}
 	next := *ours
-	next.raw, next.all = raw, doc.Open(raw)
+	next.raw, next.all = raw, diff.Open(raw)
 	return &next, nil
 }
 
 // compare returns the changes after which T shows base as ours. A field that T encodes to the
 // stored bytes has not changed; only the others are decoded from base and compared inside. The _id
 // stays as stored: 1 for 1.0 is not a change.
-func (d *History[ID, T]) compare(base *current, ours *edited) ([]doc.Field, error) {
+func (d *History[ID, T]) compare(base *current, ours *edited) ([]diff.Field, error) {
 	if id := ours.raw.Lookup("_id"); id.Type != 0 && value.Key(id) != value.Key(base.id) {
 		return nil, fault.Of(base.id, fault.Invalid("the document to save has another _id, %s, and an _id cannot change", value.Text(id)))
 	}
@@ -194,11 +194,11 @@ func (d *History[ID, T]) compare(base *current, ours *edited) ([]doc.Field, erro
 	if ours.partial {
 		skip = append(skip, d.core.opts.Ignored...)
 	}
-	same := doc.Identical
+	same := diff.Identical
 	if ours.loose {
-		same = doc.Alike
+		same = diff.Alike
 	}
-	stored, wanted, ok := doc.Differing(base.all, ours.all, same, skip...)
+	stored, wanted, ok := diff.Differing(base.all, ours.all, same, skip...)
 	if !ok {
 		return nil, fault.Invalid("the document has a field twice")
 	}
@@ -208,7 +208,7 @@ func (d *History[ID, T]) compare(base *current, ours *edited) ([]doc.Field, erro
 	from, names := stored, slices.Concat(stored, wanted)
 	if d.kind.whole { // T may compute a field from others
 		from, names = base.all, nil
-		stored, wanted = doc.Without(base.all, skip...), doc.Without(ours.all, skip...)
+		stored, wanted = diff.Without(base.all, skip...), diff.Without(ours.all, skip...)
 	}
 	shown, loose, err := d.view(from, names, skip)
 	if err != nil {
@@ -217,44 +217,44 @@ func (d *History[ID, T]) compare(base *current, ours *edited) ([]doc.Field, erro
 	if d.kind.coded && alike(shown, wanted) {
 		return nil, nil
 	}
-	next, _ := doc.Merge(shown, stored, wanted, doc.Options{
-		Arrays: doc.Placed,
+	next, _ := diff.Merge(shown, stored, wanted, diff.Options{
+		Arrays: diff.Placed,
 		Loose:  ours.loose || loose,
 		MadeUp: d.kind.adds(stored, shown),
 	})
-	changes := doc.Changes(stored, next)
+	changes := diff.Changes(stored, next)
 	if !d.kind.coded || len(changes) == 0 {
 		return changes, nil
 	}
-	read, _, err := d.view(doc.Patch(from, changes), names, skip)
+	read, _, err := d.view(diff.Patch(from, changes), names, skip)
 	switch {
 	case err == nil && alike(read, wanted):
 		return changes, nil
 	case d.kind.whole: // T computes fields from those that it does not show, so only T can say which fields to keep
-		return doc.Changes(stored, wanted), nil
+		return diff.Changes(stored, wanted), nil
 	}
-	return doc.Changes(shown, wanted), nil
+	return diff.Changes(shown, wanted), nil
 }
 
 // view decodes a document into T and encodes it again, without the fields to skip. names limits the
 // result to fields of these names; nil means all fields.
-func (d *History[ID, T]) view(from, names []doc.Field, skip []string) (shown []doc.Field, loose bool, err error) {
+func (d *History[ID, T]) view(from, names []diff.Field, skip []string) (shown []diff.Field, loose bool, err error) {
 	var v T
-	if err := d.core.codec.Decode(doc.Raw(from), &v); err != nil {
+	if err := d.core.codec.Decode(diff.Raw(from), &v); err != nil {
 		return nil, false, err
 	}
 	raw, loose, err := d.encode(v, nil)
 	if err != nil {
 		return nil, false, err
 	}
-	in := doc.In(names)
-	shown = slices.DeleteFunc(doc.Open(raw), func(f doc.Field) bool {
+	in := diff.In(names)
+	shown = slices.DeleteFunc(diff.Open(raw), func(f diff.Field) bool {
 		return slices.Contains(skip, f.Key) || names != nil && in.Place(f.Key) < 0
 	})
 	return shown, loose, nil
 }
 
-func alike(a, b []doc.Field) bool { return doc.Alike(doc.Embedded(a), doc.Embedded(b)) }
+func alike(a, b []diff.Field) bool { return diff.Alike(diff.Embedded(a), diff.Embedded(b)) }
 
 // encode encodes the caller's document and reports whether the order of fields inside it may be
 // random: T has a codec, or the document contains Go maps. base is the document that v changes; nil
@@ -289,22 +289,22 @@ func (d *History[ID, T]) encode(v T, base *current) (bson.Raw, bool, error) {
 
 // merged returns the changes to now, the stored document, that have the effect of changes to base,
 // the document that was read.
-func merged(base, now *current, changes []doc.Field) []doc.Field {
+func merged(base, now *current, changes []diff.Field) []diff.Field {
 	if base == now || bytes.Equal(base.raw, now.raw) {
 		return changes
 	}
-	pick := func(all []doc.Field) (out []doc.Field) { // the fields that change; the first one if two have the same name
-		in := doc.In(all)
+	pick := func(all []diff.Field) (out []diff.Field) { // the fields that change; the first one if two have the same name
+		in := diff.In(all)
 		for _, c := range changes {
 			if v := in.Value(c.Key); v.Type != 0 {
-				out = append(out, doc.Field{Key: c.Key, Value: v})
+				out = append(out, diff.Field{Key: c.Key, Value: v})
 			}
 		}
 		return out
 	}
 	theirs := pick(now.all)
-	next, _ := doc.Merge(pick(base.all), theirs, pick(changes), doc.Options{}) // two writers: an array is one value
-	return doc.Changes(theirs, next)
+	next, _ := diff.Merge(pick(base.all), theirs, pick(changes), diff.Options{}) // two writers: an array is one value
+	return diff.Changes(theirs, next)
 }
 
 // revise applies changes to base, the current document, stores the result and returns it. Without
@@ -312,7 +312,7 @@ func merged(base, now *current, changes []doc.Field) []doc.Field {
 //
 // The server refuses to change a field inside a document if other code has replaced that document
 // with a value of another type. Then revise reads what is stored, and merges the changes into that.
-func (d *store) revise(ctx context.Context, base *current, changes []doc.Field, by stamp) (*current, error) {
+func (d *store) revise(ctx context.Context, base *current, changes []diff.Field, by stamp) (*current, error) {
 	next, err := d.write(ctx, base, changes, by)
 	var server mongo.ServerError
 	if txn.Running(ctx) || !errors.As(err, &server) || !server.HasErrorCode(codePathNotViable) {
@@ -330,7 +330,7 @@ func (d *store) revise(ctx context.Context, base *current, changes []doc.Field, 
 
 const codePathNotViable = 28
 
-func (d *store) write(ctx context.Context, base *current, changes []doc.Field, by stamp) (*current, error) {
+func (d *store) write(ctx context.Context, base *current, changes []diff.Field, by stamp) (*current, error) {
 	if len(changes) == 0 {
 		return base, nil
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/mongopatterns/mongopatterns/internal/doc"
+	"github.com/mongopatterns/mongopatterns/internal/diff"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -114,16 +114,16 @@ func TestUpdateOperators(t *testing.T) {
 		{bson.D{{Key: "", Value: 1}}, bson.D{{Key: "", Value: 2}}, "$set p", "replace"},
 	} {
 		edit := func(a, b bson.D) string {
-			x, _ := doc.Parse(raw(t, a))
-			y, _ := doc.Parse(raw(t, b))
-			next := draft{base: &current{all: x}, changes: doc.Changes(x, y)}
+			x, _ := diff.Parse(raw(t, a))
+			y, _ := diff.Parse(raw(t, b))
+			next := draft{base: &current{all: x}, changes: diff.Changes(x, y)}
 			update := next.update(true)
 			if update == nil {
 				return "replace"
 			}
 			out := ""
-			for _, op := range doc.Open(update) {
-				for _, e := range doc.Open(op.Value.Document()) {
+			for _, op := range diff.Open(update) {
+				for _, e := range diff.Open(op.Value.Document()) {
 					out += fmt.Sprint(" ", op.Key, " ", e.Key)
 				}
 			}
@@ -169,7 +169,7 @@ func TestSaveComparesBytesFirst(t *testing.T) {
 	}
 }
 
-func open(raw bson.Raw) []doc.Field { return doc.Open(raw) }
+func open(raw bson.Raw) []diff.Field { return diff.Open(raw) }
 
 func raw(t testing.TB, v any) bson.Raw {
 	t.Helper()

@@ -8,7 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/mongopatterns/mongopatterns/internal/doc"
+	"github.com/mongopatterns/mongopatterns/internal/diff"
 )
 
 // A kind is what a save needs to know about T.
@@ -111,8 +111,8 @@ func loose(v reflect.Value) bool {
 
 // scalars reports whether only values of types differ that every T without a codec shows as they
 // are stored.
-func scalars(a, b []doc.Field) bool {
-	return slices.EqualFunc(a, b, func(x, y doc.Field) bool {
+func scalars(a, b []diff.Field) bool {
+	return slices.EqualFunc(a, b, func(x, y diff.Field) bool {
 		return x.Key == y.Key && x.Value.Type == y.Value.Type && scalar(x.Value.Type)
 	})
 }
@@ -127,27 +127,27 @@ func scalar(t bson.Type) bool {
 
 // adds reports whether T shows fields that are not stored. If T decodes itself, they count at any
 // depth; otherwise only inside stored fields.
-func (k kind) adds(stored, shown []doc.Field) bool {
+func (k kind) adds(stored, shown []diff.Field) bool {
 	if !k.coded {
 		return false
 	}
 	if !k.whole {
-		in := doc.In(stored)
-		shown = slices.DeleteFunc(slices.Clone(shown), func(f doc.Field) bool { return in.Place(f.Key) < 0 })
+		in := diff.In(stored)
+		shown = slices.DeleteFunc(slices.Clone(shown), func(f diff.Field) bool { return in.Place(f.Key) < 0 })
 	}
 	return adds(stored, shown)
 }
 
 // adds reports whether shown has a field, at any depth, that stored has not. Zero values do not
 // count: a struct has them for fields that are not stored.
-func adds(stored, shown []doc.Field) bool {
-	in := doc.In(stored)
+func adds(stored, shown []diff.Field) bool {
+	in := diff.In(stored)
 	for _, f := range shown {
 		v := in.Value(f.Key)
 		if v.Type == 0 && !zero(f.Value) {
 			return true
 		}
-		if x, y, ok := doc.Inside(v, f.Value); ok && adds(x, y) {
+		if x, y, ok := diff.Inside(v, f.Value); ok && adds(x, y) {
 			return true
 		}
 	}
@@ -158,8 +158,8 @@ func adds(stored, shown []doc.Field) bool {
 var zeroTime = dateValue(time.Time{})
 
 func zero(v bson.RawValue) bool {
-	if x, _, ok := doc.Inside(v, v); ok {
-		return !slices.ContainsFunc(x, func(f doc.Field) bool { return !zero(f.Value) })
+	if x, _, ok := diff.Inside(v, v); ok {
+		return !slices.ContainsFunc(x, func(f diff.Field) bool { return !zero(f.Value) })
 	}
 	switch v.Type {
 	case bson.TypeString, bson.TypeSymbol:
@@ -167,5 +167,5 @@ func zero(v bson.RawValue) bool {
 	case bson.TypeBinary:
 		return len(bytes.Trim(v.Value[min(5, len(v.Value)):], "\x00")) == 0
 	}
-	return doc.Identical(v, zeroTime) || len(bytes.Trim(v.Value, "\x00")) == 0
+	return diff.Identical(v, zeroTime) || len(bytes.Trim(v.Value, "\x00")) == 0
 }

@@ -5,7 +5,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/mongopatterns/mongopatterns/internal/doc"
+	"github.com/mongopatterns/mongopatterns/internal/diff"
 )
 
 // update returns the update operators that turn base into the draft, nil if only a replacement can
@@ -16,27 +16,27 @@ func (next *draft) update(blind bool) bson.Raw {
 	ok := u.add("", next.base.all, next.changes)
 	for _, f := range next.own {
 		u.set = append(u.set, f)
-		if doc.Find(next.base.all, f.Key).Type == 0 {
+		if diff.Find(next.base.all, f.Key).Type == 0 {
 			u.added++
 		}
 	}
 	if !ok || u.added > 1 && !blind {
 		return nil
 	}
-	return doc.Raw(doc.Filled(field("$set", doc.Embedded(u.set)), field("$unset", doc.Embedded(u.unset))))
+	return diff.Raw(diff.Filled(field("$set", diff.Embedded(u.set)), field("$unset", diff.Embedded(u.unset))))
 }
 
 // An update collects values to set and paths to unset, and counts new fields.
 type update struct {
-	set, unset []doc.Field
+	set, unset []diff.Field
 	added      int
 	blind      bool
 }
 
 // add adds the changes of a document. It descends into embedded documents where the result is
 // exact, to keep what other code writes beside the changed fields.
-func (u *update) add(prefix string, all, changes []doc.Field) bool {
-	in := doc.In(all)
+func (u *update) add(prefix string, all, changes []diff.Field) bool {
+	in := diff.In(all)
 	for _, c := range changes {
 		if c.Key == "" || c.Key[0] == '$' || strings.Contains(c.Key, ".") {
 			return false
@@ -48,7 +48,7 @@ func (u *update) add(prefix string, all, changes []doc.Field) bool {
 			u.unset = append(u.unset, field(c.Key, valueOf("")))
 		case old.Type == 0:
 			u.set, u.added = append(u.set, c), u.added+1
-		case !doc.Identical(old, c.Value) && !u.inside(c.Key+".", old, c.Value):
+		case !diff.Identical(old, c.Value) && !u.inside(c.Key+".", old, c.Value):
 			u.set = append(u.set, c)
 		}
 	}
@@ -56,13 +56,13 @@ func (u *update) add(prefix string, all, changes []doc.Field) bool {
 }
 
 func (u *update) inside(prefix string, old, value bson.RawValue) bool {
-	x, y, ok := doc.Inside(old, value)
+	x, y, ok := diff.Inside(old, value)
 	if !ok || value.Type != bson.TypeEmbeddedDocument {
 		return false
 	}
 	inner := update{blind: u.blind}
-	changes := doc.Changes(x, y)
-	if !doc.Same(doc.Patch(x, changes), y) || !inner.add(prefix, x, changes) || inner.added > 1 && !u.blind {
+	changes := diff.Changes(x, y)
+	if !diff.Same(diff.Patch(x, changes), y) || !inner.add(prefix, x, changes) || inner.added > 1 && !u.blind {
 		return false
 	}
 	u.set, u.unset = append(u.set, inner.set...), append(u.unset, inner.unset...)

@@ -1,5 +1,5 @@
-// Package pace calls a flush function at intervals.
-package pace
+// Package interval calls a flush function at intervals.
+package interval
 
 import (
 	"context"
@@ -9,10 +9,10 @@ import (
 // timeout bounds each call. The end of the loop's context does not interrupt a call.
 const timeout = 10 * time.Second
 
-// Run calls flush at every interval until ctx is done, and then last, whose error it
+// Run calls flush each time that every has passed until ctx is done, and then last, whose error it
 // returns. Errors of flush go to failed, which may be nil.
-func Run(ctx context.Context, interval time.Duration, flush, last func(context.Context) error, failed func(error)) error {
-	ticker := time.NewTicker(interval)
+func Run(ctx context.Context, every time.Duration, flush, last func(context.Context) error, failed func(error)) error {
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	bounded := func(call func(context.Context) error) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)

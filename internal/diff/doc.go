@@ -1,4 +1,4 @@
-// Package doc compares BSON documents, and applies the differences between two documents to a
+// Package diff compares BSON documents, and applies the differences between two documents to a
 // third. It works on bytes: it uses neither a server nor Go types of documents.
 //
 // # Documents
@@ -40,4 +40,4 @@
 // edited keeps the fields that base does not show.
 //
 // All of this takes time in proportion to the size of the documents, not to its square.
-package doc
+package diff

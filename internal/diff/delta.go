@@ -1,4 +1,4 @@
-package doc
+package diff
 
 import (
 	"encoding/binary"

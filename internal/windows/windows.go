@@ -1,6 +1,6 @@
-// Package frame has the code that packages bucket, series and slots share: documents that each hold a
+// Package windows has the code that packages bucket, series and slots share: documents that each hold a
 // window of a series, {_id, series, start, end}.
-package frame
+package windows
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package doc
+package diff
 
 import (
 	"math/rand/v2"
