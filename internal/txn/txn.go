@@ -226,7 +226,7 @@ func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context
 		t.open = err != nil && (t.open || !aborted(err))
 		return err, true
 	}
-	if !inside.session.Load() {
+	if t.own && !inside.session.Load() { // a session of the caller can be reached in other ways
 		t.forget() // the server does not know it
 		return err, false
 	}
@@ -265,13 +265,13 @@ func (t *transaction) send(ctx context.Context, command bson.D) bool {
 	try := func() error {
 		ctx, cancel := context.WithTimeout(ctx, fenceTry)
 		defer cancel()
-		return fault.Single(t.client.Database("admin").RunCommand(ctx, command)).Err()
+		return fault.Single(t.session.Client().Database("admin").RunCommand(ctx, command)).Err()
 	}
 	pauses := pause.Between(2*time.Millisecond, fenceTry)
 	for {
 		err := try()
-		var server mongo.ServerError
-		if err == nil || errors.As(err, &server) && !mongo.IsNetworkError(err) && !mongo.IsTimeout(err) {
+		var server mongo.CommandError // without a code it is the driver's, which has sent nothing
+		if err == nil || errors.As(err, &server) && server.Code != 0 && !mongo.IsNetworkError(err) && !mongo.IsTimeout(err) {
 			return true
 		}
 		if errors.Is(err, mongo.ErrClientDisconnected) || pauses.Wait(ctx) != nil {

@@ -99,6 +99,35 @@ func TestUnusedTransaction(t *testing.T) {
 	}
 }
 
+// A transaction in a session of the caller is aborted, also if its function went round the context that it got, or if
+// the session is of another client than the database.
+func TestAbortInASessionOfTheCaller(t *testing.T) {
+	db, coll := counters(t)
+	refused := errors.New("refused")
+	for name, run := range map[string]func(outer context.Context) error{
+		"round the context": func(outer context.Context) error {
+			return txn.Run(outer, db, func(context.Context) error { return errors.Join(inc(outer, coll, "a"), refused) })
+		},
+		"another client": func(outer context.Context) error {
+			return txn.RunOf(outer, mongotest.Database(t).Client(), func(ctx context.Context) error { return errors.Join(inc(ctx, coll, "a"), refused) })
+		},
+	} {
+		session, err := db.Client().StartSession()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := run(mongo.NewSessionContext(t.Context(), session)); !errors.Is(err, refused) {
+			t.Errorf("%s: %v", name, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // the server would hold the lock for a minute
+		if err := inc(ctx, coll, "a"); err != nil {
+			t.Errorf("%s: the document is locked: %v", name, err)
+		}
+		cancel()
+		session.EndSession(t.Context())
+	}
+}
+
 func TestJoinsTheTransactionOfTheContext(t *testing.T) {
 	db, coll := counters(t)
 	session, err := db.Client().StartSession()
