@@ -1,6 +1,7 @@
 package txn_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
@@ -315,3 +317,88 @@ func TestLimit(t *testing.T) {
 	p.Break(proxy.Each("commitTransaction", silent))
 	limited("b", false)
 }
+
+// A transaction whose abort is lost is ended in the background, whatever the client's settings are and whatever comes
+// after it in the session.
+func TestLostAbort(t *testing.T) {
+	refused := errors.New("refused")
+	fails := func(coll *mongo.Collection) func(context.Context) error {
+		return func(ctx context.Context) error { return errors.Join(inc(ctx, coll, "a"), refused) }
+	}
+	for name, run := range map[string]func(ctx context.Context, coll *mongo.Collection) error{
+		"another read preference": func(ctx context.Context, coll *mongo.Collection) error {
+			session, err := coll.Database().Client().StartSession()
+			if err != nil {
+				return err
+			}
+			return txn.Run(mongo.NewSessionContext(ctx, session), coll.Database(), fails(coll))
+		},
+		"an attempt that sends nothing": func(ctx context.Context, coll *mongo.Collection) error {
+			runs := 0
+			err := txn.Run(ctx, coll.Database(), func(ctx context.Context) error {
+				if runs++; runs > 1 {
+					return nil
+				}
+				return cmp.Or(inc(ctx, coll, "a"), txn.Conflict("test"))
+			})
+			return cmp.Or(err, refused)
+		},
+		"a call that sends nothing": func(ctx context.Context, coll *mongo.Collection) error {
+			ctx, end, err := txn.Session(ctx, coll.Database())
+			if err != nil {
+				return err
+			}
+			defer end()
+			return errors.Join(txn.Run(ctx, coll.Database(), fails(coll)), txn.Run(ctx, coll.Database(), func(context.Context) error { return refused }))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := proxy.New(t, mongotest.URI(t))
+			db := mongotest.Database(t, p.Options(), options.Client().SetReadPreference(readpref.SecondaryPreferred()))
+			coll, other := db.Collection("c"), mongotest.Database(t).Client().Database(db.Name()).Collection("c")
+			if _, err := other.InsertOne(patient(t), bson.D{{Key: "_id", Value: "a"}}); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { p.Break(nil) })
+			p.Break(proxy.Nth("abortTransaction", "", 0, proxy.SilentBefore))
+			if err := run(t.Context(), coll); !errors.Is(err, refused) {
+				t.Error(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // the server itself takes a minute
+			defer cancel()
+			if err := inc(ctx, other, "a"); err != nil {
+				t.Errorf("the document is locked: %v", err)
+			}
+		})
+	}
+}
+
+// A context that ends before its deadline, as one that joins two others may, bounds the commit.
+func TestEndBeforeTheDeadline(t *testing.T) {
+	p := proxy.New(t, mongotest.URI(t))
+	db := mongotest.Database(t, p.Options())
+	t.Cleanup(func() { p.Break(nil) })
+	p.Break(proxy.Each("commitTransaction", proxy.SilentBefore))
+	parent, end := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, nil)
+	defer end()
+	done := make(chan error, 1)
+	go func() {
+		done <- txn.Run(undated{parent}, db, func(ctx context.Context) error {
+			_, err := db.Collection("c").InsertOne(ctx, bson.D{})
+			return err
+		})
+	}()
+	select {
+	case err := <-done:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second): // without a deadline Run has two minutes
+		t.Error("Run goes on after its context")
+	}
+}
+
+// undated is a context that does not tell its deadline.
+type undated struct{ context.Context }
+
+func (undated) Deadline() (time.Time, bool) { return time.Time{}, false }

@@ -95,7 +95,7 @@ func run(ctx context.Context, client *mongo.Client, db *mongo.Database, fn func(
 		}
 		t.own = true
 	} else if l, ok := ctx.Value(lentKey{}).(*lent); ok && l.session == t.session {
-		t.lent = l
+		t.lent, t.open = l, l.open
 	}
 	ctx, cancel := within(ctx)
 	defer cancel()
@@ -143,7 +143,7 @@ func after(ctx context.Context) (late context.Context, stop context.CancelFunc) 
 	deadline, _ := ctx.Deadline()
 	late, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline.Add(grace))
 	free := context.AfterFunc(ctx, func() {
-		if errors.Is(ctx.Err(), context.Canceled) { // else late ends by its deadline: nobody has cancelled it
+		if time.Now().Before(deadline) { // else late ends by its deadline: nobody has cancelled it
 			time.AfterFunc(grace, cancel)
 		}
 	})
@@ -207,10 +207,7 @@ func Session(ctx context.Context, db *mongo.Database) (in context.Context, end f
 
 // try runs fn once and commits. committing reports whether the error is that of the commit.
 func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context) error) (err error, committing bool) {
-	if err := t.session.StartTransaction(options.Transaction().
-		SetReadConcern(readconcern.Snapshot()).
-		SetWriteConcern(writeconcern.Majority()).
-		SetReadPreference(readpref.Primary())); err != nil { // the client's may be another, which a transaction refuses
+	if err := t.start(); err != nil {
 		return err, false
 	}
 	inside := &used{Context: mongo.NewSessionContext(ctx, t.session)}
@@ -223,7 +220,12 @@ func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context
 	}
 	if err == nil {
 		err = t.commit(late)
-		t.open = err != nil && (t.open || !aborted(err))
+		switch {
+		case err == nil && inside.session.Load(): // it has ended the attempts before it
+			t.open = false
+		case err != nil && !aborted(err):
+			t.open = true
+		}
 		return err, true
 	}
 	if t.own && !inside.session.Load() { // a session of the caller can be reached in other ways
@@ -235,6 +237,14 @@ func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context
 		t.open = true
 	}
 	return err, false
+}
+
+// start begins an attempt. The client's concerns and read preference may be others, which a transaction refuses.
+func (t *transaction) start() error {
+	return t.session.StartTransaction(options.Transaction().
+		SetReadConcern(readconcern.Snapshot()).
+		SetWriteConcern(writeconcern.Majority()).
+		SetReadPreference(readpref.Primary()))
 }
 
 // used is a context that notes whether its session was asked for, as the driver does for each command.
@@ -302,7 +312,7 @@ func undated(ctx context.Context) (out context.Context, stop func()) {
 // reset ends a commit that was repeated in the session alone: otherwise the driver would send the next command in this
 // session as one of the transaction.
 func (t *transaction) reset() {
-	if t.session.StartTransaction() == nil { // else it still runs, and fence ends it
+	if t.start() == nil { // else it still runs, and fence ends it
 		t.forget()
 	}
 }
@@ -343,6 +353,9 @@ func aborted(err error) bool {
 // with the next transaction of the session.
 func (t *transaction) end(ctx, late context.Context) {
 	if t.lent != nil {
+		if t.session.TransactionRunning() { // a commit without an answer: the next Run must not join it
+			t.forget()
+		}
 		t.lent.open = t.open
 		return
 	}
@@ -397,7 +410,7 @@ func (t *transaction) fence(ctx context.Context) bool {
 	}
 	pauses := pause.Between(10*time.Millisecond, fenceTry)
 	for range fenceTries {
-		if ctx.Err() != nil || t.session.StartTransaction() != nil {
+		if ctx.Err() != nil || t.start() != nil {
 			return false
 		}
 		answered, err := t.fenced(ctx, db)
