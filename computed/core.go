@@ -313,11 +313,11 @@ func (c *core) write(ctx context.Context, targets []bson.RawValue, made map[stri
 func (c *core) addUp(_ context.Context, before, after map[string]contribution) (targets []bson.RawValue, write func(ctx context.Context) error, err error) {
 	targets = targetsOf(before, after)
 	models := make([]mongo.WriteModel, len(targets))
-	addable := make([]bson.D, len(targets)) // of targets that were computed
+	addable := make([]bson.D, len(targets)) // of targets that have values, and were not set aside because of their sources
 	for i, id := range targets {
 		key := value.Key(id)
 		update, sound := c.add(before[key].made, after[key].made)
-		addable[i] = bson.D{{Key: c.state("epoch"), Value: expr.Op("$ne", nil)}, {Key: "$expr", Value: sound}}
+		addable[i] = bson.D{{Key: c.state("at"), Value: expr.Op("$ne", nil)}, {Key: c.state("dirty"), Value: expr.Op("$ne", aside)}, {Key: "$expr", Value: sound}}
 		models[i] = mongo.NewUpdateOneModel().SetFilter(append(byID(id), addable[i]...)).SetUpdate(update)
 	}
 	return targets, func(ctx context.Context) error {

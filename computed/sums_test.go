@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -183,4 +184,35 @@ func double(v bson.RawValue) float64 {
 		return math.Inf(d.IsInf())
 	}
 	return math.NaN()
+}
+
+// A target that was set aside has no sum to add to, or an old one: Change computes it from all its sources.
+func TestSumOfATargetThatWasSetAside(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	c := testkit.Must(totalsOf[int, string, bson.M](db.Collection("screenings"), db.Collection("films"), &spec{
+		Key: "film", Options: computed.Options{Additive: true, Attempts: 1}, Empty: bson.D{{Key: "sum", Value: 0}},
+		Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "sum", Value: bson.M{"$sum": bson.M{"$toInt": "$v"}}}}}}},
+	}))
+	ctx := t.Context()
+	for id, before := range map[string]bson.M{"never computed": {}, "computed": {"sum": 100}} {
+		testkit.Insert(t, db.Collection("films"), bson.D{{Key: "_id", Value: id}})
+		if len(before) > 0 {
+			check(t, c.Change(ctx, []int{1}, set(db, 1, bson.M{"film": id, "v": "100"})))
+		}
+		check(t, set(db, 1, bson.M{"film": id, "v": "x"})(ctx))
+		check(t, c.Mark(ctx, id))
+		if result := testkit.Must(c.Drain(ctx, nil)); result.Failed != 1 {
+			t.Fatalf("%s: %+v", id, result)
+		}
+		check(t, set(db, 1, bson.M{"film": id, "v": "5"})(ctx))
+		check(t, c.Change(ctx, []int{2}, set(db, 2, bson.M{"film": id, "v": "7"})))
+		if got := testkit.Must(c.Get(ctx, id, time.Hour))["sum"]; got != int32(12) {
+			t.Errorf("%s: %v, want 12", id, got)
+		}
+		for failure, err := range c.Failures(ctx) {
+			t.Errorf("%s: still set aside: %v, %v", id, failure, err)
+		}
+		check(t, set(db, 2, bson.M{"film": "another", "v": "0"})(ctx))
+	}
 }
