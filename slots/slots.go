@@ -430,6 +430,7 @@ func (g *grid) projection(from, to time.Time) bson.D {
 	if windows.CheckTime(from) != nil || windows.CheckTime(to) != nil {
 		return whole
 	}
+	from, to = time.UnixMilli(from.UnixMilli()), time.UnixMilli(to.UnixMilli()) // as the times are stored
 	start, end := g.Window.Bounds(from)
 	if to.After(end) {
 		return whole
@@ -505,7 +506,9 @@ func (s *Slots[ID, M]) Latest(ctx context.Context, series ID) (slot Slot[M], err
 			m, err := codec.DecodeValue[M](g.Codec, last.Raw)
 			return slotOf(m, last), err
 		}
-		before = time.UnixMilli(g.StartOf(newest))
+		if before = time.UnixMilli(g.StartOf(newest)); before.IsZero() { // the first window of all, and no limit to Filter
+			return slot, mongopatterns.ErrNotFound
+		}
 	}
 }
 

@@ -421,3 +421,35 @@ func at(h, m, s int) time.Time {
 func second[T any](_ T, err error) error { return err }
 
 const base = "series_1_start_1"
+
+// A range has the milliseconds that BSON stores, whether the server sends a whole document or only some slots of it.
+func TestRangeBelowAMillisecond(t *testing.T) {
+	s := newSlots[string, int](t, mongotest.Database(t).Collection("c"), timeseries.Days(nil), &slots.Options{Levels: []time.Duration{time.Minute}})
+	day := time.Date(2024, 1, 1, 10, 0, 0, 0, time.UTC)
+	for i := range 3 {
+		testkit.OK(t, s.Set(t.Context(), "a", day.Add(time.Duration(i)*time.Minute), i))
+	}
+	for _, to := range []time.Time{day.Add(time.Hour), day.Add(24 * time.Hour)} {
+		var got []int
+		for slot, err := range s.Range(t.Context(), "a", day.Add(1), to) {
+			testkit.OK(t, err)
+			got = append(got, slot.Value)
+		}
+		if !slices.Equal(got, []int{0, 1, 2}) {
+			t.Errorf("until %v: %v", to, got)
+		}
+	}
+}
+
+// The first window of all begins at the zero time, which is no limit elsewhere.
+func TestLatestInTheFirstWindow(t *testing.T) {
+	s := newSlots[string, int](t, mongotest.Database(t).Collection("c"), timeseries.Every(24*time.Hour), &slots.Options{Levels: []time.Duration{time.Hour}})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	first := time.Time{}.Add(time.Hour)
+	testkit.OK(t, s.Set(ctx, "a", first, 1))
+	testkit.OK(t, s.Delete(ctx, "a", first))
+	if _, err := s.Latest(ctx, "a"); !errors.Is(err, mongopatterns.ErrNotFound) {
+		t.Error(err)
+	}
+}
