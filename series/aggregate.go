@@ -52,8 +52,8 @@ func (s *Series[ID, M]) AggregateWindows(ctx context.Context, series ID, from, t
 // Cost: that of Range: all measurements of the range leave the server, packed.
 func (s *Series[ID, M]) AggregateBy(ctx context.Context, series ID, from, to time.Time, by timeseries.Window) iter.Seq2[timeseries.WindowStats, error] {
 	parts := s.core.computed(ctx, series, from, to, by)
-	if by == nil {
-		parts = fault.Stop[part](fault.Invalid("by is nil"))
+	if err := windows.CheckWindow(by); err != nil {
+		parts = fault.Stop[part](err)
 	}
 	return s.core.windowStats("series: aggregate by", series, parts)
 }
@@ -118,6 +118,10 @@ func (c *store) computed(ctx context.Context, series any, from, to time.Time, by
 			for i, end := t.Cut(low, high); i < end; {
 				start, stop := by.Bounds(time.UnixMilli(t.Times[i]))
 				_, next := t.Cut(low, min(stop.UnixMilli(), high))
+				if next <= i {
+					yield(part{}, fault.Invalid("window: that of %v ends at %v", time.UnixMilli(t.Times[i]).UTC(), stop.UTC()))
+					return
+				}
 				if !yield(part{start.UnixMilli(), c.tally(t, i, next)}, nil) {
 					return
 				}

@@ -98,3 +98,19 @@ func TestConfigurationErrors(t *testing.T) {
 		}
 	}
 }
+
+// A window of AggregateBy that has no length, or ends before what it holds, is refused.
+func TestAggregateByWindows(t *testing.T) {
+	s := testkit.Must(series.New[string, event](mongotest.Database(t).Collection("c"), timeseries.Days(nil), nil))
+	testkit.OK(t, s.Append(t.Context(), "s", event{Timestamp: day}))
+	for name, by := range map[string]timeseries.Window{"nil": nil, "0": timeseries.Every(0), "500µs": timeseries.Every(500 * time.Microsecond), "-1h": timeseries.Every(-time.Hour), "backwards": backwards{}} {
+		if err := testkit.Drain(s.AggregateBy(t.Context(), "s", day, day.Add(time.Hour), by)); !errors.Is(err, mongopatterns.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// backwards are windows that end before the time that they hold.
+type backwards struct{}
+
+func (backwards) Bounds(t time.Time) (start, end time.Time) { return t, t.Add(-time.Hour) }

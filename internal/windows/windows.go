@@ -45,13 +45,8 @@ func (f *Frame) Check(settings ...config.Setting) error {
 	if err := config.Collections("coll", f.Coll); err != nil {
 		return err
 	}
-	if f.Window == nil {
-		return fault.Invalid("window: it is nil")
-	}
-	if w, ok := f.Window.(interface{ Valid() error }); ok {
-		if err := w.Valid(); err != nil {
-			return err
-		}
+	if err := CheckWindow(f.Window); err != nil {
+		return err
 	}
 	id := "_id"
 	return config.Apply(append([]config.Setting{config.Name("_id", &id, "")}, settings...)...)
@@ -204,6 +199,17 @@ func CheckKey(v bson.RawValue) error {
 
 // Beyond is the end of the years 1 to 9999, the times that all BSON libraries can read.
 var Beyond = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// CheckWindow refuses a window that is nil, or a length of Every that is not positive.
+func CheckWindow(w timeseries.Window) error {
+	if w == nil {
+		return fault.Invalid("window: it is nil")
+	}
+	if w, ok := w.(interface{ Valid() error }); ok {
+		return w.Valid()
+	}
+	return nil
+}
 
 // CheckTime refuses times that a measurement cannot have. It is called before their milliseconds overflow
 // an int64.
