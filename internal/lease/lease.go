@@ -11,11 +11,11 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 )
 
-// In returns an expression: the time that comes after d.
+// In returns the expression for the time d from now.
 func In(d time.Duration) bson.D { return expr.Op("$add", "$$NOW", d.Milliseconds()) }
 
-// Over returns an expression: the time in a field has come, or there is none, because null and missing sort before
-// every time.
+// Over returns the expression that the time in a field has passed. It is also true without a time, because null and
+// missing sort before every date.
 func Over(field string) bson.D { return expr.Op("$lte", expr.Field(field), "$$NOW") }
 
 // Free is Over as a filter. An index on the field gives it bounds, except in the command count, which does not know

@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
@@ -166,10 +167,10 @@ func (s *Sum) Add(digits *big.Int, places int) {
 		s.wide = s.digits.big()
 	}
 	if places > s.places {
-		s.wide.Mul(s.wide, power(places-s.places))
+		s.wide.Mul(s.wide, value.Power(places-s.places))
 		s.places = places
 	} else if places < s.places {
-		digits = new(big.Int).Mul(digits, power(s.places-places))
+		digits = new(big.Int).Mul(digits, value.Power(s.places-places))
 	}
 	s.wide.Add(s.wide, digits)
 }
@@ -273,7 +274,7 @@ func Rounded(digits *big.Int, exponent int) bson.Decimal128 {
 	if over := max(length-34, bson.MinDecimal128Exp-exponent); over > length {
 		digits, exponent = new(big.Int), bson.MinDecimal128Exp // less than half of the least
 	} else if over > 0 {
-		unit := power(over)
+		unit := value.Power(over)
 		half := new(big.Int).Quo(unit, big.NewInt(2))
 		if digits.Sign() < 0 {
 			half.Neg(half)
@@ -298,5 +299,3 @@ func special(name string) bson.Decimal128 {
 	d, _ := bson.ParseDecimal128(name)
 	return d
 }
-
-func power(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }

@@ -10,7 +10,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-// A Rounding says of which numbers a sum is, to bound what depends on the order in which they were added.
+// A Rounding describes the numbers in a sum, to bound how much the order of their addition can change it.
 type Rounding struct {
 	Most            *big.Rat // the sum of their absolute values, or more; nil if that is not finite
 	Count           int64
@@ -20,11 +20,11 @@ type Rounding struct {
 // The units by which an addition rounds at most, relative to the absolute numbers, and the bounds of the types.
 var (
 	ofDouble       = new(big.Rat).SetFloat64(0x1p-51)
-	ofDecimal      = new(big.Rat).SetFrac(big.NewInt(1), power(33))
-	ofBoth         = new(big.Rat).SetFrac(big.NewInt(1), power(14)) // $inc adds a double to a Decimal128 with 15 digits
+	ofDecimal      = new(big.Rat).SetFrac(big.NewInt(1), value.Power(33))
+	ofBoth         = new(big.Rat).SetFrac(big.NewInt(1), value.Power(14)) // $inc adds a double to a Decimal128 with 15 digits
 	largestDouble  = new(big.Rat).SetFloat64(math.MaxFloat64)
-	largestDecimal = new(big.Rat).SetInt(new(big.Int).Sub(power(6145), power(6111)))
-	leastDecimal   = new(big.Rat).SetFrac(big.NewInt(1), power(6176))
+	largestDecimal = new(big.Rat).SetInt(new(big.Int).Sub(value.Power(6145), value.Power(6111)))
+	leastDecimal   = new(big.Rat).SetFrac(big.NewInt(1), value.Power(6176))
 )
 
 // Agree reports whether a stored sum is the computed one, but for some units of the last digit for each number. If

@@ -5,6 +5,8 @@ import (
 	"math/big"
 	"math/bits"
 	"sync/atomic"
+
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // Shortest returns a finite double as the shortest decimal that reads back as this double, digits ×
@@ -102,7 +104,7 @@ func makePowers() *[mostPower - leastPower + 1][2]uint64 {
 	mask := new(big.Int).SetUint64(math.MaxUint64)
 	for i := range out {
 		n := i + leastPower
-		x := power(max(n, -n))
+		x := value.Power(max(n, -n))
 		if n < 0 { // 2^s / 10^-n, with 128 bits
 			one := new(big.Int).Lsh(big.NewInt(1), uint(127+x.BitLen()))
 			x = one.Add(one, new(big.Int).Sub(x, big.NewInt(1))).Quo(one, x)

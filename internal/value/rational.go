@@ -29,7 +29,7 @@ func OfRat(r *big.Rat, kind bson.Type) bson.RawValue {
 func decimal(r *big.Rat) bson.Decimal128 {
 	const bitsPerDigit = 3.3219
 	exponent := int(float64(r.Num().BitLen()-r.Denom().BitLen())/bitsPerDigit) - 35 // one or two less than for 34 digits
-	digits, most := new(big.Int), power(34)
+	digits, most := new(big.Int), Power(34)
 	for exponent = max(exponent, bson.MinDecimal128Exp); ; exponent++ {
 		if digits = rounded(r, exponent); digits.CmpAbs(most) < 0 {
 			break
@@ -55,9 +55,9 @@ func decimal(r *big.Rat) bson.Decimal128 {
 func rounded(r *big.Rat, exponent int) *big.Int {
 	num, denom := new(big.Int).Set(r.Num()), new(big.Int).Set(r.Denom())
 	if exponent < 0 {
-		num.Mul(num, power(-exponent))
+		num.Mul(num, Power(-exponent))
 	} else {
-		denom.Mul(denom, power(exponent))
+		denom.Mul(denom, Power(exponent))
 	}
 	out, rest := new(big.Int).QuoRem(num, denom, new(big.Int))
 	switch order := rest.Lsh(rest, 1).CmpAbs(denom); {
@@ -67,4 +67,5 @@ func rounded(r *big.Rat, exponent int) *big.Int {
 	return out
 }
 
-func power(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
+// Power returns 10^n.
+func Power(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }

@@ -40,9 +40,9 @@ func Number(v bson.RawValue) *big.Rat {
 			return nil
 		}
 		if exponent < 0 {
-			return new(big.Rat).SetFrac(digits, power(-exponent))
+			return new(big.Rat).SetFrac(digits, Power(-exponent))
 		}
-		return new(big.Rat).SetInt(digits.Mul(digits, power(exponent)))
+		return new(big.Rat).SetInt(digits.Mul(digits, Power(exponent)))
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func NewSummary(series bson.RawValue, values int) *Summary {
 // Widen takes a number of a value into account; the least and the greatest are enough.
 func (s *Summary) Widen(i int, n timeseries.Number) {
 	e := &s.extremes[i]
-	alone := func() timeseries.Number { // without the document of which it is a part
+	alone := func() timeseries.Number { // a copy, which does not keep the whole document in memory
 		raw := n.Raw()
 		return timeseries.NumberOf(bson.RawValue{Type: raw.Type, Value: bytes.Clone(raw.Value)})
 	}

@@ -32,8 +32,8 @@ type repairer interface {
 
 // A derivation is a package with numbers that it derives.
 type derivation struct {
-	// fill stores subjects 0, 1, …, each with its numbers, or with something else where derived numbers follow only
-	// from how much there is.
+	// fill stores subjects 0, 1, …, each with its numbers. Where the package derives only how many there are, it may
+	// store something else.
 	fill    func(t *testing.T, db *mongo.Database, subjects [][]any) repairer
 	subject string                      // the field that tells the subject, in the collection "c"
 	derived []string                    // the paths of the numbers in its document
