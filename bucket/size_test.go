@@ -22,40 +22,40 @@ import (
 func TestLargeMeasurements(t *testing.T) {
 	coll := fresh(t)
 	var events []event
-	for i := range 1800 {
-		events = append(events, event{ID: fmt.Sprint(i), Timestamp: at(1, 0, i), Note: strings.Repeat("x", 20_000), V: 1})
+	for i := range 180 {
+		events = append(events, event{ID: fmt.Sprint(i), Timestamp: at(1, 0, i), Note: strings.Repeat("x", 200_000), V: 1})
 	}
 	open := func() *bucket.Buckets[string, event] {
 		return newBuckets[string, event](t, coll, timeseries.Every(time.Hour), &bucket.Options{IDField: "id"})
 	}
 	b := open()
-	if result, err := b.AppendMany(t.Context(), timeseries.Of("s", events[:900]...), nil); err != nil || result.Done != 900 {
+	if result, err := b.AppendMany(t.Context(), timeseries.Of("s", events[:90]...), nil); err != nil || result.Done != 90 {
 		t.Fatalf("%+v, %v", result, err)
 	}
 	// Bring each bucket to its limit, behind the writers' backs.
 	for _, doc := range aggregate[bson.Raw](t, coll, mongo.Pipeline{}) {
-		pad := bson.D{{Key: "$set", Value: bson.D{{Key: "pad", Value: strings.Repeat("x", 16<<20-30_000-len(doc))}}}}
+		pad := bson.D{{Key: "$set", Value: bson.D{{Key: "pad", Value: strings.Repeat("x", 16<<20-300_000-len(doc))}}}}
 		must(t, second(coll.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: doc.Lookup("_id")}}, pad)))
 	}
 	before := testkit.Count(t, coll, bson.D{})
-	for i := 900; i < 902; i++ { // bucket 0 takes one more and is full then
+	for i := 90; i < 92; i++ { // bucket 0 takes one more and is full then
 		if got, err := open().Append(t.Context(), "s", events[i]); err != nil || !got {
 			t.Fatalf("%+v, %v", got, err)
 		}
 	}
 	again := open()
 	err := mongopatterns.Transact(t.Context(), coll.Database().Client(), func(ctx context.Context) error {
-		_, err := again.AppendMany(ctx, timeseries.Of("s", events[902:1400]...), nil)
+		_, err := again.AppendMany(ctx, timeseries.Of("s", events[92:140]...), nil)
 		return err
 	})
 	must(t, err)
-	if result, err := open().AppendMany(t.Context(), timeseries.Of("s", events...), nil); err != nil || result.Done != 400 || result.Skipped != 1400 {
+	if result, err := open().AppendMany(t.Context(), timeseries.Of("s", events...), nil); err != nil || result.Done != 40 || result.Skipped != 140 {
 		t.Errorf("%+v, %v", result, err)
 	}
 	if n := testkit.Count(t, coll, bson.D{}); n <= before {
 		t.Errorf("%d buckets after %d", n, before)
 	}
-	if got := len(testkit.Collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{}))); got != 1800 {
+	if got := len(testkit.Collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{}))); got != 180 {
 		t.Errorf("%d measurements", got)
 	}
 	mustCheck(t, b)
@@ -76,18 +76,18 @@ func TestLargeMetadata(t *testing.T) {
 		b := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), o)
 		many := func(yield func(string, event) bool) {
 			_ = yield("small", event{Timestamp: day})
-			for i := range 700 {
-				if !yield("large", event{Timestamp: at(1, 0, i), Note: strings.Repeat("x", 20_000)}) {
+			for i := range 70 {
+				if !yield("large", event{Timestamp: at(1, 0, i), Note: strings.Repeat("x", 200_000)}) {
 					return
 				}
 			}
 			_ = yield("huge", event{Timestamp: day})
 		}
 		result, err := b.AppendMany(t.Context(), many, &mongopatterns.Work{BatchBytes: 20 << 20})
-		if !errors.Is(err, mongopatterns.ErrInvalid) || result.Done != 701 || result.Failed != 1 || result.Unknown != 0 {
+		if !errors.Is(err, mongopatterns.ErrInvalid) || result.Done != 71 || result.Failed != 1 || result.Unknown != 0 {
 			t.Errorf("%+v, %v", result, err)
 		}
-		diff(t, 700, len(testkit.Collect(t, b.Range(t.Context(), "large", time.Time{}, time.Time{}))))
+		diff(t, 70, len(testkit.Collect(t, b.Range(t.Context(), "large", time.Time{}, time.Time{}))))
 		mustCheck(t, b)
 	}
 }
