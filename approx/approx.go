@@ -17,6 +17,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/interval"
@@ -228,7 +229,7 @@ func (c *core) indexes() map[string][]mongo.IndexModel {
 		return map[string][]mongo.IndexModel{}
 	}
 	return map[string][]mongo.IndexModel{c.coll.Name(): {{
-		Keys: bson.D{{Key: c.KeyField, Value: 1}}, Options: options.Index().SetUnique(true),
+		Keys: expr.D(c.KeyField, 1), Options: options.Index().SetUnique(true),
 	}}}
 }
 
@@ -240,14 +241,14 @@ func (c *core) ensureIndexes(ctx context.Context) error {
 }
 
 func (c *core) shardKey() map[string]bson.D {
-	return map[string]bson.D{c.coll.Name(): {{Key: c.KeyField, Value: 1}}}
+	return map[string]bson.D{c.coll.Name(): expr.D(c.KeyField, 1)}
 }
 
 func (c *core) key(key any) (bson.RawValue, error) { return c.codec.ID("key", key) }
 
 // filter selects the document of a key.
 func (c *core) filter(key any) bson.D {
-	return bson.D{{Key: c.KeyField, Value: c.codec.Condition(key)}}
+	return expr.D(c.KeyField, c.codec.Condition(key))
 }
 
 // chunk limits the writes of one command.
@@ -263,7 +264,7 @@ func (c *core) store(ctx context.Context, changes []change) (result mongopattern
 		keys[i] = p.key
 	}
 	result, not, err := c.send(ctx, keys, func(i int) bson.D {
-		return bson.D{{Key: "$inc", Value: bson.D{{Key: c.CountField, Value: changes[i].n}}}}
+		return expr.Op("$inc", expr.D(c.CountField, changes[i].n))
 	})
 	for _, i := range not {
 		left = append(left, changes[i])
@@ -289,7 +290,7 @@ func (c *core) send(ctx context.Context, keys []bson.RawValue, update func(i int
 		models := make([]mongo.WriteModel, len(part))
 		for i, key := range part {
 			models[i] = mongo.NewUpdateOneModel().SetUpsert(!c.Existing).
-				SetFilter(bson.D{{Key: c.KeyField, Value: value.Equal(key)}}).SetUpdate(update(start + i))
+				SetFilter(expr.D(c.KeyField, value.Equal(key))).SetUpdate(update(start + i))
 		}
 		result.Examined += int64(len(part))
 		var written *mongo.BulkWriteResult
@@ -328,8 +329,8 @@ func (c *core) stored(ctx context.Context, id bson.RawValue) (int64, error) {
 
 // field returns the value of CountField in the document of a key, zero if it is missing.
 func (c *core) field(ctx context.Context, id bson.RawValue) (bson.RawValue, error) {
-	raw, err := c.coll.FindOne(ctx, bson.D{{Key: c.KeyField, Value: value.Equal(id)}},
-		options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: c.CountField, Value: 1}})).Raw()
+	raw, err := c.coll.FindOne(ctx, expr.D(c.KeyField, value.Equal(id)),
+		options.FindOne().SetProjection(expr.D("_id", 0, c.CountField, 1))).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		err = fault.Of(id, mongopatterns.ErrNotFound)
 	}

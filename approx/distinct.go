@@ -200,7 +200,7 @@ func (d *Distinct[ID, V]) write(ctx context.Context, due []*sketch) (mongopatter
 	for _, s := range due {
 		ranks := bson.D{}
 		for i := range s.raised {
-			ranks = append(ranks, bson.E{Key: d.core.registersField() + "." + strconv.Itoa(i), Value: int32(s.ranks[i])})
+			ranks = append(ranks, expr.Element(d.core.registersField()+"."+strconv.Itoa(i), int32(s.ranks[i])))
 		}
 		if len(ranks) > 0 {
 			sent, keys, updates = append(sent, s), append(keys, s.key), append(updates, ranks)
@@ -304,11 +304,11 @@ func (d *Distinct[ID, V]) Union(ctx context.Context, filter any) (e Estimate, er
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.coll.Aggregate(ctx, mongo.Pipeline{
 			expr.Op("$match", expr.And(filter)),
-			expr.Op("$project", bson.D{{Key: "p", Value: entries(expr.Field(c.CountField))}}),
+			expr.Op("$project", expr.D("p", entries(expr.Field(c.CountField)))),
 			expr.Op("$unwind", "$p"),
-			expr.Op("$project", bson.D{{Key: "p", Value: "$p.k"}, {Key: "r", Value: entries("$p.v")}}),
+			expr.Op("$project", expr.D("p", "$p.k", "r", entries("$p.v"))),
 			expr.Op("$unwind", "$r"),
-			expr.Op("$group", bson.D{{Key: "_id", Value: bson.D{{Key: "p", Value: "$p"}, {Key: "r", Value: "$r.k"}}}, {Key: "v", Value: expr.Op("$max", "$r.v")}}),
+			expr.Op("$group", expr.D("_id", expr.D("p", "$p", "r", "$r.k"), "v", expr.Op("$max", "$r.v"))),
 		}, options.Aggregate().SetBatchSize(int32(len(ranks)+1)))
 	}) {
 		if err == nil {

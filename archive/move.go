@@ -46,7 +46,7 @@ func (w *way) run(ctx context.Context, what string, filter any, work *mongopatte
 		return result, err
 	}
 	w.filter = expr.And(filter, checked.Filter)
-	scan := maintain.Scan{Filter: bson.D{{Key: "$and", Value: bson.A{filter}}}, Projection: expr.D("_id", 1, w.mark, 1),
+	scan := maintain.Scan{Filter: expr.Op("$and", bson.A{filter}), Projection: expr.D("_id", 1, w.mark, 1),
 		Whole: true, BatchSize: transfer.WholeBatch}
 	return maintain.Run(ctx, w.from, work, scan, w.step)
 }

@@ -75,7 +75,7 @@ func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, work *m
 			entry = append(entry, expr.Element(a.c.qualifier, expr.Literal(column.Qualifier)))
 		}
 		parts = append(parts, expr.Cond(a.c.filled(column), bson.A{entry}, bson.A{}))
-		found = append(found, bson.D{{Key: column.Path, Value: bson.D{{Key: "$exists", Value: true}}}})
+		found = append(found, expr.D(column.Path, expr.Op("$exists", true)))
 		paths = append(paths, column.Path)
 		for _, parent := range fieldpath.Above(column.Path) { // $path would be an array, too
 			blocked = append(blocked, expr.Op("$isArray", bson.A{"$" + parent}))

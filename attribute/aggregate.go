@@ -130,9 +130,9 @@ func (a *Attributes[ID, V]) FacetsPipeline(filter any, opts *FacetOptions) mongo
 	}
 	return mongo.Pipeline{
 		expr.Op("$match", expr.And(filter)),
-		expr.Op("$project", bson.D{{Key: "entries", Value: a.c.uniform(match)}}),
+		expr.Op("$project", expr.D("entries", a.c.uniform(match))),
 		expr.Op("$unwind", "$entries"),
-		expr.Op("$group", bson.D{{Key: "_id", Value: "$entries"}, {Key: "count", Value: expr.Op("$sum", 1)}}),
+		expr.Op("$group", expr.D("_id", "$entries", "count", expr.Op("$sum", 1))),
 		expr.Op("$group", expr.D(
 			"_id", expr.D("key", "$_id.key", "qualifier", "$_id.qualifier"),
 			"count", expr.Op("$sum", "$count"),
@@ -141,6 +141,6 @@ func (a *Attributes[ID, V]) FacetsPipeline(filter any, opts *FacetOptions) mongo
 				"n", n,
 				"sortBy", expr.D("count", -1, "_id.value", 1),
 				"output", expr.D("value", "$_id.value", "count", "$count"))))),
-		expr.Op("$sort", bson.D{{Key: "_id.key", Value: 1}, {Key: "_id.qualifier", Value: 1}}),
+		expr.Op("$sort", expr.D("_id.key", 1, "_id.qualifier", 1)),
 	}
 }

@@ -233,5 +233,5 @@ func twoArrays(err error) error {
 
 // ShardKey returns {_id: 1}, by collection: every write of one document filters on it.
 func (a *Attributes[ID, V]) ShardKey() map[string]bson.D {
-	return map[string]bson.D{a.c.coll.Name(): {{Key: "_id", Value: 1}}}
+	return map[string]bson.D{a.c.coll.Name(): expr.D("_id", 1)}
 }

@@ -27,7 +27,7 @@ func (a *Attributes[ID, V]) Filter(conditions ...Condition) bson.D {
 
 // Equals is met by an entry with this key and this value.
 func (a *Attributes[ID, V]) Equals(key Key, value V) Condition {
-	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$eq", compared(value))})
+	return a.c.condition(key, expr.Element(a.c.value, expr.Op("$eq", compared(value))))
 }
 
 // In is met by an entry with this key and one of these values; without values, it is never
@@ -62,22 +62,22 @@ func (a *Attributes[ID, V]) each(values []V) (filters bson.A) {
 
 // Gt is met by an entry with this key and a greater value of the same type.
 func (a *Attributes[ID, V]) Gt(key Key, value V) Condition {
-	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$gt", compared(value))})
+	return a.c.condition(key, expr.Element(a.c.value, expr.Op("$gt", compared(value))))
 }
 
 // Gte is met by an entry with this key and this or a greater value.
 func (a *Attributes[ID, V]) Gte(key Key, value V) Condition {
-	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$gte", compared(value))})
+	return a.c.condition(key, expr.Element(a.c.value, expr.Op("$gte", compared(value))))
 }
 
 // Lt is met by an entry with this key and a lesser value of the same type.
 func (a *Attributes[ID, V]) Lt(key Key, value V) Condition {
-	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$lt", compared(value))})
+	return a.c.condition(key, expr.Element(a.c.value, expr.Op("$lt", compared(value))))
 }
 
 // Lte is met by an entry with this key and this or a lesser value.
 func (a *Attributes[ID, V]) Lte(key Key, value V) Condition {
-	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$lte", compared(value))})
+	return a.c.condition(key, expr.Element(a.c.value, expr.Op("$lte", compared(value))))
 }
 
 // Range is met by an entry with this key and a value that is at least from and less than to, or that is an array with
@@ -155,7 +155,7 @@ func checked(key string) any {
 }
 
 // refused is a filter that cannot be encoded.
-func refused(err error) bson.D { return bson.D{{Key: "invalid", Value: invalid(err)}} }
+func refused(err error) bson.D { return expr.D("invalid", invalid(err)) }
 
 // invalid is a value that makes the driver refuse the filter or pipeline around it.
 func invalid(err error) codec.Refused {

@@ -14,7 +14,7 @@ import (
 // entry of the document.
 
 func set(path string, value any) bson.D {
-	return expr.Op("$set", bson.D{{Key: path, Value: value}})
+	return expr.Op("$set", expr.D(path, value))
 }
 
 var nothing = []string{"missing", "null", "undefined"}
@@ -129,15 +129,15 @@ func (c *core) valid(entry string) bson.D {
 // of these qualifiers.
 func (c *core) has(key string, qualifiers []string) bson.D {
 	if len(qualifiers) == 0 { // one field cannot be matched by two entries
-		return bson.D{{Key: c.keyPath, Value: checked(key)}}
+		return expr.D(c.keyPath, checked(key))
 	}
-	return bson.D{{Key: c.array, Value: expr.Op("$elemMatch", c.element(key, qualifiers))}}
+	return expr.D(c.array, expr.Op("$elemMatch", c.element(key, qualifiers)))
 }
 
 // element is the condition on an element of the array. It also matches an element whose key or
 // qualifier is an array with the right value, so writes are guarded by expressions.
 func (c *core) element(key string, qualifiers []string) bson.D {
-	match := bson.D{{Key: c.key, Value: checked(key)}}
+	match := expr.D(c.key, checked(key))
 	for _, q := range qualifiers {
 		if err := c.checkQualifier(q); err != nil {
 			return append(match, refused(err)...)
@@ -147,7 +147,7 @@ func (c *core) element(key string, qualifiers []string) bson.D {
 	case len(qualifiers) == 0 || c.qualifier == "": // no entry has a qualifier
 		return match
 	case len(qualifiers) == 1 && qualifiers[0] != "":
-		return append(match, bson.E{Key: c.qualifier, Value: qualifiers[0]})
+		return append(match, expr.Element(c.qualifier, qualifiers[0]))
 	}
 	values := bson.A{}
 	for _, q := range qualifiers {
@@ -156,7 +156,7 @@ func (c *core) element(key string, qualifiers []string) bson.D {
 		}
 		values = append(values, q)
 	}
-	return append(match, bson.E{Key: c.qualifier, Value: expr.Op("$in", values)})
+	return append(match, expr.Element(c.qualifier, expr.Op("$in", values)))
 }
 
 // equal is the condition that a field equals value: the value itself, or {$eq: value} if it could

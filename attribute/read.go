@@ -134,9 +134,9 @@ func (a *Attributes[ID, V]) ValuesPipeline(filter any, key Key) mongo.Pipeline {
 	name, qualifiers := key.name, key.qualifiers
 	return mongo.Pipeline{
 		expr.Op("$match", expr.And(filter, a.c.has(name, qualifiers))),
-		expr.Op("$project", bson.D{{Key: "entries", Value: a.c.uniform(expr.Op("$and", a.c.valid("$$o"), a.c.keyed(name, qualifiers)))}}),
+		expr.Op("$project", expr.D("entries", a.c.uniform(expr.Op("$and", a.c.valid("$$o"), a.c.keyed(name, qualifiers))))),
 		expr.Op("$unwind", "$entries"),
-		expr.Op("$project", bson.D{{Key: "value", Value: "$entries.value"}, {Key: "qualifier", Value: "$entries.qualifier"}}),
+		expr.Op("$project", expr.D("value", "$entries.value", "qualifier", "$entries.qualifier")),
 	}
 }
 

@@ -24,7 +24,7 @@ const maxAttempts = 16
 
 // byID is the index for writes that filter on more than _id. Without the hint the server might
 // choose the index on the keys, and read all documents with a key.
-var byID = bson.D{{Key: "_id", Value: 1}}
+var byID = expr.D("_id", 1)
 
 // Set sets the value of the entry with this key, or appends the entry if it does not exist. It keeps
 // other fields of the entry. It returns ErrNotFound if the document does not exist.

@@ -374,7 +374,7 @@ func (c *arrays) open(ctx context.Context, groups []*group, look bool) (dropped 
 			for _, it := range g.Of.items {
 				ids = append(ids, it.id)
 			}
-			wanted = append(wanted, append(c.Within(g.Place), bson.E{Key: c.idPath(), Value: expr.Op("$in", ids)}))
+			wanted = append(wanted, append(c.Within(g.Place), expr.Element(c.idPath(), expr.Op("$in", ids))))
 			all = append(all, ids...)
 		}
 	}
@@ -384,10 +384,10 @@ func (c *arrays) open(ctx context.Context, groups []*group, look bool) (dropped 
 	fields := c.fields(c.opts.CountField, c.opts.BytesField)
 	opts := options.Find().SetBatchSize(1 << 20)
 	if c.opts.IDField != "" {
-		fields = append(fields, bson.E{Key: "~ids", Value: expr.Filter(
-			expr.Map(c.array(), "m", at(c.opts.IDField)), "id", expr.Op("$in", expr.Var("id"), expr.Literal(all)))})
+		fields = append(fields, expr.Element("~ids", expr.Filter(
+			expr.Map(c.array(), "m", at(c.opts.IDField)), "id", expr.Op("$in", expr.Var("id"), expr.Literal(all)))))
 	} else if len(wanted) == 1 {
-		opts.SetSort(bson.D{{Key: "_id", Value: -1}}).SetLimit(1)
+		opts.SetSort(expr.D("_id", -1)).SetLimit(1)
 	}
 	for doc, err := range windows.Find(ctx, cursor.Primary(c.Coll), expr.Op("$or", wanted), opts.SetProjection(fields)) {
 		if err != nil {

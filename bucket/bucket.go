@@ -79,7 +79,7 @@ func (b *Buckets[ID, M]) Indexes() map[string][]mongo.IndexModel {
 	c := b.core
 	models := []mongo.IndexModel{{Keys: c.Keys()}}
 	if c.opts.IDField != "" {
-		holds := expr.Op(c.idPath(), expr.Op("$exists", true))
+		holds := expr.D(c.idPath(), expr.Op("$exists", true))
 		models = append(models, mongo.IndexModel{Keys: append(c.Keys(), expr.Element(c.idPath(), 1)),
 			Options: options.Index().SetUnique(true).SetPartialFilterExpression(holds)})
 	}
@@ -124,7 +124,7 @@ func (c *arrays) fields(names ...string) bson.D {
 	out := c.Keys()
 	for _, name := range names {
 		if name != "" {
-			out = append(out, bson.E{Key: name, Value: 1})
+			out = append(out, expr.Element(name, 1))
 		}
 	}
 	return out

@@ -84,9 +84,9 @@ func (c *arrays) edit(ctx context.Context, series any, moment time.Time, path st
 	}
 	found := expr.Op("$indexOfArray", expr.Map(all, "m", at(path)), expr.Literal(key))
 	changed := expr.Let("found", found, expr.Map(indices, "i", element))
-	filter := append(c.Within(p), bson.E{Key: c.opts.ArrayField + "." + path, Value: value.Equal(key)})
+	filter := append(c.Within(p), expr.Element(c.opts.ArrayField+"."+path, value.Equal(key)))
 	result, err := fault.One(c.Coll.UpdateOne(ctx, filter,
-		mongo.Pipeline{expr.Op("$set", bson.D{{Key: c.opts.ArrayField, Value: changed}}), expr.Op("$set", c.recounted)}))
+		mongo.Pipeline{expr.Op("$set", expr.D(c.opts.ArrayField, changed)), expr.Op("$set", c.recounted)}))
 	if err == nil && result.MatchedCount == 0 {
 		err = mongopatterns.ErrNotFound
 	}

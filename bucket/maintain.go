@@ -72,15 +72,15 @@ func (c *arrays) scan() maintain.Scan {
 	)...)
 	if c.opts.IDField != "" {
 		ids := expr.Map(all, "m", at(c.opts.IDField))
-		out = append(out, bson.E{Key: "~repeated", Value: expr.Op("$gt",
-			expr.Op("$size", ids), expr.Op("$size", expr.Op("$setUnion", ids, bson.A{})))})
+		out = append(out, expr.Element("~repeated", expr.Op("$gt",
+			expr.Op("$size", ids), expr.Op("$size", expr.Op("$setUnion", ids, bson.A{})))))
 	}
 	for _, d := range c.derived {
-		out = append(out, bson.E{Key: "~have." + d.name, Value: expr.Field(d.path)},
-			bson.E{Key: "~want." + d.name, Value: d.of(all)})
+		out = append(out, expr.Element("~have."+d.name, expr.Field(d.path)),
+			expr.Element("~want."+d.name, d.of(all)))
 		if d.rounds {
-			out = append(out, bson.E{Key: "~most." + d.name, Value: expr.Op("$sum", d.mapped(all, expr.Op("$abs", d.each)))},
-				bson.E{Key: "~types." + d.name, Value: expr.Op("$setUnion", d.mapped(all, expr.Op("$type", d.each)), bson.A{})})
+			out = append(out, expr.Element("~most."+d.name, expr.Op("$sum", d.mapped(all, expr.Op("$abs", d.each)))),
+				expr.Element("~types."+d.name, expr.Op("$setUnion", d.mapped(all, expr.Op("$type", d.each)), bson.A{})))
 		}
 	}
 	return maintain.Scan{Projection: out}

@@ -65,14 +65,14 @@ func (b *Buckets[ID, M]) Latest(ctx context.Context, series ID) (m M, err error)
 func (c *arrays) latest(ctx context.Context, series any) (m bson.Raw, err error) {
 	all := c.Filter(series, time.Time{}, time.Time{})
 	newest, err := windows.First(windows.Find(ctx, c.Coll, append(slices.Clone(all), expr.Element(c.opts.CountField, expr.Op("$gt", 0))),
-		options.Find().SetSort(bson.D{{Key: c.Start, Value: -1}}).SetLimit(1).SetProjection(bson.D{{Key: c.Start, Value: 1}})))
+		options.Find().SetSort(expr.D(c.Start, -1)).SetLimit(1).SetProjection(expr.D(c.Start, 1))))
 	if err != nil {
 		return nil, err
 	}
 	start := value.Lookup(newest, c.Start)
 	var last windows.Entry
-	for doc, err := range windows.Find(ctx, c.Coll, append(all, bson.E{Key: c.Start, Value: start}),
-		options.Find().SetProjection(bson.D{{Key: c.opts.ArrayField, Value: 1}})) {
+	for doc, err := range windows.Find(ctx, c.Coll, append(all, expr.Element(c.Start, start)),
+		options.Find().SetProjection(expr.D(c.opts.ArrayField, 1))) {
 		var found []windows.Entry
 		if err == nil {
 			found, err = c.entries(doc)
@@ -101,13 +101,13 @@ func (b *Buckets[ID, M]) LatestPipeline(series ID) mongo.Pipeline {
 	c := b.core
 	all := c.Filter(series, time.Time{}, time.Time{})
 	return mongo.Pipeline{
-		expr.Op("$match", append(all, bson.E{Key: c.opts.CountField, Value: expr.Op("$gt", 0)})),
-		expr.Op("$sort", bson.D{{Key: c.Start, Value: -1}}),
+		expr.Op("$match", append(all, expr.Element(c.opts.CountField, expr.Op("$gt", 0)))),
+		expr.Op("$sort", expr.D(c.Start, -1)),
 		expr.Op("$limit", 1),
 		expr.Op("$lookup", expr.D("from", c.Coll.Name(), "as", "b", "localField", c.Start, "foreignField", c.Start,
 			"pipeline", mongo.Pipeline{
 				expr.Op("$match", all),
-				expr.Op("$project", bson.D{{Key: "m", Value: expr.Field(c.opts.ArrayField)}}),
+				expr.Op("$project", expr.D("m", expr.Field(c.opts.ArrayField))),
 				expr.Op("$unwind", expr.D("path", "$m", "includeArrayIndex", "i")),
 				expr.Op("$sort", expr.D("m."+c.opts.TimeField, -1, "_id."+windows.SeqKey, -1, "i", -1)),
 				expr.Op("$limit", 1),
@@ -125,7 +125,7 @@ func (b *Buckets[ID, M]) LatestPipeline(series ID) mongo.Pipeline {
 func (b *Buckets[ID, M]) Bucket(ctx context.Context, series ID, at time.Time, n int64) (page []M, err error) {
 	defer fault.In(&err, "bucket: bucket")
 	c := b.core
-	doc, err := c.bucket(ctx, series, at, n, bson.D{{Key: "v", Value: c.array()}})
+	doc, err := c.bucket(ctx, series, at, n, expr.D("v", c.array()))
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (b *Buckets[ID, M]) Bucket(ctx context.Context, series ID, at time.Time, n 
 // Cost: 1 round trip, index _id, 1 key.
 func (b *Buckets[ID, M]) CountBuckets(ctx context.Context, series ID, at time.Time) (n int64, err error) {
 	defer fault.In(&err, "bucket: count buckets")
-	newest, err := b.core.bucket(ctx, series, at, -1, bson.D{{Key: "_id", Value: 1}})
+	newest, err := b.core.bucket(ctx, series, at, -1, expr.D("_id", 1))
 	if errors.Is(err, mongopatterns.ErrNotFound) {
 		return 0, nil
 	}
@@ -155,11 +155,11 @@ func (c *arrays) bucket(ctx context.Context, series any, at time.Time, n int64, 
 		return nil, err
 	}
 	p := c.At(raw, at.UnixMilli())
-	filter, skip := append(bson.D{{Key: "_id", Value: c.ID(p, n)}}, c.Within(p)...), int64(0)
+	filter, skip := append(expr.D("_id", c.ID(p, n)), c.Within(p)...), int64(0)
 	if n < 0 {
 		filter, skip = c.Since(p, 0), -n-1
 	}
-	return windows.First(windows.Find(ctx, c.Coll, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetSkip(skip).
+	return windows.First(windows.Find(ctx, c.Coll, filter, options.Find().SetSort(expr.D("_id", -1)).SetSkip(skip).
 		SetLimit(1).SetProjection(fields)))
 }
 
@@ -173,8 +173,8 @@ func (c *arrays) buckets(ctx context.Context, series any, from, to time.Time) it
 		// A field that is not an array is kept, for the error that names the bucket.
 		measurements = expr.Cond(expr.Op("$isArray", field), cut, field)
 	}
-	filter, sort := c.Filter(series, from, to), bson.D{{Key: c.Start, Value: 1}}
-	fields := bson.D{{Key: c.Start, Value: 1}, {Key: c.opts.ArrayField, Value: measurements}}
+	filter, sort := c.Filter(series, from, to), expr.D(c.Start, 1)
+	fields := expr.D(c.Start, 1, c.opts.ArrayField, measurements)
 	return windows.Find(ctx, c.Coll, filter, options.Find().SetSort(sort).SetProjection(fields))
 }
 
@@ -277,7 +277,7 @@ func (b *Buckets[ID, M]) AggregatePipeline(series ID, from, to time.Time) mongo.
 // AggregatePipeline for each window, with the window's start as _id.
 func (b *Buckets[ID, M]) AggregateWindowsPipeline(series ID, from, to time.Time) mongo.Pipeline {
 	return append(b.core.partials(series, from, to), expr.Op("$group", b.core.totals),
-		expr.Op("$match", expr.Op("count", expr.Op("$gt", 0))), expr.Op("$sort", expr.Op("_id", 1)))
+		expr.Op("$match", expr.D("count", expr.Op("$gt", 0))), expr.Op("$sort", expr.D("_id", 1)))
 }
 
 // partials are stages that give the aggregates of each bucket at their paths, over its measurements in the
@@ -285,7 +285,7 @@ func (b *Buckets[ID, M]) AggregateWindowsPipeline(series ID, from, to time.Time)
 func (c *arrays) partials(series any, from, to time.Time) mongo.Pipeline {
 	pipeline := mongo.Pipeline{expr.Op("$match", c.Filter(series, from, to))}
 	if cut := c.inside(from, to, nil); cut != nil {
-		pipeline = append(pipeline, expr.Op("$set", bson.D{{Key: "~cut", Value: cut}}), expr.Op("$set", c.recut))
+		pipeline = append(pipeline, expr.Op("$set", expr.D("~cut", cut)), expr.Op("$set", c.recut))
 	}
 	return pipeline
 }
@@ -333,13 +333,13 @@ func (c *arrays) derive() {
 			if op != "$sum" {
 				recounted = expr.IfNull(recounted, "$$REMOVE")
 			}
-			c.derived, c.recounted = append(c.derived, d), append(c.recounted, bson.E{Key: path, Value: recounted})
+			c.derived, c.recounted = append(c.derived, d), append(c.recounted, expr.Element(path, recounted))
 		}
 	}
 	add("count", c.opts.CountField, "$sum", 1, "")
 	for i, v := range c.opts.Values {
 		n, name := at(v.Field), fmt.Sprintf("v%d_", i)
-		sample := bson.D{{Key: windows.TimeKey, Value: at(c.opts.TimeField)}, {Key: windows.ValueKey, Value: n}}
+		sample := expr.D(windows.TimeKey, at(c.opts.TimeField), windows.ValueKey, n)
 		add(name+"sum", v.Sum, "$sum", c.summand(n, v.Squares != ""), v.Field)
 		add(name+"min", v.Min, "$min", n, v.Field)
 		add(name+"max", v.Max, "$max", n, v.Field)
@@ -348,11 +348,11 @@ func (c *arrays) derive() {
 		add(name+"squares", v.Squares, "$sum", expr.Op("$multiply", allDigits(n), allDigits(n)), v.Field)
 		add(name+"count", v.Count, "$sum", 1, v.Field)
 	}
-	recut, total := bson.D{}, bson.D{{Key: "_id", Value: nil}}
+	recut, total := bson.D{}, expr.D("_id", nil)
 	for _, d := range c.derived {
 		field := expr.Field(d.path)
-		recut = append(recut, bson.E{Key: d.path, Value: expr.Cond(expr.Op("$eq", "$~cut", nil), field, d.of("$~cut"))})
-		total = append(total, bson.E{Key: d.name, Value: expr.Op(d.op, field)})
+		recut = append(recut, expr.Element(d.path, expr.Cond(expr.Op("$eq", "$~cut", nil), field, d.of("$~cut"))))
+		total = append(total, expr.Element(d.name, expr.D(d.op, field)))
 	}
 	c.recut, c.total = expr.Fixed(recut), expr.Fixed(total)
 	total[0].Value = expr.Field(c.Start)
@@ -374,7 +374,7 @@ func (d derived) mapped(measurements, in any) bson.D {
 }
 
 // of computes the field from measurements; without measurements it is 0 or null.
-func (d derived) of(measurements any) bson.D { return expr.Op(d.op, d.mapped(measurements, d.each)) }
+func (d derived) of(measurements any) bson.D { return expr.D(d.op, d.mapped(measurements, d.each)) }
 
 // sumLimit bounds an int so that the sum of MaxCount of them fits an int64.
 func (c *arrays) sumLimit() int64 { return math.MaxInt64 / int64(c.opts.MaxCount) }

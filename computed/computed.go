@@ -19,6 +19,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
@@ -149,7 +150,7 @@ func New[SourceID, ID, T any](sources, targets *mongo.Collection, rule Rule, opt
 // mentions reports whether the pipeline may read a field: it contains the field's name, $$ROOT or
 // $$CURRENT, or cannot be encoded here.
 func (c *core) mentions(name string) bool {
-	raw, err := c.codec.Document(bson.D{{Key: "pipeline", Value: c.pipeline}})
+	raw, err := c.codec.Document(expr.D("pipeline", c.pipeline))
 	return err != nil || slices.ContainsFunc([]string{name, "$$ROOT", "$$CURRENT"}, func(s string) bool { return bytes.Contains(raw, []byte(s)) })
 }
 
@@ -158,8 +159,8 @@ func (c *core) mentions(name string) bool {
 func (c *Computed[SourceID, ID, T]) Indexes() map[string][]mongo.IndexModel {
 	dirty := c.core.state("dirty")
 	return map[string][]mongo.IndexModel{
-		c.core.sources.Name(): {{Keys: bson.D{{Key: c.core.key, Value: 1}}}},
-		c.core.targets.Name(): {{Keys: bson.D{{Key: dirty, Value: 1}}, Options: options.Index().SetSparse(true)}},
+		c.core.sources.Name(): {{Keys: expr.D(c.core.key, 1)}},
+		c.core.targets.Name(): {{Keys: expr.D(dirty, 1), Options: options.Index().SetSparse(true)}},
 	}
 }
 
@@ -178,7 +179,7 @@ func (c *Computed[SourceID, ID, T]) EnsureIndexes(ctx context.Context) (err erro
 // ShardKey returns the recommended shard keys, by collection name: KeyField for the sources, _id
 // for the targets.
 func (c *Computed[SourceID, ID, T]) ShardKey() map[string]bson.D {
-	return map[string]bson.D{c.core.sources.Name(): {{Key: c.core.key, Value: 1}}, c.core.targets.Name(): {{Key: "_id", Value: 1}}}
+	return map[string]bson.D{c.core.sources.Name(): expr.D(c.core.key, 1), c.core.targets.Name(): expr.D("_id", 1)}
 }
 
 // Change runs write, which inserts, changes, moves or deletes the sources with these _ids and no

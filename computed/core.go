@@ -65,7 +65,7 @@ func (c *core) transact(ctx context.Context, fn func(ctx context.Context) error)
 }
 
 func in(field string, ids []bson.RawValue) bson.D {
-	return bson.D{{Key: field, Value: bson.D{{Key: "$in", Value: value.Array(ids)}}}}
+	return expr.D(field, expr.Op("$in", value.Array(ids)))
 }
 
 // values runs the pipeline on the sources that filter selects. It returns the documents by the key
@@ -156,7 +156,7 @@ func (c *core) fits(doc bson.Raw) error {
 // keys returns the targets of the first limit sources that filter selects, 0 for all, and the
 // number of these sources.
 func (c *core) keys(ctx context.Context, filter bson.D, limit int) (out []bson.RawValue, sources int, err error) {
-	find := options.Find().SetProjection(bson.D{{Key: c.key, Value: 1}}).SetLimit(int64(limit)).SetBatchSize(1000)
+	find := options.Find().SetProjection(expr.D(c.key, 1)).SetLimit(int64(limit)).SetBatchSize(1000)
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return cursor.Primary(c.sources).Find(ctx, filter, find)
 	}) {
@@ -317,7 +317,7 @@ func (c *core) addUp(_ context.Context, before, after map[string]contribution) (
 	for i, id := range targets {
 		key := value.Key(id)
 		update, sound := c.add(before[key].made, after[key].made)
-		addable[i] = bson.D{{Key: c.state("at"), Value: expr.Op("$ne", nil)}, {Key: c.state("dirty"), Value: expr.Op("$ne", aside)}, {Key: "$expr", Value: sound}}
+		addable[i] = expr.D(c.state("at"), expr.Op("$ne", nil), c.state("dirty"), expr.Op("$ne", aside), "$expr", sound)
 		models[i] = mongo.NewUpdateOneModel().SetFilter(append(byID(id), addable[i]...)).SetUpdate(update)
 	}
 	return targets, func(ctx context.Context) error {
@@ -346,14 +346,14 @@ func (c *core) anew(ctx context.Context, targets []bson.RawValue, addable []bson
 		if _, ok := after[key]; ok && made[key] == nil {
 			return misnamed(id)
 		}
-		rest := append(byID(id), bson.E{Key: "$nor", Value: bson.A{addable[i]}})
+		rest := append(byID(id), expr.Element("$nor", bson.A{addable[i]}))
 		models = append(models, mongo.NewUpdateOneModel().SetFilter(rest).SetUpdate(c.set(made[key])))
 	}
 	_, err = fault.Many(c.targets.BulkWrite(ctx, models))
 	return err
 }
 
-func byID(id bson.RawValue) bson.D { return bson.D{{Key: "_id", Value: value.Equal(id)}} }
+func byID(id bson.RawValue) bson.D { return expr.D("_id", value.Equal(id)) }
 
 // set returns the update that stores computed values, those of Empty if made is nil. Because of the
 // epoch it is a real write even if no value changes, so concurrent writers conflict.
@@ -364,7 +364,7 @@ func (c *core) set(made bson.Raw, more ...bson.E) mongo.Pipeline {
 		if v.Type == 0 {
 			v = c.empty.Lookup(e.Key)
 		}
-		fields = append(fields, bson.E{Key: e.Key, Value: expr.Literal(v)})
+		fields = append(fields, expr.Element(e.Key, expr.Literal(v)))
 	}
 	return mongo.Pipeline{expr.Op("$set", slices.Concat(fields, c.stamp, c.over, more))}
 }
@@ -381,7 +381,7 @@ func (c *core) add(before, after bson.Raw) (update mongo.Pipeline, sound bson.D)
 			return out
 		}
 		out, in := number(before), number(after)
-		fields = append(fields, bson.E{Key: e.Key, Value: expr.Shifted(c.stored[i], out, in)})
+		fields = append(fields, expr.Element(e.Key, expr.Shifted(c.stored[i], out, in)))
 		all = append(all, expr.Sound(c.stored[i], out, in))
 	}
 	return mongo.Pipeline{expr.Op("$set", append(fields, c.stamp...))}, expr.Op("$and", all...)
@@ -395,7 +395,7 @@ func (c *core) refresh(ctx context.Context, targets []bson.RawValue) (result mon
 	for round := 0; len(targets) > 0; round++ {
 		epochs := map[string]bson.RawValue{}
 		for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return cursor.Primary(c.targets).Find(ctx, in("_id", targets), options.Find().SetProjection(bson.D{{Key: c.state("epoch"), Value: 1}}).SetBatchSize(int32(len(targets)+1)))
+			return cursor.Primary(c.targets).Find(ctx, in("_id", targets), options.Find().SetProjection(expr.D(c.state("epoch"), 1)).SetBatchSize(int32(len(targets)+1)))
 		}) {
 			if err != nil {
 				return result, err
@@ -492,12 +492,12 @@ func (c *core) store(ctx context.Context, targets []bson.RawValue, epochs map[st
 			result.Skipped++
 			continue
 		}
-		guard := append(byID(id), bson.E{Key: c.state("epoch"), Value: nil})
+		guard := append(byID(id), expr.Element(c.state("epoch"), nil))
 		if epoch.Type != 0 {
 			guard[1].Value = epoch
 		}
 		there = append(there, id)
-		models = append(models, mongo.NewUpdateOneModel().SetFilter(guard).SetUpdate(c.set(made[value.Key(id)], bson.E{Key: c.state("run"), Value: run})))
+		models = append(models, mongo.NewUpdateOneModel().SetFilter(guard).SetUpdate(c.set(made[value.Key(id)], expr.Element(c.state("run"), run))))
 	}
 	if len(models) == 0 {
 		return nil, nil
@@ -512,7 +512,7 @@ func (c *core) store(ctx context.Context, targets []bson.RawValue, epochs map[st
 	}
 	// Find out which were written. The epoch does not tell, as a write by others raises it too.
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.targets).Find(ctx, in("_id", there), options.Find().SetProjection(bson.D{{Key: c.state("run"), Value: 1}}).SetBatchSize(int32(len(there)+1)))
+		return cursor.Primary(c.targets).Find(ctx, in("_id", there), options.Find().SetProjection(expr.D(c.state("run"), 1)).SetBatchSize(int32(len(there)+1)))
 	}) {
 		if err != nil {
 			return nil, fault.Unknown(err) // some may be written
@@ -543,7 +543,7 @@ func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, 
 			return found.Decode(out)
 		}
 		// Only if the epoch is the one read: someone may have computed it since.
-		as := bson.E{Key: c.state("epoch"), Value: nil}
+		as := expr.Element(c.state("epoch"), nil)
 		if epoch := value.Lookup(raw, c.state("epoch")); epoch.Type != 0 {
 			as.Value = epoch
 		}
@@ -587,8 +587,8 @@ func (c *core) queued(doc bson.Raw) (marked, setAside bool) {
 // fields of more, and returns _id and state, or nil.
 func (c *core) lease(ctx context.Context, filter bson.D, by bson.ObjectID, more bson.D) (bson.Raw, error) {
 	raw, err := fault.Single(c.targets.FindOneAndUpdate(ctx, append(filter, lease.Free(c.state("until"))...), mongo.Pipeline{expr.Op("$set", append(more,
-		bson.E{Key: c.state("until"), Value: lease.In(c.Lease)}, bson.E{Key: c.state("by"), Value: by},
-	))}, options.FindOneAndUpdate().SetProjection(bson.D{{Key: c.StateField, Value: 1}}).SetReturnDocument(options.After))).Raw()
+		expr.Element(c.state("until"), lease.In(c.Lease)), expr.Element(c.state("by"), by),
+	))}, options.FindOneAndUpdate().SetProjection(expr.D(c.StateField, 1)).SetReturnDocument(options.After))).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, nil
 	}
@@ -606,8 +606,8 @@ func (c *core) giveBack(ctx context.Context, id bson.RawValue, by bson.ObjectID,
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackBound)
 	defer cancel()
-	mine := append(byID(id), bson.E{Key: c.state("by"), Value: by})
-	free := append(update, bson.E{Key: "$unset", Value: bson.D{{Key: c.state("until"), Value: ""}, {Key: c.state("by"), Value: ""}}})
+	mine := append(byID(id), expr.Element(c.state("by"), by))
+	free := append(update, expr.Element("$unset", expr.D(c.state("until"), "", c.state("by"), "")))
 	_, _ = fault.One(c.targets.UpdateOne(ctx, mine, free)) // after an error the lease runs out by itself
 }
 
@@ -628,9 +628,9 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mong
 	if err != nil {
 		return result, err
 	}
-	filter := bson.D{{Key: c.state("dirty"), Value: true}}
+	filter := expr.D(c.state("dirty"), true)
 	if w.Filter != nil {
-		filter = append(filter, bson.E{Key: "$and", Value: bson.A{w.Filter}})
+		filter = append(filter, expr.Element("$and", bson.A{w.Filter}))
 	}
 	if w.DryRun {
 		result.Done, err = c.targets.CountDocuments(ctx, filter)
@@ -660,7 +660,7 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mong
 // all begin with the same one.
 func (c *core) candidates(ctx context.Context, filter bson.D) (ids []bson.RawValue, err error) {
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.targets).Find(ctx, filter, options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}).SetLimit(100).SetBatchSize(101))
+		return cursor.Primary(c.targets).Find(ctx, filter, options.Find().SetProjection(expr.D("_id", 1)).SetLimit(100).SetBatchSize(101))
 	}) {
 		if err != nil {
 			return nil, err
@@ -676,7 +676,7 @@ func (c *core) candidates(ctx context.Context, filter bson.D) (ids []bson.RawVal
 func (c *core) drainOne(ctx context.Context, id bson.RawValue, filter bson.D, w mongopatterns.Work, result *mongopatterns.Result) error {
 	by := bson.NewObjectID()
 	one := mongopatterns.Result{Examined: 1}
-	attempt := bson.D{{Key: c.state("attempts"), Value: expr.Op("$add", expr.IfNull(expr.Field(c.state("attempts")), 0), 1)}}
+	attempt := expr.D(c.state("attempts"), expr.Op("$add", expr.IfNull(expr.Field(c.state("attempts")), 0), 1))
 	mine, err := c.lease(ctx, append(byID(id), filter...), by, attempt)
 	if err != nil || mine == nil {
 		return err
@@ -688,7 +688,7 @@ func (c *core) drainOne(ctx context.Context, id bson.RawValue, filter bson.D, w 
 	} else if one, err = c.refresh(ctx, []bson.RawValue{id}); fault.Refused(err) && !txn.Running(ctx) {
 		failed, err = err, nil
 	} else if err != nil { // the target is not the cause: this attempt does not count
-		c.giveBack(ctx, id, by, expr.Op("$inc", bson.D{{Key: c.state("attempts"), Value: -1}}))
+		c.giveBack(ctx, id, by, expr.Op("$inc", expr.D(c.state("attempts"), -1)))
 	}
 	if failed != nil {
 		maintain.Fail(&one, c.targets.Name(), id, failed) // its lease keeps this loop from trying it again
@@ -709,11 +709,11 @@ var errNoAnswer = errors.New("no worker has finished it")
 // failed stores the error of an attempt, and sets the target aside after the last attempt. If the
 // target was marked meanwhile, its attempts were reset, and failed changes nothing.
 func (c *core) failed(ctx context.Context, id, attempts bson.RawValue, failed error) error {
-	set := bson.D{{Key: c.state("error"), Value: failed.Error()}}
+	set := expr.D(c.state("error"), failed.Error())
 	if attempts.AsInt64() >= int64(c.Attempts) {
-		set = append(set, bson.E{Key: c.state("dirty"), Value: aside})
+		set = append(set, expr.Element(c.state("dirty"), aside))
 	}
-	_, err := fault.One(c.targets.UpdateOne(ctx, append(byID(id), bson.E{Key: c.state("attempts"), Value: attempts}), expr.Op("$set", set)))
+	_, err := fault.One(c.targets.UpdateOne(ctx, append(byID(id), expr.Element(c.state("attempts"), attempts)), expr.Op("$set", set)))
 	return err
 }
 
@@ -721,7 +721,7 @@ func (c *core) failed(ctx context.Context, id, attempts bson.RawValue, failed er
 func (c *core) failures(ctx context.Context) iter.Seq2[mongopatterns.Failure, error] {
 	return func(yield func(mongopatterns.Failure, error) bool) {
 		for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return c.targets.Find(ctx, bson.D{{Key: c.state("dirty"), Value: aside}}, options.Find().SetProjection(bson.D{{Key: c.state("error"), Value: 1}}))
+			return c.targets.Find(ctx, expr.D(c.state("dirty"), aside), options.Find().SetProjection(expr.D(c.state("error"), 1)))
 		}) {
 			if err != nil {
 				yield(mongopatterns.Failure{}, err)
@@ -737,7 +737,7 @@ func (c *core) failures(ctx context.Context) iter.Seq2[mongopatterns.Failure, er
 
 // refreshAll computes all targets in batches, each guarded by the epochs.
 func (c *core) refreshAll(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
-	scan := maintain.Scan{Projection: bson.D{{Key: "_id", Value: 1}}}
+	scan := maintain.Scan{Projection: expr.D("_id", 1)}
 	if c.Then != nil { // a batch is one transaction
 		scan.BatchSize = 100
 	}
@@ -761,9 +761,9 @@ func idsOf(docs []bson.Raw) (ids []bson.RawValue) {
 }
 
 func (c *core) scan() maintain.Scan {
-	projection := bson.D{{Key: c.StateField, Value: 1}}
+	projection := expr.D(c.StateField, 1)
 	for _, e := range c.fields {
-		projection = append(projection, bson.E{Key: e.Key, Value: 1})
+		projection = append(projection, expr.Element(e.Key, 1))
 	}
 	return maintain.Scan{Projection: projection, BatchSize: 100}
 }
@@ -861,7 +861,7 @@ func (c *core) again(ctx context.Context, problems []mongopatterns.Problem) (out
 	}
 	look := func(ctx context.Context) error {
 		docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return c.targets.Find(ctx, in("_id", distinct(ids)), options.Find().SetProjection(c.scan().Projection).SetSort(bson.D{{Key: "_id", Value: 1}}))
+			return c.targets.Find(ctx, in("_id", distinct(ids)), options.Find().SetProjection(c.scan().Projection).SetSort(expr.D("_id", 1)))
 		}))
 		if err == nil {
 			out, err = c.drifted(ctx, docs)

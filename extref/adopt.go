@@ -45,7 +45,7 @@ func (r *Source[ID, T]) Adopt(ctx context.Context, target string, work *mongopat
 	}
 	some := expr.D("$exists", true, "$ne", nil)
 	scan := maintain.Scan{
-		Filter:     t.holding(append(expr.Op(t.IDField, some), t.unadopted()...)),
+		Filter:     t.holding(append(expr.D(t.IDField, some), t.unadopted()...)),
 		Projection: t.each(1), BatchSize: 100,
 	}
 	return maintain.Run(ctx, t.Collection, work, scan,
@@ -59,7 +59,7 @@ func (t *target) unadopted() bson.D {
 	if t.Unversioned {
 		return nil
 	}
-	return bson.D{{Key: t.VersionField, Value: nil}}
+	return expr.D(t.VersionField, nil)
 }
 
 // adopt completes a batch: the copies that Check would report, as far as a source can correct them.
@@ -107,7 +107,7 @@ func (c *core) fill(ctx context.Context, t *target, keys map[string]bson.RawValu
 	these := in(c.o.KeyField, slices.Collect(maps.Values(keys)))
 	var first []mongo.WriteModel
 	if !t.Unversioned {
-		none := append(slices.Clone(these), bson.E{Key: c.o.VersionField, Value: expr.D("$eq", nil, "$not", isArray)})
+		none := append(slices.Clone(these), expr.Element(c.o.VersionField, expr.D("$eq", nil, "$not", isArray)))
 		first = append(first, mongo.NewUpdateManyModel().SetFilter(none).SetUpdate(expr.Op("$set", expr.D(c.o.VersionField, int64(0)))))
 	}
 	if err := c.hold(ctx, these, first...); err != nil {
@@ -123,8 +123,8 @@ func (c *core) fill(ctx context.Context, t *target, keys map[string]bson.RawValu
 		}
 		for _, f := range t.Fields {
 			if v := s.value(f); f.Frozen && v.Type != 0 {
-				absent := bson.E{Key: f.As, Value: expr.Op("$exists", false)}
-				add(expr.Op("$set", expr.Op(t.slot(f.As), v)), append(t.unadopted(), absent)...)
+				absent := expr.Element(f.As, expr.Op("$exists", false))
+				add(expr.Op("$set", expr.D(t.slot(f.As), v)), append(t.unadopted(), absent)...)
 			}
 		}
 		if t.Unversioned {

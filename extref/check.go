@@ -210,7 +210,7 @@ func (t *target) of(sources map[string]bson.RawValue) bson.D {
 	if sources != nil {
 		return in(t.path(t.IDField), slices.Collect(maps.Values(sources)))
 	}
-	return bson.D{{Key: cmp.Or(t.Path, t.IDField), Value: expr.Op("$exists", true)}}
+	return expr.D(cmp.Or(t.Path, t.IDField), expr.Op("$exists", true))
 }
 
 // inspect compares documents with their sources, or with some of these. It reads the sources after

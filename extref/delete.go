@@ -77,7 +77,7 @@ func (t *target) release(ctx context.Context, key bson.RawValue, result *mongopa
 	case mongopatterns.Unlink:
 		update := expr.Op("$unset", t.each(""))
 		if t.Array {
-			update = expr.Op("$pull", expr.Op(t.Path, t.sound(key)))
+			update = expr.Op("$pull", expr.D(t.Path, t.sound(key)))
 		}
 		model = mongo.NewUpdateManyModel().SetFilter(t.proper(key)).SetUpdate(update)
 	case mongopatterns.Cascade:
@@ -90,4 +90,4 @@ func (t *target) release(ctx context.Context, key bson.RawValue, result *mongopa
 	return err
 }
 
-var idOnly = bson.D{{Key: "_id", Value: 1}}
+var idOnly = expr.D("_id", 1)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
@@ -162,7 +163,7 @@ func (r *Source[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 // ShardKey returns the shard key of the source, which is its key; "hashed" works as well. Targets
 // keep the shard keys they have, and the outbox stays unsharded.
 func (r *Source[ID, T]) ShardKey() map[string]bson.D {
-	return map[string]bson.D{r.core.source.Name(): {{Key: r.core.o.KeyField, Value: 1}}}
+	return map[string]bson.D{r.core.source.Name(): expr.D(r.core.o.KeyField, 1)}
 }
 
 // Copies makes copies for a target as C, a type of your own, for the struct of the document that

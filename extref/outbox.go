@@ -32,7 +32,7 @@ const maxBackoff = 10 * time.Minute
 // enqueue writes the source's entry, within the transaction of its change. Changes that are not
 // propagated yet share one entry, because only the newest state is propagated.
 func (c *core) enqueue(ctx context.Context, key bson.RawValue) error {
-	_, err := fault.One(c.o.Outbox.UpdateOne(ctx, expr.Op("_id", value.Equal(key)), mongo.Pipeline{expr.Op("$set", expr.D(
+	_, err := fault.One(c.o.Outbox.UpdateOne(ctx, expr.D("_id", value.Equal(key)), mongo.Pipeline{expr.Op("$set", expr.D(
 		attemptsField, 0, changeField, bson.NewObjectID(), dueField, "$$NOW",
 		sinceField, expr.IfNull(expr.Field(sinceField), "$$NOW"), errorField, "$$REMOVE",
 	))}, options.UpdateOne().SetUpsert(true)))
@@ -71,7 +71,7 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mong
 	ctx, end := c.causal(ctx)
 	defer end()
 	// What has no time is not an entry: it stays.
-	due := expr.And(expr.Op(dueField, expr.Op("$type", "date")), lease.Free(dueField), w.Filter)
+	due := expr.And(expr.D(dueField, expr.Op("$type", "date")), lease.Free(dueField), w.Filter)
 	if w.DryRun {
 		result.Examined, err = c.o.Outbox.CountDocuments(ctx, due)
 		return result, err
@@ -80,7 +80,7 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mong
 		dueField, lease.In(c.o.Lease), attemptsField, expr.Op("$add", expr.IfNull(expr.Field(attemptsField), 0), 1)))}
 	for {
 		entry, err := fault.Single(c.o.Outbox.FindOneAndUpdate(ctx, due, take,
-			options.FindOneAndUpdate().SetSort(expr.Op(dueField, 1)).SetReturnDocument(options.After))).Raw()
+			options.FindOneAndUpdate().SetSort(expr.D(dueField, 1)).SetReturnDocument(options.After))).Raw()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			return result, nil
 		}

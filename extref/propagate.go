@@ -191,4 +191,4 @@ func (c *core) countLeft(ctx context.Context, t *target, s state, filter any, le
 }
 
 // noChange is an update that changes nothing.
-var noChange, _ = bson.Marshal(expr.Op("$setOnInsert", expr.Op(hold.Field, 1)))
+var noChange, _ = bson.Marshal(expr.Op("$setOnInsert", expr.D(hold.Field, 1)))

@@ -64,15 +64,15 @@ func (c *core) derive() {
 		above := fieldpath.Above(path)
 		c.ways = append(c.ways, above...)
 		if path != "_id" && !slices.ContainsFunc(above, func(way string) bool { return slices.Contains(paths, way) }) {
-			c.shown = append(c.shown, bson.E{Key: path, Value: 1})
+			c.shown = append(c.shown, expr.Element(path, 1))
 		}
 	}
 	c.ways = slices.Compact(c.ways)
 	c.before = options.FindOneAndUpdate().SetProjection(c.shown).SetReturnDocument(options.Before)
 	c.after = options.FindOneAndUpdate().SetProjection(c.shown).SetReturnDocument(options.After)
 	version := expr.D("$type", bson.A{"int", "long"}, "$not", isArray, "$gte", 0, "$lt", int64(maxVersion))
-	c.raisable = bson.E{Key: "$or", Value: expr.Fixed(bson.A{
-		expr.Op(c.o.VersionField, expr.Op("$exists", false)), expr.Op(c.o.VersionField, version)})}
+	c.raisable = expr.Element("$or", expr.Fixed(bson.A{
+		expr.D(c.o.VersionField, expr.Op("$exists", false)), expr.D(c.o.VersionField, version)}))
 }
 
 // collections returns all collections that this package writes, except the tokens of Watch.
@@ -103,17 +103,17 @@ func (c *core) target(name string) (*target, error) {
 func (c *core) indexes() map[string][]mongo.IndexModel {
 	out := map[string][]mongo.IndexModel{}
 	if c.o.Outbox != nil {
-		out[c.o.Outbox.Name()] = []mongo.IndexModel{{Keys: expr.Op(dueField, 1)}}
+		out[c.o.Outbox.Name()] = []mongo.IndexModel{{Keys: expr.D(dueField, 1)}}
 	}
 	for _, t := range c.targets {
-		keys, name := expr.Op(t.path(t.IDField), 1), t.Collection.Name()
+		keys, name := expr.D(t.path(t.IDField), 1), t.Collection.Name()
 		if !t.Unversioned {
-			keys = append(keys, bson.E{Key: t.path(t.VersionField), Value: 1})
+			keys = append(keys, expr.Element(t.path(t.VersionField), 1))
 		}
 		out[name] = append(out[name], mongo.IndexModel{Keys: keys})
 	}
 	if name := c.source.Name(); c.o.KeyField != "_id" {
-		key := mongo.IndexModel{Keys: expr.Op(c.o.KeyField, 1), Options: options.Index().SetUnique(true)}
+		key := mongo.IndexModel{Keys: expr.D(c.o.KeyField, 1), Options: options.Index().SetUnique(true)}
 		out[name] = append(out[name], key)
 	}
 	return out
@@ -178,7 +178,7 @@ func whole(v bson.RawValue) (int64, bool) {
 	return n, ok || none(v)
 }
 
-func (c *core) by(key bson.RawValue) bson.D { return expr.Op(c.o.KeyField, value.Equal(key)) }
+func (c *core) by(key bson.RawValue) bson.D { return expr.D(c.o.KeyField, value.Equal(key)) }
 
 func (c *core) find(ctx context.Context, key bson.RawValue) (state, error) {
 	return c.result(key, c.primary.FindOne(ctx, c.by(key), options.FindOne().SetProjection(c.shown)))
@@ -217,7 +217,7 @@ func (c *core) lift(ctx context.Context, key bson.RawValue, version int64) (stat
 	if version > maxVersion {
 		return state{}, c.of(key, fault.Invalid("%q is %d and must be %s", c.o.VersionField, version, versionRange))
 	}
-	raise := expr.Op("$max", expr.Op(c.o.VersionField, version))
+	raise := expr.Op("$max", expr.D(c.o.VersionField, version))
 	return c.result(key, fault.Single(c.source.FindOneAndUpdate(ctx, c.by(key), raise, c.after)))
 }
 
@@ -307,4 +307,4 @@ func (c *core) causal(ctx context.Context) (context.Context, func()) {
 	return ctx, end
 }
 
-func in(field string, values any) bson.D { return expr.Op(field, expr.Op("$in", values)) }
+func in(field string, values any) bson.D { return expr.D(field, expr.Op("$in", values)) }

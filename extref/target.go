@@ -42,12 +42,12 @@ func (t *target) slot(inner string) string {
 }
 
 // where selects all references to the source with this key, also malformed ones.
-func (t *target) where(key bson.RawValue) bson.D { return expr.Op(t.path(t.IDField), value.Equal(key)) }
+func (t *target) where(key bson.RawValue) bson.D { return expr.D(t.path(t.IDField), value.Equal(key)) }
 
 // holding selects the documents with a copy that meets all conditions.
 func (t *target) holding(conditions bson.D) bson.D {
 	if t.Array {
-		return expr.Op(t.Path, expr.Op("$elemMatch", conditions))
+		return expr.D(t.Path, expr.Op("$elemMatch", conditions))
 	}
 	return moved(conditions, t.path)
 }
@@ -58,14 +58,14 @@ func moved(filter bson.D, path func(string) string) bson.D {
 	for i, e := range filter {
 		all, ok := e.Value.(bson.A)
 		if !ok {
-			out[i] = bson.E{Key: path(e.Key), Value: e.Value}
+			out[i] = expr.Element(path(e.Key), e.Value)
 			continue
 		}
 		parts := make(bson.A, len(all)) // of $nor and $or
 		for j, part := range all {
 			parts[j] = moved(part.(bson.D), path)
 		}
-		out[i] = bson.E{Key: e.Key, Value: parts}
+		out[i] = expr.Element(e.Key, parts)
 	}
 	return out
 }
@@ -87,15 +87,15 @@ var (
 // sound is the conditions on a well-formed copy of the source with this key.
 func (t *target) sound(key bson.RawValue, more ...bson.E) bson.D {
 	out := make(bson.D, 0, 1+len(more)+len(t.ways)+len(t.outer))
-	itself := bson.D{{Key: "$eq", Value: key}, {Key: "$not", Value: isArray}} // not an array that holds it
-	out = append(out, bson.E{Key: t.IDField, Value: itself})
+	itself := expr.D("$eq", key, "$not", isArray) // not an array that holds it
+	out = append(out, expr.Element(t.IDField, itself))
 	out = append(out, more...)
 	for _, way := range t.ways {
 		condition := passable
 		if strings.HasPrefix(t.IDField, way+".") { // the key is below it
 			condition = notArray
 		}
-		out = append(out, bson.E{Key: way, Value: condition})
+		out = append(out, expr.Element(way, condition))
 	}
 	return out
 }
@@ -104,7 +104,7 @@ func (t *target) sound(key bson.RawValue, more ...bson.E) bson.D {
 func (t *target) proper(key bson.RawValue, more ...bson.E) bson.D {
 	out := t.holding(t.sound(key, more...))
 	for _, step := range t.outer {
-		out = append(out, bson.E{Key: step, Value: notArray})
+		out = append(out, expr.Element(step, notArray))
 	}
 	return out
 }
@@ -126,20 +126,20 @@ func (t *target) than(operator string, s state) bson.E {
 	if t.Unversioned {
 		return unlike(t.follow, s.value, func(f Field) string { return f.As })
 	}
-	return bson.E{Key: t.VersionField, Value: expr.Op(operator, s.version)}
+	return expr.Element(t.VersionField, expr.Op(operator, s.version))
 }
 
 // off selects the documents with a copy that differs from s: it is behind, ahead or malformed.
 func (t *target) off(s state) bson.D {
-	return t.holding(bson.D{{Key: t.IDField, Value: value.Equal(s.key)}, t.than("$ne", s)})
+	return t.holding(bson.D{expr.Element(t.IDField, value.Equal(s.key)), t.than("$ne", s)})
 }
 
 // stray selects the documents with a copy whose version is not below that of s, but whose state is
 // another. After a change that raised the version, the index has no key in that range.
 func (t *target) stray(s state) bson.D {
-	other := bson.A{bson.D{{Key: t.VersionField, Value: expr.Op("$gt", s.version)}},
+	other := bson.A{expr.D(t.VersionField, expr.Op("$gt", s.version)),
 		bson.D{unlike(t.follow, s.value, func(f Field) string { return f.As })}}
-	return t.proper(s.key, bson.E{Key: t.VersionField, Value: expr.Op("$gte", s.version)}, bson.E{Key: "$or", Value: other})
+	return t.proper(s.key, expr.Element(t.VersionField, expr.Op("$gte", s.version)), expr.Element("$or", other))
 }
 
 // unlike is the condition that one of the fields differs from its value: by value, by type, or
@@ -147,18 +147,18 @@ func (t *target) stray(s state) bson.D {
 func unlike(fields []Field, have func(Field) bson.RawValue, path func(Field) string) bson.E {
 	same := make(bson.D, 0, len(fields))
 	for _, f := range fields {
-		condition, v := bson.D{{Key: "$exists", Value: false}}, have(f)
+		condition, v := expr.Op("$exists", false), have(f)
 		switch v.Type {
 		case 0:
 		case bson.TypeUndefined: // which $eq refuses
-			condition = bson.D{{Key: "$type", Value: "undefined"}, {Key: "$not", Value: isArray}}
+			condition = expr.D("$type", "undefined", "$not", isArray)
 		default:
-			condition = bson.D{{Key: "$eq", Value: v}, {Key: "$type", Value: int32(int8(v.Type))},
-				{Key: "$not", Value: expr.Op("$elemMatch", expr.Op("$eq", v))}}
+			condition = expr.D("$eq", v, "$type", int32(int8(v.Type)),
+				"$not", expr.Op("$elemMatch", expr.Op("$eq", v)))
 		}
-		same = append(same, bson.E{Key: path(f), Value: condition})
+		same = append(same, expr.Element(path(f), condition))
 	}
-	return bson.E{Key: "$nor", Value: bson.A{same}}
+	return expr.Element("$nor", bson.A{same})
 }
 
 // write is the update that sets the followed fields and the version of s in a copy; nil if there
@@ -167,19 +167,19 @@ func (t *target) write(s state) bson.D {
 	var set, unset, update bson.D
 	for _, f := range t.follow {
 		if v := s.value(f); v.Type != 0 {
-			set = append(set, bson.E{Key: t.slot(f.As), Value: v})
+			set = append(set, expr.Element(t.slot(f.As), v))
 		} else {
-			unset = append(unset, bson.E{Key: t.slot(f.As), Value: ""})
+			unset = append(unset, expr.Element(t.slot(f.As), ""))
 		}
 	}
 	if !t.Unversioned {
-		set = append(set, bson.E{Key: t.slot(t.VersionField), Value: s.version})
+		set = append(set, expr.Element(t.slot(t.VersionField), s.version))
 	}
 	if set != nil {
-		update = append(update, bson.E{Key: "$set", Value: set})
+		update = append(update, expr.Element("$set", set))
 	}
 	if unset != nil {
-		update = append(update, bson.E{Key: "$unset", Value: unset})
+		update = append(update, expr.Element("$unset", unset))
 	}
 	return update
 }
@@ -201,7 +201,7 @@ func (t *target) reference(s state) bson.D {
 func nested(doc bson.D, path string, v any) bson.D {
 	first, rest, dotted := strings.Cut(path, ".")
 	if !dotted {
-		return append(doc, bson.E{Key: first, Value: v})
+		return append(doc, expr.Element(first, v))
 	}
 	for i, e := range doc {
 		if e.Key == first {
@@ -210,7 +210,7 @@ func nested(doc bson.D, path string, v any) bson.D {
 			return doc
 		}
 	}
-	return append(doc, bson.E{Key: first, Value: nested(nil, rest, v)})
+	return append(doc, expr.Element(first, nested(nil, rest, v)))
 }
 
 // copies returns the well-formed copies in a document, and its first malformed value; if all are well
@@ -274,11 +274,11 @@ func none(v bson.RawValue) bool { return v.Type == 0 || v.Type == bson.TypeNull 
 // each maps the paths that contain all of a copy to v; with 1 it is a projection.
 func (t *target) each(v any) bson.D {
 	if t.Path != "" {
-		return bson.D{{Key: t.Path, Value: v}}
+		return expr.D(t.Path, v)
 	}
 	var out bson.D
 	for _, path := range t.inner {
-		out = append(out, bson.E{Key: path, Value: v})
+		out = append(out, expr.Element(path, v))
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
@@ -150,7 +151,7 @@ func (c *core) plan(update any) plan {
 			path, v := argument.Key(), argument.Value()
 			to, _ := v.StringValueOK()
 			if name == "$inc" {
-				increments = append(increments, bson.E{Key: path, Value: v})
+				increments = append(increments, expr.Element(path, v))
 			}
 			if !c.matters(path) && (name != "$rename" || !c.matters(to)) {
 				continue
@@ -173,15 +174,15 @@ func (c *core) plan(update any) plan {
 	p.changes = bson.D{unlike(p.fields, p.value, func(f Field) string { return f.Path })}
 	if c.versioned {
 		p.changes = append(p.changes, c.raisable)
-		increments = append(increments, bson.E{Key: c.o.VersionField, Value: int64(1)})
+		increments = append(increments, expr.Element(c.o.VersionField, int64(1)))
 	}
 	for _, operator := range operators {
 		if operator.Key() != "$inc" {
-			p.raised = append(p.raised, bson.E{Key: operator.Key(), Value: operator.Value()})
+			p.raised = append(p.raised, expr.Element(operator.Key(), operator.Value()))
 		}
 	}
 	if len(increments) > 0 {
-		p.raised = append(p.raised, bson.E{Key: "$inc", Value: increments})
+		p.raised = append(p.raised, expr.Element("$inc", increments))
 	}
 	return p
 }

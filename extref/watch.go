@@ -137,8 +137,8 @@ func (w *watcher) save(ctx context.Context, token bson.Raw) error {
 	if token == nil {
 		return nil
 	}
-	_, err := fault.One(w.tokens.UpdateOne(ctx, expr.Op("_id", w.o.Name),
-		expr.D("$set", expr.Op("token", token), "$currentDate", expr.Op("at", true)), options.UpdateOne().SetUpsert(true)))
+	_, err := fault.One(w.tokens.UpdateOne(ctx, expr.D("_id", w.o.Name),
+		expr.D("$set", expr.D("token", token), "$currentDate", expr.D("at", true)), options.UpdateOne().SetUpsert(true)))
 	if err == nil {
 		w.token, w.saved = append(bson.Raw(nil), token...), time.Now()
 		w.pauses.Reset()
@@ -152,7 +152,7 @@ func (w *watcher) attempt(ctx context.Context) error {
 	ctx, end := w.causal(ctx)
 	defer end()
 	if !w.loaded {
-		doc, err := cursor.Primary(w.tokens).FindOne(ctx, expr.Op("_id", w.o.Name)).Raw()
+		doc, err := cursor.Primary(w.tokens).FindOne(ctx, expr.D("_id", w.o.Name)).Raw()
 		if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
 			return err
 		}
@@ -195,7 +195,7 @@ func (w *watcher) open(ctx context.Context) (*mongo.ChangeStream, error) {
 	const update = "$updateDescription."
 	// A change stream needs read concern majority; the client's may be another.
 	return w.source.Clone(options.Collection().SetReadConcern(readconcern.Majority())).Watch(ctx, mongo.Pipeline{
-		expr.Op("$match", expr.Op("operationType", expr.Op("$in", bson.A{"insert", "update", "replace", "invalidate"}))),
+		expr.Op("$match", expr.D("operationType", expr.Op("$in", bson.A{"insert", "update", "replace", "invalidate"}))),
 		expr.Op("$project", expr.D("kind", "$operationType", "id", "$documentKey._id", "paths", expr.Op("$concatArrays",
 			expr.Map(expr.Op("$objectToArray", expr.IfNull(update+"updatedFields", bson.D{})), "field", "$$field.k"),
 			expr.IfNull(update+"removedFields", bson.A{}),

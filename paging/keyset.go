@@ -107,7 +107,7 @@ func isNaN(v bson.RawValue) bool {
 func (k sortKey) beyond(v bson.RawValue, desc, inclusive, typed bool) []bson.D {
 	bracket := bracketOf[v.Type]
 	id := k.path == "_id"
-	is := func(condition any) bson.D { return bson.D{{Key: k.path, Value: condition}} }
+	is := func(condition any) bson.D { return expr.D(k.path, condition) }
 	// low finds these values and all below null. Undefined comes first, so that a page which
 	// is read condition by condition meets it before it is full.
 	low := func(values ...any) []bson.D {
@@ -117,7 +117,7 @@ func (k sortKey) beyond(v bson.RawValue, desc, inclusive, typed bool) []bson.D {
 		}
 		return []bson.D{is(expr.Op("$type", "undefined")), rest}
 	}
-	compared := is(expr.Op(operator(desc, inclusive), v))
+	compared := is(expr.D(operator(desc, inclusive), v))
 	field := expr.Field(k.path)
 	total := func(inclusive bool) bson.D { return expr.Op(operator(desc, inclusive), field, expr.Literal(v)) }
 	computed := func(condition any) bson.D { return expr.Op("$expr", condition) }

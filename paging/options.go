@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 )
 
@@ -110,7 +111,7 @@ type sortKey struct {
 func newOrder(sort bson.D) (order, error) {
 	var out order
 	if !slices.ContainsFunc(sort, func(e bson.E) bool { return e.Key == "_id" }) {
-		id := bson.E{Key: "_id", Value: 1}
+		id := expr.Element("_id", 1)
 		if len(sort) > 0 {
 			id.Value = sort[len(sort)-1].Value
 		}
@@ -143,7 +144,7 @@ func (o order) index(path string) int {
 func (o order) document(backward bool) bson.D {
 	out := make(bson.D, len(o))
 	for i, k := range o {
-		out[i] = bson.E{Key: k.path, Value: 1}
+		out[i] = expr.Element(k.path, 1)
 		if k.desc != backward {
 			out[i].Value = -1
 		}

@@ -162,7 +162,7 @@ func (p *Pager[T]) Indexes() map[string][]mongo.IndexModel {
 func ascending(paths []string) bson.D {
 	out := make(bson.D, 0, len(paths)+1)
 	for _, path := range paths {
-		out = append(out, bson.E{Key: path, Value: 1})
+		out = append(out, expr.Element(path, 1))
 	}
 	return out
 }
@@ -196,9 +196,9 @@ func (p *Pager[T]) EnsureIndexes(ctx context.Context) (err error) {
 // can hold the whole list; without Equality a hashed `_id`.
 func (p *Pager[T]) ShardKey() map[string]bson.D {
 	c := p.core
-	key := bson.D{{Key: "_id", Value: "hashed"}}
+	key := expr.D("_id", "hashed")
 	if len(c.opts.Equality) > 0 {
-		key = append(ascending(c.opts.Equality), bson.E{Key: "_id", Value: 1})
+		key = append(ascending(c.opts.Equality), expr.Element("_id", 1))
 	}
 	return map[string]bson.D{c.coll.Name(): key}
 }

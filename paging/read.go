@@ -199,7 +199,7 @@ func (p *core) total(ctx context.Context, src *source, count Count, known int64)
 
 // count counts the documents of some branches, up to limit (0: all).
 func (p *core) count(ctx context.Context, src *source, branches []bson.D, limit int64) (n int64, err error) {
-	stages := append(src.stages(branches, nil, 0, limit), bson.D{{Key: "$count", Value: "n"}})
+	stages := append(src.stages(branches, nil, 0, limit), expr.Op("$count", "n"))
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return p.coll.Aggregate(ctx, stages, p.aggregateOptions())
 	}) {

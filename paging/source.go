@@ -64,7 +64,7 @@ func (p *core) source(over any) (*source, error) {
 
 func (p *core) overPipeline(pipeline mongo.Pipeline) (*source, error) {
 	pipeline = append(mongo.Pipeline{}, pipeline...)
-	raw, err := p.codec.Document(bson.D{{Key: "pipeline", Value: pipeline}})
+	raw, err := p.codec.Document(expr.D("pipeline", pipeline))
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func conditions(out bson.D, filter bson.Raw) bson.D {
 				out = conditions(out, inner)
 			}
 		} else {
-			out = append(out, bson.E{Key: e.Key(), Value: e.Value()})
+			out = append(out, expr.Element(e.Key(), e.Value()))
 		}
 	}
 	return out
@@ -186,7 +186,7 @@ func (s *source) where(branches []bson.D) any {
 	case branches == nil:
 		return expr.And(s.filter)
 	case len(branches) == 0:
-		return bson.D{{Key: "_id", Value: expr.Op("$in", bson.A{})}}
+		return expr.D("_id", expr.Op("$in", bson.A{}))
 	case s.apart:
 		return expr.And(s.filter, or(branches, nil))
 	case s.spread && len(s.parts) > 0 && len(s.parts)*len(branches) <= maxRanges:

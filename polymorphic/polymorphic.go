@@ -110,7 +110,7 @@ func New[I any](kinds []Kind, opts *Options[I]) (k *Kinds[I], err error) {
 		if other, ok := k.byType[kind.typ]; ok {
 			return nil, fault.Invalid("%s has two kinds, %q and %q", kind.typ, other.name, kind.name)
 		}
-		mark, err := bson.Marshal(bson.D{{Key: k.opts.KindField, Value: kind.name}})
+		mark, err := bson.Marshal(expr.D(k.opts.KindField, kind.name))
 		if err != nil {
 			return nil, err
 		}
@@ -238,7 +238,7 @@ func (k *Kinds[I]) Find(ctx context.Context, coll *mongo.Collection, filter any,
 func FilterOf[T, I any](k *Kinds[I], filter any) bson.D {
 	kind, ok := k.byType[reflect.TypeFor[T]()]
 	if !ok {
-		return bson.D{{Key: "$nor", Value: bson.A{bson.D{}}}}
+		return expr.Op("$nor", bson.A{bson.D{}})
 	}
 	own := k.filter(kind)
 	if d, empty := filter.(bson.D); filter == nil || empty && len(d) == 0 {
@@ -257,9 +257,9 @@ func (k *Kinds[I]) filter(kind Kind) bson.D {
 		names = append(names, nil) // also matches a missing field
 	}
 	if len(names) == 1 {
-		return bson.D{{Key: k.opts.KindField, Value: names[0]}}
+		return expr.D(k.opts.KindField, names[0])
 	}
-	return bson.D{{Key: k.opts.KindField, Value: expr.Op("$in", names)}}
+	return expr.D(k.opts.KindField, expr.Op("$in", names))
 }
 
 // IndexOf returns an index of only the documents of T's kind, for queries that contain FilterOf. A
@@ -299,7 +299,7 @@ func (k *Kinds[I]) Validator(schemas map[string]bson.D) (validator bson.D, err e
 	for _, kind := range kinds {
 		one := k.filter(kind)
 		if schema, ok := schemas[kind.name]; ok {
-			one = append(one, bson.E{Key: "$jsonSchema", Value: schema})
+			one = append(one, expr.Element("$jsonSchema", schema))
 		}
 		either = append(either, one)
 	}

@@ -1,7 +1,6 @@
 package polymorphic
 
 import (
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -34,13 +33,13 @@ func (k *Kinds[I]) View(sources ...Source) (pipeline mongo.Pipeline, err error) 
 		}
 		stages := append(mongo.Pipeline{}, s.Map...)
 		if s.Kind != "" {
-			stages = append(stages, expr.Op("$set", bson.D{{Key: k.opts.KindField, Value: expr.Literal(s.Kind)}}))
+			stages = append(stages, expr.Op("$set", expr.D(k.opts.KindField, expr.Literal(s.Kind))))
 		}
 		if i == 0 {
 			pipeline = stages
 			continue
 		}
-		pipeline = append(pipeline, expr.Op("$unionWith", bson.D{{Key: "coll", Value: s.Collection}, {Key: "pipeline", Value: stages}}))
+		pipeline = append(pipeline, expr.Op("$unionWith", expr.D("coll", s.Collection, "pipeline", stages)))
 	}
 	if len(sources) == 0 {
 		return nil, fault.Invalid("sources: the list is empty")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -26,7 +27,7 @@ var _ mongopatterns.Checker = (*Grids[int, int])(nil)
 // Cost: 1 round trip, and 1 for each batch of 100 grids, index _id.
 func (g *Grids[ID, H]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	c := &g.core
-	scan := maintain.Scan{Projection: bson.D{{Key: c.CellsField, Value: 1}}, BatchSize: 100}
+	scan := maintain.Scan{Projection: expr.D(c.CellsField, 1), BatchSize: 100}
 	found := maintain.Check(ctx, c.coll, work, scan, func(_ context.Context, batch []bson.Raw) (all []mongopatterns.Problem, err error) {
 		for _, grid := range batch {
 			found := c.malformed(grid)

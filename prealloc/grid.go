@@ -179,7 +179,7 @@ func (g *Grids[ID, H]) EnsureIndexes(ctx context.Context) (err error) {
 
 // ShardKey returns the recommended shard key, _id, by collection name.
 func (g *Grids[ID, H]) ShardKey() map[string]bson.D {
-	return map[string]bson.D{g.core.coll.Name(): {{Key: "_id", Value: 1}}}
+	return map[string]bson.D{g.core.coll.Name(): expr.D("_id", 1)}
 }
 
 // Insert stores a grid with these cells, all free, in this order. fields holds the other fields of
@@ -349,7 +349,7 @@ func (g *Grids[ID, H]) CountsPipeline() mongo.Pipeline { return g.core.countsPip
 
 // Filter selects a grid.
 func (g *Grids[ID, H]) Filter(id ID) bson.D {
-	return bson.D{{Key: "_id", Value: g.core.codec.Condition(id)}}
+	return expr.D("_id", g.core.codec.Condition(id))
 }
 
 // A core does the work of Grids on BSON.
@@ -384,7 +384,7 @@ func (c *core) create(ctx context.Context, id, fields any, cells []Cell) error {
 	if err != nil {
 		return err
 	}
-	grid := bson.D{{Key: "_id", Value: key}}
+	grid := expr.D("_id", key)
 	if fields != nil {
 		raw, err := c.codec.Document(fields)
 		if err != nil {
@@ -398,7 +398,7 @@ func (c *core) create(ctx context.Context, id, fields any, cells []Cell) error {
 			if e.Key() == "_id" || e.Key() == strings.Split(c.CellsField, ".")[0] {
 				return fault.Invalid("fields: the grid sets the field %q itself", e.Key())
 			}
-			grid = append(grid, bson.E{Key: e.Key(), Value: e.Value()})
+			grid = append(grid, expr.Element(e.Key(), e.Value()))
 		}
 	}
 	if len(cells) == 0 {
@@ -411,12 +411,12 @@ func (c *core) create(ctx context.Context, id, fields any, cells []Cell) error {
 	steps := strings.Split(c.CellsField, ".")
 	var nested any = made
 	for i := len(steps) - 1; i > 0; i-- {
-		nested = bson.D{{Key: steps[i], Value: nested}}
+		nested = expr.D(steps[i], nested)
 	}
 	if err := collation.Refuse(ctx, c.coll); err != nil {
 		return err
 	}
-	_, err = fault.One(c.coll.InsertOne(ctx, append(grid, bson.E{Key: steps[0], Value: nested})))
+	_, err = fault.One(c.coll.InsertOne(ctx, append(grid, expr.Element(steps[0], nested))))
 	return fault.Taken("_id", key, err)
 }
 
@@ -433,7 +433,7 @@ func (c *core) empty(cells []Cell) (bson.D, error) {
 			return nil, fault.Invalid("cell %s is given twice", cell)
 		}
 		seen[cell] = true
-		free := bson.E{Key: cell.Name, Value: bson.D{}}
+		free := expr.Element(cell.Name, bson.D{})
 		if c.Flat {
 			out = append(out, free)
 			continue
@@ -442,7 +442,7 @@ func (c *core) empty(cells []Cell) (bson.D, error) {
 		if !ok {
 			at = len(out)
 			sections[cell.Section] = at
-			out = append(out, bson.E{Key: cell.Section, Value: bson.D{}})
+			out = append(out, expr.Element(cell.Section, bson.D{}))
 		}
 		out[at].Value = append(out[at].Value.(bson.D), free)
 	}
@@ -468,9 +468,9 @@ func (c *core) hold(ctx context.Context, id, holder any, ttl time.Duration, cell
 	return c.change(ctx, id, holder, cells, func(paths []string, _, literal any) any {
 		set := make(bson.D, len(paths))
 		for i, path := range paths {
-			set[i] = bson.E{Key: path, Value: at(path, literal, c.held, bson.E{Key: "ms", Value: ttl.Milliseconds()})}
+			set[i] = expr.Element(path, at(path, literal, c.held, expr.Element("ms", ttl.Milliseconds())))
 		}
-		return mongo.Pipeline{{{Key: "$set", Value: set}}}
+		return mongo.Pipeline{expr.Op("$set", set)}
 	})
 }
 
@@ -489,10 +489,10 @@ func (c *core) claim(ctx context.Context, id, holder any, cells []Cell) error {
 	return c.change(ctx, id, holder, cells, func(paths []string, holder, _ any) any {
 		set, unset := make(bson.D, len(paths)), make(bson.D, len(paths))
 		for i, path := range paths {
-			set[i] = bson.E{Key: path + "." + c.HolderField, Value: holder}
-			unset[i] = bson.E{Key: path + "." + c.UntilField, Value: ""}
+			set[i] = expr.Element(path+"."+c.HolderField, holder)
+			unset[i] = expr.Element(path+"."+c.UntilField, "")
 		}
-		return bson.D{{Key: "$set", Value: set}, {Key: "$unset", Value: unset}}
+		return expr.D("$set", set, "$unset", unset)
 	})
 }
 
@@ -500,9 +500,9 @@ func (c *core) release(ctx context.Context, id, holder any, cells []Cell) error 
 	return c.change(ctx, id, holder, cells, func(paths []string, _, _ any) any {
 		unset := make(bson.D, 0, 2*len(paths))
 		for _, path := range paths {
-			unset = append(unset, bson.E{Key: path + "." + c.HolderField, Value: ""}, bson.E{Key: path + "." + c.UntilField, Value: ""})
+			unset = append(unset, expr.Element(path+"."+c.HolderField, ""), expr.Element(path+"."+c.UntilField, ""))
 		}
-		return bson.D{{Key: "$unset", Value: unset}}
+		return expr.Op("$unset", unset)
 	})
 }
 
@@ -515,15 +515,15 @@ func (c *core) prepare() {
 	free, dated := expr.Op("$eq", expr.IfNull(by, nil), nil), expr.IsType(until, "date")
 	over := expr.Op("$and", dated, expr.Op("$lte", until, "$$NOW"))
 	c.available = expr.Fixed(expr.Op("$and", expr.IsType("$$cell", "object"), expr.Op("$or", free, expr.Op("$eq", by, "$$by"), over)))
-	end := bson.D{{Key: c.UntilField, Value: expr.Op("$add", "$$NOW", "$$ms")}}
+	end := expr.D(c.UntilField, expr.Op("$add", "$$NOW", "$$ms"))
 	c.held = expr.Fixed(expr.Op("$mergeObjects", "$$cell", expr.Cond(expr.Op("$or", free, dated), end, bson.D{}),
-		bson.D{{Key: c.HolderField, Value: "$$by"}}))
+		expr.D(c.HolderField, "$$by")))
 }
 
 // at returns an expression of prepare for one cell, and the holder as a literal.
 func at(path string, literal, in any, more ...bson.E) bson.D {
-	vars := append(bson.D{{Key: "cell", Value: "$" + path}, {Key: "by", Value: literal}}, more...)
-	return bson.D{{Key: "$let", Value: bson.D{{Key: "vars", Value: vars}, {Key: "in", Value: in}}}}
+	vars := append(expr.D("cell", "$"+path, "by", literal), more...)
+	return expr.Op("$let", expr.D("vars", vars, "in", in))
 }
 
 // change is the single write of Hold, Claim and Release. All conditions are in its filter, so it
@@ -544,7 +544,7 @@ func (c *core) change(ctx context.Context, id, holder any, cells []Cell, update 
 		return fault.Invalid("cells: the list is empty")
 	}
 	holder = by
-	literal := any(bson.D{{Key: "$literal", Value: holder}})
+	literal := any(expr.Op("$literal", holder))
 	paths, available := make([]string, len(cells)), make([]any, len(cells))
 	for i, cell := range cells {
 		if paths[i], err = c.path(cell); err != nil {
@@ -555,7 +555,7 @@ func (c *core) change(ctx context.Context, id, holder any, cells []Cell, update 
 		}
 		available[i] = at(paths[i], literal, c.available)
 	}
-	filter := bson.D{{Key: "_id", Value: value.Equal(key)}, {Key: "$expr", Value: expr.And(available...)}}
+	filter := expr.D("_id", value.Equal(key), "$expr", expr.And(available...))
 	for {
 		result, err := fault.One(c.coll.UpdateOne(ctx, filter, update(paths, holder, literal)))
 		if err != nil || result.MatchedCount == 1 {
@@ -612,9 +612,9 @@ func (c *core) read(ctx context.Context, id any) ([]state, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := c.coll.FindOne(ctx, bson.D{{Key: "_id", Value: value.Equal(key)}}, options.FindOne().SetProjection(bson.D{
-		{Key: "_id", Value: 0}, {Key: "cells", Value: expr.Field(c.CellsField)}, {Key: "now", Value: "$$NOW"},
-	})).Raw()
+	raw, err := c.coll.FindOne(ctx, expr.D("_id", value.Equal(key)), options.FindOne().SetProjection(expr.D(
+		"_id", 0, "cells", expr.Field(c.CellsField), "now", "$$NOW",
+	))).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, fault.Of(key, mongopatterns.ErrNotFound)
 	}
@@ -660,8 +660,8 @@ func (c *core) counts(ctx context.Context, id any) ([]Count, error) {
 	if err != nil {
 		return nil, err
 	}
-	pipeline := append(mongo.Pipeline{expr.Op("$match", bson.D{{Key: "_id", Value: value.Equal(key)}})}, c.countsPipeline()...)
-	pipeline = append(pipeline, expr.Op("$project", bson.D{{Key: "sections", Value: 1}}))
+	pipeline := append(mongo.Pipeline{expr.Op("$match", expr.D("_id", value.Equal(key)))}, c.countsPipeline()...)
+	pipeline = append(pipeline, expr.Op("$project", expr.D("sections", 1)))
 	type grid struct{ Sections []Count }
 	grids, err := cursor.Collect(cursor.Decode[grid](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.coll.Aggregate(ctx, pipeline)
@@ -692,12 +692,12 @@ func (c *core) countsPipeline() mongo.Pipeline {
 	over := expr.Op("$and", dated, expr.Op("$lte", until, "$$NOW"))
 	sections := any(entries(expr.Field(c.CellsField)))
 	if c.Flat {
-		sections = bson.A{bson.D{{Key: "k", Value: expr.Literal("")}, {Key: "v", Value: expr.Field(c.CellsField)}}}
+		sections = bson.A{expr.D("k", expr.Literal(""), "v", expr.Field(c.CellsField))}
 	}
-	return mongo.Pipeline{expr.Op("$set", bson.D{{Key: "sections", Value: expr.Map(sections, "section", bson.D{
-		{Key: "section", Value: "$$section.k"},
-		{Key: "free", Value: number(expr.Op("$or", expr.Op("$not", taken), over))},
-		{Key: "held", Value: number(expr.Op("$and", taken, dated, expr.Op("$not", over)))},
-		{Key: "claimed", Value: number(expr.Op("$and", taken, expr.Op("$not", dated)))},
-	})}})}
+	return mongo.Pipeline{expr.Op("$set", expr.D("sections", expr.Map(sections, "section", expr.D(
+		"section", "$$section.k",
+		"free", number(expr.Op("$or", expr.Op("$not", taken), over)),
+		"held", number(expr.Op("$and", taken, dated, expr.Op("$not", over))),
+		"claimed", number(expr.Op("$and", taken, expr.Op("$not", dated))),
+	))))}
 }

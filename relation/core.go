@@ -57,14 +57,14 @@ type end struct {
 func (e end) between() bool { return e.from != "_id" }
 
 // to selects the documents with a reference; link selects the reference from one document.
-func (e end) to(id bson.RawValue) bson.D { return bson.D{{Key: e.field, Value: value.Equal(id)}} }
+func (e end) to(id bson.RawValue) bson.D { return expr.D(e.field, value.Equal(id)) }
 
 func (e end) link(from, id bson.RawValue) bson.D {
-	return append(bson.D{{Key: e.from, Value: value.Equal(from)}}, e.to(id)...)
+	return append(expr.D(e.from, value.Equal(from)), e.to(id)...)
 }
 
 // named selects the document that a reference names.
-func (e end) named(id bson.RawValue) bson.D { return bson.D{{Key: e.key, Value: value.Equal(id)}} }
+func (e end) named(id bson.RawValue) bson.D { return expr.D(e.key, value.Equal(id)) }
 
 // drop removes references from the documents that a filter selects.
 func (e end) drop(ctx context.Context, filter bson.D, ids ...bson.RawValue) (err error) {
@@ -75,14 +75,14 @@ func (e end) drop(ctx context.Context, filter bson.D, ids ...bson.RawValue) (err
 	case e.array:
 		_, err = fault.Many(e.coll.UpdateMany(ctx, filter, expr.Op("$pull", in(e.field, ids))))
 	default:
-		_, err = fault.Many(e.coll.UpdateMany(ctx, e.single(filter), expr.Op("$unset", bson.D{{Key: e.field, Value: ""}})))
+		_, err = fault.Many(e.coll.UpdateMany(ctx, e.single(filter), expr.Op("$unset", expr.D(e.field, ""))))
 	}
 	return err
 }
 
 // single excludes documents whose OwnerField is an array, because an equality also matches its elements.
 func (e end) single(filter bson.D) bson.D {
-	return append(slices.Clip(filter), bson.E{Key: e.field, Value: expr.Op("$not", expr.Op("$type", "array"))})
+	return append(slices.Clip(filter), expr.Element(e.field, expr.Op("$not", expr.Op("$type", "array"))))
 }
 
 // of returns the references from each of the IDs, by the key of the ID; by returns the documents
@@ -104,7 +104,7 @@ func lookup(ctx context.Context, coll *mongo.Collection, key string, ids []bson.
 	}
 	link := field != "" && projection["_id"] == 0
 	if link {
-		sort = bson.D{{Key: key, Value: 1}, {Key: field, Value: 1}}
+		sort = expr.D(key, 1, field, 1)
 	}
 	found, err := read[bson.Raw](ctx, coll, key, ids, sort, projection)
 	out := map[string][]bson.RawValue{}
@@ -218,7 +218,7 @@ func (c *core) transact(ctx context.Context, write func(ctx context.Context) err
 	return txn.Run(ctx, c.parents.Database(), write)
 }
 
-func byID(id bson.RawValue) bson.D { return bson.D{{Key: "_id", Value: value.Equal(id)}} }
+func byID(id bson.RawValue) bson.D { return expr.D("_id", value.Equal(id)) }
 
 // in selects by IDs. It leaves out stored references that cannot be an _id: a regular expression
 // would match other documents, and operators would make the whole command fail.
@@ -226,7 +226,7 @@ func in(field string, ids []bson.RawValue) bson.D {
 	if slices.ContainsFunc(ids, malformed) {
 		ids = slices.DeleteFunc(slices.Clone(ids), malformed)
 	}
-	return bson.D{{Key: field, Value: bson.D{{Key: "$in", Value: value.Array(ids)}}}}
+	return expr.D(field, expr.Op("$in", value.Array(ids)))
 }
 
 func malformed(id bson.RawValue) bool { return value.CheckID(id) != nil }
@@ -240,7 +240,7 @@ func missing(id bson.RawValue, err, absent error) error {
 }
 
 func exists(ctx context.Context, coll *mongo.Collection, filter bson.D) (bool, error) {
-	err := coll.FindOne(ctx, filter, options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+	err := coll.FindOne(ctx, filter, options.FindOne().SetProjection(expr.D("_id", 1))).Err()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return false, nil
 	}
@@ -278,7 +278,7 @@ func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawVal
 	if err != nil || named == int64(len(children)) {
 		return err
 	}
-	found, err := read[bson.Raw](ctx, c.children, "_id", children, nil, bson.D{{Key: c.up, Value: 1}})
+	found, err := read[bson.Raw](ctx, c.children, "_id", children, nil, expr.D(c.up, 1))
 	if err != nil {
 		return err
 	}
@@ -310,13 +310,13 @@ func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawVal
 func (c *core) own(ctx context.Context, p bson.RawValue, children []bson.RawValue) (int64, error) {
 	filter := in("_id", children)
 	if c.OwnerField != "" {
-		free := append(filter, bson.E{Key: c.up, Value: expr.Op("$in", bson.A{nil, p})})
-		return matched(fault.Many(c.children.UpdateMany(ctx, c.toParents.single(free), expr.Op("$set", bson.D{{Key: c.up, Value: p}}))))
+		free := append(filter, expr.Element(c.up, expr.Op("$in", bson.A{nil, p})))
+		return matched(fault.Many(c.children.UpdateMany(ctx, c.toParents.single(free), expr.Op("$set", expr.D(c.up, p)))))
 	}
 	// $addToSet refuses a list that is null, which needs an expression instead.
-	room := bson.A{c.toParents.to(p), bson.D{{Key: c.up + "." + strconv.Itoa(c.MaxCount-1), Value: absent}}}
-	quick := append(filter, bson.E{Key: c.up, Value: notNull}, bson.E{Key: "$or", Value: room})
-	named, err := matched(fault.Many(c.children.UpdateMany(ctx, quick, expr.Op("$addToSet", bson.D{{Key: c.up, Value: p}}))))
+	room := bson.A{c.toParents.to(p), expr.D(c.up+"."+strconv.Itoa(c.MaxCount-1), absent)}
+	quick := append(filter, expr.Element(c.up, notNull), expr.Element("$or", room))
+	named, err := matched(fault.Many(c.children.UpdateMany(ctx, quick, expr.Op("$addToSet", expr.D(c.up, p)))))
 	if err != nil || named == int64(len(children)) {
 		return named, err
 	}
@@ -341,13 +341,13 @@ var (
 // have room for all of them; then the server need not evaluate an expression to count.
 func (c *core) add(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
 	if left := c.MaxCount - len(children); left >= 0 {
-		room := append(byID(p), bson.E{Key: c.ChildrenField, Value: notNull},
-			bson.E{Key: c.ChildrenField + "." + strconv.Itoa(left), Value: absent})
+		room := append(byID(p), expr.Element(c.ChildrenField, notNull),
+			expr.Element(c.ChildrenField+"."+strconv.Itoa(left), absent))
 		each := any(children[0])
 		if len(children) > 1 {
-			each = bson.D{{Key: "$each", Value: value.Array(children)}}
+			each = expr.Op("$each", value.Array(children))
 		}
-		set := bson.D{{Key: "$addToSet", Value: bson.D{{Key: c.ChildrenField, Value: each}}}}
+		set := expr.Op("$addToSet", expr.D(c.ChildrenField, each))
 		result, err := fault.One(c.parents.UpdateOne(ctx, room, set))
 		if err != nil || result.MatchedCount == 1 {
 			return err
@@ -375,7 +375,7 @@ func (c *core) appended(field string, ids []bson.RawValue) (room bson.E, update 
 	list := expr.IfNull(expr.Field(field), bson.A{})
 	all := expr.Op("$concatArrays", list, expr.Filter(expr.Literal(value.Array(ids)), "c", expr.Op("$not", expr.Op("$in", "$$c", list))))
 	fits := expr.Op("$lte", expr.Op("$size", all), expr.Op("$max", c.MaxCount, expr.Op("$size", list)))
-	return bson.E{Key: "$expr", Value: fits}, mongo.Pipeline{expr.Op("$set", bson.D{{Key: field, Value: all}})}
+	return expr.Element("$expr", fits), mongo.Pipeline{expr.Op("$set", expr.D(field, all))}
 }
 
 func (c *core) unlink(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
@@ -388,8 +388,8 @@ func (c *core) unlink(ctx context.Context, p bson.RawValue, children []bson.RawV
 }
 
 func (c *core) transfer(ctx context.Context, to bson.RawValue, one []bson.RawValue) error {
-	set := expr.Op("$set", bson.D{{Key: c.OwnerField, Value: to}})
-	before, err := fault.Single(c.children.FindOneAndUpdate(ctx, byID(one[0]), set, options.FindOneAndUpdate().SetProjection(bson.D{{Key: c.OwnerField, Value: 1}}))).Raw()
+	set := expr.Op("$set", expr.D(c.OwnerField, to))
+	before, err := fault.Single(c.children.FindOneAndUpdate(ctx, byID(one[0]), set, options.FindOneAndUpdate().SetProjection(expr.D(c.OwnerField, 1)))).Raw()
 	if err != nil || c.ChildrenField == "" {
 		return missing(one[0], err, ErrNoChild)
 	}
@@ -404,10 +404,10 @@ func (c *core) transfer(ctx context.Context, to bson.RawValue, one []bson.RawVal
 // fields returns the _id of a document and its other fields, without the one for its parents.
 func (c *core) fields(id bson.RawValue, raw bson.Raw) (bson.D, error) {
 	elements, err := raw.Elements()
-	out := append(make(bson.D, 0, len(elements)+2), bson.E{Key: "_id", Value: id})
+	out := append(make(bson.D, 0, len(elements)+2), expr.Element("_id", id))
 	for _, e := range elements {
 		if key := e.Key(); key != "_id" && (key != c.up || key == "") {
-			out = append(out, bson.E{Key: key, Value: e.Value()})
+			out = append(out, expr.Element(key, e.Value()))
 		}
 	}
 	return out, err
@@ -424,9 +424,9 @@ func (c *core) child(raw bson.Raw, p bson.RawValue) (id bson.RawValue, doc bson.
 	}
 	doc, err = c.fields(id, raw)
 	if c.toParents.array {
-		doc = append(doc, bson.E{Key: c.up, Value: bson.A{p}})
+		doc = append(doc, expr.Element(c.up, bson.A{p}))
 	} else if c.up != "" {
-		doc = append(doc, bson.E{Key: c.up, Value: p})
+		doc = append(doc, expr.Element(c.up, p))
 	}
 	return id, doc, err
 }
@@ -518,7 +518,7 @@ func (c *core) cascade(ctx context.Context, p bson.RawValue, own []bson.RawValue
 			alone = c.toParents.single(theirs)
 		}
 		if c.OwnersField != "" {
-			alone = bson.D{{Key: "$and", Value: bson.A{theirs, bson.D{{Key: c.up, Value: expr.Op("$size", 1)}}}}}
+			alone = expr.Op("$and", bson.A{theirs, expr.D(c.up, expr.Op("$size", 1))})
 		}
 		result, err := fault.Many(c.children.DeleteMany(ctx, alone))
 		if err == nil {

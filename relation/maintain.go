@@ -156,7 +156,7 @@ func (e end) scan() maintain.Scan {
 	if e.between() {
 		return maintain.Scan{Projection: bson.D{}}
 	}
-	return maintain.Scan{Filter: bson.D{{Key: e.field, Value: expr.Op("$exists", true)}}, Projection: bson.D{{Key: e.field, Value: 1}}}
+	return maintain.Scan{Filter: expr.D(e.field, expr.Op("$exists", true)), Projection: expr.D(e.field, 1)}
 }
 
 // examine finds the problems of documents; it reads the other side in one round trip.
@@ -220,18 +220,18 @@ func (c *core) twice(ctx context.Context, e end, batch []bson.Raw) (map[string]b
 	if !e.between() || e.field != c.ChildField {
 		return nil, nil
 	}
-	pairs := bson.A{bson.D{{Key: "_id", Value: expr.Op("$in", bson.A{})}}} // matches nothing, in case of no pairs
+	pairs := bson.A{expr.D("_id", expr.Op("$in", bson.A{}))} // matches nothing, in case of no pairs
 	for _, doc := range batch {
 		if p, id := doc.Lookup(c.ParentField), doc.Lookup(c.ChildField); !malformed(p) && !malformed(id) {
 			pairs = append(pairs, c.toChildren.link(p, id))
 		}
 	}
-	pair := bson.D{{Key: "p", Value: expr.Field(c.ParentField)}, {Key: "c", Value: expr.Field(c.ChildField)}}
+	pair := expr.D("p", expr.Field(c.ParentField), "c", expr.Field(c.ChildField))
 	out := map[string]bool{}
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return cursor.Primary(c.Links).Aggregate(ctx, mongo.Pipeline{expr.Op("$match", expr.Op("$or", pairs)),
-			expr.Op("$group", bson.D{{Key: "_id", Value: pair}, {Key: "first", Value: expr.Op("$min", "$_id")}, {Key: "all", Value: expr.Op("$push", "$_id")}}),
-			expr.Op("$match", bson.D{{Key: "all.1", Value: expr.Op("$exists", true)}})})
+			expr.Op("$group", expr.D("_id", pair, "first", expr.Op("$min", "$_id"), "all", expr.Op("$push", "$_id"))),
+			expr.Op("$match", expr.D("all.1", expr.Op("$exists", true)))})
 	}) {
 		if err != nil {
 			return nil, err
@@ -304,7 +304,7 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 	case len(after) == len(before):
 		err = hold.Documents(ctx, e.coll, byID(id))
 	case e.array:
-		_, err = fault.One(e.coll.UpdateOne(ctx, byID(id), expr.Op("$set", bson.D{{Key: e.field, Value: after}})))
+		_, err = fault.One(e.coll.UpdateOne(ctx, byID(id), expr.Op("$set", expr.D(e.field, after))))
 	default:
 		err = e.drop(ctx, byID(id), id)
 	}
@@ -342,7 +342,7 @@ func (r *Relation[ParentID, ChildID, T]) Extract(ctx context.Context, work *mong
 func (r *Relation[ParentID, ChildID, T]) Embed(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "relation: embed")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
-	return r.core.convert(ctx, work, bson.D{{Key: "$elemMatch", Value: expr.Op("$not", expr.Op("$type", "object"))}}, r.core.embed)
+	return r.core.convert(ctx, work, expr.Op("$elemMatch", expr.Op("$not", expr.Op("$type", "object"))), r.core.embed)
 }
 
 // conversion takes the elements of a parent's ChildrenField and returns those that replace them.
@@ -360,8 +360,8 @@ func (c *core) convert(ctx context.Context, work *mongopatterns.Work, condition 
 		return mongopatterns.Result{}, err
 	}
 	scan := maintain.Scan{
-		Filter:     bson.D{{Key: c.ChildrenField, Value: condition}},
-		Projection: bson.D{{Key: c.ChildrenField, Value: 1}},
+		Filter:     expr.D(c.ChildrenField, condition),
+		Projection: expr.D(c.ChildrenField, 1),
 	}
 	return maintain.Run(ctx, c.parents, work, scan, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		for _, doc := range batch {
@@ -411,8 +411,8 @@ func (c *core) convertOne(ctx context.Context, doc bson.Raw, scan maintain.Scan,
 			if err != nil {
 				return err
 			}
-			unchanged := append(byID(id), bson.E{Key: "$expr", Value: expr.Op("$eq", expr.Field(c.ChildrenField), expr.Literal(before))})
-			updated, err := fault.One(c.parents.UpdateOne(ctx, unchanged, expr.Op("$set", bson.D{{Key: c.ChildrenField, Value: value.Array(after)}})))
+			unchanged := append(byID(id), expr.Element("$expr", expr.Op("$eq", expr.Field(c.ChildrenField), expr.Literal(before))))
+			updated, err := fault.One(c.parents.UpdateOne(ctx, unchanged, expr.Op("$set", expr.D(c.ChildrenField, value.Array(after)))))
 			if err == nil && updated.MatchedCount == 0 {
 				err = errChanged
 			}
@@ -537,7 +537,7 @@ func (c *core) embed(ctx context.Context, p bson.RawValue, elements []bson.RawVa
 	if err != nil {
 		return nil, err
 	}
-	shared, err := exists(ctx, c.parents, append(in(c.ChildrenField, ids), bson.E{Key: "_id", Value: expr.Op("$ne", p)}))
+	shared, err := exists(ctx, c.parents, append(in(c.ChildrenField, ids), expr.Element("_id", expr.Op("$ne", p))))
 	if shared {
 		err = mongopatterns.ErrReferenced
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -184,7 +185,7 @@ func (r *Relation[ParentID, ChildID, T]) join(ctx context.Context, parents []Par
 	if c.toChildren.coll == nil {
 		sort := c.Sort
 		if c.OwnerField != "" { // the index's order; with OwnersField a child would have only one place in it
-			sort = append(bson.D{{Key: c.up, Value: 1}}, sort...)
+			sort = append(expr.D(c.up, 1), sort...)
 		}
 		items, err := read[T](ctx, c.children, c.up, ids, sort, projection)
 		for i, id := range ids {
@@ -265,5 +266,5 @@ func (r *Relation[ParentID, ChildID, T]) ChildrenFilter(parent ParentID) bson.D 
 }
 
 func (c *core) filter(field string, id any) bson.D {
-	return bson.D{{Key: field, Value: c.codec.Condition(id)}}
+	return expr.D(field, c.codec.Condition(id))
 }

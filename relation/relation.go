@@ -14,6 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
@@ -100,7 +101,7 @@ func (c *core) complete() error {
 	}
 	c.up = c.OwnerField + c.OwnersField
 	if len(c.Sort) == 0 {
-		c.Sort = bson.D{{Key: "_id", Value: -1}}
+		c.Sort = expr.D("_id", -1)
 	}
 	switch {
 	case c.ChildrenField == "" && c.up == "" && c.Links == nil:
@@ -170,17 +171,17 @@ func (c *core) directions() (toChildren, toParents end) {
 func (r *Relation[ParentID, ChildID, T]) Indexes() map[string][]mongo.IndexModel {
 	c, out := r.core, map[string][]mongo.IndexModel{}
 	if c.Links != nil {
-		pair := bson.D{{Key: c.ParentField, Value: 1}, {Key: c.ChildField, Value: 1}}
+		pair := expr.D(c.ParentField, 1, c.ChildField, 1)
 		out[c.Links.Name()] = []mongo.IndexModel{{Keys: pair, Options: options.Index().SetUnique(true)}, {Keys: bson.D{pair[1], pair[0]}}}
 	}
 	if c.KeyField != "_id" {
-		out[c.parents.Name()] = []mongo.IndexModel{{Keys: bson.D{{Key: c.KeyField, Value: 1}}, Options: options.Index().SetUnique(true)}}
+		out[c.parents.Name()] = []mongo.IndexModel{{Keys: expr.D(c.KeyField, 1), Options: options.Index().SetUnique(true)}}
 	}
 	if c.ChildrenField != "" && !c.undirected {
-		out[c.parents.Name()] = []mongo.IndexModel{{Keys: bson.D{{Key: c.ChildrenField, Value: 1}}}}
+		out[c.parents.Name()] = []mongo.IndexModel{{Keys: expr.D(c.ChildrenField, 1)}}
 	}
 	if c.up != "" {
-		out[c.children.Name()] = append(out[c.children.Name()], mongo.IndexModel{Keys: append(bson.D{{Key: c.up, Value: 1}}, c.Sort...)})
+		out[c.children.Name()] = append(out[c.children.Name()], mongo.IndexModel{Keys: append(expr.D(c.up, 1), c.Sort...)})
 	}
 	return out
 }
@@ -201,9 +202,9 @@ func (r *Relation[ParentID, ChildID, T]) EnsureIndexes(ctx context.Context) (err
 // parents, _id for the children, and {parent: 1, child: 1} for the links.
 func (r *Relation[ParentID, ChildID, T]) ShardKey() map[string]bson.D {
 	c := r.core
-	out := map[string]bson.D{c.parents.Name(): {{Key: c.KeyField, Value: 1}}, c.children.Name(): {{Key: "_id", Value: 1}}}
+	out := map[string]bson.D{c.parents.Name(): expr.D(c.KeyField, 1), c.children.Name(): expr.D("_id", 1)}
 	if c.Links != nil {
-		out[c.Links.Name()] = bson.D{{Key: c.ParentField, Value: 1}, {Key: c.ChildField, Value: 1}}
+		out[c.Links.Name()] = expr.D(c.ParentField, 1, c.ChildField, 1)
 	}
 	return out
 }

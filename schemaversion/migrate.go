@@ -56,7 +56,7 @@ func (c *core) migrate(ctx context.Context, to int, work *mongopatterns.Work) (m
 	if err := collation.Refuse(ctx, c.coll, c.Leases); err != nil {
 		return mongopatterns.Result{}, err
 	}
-	scan := maintain.Scan{Filter: bson.D{{Key: c.field, Value: expr.Op("$nin", c.forms(to))}}}
+	scan := maintain.Scan{Filter: expr.D(c.field, expr.Op("$nin", c.forms(to)))}
 	if work != nil && work.DryRun {
 		return maintain.Run(ctx, c.coll, work, scan, func(_ context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 			models, _, err := c.upgrades(batch, to, w.Strict, result)
@@ -119,7 +119,7 @@ func (c *core) batch(ctx context.Context, batch []bson.Raw, to int, strict bool,
 			return nil
 		}
 		batch, err = cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return cursor.Primary(c.coll).Find(ctx, bson.D{{Key: "_id", Value: expr.Op("$in", ids)}, {Key: c.field, Value: expr.Op("$nin", c.forms(to))}})
+			return cursor.Primary(c.coll).Find(ctx, expr.D("_id", expr.Op("$in", ids), c.field, expr.Op("$nin", c.forms(to))))
 		}))
 		if err != nil {
 			return err
@@ -157,9 +157,9 @@ func (c *core) acquire(ctx context.Context) (owner bson.ObjectID, err error) {
 	owner = bson.NewObjectID()
 	// The condition is in the update, because the filter of an upsert cannot compare fields.
 	set := func(field string, v any) bson.E {
-		return bson.E{Key: field, Value: expr.Cond(lease.Over("until"), v, expr.Field(field))}
+		return expr.Element(field, expr.Cond(lease.Over("until"), v, expr.Field(field)))
 	}
-	raw, err := fault.Single(c.Leases.FindOneAndUpdate(ctx, bson.D{{Key: "_id", Value: c.coll.Name()}}, mongo.Pipeline{expr.Op("$set", bson.D{
+	raw, err := fault.Single(c.Leases.FindOneAndUpdate(ctx, expr.D("_id", c.coll.Name()), mongo.Pipeline{expr.Op("$set", bson.D{
 		set("owner", owner), set("until", lease.In(c.Lease)),
 	})}, options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After))).Raw()
 	if mongo.IsDuplicateKeyError(err) {
@@ -181,12 +181,12 @@ func (c *core) acquire(ctx context.Context) (owner bson.ObjectID, err error) {
 
 // owned is the filter of the lease while owner has it.
 func (c *core) owned(owner bson.ObjectID) bson.D {
-	return bson.D{{Key: "_id", Value: c.coll.Name()}, {Key: "owner", Value: owner}}
+	return expr.D("_id", c.coll.Name(), "owner", owner)
 }
 
 // prolong extends the lease.
 func (c *core) prolong(ctx context.Context, owner bson.ObjectID) error {
-	result, err := fault.One(c.Leases.UpdateOne(ctx, c.owned(owner), mongo.Pipeline{expr.Op("$set", expr.Op("until", lease.In(c.Lease)))}))
+	result, err := fault.One(c.Leases.UpdateOne(ctx, c.owned(owner), mongo.Pipeline{expr.Op("$set", expr.D("until", lease.In(c.Lease)))}))
 	if err == nil && result.MatchedCount == 0 {
 		return fmt.Errorf("%w: it took over the lease", mongopatterns.ErrRunning)
 	}

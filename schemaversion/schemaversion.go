@@ -118,7 +118,7 @@ func (v *Collection[T]) Newest() int { return v.core.newest() }
 // Indexes returns an index on the version, by collection name. Only Status, Filter and Migrate use
 // it; a small collection does not need it.
 func (v *Collection[T]) Indexes() map[string][]mongo.IndexModel {
-	return map[string][]mongo.IndexModel{v.core.coll.Name(): {{Keys: bson.D{{Key: v.core.field, Value: 1}}}}}
+	return map[string][]mongo.IndexModel{v.core.coll.Name(): {{Keys: expr.D(v.core.field, 1)}}}
 }
 
 // EnsureIndexes creates the index on the version if it is missing. It refuses collections with a
@@ -135,7 +135,7 @@ func (v *Collection[T]) EnsureIndexes(ctx context.Context) (err error) {
 
 // ShardKey returns the recommended shard key, _id, by collection name.
 func (v *Collection[T]) ShardKey() map[string]bson.D {
-	return map[string]bson.D{v.core.coll.Name(): {{Key: "_id", Value: 1}}}
+	return map[string]bson.D{v.core.coll.Name(): expr.D("_id", 1)}
 }
 
 // Get reads a document and upgrades it to the newest version. id must have the type of the stored _id: hex
@@ -255,7 +255,7 @@ func (v *Collection[T]) Filter(of func(version int) bson.D) bson.D {
 		}
 	}
 	if either == nil {
-		return bson.D{{Key: "$nor", Value: bson.A{bson.D{}}}}
+		return expr.Op("$nor", bson.A{bson.D{}})
 	}
 	return expr.Op("$or", either)
 }
@@ -281,7 +281,7 @@ type core struct {
 
 // only selects the documents of a version. An array is never a version.
 func (c *core) only(version int) bson.D {
-	return bson.D{{Key: c.field, Value: append(expr.Op("$in", c.forms(version)), expr.Op("$not", expr.Op("$type", "array"))...)}}
+	return expr.D(c.field, append(expr.Op("$in", c.forms(version)), expr.Op("$not", expr.Op("$type", "array"))...))
 }
 
 func (c *core) encode(v any) (bson.Raw, error) {
@@ -298,7 +298,7 @@ func (c *core) get(ctx context.Context, id any) (raw, made bson.Raw, err error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	raw, err = c.coll.FindOne(ctx, bson.D{{Key: "_id", Value: value.Equal(key)}}).Raw()
+	raw, err = c.coll.FindOne(ctx, expr.D("_id", value.Equal(key))).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, nil, fault.Of(key, mongopatterns.ErrNotFound)
 	}
@@ -340,7 +340,7 @@ func (c *core) update(ctx context.Context, id, update any) (err error) {
 			err = fault.Unknown(err)
 		}
 	}()
-	current := bson.D{{Key: "_id", Value: value.Equal(key)}, c.current}
+	current := bson.D{expr.Element("_id", value.Equal(key)), c.current}
 	for {
 		result, err := fault.One(c.coll.UpdateOne(ctx, current, update))
 		if err != nil || result.MatchedCount == 1 {
@@ -370,14 +370,14 @@ func (c *core) status(ctx context.Context) (map[int]int64, error) {
 	out := map[int]int64{}
 	for g, err := range cursor.Decode[group](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.coll.Aggregate(ctx, mongo.Pipeline{
-			expr.Op("$sort", bson.D{{Key: c.field, Value: 1}}), // by the index, if there is one
-			expr.Op("$group", bson.D{{Key: "_id", Value: expr.Field(c.field)}, {Key: "n", Value: expr.Op("$sum", 1)}}),
+			expr.Op("$sort", expr.D(c.field, 1)), // by the index, if there is one
+			expr.Op("$group", expr.D("_id", expr.Field(c.field), "n", expr.Op("$sum", 1))),
 		}, options.Aggregate().SetAllowDiskUse(true))
 	}) {
 		if err != nil {
 			return nil, err
 		}
-		doc, err := bson.Marshal(bson.D{{Key: c.field, Value: g.ID}})
+		doc, err := bson.Marshal(expr.D(c.field, g.ID))
 		if err != nil {
 			return nil, err
 		}

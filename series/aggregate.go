@@ -144,7 +144,7 @@ func (c *store) summed(ctx context.Context, series any, from, to time.Time) iter
 	if high != math.MaxInt64 {
 		before, _ = c.Bounds(high)
 	}
-	opts := options.Find().SetSort(bson.D{{Key: c.Start, Value: 1}}).SetProjection(c.sums(first, before))
+	opts := options.Find().SetSort(expr.D(c.Start, 1)).SetProjection(c.sums(first, before))
 	return func(yield func(part, error) bool) {
 		for doc, err := range windows.Find(ctx, c.Coll, c.Filter(series, from, to), opts) {
 			var p part
@@ -170,11 +170,11 @@ func (c *store) summed(ctx context.Context, series any, from, to time.Time) iter
 // sums is the projection of the sums of documents, and of the blocks of documents whose start is not in
 // [first, before).
 func (c *store) sums(first, before int64) bson.D {
-	fields := append(c.Keys(), bson.E{Key: c.opts.CountField, Value: 1})
+	fields := append(c.Keys(), expr.Element(c.opts.CountField, 1))
 	for _, v := range c.opts.Values {
 		for _, path := range []string{v.Count, v.Sum, v.Squares, v.Min, v.Max, v.First, v.Last} {
 			if path != "" {
-				fields = append(fields, bson.E{Key: path, Value: 1})
+				fields = append(fields, expr.Element(path, 1))
 			}
 		}
 	}
@@ -183,7 +183,7 @@ func (c *store) sums(first, before int64) bson.D {
 	}
 	start := expr.Field(c.Start)
 	whole := expr.Op("$and", expr.Op("$gte", start, bson.DateTime(first)), expr.Op("$lt", start, bson.DateTime(before)))
-	return append(fields, bson.E{Key: c.opts.BlocksField, Value: expr.Cond(whole, "$$REMOVE", expr.Field(c.opts.BlocksField))})
+	return append(fields, expr.Element(c.opts.BlocksField, expr.Cond(whole, "$$REMOVE", expr.Field(c.opts.BlocksField))))
 }
 
 // A tally has the aggregates of some measurements, by Options.Values.

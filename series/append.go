@@ -419,13 +419,13 @@ func (c *store) locate(ctx context.Context, blocks []*block) (left []*block, ski
 		found[b.Key] = &newest{seq: -1, held: map[int64]bool{}}
 		wanted = append(wanted, c.Since(b.Place, b.least))
 	}
-	projection := append(c.Keys(), bson.E{Key: c.opts.CountField, Value: 1}, bson.E{Key: c.opts.BytesField, Value: 1})
+	projection := append(c.Keys(), expr.Element(c.opts.CountField, 1), expr.Element(c.opts.BytesField, 1))
 	if c.opts.BatchField != "" {
 		for _, b := range blocks {
-			wanted = append(wanted, append(c.Within(b.Place), bson.E{Key: c.batchID(), Value: b.id}))
+			wanted = append(wanted, append(c.Within(b.Place), expr.Element(c.batchID(), b.id)))
 		}
 		held := expr.Op("$setIntersection", expr.Map(expr.Array(expr.Field(c.opts.BatchField)), "b", expr.Var("b.id")), ids)
-		projection = append(projection, bson.E{Key: c.opts.BatchField, Value: held})
+		projection = append(projection, expr.Element(c.opts.BatchField, held))
 	}
 	for doc, err := range windows.Find(ctx, cursor.Primary(c.Coll), expr.Op("$or", wanted), options.Find().SetProjection(projection).SetBatchSize(int32(len(wanted)+1))) {
 		if err != nil {

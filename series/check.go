@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -110,7 +111,7 @@ func (c *store) audit(doc bson.Raw, report windows.Report) mongo.Pipeline {
 		if d.want.Type == 0 {
 			unset = append(unset, d.path)
 		} else {
-			set = append(set, bson.E{Key: d.path, Value: d.want})
+			set = append(set, expr.Element(d.path, d.want))
 		}
 	}
 	return append(windows.Above(wrong), pipeline(set, unset)...)
@@ -125,10 +126,10 @@ func starts(c *store, ms int64) int64 {
 // pipeline is an update that sets and removes fields.
 func pipeline(set bson.D, unset bson.A) (out mongo.Pipeline) {
 	if set != nil {
-		out = append(out, bson.D{{Key: "$set", Value: set}})
+		out = append(out, expr.Op("$set", set))
 	}
 	if unset != nil {
-		out = append(out, bson.D{{Key: "$unset", Value: unset}})
+		out = append(out, expr.Op("$unset", unset))
 	}
 	return out
 }

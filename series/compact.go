@@ -35,7 +35,7 @@ func (s *Series[ID, M]) Compact(ctx context.Context, work *mongopatterns.Work) (
 	if err := c.Accept(ctx, work); err != nil {
 		return result, err
 	}
-	open := bson.D{{Key: c.opts.BlocksField + ".1", Value: bson.D{{Key: "$exists", Value: true}}}}
+	open := expr.D(c.opts.BlocksField+".1", expr.Op("$exists", true))
 	return maintain.Run(ctx, c.Coll, work, maintain.Scan{Filter: open, BatchSize: windows.WholeBatch},
 		func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 			var models []mongo.WriteModel
@@ -72,17 +72,17 @@ func (c *store) compacted(doc bson.Raw, t *pack.Table) mongo.Pipeline {
 		return expr.Op("$slice", expr.Array(expr.Field(field)), had, math.MaxInt32)
 	}
 	rest := later(c.opts.BlocksField, len(c.blocks(doc)))
-	set := bson.D{
-		{Key: c.opts.BlocksField, Value: expr.Op("$concatArrays", expr.Literal(one), rest)},
-		{Key: c.opts.BytesField, Value: expr.Op("$add", expr.IfNull(expr.Field(c.opts.BytesField), 0), size)},
-		{Key: c.opts.RevisionField, Value: expr.Op("$add", expr.IfNull(expr.Field(c.opts.RevisionField), 0), 1)},
-	}
+	set := expr.D(
+		c.opts.BlocksField, expr.Op("$concatArrays", expr.Literal(one), rest),
+		c.opts.BytesField, expr.Op("$add", expr.IfNull(expr.Field(c.opts.BytesField), 0), size),
+		c.opts.RevisionField, expr.Op("$add", expr.IfNull(expr.Field(c.opts.RevisionField), 0), 1),
+	)
 	if field := c.opts.BatchField; field != "" {
 		// Remove an empty array: the unique index would treat it as an ID.
 		recent := expr.Filter(expr.Array(expr.Field(field)), "b", expr.Op("$gt", expr.Var("b.at"), expr.Op("$subtract", "$$NOW", remembered.Milliseconds())))
-		set = append(set, bson.E{Key: field, Value: expr.Cond(expr.Op("$eq", recent, bson.A{}), "$$REMOVE", recent)})
+		set = append(set, expr.Element(field, expr.Cond(expr.Op("$eq", recent, bson.A{}), "$$REMOVE", recent)))
 	}
-	return mongo.Pipeline{{{Key: "$set", Value: set}}}
+	return mongo.Pipeline{expr.Op("$set", set)}
 }
 
 // sizeOf is the number of bytes of a document's blocks.

@@ -13,6 +13,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/number"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
@@ -105,7 +106,7 @@ func (c *store) recounted(t *pack.Table) mongo.Pipeline {
 		if d.want.Type == 0 {
 			unset = append(unset, d.path)
 		} else {
-			set = append(set, bson.E{Key: d.path, Value: d.want})
+			set = append(set, expr.Element(d.path, d.want))
 		}
 	}
 	return pipeline(set, unset)

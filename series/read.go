@@ -15,6 +15,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -63,9 +64,9 @@ func (s *Series[ID, M]) Latest(ctx context.Context, series ID) (m M, err error) 
 		return m, err
 	}
 	start := c.Start
-	filter := append(c.Filter(series, time.Time{}, time.Time{}), bson.E{Key: c.opts.CountField, Value: bson.D{{Key: "$gt", Value: 0}}})
+	filter := append(c.Filter(series, time.Time{}, time.Time{}), expr.Element(c.opts.CountField, expr.Op("$gt", 0)))
 	docs, err := cursor.Collect(windows.Find(ctx, c.Coll, filter, options.Find().SetProjection(c.content()).
-		SetSort(bson.D{{Key: start, Value: -1}}).SetLimit(2)))
+		SetSort(expr.D(start, -1)).SetLimit(2)))
 	if err != nil {
 		return m, err
 	}
@@ -74,7 +75,7 @@ func (s *Series[ID, M]) Latest(ctx context.Context, series ID) (m M, err error) 
 	}
 	newest := docs[:1]
 	if at := value.Lookup(docs[0], start); len(docs) == 2 && at.Equal(value.Lookup(docs[1], start)) {
-		if newest, err = cursor.Collect(windows.Find(ctx, c.Coll, append(filter, bson.E{Key: start, Value: at}), options.Find().SetProjection(c.content()))); err != nil {
+		if newest, err = cursor.Collect(windows.Find(ctx, c.Coll, append(filter, expr.Element(start, at)), options.Find().SetProjection(c.content()))); err != nil {
 			return m, err
 		}
 	}
@@ -149,7 +150,7 @@ func decode[M any](c *store, t *pack.Table, first, end int) ([]M, error) {
 
 // windows reads the measurements of a range, window by window, in time order.
 func (c *store) windows(ctx context.Context, series any, from, to time.Time) iter.Seq2[*pack.Table, error] {
-	opts := options.Find().SetSort(bson.D{{Key: c.Start, Value: 1}}).SetProjection(c.content())
+	opts := options.Find().SetSort(expr.D(c.Start, 1)).SetProjection(c.content())
 	return func(yield func(*pack.Table, error) bool) {
 		if _, err := c.SeriesOf(series); err != nil {
 			yield(nil, err)
@@ -180,7 +181,7 @@ func (c *store) windows(ctx context.Context, series any, from, to time.Time) ite
 
 // content is the projection for reading measurements.
 func (c *store) content() bson.D {
-	return append(c.Keys(), bson.E{Key: c.opts.BlocksField, Value: 1})
+	return append(c.Keys(), expr.Element(c.opts.BlocksField, 1))
 }
 
 // span merges the documents of a window, in time order.

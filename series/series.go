@@ -12,6 +12,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/windows"
@@ -92,9 +93,9 @@ func (s *Series[ID, M]) Indexes() map[string][]mongo.IndexModel {
 	if c.opts.BatchField != "" {
 		field := c.batchID()
 		models = append(models, mongo.IndexModel{
-			Keys: append(c.Keys(), bson.E{Key: field, Value: 1}),
+			Keys: append(c.Keys(), expr.Element(field, 1)),
 			Options: options.Index().SetUnique(true).
-				SetPartialFilterExpression(bson.D{{Key: field, Value: bson.D{{Key: "$exists", Value: true}}}}),
+				SetPartialFilterExpression(expr.D(field, expr.Op("$exists", true))),
 		})
 	}
 	return map[string][]mongo.IndexModel{c.Coll.Name(): models}

@@ -337,8 +337,8 @@ func (s *Slots[ID, M]) Delete(ctx context.Context, series ID, t time.Time) (err 
 		return err
 	}
 	path := g.path(t)
-	result, err := fault.One(g.Coll.UpdateOne(ctx, append(g.Within(p), bson.E{Key: path, Value: expr.Op("$exists", true)}),
-		expr.Op("$unset", bson.D{{Key: path, Value: ""}})))
+	result, err := fault.One(g.Coll.UpdateOne(ctx, append(g.Within(p), expr.Element(path, expr.Op("$exists", true))),
+		expr.Op("$unset", expr.D(path, ""))))
 	if err == nil && result.MatchedCount == 0 {
 		err = mongopatterns.ErrNotFound
 	}
@@ -358,7 +358,7 @@ func (s *Slots[ID, M]) Get(ctx context.Context, series ID, t time.Time) (m M, er
 		return m, err
 	}
 	doc, err := windows.First(windows.Find(ctx, g.Coll, g.Within(p), options.Find().SetLimit(1).
-		SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: "m", Value: expr.Field(g.path(t))}})))
+		SetProjection(expr.D("_id", 0, "m", expr.Field(g.path(t))))))
 	if errors.Is(err, mongopatterns.ErrNotFound) {
 		err = g.misfiled(ctx, p.Series)
 	}
@@ -375,8 +375,8 @@ func (s *Slots[ID, M]) Get(ctx context.Context, series ID, t time.Time) (m M, er
 // misfiled returns the error NoDate if starts of the series are strings, which no range of dates finds,
 // otherwise ErrNotFound.
 func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
-	filter := bson.D{{Key: g.Series, Value: value.Equal(series)}, {Key: g.Start, Value: expr.Op("$type", "string")}}
-	doc, err := windows.First(windows.Find(ctx, g.Coll, filter, options.Find().SetLimit(1).SetProjection(bson.D{{Key: g.Start, Value: 1}})))
+	filter := expr.D(g.Series, value.Equal(series), g.Start, expr.Op("$type", "string"))
+	doc, err := windows.First(windows.Find(ctx, g.Coll, filter, options.Find().SetLimit(1).SetProjection(expr.D(g.Start, 1))))
 	if err != nil {
 		return err
 	}
@@ -406,7 +406,7 @@ func (g *grid) documents(ctx context.Context, series any, from, to time.Time) it
 	return func(yield func(bson.Raw, error) bool) {
 		found := false
 		for doc, err := range windows.Find(ctx, g.Coll, g.Filter(raw, from, to), options.Find().
-			SetSort(bson.D{{Key: g.Start, Value: 1}}).SetProjection(g.projection(from, to))) {
+			SetSort(expr.D(g.Start, 1)).SetProjection(g.projection(from, to))) {
 			found = true
 			if !yield(doc, err) {
 				return
@@ -425,8 +425,8 @@ func (g *grid) documents(ctx context.Context, series any, from, to time.Time) it
 func (s *Slots[ID, M]) Projection(from, to time.Time) bson.D { return s.core.projection(from, to) }
 
 func (g *grid) projection(from, to time.Time) bson.D {
-	projection := bson.D{{Key: "_id", Value: 0}, {Key: g.Start, Value: 1}}
-	whole := append(projection, bson.E{Key: g.data, Value: 1})
+	projection := expr.D("_id", 0, g.Start, 1)
+	whole := append(projection, expr.Element(g.data, 1))
 	if windows.CheckTime(from) != nil || windows.CheckTime(to) != nil {
 		return whole
 	}
@@ -445,7 +445,7 @@ func (g *grid) projection(from, to time.Time) bson.D {
 		if len(projection) > 500 {
 			return whole // shorter than naming so many slots
 		}
-		projection = append(projection, bson.E{Key: g.data + keys(at, g.levels[:depth+1]), Value: 1})
+		projection = append(projection, expr.Element(g.data+keys(at, g.levels[:depth+1]), 1))
 		at += g.levels[depth]
 	}
 	return projection
@@ -494,7 +494,7 @@ func (s *Slots[ID, M]) Latest(ctx context.Context, series ID) (slot Slot[M], err
 	}
 	for before := (time.Time{}); ; {
 		newest, err := windows.First(windows.Find(ctx, g.Coll, g.Filter(raw, time.Time{}, before), options.Find().SetLimit(1).
-			SetSort(bson.D{{Key: g.Start, Value: -1}}).SetProjection(g.projection(time.Time{}, time.Time{}))))
+			SetSort(expr.D(g.Start, -1)).SetProjection(g.projection(time.Time{}, time.Time{}))))
 		if err != nil {
 			return slot, err
 		}
@@ -539,7 +539,7 @@ func (s *Slots[ID, M]) Repair(ctx context.Context, work *mongopatterns.Work) (re
 func (g *grid) scan() maintain.Scan {
 	fields := g.Keys()
 	if g.End != "" {
-		fields = append(fields, bson.E{Key: g.End, Value: 1})
+		fields = append(fields, expr.Element(g.End, 1))
 	}
 	return maintain.Scan{Projection: fields}
 }
@@ -581,7 +581,7 @@ func (g *grid) bring(doc bson.Raw, p windows.Place, later bool) mongo.WriteModel
 		if keep {
 			v = expr.IfNull(expr.Field(path), v)
 		}
-		set = append(set, bson.E{Key: path, Value: v})
+		set = append(set, expr.Element(path, v))
 	}
 	g.walk(doc, func(slot windows.Entry, path string, _ bool) { put(path, expr.Literal(slot.Raw), !later) })
 	elements, _ := doc.Elements()
@@ -617,7 +617,7 @@ func (s *Slots[ID, M]) Adopt(ctx context.Context, parse func(start string) (time
 	if parse == nil {
 		parse = parseTime
 	}
-	scan := maintain.Scan{Filter: bson.D{{Key: g.Start, Value: expr.Op("$type", "string")}}, Projection: g.Keys(), Whole: true, BatchSize: windows.WholeBatch}
+	scan := maintain.Scan{Filter: expr.D(g.Start, expr.Op("$type", "string")), Projection: g.Keys(), Whole: true, BatchSize: windows.WholeBatch}
 	return maintain.Run(ctx, g.Coll, work, scan, func(ctx context.Context, found []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		if w.DryRun {
 			converted, err := g.convert(found, parse, w, result)

@@ -144,9 +144,9 @@ func readable[ID, C any](c *core) error {
 	if err != nil {
 		return nil // for the calls to refuse
 	}
-	made := bson.D{{Key: c.idField, Value: value}}
+	made := expr.D(c.idField, value)
 	if c.idField != "_id" {
-		made = append(made, bson.E{Key: "_id", Value: bson.ObjectID{}})
+		made = append(made, expr.Element("_id", bson.ObjectID{}))
 	}
 	for _, e := range made {
 		if !slices.Contains(names, e.Key) {

@@ -6,6 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -105,12 +106,12 @@ func (c *core) projection(more ...string) bson.D {
 
 // included is the projection of the top-level fields of paths, and of _id.
 func included(paths ...string) bson.D {
-	out, seen := bson.D{{Key: "_id", Value: 1}}, map[string]bool{"_id": true, "": true}
+	out, seen := expr.D("_id", 1), map[string]bool{"_id": true, "": true}
 	for _, path := range paths {
 		name, _, _ := strings.Cut(path, ".")
 		if !seen[name] {
 			seen[name] = true
-			out = append(out, bson.E{Key: name, Value: 1})
+			out = append(out, expr.Element(name, 1))
 		}
 	}
 	return out

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/hold"
 )
@@ -162,10 +163,10 @@ func (o *Options) fullOrder() error {
 		if err := o.itemPath(e.Key); err != nil {
 			return err
 		}
-		out, paths = append(out, bson.E{Key: e.Key, Value: last}), append(paths, "Sort", e.Key)
+		out, paths = append(out, expr.Element(e.Key, last)), append(paths, "Sort", e.Key)
 	}
 	if len(out) == 0 || out[len(out)-1].Key != "_id" {
-		out = append(out, bson.E{Key: "_id", Value: last})
+		out = append(out, expr.Element("_id", last))
 	}
 	o.Sort = out
 	return fieldpath.CheckDisjoint(paths...)

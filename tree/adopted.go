@@ -43,7 +43,7 @@ func (s *store) unadoptedExpr() any {
 // unadoptedUnder matches the nodes that name a parent and are not adopted. It excludes parents that are arrays,
 // because an equality would match their elements.
 func (s *store) unadoptedUnder(parent any) bson.D {
-	return append(s.in(), append(s.unadoptedMatch(parent), bson.E{Key: "$nor", Value: bson.A{d(s.o.ParentField, d("$type", "array"))}})...)
+	return append(s.in(), append(s.unadoptedMatch(parent), expr.Element("$nor", bson.A{d(s.o.ParentField, d("$type", "array"))}))...)
 }
 
 // deletable refuses a node without the derived field, even if it names no parent. It may be a document of
@@ -140,7 +140,7 @@ func (f families) allAdopted(ctx context.Context, id bson.RawValue) (x node, err
 		return x, nil
 	}
 	match, _ := f.under(x, 0)
-	n, err := f.findOne(ctx, append(match, bson.E{Key: f.o.IDField, Value: anyOf(parents)}), nil)
+	n, err := f.findOne(ctx, append(match, expr.Element(f.o.IDField, anyOf(parents))), nil)
 	if err == nil && n.raw != nil {
 		err = f.about(n.id, fmt.Errorf("%w: a child has no field %s, run Adopt or Repair", mongopatterns.ErrNotAdopted, f.derived))
 	}

@@ -50,8 +50,7 @@ func (a ancestorArray) below(x node, to *node) []mongo.WriteModel {
 	set := d(a.o.AncestorsField, expr.Op("$concatArrays", expr.Literal(a.through(to)), rest))
 	if to == nil || !same(to.id, x.id) { // x is deleted: its children get another parent
 		other := lookup(a.place(to), a.o.ParentField)
-		set = append(set, bson.E{Key: a.o.ParentField,
-			Value: expr.Cond(expr.Op("$eq", parent, expr.Literal(x.id)), expr.Literal(other), parent)})
+		set = append(set, expr.Element(a.o.ParentField, expr.Cond(expr.Op("$eq", parent, expr.Literal(x.id)), expr.Literal(other), parent)))
 	}
 	return []mongo.WriteModel{update(a.in(a.o.AncestorsField, equal(x.id)), mongo.Pipeline{expr.Op("$set", set)})}
 }
@@ -106,7 +105,7 @@ func (a ancestorArray) containing(id any, depth int) bson.D {
 	match := a.in(a.o.AncestorsField, equal(id))
 	if depth > 0 {
 		distance := expr.Op("$subtract", expr.Op("$size", a.array()), expr.Op("$indexOfArray", a.array(), expr.Literal(id)))
-		match = append(match, bson.E{Key: "$expr", Value: expr.Op("$lte", distance, depth)})
+		match = append(match, expr.Element("$expr", expr.Op("$lte", distance, depth)))
 	}
 	return match
 }

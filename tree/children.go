@@ -132,7 +132,7 @@ func (l *lists) push(parent bson.RawValue, at int, ids ...bson.RawValue) mongo.W
 func (l *lists) pushTo(match bson.D, at int, ids ...bson.RawValue) mongo.WriteModel {
 	each := d("$each", ids)
 	if at >= 0 {
-		each = append(each, bson.E{Key: "$position", Value: at})
+		each = append(each, expr.Element("$position", at))
 	}
 	return update(match, append(d("$push", d(l.o.ChildrenField, each)), l.count(int64(len(ids)))...))
 }
@@ -141,7 +141,7 @@ func (l *lists) pushTo(match bson.D, at int, ids ...bson.RawValue) mongo.WriteMo
 func (l *lists) unlink(parent, id bson.RawValue) mongo.WriteModel {
 	match := l.parentsOf(id)
 	if !isNull(parent) {
-		match = append(match, bson.E{Key: l.o.IDField, Value: equal(parent)})
+		match = append(match, expr.Element(l.o.IDField, equal(parent)))
 	}
 	return update(match, append(d("$pull", d(l.o.ChildrenField, d("$in", bson.A{id}))), l.count(-1)...))
 }
@@ -151,7 +151,7 @@ var errUnordered = fault.Invalid("the roots of ChildReferences have no order")
 // insert puts the ID into the parent's list and then stores the node. It needs no lock: a concurrent move or
 // deletion of the parent conflicts with the push.
 func (l *lists) insert(ctx context.Context, doc bson.D, pos position) error {
-	doc = append(doc, bson.E{Key: l.o.ChildrenField, Value: bson.A{}})
+	doc = append(doc, expr.Element(l.o.ChildrenField, bson.A{}))
 	if pos.kind == atRoot && pos.first {
 		return errUnordered
 	}
@@ -262,7 +262,7 @@ func (l *lists) placed(ctx context.Context, n node) error {
 // anchor gives a node that has no array an empty one, and removes the node from the arrays of all but the parent that
 // it names. Old code may have left it there; without an array of its own the parent field had precedence.
 func (l *lists) anchor(n node) []mongo.WriteModel {
-	left := append(l.parentsOf(n.id), bson.E{Key: l.o.IDField, Value: d("$ne", n.parent)})
+	left := append(l.parentsOf(n.id), expr.Element(l.o.IDField, d("$ne", n.parent)))
 	return []mongo.WriteModel{
 		update(left, append(d("$pull", d(l.o.ChildrenField, d("$in", bson.A{n.id}))), l.count(-1)...)),
 		l.array(n),
@@ -421,7 +421,7 @@ func (l *lists) arrange(ctx context.Context, items []*item) error {
 				return err
 			}
 		}
-		it.doc = append(it.doc, bson.E{Key: l.o.ChildrenField, Value: append([]bson.RawValue{}, it.children...)})
+		it.doc = append(it.doc, expr.Element(l.o.ChildrenField, append([]bson.RawValue{}, it.children...)))
 	}
 	return nil
 }
@@ -509,7 +509,7 @@ func (l *lists) settled(ctx context.Context, n node) error {
 	if !l.unadopted(n.raw) {
 		return nil
 	}
-	p, err := l.findOne(ctx, append(l.byID(n.parent), bson.E{Key: l.link, Value: equal(n.id)}), nil)
+	p, err := l.findOne(ctx, append(l.byID(n.parent), expr.Element(l.link, equal(n.id))), nil)
 	if err == nil && p.raw == nil {
 		err = l.notAdopted(n.id)
 	}

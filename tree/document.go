@@ -105,7 +105,7 @@ func projection(trees ...*store) (out bson.D) {
 		}
 		for _, f := range fields {
 			if f != "" && lookup(out, f) == nil {
-				out = append(out, bson.E{Key: f, Value: 1})
+				out = append(out, expr.Element(f, 1))
 			}
 		}
 	}
@@ -195,7 +195,7 @@ func equal(v any) any {
 func (s *store) in(pairs ...any) bson.D {
 	out := make(bson.D, 0, len(s.scope)+len(pairs)/2)
 	for _, e := range s.scope {
-		out = append(out, bson.E{Key: e.Key, Value: equal(e.Value)})
+		out = append(out, expr.Element(e.Key, equal(e.Value)))
 	}
 	return append(out, d(pairs...)...)
 }
@@ -234,7 +234,7 @@ func (s *store) prepare(user any) (doc bson.D, id bson.RawValue, fresh bool, err
 	}
 	for _, e := range all {
 		if k := e.Key(); k == s.o.IDField || !slices.Contains(drop, k) {
-			doc = append(doc, bson.E{Key: k, Value: e.Value()})
+			doc = append(doc, expr.Element(k, e.Value()))
 		}
 	}
 	if lookup(doc, "_id") == nil {
@@ -243,7 +243,7 @@ func (s *store) prepare(user any) (doc bson.D, id bson.RawValue, fresh bool, err
 			return nil, id, false, err
 		}
 		fresh = s.o.IDField == "_id"
-		doc = append(bson.D{{Key: "_id", Value: made}}, doc...)
+		doc = append(expr.D("_id", made), doc...)
 	}
 	id, _ = lookup(doc, s.o.IDField).(bson.RawValue)
 	if err := value.CheckID(id); err != nil {
@@ -257,7 +257,7 @@ func (s *store) prepare(user any) (doc bson.D, id bson.RawValue, fresh bool, err
 	}
 	doc = append(doc, s.scope...)
 	if s.o.ChildCountField != "" {
-		doc = append(doc, bson.E{Key: s.o.ChildCountField, Value: int64(0)})
+		doc = append(doc, expr.Element(s.o.ChildCountField, int64(0)))
 	}
 	segment, _ := lookup(doc, s.o.SegmentField).(bson.RawValue)
 	return doc, id, fresh, s.usable(node{id: id, segment: segment})

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -385,12 +386,12 @@ func (e *engine) examine(n node, s *place, children []node, counts bool) (found 
 		want = e.to.fieldsOf(self.up, children)
 	}
 	if counts {
-		want = append(want, bson.E{Key: e.to.o.ChildCountField, Value: int64(len(children))})
+		want = append(want, expr.Element(e.to.o.ChildCountField, int64(len(children))))
 	}
 	var set bson.D
 	for _, el := range want {
 		if f, ok := e.compare(n, el); ok {
-			set = append(set, bson.E{Key: el.Key, Value: f.Want})
+			set = append(set, expr.Element(el.Key, f.Want))
 			found = append(found, f)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
@@ -300,7 +301,7 @@ func (c *core) fresh(ctx context.Context, batch []bson.Raw) (items []*item, pare
 		it.node = *c.child(node{id: it.id, segment: c.field(entry.Lookup("doc").Document(), c.o.SegmentField)}, it.parent)
 		elements, _ := entry.Lookup("doc").Document().Elements()
 		for _, e := range elements {
-			it.doc = append(it.doc, bson.E{Key: e.Key(), Value: e.Value()})
+			it.doc = append(it.doc, expr.Element(e.Key(), e.Value()))
 		}
 		own[k] = it
 		items = append(items, it)

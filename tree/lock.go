@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
@@ -156,9 +157,9 @@ func (s *store) create(ctx context.Context, doc bson.D, touched *node) error {
 		_, err := fault.One(s.primary.InsertOne(ctx, doc))
 		return err
 	}
-	match := append(s.byID(lookup(doc, s.o.IDField)), bson.E{Key: fieldTouch, Value: d("$type", "minKey")})
+	match := append(s.byID(lookup(doc, s.o.IDField)), expr.Element(fieldTouch, d("$type", "minKey")))
 	if s.o.IDField != "_id" {
-		match = append(match, bson.E{Key: "_id", Value: equal(lookup(doc, "_id"))})
+		match = append(match, expr.Element("_id", equal(lookup(doc, "_id"))))
 	}
 	return s.write(ctx, mongo.NewReplaceOneModel().SetFilter(match).SetReplacement(doc).SetUpsert(true),
 		mongo.NewUpdateOneModel().SetFilter(s.byID(touched.id)).SetUpdate(s.unmark))

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
@@ -145,7 +146,7 @@ func (g gaps) between(ctx context.Context, siblings bson.D, pos position, siblin
 	edge := func(dir int, otherwise int64, bounds ...any) (int64, error) {
 		match := append(slices.Clone(siblings), d(bounds...)...)
 		if self.Type != 0 {
-			match = append(match, bson.E{Key: g.o.IDField, Value: d("$ne", self)})
+			match = append(match, expr.Element(g.o.IDField, d("$ne", self)))
 		}
 		n, err := g.findOne(ctx, match, nil, field, dir)
 		if err != nil || n.raw == nil {
@@ -172,7 +173,7 @@ func (g gaps) between(ctx context.Context, siblings bson.D, pos position, siblin
 		return 0, nil, err
 	}
 	if high-low < 2 {
-		after := append(slices.Clone(siblings), bson.E{Key: field, Value: d(bound, sibling.order)})
+		after := append(slices.Clone(siblings), expr.Element(field, d(bound, sibling.order)))
 		room = []mongo.WriteModel{update(after, d("$inc", d(field, int64(orderGap))))}
 		high += orderGap
 	}
@@ -193,7 +194,7 @@ func (g gaps) succeed(ctx context.Context, x node, to *node, children []node, po
 	}
 	if policy == mongopatterns.Promote {
 		if high > low {
-			after := append(g.childrenUnder(to), bson.E{Key: field, Value: d("$gt", x.order)})
+			after := append(g.childrenUnder(to), expr.Element(field, d("$gt", x.order)))
 			models = append(models, update(after, d("$inc", d(field, high-low))))
 		}
 		// Insertions under the same parent choose positions without the lock.

@@ -250,9 +250,9 @@ func (s *store) lookup(local, foreign string, stages ...bson.D) bson.D {
 		stages = append([]bson.D{expr.Op("$match", restrict)}, stages...)
 	}
 	if len(stages) > 0 {
-		spec = append(spec, bson.E{Key: "pipeline", Value: stages})
+		spec = append(spec, expr.Element("pipeline", stages))
 	}
-	return expr.Op("$lookup", append(spec, bson.E{Key: "as", Value: fieldTree}))
+	return expr.Op("$lookup", append(spec, expr.Element("as", fieldTree)))
 }
 
 // noPattern keeps a $graphLookup away from nodes with a regular expression in a field, which it would follow.
@@ -268,14 +268,14 @@ func noPattern(field string) bson.D {
 func (s *store) graphLookup(start any, from, to string, depth int, only bson.D, more ...bson.E) bson.D {
 	spec := append(d("from", s.coll.Name(), "startWith", start, "connectFromField", from, "connectToField", to, "as", fieldTree), more...)
 	if depth > 0 {
-		spec = append(spec, bson.E{Key: "maxDepth", Value: depth - 1})
+		spec = append(spec, expr.Element("maxDepth", depth-1))
 	}
 	restrict := slices.Concat(s.in(), s.except(to), only)
 	if to != "_id" && to == s.o.IDField {
-		restrict = append(restrict, bson.E{Key: "$nor", Value: bson.A{d(to, nil)}})
+		restrict = append(restrict, expr.Element("$nor", bson.A{d(to, nil)}))
 	}
 	if len(restrict) > 0 {
-		spec = append(spec, bson.E{Key: "restrictSearchWithMatch", Value: restrict})
+		spec = append(spec, expr.Element("restrictSearchWithMatch", restrict))
 	}
 	return expr.Op("$graphLookup", spec)
 }

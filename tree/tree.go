@@ -135,7 +135,7 @@ func newStore(coll *mongo.Collection, kind Representation, o Options) (*store, e
 		if err != nil {
 			return nil, fault.Invalid("Options.Scope: %s: %w", e.Key, err)
 		}
-		s.scope = append(s.scope, bson.E{Key: e.Key, Value: v})
+		s.scope = append(s.scope, expr.Element(e.Key, v))
 	}
 	if s.o.RootParent != nil {
 		var err error
@@ -174,11 +174,11 @@ func (t *Tree[ID, T]) Indexes() map[string][]mongo.IndexModel {
 func (s *store) keyed(fields ...string) bson.D {
 	keys := bson.D{}
 	for _, e := range s.scope {
-		keys = append(keys, bson.E{Key: e.Key, Value: 1})
+		keys = append(keys, expr.Element(e.Key, 1))
 	}
 	for _, f := range fields {
 		if f != "" {
-			keys = append(keys, bson.E{Key: f, Value: 1})
+			keys = append(keys, expr.Element(f, 1))
 		}
 	}
 	return keys

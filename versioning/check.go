@@ -85,7 +85,7 @@ func (d *History[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (
 // The scans of current documents, and of their _ids alone.
 var (
 	whole = maintain.Scan{BatchSize: batchSize}
-	only  = maintain.Scan{BatchSize: batchSize, Projection: bson.D{{Key: "_id", Value: 1}}}
+	only  = maintain.Scan{BatchSize: batchSize, Projection: expr.D("_id", 1)}
 )
 
 // removed returns the scan of the revisions for the documents that only the history has, each as

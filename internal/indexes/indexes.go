@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
@@ -216,9 +217,9 @@ func normalKey(keys any) (bson.Raw, error) {
 	var out bson.D
 	for _, e := range elements {
 		if n, ok := e.Value().AsInt64OK(); ok {
-			out = append(out, bson.E{Key: e.Key(), Value: int32(n)})
+			out = append(out, expr.Element(e.Key(), int32(n)))
 		} else {
-			out = append(out, bson.E{Key: e.Key(), Value: e.Value()})
+			out = append(out, expr.Element(e.Key(), e.Value()))
 		}
 	}
 	return bson.Marshal(out)

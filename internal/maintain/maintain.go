@@ -104,7 +104,7 @@ func Docs(ctx context.Context, coll *mongo.Collection, work mongopatterns.Work, 
 		if scan.Whole {
 			whole := expr.Element(sizeField, expr.Op("$bsonSize", "$$ROOT"))
 			opts.SetBatchSize(10*size + 1).SetProjection(append(bson.D{whole}, scan.Projection...))
-		} else if opts.SetSort(bson.D{{Key: "_id", Value: 1}}); scan.Projection != nil {
+		} else if opts.SetSort(expr.D("_id", 1)); scan.Projection != nil {
 			opts.SetProjection(scan.Projection)
 		}
 		return cursor.Primary(coll).Find(ctx, filter, opts)

@@ -112,8 +112,8 @@ func (l *ledger) id(from bson.RawValue) bson.D { return expr.D("src", l.source, 
 // read reads further intervals.
 func (l *ledger) read(ctx context.Context, op string, from bson.RawValue) error {
 	beyond := bson.RawValue{Type: bson.TypeMaxKey}
-	filter := expr.Op("_id", expr.D(op, l.id(from), "$lte", l.id(beyond)))
-	opts := options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(page).SetBatchSize(page + 1)
+	filter := expr.D("_id", expr.D(op, l.id(from), "$lte", l.id(beyond)))
+	opts := options.Find().SetSort(expr.D("_id", 1)).SetLimit(page).SetBatchSize(page + 1)
 	found := 0
 	for doc, err := range Find(ctx, l.coll, filter, opts) {
 		if err != nil {
@@ -177,7 +177,7 @@ func (l *ledger) scan(ctx context.Context, src *mongo.Collection, w mongopattern
 			return more
 		}
 		for c, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return majority(src).Find(ctx, expr.And(w.Filter), options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetBatchSize(int32(min(w.BatchSize, 1<<20))))
+			return majority(src).Find(ctx, expr.And(w.Filter), options.Find().SetSort(expr.D("_id", 1)).SetBatchSize(int32(min(w.BatchSize, 1<<20))))
 		}) {
 			var m met
 			if err == nil {

@@ -42,7 +42,7 @@ func (f *Frame) Archive(ctx context.Context, before time.Time, target *mongo.Col
 	}
 	// A window that begins before the one that holds before has ended by then.
 	cut, _ := f.Window.Bounds(before)
-	scan := maintain.Scan{Filter: bson.D{{Key: f.Start, Value: expr.Op("$lt", cut)}}, Projection: f.Keys(), Whole: true, BatchSize: WholeBatch}
+	scan := maintain.Scan{Filter: expr.D(f.Start, expr.Op("$lt", cut)), Projection: f.Keys(), Whole: true, BatchSize: WholeBatch}
 	return maintain.Run(ctx, f.Coll, work, scan, func(ctx context.Context, found []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) (err error) {
 		moved := len(found)
 		if !w.DryRun {
@@ -87,7 +87,7 @@ func (f *Frame) move(ctx context.Context, target *mongo.Collection, found []bson
 // Insert is the Arrive that inserts documents. A document whose _id exists in the archive gets a new one,
 // because reads do not depend on the _id.
 func Insert(ctx context.Context, archive *mongo.Collection, docs []bson.Raw) (inserts []mongo.WriteModel, err error) {
-	there, err := transfer.ByID(ctx, archive, docs, bson.D{{Key: "_id", Value: 1}})
+	there, err := transfer.ByID(ctx, archive, docs, expr.D("_id", 1))
 	taken := map[string]bool{}
 	for _, doc := range there {
 		taken[value.Key(doc.Lookup("_id"))] = true
@@ -176,14 +176,14 @@ func Above(paths []string) (out mongo.Pipeline) {
 			}
 			above := strings.Join(names[:depth], ".")
 			if !known[above] {
-				set = append(set, bson.E{Key: above, Value: expr.Cond(expr.Op("$isArray", expr.Field(above)), expr.Literal(bson.D{}), expr.Field(above))})
+				set = append(set, expr.Element(above, expr.Cond(expr.Op("$isArray", expr.Field(above)), expr.Literal(bson.D{}), expr.Field(above))))
 			}
 			known[above] = true
 		}
 		if set == nil {
 			return out
 		}
-		out = append(out, bson.D{{Key: "$set", Value: set}})
+		out = append(out, expr.Op("$set", set))
 	}
 }
 
@@ -205,7 +205,7 @@ func (f *Frame) Span(doc bson.Raw, report Report) (start, end int64, set bson.D,
 		if have := value.Lookup(doc, f.End); !have.Equal(Date(int64(want))) {
 			report(mongopatterns.WrongField, f.End, have, Date(int64(want)), "")
 		}
-		set = bson.D{{Key: f.End, Value: want}}
+		set = expr.D(f.End, want)
 	}
 	return start, end, set, dated
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/timeseries"
@@ -128,7 +129,7 @@ func Unnumbered(series, start *string) config.Setting {
 
 // Keys are the keys of the index that all reads use, and the shard key.
 func (f *Frame) Keys() bson.D {
-	return bson.D{{Key: f.Series, Value: 1}, {Key: f.Start, Value: 1}}
+	return expr.D(f.Series, 1, f.Start, 1)
 }
 
 // A Place is a window of a series, to which documents belong.
@@ -233,19 +234,19 @@ func (p Place) Named(ms int64, which string, err error) error {
 
 // ID is the _id of document n of a place.
 func (f *Frame) ID(p Place, n any) bson.D {
-	return bson.D{{Key: f.Series, Value: p.Series}, {Key: f.Start, Value: bson.DateTime(p.Start)}, {Key: SeqKey, Value: n}}
+	return expr.D(f.Series, p.Series, f.Start, bson.DateTime(p.Start), SeqKey, n)
 }
 
 // Within selects all documents of the place.
 func (f *Frame) Within(p Place) bson.D {
-	return bson.D{{Key: f.Series, Value: value.Equal(p.Series)}, {Key: f.Start, Value: bson.DateTime(p.Start)}}
+	return expr.D(f.Series, value.Equal(p.Series), f.Start, bson.DateTime(p.Start))
 }
 
 // Since selects the documents of a place from number n on, by _id.
 func (f *Frame) Since(p Place, n int64) bson.D {
-	return append(f.Within(p), bson.E{Key: "_id", Value: bson.D{
-		{Key: "$gte", Value: f.ID(p, n)}, {Key: "$lt", Value: f.ID(p, "")}, // numbers only
-	}})
+	return append(f.Within(p), expr.Element("_id", expr.D(
+		"$gte", f.ID(p, n), "$lt", f.ID(p, ""), // numbers only
+	)))
 }
 
 // Created has the fields that the first write of a document sets besides its place. It refuses Metadata
@@ -261,7 +262,7 @@ func (f *Frame) Created(p Place, series any, metadata func(series any, start tim
 		}
 	}
 	if f.End != "" {
-		out = append(out, bson.E{Key: f.End, Value: f.EndOf(p.End)})
+		out = append(out, expr.Element(f.End, f.EndOf(p.End)))
 	}
 	if out == nil {
 		return nil, nil
@@ -302,9 +303,9 @@ func (f *Frame) Where(b *codec.Builder, p Place) {
 
 // Itself selects one document by _id and shard key, if the guards still have the values that were read.
 func (f *Frame) Itself(doc bson.Raw, guards ...string) bson.D {
-	filter := bson.D{{Key: "_id", Value: stored(doc.Lookup("_id"))}}
+	filter := expr.D("_id", stored(doc.Lookup("_id")))
 	for _, field := range append([]string{f.Series, f.Start}, guards...) {
-		filter = append(filter, bson.E{Key: field, Value: stored(value.Lookup(doc, field))})
+		filter = append(filter, expr.Element(field, stored(value.Lookup(doc, field))))
 	}
 	return filter
 }
@@ -313,20 +314,20 @@ func (f *Frame) Itself(doc bson.Raw, guards ...string) bson.D {
 // field.
 func stored(v bson.RawValue) any {
 	if v.Type == 0 {
-		return bson.D{{Key: "$exists", Value: false}}
+		return expr.Op("$exists", false)
 	}
 	return value.Equal(v)
 }
 
 // Filter selects the documents that can hold measurements of a range.
 func (f *Frame) Filter(series any, from, to time.Time) bson.D {
-	filter := bson.D{{Key: f.Series, Value: f.Codec.Condition(series)}}
+	filter := expr.D(f.Series, f.Codec.Condition(series))
 	low, high := Limits(from, to)
 	if low != math.MinInt64 {
 		low, _ = f.Bounds(low)
 	}
 	if starts := Between(low, high); starts != nil {
-		filter = append(filter, bson.E{Key: f.Start, Value: starts})
+		filter = append(filter, expr.Element(f.Start, starts))
 	}
 	return filter
 }
@@ -359,10 +360,10 @@ func inMillis(t time.Time) int64 {
 // Between returns the conditions for a range from Limits.
 func Between(low, high int64) (out bson.D) {
 	if low != math.MinInt64 {
-		out = append(out, bson.E{Key: "$gte", Value: bson.DateTime(low)})
+		out = append(out, expr.Element("$gte", bson.DateTime(low)))
 	}
 	if high != math.MaxInt64 {
-		out = append(out, bson.E{Key: "$lt", Value: bson.DateTime(high)})
+		out = append(out, expr.Element("$lt", bson.DateTime(high)))
 	}
 	return out
 }

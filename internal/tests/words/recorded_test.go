@@ -94,3 +94,40 @@ func TestPartsAreRecorded(t *testing.T) {
 		t.Errorf("only %d calls found", found)
 	}
 }
+
+// The patterns write documents, filters and expressions with internal/expr alone.
+func TestOneDialect(t *testing.T) {
+	manuals, err := filepath.Glob("*/doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	expressions := 0
+	for _, manual := range manuals {
+		dir := filepath.Dir(manual)
+		if dir == "advise" || dir == "mongotest" { // programs of their own
+			continue
+		}
+		for _, file := range parse(t, dir) {
+			ast.Inspect(file, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.SelectorExpr:
+					if of, ok := n.X.(*ast.Ident); ok && of.Name == "expr" {
+						expressions++
+					}
+				case *ast.KeyValueExpr:
+					if name := text(n.Key); name == "Key" && strings.HasPrefix(text(n.Value), `"`) {
+						t.Errorf("%s: {Key: %s, …}: use expr.D, expr.Op or expr.Element", dir, text(n.Value))
+					}
+				case *ast.CompositeLit:
+					if n.Type != nil && text(n.Type) == "bson.E" && len(n.Elts) > 0 {
+						t.Errorf("%s: %s: use expr.Element", dir, text(n))
+					}
+				}
+				return true
+			})
+		}
+	}
+	if expressions < 1000 {
+		t.Errorf("only %d expressions found", expressions)
+	}
+}
