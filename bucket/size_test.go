@@ -17,7 +17,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-// Measurements of 20 KB fill buckets that take 1,000 of them by their count: a bucket
+// Measurements of 200 KB fill buckets that take 1,000 of them by their count: a bucket
 // that would be too large is full, to every writer, in a transaction as well.
 func TestLargeMeasurements(t *testing.T) {
 	coll := fresh(t)
@@ -61,6 +61,23 @@ func TestLargeMeasurements(t *testing.T) {
 	mustCheck(t, b)
 	huge := event{ID: "huge", Timestamp: at(1, 0, 0), Note: strings.Repeat("x", 16<<20)}
 	testkit.Is(t, second(b.Append(t.Context(), "s", huge)), mongopatterns.ErrInvalid)
+}
+
+// A bucket keeps to MaxBytes, whoever else has filled it since this helper knew its size.
+func TestMaxBytesBesideOthers(t *testing.T) {
+	coll := fresh(t)
+	measured := event{Timestamp: at(1, 0, 0), Note: strings.Repeat("x", 300)}
+	o := &bucket.Options{MaxBytes: 4 * len(testkit.Raw(t, measured))}
+	one, other := newBuckets[string, event](t, coll, timeseries.Every(time.Hour), o), newBuckets[string, event](t, coll, timeseries.Every(time.Hour), o)
+	mustAppend(t, one, "s", measured)
+	mustAppend(t, other, "s", measured, measured, measured)
+	mustAppend(t, one, "s", measured)
+	for _, doc := range aggregate[bson.Raw](t, coll, mongo.Pipeline{}) {
+		if bytes := doc.Lookup("bytes").AsInt64(); bytes > int64(o.MaxBytes) {
+			t.Errorf("%d bytes of %d", bytes, o.MaxBytes)
+		}
+	}
+	mustCheck(t, one)
 }
 
 // Metadata counts towards the size of an update. A measurement that does not fit a document together with

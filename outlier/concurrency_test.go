@@ -109,6 +109,28 @@ func TestConcurrentSet(t *testing.T) {
 	testkit.Healthy(t, lists)
 }
 
+// An element that another writer adds after a full set was looked at, and before its elements move out, is in it once.
+func TestSetChangesBeforeTheMove(t *testing.T) {
+	t.Parallel()
+	var between sync.Once
+	meanwhile := func() {}
+	monitor := &event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
+		if e.CommandName == "findAndModify" {
+			between.Do(meanwhile)
+		}
+	}}
+	db := mongotest.Database(t)
+	of := &outlier.Options{MaxCount: 3, Set: true}
+	other := newLists[int, int](t, db, of)
+	client := mongotest.Database(t, options.Client().SetMonitor(monitor)).Client()
+	lists := newLists[int, int](t, client.Database(db.Name()), of)
+	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}, {Key: "items", Value: ints(0, 2)}})
+	meanwhile = func() { testkit.Gives[int64](t, 1)(other.Add(t.Context(), 1, 2)) }
+	testkit.Gives[int64](t, 1)(lists.Add(t.Context(), 1, 2, 3))
+	equal(t, ints(0, 4), testkit.Collect(t, lists.All(t.Context(), 1)))
+	testkit.Healthy(t, lists)
+}
+
 // Adding, removing, folding back and reading at once. Elements that are never removed are
 // seen by every reader, once and in order; in the end the list holds what was added except
 // what was removed.
