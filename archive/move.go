@@ -184,7 +184,7 @@ func (w *way) meet(ctx context.Context, docs []bson.Raw) (same int64, taken []re
 		var deletes []mongo.WriteModel
 		for _, p := range pairs {
 			if w.same(p) {
-				deletes = append(deletes, guarded(p.here))
+				deletes = append(deletes, mongo.NewDeleteOneModel().SetFilter(expr.D("_id", value.Equal(p.here.Lookup("_id")))))
 			} else {
 				id := p.here.Lookup("_id")
 				taken = append(taken, refusal{id, fault.Of(id, fmt.Errorf("%w: %s has it with other content", fault.ErrExists, w.to.Name()))})
@@ -230,10 +230,3 @@ func (w *way) pairs(ctx context.Context, docs []bson.Raw) (pairs []pair, there m
 
 // same reports whether both are the same but for the mark.
 func (w *way) same(p pair) bool { return bytes.Equal(w.plain(p.here), w.plain(p.there)) }
-
-// guarded deletes a document that is as it was read. The guard is for servers whose transactions do not isolate
-// the read.
-func guarded(doc bson.Raw) mongo.WriteModel {
-	return mongo.NewDeleteOneModel().SetFilter(expr.D("_id", value.Equal(doc.Lookup("_id")),
-		"$expr", expr.Op("$eq", "$$ROOT", expr.Literal(doc))))
-}
