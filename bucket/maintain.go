@@ -138,7 +138,8 @@ func (d derived) agree(doc bson.Raw, have, want bson.RawValue) bool {
 // 100 documents, at most 8 MiB) in a transaction: every document is in exactly one of the two collections
 // at any time. It can be stopped and run again. Late data may start a new bucket of an archived window,
 // which a later Archive adds to the target. work.Filter selects bucket documents. target is another
-// collection of the same database; Archive creates it if it does not exist.
+// collection of the same database; Archive creates it if it does not exist. A document with an empty timestamp in a
+// top-level field, which the server would replace, stays and is Failed.
 //
 // To index and read target, make a second Buckets with the same options but without IDField, because an
 // archive may hold an ID twice.

@@ -317,8 +317,9 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 // documents that were embedded since. Work.Filter selects parents.
 //
 // A parent is left as it is and counted as Failed if one of its children cannot be stored,
-// because its _id exists already or cannot be an _id, or because it has another value than the
-// parent's _id in OwnerField or OwnersField, or if its ChildrenField is not an array.
+// because its _id exists already or cannot be an _id, because it has another value than the
+// parent's _id in OwnerField or OwnersField, or because it has an empty timestamp in a top-level
+// field, which the server would replace, or if its ChildrenField is not an array.
 // But an embedded child that is stored already with the same content is only linked: a program
 // that replaces whole parents may have put it back. Result.Remaining counts parents that others
 // kept changing. IDs that are documents themselves are taken for children.
@@ -448,6 +449,9 @@ func (c *core) extract(ctx context.Context, p bson.RawValue, elements []bson.Raw
 			continue
 		}
 		id, doc, err := c.child(embedded, p)
+		if field := value.Replaced(embedded); err == nil && field != "" { // inside the parent it stays
+			err = fault.Of(id, fault.Invalid("%q is the empty timestamp, which the server would replace", field))
+		}
 		if err == nil {
 			err = c.unowned(id, embedded, p)
 		}

@@ -51,7 +51,8 @@
 //
 // A document can have 16,760,832 bytes, number and change included, and 179 levels of documents and arrays, itself
 // included, so that it fits into a row. Insert and Save refuse a larger one with mongopatterns.ErrInvalid. One of other
-// code can be neither saved nor deleted: Adopt counts it as Failed, and Check reports it as Malformed.
+// code can be neither saved nor deleted: Adopt counts it as Failed, and Check reports it as Malformed. The same holds
+// for a document with an empty timestamp in a top-level field, which the server would replace, but it can be deleted.
 //
 // Numbers begin at 1 and have no gaps; times never decrease. Options.Ignored names fields that the history
 // does not keep, such as "last_seen" or a counter. A name can be added later; do not take one away, because

@@ -201,6 +201,11 @@ func check(h head, all []diff.Field) error {
 	if bytes := diff.Size(all); bytes > maxBytes {
 		return fault.Of(h.id, fault.Invalid("the document has %d bytes, and a revision can have %d", bytes, maxBytes))
 	}
+	for _, f := range all {
+		if f.Key != "_id" && value.IsReplaced(f.Value) {
+			return fault.Of(h.id, fault.Invalid("%q is the empty timestamp, which the server would replace", f.Key))
+		}
+	}
 	return checkLevels(h.id, all)
 }
 

@@ -2,6 +2,7 @@ package windows
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/collation"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/transfer"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
@@ -93,6 +95,9 @@ func Insert(ctx context.Context, archive *mongo.Collection, docs []bson.Raw) (in
 		taken[value.Key(doc.Lookup("_id"))] = true
 	}
 	for _, doc := range docs {
+		if field := value.Replaced(doc); field != "" {
+			return nil, fault.Refuse(fault.Of(doc.Lookup("_id"), fmt.Errorf("%w: the server would replace the empty timestamp in %q", fault.ErrMalformed, field)))
+		}
 		if taken[value.Key(doc.Lookup("_id"))] {
 			id := bson.NewObjectID()
 			doc = value.With(doc, value.Element{Name: "_id", Value: bson.RawValue{Type: bson.TypeObjectID, Value: id[:]}})
