@@ -13,6 +13,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // Archive moves documents between a live collection and an archive. It is safe for concurrent use.
@@ -109,7 +110,8 @@ func (a *Archive) BeforeFilter(t time.Time) bson.D {
 		return expr.D("_id", expr.Op("$lt", firstID(t)))
 	}
 	// The second condition excludes arrays that hold a later date, too.
-	return expr.D(a.opts.TimeField, expr.D("$lt", t, "$not", expr.Op("$gte", t)))
+	at := bson.DateTime(value.Millis(t))
+	return expr.D(a.opts.TimeField, expr.D("$lt", at, "$not", expr.Op("$gte", at)))
 }
 
 // firstID returns the smallest ObjectID of the first second at or after t.

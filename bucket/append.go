@@ -128,6 +128,9 @@ func (b *batch) Add(series, m any) error {
 // item encodes a measurement and extracts its time, ID and numbers. It refuses a measurement that cannot be
 // stored.
 func (c *arrays) item(b *batch, m any) (it item, err error) {
+	if err := c.CheckTimeOf(m, c.opts.TimeField); err != nil {
+		return it, err
+	}
 	raw, err := c.Codec.Stored(m, c.opts.IDField)
 	if err != nil {
 		return it, err

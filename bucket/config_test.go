@@ -166,7 +166,7 @@ func TestBadArguments(t *testing.T) {
 		"bucket: archive: invalid: the time is not set":                                                          second(b.Archive(ctx, time.Time{}, db.Collection("a"), nil)),
 		`bucket: archive: invalid: target: the collection "c" is also coll`:                                      second(b.Archive(ctx, day, db.Collection("c"), nil)),
 		`bucket: append: measurement: invalid: "id" is not an ID: invalid: it is empty`:                          second(b.Append(ctx, "s", event{Timestamp: day})),
-		`bucket: append: invalid: the time is not set`:                                                           second(b.Append(ctx, "s", event{ID: "1"})),
+		`bucket: append: measurement: invalid: the time is not set`:                                              second(b.Append(ctx, "s", event{ID: "1"})),
 		`bucket: delete: invalid: the time is not set`:                                                           b.Delete(ctx, "s", time.Time{}),
 		`bucket: append: key of the series: invalid: a key cannot be of type array`:                              second(mustNew[any, event](t, timeseries.Days(nil), nil).Append(ctx, bson.A{1}, e)),
 	} {

@@ -151,6 +151,9 @@ func (b *Buckets[ID, M]) CountBuckets(ctx context.Context, series ID, at time.Ti
 // bucket reads the given fields of bucket n of a window; a negative n counts from the end.
 func (c *arrays) bucket(ctx context.Context, series any, at time.Time, n int64, fields bson.D) (bson.Raw, error) {
 	raw, err := c.SeriesOf(series)
+	if err == nil && !at.IsZero() { // which ByCount accepts
+		err = windows.CheckTime(at)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -99,18 +99,37 @@ func (b *batch) Add(series, m any) error {
 		if name := b.shape.lacks(p); name != "" {
 			return fault.Invalid("measurement: %q is not a finite number", name)
 		}
-		ms := b.shape.time.date(p).UnixMilli()
-		g, err := b.Find(&b.Frame, series, ms)
-		if err == nil {
-			b.grow(g, b.shape.put(row(g, ms), p))
+		at := b.shape.time.date(p)
+		if err := windows.CheckTime(at); err != nil {
+			return fmt.Errorf("measurement: %w", err)
 		}
-		return err
+		g, err := b.Find(&b.Frame, series, at.UnixMilli())
+		if err != nil {
+			return err
+		}
+		b.grow(g, b.shape.put(row(g, at.UnixMilli()), p))
+		return nil
+	}
+	if err := b.check(m); err != nil {
+		return fmt.Errorf("measurement: %w", err)
 	}
 	doc, err := b.Codec.Document(m)
 	if err != nil {
 		return fmt.Errorf("measurement: %w", err)
 	}
 	return b.addDocument(series, doc)
+}
+
+// check refuses a measurement whose bytes do not say what it is: its time is beyond milliseconds, or the order of
+// its fields, which the ID of a batch depends on, is random.
+func (c *store) check(m any) error {
+	if err := c.CheckTimeOf(m, c.opts.TimeField); err != nil {
+		return err
+	}
+	if c.opts.BatchField == "" {
+		return nil
+	}
+	return codec.Ordered(m)
 }
 
 // addDocument is Add for an encoded measurement.

@@ -52,7 +52,8 @@ type Options struct {
 	MarkField string
 	// BatchField is an array of {id, at}: the ID of each batch, by which a repeated batch is recognized,
 	// and the time it was stored by the clock of its writer. Compact, Replace and Delete keep the entries
-	// of the last ten minutes. If it is set, EnsureIndexes must have run. Default "": no de-duplication.
+	// of the last ten minutes. If it is set, EnsureIndexes must have run, and New refuses an M that is or contains a
+	// Go map. Default "": no de-duplication.
 	BatchField string
 
 	// TimeField is the field of a measurement with its time, a BSON date. Default

@@ -44,7 +44,8 @@ type store struct {
 // ID identifies a series: a string, a number, an ObjectID or a small struct. M is a measurement: a struct,
 // map or bson.D that encodes to a document that contains its time. Its numbers, dates, strings and booleans
 // are packed. A nested document or array is stored whole, equal ones once, and its contents cannot be
-// summed. All programs that write one collection must use the same window and options.
+// summed. All programs that write one collection must use the same window and options. With Options.BatchField a
+// measurement cannot contain a Go map of several fields, whose order is random: a repeated batch would not be recognized.
 func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Options) (s *Series[ID, M], err error) {
 	defer fault.In(&err, "series: new")
 	if err := codec.CheckOrder[ID]("ID"); err != nil {
@@ -56,6 +57,11 @@ func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Opti
 	}
 	if err := windows.CheckFields[M](c.Codec, c.opts.Values, "Options.TimeField", c.opts.TimeField); err != nil {
 		return nil, err
+	}
+	if c.opts.BatchField != "" {
+		if err := codec.CheckOrder[M]("M"); err != nil {
+			return nil, err
+		}
 	}
 	c.shape = shapeOf[M](c)
 	return &Series[ID, M]{c}, nil

@@ -156,8 +156,14 @@ func (s *Slots[ID, M]) Filter(series ID, from, to time.Time) bson.D {
 	return s.core.Filter(series, from, to)
 }
 
-// Path is the field of the slot that holds t, in the document of its window: "data.15.4".
-func (s *Slots[ID, M]) Path(t time.Time) string { return s.core.path(t) }
+// Path is the field of the slot that holds t, in the document of its window: "data.15.4". For a time that no slot can
+// have, because it is zero or not in the years 1 to 9999, it is empty, which the server refuses in an update.
+func (s *Slots[ID, M]) Path(t time.Time) string {
+	if windows.CheckTime(t) != nil {
+		return ""
+	}
+	return s.core.path(t)
+}
 
 func (g *grid) path(t time.Time) string {
 	start, _ := g.Window.Bounds(t)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -15,8 +16,8 @@ import (
 // of its own.
 type Struct struct {
 	Fields []Field
-	// Inline is the type of the inline map, which receives what has no field; nil without one.
-	Inline reflect.Type
+	// Inline is the inline map, which receives what has no field; nil without one.
+	Inline *Field
 }
 
 // A Field is a stored field of a struct.
@@ -91,7 +92,7 @@ func (c Codec) describe(t reflect.Type) *Struct {
 		case tag == "-":
 			continue
 		case own.has("inline") && f.Type.Kind() == reflect.Map:
-			s.Inline = f.Type
+			s.Inline = &own
 			continue
 		case own.has("inline"):
 			inner := c.Struct(f.Type)
@@ -220,8 +221,8 @@ func (c Codec) omits(t reflect.Type, path string) bool {
 
 // CheckMore is CheckDocuments for documents to which the package adds fields: an inline map must be able to hold them.
 func (c Codec) CheckMore(what string, t reflect.Type) error {
-	if s := c.Struct(t); s != nil && s.Inline != nil && s.Inline.Elem().Kind() != reflect.Interface && s.Inline.Elem() != reflect.TypeFor[bson.RawValue]() {
-		return fault.Invalid("%s: %v could not be read, because its inline %v cannot hold every field: make it a map[string]any", what, t, s.Inline)
+	if s := c.Struct(t); s != nil && s.Inline != nil && s.Inline.Type.Elem().Kind() != reflect.Interface && s.Inline.Type.Elem() != reflect.TypeFor[bson.RawValue]() {
+		return fault.Invalid("%s: %v could not be read, because its inline %v cannot hold every field: make it a map[string]any", what, t, s.Inline.Type)
 	}
 	return c.CheckDocuments(what, t)
 }
@@ -278,12 +279,25 @@ func (c Codec) at(v reflect.Value, path string) reflect.Value {
 	if v.Kind() == reflect.Map && v.Type().Key().Kind() == reflect.String {
 		return c.at(v.MapIndex(reflect.ValueOf(name).Convert(v.Type().Key())), below)
 	}
-	if _, f, _ := c.first(v.Type(), path); f != nil {
+	s, f, _ := c.first(v.Type(), path)
+	switch {
+	case f != nil:
 		if inner, err := v.FieldByIndexErr(f.Index); err == nil {
 			return c.at(inner, below)
 		}
+	case s != nil && s.Inline != nil:
+		return c.at(v.FieldByIndex(s.Inline.Index), path)
 	}
 	return reflect.Value{}
+}
+
+// Time returns the time at a path of a value before it is encoded, because milliseconds cannot tell some times apart.
+// ok is false if no time.Time is there, or if the way there is not known.
+func (c Codec) Time(v any, path string) (t time.Time, ok bool) {
+	if at := c.at(reflect.ValueOf(v), path); at.IsValid() {
+		t, ok = at.Interface().(time.Time)
+	}
+	return t, ok
 }
 
 // Refused is a value that makes the driver refuse the filter or pipeline around it, with this reason. Functions that

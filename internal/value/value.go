@@ -9,6 +9,7 @@ import (
 	"math/big"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -25,6 +26,17 @@ func Lookup(doc bson.Raw, path string) bson.RawValue {
 		return bson.RawValue{}
 	}
 	return value
+}
+
+// Millis returns a time in milliseconds; one that does not fit an int64 becomes the least or the greatest.
+func Millis(t time.Time) int64 {
+	switch {
+	case t.Before(time.UnixMilli(math.MinInt64)):
+		return math.MinInt64
+	case t.After(time.UnixMilli(math.MaxInt64)):
+		return math.MaxInt64
+	}
+	return t.UnixMilli()
 }
 
 // Number is the exact value of a finite number, nil for anything else.

@@ -224,6 +224,14 @@ func CheckTime(t time.Time) error {
 	return nil
 }
 
+// CheckTimeOf is CheckTime for the time at a path of a measurement that is not encoded yet.
+func (f *Frame) CheckTimeOf(m any, path string) error {
+	if t, ok := f.Codec.Time(m, path); ok {
+		return CheckTime(t)
+	}
+	return nil
+}
+
 // Named adds to an error which measurement of the place it is about.
 func (p Place) Named(ms int64, which string, err error) error {
 	if err == nil {
@@ -324,7 +332,8 @@ func (f *Frame) Filter(series any, from, to time.Time) bson.D {
 	filter := expr.D(f.Series, f.Codec.Condition(series))
 	low, high := Limits(from, to)
 	if low != math.MinInt64 {
-		low, _ = f.Bounds(low)
+		start, _ := f.Bounds(low)
+		low = min(low, start) // the start may lie before all milliseconds
 	}
 	if starts := Between(low, high); starts != nil {
 		filter = append(filter, expr.Element(f.Start, starts))
@@ -338,23 +347,12 @@ func (f *Frame) Filter(series any, from, to time.Time) bson.D {
 func Limits(from, to time.Time) (low, high int64) {
 	low, high = math.MinInt64, math.MaxInt64
 	if !from.IsZero() {
-		low = inMillis(from)
+		low = value.Millis(from)
 	}
 	if !to.IsZero() {
-		high = inMillis(to)
+		high = value.Millis(to)
 	}
 	return low, high
-}
-
-// inMillis returns a time in milliseconds, within an int64.
-func inMillis(t time.Time) int64 {
-	switch {
-	case t.Before(time.UnixMilli(math.MinInt64)):
-		return math.MinInt64
-	case t.After(time.UnixMilli(math.MaxInt64)):
-		return math.MaxInt64
-	}
-	return t.UnixMilli()
 }
 
 // Between returns the conditions for a range from Limits.

@@ -39,6 +39,12 @@ type owned struct {
 	ID any `bson:"_id"`
 }
 
+// tagged is a measurement with any other fields.
+type tagged struct {
+	At     time.Time      `bson:"at"`
+	Others map[string]any `bson:",inline"`
+}
+
 // Go maps have no order, and documents are compared field by field. A map of several fields is refused wherever a value
 // is compared with stored ones: a type of maps by New, another by the call, before it sends anything.
 func TestMapsHaveNoOrder(t *testing.T) {
@@ -68,6 +74,9 @@ func TestMapsHaveNoOrder(t *testing.T) {
 		},
 		"series": func(db *mongo.Database) error {
 			return testkit.ErrorOf(series.New[bson.M, bson.D](db.Collection("c"), hourly, nil))
+		},
+		"series, batches": func(db *mongo.Database) error {
+			return testkit.ErrorOf(series.New[int, bson.M](db.Collection("c"), hourly, &series.Options{BatchField: "batches"}))
 		},
 		"slots": func(db *mongo.Database) error {
 			return testkit.ErrorOf(slots.New[bson.M, bson.D](db.Collection("c"), timeseries.Days(nil), nil))
@@ -156,8 +165,16 @@ func TestMapsHaveNoOrder(t *testing.T) {
 			b := testkit.Must(bucket.New[any, bson.D](db.Collection("c"), hourly, nil))
 			return testkit.ErrorOf(db.Collection("c").CountDocuments(ctx, b.Filter(v, at, at.Add(1))))
 		},
+		"bucket.Append, ID among other fields": func(ctx context.Context, db *mongo.Database, v any) error {
+			b := testkit.Must(bucket.New[int, tagged](db.Collection("c"), hourly, &bucket.Options{TimeField: "at", IDField: "id"}))
+			return testkit.ErrorOf(b.Append(ctx, 1, tagged{at, map[string]any{"id": v}}))
+		},
 		"series.Append": func(ctx context.Context, db *mongo.Database, v any) error {
 			return testkit.Must(series.New[any, bson.D](db.Collection("c"), hourly, nil)).Append(ctx, v, m)
+		},
+		"series.Append, batch": func(ctx context.Context, db *mongo.Database, v any) error {
+			s := testkit.Must(series.New[int, bson.D](db.Collection("c"), hourly, &series.Options{TimeField: "at", BatchField: "batches"}))
+			return s.Append(ctx, 1, append(m, bson.E{Key: "tags", Value: v}))
 		},
 		"slots.Set": func(ctx context.Context, db *mongo.Database, v any) error {
 			return testkit.Must(slots.New[any, bson.D](db.Collection("c"), timeseries.Days(nil), nil)).Set(ctx, v, at, m)
