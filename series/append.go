@@ -137,6 +137,9 @@ func (b *batch) addDocument(series any, doc bson.Raw) error {
 	if len(doc) > largestRow {
 		return fault.Invalid("measurement: it has %d bytes, more than fits into a block", len(doc))
 	}
+	if err := fault.CheckLevels(doc); err != nil { // Documents could not be stored elsewhere
+		return fmt.Errorf("measurement: %w", err)
+	}
 	ms, elements, err := b.takeApart(doc)
 	if err != nil {
 		return fmt.Errorf("measurement: %w", err)

@@ -286,7 +286,7 @@ func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 			case windows.Taken:
 				taken, left = o.Err, append(left, sent[i])
 			case windows.TooLarge, windows.Unkeyed: // a slot has only one place; the collection is sharded by another key
-				err = cmp.Or(err, o.Err)
+				err = cmp.Or(err, fault.Of(upserts[i].ID(), o.Err))
 				b.Refuse(&r, upserts[i], rows, o.Err)
 			case windows.Refused:
 				b.Refuse(&r, upserts[i], rows, o.Err)

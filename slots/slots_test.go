@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -451,5 +452,34 @@ func TestLatestInTheFirstWindow(t *testing.T) {
 	testkit.OK(t, s.Delete(ctx, "a", first))
 	if _, err := s.Latest(ctx, "a"); !errors.Is(err, mongopatterns.ErrNotFound) {
 		t.Error(err)
+	}
+}
+
+// A slot for which the document of its window has no room is ErrInvalid, which names the document.
+func TestSetBeyondADocument(t *testing.T) {
+	s := newSlots[int, string](t, fresh(t), timeseries.Days(nil), nil)
+	large := strings.Repeat("x", 9<<20)
+	testkit.OK(t, s.Set(t.Context(), 1, at(0, 0, 0), large))
+	for name, err := range map[string]error{
+		"set":      s.Set(t.Context(), 1, at(0, 1, 0), large),
+		"set many": testkit.ErrorOf(s.SetMany(t.Context(), timeseries.Of(1, slots.Slot[string]{Time: at(0, 1, 0), Value: large}), nil)),
+	} {
+		want := `slots: ` + name + `: _id {"series":`
+		if text := fmt.Sprint(err); !errors.Is(err, mongopatterns.ErrInvalid) || !strings.HasPrefix(text, want) || !strings.Contains(text, "16 MiB") {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// A time that no slot can have has no path that an update could write to.
+func TestPathOfNoSlot(t *testing.T) {
+	coll := fresh(t)
+	s := newSlots[int, int](t, coll, timeseries.Every(time.Hour), nil)
+	testkit.OK(t, s.Set(t.Context(), 1, at(0, 0, 0), 1))
+	for _, moment := range []time.Time{{}, time.Unix(1<<61, 0), time.Unix(-1<<61, 0)} {
+		path := s.Path(moment)
+		if _, err := coll.UpdateMany(t.Context(), bson.D{}, testkit.D("$set", testkit.D(path, 1))); path != "" || err == nil {
+			t.Errorf("%v: %q, %v", moment.Unix(), path, err)
+		}
 	}
 }

@@ -58,7 +58,7 @@ func One[R any](result R, err error) (R, error) {
 	if err != nil && !refused(err) {
 		err = Unknown(err)
 	}
-	return result, sized(err)
+	return result, Sized(err)
 }
 
 // Many judges the answer to a write of several documents, which can stop midway. A bulk write of several kinds is
@@ -68,7 +68,7 @@ func Many[R any](result R, err error) (R, error) {
 	if err != nil && (n > 0 || !unsent(err) && !(refused(err) && known)) {
 		err = Unknown(err)
 	}
-	return result, sized(err)
+	return result, Sized(err)
 }
 
 // written is how many documents a bulk write has written, if that is known.

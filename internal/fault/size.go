@@ -4,7 +4,10 @@ import (
 	"errors"
 	"strings"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // MaxBytes is how many bytes a stored document can have.
@@ -23,9 +26,19 @@ func CheckSize(what string, bytes int) error {
 	return unfit{Invalid("%s has %d bytes, and a document can have 16 MiB", what, bytes)}
 }
 
-// sized says plainly that a write was refused because a document would be too large. An answer about several writes
+// CheckLevels returns an ErrInvalid for a document with more levels of documents and arrays than can be stored.
+func CheckLevels(document bson.Raw) error {
+	if value.Deeper(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: document}, value.MaxLevels) {
+		return unfit{Invalid(levels)}
+	}
+	return nil
+}
+
+const levels = "the document would have more than 180 levels of documents and arrays"
+
+// Sized says plainly that a write was refused because a document would be too large. An answer about several writes
 // stays as it is, because others of them may have been refused for other reasons.
-func sized(err error) error {
+func Sized(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -36,7 +49,7 @@ func sized(err error) error {
 	case tooLarge(err):
 		return unfit{Invalid("the document would be larger than 16 MiB: %w", err)}
 	case tooDeep(err):
-		return unfit{Invalid("the document would have more than 180 levels of documents and arrays: %w", err)}
+		return unfit{Invalid(levels+": %w", err)}
 	}
 	return err
 }

@@ -163,6 +163,15 @@ func (f *Frame) Many(ctx context.Context, items iter.Seq2[any, any], work *mongo
 // An Upsert stores some measurements in a document.
 type Upsert struct{ Filter, Update bson.Raw }
 
+// ID is the _id of the document, which slots has only for a new one.
+func (u Upsert) ID() bson.RawValue {
+	id := u.Filter.Lookup("_id")
+	if id.Type == 0 {
+		id = u.Update.Lookup("$setOnInsert", "_id")
+	}
+	return id
+}
+
 // A Fate is the result of an upsert.
 type Fate int
 
@@ -177,14 +186,14 @@ const (
 	Unknown       // no answer came: it may be stored
 )
 
-// An Outcome is a fate with the server's error.
+// An Outcome is a fate with the server's error, or an ErrInvalid around it for a document that would be too large.
 type Outcome struct {
 	Fate Fate
 	Err  error
 }
 
 // Send sends upserts in one unordered bulk write and returns the outcome of each. err is nil if each is
-// Stored, Taken, TooLarge or Unkeyed.
+// Stored, Taken, TooLarge or Unkeyed. If only one has failed, it names the document.
 //
 // Cost: 1 round trip.
 func (f *Frame) Send(ctx context.Context, all []Upsert) ([]Outcome, error) {
@@ -209,11 +218,14 @@ func (f *Frame) Send(ctx context.Context, all []Upsert) ([]Outcome, error) {
 	}
 	failed := unknown
 	for _, e := range answer.WriteErrors {
-		out[e.Index] = Outcome{fateOf(e), e}
+		out[e.Index] = Outcome{fateOf(e), fault.Sized(e)}
 		failed = failed || out[e.Index].Fate >= Refused
 	}
 	if !failed {
-		err = nil
+		return out, nil
+	}
+	if len(answer.WriteErrors) == 1 {
+		err = fault.Of(all[answer.WriteErrors[0].Index].ID(), err)
 	}
 	return out, err
 }
@@ -234,11 +246,7 @@ func fateOf(e mongo.BulkWriteError) Fate {
 
 // Refuse counts the rows of an upsert that the server refused, and names its document.
 func (f *Frame) Refuse(r *mongopatterns.Result, u Upsert, rows int, err error) {
-	id := u.Filter.Lookup("_id")
-	if id.Type == 0 {
-		id = u.Update.Lookup("$setOnInsert", "_id")
-	}
-	maintain.Fail(r, f.Coll.Name(), id, err)
+	maintain.Fail(r, f.Coll.Name(), u.ID(), err)
 	r.Failed += int64(rows - 1)
 }
 
