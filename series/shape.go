@@ -165,37 +165,23 @@ func (s *shape) put(t *pack.Table, m reflect.Value) (size int) {
 	return size
 }
 
-func is[T any](m unsafe.Pointer, at uintptr) *T { return (*T)(unsafe.Add(m, at)) }
-
-// setInt sets an integer field; it returns false if x does not fit.
-func (f *field) setInt(m unsafe.Pointer, x int64) bool {
-	switch f.kind {
-	case reflect.Int8:
-		*is[int8](m, f.at) = int8(x)
-		return int64(int8(x)) == x
-	case reflect.Int16:
-		*is[int16](m, f.at) = int16(x)
-		return int64(int16(x)) == x
-	case reflect.Int32:
-		*is[int32](m, f.at) = int32(x)
-		return int64(int32(x)) == x
-	case reflect.Int:
-		*is[int](m, f.at) = int(x)
-		return int64(int(x)) == x
-	}
-	*is[int64](m, f.at) = x
-	return true
-}
-
 // fill sets n consecutive zero structs from the rows of a table, from row first on. It returns false if a
 // value does not have the type of its field, so that the driver has to decode.
 func (s *shape) fill(t *pack.Table, first, n int, out unsafe.Pointer) bool {
 	for i, ms := range t.Times[first : first+n] {
-		*is[time.Time](out, uintptr(i)*s.size+s.time.at) = time.UnixMilli(ms).UTC()
+		*is[time.Time](unsafe.Add(out, uintptr(i)*s.size+s.time.at)) = time.UnixMilli(ms).UTC()
 	}
 	for _, c := range t.Cols {
 		for _, f := range s.fields {
-			if f.name == c.Name && !f.fill(c, first, n, s.size, out) {
+			if f.name != c.Name {
+				continue
+			}
+			from, to := c.Between(first, first+n)
+			if from == to {
+				continue
+			}
+			cells := cells{c, from, to, f.kind, unsafe.Add(out, f.at), s.size, first}
+			if !cells.fill() {
 				return false
 			}
 		}
@@ -203,62 +189,139 @@ func (s *shape) fill(t *pack.Table, first, n int, out unsafe.Pointer) bool {
 	return true
 }
 
-func (f *field) fill(c *pack.Col, first, n int, size uintptr, out unsafe.Pointer) bool {
-	from, to := c.Between(first, first+n)
-	row := func(i int) unsafe.Pointer { return unsafe.Add(out, uintptr(c.Row(i)-first)*size) }
-	integer := c.Kind == pack.Int32 || c.Kind == pack.Int64
+// cells are one field in consecutive structs, and the values of a column that belong into it. Not every struct has
+// a value.
+type cells struct {
+	col      *pack.Col
+	from, to int // the values
+	kind     reflect.Kind
+	at       unsafe.Pointer // the field in the struct of row first
+	size     uintptr        // of a struct
+	first    int
+}
+
+// of returns the address of the field for value i.
+func (c *cells) of(i int) unsafe.Pointer {
+	return unsafe.Add(c.at, uintptr(c.col.Row(i)-c.first)*c.size)
+}
+
+func is[T any](at unsafe.Pointer) *T { return (*T)(at) }
+
+// fill returns false if a value does not fit the field.
+func (c *cells) fill() bool {
+	switch c.col.Kind {
+	case pack.Double:
+		return c.doubles()
+	case pack.Int32, pack.Int64:
+		return c.integers()
+	case pack.Date:
+		return c.dates()
+	}
+	return c.values()
+}
+
+func (c *cells) doubles() bool {
 	switch {
-	case f.kind == reflect.Float64 && c.Kind == pack.Double && c.Rows == nil:
-		for i, x := range c.Floats[from:to] {
-			*is[float64](out, uintptr(i)*size+f.at) = x
+	case c.kind == reflect.Float32:
+		return c.narrow()
+	case c.kind != reflect.Float64:
+		return false
+	case c.col.Rows == nil: // every struct has a value
+		for i, x := range c.col.Floats[c.from:c.to] {
+			*is[float64](unsafe.Add(c.at, uintptr(i)*c.size)) = x
 		}
-	case f.kind == reflect.Float64 && c.Kind == pack.Double:
-		for i := from; i < to; i++ {
-			*is[float64](row(i), f.at) = c.Floats[i]
-		}
-	case f.kind == reflect.Float32 && c.Kind == pack.Double:
-		for i := from; i < to; i++ {
-			x := float32(c.Floats[i])
-			if *is[float32](row(i), f.at) = x; float64(x) != c.Floats[i] && x == x { // NaN does not equal itself
-				return false
-			}
-		}
-	case f.kind == reflect.Float64 && integer:
-		for i := from; i < to; i++ {
-			*is[float64](row(i), f.at) = float64(c.Ints[i])
-		}
-	case f.kind >= reflect.Int && f.kind <= reflect.Int64 && integer:
-		for i := from; i < to; i++ {
-			if !f.setInt(row(i), c.Ints[i]) {
-				return false
-			}
-		}
-	case f.kind == reflect.Struct && c.Kind == pack.Date:
-		for i := from; i < to; i++ {
-			*is[time.Time](row(i), f.at) = time.UnixMilli(c.Ints[i]).UTC()
-		}
-	case f.kind == reflect.String && c.Kind == pack.Value:
-		return each(c, from, to, bson.RawValue.StringValueOK, func(i int, x string) { *is[string](row(i), f.at) = x })
-	case f.kind == reflect.Bool && c.Kind == pack.Value:
-		return each(c, from, to, bson.RawValue.BooleanOK, func(i int, x bool) { *is[bool](row(i), f.at) = x })
-	default:
-		return from == to
+		return true
+	}
+	for i := c.from; i < c.to; i++ {
+		*is[float64](c.of(i)) = c.col.Floats[i]
 	}
 	return true
 }
 
-// each decodes each value of a column's dictionary once, and calls set for each row.
-func each[T any](c *pack.Col, from, to int, as func(bson.RawValue) (T, bool), set func(i int, x T)) bool {
-	dict := make([]T, len(c.Dict))
-	for i, raw := range c.Dict {
+// narrow is doubles for a float32, which not every double fits.
+func (c *cells) narrow() bool {
+	for i := c.from; i < c.to; i++ {
+		wide := c.col.Floats[i]
+		x := float32(wide)
+		if float64(x) != wide && x == x { // NaN does not equal itself
+			return false
+		}
+		*is[float32](c.of(i)) = x
+	}
+	return true
+}
+
+func (c *cells) integers() bool {
+	switch {
+	case c.kind == reflect.Float64:
+		for i := c.from; i < c.to; i++ {
+			*is[float64](c.of(i)) = float64(c.col.Ints[i])
+		}
+		return true
+	case c.kind < reflect.Int || c.kind > reflect.Int64:
+		return false
+	}
+	for i := c.from; i < c.to; i++ {
+		if !setInt(c.kind, c.of(i), c.col.Ints[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// setInt sets an integer of a kind; it returns false if x does not fit.
+func setInt(kind reflect.Kind, at unsafe.Pointer, x int64) bool {
+	switch kind {
+	case reflect.Int8:
+		*is[int8](at) = int8(x)
+		return int64(int8(x)) == x
+	case reflect.Int16:
+		*is[int16](at) = int16(x)
+		return int64(int16(x)) == x
+	case reflect.Int32:
+		*is[int32](at) = int32(x)
+		return int64(int32(x)) == x
+	case reflect.Int:
+		*is[int](at) = int(x)
+		return int64(int(x)) == x
+	}
+	*is[int64](at) = x
+	return true
+}
+
+func (c *cells) dates() bool {
+	if c.kind != reflect.Struct {
+		return false
+	}
+	for i := c.from; i < c.to; i++ {
+		*is[time.Time](c.of(i)) = time.UnixMilli(c.col.Ints[i]).UTC()
+	}
+	return true
+}
+
+// values are strings and booleans.
+func (c *cells) values() bool {
+	switch c.kind {
+	case reflect.String:
+		return each(c, bson.RawValue.StringValueOK)
+	case reflect.Bool:
+		return each(c, bson.RawValue.BooleanOK)
+	}
+	return false
+}
+
+// each decodes each value of a column's dictionary once. It returns false if one has another type.
+func each[T any](c *cells, as func(bson.RawValue) (T, bool)) bool {
+	dict := make([]T, len(c.col.Dict))
+	for i, raw := range c.col.Dict {
 		x, ok := as(raw)
 		if !ok {
 			return false
 		}
 		dict[i] = x
 	}
-	for i := from; i < to; i++ {
-		set(i, dict[c.Ints[i]])
+	for i := c.from; i < c.to; i++ {
+		*is[T](c.of(i)) = dict[c.col.Ints[i]]
 	}
 	return true
 }
