@@ -34,9 +34,10 @@ import (
 func (s *Series[ID, M]) Append(ctx context.Context, series ID, m M) (err error) {
 	defer fault.In(&err, "series: append")
 	one := &batch{store: s.core}
-	if err = one.Add(series, s.core.measurement(&m)); err == nil {
-		_, err = one.Store(ctx)
+	if err := one.Add(series, s.core.measurement(&m)); err != nil {
+		return err
 	}
+	_, err = one.Store(ctx)
 	return err
 }
 
@@ -239,10 +240,11 @@ func (b *batch) grow(g *group, bytes int) {
 type block struct {
 	windows.Place
 	rows    int
-	bytes   int   // of its measurements in memory
-	id      int64 // of its content
-	update  bson.Raw
-	least   int64 // documents with a lower number are full
+	bytes   int      // of its measurements in memory
+	id      int64    // of its content
+	update  bson.Raw // pushes it and updates the sums
+	mark    int      // where the mark of a new document is in update
+	least   int64    // documents with a lower number are full
 	seq     int64
 	sure    bool // whether its document is known to have room
 	stored  bool
@@ -260,53 +262,66 @@ func (b *batch) sealed() []*block {
 	return b.blocks
 }
 
-// block packs a table and builds the update that pushes it and updates the sums.
+// block packs a table and builds its update.
 func (c *store) block(p windows.Place, t *pack.Table) *block {
-	data := t.Encode(p.Key)
+	data, derived := t.Encode(p.Key), c.derived(t)
 	hash := sha256.Sum256(data)
 	out := &block{Place: p, rows: len(t.Times), bytes: len(data), id: int64(binary.LittleEndian.Uint64(hash[:]))}
-	derived := c.derived(t)
 	b := codec.Build(256 + 64*len(derived) + len(data))
+	c.push(b, data, out.id)
+	c.sum(b, len(data), derived)
+	out.mark = c.create(b, p)
+	out.update = b.Done()
+	return out
+}
+
+// push writes the operator that appends a block, and the ID by which it is recognized.
+func (c *store) push(b *codec.Builder, data []byte, id int64) {
 	b.Open("$push")
 	b.Binary(c.opts.BlocksField, data)
 	if c.opts.BatchField != "" {
 		b.Open(c.opts.BatchField)
-		b.Value("id", number.Int64(out.id).Raw())
+		b.Value("id", number.Int64(id).Raw())
 		b.Date("at", time.Now().UnixMilli())
 		b.Close()
 	}
 	b.Close()
+}
+
+// sum writes the operators that add a block to the fields computed from the measurements.
+func (c *store) sum(b *codec.Builder, bytes int, all []derived) {
 	add := func(op string) {
-		for _, d := range derived {
+		for _, d := range all {
 			if d.op == op && d.want.Type != 0 {
 				b.Value(d.path, d.want)
 			}
 		}
 	}
 	b.Open("$inc")
-	b.Int(c.opts.BytesField, int64(len(data)))
+	b.Int(c.opts.BytesField, int64(bytes))
 	add("$inc")
 	b.Close()
 	b.Some("$min", func() { add("$min") })
 	b.Some("$max", func() { add("$max") })
+}
+
+// create writes the operator with the fields of a new document. It returns where the mark is to be set.
+func (c *store) create(b *codec.Builder, p windows.Place) (mark int) {
 	b.Open("$setOnInsert")
 	b.Value(c.Series, p.Series)
 	b.Date(c.Start, p.Start)
 	if c.End != "" {
 		b.Date(c.End, int64(c.EndOf(p.End)))
 	}
-	b.Value(c.opts.MarkField, bson.RawValue{Type: bson.TypeInt64, Value: make([]byte, markSize)}) // last, so that marked finds it
+	mark = b.Later(c.opts.MarkField)
 	b.Close()
-	out.update = b.Done()
-	return out
+	return mark
 }
-
-const markSize = 8
 
 // marked is the update with a new random mark: a block that is sent again may create a second document,
 // after the first was archived.
 func (b *block) marked() bson.Raw {
-	binary.LittleEndian.PutUint64(b.update[len(b.update)-2-markSize:], rand.Uint64()) // before the two bytes that end two documents
+	binary.LittleEndian.PutUint64(b.update[b.mark:], rand.Uint64())
 	return b.update
 }
 
@@ -344,9 +359,8 @@ func (c *store) open(b *block) bson.Raw {
 func (c *store) save(ctx context.Context, blocks []*block) (r mongopatterns.Result, err error) {
 	defer fault.Part(&err, &r.Done, &r.Unknown)
 	c.place(blocks)
-	joined := txn.Running(ctx)
 	for attempt := 0; len(blocks) > 0; attempt++ {
-		if joined || attempt > 0 {
+		if txn.Running(ctx) || attempt > 0 {
 			skipped := 0
 			if blocks, skipped, err = c.locate(ctx, blocks); err != nil {
 				return r, err
@@ -356,46 +370,54 @@ func (c *store) save(ctx context.Context, blocks []*block) (r mongopatterns.Resu
 				break
 			}
 		}
-		upserts := make([]windows.Upsert, len(blocks))
-		for i, b := range blocks {
-			upserts[i] = windows.Upsert{Filter: c.open(b), Update: b.marked()}
-		}
-		outcomes, err := c.Send(ctx, upserts)
-		sent := blocks
-		blocks = nil
-		var full error
-		for i, o := range outcomes {
-			b := sent[i]
-			switch o.Fate {
-			case windows.Stored:
-				r.Done += int64(b.rows)
-				b.stored = true
-				if !joined { // a transaction may be undone
-					c.remember(b)
-				}
-			case windows.Unknown:
-				r.Unknown += int64(b.rows)
-			case windows.Taken:
-				full, blocks = o.Err, append(blocks, b)
-			case windows.TooLarge: // other fields of the document take the space
-				b.least = b.seq + 1
-				full, blocks = o.Err, append(blocks, b)
-			case windows.Unkeyed: // the collection is sharded
-				c.sharded.Store(true)
-				full, blocks = o.Err, append(blocks, b)
-			case windows.Refused:
-				b.refused = o.Err
-				c.Refuse(&r, upserts[i], b.rows, o.Err)
-			}
-		}
-		if err == nil && full != nil {
-			err = c.Again(ctx, attempt, full)
-		}
+		again, full, err := c.send(ctx, blocks, &r)
 		if err != nil {
 			return r, err
 		}
+		if len(again) > 0 {
+			if err := c.Again(ctx, attempt, full); err != nil {
+				return r, err
+			}
+		}
+		blocks = again
 	}
 	return r, ctx.Err()
+}
+
+// send sends blocks once and counts them. It returns those to be sent again, and the server's reason.
+//
+// Cost: 1 round trip.
+func (c *store) send(ctx context.Context, blocks []*block, r *mongopatterns.Result) (again []*block, full, err error) {
+	upserts := make([]windows.Upsert, len(blocks))
+	for i, b := range blocks {
+		upserts[i] = windows.Upsert{Filter: c.open(b), Update: b.marked()}
+	}
+	outcomes, err := c.Send(ctx, upserts)
+	for i, o := range outcomes {
+		b := blocks[i]
+		switch o.Fate {
+		case windows.Stored:
+			r.Done += int64(b.rows)
+			b.stored = true
+			if !txn.Running(ctx) { // a transaction may be undone
+				c.remember(b)
+			}
+		case windows.Unknown:
+			r.Unknown += int64(b.rows)
+		case windows.Taken:
+			again, full = append(again, b), o.Err
+		case windows.TooLarge: // other fields of the document take the space
+			b.least = b.seq + 1
+			again, full = append(again, b), o.Err
+		case windows.Unkeyed: // the collection is sharded
+			c.sharded.Store(true)
+			again, full = append(again, b), o.Err
+		case windows.Refused:
+			b.refused = o.Err
+			c.Refuse(r, upserts[i], b.rows, o.Err)
+		}
+	}
+	return again, full, err
 }
 
 // place assigns blocks the documents to write to, as far as they are known.
@@ -426,48 +448,9 @@ func (c *store) remember(b *block) {
 //
 // Cost: 1 round trip.
 func (c *store) locate(ctx context.Context, blocks []*block) (left []*block, skipped int, err error) {
-	type newest struct {
-		seq  int64
-		full bool
-		held map[int64]bool
-	}
-	found := map[string]*newest{}
-	var wanted, ids bson.A
-	for _, b := range blocks {
-		ids = append(ids, b.id)
-		if found[b.Key] != nil {
-			continue
-		}
-		found[b.Key] = &newest{seq: -1, held: map[int64]bool{}}
-		wanted = append(wanted, c.Since(b.Place, b.least))
-	}
-	projection := append(c.Keys(), expr.Element(c.opts.CountField, 1), expr.Element(c.opts.BytesField, 1))
-	if c.opts.BatchField != "" {
-		for _, b := range blocks {
-			wanted = append(wanted, append(c.Within(b.Place), expr.Element(c.batchID(), b.id)))
-		}
-		held := expr.Op("$setIntersection", expr.Map(expr.Array(expr.Field(c.opts.BatchField)), "b", expr.Var("b.id")), ids)
-		projection = append(projection, expr.Element(c.opts.BatchField, held))
-	}
-	for doc, err := range windows.Find(ctx, cursor.Primary(c.Coll), expr.Op("$or", wanted), options.Find().SetProjection(projection).SetBatchSize(int32(len(wanted)+1))) {
-		if err != nil {
-			return nil, 0, err
-		}
-		n := found[c.KeyOf(doc)]
-		if n == nil {
-			continue
-		}
-		if held, ok := value.Lookup(doc, c.opts.BatchField).ArrayOK(); ok {
-			ids, _ := held.Values()
-			for _, id := range ids {
-				n.held[id.AsInt64()] = true
-			}
-		}
-		if seq, ok := windows.Number(doc); ok && seq > n.seq {
-			count, counted := value.Lookup(doc, c.opts.CountField).AsInt64OK()
-			bytes, sized := value.Lookup(doc, c.opts.BytesField).AsInt64OK()
-			n.seq, n.full = seq, !counted || !sized || count >= int64(c.opts.MaxCount) || bytes >= int64(c.opts.MaxBytes)
-		}
+	found, err := c.newest(ctx, blocks)
+	if err != nil {
+		return nil, 0, err
 	}
 	for _, b := range blocks {
 		n := found[b.Key]
@@ -484,4 +467,62 @@ func (c *store) locate(ctx context.Context, blocks []*block) (left []*block, ski
 		left = append(left, b)
 	}
 	return left, skipped, nil
+}
+
+// A newest is what a window has: its newest document, -1 without one, whether that is full, and the blocks that it
+// holds in any of its documents.
+type newest struct {
+	seq  int64
+	full bool
+	held map[int64]bool
+}
+
+// newest reads the windows of blocks.
+//
+// Cost: 1 round trip.
+func (c *store) newest(ctx context.Context, blocks []*block) (map[string]*newest, error) {
+	found := map[string]*newest{}
+	var wanted, ids bson.A
+	for _, b := range blocks {
+		ids = append(ids, b.id)
+		if found[b.Key] == nil {
+			found[b.Key] = &newest{seq: -1, held: map[int64]bool{}}
+			wanted = append(wanted, c.Since(b.Place, b.least))
+		}
+		if c.opts.BatchField != "" {
+			wanted = append(wanted, append(c.Within(b.Place), expr.Element(c.batchID(), b.id)))
+		}
+	}
+	fields := append(c.Keys(), expr.Element(c.opts.CountField, 1), expr.Element(c.opts.BytesField, 1))
+	if c.opts.BatchField != "" {
+		held := expr.Op("$setIntersection", expr.Map(expr.Array(expr.Field(c.opts.BatchField)), "b", expr.Var("b.id")), ids)
+		fields = append(fields, expr.Element(c.opts.BatchField, held))
+	}
+	opts := options.Find().SetProjection(fields).SetBatchSize(int32(len(wanted) + 1))
+	for doc, err := range windows.Find(ctx, cursor.Primary(c.Coll), expr.Op("$or", wanted), opts) {
+		if err != nil {
+			return nil, err
+		}
+		if n := found[c.KeyOf(doc)]; n != nil {
+			c.see(n, doc)
+		}
+	}
+	return found, nil
+}
+
+// see takes a document of a window into account.
+func (c *store) see(n *newest, doc bson.Raw) {
+	if held, ok := value.Lookup(doc, c.opts.BatchField).ArrayOK(); ok {
+		ids, _ := held.Values()
+		for _, id := range ids {
+			n.held[id.AsInt64()] = true
+		}
+	}
+	seq, ok := windows.Number(doc)
+	if !ok || seq <= n.seq {
+		return
+	}
+	count, counted := value.Lookup(doc, c.opts.CountField).AsInt64OK()
+	bytes, sized := value.Lookup(doc, c.opts.BytesField).AsInt64OK()
+	n.seq, n.full = seq, !counted || !sized || count >= int64(c.opts.MaxCount) || bytes >= int64(c.opts.MaxBytes)
 }

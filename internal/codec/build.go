@@ -41,6 +41,14 @@ func (b *Builder) Int(key string, n int64) {
 	b.out = binary.LittleEndian.AppendUint64(b.out, uint64(n))
 }
 
+// Later writes an int64 that is still to be set, and returns where it is in the document.
+func (b *Builder) Later(key string) (at int) {
+	b.head(bson.TypeInt64, key)
+	at = len(b.out)
+	b.out = binary.LittleEndian.AppendUint64(b.out, 0)
+	return at
+}
+
 // Date writes a date in milliseconds.
 func (b *Builder) Date(key string, ms int64) {
 	b.head(bson.TypeDateTime, key)
