@@ -88,26 +88,30 @@ func (b *Buckets[ID, M]) Compare(ctx context.Context, src *mongo.Collection, con
 
 // taking returns a function that adds the measurement of a document to a batch.
 func (b *Buckets[ID, M]) taking(convert func(doc bson.Raw) (ID, M, error)) func(batch windows.Batch, doc bson.Raw) error {
-	c := b.core
-	take := func(doc bson.Raw) (series, m any, err error) { return convert(doc) }
-	if convert == nil {
-		take = func(doc bson.Raw) (any, any, error) {
-			series, m, err := c.Plain(doc, c.opts.IDField == "_id", new(M))
-			if err == nil && c.opts.Metadata != nil {
-				if _, err = codec.DecodeValue[ID](c.Codec, series); err != nil {
-					err = fault.Invalid("the series in %q is not an ID: %w", c.Series, err)
-				}
-			}
-			return series, m, err
-		}
+	take := b.single
+	if convert != nil {
+		take = func(doc bson.Raw) (series, m any, err error) { return convert(doc) }
 	}
 	return func(batch windows.Batch, doc bson.Raw) error {
 		series, m, err := take(doc)
-		if err == nil {
-			err = batch.Add(series, m)
+		if err != nil {
+			return err
 		}
-		return err
+		return batch.Add(series, m)
 	}
+}
+
+// single is the convert of a document that is one measurement. Metadata needs its series as an ID.
+func (b *Buckets[ID, M]) single(doc bson.Raw) (series, m any, err error) {
+	c := b.core
+	raw, rest, err := c.Plain(doc, c.opts.IDField == "_id", new(M))
+	if err != nil || c.opts.Metadata == nil {
+		return raw, rest, err
+	}
+	if _, err := codec.DecodeValue[ID](c.Codec, raw); err != nil {
+		return nil, nil, fault.Invalid("the series in %q is not an ID: %w", c.Series, err)
+	}
+	return raw, rest, nil
 }
 
 // summaries summarizes the series of a batch.

@@ -193,9 +193,8 @@ func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 			groups = append(groups, &clone)
 		}
 	}
-	joined := txn.Running(ctx)
 	for attempt := 0; ; attempt++ {
-		skipped, err := b.open(ctx, groups, joined || attempt > 0)
+		skipped, err := b.open(ctx, groups, txn.Running(ctx) || attempt > 0)
 		r.Skipped += int64(skipped)
 		if err != nil {
 			return r, err
@@ -204,39 +203,47 @@ func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 		if len(parts) == 0 {
 			return r, ctx.Err()
 		}
-		outcomes, err := b.Send(ctx, upserts)
-		var full error
-		for i, o := range outcomes {
-			p, rows := parts[i], len(parts[i].items)
-			switch o.Fate {
-			case windows.Stored:
-				r.Done += int64(rows)
-				if !joined { // a transaction may be undone
-					b.known.Change(p.group.Key, func(r room) room { return r.or(p.after) })
-				}
-			case windows.Unknown:
-				r.Unknown += int64(rows)
-			case windows.Taken: // another writer has made or filled the bucket
-				full = o.Err
-				p.group.Of.items = append(p.group.Of.items, p.items...)
-			case windows.TooLarge: // the bucket is full although the count allows more, also for other transactions
-				full = o.Err
-				p.group.Of.items = append(p.group.Of.items, p.items...)
-				p.group.Of.least = b.known.Change(p.group.Key, func(r room) room { return r.or(room{seq: p.after.seq + 1}) }).seq
-			case windows.Unkeyed: // the collection is sharded by another key
-				err = cmp.Or(err, o.Err)
-				b.Refuse(&r, upserts[i], rows, o.Err)
-			case windows.Refused:
-				b.Refuse(&r, upserts[i], rows, o.Err)
-			}
-		}
-		if err == nil && full != nil {
-			err = b.Again(ctx, attempt, full)
-		}
+		full, err := b.send(ctx, parts, upserts, &r)
 		if err != nil || full == nil {
 			return r, err
 		}
+		if err := b.Again(ctx, attempt, full); err != nil {
+			return r, err
+		}
 	}
+}
+
+// send sends parts once and counts them. Items whose bucket was full are in their group again; full is the server's
+// reason, nil if there are none.
+//
+// Cost: 1 round trip.
+func (c *arrays) send(ctx context.Context, parts []part, upserts []windows.Upsert, r *mongopatterns.Result) (full, err error) {
+	outcomes, err := c.Send(ctx, upserts)
+	for i, o := range outcomes {
+		p, g := parts[i], parts[i].group
+		switch o.Fate {
+		case windows.Stored:
+			r.Done += int64(len(p.items))
+			if !txn.Running(ctx) { // a transaction may be undone
+				c.known.Change(g.Key, func(r room) room { return r.or(p.after) })
+			}
+		case windows.Unknown:
+			r.Unknown += int64(len(p.items))
+		case windows.Taken: // another writer has made or filled the bucket
+			full = o.Err
+			g.Of.items = append(g.Of.items, p.items...)
+		case windows.TooLarge: // the bucket is full although the count allows more, also for other transactions
+			full = o.Err
+			g.Of.items = append(g.Of.items, p.items...)
+			g.Of.least = c.known.Change(g.Key, func(r room) room { return r.or(room{seq: p.after.seq + 1}) }).seq
+		case windows.Unkeyed: // the collection is sharded by another key
+			err = cmp.Or(err, o.Err)
+			c.Refuse(r, upserts[i], len(p.items), o.Err)
+		case windows.Refused:
+			c.Refuse(r, upserts[i], len(p.items), o.Err)
+		}
+	}
+	return full, err
 }
 
 // cut divides the items of groups into parts that fit the current bucket and the following ones, and
@@ -359,61 +366,75 @@ func (c *arrays) push(p part) bson.Raw {
 // buckets from there on, and with IDField those of the window that hold one of the group's IDs, with one
 // find for all groups. It removes the items that are stored already and returns their number.
 func (c *arrays) open(ctx context.Context, groups []*group, look bool) (dropped int, err error) {
-	byKey := map[string]*group{}
-	var wanted, all bson.A
+	byKey, looked := map[string]*group{}, []*group(nil)
 	for _, g := range groups {
 		g.Of.room = c.known.Change(g.Key, func(r room) room { return r.or(room{seq: g.Of.least}) })
 		if c.opts.IDField != "" {
 			dropped += drop(g, map[string]bool{})
 		}
-		if !look || len(g.Of.items) == 0 {
-			continue
-		}
-		byKey[g.Key] = g
-		g.Of.room = room{seq: g.Of.room.seq}
-		wanted = append(wanted, c.Since(g.Place, g.Of.room.seq))
-		if c.opts.IDField != "" {
-			ids := bson.A{}
-			for _, it := range g.Of.items {
-				ids = append(ids, it.id)
-			}
-			wanted = append(wanted, append(c.Within(g.Place), expr.Element(c.idPath(), expr.Op("$in", ids))))
-			all = append(all, ids...)
+		if look && len(g.Of.items) > 0 {
+			byKey[g.Key], looked = g, append(looked, g)
+			g.Of.room = room{seq: g.Of.room.seq}
 		}
 	}
-	if wanted == nil {
+	if looked == nil {
 		return dropped, nil
 	}
-	fields := c.fields(c.opts.CountField, c.opts.BytesField)
-	opts := options.Find().SetBatchSize(1 << 20)
+	for doc, err := range c.fullness(ctx, looked) {
+		if err != nil {
+			return dropped, err
+		}
+		if g := byKey[c.KeyOf(doc)]; g != nil {
+			dropped += c.see(g, doc)
+		}
+	}
+	return dropped, nil
+}
+
+// fullness reads how full the buckets of groups are, from the current one on. With IDField it also reads the buckets
+// of the window that hold one of the group's IDs, and which they hold.
+//
+// Cost: 1 round trip.
+func (c *arrays) fullness(ctx context.Context, groups []*group) iter.Seq2[bson.Raw, error] {
+	var wanted, all bson.A
+	for _, g := range groups {
+		wanted = append(wanted, c.Since(g.Place, g.Of.room.seq))
+		if c.opts.IDField == "" {
+			continue
+		}
+		ids := bson.A{}
+		for _, it := range g.Of.items {
+			ids = append(ids, it.id)
+		}
+		wanted = append(wanted, append(c.Within(g.Place), expr.Element(c.idPath(), expr.Op("$in", ids))))
+		all = append(all, ids...)
+	}
+	fields, opts := c.fields(c.opts.CountField, c.opts.BytesField), options.Find().SetBatchSize(1<<20)
 	if c.opts.IDField != "" {
 		fields = append(fields, expr.Element("~ids", expr.Filter(
 			expr.Map(c.array(), "m", at(c.opts.IDField)), "id", expr.Op("$in", expr.Var("id"), expr.Literal(all)))))
 	} else if len(wanted) == 1 {
 		opts.SetSort(expr.D("_id", -1)).SetLimit(1)
 	}
-	for doc, err := range windows.Find(ctx, cursor.Primary(c.Coll), expr.Op("$or", wanted), opts.SetProjection(fields)) {
-		if err != nil {
-			return dropped, err
+	return windows.Find(ctx, cursor.Primary(c.Coll), expr.Op("$or", wanted), opts.SetProjection(fields))
+}
+
+// see takes a bucket of a group's window into account. It removes the items that the bucket holds and returns their
+// number.
+func (c *arrays) see(g *group, doc bson.Raw) (dropped int) {
+	if list, ok := doc.Lookup("~ids").ArrayOK(); ok {
+		held := map[string]bool{}
+		ids, _ := list.Values()
+		for _, id := range ids {
+			held[value.Key(id)] = true
 		}
-		g := byKey[c.KeyOf(doc)]
-		if g == nil {
-			continue
-		}
-		if list, ok := doc.Lookup("~ids").ArrayOK(); ok {
-			held := map[string]bool{}
-			ids, _ := list.Values()
-			for _, id := range ids {
-				held[value.Key(id)] = true
-			}
-			dropped += drop(g, held)
-		}
-		// This package did not make a bucket without a number.
-		if seq, ok := windows.Number(doc); ok && seq >= g.Of.room.seq {
-			g.Of.room = c.filled(seq, doc)
-		}
+		dropped = drop(g, held)
 	}
-	return dropped, nil
+	// This package did not make a bucket without a number.
+	if seq, ok := windows.Number(doc); ok && seq >= g.Of.room.seq {
+		g.Of.room = c.filled(seq, doc)
+	}
+	return dropped
 }
 
 // filled is the room in a bucket, or in the next one if the bucket lacks the fields that say how full it

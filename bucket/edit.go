@@ -59,10 +59,10 @@ func (b *Buckets[ID, M]) DeleteByID(ctx context.Context, series ID, at time.Time
 		return fault.Invalid("Options.IDField: it must be set")
 	}
 	raw, err := c.Codec.Compared(id)
-	if err == nil {
-		err = checkMeasurementID(raw)
-	}
 	if err != nil {
+		return fmt.Errorf("id: %w", err)
+	}
+	if err := checkMeasurementID(raw); err != nil {
 		return fmt.Errorf("id: %w", err)
 	}
 	return c.edit(ctx, series, at, c.opts.IDField, raw, bson.RawValue{})

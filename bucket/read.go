@@ -53,10 +53,10 @@ func (b *Buckets[ID, M]) Latest(ctx context.Context, series ID) (m M, err error)
 	} else {
 		doc, err = windows.First(pipe(ctx, b.core.Coll, b.LatestPipeline(series)))
 	}
-	if err == nil {
-		err = b.core.Codec.Decode(doc, &m)
+	if err != nil {
+		return m, err
 	}
-	return m, err
+	return m, b.core.Codec.Decode(doc, &m)
 }
 
 // latest returns the result of LatestPipeline by plain finds.
@@ -73,13 +73,12 @@ func (c *arrays) latest(ctx context.Context, series any) (m bson.Raw, err error)
 	var last windows.Entry
 	for doc, err := range windows.Find(ctx, c.Coll, append(all, expr.Element(c.Start, start)),
 		options.Find().SetProjection(expr.D(c.opts.ArrayField, 1))) {
-		var found []windows.Entry
-		if err == nil {
-			found, err = c.entries(doc)
-			err = fault.Of(doc.Lookup("_id"), err)
-		}
 		if err != nil {
 			return nil, err
+		}
+		found, err := c.entries(doc)
+		if err != nil {
+			return nil, fault.Of(doc.Lookup("_id"), err)
 		}
 		for _, e := range found {
 			if last.Raw.Type == 0 || cmp.Or(cmp.Compare(e.Time, last.Time), cmp.Compare(e.Seq, last.Seq)) >= 0 {

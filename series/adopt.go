@@ -87,10 +87,10 @@ func (s *Series[ID, M]) taking(convert func(doc bson.Raw) (ID, []M, error)) func
 	return func(b windows.Batch, doc bson.Raw) error {
 		if convert == nil {
 			series, m, err := c.Plain(doc, false, new(M))
-			if err == nil {
-				err = b.(*batch).addDocument(series, m)
+			if err != nil {
+				return err
 			}
-			return err
+			return b.(*batch).addDocument(series, m)
 		}
 		series, all, err := convert(doc)
 		if err != nil {
@@ -129,10 +129,11 @@ func (c *store) inColl(ctx context.Context) windows.Summaries {
 			return
 		}
 		for doc, err := range maintain.Docs(ctx, c.Coll, w, maintain.Scan{}) {
-			var t *pack.Table
-			if err == nil {
-				t, err = c.load(doc)
+			if err != nil {
+				yield(nil, err)
+				return
 			}
+			t, err := c.load(doc)
 			if err != nil {
 				yield(nil, err)
 				return
@@ -165,12 +166,12 @@ func (c *store) summary(series bson.RawValue, t *pack.Table) *windows.Summary {
 // exclude buckets that still fill, by Work.Filter.
 func (s *Series[ID, M]) Unwind(seriesField, arrayField string) func(doc bson.Raw) (ID, []M, error) {
 	return func(doc bson.Raw) (series ID, all []M, err error) {
-		if series, err = codec.DecodeValue[ID](s.core.Codec, value.Lookup(doc, seriesField)); err == nil {
-			all, err = codec.DecodeValue[[]M](s.core.Codec, value.Lookup(doc, arrayField))
+		if series, err = codec.DecodeValue[ID](s.core.Codec, value.Lookup(doc, seriesField)); err != nil {
+			return series, nil, fault.Invalid("%w", err)
 		}
-		if err != nil {
-			err = fault.Invalid("%w", err)
+		if all, err = codec.DecodeValue[[]M](s.core.Codec, value.Lookup(doc, arrayField)); err != nil {
+			return series, nil, fault.Invalid("%w", err)
 		}
-		return series, all, err
+		return series, all, nil
 	}
 }

@@ -147,24 +147,32 @@ func (c *store) summed(ctx context.Context, series any, from, to time.Time) iter
 	opts := options.Find().SetSort(expr.D(c.Start, 1)).SetProjection(c.sums(first, before))
 	return func(yield func(part, error) bool) {
 		for doc, err := range windows.Find(ctx, c.Coll, c.Filter(series, from, to), opts) {
-			var p part
-			if err == nil {
-				p.start = c.StartOf(doc)
-				if p.start >= first && p.start < before {
-					p.tally = c.stored(doc)
-				} else {
-					var t *pack.Table
-					if t, err = c.span([]bson.Raw{doc}); err == nil {
-						i, end := t.Cut(low, high)
-						p.tally = c.tally(t, i, end)
-					}
-				}
+			if err != nil {
+				yield(part{}, err)
+				return
 			}
+			if start := c.StartOf(doc); start >= first && start < before {
+				if !yield(part{start, c.stored(doc)}, nil) {
+					return
+				}
+				continue
+			}
+			p, err := c.cut(doc, low, high)
 			if !yield(p, err) || err != nil {
 				return
 			}
 		}
 	}
+}
+
+// cut computes the aggregates of the measurements of a document that lie in a range.
+func (c *store) cut(doc bson.Raw, low, high int64) (part, error) {
+	t, err := c.span([]bson.Raw{doc})
+	if err != nil {
+		return part{}, err
+	}
+	i, end := t.Cut(low, high)
+	return part{c.StartOf(doc), c.tally(t, i, end)}, nil
 }
 
 // sums is the projection of the sums of documents, and of the blocks of documents whose start is not in

@@ -34,13 +34,14 @@ func (s *Series[ID, M]) Range(ctx context.Context, series ID, from, to time.Time
 	return fault.Seq("series: range", func(yield func(M, error) bool) {
 		low, high := windows.Limits(from, to)
 		for t, err := range c.windows(ctx, series, from, to) {
-			var all []M
-			if err == nil {
-				first, end := t.Cut(low, high)
-				all, err = decode[M](c, t, first, end)
-			}
+			var none M
 			if err != nil {
-				var none M
+				yield(none, err)
+				return
+			}
+			first, end := t.Cut(low, high)
+			all, err := decode[M](c, t, first, end)
+			if err != nil {
 				yield(none, err)
 				return
 			}
@@ -88,10 +89,10 @@ func (s *Series[ID, M]) Latest(ctx context.Context, series ID) (m M, err error) 
 		return m, mongopatterns.ErrNotFound
 	}
 	all, err := decode[M](c, w, n-1, n)
-	if err == nil {
-		m = all[0]
+	if err != nil {
+		return m, err
 	}
-	return m, err
+	return all[0], nil
 }
 
 // Documents returns the measurements as plain documents, {series, timestamp, temperature, …}, the form that
@@ -109,10 +110,11 @@ func (s *Series[ID, M]) Documents(ctx context.Context, work *mongopatterns.Work)
 			return
 		}
 		for doc, err := range maintain.Docs(ctx, c.Coll, w, maintain.Scan{}) {
-			var t *pack.Table
-			if err == nil {
-				t, err = c.load(doc)
+			if err != nil {
+				yield(nil, err)
+				return
 			}
+			t, err := c.load(doc)
 			if err != nil {
 				yield(nil, err)
 				return
@@ -163,7 +165,8 @@ func (c *store) windows(ctx context.Context, series any, from, to time.Time) ite
 			}
 			w, err := c.span(docs)
 			docs = nil
-			return yield(w, err) && err == nil
+			more := yield(w, err)
+			return more && err == nil
 		}
 		for doc, err := range windows.Find(ctx, c.Coll, c.Filter(series, from, to), opts) {
 			if err != nil {
@@ -214,33 +217,33 @@ func (c *store) load(doc bson.Raw) (*pack.Table, error) {
 
 // addTo appends the measurements of a document. The error names it.
 func (c *store) addTo(t *pack.Table, doc bson.Raw) error {
-	var err error
 	place := c.KeyOf(doc)
 	for i, block := range c.blocks(doc) {
-		if err != nil {
-			break
-		}
-		if _, data, ok := block.BinaryOK(); !ok {
-			err = fmt.Errorf("%s %d: %w: %s", c.opts.BlocksField, i, ErrDamaged, value.Text(block))
-		} else if err = t.Add(data, place); err != nil {
-			err = fmt.Errorf("%s %d: %w", c.opts.BlocksField, i, err)
+		if err := add(t, block, place); err != nil {
+			return fault.Of(doc.Lookup("_id"), fmt.Errorf("%s %d: %w", c.opts.BlocksField, i, err))
 		}
 	}
-	return fault.Of(doc.Lookup("_id"), err)
+	return nil
+}
+
+func add(t *pack.Table, block bson.RawValue, place string) error {
+	_, data, ok := block.BinaryOK()
+	if !ok {
+		return fmt.Errorf("%w: %s", ErrDamaged, value.Text(block))
+	}
+	return t.Add(data, place)
 }
 
 // blocks are the blocks of a document; a value that is not an array counts as one block.
 func (c *store) blocks(doc bson.Raw) []bson.RawValue {
 	v := value.Lookup(doc, c.opts.BlocksField)
-	array, ok := v.ArrayOK()
-	switch {
-	case ok:
-		all, err := array.Values()
-		if err == nil {
+	if v.Type == 0 {
+		return nil
+	}
+	if array, ok := v.ArrayOK(); ok {
+		if all, err := array.Values(); err == nil {
 			return all
 		}
-	case v.Type == 0:
-		return nil
 	}
 	return []bson.RawValue{v}
 }

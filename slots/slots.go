@@ -268,38 +268,47 @@ func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 	defer fault.Part(&err, &r.Done, &r.Unknown)
 	left := slices.DeleteFunc(slices.Clone(b.All), func(g *group) bool { return g.Of.items == nil }) // nil if its Metadata was refused
 	for attempt := 0; len(left) > 0; attempt++ {
-		upserts := make([]windows.Upsert, len(left))
-		for i, g := range left {
-			upserts[i] = b.upsert(g)
-		}
-		outcomes, err := b.Send(ctx, upserts)
-		sent := left
-		left = nil
-		var taken error
-		for i, o := range outcomes {
-			rows := len(sent[i].Of.items)
-			switch o.Fate {
-			case windows.Stored:
-				r.Done += int64(rows)
-			case windows.Unknown:
-				r.Unknown += int64(rows)
-			case windows.Taken:
-				taken, left = o.Err, append(left, sent[i])
-			case windows.TooLarge, windows.Unkeyed: // a slot has only one place; the collection is sharded by another key
-				err = cmp.Or(err, fault.Of(upserts[i].ID(), o.Err))
-				b.Refuse(&r, upserts[i], rows, o.Err)
-			case windows.Refused:
-				b.Refuse(&r, upserts[i], rows, o.Err)
-			}
-		}
-		if err == nil && taken != nil {
-			err = b.Again(ctx, attempt, taken)
-		}
+		again, taken, err := b.send(ctx, left, &r)
 		if err != nil {
 			return r, err
 		}
+		if len(again) > 0 {
+			if err := b.Again(ctx, attempt, taken); err != nil {
+				return r, err
+			}
+		}
+		left = again
 	}
 	return r, ctx.Err()
+}
+
+// send sends the slots of documents once and counts them. It returns the groups to be sent again, and the server's
+// reason.
+//
+// Cost: 1 round trip.
+func (g *grid) send(ctx context.Context, groups []*group, r *mongopatterns.Result) (again []*group, taken, err error) {
+	upserts := make([]windows.Upsert, len(groups))
+	for i, d := range groups {
+		upserts[i] = g.upsert(d)
+	}
+	outcomes, err := g.Send(ctx, upserts)
+	for i, o := range outcomes {
+		rows := len(groups[i].Of.items)
+		switch o.Fate {
+		case windows.Stored:
+			r.Done += int64(rows)
+		case windows.Unknown:
+			r.Unknown += int64(rows)
+		case windows.Taken:
+			again, taken = append(again, groups[i]), o.Err
+		case windows.TooLarge, windows.Unkeyed: // a slot has only one place; the collection is sharded by another key
+			err = cmp.Or(err, fault.Of(upserts[i].ID(), o.Err))
+			g.Refuse(r, upserts[i], rows, o.Err)
+		case windows.Refused:
+			g.Refuse(r, upserts[i], rows, o.Err)
+		}
+	}
+	return again, taken, err
 }
 
 // upsert is the upsert of a group's document. It selects by series and start, so that documents with any
@@ -631,14 +640,14 @@ func (s *Slots[ID, M]) Adopt(ctx context.Context, parse func(start string) (time
 			return err
 		}
 		var once mongopatterns.Result
-		err := maintain.Once(ctx, g.Coll.Database(), func(ctx context.Context) (err error) {
+		if err := maintain.Once(ctx, g.Coll.Database(), func(ctx context.Context) (err error) {
 			once, err = g.redate(ctx, found, parse, w)
 			return err
-		})
-		if err == nil {
-			maintain.Add(result, once)
+		}); err != nil {
+			return err
 		}
-		return err
+		maintain.Add(result, once)
+		return nil
 	})
 }
 

@@ -58,10 +58,10 @@ type adoption struct {
 
 func (a *adoption) run(ctx context.Context) error {
 	for m, err := range a.ledger.scan(ctx, a.src, a.work) {
-		if err == nil {
-			err = a.take(ctx, m)
-		}
 		if err != nil {
+			return err
+		}
+		if err := a.take(ctx, m); err != nil {
 			return err
 		}
 	}

@@ -88,17 +88,7 @@ type Comparison struct {
 // Compare yields the differences between a source and the target, as the packages' Compare documents.
 func (f *Frame) Compare(ctx context.Context, src *mongo.Collection, work *mongopatterns.Work, c Comparison) iter.Seq2[mongopatterns.Problem, error] {
 	return func(yield func(mongopatterns.Problem, error) bool) {
-		w, err := maintain.Of(work, ManyBatch)
-		var l *ledger
-		if err == nil {
-			l, err = f.ledgerOf(src)
-		}
-		if err == nil {
-			err = collation.Refuse(ctx, src) // its _ids would be in another order than the ledger's
-		}
-		if err == nil {
-			err = l.open(ctx)
-		}
+		w, l, err := f.opened(ctx, src, work)
 		if err != nil {
 			yield(mongopatterns.Problem{}, err)
 			return
@@ -134,6 +124,20 @@ func (f *Frame) Compare(ctx context.Context, src *mongo.Collection, work *mongop
 			}
 		}
 	}
+}
+
+// opened returns the work and the ledger of a Compare.
+func (f *Frame) opened(ctx context.Context, src *mongo.Collection, work *mongopatterns.Work) (w mongopatterns.Work, l *ledger, err error) {
+	if w, err = maintain.Of(work, ManyBatch); err != nil {
+		return w, nil, err
+	}
+	if l, err = f.ledgerOf(src); err != nil {
+		return w, nil, err
+	}
+	if err := collation.Refuse(ctx, src); err != nil { // its _ids would be in another order than the ledger's
+		return w, nil, err
+	}
+	return w, l, l.open(ctx)
 }
 
 // look returns the problem of a document of the source, and adds its measurements to a batch.

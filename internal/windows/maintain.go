@@ -29,11 +29,10 @@ type Arrive func(ctx context.Context, archive *mongo.Collection, docs []bson.Raw
 
 // Archive moves the documents whose window ended at or before before into target, each batch in a transaction.
 func (f *Frame) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work, arrive Arrive) (mongopatterns.Result, error) {
-	err := config.Collections("coll", f.Coll, "target", target)
-	if err == nil {
-		err = CheckTime(before)
+	if err := config.Collections("coll", f.Coll, "target", target); err != nil {
+		return mongopatterns.Result{}, err
 	}
-	if err != nil {
+	if err := CheckTime(before); err != nil {
 		return mongopatterns.Result{}, err
 	}
 	if _, err := maintain.Of(work, WholeBatch); err != nil {
@@ -46,17 +45,19 @@ func (f *Frame) Archive(ctx context.Context, before time.Time, target *mongo.Col
 	cut, _ := f.Window.Bounds(before)
 	scan := maintain.Scan{Filter: expr.D(f.Start, expr.Op("$lt", cut)), Projection: f.Keys(), Whole: true, BatchSize: WholeBatch}
 	return maintain.Run(ctx, f.Coll, work, scan, func(ctx context.Context, found []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) (err error) {
-		moved := len(found)
-		if !w.DryRun {
-			err = txn.Run(ctx, f.Coll.Database(), func(ctx context.Context) error {
-				moved, err = f.move(ctx, target, found, arrive)
-				return err
-			})
+		if w.DryRun {
+			result.Done += int64(len(found))
+			return nil
 		}
-		if err == nil {
-			result.Done += int64(moved)
+		moved := 0
+		if err := txn.Run(ctx, f.Coll.Database(), func(ctx context.Context) (err error) {
+			moved, err = f.move(ctx, target, found, arrive)
+			return err
+		}); err != nil {
+			return err
 		}
-		return err
+		result.Done += int64(moved)
+		return nil
 	})
 }
 

@@ -44,16 +44,18 @@ func InOrder[M, T any](f *Frame, docs iter.Seq2[bson.Raw, error], entries func(d
 			return true
 		}
 		for doc, err := range docs {
-			var found []Entry
-			at := value.Lookup(doc, f.Start)
-			if err == nil && at.Type != bson.TypeDateTime {
-				err = f.NoDate(doc)
-			} else if err == nil {
-				found, err = entries(doc)
-				err = fault.Of(doc.Lookup("_id"), err)
-			}
 			if err != nil {
 				yield(none, err)
+				return
+			}
+			at := value.Lookup(doc, f.Start)
+			if at.Type != bson.TypeDateTime {
+				yield(none, f.NoDate(doc))
+				return
+			}
+			found, err := entries(doc)
+			if err != nil {
+				yield(none, fault.Of(doc.Lookup("_id"), err))
 				return
 			}
 			if !at.Equal(start) {

@@ -158,10 +158,10 @@ func placeKey(series bson.RawValue, start int64) string {
 // Place returns the place of a series and a time; it refuses those that cannot be stored.
 func (f *Frame) Place(series any, t time.Time) (Place, error) {
 	raw, err := f.SeriesOf(series)
-	if err == nil {
-		err = CheckTime(t)
-	}
 	if err != nil {
+		return Place{}, err
+	}
+	if err := CheckTime(t); err != nil {
 		return Place{}, err
 	}
 	return f.At(raw, t.UnixMilli()), nil
@@ -181,10 +181,10 @@ func (f *Frame) StartOf(doc bson.Raw) int64 {
 // SeriesOf encodes the key of a series.
 func (f *Frame) SeriesOf(series any) (bson.RawValue, error) {
 	raw, err := f.Codec.Compared(series)
-	if err == nil {
-		err = CheckKey(raw)
-	}
 	if err != nil {
+		return raw, fmt.Errorf("key of the series: %w", err)
+	}
+	if err := CheckKey(raw); err != nil {
 		return raw, fmt.Errorf("key of the series: %w", err)
 	}
 	return raw, nil
