@@ -1,13 +1,15 @@
 package series_test
 
 import (
-	"fmt"
-	"slices"
+	"context"
+	"iter"
 	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/series"
@@ -19,42 +21,22 @@ func TestEveryNumber(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	o := &series.Options{Values: []timeseries.Value{{Field: "v", Sum: "sum", Squares: "squares", Min: "min", Max: "max", First: "first", Last: "last", Count: "n"}}}
-	s, adopted := open[string, bson.D](t, db.Collection("c"), timeseries.Every(time.Hour), o), open[string, bson.D](t, db.Collection("adopted"), timeseries.Every(time.Hour), o)
-	numbers := testkit.Numbers()
-	m := func(second int, v any) bson.D { return testkit.D("timestamp", at(1, 0, second), "v", v) }
-	var firsts, rest []bson.D
-	for i, x := range numbers {
-		for j, y := range numbers[:i+1] {
-			series := testkit.D("series", fmt.Sprint(i, " ", j))
-			firsts = append(firsts, slices.Concat(series, m(0, x)))
-			rest = append(rest, slices.Concat(series, m(1, y)), slices.Concat(series, m(2, x)), slices.Concat(series, m(3, y)))
-		}
+	in := func(coll string) testkit.Measurements {
+		return measurements(open[string, bson.D](t, db.Collection(coll), timeseries.Every(time.Hour), o))
 	}
-	src := db.Collection("src")
-	testkit.InsertAll(t, src, slices.Concat(firsts, rest))
-	testkit.OK(t, testkit.ErrorOf(adopted.Adopt(t.Context(), src, nil, nil)))
-	testkit.Healthy(t, adopted)
-	for _, p := range testkit.Collect(t, adopted.Compare(t.Context(), src, nil, nil)) {
-		t.Errorf("compare: %v", p)
+	testkit.EveryNumber(t, db.Collection("src"), in("c"), in("adopted"))
+}
+
+func measurements(s *series.Series[string, bson.D]) testkit.Measurements {
+	return testkit.Measurements{
+		Append: s.Append, AppendMany: s.AppendMany, Replace: s.Replace, Delete: s.Delete, Checker: s,
+		Adopt: func(ctx context.Context, src *mongo.Collection) error {
+			return testkit.ErrorOf(s.Adopt(ctx, src, nil, nil))
+		},
+		Compare: func(ctx context.Context, src *mongo.Collection) iter.Seq2[mongopatterns.Problem, error] {
+			return s.Compare(ctx, src, nil, nil)
+		},
 	}
-	for _, part := range [][]bson.D{firsts, rest} {
-		testkit.OK(t, testkit.ErrorOf(s.AppendMany(t.Context(), func(yield func(string, bson.D) bool) {
-			for _, doc := range part {
-				if !yield(doc[0].Value.(string), doc[1:]) {
-					return
-				}
-			}
-		}, nil)))
-	}
-	testkit.Healthy(t, s)
-	for i, x := range numbers {
-		series := fmt.Sprint(i, " ", i*7%(i+1))
-		testkit.OK(t, s.Replace(t.Context(), series, m(3, x)))
-		testkit.OK(t, s.Append(t.Context(), series, m(4, numbers[len(numbers)-1-i])))
-		testkit.OK(t, s.Delete(t.Context(), series, at(1, 0, 0)))
-		testkit.OK(t, s.Append(t.Context(), series, m(5, x)))
-	}
-	testkit.Healthy(t, s)
 }
 
 // A sum that has overflowed is an infinity in Aggregate too, and not a sum without this document.

@@ -1,9 +1,18 @@
 package testkit
 
 import (
+	"context"
+	"fmt"
+	"iter"
 	"math"
+	"slices"
+	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns"
 )
 
 // Numbers are the extremes of the four types of numbers, all finite.
@@ -24,4 +33,57 @@ func Numbers() []any {
 // NoNumbers are numbers that no finite ones add up to, unless a sum overflows.
 func NoNumbers() []any {
 	return []any{math.NaN(), math.Inf(1), math.Inf(-1), Must(bson.ParseDecimal128("NaN")), Must(bson.ParseDecimal128("Infinity")), Must(bson.ParseDecimal128("-Infinity"))}
+}
+
+// A Measurements stores measurements of series, with a Value of their field "v", in windows of an hour. Its Append takes
+// one measurement, its Adopt and Compare plain documents {series, timestamp, v}.
+type Measurements struct {
+	Append     func(ctx context.Context, series string, m bson.D) error
+	AppendMany func(ctx context.Context, items iter.Seq2[string, bson.D], work *mongopatterns.Work) (mongopatterns.Result, error)
+	Replace    func(ctx context.Context, series string, m bson.D) error
+	Delete     func(ctx context.Context, series string, at time.Time) error
+	Adopt      func(ctx context.Context, src *mongo.Collection) error
+	Compare    func(ctx context.Context, src *mongo.Collection) iter.Seq2[mongopatterns.Problem, error]
+	Checker    mongopatterns.Checker
+}
+
+// EveryNumber writes each of Numbers beside each other by all calls. Check must compute what they wrote, and Compare
+// find in adopted what is in src.
+func EveryNumber(t *testing.T, src *mongo.Collection, stored, adopted Measurements) {
+	t.Helper()
+	ctx, numbers := t.Context(), Numbers()
+	at := func(second int) time.Time { return time.Date(2019, 1, 31, 1, 0, second, 0, time.UTC) }
+	m := func(second int, v any) bson.D { return D("timestamp", at(second), "v", v) }
+	var firsts, rest []bson.D
+	for i, x := range numbers {
+		for j, y := range numbers[:i+1] {
+			series := D("series", fmt.Sprint(i, " ", j))
+			firsts = append(firsts, slices.Concat(series, m(0, x)))
+			rest = append(rest, slices.Concat(series, m(1, y)), slices.Concat(series, m(2, x)), slices.Concat(series, m(3, y)))
+		}
+	}
+	InsertAll(t, src, slices.Concat(firsts, rest))
+	OK(t, adopted.Adopt(ctx, src))
+	Healthy(t, adopted.Checker)
+	for _, p := range Collect(t, adopted.Compare(ctx, src)) {
+		t.Errorf("compare: %v", p)
+	}
+	for _, part := range [][]bson.D{firsts, rest} {
+		OK(t, ErrorOf(stored.AppendMany(ctx, func(yield func(string, bson.D) bool) {
+			for _, doc := range part {
+				if !yield(doc[0].Value.(string), doc[1:]) {
+					return
+				}
+			}
+		}, nil)))
+	}
+	Healthy(t, stored.Checker)
+	for i, x := range numbers {
+		series := fmt.Sprint(i, " ", i*7%(i+1))
+		OK(t, stored.Replace(ctx, series, m(3, x)))
+		OK(t, stored.Append(ctx, series, m(4, numbers[len(numbers)-1-i])))
+		OK(t, stored.Delete(ctx, series, at(0)))
+		OK(t, stored.Append(ctx, series, m(5, x)))
+	}
+	Healthy(t, stored.Checker)
 }
