@@ -45,43 +45,38 @@ func shapeOf[M any](c *store) *shape {
 	}
 	s, timed := &shape{size: t.Size()}, false
 	for _, f := range stored.Fields {
-		i, name := f.Index[0], f.Name
-		if len(f.Index) > 1 {
+		if len(f.Index) > 1 || f.Flags != "" && f.Flags != "omitempty" || checkName(f.Name) != nil || !plain(f.Type) {
 			return nil
 		}
-		out := field{i: i, at: t.Field(i).Offset, name: name, kind: f.Type.Kind(), omit: f.Flags == "omitempty"}
-		if f.Flags != "" && !out.omit || checkName(name) != nil {
-			return nil
-		}
-		switch {
-		case f.Type == reflect.TypeFor[time.Time]():
-			if name == c.opts.TimeField {
-				if out.omit {
-					return nil
-				}
-				s.time, timed = out, true
-				continue
-			}
-		case encodesItself(f.Type) || strings.HasPrefix(f.Type.PkgPath(), "go.mongodb.org/"):
-			return nil
-		default:
-			switch out.kind {
-			case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Float32, reflect.Float64, reflect.String:
-			default:
-				return nil
-			}
+		out := field{i: f.Index[0], at: t.Field(f.Index[0]).Offset, name: f.Name, kind: f.Type.Kind(), omit: f.Flags == "omitempty"}
+		if f.Name == c.opts.TimeField && out.kind == reflect.Struct && !out.omit {
+			s.time, timed = out, true
+			continue
 		}
 		s.fields = append(s.fields, out)
-		for _, v := range c.opts.Values {
-			if v.Field == name && v.Count == "" {
-				s.needed = append(s.needed, out)
-			}
+		if c.needed[f.Name] {
+			s.needed = append(s.needed, out)
 		}
 	}
 	if !timed {
 		return nil
 	}
 	return s
+}
+
+// plain reports whether a type is a number, string, boolean or time that the driver encodes as such.
+func plain(t reflect.Type) bool {
+	if t == reflect.TypeFor[time.Time]() {
+		return true
+	}
+	if encodesItself(t) || strings.HasPrefix(t.PkgPath(), "go.mongodb.org/") {
+		return false
+	}
+	switch t.Kind() {
+	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Float32, reflect.Float64, reflect.String:
+		return true
+	}
+	return false
 }
 
 // lacks returns the name of a needed field that is not a finite number, "" if there is no such field.
