@@ -45,7 +45,8 @@ type store struct {
 // map or bson.D that encodes to a document that contains its time. Its numbers, dates, strings and booleans
 // are packed. A nested document or array is stored whole, equal ones once, and its contents cannot be
 // summed. All programs that write one collection must use the same window and options. With Options.BatchField a
-// measurement cannot contain a Go map of several fields, whose order is random: a repeated batch would not be recognized.
+// measurement cannot contain a Go map of several fields: their order is random, and a repeated batch would not be
+// recognized.
 func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Options) (s *Series[ID, M], err error) {
 	defer fault.In(&err, "series: new")
 	if err := codec.CheckOrder[ID]("ID"); err != nil {

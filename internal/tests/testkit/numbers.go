@@ -35,8 +35,8 @@ func NoNumbers() []any {
 	return []any{math.NaN(), math.Inf(1), math.Inf(-1), Must(bson.ParseDecimal128("NaN")), Must(bson.ParseDecimal128("Infinity")), Must(bson.ParseDecimal128("-Infinity"))}
 }
 
-// A Measurements stores measurements of series, with a Value of their field "v", in windows of an hour. Its Append takes
-// one measurement, its Adopt and Compare plain documents {series, timestamp, v}.
+// Measurements are the calls that store measurements of series, with a Value of their field "v", in windows of an hour.
+// Adopt and Compare take plain documents, {series, timestamp, v}.
 type Measurements struct {
 	Append     func(ctx context.Context, series string, m bson.D) error
 	AppendMany func(ctx context.Context, items iter.Seq2[string, bson.D], work *mongopatterns.Work) (mongopatterns.Result, error)
