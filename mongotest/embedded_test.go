@@ -31,7 +31,8 @@ func (w *world) addPython(t *testing.T, mongod string) {
 	}
 	defer func() { _ = file.Close() }()
 	archive := zip.NewWriter(file)
-	for name, text := range map[string]string{"fiftyone/db/__init__.py": "", "fiftyone/db/bin/mongod": "#!/bin/sh\n" + mongod} {
+	mongod = "#!/bin/sh\n" + mongod
+	for name, text := range map[string]string{"fiftyone/db/__init__.py": "", "fiftyone/db/bin/mongod": mongod} {
 		entry, err := archive.Create(name)
 		if err == nil {
 			_, err = entry.Write([]byte(text))
@@ -47,7 +48,8 @@ func (w *world) addPython(t *testing.T, mongod string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.env = append(w.env, fmt.Sprintf("MONGOTEST_TEST_WHEEL=%x", sha256.Sum256(whole)))
+	w.env = append(w.env, fmt.Sprintf("MONGOTEST_TEST_WHEEL=%x", sha256.Sum256(whole)),
+		fmt.Sprintf("MONGOTEST_TEST_MONGOD=%x", sha256.Sum256([]byte(mongod))))
 }
 
 func pythonWorld(t *testing.T, env ...string) *world {
@@ -165,7 +167,8 @@ func TestKilledInstallationIsRedone(t *testing.T) {
 func (w *world) inside(t *testing.T, patience time.Duration) (*Server, string, error) {
 	w.enter(t, "MONGODB_URI=")
 	var notes bytes.Buffer
-	s := &starter{choice: "embedded", stderr: &notes, cache: w.cache, wheelHash: os.Getenv("MONGOTEST_TEST_WHEEL"), patience: patience}
+	s := &starter{choice: "embedded", stderr: &notes, cache: w.cache, patience: patience,
+		wheelHash: os.Getenv("MONGOTEST_TEST_WHEEL"), mongodHash: os.Getenv("MONGOTEST_TEST_MONGOD")}
 	server, err := s.start(t.Context())
 	return server, notes.String(), err
 }
@@ -237,6 +240,41 @@ func TestCacheOfOthers(t *testing.T) {
 		if status := p.wait(t); status != 1 || !strings.Contains(p.output(), "may be changed by other users") {
 			t.Errorf("%s: status %d:\n%s", open, status, p.output())
 		}
+	}
+}
+
+// A mongod in the cache that is not the one of the wheel is not started, also if its size and time are those of the
+// one that was.
+func TestAnotherMongod(t *testing.T) {
+	t.Parallel()
+	w := pythonWorld(t)
+	p := w.start(t)
+	w.started(t, p)
+	p.wait(t)
+	path := filepath.Join(w.cache, wheelFolder, "mongod")
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := filepath.Join(t.TempDir(), "ran")
+	other := fmt.Sprintf("#!/bin/sh\n>%s\n", ran)
+	other += strings.Repeat("#", len(text)-len(other))
+	if err := os.WriteFile(path, []byte(other), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	p = w.start(t)
+	if status := p.wait(t); status != 1 || !strings.Contains(p.output(), "is not the one of the wheel") || !strings.Contains(p.output(), "remove "+filepath.Dir(path)) {
+		t.Errorf("status %d:\n%s", status, p.output())
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("it was run")
 	}
 }
 

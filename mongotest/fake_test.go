@@ -82,7 +82,7 @@ func apart(t *testing.T) bool {
 
 // playStart is a program that starts a server, or a cluster of MONGOTEST_TEST_SHARDS shards, tells about it
 // in a line of JSON, and closes it when its input ends. MONGOTEST_TEST_PATIENCE takes the place of Start's, and
-// MONGOTEST_TEST_WHEEL that of the wheel's hash.
+// MONGOTEST_TEST_WHEEL and MONGOTEST_TEST_MONGOD those of the hashes.
 func playStart() {
 	shards, _ := strconv.Atoi(os.Getenv("MONGOTEST_TEST_SHARDS"))
 	s := newStarter(&Options{Shards: shards})
@@ -90,6 +90,7 @@ func playStart() {
 		s.patience = given
 	}
 	s.wheelHash = cmp.Or(os.Getenv("MONGOTEST_TEST_WHEEL"), s.wheelHash)
+	s.mongodHash = cmp.Or(os.Getenv("MONGOTEST_TEST_MONGOD"), s.mongodHash)
 	server, err := s.start(context.Background())
 	if err != nil {
 		fmt.Println(err)

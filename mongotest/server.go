@@ -68,7 +68,7 @@ func Start(ctx context.Context, opts *Options) (*Server, error) {
 }
 
 func newStarter(opts *Options) *starter {
-	s := &starter{stderr: os.Stderr, wheelHash: wheelHash, patience: patience, choice: os.Getenv("MONGOTEST_SERVER")}
+	s := &starter{stderr: os.Stderr, wheelHash: wheelHash, mongodHash: mongodHash, patience: patience, choice: os.Getenv("MONGOTEST_SERVER")}
 	if opts != nil {
 		if opts.Server != "" {
 			s.choice = opts.Server
@@ -126,15 +126,15 @@ func stopShared() {
 
 // A starter is one call of Start.
 type starter struct {
-	choice    string
-	members   int
-	shards    int
-	shared    bool
-	stderr    io.Writer
-	cache     string
-	cacheErr  error
-	wheelHash string        // a test has its own
-	patience  time.Duration // what is left of it
+	choice                string
+	members               int
+	shards                int
+	shared                bool
+	stderr                io.Writer
+	cache                 string
+	cacheErr              error
+	wheelHash, mongodHash string        // a test has its own
+	patience              time.Duration // what is left of it
 }
 
 // A way is one way to get a server.
