@@ -39,7 +39,8 @@
 // These are different versions of MongoDB. To have the same one on every machine, set MONGOTEST_SERVER to
 // docker, mongod or embedded: then no other is tried, but MONGODB_URI takes precedence. MONGOTEST_CACHE moves
 // the cache; one that other users may write to, or that has another mongod, is refused. The variables are read when
-// the process asks for its first server; if that cannot be started, later calls in the process fail, too. With go test -v a line on stderr says which server is used.
+// the process asks for its first server; if that cannot be started, later calls in the process fail, too. With go test -v a line on stderr
+// says which server is used.
 //
 // A server that this package starts listens only on 127.0.0.1, with one exception: a container's port is
 // published on all addresses if the tests themselves run in a container or the Docker engine is on another

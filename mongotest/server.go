@@ -16,6 +16,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/credentials"
 )
 
 // Server is a running server.
@@ -110,7 +112,7 @@ var shared = sync.OnceValues(func() (*Server, error) {
 
 // introduce prints a line about the server, for go test -v.
 func (s *Server) introduce(w io.Writer) {
-	_, _ = fmt.Fprintf(w, "mongotest: %s %s, %s, at %s\n", s.Engine, s.Version, s.kind, withoutCredentials(s.URI))
+	_, _ = fmt.Fprintf(w, "mongotest: %s %s, %s, at %s\n", s.Engine, s.Version, s.kind, credentials.Hide(s.URI))
 }
 
 var theShared atomic.Pointer[Server]
@@ -212,7 +214,7 @@ func (s *starter) start(ctx context.Context) (*Server, error) {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("mongotest: start %s: %w", w.name, context.Cause(ctx))
 		}
-		reason := withoutCredentials(err.Error())
+		reason := credentials.Hide(err.Error())
 		fmt.Fprintf(&tried, "\n  %s: %s", w.name, strings.ReplaceAll(reason, "\n", "\n    "))
 		if missing := absent(""); !errors.As(err, &missing) && i+1 < len(chosen) {
 			s.say("%s is there but does not work, so the next is tried: %s", w.name, reason)

@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/credentials"
 	"github.com/mongopatterns/mongopatterns/mongotest/internal/router"
 )
 
@@ -256,8 +257,7 @@ func (s *starter) namedCluster(ctx context.Context, uri string) (server *Server,
 	if server, err = uriBounds.connect(ctx, uri); err != nil {
 		return nil, "", err
 	}
-	opts := options.Client().ApplyURI(uri)
-	client, err := mongo.Connect(opts)
+	client, err := mongo.Connect(options.Client().ApplyURI(uri))
 	if err != nil {
 		return nil, "", err
 	}
@@ -268,7 +268,7 @@ func (s *starter) namedCluster(ctx context.Context, uri string) (server *Server,
 	case errors.As(err, &refused) && refused.HasErrorCode(commandNotFound):
 		return nil, "it names no sharded cluster", nil
 	case err != nil:
-		return nil, "", fmt.Errorf("mongotest: MONGODB_URI: list the shards: %s", hide(opts, err.Error()))
+		return nil, "", fmt.Errorf("mongotest: MONGODB_URI: list the shards: %s", credentials.Hide(err.Error(), uri))
 	case len(names) < s.shards:
 		return nil, fmt.Sprintf("it names a cluster of fewer shards, %d", len(names)), nil
 	}

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"regexp"
 	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/credentials"
 )
 
 // bounds are those of the check that a named server answers.
@@ -82,41 +83,15 @@ func (b bounds) selecting(bound time.Duration) time.Duration { return bound - b.
 func (s *Server) reach(ctx context.Context, bound, selecting time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	opts := options.Client().ApplyURI(s.URI)
-	if err := opts.Validate(); err != nil {
-		if lookup := (&net.DNSError{}); errors.As(err, &lookup) {
-			return fmt.Errorf("look up %s: %s", lookup.Name, lookup.Err)
-		}
-		return errors.New("the URI is not valid (the reason may contain the password and is not shown; special characters in user and password must be percent-encoded)")
+	opts, err := credentials.Options(s.URI)
+	if err != nil {
+		return err
 	}
 	if opts.ServerSelectionTimeout == nil || *opts.ServerSelectionTimeout > selecting {
 		opts.SetServerSelectionTimeout(selecting)
 	}
 	if err := s.describe(ctx, opts); err != nil {
-		return fmt.Errorf("server %s: %s", strings.Join(opts.Hosts, ","), hide(opts, err.Error()))
+		return fmt.Errorf("server %s: %s", strings.Join(opts.Hosts, ","), credentials.Hide(err.Error(), s.URI))
 	}
 	return nil
-}
-
-var credentials = regexp.MustCompile(`(://)[^/\s"'@]*@`)
-
-// withoutCredentials hides the user and password of the URLs in text.
-func withoutCredentials(text string) string {
-	return credentials.ReplaceAllString(text, "${1}***@")
-}
-
-// hide removes the secrets of a client's options from text, because a server may have echoed them.
-func hide(opts *options.ClientOptions, text string) string {
-	if opts.Auth != nil {
-		secrets := []string{opts.Auth.Password}
-		for _, property := range opts.Auth.AuthMechanismProperties {
-			secrets = append(secrets, property)
-		}
-		for _, secret := range secrets {
-			if secret != "" {
-				text = strings.ReplaceAll(text, secret, "***")
-			}
-		}
-	}
-	return withoutCredentials(text)
 }

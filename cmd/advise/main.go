@@ -36,9 +36,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/advise"
+	"github.com/mongopatterns/mongopatterns/internal/credentials"
 )
 
 const (
@@ -116,22 +116,22 @@ func parse(args []string, notes io.Writer) (settings, error) {
 
 // run prints the report and returns the exit code.
 func run(ctx context.Context, args []string, out, notes io.Writer) int {
-	code, err := advice(ctx, args, out, notes)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
+	s, err := parse(args, notes)
+	if errors.Is(err, flag.ErrHelp) {
 		return exitNothing
-	case err != nil:
-		fmt.Fprintln(notes, err)
+	}
+	var code int
+	if err == nil {
+		code, err = advice(ctx, s, out, notes)
+	}
+	if err != nil {
+		fmt.Fprintln(notes, credentials.Hide(err.Error(), s.uri, s.tryURI))
 		return exitFailed
 	}
 	return code
 }
 
-func advice(ctx context.Context, args []string, w, notes io.Writer) (int, error) {
-	s, err := parse(args, notes)
-	if err != nil {
-		return 0, err
-	}
+func advice(ctx context.Context, s settings, w, notes io.Writer) (int, error) {
 	known, err := baseline(s.baseline)
 	if err != nil {
 		return 0, err
@@ -144,7 +144,7 @@ func advice(ctx context.Context, args []string, w, notes io.Writer) (int, error)
 			fmt.Fprintf(notes, "%d of %d: %s\n", p.Done+1, p.Of, p.Collection)
 		}
 	}
-	client, err := mongo.Connect(options.Client().ApplyURI(s.uri).SetAppName("mongopatterns advise"))
+	client, err := connect("-uri or MONGODB_URI", s.uri)
 	if err != nil {
 		return 0, err
 	}
@@ -179,6 +179,15 @@ func advice(ctx context.Context, args []string, w, notes io.Writer) (int, error)
 	return exitNothing, nil
 }
 
+// connect returns a client for the URI that name gives.
+func connect(name, uri string) (*mongo.Client, error) {
+	opts, err := credentials.Options(uri)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return mongo.Connect(opts.SetAppName("mongopatterns advise"))
+}
+
 // try prints what the pattern saves on a copy: 0 if that is what was promised, within a
 // factor of two, and 1 if not.
 func try(ctx context.Context, s settings, db *mongo.Database, report *advise.Report, w io.Writer) (int, error) {
@@ -186,7 +195,7 @@ func try(ctx context.Context, s settings, db *mongo.Database, report *advise.Rep
 	if i < 0 {
 		return 0, fmt.Errorf("-try: %s is not advised", s.try)
 	}
-	client, err := mongo.Connect(options.Client().ApplyURI(s.tryURI).SetAppName("mongopatterns advise"))
+	client, err := connect("-try-uri", s.tryURI)
 	if err != nil {
 		return 0, err
 	}

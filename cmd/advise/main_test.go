@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -153,5 +154,11 @@ func TestTry(t *testing.T) {
 	names, err := db.Client().ListDatabaseNames(t.Context(), bson.D{{Key: "name", Value: bson.D{{Key: "$regex", Value: "^advise_try_"}}}})
 	if err != nil || len(names) > 0 {
 		t.Errorf("%v, %v", names, err)
+	}
+}
+
+func TestPassword(t *testing.T) {
+	for _, args := range [][]string{{"-db", "shop"}, {"-db", "shop", "-uri", "URI"}, {"URI"}} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) { testkit.KeepsPassword(t, asCommand, args...) })
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
 // asCommand makes the test binary the command.
@@ -106,3 +108,5 @@ func insert(t *testing.T, uri string) (host string) {
 	}
 	return opts.Hosts[0]
 }
+
+func TestPassword(t *testing.T) { testkit.KeepsPassword(t, asCommand) }

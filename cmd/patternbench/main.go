@@ -43,6 +43,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/credentials"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -97,7 +98,7 @@ func run(ctx context.Context, args []string, out, notes io.Writer) error {
 	}
 	switch {
 	case set.NArg() > 0:
-		return fmt.Errorf("%q: there are only flags", set.Arg(0))
+		return errors.New("there are only flags, and no other arguments") // one may be a URI
 	case !slices.Contains([]string{"tiny", "small", "medium", "seed"}, f.scale):
 		return fmt.Errorf("-scale %s: small, medium or seed", f.scale)
 	case f.runs < 1:
@@ -290,7 +291,7 @@ func (s *server) run(ctx context.Context, c benchmark, scale string, runs int, s
 	}()
 	err = errors.Join(err, b.drop(ctx.Err() != nil))
 	if err != nil {
-		done.Error = shorten(err.Error(), 500) // a bulk write names all that it did not write
+		done.Error = shorten(credentials.Hide(err.Error(), s.uri), 500) // a bulk write names all that it did not write
 	}
 	done.Seconds = round(time.Since(began).Seconds())
 	if cpu = s.bothCPU() - cpu; !math.IsNaN(cpu) {

@@ -25,6 +25,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -648,5 +649,11 @@ func TestPublished(t *testing.T) {
 	}
 	if err := writePublished(name+"x", r); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestPassword(t *testing.T) {
+	for _, args := range [][]string{{"-run", "paging"}, {"-run", "paging", "-uri", "URI"}, {"URI"}} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) { testkit.KeepsPassword(t, asCommand, args...) })
 	}
 }

@@ -32,6 +32,13 @@ func TestWithoutAServer(t *testing.T) {
 	}
 }
 
+func TestPassword(t *testing.T) {
+	err := run(t.Context(), "mongodb://bob:Hush", "catalog", "127.0.0.1:0")
+	if err == nil || strings.Contains(err.Error(), "Hush") {
+		t.Error(err)
+	}
+}
+
 func start(t *testing.T) *client {
 	t.Helper()
 	s, err := newService(mongotest.Database(t), [][]byte{[]byte("a key of the test")})

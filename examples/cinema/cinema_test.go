@@ -276,4 +276,11 @@ func TestWithoutAServer(t *testing.T) {
 	}
 }
 
+func TestPassword(t *testing.T) {
+	err := run(t.Context(), "mongodb://bob:Hush", "cinema", "127.0.0.1:0", false)
+	if err == nil || strings.Contains(err.Error(), "Hush") {
+		t.Error(err)
+	}
+}
+
 func TestSlowRequest(t *testing.T) { testkit.SlowRequest(t, newServer) }

@@ -43,8 +43,8 @@ func run(ctx context.Context, uri, database, address string) error {
 		return errors.New("set MONGODB_URI to the server to use: go run ./cmd/devserver starts one and prints its URI")
 	}
 	client, err := mongo.Connect(options.Client().ApplyURI(uri))
-	if err != nil {
-		return err
+	if err != nil { // which may quote the password
+		return errors.New("MONGODB_URI is not valid: special characters in user and password must be percent-encoded")
 	}
 	defer client.Disconnect(context.WithoutCancel(ctx))
 	service, err := newService(client.Database(database))

@@ -34,6 +34,13 @@ func TestWithoutAServer(t *testing.T) {
 	}
 }
 
+func TestPassword(t *testing.T) {
+	err := run(t.Context(), "mongodb://bob:Hush", "shop", "127.0.0.1:0")
+	if err == nil || strings.Contains(err.Error(), "Hush") {
+		t.Error(err)
+	}
+}
+
 // start serves a shop whose products keep 3 reviews and 3 buyers.
 func start(t *testing.T) *client {
 	t.Helper()
