@@ -38,8 +38,8 @@ type Options struct {
 	Group int
 
 	// SigningKeys signs tokens with the first key and accepts those signed with any: to
-	// rotate, put the new one in front. Use 32 random bytes. Default none: tokens
-	// are unsigned.
+	// rotate, put the new one in front. A key is random, and has 32 bytes or more.
+	// Default none: tokens are unsigned.
 	SigningKeys [][]byte
 
 	// DistinctIDs says that no two documents which are equal in the sort fields

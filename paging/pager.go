@@ -102,8 +102,8 @@ func newCore(coll *mongo.Collection, sort bson.D, opts Options) (*core, error) {
 		config.Check("Options.Equality", p.checkEquality),
 		config.Check("Options.SigningKeys", func() error {
 			for _, key := range opts.SigningKeys {
-				if len(key) == 0 {
-					return errors.New("a key is empty")
+				if len(key) < minKey {
+					return fmt.Errorf("a key has %d bytes and must have %d or more: a shorter one can be guessed from a token", len(key), minKey)
 				}
 				p.opts.SigningKeys = append(p.opts.SigningKeys, slices.Clone(key))
 			}

@@ -34,6 +34,7 @@ const (
 
 	hashSize = 8
 	macSize  = 16
+	minKey   = sha256.Size
 	bodyAt   = 2 + 2*hashSize
 
 	// These bound the work that a hostile token can ask for.

@@ -58,7 +58,7 @@ var (
 
 // Every value comes back as the type and bytes it was.
 func TestTokenKeepsTypes(t *testing.T) {
-	for _, keys := range [][][]byte{nil, {[]byte("0123456789abcdef")}} {
+	for _, keys := range [][][]byte{nil, {bytes.Repeat([]byte{7}, minKey)}} {
 		p := newOffline(t, "c", bson.D{{Key: "v", Value: 1}}, &Options{SigningKeys: keys})
 		src, err := p.core.source(bson.D{{Key: "x", Value: 1}})
 		if err != nil {
@@ -118,7 +118,7 @@ func TestForeignTokens(t *testing.T) {
 		"fewer fields":       {newOffline(t, "c", tokenSort[:1], nil), filter, Request{After: token}, "sort"},
 		"another let":        {newOffline(t, "c", tokenSort, &Options{Find: options.Find().SetLet(bson.D{{Key: "x", Value: 1}})}), filter, Request{After: token}, "let"},
 		"another collation":  {newOffline(t, "c", tokenSort, german), filter, Request{After: token}, "collation"},
-		"keys since":         {newOffline(t, "c", tokenSort, &Options{SigningKeys: [][]byte{{1}}}), filter, Request{After: token}, "signature"},
+		"keys since":         {newOffline(t, "c", tokenSort, &Options{SigningKeys: [][]byte{bytes.Repeat([]byte{1}, minKey)}}), filter, Request{After: token}, "signature"},
 	} {
 		_, err := c.pager.Page(ctx, c.over, c.req)
 		if !errors.Is(err, ErrInvalidToken) || !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
@@ -257,7 +257,7 @@ func TestPipelinesAreBoundByContent(t *testing.T) {
 
 func TestTamperedTokens(t *testing.T) {
 	filter := bson.D{{Key: "shop", Value: 1}}
-	for _, keys := range [][][]byte{nil, {[]byte("0123456789abcdef")}} {
+	for _, keys := range [][][]byte{nil, {bytes.Repeat([]byte{7}, minKey)}} {
 		p := newOffline(t, "c", tokenSort, &Options{SigningKeys: keys})
 		src, _ := p.core.source(filter)
 		token, err := p.Token(filter, tokenDoc)
@@ -309,7 +309,7 @@ func TestTamperedTokens(t *testing.T) {
 
 // The last character may have spare bits; only one spelling counts.
 func TestOneSpelling(t *testing.T) {
-	p := newOffline(t, "c", bson.D{{Key: "v", Value: 1}}, &Options{SigningKeys: [][]byte{[]byte("key")}})
+	p := newOffline(t, "c", bson.D{{Key: "v", Value: 1}}, &Options{SigningKeys: [][]byte{bytes.Repeat([]byte{7}, minKey)}})
 	for _, v := range []string{"", "a", "aa"} {
 		token, err := p.Token(nil, bson.D{{Key: "_id", Value: 1}, {Key: "v", Value: v}})
 		if err != nil {
@@ -342,7 +342,7 @@ func TestLongToken(t *testing.T) {
 // A pager takes every token that it issues: a value too large for one is refused
 // with its document, as is one nested too deep.
 func TestHugeValues(t *testing.T) {
-	for _, keys := range [][][]byte{nil, {[]byte("key")}} {
+	for _, keys := range [][][]byte{nil, {bytes.Repeat([]byte{7}, minKey)}} {
 		p := newOffline(t, "c", bson.D{{Key: "v", Value: 1}, {Key: "w", Value: 1}}, &Options{SigningKeys: keys})
 		src, _ := p.core.source(nil)
 		largest := 0

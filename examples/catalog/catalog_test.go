@@ -41,7 +41,7 @@ func TestPassword(t *testing.T) {
 
 func start(t *testing.T) *client {
 	t.Helper()
-	s, err := newService(mongotest.Database(t), [][]byte{[]byte("a key of the test")})
+	s, err := newService(mongotest.Database(t), [][]byte{[]byte("a key of the tests, of 32 or more")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func run(ctx context.Context, uri, database, address string) error {
 	defer client.Disconnect(context.WithoutCancel(ctx))
 
 	// Page tokens are signed with CATALOG_TOKEN_KEY, so that clients cannot make
-	// their own. Without it they are not; what a token can ask for is bound to
+	// their own. It has 32 bytes or more: openssl rand -base64 32. Without it they are not; what a token can ask for is bound to
 	// the list all the same.
 	var keys [][]byte
 	if key := os.Getenv("CATALOG_TOKEN_KEY"); key != "" {

@@ -54,7 +54,7 @@ func run(ctx context.Context, uri, database, address string) error {
 	defer client.Disconnect(context.WithoutCancel(ctx))
 
 	// Page tokens are signed with SHOP_TOKEN_KEY, so that clients cannot make
-	// their own. Without it they are not; what a token can ask for is bound to
+	// their own. It has 32 bytes or more: openssl rand -base64 32. Without it they are not; what a token can ask for is bound to
 	// the list all the same.
 	var keys [][]byte
 	if key := os.Getenv("SHOP_TOKEN_KEY"); key != "" {

@@ -45,7 +45,7 @@ func TestPassword(t *testing.T) {
 func start(t *testing.T) *client {
 	t.Helper()
 	s, err := newService(mongotest.Database(t), settings{
-		tokenKeys: [][]byte{[]byte("a key of the test")}, keptReviews: 3, insideBuyers: 3,
+		tokenKeys: [][]byte{[]byte("a key of the tests, of 32 or more")}, keptReviews: 3, insideBuyers: 3,
 	})
 	if err != nil {
 		t.Fatal(err)
