@@ -186,8 +186,8 @@ func (c *Computed[SourceID, ID, T]) ShardKey() map[string]bson.D {
 // others, and updates their targets, those before and those after the write, in one transaction.
 // write can run several times. A target that does not exist is ignored.
 //
-// Cost: 6 round trips besides those of write, 1 document written for each target,
-// index _id and {key: 1}. Additive: 5; if a target is computed from all its sources, 2 more.
+// Cost: 5 round trips besides those of write, 1 document written for each target,
+// index _id and {key: 1}. Additive: 4; if a target is computed from all its sources, 2 more.
 func (c *Computed[SourceID, ID, T]) Change(ctx context.Context, sources []SourceID, write func(ctx context.Context) error) (err error) {
 	defer fault.In(&err, "computed: change")
 	if write == nil {

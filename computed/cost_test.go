@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/tests/costs"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
@@ -17,8 +18,15 @@ func TestCosts(t *testing.T) {
 	find, agg, up, fam, commit, list := "find", "aggregate", "update", "findAndModify", "commitTransaction", "listCollections"
 	db, c := cinema(t, perFilm())
 	testkit.Must(c.Adopt(t.Context(), nil))
+	// own is a write for Change, which itself sends no findAndModify: all other commands are besides it.
+	own := func(db *mongo.Database, id int, fields bson.M) func(ctx context.Context) error {
+		return func(ctx context.Context) error {
+			return db.Collection("screenings").FindOneAndUpdate(ctx, bson.M{"_id": id}, bson.M{"$set": fields},
+				options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After)).Err()
+		}
+	}
 	change := func(db *mongo.Database, c *totals) func(ctx context.Context) error {
-		return func(ctx context.Context) error { return c.Change(ctx, []int{3}, set(db, 3, bson.M{"film": "A"})) }
+		return func(ctx context.Context) error { return c.Change(ctx, []int{3}, own(db, 3, bson.M{"film": "A"})) }
 	}
 	found := func(n int) func(ctx context.Context) error {
 		return func(ctx context.Context) error {
@@ -33,7 +41,7 @@ func TestCosts(t *testing.T) {
 		}
 	}
 	costs.Run(t, db, []costs.Case{
-		{Name: "Change", Sends: []string{find, up, find, agg, up, commit}, Writes: 3, Indexed: true, Call: change(db, c)},
+		{Name: "Change, 5 besides the write", Sends: []string{find, fam, find, agg, up, commit}, Writes: 3, Indexed: true, Call: change(db, c)},
 		{Name: "Get", Sends: []string{find}, Indexed: true, Call: func(ctx context.Context) error { return errorOf(c.Get(ctx, "A", time.Hour)) }},
 		{Name: "Get that computes", Sends: []string{find, fam, find, agg, up, find}, Writes: 2, Indexed: true,
 			Call: func(ctx context.Context) error { return errorOf(c.Get(ctx, "A", 0)) }},
@@ -55,19 +63,19 @@ func TestCosts(t *testing.T) {
 	})
 	db, c = cinema(t, sums())
 	testkit.Must(c.Adopt(t.Context(), nil))
-	costs.Run(t, db, []costs.Case{{Name: "Change of sums", Sends: []string{agg, up, agg, up, commit}, Writes: 3, Indexed: true, Call: change(db, c)}})
+	costs.Run(t, db, []costs.Case{{Name: "Change of sums, 4 besides the write", Sends: []string{agg, fam, agg, up, commit}, Writes: 3, Indexed: true, Call: change(db, c)}})
 
 	ledger, sums := ledger(t)
 	check(t, sums.EnsureIndexes(t.Context()))
 	testkit.Must(ledger.Collection("films").InsertOne(t.Context(), bson.M{"_id": "A"}))
 	to := func(id int, v any) func(ctx context.Context) error {
 		return func(ctx context.Context) error {
-			return sums.Change(ctx, []int{id}, set(ledger, id, bson.M{"film": "A", "v": v}))
+			return sums.Change(ctx, []int{id}, own(ledger, id, bson.M{"film": "A", "v": v}))
 		}
 	}
 	costs.Run(t, ledger, []costs.Case{
-		{Name: "Change of a target never computed", Sends: []string{agg, up, agg, up, agg, up, commit}, Writes: 2, Indexed: true, Call: to(1, 1e17)},
-		{Name: "Change of doubles", Sends: []string{agg, up, agg, up, commit}, Writes: 2, Indexed: true, Call: to(2, 0.5)},
-		{Name: "Change that leaves little", Sends: []string{agg, up, agg, up, agg, up, commit}, Writes: 2, Indexed: true, Call: to(1, 0.5)},
+		{Name: "Change of a target never computed", Sends: []string{agg, fam, agg, up, agg, up, commit}, Writes: 2, Indexed: true, Call: to(1, 1e17)},
+		{Name: "Change of doubles", Sends: []string{agg, fam, agg, up, commit}, Writes: 2, Indexed: true, Call: to(2, 0.5)},
+		{Name: "Change that leaves little", Sends: []string{agg, fam, agg, up, agg, up, commit}, Writes: 2, Indexed: true, Call: to(1, 0.5)},
 	})
 }

@@ -95,7 +95,7 @@
 // # Costs
 //
 //	call        round trips                              documents written
-//	Change      6 and yours; 5 with Additive             1 for each target
+//	Change      5 and yours; 4 with Additive             1 for each target
 //	Get         1; when stale 6                          0; 2
 //	Mark        1                                        1
 //	Drain       4 for each target, 1 for 100; refused 5  2

@@ -193,7 +193,8 @@
 //
 //	Get              1 RT  1 key, 1 document
 //	Insert           3 RT  1 document written; 1 RT if its _id is made here
-//	Save             3 RT  2 documents written; 1 RT if nothing changed, or without a history
+//	Save             3 RT  2 documents written; 1 RT if nothing changed, or without a history;
+//	                       4 RT for a Revision made by hand, as from If-Match
 //	Edit             4 RT  2 documents written
 //	SaveMany         4 RT  a batch, 2 documents written for each
 //	Delete           3 RT  3 documents written

@@ -35,9 +35,9 @@ import (
 // as they are stored.
 //
 // Cost: 3 round trips, 2 documents written, index _id, 1 key; 1 round trip if nothing, or only ignored
-// fields, changed, and without a history. 1 more for r made by hand, or of the history where fields are
-// ignored; 1 more if something else has changed the same value since it was read; 1 more for the first save
-// of a document without a number. A conflict costs 3, with the abort. 3 more where
+// fields, changed, and without a history. 1 more, so 4, for r made by hand, as from an If-Match header, or of the
+// history where fields are ignored; 1 more if something else has changed the same value since it was read; 1 more
+// for the first save of a document without a number. A conflict costs 3, with the abort. 3 more where
 // r changes a field inside a subdocument, and other code has replaced that by a plain value.
 func (d *History[ID, T]) Save(ctx context.Context, r Revision[T], change Change) (revision Revision[T], err error) {
 	defer fault.In(&err, "versioning: save")
