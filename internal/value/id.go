@@ -11,8 +11,8 @@ import (
 )
 
 // CheckID refuses values that cannot be an _id or be stored as a reference: a missing value, null,
-// undefined, arrays, regular expressions, documents that a filter would treat as operators, and the empty
-// timestamp, which a reference cannot keep (see IsReplaced).
+// undefined, arrays, regular expressions, documents that a filter would treat as operators or that have names of
+// operators inside, and the empty timestamp, which a reference cannot keep (see IsReplaced).
 func CheckID(id bson.RawValue) error {
 	switch id.Type {
 	case 0, bson.TypeNull, bson.TypeUndefined:
@@ -25,11 +25,33 @@ func CheckID(id bson.RawValue) error {
 		if first, err := bson.Raw(id.Value).IndexErr(0); err == nil && strings.HasPrefix(first.Key(), "$") {
 			return errors.New("an _id cannot be a document of operators")
 		}
+		if name := operator(bson.Raw(id.Value)); name != "" {
+			return fmt.Errorf("an _id cannot have a field %q", name)
+		}
 	}
 	if IsReplaced(id) {
 		return errors.New("an _id cannot be the empty timestamp, because the server replaces it in references")
 	}
 	return nil
+}
+
+// operator returns a name in doc, at any level, that the server does not store in an _id: one that begins with $ and is
+// not of a DBRef.
+func operator(doc bson.Raw) string {
+	elements, _ := doc.Elements()
+	for _, e := range elements {
+		name, v := e.Key(), e.Value()
+		if strings.HasPrefix(name, "$") && name != "$ref" && name != "$id" && name != "$db" {
+			return name
+		}
+		if v.Type != bson.TypeEmbeddedDocument && v.Type != bson.TypeArray {
+			continue
+		}
+		if name := operator(bson.Raw(v.Value)); name != "" {
+			return name
+		}
+	}
+	return ""
 }
 
 // IsReplaced reports whether v is the empty timestamp. If an inserted document or a replacement has it in a

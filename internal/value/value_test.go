@@ -164,12 +164,13 @@ func TestLookup(t *testing.T) {
 }
 
 func TestCheckID(t *testing.T) {
-	for _, v := range []any{1, "", bson.NewObjectID(), bson.D{{Key: "a", Value: 1}}, false, bson.MinKey{}, bson.Timestamp{I: 1}, int64(0)} {
+	for _, v := range []any{1, "", bson.NewObjectID(), bson.D{{Key: "a", Value: 1}}, bson.D{{Key: "a", Value: bson.D{{Key: "$ref", Value: "c"}, {Key: "$id", Value: 1}}}}, false, bson.MinKey{}, bson.Timestamp{I: 1}, int64(0)} {
 		if err := value.CheckID(raw(t, v)); err != nil {
 			t.Errorf("%v: %v", v, err)
 		}
 	}
-	for _, v := range []any{nil, bson.A{}, bson.A{1}, bson.Regex{Pattern: "a"}, bson.Undefined{}, bson.D{{Key: "$gt", Value: ""}}, bson.Timestamp{}} {
+	for _, v := range []any{nil, bson.A{}, bson.A{1}, bson.Regex{Pattern: "a"}, bson.Undefined{}, bson.D{{Key: "$gt", Value: ""}}, bson.Timestamp{},
+		bson.D{{Key: "a", Value: 1}, {Key: "$x", Value: 1}}, bson.D{{Key: "a", Value: bson.A{bson.D{{Key: "$x", Value: 1}}}}}} {
 		if value.CheckID(raw(t, v)) == nil {
 			t.Errorf("%v passes", v)
 		}
