@@ -22,6 +22,7 @@ import (
 // Let fn write the document first that others write most often. A conflict there is found at once; a
 // conflict late in fn repeats all before it, and a busy writer can keep it waiting for long.
 //
+// fn must not commit or abort the transaction itself: Transact then returns ErrInvalid, and the outcome is Unknown.
 // When fn returns an error, the transaction is aborted and the error returned. Do not ignore the error of a
 // call that writes: it may have ended the transaction. If ctx ends while fn waits for a conflicting
 // transaction, the error matches ctx.Err() and names the conflict.

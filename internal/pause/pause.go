@@ -32,3 +32,14 @@ func (p *Pauses) Wait(ctx context.Context) error {
 
 // Reset begins with the first pause again.
 func (p *Pauses) Reset() { p.next = p.first }
+
+// Undated returns a context that ends with ctx and has no deadline. With one the driver repeats until then without
+// pauses; without, once. When ctx ends, the driver's error is context.Canceled.
+func Undated(ctx context.Context) (out context.Context, stop func()) {
+	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	free := context.AfterFunc(ctx, cancel)
+	return out, func() {
+		free()
+		cancel()
+	}
+}

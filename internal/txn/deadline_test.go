@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
@@ -166,12 +167,172 @@ func TestSwallowedAbort(t *testing.T) {
 	})
 }
 
+// An abort that a server refuses without having done it, or that comes to a router which does not know the transaction,
+// leaves nothing open.
+func TestUndecidedAbort(t *testing.T) {
+	refusal := fault.New("owned by another parent", fault.ErrConflict)
+	beside(t, map[string]proxy.Rule{
+		"overloaded":     proxy.Each("abortTransaction", proxy.Overloaded),
+		"another router": proxy.Nth("abortTransaction", "", 0, proxy.CloseBefore, proxy.Unknown),
+	}, func(t *testing.T, rule proxy.Rule) {
+		clients(t, func(t *testing.T, p *proxy.Proxy, coll *mongo.Collection) {
+			p.Break(rule)
+			err := txn.Run(t.Context(), coll.Database(), func(ctx context.Context) error { return cmp.Or(inc(ctx, coll, "a"), refusal) })
+			if !errors.Is(err, refusal) || !fault.Undone(err) {
+				t.Errorf("%v, not done: %v", err, fault.Undone(err))
+			}
+			p.Break(nil)
+			ctx, cancel := freed(t.Context())
+			defer cancel()
+			// Another client: this one would use the session again, and so end what is open in it.
+			other := mongotest.Database(t).Client().Database(coll.Database().Name()).Collection("c")
+			if err := inc(ctx, other, "a"); err != nil {
+				t.Errorf("locked: %v", err)
+			}
+		})
+	})
+}
+
+// A function that ends its transaction itself is refused, and what it leaves open is ended.
+func TestEndedByTheFunction(t *testing.T) {
+	type ending struct {
+		end   func(s *mongo.Session, ctx context.Context) error
+		after error // of the function
+		rule  proxy.Rule
+		done  int
+	}
+	commit, abort := (*mongo.Session).CommitTransaction, (*mongo.Session).AbortTransaction
+	beside(t, map[string]ending{
+		"commit":                 {end: commit, done: 1},
+		"commit, and an error":   {end: commit, after: errors.New("refused"), done: 1},
+		"commit, and a conflict": {end: commit, after: txn.Conflict("test"), done: 1},
+		"abort":                  {end: abort},
+		"abort, lost":            {end: abort, rule: proxy.Each("abortTransaction", proxy.SilentBefore)},
+	}, func(t *testing.T, test ending) {
+		sessions(t, func(t *testing.T, ctx context.Context, p *proxy.Proxy, coll *mongo.Collection) int {
+			p.Break(test.rule)
+			err := txn.Run(ctx, coll.Database(), func(ctx context.Context) error {
+				if err := inc(ctx, coll, "a"); err != nil {
+					return err
+				}
+				short, cancel := ctx, func() {}
+				if test.rule != nil {
+					short, cancel = context.WithTimeout(ctx, 200*time.Millisecond)
+				}
+				defer cancel()
+				return cmp.Or(test.end(mongo.SessionFromContext(ctx), short), test.after)
+			})
+			if !errors.Is(err, fault.ErrInvalid) || !errors.Is(err, cmp.Or(test.after, err)) || fault.Undone(err) {
+				t.Errorf("%v, not done: %v", err, fault.Undone(err))
+			}
+			return test.done
+		})
+	})
+}
+
+// A server that does not answer the fence gets the kill all the same.
+func TestKillAfterTheFence(t *testing.T) {
+	t.Parallel()
+	p := proxy.New(t, mongotest.URI(t))
+	db := mongotest.Database(t, p.Options())
+	t.Cleanup(func() { p.Break(nil) })
+	killed := make(chan bool, 1000)
+	p.Break(func(c proxy.Command) *proxy.Fault {
+		switch c.Name {
+		case "aggregate", "abortTransaction":
+			return &proxy.SilentBefore
+		case "killSessions":
+			killed <- true
+		}
+		return nil
+	})
+	refusal := errors.New("refused")
+	err := txn.Run(t.Context(), db, func(ctx context.Context) error {
+		_, err := db.Collection("c").InsertOne(ctx, bson.D{})
+		return cmp.Or(err, refusal)
+	})
+	if !errors.Is(err, refusal) {
+		t.Error(err)
+	}
+	select {
+	case <-killed:
+	case <-time.After(time.Minute):
+		t.Error("the session is not killed")
+	}
+}
+
+// A commit that the server refuses until the deadline is sent a few times, with pauses. If the client has a Timeout,
+// the driver repeats it until then without pauses: docs/failures.md says so.
+func TestRefusedCommits(t *testing.T) {
+	const within = 700 * time.Millisecond
+	beside(t, map[string]*options.ClientOptions{
+		"default": options.Client(),
+		"Timeout": options.Client().SetTimeout(within),
+	}, func(t *testing.T, opts *options.ClientOptions) {
+		p := proxy.New(t, mongotest.URI(t))
+		db := mongotest.Database(t, opts, p.Options())
+		t.Cleanup(func() { p.Break(nil) })
+		var commits atomic.Int64
+		refused := proxy.Refuse(proxy.NotWritablePrimary)
+		refused.Before = func() { commits.Add(1) }
+		p.Break(proxy.Each("commitTransaction", refused))
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		defer cancel()
+		start := time.Now()
+		err := txn.Run(ctx, db, func(ctx context.Context) error {
+			_, err := db.Collection("c").InsertOne(ctx, bson.D{})
+			return err
+		})
+		took := time.Since(start)
+		if !errors.Is(err, context.DeadlineExceeded) || fault.Undone(err) || took > within+500*time.Millisecond+slack {
+			t.Errorf("%v after %v, not done: %v", err, took, fault.Undone(err))
+		}
+		most := 2 * (6 + int64(took/(25*time.Millisecond))) // each attempt is the driver's and its repetition
+		if n := commits.Load(); opts.Timeout == nil && n > most {
+			t.Errorf("%d commits, want %d or fewer", n, most)
+		}
+	})
+}
+
+// Where it is not known whether the server is a mongos, the session is killed as on one.
+func TestUnknownRouter(t *testing.T) {
+	commands := make(chan string, 1000)
+	var db *mongo.Database
+	var broken sync.Once
+	monitor := &event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
+		if e.CommandName == "aggregate" { // of the fence; the next hello asks for the kind of server
+			broken.Do(func() { mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{"hello"}, Code: 1, Times: 1}) })
+		}
+		commands <- e.CommandName
+	}}
+	p := proxy.New(t, mongotest.URI(t))
+	db = mongotest.Database(t, p.Options(), options.Client().SetMonitor(monitor).SetHeartbeatInterval(10*time.Minute))
+	t.Cleanup(func() { p.Break(nil) })
+	p.Break(proxy.Nth("abortTransaction", "", 0, proxy.CloseBefore))
+	refusal := errors.New("refused")
+	err := txn.Run(t.Context(), db, func(ctx context.Context) error {
+		_, err := db.Collection("c").InsertOne(ctx, bson.D{})
+		return cmp.Or(err, refusal)
+	})
+	if !errors.Is(err, refusal) {
+		t.Error(err)
+	}
+	for command := ""; command != "killSessions"; {
+		select {
+		case command = <-commands:
+		case <-time.After(time.Minute):
+			t.Fatal("the session is not killed")
+		}
+	}
+}
+
 // A commit whose answer is lost is sent again, and is done once.
 func TestCommitIsRepeated(t *testing.T) {
 	clients(t, func(t *testing.T, p *proxy.Proxy, coll *mongo.Collection) {
 		want := 0
 		for _, faults := range [][]proxy.Fault{
 			{proxy.CloseBefore}, {proxy.CloseAfter}, {proxy.CloseAfter, proxy.CloseAfter, proxy.CloseAfter},
+			{proxy.Overloaded, proxy.Overloaded, proxy.Overloaded, proxy.Overloaded, proxy.Overloaded, proxy.Overloaded},
 			{proxy.Refuse(proxy.NotWritablePrimary)}, {proxy.ConcernError(proxy.WriteConcernTimeout)}, {proxy.Refuse(proxy.WriteConflict)},
 		} {
 			p.Break(proxy.Nth("commitTransaction", "", 0, faults...))

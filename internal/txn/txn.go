@@ -4,6 +4,7 @@
 package txn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,13 +29,15 @@ const (
 	codeWriteConflict    = 112
 	codeLifetimeExceeded = 290
 	labelTransient       = "TransientTransactionError"
+	labelOverloaded      = "SystemOverloadedError"
 
 	// grace is how long after the end of its context a call may return: the time in which a commit or an abort
 	// can be answered.
 	grace = 500 * time.Millisecond
-	// fenceBound bounds the work that ends a transaction after its call has returned. fenceTry bounds each of
-	// its fenceTries.
-	fenceBound = 30 * time.Second
+	// fenceBound and killBound bound the work that ends a transaction after its call has returned. fenceTry bounds
+	// each attempt, and there are fenceTries of a fence.
+	fenceBound = 20 * time.Second
+	killBound  = 10 * time.Second
 	fenceTry   = 5 * time.Second
 	fenceTries = 10
 )
@@ -110,7 +113,7 @@ func run(ctx context.Context, client *mongo.Client, db *mongo.Database, fn func(
 		switch {
 		case err == nil:
 			return nil
-		case committing && !aborted(err):
+		case committing && (!aborted(err) || errors.Is(err, errEnded)):
 			if over != nil {
 				err = ended(over, nil, err)
 			}
@@ -212,20 +215,16 @@ func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context
 	}
 	inside := &used{Context: mongo.NewSessionContext(ctx, t.session)}
 	err = fn(context.WithValue(inside, startedKey{}, t))
-	if !t.session.TransactionRunning() { // fn has ended it, by a commit or not
-		return err, true
-	}
-	if err == nil {
-		err = ctx.Err()
-	}
-	if err == nil {
-		err = t.commit(late)
-		switch {
-		case err == nil && inside.session.Load(): // it has ended the attempts before it
-			t.open = false
-		case err != nil && !aborted(err):
-			t.open = true
+	if !t.session.TransactionRunning() {
+		t.open = true // the driver does not say whether an abort was answered
+		if err != nil {
+			return fmt.Errorf("%w: %w", errEnded, err), true
 		}
+		return errEnded, true
+	}
+	if err = cmp.Or(err, ctx.Err()); err == nil {
+		err = t.commit(late)
+		t.open = t.open || err != nil && !aborted(err)
 		return err, true
 	}
 	if t.own && !inside.session.Load() { // a session of the caller can be reached in other ways
@@ -238,6 +237,9 @@ func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context
 	}
 	return err, false
 }
+
+// errEnded is the error of a function that has committed or aborted its transaction. What is stored is not known.
+var errEnded = fault.Invalid("fn has ended the transaction itself, and must only return")
 
 // start begins an attempt. The client's concerns and read preference may be others, which a transaction refuses.
 func (t *transaction) start() error {
@@ -261,34 +263,23 @@ func (u *used) Value(key any) any {
 	return v
 }
 
-// abort aborts the transaction and reports whether the server answered. The driver's own abort does not say that, and
-// with a deadline it repeats itself until then without pauses.
+// abort aborts the transaction and reports whether the server has said that it is over. The driver's own abort does
+// not tell, and with a deadline it repeats itself until then without pauses. Nor is this one repeated: at another router,
+// which knows nothing of the transaction, the answer would be worth nothing. close ends what is open.
 func (t *transaction) abort(ctx context.Context, bound time.Duration) bool {
 	ctx, cancel := context.WithTimeout(mongo.NewSessionContext(ctx, t.session), bound)
 	defer cancel()
 	defer t.forget()
-	return t.send(ctx, bson.D{{Key: "abortTransaction", Value: 1}})
+	return decided(t.command(ctx, bson.D{{Key: "abortTransaction", Value: 1}}))
 }
 
-// send sends a command until it is answered, and reports whether it was. Each attempt has fenceTry.
-func (t *transaction) send(ctx context.Context, command bson.D) bool {
-	try := func() error {
-		ctx, cancel := context.WithTimeout(ctx, fenceTry)
-		defer cancel()
-		return fault.Single(t.session.Client().Database("admin").RunCommand(ctx, command)).Err()
-	}
-	pauses := pause.Between(2*time.Millisecond, fenceTry)
-	for {
-		err := try()
-		var server mongo.CommandError // without a code it is the driver's, which has sent nothing
-		if err == nil || errors.As(err, &server) && server.Code != 0 && !mongo.IsNetworkError(err) && !mongo.IsTimeout(err) {
-			return true
-		}
-		if errors.Is(err, mongo.ErrClientDisconnected) || pauses.Wait(ctx) != nil {
-			return false
-		}
-	}
+func (t *transaction) command(ctx context.Context, command bson.D) error {
+	return fault.Single(t.session.Client().Database("admin").RunCommand(ctx, command)).Err()
 }
+
+// decided reports whether err, of a command that ends a transaction, answers it. A server that is overloaded or about to
+// stop answers without having done anything.
+func decided(err error) bool { return err == nil || fault.Denied(err) }
 
 // forget ends the transaction in the session alone: the driver sends no command after its deadline, nor does it tell a
 // monitor of one.
@@ -296,17 +287,6 @@ func (t *transaction) forget() {
 	over, cancel := context.WithTimeout(context.Background(), 0)
 	defer cancel()
 	_ = t.session.AbortTransaction(over)
-}
-
-// undated returns a context that ends with ctx and has no deadline. With one the driver repeats a commit until then
-// without pauses; without, once.
-func undated(ctx context.Context) (out context.Context, stop func()) {
-	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	free := context.AfterFunc(ctx, cancel)
-	return out, func() {
-		free()
-		cancel()
-	}
 }
 
 // reset ends a commit that was repeated in the session alone: otherwise the driver would send the next command in this
@@ -319,7 +299,7 @@ func (t *transaction) reset() {
 
 // commit sends the commit until it is answered.
 func (t *transaction) commit(late context.Context) error {
-	ctx, stop := undated(late)
+	ctx, stop := pause.Undated(late)
 	defer stop()
 	pauses := pause.Writers()
 	for attempt := 0; ; attempt++ {
@@ -327,25 +307,30 @@ func (t *transaction) commit(late context.Context) error {
 			defer t.reset()
 		}
 		err := t.session.CommitTransaction(ctx)
-		switch over := late.Err(); {
-		case over != nil && errors.Is(err, context.Canceled):
+		over := late.Err()
+		if over != nil && errors.Is(err, context.Canceled) {
 			return fmt.Errorf("%w: %v", over, err) // nobody else has cancelled ctx
-		case err == nil || aborted(err) || over != nil ||
-			!fault.Unanswered(err) && !mongo.IsTimeout(err) && !mongo.IsNetworkError(err) && !labelled(err):
-			return err
 		}
-		if pauses.Wait(late) != nil {
+		if over != nil || !unanswered(err) || pauses.Wait(late) != nil {
 			return err
 		}
 	}
 }
 
+// unanswered reports whether a commit is sent again after this error.
+func unanswered(err error) bool {
+	return err != nil && !aborted(err) &&
+		(fault.Unanswered(err) || mongo.IsTimeout(err) || mongo.IsNetworkError(err) || labelled(err, labelTransient) || labelled(err, labelOverloaded))
+}
+
 // aborted reports whether err is an answer to a commit, and says that the transaction was aborted. The labels
 // alone do not tell: the driver adds the transient label to some errors after which the commit is sent again.
-// Another refusal tells nothing: it may answer the driver's repetition of a commit that is done.
+// Another refusal, and that of an overloaded server, tells nothing: it may answer the driver's repetition of a commit
+// that is done.
 func aborted(err error) bool {
 	var server mongo.CommandError
-	return errors.As(err, &server) && server.Code != 0 && !fault.Unanswered(err) && (labelled(err) || unlabelledConflict(err))
+	return errors.As(err, &server) && server.Code != 0 && !fault.Unanswered(err) && !labelled(err, labelOverloaded) &&
+		(labelled(err, labelTransient) || unlabelledConflict(err))
 }
 
 // end ends a transaction that may be open, and the session if Run started it. The caller may use its own
@@ -384,11 +369,15 @@ func (t *transaction) end(ctx, late context.Context) {
 	}
 }
 
-// close ends the transaction, then the session.
+// close ends the transaction, then the session. The kill has time of its own: a fence that was not answered has none left.
 func (t *transaction) close(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fenceBound)
+	ctx = context.WithoutCancel(ctx)
+	fencing, fenced := context.WithTimeout(ctx, fenceBound)
+	defer fenced()
+	over := t.fence(fencing)
+	ctx, cancel := context.WithTimeout(ctx, killBound)
 	defer cancel()
-	if fenced := t.fence(ctx); !fenced || t.routed(ctx) {
+	if !over || t.routed(ctx) {
 		t.kill(ctx)
 	}
 	t.session.EndSession(ctx)
@@ -428,21 +417,32 @@ func (t *transaction) fence(ctx context.Context) bool {
 	return false
 }
 
-// routed reports whether the server is a mongos.
+// routed reports whether the server is a mongos, or may be one.
 func (t *transaction) routed(ctx context.Context) bool {
 	var server struct{ Msg string }
 	err := fault.Single(t.client.Database("admin").RunCommand(mongo.NewSessionContext(ctx, nil), bson.D{{Key: "hello", Value: 1}})).Decode(&server)
-	return err == nil && server.Msg == "isdbgrid"
+	return err != nil || server.Msg == "isdbgrid"
 }
 
 // kill ends the transaction where fence did not: on the other shards of a cluster, because the later transaction
 // reached only one of them, and wherever fence gave up. A mongos sends killSessions to all servers. They ignore
 // prepared transactions, so a commit under way is safe. kill comes after fence, because it does not refuse
 // commands that arrive later. It is not used for a session of the caller, because it closes the cursors of the
-// session.
+// session. It is sent until it is answered, or ctx ends.
 func (t *transaction) kill(ctx context.Context) {
 	ctx = mongo.NewSessionContext(ctx, nil) // killSessions in the session would end itself
-	t.send(ctx, bson.D{{Key: "killSessions", Value: bson.A{t.session.ID()}}})
+	try := func() error {
+		ctx, cancel := context.WithTimeout(ctx, fenceTry)
+		defer cancel()
+		return t.command(ctx, bson.D{{Key: "killSessions", Value: bson.A{t.session.ID()}}})
+	}
+	pauses := pause.Between(2*time.Millisecond, fenceTry)
+	for {
+		err := try()
+		if decided(err) || errors.Is(err, mongo.ErrClientDisconnected) || pauses.Wait(ctx) != nil {
+			return
+		}
+	}
 }
 
 // fenced begins a transaction and aborts it. It reports whether both were answered, and the error of the begin.
@@ -487,7 +487,9 @@ func Conflict(what string) error {
 }
 
 // transient reports whether the transaction is run again after this error.
-func transient(err error) bool { return labelled(err) || unlabelledConflict(err) || expired(err) }
+func transient(err error) bool {
+	return labelled(err, labelTransient) || unlabelledConflict(err) || expired(err)
+}
 
 // expired reports whether the server ended a transaction during a command because it took too long. Such an error
 // has no label.
@@ -496,14 +498,17 @@ func expired(err error) bool {
 	return errors.As(err, &server) && server.HasErrorCode(codeLifetimeExceeded)
 }
 
-func labelled(err error) bool {
+func labelled(err error, label string) bool {
 	var server mongo.ServerError
-	return errors.As(err, &server) && server.HasErrorLabel(labelTransient)
+	return errors.As(err, &server) && server.HasErrorLabel(label)
 }
 
 // Conflicted reports whether a server ended a transaction that another run may complete: because of a conflict
 // with another writer, or because of its size or duration.
-func Conflicted(err error) bool { return err != nil && transient(err) && !mongo.IsNetworkError(err) }
+func Conflicted(err error) bool {
+	var server mongo.ServerError // without a code it is the driver's, which has found no server
+	return transient(err) && errors.As(err, &server) && !server.HasErrorCode(0) && !mongo.IsNetworkError(err)
+}
 
 // unlabelledConflict reports whether err is a conflict without the label: DocumentDB sends conflicts like
 // that, and those of snapshots with other codes.

@@ -17,6 +17,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -388,5 +389,30 @@ func TestUnknownCommitOfACancelledContext(t *testing.T) {
 	})
 	if !errors.Is(err, context.Canceled) || fault.Undone(err) {
 		t.Errorf("%v, not done: %v", err, fault.Undone(err))
+	}
+}
+
+// Without a server nobody is in the way: the error has the label of a conflict, and no code.
+func TestNoServerIsNoConflict(t *testing.T) {
+	txn.Limit(300 * time.Millisecond)
+	t.Cleanup(func() { txn.Limit(120 * time.Second) })
+	p := proxy.New(t, mongotest.URI(t))
+	p.Close()
+	client, err := mongo.Connect(p.Options(), options.Client().SetServerSelectionTimeout(50*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Disconnect(context.Background()) }()
+	db, selections := client.Database("none"), 0
+	err = txn.Run(t.Context(), db, func(ctx context.Context) error {
+		_, err := db.Collection("c").InsertOne(ctx, bson.D{})
+		if txn.Conflicted(err) {
+			t.Errorf("a conflict: %#v", err)
+		}
+		selections++
+		return err
+	})
+	if !errors.Is(err, context.DeadlineExceeded) || selections < 2 {
+		t.Errorf("%d runs, %v", selections, err)
 	}
 }

@@ -45,6 +45,9 @@ const (
 	InterruptedAtShutdown = 11600
 	NotWritablePrimary    = 10107
 
+	overloaded        = 462 // IngressRequestRateLimitExceeded, of MongoDB 8.2
+	noSuchTransaction = 251
+
 	transient = "TransientTransactionError"
 	retryable = "RetryableWriteError"
 )
@@ -55,6 +58,14 @@ func Refuse(code int) Fault { return Fault{Abort: true, refusal: code} }
 
 // RefuseBare is Refuse for a server that does not send the labels.
 func RefuseBare(code int) Fault { return Fault{Abort: true, refusal: code, bare: true} }
+
+// Answers of servers that do nothing with the command, and end no transaction.
+var (
+	// Overloaded is that of a server which takes no more commands.
+	Overloaded = Fault{Lost: true, refusal: overloaded}
+	// Unknown is that of a mongos which does not know the transaction, because it began at another one.
+	Unknown = Fault{Lost: true, refusal: noSuchTransaction}
+)
 
 // ConcernError applies the command and adds the error of a write concern to its answer. A server does that to
 // a commit, but not to other commands of a transaction.
@@ -91,6 +102,10 @@ func labels(code int, c Command) bson.A {
 	election := slices.Contains(elections, code)
 	ends := c.Name == "commitTransaction" || c.Name == "abortTransaction"
 	switch {
+	case code == overloaded:
+		return bson.A{"SystemOverloadedError", "RetryableError"}
+	case code == noSuchTransaction:
+		return bson.A{transient}
 	case election && (ends || !c.InTransaction() && c.Body.Lookup("txnNumber").Type != 0):
 		return bson.A{retryable}
 	case c.InTransaction() && !ends && (election || code == WriteConflict), c.Name == "commitTransaction" && code == WriteConflict:
