@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -15,7 +16,7 @@ import (
 
 // Once runs a whole step in a transaction and gives up at the first conflict with another writer. Run then
 // counts the conflict, calls Progress, and does the batch in halves, down to one document, which it repeats
-// until ctx ends. Repeating a large batch as a whole might never succeed beside writers that do not pause. fn
+// until ctx ends, or for two minutes if it has no deadline. Repeating a large batch as a whole might never succeed beside writers that do not pause. fn
 // should first write the documents that others write too: from then on the others wait, and fn cannot conflict
 // with them.
 //
@@ -36,9 +37,18 @@ type busy struct{ conflict string }
 
 func (b *busy) Error() string { return "waiting for other writers: " + b.conflict }
 
+// limit is how long a document is tried that others keep writing, if the context has no deadline: as long as a
+// transaction of its own.
+var limit = 2 * time.Minute // a test shortens it
+
 // patiently calls do for a batch, and after a conflict for each half of it.
 func patiently(ctx context.Context, batch []bson.Raw, total *mongopatterns.Result, progress func(),
 	do func(part []bson.Raw) error) error {
+	bounded, stop := ctx, func() {}
+	if _, ok := ctx.Deadline(); !ok {
+		bounded, stop = context.WithTimeout(ctx, limit)
+	}
+	defer stop()
 	pauses := pause.Writers()
 	for {
 		err := do(batch)
@@ -54,7 +64,7 @@ func patiently(ctx context.Context, batch []bson.Raw, total *mongopatterns.Resul
 			}
 			return patiently(ctx, batch[half:], total, progress, do)
 		}
-		if over := pauses.Wait(ctx); over != nil {
+		if over := pauses.Wait(bounded); over != nil {
 			return fmt.Errorf("%w: %w", over, err)
 		}
 	}

@@ -3,7 +3,9 @@ package maintain_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -84,6 +86,21 @@ func TestConflictsEndWithTheContext(t *testing.T) {
 	step := conflicting(t, coll, func(bson.A) bool { return true })
 	result, err := maintain.Run(ctx, coll, work, maintain.Scan{}, step)
 	if !errors.Is(err, context.Canceled) || result.Done != 0 || result.Conflicts != 3 {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+// Without a deadline the wait for a document that is written without pause ends after two minutes.
+func TestConflictsEndWithoutADeadline(t *testing.T) {
+	if limit := maintain.Limit(100 * time.Millisecond); limit != 2*time.Minute {
+		t.Errorf("docs/failures.md says two minutes, and not %v", limit)
+	}
+	t.Cleanup(func() { maintain.Limit(2 * time.Minute) })
+	db, _ := numbers(t, 1)
+	coll := db.Collection("c")
+	step := conflicting(t, coll, func(bson.A) bool { return t.Context().Err() == nil })
+	result, err := maintain.Run(t.Context(), coll, nil, maintain.Scan{}, step)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "waiting for other writers") || result.Conflicts < 2 {
 		t.Errorf("%+v, %v", result, err)
 	}
 }
