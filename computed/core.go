@@ -25,6 +25,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/lease"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/pause"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -598,14 +599,17 @@ func (c *core) lease(ctx context.Context, filter bson.D, by bson.ObjectID, more 
 // giveBackBound is how long a failed call tries to give its lease back.
 var giveBackBound = time.Second // a test raises it
 
-// giveBack ends a lease after an error, so that nobody waits until it runs out, and applies update.
+// giveBack ends a lease after an error, so that nobody waits until it runs out, and applies update. It has no deadline:
+// the driver would repeat the write until then without pauses.
 // In a transaction it does nothing, because the error undoes the lease.
 func (c *core) giveBack(ctx context.Context, id bson.RawValue, by bson.ObjectID, update bson.D) {
 	if txn.Running(ctx) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackBound)
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackBound)
 	defer cancel()
+	ctx, stop := pause.Undated(bounded)
+	defer stop()
 	mine := append(byID(id), expr.Element(c.state("by"), by))
 	free := append(update, expr.Element("$unset", expr.D(c.state("until"), "", c.state("by"), "")))
 	_, _ = fault.One(c.targets.UpdateOne(ctx, mine, free)) // after an error the lease runs out by itself

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/computed"
+	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -165,4 +166,26 @@ func TestAFailedGetGivesItsLeaseBack(t *testing.T) {
 		t.Errorf("%+v, %v", result, err)
 	}
 	check("drained")
+}
+
+// A server that refuses to take a lease back gets few commands.
+func TestGiveBackIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	opts := perFilm()
+	db, _ := cinema(t, opts)
+	opts.Pipeline = mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "viewers", Value: bson.M{"$sum": bson.M{"$toInt": "text"}}}}}}}
+	p := proxy.New(t, mongotest.URI(t))
+	proxied := mongotest.Database(t, p.Options()).Client().Database(db.Name())
+	failing := testkit.Must(totalsOf[int, string, film](proxied.Collection("screenings"), proxied.Collection("films"), opts))
+	var updates atomic.Int64
+	refused := proxy.Refuse(proxy.NotWritablePrimary)
+	refused.Before = func() { updates.Add(1) }
+	p.Break(proxy.Each("update", refused))
+	if _, err := failing.Get(t.Context(), "A", time.Hour); err == nil {
+		t.Fatal("it did not fail")
+	}
+	if n := updates.Load(); n != 2 { // the driver repeats it once
+		t.Errorf("%d updates, want 2", n)
+	}
+	p.Break(nil)
 }
