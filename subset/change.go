@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -287,6 +288,12 @@ func (p parent) empty() bool {
 
 // counted reports whether the items were counted; a count that somebody stored as text does not say so.
 func (p parent) counted() bool { return p.count.IsNumber() }
+
+// stuck reports whether adding does not change the count, because it is not finite or has too few digits.
+func (p parent) stuck() bool {
+	n := value.Number(p.count)
+	return p.counted() && (n == nil || n.Abs(n).Cmp(big.NewRat(1<<53, 1)) >= 0)
+}
 
 // apply makes a change of at most one item each in its parent. All writers of a parent's items
 // conflict on this write. The answer describes the document before it. If the items of the

@@ -2,10 +2,13 @@ package subset_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -144,6 +147,41 @@ func TestCountAsText(t *testing.T) {
 			must(t, err)
 			insert(t, db.Collection("parents"), d("_id", 3, "items_count", "none"))
 			_, err = s.InsertMany(t.Context(), seq(3, d("_id", 30)), nil)
+			must(t, err)
+			clean(t, db, s)
+		})
+	}
+}
+
+// InsertMany refuses a parent whose count does not show what was written, where that matters: beside a sum that cannot
+// be kept. Repair solves it.
+func TestCountsThatAddingDoesNotChange(t *testing.T) {
+	t.Parallel()
+	for _, count := range []any{math.NaN(), math.Inf(1), 1e300, decimal("NaN")} {
+		t.Run(fmt.Sprint(count), func(t *testing.T) {
+			t.Parallel()
+			db := mongotest.Database(t)
+			s := newSubset[int, bson.D](t, db, &subset.Options{Values: []subset.Value{{Field: "v", Sum: "sum", Count: "n"}}})
+			insert(t, db.Collection("parents"), d("_id", 1), d("_id", 2))
+			for parent := 1; parent <= 2; parent++ {
+				_, err := s.Insert(t.Context(), parent, d("_id", parent, "v", 1e300))
+				must(t, err)
+			}
+			testkit.OK(t, testkit.ErrorOf(db.Collection("parents").UpdateByID(t.Context(), 1, d("$set", d("items_count", count, "sum", 1)))))
+			before := stored(t, db.Collection("parents"))
+			both := func(yield func(int, bson.D) bool) { // the sum of 2 cannot be kept
+				_ = yield(1, d("_id", 11, "v", 1)) && yield(2, d("_id", 12, "v", 0.1)) && yield(2, d("_id", 13, "v", -1e300))
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			_, err := s.InsertMany(ctx, both, nil)
+			if !errors.Is(err, mongopatterns.ErrMalformed) || mongopatterns.OutcomeOf(err) != mongopatterns.NotDone || !strings.Contains(err.Error(), "_id 1: ") {
+				t.Fatalf("%v: %v", mongopatterns.OutcomeOf(err), err)
+			}
+			same(t, "parents", fmt.Sprint(before), fmt.Sprint(stored(t, db.Collection("parents"))))
+			_, err = s.Repair(t.Context(), nil)
+			must(t, err)
+			_, err = s.InsertMany(t.Context(), both, nil)
 			must(t, err)
 			clean(t, db, s)
 		})

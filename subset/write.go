@@ -309,7 +309,8 @@ func (c *core) store(ctx context.Context, b batch) error {
 }
 
 // writeRest writes the parents of a batch whose sums cannot be kept, so that the batch has not written them, and returns
-// them. The count of the others has changed.
+// them. The count of the others has changed. A count that adding does not change, such as NaN, is ErrMalformed: it does
+// not tell.
 func (c *core) writeRest(ctx context.Context, b batch, before []parent) (rest bson.A, err error) {
 	var models []mongo.WriteModel
 	now, err := c.look(ctx, b)
@@ -318,6 +319,9 @@ func (c *core) writeRest(ctx context.Context, b batch, before []parent) (rest bs
 	}
 	for i, ch := range b.changes {
 		if len(ch.in) > 0 && now[i].count.Equal(before[i].count) {
+			if now[i].stuck() {
+				return nil, fault.Of(ch.parent, fmt.Errorf("%w: %q is %s: Repair counts the items", mongopatterns.ErrMalformed, c.o.CountField, value.Text(now[i].count)))
+			}
 			rest = append(rest, ch.parent)
 			unsound := expr.Op("$not", bson.A{expr.Op("$and", c.sound(ch)...)})
 			models = append(models, mongo.NewUpdateOneModel().SetFilter(c.roomFor(byID(ch.parent), unsound)).SetUpdate(c.update(ch)))
@@ -330,7 +334,7 @@ func (c *core) writeRest(ctx context.Context, b batch, before []parent) (rest bs
 	if err != nil {
 		return nil, err
 	}
-	if result.MatchedCount < int64(len(rest)) { // a count that does not change by adding, such as NaN
+	if result.MatchedCount < int64(len(rest)) {
 		return nil, txn.Conflict("parents of the items")
 	}
 	return rest, nil
