@@ -454,3 +454,21 @@ type fragile struct{ doc *bson.D }
 func (f *fragile) UnmarshalBSON([]byte) error { return errors.New("no copy") }
 
 func (f fragile) MarshalBSON() ([]byte, error) { return bson.Marshal(*f.doc) }
+
+// Followed fields that fill most of a document are copied: no command holds them more often than it can.
+func TestLargeFollowedFields(t *testing.T) {
+	for name, bytes := range map[string]int{"a third": 6_000_000, "nearly all": 16<<20 - 100_000} {
+		t.Run(name, func(t *testing.T) {
+			db := mongotest.Database(t)
+			r, _, _ := orders(t, db, 1, nil)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			result := ok[extref.UpdateResult](t)(r.Update(ctx, 1, set("name", strings.Repeat("x", bytes))))
+			if !result.Changed || result.Copies.Done != 1 {
+				t.Errorf("%+v", result)
+			}
+			n := ok[int64](t)(db.Collection("orders").CountDocuments(ctx, d("$expr", d("$eq", bson.A{d("$strLenBytes", "$customer.name"), bytes}))))
+			diff(t, int64(1), n)
+		})
+	}
+}

@@ -131,6 +131,16 @@ type plan struct {
 
 func (p plan) value(f Field) bson.RawValue { return p.values[slices.Index(p.fields, f)] }
 
+// maxRaised bounds the values of a raised update, in bytes: it holds each three times, and a command 16 MiB.
+const maxRaised = 5 << 20
+
+func size(values []bson.RawValue) (n int) {
+	for _, v := range values {
+		n += len(v.Value)
+	}
+	return n
+}
+
 // plan reads the operators of an update. An update that it cannot read may do anything.
 func (c *core) plan(update any) plan {
 	unknown := plan{update: update, touches: true}
@@ -168,7 +178,7 @@ func (c *core) plan(update any) plan {
 			p.fields, p.values = append(p.fields, c.follow[i]), append(p.values, v)
 		}
 	}
-	if !p.touches || !simple {
+	if !p.touches || !simple || size(p.values) > maxRaised {
 		return p
 	}
 	p.changes = bson.D{unlike(p.fields, p.value, func(f Field) string { return f.Path })}
