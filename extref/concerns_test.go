@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/mongopatterns/mongopatterns"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns"
 )
 
 // Which events are acted upon.

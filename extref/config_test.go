@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -13,6 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
+	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
 func TestConfiguration(t *testing.T) {
@@ -39,6 +41,8 @@ func TestConfiguration(t *testing.T) {
 		"Options.Deferred: not together":                                  {plain, &extref.Options{Outbox: db.Collection("o"), Deferred: true}},
 		"Options.Outbox: the collection":                                  {plain, &extref.Options{Outbox: source}},
 		"targets[0].Collection: the coll":                                 {plain, &extref.Options{Outbox: db.Collection("c")}},
+		"Options.Lease: 999999 is not between":                            {plain, &extref.Options{Lease: time.Millisecond - 1}},
+		"Options.Lease: -1 is not between":                                {plain, &extref.Options{Lease: -1}},
 		"Options.Outbox: the collection is in another database":           {plain, &extref.Options{Outbox: other.Collection("o")}},
 		"targets[0].Collection: the collection is in another database":    {target(func(t *extref.Target) { t.Collection = other.Collection("c") }), nil},
 		"targets[0].Collection: the collection is nil":                    {[]extref.Target{{}}, nil},
@@ -131,6 +135,8 @@ func TestBadArguments(t *testing.T) {
 		"no outbox":        {second(r.Drain(ctx, nil)), mongopatterns.ErrInvalid, "extref: drain: invalid: Options.Outbox: it must be set"},
 		"drain":            {second(r.Drain(ctx, &mongopatterns.Work{BatchSize: -1})), mongopatterns.ErrInvalid, "extref: drain: invalid: Work.BatchSize"},
 		"no tokens":        {r.Watch(ctx, nil, nil), mongopatterns.ErrInvalid, "extref: watch: invalid: tokens: the collection is nil"},
+		"other tokens":     {r.Watch(ctx, mongotest.Database(t).Collection("t"), nil), mongopatterns.ErrInvalid, "extref: watch: invalid: tokens: the collection is of another client"},
+		"used tokens":      {r.Watch(ctx, db.Collection("c"), nil), mongopatterns.ErrInvalid, "extref: watch: invalid: tokens: the collection has other documents"},
 		"await":            {r.Watch(ctx, db.Collection("t"), &extref.WatchOptions{MaxAwait: -1}), mongopatterns.ErrInvalid, "extref: watch: invalid: WatchOptions.MaxAwait: it must not be negative"},
 	} {
 		if call.err == nil || !strings.HasPrefix(call.err.Error(), call.text) || call.want != nil && !errors.Is(call.err, call.want) {

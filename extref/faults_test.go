@@ -133,7 +133,7 @@ func TestWatchThroughFaults(t *testing.T) {
 func TestFaultsAreNoFailures(t *testing.T) {
 	t.Parallel()
 	db, p := disturbed(t)
-	r, _, _ := orders(t, db, 1, &extref.Options{Outbox: db.Collection("outbox"), Lease: time.Nanosecond})
+	r, _, _ := orders(t, db, 1, &extref.Options{Outbox: db.Collection("outbox")})
 	ok[extref.UpdateResult](t)(r.Update(bounded(t), 1, set("name", "x")))
 	p.Break(broken(0, 1, proxy.Refuse(proxy.ShutdownInProgress), "find"))
 	result, err := r.Drain(bounded(t), nil)
@@ -143,6 +143,7 @@ func TestFaultsAreNoFailures(t *testing.T) {
 	if pending := entries(t, db.Collection("outbox")); len(pending) != 1 || pending[0].Error != "" {
 		t.Errorf("%+v", pending)
 	}
+	must(t)(db.Collection("outbox").UpdateByID(bounded(t), 1, set("due", time.Unix(0, 0)))) // its lease is over
 	diff(t, tally{Examined: 1, Done: 1}, ok[tally](t)(r.Drain(bounded(t), nil)))
 
 	p.Break(proxy.Each("find", proxy.Refuse(proxy.ShutdownInProgress)))

@@ -37,7 +37,8 @@ type Options struct {
 	// cluster create it beforehand. Default nil.
 	Outbox *mongo.Collection
 	// Lease is how long an entry that a worker is propagating is left alone by others. If the
-	// work takes longer, it is done twice, which does no harm. Default 1 minute.
+	// work takes longer, it is done twice, which does no harm. It is between 1 millisecond and
+	// 24 hours. Default 1 minute.
 	Lease time.Duration
 	// Deferred makes Update change only the source; Watch or Propagate does the rest. It cannot
 	// be combined with Outbox. Default false.
@@ -102,7 +103,6 @@ func configure(source *mongo.Collection, targets []Target, opts *Options) (*core
 	if opts != nil {
 		*o = *opts
 	}
-	o.Lease = cmp.Or(o.Lease, time.Minute)
 	known := []any{"source", source}
 	if o.Outbox != nil {
 		known = append(known, "Options.Outbox", o.Outbox)
@@ -114,7 +114,7 @@ func configure(source *mongo.Collection, targets []Target, opts *Options) (*core
 		config.Named("Options.KeyField", &o.KeyField, "_id"),
 		config.Name("Options.VersionField", &o.VersionField, "version"),
 		refuse("Options.VersionField", o.VersionField == hold.Field, "%q is taken", hold.Field),
-		refuse("Options.Lease", o.Lease < 0, "negative"),
+		config.Number("Options.Lease", (*int64)(&o.Lease), int64(time.Minute), int64(time.Millisecond), int64(24*time.Hour)),
 		refuse("Options.Deferred", o.Deferred && o.Outbox != nil, "not together with Options.Outbox"),
 		refuse("targets", len(targets) == 0, "none"))
 	if err != nil {

@@ -76,8 +76,8 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mong
 		result.Examined, err = c.o.Outbox.CountDocuments(ctx, due)
 		return result, err
 	}
-	take := mongo.Pipeline{expr.Op("$set", expr.D(
-		dueField, lease.In(c.o.Lease), attemptsField, expr.Op("$add", expr.IfNull(expr.Field(attemptsField), 0), 1)))}
+	attempts := expr.Op("$convert", expr.D("input", expr.Field(attemptsField), "to", "long", "onError", 0, "onNull", 0)) // anything can be stored
+	take := mongo.Pipeline{expr.Op("$set", expr.D(dueField, lease.In(c.o.Lease), attemptsField, expr.Op("$add", attempts, 1)))}
 	for {
 		entry, err := fault.Single(c.o.Outbox.FindOneAndUpdate(ctx, due, take,
 			options.FindOneAndUpdate().SetSort(expr.D(dueField, 1)).SetReturnDocument(options.After))).Raw()
@@ -115,7 +115,7 @@ func (c *core) drainEntry(ctx context.Context, entry bson.Raw, w *mongopatterns.
 		return err
 	}
 	attempts, _ := value.Lookup(entry, attemptsField).AsInt64OK()
-	wait := min(maxBackoff, time.Second<<min(attempts, 10))
+	wait := min(maxBackoff, time.Second<<max(0, min(attempts, 10)))
 	_, err = fault.One(c.o.Outbox.UpdateOne(ctx, as, mongo.Pipeline{expr.Op("$set",
 		expr.D(dueField, lease.In(wait), errorField, expr.Literal(done.Failures[0].Err.Error())))}))
 	return err

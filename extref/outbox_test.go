@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -82,7 +83,7 @@ func TestOutboxWorkers(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	// Hardly any lease, so that the workers get into each other's way.
-	r, _, _ := orders(t, db, 3, &extref.Options{Outbox: db.Collection("outbox"), Lease: time.Nanosecond})
+	r, _, _ := orders(t, db, 3, &extref.Options{Outbox: db.Collection("outbox"), Lease: time.Millisecond})
 	var writers, workers sync.WaitGroup
 	limit := bounded(t)
 	ctx, stop := context.WithCancel(limit)
@@ -272,4 +273,33 @@ func wrongClock(t *testing.T, ahead time.Duration, db *mongo.Database, fn func(*
 			Collection: same.Collection("orders"), Path: "customer", Fields: []extref.Field{{Path: "name"}, {Path: "address.city"}},
 		}}, &extref.Options{Outbox: same.Collection("outbox")}))
 	})
+}
+
+// Whatever is stored as the number of attempts, the entry is tried again after a failure, and keeps no other from it.
+func TestOutboxAttempts(t *testing.T) {
+	t.Parallel()
+	for name, attempts := range map[string]any{
+		"negative": -5, "least": int64(math.MinInt64), "most": int64(math.MaxInt64), "NaN": math.NaN(), "infinite": math.Inf(-1), "text": "x", "document": d("a", 1), "null": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := mongotest.Database(t)
+			outbox := db.Collection("outbox")
+			r, customers, _ := orders(t, db, 1, &extref.Options{Outbox: outbox})
+			for id := range 2 {
+				ok[extref.UpdateResult](t)(r.Update(bounded(t), id, set("name", "x")))
+			}
+			must(t)(outbox.UpdateByID(bounded(t), 0, d("$set", d("attempts", attempts, "due", time.Unix(0, 0)))))
+			must(t)(customers.UpdateByID(bounded(t), 0, set("version", "1.0"))) // it fails
+			begin := serverTime(t, db)
+			result := ok[tally](t)(r.Drain(bounded(t), nil))
+			if result.Examined != 2 || result.Failed != 1 || result.Done != 1 {
+				t.Errorf("%+v", result)
+			}
+			left := ok[[]byte](t)(outbox.FindOne(bounded(t), d("_id", 0)).Raw())
+			if due := bson.Raw(left).Lookup("due").Time(); due.Before(begin) || due.After(begin.Add(20*time.Minute)) {
+				t.Error(due, begin)
+			}
+		})
+	}
 }

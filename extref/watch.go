@@ -56,7 +56,8 @@ type WatchOptions struct {
 // source that is invalid, or a document that the server refuses to write, does not end it: Progress
 // names it.
 //
-// tokens stores how far the stream has been applied. A token is saved after the events before it
+// tokens stores how far the stream has been applied. It is a collection of the source's client, and none of those given
+// to New. A token is saved after the events before it
 // have been propagated, so a crash repeats some work but loses none. Without a token, or when the
 // server no longer has the history after it, Watch opens a new stream, reconciles all copies with
 // one Repair, and then applies the stream. Run Watch in one process; a second one repeats the work,
@@ -93,6 +94,12 @@ func (c *core) watch(ctx context.Context, tokens *mongo.Collection, opts *WatchO
 	}
 	if err := config.Collections("tokens", tokens); err != nil {
 		return err
+	}
+	if tokens.Database().Client() != c.source.Database().Client() {
+		return fault.Invalid("tokens: the collection is of another client")
+	}
+	if slices.ContainsFunc(c.collections(), func(other *mongo.Collection) bool { return same(other, tokens) }) {
+		return fault.Invalid("tokens: the collection has other documents")
 	}
 	if w.o.MaxAwait < 0 {
 		return fault.Invalid("WatchOptions.MaxAwait: it must not be negative")
