@@ -78,7 +78,8 @@
 // to do so, [Source.Watch] and [Source.Repair] raise it afterwards.
 //
 // Target.Unversioned leaves the version out of the copies. Propagation then compares values: it
-// reads every copy of a source, and each batch is a transaction that also writes to the source.
+// reads every copy of a source, and each batch is a transaction that also writes to the source. Followed
+// fields of more than 5 MiB together are ErrInvalid then, because a command holds them three times.
 //
 // # Who propagates
 //

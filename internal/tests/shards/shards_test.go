@@ -163,3 +163,43 @@ func TestCommitNotHeard(t *testing.T) {
 	}
 	testkit.Healthy(t, s)
 }
+
+// An attempt that is not heard leaves nothing open either, on a shard that the next attempt does not use.
+func TestAttemptNotHeard(t *testing.T) {
+	cluster := mongotest.Sharded(t, 2)
+	db, _ := splitOver(t, cluster) // movie 1 is on the first shard, 20 on the second
+	movies := db.Collection("movies")
+	testkit.Insert(t, movies, bson.D{{Key: "_id", Value: 1}}, bson.D{{Key: "_id", Value: 20}})
+	set := func(ctx context.Context, coll *mongo.Collection, id int) error {
+		return testkit.ErrorOf(coll.UpdateByID(ctx, id, bson.D{{Key: "$set", Value: bson.D{{Key: "title", Value: "Bambi"}}}}))
+	}
+	p := proxy.New(t, cluster.URI)
+	client := testkit.Must(mongo.Connect(p.Options()))
+	defer func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) }()
+	p.Break(func(c proxy.Command) *proxy.Fault {
+		switch {
+		case c.Name == "update" && c.N == 1:
+			return &proxy.CloseAfter
+		case c.Name == "abortTransaction" && c.N == 0:
+			return &proxy.CloseBefore
+		}
+		return nil
+	})
+	runs, lost := 0, client.Database(db.Name()).Collection("movies")
+	err := mongopatterns.Transact(t.Context(), client, func(ctx context.Context) error {
+		if runs++; runs == 1 {
+			if err := set(ctx, lost, 20); err != nil {
+				return err
+			}
+		}
+		return set(ctx, lost, 1)
+	})
+	if err != nil || runs != 2 {
+		t.Fatalf("%d runs, %v", runs, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // half of what the server would keep it for
+	defer cancel()
+	if err := set(ctx, movies, 20); err != nil {
+		t.Error(err)
+	}
+}
