@@ -114,6 +114,9 @@ func (c *core) fill(ctx context.Context, t *target, keys map[string]bson.RawValu
 		return nil, err
 	}
 	now, err := c.sources(ctx, c.o.KeyField, keys)
+	if err != nil {
+		return nil, err
+	}
 	var models []mongo.WriteModel
 	for key, s := range now {
 		add := func(update bson.D, more ...bson.E) {
@@ -133,8 +136,8 @@ func (c *core) fill(ctx context.Context, t *target, keys map[string]bson.RawValu
 			add(t.write(s), t.unadopted()...)
 		}
 	}
-	if err != nil || len(models) == 0 {
-		return now, err
+	if len(models) == 0 {
+		return now, nil
 	}
 	_, err = fault.Many(t.Collection.BulkWrite(ctx, models))
 	return now, err

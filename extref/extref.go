@@ -221,10 +221,10 @@ func (c *Copies[C, ID, T]) decode(copied bson.D, failed error) (out C, err error
 	}
 	defer fault.In(&err, "extref: copy")
 	have, err := bson.Marshal(copied)
-	if err == nil {
-		err = c.ref.core.codec.Decode(have, &out)
-	}
 	if err != nil {
+		return out, fault.Invalid("%w", err)
+	}
+	if err := c.ref.core.codec.Decode(have, &out); err != nil {
 		return out, fault.Invalid("%w", err)
 	}
 	back, err := c.ref.core.codec.Document(out) // not sooner: the codecs of C never see an incomplete copy

@@ -62,11 +62,11 @@ func (r *Source[ID, T]) Drain(ctx context.Context, work *mongopatterns.Work) (re
 
 func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	w, err := maintain.Of(work, 0)
-	if err == nil && c.o.Outbox == nil {
-		err = fault.Invalid("Options.Outbox: it must be set")
-	}
 	if err != nil {
 		return result, err
+	}
+	if c.o.Outbox == nil {
+		return result, fault.Invalid("Options.Outbox: it must be set")
 	}
 	ctx, end := c.causal(ctx)
 	defer end()
@@ -84,10 +84,10 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mong
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			return result, nil
 		}
-		if err == nil {
-			err = c.drainEntry(ctx, entry, inner(w), &result)
-		}
 		if err != nil {
+			return result, err
+		}
+		if err := c.drainEntry(ctx, entry, inner(w), &result); err != nil {
 			return result, err
 		}
 		w.Progress(result)

@@ -65,9 +65,10 @@ func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatt
 		read = c.find
 	}
 	s, err := read(ctx, key)
-	if err == nil {
-		err = c.propagate(ctx, s, w, &result)
+	if err != nil {
+		return result, err
 	}
+	err = c.propagate(ctx, s, w, &result)
 	return result, err
 }
 
@@ -150,10 +151,11 @@ func (c *core) writeBatchHeld(ctx context.Context, t *target, key bson.RawValue,
 		}
 		return c.writeBatch(ctx, t, now, batch, &done)
 	})
-	if err == nil {
-		maintain.Add(result, done)
+	if err != nil {
+		return err
 	}
-	return err
+	maintain.Add(result, done)
+	return nil
 }
 
 // writeAll writes, with one command in a transaction, the copies that are behind in all documents

@@ -233,14 +233,18 @@ func (c *core) lifted(version int64) read {
 // source without raising its version, or set it back; then settle raises it above theirs.
 func (c *core) settle(ctx context.Context, key bson.RawValue) (state, error) {
 	s, err := c.find(ctx, key)
-	for err == nil {
-		var above int64
-		if above, err = c.above(ctx, s); err != nil || above <= s.version {
-			break
-		}
-		s, err = c.lift(ctx, key, above)
+	if err != nil {
+		return s, err
 	}
-	return s, err
+	for {
+		above, err := c.above(ctx, s)
+		if err != nil || above <= s.version {
+			return s, err
+		}
+		if s, err = c.lift(ctx, key, above); err != nil {
+			return s, err
+		}
+	}
 }
 
 // above is the version that s needs because copies with the same or a higher version hold other values.

@@ -35,8 +35,8 @@ type UpdateResult struct {
 // Cost: 1 round trip, 1 document written, by its key, if operators show that no followed field, version or
 // key is touched. 2 and 1 for each target with followed fields, commit included, if all they do to these is
 // to $set or $unset them, up to 5 MiB, and one changes: 1 write to the source and 1 for each document with a
-// copy. Other updates: 2 more, and 1 write to the source; 3 in all if nothing changes. With an outbox 1 round trip and 1
-// write in place of the targets', with Deferred neither.
+// copy. Other updates: 2 more, and 1 write to the source; 3 in all if nothing changes. With an outbox 1 round
+// trip and 1 write in place of the targets', with Deferred neither.
 func (r *Source[ID, T]) Update(ctx context.Context, id ID, update any) (result UpdateResult, err error) {
 	defer fault.In(&err, "extref: update")
 	if err := codec.CheckUpdate("update", update); err != nil {

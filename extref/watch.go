@@ -146,11 +146,12 @@ func (w *watcher) save(ctx context.Context, token bson.Raw) error {
 	}
 	_, err := fault.One(w.tokens.UpdateOne(ctx, expr.D("_id", w.o.Name),
 		expr.D("$set", expr.D("token", token), "$currentDate", expr.D("at", true)), options.UpdateOne().SetUpsert(true)))
-	if err == nil {
-		w.token, w.saved = append(bson.Raw(nil), token...), time.Now()
-		w.pauses.Reset()
+	if err != nil {
+		return err
 	}
-	return err
+	w.token, w.saved = append(bson.Raw(nil), token...), time.Now()
+	w.pauses.Reset()
+	return nil
 }
 
 // attempt opens a stream after the token and applies it, in a session of its own: a session in which
@@ -227,10 +228,10 @@ func (w *watcher) apply(ctx context.Context, stream *mongo.ChangeStream) error {
 			break
 		}
 	}
-	err := stream.Err()
-	if err == nil && w.core.o.KeyField != "_id" {
-		changed, err = w.keys(ctx, changed)
+	if err := stream.Err(); err != nil {
+		return err
 	}
+	changed, err := w.keys(ctx, changed)
 	if err != nil {
 		return err
 	}
@@ -253,16 +254,22 @@ func (w *watcher) apply(ctx context.Context, stream *mongo.ChangeStream) error {
 	return nil
 }
 
-// keys returns the natural keys of the sources with these _ids. A source without one has no copies.
+// keys returns the keys of the sources with these _ids. A source without one has no copies.
 func (c *core) keys(ctx context.Context, ids map[string]bson.RawValue) (map[string]bson.RawValue, error) {
+	if c.o.KeyField == "_id" {
+		return ids, nil
+	}
 	sources, err := c.sources(ctx, "_id", ids)
+	if err != nil {
+		return nil, err
+	}
 	keys := map[string]bson.RawValue{}
 	for key, s := range sources {
 		if s.doc != nil && !none(s.key) {
 			keys[key] = s.key
 		}
 	}
-	return keys, err
+	return keys, nil
 }
 
 // An event of the change stream, with the paths that an update has changed.
