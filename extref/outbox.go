@@ -76,7 +76,8 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mong
 		result.Examined, err = c.o.Outbox.CountDocuments(ctx, due)
 		return result, err
 	}
-	attempts := expr.Op("$convert", expr.D("input", expr.Field(attemptsField), "to", "long", "onError", 0, "onNull", 0)) // anything can be stored
+	// Another program may have stored anything there.
+	attempts := expr.Op("$convert", expr.D("input", expr.Field(attemptsField), "to", "long", "onError", 0, "onNull", 0))
 	take := mongo.Pipeline{expr.Op("$set", expr.D(dueField, lease.In(c.o.Lease), attemptsField, expr.Op("$add", attempts, 1)))}
 	for {
 		entry, err := fault.Single(c.o.Outbox.FindOneAndUpdate(ctx, due, take,

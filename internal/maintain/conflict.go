@@ -16,9 +16,9 @@ import (
 
 // Once runs a whole step in a transaction and gives up at the first conflict with another writer. Run then
 // counts the conflict, calls Progress, and does the batch in halves, down to one document, which it repeats
-// until ctx ends, or for two minutes if it has no deadline. Repeating a large batch as a whole might never succeed beside writers that do not pause. fn
-// should first write the documents that others write too: from then on the others wait, and fn cannot conflict
-// with them.
+// until ctx ends, or for two minutes if it has no deadline. Repeating a large batch as a whole might never
+// succeed beside writers that do not pause. fn should first write the documents that others write too: from then
+// on the others wait, and fn cannot conflict with them.
 //
 // In a transaction of the caller's the conflict goes back to the caller.
 func Once(ctx context.Context, db *mongo.Database, fn func(ctx context.Context) error) error {

@@ -264,8 +264,8 @@ func (u *used) Value(key any) any {
 }
 
 // abort aborts the transaction and reports whether the server has said that it is over. The driver's own abort does
-// not tell, and with a deadline it repeats itself until then without pauses. Nor is this one repeated: at another router,
-// which knows nothing of the transaction, the answer would be worth nothing. close ends what is open.
+// not tell, and with a deadline it repeats itself until then without pauses. This one is sent once: a repetition can
+// come to another router, which knows nothing of the transaction and says that it is over. end ends what is open.
 func (t *transaction) abort(ctx context.Context, bound time.Duration) bool {
 	ctx, cancel := context.WithTimeout(mongo.NewSessionContext(ctx, t.session), bound)
 	defer cancel()
@@ -277,8 +277,8 @@ func (t *transaction) command(ctx context.Context, command bson.D) error {
 	return fault.Single(t.session.Client().Database("admin").RunCommand(ctx, command)).Err()
 }
 
-// decided reports whether err, of a command that ends a transaction, answers it. A server that is overloaded or about to
-// stop answers without having done anything.
+// decided reports whether err, of a command that ends a transaction, answers it. A server that is overloaded or
+// about to stop answers without having done anything.
 func decided(err error) bool { return err == nil || fault.Denied(err) }
 
 // forget ends the transaction in the session alone: the driver sends no command after its deadline, nor does it tell a
@@ -369,7 +369,8 @@ func (t *transaction) end(ctx, late context.Context) {
 	}
 }
 
-// close ends the transaction, then the session. The kill has time of its own: a fence that was not answered has none left.
+// close ends the transaction, then the session. The kill has time of its own: a fence that was not answered has used
+// up all it had.
 func (t *transaction) close(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	fencing, fenced := context.WithTimeout(ctx, fenceBound)
