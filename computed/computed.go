@@ -74,9 +74,11 @@ type Rule struct {
 	// Pipeline turns sources into a document for each of their targets: its _id is the target's, and
 	// its other fields are exactly those of Empty. A target for which it returns other fields fails and
 	// keeps its values. The same sources must always give the same values, so sort an array that
-	// $addToSet collects. A pipeline with $out or $merge is refused.
+	// $addToSet collects. A pipeline with $out or $merge is refused, and so is a Go map of several fields
+	// where their order matters, as in $sort.
 	Pipeline mongo.Pipeline
-	// Empty has all computed fields, with their values for a target without sources.
+	// Empty has all computed fields, with their values for a target without sources. Go maps of several
+	// fields are refused, because Check compares the values.
 	Empty bson.D
 }
 
@@ -105,6 +107,9 @@ func New[SourceID, ID, T any](sources, targets *mongo.Collection, rule Rule, opt
 			if !inner.mentions(strings.Split(rule.KeyField, ".")[0]) {
 				return fmt.Errorf("it must read the KeyField %q, because its _ids must be the values of that field", rule.KeyField)
 			}
+			if err := codec.OrderedIn("", rule.Pipeline); err != nil {
+				return err
+			}
 			for _, stage := range rule.Pipeline {
 				if len(stage) > 0 && (stage[0].Key == "$out" || stage[0].Key == "$merge") {
 					return fmt.Errorf("it must not write, as %s does", stage[0].Key)
@@ -116,7 +121,7 @@ func New[SourceID, ID, T any](sources, targets *mongo.Collection, rule Rule, opt
 			if len(rule.Empty) == 0 {
 				return errors.New("it has no fields")
 			}
-			return nil
+			return codec.Ordered(rule.Empty)
 		}),
 	}
 	for _, field := range rule.Empty {

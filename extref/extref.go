@@ -78,7 +78,11 @@ func (r *Source[ID, T]) Copy(target string, src T) (copied bson.D, err error) {
 	if t.omits != nil {
 		return nil, t.omits
 	}
-	doc, err := r.core.codec.Stored(src, r.core.o.KeyField)
+	compared := []string{r.core.o.KeyField}
+	for _, f := range t.follow {
+		compared = append(compared, f.Path)
+	}
+	doc, err := r.core.codec.Stored(src, compared...)
 	if err != nil {
 		return nil, err
 	}

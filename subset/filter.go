@@ -33,6 +33,9 @@ func parseFilter(c codec.Codec, document any, check func(path string) error) (f 
 	if document == nil {
 		return f, nil
 	}
+	if err := codec.OrderedIn("$match", document); err != nil {
+		return f, err
+	}
 	doc, err := c.Document(document)
 	if err != nil {
 		return f, err

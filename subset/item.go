@@ -25,7 +25,7 @@ func (c *core) encode(parent, v any) (p bson.RawValue, it item, err error) {
 	if p, err = c.codec.ID("parent", parent); err != nil {
 		return p, it, err
 	}
-	raw, err := c.codec.Stored(v)
+	raw, err := c.codec.Stored(v, c.single...)
 	if err != nil {
 		return p, it, err
 	}

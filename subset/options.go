@@ -44,7 +44,8 @@ type Options struct {
 	// Filter selects the items that are kept and counted, such as approved ones:
 	// {approved: true}, {deleted_at: {$exists: false}}. The others are stored only in the
 	// collection. It may hold equalities, $eq, $ne, $in, $nin and $exists, and all of them
-	// must match; strings compare without a collation. Default nil: all items.
+	// must match; strings compare without a collation. A Go map of several fields is refused as a
+	// value, because its order is random. Default nil: all items.
 	Filter any
 	// Values are the numbers in items that parents aggregate. Default none.
 	Values []Value

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
@@ -158,12 +159,18 @@ func TestOrdered(t *testing.T) {
 		if _, err := (codec.Codec{}).Compared(test.v); errors.Is(err, fault.ErrInvalid) != test.refused {
 			t.Errorf("compared %#v: %v", test.v, err)
 		}
-		doc := struct {
-			ID any `bson:"_id"`
-		}{test.v}
-		for _, v := range []any{doc, &doc, bson.D{{Key: "_id", Value: test.v}}, bson.M{"_id": test.v, "x": two}} {
+		for _, v := range documents(test.v) {
 			if _, err := (codec.Codec{}).Stored(v); errors.Is(err, fault.ErrInvalid) != test.refused {
 				t.Errorf("_id of %T is %#v: %v", v, test.v, err)
+			}
+			for path, v := range map[string]any{
+				"a._id":   bson.D{{Key: "a", Value: [1]any{v}}},
+				"a.b._id": bson.D{{Key: "a", Value: bson.A{1, bson.M{"b": v}}}},
+				"a.0._id": bson.D{{Key: "a", Value: []any{v}}},
+			} {
+				if _, err := (codec.Codec{}).Stored(v, path); errors.Is(err, fault.ErrInvalid) != test.refused {
+					t.Errorf("%q of %#v: %v", path, v, err)
+				}
 			}
 		}
 	}
@@ -175,4 +182,54 @@ func TestOrdered(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// Maps in a filter and a pipeline are taken where their order means nothing.
+func TestOrderedIn(t *testing.T) {
+	two, operators := bson.M{"a": 1, "b": 2}, bson.M{"$gt": 1, "$lt": 5}
+	for stage, tests := range map[string][]struct {
+		v       any
+		refused bool
+	}{
+		"$match": {
+			{nil, false}, {two, false}, {&two, false}, {bson.M{"a": operators, "b": 1}, false}, {bson.D{{Key: "a", Value: operators}}, false},
+			{bson.D{{Key: "$or", Value: []bson.M{two}}}, false}, {struct{ A, B int }{}, false},
+			{bson.M{"a": two}, true}, {bson.D{{Key: "a", Value: bson.M{"$in": []any{two}}}}, true}, {struct{ A bson.M }{two}, true},
+		},
+		"": {
+			{mongo.Pipeline{{{Key: "$match", Value: two}}, {{Key: "$group", Value: bson.M{"_id": "$a", "n": bson.M{"$sum": 1}}}}}, false},
+			{mongo.Pipeline{{{Key: "$lookup", Value: bson.D{{Key: "pipeline", Value: mongo.Pipeline{{{Key: "$set", Value: &two}}}}}}}}, false},
+			{mongo.Pipeline{{{Key: "$sort", Value: two}}}, true},
+			{mongo.Pipeline{{{Key: "$group", Value: bson.M{"_id": two, "n": 1}}}}, true},
+			{mongo.Pipeline{{{Key: "$set", Value: bson.D{{Key: "a", Value: named{{Key: "b", Value: two}}}}}}}, true},
+		},
+	} {
+		for _, test := range tests {
+			if err := codec.OrderedIn(stage, test.v); errors.Is(err, fault.ErrInvalid) != test.refused {
+				t.Errorf("%s %v: %v", stage, test.v, err)
+			}
+		}
+	}
+}
+
+type (
+	named   []bson.E
+	text    string
+	spelled int
+	inlined struct {
+		Others map[string]any `bson:",inline"`
+	}
+)
+
+func (text) String() string                  { return "other" }
+func (spelled) MarshalText() ([]byte, error) { return []byte("_id"), nil }
+
+// documents returns documents of each kind with this _id.
+func documents(id any) []any {
+	doc := struct {
+		ID any `bson:"_id"`
+	}{id}
+	id = &doc.ID
+	return []any{doc, &doc, bson.D{{Key: "_id", Value: id}}, bson.M{"_id": id, "x": bson.M{"a": 1, "b": 2}}, inlined{map[string]any{"_id": id}},
+		named{{Key: "_id", Value: id}}, map[text]any{"_id": id}, map[spelled]any{1: id}}
 }

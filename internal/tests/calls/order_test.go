@@ -45,6 +45,14 @@ type tagged struct {
 	Others map[string]any `bson:",inline"`
 }
 
+// loose is a document whose _id is in an inline map, and listed one in a list of elements.
+type (
+	loose struct {
+		Others map[string]any `bson:",inline"`
+	}
+	listed []bson.E
+)
+
 // Go maps have no order, and documents are compared field by field. A map of several fields is refused wherever a value
 // is compared with stored ones: a type of maps by New, another by the call, before it sends anything.
 func TestMapsHaveNoOrder(t *testing.T) {
@@ -84,6 +92,13 @@ func TestMapsHaveNoOrder(t *testing.T) {
 		"computed": func(db *mongo.Database) error {
 			return testkit.ErrorOf(computed.New[int, bson.M, bson.D](db.Collection("c"), db.Collection("d"), computed.Rule{KeyField: "film", Pipeline: perFilm, Empty: testkit.D("n", 0)}, nil))
 		},
+		"computed, Empty": func(db *mongo.Database) error {
+			return testkit.ErrorOf(computed.New[int, int, bson.D](db.Collection("c"), db.Collection("d"), computed.Rule{KeyField: "film", Pipeline: perFilm, Empty: testkit.D("n", bson.M{"a": 1, "b": 2})}, nil))
+		},
+		"computed, Pipeline": func(db *mongo.Database) error {
+			sorted := append(mongo.Pipeline{testkit.D("$sort", bson.M{"a": 1, "b": -1})}, perFilm...)
+			return testkit.ErrorOf(computed.New[int, int, bson.D](db.Collection("c"), db.Collection("d"), computed.Rule{KeyField: "film", Pipeline: sorted, Empty: testkit.D("n", 0)}, nil))
+		},
 		"extref": func(db *mongo.Database) error {
 			return testkit.ErrorOf(extref.New[bson.M, bson.D](db.Collection("c"), customer(db, "customer", "name"), nil))
 		},
@@ -109,6 +124,10 @@ func TestMapsHaveNoOrder(t *testing.T) {
 		"subset": func(db *mongo.Database) error {
 			a, b := c(db)
 			return testkit.ErrorOf(subset.New[bson.M, bson.D](a, b, nil))
+		},
+		"subset, Filter": func(db *mongo.Database) error {
+			a, b := c(db)
+			return testkit.ErrorOf(subset.New[int, bson.D](a, b, &subset.Options{Filter: bson.M{"x": bson.M{"a": 1, "b": 2}}}))
 		},
 		"tree": func(db *mongo.Database) error {
 			return testkit.ErrorOf(tree.New[bson.M, bson.D](db.Collection("c"), tree.AncestorArray, nil))
@@ -176,6 +195,10 @@ func TestMapsHaveNoOrder(t *testing.T) {
 			s := testkit.Must(series.New[int, bson.D](db.Collection("c"), hourly, &series.Options{TimeField: "at", BatchField: "batches"}))
 			return s.Append(ctx, 1, append(m, bson.E{Key: "tags", Value: v}))
 		},
+		"bucket.Append, ID, inline": func(ctx context.Context, db *mongo.Database, v any) error {
+			b := testkit.Must(bucket.New[int, loose](db.Collection("c"), hourly, &bucket.Options{IDField: "id.x"}))
+			return testkit.ErrorOf(b.Append(ctx, 1, loose{bson.M{"at": at, "id": listed{{Key: "x", Value: v}}}}))
+		},
 		"slots.Set": func(ctx context.Context, db *mongo.Database, v any) error {
 			return testkit.Must(slots.New[any, bson.D](db.Collection("c"), timeseries.Days(nil), nil)).Set(ctx, v, at, m)
 		},
@@ -187,6 +210,12 @@ func TestMapsHaveNoOrder(t *testing.T) {
 		},
 		"extref.Copy": func(_ context.Context, db *mongo.Database, v any) error {
 			return testkit.ErrorOf(testkit.Must(extref.New[any, bson.D](db.Collection("c"), customer(db, "customer", "name"), nil)).Copy("orders.customer", testkit.D("_id", v, "name", "x")))
+		},
+		"extref.Copy, followed": func(_ context.Context, db *mongo.Database, v any) error {
+			return testkit.ErrorOf(testkit.Must(extref.New[any, bson.D](db.Collection("c"), customer(db, "customer", "name"), nil)).Copy("orders.customer", testkit.D("_id", 1, "name", v)))
+		},
+		"extref.Copy, inline": func(_ context.Context, db *mongo.Database, v any) error {
+			return testkit.ErrorOf(testkit.Must(extref.New[any, loose](db.Collection("c"), customer(db, "customer", "name"), nil)).Copy("orders.customer", loose{bson.M{"_id": v, "name": "x"}}))
 		},
 		"outlier.Add": func(ctx context.Context, db *mongo.Database, v any) error {
 			a, b := c(db)
@@ -203,6 +232,9 @@ func TestMapsHaveNoOrder(t *testing.T) {
 		"paging.Token": func(_ context.Context, db *mongo.Database, v any) error {
 			return testkit.ErrorOf(testkit.Must(paging.New[bson.D](db.Collection("c"), nil, nil)).Token(nil, testkit.D("_id", v)))
 		},
+		"paging.Token, inline": func(_ context.Context, db *mongo.Database, v any) error {
+			return testkit.ErrorOf(testkit.Must(paging.New[loose](db.Collection("c"), nil, nil)).Token(nil, loose{bson.M{"_id": v}}))
+		},
 		"prealloc.Claim": func(ctx context.Context, db *mongo.Database, v any) error {
 			return testkit.Must(prealloc.New[int, any](db.Collection("c"), nil)).Claim(ctx, 1, v, prealloc.At("A", "1"))
 		},
@@ -213,6 +245,13 @@ func TestMapsHaveNoOrder(t *testing.T) {
 		"relation.Insert, child": func(ctx context.Context, db *mongo.Database, v any) error {
 			a, b := c(db)
 			return testkit.ErrorOf(testkit.Must(relation.New[int, any, owned](a, b, owner)).Insert(ctx, 1, owned{v}))
+		},
+		"relation.Insert, child, inline": func(ctx context.Context, db *mongo.Database, v any) error {
+			a, b := c(db)
+			return testkit.ErrorOf(testkit.Must(relation.New[int, any, loose](a, b, owner)).Insert(ctx, 1, loose{bson.M{"_id": v}}))
+		},
+		"schemaversion.Insert, inline": func(ctx context.Context, db *mongo.Database, v any) error {
+			return testkit.ErrorOf(testkit.Must(schemaversion.New[*loose](db.Collection("c"), nil, nil)).Insert(ctx, &loose{bson.M{"_id": v}}))
 		},
 		"schemaversion.Insert": func(ctx context.Context, db *mongo.Database, v any) error {
 			return testkit.ErrorOf(testkit.Must(schemaversion.New[*owned](db.Collection("c"), nil, nil)).Insert(ctx, &owned{v}))
@@ -235,6 +274,19 @@ func TestMapsHaveNoOrder(t *testing.T) {
 			a, b := c(db)
 			return testkit.ErrorOf(testkit.Must(subset.New[int, bson.M](a, b, nil)).Insert(ctx, 1, bson.M{"_id": v}))
 		},
+		"subset.Insert, item, listed": func(ctx context.Context, db *mongo.Database, v any) error {
+			a, b := c(db)
+			return testkit.ErrorOf(testkit.Must(subset.New[int, listed](a, b, nil)).Insert(ctx, 1, listed{{Key: "_id", Value: v}}))
+		},
+		"subset.Insert, sorted": func(ctx context.Context, db *mongo.Database, v any) error {
+			a, b := c(db)
+			s := testkit.Must(subset.New[int, bson.D](a, b, &subset.Options{Sort: testkit.D("at.x", 1)}))
+			return testkit.ErrorOf(s.Insert(ctx, 1, testkit.D("_id", 1, "at", bson.M{"x": v})))
+		},
+		"tree.Insert, inline": func(ctx context.Context, db *mongo.Database, v any) error {
+			t := testkit.Must(tree.New[any, loose](db.Collection("c"), tree.AncestorArray, nil))
+			return testkit.ErrorOf(t.Insert(ctx, loose{bson.M{"_id": v}}, t.AsRoot()))
+		},
 		"tree.Insert": func(ctx context.Context, db *mongo.Database, v any) error {
 			t := testkit.Must(tree.New[any, owned](db.Collection("c"), tree.AncestorArray, nil))
 			return testkit.ErrorOf(t.Insert(ctx, owned{v}, t.AsRoot()))
@@ -254,6 +306,10 @@ func TestMapsHaveNoOrder(t *testing.T) {
 		"versioning.Insert": func(ctx context.Context, db *mongo.Database, v any) error {
 			a, b := c(db)
 			return testkit.ErrorOf(testkit.Must(versioning.New[any, owned](a, b, nil)).Insert(ctx, owned{v}, versioning.Change{}))
+		},
+		"versioning.Insert, inline": func(ctx context.Context, db *mongo.Database, v any) error {
+			a, b := c(db)
+			return testkit.ErrorOf(testkit.Must(versioning.New[any, loose](a, b, nil)).Insert(ctx, loose{bson.M{"_id": v}}, versioning.Change{}))
 		},
 		"versioning.Get": func(ctx context.Context, db *mongo.Database, v any) error {
 			a, b := c(db)
