@@ -31,10 +31,12 @@ type Options struct {
 	// Additive: all computed fields are sums. A Change then adds the contribution of its sources
 	// after the write, and subtracts their contribution before it. If the result is not finite, comes
 	// back from beyond an int64, or is less than a thousandth of what the sum was or of what leaves
-	// it, Change computes the target from all its sources. Sums of doubles still accumulate rounding
-	// errors, so Check allows a billionth of the sum, or of 1 if that is larger, and a part in 10^12
-	// of a sum of decimals. All values of Rule.Empty must be 0. Default false: Change computes the target
-	// from all its sources.
+	// it, Change computes the target from all its sources. Sums of ints are exact. Sums of doubles
+	// still accumulate rounding errors, so Check allows a billionth of the sum, or of 1 if that is
+	// larger, and a part in 10^12 of a sum of decimals. If several Changes in a row make a sum some
+	// hundred times smaller each, it may be rounded by more; then Check reports it, and Repair
+	// computes it. All values of Rule.Empty must be 0. Default false: Change computes the target from
+	// all its sources.
 	Additive bool
 	// StateField is the field of the target that holds the time, the epoch and the state in the
 	// queue. Default "computed".

@@ -107,7 +107,9 @@
 // pipeline only adds up ($sum), set Options.Additive: Change then reads only the sources that
 // change, and adds the difference. A target that was never computed is computed from all sources,
 // with 2 round trips more. So is one with a sum that shrinks to less than a thousandth of what it was
-// or of what leaves it, or that is NaN or infinite before or after the change.
+// or of what leaves it, or that is NaN or infinite before or after the change. Several Changes in a row that
+// each make a sum of doubles or decimals some hundred times smaller may round it by more than Check allows;
+// then Check reports it, and Repair computes it. Sums of ints are exact: keep money in cents.
 //
 // # Sharding
 //

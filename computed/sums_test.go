@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/computed"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -77,6 +78,48 @@ func TestSumsRecover(t *testing.T) {
 	}
 	for p, err := range c.Check(t.Context(), nil) {
 		t.Error(p, err)
+	}
+}
+
+// A sum that shrinks a hundredfold again and again, each time by less than Change looks for, loses its digits: what was
+// rounded is not in the sum. Check reports it, Repair computes it. Whole numbers lose nothing.
+func TestSumsThatShrinkAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	db, c := ledger(t)
+	for film, test := range map[string]struct {
+		first  int
+		number func(i int) any
+		wrong  int
+	}{
+		"doubles": {100, func(i int) any { return 1.1 * math.Pow10(2*i) }, 1},
+		"cents":   {200, func(i int) any { return 110 * int64(math.Pow10(2*i)) }, 0},
+	} {
+		testkit.Insert(t, db.Collection("films"), bson.D{{Key: "_id", Value: film}})
+		put := func(i int, v any) {
+			t.Helper()
+			check(t, c.Change(t.Context(), []int{test.first + i}, set(db, test.first+i, bson.M{"film": film, "v": v})))
+		}
+		for i := range 9 {
+			put(i, test.number(i))
+		}
+		for i := 8; i > 0; i-- {
+			put(i, 0)
+		}
+		var problems []mongopatterns.Problem
+		for p, err := range c.Check(t.Context(), &mongopatterns.Work{Filter: bson.D{{Key: "_id", Value: film}}}) {
+			check(t, err)
+			problems = append(problems, p)
+		}
+		if len(problems) != test.wrong || test.wrong > 0 && problems[0].Kind != mongopatterns.WrongField {
+			t.Errorf("%s: %v", film, problems)
+		}
+	}
+	check(t, errorOf(c.Repair(t.Context(), nil)))
+	for p, err := range c.Check(t.Context(), nil) {
+		t.Error(p, err)
+	}
+	if sum := testkit.One[bson.Raw](t, db.Collection("films"), "doubles").Lookup("sum"); !sum.Equal(raw(1.1)) {
+		t.Error(sum)
 	}
 }
 
