@@ -50,7 +50,8 @@ func (c *core) item(doc bson.Raw) item {
 	return item{id: doc.Lookup("_id"), doc: doc, kept: c.cut(doc)}
 }
 
-// valid refuses an item with two ranks, and one that would make an aggregate wrong.
+// valid refuses an item with two ranks, one that would make an aggregate wrong, and one that the array cannot hold: it
+// may come into the array only when a better one is deleted.
 func (c *core) valid(it item) error {
 	if err := value.CheckID(it.id); err != nil {
 		return fault.Invalid("item: %w", err)
@@ -60,6 +61,9 @@ func (c *core) valid(it item) error {
 	}
 	if field, why := c.defect(it.doc); field != "" {
 		return fault.Of(it.id, fault.Invalid("%q %s", field, why))
+	}
+	if value.Deeper(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: it.kept}, c.levels) {
+		return fault.Of(it.id, fault.Invalid("it has more than %d levels of documents and arrays, and its parent could not keep it", c.levels))
 	}
 	return nil
 }

@@ -47,6 +47,7 @@ type core struct {
 	rank           map[string]bool // the fields of Options.Sort
 	single         []string        // the paths of an item that must not hold arrays: they are sorted or filtered
 	around         []string        // the paths of the documents around the fields in the parent
+	levels         int             // of documents and arrays that a kept item can have
 	x              expressions
 }
 
@@ -85,6 +86,7 @@ func New[ID, T any](parents, items *mongo.Collection, opts *Options) (s *Subset[
 	}
 	slices.Sort(c.around)
 	c.around = slices.Compact(c.around)
+	c.levels = value.MaxLevels - 1 - len(strings.Split(c.o.ArrayField, ".")) // the parent, and the path to the array
 	c.rank = map[string]bool{}
 	for _, e := range c.o.Sort {
 		name, _, _ := strings.Cut(e.Key, ".")

@@ -31,8 +31,9 @@ import (
 // It returns ErrNoParent if the parent does not exist, and ErrNotAdopted if the parent would
 // have to be adopted and cannot be. It returns mongopatterns.ErrInvalid if the item cannot be
 // ranked or counted, has a field whose name begins with $, which no update operator could
-// change, or has an empty timestamp, which the server would replace. It returns
-// mongopatterns.ErrExists if the _id exists, as when a stored item is inserted again.
+// change, has an empty timestamp, which the server would replace, or has more than 178 levels of
+// documents and arrays, which its parent could not keep. It returns mongopatterns.ErrExists if the
+// _id exists, as when a stored item is inserted again.
 //
 // Cost: 3 round trips, 2 documents written, index _id of both, 1 key for the parent and for each item pushed
 // out. The first item of a parent: 1 more. A parent that holds fewer than it should, after N was raised: 2
