@@ -20,8 +20,8 @@ var _ mongopatterns.Checker = (*Grids[int, int])(nil)
 // free or take them. Work.Filter selects grids.
 //
 // It yields these kinds of package mongopatterns:
-//   - Malformed: the cells, a section or a cell is not a document, a holder is an array, or the end of a hold
-//     is not a date, so that the hold never ends. Field is the path, Detail the reason. Calls treat a cell
+//   - Malformed: the cells, a section or a cell is not a document, a holder is an array or no H, so that no call
+//     can name it, or the end of a hold is not a date, so that the hold never ends. Field is the path, Detail the reason. Calls treat a cell
 //     that is not a document as missing. Correct it by hand: no call of the package changes it.
 //
 // Cost: 1 round trip, and 1 for each batch of 100 grids, index _id.
@@ -98,6 +98,8 @@ func (c *core) malformedCells(path string, section bson.RawValue) (out []mongopa
 			out = append(out, malformed(path+"."+c.HolderField, by, "a holder is an array")...)
 		case until.Type != 0 && until.Type != bson.TypeNull && until.Type != bson.TypeDateTime:
 			out = append(out, malformed(path+"."+c.UntilField, until, "the end of a hold is not a date: it never ends")...)
+		case c.holder(by) != nil:
+			out = append(out, malformed(path+"."+c.HolderField, by, "a holder is of another type, and no call can name it")...)
 		}
 	}
 	return out

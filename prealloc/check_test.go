@@ -34,6 +34,48 @@ func TestUndefinedIsNoHolder(t *testing.T) {
 	testkit.OK(t, g.Claim(t.Context(), "s", "x", seats("A1")...))
 }
 
+// A holder that the driver would decode, but that is no H, is named by Cells and Check: true is not the holder 1, and
+// hex digits are not an ObjectID.
+func TestHoldersOfAnotherType(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	oid := bson.NewObjectID()
+	ints := testkit.Must(prealloc.New[int, int](db.Collection("ints"), nil))
+	oids := testkit.Must(prealloc.New[int, bson.ObjectID](db.Collection("oids"), nil))
+	for i, test := range []struct {
+		by   any
+		ints bool
+		oids bool
+	}{{1, true, false}, {int64(1), true, false}, {1.0, true, false}, {true, false, false}, {"1", false, false}, {1.5, false, false}, {oid, false, true}, {oid.Hex(), false, false}} {
+		grid := bson.D{{Key: "_id", Value: i}, {Key: "cells", Value: bson.D{{Key: "A", Value: bson.D{{Key: "1", Value: bson.D{{Key: "by", Value: test.by}}}}}}}}
+		testkit.Insert(t, db.Collection("ints"), grid)
+		testkit.Insert(t, db.Collection("oids"), grid)
+		for name, one := range map[string]struct {
+			is    bool
+			cells func() error
+			check mongopatterns.Checker
+		}{
+			"ints": {test.ints, func() error { return testkit.ErrorOf(ints.Cells(t.Context(), i)) }, ints},
+			"oids": {test.oids, func() error { return testkit.ErrorOf(oids.Cells(t.Context(), i)) }, oids},
+		} {
+			if err := one.cells(); (err == nil) != one.is || err != nil && !errors.Is(err, mongopatterns.ErrMalformed) {
+				t.Errorf("%s, %v: %v", name, test.by, err)
+			}
+			problems := 0
+			for p, err := range one.check.Check(t.Context(), &mongopatterns.Work{Filter: bson.D{{Key: "_id", Value: i}}}) {
+				testkit.OK(t, err)
+				problems++
+				if p.Field != "cells.A.1.by" {
+					t.Error(p)
+				}
+			}
+			if (problems == 0) != one.is {
+				t.Errorf("%s, %v: %d problems", name, test.by, problems)
+			}
+		}
+	}
+}
+
 // Check reports the damage by other programs that no call can free.
 func TestCheck(t *testing.T) {
 	t.Parallel()

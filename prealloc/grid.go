@@ -159,6 +159,10 @@ func New[ID, H any](coll *mongo.Collection, opts *Options) (g *Grids[ID, H], err
 		config.Name("Options.UntilField", &c.UntilField, "until")); err != nil {
 		return nil, err
 	}
+	c.holder = func(by bson.RawValue) error {
+		_, err := codec.DecodeCompared[H](c.codec, by)
+		return err
+	}
 	c.prepare()
 	return &Grids[ID, H]{core: c}, nil
 }
@@ -301,7 +305,8 @@ type State[H any] struct {
 }
 
 // Cells returns all cells of a grid, in the order in which it was made. If there is no such grid,
-// the error is mongopatterns.ErrNotFound.
+// the error is mongopatterns.ErrNotFound. If a holder is not an H, such as the text "7" where holders
+// are ints, it is mongopatterns.ErrMalformed and names the cell.
 //
 // Cost: 1 round trip, index _id.
 func (g *Grids[ID, H]) Cells(ctx context.Context, id ID) (out []State[H], err error) {
@@ -314,7 +319,7 @@ func (g *Grids[ID, H]) Cells(ctx context.Context, id ID) (out []State[H], err er
 	for _, s := range raw {
 		state := State[H]{Cell: s.cell, Free: s.free, Fields: s.fields}
 		if !s.free {
-			if state.By, err = codec.DecodeValue[H](g.core.codec, s.fields.Lookup(g.core.HolderField)); err != nil {
+			if state.By, err = codec.DecodeCompared[H](g.core.codec, s.fields.Lookup(g.core.HolderField)); err != nil {
 				return nil, g.core.of(id, fmt.Errorf("cell %s: %w", s.cell, err))
 			}
 			if until, ok := s.fields.Lookup(g.core.UntilField).TimeOK(); ok {
@@ -358,7 +363,8 @@ type core struct {
 	coll  *mongo.Collection
 	codec codec.Codec
 
-	available, held any // expressions of prepare
+	available, held any                          // expressions of prepare
+	holder          func(by bson.RawValue) error // refuses one that is no H
 }
 
 // path returns the path of a cell in the grid.

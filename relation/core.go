@@ -3,8 +3,6 @@ package relation
 import (
 	"context"
 	"errors"
-	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 
@@ -165,21 +163,12 @@ func decoded[V any](c *core, all []bson.RawValue) (out []V, err error) {
 	return out, nil
 }
 
-// held decodes a reference. It is an error if V encodes to another value: the driver also decodes true as 1, and a
-// string of hex digits as an ObjectID.
-func held[V any](c codec.Codec, id bson.RawValue) (V, error) {
-	var v V
+// held decodes a reference. It is an error if V encodes to another value.
+func held[V any](c codec.Codec, id bson.RawValue) (v V, err error) {
 	if err := value.CheckID(id); err != nil { // null would decode as a zero V
 		return v, err
 	}
-	v, err := codec.DecodeValue[V](c, id)
-	if err != nil {
-		return v, err
-	}
-	if back, err := c.Compared(v); err != nil || value.Key(back) != value.Key(id) {
-		return v, fmt.Errorf("%w: it is no %v", mongopatterns.ErrMalformed, reflect.TypeFor[V]())
-	}
-	return v, nil
+	return codec.DecodeCompared[V](c, id)
 }
 
 // dangling returns a reference to no document as an ID. ok is false if it is malformed: ID cannot hold it, so it is

@@ -260,6 +260,19 @@ func DecodeValue[T any](c Codec, v bson.RawValue) (T, error) {
 	return holder.V, nil
 }
 
+// DecodeCompared decodes a stored value that Compared encodes. A value that T encodes differently is ErrMalformed: the
+// driver also decodes true as 1, and a string of hex digits as an ObjectID.
+func DecodeCompared[T any](c Codec, v bson.RawValue) (T, error) {
+	out, err := DecodeValue[T](c, v)
+	if err != nil {
+		return out, fmt.Errorf("%w: %w", fault.ErrMalformed, err)
+	}
+	if back, err := c.Compared(out); err != nil || value.Key(back) != value.Key(v) {
+		return out, fmt.Errorf("%w: it is no %v", fault.ErrMalformed, reflect.TypeFor[T]())
+	}
+	return out, nil
+}
+
 // DecodeNew decodes the _id of a document that will be inserted; fresh says that the document had no _id
 // and gets this ObjectID.
 func DecodeNew[ID any](c Codec, v bson.RawValue, fresh bool) (ID, error) {
