@@ -120,7 +120,8 @@ func ExampleDayCells() {
 		fmt.Println(err)
 		return
 	}
-	april, err := prealloc.DayCells(time.Date(2019, 4, 1, 0, 0, 0, 0, time.UTC), time.Date(2019, 4, 30, 0, 0, 0, 0, time.UTC), prealloc.Weekday)
+	working := func(day time.Time) bool { return day.Weekday() != time.Saturday && day.Weekday() != time.Sunday }
+	april, err := prealloc.DayCells(time.Date(2019, 4, 1, 0, 0, 0, 0, time.UTC), time.Date(2019, 4, 30, 0, 0, 0, 0, time.UTC), working)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -115,11 +115,6 @@ func civil(year int, month time.Month, day int) string {
 	return time.Date(year, month, day, 12, 0, 0, 0, time.UTC).Format(time.DateOnly)
 }
 
-// Weekday reports whether a day is Monday to Friday, for [DayCells].
-func Weekday(day time.Time) bool {
-	return day.Weekday() != time.Saturday && day.Weekday() != time.Sunday
-}
-
 // Options of Grids. The zero value of each is its default.
 type Options struct {
 	// CellsField is the path of the cells in a grid. Default "cells".
