@@ -95,12 +95,17 @@ func (c *core) inspect(ctx context.Context, batch []bson.Raw) (problems []mongop
 			"numbers", expr.Op("$min", expr.Op("$isNumber", c.number()))))}),
 	}
 	read := func(ctx context.Context) error {
-		parents, err := aggregate(ctx, c.coll, pipeline)
-		var twice []repeated
-		if err == nil && c.o.Set && len(parents) > 0 {
-			twice, err = c.repeats(ctx, c.coll, c.parts(match))
-		}
 		problems = nil
+		parents, err := aggregate(ctx, c.coll, pipeline)
+		if err != nil {
+			return err
+		}
+		var twice []repeated
+		if c.o.Set && len(parents) > 0 {
+			if twice, err = c.repeats(ctx, c.coll, c.parts(match)); err != nil {
+				return err
+			}
+		}
 		found := func(kind mongopatterns.ProblemKind, field, detail string, id, have bson.RawValue) *mongopatterns.Problem {
 			problems = append(problems, mongopatterns.Problem{Pattern: "outlier", Kind: kind, Collection: c.coll.Name(),
 				ID: id, Field: field, Have: have, Detail: detail})
@@ -115,8 +120,8 @@ func (c *core) inspect(ctx context.Context, batch []bson.Raw) (problems []mongop
 			found(mongopatterns.Duplicate, c.o.ArrayField, fmt.Sprintf("%d times", len(r.At)), r.ID.List, r.ID.Element)
 		}
 		lost := slices.DeleteFunc(slices.Clone(ids), func(id bson.RawValue) bool { return there[value.Key(id)] })
-		if err != nil || len(lost) == 0 {
-			return err
+		if len(lost) == 0 {
+			return nil
 		}
 		orphans, err := aggregate(ctx, c.overflow, mongo.Pipeline{
 			expr.Op("$match", anyOf(c.o.ParentField, lost)),

@@ -444,14 +444,16 @@ func (c *core) insert(ctx context.Context, parent, child any, readable func(id b
 		} else {
 			err = missing(p, hold.Documents(ctx, c.parents, c.toParents.named(p)), mongopatterns.ErrNoParent)
 		}
-		if err == nil {
-			_, err = fault.One(c.children.InsertOne(ctx, doc))
-			err = fault.Taken("_id", id, err)
+		if err != nil {
+			return err
 		}
-		if err == nil && c.Links != nil {
-			err = c.link(ctx, p, []bson.RawValue{id})
+		if _, err := fault.One(c.children.InsertOne(ctx, doc)); err != nil {
+			return fault.Taken("_id", id, err)
 		}
-		return err
+		if c.Links == nil {
+			return nil
+		}
+		return c.link(ctx, p, []bson.RawValue{id})
 	})
 }
 
@@ -459,11 +461,11 @@ func (c *core) insert(ctx context.Context, parent, child any, readable func(id b
 // role, if parents and children are one collection.
 func (c *core) delete(ctx context.Context, which any, policy mongopatterns.DeletePolicy, refs, rear end, absent error) (children int64, err error) {
 	id, err := c.id(which)
-	if err == nil && (!slices.Contains([]mongopatterns.DeletePolicy{mongopatterns.Restrict, mongopatterns.Unlink, mongopatterns.Cascade}, policy) || policy == mongopatterns.Cascade && (c.self || absent == ErrNoChild)) {
-		err = fault.Invalid("policy: %s cannot be used here: use Restrict or Unlink, or Cascade for parents in a collection of their own", policy)
-	}
 	if err != nil {
 		return 0, err
+	}
+	if !slices.Contains([]mongopatterns.DeletePolicy{mongopatterns.Restrict, mongopatterns.Unlink, mongopatterns.Cascade}, policy) || policy == mongopatterns.Cascade && (c.self || absent == ErrNoChild) {
+		return 0, fault.Invalid("policy: %s cannot be used here: use Restrict or Unlink, or Cascade for parents in a collection of their own", policy)
 	}
 	err = c.transact(ctx, func(ctx context.Context) error {
 		children = 0
@@ -486,10 +488,10 @@ func (c *core) delete(ctx context.Context, which any, policy mongopatterns.Delet
 		case mongopatterns.Cascade:
 			children, err = c.cascade(ctx, id, own)
 		}
-		if err == nil && c.self && !c.undirected {
-			err = rear.drop(ctx, rear.to(id), id)
+		if err != nil || !c.self || c.undirected {
+			return err
 		}
-		return err
+		return rear.drop(ctx, rear.to(id), id)
 	})
 	if err != nil {
 		children = 0
@@ -510,20 +512,20 @@ func (c *core) cascade(ctx context.Context, p bson.RawValue, own []bson.RawValue
 			alone = expr.Op("$and", bson.A{theirs, expr.D(c.up, expr.Op("$size", 1))})
 		}
 		result, err := fault.Many(c.children.DeleteMany(ctx, alone))
-		if err == nil {
-			deleted = result.DeletedCount
+		if err != nil {
+			return 0, err
 		}
-		if err == nil && c.OwnerField == "" {
+		if c.OwnerField == "" {
 			err = c.toParents.drop(ctx, theirs, p)
 		}
-		return deleted, err
+		return result.DeletedCount, err
 	}
 	if c.Links != nil {
 		links, err := c.toChildren.of(ctx, p)
-		if err == nil {
-			err = c.toParents.drop(ctx, theirs, p)
-		}
 		if err != nil {
+			return 0, err
+		}
+		if err := c.toParents.drop(ctx, theirs, p); err != nil {
 			return 0, err
 		}
 		own = links[value.Key(p)]

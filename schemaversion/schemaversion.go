@@ -149,20 +149,27 @@ func (v *Collection[T]) Get(ctx context.Context, id any) (out T, err error) {
 	if err != nil {
 		return out, err
 	}
-	written := false
-	if v.core.WriteBack {
-		// If the server refuses the upgraded document, Get still returns it, unless the refusal
-		// ended the caller's transaction.
-		_, err := v.core.store(ctx, raw, made)
-		if written = err == nil; err != nil && (txn.Running(ctx) || !fault.Refused(err) && !errors.Is(err, mongopatterns.ErrInvalid)) {
-			return out, err
-		}
+	if !v.core.WriteBack {
+		err = v.core.decode(made, &out)
+		return out, err
 	}
-	err = fault.Of(raw.Lookup("_id"), v.core.codec.Decode(made, &out))
-	if written {
-		err = fault.Unknown(err)
+	_, err = v.core.store(ctx, raw, made)
+	if err == nil {
+		err = fault.Unknown(v.core.decode(made, &out))
+		return out, err
 	}
+	if txn.Running(ctx) || !fault.Refused(err) && !errors.Is(err, mongopatterns.ErrInvalid) {
+		return out, err
+	}
+	// The server refuses the upgraded document. Get returns it all the same, unless the refusal ended the caller's
+	// transaction.
+	err = v.core.decode(made, &out)
 	return out, err
+}
+
+// decode decodes an upgraded document, and names it in an error.
+func (c *core) decode(made bson.Raw, out any) error {
+	return fault.Of(made.Lookup("_id"), c.codec.Decode(made, out))
 }
 
 // Find reads documents and upgrades them to the newest version. filter applies to the documents as
@@ -196,9 +203,10 @@ func (v *Collection[T]) Find(ctx context.Context, filter any, opts ...options.Li
 // decode upgrades and decodes a document. Each error names it.
 func decode[T any](c *core, raw bson.Raw) (out T, err error) {
 	made, err := c.to(raw, c.newest())
-	if err == nil {
-		err = fault.Of(raw.Lookup("_id"), c.codec.Decode(made, &out))
+	if err != nil {
+		return out, err
 	}
+	err = c.decode(made, &out)
 	return out, err
 }
 

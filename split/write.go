@@ -114,10 +114,13 @@ func (s *Split[ID, H, C]) Update(ctx context.Context, id ID, hot, cold any) (err
 		return fault.Of(raw, err)
 	case hot == nil:
 		whole, err := c.undivided(ctx, raw)
-		if err == nil && !whole {
-			_, err = one(ctx, c.cold, c.coldOf(raw), cold)
+		if err != nil {
+			return fault.Of(raw, err)
 		}
-		if !whole && !errors.Is(err, mongopatterns.ErrNotFound) {
+		if whole {
+			break
+		}
+		if _, err = one(ctx, c.cold, c.coldOf(raw), cold); !errors.Is(err, mongopatterns.ErrNotFound) {
 			return fault.Of(raw, err)
 		}
 	}

@@ -127,16 +127,19 @@ func (c *core) change(ctx context.Context, ch change, fresh bool) error {
 		err = c.adopt(ctx, bson.A{ch.parent}, p.gone)
 	case !p.counted(): // its first item has come
 		alone, looked := c.alone(ctx, bson.A{ch.parent}, bson.A{ch.in[0].id})
-		if err = looked; err == nil && !alone {
+		if looked != nil {
+			return looked
+		}
+		if !alone {
 			err = c.recount(ctx, ch.parent)
 		}
 	default:
 		err = c.refill(ctx, ch, p)
 	}
-	if err == nil && p.anew {
-		err = c.addUp(ctx, bson.A{ch.parent})
+	if err != nil || !p.anew {
+		return err
 	}
-	return err
+	return c.addUp(ctx, bson.A{ch.parent})
 }
 
 // adopting runs a write of one parent in a transaction. If the write returns errUnadopted, and so
@@ -145,9 +148,10 @@ func (c *core) adopting(ctx context.Context, parent bson.RawValue, write func(ct
 	return c.run(ctx, func(ctx context.Context) error {
 		err := write(ctx)
 		if errors.Is(err, errUnadopted) {
-			if err = c.adopt(ctx, bson.A{parent}, nil); err == nil {
-				err = write(ctx)
+			if err := c.adopt(ctx, bson.A{parent}, nil); err != nil {
+				return err
 			}
+			return write(ctx)
 		}
 		return err
 	})
@@ -258,13 +262,16 @@ func (c *core) store(ctx context.Context, b batch) error {
 		return err
 	}
 	unadopted, err := c.unadopted(ctx, b, parents)
-	if err == nil && len(unadopted) > 0 {
-		if err = c.adopt(ctx, unadopted, nil); err == nil {
-			parents, err = c.look(ctx, b)
-		}
-	}
 	if err != nil {
 		return err
+	}
+	if len(unadopted) > 0 {
+		if err := c.adopt(ctx, unadopted, nil); err != nil {
+			return err
+		}
+		if parents, err = c.look(ctx, b); err != nil {
+			return err
+		}
 	}
 	var models []mongo.WriteModel
 	for _, ch := range b.changes {
@@ -299,10 +306,10 @@ func (c *core) store(ctx context.Context, b batch) error {
 		// It holds fewer than it should; the bulk write has increased its count.
 		now := expr.D("count", expr.Field(c.o.CountField), "array", expr.D("size", c.x.size))
 		doc, err := c.parents.FindOne(ctx, byID(ch.parent), options.FindOne().SetProjection(now)).Raw()
-		if err == nil {
-			err = c.refill(ctx, change{parent: ch.parent}, read(ch.parent, doc))
-		}
 		if err != nil {
+			return err
+		}
+		if err := c.refill(ctx, change{parent: ch.parent}, read(ch.parent, doc)); err != nil {
 			return err
 		}
 	}

@@ -141,13 +141,15 @@ func (d *store) repair(ctx context.Context, work *mongopatterns.Work) (mongopatt
 	mended := func(audit func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error)) maintain.Step {
 		return func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 			problems, err := audit(ctx, batch)
+			if err != nil {
+				return err
+			}
 			for _, p := range problems {
 				mend, done := mends[p.Kind]
-				if err == nil && done && !w.DryRun {
-					done, err = mend(ctx, p.ID)
-				}
-				if err != nil {
-					return err
+				if done && !w.DryRun {
+					if done, err = mend(ctx, p.ID); err != nil {
+						return err
+					}
 				}
 				if done {
 					result.Done++
@@ -155,7 +157,7 @@ func (d *store) repair(ctx context.Context, work *mongopatterns.Work) (mongopatt
 					result.Remaining++
 				}
 			}
-			return err
+			return nil
 		}
 	}
 	return d.each(ctx, work, whole, mended(d.audit), mended(d.auditRemoved))
@@ -217,21 +219,28 @@ func (d *store) problems(ctx context.Context, ids bson.A, current map[string]loa
 		return nil, err
 	}
 	out, err := d.foreign(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
 	for _, h := range suspects {
-		if err == nil {
-			err = txn.Run(ctx, d.current.Database(), func(ctx context.Context) error {
-				one := bson.A{h.id}
-				if current, err = d.loadMany(ctx, one); err == nil {
-					suspects, err = d.examine(ctx, one, current)
-				}
+		var found []*history
+		err := txn.Run(ctx, d.current.Database(), func(ctx context.Context) error {
+			one := bson.A{h.id}
+			current, err := d.loadMany(ctx, one)
+			if err != nil {
 				return err
-			})
+			}
+			found, err = d.examine(ctx, one, current)
+			return err
+		})
+		if err != nil {
+			return nil, err
 		}
-		for _, h := range suspects {
+		for _, h := range found {
 			out = append(out, h.problems...)
 		}
 	}
-	return out, err
+	return out, nil
 }
 
 // foreign reports the rows that the unique index does not cover: rows with the _id of one of the

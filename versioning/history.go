@@ -222,26 +222,36 @@ func (d *store) chain(ctx context.Context, id bson.RawValue, n, limit int64) (ro
 
 func complete(rows []*row) bool { return len(rows) > 0 && rows[len(rows)-1].delta == nil }
 
+// fromRevision completes the rows from n on, up to a whole one or the current document.
+func (d *store) fromRevision(ctx context.Context, id bson.RawValue, n int64, rows []*row, current *current) ([]*row, *current, error) {
+	if complete(rows) {
+		return rows, current, nil
+	}
+	every := int64(d.opts.SnapshotEvery)
+	rows, err := d.chain(ctx, id, n, (every-n%every)%every+1)
+	if err != nil || complete(rows) {
+		return rows, current, err
+	}
+	if current == nil {
+		if current, err = d.load(ctx, id); err != nil {
+			return nil, nil, err
+		}
+	}
+	if current == nil || current.number > n+int64(len(rows)) {
+		// The document has been saved or deleted since and its state is now in the history; or
+		// the next whole revision is further away, because SnapshotEvery was larger once.
+		rows, err = d.chain(ctx, id, n, 0)
+	}
+	return rows, current, err
+}
+
 // revision reads revision n. rows are the first of the rows from n on, and current the current
 // document, if they were read already.
 func (d *store) revision(ctx context.Context, id bson.RawValue, n int64, rows []*row, current *current) (*row, error) {
 	if n < 1 {
 		return nil, ofRevision(id, n, mongopatterns.ErrNotFound)
 	}
-	var err error
-	if every := int64(d.opts.SnapshotEvery); !complete(rows) {
-		rows, err = d.chain(ctx, id, n, (every-n%every)%every+1)
-	}
-	if err == nil && !complete(rows) {
-		if current == nil {
-			current, err = d.load(ctx, id)
-		}
-		if err == nil && (current == nil || current.number > n+int64(len(rows))) {
-			// The document has been saved or deleted since and its state is now in the history; or
-			// the next whole revision is further away, because SnapshotEvery was larger once.
-			rows, err = d.chain(ctx, id, n, 0)
-		}
-	}
+	rows, current, err := d.fromRevision(ctx, id, n, rows, current)
 	if err != nil {
 		return nil, err
 	}

@@ -279,18 +279,19 @@ func (d *History[ID, T]) id(id ID) (bson.RawValue, error) { return d.core.codec.
 
 // checkID returns an error for an _id that no value of ID encodes to.
 func (d *History[ID, T]) checkID(v bson.RawValue) error {
-	err := value.CheckID(v)
-	if err == nil {
-		var id ID
-		var back bson.RawValue
-		if id, err = codec.DecodeValue[ID](d.core.codec, v); err == nil {
-			if back, err = d.id(id); err == nil && value.Key(back) != value.Key(v) {
-				err = fmt.Errorf("%v would encode it as %s", reflect.TypeFor[ID](), value.Text(back))
-			}
-		}
+	if err := value.CheckID(v); err != nil {
+		return fault.Of(v, fault.Invalid("%w", err))
 	}
+	id, err := codec.DecodeValue[ID](d.core.codec, v)
 	if err != nil {
 		return fault.Of(v, fault.Invalid("%w", err))
+	}
+	back, err := d.id(id)
+	if err != nil {
+		return fault.Of(v, fault.Invalid("%w", err))
+	}
+	if value.Key(back) != value.Key(v) {
+		return fault.Of(v, fault.Invalid("%v would encode it as %s", reflect.TypeFor[ID](), value.Text(back)))
 	}
 	return nil
 }
