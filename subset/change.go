@@ -72,8 +72,8 @@ func (c *core) expressions() (x expressions) {
 		bson.A{"$$come"}, expr.Op("$slice", "$$rest", "$$place", math.MaxInt32))), "$$rest")
 	known := expr.Cond(all, "$$come", expr.Cond(expr.Op("$eq", rest, 0), bson.A{},
 		expr.Let("last", last, expr.Filter("$$come", "item", c.precedes("$$item", "$$last")))))
-	gone := expr.Op("$slice", "$$rest", expr.Cond("$$wins", c.o.N-1, c.o.N), math.MaxInt32)
-	answer := expr.D("size", rest, "wins", "$$wins", "gone", gone)
+	pushedOut := expr.Op("$slice", "$$rest", expr.Cond("$$wins", c.o.N-1, c.o.N), math.MaxInt32)
+	answer := expr.D("size", rest, "wins", "$$wins", "pushedOut", pushedOut)
 	forms := func(rest, wins, after any) form {
 		return form{expr.Fixed(expr.Let("rest", rest, c.stored(expr.Op("$slice", after, c.o.N)))),
 			expr.Fixed(expr.Let("rest", rest, expr.Let("wins", wins, answer)))}
@@ -245,26 +245,26 @@ func (c *core) roomFor(filter bson.D, more ...any) bson.D {
 
 // A parent as it was before a change, and what the change makes of its array.
 type parent struct {
-	count bson.RawValue // zero if it has none
-	size  int           // of the array without the item that leaves
-	wins  bool          // the item that comes is one of the best
-	gone  []held        // the items pushed out
-	anew  bool          // a sum must be computed from all items
+	count     bson.RawValue // zero if it has none
+	size      int           // of the array without the item that leaves
+	wins      bool          // the item that comes is one of the best
+	pushedOut []element     // the items pushed out
+	anew      bool          // a sum must be computed from all items
 }
 
-// A held item is an element of a parent's array, at this position; -1 after a write took it out.
-type held struct {
+// An element of a parent's array is at this position; -1 after a write took it out.
+type element struct {
 	parent, item bson.RawValue
 	at           int
 }
 
 // id is the item's _id, zero if the item is not a document with one.
-func (h held) id() bson.RawValue {
+func (h element) id() bson.RawValue {
 	doc, _ := h.item.DocumentOK()
 	return doc.Lookup("_id")
 }
 
-func (h held) key() string { return itemKey(h.parent, h.id()) }
+func (h element) key() string { return itemKey(h.parent, h.id()) }
 
 func itemKey(parent, id bson.RawValue) string {
 	return fmt.Sprintf("%q%q", value.Key(parent), value.Key(id))
@@ -275,8 +275,8 @@ func read(id bson.RawValue, doc bson.Raw) parent {
 	p.wins, _ = doc.Lookup("array", "wins").BooleanOK()
 	sound, tested := doc.Lookup("sound").BooleanOK()
 	p.anew = tested && !sound
-	for _, gone := range elements(doc.Lookup("array", "gone")) {
-		p.gone = append(p.gone, held{id, gone, -1})
+	for _, item := range elements(doc.Lookup("array", "pushedOut")) {
+		p.pushedOut = append(p.pushedOut, element{id, item, -1})
 	}
 	return p
 }
@@ -347,16 +347,16 @@ func (c *core) twice(ctx context.Context, id bson.RawValue, filter bson.D, updat
 	return result.MatchedCount > 0, nil
 }
 
-// lost returns those of these items, which a write takes out of their parents, that the
+// unstored returns those of these items, which a write takes out of their parents, that the
 // collection lacks.
-func (c *core) lost(ctx context.Context, all []held) ([]held, error) {
+func (c *core) unstored(ctx context.Context, all []element) ([]element, error) {
 	there, err := c.among(ctx, all, included(c.o.ParentField), func(bson.Raw, string) {})
-	lost := slices.DeleteFunc(slices.Clone(all), func(h held) bool { return there[h.key()] })
-	return lost, err
+	missing := slices.DeleteFunc(slices.Clone(all), func(h element) bool { return there[h.key()] })
+	return missing, err
 }
 
 // among returns the keys of those items that the collection has, and calls see for each.
-func (c *core) among(ctx context.Context, all []held, projection bson.D, see func(doc bson.Raw, key string)) (map[string]bool, error) {
+func (c *core) among(ctx context.Context, all []element, projection bson.D, see func(doc bson.Raw, key string)) (map[string]bool, error) {
 	there, wanted := map[string]bool{}, map[string]bool{}
 	var parents, ids bson.A
 	for i, h := range all {

@@ -101,11 +101,11 @@ type state struct {
 	top      []bson.Raw // the best N items
 	stats    bson.Raw   // of all items; its fields are missing without items
 	problems []mongopatterns.Problem
-	wrong    bool   // the array is wrong, or a write has just taken elements out of it
-	held     []held // the elements of a wrong array, and those taken out
-	lacking  []held // those of held that the collection lacks, by _id
-	edited   []held // those of held with other content in the collection
-	moved    []item // items from lacking, at the same index; those that stand twice have no doc
+	wrong    bool      // the array is wrong, or a write has just pushed elements out of it
+	elements []element // the elements of a wrong array, and those pushed out
+	unstored []element // those of elements that the collection lacks, by _id
+	edited   []element // those of elements with other content in the collection
+	inserts  []item    // what Adopt inserts for unstored, at the same index; those that stand twice have no doc
 }
 
 func (st state) id() bson.RawValue { return st.parent.Lookup("_id") }
@@ -228,9 +228,9 @@ func (c *core) inspect(ctx context.Context, parents []bson.Raw, do func(ctx cont
 }
 
 // suspects reads parents with their items, in the transaction's snapshot, and returns the states
-// of those with problems. taken is what a write has taken out of the array of a single parent;
+// of those with problems. pushedOut is what a write has pushed out of the array of a single parent;
 // then its state is returned in any case.
-func (c *core) suspects(ctx context.Context, these bson.A, taken []held) ([]state, error) {
+func (c *core) suspects(ctx context.Context, these bson.A, pushedOut []element) ([]state, error) {
 	parents, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.parents.Find(ctx, expr.D("_id", expr.Op("$in", these)), options.Find().SetProjection(c.scan().Projection).
 			SetSort(expr.D("_id", 1)).SetBatchSize(int32(len(these)+1)))
@@ -242,11 +242,11 @@ func (c *core) suspects(ctx context.Context, these bson.A, taken []held) ([]stat
 	if err != nil {
 		return nil, err
 	}
-	if len(taken) == 0 {
+	if len(pushedOut) == 0 {
 		states = slices.DeleteFunc(states, func(st state) bool { return len(st.problems) == 0 })
 	}
 	for i := range states {
-		states[i].held = slices.Clone(taken)
+		states[i].elements = slices.Clone(pushedOut)
 	}
 	return states, c.compare(ctx, states)
 }
@@ -254,15 +254,15 @@ func (c *core) suspects(ctx context.Context, these bson.A, taken []held) ([]stat
 // compare finds the array elements that the collection lacks, or has with other content, and
 // refines the problem of the array. Only a wrong array can hold such elements.
 func (c *core) compare(ctx context.Context, states []state) error {
-	var all []held
+	var all []element
 	for i := range states {
 		st := &states[i]
-		if st.wrong = st.wrongArray() || len(st.held) > 0; st.wrong {
+		if st.wrong = st.wrongArray() || len(st.elements) > 0; st.wrong {
 			for at, v := range elements(value.Lookup(st.parent, c.o.ArrayField)) {
-				st.held = append(st.held, held{st.id(), v, at})
+				st.elements = append(st.elements, element{st.id(), v, at})
 			}
 		}
-		all = append(all, st.held...)
+		all = append(all, st.elements...)
 	}
 	places, edited := map[string][]int{}, make([]bool, len(all))
 	for i, h := range all {
@@ -279,22 +279,22 @@ func (c *core) compare(ctx context.Context, states []state) error {
 	}
 	for i := range states {
 		st := &states[i]
-		for n, h := range st.held {
+		for n, h := range st.elements {
 			switch {
 			case !there[h.key()]:
-				st.lacking = append(st.lacking, h)
+				st.unstored = append(st.unstored, h)
 			case edited[n]:
 				st.edited = append(st.edited, h)
 			}
 		}
-		edited = edited[len(st.held):]
+		edited = edited[len(st.elements):]
 		if !st.wrongArray() {
 			continue
 		}
 		p := &st.problems[0]
-		if n := len(st.lacking); n > 0 {
+		if n := len(st.unstored); n > 0 {
 			p.Kind = mongopatterns.NotAdopted
-			p.Detail = fmt.Sprintf("the collection lacks %d of its items, the last with the _id %s", n, value.Text(st.lacking[n-1].id()))
+			p.Detail = fmt.Sprintf("the collection lacks %d of its items, the last with the _id %s", n, value.Text(st.unstored[n-1].id()))
 		} else if n := len(st.edited); n > 0 {
 			p.Kind = mongopatterns.Edited
 			p.Detail = fmt.Sprintf("%d of its items differ from the collection's, the last with the _id %s", n, value.Text(st.edited[n-1].id()))
@@ -323,7 +323,7 @@ func (c *core) pulled(st state) (out []bson.RawValue) {
 		return nil
 	}
 	there := map[string]bool{}
-	for _, h := range st.held {
+	for _, h := range st.elements {
 		there[h.key()] = true
 	}
 	for _, doc := range st.top {

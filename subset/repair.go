@@ -72,11 +72,11 @@ func (c *core) rebuildAll(ctx context.Context, work *mongopatterns.Work, adopt b
 	return maintain.Run(ctx, c.parents, work, c.scan(), step)
 }
 
-// adopt adopts parents in the transaction of a write. taken is what the write has taken out of
+// adopt adopts parents in the transaction of a write. pushedOut is what the write has pushed out of
 // the array, if there is one parent.
-func (c *core) adopt(ctx context.Context, these bson.A, taken []held) error {
+func (c *core) adopt(ctx context.Context, these bson.A, pushedOut []element) error {
 	var done mongopatterns.Result
-	err := c.rebuildThese(ctx, these, taken, true, false, &done)
+	err := c.rebuildThese(ctx, these, pushedOut, true, false, &done)
 	if mongo.IsDuplicateKeyError(err) { // not the write's own error
 		err = fmt.Errorf("%w: %v", mongopatterns.ErrNotAdopted, err)
 	}
@@ -113,13 +113,13 @@ func (c *core) addUp(ctx context.Context, these bson.A) error {
 
 // rebuildThese writes the parents first. From then on other writers wait, so that it does not
 // conflict with them.
-func (c *core) rebuildThese(ctx context.Context, these bson.A, taken []held, adopt, dry bool, result *mongopatterns.Result) error {
+func (c *core) rebuildThese(ctx context.Context, these bson.A, pushedOut []element, adopt, dry bool, result *mongopatterns.Result) error {
 	if !dry {
 		if _, err := fault.Many(c.parents.UpdateMany(ctx, expr.D("_id", expr.Op("$in", these)), hold.Mark)); err != nil {
 			return err
 		}
 	}
-	states, err := c.suspects(ctx, these, taken)
+	states, err := c.suspects(ctx, these, pushedOut)
 	if err != nil {
 		return err
 	}
@@ -143,18 +143,18 @@ func (c *core) rebuild(ctx context.Context, states []state, adopt, dry bool, res
 	var left []state // to be written
 	for _, st := range states {
 		var err error
-		st.moved, err = c.moveOut(st)
+		st.inserts, err = c.insertsOf(st)
 		switch {
 		case st.problems != nil && st.problems[0].Kind == mongopatterns.Malformed:
 			p := st.problems[0]
 			maintain.Fail(result, c.parents.Name(), st.id(), fault.Invalid("%q is %s", p.Field, p.Detail))
-		case len(st.lacking) > 0 && !adopt:
+		case len(st.unstored) > 0 && !adopt:
 			result.Remaining++
 		case err != nil:
 			maintain.Fail(result, c.parents.Name(), st.id(), err)
 		default:
 			left = append(left, st)
-			for _, it := range st.moved {
+			for _, it := range st.inserts {
 				if it.doc != nil {
 					docs = append(docs, it.doc)
 				}
@@ -172,17 +172,17 @@ func (c *core) rebuild(ctx context.Context, states []state, adopt, dry bool, res
 	for _, st := range left {
 		set := expr.D(hold.Field, "$$REMOVE")
 		// Beside a push, a deletion by new code may have left a free place.
-		edited := adopt && (len(st.edited) > 0 || len(st.lacking) == 0 && len(c.pulled(st)) > 0)
+		edited := adopt && (len(st.edited) > 0 || len(st.unstored) == 0 && len(c.pulled(st)) > 0)
 		if edited {
 			result.Remaining++
-			if len(st.lacking) == 0 && len(st.problems) == 1 { // nothing else to do
+			if len(st.unstored) == 0 && len(st.problems) == 1 { // nothing else to do
 				continue
 			}
 			// An item inserted without an _id must not be inserted again.
-			for i, h := range st.lacking {
+			for i, h := range st.unstored {
 				if h.at >= 0 && h.id().IsZero() {
 					path := fmt.Sprintf("%s.%d", c.o.ArrayField, h.at)
-					set := expr.Op("$set", expr.D(path, c.cut(st.moved[i].doc)))
+					set := expr.Op("$set", expr.D(path, c.cut(st.inserts[i].doc)))
 					models = append(models, mongo.NewUpdateOneModel().SetFilter(byID(st.id())).SetUpdate(set))
 				}
 			}
@@ -218,10 +218,10 @@ func (c *core) again(ctx context.Context, states []state) error {
 	return err
 }
 
-// moveOut makes items from the elements of a parent's array that the collection lacks.
-func (c *core) moveOut(st state) (moved []item, err error) {
+// insertsOf makes items from the elements of a parent's array that the collection lacks.
+func (c *core) insertsOf(st state) (inserts []item, err error) {
 	seen := map[string]bson.RawValue{}
-	for _, h := range st.lacking {
+	for _, h := range st.unstored {
 		doc, ok := h.item.DocumentOK()
 		if !ok {
 			return nil, fault.Invalid("%q holds a value of type %v, not an item", c.o.ArrayField, h.item.Type)
@@ -239,7 +239,7 @@ func (c *core) moveOut(st state) (moved []item, err error) {
 			it.doc = nil
 		}
 		seen[value.Key(it.id)] = h.item
-		moved = append(moved, it)
+		inserts = append(inserts, it)
 	}
-	return moved, nil
+	return inserts, nil
 }

@@ -75,13 +75,13 @@ func (c *core) add(ctx context.Context, parent bson.RawValue, it item) error {
 // insert stores an item, and returns those of the items pushed out of the parent's array that
 // the collection lacks. Checking them costs no round trip: the same command updates them without
 // changing anything, and inserts the item as an upsert whose filter matches no document.
-func (c *core) insert(ctx context.Context, parent bson.RawValue, it item, gone []held) (lost []held, err error) {
-	if len(gone) == 0 {
+func (c *core) insert(ctx context.Context, parent bson.RawValue, it item, pushedOut []element) (unstored []element, err error) {
+	if len(pushedOut) == 0 {
 		_, err := fault.One(c.items.InsertOne(ctx, it.doc))
 		return nil, err
 	}
 	var models []mongo.WriteModel
-	for _, h := range gone {
+	for _, h := range pushedOut {
 		if value.CheckID(h.id()) == nil {
 			models = append(models, mongo.NewUpdateOneModel().SetFilter(c.one(parent, h.id())).
 				SetUpdate(expr.D("$setOnInsert", expr.D(hold.Field, true))))
@@ -90,10 +90,10 @@ func (c *core) insert(ctx context.Context, parent bson.RawValue, it item, gone [
 	none := append(c.one(parent, it.id), expr.Element("$nor", bson.A{bson.D{}}))
 	models = append(models, mongo.NewReplaceOneModel().SetFilter(none).SetReplacement(it.doc).SetUpsert(true))
 	result, err := fault.Many(c.items.BulkWrite(ctx, models))
-	if err != nil || result.MatchedCount == int64(len(gone)) {
+	if err != nil || result.MatchedCount == int64(len(pushedOut)) {
 		return nil, err
 	}
-	return c.lost(ctx, gone)
+	return c.unstored(ctx, pushedOut)
 }
 
 // change applies a change of at most one item each, and stores the item that comes if it is
@@ -105,26 +105,26 @@ func (c *core) change(ctx context.Context, ch change, fresh bool) error {
 	if err != nil {
 		return err
 	}
-	var lost []held
+	var unstored []element
 	if fresh {
-		twin := func(h held) bool { return value.Key(h.id()) == value.Key(ch.in[0].id) }
-		if i := slices.IndexFunc(p.gone, twin); i >= 0 { // the insertion would hide that it is stored nowhere else
-			if lost, err = c.lost(ctx, p.gone[i:i+1]); len(lost) > 0 {
+		twin := func(h element) bool { return value.Key(h.id()) == value.Key(ch.in[0].id) }
+		if i := slices.IndexFunc(p.pushedOut, twin); i >= 0 { // the insertion would hide that it is stored nowhere else
+			if unstored, err = c.unstored(ctx, p.pushedOut[i:i+1]); len(unstored) > 0 {
 				return fault.Of(ch.parent, fmt.Errorf("%w: its array has another item with the same _id as the new one, %s", mongopatterns.ErrNotAdopted, value.Text(ch.in[0].id)))
 			}
 			if err != nil {
 				return err
 			}
 		}
-		lost, err = c.insert(ctx, ch.parent, ch.in[0], p.gone)
+		unstored, err = c.insert(ctx, ch.parent, ch.in[0], p.pushedOut)
 	} else {
-		lost, err = c.lost(ctx, p.gone)
+		unstored, err = c.unstored(ctx, p.pushedOut)
 	}
 	switch {
 	case err != nil:
 		return err
-	case len(lost) > 0:
-		err = c.adopt(ctx, bson.A{ch.parent}, p.gone)
+	case len(unstored) > 0:
+		err = c.adopt(ctx, bson.A{ch.parent}, p.pushedOut)
 	case !p.counted(): // its first item has come
 		alone, looked := c.alone(ctx, bson.A{ch.parent}, bson.A{ch.in[0].id})
 		if looked != nil {
@@ -352,7 +352,7 @@ func (c *core) writeRest(ctx context.Context, b batch, before []parent) (rest bs
 // counted, or would be pushed out while the collection lacks them.
 func (c *core) unadopted(ctx context.Context, b batch, parents []parent) (out bson.A, err error) {
 	var first bson.A
-	var gone []held
+	var pushedOut []element
 	for i, ch := range b.changes {
 		p := parents[i]
 		switch {
@@ -363,7 +363,7 @@ func (c *core) unadopted(ctx context.Context, b batch, parents []parent) (out bs
 		case !p.counted():
 			out = append(out, ch.parent)
 		default:
-			gone = append(gone, p.gone...)
+			pushedOut = append(pushedOut, p.pushedOut...)
 		}
 	}
 	if alone, err := c.alone(ctx, first, bson.A{}); err != nil {
@@ -371,16 +371,16 @@ func (c *core) unadopted(ctx context.Context, b batch, parents []parent) (out bs
 	} else if !alone {
 		out = append(out, first...)
 	}
-	lost, err := c.lost(ctx, gone)
-	for i, h := range lost {
-		if i == 0 || !h.parent.Equal(lost[i-1].parent) {
+	unstored, err := c.unstored(ctx, pushedOut)
+	for i, h := range unstored {
+		if i == 0 || !h.parent.Equal(unstored[i-1].parent) {
 			out = append(out, h.parent)
 		}
 	}
 	return out, err
 }
 
-// look reads from the parents of a batch what apply answers for one. Its gone are all elements
+// look reads from the parents of a batch what apply answers for one. Its pushedOut are all elements
 // that the new items could push out.
 func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 	these, more := make(bson.A, len(b.changes)), make(bson.A, len(b.changes))
@@ -393,7 +393,7 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 	best := expr.Cond(expr.Op("$gt", coming, 1), c.sorted(c.x.array), c.x.array)
 	last := expr.Op("$slice", best, expr.Op("$subtract", 0, over))
 	projection := expr.D("count", expr.Field(c.o.CountField), "array", expr.D("size", c.x.size,
-		"gone", expr.Map(expr.Cond(expr.Op("$gt", over, 0), last, bson.A{}), "item", expr.D("_id", "$$item._id"))))
+		"pushedOut", expr.Map(expr.Cond(expr.Op("$gt", over, 0), last, bson.A{}), "item", expr.D("_id", "$$item._id"))))
 	out, found := make([]parent, len(b.changes)), make([]bool, len(b.changes))
 	filter := c.roomFor(expr.D("_id", expr.Op("$in", these)))
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
