@@ -137,19 +137,19 @@ func (c *core) names() string {
 
 // fits returns an error for a computed document whose fields are not those of Empty.
 func (c *core) fits(doc bson.Raw) error {
-	refuse := func(err error) error { return fault.Refuse(fault.Of(doc.Lookup("_id"), err)) }
+	unfit := func(err error) error { return fault.Refuse(fault.Of(doc.Lookup("_id"), err)) }
 	elements, err := doc.Elements()
 	if err != nil {
-		return refuse(err)
+		return unfit(err)
 	}
 	for _, e := range c.fields {
 		if doc.Lookup(e.Key).Type == 0 {
-			return refuse(fault.Invalid("Rule.Pipeline: it must make %q, which is in Empty", e.Key))
+			return unfit(fault.Invalid("Rule.Pipeline: it must make %q, which is in Empty", e.Key))
 		}
 	}
 	for _, e := range elements {
 		if key := e.Key(); key != "_id" && c.empty.Lookup(key).Type == 0 {
-			return refuse(fault.Invalid("Rule.Pipeline: it makes %q, which is not in Empty", key))
+			return unfit(fault.Invalid("Rule.Pipeline: it makes %q, which is not in Empty", key))
 		}
 	}
 	return nil

@@ -62,7 +62,7 @@ func (r *Relation[ParentID, ChildID, T]) Check(ctx context.Context, work *mongop
 // check finds the problems of a batch. If the server refuses to look up all references of the
 // batch together, it checks the documents one by one.
 func (c *core) check(ctx context.Context, e end, batch []bson.Raw) ([]mongopatterns.Problem, error) {
-	found, err := c.settled(ctx, e, batch)
+	found, err := c.confirmed(ctx, e, batch)
 	if !fault.Refused(err) || txn.Running(ctx) {
 		return found, err
 	}
@@ -81,9 +81,9 @@ func (c *core) check(ctx context.Context, e end, batch []bson.Raw) ([]mongopatte
 	return all, nil
 }
 
-// settled returns the problems of a batch that a second look confirms: a write may have happened
+// confirmed returns the problems of a batch that a second look confirms: a write may have happened
 // between the two reads of the first look.
-func (c *core) settled(ctx context.Context, e end, batch []bson.Raw) ([]mongopatterns.Problem, error) {
+func (c *core) confirmed(ctx context.Context, e end, batch []bson.Raw) ([]mongopatterns.Problem, error) {
 	problems, err := c.examine(ctx, e, batch)
 	ids := suspects(problems)
 	if err != nil || len(ids) == 0 {

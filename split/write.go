@@ -154,7 +154,7 @@ func (c *core) checkUpdates(hot, cold any) error {
 		if err := codec.CheckUpdate(side.what, side.update); err != nil {
 			return err
 		}
-		for _, path := range settled(side.update) {
+		for _, path := range setPaths(side.update) {
 			name, _, _ := strings.Cut(path, ".")
 			if why := side.wrong(name); why != "" {
 				return fault.Invalid("%s: %q %s", side.what, name, why)
@@ -164,9 +164,9 @@ func (c *core) checkUpdates(hot, cold any) error {
 	return nil
 }
 
-// settled returns the paths in the operators of a bson.D or bson.M, except those that $unset
+// setPaths returns the paths in the operators of a bson.D or bson.M, except those that $unset
 // removes.
-func settled(update any) (paths []string) {
+func setPaths(update any) (paths []string) {
 	for operator, fields := range entries(update) {
 		if operator == "$unset" {
 			continue

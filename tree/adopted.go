@@ -15,7 +15,7 @@ import (
 // need it return ErrNotAdopted, and Adopt writes the fields.
 
 // unadopted reports whether a node names a parent and lacks the derived field. In ChildReferences such a node is
-// adopted all the same if its parent lists it, which lists.settled finds out with a read.
+// adopted all the same if its parent lists it, which lists.checkAdopted finds out with a read.
 func (s *store) unadopted(raw bson.Raw) bool {
 	return s.derived != "" && raw != nil && raw.Lookup(s.derived).Type == 0 && !s.noParent(raw.Lookup(s.o.ParentField))
 }
@@ -60,14 +60,14 @@ func (s *store) notAdopted(id bson.RawValue) error {
 	return s.about(id, fmt.Errorf("%w: it has no field %s, run Adopt or Repair", mongopatterns.ErrNotAdopted, s.derived))
 }
 
-// settled refuses a node that is not adopted. It reads only in ChildReferences, for a node that names a parent and
+// checkAdopted refuses a node that is not adopted. It reads only in ChildReferences, for a node that names a parent and
 // has no array.
-func (c *core) settled(ctx context.Context, n node) error {
+func (c *core) checkAdopted(ctx context.Context, n node) error {
 	switch {
 	case !c.unadopted(n.raw):
 		return nil
 	case c.lists != nil:
-		return c.lists.settled(ctx, n)
+		return c.lists.checkAdopted(ctx, n)
 	}
 	return c.notAdopted(n.id)
 }
@@ -83,7 +83,7 @@ func (c *core) checkWay(ctx context.Context, id bson.RawValue, way int, unadopte
 	}
 	n, err := c.findOne(ctx, c.byID(id), c.missing(id))
 	if err == nil {
-		err = c.settled(ctx, n)
+		err = c.checkAdopted(ctx, n)
 	}
 	return err
 }

@@ -247,13 +247,13 @@ func (l *lists) move(ctx context.Context, id bson.RawValue, pos position) error 
 	})
 }
 
-// placed is settled for a node that is about to be written. It gives the node an array if it has none: the write
+// placed is checkAdopted for a node that is about to be written. It gives the node an array if it has none: the write
 // itself might do so, and from then on the parent field is ignored.
 func (l *lists) placed(ctx context.Context, n node) error {
 	if !l.unadopted(n.raw) {
 		return nil
 	}
-	if err := l.settled(ctx, n); err != nil {
+	if err := l.checkAdopted(ctx, n); err != nil {
 		return err
 	}
 	return l.write(ctx, l.anchor(n)...)
@@ -279,7 +279,7 @@ func (l *lists) array(n node) mongo.WriteModel {
 func (l *lists) removeOne(ctx context.Context, id bson.RawValue, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error) {
 	x, err := l.take(ctx, id)
 	if err == nil {
-		err = l.settled(ctx, x)
+		err = l.checkAdopted(ctx, x)
 	}
 	if err != nil {
 		return nil, err
@@ -354,7 +354,7 @@ func (l *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo
 	}
 	unadopted, err := l.findAll(ctx, l.unadoptedUnder(anyOf(ids)), unadoptedMax)
 	if err == nil {
-		err = l.settled(ctx, x)
+		err = l.checkAdopted(ctx, x)
 	}
 	if err != nil {
 		return 0, nil, err
@@ -504,8 +504,8 @@ func (l *lists) makeRoot(n node) []mongo.WriteModel {
 	return []mongo.WriteModel{l.unlink(null, n.id), l.array(n)}
 }
 
-// settled refuses a node that is not adopted: it names a parent, has no array, and that parent does not list it.
-func (l *lists) settled(ctx context.Context, n node) error {
+// checkAdopted refuses a node that is not adopted: it names a parent, has no array, and that parent does not list it.
+func (l *lists) checkAdopted(ctx context.Context, n node) error {
 	if !l.unadopted(n.raw) {
 		return nil
 	}

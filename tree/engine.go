@@ -75,7 +75,7 @@ type finding struct {
 	writes    []mongo.WriteModel
 	makesRoot bool // the node becomes a root, which needs Options.MakeRoots
 	moves     bool // the node, and all below it, get another way up
-	renumber  bool // writes is nil: numbers.settle repairs it
+	renumber  bool // writes is nil: numbers.renumber repairs it
 }
 
 // finding describes a problem of n in the tree that is checked, with the value that the field has now.
@@ -719,7 +719,7 @@ func (e *engine) run(ctx context.Context, work *mongopatterns.Work) (result mong
 	}
 	if err == nil && e.renumber {
 		var n int64
-		if n, err = e.to.settle(ctx, e.dry); e.from == e.to {
+		if n, err = e.to.renumber(ctx, e.dry); e.from == e.to {
 			result.Done += n
 		} else {
 			result.Done = max(result.Done, n)

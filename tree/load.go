@@ -172,7 +172,7 @@ func (t *Tree[ID, T]) Load(ctx context.Context, entries iter.Seq2[Entry[ID, T], 
 		w.Progress(result)
 	}
 	if result.Done+result.Skipped > 0 {
-		_, err = t.c.settle(ctx, false)
+		_, err = t.c.renumber(ctx, false)
 	}
 	return result, err
 }

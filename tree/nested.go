@@ -186,7 +186,7 @@ func (s numbers) closeUp(x node, deleted int64) ([]mongo.WriteModel, error) {
 }
 
 // extend gives the documents of a Load provisional numbers after all others, in the range of no node. So a
-// batch does not shift the whole tree; settle gives the final numbers once, at the end.
+// batch does not shift the whole tree; renumber gives the final numbers once, at the end.
 func (s numbers) extend(ctx context.Context, items []*item) ([]bson.D, error) {
 	last, err := s.lastNumber(ctx)
 	fields := make([]bson.D, len(items))
@@ -233,10 +233,10 @@ func (s numbers) audit(e *engine, n node, children []node) []finding {
 	return []finding{f}
 }
 
-// settle numbers all nodes anew from their parent fields, and returns how many it wrote. Siblings keep the order
+// renumber numbers all nodes anew from their parent fields, and returns how many it wrote. Siblings keep the order
 // of the numbers they have; those without numbers come last, by _id. Nodes on or below a cycle get 0. It holds
 // the shapes of all nodes in memory, and runs in one transaction, because half of a new numbering is wrong.
-func (s numbers) settle(ctx context.Context, dry bool) (written int64, err error) {
+func (s numbers) renumber(ctx context.Context, dry bool) (written int64, err error) {
 	err = s.atomically(ctx, !dry, func(ctx context.Context) error {
 		nodes, err := s.aggregate(ctx, mongo.Pipeline{s.match(s.o.IDField, d("$ne", nil)), expr.Op("$sort", d("_id", 1))})
 		if err != nil {

@@ -596,7 +596,7 @@ func (c *core) filter(ctx context.Context, id bson.RawValue, of func(n node) (bs
 	if n.raw == nil {
 		return c.byIDs(nil), nil
 	}
-	if err := c.settled(ctx, n); err != nil {
+	if err := c.checkAdopted(ctx, n); err != nil {
 		return nil, err
 	}
 	match, _ = of(n)

@@ -506,10 +506,10 @@ func (c *core) childrenIn(ctx context.Context, nodes []node) ([][]node, error) {
 	return out, err
 }
 
-// settle ends a call that wrote many nodes. In NestedSets it numbers them, and returns how many it wrote.
-func (c *core) settle(ctx context.Context, dry bool) (int64, error) {
+// renumber ends a call that wrote many nodes. In NestedSets it numbers them, and returns how many it wrote.
+func (c *core) renumber(ctx context.Context, dry bool) (int64, error) {
 	if c.numbers == nil {
 		return 0, nil
 	}
-	return c.numbers.settle(ctx, dry)
+	return c.numbers.renumber(ctx, dry)
 }

@@ -33,7 +33,7 @@ func (d *History[ID, T]) Adopt(ctx context.Context, known func(stored bson.Raw) 
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: adopt")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
-	if err := d.core.refuse(ctx); err != nil {
+	if err := d.core.refuseCollation(ctx); err != nil {
 		return result, err
 	}
 	if known == nil {
@@ -142,7 +142,7 @@ func (d *History[ID, T]) AdoptRevisions(ctx context.Context, read func(row bson.
 	if read == nil {
 		return mongopatterns.Result{}, fault.Invalid("read is nil")
 	}
-	if err := d.core.refuse(ctx); err != nil {
+	if err := d.core.refuseCollation(ctx); err != nil {
 		return result, err
 	}
 	coll := d.core.revisions

@@ -76,7 +76,7 @@ func (d *History[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) it
 func (d *History[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: repair")
 	defer fault.Part(&err, &result.Done, &result.Unknown)
-	if err := d.core.refuse(ctx); err != nil {
+	if err := d.core.refuseCollation(ctx); err != nil {
 		return result, err
 	}
 	return d.core.repair(ctx, work)

@@ -50,7 +50,7 @@ func (d *History[ID, T]) Prune(ctx context.Context, keep Retention, work *mongop
 	case d.core.revisions == nil:
 		return mongopatterns.Result{}, nil
 	}
-	if err := d.core.refuse(ctx); err != nil { // a collation would mix the histories of "a" and "A"
+	if err := d.core.refuseCollation(ctx); err != nil { // a collation would mix the histories of "a" and "A"
 		return result, err
 	}
 	prune := func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {

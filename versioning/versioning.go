@@ -164,7 +164,7 @@ func (d *store) byTime() bson.D {
 // Cost: 2 round trips, 3 if an index is missing; without a history 1.
 func (d *History[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "versioning: ensure indexes")
-	if err := d.core.refuse(ctx); err != nil {
+	if err := d.core.refuseCollation(ctx); err != nil {
 		return err
 	}
 	err = indexes.EnsureAll(ctx, d.core.current.Database(), d.Indexes())
@@ -174,8 +174,10 @@ func (d *History[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	return err
 }
 
-// refuse returns an error if a collection has a default collation.
-func (d *store) refuse(ctx context.Context) error { return collation.Refuse(ctx, d.collections()...) }
+// refuseCollation returns an error if a collection has a default collation.
+func (d *store) refuseCollation(ctx context.Context) error {
+	return collation.Refuse(ctx, d.collections()...)
+}
 
 func (d *store) collections() []*mongo.Collection {
 	if d.revisions == nil {
