@@ -22,11 +22,11 @@ func (s *store) unadopted(raw bson.Raw) bool {
 
 // unadoptedMatch are the conditions of unadopted as a filter, with a condition for the parent.
 func (s *store) unadoptedMatch(parent any) bson.D {
-	return d(s.derived, d("$exists", false), s.o.ParentField, parent)
+	return expr.D(s.derived, expr.Op("$exists", false), s.o.ParentField, parent)
 }
 
 // adoptedMatch matches all other nodes.
-func (s *store) adoptedMatch() bson.D { return d("$nor", bson.A{s.unadoptedMatch(s.aParent())}) }
+func (s *store) adoptedMatch() bson.D { return expr.Op("$nor", bson.A{s.unadoptedMatch(s.aParent())}) }
 
 // unadoptedExpr is unadopted as an expression. A parent is whatever sorts after null, as missing sorts before it.
 func (s *store) unadoptedExpr() any {
@@ -43,7 +43,7 @@ func (s *store) unadoptedExpr() any {
 // unadoptedUnder matches the nodes that name a parent and are not adopted. It excludes parents that are arrays,
 // because an equality would match their elements.
 func (s *store) unadoptedUnder(parent any) bson.D {
-	return append(s.in(), append(s.unadoptedMatch(parent), expr.Element("$nor", bson.A{d(s.o.ParentField, d("$type", "array"))}))...)
+	return append(s.in(), append(s.unadoptedMatch(parent), expr.Element("$nor", bson.A{expr.D(s.o.ParentField, expr.Op("$type", "array"))}))...)
 }
 
 // deletable refuses a node without the derived field, even if it names no parent. It may be a document of
@@ -95,7 +95,7 @@ func (s *store) withUnadopted(match bson.D, n node) bson.D {
 	if s.derived != s.link { // the parent field names both
 		return match
 	}
-	return d("$or", bson.A{match, s.unadoptedUnder(equal(n.id))})
+	return expr.Op("$or", bson.A{match, s.unadoptedUnder(equal(n.id))})
 }
 
 // allChildren are the children of a node and the nodes that would be its children if they were adopted.
@@ -114,7 +114,7 @@ const unadoptedMax = 10_000
 // refuses if one of them lacks it. It reads all such nodes of the tree together with x; if there are any, it
 // looks for one that has its parent below x.
 func (f families) allAdopted(ctx context.Context, id bson.RawValue) (x node, err error) {
-	nodes, err := f.findAll(ctx, f.in("$or", bson.A{d(f.o.IDField, equal(id)), f.unadoptedMatch(f.aParent())}), unadoptedMax+1)
+	nodes, err := f.findAll(ctx, f.in("$or", bson.A{expr.D(f.o.IDField, equal(id)), f.unadoptedMatch(f.aParent())}), unadoptedMax+1)
 	switch x = pick(nodes, id); {
 	case err != nil:
 		return x, err

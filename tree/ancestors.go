@@ -28,9 +28,9 @@ func (a ancestorArray) parent(n node) (node, string) { return a.namedParent(n) }
 // place copies the array of the parent, which has to be right: families.sound looks at the parent before.
 func (a ancestorArray) place(parent *node) bson.D {
 	if parent == nil {
-		return d(a.o.AncestorsField, bson.A{}, a.o.ParentField, a.newRootParent())
+		return expr.D(a.o.AncestorsField, bson.A{}, a.o.ParentField, a.newRootParent())
 	}
-	return d(a.o.AncestorsField, a.through(parent), a.o.ParentField, parent.id)
+	return expr.D(a.o.AncestorsField, a.through(parent), a.o.ParentField, parent.id)
 }
 
 // through returns the ancestors that the children of n hold: those of n, and n itself. nil stands for no
@@ -47,7 +47,7 @@ func (a ancestorArray) through(n *node) []bson.RawValue {
 func (a ancestorArray) below(x node, to *node) []mongo.WriteModel {
 	f, parent := expr.Field(a.o.AncestorsField), expr.Field(a.o.ParentField)
 	rest := expr.Op("$slice", f, expr.Op("$add", expr.Op("$indexOfArray", f, expr.Literal(x.id)), 1), expr.Op("$size", f))
-	set := d(a.o.AncestorsField, expr.Op("$concatArrays", expr.Literal(a.through(to)), rest))
+	set := expr.D(a.o.AncestorsField, expr.Op("$concatArrays", expr.Literal(a.through(to)), rest))
 	if to == nil || !same(to.id, x.id) { // x is deleted: its children get another parent
 		other := lookup(a.place(to), a.o.ParentField)
 		set = append(set, expr.Element(a.o.ParentField, expr.Cond(expr.Op("$eq", parent, expr.Literal(x.id)), expr.Literal(other), parent)))
@@ -73,7 +73,7 @@ func (s *store) upBy(way any, levels int) mongo.Pipeline {
 		way = expr.Op("$slice", way, levels+1)
 	}
 	return slices.Concat(mongo.Pipeline{
-		expr.Op("$project", d(fieldTouch, way)),
+		expr.Op("$project", expr.D(fieldTouch, way)),
 		s.lookup(fieldTouch, s.o.IDField),
 	}, unfold(fieldDepth, expr.Op("$indexOfArray", expr.Field(fieldTouch), expr.Field(fieldTree+"."+s.o.IDField))))
 }
@@ -90,7 +90,7 @@ func (a ancestorArray) above(n node) []bson.RawValue {
 func (a ancestorArray) down(id any, depth int, self bool) mongo.Pipeline {
 	match := a.containing(id, depth)
 	if self {
-		match = a.in("$or", bson.A{d(a.o.IDField, equal(id)), match})
+		match = a.in("$or", bson.A{expr.D(a.o.IDField, equal(id)), match})
 	}
 	return mongo.Pipeline{expr.Op("$match", match)}
 }

@@ -30,10 +30,10 @@ func listsLayout(o *Options) layout {
 // put before the result.
 func (l *lists) up(levels int) mongo.Pipeline {
 	id := l.o.IDField
-	self := expr.Op("$unsetField", d("field", fieldTree, "input", expr.Var("ROOT")))
+	self := expr.Op("$unsetField", expr.D("field", fieldTree, "input", expr.Var("ROOT")))
 	return slices.Concat(mongo.Pipeline{
 		l.graphLookup(expr.Field(id), id, l.o.ChildrenField, levels, noPattern(id), expr.Element("depthField", fieldDepth)),
-		expr.Op("$project", d(fieldTree, expr.Op("$concatArrays", bson.A{self}, expr.Field(fieldTree)))),
+		expr.Op("$project", expr.D(fieldTree, expr.Op("$concatArrays", bson.A{self}, expr.Field(fieldTree)))),
 	}, unfold(
 		// The node itself has no depth, and its parents have 0.
 		fieldDepth, expr.IfNull(expr.Op("$add", expr.Field(fieldTree+"."+fieldDepth), 1), 0)))
@@ -67,17 +67,17 @@ func (l *lists) children(id any) mongo.Pipeline { return l.referenced(l.byID(id)
 
 // siblings are the other children of the parents. It finds nothing for a root: Tree.Siblings reads the roots then.
 func (l *lists) siblings(id any) mongo.Pipeline {
-	p := append(l.referenced(l.parentsOf(id)), expr.Op("$match", d(l.o.IDField, d("$ne", id))))
+	p := append(l.referenced(l.parentsOf(id)), expr.Op("$match", expr.D(l.o.IDField, expr.Op("$ne", id))))
 	if l.o.Graph { // a node may be a sibling by two parents
-		p = append(p, expr.Op("$group", d("_id", expr.Field(l.o.IDField), fieldTree, d("$first", expr.Var("ROOT")))),
-			expr.Op("$replaceRoot", d("newRoot", expr.Field(fieldTree))))
+		p = append(p, expr.Op("$group", expr.D("_id", expr.Field(l.o.IDField), fieldTree, expr.Op("$first", expr.Var("ROOT")))),
+			expr.Op("$replaceRoot", expr.D("newRoot", expr.Field(fieldTree))))
 	}
 	return p
 }
 
 // leaves have an empty list or none at all, unless they are not adopted.
 func (l *lists) leaves() mongo.Pipeline {
-	return mongo.Pipeline{expr.Op("$match", append(l.in(l.o.ChildrenField+".0", d("$exists", false)), l.adoptedMatch()...))}
+	return mongo.Pipeline{expr.Op("$match", append(l.in(l.o.ChildrenField+".0", expr.Op("$exists", false)), l.adoptedMatch()...))}
 }
 
 // childrenOf needs the stored list. A filter for the roots does not exist, because a root is a node that no list names.
@@ -130,11 +130,11 @@ func (l *lists) push(parent bson.RawValue, at int, ids ...bson.RawValue) mongo.W
 
 // pushTo is push for the parent that matches.
 func (l *lists) pushTo(match bson.D, at int, ids ...bson.RawValue) mongo.WriteModel {
-	each := d("$each", ids)
+	each := expr.Op("$each", ids)
 	if at >= 0 {
 		each = append(each, expr.Element("$position", at))
 	}
-	return update(match, append(d("$push", d(l.o.ChildrenField, each)), l.count(int64(len(ids)))...))
+	return update(match, append(expr.Op("$push", expr.D(l.o.ChildrenField, each)), l.count(int64(len(ids)))...))
 }
 
 // unlink removes a node from a parent's list, or, if parent is null, from the lists of all its parents.
@@ -143,7 +143,7 @@ func (l *lists) unlink(parent, id bson.RawValue) mongo.WriteModel {
 	if !isNull(parent) {
 		match = append(match, expr.Element(l.o.IDField, equal(parent)))
 	}
-	return update(match, append(d("$pull", d(l.o.ChildrenField, d("$in", bson.A{id}))), l.count(-1)...))
+	return update(match, append(expr.Op("$pull", expr.D(l.o.ChildrenField, expr.Op("$in", bson.A{id}))), l.count(-1)...))
 }
 
 var errUnordered = fault.Invalid("the roots of ChildReferences have no order")
@@ -181,7 +181,7 @@ func (l *lists) spot(ctx context.Context, pos position) (parent bson.RawValue, a
 	if !pos.sibling() {
 		return pos.ref, -1, nil
 	}
-	either := bson.A{d(l.o.ChildrenField, equal(pos.ref)), d(l.o.IDField, equal(pos.ref))}
+	either := bson.A{expr.D(l.o.ChildrenField, equal(pos.ref)), expr.D(l.o.IDField, equal(pos.ref))}
 	nodes, err := l.findAll(ctx, l.in("$or", either))
 	if err != nil {
 		return parent, 0, err
@@ -262,16 +262,16 @@ func (l *lists) placed(ctx context.Context, n node) error {
 // anchor gives a node that has no array an empty one, and removes the node from the arrays of all but the parent that
 // it names. Old code may have left it there; without an array of its own the parent field had precedence.
 func (l *lists) anchor(n node) []mongo.WriteModel {
-	left := append(l.parentsOf(n.id), expr.Element(l.o.IDField, d("$ne", n.parent)))
+	left := append(l.parentsOf(n.id), expr.Element(l.o.IDField, expr.Op("$ne", n.parent)))
 	return []mongo.WriteModel{
-		update(left, append(d("$pull", d(l.o.ChildrenField, d("$in", bson.A{n.id}))), l.count(-1)...)),
+		update(left, append(expr.Op("$pull", expr.D(l.o.ChildrenField, expr.Op("$in", bson.A{n.id}))), l.count(-1)...)),
 		l.array(n),
 	}
 }
 
 // array gives an empty array to a node that names a parent and has none.
 func (l *lists) array(n node) mongo.WriteModel {
-	return update(append(l.byID(n.id), l.unadoptedMatch(l.aParent())...), d("$set", d(l.o.ChildrenField, bson.A{})))
+	return update(append(l.byID(n.id), l.unadoptedMatch(l.aParent())...), expr.Op("$set", expr.D(l.o.ChildrenField, bson.A{})))
 }
 
 // removeOne deletes a node, and then reads its parents and the nodes that name it as their parent: see take. Promote
@@ -287,13 +287,13 @@ func (l *lists) removeOne(ctx context.Context, id bson.RawValue, policy mongopat
 	hasChildren := l.about(x.id, mongopatterns.ErrReferenced)
 	if policy == mongopatterns.Restrict && len(x.children) > 0 {
 		// A listed child counts if it exists, and old code has not deleted it and inserted it again elsewhere.
-		own := d("$nor", bson.A{l.unadoptedMatch(d("$nin", append(l.rootParents(), x.id)))})
+		own := expr.Op("$nor", bson.A{l.unadoptedMatch(expr.Op("$nin", append(l.rootParents(), x.id)))})
 		n, err := l.findOne(ctx, append(l.byIDs(x.children), own...), nil)
 		if err != nil || n.raw != nil {
 			return nil, cmp.Or(err, hasChildren)
 		}
 	}
-	nodes, err := l.findAll(ctx, d("$or", bson.A{l.parentsOf(x.id), l.unadoptedUnder(equal(x.id))}))
+	nodes, err := l.findAll(ctx, expr.Op("$or", bson.A{l.parentsOf(x.id), l.unadoptedUnder(equal(x.id))}))
 	if err != nil {
 		return nil, err
 	}
@@ -397,7 +397,7 @@ func (l *lists) keepShared(ctx context.Context, id bson.RawValue, nodes map[stri
 	for _, n := range nodes {
 		ids = append(ids, n.id)
 	}
-	match := l.in(l.o.ChildrenField, anyOf(without(ids, id)), l.o.IDField, d("$nin", ids))
+	match := l.in(l.o.ChildrenField, anyOf(without(ids, id)), l.o.IDField, expr.Op("$nin", ids))
 	stay, err := l.findAll(ctx, match)
 	for len(stay) > 0 {
 		n := stay[0]
@@ -428,19 +428,19 @@ func (l *lists) arrange(ctx context.Context, items []*item) error {
 
 // gain appends, so that new children come after the others in the order of the entries.
 func (l *lists) gain(children []bson.RawValue) bson.D {
-	return append(l.count(int64(len(children))), d("$push", d(l.o.ChildrenField, d("$each", children)))...)
+	return append(l.count(int64(len(children))), expr.Op("$push", expr.D(l.o.ChildrenField, expr.Op("$each", children)))...)
 }
 
 func (l *lists) parent(node) (up node, broken string) { return node{}, "" }
 
 func (l *lists) fieldsOf(_ *node, children []node) bson.D {
-	return d(l.o.ChildrenField, idsOf(children))
+	return expr.D(l.o.ChildrenField, idsOf(children))
 }
 
 // parents are the nodes that list one of nodes. For nodes that are not adopted they are also those that the parent
 // fields name, because Adopt and Check have to know whether they exist.
 func (l *lists) parents(nodes []node) bson.D {
-	listing, named := d(l.o.ChildrenField, anyOf(idsOf(nodes))), []bson.RawValue{}
+	listing, named := expr.D(l.o.ChildrenField, anyOf(idsOf(nodes))), []bson.RawValue{}
 	for _, n := range nodes {
 		if l.unadopted(n.raw) {
 			named = append(named, n.parent)
@@ -449,7 +449,7 @@ func (l *lists) parents(nodes []node) bson.D {
 	if len(named) == 0 {
 		return append(l.in(), listing...)
 	}
-	return l.in("$or", bson.A{listing, d(l.o.IDField, anyOf(named))})
+	return l.in("$or", bson.A{listing, expr.D(l.o.IDField, anyOf(named))})
 }
 
 // childrenMatch is the filter for the nodes that the lists name.

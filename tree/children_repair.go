@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 )
 
 // This file has the parts of Check, Repair and Adopt that only lists need: wrong elements, nodes with several
@@ -58,7 +59,7 @@ func (l *lists) audit(e *engine, n node, s *place, children []node) (found []fin
 		detail = "not an array"
 	}
 	if detail != "" {
-		found = append(found, e.finding(mongopatterns.WrongField, n, f, detail, update(l.byID(n.id), d("$set", d(f, keep)))))
+		found = append(found, e.finding(mongopatterns.WrongField, n, f, detail, update(l.byID(n.id), expr.Op("$set", expr.D(f, keep)))))
 	}
 	if s != nil && s.unlisted && s.lost == "" && s.loop == nil && !e.quick { // for Adopt to repair
 		found = append(found, e.finding(mongopatterns.WrongField, n, f, "not adopted: its parent "+text(n.parent)+" does not list it"))
@@ -109,7 +110,7 @@ func (l *lists) adopt(ctx context.Context, e *engine, nodes []node, places []*pl
 			settled = append(settled, s.ups[0].id)
 		}
 	}
-	read, err := l.findAll(ctx, d("$or", bson.A{l.in(l.o.ChildrenField, anyOf(ids)), l.byIDs(settled)}))
+	read, err := l.findAll(ctx, expr.Op("$or", bson.A{l.in(l.o.ChildrenField, anyOf(ids)), l.byIDs(settled)}))
 	listed := map[string][]node{}
 	for _, p := range read {
 		for _, id := range p.children {

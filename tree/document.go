@@ -176,8 +176,6 @@ func less(a, b bson.RawValue) bool {
 	return key(a) < key(b)
 }
 
-func d(pairs ...any) bson.D { return expr.D(pairs...) }
-
 // equal returns v as a value for a filter. The server would take a document from the data with a key such as $gt for
 // an operator.
 func equal(v any) any {
@@ -197,7 +195,7 @@ func (s *store) in(pairs ...any) bson.D {
 	for _, e := range s.scope {
 		out = append(out, expr.Element(e.Key, equal(e.Value)))
 	}
-	return append(out, d(pairs...)...)
+	return append(out, expr.D(pairs...)...)
 }
 
 func (s *store) byID(id any) bson.D { return s.in(s.o.IDField, equal(id)) }
@@ -209,7 +207,7 @@ func (s *store) byIDs(ids []bson.RawValue) bson.D {
 // anyOf matches any of the values, which may be IDs or paths. It leaves out those that cannot be IDs, because the server
 // would take a regular expression from a document for a pattern.
 func anyOf[V any](values []V) bson.D {
-	return d("$in", slices.DeleteFunc(append([]V{}, values...), func(v V) bool {
+	return expr.Op("$in", slices.DeleteFunc(append([]V{}, values...), func(v V) bool {
 		id, ok := any(v).(bson.RawValue)
 		return ok && value.CheckID(id) != nil
 	}))

@@ -97,7 +97,7 @@ func newEngine(from, to *core) *engine {
 
 // scan selects the nodes of the tree. A document without an ID cannot be one.
 func (e *engine) scan() maintain.Scan {
-	nodes := e.from.in(e.from.o.IDField, d("$ne", nil))
+	nodes := e.from.in(e.from.o.IDField, expr.Op("$ne", nil))
 	return maintain.Scan{Filter: nodes, Projection: projection(e.from.store, e.to.store)}
 }
 
@@ -396,7 +396,7 @@ func (e *engine) examine(n node, s *place, children []node, counts bool) (found 
 		}
 	}
 	if len(set) > 0 {
-		found[len(found)-1].writes = []mongo.WriteModel{update(e.to.byID(n.id), d("$set", set))}
+		found[len(found)-1].writes = []mongo.WriteModel{update(e.to.byID(n.id), expr.Op("$set", set))}
 	}
 	if !e.catchUp {
 		found = append(found, e.disorder(n, children)...)
@@ -511,7 +511,7 @@ func (e *engine) again(ctx context.Context, ids part) ([]finding, error) {
 			any = append(any, e.from.byID(id))
 		}
 	}
-	nodes, err := e.from.findAll(ctx, d("$or", any))
+	nodes, err := e.from.findAll(ctx, expr.Op("$or", any))
 	if err != nil {
 		return nil, err
 	}

@@ -197,7 +197,7 @@ func (t *Tree[ID, T]) encoded(entries iter.Seq2[Entry[ID, T], error], above bson
 		if err != nil {
 			return nil, err
 		}
-		return codec.Codec{}.Document(d("_id", id, "doc", doc, "parent", parent))
+		return codec.Codec{}.Document(expr.D("_id", id, "doc", doc, "parent", parent))
 	}
 	return func(yield func(bson.Raw, error) bool) {
 		for e, err := range entries {

@@ -59,7 +59,7 @@ func (s *store) refusesJoins(err error) bool {
 
 // lock increments the counter of the lock document, which it creates if necessary, and returns its old value.
 func (s *store) lock(ctx context.Context) (int64, error) {
-	raw, err := fault.Single(s.locks.FindOneAndUpdate(ctx, s.lockMatch(), d("$inc", d(s.lockField(), int64(1))),
+	raw, err := fault.Single(s.locks.FindOneAndUpdate(ctx, s.lockMatch(), expr.Op("$inc", expr.D(s.lockField(), int64(1))),
 		options.FindOneAndUpdate().SetUpsert(true))).Raw()
 	if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
 		return 0, fmt.Errorf("lock: %w", err)
@@ -70,9 +70,9 @@ func (s *store) lock(ctx context.Context) (int64, error) {
 // makeLock creates the lock document. A lock document without the scope, from an earlier version, gets it.
 func (s *store) makeLock(ctx context.Context) error {
 	upsert := options.UpdateOne().SetUpsert(true)
-	_, err := fault.One(s.locks.UpdateOne(ctx, s.lockMatch(), d("$setOnInsert", d(s.lockField(), int64(0))), upsert))
+	_, err := fault.One(s.locks.UpdateOne(ctx, s.lockMatch(), expr.Op("$setOnInsert", expr.D(s.lockField(), int64(0))), upsert))
 	if mongo.IsDuplicateKeyError(err) && len(s.scope) > 0 {
-		_, err = fault.One(s.locks.UpdateOne(ctx, d("_id", s.lockID), d("$set", s.scope)))
+		_, err = fault.One(s.locks.UpdateOne(ctx, expr.D("_id", s.lockID), expr.Op("$set", s.scope)))
 	}
 	if mongo.IsDuplicateKeyError(err) { // another process has created it
 		return nil
@@ -121,7 +121,7 @@ func (s *store) count(by int64) bson.D {
 	if s.o.ChildCountField == "" || by == 0 {
 		return nil
 	}
-	return d("$inc", d(s.o.ChildCountField, by))
+	return expr.Op("$inc", expr.D(s.o.ChildCountField, by))
 }
 
 // counter returns the write that changes a child counter, nothing if there is no counter or no change.
@@ -157,7 +157,7 @@ func (s *store) create(ctx context.Context, doc bson.D, touched *node) error {
 		_, err := fault.One(s.primary.InsertOne(ctx, doc))
 		return err
 	}
-	match := append(s.byID(lookup(doc, s.o.IDField)), expr.Element(fieldTouch, d("$type", "minKey")))
+	match := append(s.byID(lookup(doc, s.o.IDField)), expr.Element(fieldTouch, expr.Op("$type", "minKey")))
 	if s.o.IDField != "_id" {
 		match = append(match, expr.Element("_id", equal(lookup(doc, "_id"))))
 	}

@@ -52,7 +52,7 @@ func (s nestedSets) under(n node, depth int) (bson.D, bool) {
 	if depth > 0 {
 		return nil, false
 	}
-	return s.in(s.o.LeftField, d("$gt", n.left, "$lt", n.right)), true
+	return s.in(s.o.LeftField, expr.D("$gt", n.left, "$lt", n.right)), true
 }
 
 // numbers keeps siblings in order, and each subtree in a range: left and right of NestedSets. Every write that
@@ -78,14 +78,14 @@ func (s numbers) shift(stretches ...stretch) mongo.WriteModel {
 	moved := func(name string) bson.D {
 		f, branches := expr.Field(name), bson.A{}
 		for _, m := range stretches {
-			branches = append(branches, d(
+			branches = append(branches, expr.D(
 				"case", expr.Op("$and", expr.Op("$gte", f, m.from), expr.Op("$lte", f, m.to)),
 				"then", expr.Op("$add", f, m.by)))
 		}
-		return expr.Op("$switch", d("branches", branches, "default", f))
+		return expr.Op("$switch", expr.D("branches", branches, "default", f))
 	}
-	return update(s.in(s.o.LeftField, d("$lte", high), s.o.RightField, d("$gte", low)),
-		mongo.Pipeline{expr.Op("$set", d(s.o.LeftField, moved(s.o.LeftField), s.o.RightField, moved(s.o.RightField)))})
+	return update(s.in(s.o.LeftField, expr.Op("$lte", high), s.o.RightField, expr.Op("$gte", low)),
+		mongo.Pipeline{expr.Op("$set", expr.D(s.o.LeftField, moved(s.o.LeftField), s.o.RightField, moved(s.o.RightField)))})
 }
 
 // numbered refuses a node without numbers, or with numbers that enclose nothing. A shift beside such a node would
@@ -109,7 +109,7 @@ func (s numbers) choose(ctx context.Context, to *target, pos position, ref, x no
 	case err != nil:
 		return err
 	case x.raw == nil:
-		to.fields = d(s.o.LeftField, at, s.o.RightField, at+1)
+		to.fields = expr.D(s.o.LeftField, at, s.o.RightField, at+1)
 		if pos.kind != atRoot || pos.first {
 			to.first = []mongo.WriteModel{s.shift(stretch{at, math.MaxInt64, 2})}
 		}
@@ -131,7 +131,7 @@ func (s numbers) choose(ctx context.Context, to *target, pos position, ref, x no
 func (s numbers) number(ctx context.Context, pos position, ref node) (int64, error) {
 	switch {
 	case pos.kind == atRoot && pos.first:
-		n, err := s.findOne(ctx, s.in(s.o.LeftField, d("$gte", 1)), nil, s.o.LeftField, 1)
+		n, err := s.findOne(ctx, s.in(s.o.LeftField, expr.Op("$gte", 1)), nil, s.o.LeftField, 1)
 		return max(n.left, 1), err
 	case pos.kind == atRoot:
 		last, err := s.lastNumber(ctx)
@@ -156,7 +156,7 @@ func (s numbers) lastNumber(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	last := max(root.left, root.right, 0)
-	after, err := s.findOne(ctx, s.in(s.o.LeftField, d("$gt", last)), nil, s.o.RightField, -1)
+	after, err := s.findOne(ctx, s.in(s.o.LeftField, expr.Op("$gt", last)), nil, s.o.RightField, -1)
 	return max(last, after.left, after.right), err
 }
 
@@ -192,7 +192,7 @@ func (s numbers) extend(ctx context.Context, items []*item) ([]bson.D, error) {
 	fields := make([]bson.D, len(items))
 	for i := range items {
 		at := last + 1 + int64(i)
-		fields[i] = d(s.o.LeftField, at, s.o.RightField, at)
+		fields[i] = expr.D(s.o.LeftField, at, s.o.RightField, at)
 	}
 	return fields, err
 }
@@ -238,7 +238,7 @@ func (s numbers) audit(e *engine, n node, children []node) []finding {
 // the shapes of all nodes in memory, and runs in one transaction, because half of a new numbering is wrong.
 func (s numbers) renumber(ctx context.Context, dry bool) (written int64, err error) {
 	err = s.atomically(ctx, !dry, func(ctx context.Context) error {
-		nodes, err := s.aggregate(ctx, mongo.Pipeline{s.match(s.o.IDField, d("$ne", nil)), expr.Op("$sort", d("_id", 1))})
+		nodes, err := s.aggregate(ctx, mongo.Pipeline{s.match(s.o.IDField, expr.Op("$ne", nil)), expr.Op("$sort", expr.D("_id", 1))})
 		if err != nil {
 			return err
 		}
@@ -268,7 +268,7 @@ func (s numbers) renumber(ctx context.Context, dry bool) (written int64, err err
 		var models []mongo.WriteModel
 		for i, n := range nodes {
 			if !s.whole(n) || n.left != left[i] || n.right != right[i] {
-				models = append(models, update(s.byID(n.id), d("$set", d(s.o.LeftField, left[i], s.o.RightField, right[i]))))
+				models = append(models, update(s.byID(n.id), expr.Op("$set", expr.D(s.o.LeftField, left[i], s.o.RightField, right[i]))))
 			}
 		}
 		written = int64(len(models))

@@ -129,7 +129,7 @@ func (g gaps) choose(ctx context.Context, to *target, pos position, ref, x node)
 	if err != nil {
 		return err
 	}
-	to.fields, to.first = d(g.o.OrderField, at), room
+	to.fields, to.first = expr.D(g.o.OrderField, at), room
 	if x.raw != nil {
 		to.first = append(to.first, g.marked(to.parent)...)
 	}
@@ -144,9 +144,9 @@ func (g gaps) between(ctx context.Context, siblings bson.D, pos position, siblin
 	field := g.o.OrderField
 	// edge returns the first order within bounds, in ascending or descending direction, or otherwise if there is none.
 	edge := func(dir int, otherwise int64, bounds ...any) (int64, error) {
-		match := append(slices.Clone(siblings), d(bounds...)...)
+		match := append(slices.Clone(siblings), expr.D(bounds...)...)
 		if self.Type != 0 {
-			match = append(match, expr.Element(g.o.IDField, d("$ne", self)))
+			match = append(match, expr.Element(g.o.IDField, expr.Op("$ne", self)))
 		}
 		n, err := g.findOne(ctx, match, nil, field, dir)
 		if err != nil || n.raw == nil {
@@ -159,22 +159,22 @@ func (g gaps) between(ctx context.Context, siblings bson.D, pos position, siblin
 		if pos.first {
 			dir, out = 1, -orderGap
 		}
-		at, err := edge(dir, -out, field, d("$lt", int64(math.MaxInt64-orderGap)))
+		at, err := edge(dir, -out, field, expr.Op("$lt", int64(math.MaxInt64-orderGap)))
 		return at + out, nil, err
 	}
 	low, high, bound := sibling.order, sibling.order, "$gt" // the neighbours; a missing one is a gap away
 	if pos.kind == afterSibling {
-		high, err = edge(1, low+2*orderGap, field, d("$gt", low))
+		high, err = edge(1, low+2*orderGap, field, expr.Op("$gt", low))
 	} else {
 		bound = "$gte"
-		low, err = edge(-1, high-2*orderGap, field, d("$lt", high))
+		low, err = edge(-1, high-2*orderGap, field, expr.Op("$lt", high))
 	}
 	if err != nil {
 		return 0, nil, err
 	}
 	if high-low < 2 {
-		after := append(slices.Clone(siblings), expr.Element(field, d(bound, sibling.order)))
-		room = []mongo.WriteModel{update(after, d("$inc", d(field, int64(orderGap))))}
+		after := append(slices.Clone(siblings), expr.Element(field, expr.D(bound, sibling.order)))
+		room = []mongo.WriteModel{update(after, expr.Op("$inc", expr.D(field, int64(orderGap))))}
 		high += orderGap
 	}
 	return low + (high-low)/2, room, nil
@@ -194,8 +194,8 @@ func (g gaps) succeed(ctx context.Context, x node, to *node, children []node, po
 	}
 	if policy == mongopatterns.Promote {
 		if high > low {
-			after := append(g.childrenUnder(to), expr.Element(field, d("$gt", x.order)))
-			models = append(models, update(after, d("$inc", d(field, high-low))))
+			after := append(g.childrenUnder(to), expr.Element(field, expr.Op("$gt", x.order)))
+			models = append(models, update(after, expr.Op("$inc", expr.D(field, high-low))))
 		}
 		// Insertions under the same parent choose positions without the lock.
 		models = append(models, g.marked(to)...)
@@ -208,7 +208,7 @@ func (g gaps) succeed(ctx context.Context, x node, to *node, children []node, po
 			first = last.order + orderGap
 		}
 	}
-	return append(models, update(g.allChildren(x), d("$inc", d(field, first-low)))), nil
+	return append(models, update(g.allChildren(x), expr.Op("$inc", expr.D(field, first-low)))), nil
 }
 
 // extend numbers all items of a batch after the greatest order that a child of one of their parents has. So one query
@@ -229,7 +229,7 @@ func (g gaps) extend(ctx context.Context, items []*item) ([]bson.D, error) {
 			}
 		}
 	}
-	siblings := g.in(g.link, d("$in", at), field, d("$lt", int64(math.MaxInt64-orderGap)))
+	siblings := g.in(g.link, expr.Op("$in", at), field, expr.Op("$lt", int64(math.MaxInt64-orderGap)))
 	last, err := g.findOne(ctx, siblings, nil, field, -1)
 	if err != nil {
 		return nil, err
@@ -239,7 +239,7 @@ func (g gaps) extend(ctx context.Context, items []*item) ([]bson.D, error) {
 		next = last.order + orderGap
 	}
 	for i := range items {
-		fields[i] = d(field, next)
+		fields[i] = expr.D(field, next)
 		next += orderGap
 	}
 	return fields, nil
@@ -272,7 +272,7 @@ func (s *store) positions(siblings []node) (models []mongo.WriteModel) {
 		start, next = start+1, at+orderGap
 	}
 	for _, n := range siblings[start:] {
-		models = append(models, update(s.byID(n.id), d("$set", d(field, next))))
+		models = append(models, update(s.byID(n.id), expr.Op("$set", expr.D(field, next))))
 		next += orderGap
 	}
 	return models

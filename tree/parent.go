@@ -63,17 +63,17 @@ func (s *store) rootParents() bson.A {
 
 func (s *store) aParent() any {
 	if s.rootParent.Type == 0 {
-		return d("$ne", nil)
+		return expr.Op("$ne", nil)
 	}
-	return d("$nin", s.rootParents())
+	return expr.Op("$nin", s.rootParents())
 }
 
 // parentPlace is place for all representations in which the ParentField alone is written.
 func (s *store) parentPlace(parent *node) bson.D {
 	if parent == nil {
-		return d(s.o.ParentField, s.newRootParent())
+		return expr.D(s.o.ParentField, s.newRootParent())
 	}
-	return d(s.o.ParentField, parent.id)
+	return expr.D(s.o.ParentField, parent.id)
 }
 
 // newRootParent is the value that the library writes to a new root.
@@ -90,7 +90,7 @@ func (s *store) except(field string) bson.D {
 	if field != s.o.ParentField {
 		return nil
 	}
-	return d("$nor", bson.A{d(field, d("$type", "array"))})
+	return expr.Op("$nor", bson.A{expr.D(field, expr.Op("$type", "array"))})
 }
 
 // adoptChildren gives the children of a deleted x to another node. If x moves they keep their parent, and
@@ -100,7 +100,7 @@ func (s *store) adoptChildren(x node, to *node) []mongo.WriteModel {
 		return nil
 	}
 	match := append(s.in(s.o.ParentField, equal(x.id)), s.except(s.o.ParentField)...)
-	return []mongo.WriteModel{update(match, d("$set", s.parentPlace(to)))}
+	return []mongo.WriteModel{update(match, expr.Op("$set", s.parentPlace(to)))}
 }
 
 // parentUp begins at the node itself, which has the depth 0, so that one pipeline yields the node and its
@@ -118,7 +118,7 @@ func (s *store) parentUp(levels int) mongo.Pipeline {
 func (s *store) upToNoID() bson.D {
 	all, depth := expr.Field(fieldTree), expr.Var("n."+fieldDepth)
 	last := expr.Filter(all, "n", expr.Op("$in", expr.Op("$type", expr.Var("n."+s.o.ParentField)), bson.A{"array", "regex"}))
-	return expr.Op("$set", d(fieldTree, expr.Let("last", expr.Op("$min", expr.Map(last, "n", depth)),
+	return expr.Op("$set", expr.D(fieldTree, expr.Let("last", expr.Op("$min", expr.Map(last, "n", depth)),
 		expr.Filter(all, "n", expr.Op("$lte", depth, expr.IfNull(expr.Var("last"), depth))))))
 }
 

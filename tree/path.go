@@ -77,9 +77,9 @@ func (s *store) rootPath() bson.RawValue {
 
 func (p pathShape) place(parent *node) bson.D {
 	if parent == nil {
-		return d(p.o.PathField, p.rootPath())
+		return expr.D(p.o.PathField, p.rootPath())
 	}
-	return d(p.o.PathField, p.full(*parent))
+	return expr.D(p.o.PathField, p.full(*parent))
 }
 
 // below replaces the beginning of all paths below x. Segments are unique among siblings, so if a deleted x leaves its
@@ -107,7 +107,7 @@ func (p pathShape) replace(from, start string) []mongo.WriteModel {
 		moved = expr.Cond(expr.Op("$eq", f, expr.Literal(from)), expr.Literal(p.rootPath()), moved)
 	}
 	return []mongo.WriteModel{update(p.in(p.o.PathField, p.within(from)),
-		mongo.Pipeline{expr.Op("$set", d(p.o.PathField, moved))})}
+		mongo.Pipeline{expr.Op("$set", expr.D(p.o.PathField, moved))})}
 }
 
 // Rename changes the segment of a node and the paths of all nodes below it. It needs Options.SegmentField.
@@ -138,7 +138,7 @@ func (p pathShape) rename(ctx context.Context, id, segment bson.RawValue) error 
 		if err != nil {
 			return err
 		}
-		models := []mongo.WriteModel{update(p.byID(id), d("$set", d(p.o.SegmentField, segment)))}
+		models := []mongo.WriteModel{update(p.byID(id), expr.Op("$set", expr.D(p.o.SegmentField, segment)))}
 		if to := x; p.usable(x) == nil {
 			to.segment = segment
 			models = append(models, p.below(x, &to)...)
@@ -170,10 +170,10 @@ func (p pathShape) up(levels int) mongo.Pipeline {
 	}
 	// The IDs of one tree have one type, that of the node started from.
 	to := func(name string, types ...string) bson.D {
-		return d("case", expr.IsType(expr.Field(p.o.IDField), types...),
-			"then", expr.Op("$convert", d("input", expr.Var("s"), "to", name, "onError", nil)))
+		return expr.D("case", expr.IsType(expr.Field(p.o.IDField), types...),
+			"then", expr.Op("$convert", expr.D("input", expr.Var("s"), "to", name, "onError", nil)))
 	}
-	id := expr.Op("$switch", d("branches", bson.A{to("objectId", "objectId"), to("long", "int", "long")}, "default", expr.Var("s")))
+	id := expr.Op("$switch", expr.D("branches", bson.A{to("objectId", "objectId"), to("long", "int", "long")}, "default", expr.Var("s")))
 	way := expr.Op("$concatArrays", expr.Map(segments, "s", id), bson.A{expr.Field(p.o.IDField)})
 	return p.upBy(expr.Op("$reverseArray", way), levels)
 }
@@ -182,27 +182,27 @@ func (p pathShape) up(levels int) mongo.Pipeline {
 // segments, and those before it are its path. The node itself is not joined, because it may have no segment.
 func (p pathShape) upBySegments(segments any, levels int) mongo.Pipeline {
 	sep, path, this := expr.Literal(p.o.PathDelimiter), expr.Var("value.path"), expr.Var("this")
-	above := expr.Reduce(segments, d("path", sep, "way", bson.A{}), d(
+	above := expr.Reduce(segments, expr.D("path", sep, "way", bson.A{}), expr.D(
 		"path", expr.Op("$concat", path, this, sep),
 		// The path of a root may also be null.
-		"way", expr.Op("$concatArrays", bson.A{d("path", expr.Cond(expr.Op("$eq", path, sep), bson.A{sep, nil}, path), "segment", this)},
+		"way", expr.Op("$concatArrays", bson.A{expr.D("path", expr.Cond(expr.Op("$eq", path, sep), bson.A{sep, nil}, path), "segment", this)},
 			expr.Var("value.way"))))
-	way := expr.Op("$concatArrays", bson.A{d("path", expr.Field(p.o.PathField), "segment", expr.Field(p.o.SegmentField))},
+	way := expr.Op("$concatArrays", bson.A{expr.D("path", expr.Field(p.o.PathField), "segment", expr.Field(p.o.SegmentField))},
 		expr.Let("up", above, expr.Var("up.way")))
 	if levels > 0 {
 		way = expr.Op("$slice", way, levels+1)
 	}
-	join := d("from", p.coll.Name(), "localField", fieldTouch+".path", "foreignField", p.o.PathField,
-		"let", d("segment", expr.Field(fieldTouch+".segment")),
+	join := expr.D("from", p.coll.Name(), "localField", fieldTouch+".path", "foreignField", p.o.PathField,
+		"let", expr.D("segment", expr.Field(fieldTouch+".segment")),
 		"pipeline", bson.A{p.match("$expr", expr.Op("$eq", expr.Field(p.o.SegmentField), expr.Var("segment")),
 			"$nor", bson.A{p.unadoptedMatch(p.aParent())})},
 		"as", fieldTree)
 	self := expr.Op("$eq", expr.Field(fieldDepth), 0)
 	return slices.Concat(mongo.Pipeline{
-		expr.Op("$project", d(fieldSelf, expr.Var("ROOT"), fieldTouch, way)),
-		expr.Op("$unwind", d("path", expr.Field(fieldTouch), "includeArrayIndex", fieldDepth)),
+		expr.Op("$project", expr.D(fieldSelf, expr.Var("ROOT"), fieldTouch, way)),
+		expr.Op("$unwind", expr.D("path", expr.Field(fieldTouch), "includeArrayIndex", fieldDepth)),
 		expr.Op("$lookup", join),
-		expr.Op("$set", d(fieldTree, expr.Cond(self, bson.A{expr.Field(fieldSelf)}, expr.Field(fieldTree)))),
+		expr.Op("$set", expr.D(fieldTree, expr.Cond(self, bson.A{expr.Field(fieldSelf)}, expr.Field(fieldTree)))),
 	}, unfold(fieldDepth, expr.Field(fieldDepth)))
 }
 
@@ -241,7 +241,7 @@ func (p pathShape) pathExpr() bson.D {
 // fullExpr is full as an expression. end is its last character: the delimiter, or for an upper bound the one after it.
 // If the segment is missing it is "", which is not the path of any node.
 func (p pathShape) fullExpr(end string) bson.D {
-	segment := expr.Op("$convert", d("input", expr.Field(p.segmentField()), "to", "string", "onError", nil, "onNull", nil))
+	segment := expr.Op("$convert", expr.D("input", expr.Field(p.segmentField()), "to", "string", "onError", nil, "onNull", nil))
 	return expr.IfNull(expr.Op("$concat", p.pathExpr(), segment, expr.Literal(end)), "")
 }
 
@@ -340,7 +340,7 @@ func (s *store) segments(path string) []string {
 // within are the bounds of all paths that begin with a full path. The upper one has the next character in place of its
 // last, the delimiter.
 func (s *store) within(full string) bson.D {
-	return d("$gte", full, "$lt", full[:len(full)-1]+s.afterDelimiter())
+	return expr.D("$gte", full, "$lt", full[:len(full)-1]+s.afterDelimiter())
 }
 
 // afterDelimiter is the character after the delimiter: see within.

@@ -67,7 +67,7 @@ func (t *Tree[ID, T]) SiblingsPipeline(id ID) mongo.Pipeline { return t.c.siblin
 
 // AncestorsPipeline yields the ancestors of a node, root first.
 func (t *Tree[ID, T]) AncestorsPipeline(id ID) mongo.Pipeline {
-	return withoutDepth(t.c.rootFirst(t.c, t.raw(id)), expr.Op("$match", d(fieldDepth, d("$gt", 0))))
+	return withoutDepth(t.c.rootFirst(t.c, t.raw(id)), expr.Op("$match", expr.D(fieldDepth, expr.Op("$gt", 0))))
 }
 
 // DescendantsPipeline yields the descendants of a node in no particular order. In ChildReferences it omits
@@ -86,7 +86,7 @@ func (t *Tree[ID, T]) SubtreePipeline(id ID, maxDepth int) mongo.Pipeline {
 // downTo is down for a pipeline. A negative depth, as of a computation that went below 0, does not become all levels.
 func (c *core) downTo(id any, depth int, self bool) mongo.Pipeline {
 	if depth < 0 {
-		return mongo.Pipeline{expr.Op("$match", d("$nor", bson.A{bson.D{}}))}
+		return mongo.Pipeline{expr.Op("$match", expr.Op("$nor", bson.A{bson.D{}}))}
 	}
 	return c.down(id, depth, self)
 }
@@ -103,14 +103,14 @@ func (t *Tree[ID, T]) BreadcrumbPipeline(id ID) mongo.Pipeline { return t.c.brea
 // breadcrumb is BreadcrumbPipeline; more are fields for calls of the package.
 func (c *core) breadcrumb(id any, more ...any) mongo.Pipeline {
 	own, name := expr.Field(c.o.IDField), expr.Field(cmp.Or(c.o.NameField, c.segmentField()))
-	return append(c.rootFirst(c, id), expr.Op("$project", append(d("_id", 0, "id", own, "name", name), d(more...)...)))
+	return append(c.rootFirst(c, id), expr.Op("$project", append(expr.D("_id", 0, "id", own, "name", name), expr.D(more...)...)))
 }
 
 // rootFirst yields a node and its ancestors with fieldDepth, the node last. It contains the node, so that an empty
 // result means that there is no such node.
 func (s *store) rootFirst(r reads, id any) mongo.Pipeline {
 	return slices.Concat(mongo.Pipeline{expr.Op("$match", s.byID(id))}, r.up(0),
-		mongo.Pipeline{expr.Op("$sort", d(fieldDepth, -1))})
+		mongo.Pipeline{expr.Op("$sort", expr.D(fieldDepth, -1))})
 }
 
 // withoutDepth appends stages that use fieldDepth, and removes the field.
@@ -120,7 +120,7 @@ func withoutDepth(p mongo.Pipeline, more ...bson.D) mongo.Pipeline {
 
 func (c *core) parentsPipeline(id any) mongo.Pipeline {
 	p := slices.Concat(mongo.Pipeline{expr.Op("$match", c.byID(id))}, c.up(1))
-	return withoutDepth(p, expr.Op("$match", d(fieldDepth, 1)))
+	return withoutDepth(p, expr.Op("$match", expr.D(fieldDepth, 1)))
 }
 
 // each yields the documents of a pipeline that starts from an ID. The error of an ID that cannot be encoded comes with
@@ -170,9 +170,9 @@ func (t *Tree[ID, T]) Siblings(ctx context.Context, id ID) iter.Seq2[T, error] {
 
 // otherRoots yields the other roots if the node is a root, and nothing if it is not.
 func (c *core) otherRoots(id any) mongo.Pipeline {
-	others := append(c.roots(), expr.Op("$match", d(c.o.IDField, d("$ne", id))))
+	others := append(c.roots(), expr.Op("$match", expr.D(c.o.IDField, expr.Op("$ne", id))))
 	return slices.Concat(mongo.Pipeline{expr.Op("$match", c.byID(id))}, c.roots()[1:], mongo.Pipeline{
-		expr.Op("$lookup", d("from", c.coll.Name(), "pipeline", others, "as", fieldTree))}, unfold())
+		expr.Op("$lookup", expr.D("from", c.coll.Name(), "pipeline", others, "as", fieldTree))}, unfold())
 }
 
 // Roots yields the nodes without parent, in order if the tree orders them. ChildReferences do not.
@@ -325,7 +325,7 @@ func (t *Tree[ID, T]) Parent(ctx context.Context, id ID) (parent T, err error) {
 		return none, err
 	}
 	p := slices.Concat(mongo.Pipeline{expr.Op("$match", t.c.byID(raw))}, t.c.up(1))
-	p = withoutDepth(p, expr.Op("$sort", d(fieldDepth, -1)))
+	p = withoutDepth(p, expr.Op("$sort", expr.D(fieldDepth, -1)))
 	all, err := upFrom(ctx, t.c.store, raw, opening(t.c.coll, p), func(cur *mongo.Cursor) (v T, err error) {
 		x = t.c.parse(slices.Clone(cur.Current)) // at last the node itself
 		return v, cur.Decode(&v)
@@ -488,7 +488,7 @@ func (n *Node[T]) cutCycles(above map[*Node[T]]bool) {
 // Cost: 1 round trip for each 16 MB; it reads every document of the tree.
 func (t *Tree[ID, T]) Forest(ctx context.Context) (roots []*Node[T], err error) {
 	defer fault.In(&err, "tree: forest")
-	links, nodes, several, err := t.nest(ctx, mongo.Pipeline{t.c.match(t.c.o.IDField, d("$ne", nil))}, "")
+	links, nodes, several, err := t.nest(ctx, mongo.Pipeline{t.c.match(t.c.o.IDField, expr.Op("$ne", nil))}, "")
 	seen := map[*Node[T]]bool{}
 	for _, n := range links {
 		if n.root && !n.child {
@@ -624,7 +624,7 @@ func (t *Tree[ID, T]) DescendantsFilter(ctx context.Context, id ID, maxDepth int
 
 // idFilter matches, by ID, the nodes that a pipeline yields.
 func (c *core) idFilter(ctx context.Context, p mongo.Pipeline) (bson.D, error) {
-	nodes, err := c.shapes(ctx, opening(c.coll, append(p, expr.Op("$project", d(c.o.IDField, 1)))))
+	nodes, err := c.shapes(ctx, opening(c.coll, append(p, expr.Op("$project", expr.D(c.o.IDField, 1)))))
 	return c.byIDs(idsOf(nodes)), err
 }
 

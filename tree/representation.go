@@ -187,7 +187,7 @@ func (l linked) byRefs(ups ...node) bson.D {
 		if path == l.o.PathDelimiter {
 			paths = l.rootLinks()
 		}
-		match := l.in(l.link, d("$in", paths), l.o.SegmentField, d("$in", segments[path]))
+		match := l.in(l.link, expr.Op("$in", paths), l.o.SegmentField, expr.Op("$in", segments[path]))
 		any = append(any, append(match, l.adoptedMatch()...))
 	}
 	if len(ids) > 0 || len(any) == 0 {
@@ -196,7 +196,7 @@ func (l linked) byRefs(ups ...node) bson.D {
 	if len(any) == 1 {
 		return any[0].(bson.D)
 	}
-	return d("$or", any)
+	return expr.Op("$or", any)
 }
 
 // parentOf is the filter for the parent of a node, nil for a root.
@@ -225,7 +225,7 @@ func (l linked) linkTo(parent *node) any { return lookup(l.place(parent), l.link
 func (l linked) childrenUnder(parent *node) bson.D {
 	switch roots := l.rootLinks(); {
 	case parent == nil && len(roots) > 1:
-		return l.in(l.link, d("$in", roots))
+		return l.in(l.link, expr.Op("$in", roots))
 	case parent != nil && l.keepsParent && l.noParent(parent.id): // not a node: this would match the roots
 		return l.byIDs(nil)
 	}
@@ -272,7 +272,7 @@ func (l linked) children(id any) mongo.Pipeline {
 	}
 	return slices.Concat(mongo.Pipeline{
 		expr.Op("$match", l.byID(id)),
-		expr.Op("$project", d(fieldTouch, l.reference())),
+		expr.Op("$project", expr.D(fieldTouch, l.reference())),
 		l.lookup(fieldTouch, l.link, l.inOrder()...),
 	}, unfold())
 }
@@ -289,10 +289,10 @@ func (l linked) siblings(id any) mongo.Pipeline {
 	if roots := l.rootLinks(); len(roots) > 1 {
 		local = fieldTouch
 		link := expr.IfNull(expr.Field(l.link), nil)
-		self = append(self, expr.Op("$set", d(local, expr.Cond(expr.Op("$in", link, expr.Literal(roots)), expr.Literal(roots), bson.A{link}))))
+		self = append(self, expr.Op("$set", expr.D(local, expr.Cond(expr.Op("$in", link, expr.Literal(roots)), expr.Literal(roots), bson.A{link}))))
 	}
 	return slices.Concat(self, mongo.Pipeline{l.lookup(local, l.link, append(among, l.inOrder()...)...)},
-		unfold(), mongo.Pipeline{expr.Op("$match", d(l.o.IDField, d("$ne", id)))})
+		unfold(), mongo.Pipeline{expr.Op("$match", expr.D(l.o.IDField, expr.Op("$ne", id)))})
 }
 
 // leaves looks for children of every node unless there are counters.
@@ -303,7 +303,7 @@ func (l linked) leaves() mongo.Pipeline {
 	case l.keepsParent:
 		return l.unreferenced(l.o.IDField, l.link)
 	}
-	return l.unreferenced(fieldTouch, l.link, expr.Op("$match", l.adoptedMatch()), expr.Op("$set", d(fieldTouch, l.reference())))
+	return l.unreferenced(fieldTouch, l.link, expr.Op("$match", l.adoptedMatch()), expr.Op("$set", expr.D(fieldTouch, l.reference())))
 }
 
 // family also finds the children that are not adopted, where only the parent field names them.
@@ -316,7 +316,7 @@ func (l linked) family(nodes []node) mongo.Pipeline {
 	}
 	match := l.in(l.link, anyOf(refs))
 	if l.derived == l.link {
-		match = d("$or", bson.A{match, l.unadoptedUnder(anyOf(ids))})
+		match = expr.Op("$or", bson.A{match, l.unadoptedUnder(anyOf(ids))})
 	}
 	return mongo.Pipeline{expr.Op("$match", match), l.sorting()}
 }
@@ -329,7 +329,7 @@ func (l linked) fieldsOf(parent *node, _ []node) bson.D { return l.place(parent)
 // makeRoot leaves the nodes below to Repair where they name their parent by its ID. In a path they name the whole
 // way, and would be orphans.
 func (l linked) makeRoot(n node) []mongo.WriteModel {
-	models := []mongo.WriteModel{update(l.byID(n.id), d("$set", l.place(nil)))}
+	models := []mongo.WriteModel{update(l.byID(n.id), expr.Op("$set", l.place(nil)))}
 	if l.keepsParent || l.usable(n) != nil {
 		return models
 	}

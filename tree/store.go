@@ -39,7 +39,7 @@ func (s *store) absent(pos position) error {
 func (s *store) findOne(ctx context.Context, match bson.D, absent error, sort ...any) (node, error) {
 	opts := options.FindOne().SetProjection(s.shown)
 	if len(sort) > 0 {
-		opts.SetSort(d(sort...))
+		opts.SetSort(expr.D(sort...))
 	}
 	return s.one(s.primary.FindOne(ctx, match, opts), absent)
 }
@@ -85,7 +85,7 @@ func (s *store) both(ctx context.Context, id bson.RawValue, pos position, field 
 		named = ids[:1]
 	}
 	if field != "" {
-		match = s.in("$or", bson.A{d(s.o.IDField, d("$in", ids)), d(field, anyOf(named))})
+		match = s.in("$or", bson.A{expr.D(s.o.IDField, expr.Op("$in", ids)), expr.D(field, anyOf(named))})
 	}
 	if nodes, err = s.findAll(ctx, match); err != nil {
 		return x, ref, nil, err
@@ -245,7 +245,7 @@ func (s *store) match(pairs ...any) bson.D { return expr.Op("$match", s.in(pairs
 
 // lookup joins the collection to itself, within the scope, and puts the nodes under fieldTree.
 func (s *store) lookup(local, foreign string, stages ...bson.D) bson.D {
-	spec := d("from", s.coll.Name(), "localField", local, "foreignField", foreign)
+	spec := expr.D("from", s.coll.Name(), "localField", local, "foreignField", foreign)
 	if restrict := append(s.in(), s.except(foreign)...); len(restrict) > 0 {
 		stages = append([]bson.D{expr.Op("$match", restrict)}, stages...)
 	}
@@ -260,19 +260,19 @@ func noPattern(field string) bson.D {
 	if field == "_id" { // the server refuses it there
 		return nil
 	}
-	return d(field, d("$not", d("$type", "regex")))
+	return expr.D(field, expr.Op("$not", expr.Op("$type", "regex")))
 }
 
 // graphLookup follows references, from a field to a field, through depth levels, 0 for all. It visits only nodes in the
 // scope that match only.
 func (s *store) graphLookup(start any, from, to string, depth int, only bson.D, more ...bson.E) bson.D {
-	spec := append(d("from", s.coll.Name(), "startWith", start, "connectFromField", from, "connectToField", to, "as", fieldTree), more...)
+	spec := append(expr.D("from", s.coll.Name(), "startWith", start, "connectFromField", from, "connectToField", to, "as", fieldTree), more...)
 	if depth > 0 {
 		spec = append(spec, expr.Element("maxDepth", depth-1))
 	}
 	restrict := slices.Concat(s.in(), s.except(to), only)
 	if to != "_id" && to == s.o.IDField {
-		restrict = append(restrict, expr.Element("$nor", bson.A{d(to, nil)}))
+		restrict = append(restrict, expr.Element("$nor", bson.A{expr.D(to, nil)}))
 	}
 	if len(restrict) > 0 {
 		spec = append(spec, expr.Element("restrictSearchWithMatch", restrict))
@@ -290,7 +290,7 @@ func (s *store) graphDown(id, start any, from, to string, depth int, self bool, 
 // rangeDown joins a node with those that the stages within find. They use $$from and $$to, the ends of its range.
 func (s *store) rangeDown(id any, from, to any, within mongo.Pipeline, self bool) mongo.Pipeline {
 	return s.downBy(id, self, func(unless func(v, otherwise any) any) bson.D {
-		return expr.Op("$lookup", d("from", s.coll.Name(), "let", d("from", from, "to", unless(to, from)), "pipeline", within, "as", fieldTree))
+		return expr.Op("$lookup", expr.D("from", s.coll.Name(), "let", expr.D("from", from, "to", unless(to, from)), "pipeline", within, "as", fieldTree))
 	})
 }
 
@@ -305,12 +305,12 @@ func (s *store) downBy(id any, self bool, join func(unless func(v, otherwise any
 	unless := func(v, otherwise any) any { return expr.Cond(expr.Field(fieldSelf), otherwise, v) }
 	return mongo.Pipeline{
 		match,
-		expr.Op("$set", d(fieldSelf, bson.A{true, false})),
+		expr.Op("$set", expr.D(fieldSelf, bson.A{true, false})),
 		expr.Op("$unwind", expr.Field(fieldSelf)),
 		join(unless),
-		expr.Op("$unwind", d("path", expr.Field(fieldTree), "preserveNullAndEmptyArrays", true)),
-		expr.Op("$match", expr.Op("$or", bson.A{d(fieldSelf, true), d(fieldTree, d("$exists", true))})),
-		expr.Op("$replaceRoot", d("newRoot", expr.IfNull(expr.Field(fieldTree), expr.Var("ROOT")))),
+		expr.Op("$unwind", expr.D("path", expr.Field(fieldTree), "preserveNullAndEmptyArrays", true)),
+		expr.Op("$match", expr.Op("$or", bson.A{expr.D(fieldSelf, true), expr.D(fieldTree, expr.Op("$exists", true))})),
+		expr.Op("$replaceRoot", expr.D("newRoot", expr.IfNull(expr.Field(fieldTree), expr.Var("ROOT")))),
 		expr.Op("$unset", bson.A{fieldSelf, fieldTree}),
 	}
 }
@@ -319,15 +319,15 @@ func (s *store) downBy(id any, self bool, join func(unless func(v, otherwise any
 func unfold(extra ...any) mongo.Pipeline {
 	var root any = expr.Field(fieldTree)
 	if len(extra) > 0 {
-		root = expr.Op("$mergeObjects", root, d(extra...))
+		root = expr.Op("$mergeObjects", root, expr.D(extra...))
 	}
-	return mongo.Pipeline{expr.Op("$unwind", expr.Field(fieldTree)), expr.Op("$replaceRoot", d("newRoot", root))}
+	return mongo.Pipeline{expr.Op("$unwind", expr.Field(fieldTree)), expr.Op("$replaceRoot", expr.D("newRoot", root))}
 }
 
 // inOrder sorts siblings, if the tree orders them.
 func (s *store) inOrder() mongo.Pipeline {
 	if f := s.order; f != "" {
-		return mongo.Pipeline{expr.Op("$sort", d(f, 1))}
+		return mongo.Pipeline{expr.Op("$sort", expr.D(f, 1))}
 	}
 	return nil
 }
@@ -336,17 +336,17 @@ func (s *store) inOrder() mongo.Pipeline {
 // are ordered by _id.
 func (s *store) sorting() bson.D {
 	if f := s.order; f != "" {
-		return expr.Op("$sort", d(f, 1, "_id", 1))
+		return expr.Op("$sort", expr.D(f, 1, "_id", 1))
 	}
-	return expr.Op("$sort", d("_id", 1))
+	return expr.Op("$sort", expr.D("_id", 1))
 }
 
 // unreferenced yields the nodes that no other node refers to: the value of local, which the stages before may compute,
 // is not in the field foreign of any node. $limit ends the search at the first.
 func (s *store) unreferenced(local, foreign string, before ...bson.D) mongo.Pipeline {
 	return slices.Concat(mongo.Pipeline{s.match()}, before, mongo.Pipeline{
-		s.lookup(local, foreign, expr.Op("$limit", 1), expr.Op("$project", d("_id", 1))),
-		expr.Op("$match", d(fieldTree, d("$size", 0))),
+		s.lookup(local, foreign, expr.Op("$limit", 1), expr.Op("$project", expr.D("_id", 1))),
+		expr.Op("$match", expr.D(fieldTree, expr.Op("$size", 0))),
 		expr.Op("$unset", bson.A{fieldTree, fieldTouch}),
 	})
 }

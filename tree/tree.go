@@ -144,9 +144,9 @@ func newStore(coll *mongo.Collection, kind Representation, o Options) (*store, e
 		}
 	}
 	s.lockID, s.shown = s.scopeID(), expr.Raw(projection(s))
-	s.mark = expr.Raw(d("$inc", d(cmp.Or(s.o.ChildCountField, fieldTouch), int64(1))))
+	s.mark = expr.Raw(expr.Op("$inc", expr.D(cmp.Or(s.o.ChildCountField, fieldTouch), int64(1))))
 	if s.unmark = s.count(-1); s.unmark == nil {
-		s.unmark = d("$unset", d(fieldTouch, ""))
+		s.unmark = expr.Op("$unset", expr.D(fieldTouch, ""))
 	}
 	return s, nil
 }
@@ -162,7 +162,7 @@ func (t *Tree[ID, T]) Indexes() map[string][]mongo.IndexModel {
 		models = append(models, mongo.IndexModel{Keys: c.keyed(c.index...)})
 	}
 	if c.o.SegmentField != "" { // nodes that are not adopted have no path
-		adopted := d(c.o.PathField, d("$gte", ""))
+		adopted := expr.D(c.o.PathField, expr.Op("$gte", ""))
 		models = append(models, mongo.IndexModel{Keys: c.keyed(c.o.PathField, c.o.SegmentField),
 			Options: options.Index().SetUnique(true).SetPartialFilterExpression(adopted)})
 	}

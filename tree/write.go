@@ -212,7 +212,7 @@ func (f families) move(ctx context.Context, id bson.RawValue, pos position) erro
 			to.fields = append(f.place(parent), to.fields...)
 		}
 		if len(to.fields) > 0 {
-			models = append(models, update(f.byID(id), d("$set", to.fields)))
+			models = append(models, update(f.byID(id), expr.Op("$set", to.fields)))
 		}
 		if !stays {
 			models = append(models, f.below(x, f.child(x, parent))...)
@@ -308,7 +308,7 @@ func (f families) survey(ctx context.Context, x node, policy mongopatterns.Delet
 		children, err = f.findAll(ctx, match)
 		return children, nil, err
 	}
-	nodes, err := f.findAll(ctx, d("$or", bson.A{match, f.byRefs(*up)}))
+	nodes, err := f.findAll(ctx, expr.Op("$or", bson.A{match, f.byRefs(*up)}))
 	for _, n := range nodes {
 		if f.refKey(n) == f.refKey(*up) {
 			to = &n
@@ -345,7 +345,7 @@ func (f families) removeAll(ctx context.Context, id bson.RawValue) (deleted int6
 			return 0, nil, err
 		}
 		match, _ = f.under(x, 0)
-		res, err := fault.Many(f.primary.DeleteMany(ctx, d("$or", bson.A{f.byID(id), match})))
+		res, err := fault.Many(f.primary.DeleteMany(ctx, expr.Op("$or", bson.A{f.byID(id), match})))
 		if err != nil {
 			return 0, nil, err
 		}
@@ -460,9 +460,9 @@ func (t *Tree[ID, T]) FindOrInsert(ctx context.Context, names []string, make fun
 // named finds a child by its name, or a root if parent is nil, and returns nil if there is none. It also finds a child
 // that is not adopted yet, because otherwise FindOrInsert would create a second one with that name.
 func (c *core) named(ctx context.Context, parent *node, name string) (*node, error) {
-	match := d(cmp.Or(c.o.NameField, c.segmentField()), name)
+	match := expr.D(cmp.Or(c.o.NameField, c.segmentField()), name)
 	if parent != nil {
-		n, err := c.findOne(ctx, d("$and", bson.A{c.allChildren(*parent), match}), nil)
+		n, err := c.findOne(ctx, expr.Op("$and", bson.A{c.allChildren(*parent), match}), nil)
 		if err != nil || n.raw == nil {
 			return nil, err
 		}
