@@ -220,7 +220,6 @@ func TestUnadoptedReads(t *testing.T) {
 				"Parent of V":     errOf(tr.Parent(ctx, "V")),
 				"Ancestors":       errOf(tr.Ancestors(ctx, "U")),
 				"Breadcrumb":      errOf(tr.Breadcrumb(ctx, "V")),
-				"Depth":           errOf(tr.Depth(ctx, "U")),
 				"IsDescendant":    errOf(tr.IsDescendant(ctx, "U", "A")),
 				"AncestorsFilter": errOf(tr.AncestorsFilter(ctx, "V")),
 			} {
@@ -272,7 +271,6 @@ func TestUnadoptedReads(t *testing.T) {
 			default:
 				v.want(t, "leaves", leaves, "C", "V", "Z")
 			}
-			v.want(t, "leaves below", v.ids(t, tr.LeavesBelow(ctx, "Z")))
 			var forest []string
 			for _, n := range get(tr.Forest(ctx))(t) {
 				forest = append(forest, n.Value[v.idField()].(string))

@@ -73,7 +73,6 @@ func TestReadCosts(t *testing.T) {
 			"Ancestors":        func() error { return errOf(tr.Ancestors(ctx, "dbm")) },
 			"Descendants":      func() error { return drain(tr.Descendants(ctx, "Databases", 0)) },
 			"Descendants to 2": func() error { return drain(tr.Descendants(ctx, "Books", 2)) },
-			"Depth":            func() error { return errOf(tr.Depth(ctx, "dbm")) },
 			"IsDescendant":     func() error { return errOf(tr.IsDescendant(ctx, "dbm", "Books")) },
 			"Breadcrumb":       func() error { return errOf(tr.Breadcrumb(ctx, "dbm")) },
 			"Subtree":          func() error { return errOf(tr.Subtree(ctx, "Books", 0)) },
@@ -90,7 +89,7 @@ func TestReadCosts(t *testing.T) {
 				v.indexed(t, db, name, got[0].Body)
 			}
 			if v.rep == tree.AncestorArray || v.rep == tree.MaterializedPath && v.opts.SegmentField == "" {
-				if alone := name == "Depth" || name == "IsDescendant"; alone && got[0].Name != "find" {
+				if name == "IsDescendant" && got[0].Name != "find" {
 					t.Errorf("%s: %v", name, got.Names())
 				}
 			}

@@ -188,7 +188,7 @@
 // In a transaction on a sharded collection these reads are refused, because they join: Ancestors,
 // Breadcrumb, Parent, Siblings and Leaves; Preorder, Subtree and Descendants, except in AncestorArray;
 // Children in MaterializedPath and ChildReferences; Roots in ChildReferences. These are allowed:
-// DescendantsFilter with a Find of your own in AncestorArray, MaterializedPath and NestedSets; Depth,
+// DescendantsFilter with a Find of your own in AncestorArray, MaterializedPath and NestedSets;
 // IsDescendant and AncestorsFilter in AncestorArray and MaterializedPath.
 //
 // docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.

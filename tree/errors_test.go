@@ -32,12 +32,10 @@ func TestErrorsNameTheCall(t *testing.T) {
 			"Preorder":         drain(tr.Preorder(ctx, "x", 0)),
 			"Roots":            drain(tr.Roots(ctx)),
 			"Leaves":           drain(tr.Leaves(ctx)),
-			"LeavesBelow":      drain(tr.LeavesBelow(ctx, "x")),
 			"Dump":             drain(tr.Dump(ctx)),
 			"Check":            drain(tr.Check(ctx, nil)),
 			"Ancestors":        errOf(tr.Ancestors(ctx, "x")),
 			"Parent":           errOf(tr.Parent(ctx, "x")),
-			"Depth":            errOf(tr.Depth(ctx, "x")),
 			"IsDescendant":     errOf(tr.IsDescendant(ctx, "x", "a")),
 			"Breadcrumb":       errOf(tr.Breadcrumb(ctx, "x")),
 			"Subtree":          errOf(tr.Subtree(ctx, "x", 0)),
@@ -159,7 +157,6 @@ func TestUnknownID(t *testing.T) {
 			"Parent":          errOf(tr.Parent(ctx, "none")),
 			"Ancestors":       errOf(tr.Ancestors(ctx, "none")),
 			"Breadcrumb":      errOf(tr.Breadcrumb(ctx, "none")),
-			"Depth":           errOf(tr.Depth(ctx, "none")),
 			"IsDescendant":    errOf(tr.IsDescendant(ctx, "none", "Books")),
 			"AncestorsFilter": errOf(tr.AncestorsFilter(ctx, "none")),
 			"Subtree":         errOf(tr.Subtree(ctx, "none", 0)),
@@ -188,18 +185,14 @@ func TestUnknownID(t *testing.T) {
 			"Descendants":      tr.Descendants(ctx, "none", 0),
 			"Descendants to 1": tr.Descendants(ctx, "none", 1),
 			"Preorder":         tr.Preorder(ctx, "none", 0),
-			"LeavesBelow":      tr.LeavesBelow(ctx, "none"),
 		} {
 			match(t, name, []string{}, v.ids(t, docs))
 		}
 		for name, p := range map[string]mongo.Pipeline{
-			"ParentPipeline":      tr.ParentPipeline("none"),
 			"ChildrenPipeline":    tr.ChildrenPipeline("none"),
-			"SiblingsPipeline":    tr.SiblingsPipeline("none"),
 			"AncestorsPipeline":   tr.AncestorsPipeline("none"),
 			"DescendantsPipeline": tr.DescendantsPipeline("none", 0),
 			"SubtreePipeline":     tr.SubtreePipeline("none", 0),
-			"BreadcrumbPipeline":  tr.BreadcrumbPipeline("none"),
 		} {
 			wrong(t, get(coll.Aggregate(ctx, p))(t).Next(ctx), "%s: not empty", name)
 		}

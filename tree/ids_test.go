@@ -224,8 +224,8 @@ func idType[ID any](t *testing.T, a, b, c ID, noSegment bool) {
 			ok(t, tr.Move(ctx, c, tr.Under(a)))
 			ok(t, tr.Move(ctx, b, tr.Under(c)))
 			is(t, tr.Move(ctx, a, tr.Under(b)), tree.ErrCycle)
-			if d, err := tr.Depth(ctx, b); err != nil || d != 2 {
-				t.Errorf("%d, %v", d, err)
+			if d, err := tr.Ancestors(ctx, b); err != nil || len(d) != 2 {
+				t.Errorf("%v, %v", d, err)
 			}
 			for p, err := range tr.Check(ctx, nil) {
 				t.Errorf("%v %v", p, err)

@@ -51,8 +51,8 @@ func TestStaleCopies(t *testing.T) {
 		}
 		get(tr.Insert(ctx, stale, tr.Under("dbm")))(t)
 		healthy(t, tr)
-		if d, err := tr.Depth(ctx, "copy"); err != nil || d != 5 {
-			t.Errorf("depth %d, %v", d, err)
+		if d, err := tr.Ancestors(ctx, "copy"); err != nil || len(d) != 5 {
+			t.Errorf("ancestors %v, %v", d, err)
 		}
 	})
 }

@@ -75,8 +75,8 @@ func TestLoad(t *testing.T) {
 			t.Fatalf("%+v, %v", n, err)
 		}
 		healthy(t, tr)
-		if d, err := tr.Depth(t.Context(), "copy-n1"); err != nil || d != 2 {
-			t.Errorf("%d, %v", d, err)
+		if d, err := tr.Ancestors(t.Context(), "copy-n1"); err != nil || len(d) != 2 {
+			t.Errorf("%v, %v", d, err)
 		}
 
 		is(t, errOf(tr.Load(t.Context(), v.entries([][2]string{{"x"}}), tr.Under("none"), nil)), mongopatterns.ErrNoParent)

@@ -55,15 +55,8 @@ func (t *Tree[ID, T]) raw(id ID) any {
 	return v
 }
 
-// ParentPipeline yields the parent of a node, in a graph all parents.
-func (t *Tree[ID, T]) ParentPipeline(id ID) mongo.Pipeline { return t.c.parentsPipeline(t.raw(id)) }
-
 // ChildrenPipeline yields the children of a node in order.
 func (t *Tree[ID, T]) ChildrenPipeline(id ID) mongo.Pipeline { return t.c.children(t.raw(id)) }
-
-// SiblingsPipeline yields the other children of a node's parent in order, and for a root the other roots.
-// In ChildReferences it yields nothing for a root; see RootsPipeline.
-func (t *Tree[ID, T]) SiblingsPipeline(id ID) mongo.Pipeline { return t.c.siblings(t.raw(id)) }
 
 // AncestorsPipeline yields the ancestors of a node, root first.
 func (t *Tree[ID, T]) AncestorsPipeline(id ID) mongo.Pipeline {
@@ -97,13 +90,10 @@ func (t *Tree[ID, T]) RootsPipeline() mongo.Pipeline { return t.c.roots() }
 // LeavesPipeline yields the nodes without children.
 func (t *Tree[ID, T]) LeavesPipeline() mongo.Pipeline { return t.c.leaves() }
 
-// BreadcrumbPipeline yields {id, name} of the ancestors, root first, and of the node itself.
-func (t *Tree[ID, T]) BreadcrumbPipeline(id ID) mongo.Pipeline { return t.c.breadcrumb(t.raw(id)) }
-
-// breadcrumb is BreadcrumbPipeline; more are fields for calls of the package.
-func (c *core) breadcrumb(id any, more ...any) mongo.Pipeline {
+// breadcrumb yields the ancestors, root first, and the node itself: {id, name, unadopted}.
+func (c *core) breadcrumb(id any) mongo.Pipeline {
 	own, name := expr.Field(c.o.IDField), expr.Field(cmp.Or(c.o.NameField, c.segmentField()))
-	return append(c.rootFirst(c, id), expr.Op("$project", append(expr.D("_id", 0, "id", own, "name", name), expr.D(more...)...)))
+	return append(c.rootFirst(c, id), expr.Op("$project", expr.D("_id", 0, "id", own, "name", name, "unadopted", c.unadoptedExpr())))
 }
 
 // rootFirst yields a node and its ancestors with fieldDepth, the node last. It contains the node, so that an empty
@@ -187,15 +177,6 @@ func (t *Tree[ID, T]) Roots(ctx context.Context) iter.Seq2[T, error] {
 // Cost: 1 round trip, every node is examined.
 func (t *Tree[ID, T]) Leaves(ctx context.Context) iter.Seq2[T, error] {
 	return t.all(ctx, "leaves", t.c.leaves())
-}
-
-// LeavesBelow yields the leaves among the descendants of a node.
-//
-// Cost: 1 round trip, keys as Descendants, and a child is looked up for each.
-func (t *Tree[ID, T]) LeavesBelow(ctx context.Context, id ID) iter.Seq2[T, error] {
-	return t.each(ctx, "leaves below", id, func(id any) mongo.Pipeline {
-		return append(t.c.down(id, 0, false), t.c.leaves()...)
-	})
 }
 
 // Descendants yields the nodes below a node in no particular order. For an order see Preorder.
@@ -357,51 +338,49 @@ func (c *core) readShape(ctx context.Context, id bson.RawValue) (node, error) {
 	return c.one(c.coll.FindOne(ctx, c.byID(id), options.FindOne().SetProjection(c.shown)), nil)
 }
 
-// ancestry returns the IDs of the ancestors of a node, root first, and its depth. It reads only the node if the node
-// contains them.
-func (c *core) ancestry(ctx context.Context, id any) (ids []bson.RawValue, depth int, err error) {
+// ancestry returns the IDs of the ancestors of a node, root first. It reads only the node if the node contains them.
+func (c *core) ancestry(ctx context.Context, id any) (ids []bson.RawValue, err error) {
 	raw, err := c.id(id)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	if c.above(node{}) != nil {
-		n, err := c.readShape(ctx, raw)
-		if err == nil && n.raw == nil {
-			err = c.missing(raw)
-		}
-		ids = c.above(n)
-		return ids, len(ids), cmp.Or(err, c.checkWay(ctx, raw, 1, c.unadopted(n.raw)))
+	if c.above(node{}) == nil {
+		return c.ancestryByWay(ctx, raw)
 	}
-	unadopted := false
-	ids, err = upFrom(ctx, c.store, raw, c.sent(raw, c.crumbs), func(cur *mongo.Cursor) (bson.RawValue, error) {
+	n, err := c.readShape(ctx, raw)
+	if err != nil {
+		return nil, err
+	}
+	if n.raw == nil {
+		return nil, c.missing(raw)
+	}
+	return c.above(n), c.checkWay(ctx, raw, 1, c.unadopted(n.raw))
+}
+
+// ancestryByWay is ancestry where the node does not contain its ancestors.
+func (c *core) ancestryByWay(ctx context.Context, id bson.RawValue) (ids []bson.RawValue, err error) {
+	unadopted := false // of the node itself, which comes last
+	ids, err = upFrom(ctx, c.store, id, c.sent(id, c.crumbs), func(cur *mongo.Cursor) (bson.RawValue, error) {
 		doc := slices.Clone(cur.Current)
-		depth = max(depth, int(integer(doc.Lookup("depth"))))
 		unadopted = doc.Lookup("unadopted").Boolean()
 		return doc.Lookup("id"), nil
 	})
-	return ids[:max(0, len(ids)-1)], depth, cmp.Or(err, c.checkWay(ctx, raw, len(ids), unadopted))
-}
-
-// Depth returns the number of levels from the root to a node, 0 for a root. In a graph it is the distance
-// to the ancestor that is farthest away, each by its shortest path.
-//
-// Cost: 1 round trip. AncestorArray and MaterializedPath (of IDs) read the node alone, the others as Ancestors.
-func (t *Tree[ID, T]) Depth(ctx context.Context, id ID) (depth int, err error) {
-	defer fault.In(&err, "tree: depth")
-	_, depth, err = t.c.ancestry(ctx, id)
-	return depth, err
+	if err != nil {
+		return nil, err
+	}
+	return ids[:len(ids)-1], c.checkWay(ctx, id, len(ids), unadopted)
 }
 
 // IsDescendant reports whether id lies below ancestor. An unknown ancestor has no descendants.
 //
-// Cost: as Depth.
+// Cost: 1 round trip. AncestorArray and MaterializedPath (of IDs) read the node alone, the others as Ancestors.
 func (t *Tree[ID, T]) IsDescendant(ctx context.Context, id, ancestor ID) (below bool, err error) {
 	defer fault.In(&err, "tree: is descendant")
 	other, err := t.c.id(ancestor)
 	if err != nil {
 		return false, err
 	}
-	ids, _, err := t.c.ancestry(ctx, id)
+	ids, err := t.c.ancestry(ctx, id)
 	return holds(ids, other), err
 }
 
@@ -630,10 +609,10 @@ func (c *core) idFilter(ctx context.Context, p mongo.Pipeline) (bson.D, error) {
 
 // AncestorsFilter matches the nodes above a node.
 //
-// Cost: as Depth.
+// Cost: as IsDescendant.
 func (t *Tree[ID, T]) AncestorsFilter(ctx context.Context, id ID) (filter bson.D, err error) {
 	defer fault.In(&err, "tree: ancestors filter")
-	ids, _, err := t.c.ancestry(ctx, id)
+	ids, err := t.c.ancestry(ctx, id)
 	if err != nil {
 		return nil, err
 	}

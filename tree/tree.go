@@ -93,7 +93,7 @@ func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, err
 	}
 	c := s.core()
 	c.wayUp = fixed(withoutDepth(c.rootFirst(c, nil)))
-	c.crumbs = fixed(c.breadcrumb(nil, "depth", expr.Field(fieldDepth), "unadopted", c.unadoptedExpr()))
+	c.crumbs = fixed(c.breadcrumb(nil))
 	return c, nil
 }
 

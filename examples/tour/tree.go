@@ -110,8 +110,8 @@ func treeChapter(ctx context.Context, g *guide) error {
 		if err := places.Move(ctx, "USA/AK", places.Under("Arctic")); err != nil {
 			return nil, err
 		}
-		depth, err := places.Depth(ctx, "ANC")
-		return []string{fmt.Sprintf("ANC is at depth %d", depth)}, err
+		above, err := places.Ancestors(ctx, "ANC")
+		return []string{fmt.Sprintf("ANC is at depth %d", len(above))}, err
 	})
 	if err != nil {
 		return err

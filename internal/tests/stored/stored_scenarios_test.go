@@ -140,7 +140,6 @@ func storedTree(name string, rep tree.Representation, opts *tree.Options) scenar
 			if opts != nil && opts.SegmentField != "" {
 				testkit.OK(t, cats.Rename(ctx, "Books", "read"))
 			}
-			testkit.Gives(t, 2)(cats.Depth(ctx, "MongoDB"))
 			forest(t, cats, "Books(Programming(MongoDB Go)) Music(Art)", "Books(Programming(Go MongoDB)) Music(Art)")
 		})
 }

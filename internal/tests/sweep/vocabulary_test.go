@@ -40,8 +40,8 @@ var readers = map[string][]string{
 	"series.Series":            {"Aggregate", "AggregateBy", "AggregateWindows", "Compare", "Documents", "Latest", "Range"},
 	"split.Split":              {"Get", "GetCold", "GetHot"},
 	"subset.Subset":            {"All", "Get", "Top"},
-	"tree.Tree": {"Ancestors", "AncestorsFilter", "Breadcrumb", "Children", "ChildrenFilter", "CountChildren", "CountDescendants", "Depth", "Descendants",
-		"DescendantsFilter", "Dump", "Forest", "IsDescendant", "Leaves", "LeavesBelow", "Parent", "Parents", "Preorder", "Roots", "RootsFilter", "Siblings", "Subtree"},
+	"tree.Tree": {"Ancestors", "AncestorsFilter", "Breadcrumb", "Children", "ChildrenFilter", "CountChildren", "CountDescendants", "Descendants",
+		"DescendantsFilter", "Dump", "Forest", "IsDescendant", "Leaves", "Parent", "Parents", "Preorder", "Roots", "RootsFilter", "Siblings", "Subtree"},
 	"versioning.History": {"AsOf", "At", "Diff", "Get", "Revisions", "RevisionsFrom", "RevisionsBefore"},
 }
 
