@@ -154,7 +154,7 @@ func encoded[V any](c *core, all []V) (out []bson.RawValue, err error) {
 
 func decoded[V any](c *core, all []bson.RawValue) (out []V, err error) {
 	for _, id := range all {
-		v, err := held[V](c.codec, id)
+		v, err := codec.DecodeID[V](c.codec, id)
 		if err != nil {
 			return nil, fault.Of(id, err)
 		}
@@ -163,21 +163,13 @@ func decoded[V any](c *core, all []bson.RawValue) (out []V, err error) {
 	return out, nil
 }
 
-// held decodes a reference. It is an error if V encodes to another value.
-func held[V any](c codec.Codec, id bson.RawValue) (v V, err error) {
-	if err := value.CheckID(id); err != nil { // null would decode as a zero V
-		return v, err
-	}
-	return codec.DecodeCompared[V](c, id)
-}
-
 // dangling returns a reference to no document as an ID. ok is false if it is malformed: ID cannot hold it, so it is
 // probably one of another type, or it is a document, and probably the child itself.
 func dangling[ID any](c codec.Codec, ref bson.RawValue) (id ID, ok bool) {
 	if ref.Type == bson.TypeEmbeddedDocument {
 		return id, false
 	}
-	id, err := held[ID](c, ref)
+	id, err := codec.DecodeID[ID](c, ref)
 	return id, err == nil
 }
 

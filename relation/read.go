@@ -53,7 +53,7 @@ func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, pro
 		return joined, err
 	}
 	return arranged(raw, found, func(id bson.RawValue) (ID, bool) {
-		lost, err := held[ID](codec.Codec{}, id)
+		lost, err := codec.DecodeID[ID](codec.Codec{}, id)
 		return lost, err == nil
 	}), nil
 }

@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
@@ -294,4 +295,51 @@ func TestEmptyID(t *testing.T) {
 			t.Errorf("insert under nothing: %v", err)
 		}
 	})
+}
+
+// TestForeignID: the driver decodes a string of hex digits as an ObjectID. A node that other code stored under such a
+// string would be shown with the ID of no node, or of another one.
+func TestForeignID(t *testing.T) {
+	t.Parallel()
+	root, leaf := bson.NewObjectID(), bson.NewObjectID()
+	foreign := bson.NewObjectID().Hex()
+	for rep, fields := range map[tree.Representation][3]bson.D{
+		tree.ParentReferences: {dd("parent", nil), dd("parent", root), dd("parent", foreign)},
+		tree.ChildReferences:  {dd("children", bson.A{foreign}), dd("children", bson.A{leaf}), dd("children", bson.A{})},
+		tree.AncestorArray: {dd("ancestors", bson.A{}), dd("parent", root, "ancestors", bson.A{root}),
+			dd("parent", foreign, "ancestors", bson.A{root, foreign})},
+		tree.NestedSets: {dd("left", 1, "right", 6), dd("parent", root, "left", 2, "right", 5),
+			dd("parent", foreign, "left", 3, "right", 4)},
+	} {
+		t.Run(rep.String(), func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			coll := mongotest.Database(t).Collection("nodes")
+			tr := get(tree.New[bson.ObjectID, bson.M](coll, rep, &tree.Options{NameField: "name"}))(t)
+			for i, id := range []any{root, foreign, leaf} {
+				get(coll.InsertOne(ctx, append(dd("_id", id, "name", string(rune('a'+i))), fields[i]...)))(t)
+			}
+			is(t, errOf(tr.Breadcrumb(ctx, leaf)), mongopatterns.ErrMalformed)
+			is(t, testkit.Drain(tr.Dump(ctx)), mongopatterns.ErrMalformed)
+			is(t, errOf(tr.FindOrInsert(ctx, []string{"a", "b"}, nil)), mongopatterns.ErrMalformed)
+		})
+	}
+}
+
+// TestForeignSegment: a segment that is no ID of the tree's type names no node, and not the documents that have no ID.
+func TestForeignSegment(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	coll := mongotest.Database(t).Collection("nodes")
+	tr := get(tree.New[int, bson.M](coll, tree.MaterializedPath, &tree.Options{IDField: "sku"}))(t)
+	get(coll.InsertOne(ctx, dd("note", "without an ID")))(t)
+	get(coll.InsertOne(ctx, dd("sku", 1, "path", nil)))(t)
+	get(coll.InsertOne(ctx, dd("sku", 7, "path", ",1,abc,")))(t)
+	if above := get(tr.Ancestors(ctx, 7))(t); len(above) != 1 || above[0]["sku"] != int32(1) {
+		t.Errorf("ancestors: %v", above)
+	}
+	if crumbs := get(tr.Breadcrumb(ctx, 7))(t); len(crumbs) != 2 || crumbs[1].ID != 7 {
+		t.Errorf("breadcrumb: %v", crumbs)
+	}
+	is(t, errOf(tr.Parent(ctx, 7)), mongopatterns.ErrNoParent)
 }

@@ -29,7 +29,7 @@ type Entry[ID, T any] struct {
 // several nodes list, or that lies on a cycle, once; a node that moves meanwhile may come twice. It holds
 // in memory the tree fields of the nodes that it has not read the children of yet, and for ChildReferences all
 // IDs.
-// A graph is refused.
+// A graph is refused. An ID that the type ID cannot hold is mongopatterns.ErrMalformed.
 //
 // Cost: 1 round trip for the roots, then 1 for the children of each 1,000 nodes, as far as they fit in a reply
 // (16 MB).
@@ -75,11 +75,7 @@ func (t *Tree[ID, T]) dump(ctx context.Context, yield func(Entry[ID, T], error) 
 				seen[key(n.id)] = true
 			}
 			todo = append(todo, slim(n))
-			var e Entry[ID, T]
-			if err = cur.Decode(&e.Value); err == nil && !isNull(parent) {
-				e.Parent = new(ID)
-				*e.Parent, err = codec.DecodeValue[ID](c.codec, parent)
-			}
+			e, err := t.entry(cur, n.id, parent)
 			if err != nil || !yield(e, nil) {
 				return err
 			}
@@ -101,6 +97,19 @@ func (t *Tree[ID, T]) dump(ctx context.Context, yield func(Entry[ID, T], error) 
 			}
 		}
 	}
+}
+
+// entry decodes a node that was read, and the ID of its parent, null for a root.
+func (t *Tree[ID, T]) entry(cur *mongo.Cursor, id, parent bson.RawValue) (e Entry[ID, T], err error) {
+	if _, err := t.decode(id); err != nil {
+		return e, err
+	}
+	if err := cur.Decode(&e.Value); err != nil || isNull(parent) {
+		return e, err
+	}
+	e.Parent = new(ID)
+	*e.Parent, err = t.decode(parent)
+	return e, err
 }
 
 // slim copies the fields of a node that family needs, so that the reply it was read from can be freed.

@@ -168,10 +168,11 @@ func (p pathShape) up(levels int) mongo.Pipeline {
 	if p.o.SegmentField != "" {
 		return p.upBySegments(segments, levels)
 	}
-	// The IDs of one tree have one type, that of the node started from.
+	// The IDs of one tree have one type, that of the node started from. No node has the ID that stands for any other
+	// segment: null would find the documents without an ID.
 	to := func(name string, types ...string) bson.D {
 		return expr.D("case", expr.IsType(expr.Field(p.o.IDField), types...),
-			"then", expr.Op("$convert", expr.D("input", expr.Var("s"), "to", name, "onError", nil)))
+			"then", expr.Op("$convert", expr.D("input", expr.Var("s"), "to", name, "onError", expr.Literal(bson.MinKey{}))))
 	}
 	id := expr.Op("$switch", expr.D("branches", bson.A{to("objectId", "objectId"), to("long", "int", "long")}, "default", expr.Var("s")))
 	way := expr.Op("$concatArrays", expr.Map(segments, "s", id), bson.A{expr.Field(p.o.IDField)})

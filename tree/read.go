@@ -55,6 +55,16 @@ func (t *Tree[ID, T]) raw(id ID) any {
 	return v
 }
 
+// decode returns the ID of a stored node. One that ID cannot hold is an error: as another value it would name another
+// node.
+func (t *Tree[ID, T]) decode(raw bson.RawValue) (ID, error) {
+	id, err := codec.DecodeID[ID](t.c.codec, raw)
+	if err != nil {
+		return id, t.c.about(raw, err)
+	}
+	return id, nil
+}
+
 // ChildrenPipeline yields the children of a node in order.
 func (t *Tree[ID, T]) ChildrenPipeline(id ID) mongo.Pipeline { return t.c.children(t.raw(id)) }
 
@@ -385,7 +395,8 @@ func (t *Tree[ID, T]) IsDescendant(ctx context.Context, id, ancestor ID) (below 
 }
 
 // Breadcrumb returns the nodes from the root to a node, the node last, with their names
-// (Options.NameField).
+// (Options.NameField). If one of them has an ID that the type ID cannot hold, such as a string of hex digits among
+// ObjectIDs, it returns mongopatterns.ErrMalformed.
 //
 // Cost: 1 round trip, as Ancestors.
 func (t *Tree[ID, T]) Breadcrumb(ctx context.Context, id ID) (crumbs []Crumb[ID], err error) {
@@ -401,7 +412,7 @@ func (t *Tree[ID, T]) Breadcrumb(ctx context.Context, id ID) (crumbs []Crumb[ID]
 		if crumb.Name, err = segmentString(name); err != nil && !isNull(name) {
 			crumb.Name = text(name)
 		}
-		crumb.ID, err = codec.DecodeValue[ID](t.c.codec, cur.Current.Lookup("id"))
+		crumb.ID, err = t.decode(cur.Current.Lookup("id"))
 		return crumb, err
 	})
 	if err = cmp.Or(err, t.c.checkWay(ctx, raw, len(all), unadopted)); err != nil {

@@ -454,7 +454,7 @@ func (t *Tree[ID, T]) FindOrInsert(ctx context.Context, names []string, make fun
 	if err != nil {
 		return id, err
 	}
-	return codec.DecodeValue[ID](t.c.codec, at.id)
+	return t.decode(at.id)
 }
 
 // named finds a child by its name, or a root if parent is nil, and returns nil if there is none. It also finds a child

@@ -273,6 +273,15 @@ func DecodeCompared[T any](c Codec, v bson.RawValue) (T, error) {
 	return out, nil
 }
 
+// DecodeID is DecodeCompared for an _id or a reference to one. What cannot be an _id is an error, too.
+func DecodeID[T any](c Codec, id bson.RawValue) (T, error) {
+	if err := value.CheckID(id); err != nil { // null would decode as a zero T
+		var none T
+		return none, err
+	}
+	return DecodeCompared[T](c, id)
+}
+
 // DecodeNew decodes the _id of a document that will be inserted; fresh says that the document had no _id
 // and gets this ObjectID.
 func DecodeNew[ID any](c Codec, v bson.RawValue, fresh bool) (ID, error) {
