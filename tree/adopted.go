@@ -60,34 +60,6 @@ func (s *store) notAdopted(id bson.RawValue) error {
 	return s.about(id, fmt.Errorf("%w: it has no field %s, run Adopt or Repair", mongopatterns.ErrNotAdopted, s.derived))
 }
 
-// checkAdopted refuses a node that is not adopted. It reads only in ChildReferences, for a node that names a parent and
-// has no array.
-func (c *core) checkAdopted(ctx context.Context, n node) error {
-	switch {
-	case !c.unadopted(n.raw):
-		return nil
-	case c.lists != nil:
-		return c.lists.checkAdopted(ctx, n)
-	}
-	return c.notAdopted(n.id)
-}
-
-// checkWay refuses a node that is not adopted, after its way up was read. way is the number of nodes read: more
-// than one says that the parent field has led to the ancestors, and then nothing is missing.
-func (c *core) checkWay(ctx context.Context, id bson.RawValue, way int, unadopted bool) error {
-	switch {
-	case !unadopted, way > 1 && c.keepsParent:
-		return nil
-	case c.lists == nil:
-		return c.notAdopted(id)
-	}
-	n, err := c.findOne(ctx, c.byID(id), c.missing(id))
-	if err == nil {
-		err = c.checkAdopted(ctx, n)
-	}
-	return err
-}
-
 // withUnadopted adds to the filter for the children of a node those that are not adopted. Delete must not leave
 // them behind.
 func (s *store) withUnadopted(match bson.D, n node) bson.D {

@@ -25,8 +25,8 @@ func ancestorsLayout(o *Options) layout {
 
 func (a ancestorArray) parent(n node) (node, string) { return a.namedParent(n) }
 
-// place copies the array of the parent, which has to be right: families.sound looks at the parent before.
-func (a ancestorArray) place(parent *node) bson.D {
+// fieldsUnder copies the array of the parent, which has to be right: families.sound looks at the parent before.
+func (a ancestorArray) fieldsUnder(parent *node) bson.D {
 	if parent == nil {
 		return expr.D(a.o.AncestorsField, bson.A{}, a.o.ParentField, a.newRootParent())
 	}
@@ -49,7 +49,7 @@ func (a ancestorArray) below(x node, to *node) []mongo.WriteModel {
 	rest := expr.Op("$slice", f, expr.Op("$add", expr.Op("$indexOfArray", f, expr.Literal(x.id)), 1), expr.Op("$size", f))
 	set := expr.D(a.o.AncestorsField, expr.Op("$concatArrays", expr.Literal(a.through(to)), rest))
 	if to == nil || !same(to.id, x.id) { // x is deleted: its children get another parent
-		other := lookup(a.place(to), a.o.ParentField)
+		other := lookup(a.fieldsUnder(to), a.o.ParentField)
 		set = append(set, expr.Element(a.o.ParentField, expr.Cond(expr.Op("$eq", parent, expr.Literal(x.id)), expr.Literal(other), parent)))
 	}
 	return []mongo.WriteModel{update(a.in(a.o.AncestorsField, equal(x.id)), mongo.Pipeline{expr.Op("$set", set)})}

@@ -1,29 +1,27 @@
 package tree
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
-	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
 // lists are ChildReferences: {_id, children: […]}. No node names a parent. The lists alone say where a node is, and
 // nothing is derived from them, so a move takes the node from one list and puts it into another. With
-// Options.Graph a node may be in several. All calls that write lists, except Repair and Adopt, are in this file.
+// Options.Graph a node may be in several. The writes are in children_write.go, the parts of Check, Repair and Adopt in
+// children_repair.go.
 type lists struct{ *store }
 
 // listsLayout takes the lists for the derived field too, because a node of old code has none.
 func listsLayout(o *Options) layout {
 	return layout{settings: []config.Setting{config.Name("Options.ChildrenField", &o.ChildrenField, "children"), o.oldParent()},
-		fields: []string{o.ChildrenField}, link: o.ChildrenField, derived: o.ChildrenField}
+		fields: []string{o.ChildrenField}, link: o.ChildrenField, derived: o.ChildrenField, namesChildren: true}
 }
 
 // up follows {children: id} from the node. $graphLookup does not return the node that it starts from, so it is
@@ -65,7 +63,7 @@ func (l *lists) referenced(match bson.D) mongo.Pipeline {
 
 func (l *lists) children(id any) mongo.Pipeline { return l.referenced(l.byID(id)) }
 
-// siblings are the other children of the parents. It finds nothing for a root: Tree.Siblings reads the roots then.
+// siblings are the other children of the parents. It finds nothing for a root: see otherRoots.
 func (l *lists) siblings(id any) mongo.Pipeline {
 	p := append(l.referenced(l.parentsOf(id)), expr.Op("$match", expr.D(l.o.IDField, expr.Op("$ne", id))))
 	if l.o.Graph { // a node may be a sibling by two parents
@@ -75,361 +73,34 @@ func (l *lists) siblings(id any) mongo.Pipeline {
 	return p
 }
 
+// otherRoots yields the other roots if the node is a root, and nothing if it is not.
+func (l *lists) otherRoots(id any) mongo.Pipeline {
+	others := append(l.roots(), expr.Op("$match", expr.D(l.o.IDField, expr.Op("$ne", id))))
+	return slices.Concat(mongo.Pipeline{expr.Op("$match", l.byID(id))}, l.roots()[1:], mongo.Pipeline{
+		expr.Op("$lookup", expr.D("from", l.coll.Name(), "pipeline", others, "as", fieldTree))}, unfold())
+}
+
+// roots are the nodes that no list names, and which are adopted.
+func (l *lists) roots() mongo.Pipeline {
+	return l.unreferenced(l.o.IDField, l.link, expr.Op("$match", l.adoptedMatch()))
+}
+
+// sortedRoots include nodes that are not adopted: Dump refuses them, and Check reports them.
+func (l *lists) sortedRoots() mongo.Pipeline {
+	return append(l.unreferenced(l.o.IDField, l.link), l.sorting())
+}
+
 // leaves have an empty list or none at all, unless they are not adopted.
 func (l *lists) leaves() mongo.Pipeline {
 	return mongo.Pipeline{expr.Op("$match", append(l.in(l.o.ChildrenField+".0", expr.Op("$exists", false)), l.adoptedMatch()...))}
 }
 
 // childrenOf needs the stored list. A filter for the roots does not exist, because a root is a node that no list names.
-func (l *lists) childrenOf(n node) (bson.D, bool) { return l.byIDs(n.children), true }
-func (l *lists) rootsMatch() bson.D               { return nil }
-func (l *lists) parentsOf(id any) bson.D          { return l.in(l.o.ChildrenField, equal(id)) }
-
-// Writes.
-
-// target finds the parent for a position among the nodes that were read, nil for a root, and the index in its
-// children, -1 for the end. It counts without self, the node that moves, because that leaves its list first.
-func (l *lists) target(pos position, nodes []node, self bson.RawValue) (parent *node, at int, err error) {
-	ref := pick(nodes, pos.ref)
-	switch {
-	case pos.kind == atRoot && pos.first:
-		return nil, 0, errUnordered
-	case pos.kind == atRoot:
-		return nil, -1, nil
-	case l.o.Graph && pos.sibling():
-		return nil, 0, fault.Invalid("Before and After are ambiguous in a graph")
-	case ref.raw == nil:
-		return nil, 0, l.absent(pos)
-	case pos.kind == underParent && pos.first:
-		return &ref, 0, nil
-	case pos.kind == underParent:
-		return &ref, -1, nil
-	}
-	for _, n := range nodes {
-		children := without(n.children, self)
-		if at := slices.IndexFunc(children, func(id bson.RawValue) bool { return same(id, pos.ref) }); at >= 0 {
-			if l.unadopted(ref.raw) && !same(ref.parent, n.id) { // old code has moved ref elsewhere
-				break
-			}
-			if pos.kind == afterSibling {
-				at++
-			}
-			return &n, at, nil
-		}
-	}
-	if l.unadopted(ref.raw) {
-		return nil, 0, l.notAdopted(ref.id)
-	}
-	return nil, 0, errUnordered
-}
-
-// push is the write that inserts ids into the list of a parent at an index, -1 for the end.
-func (l *lists) push(parent bson.RawValue, at int, ids ...bson.RawValue) mongo.WriteModel {
-	return l.pushTo(l.byID(parent), at, ids...)
-}
-
-// pushTo is push for the parent that matches.
-func (l *lists) pushTo(match bson.D, at int, ids ...bson.RawValue) mongo.WriteModel {
-	each := expr.Op("$each", ids)
-	if at >= 0 {
-		each = append(each, expr.Element("$position", at))
-	}
-	return update(match, append(expr.Op("$push", expr.D(l.o.ChildrenField, each)), l.count(int64(len(ids)))...))
-}
-
-// unlink removes a node from a parent's list, or, if parent is null, from the lists of all its parents.
-func (l *lists) unlink(parent, id bson.RawValue) mongo.WriteModel {
-	match := l.parentsOf(id)
-	if !isNull(parent) {
-		match = append(match, expr.Element(l.o.IDField, equal(parent)))
-	}
-	return update(match, append(expr.Op("$pull", expr.D(l.o.ChildrenField, expr.Op("$in", bson.A{id}))), l.count(-1)...))
-}
-
-var errUnordered = fault.Invalid("the roots of ChildReferences have no order")
-
-// insert puts the ID into the parent's list and then stores the node. It needs no lock: a concurrent move or
-// deletion of the parent conflicts with the push.
-func (l *lists) insert(ctx context.Context, doc bson.D, pos position) error {
-	doc = append(doc, expr.Element(l.o.ChildrenField, bson.A{}))
-	if pos.kind == atRoot && pos.first {
-		return errUnordered
-	}
-	if pos.kind == atRoot {
-		_, err := fault.One(l.durable.InsertOne(ctx, doc))
-		return err
-	}
-	return l.atomically(ctx, false, func(ctx context.Context) error {
-		parent, at, err := l.spot(ctx, pos)
-		if err != nil {
-			return err
-		}
-		id, _ := lookup(doc, l.o.IDField).(bson.RawValue)
-		if err := l.list(ctx, parent, at, id); err != nil {
-			return err
-		}
-		return l.create(ctx, doc, nil)
-	})
-}
-
-// spot finds the parent for a new node and the index among its children, -1 for the end. It reads nothing if the
-// position names the parent.
-func (l *lists) spot(ctx context.Context, pos position) (parent bson.RawValue, at int, err error) {
-	if !pos.sibling() && pos.first {
-		return pos.ref, 0, nil
-	}
-	if !pos.sibling() {
-		return pos.ref, -1, nil
-	}
-	either := bson.A{expr.D(l.o.ChildrenField, equal(pos.ref)), expr.D(l.o.IDField, equal(pos.ref))}
-	nodes, err := l.findAll(ctx, l.in("$or", either))
-	if err != nil {
-		return parent, 0, err
-	}
-	p, at, err := l.target(pos, nodes, bson.RawValue{})
-	if err != nil {
-		return parent, 0, err
-	}
-	return p.id, at, nil
-}
-
-// list puts an ID into the list of a parent that it has not read. The push matches only an adopted one; if it
-// matches nothing, a read finds out why.
-func (l *lists) list(ctx context.Context, parent bson.RawValue, at int, id bson.RawValue) error {
-	res, err := fault.Many(l.primary.BulkWrite(ctx, []mongo.WriteModel{l.pushTo(append(l.byID(parent), l.adoptedMatch()...), at, id)}))
-	if err != nil || res.MatchedCount > 0 {
-		return err
-	}
-	n, err := l.findOne(ctx, l.byID(parent), l.about(parent, mongopatterns.ErrNoParent))
-	if err != nil {
-		return err
-	}
-	if err := l.placed(ctx, n); err != nil {
-		return err
-	}
-	return l.write(ctx, l.push(parent, at, id)) // its parent lists it, and it has an array now
-}
-
-// move takes the node from the lists that contain it and puts it into that of the new parent. Nodes below it do not
-// change, because their lists do not name their ancestors.
-func (l *lists) move(ctx context.Context, id bson.RawValue, pos position) error {
-	if l.o.Graph {
-		return fault.Invalid("a graph is changed with Link and Unlink")
-	}
-	return l.atomically(ctx, true, func(ctx context.Context) error {
-		x, _, nodes, err := l.both(ctx, id, pos, l.o.ChildrenField)
-		if err != nil || pos.sibling() && same(pos.ref, id) {
-			return err
-		}
-		parent, at, err := l.target(pos, nodes, id)
-		if err != nil {
-			return err
-		}
-		var models []mongo.WriteModel
-		for _, n := range nodes {
-			if holds(n.children, id) {
-				models = append(models, l.unlink(n.id, id))
-			}
-		}
-		if err := l.placed(ctx, x); err != nil {
-			return err
-		}
-		if parent != nil {
-			if err := l.placed(ctx, *parent); err != nil {
-				return err
-			}
-			if err := l.acyclic(ctx, l, id, parent.id); err != nil {
-				return err
-			}
-			models = append(models, l.push(parent.id, at, id))
-		}
-		return l.write(ctx, models...)
-	})
-}
-
-// placed is checkAdopted for a node that is about to be written. It gives the node an array if it has none: the write
-// itself might do so, and from then on the parent field is ignored.
-func (l *lists) placed(ctx context.Context, n node) error {
-	if !l.unadopted(n.raw) {
-		return nil
-	}
-	if err := l.checkAdopted(ctx, n); err != nil {
-		return err
-	}
-	return l.write(ctx, l.anchor(n)...)
-}
-
-// anchor gives a node that has no array an empty one, and removes the node from the arrays of all but the parent that
-// it names. Old code may have left it there; without an array of its own the parent field had precedence.
-func (l *lists) anchor(n node) []mongo.WriteModel {
-	left := append(l.parentsOf(n.id), expr.Element(l.o.IDField, expr.Op("$ne", n.parent)))
-	return []mongo.WriteModel{
-		update(left, append(expr.Op("$pull", expr.D(l.o.ChildrenField, expr.Op("$in", bson.A{n.id}))), l.count(-1)...)),
-		l.array(n),
-	}
-}
-
-// array gives an empty array to a node that names a parent and has none.
-func (l *lists) array(n node) mongo.WriteModel {
-	return update(append(l.byID(n.id), l.unadoptedMatch(l.aParent())...), expr.Op("$set", expr.D(l.o.ChildrenField, bson.A{})))
-}
-
-// removeOne deletes a node, and then reads its parents and the nodes that name it as their parent: see take. Promote
-// puts the children into the list of each parent, where the node was.
-func (l *lists) removeOne(ctx context.Context, id bson.RawValue, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error) {
-	x, err := l.take(ctx, id)
-	if err == nil {
-		err = l.checkAdopted(ctx, x)
-	}
-	if err != nil {
-		return nil, err
-	}
-	hasChildren := l.about(x.id, mongopatterns.ErrReferenced)
-	if policy == mongopatterns.Restrict && len(x.children) > 0 {
-		// A listed child counts if it exists, and old code has not deleted it and inserted it again elsewhere.
-		own := expr.Op("$nor", bson.A{l.unadoptedMatch(expr.Op("$nin", append(l.rootParents(), x.id)))})
-		n, err := l.findOne(ctx, append(l.byIDs(x.children), own...), nil)
-		if err != nil || n.raw != nil {
-			return nil, cmp.Or(err, hasChildren)
-		}
-	}
-	nodes, err := l.findAll(ctx, expr.Op("$or", bson.A{l.parentsOf(x.id), l.unadoptedUnder(equal(x.id))}))
-	if err != nil {
-		return nil, err
-	}
-	var parents []node
-	var models []mongo.WriteModel
-	anchored := map[string]bool{} // children that had no array, and leave all lists by anchor
-	for _, n := range nodes {
-		switch {
-		case holds(n.children, x.id):
-			parents = append(parents, n)
-		case holds(x.children, n.id):
-			models, anchored[key(n.id)] = append(models, l.anchor(n)...), true
-		case policy == mongopatterns.Restrict:
-			return nil, hasChildren
-		default:
-			return nil, l.notAdopted(n.id)
-		}
-	}
-	if policy == mongopatterns.Restrict || len(x.children) == 0 {
-		return []mongo.WriteModel{l.unlink(null, x.id)}, nil
-	}
-	if policy != mongopatterns.Promote {
-		return append(models, l.unlink(null, x.id)), nil
-	}
-	for _, p := range parents {
-		models = append(models, l.unlink(p.id, x.id))
-		at := slices.IndexFunc(p.children, func(id bson.RawValue) bool { return same(id, x.id) })
-		added := slices.DeleteFunc(slices.Clone(x.children), func(id bson.RawValue) bool { return holds(p.children, id) && !anchored[key(id)] })
-		if len(added) > 0 {
-			models = append(models, l.push(p.id, at, added...))
-		}
-	}
-	return models, nil
-}
-
-// removeAll deletes a node and its descendants. In a graph it keeps those that also have a parent elsewhere, with all
-// below them. It refuses if one of the deleted nodes is the parent of a node that is not adopted.
-func (l *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo.WriteModel, error) {
-	all, err := l.withAll(ctx, id, l.withPatterns(id), l.childrenMatch)
-	if err != nil {
-		return 0, nil, err
-	}
-	x := pick(all, id)
-	if x.raw == nil {
-		return 0, nil, l.missing(id)
-	}
-	byKey := reached(all, id)
-	if l.o.Graph {
-		if err := l.keepShared(ctx, id, byKey); err != nil {
-			return 0, nil, err
-		}
-	}
-	var ids []bson.RawValue
-	for _, n := range all {
-		if _, ok := byKey[key(n.id)]; ok {
-			ids = append(ids, n.id)
-		}
-	}
-	unadopted, err := l.findAll(ctx, l.unadoptedUnder(anyOf(ids)), unadoptedMax)
-	if err == nil {
-		err = l.checkAdopted(ctx, x)
-	}
-	if err != nil {
-		return 0, nil, err
-	}
-	for _, n := range byKey {
-		if l.unadopted(n.raw) && !same(n.id, id) {
-			unadopted = append(unadopted, n)
-		}
-	}
-	for _, n := range unadopted {
-		if !holds(byKey[key(n.parent)].children, n.id) {
-			return 0, nil, l.notAdopted(n.id)
-		}
-	}
-	deleted, err := l.deleteIDs(ctx, ids)
-	return deleted, []mongo.WriteModel{l.unlink(null, id)}, err
-}
-
-// reached returns the nodes, by key, that lists lead to from id. The server takes a regular expression in a list for a
-// pattern, so withPatterns may have found others, which must not be deleted.
-func reached(nodes []node, id bson.RawValue) map[string]node {
-	all, out := map[string]node{}, map[string]node{}
-	for _, n := range nodes {
-		all[key(n.id)] = n
-	}
-	for todo := []bson.RawValue{id}; len(todo) > 0; {
-		k := key(todo[0])
-		todo = todo[1:]
-		if n, ok := all[k]; ok && out[k].raw == nil {
-			out[k] = n
-			todo = append(todo, n.children...)
-		}
-	}
-	return out
-}
-
-// keepShared removes from nodes those that a node outside also leads to: the ones that it lists, and all below them.
-func (l *lists) keepShared(ctx context.Context, id bson.RawValue, nodes map[string]node) error {
-	var ids []bson.RawValue
-	for _, n := range nodes {
-		ids = append(ids, n.id)
-	}
-	match := l.in(l.o.ChildrenField, anyOf(without(ids, id)), l.o.IDField, expr.Op("$nin", ids))
-	stay, err := l.findAll(ctx, match)
-	for len(stay) > 0 {
-		n := stay[0]
-		stay = stay[1:]
-		for _, c := range n.children {
-			if child, ok := nodes[key(c)]; ok && !same(c, id) {
-				delete(nodes, key(c))
-				stay = append(stay, child)
-			}
-		}
-	}
-	return err
-}
-
-// arrange gives each document of a Load the list of its children in the same batch. Those of later batches come
-// by gain.
-func (l *lists) arrange(ctx context.Context, items []*item) error {
-	for _, it := range items {
-		if it.parent != nil {
-			if err := l.placed(ctx, *it.parent); err != nil {
-				return err
-			}
-		}
-		it.doc = append(it.doc, expr.Element(l.o.ChildrenField, append([]bson.RawValue{}, it.children...)))
-	}
-	return nil
-}
-
-// gain appends, so that new children come after the others in the order of the entries.
-func (l *lists) gain(children []bson.RawValue) bson.D {
-	return append(l.count(int64(len(children))), expr.Op("$push", expr.D(l.o.ChildrenField, expr.Op("$each", children)))...)
-}
+func (l *lists) childrenOf(n node) (bson.D, bool)              { return l.byIDs(n.children), true }
+func (l *lists) rootsMatch() bson.D                            { return nil }
+func (l *lists) parentsOf(id any) bson.D                       { return l.in(l.o.ChildrenField, equal(id)) }
+func (l *lists) width(node) (int64, bool)                      { return 0, false }
+func (l *lists) renumber(context.Context, bool) (int64, error) { return 0, nil }
 
 func (l *lists) parent(node) (up node, broken string) { return node{}, "" }
 
@@ -461,118 +132,79 @@ func (l *lists) childrenMatch(nodes []node) bson.D {
 	return l.byIDs(ids)
 }
 
-// listed reads the children of nodes, in no order. It uses no $lookup, because a sharded collection refuses it in a
-// transaction.
-func (l *lists) listed(ctx context.Context, nodes []node) (all []node, err error) {
+// childrenIn uses no $lookup, because a sharded collection refuses it in a transaction.
+func (l *lists) childrenIn(ctx context.Context, nodes []node) ([][]node, error) {
 	var ids []bson.RawValue
 	for _, n := range nodes {
 		ids = append(ids, n.children...)
 	}
+	byKey := map[string]node{}
 	for chunk := range slices.Chunk(ids, 50_000) {
 		found, err := l.findAll(ctx, l.byIDs(chunk))
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, found...)
+		for _, child := range found {
+			byKey[key(child.id)] = child
+		}
 	}
-	return all, nil
+	out := make([][]node, len(nodes))
+	for i, n := range nodes {
+		for _, id := range n.children {
+			if child, ok := byKey[key(id)]; ok {
+				out[i] = append(out[i], child)
+			}
+		}
+	}
+	return out, nil
 }
 
-// rootOf finds a root among the nodes that match, and returns nil if all have parents. Like listed it uses no
-// $lookup.
-func (l *lists) rootOf(ctx context.Context, match bson.D) (*node, error) {
-	nodes, err := l.findAll(ctx, match)
+// rootWith uses no $lookup in a transaction, for the same reason: it reads the nodes that match, and then their parents.
+func (l *lists) rootWith(ctx context.Context, match bson.D) (node, error) {
+	if !txn.Running(ctx) {
+		return l.first(ctx, append(l.roots(), expr.Op("$match", match)))
+	}
+	nodes, err := l.findAll(ctx, l.in("$and", bson.A{match, l.adoptedMatch()}))
 	if err != nil || len(nodes) == 0 {
-		return nil, err
+		return node{}, err
 	}
 	parents, err := l.findAll(ctx, l.in(l.o.ChildrenField, anyOf(idsOf(nodes))))
 	if err != nil {
-		return nil, err
+		return node{}, err
 	}
 	for _, n := range nodes {
 		if !slices.ContainsFunc(parents, func(p node) bool { return holds(p.children, n.id) }) {
-			return &n, nil
+			return n, nil
 		}
 	}
-	return nil, nil
+	return node{}, nil
 }
 
 func (l *lists) family(nodes []node) mongo.Pipeline { return l.referenced(l.byIDs(idsOf(nodes))) }
 
-// makeRoot also gives the node an array: with one it is a root, whatever its parent field names.
-func (l *lists) makeRoot(n node) []mongo.WriteModel {
-	return []mongo.WriteModel{l.unlink(null, n.id), l.array(n)}
-}
-
-// checkAdopted refuses a node that is not adopted: it names a parent, has no array, and that parent does not list it.
+// checkAdopted: a node is not adopted if it names a parent, has no array, and that parent does not list it.
 func (l *lists) checkAdopted(ctx context.Context, n node) error {
 	if !l.unadopted(n.raw) {
 		return nil
 	}
 	p, err := l.findOne(ctx, append(l.byID(n.parent), expr.Element(l.link, equal(n.id))), nil)
-	if err == nil && p.raw == nil {
-		err = l.notAdopted(n.id)
-	}
-	return err
-}
-
-// Graphs.
-
-// Link adds child to the children of parent, after the others. It needs Options.Graph. Linking again is not
-// an error; a link that would close a cycle is ErrCycle.
-//
-// Cost: 5 round trips (lock, both nodes, 1 $graphLookup up from the parent, 1 update, commit), 2 documents
-// written: the lock and the parent.
-func (t *Tree[ID, T]) Link(ctx context.Context, parent, child ID) (err error) {
-	defer fault.In(&err, "tree: link")
-	return t.c.relink(ctx, parent, child, true)
-}
-
-// Unlink removes child from the children of parent. It needs Options.Graph. A child without parents becomes
-// a root. If child is not a child of parent, Unlink returns ErrNotFound.
-//
-// Cost: 4 round trips (lock, both nodes, 1 update, commit), 2 documents written: the lock and the parent.
-func (t *Tree[ID, T]) Unlink(ctx context.Context, parent, child ID) (err error) {
-	defer fault.In(&err, "tree: unlink")
-	return t.c.relink(ctx, parent, child, false)
-}
-
-// relink is Link or Unlink: it adds or removes one parent and keeps the others.
-func (c *core) relink(ctx context.Context, parent, child any, add bool) error {
-	l := c.lists
-	if l == nil || !c.o.Graph {
-		return fault.Invalid("Link and Unlink need Options.Graph")
-	}
-	p, err := c.id(parent)
 	if err != nil {
 		return err
 	}
-	x, err := c.id(child)
+	if p.raw == nil {
+		return l.notAdopted(n.id)
+	}
+	return nil
+}
+
+// checkWay reads the node again, because a way up through lists does not show what the parent field says.
+func (l *lists) checkWay(ctx context.Context, id bson.RawValue, _ int, unadopted bool) error {
+	if !unadopted {
+		return nil
+	}
+	n, err := l.findOne(ctx, l.byID(id), l.missing(id))
 	if err != nil {
 		return err
 	}
-	return c.atomically(ctx, true, func(ctx context.Context) error {
-		child, n, _, err := c.both(ctx, x, within(p), "")
-		switch {
-		case err != nil:
-			return err
-		case !add && !holds(n.children, x):
-			return l.about(x, fmt.Errorf("%w among the children of %s", mongopatterns.ErrNotFound, text(p)))
-		case !add && l.unadopted(child.raw) && same(child.parent, p):
-			return l.write(ctx, append(l.anchor(child), l.unlink(p, x))...)
-		case !add:
-			return l.write(ctx, l.unlink(p, x))
-		case holds(n.children, x):
-			return nil
-		}
-		for _, n := range []node{n, child} {
-			if err := l.placed(ctx, n); err != nil {
-				return err
-			}
-		}
-		if err := l.acyclic(ctx, l, x, n.id); err != nil {
-			return err
-		}
-		return l.write(ctx, l.push(p, -1, x))
-	})
+	return l.checkAdopted(ctx, n)
 }

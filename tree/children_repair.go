@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -35,15 +36,38 @@ func (l *lists) cut(f *finding, n node, s *place) bool {
 	return true
 }
 
-// audit finds elements that are wrong and, in a tree, nodes with several parents. The repaired list keeps the order
-// of the other elements.
+// audit finds elements that are wrong and, in a tree, nodes with several parents.
 func (l *lists) audit(e *engine, n node, s *place, children []node) (found []finding) {
 	f := l.o.ChildrenField
+	if detail, keep := l.elements(n, children); detail != "" {
+		found = append(found, e.finding(mongopatterns.WrongField, n, f, detail, update(l.byID(n.id), expr.Op("$set", expr.D(f, keep)))))
+	}
+	if s == nil {
+		return found
+	}
+	if s.unlisted && s.lost == "" && s.loop == nil && !e.quick { // for Adopt to repair
+		found = append(found, e.finding(mongopatterns.WrongField, n, f, "not adopted: its parent "+text(n.parent)+" does not list it"))
+	}
+	if l.o.Graph || len(s.ups) < 2 {
+		return found
+	}
+	several := e.finding(SeveralParents, n, "", fmt.Sprintf("%d parents", len(s.ups)))
+	several.moves = true
+	for _, p := range s.ups {
+		if p != l.keeper(s) {
+			several.writes = append(several.writes, l.unlink(p.id, n.id))
+		}
+	}
+	return append(found, several)
+}
+
+// elements says what is wrong with the list of a node, "" if nothing is, and returns the elements to keep, in their
+// order.
+func (l *lists) elements(n node, children []node) (detail string, keep []bson.RawValue) {
 	there, seen, keep := map[string]bool{}, map[string]bool{}, []bson.RawValue{}
 	for _, child := range children {
 		there[key(child.id)] = true
 	}
-	detail := ""
 	for _, id := range n.children {
 		switch {
 		case !there[key(id)]:
@@ -55,26 +79,10 @@ func (l *lists) audit(e *engine, n node, s *place, children []node) (found []fin
 		}
 		seen[key(id)] = true
 	}
-	if v := n.raw.Lookup(f); v.Type != 0 && v.Type != bson.TypeArray {
+	if v := n.raw.Lookup(l.o.ChildrenField); v.Type != 0 && v.Type != bson.TypeArray {
 		detail = "not an array"
 	}
-	if detail != "" {
-		found = append(found, e.finding(mongopatterns.WrongField, n, f, detail, update(l.byID(n.id), expr.Op("$set", expr.D(f, keep)))))
-	}
-	if s != nil && s.unlisted && s.lost == "" && s.loop == nil && !e.quick { // for Adopt to repair
-		found = append(found, e.finding(mongopatterns.WrongField, n, f, "not adopted: its parent "+text(n.parent)+" does not list it"))
-	}
-	if s == nil || l.o.Graph || len(s.ups) < 2 {
-		return found
-	}
-	several := e.finding(SeveralParents, n, "", fmt.Sprintf("%d parents", len(s.ups)))
-	several.moves = true
-	for _, p := range s.ups {
-		if p != l.keeper(s) {
-			several.writes = append(several.writes, l.unlink(p.id, n.id))
-		}
-	}
-	return append(found, several)
+	return detail, keep
 }
 
 // keeper returns the parent that keeps a node that several nodes list: the one with the smallest ID. Those that
@@ -89,7 +97,21 @@ func (l *lists) keeper(s *place) *place {
 	})
 }
 
-// adopt prepares Adopt of nodes that lie among adopted ones.
+// named is the parent that the ParentField of a node without an array names, if that parent does not list it. Then no
+// list says where the node is, even if others have it.
+func (l *lists) named(s *place) node {
+	if !l.unadopted(s.node.raw) {
+		return node{}
+	}
+	up, broken := l.namedParent(s.node)
+	if slices.ContainsFunc(s.ups, func(p *place) bool { return key(p.id) == l.refKey(up) }) {
+		return node{}
+	}
+	s.unlisted, s.lost, s.ups = true, broken, nil
+	return up
+}
+
+// catchUp prepares Adopt of nodes that lie among adopted ones.
 //
 // From the children, which the parent fields name, it removes a child with an array if a list contains it, or if its
 // parent is new itself: it is in that list, or it was a root. The other nodes leave the lists that contain them,
@@ -98,53 +120,113 @@ func (l *lists) keeper(s *place) *place {
 //
 // stale says that a parent has lost its array since the engine saw it, because old code has replaced the document.
 // A push would give it an array and so keep it, wrongly, in the list that contains it.
-func (l *lists) adopt(ctx context.Context, e *engine, nodes []node, places []*place, children [][]node) (
-	found []finding, stale bool, err error) {
-	ids := idsOf(nodes)
-	for _, all := range children {
+func (l *lists) catchUp(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error) {
+	if e.writing {
+		if err := l.upwards(ctx, e, b); err != nil {
+			return nil, false, err
+		}
+	}
+	if err := e.readChildren(ctx, b); err != nil {
+		return nil, false, err
+	}
+	listing, stale, err := l.listing(ctx, b)
+	if err != nil || stale {
+		return nil, stale, err
+	}
+	for i, n := range b.nodes {
+		by := listing[key(n.id)]
+		fresh := !isNull(n.parent) && len(by) == 0
+		b.children[i] = slices.DeleteFunc(b.children[i], func(child node) bool {
+			return child.raw.Lookup(l.link).Type != 0 && (fresh || len(listing[key(child.id)]) > 0)
+		})
+		if s := b.places[i]; !s.kept && len(s.ups) == 1 {
+			found = append(found, l.relist(e, n, s.ups[0], by)...)
+		}
+	}
+	return found, false, nil
+}
+
+// upwards adds to a batch the nodes above it that are not adopted, so that whole ways are written at once. A node with an
+// array is adopted, and only a list says where it is. If the parent got its list in a later batch, the node
+// would be a root until then.
+func (l *lists) upwards(ctx context.Context, e *engine, b *batch) error {
+	seen := map[*place]bool{}
+	for _, s := range b.places {
+		seen[s] = true
+	}
+	var above []bson.RawValue
+	for _, s := range b.places {
+		for !s.kept && s.rooted && len(s.ups) > 0 {
+			if s = s.ups[0]; seen[s] || s.kept {
+				break
+			}
+			seen[s] = true
+			above = append(above, s.id)
+		}
+	}
+	if len(above) == 0 {
+		return nil
+	}
+	more, err := e.from.findAll(ctx, e.from.byIDs(above))
+	if err != nil {
+		return err
+	}
+	ways, err := e.climb(ctx, more)
+	b.nodes, b.places = append(b.nodes, more...), append(b.places, ways...)
+	return err
+}
+
+// listing reads, by child, the nodes that list one of a batch or of its children. It reads the parents that keep their
+// place with them, and stale says that one of these has no array.
+func (l *lists) listing(ctx context.Context, b *batch) (listing map[string][]node, stale bool, err error) {
+	ids := idsOf(b.nodes)
+	for _, all := range b.children {
 		ids = append(ids, idsOf(all)...)
 	}
-	var settled []bson.RawValue
-	for _, s := range places {
-		if !s.settled && len(s.ups) == 1 && s.ups[0].settled {
-			settled = append(settled, s.ups[0].id)
+	var kept []bson.RawValue
+	for _, s := range b.places {
+		if !s.kept && len(s.ups) == 1 && s.ups[0].kept {
+			kept = append(kept, s.ups[0].id)
 		}
 	}
-	read, err := l.findAll(ctx, expr.Op("$or", bson.A{l.in(l.o.ChildrenField, anyOf(ids)), l.byIDs(settled)}))
-	listed := map[string][]node{}
+	read, err := l.findAll(ctx, expr.Op("$or", bson.A{l.in(l.o.ChildrenField, anyOf(ids)), l.byIDs(kept)}))
+	if err != nil {
+		return nil, false, err
+	}
+	for _, id := range kept {
+		if p := pick(read, id); p.raw == nil || p.raw.Lookup(l.link).Type == 0 {
+			return nil, true, nil
+		}
+	}
+	listing = map[string][]node{}
 	for _, p := range read {
 		for _, id := range p.children {
-			listed[key(id)] = append(listed[key(id)], p)
+			listing[key(id)] = append(listing[key(id)], p)
 		}
 	}
-	for _, id := range settled {
-		if p := pick(read, id); p.raw == nil || p.raw.Lookup(l.link).Type == 0 {
-			return nil, true, err
-		}
-	}
-	for i, n := range nodes {
-		by := listed[key(n.id)]
-		fresh := !isNull(n.parent) && len(by) == 0
-		children[i] = slices.DeleteFunc(children[i], func(child node) bool {
-			return child.raw.Lookup(l.link).Type != 0 && (fresh || len(listed[key(child.id)]) > 0)
-		})
-		up := places[i].ups
-		if places[i].settled || len(up) != 1 {
+	return listing, false, nil
+}
+
+// relist moves a node from the lists of the nodes by to that of its parent, if the parent has one already.
+func (l *lists) relist(e *engine, n node, parent *place, by []node) []finding {
+	f, there := e.finding(mongopatterns.WrongField, n, "", ""), false
+	for _, p := range by {
+		if same(p.id, parent.id) {
+			there = true
 			continue
 		}
-		at, there := up[0], false
-		f := e.finding(mongopatterns.WrongField, n, "", "")
-		for _, p := range by {
-			if there = there || same(p.id, at.id); !same(p.id, at.id) {
-				f.writes = append(f.writes, l.unlink(p.id, n.id))
-			}
-		}
-		if at.settled && !there {
-			f.writes = append(f.writes, l.push(at.id, -1, n.id))
-		}
-		if f.writes != nil {
-			found = append(found, f)
-		}
+		f.writes = append(f.writes, l.unlink(p.id, n.id))
 	}
-	return found, false, err
+	if parent.kept && !there {
+		f.writes = append(f.writes, l.push(parent.id, -1, n.id))
+	}
+	if f.writes == nil {
+		return nil
+	}
+	return []finding{f}
+}
+
+// makeRoot also gives the node an array: with one it is a root, whatever its parent field names.
+func (l *lists) makeRoot(n node) []mongo.WriteModel {
+	return []mongo.WriteModel{l.unlink(null, n.id), l.array(n)}
 }

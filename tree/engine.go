@@ -54,7 +54,7 @@ type place struct {
 	id       bson.RawValue
 	segment  bson.RawValue // in to
 	node     node          // as it was read, until connect has run
-	settled  bool          // it has a place in to already: see catchUp
+	kept     bool          // it keeps the place that it has in to: see catchUp
 	derived  *node         // the result of under
 	ups      []*place      // its parents; several only in ChildReferences
 	lost     string        // why it has no parent though it names one
@@ -75,7 +75,7 @@ type finding struct {
 	writes    []mongo.WriteModel
 	makesRoot bool // the node becomes a root, which needs Options.MakeRoots
 	moves     bool // the node, and all below it, get another way up
-	renumber  bool // writes is nil: numbers.renumber repairs it
+	renumber  bool // writes is nil: shape.renumber repairs it
 }
 
 // finding describes a problem of n in the tree that is checked, with the value that the field has now.
@@ -140,11 +140,11 @@ func (e *engine) elsewhere(n node) bool {
 		return true
 	}
 	// In ChildReferences the parent field says where a node without an array is.
-	if e.from.unadopted(n.raw) && (s.settled || !e.from.unadopted(s.node.raw) || !same(n.parent, s.node.parent)) {
+	if e.from.unadopted(n.raw) && (s.kept || !e.from.unadopted(s.node.raw) || !same(n.parent, s.node.parent)) {
 		return true
 	}
 	up, _ := e.from.parent(n)
-	return !s.settled && s.named != e.from.refKey(up)
+	return !s.kept && s.named != e.from.refKey(up)
 }
 
 // asks links a place to its parent if that is known, and reports whether the parent has to be read.
@@ -155,14 +155,14 @@ func (e *engine) asks(s *place) bool {
 	s.resolved = true
 	ref, broken := e.from.parent(s.node)
 	s.named, s.lost = e.from.refKey(ref), broken
-	if broken != "" || s.settled {
+	if broken != "" || s.kept {
 		return false
 	}
 	if up := e.known[s.named]; up != nil {
 		s.ups = []*place{up}
 		return false
 	}
-	return s.named != "" || e.from.lists != nil // only a query tells which lists have the node
+	return s.named != "" || e.from.namesChildren
 }
 
 // ascend reads the parents of places, links the places to them, and returns the places of the parents.
@@ -197,16 +197,9 @@ func (e *engine) ascend(ctx context.Context, places []*place) (parents []*place,
 // link gives a place the parent that its node names, or says why it has none. The parents that list it are linked
 // already.
 func (e *engine) link(s *place) {
-	ref, _ := e.from.parent(s.node)
-	if e.from.lists != nil && e.from.unadopted(s.node.raw) {
-		up, broken := e.from.namedParent(s.node)
-		named := func(p *place) bool { return key(p.id) == e.from.refKey(up) }
-		if s.unlisted = !slices.ContainsFunc(s.ups, named); s.unlisted {
-			ref, s.lost, s.ups = up, broken, nil
-			if broken == "" && e.from != e.to {
-				s.lost = "not adopted"
-			}
-		}
+	ref := e.from.named(s)
+	if s.unlisted && s.lost == "" && e.converts() {
+		s.lost = "not adopted"
 	}
 	if s.lost != "" {
 		return
@@ -230,8 +223,8 @@ func (e *engine) place(n node) *place {
 		}
 	}
 	// A node that has the field, perhaps since the last look, keeps its place: climb does not go above it.
-	if e.catchUp && !s.settled && n.raw.Lookup(e.to.link).Type != 0 {
-		s.settled, s.derived = true, &node{id: s.id, segment: s.segment, path: e.to.parse(n.raw).path}
+	if e.catchUp && !s.kept && n.raw.Lookup(e.to.link).Type != 0 {
+		s.kept, s.derived = true, &node{id: s.id, segment: s.segment, path: e.to.parse(n.raw).path}
 	}
 	return s
 }
@@ -271,7 +264,7 @@ func (e *engine) connect(s *place, stack *[]*place) {
 	s.node = node{}
 }
 
-// under returns a node as its children in to see it, computed from the root, or from a settled node, down. It is
+// under returns a node as its children in to see it, computed from the root, or from a node that keeps its place, down. It is
 // nil if no root leads to the node, or if the node or one above it has a segment that no path can contain.
 func (e *engine) under(s *place) *node {
 	if !s.rooted {
@@ -292,103 +285,98 @@ func (e *engine) under(s *place) *node {
 	return s.derived
 }
 
-// look returns the findings of nodes that were just read. It reads their ways up, and their children if a
-// counter, an order, numbers or a list has to be compared with them.
-func (e *engine) look(ctx context.Context, nodes []node) (found []finding, err error) {
+// batch is nodes that are looked at together, each with its place and its children.
+type batch struct {
+	nodes    []node
+	places   []*place
+	children [][]node
+}
+
+// look returns the findings of nodes that were just read.
+func (e *engine) look(ctx context.Context, nodes []node) ([]finding, error) {
 	if len(nodes) == 0 {
 		return nil, nil
 	}
-	looked := nodes
 	places, err := e.climb(ctx, nodes)
 	if err != nil {
 		return nil, err
 	}
 	defer e.drop()
-	// In ChildReferences Adopt writes whole ways at once.
-	if e.catchUp && e.writing && e.to.lists != nil {
-		if nodes, places, err = e.upwards(ctx, nodes, places); err != nil {
+	b := &batch{nodes: nodes, places: places}
+	if !e.catchUp {
+		if err := e.readChildren(ctx, b); err != nil {
 			return nil, err
 		}
+		return e.findings(b), nil
 	}
-	children := make([][]node, len(nodes))
-	counts := e.to.o.ChildCountField != "" && !e.catchUp
-	if counts || e.to.lists != nil || e.to.order != "" {
-		if children, err = e.from.childrenIn(ctx, nodes); err != nil {
-			return nil, err
-		}
+	found, stale, err := e.to.catchUp(ctx, e, b)
+	if err != nil {
+		return nil, err
 	}
-	if e.catchUp && e.to.lists != nil {
-		var stale bool
-		found, stale, err = e.to.lists.adopt(ctx, e, nodes, places, children)
-		if err == nil && stale && e.writing { // in the transaction it cannot be stale a second time
-			e.forget(e.counter)
-			return e.look(ctx, looked)
-		}
-		if err != nil {
-			return nil, err
-		}
+	if stale && e.writing { // in the transaction it cannot be stale a second time
+		e.forget(e.counter)
+		return e.look(ctx, nodes)
 	}
-	for i, n := range nodes {
-		if e.from == e.to {
-			found = append(found, e.audit(n, places[i], children[i])...)
-		}
-		if !e.catchUp || !places[i].settled {
-			found = append(found, e.examine(n, places[i], children[i], counts)...)
-		}
-	}
-	return found, nil
+	return append(found, e.findings(b)...), nil
 }
 
-// upwards adds to the nodes of a batch those above them that are not adopted. In ChildReferences a node with an
-// array is adopted, and only a list says where it is. If the parent got its list in a later batch, the node
-// would be a root until then.
-func (e *engine) upwards(ctx context.Context, nodes []node, places []*place) ([]node, []*place, error) {
-	seen := map[*place]bool{}
-	for _, s := range places {
-		seen[s] = true
+// readChildren reads the children of a batch, if a counter, an order, numbers or a list has to be compared with them.
+func (e *engine) readChildren(ctx context.Context, b *batch) (err error) {
+	b.children = make([][]node, len(b.nodes))
+	if e.counts() || e.to.namesChildren || e.to.order != "" {
+		b.children, err = e.from.childrenIn(ctx, b.nodes)
 	}
-	var above []bson.RawValue
-	for _, s := range places {
-		for !s.settled && s.rooted && len(s.ups) > 0 {
-			if s = s.ups[0]; seen[s] || s.settled {
-				break
-			}
-			seen[s] = true
-			above = append(above, s.id)
+	return err
+}
+
+// counts reports whether child counters are compared.
+func (e *engine) counts() bool { return e.to.o.ChildCountField != "" && !e.catchUp }
+
+// converts reports whether fields are derived from another tree: by Convert, or the first run of Adopt.
+func (e *engine) converts() bool { return e.from != e.to }
+
+// findings examines each node of a batch.
+func (e *engine) findings(b *batch) (found []finding) {
+	for i, n := range b.nodes {
+		if !e.converts() {
+			found = append(found, e.audit(n, b.places[i], b.children[i])...)
+		}
+		if e.catchUp && b.places[i].kept {
+			continue
+		}
+		found = append(found, e.positioned(n, b.places[i])...)
+		if e.converts() && e.under(b.places[i]) == nil {
+			continue
+		}
+		found = append(found, e.examine(n, b.places[i], b.children[i])...)
+		if !e.catchUp {
+			found = append(found, e.disorder(n, b.children[i])...)
 		}
 	}
-	if len(above) == 0 {
-		return nodes, places, nil
+	return found
+}
+
+// positioned is the finding that no root leads to a node. Check reports only the cause, an orphan or a cycle above.
+func (e *engine) positioned(n node, s *place) []finding {
+	if !e.converts() && (s.lost != "" || s.loop != nil) {
+		return []finding{e.misplaced(n, s)}
 	}
-	more, err := e.from.findAll(ctx, e.from.byIDs(above))
-	if err != nil {
-		return nil, nil, err
+	if (e.converts() || e.quick) && e.under(s) == nil {
+		return []finding{e.finding(mongopatterns.Orphan, n, "", "no root leads to it")}
 	}
-	ways, err := e.climb(ctx, more)
-	return append(nodes, more...), append(places, ways...), err
+	return nil
 }
 
 // examine compares one node with the fields that it should have. All fields that differ are one write, which
 // the last of their findings carries.
-func (e *engine) examine(n node, s *place, children []node, counts bool) (found []finding) {
-	converts := e.from != e.to // Convert, or the first run of Adopt
-	var want bson.D
-	self := e.under(s)
-	if !converts && (s.lost != "" || s.loop != nil) {
-		found = append(found, e.misplaced(n, s))
-	} else if self == nil && (converts || e.quick) {
-		found = append(found, e.finding(mongopatterns.Orphan, n, "", "no root leads to it"))
-	}
-	switch {
-	case self == nil && converts:
-		return found
-	case self != nil && (converts || e.to.lists == nil): // a list is the truth: audit examines it
+func (e *engine) examine(n node, s *place, children []node) (found []finding) {
+	var want, set bson.D
+	if self := e.under(s); self != nil && (e.converts() || !e.to.namesChildren) { // a list is the truth: audit examines it
 		want = e.to.fieldsOf(self.up, children)
 	}
-	if counts {
+	if e.counts() {
 		want = append(want, expr.Element(e.to.o.ChildCountField, int64(len(children))))
 	}
-	var set bson.D
 	for _, el := range want {
 		if f, ok := e.compare(n, el); ok {
 			set = append(set, expr.Element(el.Key, f.Want))
@@ -398,27 +386,15 @@ func (e *engine) examine(n node, s *place, children []node, counts bool) (found 
 	if len(set) > 0 {
 		found[len(found)-1].writes = []mongo.WriteModel{update(e.to.byID(n.id), expr.Op("$set", set))}
 	}
-	if !e.catchUp {
-		found = append(found, e.disorder(n, children)...)
-	}
 	return found
 }
 
-// audit finds problems that do not follow from the way up: wrong elements of lists, numbers, and IDs that cannot
-// be IDs or cannot be in a path. With n.raw nil it looks at the roots as children of one node.
+// audit is that of the representation, for a node that has an ID.
 func (e *engine) audit(n node, s *place, children []node) []finding {
 	if err := value.CheckID(n.id); n.raw != nil && err != nil {
 		return []finding{e.finding(mongopatterns.WrongField, n, e.to.o.IDField, err.Error())}
 	}
-	switch {
-	case e.to.lists != nil:
-		return e.to.lists.audit(e, n, s, children)
-	case e.to.numbers != nil:
-		return e.to.numbers.audit(e, n, children)
-	case n.raw == nil || e.to.usable(n) == nil:
-		return nil
-	}
-	return []finding{e.finding(mongopatterns.WrongField, n, e.to.segmentField(), e.to.checkSegment(n).Error())}
+	return e.to.audit(e, n, s, children)
 }
 
 // drop forgets new places that no root leads to. The counter does not show insertions, and one may have added
@@ -439,9 +415,8 @@ func (e *engine) misplaced(n node, s *place) finding {
 	switch {
 	case s.loop != nil:
 		f.Kind, f.Detail = Cycle, fmt.Sprintf("one of %d", len(s.loop))
-		cut := e.from.lists != nil && e.from.lists.cut(&f, n, s)
 		smaller := func(o *place) bool { return less(o.id, n.id) }
-		if !cut && !slices.ContainsFunc(s.loop, smaller) {
+		if !e.from.cut(&f, n, s) && !slices.ContainsFunc(s.loop, smaller) {
 			f.writes, f.makesRoot, f.moves = e.from.makeRoot(n), true, true
 		}
 		return f
@@ -470,7 +445,7 @@ func (e *engine) compare(n node, want bson.E) (finding, bool) {
 // disorder is the finding that the positions of children, or of the roots, are not distinct whole numbers. It
 // belongs to the parent, because one write may renumber all children.
 func (e *engine) disorder(n node, children []node) []finding {
-	if e.from == e.to && e.to.o.OrderField == "" {
+	if !e.converts() && e.to.o.OrderField == "" {
 		return nil
 	}
 	writes := e.to.positions(children)
@@ -491,7 +466,7 @@ func (e *engine) roots(ctx context.Context) ([]finding, error) {
 		return nil, err
 	}
 	found := e.disorder(node{}, roots)
-	if e.from == e.to {
+	if !e.converts() {
 		found = append(found, e.audit(node{}, nil, roots)...)
 	}
 	return found, nil
@@ -693,7 +668,7 @@ func (e *engine) apply(ctx context.Context, result *mongopatterns.Result, parts 
 // run is the scan that writes: Repair, Adopt and Convert. If moved is set afterwards, ways up have changed, and
 // nodes that the scan had passed may need another run.
 func (e *engine) run(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
-	e.renumber = e.from != e.to
+	e.renumber = e.converts()
 	e.dry = work != nil && work.DryRun
 	if err := e.begin(ctx); err != nil {
 		return result, err

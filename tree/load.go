@@ -71,7 +71,7 @@ func (t *Tree[ID, T]) dump(ctx context.Context, yield func(Entry[ID, T], error) 
 			if broken != "" || seen[key(n.id)] || !known && len(parents) > 0 {
 				continue
 			}
-			if c.lists != nil {
+			if c.namesChildren {
 				seen[key(n.id)] = true
 			}
 			todo = append(todo, slim(n))

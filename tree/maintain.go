@@ -121,7 +121,7 @@ func (t *Tree[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (tota
 		// The first run adopts by the parent fields. The second, below, adds counters and orders. It also finds orphans
 		// that were adopted before, and again the nodes that remain and, in paths, those that failed.
 		total.Remaining = 0
-		if t.c.lists == nil {
+		if !t.c.namesChildren {
 			total.Failed, total.Failures = 0, nil
 		}
 	}

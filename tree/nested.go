@@ -28,7 +28,7 @@ func nestedLayout(o *Options) layout {
 }
 
 func (s nestedSets) parent(n node) (node, string)              { return s.namedParent(n) }
-func (s nestedSets) place(parent *node) bson.D                 { return s.parentPlace(parent) }
+func (s nestedSets) fieldsUnder(parent *node) bson.D           { return s.parentField(parent) }
 func (s nestedSets) below(x node, to *node) []mongo.WriteModel { return s.adoptChildren(x, to) }
 func (s nestedSets) reference() any                            { return expr.Field(s.o.IDField) }
 func (s nestedSets) up(levels int) mongo.Pipeline              { return s.parentUp(levels) }
@@ -61,9 +61,8 @@ type numbers struct{ linked }
 
 func (s numbers) serial() bool { return true }
 
-// width returns the number of descendants, which is half the numbers between left and right. It is 0 for a
-// node without numbers.
-func (s numbers) width(n node) int64 { return max(n.right-n.left, 1) / 2 }
+// width is half the numbers between left and right. It is 0 for a node without numbers.
+func (s numbers) width(n node) (int64, bool) { return max(n.right-n.left, 1) / 2, true }
 
 // stretch is a range of numbers that move by the same amount; both ends belong to it.
 type stretch struct{ from, to, by int64 }
@@ -209,7 +208,7 @@ func (s numbers) whole(n node) bool {
 
 // audit compares the range of a node with those of its children, which have to fill it. With n.raw nil the
 // children are the roots, between which there may be gaps but no overlaps.
-func (s numbers) audit(e *engine, n node, children []node) []finding {
+func (s numbers) audit(e *engine, n node, _ *place, children []node) []finding {
 	next, detail := n.left+1, ""
 	for i, child := range children {
 		if detail == "" && (n.raw != nil && child.left != next || i > 0 && child.left < next) {

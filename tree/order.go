@@ -96,6 +96,10 @@ type siblingOrder interface {
 	succeed(ctx context.Context, x node, to *node, children []node, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error)
 	// closeUp returns the writes that close the gap after x and all below it were deleted, that many nodes in all.
 	closeUp(x node, deleted int64) ([]mongo.WriteModel, error)
+	// width, renumber and audit are those of shape.
+	width(n node) (descendants int64, known bool)
+	renumber(ctx context.Context, dry bool) (written int64, err error)
+	audit(e *engine, n node, s *place, children []node) []finding
 	// extend returns, for each document of a Load, the fields that put it after its siblings.
 	extend(ctx context.Context, items []*item) ([]bson.D, error)
 }
@@ -110,6 +114,8 @@ type gaps struct{ linked }
 func (g gaps) serial() bool                                    { return false }
 func (g gaps) numbered(node) error                             { return nil }
 func (g gaps) closeUp(node, int64) ([]mongo.WriteModel, error) { return nil, nil }
+func (g gaps) width(node) (int64, bool)                        { return 0, false }
+func (g gaps) renumber(context.Context, bool) (int64, error)   { return 0, nil }
 
 // allows refuses positions among siblings that are not ordered.
 func (l linked) allows(pos position) error {
@@ -276,4 +282,12 @@ func (s *store) positions(siblings []node) (models []mongo.WriteModel) {
 		next += orderGap
 	}
 	return models
+}
+
+// audit reports an ID, or a segment, that cannot be in a path.
+func (g gaps) audit(e *engine, n node, _ *place, _ []node) []finding {
+	if n.raw == nil || g.usable(n) == nil {
+		return nil
+	}
+	return []finding{e.finding(mongopatterns.WrongField, n, g.segmentField(), g.checkSegment(n).Error())}
 }

@@ -21,7 +21,7 @@ func parentLayout(o *Options) layout {
 }
 
 func (p parentRefs) parent(n node) (node, string)              { return p.namedParent(n) }
-func (p parentRefs) place(parent *node) bson.D                 { return p.parentPlace(parent) }
+func (p parentRefs) fieldsUnder(parent *node) bson.D           { return p.parentField(parent) }
 func (p parentRefs) reference() any                            { return expr.Field(p.o.IDField) }
 func (p parentRefs) up(levels int) mongo.Pipeline              { return p.parentUp(levels) }
 func (p parentRefs) above(node) []bson.RawValue                { return nil }
@@ -68,8 +68,8 @@ func (s *store) aParent() any {
 	return expr.Op("$nin", s.rootParents())
 }
 
-// parentPlace is place for all representations in which the ParentField alone is written.
-func (s *store) parentPlace(parent *node) bson.D {
+// parentField is fieldsUnder for all representations in which the ParentField alone is written.
+func (s *store) parentField(parent *node) bson.D {
 	if parent == nil {
 		return expr.D(s.o.ParentField, s.newRootParent())
 	}
@@ -100,7 +100,7 @@ func (s *store) adoptChildren(x node, to *node) []mongo.WriteModel {
 		return nil
 	}
 	match := append(s.in(s.o.ParentField, equal(x.id)), s.except(s.o.ParentField)...)
-	return []mongo.WriteModel{update(match, expr.Op("$set", s.parentPlace(to)))}
+	return []mongo.WriteModel{update(match, expr.Op("$set", s.parentField(to)))}
 }
 
 // parentUp begins at the node itself, which has the depth 0, so that one pipeline yields the node and its

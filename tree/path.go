@@ -75,7 +75,7 @@ func (s *store) rootPath() bson.RawValue {
 	return stringValue(s.o.PathDelimiter)
 }
 
-func (p pathShape) place(parent *node) bson.D {
+func (p pathShape) fieldsUnder(parent *node) bson.D {
 	if parent == nil {
 		return expr.D(p.o.PathField, p.rootPath())
 	}

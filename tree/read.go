@@ -151,7 +151,7 @@ func (t *Tree[ID, T]) Children(ctx context.Context, id ID) iter.Seq2[T, error] {
 // is examined for a root.
 func (t *Tree[ID, T]) Siblings(ctx context.Context, id ID) iter.Seq2[T, error] {
 	found := t.each(ctx, "siblings", id, t.c.siblings)
-	if t.c.lists == nil {
+	if t.c.otherRoots(nil) == nil {
 		return found
 	}
 	return func(yield func(T, error) bool) {
@@ -166,13 +166,6 @@ func (t *Tree[ID, T]) Siblings(ctx context.Context, id ID) iter.Seq2[T, error] {
 			t.each(ctx, "siblings", id, t.c.otherRoots)(yield)
 		}
 	}
-}
-
-// otherRoots yields the other roots if the node is a root, and nothing if it is not.
-func (c *core) otherRoots(id any) mongo.Pipeline {
-	others := append(c.roots(), expr.Op("$match", expr.D(c.o.IDField, expr.Op("$ne", id))))
-	return slices.Concat(mongo.Pipeline{expr.Op("$match", c.byID(id))}, c.roots()[1:], mongo.Pipeline{
-		expr.Op("$lookup", expr.D("from", c.coll.Name(), "pipeline", others, "as", fieldTree))}, unfold())
 }
 
 // Roots yields the nodes without parent, in order if the tree orders them. ChildReferences do not.
@@ -542,9 +535,10 @@ func (t *Tree[ID, T]) CountDescendants(ctx context.Context, id ID, maxDepth int)
 	if err != nil {
 		return 0, err
 	}
-	if maxDepth == 0 && t.c.numbers != nil {
-		n, err := t.c.readShape(ctx, raw)
-		return t.c.numbers.width(n), err
+	if _, known := t.c.width(node{}); known && maxDepth == 0 {
+		x, err := t.c.readShape(ctx, raw)
+		n, _ = t.c.width(x)
+		return n, err
 	}
 	return t.c.total(ctx, t.c.down(raw, maxDepth, false))
 }

@@ -2,17 +2,12 @@ package tree
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/config"
-	"github.com/mongopatterns/mongopatterns/internal/expr"
 )
 
 // representation says how a node stores its parent, in trees in which every node names one: parentRefs,
@@ -21,11 +16,11 @@ import (
 // functions.
 type representation interface {
 	reads
-	// parent returns the parent that a node names, with its ID and the fields that place reads. The parent
+	// parent returns the parent that a node names, with its ID and the fields that fieldsUnder reads. The parent
 	// of a root has no ID. broken describes a reference that is not valid.
 	parent(n node) (up node, broken string)
-	// place returns the tree fields of a node under a parent, nil for a root.
-	place(parent *node) bson.D
+	// fieldsUnder returns the tree fields of a node under a parent, nil for a root.
+	fieldsUnder(parent *node) bson.D
 	// below returns the writes to the nodes below x. Either x moves, and to is x in its new place; or x is deleted,
 	// and to is the node that gets its children, nil if they become roots.
 	below(x node, to *node) []mongo.WriteModel
@@ -59,11 +54,26 @@ type shape interface {
 	// children and siblings are in order. The siblings of a root are the other roots.
 	children(id any) mongo.Pipeline
 	siblings(id any) mongo.Pipeline
+	// otherRoots yields the siblings of a root where siblings does not. Otherwise it is nil.
+	otherRoots(id any) mongo.Pipeline
 	leaves() mongo.Pipeline
+	// roots are in order if the tree orders them. sortedRoots are ordered by _id as well, for Dump and Check.
+	roots() mongo.Pipeline
+	sortedRoots() mongo.Pipeline
 	// rootsMatch is the filter for the roots, nil if they can only be found by a query.
 	rootsMatch() bson.D
+	// rootWith finds a root that matches, and returns a node without raw if there is none.
+	rootWith(ctx context.Context, match bson.D) (node, error)
 	// childrenOf is the filter for the children of a node; read is as in under.
 	childrenOf(n node) (match bson.D, read bool)
+	// width returns the number of descendants. known says that the node contains it: width(node{}) tells.
+	width(n node) (descendants int64, known bool)
+
+	// checkAdopted refuses a node that is not adopted.
+	checkAdopted(ctx context.Context, n node) error
+	// checkWay refuses a node that is not adopted, after its way up was read. way is the number of nodes read, with
+	// the node itself.
+	checkWay(ctx context.Context, id bson.RawValue, way int, unadopted bool) error
 
 	insert(ctx context.Context, doc bson.D, pos position) error
 	move(ctx context.Context, id bson.RawValue, pos position) error
@@ -75,19 +85,37 @@ type shape interface {
 	arrange(ctx context.Context, items []*item) error
 	// gain is the update of an existing node that gets children by a Load.
 	gain(children []bson.RawValue) bson.D
+	// renumber ends a call that wrote many nodes. In NestedSets it numbers them, and returns how many it wrote.
+	renumber(ctx context.Context, dry bool) (written int64, err error)
 
-	// The rest is for Check, Repair, Adopt and Convert.
+	upkeep
+}
 
+// upkeep is what the engine asks: Check, Repair, Adopt and Convert.
+type upkeep interface {
 	// parent is that of representation. In ChildReferences no node names a parent.
 	parent(n node) (up node, broken string)
 	// parents is the filter for the parents of nodes.
 	parents(nodes []node) bson.D
-	// family yields the children of nodes, siblings in order.
+	// named returns the parent that the node of a place names, after those that list it were linked to the place.
+	named(s *place) node
+	// family yields the children of nodes, siblings in order. childrenIn reads them in one query, and returns them by
+	// node.
 	family(nodes []node) mongo.Pipeline
+	childrenIn(ctx context.Context, nodes []node) ([][]node, error)
 	// fieldsOf returns the tree fields of a node with this parent, nil for a root, and these children.
 	fieldsOf(parent *node, children []node) bson.D
+	// audit finds problems that do not follow from the way up: wrong elements of lists, numbers, and IDs that cannot
+	// be in a path. With n.raw nil it looks at the roots as children of one node.
+	audit(e *engine, n node, s *place, children []node) []finding
+	// catchUp prepares a batch of Adopt: it reads the children, and finds what has to be written besides the fields of
+	// the nodes. stale says that a parent has changed since the engine saw it.
+	catchUp(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error)
 	// makeRoot returns the writes that make a root of a node and keep all below it there.
 	makeRoot(n node) []mongo.WriteModel
+	// cut opens a cycle that n lies on, with writes in f, so that no node of it has to become a root. It returns false
+	// if it cannot.
+	cut(f *finding, n node, s *place) bool
 }
 
 // layout are the fields of a representation, from which the reads and writes that all have in common are made.
@@ -99,6 +127,9 @@ type layout struct {
 	order       string   // the field that orders siblings, "" if they are not ordered
 	keepsParent bool     // link is the ParentField
 	derived     string   // a node that names a parent and lacks this field is not adopted; "" if nothing is derived
+	// namesChildren says that link is a list of children, which follows from no other field. So only a query finds the
+	// parents of a node, and several lists may name it.
+	namesChildren bool
 }
 
 // layoutOf returns the layout of a representation. Applying its settings fills in default names in o, so it has to
@@ -123,393 +154,26 @@ func layoutOf(kind Representation, o *Options) layout {
 type core struct {
 	*store
 	shape
-	lists   *lists   // nil except in ChildReferences
-	numbers *numbers // nil except in NestedSets
 
 	wayUp, crumbs []bson.RawValue // the encoded stages for sent
 }
 
 // core combines a store with its representation and its order of siblings.
 func (s *store) core() *core {
-	c := &core{store: s}
-	f := families{linked: linked{store: s}}
+	if s.kind == ChildReferences {
+		return &core{store: s, shape: &lists{s}}
+	}
+	l := linked{store: s}
 	switch s.kind {
 	case ParentReferences:
-		f.representation = parentRefs{s}
+		l.representation = parentRefs{s}
 	case AncestorArray:
-		f.representation = ancestorArray{s}
+		l.representation = ancestorArray{s}
 	case MaterializedPath:
-		f.representation = pathShape{s}
+		l.representation = pathShape{s}
 	case NestedSets:
-		f.representation = nestedSets{s}
-		c.numbers = &numbers{f.linked}
-	case ChildReferences:
-		c.lists = &lists{s}
-		c.shape = c.lists
-		return c
+		l.representation = nestedSets{s}
+		return &core{store: s, shape: families{l, numbers{l}}}
 	}
-	f.siblingOrder = gaps{f.linked}
-	if c.numbers != nil {
-		f.siblingOrder = c.numbers
-	}
-	c.shape = f
-	return c
-}
-
-// linked has the functions that follow from a representation and its layout alone, the same in all four.
-type linked struct {
-	*store
-	representation
-}
-
-// parentNode returns the parent that a node names, nil for a root. It need not exist.
-func (l linked) parentNode(n node) *node {
-	if up, _ := l.parent(n); l.isParent(up) {
-		return &up
-	}
-	return nil
-}
-
-// byRefs is the filter for nodes as parent returns them: with an ID, or, where a path of segments names them, with
-// a path and a segment. Those of one path share a condition, because they may be the parents of many nodes.
-func (l linked) byRefs(ups ...node) bson.D {
-	ids, segments := []bson.RawValue{}, map[string][]bson.RawValue{}
-	for _, up := range ups {
-		if up.id.Type != 0 {
-			ids = append(ids, up.id)
-		} else {
-			segments[up.path] = append(segments[up.path], up.segment)
-		}
-	}
-	var any bson.A
-	for _, path := range slices.Sorted(maps.Keys(segments)) {
-		paths := bson.A{path}
-		if path == l.o.PathDelimiter {
-			paths = l.rootLinks()
-		}
-		match := l.in(l.link, expr.Op("$in", paths), l.o.SegmentField, expr.Op("$in", segments[path]))
-		any = append(any, append(match, l.adoptedMatch()...))
-	}
-	if len(ids) > 0 || len(any) == 0 {
-		any = append(any, l.byIDs(ids))
-	}
-	if len(any) == 1 {
-		return any[0].(bson.D)
-	}
-	return expr.Op("$or", any)
-}
-
-// parentOf is the filter for the parent of a node, nil for a root.
-func (l linked) parentOf(n node) bson.D {
-	if up := l.parentNode(n); up != nil {
-		return l.byRefs(*up)
-	}
-	return nil
-}
-
-// parents matches nothing if all nodes are roots.
-func (l linked) parents(nodes []node) bson.D {
-	var ups []node
-	for _, n := range nodes {
-		if up := l.parentNode(n); up != nil {
-			ups = append(ups, *up)
-		}
-	}
-	return l.byRefs(ups...)
-}
-
-// linkTo is the value of link in the children of parent, or in the roots for nil.
-func (l linked) linkTo(parent *node) any { return lookup(l.place(parent), l.link) }
-
-// childrenUnder is the filter for the children of parent, or for the roots if parent is nil.
-func (l linked) childrenUnder(parent *node) bson.D {
-	switch roots := l.rootLinks(); {
-	case parent == nil && len(roots) > 1:
-		return l.in(l.link, expr.Op("$in", roots))
-	case parent != nil && l.keepsParent && l.noParent(parent.id): // not a node: this would match the roots
-		return l.byIDs(nil)
-	}
-	return l.in(l.link, equal(l.linkTo(parent)))
-}
-
-// rootLinks are the values that link can have in a root.
-func (l linked) rootLinks() bson.A {
-	if l.keepsParent {
-		return l.rootParents()
-	}
-	if l.o.SegmentField != "" {
-		return bson.A{nil, l.rootPath()}
-	}
-	return bson.A{nil}
-}
-
-func (l linked) childrenOf(n node) (match bson.D, read bool) {
-	return l.childrenUnder(&n), !l.keepsParent
-}
-
-func (l linked) rootsMatch() bson.D { return append(l.childrenUnder(nil), l.adoptedLink()...) }
-
-// adoptedLink are the conditions that tell roots from nodes that are not adopted, where both may lack the link.
-func (l linked) adoptedLink() bson.D {
-	if l.derived != l.link {
-		return nil
-	}
-	return l.adoptedMatch()
-}
-
-// told reports whether a node contains its ancestors. Then the fields of its children are computed from its own,
-// which have to be right: see sound.
-func (l linked) told() bool { return l.above(node{}) != nil || l.o.SegmentField != "" }
-
-// children by a path need the node first, because its path and segment make the path of its children.
-func (l linked) children(id any) mongo.Pipeline {
-	if l.keepsParent {
-		match := l.in(l.link, equal(id))
-		if raw, ok := id.(bson.RawValue); ok {
-			match = l.childrenUnder(&node{id: raw})
-		}
-		return slices.Concat(mongo.Pipeline{expr.Op("$match", match)}, l.inOrder())
-	}
-	return slices.Concat(mongo.Pipeline{
-		expr.Op("$match", l.byID(id)),
-		expr.Op("$project", expr.D(fieldTouch, l.reference())),
-		l.lookup(fieldTouch, l.link, l.inOrder()...),
-	}, unfold())
-}
-
-// siblings are the other nodes that name the same parent, or the other roots. Roots may name it by several values,
-// which all match then.
-func (l linked) siblings(id any) mongo.Pipeline {
-	var among mongo.Pipeline
-	if match := l.adoptedLink(); match != nil {
-		among = mongo.Pipeline{expr.Op("$match", match)}
-	}
-	self := mongo.Pipeline{expr.Op("$match", append(append(l.byID(id), l.except(l.link)...), l.adoptedLink()...))}
-	local := l.link
-	if roots := l.rootLinks(); len(roots) > 1 {
-		local = fieldTouch
-		link := expr.IfNull(expr.Field(l.link), nil)
-		self = append(self, expr.Op("$set", expr.D(local, expr.Cond(expr.Op("$in", link, expr.Literal(roots)), expr.Literal(roots), bson.A{link}))))
-	}
-	return slices.Concat(self, mongo.Pipeline{l.lookup(local, l.link, append(among, l.inOrder()...)...)},
-		unfold(), mongo.Pipeline{expr.Op("$match", expr.D(l.o.IDField, expr.Op("$ne", id)))})
-}
-
-// leaves looks for children of every node unless there are counters.
-func (l linked) leaves() mongo.Pipeline {
-	switch {
-	case l.o.ChildCountField != "":
-		return mongo.Pipeline{l.match(l.o.ChildCountField, 0)}
-	case l.keepsParent:
-		return l.unreferenced(l.o.IDField, l.link)
-	}
-	return l.unreferenced(fieldTouch, l.link, expr.Op("$match", l.adoptedMatch()), expr.Op("$set", expr.D(fieldTouch, l.reference())))
-}
-
-// family also finds the children that are not adopted, where only the parent field names them.
-func (l linked) family(nodes []node) mongo.Pipeline {
-	refs, ids := bson.A{}, bson.A{}
-	for _, n := range nodes {
-		if l.usable(n) == nil {
-			refs, ids = append(refs, l.linkTo(&n)), append(ids, n.id)
-		}
-	}
-	match := l.in(l.link, anyOf(refs))
-	if l.derived == l.link {
-		match = expr.Op("$or", bson.A{match, l.unadoptedUnder(anyOf(ids))})
-	}
-	return mongo.Pipeline{expr.Op("$match", match), l.sorting()}
-}
-
-// gain changes the counter only, because it is the children that name the parent.
-func (l linked) gain(children []bson.RawValue) bson.D { return l.count(int64(len(children))) }
-
-func (l linked) fieldsOf(parent *node, _ []node) bson.D { return l.place(parent) }
-
-// makeRoot leaves the nodes below to Repair where they name their parent by its ID. In a path they name the whole
-// way, and would be orphans.
-func (l linked) makeRoot(n node) []mongo.WriteModel {
-	models := []mongo.WriteModel{update(l.byID(n.id), expr.Op("$set", l.place(nil)))}
-	if l.keepsParent || l.usable(n) != nil {
-		return models
-	}
-	return append(models, l.below(n, l.child(n, nil))...)
-}
-
-// sound refuses a node if its fields do not tell where it is, or contradict each other. The fields of a node under
-// it would be wrong as well, and a move could close a cycle.
-func (l linked) sound(n node) error {
-	if err := l.adopted(n); err != nil {
-		return err
-	}
-	if above := l.above(n); above != nil && l.keepsParent {
-		last := null
-		if len(above) > 0 {
-			last = above[len(above)-1]
-		}
-		if !same(last, n.parent) {
-			return l.about(n.id, fmt.Errorf("%w: the parent is %s and %s is %s, run Adopt or Repair", mongopatterns.ErrNotAdopted,
-				text(n.parent), l.derived, text(n.raw.Lookup(l.derived))))
-		}
-	}
-	return l.usable(n)
-}
-
-// adopted refuses a node that is not adopted.
-func (l linked) adopted(n node) error {
-	if l.unadopted(n.raw) {
-		return l.notAdopted(n.id)
-	}
-	return nil
-}
-
-// orphaned is the error for a node that names a parent that does not exist.
-func (l linked) orphaned(n node) error {
-	return l.about(n.id, fmt.Errorf("%w: %s", mongopatterns.ErrNoParent, text(n.raw.Lookup(l.link))))
-}
-
-// acyclic refuses to put x under n if n is x or lies below x. It reads only where n does not contain its ancestors.
-// Segments of a path are decoded to the type of x's ID, so that x is found above a node with an ID of another type.
-func (l linked) acyclic(ctx context.Context, x, n node) error {
-	like := n
-	like.id = x.id
-	above := l.above(like)
-	below := same(n.id, x.id) || holds(above, x.id)
-	switch {
-	case l.o.SegmentField != "":
-		below = strings.HasPrefix(l.full(n), l.full(x))
-	case above == nil:
-		return l.store.acyclic(ctx, l, x.id, n.id)
-	}
-	if below {
-		return l.about(x.id, ErrCycle)
-	}
-	return nil
-}
-
-// relatives are the two ways to read upwards: by a pipeline, and level by level.
-type relatives interface {
-	reads
-	parents(nodes []node) bson.D
-}
-
-// acyclic reads the way up from n. The caller holds the lock, so that no other move can change it.
-func (s *store) acyclic(ctx context.Context, r relatives, x, n bson.RawValue) error {
-	var nodes []node
-	var err error
-	if s.byLevels.Load() {
-		nodes, err = s.levels(ctx, n, r.parents)
-	} else {
-		nodes, err = s.aggregate(ctx, s.rootFirst(r, n))
-	}
-	if err != nil {
-		return err
-	}
-	if same(n, x) || holds(idsOf(nodes), x) {
-		return s.about(x, ErrCycle)
-	}
-	return nil
-}
-
-// withAll reads a node and all nodes below it, by p or, where the server refuses that, level by level with next.
-func (s *store) withAll(ctx context.Context, id bson.RawValue, p mongo.Pipeline, next func(nodes []node) bson.D) ([]node, error) {
-	if s.byLevels.Load() {
-		return s.levels(ctx, id, next)
-	}
-	return s.aggregate(ctx, p)
-}
-
-// levelMax bounds the nodes in the filter of one query.
-const levelMax = 10_000
-
-// levels reads a node, then the nodes that next matches for it, and so on, each node once. It replaces
-// $graphLookup, which a sharded collection refuses in a transaction.
-func (s *store) levels(ctx context.Context, id bson.RawValue, next func(nodes []node) bson.D) (all []node, err error) {
-	seen := map[string]bool{}
-	done := 0
-	for match := s.byID(id); ; {
-		found, err := s.findAll(ctx, match)
-		if err != nil {
-			return nil, err
-		}
-		for _, n := range found {
-			if !seen[key(n.id)] {
-				seen[key(n.id)] = true
-				all = append(all, n)
-			}
-		}
-		if done == len(all) {
-			return all, nil
-		}
-		level := all[done:min(len(all), done+levelMax)]
-		match, done = next(level), done+len(level)
-	}
-}
-
-// childrenMatch is the filter for the children of nodes.
-func (l linked) childrenMatch(nodes []node) bson.D {
-	refs := bson.A{}
-	for _, n := range nodes {
-		refs = append(refs, l.linkTo(&n))
-	}
-	return append(l.in(l.link, anyOf(refs)), l.except(l.link)...)
-}
-
-// roots of ChildReferences are the nodes that no array lists, and which are adopted.
-func (c *core) roots() mongo.Pipeline {
-	if match := c.rootsMatch(); match != nil {
-		return slices.Concat(mongo.Pipeline{expr.Op("$match", match)}, c.inOrder())
-	}
-	return c.unreferenced(c.o.IDField, c.link, expr.Op("$match", c.adoptedMatch()))
-}
-
-// sortedRoots are the roots in order, and then by _id, for Dump and Check. In ChildReferences they include nodes that
-// are not adopted, which Dump refuses.
-func (c *core) sortedRoots() mongo.Pipeline {
-	match := c.rootsMatch()
-	if match == nil {
-		return append(c.unreferenced(c.o.IDField, c.link), c.sorting())
-	}
-	return mongo.Pipeline{expr.Op("$match", append(match, c.except(c.link)...)), c.sorting()}
-}
-
-// childrenIn reads the children of nodes in one query, and returns them by node, siblings in order.
-func (c *core) childrenIn(ctx context.Context, nodes []node) ([][]node, error) {
-	var found []node
-	var err error
-	if c.lists != nil {
-		found, err = c.lists.listed(ctx, nodes)
-	} else {
-		found, err = c.aggregate(ctx, c.family(nodes))
-	}
-	out, at, byKey := make([][]node, len(nodes)), map[string]int{}, map[string]node{}
-	for i, n := range nodes {
-		at[key(n.id)] = i
-		if c.o.SegmentField != "" {
-			at[c.refKey(n)] = i
-		}
-	}
-	for _, child := range found {
-		byKey[key(child.id)] = child
-		up, _ := c.parent(child)
-		if i, ok := at[c.refKey(up)]; ok { // not if the parent is an array, which matches by its elements
-			out[i] = append(out[i], child)
-		}
-	}
-	for i, n := range nodes {
-		for _, id := range n.children {
-			if child, ok := byKey[key(id)]; ok {
-				out[i] = append(out[i], child)
-			}
-		}
-	}
-	return out, err
-}
-
-// renumber ends a call that wrote many nodes. In NestedSets it numbers them, and returns how many it wrote.
-func (c *core) renumber(ctx context.Context, dry bool) (int64, error) {
-	if c.numbers == nil {
-		return 0, nil
-	}
-	return c.numbers.renumber(ctx, dry)
+	return &core{store: s, shape: families{l, gaps{l}}}
 }

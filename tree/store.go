@@ -114,6 +114,15 @@ func (s *store) aggregate(ctx context.Context, p mongo.Pipeline) ([]node, error)
 	return s.shapes(ctx, opening(s.primary, append(p, expr.Op("$project", s.shown))))
 }
 
+// first is aggregate for the first node, a node without raw if there is none.
+func (s *store) first(ctx context.Context, p mongo.Pipeline) (node, error) {
+	nodes, err := s.aggregate(ctx, append(p, expr.Op("$limit", 1)))
+	if err != nil || len(nodes) == 0 {
+		return node{}, err
+	}
+	return nodes[0], nil
+}
+
 func (s *store) shapes(ctx context.Context, open opener) ([]node, error) {
 	var nodes []node
 	for raw, err := range cursor.Docs(ctx, open) {

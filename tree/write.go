@@ -12,7 +12,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
 // Insert stores a document as a new leaf at a position and returns its ID. It overwrites the tree fields
@@ -124,7 +123,7 @@ func (f families) insert(ctx context.Context, doc bson.D, pos position) error {
 		return err
 	}
 	if pos.kind == atRoot && f.order == "" {
-		_, err := fault.One(f.durable.InsertOne(ctx, append(doc, f.place(nil)...)))
+		_, err := fault.One(f.durable.InsertOne(ctx, append(doc, f.fieldsUnder(nil)...)))
 		return err
 	}
 	return f.atomically(ctx, f.serial() || pos.kind != underParent, func(ctx context.Context) error {
@@ -209,7 +208,7 @@ func (f families) move(ctx context.Context, id bson.RawValue, pos position) erro
 		}
 		models := to.first
 		if !stays {
-			to.fields = append(f.place(parent), to.fields...)
+			to.fields = append(f.fieldsUnder(parent), to.fields...)
 		}
 		if len(to.fields) > 0 {
 			models = append(models, update(f.byID(id), expr.Op("$set", to.fields)))
@@ -378,9 +377,9 @@ func (f families) arrange(ctx context.Context, items []*item) error {
 // first, an OrderField last.
 func (f families) placed(parent *node, order bson.D) bson.D {
 	if f.serial() {
-		return slices.Concat(order, f.place(parent))
+		return slices.Concat(order, f.fieldsUnder(parent))
 	}
-	return slices.Concat(f.place(parent), order)
+	return slices.Concat(f.fieldsUnder(parent), order)
 }
 
 // remove is Delete. The writes to other nodes are one command, in the transaction of the deletion.
@@ -399,81 +398,4 @@ func (c *core) remove(ctx context.Context, id bson.RawValue, policy mongopattern
 		return c.write(ctx, models...)
 	})
 	return deleted, err
-}
-
-// FindOrInsert follows names down from the roots, as mkdir -p does, and returns the ID of the last node. It
-// inserts a missing node as the last child of its parent, with the document that make returns. Concurrent
-// callers create each node once. Names are the values of Options.NameField, by default the segments or IDs.
-// If several siblings have a name, it takes one of them.
-//
-// Cost: 1 round trip for each name. If one is missing: 2 more (lock, commit), 1 for each name again (for a root of
-// ChildReferences 2), and for each new node as Insert without the commit.
-func (t *Tree[ID, T]) FindOrInsert(ctx context.Context, names []string, make func(name string) (T, error)) (id ID, err error) {
-	defer fault.In(&err, "tree: find or insert")
-	if len(names) == 0 {
-		return id, fault.Invalid("no names")
-	}
-	// follow sets at to the last node, or to nil if a name is missing and create is not set. The first run, without
-	// the lock, is enough for names that exist.
-	var at *node
-	follow := func(ctx context.Context, create bool) (err error) {
-		at = nil
-		for _, name := range names {
-			above, pos := at, position{}
-			if at, err = t.c.named(ctx, above, name); err == nil && at == nil && create {
-				if make == nil {
-					return fault.Invalid("make: nil, and no node has the name %q", name)
-				}
-				var made T
-				var doc bson.D
-				var x node
-				if above != nil {
-					pos = within(above.id)
-				}
-				if made, err = make(name); err == nil {
-					doc, x.id, _, err = t.prepare(made)
-				}
-				if err == nil {
-					err = t.c.insert(ctx, doc, pos)
-				}
-				if err == nil {
-					x.segment, _ = lookup(doc, t.c.o.SegmentField).(bson.RawValue)
-					at = t.c.child(x, above)
-				}
-			}
-			if err != nil || at == nil {
-				return err
-			}
-		}
-		return nil
-	}
-	err = follow(ctx, false)
-	if err == nil && at == nil {
-		err = t.c.atomically(ctx, true, func(ctx context.Context) error { return follow(ctx, true) })
-	}
-	if err != nil {
-		return id, err
-	}
-	return t.decode(at.id)
-}
-
-// named finds a child by its name, or a root if parent is nil, and returns nil if there is none. It also finds a child
-// that is not adopted yet, because otherwise FindOrInsert would create a second one with that name.
-func (c *core) named(ctx context.Context, parent *node, name string) (*node, error) {
-	match := expr.D(cmp.Or(c.o.NameField, c.segmentField()), name)
-	if parent != nil {
-		n, err := c.findOne(ctx, expr.Op("$and", bson.A{c.allChildren(*parent), match}), nil)
-		if err != nil || n.raw == nil {
-			return nil, err
-		}
-		return &n, nil
-	}
-	if c.lists != nil && txn.Running(ctx) {
-		return c.lists.rootOf(ctx, c.in("$and", bson.A{match, c.adoptedMatch()}))
-	}
-	nodes, err := c.aggregate(ctx, append(c.roots(), expr.Op("$match", match), expr.Op("$limit", 1)))
-	if err != nil || len(nodes) == 0 {
-		return nil, err
-	}
-	return &nodes[0], nil
 }

@@ -1,0 +1,420 @@
+package tree
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+)
+
+// target finds the parent for a position among the nodes that were read, nil for a root, and the index in its
+// children, -1 for the end. It counts without self, the node that moves, because that leaves its list first.
+func (l *lists) target(pos position, nodes []node, self bson.RawValue) (parent *node, at int, err error) {
+	ref := pick(nodes, pos.ref)
+	switch {
+	case pos.kind == atRoot && pos.first:
+		return nil, 0, errUnordered
+	case pos.kind == atRoot:
+		return nil, -1, nil
+	case l.o.Graph && pos.sibling():
+		return nil, 0, fault.Invalid("Before and After are ambiguous in a graph")
+	case ref.raw == nil:
+		return nil, 0, l.absent(pos)
+	case pos.kind == underParent && pos.first:
+		return &ref, 0, nil
+	case pos.kind == underParent:
+		return &ref, -1, nil
+	}
+	for _, n := range nodes {
+		children := without(n.children, self)
+		if at := slices.IndexFunc(children, func(id bson.RawValue) bool { return same(id, pos.ref) }); at >= 0 {
+			if l.unadopted(ref.raw) && !same(ref.parent, n.id) { // old code has moved ref elsewhere
+				break
+			}
+			if pos.kind == afterSibling {
+				at++
+			}
+			return &n, at, nil
+		}
+	}
+	if l.unadopted(ref.raw) {
+		return nil, 0, l.notAdopted(ref.id)
+	}
+	return nil, 0, errUnordered
+}
+
+// push is the write that inserts ids into the list of a parent at an index, -1 for the end.
+func (l *lists) push(parent bson.RawValue, at int, ids ...bson.RawValue) mongo.WriteModel {
+	return l.pushTo(l.byID(parent), at, ids...)
+}
+
+// pushTo is push for the parent that matches.
+func (l *lists) pushTo(match bson.D, at int, ids ...bson.RawValue) mongo.WriteModel {
+	each := expr.Op("$each", ids)
+	if at >= 0 {
+		each = append(each, expr.Element("$position", at))
+	}
+	return update(match, append(expr.Op("$push", expr.D(l.o.ChildrenField, each)), l.count(int64(len(ids)))...))
+}
+
+// unlink removes a node from a parent's list, or, if parent is null, from the lists of all its parents.
+func (l *lists) unlink(parent, id bson.RawValue) mongo.WriteModel {
+	match := l.parentsOf(id)
+	if !isNull(parent) {
+		match = append(match, expr.Element(l.o.IDField, equal(parent)))
+	}
+	return update(match, append(expr.Op("$pull", expr.D(l.o.ChildrenField, expr.Op("$in", bson.A{id}))), l.count(-1)...))
+}
+
+var errUnordered = fault.Invalid("the roots of ChildReferences have no order")
+
+// insert puts the ID into the parent's list and then stores the node. It needs no lock: a concurrent move or
+// deletion of the parent conflicts with the push.
+func (l *lists) insert(ctx context.Context, doc bson.D, pos position) error {
+	doc = append(doc, expr.Element(l.o.ChildrenField, bson.A{}))
+	if pos.kind == atRoot && pos.first {
+		return errUnordered
+	}
+	if pos.kind == atRoot {
+		_, err := fault.One(l.durable.InsertOne(ctx, doc))
+		return err
+	}
+	return l.atomically(ctx, false, func(ctx context.Context) error {
+		parent, at, err := l.spot(ctx, pos)
+		if err != nil {
+			return err
+		}
+		id, _ := lookup(doc, l.o.IDField).(bson.RawValue)
+		if err := l.list(ctx, parent, at, id); err != nil {
+			return err
+		}
+		return l.create(ctx, doc, nil)
+	})
+}
+
+// spot finds the parent for a new node and the index among its children, -1 for the end. It reads nothing if the
+// position names the parent.
+func (l *lists) spot(ctx context.Context, pos position) (parent bson.RawValue, at int, err error) {
+	if !pos.sibling() && pos.first {
+		return pos.ref, 0, nil
+	}
+	if !pos.sibling() {
+		return pos.ref, -1, nil
+	}
+	either := bson.A{expr.D(l.o.ChildrenField, equal(pos.ref)), expr.D(l.o.IDField, equal(pos.ref))}
+	nodes, err := l.findAll(ctx, l.in("$or", either))
+	if err != nil {
+		return parent, 0, err
+	}
+	p, at, err := l.target(pos, nodes, bson.RawValue{})
+	if err != nil {
+		return parent, 0, err
+	}
+	return p.id, at, nil
+}
+
+// list puts an ID into the list of a parent that it has not read. The push matches only an adopted one; if it
+// matches nothing, a read finds out why.
+func (l *lists) list(ctx context.Context, parent bson.RawValue, at int, id bson.RawValue) error {
+	res, err := fault.Many(l.primary.BulkWrite(ctx, []mongo.WriteModel{l.pushTo(append(l.byID(parent), l.adoptedMatch()...), at, id)}))
+	if err != nil || res.MatchedCount > 0 {
+		return err
+	}
+	n, err := l.findOne(ctx, l.byID(parent), l.about(parent, mongopatterns.ErrNoParent))
+	if err != nil {
+		return err
+	}
+	if err := l.ensureArray(ctx, n); err != nil {
+		return err
+	}
+	return l.write(ctx, l.push(parent, at, id)) // its parent lists it, and it has an array now
+}
+
+// move takes the node from the lists that contain it and puts it into that of the new parent. Nodes below it do not
+// change, because their lists do not name their ancestors.
+func (l *lists) move(ctx context.Context, id bson.RawValue, pos position) error {
+	if l.o.Graph {
+		return fault.Invalid("a graph is changed with Link and Unlink")
+	}
+	return l.atomically(ctx, true, func(ctx context.Context) error {
+		x, _, nodes, err := l.both(ctx, id, pos, l.o.ChildrenField)
+		if err != nil || pos.sibling() && same(pos.ref, id) {
+			return err
+		}
+		parent, at, err := l.target(pos, nodes, id)
+		if err != nil {
+			return err
+		}
+		var models []mongo.WriteModel
+		for _, n := range nodes {
+			if holds(n.children, id) {
+				models = append(models, l.unlink(n.id, id))
+			}
+		}
+		if err := l.ensureArray(ctx, x); err != nil {
+			return err
+		}
+		if parent != nil {
+			if err := l.ensureArray(ctx, *parent); err != nil {
+				return err
+			}
+			if err := l.acyclic(ctx, l, id, parent.id); err != nil {
+				return err
+			}
+			models = append(models, l.push(parent.id, at, id))
+		}
+		return l.write(ctx, models...)
+	})
+}
+
+// ensureArray gives an array to a node that is about to be written and has none, or refuses it if it is not adopted.
+// The write itself might give it one, and from then on the parent field is ignored.
+func (l *lists) ensureArray(ctx context.Context, n node) error {
+	if !l.unadopted(n.raw) {
+		return nil
+	}
+	if err := l.checkAdopted(ctx, n); err != nil {
+		return err
+	}
+	return l.write(ctx, l.anchor(n)...)
+}
+
+// anchor gives a node that has no array an empty one, and removes the node from the arrays of all but the parent that
+// it names. Old code may have left it there; without an array of its own the parent field had precedence.
+func (l *lists) anchor(n node) []mongo.WriteModel {
+	left := append(l.parentsOf(n.id), expr.Element(l.o.IDField, expr.Op("$ne", n.parent)))
+	return []mongo.WriteModel{
+		update(left, append(expr.Op("$pull", expr.D(l.o.ChildrenField, expr.Op("$in", bson.A{n.id}))), l.count(-1)...)),
+		l.array(n),
+	}
+}
+
+// array gives an empty array to a node that names a parent and has none.
+func (l *lists) array(n node) mongo.WriteModel {
+	return update(append(l.byID(n.id), l.unadoptedMatch(l.aParent())...), expr.Op("$set", expr.D(l.o.ChildrenField, bson.A{})))
+}
+
+// removeOne deletes a node, and then reads its parents and the nodes that name it as their parent: see take. Promote
+// puts the children into the list of each parent, where the node was.
+func (l *lists) removeOne(ctx context.Context, id bson.RawValue, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error) {
+	x, err := l.take(ctx, id)
+	if err == nil {
+		err = l.checkAdopted(ctx, x)
+	}
+	if err != nil {
+		return nil, err
+	}
+	hasChildren := l.about(x.id, mongopatterns.ErrReferenced)
+	if policy == mongopatterns.Restrict && len(x.children) > 0 {
+		// A listed child counts if it exists, and old code has not deleted it and inserted it again elsewhere.
+		own := expr.Op("$nor", bson.A{l.unadoptedMatch(expr.Op("$nin", append(l.rootParents(), x.id)))})
+		n, err := l.findOne(ctx, append(l.byIDs(x.children), own...), nil)
+		if err != nil || n.raw != nil {
+			return nil, cmp.Or(err, hasChildren)
+		}
+	}
+	nodes, err := l.findAll(ctx, expr.Op("$or", bson.A{l.parentsOf(x.id), l.unadoptedUnder(equal(x.id))}))
+	if err != nil {
+		return nil, err
+	}
+	var parents []node
+	var models []mongo.WriteModel
+	anchored := map[string]bool{} // children that had no array, and leave all lists by anchor
+	for _, n := range nodes {
+		switch {
+		case holds(n.children, x.id):
+			parents = append(parents, n)
+		case holds(x.children, n.id):
+			models, anchored[key(n.id)] = append(models, l.anchor(n)...), true
+		case policy == mongopatterns.Restrict:
+			return nil, hasChildren
+		default:
+			return nil, l.notAdopted(n.id)
+		}
+	}
+	if policy == mongopatterns.Restrict || len(x.children) == 0 {
+		return []mongo.WriteModel{l.unlink(null, x.id)}, nil
+	}
+	if policy != mongopatterns.Promote {
+		return append(models, l.unlink(null, x.id)), nil
+	}
+	for _, p := range parents {
+		models = append(models, l.unlink(p.id, x.id))
+		at := slices.IndexFunc(p.children, func(id bson.RawValue) bool { return same(id, x.id) })
+		added := slices.DeleteFunc(slices.Clone(x.children), func(id bson.RawValue) bool { return holds(p.children, id) && !anchored[key(id)] })
+		if len(added) > 0 {
+			models = append(models, l.push(p.id, at, added...))
+		}
+	}
+	return models, nil
+}
+
+// removeAll deletes a node and its descendants. In a graph it keeps those that also have a parent elsewhere, with all
+// below them. It refuses if one of the deleted nodes is the parent of a node that is not adopted.
+func (l *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo.WriteModel, error) {
+	all, err := l.withAll(ctx, id, l.withPatterns(id), l.childrenMatch)
+	if err != nil {
+		return 0, nil, err
+	}
+	x := pick(all, id)
+	if x.raw == nil {
+		return 0, nil, l.missing(id)
+	}
+	byKey := reached(all, id)
+	if l.o.Graph {
+		if err := l.keepShared(ctx, id, byKey); err != nil {
+			return 0, nil, err
+		}
+	}
+	var ids []bson.RawValue
+	for _, n := range all {
+		if _, ok := byKey[key(n.id)]; ok {
+			ids = append(ids, n.id)
+		}
+	}
+	unadopted, err := l.findAll(ctx, l.unadoptedUnder(anyOf(ids)), unadoptedMax)
+	if err == nil {
+		err = l.checkAdopted(ctx, x)
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, n := range byKey {
+		if l.unadopted(n.raw) && !same(n.id, id) {
+			unadopted = append(unadopted, n)
+		}
+	}
+	for _, n := range unadopted {
+		if !holds(byKey[key(n.parent)].children, n.id) {
+			return 0, nil, l.notAdopted(n.id)
+		}
+	}
+	deleted, err := l.deleteIDs(ctx, ids)
+	return deleted, []mongo.WriteModel{l.unlink(null, id)}, err
+}
+
+// reached returns the nodes, by key, that lists lead to from id. The server takes a regular expression in a list for a
+// pattern, so withPatterns may have found others, which must not be deleted.
+func reached(nodes []node, id bson.RawValue) map[string]node {
+	all, out := map[string]node{}, map[string]node{}
+	for _, n := range nodes {
+		all[key(n.id)] = n
+	}
+	for todo := []bson.RawValue{id}; len(todo) > 0; {
+		k := key(todo[0])
+		todo = todo[1:]
+		if n, ok := all[k]; ok && out[k].raw == nil {
+			out[k] = n
+			todo = append(todo, n.children...)
+		}
+	}
+	return out
+}
+
+// keepShared removes from nodes those that a node outside also leads to: the ones that it lists, and all below them.
+func (l *lists) keepShared(ctx context.Context, id bson.RawValue, nodes map[string]node) error {
+	var ids []bson.RawValue
+	for _, n := range nodes {
+		ids = append(ids, n.id)
+	}
+	match := l.in(l.o.ChildrenField, anyOf(without(ids, id)), l.o.IDField, expr.Op("$nin", ids))
+	stay, err := l.findAll(ctx, match)
+	for len(stay) > 0 {
+		n := stay[0]
+		stay = stay[1:]
+		for _, c := range n.children {
+			if child, ok := nodes[key(c)]; ok && !same(c, id) {
+				delete(nodes, key(c))
+				stay = append(stay, child)
+			}
+		}
+	}
+	return err
+}
+
+// arrange gives each document of a Load the list of its children in the same batch. Those of later batches come
+// by gain.
+func (l *lists) arrange(ctx context.Context, items []*item) error {
+	for _, it := range items {
+		if it.parent != nil {
+			if err := l.ensureArray(ctx, *it.parent); err != nil {
+				return err
+			}
+		}
+		it.doc = append(it.doc, expr.Element(l.o.ChildrenField, append([]bson.RawValue{}, it.children...)))
+	}
+	return nil
+}
+
+// gain appends, so that new children come after the others in the order of the entries.
+func (l *lists) gain(children []bson.RawValue) bson.D {
+	return append(l.count(int64(len(children))), expr.Op("$push", expr.D(l.o.ChildrenField, expr.Op("$each", children)))...)
+}
+
+// Graphs.
+
+// Link adds child to the children of parent, after the others. It needs Options.Graph. Linking again is not
+// an error; a link that would close a cycle is ErrCycle.
+//
+// Cost: 5 round trips (lock, both nodes, 1 $graphLookup up from the parent, 1 update, commit), 2 documents
+// written: the lock and the parent.
+func (t *Tree[ID, T]) Link(ctx context.Context, parent, child ID) (err error) {
+	defer fault.In(&err, "tree: link")
+	return t.c.relink(ctx, parent, child, true)
+}
+
+// Unlink removes child from the children of parent. It needs Options.Graph. A child without parents becomes
+// a root. If child is not a child of parent, Unlink returns ErrNotFound.
+//
+// Cost: 4 round trips (lock, both nodes, 1 update, commit), 2 documents written: the lock and the parent.
+func (t *Tree[ID, T]) Unlink(ctx context.Context, parent, child ID) (err error) {
+	defer fault.In(&err, "tree: unlink")
+	return t.c.relink(ctx, parent, child, false)
+}
+
+// relink is Link or Unlink: it adds or removes one parent and keeps the others.
+func (c *core) relink(ctx context.Context, parent, child any, add bool) error {
+	l, ok := c.shape.(*lists)
+	if !ok || !c.o.Graph {
+		return fault.Invalid("Link and Unlink need Options.Graph")
+	}
+	p, err := c.id(parent)
+	if err != nil {
+		return err
+	}
+	x, err := c.id(child)
+	if err != nil {
+		return err
+	}
+	return c.atomically(ctx, true, func(ctx context.Context) error {
+		child, n, _, err := c.both(ctx, x, within(p), "")
+		switch {
+		case err != nil:
+			return err
+		case !add && !holds(n.children, x):
+			return l.about(x, fmt.Errorf("%w among the children of %s", mongopatterns.ErrNotFound, text(p)))
+		case !add && l.unadopted(child.raw) && same(child.parent, p):
+			return l.write(ctx, append(l.anchor(child), l.unlink(p, x))...)
+		case !add:
+			return l.write(ctx, l.unlink(p, x))
+		case holds(n.children, x):
+			return nil
+		}
+		for _, n := range []node{n, child} {
+			if err := l.ensureArray(ctx, n); err != nil {
+				return err
+			}
+		}
+		if err := l.acyclic(ctx, l, x, n.id); err != nil {
+			return err
+		}
+		return l.write(ctx, l.push(p, -1, x))
+	})
+}

@@ -1,0 +1,67 @@
+package tree
+
+import (
+	"context"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// relatives are the two ways to read upwards: by a pipeline, and level by level.
+type relatives interface {
+	reads
+	parents(nodes []node) bson.D
+}
+
+// acyclic reads the way up from n. The caller holds the lock, so that no other move can change it.
+func (s *store) acyclic(ctx context.Context, r relatives, x, n bson.RawValue) error {
+	var nodes []node
+	var err error
+	if s.byLevels.Load() {
+		nodes, err = s.levels(ctx, n, r.parents)
+	} else {
+		nodes, err = s.aggregate(ctx, s.rootFirst(r, n))
+	}
+	if err != nil {
+		return err
+	}
+	if same(n, x) || holds(idsOf(nodes), x) {
+		return s.about(x, ErrCycle)
+	}
+	return nil
+}
+
+// withAll reads a node and all nodes below it, by p or, where the server refuses that, level by level with next.
+func (s *store) withAll(ctx context.Context, id bson.RawValue, p mongo.Pipeline, next func(nodes []node) bson.D) ([]node, error) {
+	if s.byLevels.Load() {
+		return s.levels(ctx, id, next)
+	}
+	return s.aggregate(ctx, p)
+}
+
+// levelMax bounds the nodes in the filter of one query.
+const levelMax = 10_000
+
+// levels reads a node, then the nodes that next matches for it, and so on, each node once. It replaces
+// $graphLookup, which a sharded collection refuses in a transaction.
+func (s *store) levels(ctx context.Context, id bson.RawValue, next func(nodes []node) bson.D) (all []node, err error) {
+	seen := map[string]bool{}
+	done := 0
+	for match := s.byID(id); ; {
+		found, err := s.findAll(ctx, match)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range found {
+			if !seen[key(n.id)] {
+				seen[key(n.id)] = true
+				all = append(all, n)
+			}
+		}
+		if done == len(all) {
+			return all, nil
+		}
+		level := all[done:min(len(all), done+levelMax)]
+		match, done = next(level), done+len(level)
+	}
+}

@@ -1,0 +1,315 @@
+package tree
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+)
+
+// linked has the functions that follow from a representation and its layout alone, the same in all four.
+type linked struct {
+	*store
+	representation
+}
+
+// parentNode returns the parent that a node names, nil for a root. It need not exist.
+func (l linked) parentNode(n node) *node {
+	if up, _ := l.parent(n); l.isParent(up) {
+		return &up
+	}
+	return nil
+}
+
+// byRefs is the filter for nodes as parent returns them: with an ID, or, where a path of segments names them, with
+// a path and a segment. Those of one path share a condition, because they may be the parents of many nodes.
+func (l linked) byRefs(ups ...node) bson.D {
+	ids, segments := []bson.RawValue{}, map[string][]bson.RawValue{}
+	for _, up := range ups {
+		if up.id.Type != 0 {
+			ids = append(ids, up.id)
+		} else {
+			segments[up.path] = append(segments[up.path], up.segment)
+		}
+	}
+	var any bson.A
+	for _, path := range slices.Sorted(maps.Keys(segments)) {
+		paths := bson.A{path}
+		if path == l.o.PathDelimiter {
+			paths = l.rootLinks()
+		}
+		match := l.in(l.link, expr.Op("$in", paths), l.o.SegmentField, expr.Op("$in", segments[path]))
+		any = append(any, append(match, l.adoptedMatch()...))
+	}
+	if len(ids) > 0 || len(any) == 0 {
+		any = append(any, l.byIDs(ids))
+	}
+	if len(any) == 1 {
+		return any[0].(bson.D)
+	}
+	return expr.Op("$or", any)
+}
+
+// parentOf is the filter for the parent of a node, nil for a root.
+func (l linked) parentOf(n node) bson.D {
+	if up := l.parentNode(n); up != nil {
+		return l.byRefs(*up)
+	}
+	return nil
+}
+
+// parents matches nothing if all nodes are roots.
+func (l linked) parents(nodes []node) bson.D {
+	var ups []node
+	for _, n := range nodes {
+		if up := l.parentNode(n); up != nil {
+			ups = append(ups, *up)
+		}
+	}
+	return l.byRefs(ups...)
+}
+
+// linkTo is the value of link in the children of parent, or in the roots for nil.
+func (l linked) linkTo(parent *node) any { return lookup(l.fieldsUnder(parent), l.link) }
+
+// childrenUnder is the filter for the children of parent, or for the roots if parent is nil.
+func (l linked) childrenUnder(parent *node) bson.D {
+	switch roots := l.rootLinks(); {
+	case parent == nil && len(roots) > 1:
+		return l.in(l.link, expr.Op("$in", roots))
+	case parent != nil && l.keepsParent && l.noParent(parent.id): // not a node: this would match the roots
+		return l.byIDs(nil)
+	}
+	return l.in(l.link, equal(l.linkTo(parent)))
+}
+
+// rootLinks are the values that link can have in a root.
+func (l linked) rootLinks() bson.A {
+	if l.keepsParent {
+		return l.rootParents()
+	}
+	if l.o.SegmentField != "" {
+		return bson.A{nil, l.rootPath()}
+	}
+	return bson.A{nil}
+}
+
+func (l linked) childrenOf(n node) (match bson.D, read bool) {
+	return l.childrenUnder(&n), !l.keepsParent
+}
+
+func (l linked) rootsMatch() bson.D { return append(l.childrenUnder(nil), l.adoptedLink()...) }
+
+// adoptedLink are the conditions that tell roots from nodes that are not adopted, where both may lack the link.
+func (l linked) adoptedLink() bson.D {
+	if l.derived != l.link {
+		return nil
+	}
+	return l.adoptedMatch()
+}
+
+// told reports whether a node contains its ancestors. Then the fields of its children are computed from its own,
+// which have to be right: see sound.
+func (l linked) told() bool { return l.above(node{}) != nil || l.o.SegmentField != "" }
+
+// children by a path need the node first, because its path and segment make the path of its children.
+func (l linked) children(id any) mongo.Pipeline {
+	if l.keepsParent {
+		match := l.in(l.link, equal(id))
+		if raw, ok := id.(bson.RawValue); ok {
+			match = l.childrenUnder(&node{id: raw})
+		}
+		return slices.Concat(mongo.Pipeline{expr.Op("$match", match)}, l.inOrder())
+	}
+	return slices.Concat(mongo.Pipeline{
+		expr.Op("$match", l.byID(id)),
+		expr.Op("$project", expr.D(fieldTouch, l.reference())),
+		l.lookup(fieldTouch, l.link, l.inOrder()...),
+	}, unfold())
+}
+
+// siblings are the other nodes that name the same parent, or the other roots. Roots may name it by several values,
+// which all match then.
+func (l linked) siblings(id any) mongo.Pipeline {
+	var among mongo.Pipeline
+	if match := l.adoptedLink(); match != nil {
+		among = mongo.Pipeline{expr.Op("$match", match)}
+	}
+	self := mongo.Pipeline{expr.Op("$match", append(append(l.byID(id), l.except(l.link)...), l.adoptedLink()...))}
+	local := l.link
+	if roots := l.rootLinks(); len(roots) > 1 {
+		local = fieldTouch
+		link := expr.IfNull(expr.Field(l.link), nil)
+		self = append(self, expr.Op("$set", expr.D(local, expr.Cond(expr.Op("$in", link, expr.Literal(roots)), expr.Literal(roots), bson.A{link}))))
+	}
+	return slices.Concat(self, mongo.Pipeline{l.lookup(local, l.link, append(among, l.inOrder()...)...)},
+		unfold(), mongo.Pipeline{expr.Op("$match", expr.D(l.o.IDField, expr.Op("$ne", id)))})
+}
+
+// leaves looks for children of every node unless there are counters.
+func (l linked) leaves() mongo.Pipeline {
+	switch {
+	case l.o.ChildCountField != "":
+		return mongo.Pipeline{l.match(l.o.ChildCountField, 0)}
+	case l.keepsParent:
+		return l.unreferenced(l.o.IDField, l.link)
+	}
+	return l.unreferenced(fieldTouch, l.link, expr.Op("$match", l.adoptedMatch()), expr.Op("$set", expr.D(fieldTouch, l.reference())))
+}
+
+// otherRoots: siblings are also those of a root.
+func (l linked) otherRoots(any) mongo.Pipeline { return nil }
+
+func (l linked) roots() mongo.Pipeline {
+	return slices.Concat(mongo.Pipeline{expr.Op("$match", l.rootsMatch())}, l.inOrder())
+}
+
+func (l linked) sortedRoots() mongo.Pipeline {
+	return mongo.Pipeline{expr.Op("$match", append(l.rootsMatch(), l.except(l.link)...)), l.sorting()}
+}
+
+func (l linked) rootWith(ctx context.Context, match bson.D) (node, error) {
+	return l.first(ctx, append(l.roots(), expr.Op("$match", match)))
+}
+
+// family also finds the children that are not adopted, where only the parent field names them.
+func (l linked) family(nodes []node) mongo.Pipeline {
+	refs, ids := bson.A{}, bson.A{}
+	for _, n := range nodes {
+		if l.usable(n) == nil {
+			refs, ids = append(refs, l.linkTo(&n)), append(ids, n.id)
+		}
+	}
+	match := l.in(l.link, anyOf(refs))
+	if l.derived == l.link {
+		match = expr.Op("$or", bson.A{match, l.unadoptedUnder(anyOf(ids))})
+	}
+	return mongo.Pipeline{expr.Op("$match", match), l.sorting()}
+}
+
+// childrenIn groups the result of family by what the children name.
+func (l linked) childrenIn(ctx context.Context, nodes []node) ([][]node, error) {
+	found, err := l.aggregate(ctx, l.family(nodes))
+	if err != nil {
+		return nil, err
+	}
+	out, at := make([][]node, len(nodes)), map[string]int{}
+	for i, n := range nodes {
+		at[key(n.id)] = i
+		if l.o.SegmentField != "" {
+			at[l.refKey(n)] = i
+		}
+	}
+	for _, child := range found {
+		up, _ := l.parent(child)
+		if i, ok := at[l.refKey(up)]; ok { // not if the parent is an array, which matches by its elements
+			out[i] = append(out[i], child)
+		}
+	}
+	return out, nil
+}
+
+func (l linked) named(s *place) node {
+	up, _ := l.parent(s.node)
+	return up
+}
+
+// catchUp has nothing to write but the fields of the nodes, because these name their parents.
+func (l linked) catchUp(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error) {
+	return nil, false, e.readChildren(ctx, b)
+}
+
+// cut: a node has one parent, so no node outside leads into a cycle.
+func (l linked) cut(*finding, node, *place) bool { return false }
+
+// gain changes the counter only, because it is the children that name the parent.
+func (l linked) gain(children []bson.RawValue) bson.D { return l.count(int64(len(children))) }
+
+func (l linked) fieldsOf(parent *node, _ []node) bson.D { return l.fieldsUnder(parent) }
+
+// makeRoot leaves the nodes below to Repair where they name their parent by its ID. In a path they name the whole
+// way, and would be orphans.
+func (l linked) makeRoot(n node) []mongo.WriteModel {
+	models := []mongo.WriteModel{update(l.byID(n.id), expr.Op("$set", l.fieldsUnder(nil)))}
+	if l.keepsParent || l.usable(n) != nil {
+		return models
+	}
+	return append(models, l.below(n, l.child(n, nil))...)
+}
+
+// sound refuses a node if its fields do not tell where it is, or contradict each other. The fields of a node under
+// it would be wrong as well, and a move could close a cycle.
+func (l linked) sound(n node) error {
+	if err := l.adopted(n); err != nil {
+		return err
+	}
+	if above := l.above(n); above != nil && l.keepsParent {
+		last := null
+		if len(above) > 0 {
+			last = above[len(above)-1]
+		}
+		if !same(last, n.parent) {
+			return l.about(n.id, fmt.Errorf("%w: the parent is %s and %s is %s, run Adopt or Repair", mongopatterns.ErrNotAdopted,
+				text(n.parent), l.derived, text(n.raw.Lookup(l.derived))))
+		}
+	}
+	return l.usable(n)
+}
+
+// adopted refuses a node that is not adopted.
+func (l linked) adopted(n node) error {
+	if l.unadopted(n.raw) {
+		return l.notAdopted(n.id)
+	}
+	return nil
+}
+
+func (l linked) checkAdopted(_ context.Context, n node) error { return l.adopted(n) }
+
+// checkWay: where the parent field has led to ancestors, nothing is missing.
+func (l linked) checkWay(_ context.Context, id bson.RawValue, way int, unadopted bool) error {
+	if !unadopted || way > 1 && l.keepsParent {
+		return nil
+	}
+	return l.notAdopted(id)
+}
+
+// orphaned is the error for a node that names a parent that does not exist.
+func (l linked) orphaned(n node) error {
+	return l.about(n.id, fmt.Errorf("%w: %s", mongopatterns.ErrNoParent, text(n.raw.Lookup(l.link))))
+}
+
+// acyclic refuses to put x under n if n is x or lies below x. It reads only where n does not contain its ancestors.
+// Segments of a path are decoded to the type of x's ID, so that x is found above a node with an ID of another type.
+func (l linked) acyclic(ctx context.Context, x, n node) error {
+	like := n
+	like.id = x.id
+	above := l.above(like)
+	below := same(n.id, x.id) || holds(above, x.id)
+	switch {
+	case l.o.SegmentField != "":
+		below = strings.HasPrefix(l.full(n), l.full(x))
+	case above == nil:
+		return l.store.acyclic(ctx, l, x.id, n.id)
+	}
+	if below {
+		return l.about(x.id, ErrCycle)
+	}
+	return nil
+}
+
+// childrenMatch is the filter for the children of nodes.
+func (l linked) childrenMatch(nodes []node) bson.D {
+	refs := bson.A{}
+	for _, n := range nodes {
+		refs = append(refs, l.linkTo(&n))
+	}
+	return append(l.in(l.link, anyOf(refs)), l.except(l.link)...)
+}

@@ -1,0 +1,105 @@
+package tree
+
+import (
+	"cmp"
+	"context"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+)
+
+// FindOrInsert follows names down from the roots, as mkdir -p does, and returns the ID of the last node. It
+// inserts a missing node as the last child of its parent, with the document that make returns. Concurrent
+// callers create each node once. Names are the values of Options.NameField, by default the segments or IDs.
+// If several siblings have a name, it takes one of them.
+//
+// Cost: 1 round trip for each name. If one is missing: 2 more (lock, commit), 1 for each name again (for a root of
+// ChildReferences 2), and for each new node as Insert without the commit.
+func (t *Tree[ID, T]) FindOrInsert(ctx context.Context, names []string, make func(name string) (T, error)) (id ID, err error) {
+	defer fault.In(&err, "tree: find or insert")
+	if len(names) == 0 {
+		return id, fault.Invalid("no names")
+	}
+	// The first run, without the lock, is enough for names that exist.
+	at, err := t.c.follow(ctx, names, nil)
+	if err != nil {
+		return id, err
+	}
+	if at != nil {
+		return t.decode(at.id)
+	}
+	err = t.c.atomically(ctx, true, func(ctx context.Context) (err error) {
+		at, err = t.c.follow(ctx, names, func(above *node, name string) (*node, error) {
+			return t.insertNamed(ctx, above, name, make)
+		})
+		return err
+	})
+	if err != nil {
+		return id, err
+	}
+	return t.decode(at.id)
+}
+
+// insertNamed inserts the node that FindOrInsert misses under above, nil for a root.
+func (t *Tree[ID, T]) insertNamed(ctx context.Context, above *node, name string, make func(name string) (T, error)) (*node, error) {
+	if make == nil {
+		return nil, fault.Invalid("make: nil, and no node has the name %q", name)
+	}
+	made, err := make(name)
+	if err != nil {
+		return nil, err
+	}
+	doc, id, _, err := t.prepare(made)
+	if err != nil {
+		return nil, err
+	}
+	pos := position{}
+	if above != nil {
+		pos = within(above.id)
+	}
+	if err := t.c.insert(ctx, doc, pos); err != nil {
+		return nil, err
+	}
+	segment, _ := lookup(doc, t.c.o.SegmentField).(bson.RawValue)
+	return t.c.child(node{id: id, segment: segment}, above), nil
+}
+
+// follow goes down from the roots by names and returns the last node. What is missing comes from create; without create,
+// follow returns nil then.
+func (c *core) follow(ctx context.Context, names []string, create func(above *node, name string) (*node, error)) (at *node, err error) {
+	for _, name := range names {
+		above := at
+		if at, err = c.childNamed(ctx, above, name); err != nil {
+			return nil, err
+		}
+		if at != nil {
+			continue
+		}
+		if create == nil {
+			return nil, nil
+		}
+		if at, err = create(above, name); err != nil {
+			return nil, err
+		}
+	}
+	return at, nil
+}
+
+// childNamed finds a child by its name, or a root if parent is nil, and returns nil if there is none. It also finds a child
+// that is not adopted yet, because otherwise FindOrInsert would create a second one with that name.
+func (c *core) childNamed(ctx context.Context, parent *node, name string) (*node, error) {
+	match := expr.D(cmp.Or(c.o.NameField, c.segmentField()), name)
+	var n node
+	var err error
+	if parent == nil {
+		n, err = c.rootWith(ctx, match)
+	} else {
+		n, err = c.findOne(ctx, expr.Op("$and", bson.A{c.allChildren(*parent), match}), nil)
+	}
+	if err != nil || n.raw == nil {
+		return nil, err
+	}
+	return &n, nil
+}
