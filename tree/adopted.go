@@ -113,8 +113,8 @@ func (f families) allAdopted(ctx context.Context, id bson.RawValue) (x node, err
 	}
 	match, _ := f.under(x, 0)
 	n, err := f.findOne(ctx, append(match, expr.Element(f.o.IDField, anyOf(parents))), nil)
-	if err == nil && n.raw != nil {
-		err = f.about(n.id, fmt.Errorf("%w: a child has no field %s, run Adopt or Repair", mongopatterns.ErrNotAdopted, f.derived))
+	if err != nil || n.raw == nil {
+		return x, err
 	}
-	return x, err
+	return x, f.about(n.id, fmt.Errorf("%w: a child has no field %s, run Adopt or Repair", mongopatterns.ErrNotAdopted, f.derived))
 }

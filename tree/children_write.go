@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -27,24 +26,31 @@ func (l *lists) target(pos position, nodes []node, self bson.RawValue) (parent *
 		return nil, 0, fault.Invalid("Before and After are ambiguous in a graph")
 	case ref.raw == nil:
 		return nil, 0, l.absent(pos)
-	case pos.kind == underParent && pos.first:
+	case pos.sibling():
+		return l.beside(ref, pos, nodes, self)
+	case pos.first:
 		return &ref, 0, nil
-	case pos.kind == underParent:
-		return &ref, -1, nil
 	}
+	return &ref, -1, nil
+}
+
+// beside is target for a position before or after ref.
+func (l *lists) beside(ref node, pos position, nodes []node, self bson.RawValue) (parent *node, at int, err error) {
+	unadopted := l.unadopted(ref.raw)
 	for _, n := range nodes {
-		children := without(n.children, self)
-		if at := slices.IndexFunc(children, func(id bson.RawValue) bool { return same(id, pos.ref) }); at >= 0 {
-			if l.unadopted(ref.raw) && !same(ref.parent, n.id) { // old code has moved ref elsewhere
-				break
-			}
-			if pos.kind == afterSibling {
-				at++
-			}
-			return &n, at, nil
+		at := slices.IndexFunc(without(n.children, self), func(id bson.RawValue) bool { return same(id, ref.id) })
+		if at < 0 {
+			continue
 		}
+		if unadopted && !same(ref.parent, n.id) { // old code has moved ref elsewhere
+			break
+		}
+		if pos.kind == afterSibling {
+			at++
+		}
+		return &n, at, nil
 	}
-	if l.unadopted(ref.raw) {
+	if unadopted {
 		return nil, 0, l.notAdopted(ref.id)
 	}
 	return nil, 0, errUnordered
@@ -205,55 +211,77 @@ func (l *lists) array(n node) mongo.WriteModel {
 // puts the children into the list of each parent, where the node was.
 func (l *lists) removeOne(ctx context.Context, id bson.RawValue, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error) {
 	x, err := l.take(ctx, id)
-	if err == nil {
-		err = l.checkAdopted(ctx, x)
-	}
 	if err != nil {
 		return nil, err
 	}
-	hasChildren := l.about(x.id, mongopatterns.ErrReferenced)
-	if policy == mongopatterns.Restrict && len(x.children) > 0 {
-		// A listed child counts if it exists, and old code has not deleted it and inserted it again elsewhere.
-		own := expr.Op("$nor", bson.A{l.unadoptedMatch(expr.Op("$nin", append(l.rootParents(), x.id)))})
-		n, err := l.findOne(ctx, append(l.byIDs(x.children), own...), nil)
-		if err != nil || n.raw != nil {
-			return nil, cmp.Or(err, hasChildren)
-		}
-	}
-	nodes, err := l.findAll(ctx, expr.Op("$or", bson.A{l.parentsOf(x.id), l.unadoptedUnder(equal(x.id))}))
-	if err != nil {
+	if err := l.checkAdopted(ctx, x); err != nil {
 		return nil, err
 	}
-	var parents []node
-	var models []mongo.WriteModel
-	anchored := map[string]bool{} // children that had no array, and leave all lists by anchor
-	for _, n := range nodes {
-		switch {
-		case holds(n.children, x.id):
-			parents = append(parents, n)
-		case holds(x.children, n.id):
-			models, anchored[key(n.id)] = append(models, l.anchor(n)...), true
-		case policy == mongopatterns.Restrict:
-			return nil, hasChildren
-		default:
-			return nil, l.notAdopted(n.id)
+	if policy == mongopatterns.Restrict {
+		if err := l.childless(ctx, x); err != nil {
+			return nil, err
 		}
+	}
+	parents, unanchored, err := l.around(ctx, x, policy)
+	if err != nil {
+		return nil, err
 	}
 	if policy == mongopatterns.Restrict || len(x.children) == 0 {
 		return []mongo.WriteModel{l.unlink(null, x.id)}, nil
 	}
+	var models []mongo.WriteModel
+	for _, n := range unanchored {
+		models = append(models, l.anchor(n)...)
+	}
 	if policy != mongopatterns.Promote {
 		return append(models, l.unlink(null, x.id)), nil
 	}
+	anchored := idsOf(unanchored)
 	for _, p := range parents {
 		models = append(models, l.unlink(p.id, x.id))
 		at := slices.IndexFunc(p.children, func(id bson.RawValue) bool { return same(id, x.id) })
-		added := slices.DeleteFunc(slices.Clone(x.children), func(id bson.RawValue) bool { return holds(p.children, id) && !anchored[key(id)] })
+		added := slices.DeleteFunc(slices.Clone(x.children), func(id bson.RawValue) bool { return holds(p.children, id) && !holds(anchored, id) })
 		if len(added) > 0 {
 			models = append(models, l.push(p.id, at, added...))
 		}
 	}
 	return models, nil
+}
+
+// childless refuses a node with children. A listed child counts if it exists, and old code has not deleted it and
+// inserted it again elsewhere.
+func (l *lists) childless(ctx context.Context, x node) error {
+	if len(x.children) == 0 {
+		return nil
+	}
+	own := expr.Op("$nor", bson.A{l.unadoptedMatch(expr.Op("$nin", append(l.rootParents(), x.id)))})
+	n, err := l.findOne(ctx, append(l.byIDs(x.children), own...), nil)
+	if err != nil || n.raw == nil {
+		return err
+	}
+	return l.about(x.id, mongopatterns.ErrReferenced)
+}
+
+// around reads the nodes that list a deleted x, and those of its children that have no array: they leave all lists by
+// anchor. It refuses if a node names x as its parent and is not adopted.
+func (l *lists) around(ctx context.Context, x node, policy mongopatterns.DeletePolicy) (parents, unanchored []node, err error) {
+	nodes, err := l.findAll(ctx, expr.Op("$or", bson.A{l.parentsOf(x.id), l.unadoptedUnder(equal(x.id))}))
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, n := range nodes {
+		switch {
+		case holds(n.children, x.id):
+			parents = append(parents, n)
+		case holds(x.children, n.id):
+			unanchored = append(unanchored, n)
+		case policy == mongopatterns.Restrict:
+			return nil, nil, l.about(x.id, mongopatterns.ErrReferenced)
+		default:
+			return nil, nil, l.notAdopted(n.id)
+		}
+	}
+	return parents, unanchored, nil
 }
 
 // removeAll deletes a node and its descendants. In a graph it keeps those that also have a parent elsewhere, with all
@@ -280,24 +308,33 @@ func (l *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo
 		}
 	}
 	unadopted, err := l.findAll(ctx, l.unadoptedUnder(anyOf(ids)), unadoptedMax)
-	if err == nil {
-		err = l.checkAdopted(ctx, x)
-	}
 	if err != nil {
 		return 0, nil, err
 	}
-	for _, n := range byKey {
-		if l.unadopted(n.raw) && !same(n.id, id) {
+	if err := l.checkAdopted(ctx, x); err != nil {
+		return 0, nil, err
+	}
+	if err := l.allListed(x, byKey, unadopted); err != nil {
+		return 0, nil, err
+	}
+	deleted, err := l.deleteIDs(ctx, ids)
+	return deleted, []mongo.WriteModel{l.unlink(null, id)}, err
+}
+
+// allListed refuses if a node without an array, one of those deleted with x or one that names them as its parent, is
+// not in the list of the parent that it names.
+func (l *lists) allListed(x node, deleted map[string]node, unadopted []node) error {
+	for _, n := range deleted {
+		if l.unadopted(n.raw) && !same(n.id, x.id) {
 			unadopted = append(unadopted, n)
 		}
 	}
 	for _, n := range unadopted {
-		if !holds(byKey[key(n.parent)].children, n.id) {
-			return 0, nil, l.notAdopted(n.id)
+		if !holds(deleted[key(n.parent)].children, n.id) {
+			return l.notAdopted(n.id)
 		}
 	}
-	deleted, err := l.deleteIDs(ctx, ids)
-	return deleted, []mongo.WriteModel{l.unlink(null, id)}, err
+	return nil
 }
 
 // reached returns the nodes, by key, that lists lead to from id. The server takes a regular expression in a list for a
@@ -326,6 +363,9 @@ func (l *lists) keepShared(ctx context.Context, id bson.RawValue, nodes map[stri
 	}
 	match := l.in(l.o.ChildrenField, anyOf(without(ids, id)), l.o.IDField, expr.Op("$nin", ids))
 	stay, err := l.findAll(ctx, match)
+	if err != nil {
+		return err
+	}
 	for len(stay) > 0 {
 		n := stay[0]
 		stay = stay[1:]
@@ -336,7 +376,7 @@ func (l *lists) keepShared(ctx context.Context, id bson.RawValue, nodes map[stri
 			}
 		}
 	}
-	return err
+	return nil
 }
 
 // arrange gives each document of a Load the list of its children in the same batch. Those of later batches come
@@ -367,7 +407,7 @@ func (l *lists) gain(children []bson.RawValue) bson.D {
 // written: the lock and the parent.
 func (t *Tree[ID, T]) Link(ctx context.Context, parent, child ID) (err error) {
 	defer fault.In(&err, "tree: link")
-	return t.c.relink(ctx, parent, child, true)
+	return t.c.relink(ctx, parent, child, (*lists).addLink)
 }
 
 // Unlink removes child from the children of parent. It needs Options.Graph. A child without parents becomes
@@ -376,11 +416,11 @@ func (t *Tree[ID, T]) Link(ctx context.Context, parent, child ID) (err error) {
 // Cost: 4 round trips (lock, both nodes, 1 update, commit), 2 documents written: the lock and the parent.
 func (t *Tree[ID, T]) Unlink(ctx context.Context, parent, child ID) (err error) {
 	defer fault.In(&err, "tree: unlink")
-	return t.c.relink(ctx, parent, child, false)
+	return t.c.relink(ctx, parent, child, (*lists).removeLink)
 }
 
-// relink is Link or Unlink: it adds or removes one parent and keeps the others.
-func (c *core) relink(ctx context.Context, parent, child any, add bool) error {
+// relink changes one link of a graph under the lock, by addLink or removeLink.
+func (c *core) relink(ctx context.Context, parent, child any, change func(l *lists, ctx context.Context, parent, child node) error) error {
 	l, ok := c.shape.(*lists)
 	if !ok || !c.o.Graph {
 		return fault.Invalid("Link and Unlink need Options.Graph")
@@ -394,27 +434,39 @@ func (c *core) relink(ctx context.Context, parent, child any, add bool) error {
 		return err
 	}
 	return c.atomically(ctx, true, func(ctx context.Context) error {
-		child, n, _, err := c.both(ctx, x, within(p), "")
-		switch {
-		case err != nil:
-			return err
-		case !add && !holds(n.children, x):
-			return l.about(x, fmt.Errorf("%w among the children of %s", mongopatterns.ErrNotFound, text(p)))
-		case !add && l.unadopted(child.raw) && same(child.parent, p):
-			return l.write(ctx, append(l.anchor(child), l.unlink(p, x))...)
-		case !add:
-			return l.write(ctx, l.unlink(p, x))
-		case holds(n.children, x):
-			return nil
-		}
-		for _, n := range []node{n, child} {
-			if err := l.ensureArray(ctx, n); err != nil {
-				return err
-			}
-		}
-		if err := l.acyclic(ctx, l, x, n.id); err != nil {
+		child, parent, _, err := c.both(ctx, x, within(p), "")
+		if err != nil {
 			return err
 		}
-		return l.write(ctx, l.push(p, -1, x))
+		return change(l, ctx, parent, child)
 	})
+}
+
+// addLink is Link for nodes that were read.
+func (l *lists) addLink(ctx context.Context, parent, child node) error {
+	if holds(parent.children, child.id) {
+		return nil
+	}
+	for _, n := range []node{parent, child} {
+		if err := l.ensureArray(ctx, n); err != nil {
+			return err
+		}
+	}
+	if err := l.acyclic(ctx, l, child.id, parent.id); err != nil {
+		return err
+	}
+	return l.write(ctx, l.push(parent.id, -1, child.id))
+}
+
+// removeLink is Unlink for nodes that were read. A child without an array that names this parent becomes a root only
+// with an array.
+func (l *lists) removeLink(ctx context.Context, parent, child node) error {
+	if !holds(parent.children, child.id) {
+		return l.about(child.id, fmt.Errorf("%w among the children of %s", mongopatterns.ErrNotFound, text(parent.id)))
+	}
+	var models []mongo.WriteModel
+	if l.unadopted(child.raw) && same(child.parent, parent.id) {
+		models = l.anchor(child)
+	}
+	return l.write(ctx, append(models, l.unlink(parent.id, child.id))...)
 }

@@ -39,7 +39,7 @@ type engine struct {
 	ahead    bool              // the scan may have read nodes before the counter had its value
 	index    int               // the last number that connect gave
 
-	dry, moved, renumber bool // dry run; ways up have changed; nested sets have to be numbered
+	dry, moved, numberAll bool // dry run; ways up have changed; nested sets have to be numbered
 }
 
 const (
@@ -541,6 +541,9 @@ func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (parts []part, 
 		}
 	}
 	found, err := e.look(ctx, nodes)
+	if err != nil {
+		return nil, err
+	}
 	size := map[string]int{}
 	for _, f := range found {
 		size[key(f.id)] += 1 + len(f.Want.Value)
@@ -556,7 +559,7 @@ func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (parts []part, 
 		}
 		parts[len(parts)-1] = append(parts[len(parts)-1], n.id)
 	}
-	return parts, err
+	return parts, nil
 }
 
 // check yields the findings that a snapshot confirms, those of the roots with the first batch.
@@ -567,35 +570,49 @@ func (e *engine) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[
 			return
 		}
 		first := true
-		maintain.Check(ctx, e.from.coll, work, e.scan(), func(ctx context.Context, batch []bson.Raw) (all []mongopatterns.Problem, err error) {
-			parts, err := e.suspects(ctx, batch)
-			if err == nil && first {
-				parts, err = e.withRoots(ctx, work, parts)
-			}
-			first = false
-			for i := 0; err == nil && i < len(parts); i++ {
-				var found []finding
-				found, err = e.snapshot(ctx, parts[i])
-				for _, f := range found {
-					all = append(all, f.Problem)
+		maintain.Check(ctx, e.from.coll, work, e.scan(), func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
+			var roots []part
+			if first {
+				var err error
+				if roots, err = e.suspectRoots(ctx, work); err != nil {
+					return nil, err
 				}
+				first = false
 			}
-			return all, err
+			parts, err := e.suspects(ctx, batch)
+			if err != nil {
+				return nil, err
+			}
+			return e.confirmed(ctx, append(roots, parts...))
 		})(yield)
 	}
 }
 
-// withRoots puts the roots before the parts, if they have a finding and the work is for all nodes. The first run
-// of Adopt leaves them to the second, which reads the order of siblings.
-func (e *engine) withRoots(ctx context.Context, work *mongopatterns.Work, parts []part) ([]part, error) {
+// confirmed returns the problems that a snapshot of each part shows.
+func (e *engine) confirmed(ctx context.Context, parts []part) (all []mongopatterns.Problem, err error) {
+	for _, ids := range parts {
+		found, err := e.snapshot(ctx, ids)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range found {
+			all = append(all, f.Problem)
+		}
+	}
+	return all, nil
+}
+
+// suspectRoots returns the part of the roots, if they have a finding and the work is for all nodes. The first run of
+// Adopt leaves them to the second, which reads the order of siblings.
+func (e *engine) suspectRoots(ctx context.Context, work *mongopatterns.Work) ([]part, error) {
 	if e.catchUp || work != nil && work.Filter != nil {
-		return parts, nil
+		return nil, nil
 	}
 	found, err := e.roots(ctx)
-	if len(found) > 0 {
-		parts = append([]part{nil}, parts...)
+	if err != nil || len(found) == 0 {
+		return nil, err
 	}
-	return parts, err
+	return []part{nil}, nil
 }
 
 // outcome says what was done about findings.
@@ -627,30 +644,10 @@ func (e *engine) sift(found []finding) (models []mongo.WriteModel, out outcome) 
 	return models, out
 }
 
-// apply looks at parts again, under the lock, and writes the findings. A dry run looks in a snapshot instead.
+// apply looks at parts again and writes their findings.
 func (e *engine) apply(ctx context.Context, result *mongopatterns.Result, parts []part) error {
 	for _, ids := range parts {
-		var out outcome
-		var err error
-		if e.dry {
-			var found []finding
-			found, err = e.snapshot(ctx, ids)
-			_, out = e.sift(found)
-		} else {
-			err = e.to.exclusively(ctx, func(ctx context.Context, before int64) error {
-				e.follow(before)
-				e.writing = true
-				found, err := e.again(ctx, ids)
-				e.writing = false
-				if err != nil {
-					return err
-				}
-				var models []mongo.WriteModel
-				models, out = e.sift(found)
-				return e.to.write(ctx, models...)
-			})
-			e.counter++ // by this transaction
-		}
+		out, err := e.applyPart(ctx, ids)
 		if err != nil {
 			e.forget(-1) // the transaction may have committed or not
 			return err
@@ -660,15 +657,38 @@ func (e *engine) apply(ctx context.Context, result *mongopatterns.Result, parts 
 		}
 		result.Done += int64(len(out.done))
 		result.Remaining += int64(len(out.left))
-		e.moved, e.renumber = e.moved || out.moves, e.renumber || out.numbers
+		e.moved, e.numberAll = e.moved || out.moves, e.numberAll || out.numbers
 	}
 	return nil
+}
+
+// applyPart looks and writes under the lock. A dry run only looks, in a snapshot.
+func (e *engine) applyPart(ctx context.Context, ids part) (out outcome, err error) {
+	if e.dry {
+		found, err := e.snapshot(ctx, ids)
+		_, out = e.sift(found)
+		return out, err
+	}
+	err = e.to.exclusively(ctx, func(ctx context.Context, before int64) error {
+		e.follow(before)
+		e.writing = true
+		found, err := e.again(ctx, ids)
+		e.writing = false
+		if err != nil {
+			return err
+		}
+		var models []mongo.WriteModel
+		models, out = e.sift(found)
+		return e.to.write(ctx, models...)
+	})
+	e.counter++ // by this transaction
+	return out, err
 }
 
 // run is the scan that writes: Repair, Adopt and Convert. If moved is set afterwards, ways up have changed, and
 // nodes that the scan had passed may need another run.
 func (e *engine) run(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
-	e.renumber = e.converts()
+	e.numberAll = e.converts()
 	e.dry = work != nil && work.DryRun
 	if err := e.begin(ctx); err != nil {
 		return result, err
@@ -683,22 +703,26 @@ func (e *engine) run(ctx context.Context, work *mongopatterns.Work) (result mong
 	if result, err = maintain.Run(ctx, e.from.coll, work, e.scan(), step); err != nil {
 		return result, err
 	}
-	defer func() {
-		if !e.dry {
-			err = fault.Unknown(err)
-		}
-	}()
-	parts, err := e.withRoots(ctx, work, nil)
-	if err == nil {
-		err = e.apply(ctx, &result, parts)
-	}
-	if err == nil && e.renumber {
-		var n int64
-		if n, err = e.to.renumber(ctx, e.dry); e.from == e.to {
-			result.Done += n
-		} else {
-			result.Done = max(result.Done, n)
-		}
+	if err = e.finish(ctx, work, &result); err != nil && !e.dry {
+		err = fault.Unknown(err)
 	}
 	return result, err
+}
+
+// finish does what follows the scan: the order of the roots, and the numbers of nested sets.
+func (e *engine) finish(ctx context.Context, work *mongopatterns.Work, result *mongopatterns.Result) error {
+	parts, err := e.suspectRoots(ctx, work)
+	if err != nil {
+		return err
+	}
+	if err := e.apply(ctx, result, parts); err != nil || !e.numberAll {
+		return err
+	}
+	n, err := e.to.renumber(ctx, e.dry)
+	if e.converts() { // nodes that were numbered had other fields written, too
+		result.Done = max(result.Done, n)
+	} else {
+		result.Done += n
+	}
+	return err
 }

@@ -44,59 +44,78 @@ func (t *Tree[ID, T]) Dump(ctx context.Context) iter.Seq2[Entry[ID, T], error] {
 // defaultBatch is the number of nodes in a batch.
 const defaultBatch = 1000
 
-// dump reads the roots, and then the children of defaultBatch nodes at a time. Only in ChildReferences does it
-// remember the nodes it has yielded, because several arrays may list a node. In the others a node comes twice only
-// if it moves meanwhile, then perhaps with all nodes below it.
+// dump reads the roots, and then the children of defaultBatch nodes at a time.
 func (t *Tree[ID, T]) dump(ctx context.Context, yield func(Entry[ID, T], error) bool) error {
 	c := t.c
 	if c.o.Graph {
 		return fault.Invalid("Options.Graph: a graph cannot be dumped")
 	}
-	seen := map[string]bool{}
-	var todo []node
-	level := c.sortedRoots()
-	parents := map[string]bson.RawValue{} // IDs, by what children hold; in ChildReferences by the child
-	for {
-		for cur, err := range cursor.Each(ctx, opening(c.primary, level)) {
+	l := &level{core: c, seen: map[string]bool{}}
+	for pipeline := c.sortedRoots(); pipeline != nil; pipeline = l.next() {
+		for cur, err := range cursor.Each(ctx, opening(c.primary, pipeline)) {
 			if err != nil {
 				return err
 			}
 			n := c.parse(cur.Current)
-			if len(parents) == 0 && c.unadopted(n.raw) {
+			if l.parents == nil && c.unadopted(n.raw) {
 				return c.notAdopted(n.id)
 			}
-			// A node with another parent than those asked for has moved meanwhile, or has an array of parents.
-			up, broken := c.parent(n)
-			parent, known := parents[cmp.Or(c.refKey(up), key(n.id))]
-			if broken != "" || seen[key(n.id)] || !known && len(parents) > 0 {
+			parent, ok := l.take(n)
+			if !ok {
 				continue
 			}
-			if c.namesChildren {
-				seen[key(n.id)] = true
-			}
-			todo = append(todo, slim(n))
 			e, err := t.entry(cur, n.id, parent)
 			if err != nil || !yield(e, nil) {
 				return err
 			}
 		}
-		if len(todo) == 0 {
-			return nil
+	}
+	return nil
+}
+
+// level is where Dump stands: the roots, and then the children of some nodes.
+type level struct {
+	*core
+	todo    []node                   // their children were not read yet
+	parents map[string]bson.RawValue // IDs, by what children hold, or by the children that nodes name; nil for the roots
+	// seen are the nodes that were yielded, where several lists may name a node. In the other representations a node
+	// comes twice only if it moves meanwhile, then perhaps with all nodes below it.
+	seen map[string]bool
+}
+
+// take returns the ID of a node's parent, and false for a node that is not to be yielded: it was already, or its parent
+// is none of those asked for, because it has moved meanwhile or has an array of parents.
+func (l *level) take(n node) (parent bson.RawValue, ok bool) {
+	up, broken := l.parent(n)
+	parent, known := l.parents[cmp.Or(l.refKey(up), key(n.id))]
+	if broken != "" || l.seen[key(n.id)] || !known && l.parents != nil {
+		return null, false
+	}
+	if l.namesChildren {
+		l.seen[key(n.id)] = true
+	}
+	l.todo = append(l.todo, slim(n))
+	return parent, true
+}
+
+// next yields the children of further nodes. It is nil if there are none.
+func (l *level) next() mongo.Pipeline {
+	if len(l.todo) == 0 {
+		return nil
+	}
+	batch := l.todo[:min(defaultBatch, len(l.todo))]
+	l.todo = l.todo[len(batch):]
+	l.parents = map[string]bson.RawValue{}
+	for _, n := range batch {
+		l.parents[key(n.id)] = n.id
+		if l.o.SegmentField != "" {
+			l.parents[l.refKey(n)] = n.id
 		}
-		batch := todo[:min(defaultBatch, len(todo))]
-		todo = todo[len(batch):]
-		level = c.family(batch)
-		clear(parents)
-		for _, n := range batch {
-			parents[key(n.id)] = n.id
-			if c.o.SegmentField != "" {
-				parents[c.refKey(n)] = n.id
-			}
-			for _, id := range n.children {
-				parents[key(id)] = n.id
-			}
+		for _, id := range n.children {
+			l.parents[key(id)] = n.id
 		}
 	}
+	return l.family(batch)
 }
 
 // entry decodes a node that was read, and the ID of its parent, null for a root.
@@ -144,46 +163,50 @@ func (t *Tree[ID, T]) Load(ctx context.Context, entries iter.Seq2[Entry[ID, T], 
 	defer fault.Part(&err, &result.Done, &result.Unknown)
 	defer maintain.Unstored(&err, &result)
 	w, err := maintain.OfItems(work, defaultBatch, false)
-	if err == nil && (pos.at.sibling() || pos.at.first) {
-		err = fault.Invalid("Load takes AsRoot or Under")
-	}
-	err = cmp.Or(err, pos.err)
-	if err != nil || entries == nil {
+	if err := cmp.Or(err, pos.err); err != nil {
 		return result, err
 	}
-	// insert stores a batch in as many transactions as it needs: see loadBatch.
-	insert := func(ctx context.Context, batch []bson.Raw, done *mongopatterns.Result) error {
-		for len(batch) > 0 {
-			var inserted, taken int
-			err := t.c.atomically(ctx, true, func(ctx context.Context) (err error) {
-				inserted, taken, err = t.c.loadBatch(ctx, batch)
-				return err
-			})
-			if err != nil {
-				if !txn.Running(ctx) && fault.MayBeDone(err) {
-					done.Unknown = int64(taken)
-				}
-				return err
-			}
-			done.Done += int64(inserted)
-			done.Skipped += int64(taken - inserted)
-			batch = batch[taken:]
-		}
-		return nil
+	if pos.at.sibling() || pos.at.first {
+		return result, fault.Invalid("Load takes AsRoot or Under")
+	}
+	if entries == nil {
+		return result, nil
 	}
 	for batch, err := range cursor.Batches(t.encoded(entries, pos.at.ref), w.BatchSize, w.BatchBytes) {
-		if err == nil {
-			err = maintain.Apart(ctx, t.c.coll.Name(), batch, w.Strict, &result, insert)
-		}
 		if err != nil {
+			return result, err
+		}
+		if err := maintain.Apart(ctx, t.c.coll.Name(), batch, w.Strict, &result, t.c.load); err != nil {
 			return result, err
 		}
 		w.Progress(result)
 	}
-	if result.Done+result.Skipped > 0 {
-		_, err = t.c.renumber(ctx, false)
+	if result.Done+result.Skipped == 0 {
+		return result, nil
 	}
+	_, err = t.c.renumber(ctx, false)
 	return result, err
+}
+
+// load stores a batch in as many transactions as it needs: see loadBatch.
+func (c *core) load(ctx context.Context, batch []bson.Raw, done *mongopatterns.Result) error {
+	for len(batch) > 0 {
+		var inserted, taken int
+		err := c.atomically(ctx, true, func(ctx context.Context) (err error) {
+			inserted, taken, err = c.loadBatch(ctx, batch)
+			return err
+		})
+		if err != nil {
+			if !txn.Running(ctx) && fault.MayBeDone(err) {
+				done.Unknown = int64(taken)
+			}
+			return err
+		}
+		done.Done += int64(inserted)
+		done.Skipped += int64(taken - inserted)
+		batch = batch[taken:]
+	}
+	return nil
 }
 
 // encoded yields entries as documents {_id, doc, parent}, with above as the parent of those that name none.
@@ -265,6 +288,43 @@ func (c *core) loadBatch(ctx context.Context, batch []bson.Raw) (inserted, taken
 // fresh returns the first taken entries of a batch, except those that exist, as items, and those of their parents
 // that exist. It stops before the batch ends if the derived fields become too large, as they do far below a root.
 func (c *core) fresh(ctx context.Context, batch []bson.Raw) (items []*item, parents map[string]*node, taken int, err error) {
+	there, err := c.there(ctx, batch)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	parents = map[string]*node{}
+	own, derived := map[string]*item{}, 0
+	for i, entry := range batch {
+		it := &item{id: entry.Lookup("_id"), above: entry.Lookup("parent")}
+		k, p := key(it.id), key(it.above)
+		if there[k] != nil || own[k] != nil { // it exists
+			continue
+		}
+		stored, loaded := there[p], own[p] // the parent, in the collection or in this batch
+		if it.parent = stored; stored == nil && loaded != nil {
+			it.parent = &loaded.node
+		}
+		if it.parent == nil && !isNull(it.above) {
+			return nil, nil, 0, c.about(it.id, fmt.Errorf("%w: %s", mongopatterns.ErrNoParent, text(it.above)))
+		}
+		derived += sizeOf(c.fieldsOf(it.parent, nil))
+		if derived > writesMax && len(items) > 0 {
+			return items, parents, i, nil
+		}
+		if stored != nil { // it gets its child by a write, and one of this batch in its own document
+			parents[p] = stored
+		} else if loaded != nil {
+			loaded.children = append(loaded.children, it.id)
+		}
+		c.fill(it, entry.Lookup("doc").Document())
+		own[k] = it
+		items = append(items, it)
+	}
+	return items, parents, len(batch), nil
+}
+
+// there reads the nodes of a batch that exist, and those of their parents that do.
+func (c *core) there(ctx context.Context, batch []bson.Raw) (map[string]*node, error) {
 	var ids []bson.RawValue
 	for _, entry := range batch {
 		ids = append(ids, entry.Lookup("_id"))
@@ -273,49 +333,20 @@ func (c *core) fresh(ctx context.Context, batch []bson.Raw) (items []*item, pare
 		}
 	}
 	nodes, err := c.findAll(ctx, c.byIDs(ids))
-	if err != nil {
-		return nil, nil, 0, err
-	}
-	there, own := map[string]*node{}, map[string]*item{}
+	there := map[string]*node{}
 	for i := range nodes {
 		there[key(nodes[i].id)] = &nodes[i]
 	}
-	parents = map[string]*node{}
-	derived := 0
-	for i, entry := range batch {
-		it := &item{id: entry.Lookup("_id"), above: entry.Lookup("parent")}
-		k, p := key(it.id), key(it.above)
-		switch {
-		case there[k] != nil || own[k] != nil: // it exists
-			continue
-		case isNull(it.above):
-		case there[p] != nil:
-			it.parent = there[p]
-		case own[p] != nil:
-			it.parent = &own[p].node
-		default:
-			return nil, nil, 0, c.about(it.id, fmt.Errorf("%w: %s", mongopatterns.ErrNoParent, text(it.above)))
-		}
-		derived += sizeOf(c.fieldsOf(it.parent, nil))
-		if derived > writesMax && len(items) > 0 {
-			return items, parents, i, nil
-		}
-		switch { // the parent gets a child: by a write, or in its own document
-		case it.parent == nil:
-		case it.parent == there[p]:
-			parents[p] = it.parent
-		default:
-			own[p].children = append(own[p].children, it.id)
-		}
-		it.node = *c.child(node{id: it.id, segment: c.field(entry.Lookup("doc").Document(), c.o.SegmentField)}, it.parent)
-		elements, _ := entry.Lookup("doc").Document().Elements()
-		for _, e := range elements {
-			it.doc = append(it.doc, expr.Element(e.Key(), e.Value()))
-		}
-		own[k] = it
-		items = append(items, it)
+	return there, err
+}
+
+// fill sets the document of an item, and the node that its children see.
+func (c *core) fill(it *item, doc bson.Raw) {
+	it.node = *c.child(node{id: it.id, segment: c.field(doc, c.o.SegmentField)}, it.parent)
+	all, _ := doc.Elements()
+	for _, e := range all {
+		it.doc = append(it.doc, expr.Element(e.Key(), e.Value()))
 	}
-	return items, parents, len(batch), nil
 }
 
 // sizeOf estimates the size in bytes of derived fields.

@@ -101,36 +101,42 @@ func (t *Tree[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (tota
 	if err := collation.Refuse(ctx, t.c.coll); err != nil {
 		return total, err
 	}
-	e := newEngine(t.c, t.c)
-	e.quick = true
 	if !t.c.keepsParent {
-		o := t.c.o
-		o.OrderField, o.Graph = "", false
-		from, err := newCore(t.c.coll, ParentReferences, o)
-		if err == nil {
-			err = agree(from, t.c)
-		}
-		if err != nil {
+		total, err = t.c.adoptByParents(ctx, work)
+		if err != nil || work != nil && work.DryRun {
 			return total, err
 		}
-		catchUp := newEngine(from, t.c)
-		catchUp.catchUp = true
-		if total, err = catchUp.run(ctx, work); err != nil || catchUp.dry {
-			return total, err
-		}
-		// The first run adopts by the parent fields. The second, below, adds counters and orders. It also finds orphans
-		// that were adopted before, and again the nodes that remain and, in paths, those that failed.
+		// The second run, below, adds counters and orders. It also finds orphans that were adopted before, and again the
+		// nodes that remain and, in paths, those that failed.
 		total.Remaining = 0
 		if !t.c.namesChildren {
 			total.Failed, total.Failures = 0, nil
 		}
 	}
+	e := newEngine(t.c, t.c)
+	e.quick = true
 	again, err := e.run(ctx, work)
 	if total.Examined > 0 {
 		again.Examined = 0
 	}
 	maintain.Add(&total, again)
 	return total, err
+}
+
+// adoptByParents is the first run of Adopt where nodes do not keep the ParentField: it converts from a tree that does.
+func (c *core) adoptByParents(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	o := c.o
+	o.OrderField, o.Graph = "", false
+	from, err := newCore(c.coll, ParentReferences, o)
+	if err != nil {
+		return result, err
+	}
+	if err := agree(from, c); err != nil {
+		return result, err
+	}
+	e := newEngine(from, c)
+	e.catchUp = true
+	return e.run(ctx, work)
 }
 
 // Convert adds the fields of another tree of the same collection, with a different representation or other

@@ -118,11 +118,11 @@ func (p pathShape) replace(from, start string) []mongo.WriteModel {
 func (t *Tree[ID, T]) Rename(ctx context.Context, id ID, segment string) (err error) {
 	defer fault.In(&err, "tree: rename")
 	raw, err := t.c.id(id)
-	if err == nil && t.c.o.SegmentField == "" {
-		err = fault.Invalid("Rename needs MaterializedPath with an Options.SegmentField")
-	}
 	if err != nil {
 		return err
+	}
+	if t.c.o.SegmentField == "" {
+		return fault.Invalid("Rename needs MaterializedPath with an Options.SegmentField")
 	}
 	return pathShape{t.c.store}.rename(ctx, raw, stringValue(segment))
 }

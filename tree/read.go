@@ -244,7 +244,10 @@ func (t *Tree[ID, T]) Ancestors(ctx context.Context, id ID) (nodes []T, err erro
 		unadopted = t.c.unadopted(cur.Current)
 		return v, cur.Decode(&v)
 	})
-	return all[:max(0, len(all)-1)], cmp.Or(err, t.c.checkWay(ctx, raw, len(all), unadopted))
+	if err != nil {
+		return nil, err
+	}
+	return all[:len(all)-1], t.c.checkWay(ctx, raw, len(all), unadopted)
 }
 
 // fixed encodes the stages of a pipeline after the first, which names the node. sent puts that in front again.
@@ -281,19 +284,19 @@ func (c *core) sent(id bson.RawValue, stages []bson.RawValue) opener {
 func upFrom[V any](ctx context.Context, s *store, id bson.RawValue, open opener,
 	read func(cur *mongo.Cursor) (V, error)) (all []V, err error) {
 	for cur, err := range cursor.Each(ctx, open) {
-		var v V
-		if err == nil {
-			v, err = read(cur)
+		if err != nil {
+			return nil, err
 		}
+		v, err := read(cur)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, v)
 	}
 	if len(all) == 0 {
-		err = s.missing(id)
+		return nil, s.missing(id)
 	}
-	return all, err
+	return all, nil
 }
 
 // Parent returns the parent of a node. It returns ErrIsRoot for a root and ErrNoParent for an orphan. If a
@@ -408,7 +411,10 @@ func (t *Tree[ID, T]) Breadcrumb(ctx context.Context, id ID) (crumbs []Crumb[ID]
 		crumb.ID, err = t.decode(cur.Current.Lookup("id"))
 		return crumb, err
 	})
-	if err = cmp.Or(err, t.c.checkWay(ctx, raw, len(all), unadopted)); err != nil {
+	if err != nil {
+		return nil, err
+	}
+	if err := t.c.checkWay(ctx, raw, len(all), unadopted); err != nil {
 		return nil, err
 	}
 	return all, nil
@@ -422,10 +428,13 @@ func (t *Tree[ID, T]) Breadcrumb(ctx context.Context, id ID) (crumbs []Crumb[ID]
 func (t *Tree[ID, T]) Subtree(ctx context.Context, id ID, maxDepth int) (root *Node[T], err error) {
 	defer fault.In(&err, "tree: subtree")
 	root, raw, err := t.subtree(ctx, id, maxDepth)
-	if err == nil && root == nil {
-		err = t.c.missing(raw)
+	if err != nil {
+		return nil, err
 	}
-	return root, err
+	if root == nil {
+		return nil, t.c.missing(raw)
+	}
+	return root, nil
 }
 
 // subtree returns the node with all below it, nil if there is no such node, and the encoded ID.
@@ -490,11 +499,11 @@ func (t *Tree[ID, T]) nest(ctx context.Context, p mongo.Pipeline, root string) (
 	links []link, nodes []*Node[T], several bool, err error) {
 	found := false
 	for cur, err := range cursor.Each(ctx, opening(t.c.coll, p)) {
-		n := &Node[T]{}
-		if err == nil {
-			err = cur.Decode(&n.Value)
-		}
 		if err != nil {
+			return nil, nil, false, err
+		}
+		n := &Node[T]{}
+		if err := cur.Decode(&n.Value); err != nil {
 			return nil, nil, false, err
 		}
 		x := t.c.parse(cur.Current)

@@ -129,10 +129,7 @@ func newStore(coll *mongo.Collection, kind Representation, o Options) (*store, e
 	}
 	for _, e := range s.o.Scope {
 		v, err := s.codec.Compared(e.Value)
-		if err == nil {
-			err = value.CheckID(v)
-		}
-		if err != nil {
+		if err := cmp.Or(err, value.CheckID(v)); err != nil {
 			return nil, fault.Invalid("Options.Scope: %s: %w", e.Key, err)
 		}
 		s.scope = append(s.scope, expr.Element(e.Key, v))

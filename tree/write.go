@@ -136,46 +136,56 @@ func (f families) insert(ctx context.Context, doc bson.D, pos position) error {
 			return err
 		}
 		touched := parent
-		if f.serial() { // parentAt has not written to the parent
+		if f.serial() { // touchParent has not written to the parent
 			touched = nil
 			to.first = append(f.counted(parent, 1), to.first...)
 		}
 		if err := f.write(ctx, to.first...); err != nil {
 			return err
 		}
-		return f.create(ctx, append(slices.Clone(doc), f.placed(parent, to.fields)...), touched)
+		return f.create(ctx, append(slices.Clone(doc), f.withOrder(parent, to.fields)...), touched)
 	})
 }
 
-// parentAt returns the parent for a position, nil for a root, and the node that the position names. If the lock alone
-// does not protect the parent, it reads it by a write.
+// parentAt returns the parent for the position of a new node, nil for a root, and the node that the position names.
 func (f families) parentAt(ctx context.Context, pos position) (parent *node, ref node, err error) {
-	match, absent := f.byID(pos.ref), f.absent(pos)
-	if pos.sibling() {
-		if ref, err = f.findOne(ctx, match, absent); err == nil {
-			err = f.adopted(ref)
-		}
+	if pos.kind == atRoot {
+		return nil, ref, nil
+	}
+	if !pos.sibling() {
+		parent, err = f.touchParent(ctx, f.byID(pos.ref), f.absent(pos))
 		if err != nil {
 			return nil, ref, err
 		}
-		match, absent = f.parentOf(ref), f.orphaned(ref)
+		return parent, *parent, nil
 	}
-	if pos.kind == atRoot || match == nil {
+	if ref, err = f.findOne(ctx, f.byID(pos.ref), f.absent(pos)); err != nil {
+		return nil, ref, err
+	}
+	if err := f.adopted(ref); err != nil {
+		return nil, ref, err
+	}
+	match := f.parentOf(ref)
+	if match == nil {
 		return nil, ref, nil
 	}
-	var n node
+	parent, err = f.touchParent(ctx, match, f.orphaned(ref))
+	return parent, ref, err
+}
+
+// touchParent reads a parent for a new node, by a write if the lock alone does not protect it.
+func (f families) touchParent(ctx context.Context, match bson.D, absent error) (*node, error) {
+	read := f.touch
 	if f.serial() {
-		n, err = f.findOne(ctx, match, absent)
-	} else {
-		n, err = f.touch(ctx, match, absent)
+		read = func(ctx context.Context, match bson.D, absent error) (node, error) {
+			return f.findOne(ctx, match, absent)
+		}
 	}
-	if err == nil {
-		err = f.sound(n)
+	n, err := read(ctx, match, absent)
+	if err != nil {
+		return nil, err
 	}
-	if !pos.sibling() {
-		ref = n
-	}
-	return &n, ref, err
+	return &n, f.sound(n)
 }
 
 // move sends one command: the writes that make room, then those to the node and its descendants, then those to the
@@ -186,19 +196,20 @@ func (f families) move(ctx context.Context, id bson.RawValue, pos position) erro
 	}
 	return f.atomically(ctx, true, func(ctx context.Context) error {
 		x, ref, _, err := f.both(ctx, id, pos, "")
-		if err == nil {
-			err = f.sound(x)
-		}
-		if err != nil || pos.sibling() && same(pos.ref, id) {
+		if err != nil {
 			return err
+		}
+		if err := f.sound(x); err != nil {
+			return err
+		}
+		if pos.sibling() && same(pos.ref, id) {
+			return nil
 		}
 		parent, err := f.newParent(ctx, pos, ref, x)
 		if err != nil {
 			return err
 		}
-		old, broken := f.parent(x)
-		// Under the same parent a move changes at most the order.
-		stays := broken == "" && (parent == nil && !f.isParent(old) || parent != nil && f.refKey(old) == f.refKey(*parent))
+		stays := f.isUnder(x, parent)
 		if stays && f.order == "" {
 			return nil
 		}
@@ -206,29 +217,44 @@ func (f families) move(ctx context.Context, id bson.RawValue, pos position) erro
 		if err := f.choose(ctx, &to, pos, ref, x); err != nil {
 			return err
 		}
-		models := to.first
-		if !stays {
-			to.fields = append(f.fieldsUnder(parent), to.fields...)
+		if stays {
+			return f.write(ctx, append(to.first, f.set(x, to.fields)...)...)
 		}
-		if len(to.fields) > 0 {
-			models = append(models, update(f.byID(id), expr.Op("$set", to.fields)))
-		}
-		if !stays {
-			models = append(models, f.below(x, f.child(x, parent))...)
-			models = append(models, f.counted(f.parentNode(x), -1)...)
-			models = append(models, f.counted(parent, 1)...)
-		}
-		return f.write(ctx, models...)
+		models := append(to.first, f.set(x, append(f.fieldsUnder(parent), to.fields...))...)
+		models = append(models, f.below(x, f.child(x, parent))...)
+		models = append(models, f.counted(f.parentNode(x), -1)...)
+		return f.write(ctx, append(models, f.counted(parent, 1)...)...)
 	})
+}
+
+// isUnder reports whether a node is a child of parent, or a root for nil. There a move changes at most the order.
+func (f families) isUnder(x node, parent *node) bool {
+	up, broken := f.parent(x)
+	switch {
+	case broken != "":
+		return false
+	case parent == nil:
+		return !f.isParent(up)
+	}
+	return f.refKey(up) == f.refKey(*parent)
+}
+
+// set is the write that sets fields of a node, if there are any.
+func (f families) set(x node, fields bson.D) []mongo.WriteModel {
+	if len(fields) == 0 {
+		return nil
+	}
+	return []mongo.WriteModel{update(f.byID(x.id), expr.Op("$set", fields))}
 }
 
 // newParent returns the parent that a position gives x, nil for a root; ref is the node that the position
 // names.
-func (f families) newParent(ctx context.Context, pos position, ref, x node) (parent *node, err error) {
-	switch {
-	case pos.kind == atRoot:
+func (f families) newParent(ctx context.Context, pos position, ref, x node) (*node, error) {
+	if pos.kind == atRoot {
 		return nil, nil
-	case pos.sibling():
+	}
+	parent := ref
+	if pos.sibling() {
 		if err := f.adopted(ref); err != nil {
 			return nil, err
 		}
@@ -236,17 +262,18 @@ func (f families) newParent(ctx context.Context, pos position, ref, x node) (par
 		if match == nil {
 			return nil, nil
 		}
-		if ref, err = f.findOne(ctx, match, f.orphaned(ref)); err != nil {
+		var err error
+		if parent, err = f.findOne(ctx, match, f.orphaned(ref)); err != nil {
 			return nil, err
 		}
 	}
-	if err := f.sound(ref); err != nil {
+	if err := f.sound(parent); err != nil {
 		return nil, err
 	}
 	if f.serial() { // numbers.choose finds a cycle by the numbers
-		return &ref, nil
+		return &parent, nil
 	}
-	return &ref, f.acyclic(ctx, x, ref)
+	return &parent, f.acyclic(ctx, x, parent)
 }
 
 // counted returns the write to the child counter of a node, if there are counters.
@@ -261,38 +288,49 @@ func (f families) counted(n *node, by int64) []mongo.WriteModel {
 // in their order, to its parent, or make roots of them.
 func (f families) removeOne(ctx context.Context, id bson.RawValue, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error) {
 	x, err := f.take(ctx, id)
-	if err == nil {
-		err = cmp.Or(f.usable(x), f.adopted(x), f.numbered(x))
-	}
 	if err != nil {
+		return nil, err
+	}
+	if err := cmp.Or(f.usable(x), f.adopted(x), f.numbered(x)); err != nil {
 		return nil, err
 	}
 	children, to, err := f.survey(ctx, x, policy)
-	if err == nil && policy == mongopatterns.Restrict && len(children) > 0 {
-		err = f.about(x.id, mongopatterns.ErrReferenced)
-	}
-	if err == nil {
-		err = f.deletable(x)
-	}
 	if err != nil {
 		return nil, err
 	}
-	if len(children) > 0 && f.told() { // below computes their fields from these
-		for _, n := range append(children, x) {
-			if err := f.sound(n); err != nil {
-				return nil, err
-			}
+	if policy == mongopatterns.Restrict && len(children) > 0 {
+		return nil, f.about(x.id, mongopatterns.ErrReferenced)
+	}
+	if err := cmp.Or(f.deletable(x), f.allSound(x, children)); err != nil {
+		return nil, err
+	}
+	gained := int64(-1) // children that the parent of x gets
+	if policy == mongopatterns.Promote {
+		gained += int64(len(children))
+	}
+	ordered, err := f.succeed(ctx, x, to, children, policy)
+	if err != nil {
+		return nil, err
+	}
+	models := append(f.counted(f.parentNode(x), gained), ordered...)
+	if len(children) == 0 {
+		return models, nil
+	}
+	return append(models, f.below(x, to)...), nil
+}
+
+// allSound refuses the children of x, and x itself, if the fields of the children are computed from theirs, and these
+// are not sound. Without children nothing is computed.
+func (f families) allSound(x node, children []node) error {
+	if len(children) == 0 || !f.told() {
+		return nil
+	}
+	for _, n := range append(slices.Clone(children), x) {
+		if err := f.sound(n); err != nil {
+			return err
 		}
 	}
-	by := int64(-1) // children that the parent of x gets
-	if policy == mongopatterns.Promote {
-		by += int64(len(children))
-	}
-	models, err := f.succeed(ctx, x, to, children, policy)
-	if len(children) > 0 {
-		models = append(models, f.below(x, to)...)
-	}
-	return append(f.counted(f.parentNode(x), by), models...), err
+	return nil
 }
 
 // survey reads the children of x, only one for Restrict, and for Promote also the parent that gets them, in the same
@@ -308,6 +346,9 @@ func (f families) survey(ctx context.Context, x node, policy mongopatterns.Delet
 		return children, nil, err
 	}
 	nodes, err := f.findAll(ctx, expr.Op("$or", bson.A{match, f.byRefs(*up)}))
+	if err != nil {
+		return nil, nil, err
+	}
 	for _, n := range nodes {
 		if f.refKey(n) == f.refKey(*up) {
 			to = &n
@@ -315,43 +356,53 @@ func (f families) survey(ctx context.Context, x node, policy mongopatterns.Delet
 			children = append(children, n)
 		}
 	}
-	if err == nil && to == nil {
-		err = f.orphaned(x)
+	if to == nil {
+		return nil, nil, f.orphaned(x)
 	}
-	return children, to, err
+	return children, to, nil
 }
 
-// removeAll deletes a node and its descendants: by one filter where there is one, and in ParentReferences by their IDs,
-// which are read first.
+// removeAll deletes a node and its descendants.
 func (f families) removeAll(ctx context.Context, id bson.RawValue) (deleted int64, after []mongo.WriteModel, err error) {
-	var x node
-	if match, _ := f.under(node{id: id}, 0); match == nil { // ParentReferences
-		nodes, err := f.withAll(ctx, id, f.down(id, 0, true), f.childrenMatch)
-		if err != nil {
-			return 0, nil, err
-		}
-		if x = pick(nodes, id); x.raw == nil {
-			return 0, nil, f.missing(id)
-		}
-		if deleted, err = f.deleteIDs(ctx, idsOf(nodes)); err != nil {
-			return 0, nil, err
-		}
-	} else {
-		if x, err = f.allAdopted(ctx, id); err == nil {
-			err = cmp.Or(f.usable(x), f.numbered(x))
-		}
-		if err != nil {
-			return 0, nil, err
-		}
-		match, _ = f.under(x, 0)
-		res, err := fault.Many(f.primary.DeleteMany(ctx, expr.Op("$or", bson.A{f.byID(id), match})))
-		if err != nil {
-			return 0, nil, err
-		}
-		deleted = res.DeletedCount
+	remove := f.removeByFilter
+	if match, _ := f.under(node{id: id}, 0); match == nil {
+		remove = f.removeByIDs
+	}
+	x, deleted, err := remove(ctx, id)
+	if err != nil {
+		return 0, nil, err
 	}
 	after, err = f.closeUp(x, deleted)
 	return deleted, append(f.counted(f.parentNode(x), -1), after...), err
+}
+
+// removeByIDs is removeAll in ParentReferences, where the IDs of the descendants are read first.
+func (f families) removeByIDs(ctx context.Context, id bson.RawValue) (x node, deleted int64, err error) {
+	nodes, err := f.withAll(ctx, id, f.down(id, 0, true), f.childrenMatch)
+	if err != nil {
+		return x, 0, err
+	}
+	if x = pick(nodes, id); x.raw == nil {
+		return x, 0, f.missing(id)
+	}
+	deleted, err = f.deleteIDs(ctx, idsOf(nodes))
+	return x, deleted, err
+}
+
+// removeByFilter is removeAll where one filter matches all descendants.
+func (f families) removeByFilter(ctx context.Context, id bson.RawValue) (x node, deleted int64, err error) {
+	if x, err = f.allAdopted(ctx, id); err != nil {
+		return x, 0, err
+	}
+	if err := cmp.Or(f.usable(x), f.numbered(x)); err != nil {
+		return x, 0, err
+	}
+	match, _ := f.under(x, 0)
+	done, err := fault.Many(f.primary.DeleteMany(ctx, expr.Op("$or", bson.A{f.byID(id), match})))
+	if err != nil {
+		return x, 0, err
+	}
+	return x, done.DeletedCount, nil
 }
 
 // arrange places the documents of a Load.
@@ -368,14 +419,14 @@ func (f families) arrange(ctx context.Context, items []*item) error {
 		return err
 	}
 	for i, it := range items {
-		it.doc = append(it.doc, f.placed(it.parent, fields[i])...)
+		it.doc = append(it.doc, f.withOrder(it.parent, fields[i])...)
 	}
 	return nil
 }
 
-// placed are the tree fields of a new document under a parent, in the order of the package documentation: numbers
+// withOrder are the tree fields of a new document under a parent, in the order of the package documentation: numbers
 // first, an OrderField last.
-func (f families) placed(parent *node, order bson.D) bson.D {
+func (f families) withOrder(parent *node, order bson.D) bson.D {
 	if f.serial() {
 		return slices.Concat(order, f.fieldsUnder(parent))
 	}
