@@ -13,25 +13,132 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
+var errUnordered = fault.Invalid("the roots of ChildReferences have no order")
+
+// allows refuses positions among siblings that have no order.
+func (l *lists) allows(pos position) error {
+	if pos.kind == atRoot && pos.first {
+		return errUnordered
+	}
+	if l.o.Graph && pos.sibling() {
+		return fault.Invalid("Before and After are ambiguous in a graph")
+	}
+	return nil
+}
+
+// insert puts the ID into the parent's list and then stores the node. It needs no lock: a concurrent move or
+// deletion of the parent conflicts with the push.
+func (l *lists) insert(ctx context.Context, doc bson.D, pos position) error {
+	if err := l.allows(pos); err != nil {
+		return err
+	}
+	doc = append(doc, expr.Element(l.o.ChildrenField, bson.A{}))
+	if pos.kind == atRoot {
+		_, err := fault.One(l.durable.InsertOne(ctx, doc))
+		return err
+	}
+	return l.atomically(ctx, false, func(ctx context.Context) error {
+		parent, at, err := l.spot(ctx, pos)
+		if err != nil {
+			return err
+		}
+		id, _ := lookup(doc, l.o.IDField).(bson.RawValue)
+		if err := l.pushUnread(ctx, parent, at, id); err != nil {
+			return err
+		}
+		return l.create(ctx, doc, nil)
+	})
+}
+
+// spot finds the parent for a new node and the index among its children, -1 for the end. It reads nothing if the
+// position names the parent.
+func (l *lists) spot(ctx context.Context, pos position) (parent bson.RawValue, at int, err error) {
+	if !pos.sibling() {
+		return pos.ref, pos.end(), nil
+	}
+	either := bson.A{expr.D(l.o.ChildrenField, equal(pos.ref)), expr.D(l.o.IDField, equal(pos.ref))}
+	nodes, err := l.findAll(ctx, l.in("$or", either))
+	if err != nil {
+		return parent, 0, err
+	}
+	p, at, err := l.target(pos, nodes, bson.RawValue{})
+	if err != nil {
+		return parent, 0, err
+	}
+	return p.id, at, nil
+}
+
+// pushUnread puts an ID into the list of a parent that was not read. The push matches only an adopted one; if it
+// matches nothing, a read finds out why.
+func (l *lists) pushUnread(ctx context.Context, parent bson.RawValue, at int, id bson.RawValue) error {
+	res, err := fault.Many(l.primary.BulkWrite(ctx, []mongo.WriteModel{l.pushTo(append(l.byID(parent), l.adoptedMatch()...), at, id)}))
+	if err != nil || res.MatchedCount > 0 {
+		return err
+	}
+	n, err := l.findOne(ctx, l.byID(parent), l.about(parent, mongopatterns.ErrNoParent))
+	if err != nil {
+		return err
+	}
+	if err := l.ensureArray(ctx, n); err != nil {
+		return err
+	}
+	return l.write(ctx, l.push(parent, at, id)) // its parent lists it, and it has an array now
+}
+
+// move takes the node from the lists that contain it and puts it into that of the new parent. Nodes below it do not
+// change, because their lists do not name their ancestors.
+func (l *lists) move(ctx context.Context, id bson.RawValue, pos position) error {
+	if l.o.Graph {
+		return fault.Invalid("a graph is changed with Link and Unlink")
+	}
+	if err := l.allows(pos); err != nil {
+		return err
+	}
+	return l.atomically(ctx, true, func(ctx context.Context) error {
+		x, _, nodes, err := l.both(ctx, id, pos, l.o.ChildrenField)
+		if err != nil || pos.sibling() && same(pos.ref, id) {
+			return err
+		}
+		parent, at, err := l.target(pos, nodes, id)
+		if err != nil {
+			return err
+		}
+		if err := l.ensureArray(ctx, x); err != nil {
+			return err
+		}
+		var models []mongo.WriteModel
+		for _, n := range nodes {
+			if holds(n.children, id) {
+				models = append(models, l.unlink(n.id, id))
+			}
+		}
+		if parent == nil {
+			return l.write(ctx, models...)
+		}
+		if err := l.ensureArray(ctx, *parent); err != nil {
+			return err
+		}
+		if err := l.acyclic(ctx, l, id, parent.id); err != nil {
+			return err
+		}
+		return l.write(ctx, append(models, l.push(parent.id, at, id))...)
+	})
+}
+
 // target finds the parent for a position among the nodes that were read, nil for a root, and the index in its
 // children, -1 for the end. It counts without self, the node that moves, because that leaves its list first.
 func (l *lists) target(pos position, nodes []node, self bson.RawValue) (parent *node, at int, err error) {
-	ref := pick(nodes, pos.ref)
-	switch {
-	case pos.kind == atRoot && pos.first:
-		return nil, 0, errUnordered
-	case pos.kind == atRoot:
+	if pos.kind == atRoot {
 		return nil, -1, nil
-	case l.o.Graph && pos.sibling():
-		return nil, 0, fault.Invalid("Before and After are ambiguous in a graph")
-	case ref.raw == nil:
-		return nil, 0, l.absent(pos)
-	case pos.sibling():
-		return l.beside(ref, pos, nodes, self)
-	case pos.first:
-		return &ref, 0, nil
 	}
-	return &ref, -1, nil
+	ref := pick(nodes, pos.ref)
+	if ref.raw == nil {
+		return nil, 0, l.absent(pos)
+	}
+	if pos.sibling() {
+		return l.beside(ref, pos, nodes, self)
+	}
+	return &ref, pos.end(), nil
 }
 
 // beside is target for a position before or after ref.
@@ -77,107 +184,6 @@ func (l *lists) unlink(parent, id bson.RawValue) mongo.WriteModel {
 		match = append(match, expr.Element(l.o.IDField, equal(parent)))
 	}
 	return update(match, append(expr.Op("$pull", expr.D(l.o.ChildrenField, expr.Op("$in", bson.A{id}))), l.count(-1)...))
-}
-
-var errUnordered = fault.Invalid("the roots of ChildReferences have no order")
-
-// insert puts the ID into the parent's list and then stores the node. It needs no lock: a concurrent move or
-// deletion of the parent conflicts with the push.
-func (l *lists) insert(ctx context.Context, doc bson.D, pos position) error {
-	doc = append(doc, expr.Element(l.o.ChildrenField, bson.A{}))
-	if pos.kind == atRoot && pos.first {
-		return errUnordered
-	}
-	if pos.kind == atRoot {
-		_, err := fault.One(l.durable.InsertOne(ctx, doc))
-		return err
-	}
-	return l.atomically(ctx, false, func(ctx context.Context) error {
-		parent, at, err := l.spot(ctx, pos)
-		if err != nil {
-			return err
-		}
-		id, _ := lookup(doc, l.o.IDField).(bson.RawValue)
-		if err := l.list(ctx, parent, at, id); err != nil {
-			return err
-		}
-		return l.create(ctx, doc, nil)
-	})
-}
-
-// spot finds the parent for a new node and the index among its children, -1 for the end. It reads nothing if the
-// position names the parent.
-func (l *lists) spot(ctx context.Context, pos position) (parent bson.RawValue, at int, err error) {
-	if !pos.sibling() && pos.first {
-		return pos.ref, 0, nil
-	}
-	if !pos.sibling() {
-		return pos.ref, -1, nil
-	}
-	either := bson.A{expr.D(l.o.ChildrenField, equal(pos.ref)), expr.D(l.o.IDField, equal(pos.ref))}
-	nodes, err := l.findAll(ctx, l.in("$or", either))
-	if err != nil {
-		return parent, 0, err
-	}
-	p, at, err := l.target(pos, nodes, bson.RawValue{})
-	if err != nil {
-		return parent, 0, err
-	}
-	return p.id, at, nil
-}
-
-// list puts an ID into the list of a parent that it has not read. The push matches only an adopted one; if it
-// matches nothing, a read finds out why.
-func (l *lists) list(ctx context.Context, parent bson.RawValue, at int, id bson.RawValue) error {
-	res, err := fault.Many(l.primary.BulkWrite(ctx, []mongo.WriteModel{l.pushTo(append(l.byID(parent), l.adoptedMatch()...), at, id)}))
-	if err != nil || res.MatchedCount > 0 {
-		return err
-	}
-	n, err := l.findOne(ctx, l.byID(parent), l.about(parent, mongopatterns.ErrNoParent))
-	if err != nil {
-		return err
-	}
-	if err := l.ensureArray(ctx, n); err != nil {
-		return err
-	}
-	return l.write(ctx, l.push(parent, at, id)) // its parent lists it, and it has an array now
-}
-
-// move takes the node from the lists that contain it and puts it into that of the new parent. Nodes below it do not
-// change, because their lists do not name their ancestors.
-func (l *lists) move(ctx context.Context, id bson.RawValue, pos position) error {
-	if l.o.Graph {
-		return fault.Invalid("a graph is changed with Link and Unlink")
-	}
-	return l.atomically(ctx, true, func(ctx context.Context) error {
-		x, _, nodes, err := l.both(ctx, id, pos, l.o.ChildrenField)
-		if err != nil || pos.sibling() && same(pos.ref, id) {
-			return err
-		}
-		parent, at, err := l.target(pos, nodes, id)
-		if err != nil {
-			return err
-		}
-		var models []mongo.WriteModel
-		for _, n := range nodes {
-			if holds(n.children, id) {
-				models = append(models, l.unlink(n.id, id))
-			}
-		}
-		if err := l.ensureArray(ctx, x); err != nil {
-			return err
-		}
-		if parent != nil {
-			if err := l.ensureArray(ctx, *parent); err != nil {
-				return err
-			}
-			if err := l.acyclic(ctx, l, id, parent.id); err != nil {
-				return err
-			}
-			models = append(models, l.push(parent.id, at, id))
-		}
-		return l.write(ctx, models...)
-	})
 }
 
 // ensureArray gives an array to a node that is about to be written and has none, or refuses it if it is not adopted.

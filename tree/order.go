@@ -66,6 +66,14 @@ type position struct {
 
 func (p position) sibling() bool { return p.kind == beforeSibling || p.kind == afterSibling }
 
+// end is the index in the children of a parent for a position under it, -1 after the last.
+func (p position) end() int {
+	if p.first {
+		return 0
+	}
+	return -1
+}
+
 // within is the position under a parent, null for the roots.
 func within(parent bson.RawValue) position {
 	if isNull(parent) {
