@@ -264,8 +264,8 @@ func (e *engine) connect(s *place, stack *[]*place) {
 	s.node = node{}
 }
 
-// under returns a node as its children in to see it, computed from the root, or from a node that keeps its place, down. It is
-// nil if no root leads to the node, or if the node or one above it has a segment that no path can contain.
+// under returns a node as its children in to see it, computed downwards from the root, or from a node that keeps its
+// place. It is nil if no root leads to the node, or if the node or one above it has a segment that no path can contain.
 func (e *engine) under(s *place) *node {
 	if !s.rooted {
 		return nil

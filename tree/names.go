@@ -87,8 +87,8 @@ func (c *core) follow(ctx context.Context, names []string, create func(above *no
 	return at, nil
 }
 
-// childNamed finds a child by its name, or a root if parent is nil, and returns nil if there is none. It also finds a child
-// that is not adopted yet, because otherwise FindOrInsert would create a second one with that name.
+// childNamed finds a child by its name, or a root if parent is nil, and returns nil if there is none. It also finds a
+// child that is not adopted yet, because otherwise FindOrInsert would create a second one with that name.
 func (c *core) childNamed(ctx context.Context, parent *node, name string) (*node, error) {
 	match := expr.D(cmp.Or(c.o.NameField, c.segmentField()), name)
 	var n node
