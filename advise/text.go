@@ -6,18 +6,21 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/mongopatterns/mongopatterns/internal/visible"
 )
 
-// Text writes the report in plain words, a screen a finding.
+// Text writes the report in plain words, a screen a finding. Names that hold line ends or control characters are
+// quoted.
 func (r *Report) Text(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s in %v; %s advised\n", r.Database, many(int64(r.Commands), "command"),
+	fmt.Fprintf(&b, "%s: %s in %v; %s advised\n", visible.Name(r.Database), many(int64(r.Commands), "command"),
 		r.Took.Round(10*time.Millisecond), many(int64(len(r.Findings)), "pattern"))
 	for _, s := range r.Sources {
-		fmt.Fprintf(&b, "queries, %s: %d%s\n", s.Name, s.Queries, after(" (", s.Note, ")"))
+		fmt.Fprintf(&b, "queries, %s: %d%s\n", s.Name, s.Queries, after(" (", visible.Name(s.Note), ")"))
 	}
 	for i, f := range r.Findings {
-		fmt.Fprintf(&b, "\n%d. %s: %s\n", i+1, f.place(), f.Pattern)
+		fmt.Fprintf(&b, "\n%d. %s: %s\n", i+1, visible.Name(f.place()), f.Pattern)
 		f.text(&b)
 	}
 	if len(r.Shapes) > 0 {
@@ -28,7 +31,7 @@ func (r *Report) Text(w io.Writer) error {
 	}
 	notes(&b, "Not advised", r.NotAdvised)
 	notes(&b, "Could not be told", r.Unknown)
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, visible.Text(b.String()))
 	return err
 }
 
@@ -46,7 +49,7 @@ func (f Finding) text(b *strings.Builder) {
 		fmt.Fprintf(b, "   against  %s\n", strings.TrimLeft(wrap(against, "            "), " "))
 	}
 	fmt.Fprintf(b, "\n%s\n\n", indent(f.Code))
-	fmt.Fprintf(b, "   check    %s\n            gives %s: %d\n", f.Check.Shell, strings.Join(f.Check.Path, "."), f.Check.Answer)
+	fmt.Fprintf(b, "   check    %s\n            gives %s: %d\n", visible.Name(f.Check.Shell), visible.Name(strings.Join(f.Check.Path, ".")), f.Check.Answer)
 }
 
 func (s Interval) String() string {
@@ -77,7 +80,7 @@ func (n Note) String() string {
 	if n.Path != "" {
 		place += "." + n.Path
 	}
-	return place + after(", ", n.Pattern, "") + ": " + n.Reason + after("; would tell: ", n.Tells, "")
+	return visible.Name(place) + after(", ", n.Pattern, "") + ": " + visible.Name(n.Reason) + after("; would tell: ", visible.Name(n.Tells), "")
 }
 
 // after is text between two others, or nothing.

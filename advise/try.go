@@ -22,6 +22,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/computed"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/visible"
 	"github.com/mongopatterns/mongopatterns/outlier"
 	"github.com/mongopatterns/mongopatterns/relation"
 	"github.com/mongopatterns/mongopatterns/series"
@@ -179,14 +180,14 @@ func (t *Trial) Text(w io.Writer) error {
 		saved = bytes(t.Saved)
 	}
 	text := fmt.Sprintf("%s, on a copy of %s of %s documents:\n   promised %s\n   measured %s\n",
-		t.Finding.Name(), group(t.Documents), group(t.Of), p, saved)
+		visible.Name(t.Finding.Name()), group(t.Documents), group(t.Of), p, saved)
 	if t.ReadBefore > 0 {
 		text += fmt.Sprintf("   a read of the largest document: %s, before %s\n", bytes(t.ReadAfter), bytes(t.ReadBefore))
 	}
 	for _, r := range t.Replays {
-		text += fmt.Sprintf("   %s\n", r.Query)
+		text += fmt.Sprintf("   %s\n", visible.Name(r.Query))
 		if r.Now != "" {
-			text += fmt.Sprintf("   now %s\n", r.Now)
+			text += fmt.Sprintf("   now %s\n", visible.Name(r.Now))
 		}
 		text += fmt.Sprintf("      seen %s, %s replayed: sent %s, before %s; examined %s, before %s\n", group(r.Seen), group(r.Replayed),
 			bytes(r.BytesAfter), bytes(r.BytesBefore), many(r.DocumentsAfter, "document"), group(r.DocumentsBefore))
@@ -197,7 +198,7 @@ func (t *Trial) Text(w io.Writer) error {
 	if !t.Kept() {
 		text += "   The promise is off by more than a factor of two.\n"
 	}
-	_, err := io.WriteString(w, text)
+	_, err := io.WriteString(w, visible.Text(text))
 	return err
 }
 

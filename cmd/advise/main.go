@@ -39,6 +39,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/advise"
 	"github.com/mongopatterns/mongopatterns/internal/credentials"
+	"github.com/mongopatterns/mongopatterns/internal/visible"
 )
 
 const (
@@ -125,7 +126,7 @@ func run(ctx context.Context, args []string, out, notes io.Writer) int {
 		code, err = advice(ctx, s, out, notes)
 	}
 	if err != nil {
-		fmt.Fprintln(notes, credentials.Hide(err.Error(), s.uri, s.tryURI))
+		fmt.Fprintln(notes, visible.Text(credentials.Hide(err.Error(), s.uri, s.tryURI)))
 		return exitFailed
 	}
 	return code
@@ -141,7 +142,7 @@ func advice(ctx context.Context, s settings, w, notes io.Writer) (int, error) {
 	}
 	if !s.quiet {
 		s.options.Progress = func(p advise.Progress) {
-			fmt.Fprintf(notes, "%d of %d: %s\n", p.Done+1, p.Of, p.Collection)
+			fmt.Fprintf(notes, "%d of %d: %s\n", p.Done+1, p.Of, visible.Name(p.Collection))
 		}
 	}
 	client, err := connect("-uri or MONGODB_URI", s.uri)
