@@ -53,7 +53,8 @@ type Options struct {
 	// Random returns the numbers in [0, 1) that Sampled counters use; give a seeded one in tests.
 	// It must be safe for concurrent use. Default: that of math/rand/v2. Only NewSampled takes it.
 	Random func() float64
-	// Registry and BSON encode keys, and the values of Distinct. Default nil: the driver's.
+	// Registry and BSON encode keys, and the values of Distinct. BSON is by default what the client has. Its registry
+	// cannot be read: if it has its own, set Registry. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -205,7 +206,7 @@ func newCore(coll *mongo.Collection, opts *Options, useless ...string) (*core, e
 			return c, fault.Invalid("Options.%s: these counters have no use for it", option)
 		}
 	}
-	c.codec = codec.Codec{Registry: c.Registry, BSON: c.BSON}
+	c.codec = codec.Of(coll, c.Registry, c.BSON)
 	err := config.Collections("coll", coll)
 	if err == nil {
 		err = config.Apply(

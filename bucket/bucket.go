@@ -49,7 +49,7 @@ func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Opti
 		o = *opts
 	}
 	o.Values = append([]timeseries.Value(nil), o.Values...)
-	c := &arrays{Frame: windows.Frame{Pattern: "bucket", Coll: coll, Window: window, Codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
+	c := &arrays{Frame: windows.Frame{Pattern: "bucket", Coll: coll, Window: window, Codec: codec.Of(coll, o.Registry, o.BSON),
 		Early: windows.Early(o.EndTime)}}
 	if err := c.Check(o.settings()...); err != nil {
 		return nil, err

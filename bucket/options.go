@@ -63,8 +63,8 @@ type Options struct {
 	// measurement must fit into a document together. Default nil: no further fields.
 	Metadata func(series any, start time.Time) bson.D
 
-	// Registry and BSON are used to encode and decode. If your client has its own, give them here too: they
-	// cannot be read from a collection. Default nil: the driver's.
+	// Registry and BSON encode and decode. BSON is by default what the client has. Its registry cannot be read: if it
+	// has its own, set Registry. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

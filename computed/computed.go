@@ -54,7 +54,8 @@ type Options struct {
 	// Then is the next level, computed from these targets and updated in the same transaction.
 	// Default nil.
 	Then Level
-	// Registry and BSON encode the IDs. Default nil: the driver's.
+	// Registry and BSON encode the IDs. BSON is by default what the client has. Its registry cannot be read: if it has
+	// its own, set Registry. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -97,7 +98,7 @@ func New[SourceID, ID, T any](sources, targets *mongo.Collection, rule Rule, opt
 	if opts != nil {
 		inner.Options = *opts
 	}
-	inner.codec = codec.Codec{Registry: inner.Registry, BSON: inner.BSON}
+	inner.codec = codec.Of(sources, inner.Registry, inner.BSON)
 	settings := []config.Setting{
 		config.Name("Options.StateField", &inner.StateField, "computed"),
 		config.Number("Options.Lease", (*int64)(&inner.Lease), int64(time.Minute), int64(time.Millisecond), int64(24*time.Hour)),

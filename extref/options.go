@@ -44,8 +44,8 @@ type Options struct {
 	// be combined with Outbox. Default false.
 	Deferred bool
 
-	// Registry and BSON encode IDs, sources and updates. Pass those of the client: they cannot
-	// be read from a collection. Default nil: the driver's.
+	// Registry and BSON encode IDs, sources and updates. BSON is by default what the client has. Its registry cannot
+	// be read: if it has its own, set Registry. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -125,7 +125,7 @@ func configure(source *mongo.Collection, targets []Target, opts *Options) (*core
 			return nil, err
 		}
 	}
-	c.codec = codec.Codec{Registry: o.Registry, BSON: o.BSON}
+	c.codec = codec.Of(source, o.Registry, o.BSON)
 	c.primary = cursor.Primary(source)
 	c.derive()
 	return c, nil

@@ -60,8 +60,8 @@ type Options struct {
 	// Default false.
 	ElementIndex bool
 
-	// Registry and BSON encode IDs and elements and decode elements. Pass those of the
-	// client: they cannot be read from a collection. Default nil: the driver's.
+	// Registry and BSON encode IDs and elements and decode elements. BSON is by default what the client has. Its
+	// registry cannot be read: if it has its own, set Registry. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

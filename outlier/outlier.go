@@ -65,7 +65,7 @@ func New[ID, E any](coll, overflow *mongo.Collection, opts *Options) (l *Lists[I
 		return nil, err
 	}
 	return &Lists[ID, E]{core{cursor.Primary(coll), cursor.Primary(overflow), o,
-		codec.Codec{Registry: o.Registry, BSON: o.BSON}, o.fixed()}}, nil
+		codec.Of(coll, o.Registry, o.BSON), o.fixed()}}, nil
 }
 
 // Indexes returns the indexes by collection: for the parents the partial index

@@ -53,9 +53,9 @@ type Options struct {
 	// takes up to one find for each branch of the $or, two to four a sort field. Default false.
 	Sequential bool
 
-	// Registry and BSON encode filters when tokens are bound to them, projections,
-	// and documents given to Token. Default the driver's. Set them to the client's
-	// if that has its own: a Pager cannot see them.
+	// Registry and BSON encode filters when tokens are bound to them, projections, and documents given to Token. BSON
+	// is by default what the client has. Its registry cannot be read: if it has its own, set Registry. Default nil:
+	// the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

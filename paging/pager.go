@@ -86,7 +86,7 @@ func New[T any](coll *mongo.Collection, sort bson.D, opts *Options) (p *Pager[T]
 }
 
 func newCore(coll *mongo.Collection, sort bson.D, opts Options) (*core, error) {
-	p := &core{coll: coll, opts: opts, codec: codec.Codec{Registry: opts.Registry, BSON: opts.BSON}}
+	p := &core{coll: coll, opts: opts, codec: codec.Of(coll, opts.Registry, opts.BSON)}
 	if err := config.Collections("collection", coll); err != nil {
 		return nil, err
 	}

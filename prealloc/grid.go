@@ -124,7 +124,8 @@ type Options struct {
 	HolderField, UntilField string
 	// Flat: the cells are directly in CellsField, without sections. Default false.
 	Flat bool
-	// Registry and BSON encode IDs and holders. Default nil: the driver's.
+	// Registry and BSON encode IDs and holders. BSON is by default what the client has. Its registry cannot be read:
+	// if it has its own, set Registry. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -142,7 +143,7 @@ func New[ID, H any](coll *mongo.Collection, opts *Options) (g *Grids[ID, H], err
 	if opts != nil {
 		c.Options = *opts
 	}
-	c.codec = codec.Codec{Registry: c.Registry, BSON: c.BSON}
+	c.codec = codec.Of(coll, c.Registry, c.BSON)
 	if err := config.Collections("coll", coll); err != nil {
 		return nil, err
 	}

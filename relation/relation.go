@@ -60,7 +60,8 @@ type Options struct {
 	// Children, return the children of a parent, such as {at: -1}. Their index ends with it.
 	// Default {_id: -1}.
 	Sort bson.D
-	// Registry and BSON encode the IDs and the children. Default nil: the driver's.
+	// Registry and BSON encode the IDs and the children. BSON is by default what the client has. Its registry cannot
+	// be read: if it has its own, set Registry. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -85,7 +86,7 @@ func New[ParentID, ChildID, T any](parents, children *mongo.Collection, opts *Op
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	c.codec = codec.Codec{Registry: c.Registry, BSON: c.BSON}
+	c.codec = codec.Of(parents, c.Registry, c.BSON)
 	c.toChildren, c.toParents = c.directions()
 	c.parentDangles = func(ref bson.RawValue) bool { _, ok := dangling[ParentID](c.codec, ref); return ok }
 	c.childDangles = func(ref bson.RawValue) bool { _, ok := dangling[ChildID](c.codec, ref); return ok }

@@ -46,7 +46,8 @@ type Options struct {
 	// Leases is the collection of the leases. Default: a collection with the name of the documents'
 	// plus ".migrations".
 	Leases *mongo.Collection
-	// Registry and BSON encode and decode T and the types of Between. Default nil: the driver's.
+	// Registry and BSON encode and decode T and the types of Between. BSON is by default what the client has. Its
+	// registry cannot be read: if it has its own, set Registry. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -66,10 +67,11 @@ func New[T any](coll *mongo.Collection, steps []Step, opts *Options) (v *Collect
 	if opts != nil {
 		c.Options = *opts
 	}
+	c.codec = codec.Of(coll, c.Registry, c.BSON)
+	c.BSON = c.codec.BSON // for the steps
 	if c.chain, err = newChain(steps, &c.Options); err != nil {
 		return nil, err
 	}
-	c.codec = codec.Codec{Registry: c.Registry, BSON: c.BSON}
 	if err := c.codec.CheckMore("T", reflect.TypeFor[T]()); err != nil {
 		return nil, err
 	}

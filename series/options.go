@@ -70,9 +70,9 @@ type Options struct {
 	// sixteenth before it notices. Default 100,000 and 256 KiB.
 	MaxCount, MaxBytes int
 
-	// Registry and BSON are used to encode series and measurements, and to decode measurements. If your
-	// client has its own, give them here too: they cannot be read from a collection. Default nil: the
-	// driver's. With either of them, encoding and decoding a flat struct takes about ten times as long.
+	// Registry and BSON encode series and measurements, and decode measurements. BSON is by default what the client
+	// has. Its registry cannot be read: if it has its own, set Registry. Default nil: the driver's. With either of
+	// them, encoding and decoding a flat struct takes about ten times as long.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

@@ -75,7 +75,7 @@ func newStore(coll *mongo.Collection, w timeseries.Window, opts *Options) (*stor
 	}
 	o.Values = append([]timeseries.Value(nil), o.Values...)
 	settings := o.settings()
-	c := &store{needed: map[string]bool{}, Frame: windows.Frame{Pattern: "series", Coll: coll, Window: w, Codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
+	c := &store{needed: map[string]bool{}, Frame: windows.Frame{Pattern: "series", Coll: coll, Window: w, Codec: codec.Of(coll, o.Registry, o.BSON),
 		Early: time.Millisecond}}
 	if err := c.Check(settings...); err != nil {
 		return nil, err

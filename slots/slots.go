@@ -47,8 +47,8 @@ type Options struct {
 	// into a document together. Default nil: no further fields.
 	Metadata func(series any, start time.Time) bson.D
 
-	// Registry and BSON are used to encode and decode. If your client has its own, give them here too: they
-	// cannot be read from a collection. Default nil: the driver's.
+	// Registry and BSON encode and decode. BSON is by default what the client has. Its registry cannot be read: if it
+	// has its own, set Registry. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -88,7 +88,7 @@ func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Opti
 	if opts != nil {
 		o = *opts
 	}
-	g := &grid{Frame: windows.Frame{Pattern: "slots", Coll: coll, Window: window, Codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
+	g := &grid{Frame: windows.Frame{Pattern: "slots", Coll: coll, Window: window, Codec: codec.Of(coll, o.Registry, o.BSON),
 		Early: windows.Early(o.EndTime)},
 		metadata: o.Metadata, levels: append([]time.Duration(nil), o.Levels...)}
 	if len(g.levels) == 0 {

@@ -57,8 +57,8 @@ type Options struct {
 	// always leave both.
 	Prefer Side
 
-	// Registry and BSON encode IDs and documents. Pass those of the client, if it has any:
-	// they cannot be read from a collection. Default nil: the driver's.
+	// Registry and BSON encode IDs and documents. BSON is by default what the client has. Its registry cannot be read:
+	// if it has its own, set Registry. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -93,7 +93,7 @@ func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID,
 		return nil, err
 	}
 	c := &core{hot: hot, cold: cold, idField: o.IDField, fields: slices.Clone(o.ColdFields), keep: o.Prefer}
-	c.codec = codec.Codec{Registry: o.Registry, BSON: o.BSON}
+	c.codec = codec.Of(hot, o.Registry, o.BSON)
 	option := "Options.ColdFields"
 	if len(c.fields) == 0 {
 		option = "fields of C"

@@ -50,9 +50,9 @@ type Options struct {
 	// Values are the numbers in items that parents aggregate. Default none.
 	Values []Value
 
-	// Registry and BSON encode the parents' _ids and the items, and decode the items that Top
-	// returns. Pass those of the client, if it has any: they cannot be read from a
-	// collection. Default nil: the driver's.
+	// Registry and BSON encode the parents' _ids and the items, and decode the items that Top returns. BSON is by
+	// default what the client has. Its registry cannot be read: if it has its own, set Registry. Default nil: the
+	// driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

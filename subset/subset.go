@@ -73,7 +73,7 @@ func New[ID, T any](parents, items *mongo.Collection, opts *Options) (s *Subset[
 	if err := c.o.complete(); err != nil {
 		return nil, err
 	}
-	c.codec = codec.Codec{Registry: c.o.Registry, BSON: c.o.BSON}
+	c.codec = codec.Of(items, c.o.Registry, c.o.BSON)
 	c.filter, err = parseFilter(c.codec, c.o.Filter, c.o.itemPath)
 	if err != nil {
 		return nil, fault.Invalid("Options.Filter: %w", err)

@@ -93,8 +93,8 @@ type Options struct {
 	// LockCollection holds one document for each tree that was restructured. Default: the collection's name
 	// plus "_locks".
 	LockCollection string
-	// Registry and BSON are used to encode documents and IDs, and to decode IDs. If your client has its
-	// own, give them here too: they cannot be read from a collection. Default the driver's.
+	// Registry and BSON encode documents and IDs, and decode IDs. BSON is by default what the client has. Its registry
+	// cannot be read: if it has its own, set Registry. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

@@ -113,7 +113,7 @@ func newStore(coll *mongo.Collection, kind Representation, o Options) (*store, e
 	o.Scope = append(bson.D{}, o.Scope...)
 	locks := coll.Database().Collection(cmp.Or(o.LockCollection, coll.Name()+"_locks"))
 	s := &store{kind: kind, coll: coll, primary: primary, durable: primary.Clone(majority), o: o,
-		locks: cursor.Primary(locks).Clone(majority), codec: codec.Codec{Registry: o.Registry, BSON: o.BSON}}
+		locks: cursor.Primary(locks).Clone(majority), codec: codec.Of(coll, o.Registry, o.BSON)}
 	if s.layout = layoutOf(kind, &s.o); s.settings == nil {
 		return nil, fault.Invalid("rep: unknown %v", kind)
 	}

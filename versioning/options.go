@@ -70,8 +70,8 @@ type Options struct {
 	// in its name replaces the document, and what others wrote meanwhile is lost. Default false.
 	NoHistory bool
 
-	// Registry and BSON encode and decode documents and IDs. If the client has its own, set them
-	// here too: the package cannot read them from a collection. Default nil: the driver's.
+	// Registry and BSON encode and decode documents and IDs. BSON is by default what the client has. Its registry
+	// cannot be read: if it has its own, set Registry. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

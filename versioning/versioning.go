@@ -121,7 +121,7 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (h *His
 		return nil, err
 	}
 	core := &store{
-		opts: o, codec: codec.Codec{Registry: o.Registry, BSON: o.BSON}, current: current, revisions: revisions,
+		opts: o, codec: codec.Of(current, o.Registry, o.BSON), current: current, revisions: revisions,
 		names:  []string{o.RevisionField, o.ChangeField},
 		unkept: append([]string{o.RevisionField, o.ChangeField}, o.Ignored...),
 	}

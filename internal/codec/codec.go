@@ -1,5 +1,5 @@
-// Package codec encodes and decodes users' values with the registry and the BSON options in a helper's
-// options. They are options because those of a client cannot be read from its collections.
+// Package codec encodes and decodes users' values with the registry in a helper's options, and with the BSON options
+// there or else of the client. A registry is an option because that of a client cannot be read from its collections.
 package codec
 
 import (
