@@ -125,7 +125,7 @@ func (c *Counters[ID]) Add(ctx context.Context, key ID, n int64) (err error) {
 // Cost: 1 round trip for 1000 keys that wait, index KeyField; none if none does.
 func (c *Counters[ID]) Flush(ctx context.Context) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "approx: flush")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return c.write(ctx, c.waiting.take())
 }
 
@@ -137,7 +137,7 @@ func (c *Counters[ID]) Close(ctx context.Context) (err error) {
 	defer fault.In(&err, "approx: close")
 	c.waiting.close()
 	result, err := c.write(ctx, c.waiting.take())
-	fault.Part(&err, &result.Done, &result.Unknown)
+	fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return err
 }
 

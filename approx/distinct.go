@@ -160,7 +160,7 @@ func (d *Distinct[ID, V]) all() (out []*sketch) {
 // is none.
 func (d *Distinct[ID, V]) Flush(ctx context.Context) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "approx: flush")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return d.write(ctx, d.waiting(false))
 }
 
@@ -170,7 +170,7 @@ func (d *Distinct[ID, V]) Flush(ctx context.Context) (result mongopatterns.Resul
 func (d *Distinct[ID, V]) Close(ctx context.Context) (err error) {
 	defer fault.In(&err, "approx: close")
 	result, err := d.write(ctx, d.waiting(true))
-	fault.Part(&err, &result.Done, &result.Unknown)
+	fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return err
 }
 

@@ -153,7 +153,7 @@ func (a *Archive) LiveFilter() bson.D {
 // with such an _id 3.
 func (a *Archive) Move(ctx context.Context, old any, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "archive: move")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return a.away().run(ctx, "old", old, work)
 }
 
@@ -164,7 +164,7 @@ func (a *Archive) Move(ctx context.Context, old any, work *mongopatterns.Work) (
 // Cost: that of Move, with the index that filter can use in the archive.
 func (a *Archive) Restore(ctx context.Context, filter any, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "archive: restore")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	back := &way{mark: a.opts.MarkField, from: a.archived, to: a.live}
 	return back.run(ctx, "filter", filter, work)
 }

@@ -152,7 +152,7 @@ func (a *Archive) difference(p pair) (field string, have bson.RawValue, detail s
 // Unmarked ones.
 func (a *Archive) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "archive: repair")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	w, err := maintain.Of(work, 0)
 	if err != nil {
 		return result, err

@@ -54,7 +54,7 @@ func (a *Attributes[ID, V]) Check(ctx context.Context, work *mongopatterns.Work)
 // Cost: that of Check, and 1 round trip for each batch of documents with duplicates, index _id.
 func (a *Attributes[ID, V]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "attribute: repair")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	c := a.c
 	if err := c.ready(ctx, work); err != nil {
 		return result, err

@@ -24,7 +24,7 @@ import (
 // by the index on the keys or in the order of _id.
 func (a *Attributes[ID, V]) RenameKey(ctx context.Context, from, to string, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "attribute: rename key")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if err := cmp.Or(checkKey(from), checkKey(to)); err != nil {
 		return result, err
 	}
@@ -44,7 +44,7 @@ func (a *Attributes[ID, V]) RenameKey(ctx context.Context, from, to string, work
 // Cost: that of RenameKey.
 func (a *Attributes[ID, V]) RemoveKey(ctx context.Context, key string, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "attribute: remove key")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if err := checkKey(key); err != nil {
 		return result, err
 	}

@@ -49,7 +49,7 @@ import (
 // commit included, 1 write for each bucket it falls into and each 700 entries.
 func (b *Buckets[ID, M]) Adopt(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (ID, M, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: adopt")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return b.core.Frame.Adopt(ctx, src, work, b.core.begin, b.taking(convert))
 }
 

@@ -53,7 +53,7 @@ func (b *Buckets[ID, M]) Append(ctx context.Context, series ID, m M) (stored boo
 // it meets buckets which cannot take a whole group: 2 more. In a transaction: 2 for each batch.
 func (b *Buckets[ID, M]) AppendMany(ctx context.Context, items iter.Seq2[ID, M], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: append many")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return b.core.Many(ctx, windows.Untyped(items, func(m M) any { return m }), work, b.core.begin)
 }
 
@@ -186,7 +186,7 @@ type part struct {
 //
 // Cost: that of a batch of AppendMany.
 func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
-	defer fault.Part(&err, &r.Done, &r.Unknown)
+	defer fault.PartlyDone(&err, &r.Done, &r.Unknown)
 	var groups []*group
 	for _, g := range b.All {
 		if clone := *g; g.Of.items != nil { // nil if its Metadata was refused

@@ -58,7 +58,7 @@ func (b *Buckets[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) it
 // Cost: that of Check, and 1 round trip for each batch with wrong buckets, index _id.
 func (b *Buckets[ID, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: repair")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return b.core.Repair(ctx, work, b.core.scan(), b.core.audit)
 }
 
@@ -149,6 +149,6 @@ func (d derived) agree(doc bson.Raw, have, want bson.RawValue) bool {
 // document.
 func (b *Buckets[ID, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: archive")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return b.core.Archive(ctx, before, target, work, windows.Insert)
 }

@@ -237,7 +237,7 @@ func (c *Computed[SourceID, ID, T]) Get(ctx context.Context, id ID, maxAge time.
 // transaction that keeps others out. If one target cannot be computed, 3 for each.
 func (c *Computed[SourceID, ID, T]) Refresh(ctx context.Context, targets ...ID) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "computed: refresh")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	all, err := ids(c.core, targets)
 	if err != nil || len(all) == 0 {
 		return result, err
@@ -251,7 +251,7 @@ func (c *Computed[SourceID, ID, T]) Refresh(ctx context.Context, targets ...ID) 
 // Cost: 1 round trip for each batch of 1000 targets, 100 with Options.Then, and those of Refresh for it.
 func (c *Computed[SourceID, ID, T]) RefreshAll(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "computed: refresh all")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return c.core.refreshAll(ctx, work)
 }
 
@@ -278,7 +278,7 @@ func (c *Computed[SourceID, ID, T]) Mark(ctx context.Context, targets ...ID) (er
 // note why.
 func (c *Computed[SourceID, ID, T]) Drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "computed: drain")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return c.core.drain(ctx, work)
 }
 
@@ -320,7 +320,7 @@ func (c *Computed[SourceID, ID, T]) Check(ctx context.Context, work *mongopatter
 // write for each of these.
 func (c *Computed[SourceID, ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "computed: repair")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return c.core.repair(ctx, work, false)
 }
 
@@ -329,7 +329,7 @@ func (c *Computed[SourceID, ID, T]) Repair(ctx context.Context, work *mongopatte
 // Cost: that of Repair.
 func (c *Computed[SourceID, ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "computed: adopt")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return c.core.repair(ctx, work, true)
 }
 

@@ -35,7 +35,7 @@ import (
 // those that get frozen fields) and 2 for each source, 3 if it has no version.
 func (r *Source[ID, T]) Adopt(ctx context.Context, target string, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "extref: adopt")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	t, err := r.core.target(target)
 	if err != nil {
 		return result, err

@@ -109,7 +109,7 @@ func (c *core) absent(ctx context.Context, work *mongopatterns.Work) iter.Seq2[m
 // the source if some are Ahead or Different.
 func (r *Source[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "extref: repair")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if err := r.core.ready(ctx, work); err != nil {
 		return result, err
 	}

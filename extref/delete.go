@@ -26,7 +26,7 @@ import (
 // document.
 func (r *Source[ID, T]) Delete(ctx context.Context, id ID) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "extref: delete")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	key, err := r.core.codec.ID("source", id)
 	if err != nil {
 		return result, err

@@ -56,7 +56,7 @@ func (c *core) enqueue(ctx context.Context, key bson.RawValue) error {
 // the end.
 func (r *Source[ID, T]) Drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "extref: drain")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return r.core.drain(ctx, work)
 }
 

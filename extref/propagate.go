@@ -36,7 +36,7 @@ import (
 // Unversioned target 2, which write to it, and 1 for each target, whatever the size of a batch.
 func (r *Source[ID, T]) Propagate(ctx context.Context, id ID, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "extref: propagate")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	key, err := r.core.codec.ID("source", id)
 	if err != nil {
 		return result, err

@@ -215,7 +215,7 @@ func (c *core) strays() maintain.Scan {
 // written as a whole. Orphans: 3 for each parent.
 func (l *Lists[ID, E]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "outlier: repair")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	c := &l.c
 	if err := c.ready(ctx, work); err != nil {
 		return result, err
@@ -320,7 +320,7 @@ func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 // elements as in Repair.
 func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "outlier: adopt")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	c := &l.c
 	if err := c.ready(ctx, work); err != nil {
 		return result, err

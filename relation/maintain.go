@@ -107,7 +107,7 @@ func (c *core) confirmed(ctx context.Context, e end, batch []bson.Raw) ([]mongop
 // and each that a one-sided reference leads to.
 func (r *Relation[ParentID, ChildID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "relation: repair")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	c := r.core
 	if err := collation.Refuse(ctx, c.collections()...); err != nil {
 		return result, err
@@ -328,7 +328,7 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 // at most if an _id is taken, 4 whenever the parent changes meanwhile.
 func (r *Relation[ParentID, ChildID, T]) Extract(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "relation: extract")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return r.core.convert(ctx, work, expr.Op("$type", "object"), r.core.extract)
 }
 
@@ -342,7 +342,7 @@ func (r *Relation[ParentID, ChildID, T]) Extract(ctx context.Context, work *mong
 // written; 6 more whenever the parent changes meanwhile.
 func (r *Relation[ParentID, ChildID, T]) Embed(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "relation: embed")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return r.core.convert(ctx, work, expr.Op("$elemMatch", expr.Op("$not", expr.Op("$type", "object"))), r.core.embed)
 }
 

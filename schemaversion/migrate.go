@@ -42,7 +42,7 @@ import (
 // changes. Reads by _id, or by the index on the version.
 func (v *Collection[T]) Migrate(ctx context.Context, to int, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "schemaversion: migrate")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return v.core.migrate(ctx, to, work)
 }
 

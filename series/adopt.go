@@ -45,7 +45,7 @@ import (
 // of new ones 4, commit included, and 1 write for each document it falls into and each 700 entries.
 func (s *Series[ID, M]) Adopt(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (ID, []M, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "series: adopt")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return s.core.Frame.Adopt(ctx, src, work, s.core.begin, s.taking(convert))
 }
 

@@ -61,7 +61,7 @@ func (s *Series[ID, M]) Append(ctx context.Context, series ID, m M) (err error) 
 // for each batch.
 func (s *Series[ID, M]) AppendMany(ctx context.Context, items iter.Seq2[ID, M], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "series: append many")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return s.core.Many(ctx, windows.Untyped(items, func(m M) any { return s.core.measurement(&m) }), work, s.core.begin)
 }
 
@@ -357,7 +357,7 @@ func (c *store) open(b *block) bson.Raw {
 //
 // Cost: that of a batch of AppendMany.
 func (c *store) save(ctx context.Context, blocks []*block) (r mongopatterns.Result, err error) {
-	defer fault.Part(&err, &r.Done, &r.Unknown)
+	defer fault.PartlyDone(&err, &r.Done, &r.Unknown)
 	c.place(blocks)
 	for attempt := 0; len(blocks) > 0; attempt++ {
 		if txn.Running(ctx) || attempt > 0 {

@@ -25,6 +25,6 @@ import (
 // included, and 2 writes for each document.
 func (s *Series[ID, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "series: archive")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return s.core.Archive(ctx, before, target, work, windows.Insert)
 }

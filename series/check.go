@@ -69,7 +69,7 @@ func (s *Series[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) ite
 // Cost: that of Check, and 1 round trip for each batch with wrong documents, index _id.
 func (s *Series[ID, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "series: repair")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	c := s.core
 	return c.Frame.Repair(ctx, work, maintain.Scan{BatchSize: windows.WholeBatch}, c.audit, c.Guards...)
 }

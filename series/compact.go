@@ -30,7 +30,7 @@ import (
 // the filter has a better index, and 1 to write, 1 document for each with several blocks.
 func (s *Series[ID, M]) Compact(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "series: compact")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	c := s.core
 	if err := c.Accept(ctx, work); err != nil {
 		return result, err

@@ -141,7 +141,7 @@ func (g *Gatherer[ID, M]) Append(ctx context.Context, series ID, m M) (err error
 // Cost: that of AppendMany; none if nothing waits.
 func (g *Gatherer[ID, M]) Flush(ctx context.Context) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "series: flush")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return g.flush(ctx)
 }
 

@@ -203,7 +203,7 @@ func (s *Slots[ID, M]) Set(ctx context.Context, series ID, t time.Time, m M) (er
 // key each. 1 more if another writer makes one of them at the same moment.
 func (s *Slots[ID, M]) SetMany(ctx context.Context, slots iter.Seq2[ID, Slot[M]], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "slots: set many")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return s.core.Many(ctx, windows.Untyped(slots, func(slot Slot[M]) any { return Slot[any]{slot.Time, slot.Value} }), work, s.core.begin)
 }
 
@@ -265,7 +265,7 @@ func (b *batch) Add(series, v any) error {
 //
 // Cost: that of a batch of SetMany.
 func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
-	defer fault.Part(&err, &r.Done, &r.Unknown)
+	defer fault.PartlyDone(&err, &r.Done, &r.Unknown)
 	left := slices.DeleteFunc(slices.Clone(b.All), func(g *group) bool { return g.Of.items == nil }) // nil if its Metadata was refused
 	for attempt := 0; len(left) > 0; attempt++ {
 		again, taken, err := b.send(ctx, left, &r)
@@ -547,7 +547,7 @@ func (s *Slots[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) iter
 // Cost: that of Check, and 1 round trip for each batch with wrong ends, index _id.
 func (s *Slots[ID, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "slots: repair")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return s.core.Frame.Repair(ctx, work, s.core.scan(), s.core.audit)
 }
 
@@ -576,7 +576,7 @@ func (g *grid) audit(doc bson.Raw, report windows.Report) mongo.Pipeline {
 // document.
 func (s *Slots[ID, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "slots: archive")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return s.core.Frame.Archive(ctx, before, target, work, s.core.arrive)
 }
 
@@ -624,7 +624,7 @@ func (g *grid) bring(doc bson.Raw, p windows.Place, later bool) mongo.WriteModel
 // and 2 writes for each document.
 func (s *Slots[ID, M]) Adopt(ctx context.Context, parse func(start string) (time.Time, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "slots: adopt")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	g := s.core
 	if err := g.Accept(ctx, work); err != nil {
 		return result, err

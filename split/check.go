@@ -125,7 +125,7 @@ func (c *core) check(ctx context.Context, hot []bson.Raw) (problems []mongopatte
 // to the cold one.
 func (s *Split[ID, H, C]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "split: repair")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return s.core.divideAll(ctx, work)
 }
 
@@ -145,7 +145,7 @@ func (s *Split[ID, H, C]) Repair(ctx context.Context, work *mongopatterns.Work) 
 // Cost: that of Repair.
 func (s *Split[ID, H, C]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "split: adopt")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if len(s.core.fields) == 0 {
 		return result, fault.Invalid("Options.ColdFields: it must be set, because C is not a struct with fields")
 	}

@@ -25,7 +25,7 @@ import (
 // wrong, and 1 more if arrays are; 2 writes to each wrong parent.
 func (s *Subset[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "subset: repair")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return s.core.rebuildAll(ctx, work, false)
 }
 
@@ -48,7 +48,7 @@ func (s *Subset[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (r
 // Cost: that of Repair; 2 more for each batch with items to insert, and 1 write for each of them.
 func (s *Subset[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "subset: adopt")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return s.core.rebuildAll(ctx, work, true)
 }
 

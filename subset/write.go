@@ -186,7 +186,7 @@ const (
 // 8 more, and 1 write for each item in their arrays.
 func (s *Subset[ID, T]) InsertMany(ctx context.Context, items iter.Seq2[ID, T], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "subset: insert many")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	w, err := maintain.OfItems(work, batchItems, false)
 	if err != nil || items == nil {
 		return result, err

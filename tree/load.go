@@ -160,7 +160,7 @@ func slim(n node) node {
 func (t *Tree[ID, T]) Load(ctx context.Context, entries iter.Seq2[Entry[ID, T], error], pos Position[ID],
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: load")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	defer maintain.Unstored(&err, &result)
 	w, err := maintain.OfItems(work, defaultBatch, false)
 	if err := cmp.Or(err, pos.err); err != nil {

@@ -61,7 +61,7 @@ const maxPasses = 100
 // is written once. Nested sets: 4 more (lock, all nodes, updates, commit).
 func (t *Tree[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (total mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: repair")
-	defer fault.Part(&err, &total.Done, &total.Unknown)
+	defer fault.PartlyDone(&err, &total.Done, &total.Unknown)
 	if err := collation.Refuse(ctx, t.c.coll); err != nil {
 		return total, err
 	}
@@ -97,7 +97,7 @@ func (t *Tree[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (tot
 // Cost: as Repair where the parent field stays; MaterializedPath and ChildReferences: twice that.
 func (t *Tree[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (total mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: adopt")
-	defer fault.Part(&err, &total.Done, &total.Unknown)
+	defer fault.PartlyDone(&err, &total.Done, &total.Unknown)
 	if err := collation.Refuse(ctx, t.c.coll); err != nil {
 		return total, err
 	}

@@ -32,7 +32,7 @@ import (
 func (d *History[ID, T]) Adopt(ctx context.Context, known func(stored bson.Raw) Change,
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: adopt")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if err := d.core.refuseCollation(ctx); err != nil {
 		return result, err
 	}
@@ -135,7 +135,7 @@ func (d *store) ends(ctx context.Context, ids bson.A) (map[string]head, error) {
 func (d *History[ID, T]) AdoptRevisions(ctx context.Context, read func(row bson.Raw) (*Revision[bson.Raw], error),
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: adopt revisions")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if d.core.revisions == nil {
 		return mongopatterns.Result{}, fault.Invalid("Options.NoHistory: there is no history to adopt")
 	}

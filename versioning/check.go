@@ -75,7 +75,7 @@ func (d *History[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) it
 // Cost: that of Check, and for each number 2 round trips and 1 document written, for each deletion 4 and 1.
 func (d *History[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: repair")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if err := d.core.refuseCollation(ctx); err != nil {
 		return result, err
 	}

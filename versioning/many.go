@@ -35,7 +35,7 @@ import (
 func (d *History[ID, T]) SaveMany(ctx context.Context, revisions iter.Seq2[*Revision[T], error], change Change,
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: save many")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	w, err := maintain.OfItems(work, batchSize, true)
 	if err != nil || revisions == nil {
 		return result, err

@@ -38,7 +38,7 @@ type Retention struct {
 // to delete, by the unique index; 1 or more to list those that only the history has.
 func (d *History[ID, T]) Prune(ctx context.Context, keep Retention, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: prune")
-	defer fault.Part(&err, &result.Done, &result.Unknown)
+	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if err := checkTime("Retention.Before", keep.Before); err != nil {
 		return mongopatterns.Result{}, err
 	}

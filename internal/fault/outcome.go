@@ -39,10 +39,10 @@ func Unknown(err error) error { return judged(err, true) }
 // NotDone marks an error whose call has written nothing and will write nothing.
 func NotDone(err error) error { return judged(err, false) }
 
-// Part is Unknown for a call that counts what it did:
+// PartlyDone is Unknown for a call that counts what it did:
 //
-//	defer fault.Part(&err, &result.Done, &result.Unknown)
-func Part(err *error, counts ...*int64) {
+//	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
+func PartlyDone(err *error, counts ...*int64) {
 	for _, n := range counts {
 		if *n > 0 {
 			*err = Unknown(*err)

@@ -46,7 +46,7 @@ func First(r *mongopatterns.Result) error {
 // Unstored is deferred by a call that stores items of the caller's: nobody expects that some are not stored
 // if there is no error. Its error matches those of the Failures.
 //
-//	defer fault.Part(&err, &result.Done, &result.Unknown)
+//	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 //	defer maintain.Unstored(&err, &result)
 func Unstored(err *error, r *mongopatterns.Result) {
 	if *err == nil && r.Failed > 0 {

@@ -20,7 +20,7 @@ import (
 // the next call looks at them again.
 func (f *Frame) Adopt(ctx context.Context, src *mongo.Collection, work *mongopatterns.Work, begin func() Batch,
 	convert func(b Batch, doc bson.Raw) error) (total mongopatterns.Result, err error) {
-	defer fault.Part(&err, &total.Done, &total.Unknown)
+	defer fault.PartlyDone(&err, &total.Done, &total.Unknown)
 	w, err := maintain.Of(work, ManyBatch)
 	if err != nil {
 		return total, err

@@ -118,7 +118,7 @@ type Batch interface {
 
 // Many stores measurements batch by batch. At an invalid one it stores those before it and ends.
 func (f *Frame) Many(ctx context.Context, items iter.Seq2[any, any], work *mongopatterns.Work, begin func() Batch) (total mongopatterns.Result, err error) {
-	defer fault.Part(&err, &total.Done, &total.Unknown)
+	defer fault.PartlyDone(&err, &total.Done, &total.Unknown)
 	defer maintain.Unstored(&err, &total)
 	w, err := maintain.OfItems(work, ManyBatch, true)
 	if err != nil {

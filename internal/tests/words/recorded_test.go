@@ -84,8 +84,8 @@ func TestPartsAreRecorded(t *testing.T) {
 					!strings.HasPrefix(strings.Join(types(d.Type.Results), ", "), "mongopatterns.Result, ") {
 					continue
 				}
-				if found++; !strings.Contains(text(d.Body), "defer fault.Part(&err, &") {
-					t.Errorf("%s.%s does not begin with fault.Part", dir, d.Name.Name)
+				if found++; !strings.Contains(text(d.Body), "defer fault.PartlyDone(&err, &") {
+					t.Errorf("%s.%s does not begin with fault.PartlyDone", dir, d.Name.Name)
 				}
 			}
 		}
