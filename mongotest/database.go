@@ -106,7 +106,11 @@ var clients sync.Map // *mongo.Client -> known
 
 func (s *Server) database(opts ...*options.ClientOptions) (*mongo.Database, error) {
 	recorder := NewRecorder()
-	merged := options.MergeClientOptions(append([]*options.ClientOptions{options.Client().ApplyURI(s.URI)}, opts...)...)
+	first := shortLived(s.URI)
+	if len(s.members) > 1 { // an election has to be seen at once
+		first = options.Client().ApplyURI(s.URI)
+	}
+	merged := options.MergeClientOptions(append([]*options.ClientOptions{first}, opts...)...)
 	merged.SetMonitor(both(merged.Monitor, recorder.Monitor()))
 	name := databaseName()
 	if merged.AppName == nil {

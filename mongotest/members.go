@@ -15,7 +15,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // Member is one mongod of a replica set that [Start] started as a process. Its
@@ -271,7 +270,7 @@ func (s *Server) primary(ctx context.Context, fits func(hello) bool) (h hello, e
 // command runs an admin command on a connection of its own, so that it meets the
 // set as it is now.
 func command(ctx context.Context, uri string, answer any, body bson.D) error {
-	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	client, err := mongo.Connect(shortLived(uri))
 	if err != nil {
 		return err
 	}

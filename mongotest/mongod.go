@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // startBound is how long a server may take to come up while its process lives:
@@ -176,5 +175,5 @@ func (s *Server) initiate(ctx context.Context, first, set string, hosts []string
 	if _, err := s.primary(ctx, func(hello) bool { return true }); err != nil {
 		return fmt.Errorf("wait for a primary: %w", err)
 	}
-	return s.describe(ctx, options.Client().ApplyURI(s.URI))
+	return s.describe(ctx, shortLived(s.URI))
 }

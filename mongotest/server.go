@@ -232,6 +232,12 @@ func (s *starter) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.stderr, "mongotest: "+format+"\n", args...)
 }
 
+// shortLived are the options of a client that is soon closed. It polls the server: one that streams the server's
+// state waits, when it is closed, for the next answer of the stream, up to 10 s.
+func shortLived(uri string) *options.ClientOptions {
+	return options.Client().ApplyURI(uri).SetServerMonitoringMode(options.ServerMonitoringModePoll)
+}
+
 // describe asks the server what it is.
 func (s *Server) describe(ctx context.Context, opts *options.ClientOptions) error {
 	client, err := mongo.Connect(opts)

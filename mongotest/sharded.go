@@ -167,7 +167,7 @@ func (s *Server) Asked(ctx context.Context, db *mongo.Database, fn func() error)
 	var profiled []*mongo.Database
 	for _, shard := range shards {
 		set, hosts, _ := strings.Cut(shard.Host, "/")
-		client, err := mongo.Connect(options.Client().ApplyURI("mongodb://" + hosts + "/?replicaSet=" + set))
+		client, err := mongo.Connect(shortLived("mongodb://" + hosts + "/?replicaSet=" + set))
 		if err != nil {
 			return asked, err
 		}
@@ -257,7 +257,7 @@ func (s *starter) namedCluster(ctx context.Context, uri string) (server *Server,
 	if server, err = uriBounds.connect(ctx, uri); err != nil {
 		return nil, "", err
 	}
-	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	client, err := mongo.Connect(shortLived(uri))
 	if err != nil {
 		return nil, "", err
 	}

@@ -87,6 +87,7 @@ func (s *Server) reach(ctx context.Context, bound, selecting time.Duration) erro
 	if err != nil {
 		return err
 	}
+	opts.SetServerMonitoringMode(options.ServerMonitoringModePoll) // as shortLived does
 	if opts.ServerSelectionTimeout == nil || *opts.ServerSelectionTimeout > selecting {
 		opts.SetServerSelectionTimeout(selecting)
 	}
