@@ -19,6 +19,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -67,7 +68,7 @@ type finding struct {
 // round trip for each batch of sources, and the copies of these by the targets' indexes.
 func (r *Source[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	found := func(yield func(mongopatterns.Problem, error) bool) {
-		ctx, end := r.core.causal(ctx)
+		ctx, end := txn.Causal(ctx, r.core.source.Database())
 		defer end()
 		for batch, err := range r.core.examine(ctx, work) {
 			if err != nil {
@@ -121,7 +122,7 @@ func (c *core) repair(ctx context.Context, work *mongopatterns.Work) (result mon
 	if err != nil {
 		return result, err
 	}
-	ctx, end := c.causal(ctx)
+	ctx, end := txn.Causal(ctx, c.source.Database())
 	defer end()
 	for batch, err := range c.examine(ctx, &w) {
 		if err != nil {
@@ -166,7 +167,7 @@ func (c *core) examine(ctx context.Context, work *mongopatterns.Work) iter.Seq2[
 		return fault.Stop[batch](err)
 	}
 	return func(yield func(batch, error) bool) {
-		ctx, end := c.causal(ctx)
+		ctx, end := txn.Causal(ctx, c.source.Database())
 		defer end()
 		selected := maintain.Batches(ctx, c.source, w, maintain.Scan{Projection: c.shown})
 		if w.Filter == nil { // all sources that the documents name

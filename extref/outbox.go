@@ -68,7 +68,7 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mong
 	if c.o.Outbox == nil {
 		return result, fault.Invalid("Options.Outbox: it must be set")
 	}
-	ctx, end := c.causal(ctx)
+	ctx, end := txn.Causal(ctx, c.source.Database())
 	defer end()
 	// What has no time is not an entry: it stays.
 	due := expr.And(expr.D(dueField, expr.Op("$type", "date")), lease.Free(dueField), w.Filter)

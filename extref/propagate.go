@@ -54,7 +54,7 @@ type read func(ctx context.Context, key bson.RawValue) (state, error)
 // propagateKey is Propagate of the state that read returns; with nil, of the source's current state.
 func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, read read) (
 	result mongopatterns.Result, err error) {
-	ctx, end := c.causal(ctx)
+	ctx, end := txn.Causal(ctx, c.source.Database())
 	defer end()
 	unversioned := slices.ContainsFunc(c.following, func(t *target) bool { return t.Unversioned })
 	switch {

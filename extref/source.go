@@ -20,7 +20,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
-	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -298,17 +297,6 @@ func (c *core) sources(ctx context.Context, field string, values map[string]bson
 		out[value.Key(s.key)] = s
 	}
 	return out, nil
-}
-
-// causal gives ctx a session, unless it has one, in which each operation sees everything that
-// earlier ones saw. Without it, a read on a sharded cluster may see an entry in the outbox on one
-// shard, but not yet the change on another.
-func (c *core) causal(ctx context.Context) (context.Context, func()) {
-	if mongo.SessionFromContext(ctx) != nil {
-		return ctx, func() {}
-	}
-	ctx, end, _ := txn.Session(ctx, c.source.Database()) // if the client is closed, the operations return that error
-	return ctx, end
 }
 
 func in(field string, values any) bson.D { return expr.D(field, expr.Op("$in", values)) }

@@ -19,6 +19,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/pause"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -157,7 +158,7 @@ func (w *watcher) save(ctx context.Context, token bson.Raw) error {
 // attempt opens a stream after the token and applies it, in a session of its own: a session in which
 // a server failed is not used again. It returns nil if the server ended the stream.
 func (w *watcher) attempt(ctx context.Context) error {
-	ctx, end := w.causal(ctx)
+	ctx, end := txn.Causal(ctx, w.source.Database())
 	defer end()
 	if !w.loaded {
 		doc, err := cursor.Primary(w.tokens).FindOne(ctx, expr.D("_id", w.o.Name)).Raw()

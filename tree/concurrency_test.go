@@ -588,3 +588,36 @@ func TestJoin(t *testing.T) {
 		wrong(t, err != nil || len(up) != 4, "committed: %v, %v", up, err)
 	})
 }
+
+// TestConfirmationIsNotOlder: the snapshot that confirms a finding shows all that the first look saw.
+func TestConfirmationIsNotOlder(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	coll := db.Collection("nodes")
+	v := plain(tree.AncestorArray, tree.Options{})
+	tr := v.open(t, coll)
+	insertAll(t, v, tr, [][2]string{{"a", ""}, {"b", "a"}})
+	ok(t, errOf(coll.UpdateByID(t.Context(), "b", dd("$unset", dd("ancestors", "")))))
+	problems := 0
+	commands := mongotest.Record(t, db, func() {
+		for _, err := range tr.Check(t.Context(), nil) {
+			good(t, err)
+			problems++
+		}
+	})
+	wrong(t, problems == 0, "no problem")
+	var seen bson.Timestamp
+	snapshots := 0
+	for _, c := range commands.Named("find", "aggregate") {
+		if c.Body.Lookup("startTransaction").Type != 0 {
+			snapshots++
+			sec, inc, found := c.Body.Lookup("readConcern", "afterClusterTime").TimestampOK()
+			after := bson.Timestamp{T: sec, I: inc}
+			wrong(t, !found || after.Before(seen), "after %v, the look was at %v: %v", after, seen, c.Body.Lookup("readConcern"))
+		}
+		if sec, inc, found := c.Reply.Lookup("operationTime").TimestampOK(); found {
+			seen = bson.Timestamp{T: sec, I: inc}
+		}
+	}
+	wrong(t, snapshots == 0 || seen.IsZero(), "%d snapshots, %v", snapshots, seen)
+}

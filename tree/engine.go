@@ -14,6 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -569,6 +570,8 @@ func (e *engine) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[
 			fault.Stop[mongopatterns.Problem](err)(yield)
 			return
 		}
+		ctx, end := txn.Causal(ctx, e.from.coll.Database()) // what confirms a finding is not older than it
+		defer end()
 		first := true
 		maintain.Check(ctx, e.from.coll, work, e.scan(), func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
 			var roots []part

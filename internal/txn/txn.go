@@ -208,6 +208,17 @@ func Session(ctx context.Context, db *mongo.Database) (in context.Context, end f
 	}, nil
 }
 
+// Causal gives ctx a session, unless it has one, in which each operation and transaction sees everything that earlier
+// ones saw. Without it, a snapshot may be older than a read before it, and a shard may not show yet what another has
+// shown.
+func Causal(ctx context.Context, db *mongo.Database) (in context.Context, end func()) {
+	if mongo.SessionFromContext(ctx) != nil {
+		return ctx, func() {}
+	}
+	in, end, _ = Session(ctx, db) // if the client is closed, the operations return that error
+	return in, end
+}
+
 // try runs fn once and commits. committing reports whether the error is that of the commit.
 func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context) error) (err error, committing bool) {
 	if err := t.start(); err != nil {
