@@ -17,6 +17,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -347,6 +348,55 @@ func TestCommitIsRepeated(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The driver repeats a commit once by itself. If it finds no server for that, it returns the error of the first one as
+// it was; that of a write concern has a type of its own, which is no mongo.ServerError. The commit is sent again.
+func TestCommitWithoutAServerToRepeatIt(t *testing.T) {
+	for name, refused := range map[string]proxy.Fault{
+		"refused":       proxy.Refuse(proxy.NotWritablePrimary),
+		"write concern": proxy.ConcernError(proxy.NotWritablePrimary),
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := proxy.New(t, mongotest.URI(t))
+			t.Cleanup(func() { p.Break(nil) })
+			stored := mongotest.Database(t).Collection("c")
+			testkit.OK(t, testkit.ErrorOf(stored.InsertOne(patient(t), bson.D{{Key: "_id", Value: "a"}})))
+			var client *mongo.Client
+			var lose sync.Once
+			answered := func(name string) {
+				if name == "commitTransaction" {
+					lose.Do(func() { _ = client.Ping(t.Context(), nil) }) // its connection closes, so the server is not known any more
+				}
+			}
+			// The driver asks a server what it is at most twice a second: one that has just been asked is not found within 50 ms.
+			client = testkit.Must(mongo.Connect(p.Options(), options.Client().SetServerSelectionTimeout(50*time.Millisecond).SetServerMonitoringMode(options.ServerMonitoringModePoll).SetMonitor(&event.CommandMonitor{
+				Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) { answered(e.CommandName) },
+				Failed:    func(_ context.Context, e *event.CommandFailedEvent) { answered(e.CommandName) },
+			})))
+			defer func() { _ = client.Disconnect(context.Background()) }()
+			for client.Ping(patient(t), nil) != nil {
+			}
+			db, commits := client.Database(stored.Database().Name()), 0
+			refused.Before = func() { commits++ }
+			p.Break(func(c proxy.Command) *proxy.Fault {
+				switch {
+				case c.Name == "ping":
+					return &proxy.CloseBefore
+				case c.Name == "commitTransaction" && c.N == 0:
+					return &refused
+				}
+				return nil
+			})
+			err := txn.Run(patient(t), db, func(ctx context.Context) error { return inc(ctx, db.Collection("c"), "a") })
+			if err != nil || commits != 1 {
+				t.Errorf("%v, %d commits were refused", err, commits)
+			}
+			if n := value(t, stored, "a"); n != 1 {
+				t.Errorf("a is %d", n)
+			}
+		})
+	}
 }
 
 // A Timeout of the client bounds single commands, and not how long a call waits for others.

@@ -29,6 +29,7 @@ const (
 	codeWriteConflict    = 112
 	codeLifetimeExceeded = 290
 	labelTransient       = "TransientTransactionError"
+	labelRetryable       = "RetryableWriteError"
 	labelOverloaded      = "SystemOverloadedError"
 
 	// grace is how long after the end of its context a call may return: the time in which a commit or an abort
@@ -331,7 +332,8 @@ func (t *transaction) commit(late context.Context) error {
 // unanswered reports whether a commit is sent again after this error.
 func unanswered(err error) bool {
 	return err != nil && !aborted(err) &&
-		(fault.Unanswered(err) || mongo.IsTimeout(err) || mongo.IsNetworkError(err) || labelled(err, labelTransient) || labelled(err, labelOverloaded))
+		(fault.Unanswered(err) || mongo.IsTimeout(err) || mongo.IsNetworkError(err) ||
+			labelled(err, labelTransient) || labelled(err, labelRetryable) || labelled(err, labelOverloaded))
 }
 
 // aborted reports whether err is an answer to a commit, and says that the transaction was aborted. The labels
@@ -510,9 +512,11 @@ func expired(err error) bool {
 	return errors.As(err, &server) && server.HasErrorCode(codeLifetimeExceeded)
 }
 
+// labelled reports whether err has a label. If the driver finds no server to repeat a commit on, it returns the error
+// of the write concern of the first one as a type that is no mongo.ServerError.
 func labelled(err error, label string) bool {
-	var server mongo.ServerError
-	return errors.As(err, &server) && server.HasErrorLabel(label)
+	var labels interface{ HasErrorLabel(string) bool }
+	return errors.As(err, &labels) && labels.HasErrorLabel(label)
 }
 
 // Conflicted reports whether a server ended a transaction that another run may complete: because of a conflict
