@@ -233,7 +233,8 @@ func TestEndedByTheFunction(t *testing.T) {
 
 // A server that does not answer the fence gets the kill all the same.
 func TestKillAfterTheFence(t *testing.T) {
-	t.Parallel()
+	bound := txn.FenceBound(time.Second)
+	t.Cleanup(func() { txn.FenceBound(bound) })
 	p := proxy.New(t, mongotest.URI(t))
 	db := mongotest.Database(t, p.Options())
 	t.Cleanup(func() { p.Break(nil) })

@@ -8,3 +8,10 @@ func Limit(by time.Duration) time.Duration {
 	limit = by
 	return old
 }
+
+// FenceBound is Limit for the time in which an open transaction is fenced.
+func FenceBound(by time.Duration) time.Duration {
+	old := fenceBound
+	fenceBound = by
+	return old
+}

@@ -35,9 +35,8 @@ const (
 	// grace is how long after the end of its context a call may return: the time in which a commit or an abort
 	// can be answered.
 	grace = 500 * time.Millisecond
-	// fenceBound and killBound bound the work that ends a transaction after its call has returned. fenceTry bounds
-	// each attempt, and there are fenceTries of a fence.
-	fenceBound = 20 * time.Second
+	// killBound bounds the kill of a transaction's session, as fenceBound its fence. fenceTry bounds each attempt, and
+	// there are fenceTries of a fence.
 	killBound  = 10 * time.Second
 	fenceTry   = 5 * time.Second
 	fenceTries = 10
@@ -46,6 +45,9 @@ const (
 // limit is how long a transaction is tried if its context has no deadline: as long as
 // the driver's own.
 var limit = 120 * time.Second // a test shortens it
+
+// fenceBound bounds the fence that ends a transaction after its call has returned: an election may come first.
+var fenceBound = 20 * time.Second // a test shortens it
 
 // Running reports whether ctx carries a session with a transaction under way.
 func Running(ctx context.Context) bool {
@@ -205,7 +207,7 @@ func Session(ctx context.Context, db *mongo.Database) (in context.Context, end f
 		}
 		t := &transaction{client: db.Client(), session: session}
 		t.db.Store(db)
-		go t.close(ctx)
+		t.close(ctx)
 	}, nil
 }
 
@@ -363,16 +365,12 @@ func (t *transaction) end(ctx, late context.Context) {
 			t.session.EndSession(late)
 		}
 	case t.own:
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			t.close(ctx)
-		}()
+		closed := t.close(ctx)
 		if ctx.Err() == nil {
 			return
 		}
 		select {
-		case <-done:
+		case <-closed:
 		case <-late.Done():
 		}
 	default:
@@ -382,19 +380,24 @@ func (t *transaction) end(ctx, late context.Context) {
 	}
 }
 
-// close ends the transaction, then the session. The kill has time of its own: a fence that was not answered has used
-// up all it had.
-func (t *transaction) close(ctx context.Context) {
+// close ends the transaction, then the session, in the background. The kill has time of its own: a fence that was not
+// answered has used up all it had.
+func (t *transaction) close(ctx context.Context) (closed <-chan struct{}) {
 	ctx = context.WithoutCancel(ctx)
 	fencing, fenced := context.WithTimeout(ctx, fenceBound)
-	defer fenced()
-	over := t.fence(fencing)
-	ctx, cancel := context.WithTimeout(ctx, killBound)
-	defer cancel()
-	if !over || t.routed(ctx) {
-		t.kill(ctx)
-	}
-	t.session.EndSession(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer fenced()
+		over := t.fence(fencing)
+		ctx, cancel := context.WithTimeout(ctx, killBound)
+		defer cancel()
+		if !over || t.routed(ctx) {
+			t.kill(ctx)
+		}
+		t.session.EndSession(ctx)
+	}()
+	return done
 }
 
 // fence makes sure that the transaction is over, and reports whether it is. When the context of a command ends,
