@@ -142,9 +142,10 @@ func TestAdoptedByShape(t *testing.T) {
 		{"bucket", func(db *mongo.Database) error {
 			buckets, err := bucket.New[int32, bson.M](db.Collection("things"), timeseries.Days(nil), &bucket.Options{
 				SeriesField: "device", StartField: "day", ArrayField: "events", CountField: "size", TimeField: "at"})
-			if err == nil {
-				_, err = buckets.AppendMany(ctx, events, nil)
+			if err != nil {
+				return err
 			}
+			_, err = buckets.AppendMany(ctx, events, nil)
 			return err
 		}, slice("events"), "subset", "is in pattern bucket already: documents have _id.day, _id.device, day, device, events",
 			bson.A{bson.D{{Key: "$unset", Value: "day"}}}},

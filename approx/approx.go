@@ -208,20 +208,21 @@ func newCore(coll *mongo.Collection, opts *Options, useless ...string) (*core, e
 	}
 	c.codec = codec.Of(coll, c.Registry, c.BSON)
 	err := config.Collections("coll", coll)
-	if err == nil {
-		err = config.Apply(
-			config.Named("Options.KeyField", &c.KeyField, "_id"),
-			config.Named("Options.CountField", &c.CountField, "count"),
-			config.Number("Options.Every", &c.Every, 100, 1, math.MaxInt32),
-			config.Number("Options.Precision", &c.Precision, 10, 4, 14),
-			config.Number("Options.MaxKeys", &c.MaxKeys, 10_000, 1, math.MaxInt32),
-			config.Check("Options.Interval", func() error {
-				if c.Interval < 0 {
-					return errors.New("it is negative")
-				}
-				return nil
-			}))
+	if err != nil {
+		return c, err
 	}
+	err = config.Apply(
+		config.Named("Options.KeyField", &c.KeyField, "_id"),
+		config.Named("Options.CountField", &c.CountField, "count"),
+		config.Number("Options.Every", &c.Every, 100, 1, math.MaxInt32),
+		config.Number("Options.Precision", &c.Precision, 10, 4, 14),
+		config.Number("Options.MaxKeys", &c.MaxKeys, 10_000, 1, math.MaxInt32),
+		config.Check("Options.Interval", func() error {
+			if c.Interval < 0 {
+				return errors.New("it is negative")
+			}
+			return nil
+		}))
 	return c, err
 }
 

@@ -311,10 +311,10 @@ func (d *Distinct[ID, V]) Union(ctx context.Context, filter any) (e Estimate, er
 			expr.Op("$group", expr.D("_id", expr.D("p", "$p", "r", "$r.k"), "v", expr.Op("$max", "$r.v"))),
 		}, options.Aggregate().SetBatchSize(int32(len(ranks)+1)))
 	}) {
-		if err == nil {
-			err = c.join(ranks, doc.Lookup("_id", "p").StringValue(), doc.Lookup("_id", "r").StringValue(), doc.Lookup("v"))
-		}
 		if err != nil {
+			return e, err
+		}
+		if err = c.join(ranks, doc.Lookup("_id", "p").StringValue(), doc.Lookup("_id", "r").StringValue(), doc.Lookup("v")); err != nil {
 			return e, err
 		}
 	}

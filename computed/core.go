@@ -211,10 +211,10 @@ func distinct(all []bson.RawValue) (out []bson.RawValue) {
 func (c *core) change(ctx context.Context, sources []bson.RawValue, write func(ctx context.Context) error) error {
 	for level := c; level != nil; level = level.next() {
 		before, err := level.contributions(ctx, sources)
-		if err == nil {
-			err = write(ctx)
-		}
 		if err != nil {
+			return err
+		}
+		if err = write(ctx); err != nil {
 			return err
 		}
 		after, err := level.contributions(ctx, sources)
@@ -452,9 +452,10 @@ func (c *core) locked(ctx context.Context, targets []bson.RawValue) (done int64,
 				return err
 			}
 			made, err := c.compute(ctx, targets)
-			if err == nil {
-				done, err = marked.MatchedCount, c.write(ctx, targets, made)
+			if err != nil {
+				return err
 			}
+			done, err = marked.MatchedCount, c.write(ctx, targets, made)
 			return err
 		})
 	})
@@ -868,9 +869,10 @@ func (c *core) again(ctx context.Context, problems []mongopatterns.Problem) (out
 		docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 			return c.targets.Find(ctx, in("_id", distinct(ids)), options.Find().SetProjection(c.scan().Projection).SetSort(expr.D("_id", 1)))
 		}))
-		if err == nil {
-			out, err = c.drifted(ctx, docs)
+		if err != nil {
+			return err
 		}
+		out, err = c.drifted(ctx, docs)
 		return err
 	}
 	err = c.transact(ctx, look)

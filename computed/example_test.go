@@ -60,12 +60,14 @@ func filmTotals(ctx context.Context) (totals *computed.Computed[int, string, bso
 		Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "viewers", Value: bson.M{"$sum": "$viewers"}}}}}},
 		Empty:    bson.D{{Key: "viewers", Value: 0}},
 	}, nil)
-	if err == nil {
-		_, err = films.InsertOne(ctx, bson.M{"_id": "Dumbo"})
+	if err != nil {
+		return totals, screenings, films, err
 	}
-	if err == nil {
-		_, err = screenings.InsertOne(ctx, bson.M{"_id": 1, "film": "Dumbo", "viewers": 120})
+	_, err = films.InsertOne(ctx, bson.M{"_id": "Dumbo"})
+	if err != nil {
+		return totals, screenings, films, err
 	}
+	_, err = screenings.InsertOne(ctx, bson.M{"_id": 1, "film": "Dumbo", "viewers": 120})
 	return totals, screenings, films, err
 }
 

@@ -70,10 +70,10 @@ func (t *target) release(ctx context.Context, key bson.RawValue, result *mongopa
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			return nil
 		}
-		if err == nil {
-			err = fault.Of(doc.Lookup("_id"), mongopatterns.ErrReferenced)
+		if err != nil {
+			return err
 		}
-		return err
+		return fault.Of(doc.Lookup("_id"), mongopatterns.ErrReferenced)
 	case mongopatterns.Unlink:
 		update := expr.Op("$unset", t.each(""))
 		if t.Array {

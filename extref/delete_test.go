@@ -85,9 +85,10 @@ func TestDelete(t *testing.T) {
 				group.Go(func() {
 					err := transaction(t, teams.Database(), func(ctx context.Context) error {
 						ref, err := r.Pin(ctx, "single.team", i)
-						if err == nil {
-							_, err = colls[0].InsertOne(ctx, d("team", ref))
+						if err != nil {
+							return err
 						}
+						_, err = colls[0].InsertOne(ctx, d("team", ref))
 						return err
 					})
 					if err != nil && !errors.Is(err, mongopatterns.ErrNotFound) {

@@ -164,10 +164,10 @@ func (c *core) add(t *target, known []any) error {
 		refuse(t.option+".Fields", len(t.Fields) == 0, "the list is empty"),
 		refuse(t.option+".Name", slices.ContainsFunc(c.targets, func(o *target) bool { return o.Name == t.Name }),
 			"%q is given twice", t.Name))
-	if err == nil {
-		err = config.Apply(c.copied(t)...)
-	}
 	if err != nil {
+		return err
+	}
+	if err = config.Apply(c.copied(t)...); err != nil {
 		return err
 	}
 	var beside [][]string // options and paths

@@ -214,23 +214,28 @@ func (s *starter) runContainer(ctx context.Context, provider *testcontainers.Doc
 		defer cancel()
 		return started.Terminate(ctx, testcontainers.StopTimeout(0))
 	})}
-	var endpoint string
-	if err == nil {
-		endpoint, err = started.PortEndpoint(ctx, "27017/tcp", "")
-	}
-	if err == nil {
-		if port, ok := strings.CutPrefix(endpoint, "localhost:"); ok && local {
-			endpoint = "127.0.0.1:" + port
-		}
-		server.URI = "mongodb://" + endpoint + "/?directConnection=true"
-		// The member of the set has a name that is valid only in the container.
-		err = server.initiate(ctx, server.URI, replicaSet, []string{"127.0.0.1:27017"}, s.journal()...)
-	}
 	if err != nil {
-		err = fmt.Errorf("run image %s: %w%s", dockerImage, err, logTail(ctx, started))
-		return nil, errors.Join(err, server.stop())
+		return nil, s.failed(ctx, server, started, err)
+	}
+	endpoint, err := started.PortEndpoint(ctx, "27017/tcp", "")
+	if err != nil {
+		return nil, s.failed(ctx, server, started, err)
+	}
+	if port, ok := strings.CutPrefix(endpoint, "localhost:"); ok && local {
+		endpoint = "127.0.0.1:" + port
+	}
+	server.URI = "mongodb://" + endpoint + "/?directConnection=true"
+	// The member of the set has a name that is valid only in the container.
+	if err := server.initiate(ctx, server.URI, replicaSet, []string{"127.0.0.1:27017"}, s.journal()...); err != nil {
+		return nil, s.failed(ctx, server, started, err)
 	}
 	return server, nil
+}
+
+// failed ends a container that could not be used, and returns the reason with the end of its log.
+func (s *starter) failed(ctx context.Context, server *Server, started *mongodb.MongoDBContainer, err error) error {
+	err = fmt.Errorf("run image %s: %w%s", dockerImage, err, logTail(ctx, started))
+	return errors.Join(err, server.stop())
 }
 
 // watchContainer makes the docker command, if it exists, remove the container of that name when this process

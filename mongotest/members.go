@@ -181,20 +181,24 @@ func (m *Member) Restart(ctx context.Context) error {
 	if err := m.Kill(); err != nil {
 		return err
 	}
-	before := m.process.pid()
-	err := m.process.again()
-	for bound := time.Now().Add(stopBound); err == nil && !m.process.runsAfter(before); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(bound) {
-			err = errors.New("the watchdog does not answer")
-		}
-	}
-	if err == nil {
-		err = m.ready(ctx)
-	}
-	if err != nil {
+	if err := m.again(ctx); err != nil {
 		return fmt.Errorf("mongotest: restart %s: %w", m.host, err)
 	}
 	return nil
+}
+
+// again starts the member, which is killed, and waits until it works.
+func (m *Member) again(ctx context.Context) error {
+	before := m.process.pid()
+	if err := m.process.again(); err != nil {
+		return err
+	}
+	for bound := time.Now().Add(stopBound); !m.process.runsAfter(before); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(bound) {
+			return errors.New("the watchdog does not answer")
+		}
+	}
+	return m.ready(ctx)
 }
 
 // ready waits until the member is a primary or a working secondary: one that has a member to copy from, but
@@ -215,10 +219,13 @@ func (m *Member) ready(ctx context.Context) error {
 			return err == nil && h.Primary
 		}
 		source, answers, err := m.copies(ctx)
-		if err == nil && alone.IsZero() {
+		if err != nil {
+			return false
+		}
+		if alone.IsZero() {
 			alone, before = time.Now(), answers
 		}
-		return err == nil && (source != "" && answers > before || source == "" && time.Since(alone) > 3*time.Second)
+		return source != "" && answers > before || source == "" && time.Since(alone) > 3*time.Second
 	})
 }
 

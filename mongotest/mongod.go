@@ -44,7 +44,6 @@ func (s *starter) run(ctx context.Context, path string) (*Server, error) {
 // replicaSet starts a replica set of the mongod at path.
 func (s *starter) replicaSet(ctx context.Context, path string) (*Server, error) {
 	members := make([]*Member, max(s.members, 1))
-	hosts := make([]string, len(members))
 	server := &Server{members: members, stop: sync.OnceValue(func() error {
 		return each(len(members), func(i int) error {
 			if members[i] == nil {
@@ -53,26 +52,34 @@ func (s *starter) replicaSet(ctx context.Context, path string) (*Server, error) 
 			return members[i].process.stop()
 		})
 	})}
-	err := each(len(members), func(i int) (err error) {
-		if members[i], err = startMember(ctx, path, replicaSet, len(members) > 1); err == nil {
-			hosts[i] = members[i].host
-		}
-		return err
-	})
-	if err == nil {
-		server.URI = members[0].URI
-		if len(members) > 1 { // clients notice soon that a member does not answer
-			server.URI = "mongodb://" + strings.Join(hosts, ",") + "/?connectTimeoutMS=2000&heartbeatFrequencyMS=500&replicaSet=" + replicaSet
-		}
-		err = server.initiate(ctx, members[0].URI, replicaSet, hosts, s.journal()...)
-	}
-	if err == nil && len(members) > 1 { // they have copied what there is
-		err = each(len(members), func(i int) error { return members[i].ready(ctx) })
-	}
-	if err != nil {
+	if err := s.fill(ctx, server, path); err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", path, err), server.stop())
 	}
 	return server, nil
+}
+
+// fill starts the members of a set and makes them one.
+func (s *starter) fill(ctx context.Context, server *Server, path string) error {
+	members := server.members
+	hosts := make([]string, len(members))
+	err := each(len(members), func(i int) (err error) {
+		if members[i], err = startMember(ctx, path, replicaSet, len(members) > 1); err != nil {
+			return err
+		}
+		hosts[i] = members[i].host
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	server.URI = members[0].URI
+	if len(members) > 1 { // clients notice soon that a member does not answer
+		server.URI = "mongodb://" + strings.Join(hosts, ",") + "/?connectTimeoutMS=2000&heartbeatFrequencyMS=500&replicaSet=" + replicaSet
+	}
+	if err := server.initiate(ctx, members[0].URI, replicaSet, hosts, s.journal()...); err != nil || len(members) == 1 {
+		return err
+	}
+	return each(len(members), func(i int) error { return members[i].ready(ctx) }) // they have copied what there is
 }
 
 // each calls fn for the numbers below n at the same time.

@@ -48,9 +48,10 @@ type Order struct {
 // FindOpen returns the open orders, the first due first.
 func FindOpen(ctx context.Context, orders *mongo.Collection) (open []Order, err error) {
 	cursor, err := orders.Find(ctx, bson.D{{Key: "status", Value: "open"}}, options.Find().SetSort(bson.D{{Key: "due", Value: 1}}))
-	if err == nil {
-		err = cursor.All(ctx, &open)
+	if err != nil {
+		return nil, err
 	}
+	err = cursor.All(ctx, &open)
 	return open, err
 }
 

@@ -78,23 +78,31 @@ func (s *Server) Shard(ctx context.Context, coll *mongo.Collection, key bson.D, 
 // Cost: a migration, which waits for cursors on these documents to end, and for the one that the shard is
 // in: it does one at a time. One that transactions keep from its lock for half a second begins again.
 func (s *Server) Move(ctx context.Context, coll *mongo.Collection, low, high bson.D, shard int) error {
-	admin := coll.Database().Client().Database("admin")
-	names, err := shardNames(ctx, coll.Database().Client())
-	if err == nil && (shard < 0 || shard >= len(names)) {
-		err = fmt.Errorf("there is no shard %d: the cluster has %d", shard, len(names))
-	}
-	for busy := err == nil; busy; {
-		err = admin.RunCommand(ctx, bson.D{{Key: "moveRange", Value: namespace(coll)}, {Key: "toShard", Value: names[shard]},
-			{Key: "min", Value: low}, {Key: "max", Value: high}, {Key: "waitForDelete", Value: true}}).Err()
-		var server mongo.ServerError
-		if busy = errors.As(err, &server) && (server.HasErrorCode(conflictingOperation) || server.HasErrorCode(lockTimeout)) && ctx.Err() == nil; busy {
-			time.Sleep(10 * time.Millisecond)
-		}
-	}
-	if err != nil {
+	if err := move(ctx, coll, low, high, shard); err != nil {
 		return fmt.Errorf("mongotest: move %s: %w", namespace(coll), err)
 	}
 	return nil
+}
+
+func move(ctx context.Context, coll *mongo.Collection, low, high bson.D, shard int) error {
+	client := coll.Database().Client()
+	names, err := shardNames(ctx, client)
+	if err != nil {
+		return err
+	}
+	if shard < 0 || shard >= len(names) {
+		return fmt.Errorf("there is no shard %d: the cluster has %d", shard, len(names))
+	}
+	for {
+		err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "moveRange", Value: namespace(coll)}, {Key: "toShard", Value: names[shard]},
+			{Key: "min", Value: low}, {Key: "max", Value: high}, {Key: "waitForDelete", Value: true}}).Err()
+		var server mongo.ServerError
+		busy := errors.As(err, &server) && (server.HasErrorCode(conflictingOperation) || server.HasErrorCode(lockTimeout))
+		if !busy || ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // Codes of a shard that migrates another range, of one whose collection is locked by transactions, and of a
@@ -173,22 +181,20 @@ func (s *Server) Asked(ctx context.Context, db *mongo.Database, fn func() error)
 		}
 		defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
 		local := client.Database(db.Name())
-		err = local.Collection("system.profile").Drop(ctx)
-		if err == nil {
-			err = local.RunCommand(ctx, bson.D{{Key: "profile", Value: 2}, {Key: "slowms", Value: 0}}).Err()
+		if err := local.Collection("system.profile").Drop(ctx); err != nil {
+			return asked, fmt.Errorf("mongotest: drop the profile of %s: %w", shard.Name, err)
 		}
-		if err != nil {
+		if err := local.RunCommand(ctx, bson.D{{Key: "profile", Value: 2}, {Key: "slowms", Value: 0}}).Err(); err != nil {
 			return asked, fmt.Errorf("mongotest: profile %s: %w", shard.Name, err)
 		}
 		profiled = append(profiled, local)
 	}
 	failed := fn()
 	for _, local := range profiled {
-		err := local.RunCommand(ctx, bson.D{{Key: "profile", Value: 0}, {Key: "slowms", Value: 100}}).Err()
-		var commands Commands
-		if err == nil {
-			commands, err = profile(ctx, local)
+		if err := local.RunCommand(ctx, bson.D{{Key: "profile", Value: 0}, {Key: "slowms", Value: 100}}).Err(); err != nil {
+			return asked, errors.Join(failed, fmt.Errorf("mongotest: end the profile: %w", err))
 		}
+		commands, err := profile(ctx, local)
 		if err != nil {
 			return asked, errors.Join(failed, fmt.Errorf("mongotest: read the profile: %w", err))
 		}
@@ -214,8 +220,11 @@ func profile(ctx context.Context, local *mongo.Database) (Commands, error) {
 	}
 	cursor, err := local.Collection("system.profile").Find(ctx, bson.D{{Key: "command.explain", Value: bson.D{{Key: "$exists", Value: false}}}},
 		options.Find().SetSort(bson.D{{Key: "$natural", Value: 1}}))
-	if err == nil {
-		err = cursor.All(ctx, &entries)
+	if err != nil {
+		return nil, err
+	}
+	if err := cursor.All(ctx, &entries); err != nil {
+		return nil, err
 	}
 	var out Commands
 	for _, e := range entries {
@@ -229,7 +238,7 @@ func profile(ctx context.Context, local *mongo.Database) (Commands, error) {
 		}
 		out = append(out, Command{Name: name, Collection: coll, Body: e.Command})
 	}
-	return out, err
+	return out, nil
 }
 
 // commits counts the commits of the router by kind.
@@ -294,7 +303,9 @@ func (s *starter) cluster(ctx context.Context, path string) (*Server, error) {
 		}))...)
 	})
 	shards := make([]router.Shard, s.shards)
-	config := members[s.shards:]
+	failed := func(err error) error {
+		return errors.Join(fmt.Errorf("start a cluster of %s: %w", path, err), server.stop())
+	}
 	err := each(len(members), func(i int) (err error) {
 		name, role, more := fmt.Sprintf("shard%d", i), "--shardsvr", []bson.E(nil)
 		if i == s.shards {
@@ -314,16 +325,15 @@ func (s *starter) cluster(ctx context.Context, path string) (*Server, error) {
 		}
 		return nil
 	})
-	if err == nil {
-		server.shards = members[:s.shards]
-		var addr string
-		if addr, route, err = s.route(ctx, config[0].host, server.Version, shards); err == nil {
-			server.URI = "mongodb://" + addr + "/"
-		}
-	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start a cluster of %s: %w", path, err), server.stop())
+		return nil, failed(err)
 	}
+	server.shards = members[:s.shards]
+	var addr string
+	if addr, route, err = s.route(ctx, members[s.shards].host, server.Version, shards); err != nil {
+		return nil, failed(err)
+	}
+	server.URI = "mongodb://" + addr + "/"
 	return server, nil
 }
 

@@ -349,10 +349,10 @@ func TestSharded(t *testing.T) {
 						if n := openCursors(t, s, coll); len(filter) > 0 && n != 1 {
 							t.Errorf("%s: %d cursors are open before, want 1", name, n)
 						}
-						if err == nil {
-							err = cursor.Close(ctx)
-						}
 						if err != nil {
+							return nil, err
+						}
+						if err = cursor.Close(ctx); err != nil {
 							return nil, err
 						}
 						if n := openCursors(t, s, coll); n != 0 {
@@ -364,10 +364,10 @@ func TestSharded(t *testing.T) {
 					}
 					return open(ctx, false)
 				})
-				if err == nil {
-					err = last.(*mongo.Cursor).Close(ctx)
+				if err != nil {
+					return err
 				}
-				return err
+				return last.(*mongo.Cursor).Close(ctx)
 			})
 			if n := openCursors(t, s, coll); err != nil || n != 0 {
 				t.Errorf("%s: %d cursors are open after the transaction, %v", name, n, err)

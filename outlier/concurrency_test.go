@@ -274,12 +274,14 @@ func TestJoinedTransaction(t *testing.T) {
 				equal(t, all, items)
 				page, err := lists.Slice(ctx, 1, 2, 9)
 				equal(t, all[2:11], page.Items)
-				if err == nil {
-					_, err = lists.Repair(ctx, nil)
+				if err != nil {
+					return errors.Join(err, want)
 				}
-				if err == nil {
-					err = lists.Delete(ctx, 2)
+				_, err = lists.Repair(ctx, nil)
+				if err != nil {
+					return errors.Join(err, want)
 				}
+				err = lists.Delete(ctx, 2)
 				return errors.Join(err, want)
 			})
 			if !errors.Is(err, want) {

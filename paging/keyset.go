@@ -332,10 +332,10 @@ func (p *Pager[T]) Token(over, document any) (token string, err error) {
 		}
 	}
 	raw, err := p.core.codec.Stored(document, sort...)
-	if err == nil {
-		err = p.core.codec.CheckKept(reflect.TypeOf(document), kept...)
-	}
 	if err != nil {
+		return "", err
+	}
+	if err = p.core.codec.CheckKept(reflect.TypeOf(document), kept...); err != nil {
 		return "", err
 	}
 	if raw.Lookup("_id").Type == 0 {

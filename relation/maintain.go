@@ -452,10 +452,10 @@ func (c *core) extract(ctx context.Context, p bson.RawValue, elements []bson.Raw
 		if field := value.Replaced(embedded); err == nil && field != "" { // inside the parent it stays
 			err = fault.Of(id, fault.Invalid("%q is the empty timestamp, which the server would replace", field))
 		}
-		if err == nil {
-			err = c.unowned(id, embedded, p)
-		}
 		if err != nil {
+			return nil, err
+		}
+		if err = c.unowned(id, embedded, p); err != nil {
 			return nil, err
 		}
 		ids, docs = append(ids, id), append(docs, doc)

@@ -94,10 +94,10 @@ func read[T any](ctx context.Context, coll *mongo.Collection, key string, ids []
 			return coll.Find(ctx, in(key, all[start:end]), options.Find().SetProjection(projection).SetSort(sort).SetBatchSize(whole))
 		}) {
 			var v T
-			if err == nil {
-				err = c.Decode(&v)
-			}
 			if err != nil {
+				return f, err
+			}
+			if err = c.Decode(&v); err != nil {
 				return f, err
 			}
 			has := all

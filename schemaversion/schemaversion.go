@@ -312,9 +312,10 @@ func (c *core) get(ctx context.Context, id any) (raw, made bson.Raw, err error) 
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, nil, fault.Of(key, mongopatterns.ErrNotFound)
 	}
-	if err == nil {
-		made, err = c.to(raw, c.newest())
+	if err != nil {
+		return raw, made, err
 	}
+	made, err = c.to(raw, c.newest())
 	return raw, made, err
 }
 

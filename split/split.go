@@ -153,10 +153,10 @@ func readable[ID, C any](c *core) error {
 			continue
 		}
 		raw, err := bson.Marshal(bson.D{e})
-		if err == nil {
-			err = c.codec.Decode(raw, new(C))
-		}
 		if err != nil {
+			return fmt.Errorf("%q cannot hold the %T that Adopt stores there: %w", e.Key, e.Value, err)
+		}
+		if err = c.codec.Decode(raw, new(C)); err != nil {
 			return fmt.Errorf("%q cannot hold the %T that Adopt stores there: %w", e.Key, e.Value, err)
 		}
 	}

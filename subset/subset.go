@@ -261,9 +261,10 @@ func (s *Subset[ID, T]) All(ctx context.Context, parent ID) iter.Seq2[T, error] 
 func (s *Subset[ID, T]) Get(ctx context.Context, parent ID, id any) (item T, err error) {
 	defer fault.In(&err, "subset: get")
 	p, raw, err := s.core.ids(parent, id)
-	if err == nil {
-		err = fault.Found(raw, s.core.items.FindOne(ctx, s.core.one(p, raw)).Decode(&item))
+	if err != nil {
+		return item, err
 	}
+	err = fault.Found(raw, s.core.items.FindOne(ctx, s.core.one(p, raw)).Decode(&item))
 	return item, err
 }
 

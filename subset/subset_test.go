@@ -67,12 +67,13 @@ func newSubset[ID, T any](t testing.TB, db *mongo.Database, opts *subset.Options
 func move[ID, T any](ctx context.Context, db *mongo.Database, s *subset.Subset[ID, T], from, to ID, id any) error {
 	return mongopatterns.Transact(ctx, db.Client(), func(ctx context.Context) error {
 		item, err := s.Get(ctx, from, id)
-		if err == nil {
-			err = s.Delete(ctx, from, id)
+		if err != nil {
+			return err
 		}
-		if err == nil {
-			_, err = s.Insert(ctx, to, item)
+		if err = s.Delete(ctx, from, id); err != nil {
+			return err
 		}
+		_, err = s.Insert(ctx, to, item)
 		return err
 	})
 }

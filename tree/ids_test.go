@@ -151,9 +151,10 @@ func TestPatternInData(t *testing.T) {
 
 func find(ctx context.Context, coll *mongo.Collection, match bson.D) (docs []bson.M, err error) {
 	cur, err := coll.Find(ctx, match)
-	if err == nil {
-		err = cur.All(ctx, &docs)
+	if err != nil {
+		return docs, err
 	}
+	err = cur.All(ctx, &docs)
 	return docs, err
 }
 

@@ -257,10 +257,10 @@ func baseline(file string) (map[string]bool, error) {
 		}
 		var finding advise.Finding
 		var shape advise.Shape
-		if err == nil {
-			err = errors.Join(json.Unmarshal(line, &finding), json.Unmarshal(line, &shape))
-		}
 		if err != nil {
+			return nil, fmt.Errorf("-baseline %s: %w", file, err)
+		}
+		if err = errors.Join(json.Unmarshal(line, &finding), json.Unmarshal(line, &shape)); err != nil {
 			return nil, fmt.Errorf("-baseline %s: %w", file, err)
 		}
 		if shape.Kind != "" {

@@ -211,9 +211,10 @@ func subsetCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 		r := next(i, 10_001+2*i)
 		return byHand(ctx, b.client, func(ctx context.Context) error {
 			_, err := products.UpdateOne(ctx, bson.D{e("_id", i%50)}, newestTen(r))
-			if err == nil {
-				_, err = reviews.InsertOne(ctx, reviewApart{r, i % 50})
+			if err != nil {
+				return err
 			}
+			_, err = reviews.InsertOne(ctx, reviewApart{r, i % 50})
 			return err
 		})
 	}, "It makes sure that what leaves the array is stored in the collection, by an update of nothing in the command that inserts, and has the server answer who leaves; by hand an item that is stored nowhere else is lost.", nil}.sure(func(ctx context.Context, i int) error {
@@ -306,9 +307,10 @@ func splitCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 		}, func(ctx context.Context, i int) error {
 			return byHand(ctx, b.client, func(ctx context.Context) error {
 				_, err := hot.InsertOne(ctx, hotFilm{2001 + 2*i, film{Title: "t", Year: i}})
-				if err == nil {
-					_, err = cold.InsertOne(ctx, coldFilm{2001 + 2*i, filmDetails{text, text, 0}})
+				if err != nil {
+					return err
 				}
+				_, err = cold.InsertOne(ctx, coldFilm{2001 + 2*i, filmDetails{text, text, 0}})
 				return err
 			})
 		}, "It encodes both documents before the transaction, to set the ID and to refuse a field on the wrong side.", nil}.sure(func(ctx context.Context, i int) error {
@@ -320,9 +322,10 @@ func splitCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 			}
 			return byHand(ctx, b.client, func(ctx context.Context) error {
 				_, err := hot.InsertOne(ctx, bson.Raw(one))
-				if err == nil {
-					_, err = cold.InsertOne(ctx, bson.Raw(two))
+				if err != nil {
+					return err
 				}
+				_, err = cold.InsertOne(ctx, bson.Raw(two))
 				return err
 			})
 		})}
@@ -380,10 +383,11 @@ func extrefCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 				err := customers.FindOneAndUpdate(ctx, bson.D{e("_id", 50+i%50)},
 					bson.D{e("$set", bson.D{e("name", buyer(i))}), e("$inc", bson.D{e("version", 1)})},
 					options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(bson.D{e("version", 1)})).Decode(&after)
-				if err == nil {
-					_, err = orders.UpdateMany(ctx, bson.D{e("customer._id", 50+i%50), e("customer.version", bson.D{e("$lt", after.Version)})},
-						bson.D{e("$set", bson.D{e("customer.name", buyer(i)), e("customer.version", after.Version)})})
+				if err != nil {
+					return err
 				}
+				_, err = orders.UpdateMany(ctx, bson.D{e("customer._id", 50+i%50), e("customer.version", bson.D{e("$lt", after.Version)})},
+					bson.D{e("$set", bson.D{e("customer.name", buyer(i)), e("customer.version", after.Version)})})
 				return err
 			})
 		}, "The filter says also that the update changes a value and that the version can be raised, the writes ask for the shape of the copies, and a second statement of the same command counts what could not be brought up to date.", nil}.sure(func(ctx context.Context, i int) error {
@@ -964,9 +968,10 @@ func versioningCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 			before, err := current.FindOneAndUpdate(ctx, bson.D{e("_id", r.Policy.ID), e("revision", r.Revision)},
 				bson.D{e("$set", bson.D{e("name", r.Policy.Name), e("premium", r.Policy.Premium), e("items", r.Policy.Items),
 					e("revision", r.Revision+1), e("change", change)})}).Raw()
-			if err == nil {
-				_, err = revisions.InsertOne(ctx, bson.D{e("document_id", r.Policy.ID), e("revision", r.Revision), e("document", before)})
+			if err != nil {
+				return err
 			}
+			_, err = revisions.InsertOne(ctx, bson.D{e("document_id", r.Policy.ID), e("revision", r.Revision), e("document", before)})
 			return err
 		})
 		r.Revision++
@@ -1104,9 +1109,10 @@ func computedCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 	}, func(ctx context.Context, i int) error {
 		return byHand(ctx, b.client, func(ctx context.Context) error {
 			_, err := sources.UpdateOne(ctx, bson.D{e("_id", i%1000/40*40+1)}, bson.D{e("$inc", bson.D{e("viewers", 1)})})
-			if err == nil {
-				_, err = targets.UpdateOne(ctx, bson.D{e("_id", 1)}, bson.D{e("$inc", bson.D{e("viewers", 1)}), e("$currentDate", bson.D{e("computed.at", true)})})
+			if err != nil {
+				return err
 			}
+			_, err = targets.UpdateOne(ctx, bson.D{e("_id", 1)}, bson.D{e("$inc", bson.D{e("viewers", 1)}), e("$currentDate", bson.D{e("computed.at", true)})})
 			return err
 		})
 	}, "By hand the difference is known. The package does not know what the callback writes: it runs the pipeline over the sources before and after it, two round trips more.", nil}.sure(func(ctx context.Context, i int) error {
@@ -1268,9 +1274,10 @@ func polymorphicCalls(ctx context.Context, _ *bench, db *mongo.Database) []call 
 		return c.Err()
 	}, "", nil}, call{"polymorphic.Encode, inserted", oneWrite, func(ctx context.Context, i int) error {
 		raw, err := kinds.Encode(one(1000+2*i, i))
-		if err == nil {
-			_, err = coll.InsertOne(ctx, raw)
+		if err != nil {
+			return err
 		}
+		_, err = coll.InsertOne(ctx, raw)
 		return err
 	}, func(ctx context.Context, i int) error {
 		return errorOf(coll.InsertOne(ctx, struct {
@@ -1282,9 +1289,10 @@ func polymorphicCalls(ctx context.Context, _ *bench, db *mongo.Database) []call 
 			Sport  string `bson:"sport"`
 			Bowler bowler `bson:",inline"`
 		}{"bowling", one(1001+2*i, i)})
-		if err == nil {
-			_, err = coll.InsertOne(ctx, bson.Raw(raw))
+		if err != nil {
+			return err
 		}
+		_, err = coll.InsertOne(ctx, bson.Raw(raw))
 		return err
 	})}
 }

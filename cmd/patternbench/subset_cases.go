@@ -113,9 +113,10 @@ func (c *catalogue) page(ops int) comparison {
 		}),
 		way("two queries", func(ctx context.Context, i int) error {
 			p, err := findOne[product](ctx, c.alone, d("_id", i%c.n))
-			if err == nil {
-				p.Reviews, err = findAll[review](ctx, -1, c.apart, d("product", i%c.n), options.Find().SetSort(newestReviews).SetLimit(reviewsKept))
+			if err != nil {
+				return show(p, err)
 			}
+			p.Reviews, err = findAll[review](ctx, -1, c.apart, d("product", i%c.n), options.Find().SetSort(newestReviews).SetLimit(reviewsKept))
 			return show(p, err)
 		}),
 		way("subset", func(ctx context.Context, i int) error {

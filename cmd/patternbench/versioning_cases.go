@@ -146,9 +146,10 @@ func versioningPolicies(ctx context.Context, b *bench) []comparison {
 			way("history by hand", func(ctx context.Context, i int) error {
 				return mongopatterns.Transact(ctx, b.client, func(ctx context.Context) error {
 					before, err := hand.FindOneAndUpdate(ctx, d("_id", policyOf(i%n).ID), change(i)).Raw()
-					if err == nil {
-						_, err = handRevisions.InsertOne(ctx, d("document_id", before.Lookup("_id"), "revision", i/n, "change", elrond, "document", before))
+					if err != nil {
+						return err
 					}
+					_, err = handRevisions.InsertOne(ctx, d("document_id", before.Lookup("_id"), "revision", i/n, "change", elrond, "document", before))
 					return err
 				})
 			}),

@@ -487,9 +487,10 @@ func TestCosts(t *testing.T) {
 		"product": func() error { _, err := c.s.product(ctx, "hd-1"); return err },
 		"list": func() error {
 			filter, err := c.s.within(ctx, "parts", []string{"color:red"})
-			if err == nil {
-				_, err = c.s.productPages["price"].Page(ctx, filter, paging.Request{Size: 10})
+			if err != nil {
+				return err
 			}
+			_, err = c.s.productPages["price"].Page(ctx, filter, paging.Request{Size: 10})
 			return err
 		},
 	} {

@@ -323,10 +323,10 @@ func polymorphicChapter(ctx context.Context, g *guide) error {
 		{"a bowler and a tennis player in one collection", id("athletes", 2), func() (string, error) {
 			for _, v := range []any{bowler{1, "Earl Anthony", 219}, tennisPlayer{2, "Martina Navratilova", bson.M{"titles": 167}, bson.M{"titles": 177}}} {
 				raw, err := kinds.Encode(v)
-				if err == nil {
-					err = insert(ctx, athletes, raw)
-				}
 				if err != nil {
+					return "", err
+				}
+				if err = insert(ctx, athletes, raw); err != nil {
 					return "", err
 				}
 			}
@@ -345,10 +345,10 @@ func polymorphicChapter(ctx context.Context, g *guide) error {
 				return "", err
 			}
 			pipeline, err := kinds.View(polymorphic.Source{Collection: "athletes"}, polymorphic.Source{Collection: "guests", Kind: "bowling"})
-			if err == nil {
-				err = g.db.CreateView(ctx, "everybody", "athletes", pipeline)
-			}
 			if err != nil {
+				return "", err
+			}
+			if err = g.db.CreateView(ctx, "everybody", "athletes", pipeline); err != nil {
 				return "", err
 			}
 			n, err := g.db.Collection("everybody").CountDocuments(ctx, bson.D{})

@@ -45,11 +45,12 @@ var scenes = map[string]scene{
 	"computed": func(ctx context.Context, db *mongo.Database, shot func(string, int) panel) (picture, error) {
 		screenings, films := db.Collection("screenings"), db.Collection("films")
 		err := insert(ctx, films, bson.D{{Key: "_id", Value: "Dumbo"}, {Key: "year", Value: 2019}})
-		if err == nil {
-			err = insert(ctx, screenings,
-				bson.D{{Key: "_id", Value: 1}, {Key: "film", Value: "Dumbo"}, {Key: "viewers", Value: 120}, {Key: "revenue", Value: 960}},
-				bson.D{{Key: "_id", Value: 2}, {Key: "film", Value: "Dumbo"}, {Key: "viewers", Value: 80}, {Key: "revenue", Value: 640}})
+		if err != nil {
+			return picture{}, err
 		}
+		err = insert(ctx, screenings,
+			bson.D{{Key: "_id", Value: 1}, {Key: "film", Value: "Dumbo"}, {Key: "viewers", Value: 120}, {Key: "revenue", Value: 960}},
+			bson.D{{Key: "_id", Value: 2}, {Key: "film", Value: "Dumbo"}, {Key: "viewers", Value: 80}, {Key: "revenue", Value: 640}})
 		if err != nil {
 			return picture{}, err
 		}
@@ -86,9 +87,10 @@ var scenes = map[string]scene{
 	},
 	"prealloc": func(ctx context.Context, db *mongo.Database, shot func(string, int) panel) (picture, error) {
 		g, err := prealloc.New[string, string](db.Collection("screenings"), nil)
-		if err == nil {
-			err = g.Insert(ctx, "2019-04-05 20:00", bson.D{{Key: "film", Value: "Dumbo"}}, append(prealloc.Row("A", 3), prealloc.Row("B", 4)...)...)
+		if err != nil {
+			return picture{}, err
 		}
+		err = g.Insert(ctx, "2019-04-05 20:00", bson.D{{Key: "film", Value: "Dumbo"}}, append(prealloc.Row("A", 3), prealloc.Row("B", 4)...)...)
 		if err != nil {
 			return picture{}, err
 		}
@@ -185,13 +187,13 @@ func paint(ctx context.Context, client *mongo.Client, name, folder string) error
 		if dropped := db.Drop(ctx); err == nil {
 			err = dropped
 		}
-		if err == nil {
-			err = failed
-		}
-		if err == nil {
-			err = os.WriteFile(filepath.Join(folder, pattern+".svg"), []byte(svg(p)), 0o644)
-		}
 		if err != nil {
+			return fmt.Errorf("the picture of %s: %w", pattern, err)
+		}
+		if err = failed; err != nil {
+			return fmt.Errorf("the picture of %s: %w", pattern, err)
+		}
+		if err = os.WriteFile(filepath.Join(folder, pattern+".svg"), []byte(svg(p)), 0o644); err != nil {
 			return fmt.Errorf("the picture of %s: %w", pattern, err)
 		}
 	}

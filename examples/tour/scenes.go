@@ -60,12 +60,13 @@ func init() {
 		map[string][]any{"categories": {d("_id", "Books", "parent", nil), d("_id", "Databases", "parent", "Books"), d("_id", "MongoDB", "parent", "Databases")}},
 		[]string{"categories"}, []string{"categories"}, func(ctx context.Context, db *mongo.Database) error {
 			t, err := tree.New[string, bson.M](db.Collection("categories"), tree.AncestorArray, nil)
-			if err == nil {
-				err = t.EnsureIndexes(ctx)
+			if err != nil {
+				return err
 			}
-			if err == nil {
-				_, err = t.Adopt(ctx, nil)
+			if err = t.EnsureIndexes(ctx); err != nil {
+				return err
 			}
+			_, err = t.Adopt(ctx, nil)
 			return err
 		})
 	scenes["paging"] = func(ctx context.Context, db *mongo.Database, shot func(string, int) panel) (picture, error) {
@@ -100,12 +101,13 @@ func init() {
 				SeriesField: "sensor_id", StartField: "start_date", EndField: "end_date", CountField: "transaction_count",
 				Values: []timeseries.Value{{Field: "temperature", Sum: "sum_temperature"}},
 			})
-			if err == nil {
-				err = b.EnsureIndexes(ctx)
+			if err != nil {
+				return err
 			}
-			if err == nil {
-				_, err = b.Adopt(ctx, db.Collection("measurements"), nil, nil)
+			if err = b.EnsureIndexes(ctx); err != nil {
+				return err
 			}
+			_, err = b.Adopt(ctx, db.Collection("measurements"), nil, nil)
 			return err
 		})
 	scenes["series"] = adopted("series: the measurements of a window, packed into one binary", "60 × Append, and Compact",
@@ -141,9 +143,10 @@ func init() {
 		map[string][]any{"films": {d("_id", 1, "title", "Star Wars", "release_US", day(1977, 5, 20), "release_France", day(1977, 10, 19))}},
 		[]string{"films"}, []string{"films"}, func(ctx context.Context, db *mongo.Database) error {
 			a, err := attribute.New[int, time.Time](db.Collection("films"), &attribute.Options{ArrayField: "releases", KeyField: "location", ValueField: "date"})
-			if err == nil {
-				_, err = a.Adopt(ctx, []attribute.Column{{Path: "release_US", Key: "USA"}, {Path: "release_France", Key: "France"}}, nil)
+			if err != nil {
+				return err
 			}
+			_, err = a.Adopt(ctx, []attribute.Column{{Path: "release_US", Key: "USA"}, {Path: "release_France", Key: "France"}}, nil)
 			return err
 		})
 	scenes["outlier"] = adopted("outlier: a list that outgrows its document goes on in others", "Add: elements move out once the cap is reached (here 2)",
@@ -151,12 +154,13 @@ func init() {
 		[]string{"books"}, []string{"books", "book_extras"}, func(ctx context.Context, db *mongo.Database) error {
 			l, err := outlier.New[int, string](db.Collection("books"), db.Collection("book_extras"), &outlier.Options{
 				ArrayField: "customers_purchased", FlagField: "has_extras", ParentField: "book_id", MaxCount: 2})
-			if err == nil {
-				err = l.EnsureIndexes(ctx)
+			if err != nil {
+				return err
 			}
-			if err == nil {
-				_, err = l.Add(ctx, 1, "user02")
+			if err = l.EnsureIndexes(ctx); err != nil {
+				return err
 			}
+			_, err = l.Add(ctx, 1, "user02")
 			return err
 		})
 	scenes["subset"] = adopted("subset: the best few inside their parent, all in a collection of their own", "Adopt (here the best 2 are kept)",
@@ -165,24 +169,26 @@ func init() {
 		[]string{"products"}, []string{"products", "reviews"}, func(ctx context.Context, db *mongo.Database) error {
 			s, err := subset.New[int, bson.M](db.Collection("products"), db.Collection("reviews"), &subset.Options{
 				ParentField: "product_id", ArrayField: "reviews", CountField: "num_reviews", N: 2, Sort: bson.D{{Key: "rating", Value: -1}}})
-			if err == nil {
-				err = s.EnsureIndexes(ctx)
+			if err != nil {
+				return err
 			}
-			if err == nil {
-				_, err = s.Adopt(ctx, nil)
+			if err = s.EnsureIndexes(ctx); err != nil {
+				return err
 			}
+			_, err = s.Adopt(ctx, nil)
 			return err
 		})
 	scenes["split"] = adopted("split: what lists read, and what only one page reads", "Adopt: cold fields move out",
 		map[string][]any{"movies": {d("_id", 1, "title", "The Arrival of a Train", "year", 1896, "plot", "A train arrives.", "imdb", d("rating", 7.3, "votes", 5043))}},
 		[]string{"movies"}, []string{"movies", "movie_details"}, func(ctx context.Context, db *mongo.Database) error {
 			s, err := split.New[int, bson.M, bson.M](db.Collection("movies"), db.Collection("movie_details"), &split.Options{IDField: "movie_id", ColdFields: []string{"plot", "imdb"}})
-			if err == nil {
-				err = s.EnsureIndexes(ctx)
+			if err != nil {
+				return err
 			}
-			if err == nil {
-				_, err = s.Adopt(ctx, nil)
+			if err = s.EnsureIndexes(ctx); err != nil {
+				return err
 			}
+			_, err = s.Adopt(ctx, nil)
 			return err
 		})
 	scenes["extref"] = adopted("extref: copied fields follow their source", `Update(ctx, 1, {$set: {name: "Ann Summers"}}): one transaction`,
@@ -192,24 +198,26 @@ func init() {
 		[]string{"customers", "orders"}, []string{"customers", "orders"}, func(ctx context.Context, db *mongo.Database) error {
 			r, err := extref.New[int, bson.M](db.Collection("customers"), []extref.Target{
 				{Collection: db.Collection("orders"), Path: "customer", Fields: []extref.Field{{Path: "name"}}}}, nil)
-			if err == nil {
-				_, err = r.Update(ctx, 1, bson.M{"$set": bson.M{"name": "Ann Summers"}})
+			if err != nil {
+				return err
 			}
+			_, err = r.Update(ctx, 1, bson.M{"$set": bson.M{"name": "Ann Summers"}})
 			return err
 		})
 	scenes["versioning"] = adopted("versioning: the newest in one collection, what was before in another", "Update keeps the state before, and says who and when",
 		map[string][]any{"current_policies": {d("_id", "bilbo", "policy", "Shire standard", "items", bson.A{"Elven Sword"})}},
 		[]string{"current_policies"}, []string{"current_policies", "policy_revisions"}, func(ctx context.Context, db *mongo.Database) error {
 			v, err := versioning.New[string, bson.M](db.Collection("current_policies"), db.Collection("policy_revisions"), &versioning.Options{DocumentIDField: "policy_id"})
-			if err == nil {
-				err = v.EnsureIndexes(ctx)
+			if err != nil {
+				return err
 			}
-			if err == nil {
-				_, err = v.Edit(ctx, "bilbo", func(p *bson.M) error {
-					(*p)["items"] = bson.A{"Elven Sword", "One Ring"}
-					return nil
-				}, versioning.Change{Author: "gandalf", At: day(1941, 6, 1)})
+			if err = v.EnsureIndexes(ctx); err != nil {
+				return err
 			}
+			_, err = v.Edit(ctx, "bilbo", func(p *bson.M) error {
+				(*p)["items"] = bson.A{"Elven Sword", "One Ring"}
+				return nil
+			}, versioning.Change{Author: "gandalf", At: day(1941, 6, 1)})
 			return err
 		})
 	scenes["archive"] = adopted("archive: old documents move, whole, and each is in exactly one place", "Move(ctx, BeforeFilter(1 January 2023), nil)",

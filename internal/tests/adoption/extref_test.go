@@ -146,10 +146,11 @@ func startExtref(w *world) service {
 				doc := bson.M{"_id": c.id()}
 				err := mongopatterns.Transact(ctx, w.db.Client(), func(ctx context.Context) error {
 					copied, err := r.Pin(ctx, orderCopies, of.id)
-					if err == nil {
-						doc["customer"] = copied
-						_, err = m.coll.InsertOne(ctx, doc)
+					if err != nil {
+						return err
 					}
+					doc["customer"] = copied
+					_, err = m.coll.InsertOne(ctx, doc)
 					return err
 				})
 				if err == nil {

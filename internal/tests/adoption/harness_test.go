@@ -268,10 +268,10 @@ func (w *world) killed(name string) func(context.Context) error {
 		var stderr strings.Builder
 		child.Stderr = &stderr
 		out, err := child.StdoutPipe()
-		if err == nil {
-			err = child.Start()
-		}
 		if err != nil {
+			return err
+		}
+		if err = child.Start(); err != nil {
 			return err
 		}
 		lines := bufio.NewScanner(out)

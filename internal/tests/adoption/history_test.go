@@ -32,13 +32,14 @@ func openHistory(db *mongo.Database) (helper, error) {
 		// First the history, then the documents, which go on counting where it ends.
 		adopt: func(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
 			result, err := v.AdoptRevisions(ctx, row, work)
-			if err == nil {
-				var documents mongopatterns.Result
-				documents, err = v.Adopt(ctx, nil, work)
-				result.Done += documents.Done
-				result.Failed += documents.Failed
-				result.Remaining += documents.Remaining
+			if err != nil {
+				return result, err
 			}
+			var documents mongopatterns.Result
+			documents, err = v.Adopt(ctx, nil, work)
+			result.Done += documents.Done
+			result.Failed += documents.Failed
+			result.Remaining += documents.Remaining
 			return result, err
 		},
 	}, nil

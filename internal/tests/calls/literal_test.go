@@ -215,9 +215,10 @@ var scenarios = map[string]scenario{
 		return []func() error{
 			func() error {
 				copied, err := r.Fetch(ctx, "d.customer", v)
-				if err == nil {
-					_, err = d.InsertOne(ctx, testkit.D("_id", 2, "customer", copied))
+				if err != nil {
+					return err
 				}
+				_, err = d.InsertOne(ctx, testkit.D("_id", 2, "customer", copied))
 				return err
 			},
 			func() error { return testkit.ErrorOf(r.Update(ctx, v, testkit.D("$set", testkit.D("name", v)))) },

@@ -81,10 +81,10 @@ func on[H any](h H, err error) func(call func(H) error) error {
 // found returns the first problem of a Check, as an error.
 func found(ctx context.Context, c mongopatterns.Checker) error {
 	for p, err := range c.Check(ctx, nil) {
-		if err == nil {
-			err = errors.New(p.String())
+		if err != nil {
+			return err
 		}
-		return err
+		return errors.New(p.String())
 	}
 	return nil
 }

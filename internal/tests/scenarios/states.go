@@ -346,9 +346,10 @@ func kinds(ctx context.Context, w *world) error {
 	insert := func(k *polymorphic.Kinds[any], coll string, values ...any) error {
 		for _, v := range values {
 			raw, err := k.Encode(v)
-			if err == nil {
-				_, err = w.coll(coll).InsertOne(ctx, raw)
+			if err != nil {
+				return err
 			}
+			_, err = w.coll(coll).InsertOne(ctx, raw)
 			if err != nil {
 				return err
 			}

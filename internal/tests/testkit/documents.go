@@ -53,11 +53,12 @@ func Registry() *bson.Registry {
 	r.RegisterTypeDecoder(reflect.TypeFor[Number](), bson.ValueDecoderFunc(
 		func(_ bson.DecodeContext, r bson.ValueReader, v reflect.Value) error {
 			text, err := r.ReadString()
-			if err == nil {
-				var n int64
-				n, err = strconv.ParseInt(strings.TrimPrefix(text, "#"), 10, 64)
-				v.SetInt(n)
+			if err != nil {
+				return err
 			}
+			var n int64
+			n, err = strconv.ParseInt(strings.TrimPrefix(text, "#"), 10, 64)
+			v.SetInt(n)
 			return err
 		}))
 	return r

@@ -68,15 +68,7 @@ func (b *backend) send(on, db string, cmd bson.D) (bson.Raw, error) {
 		}
 		b.conns[on] = c
 	}
-	_, err := c.Write(m)
-	var reply wire.Message
-	if err == nil {
-		reply, err = wire.Read(c)
-	}
-	var answer bson.Raw
-	if err == nil {
-		answer, _, err = reply.Parse()
-	}
+	answer, err := c.exchange(m)
 	if err != nil {
 		_ = c.Close()
 		delete(b.conns, on)
@@ -85,6 +77,19 @@ func (b *backend) send(on, db string, cmd bson.D) (bson.Raw, error) {
 	c.used = time.Now()
 	b.r.tick(answer)
 	return answer, nil
+}
+
+// exchange sends a message and returns the document of the answer.
+func (c *conn) exchange(m wire.Message) (answer bson.Raw, err error) {
+	if _, err := c.Write(m); err != nil {
+		return nil, err
+	}
+	reply, err := wire.Read(c)
+	if err != nil {
+		return nil, err
+	}
+	answer, _, err = reply.Parse()
+	return answer, err
 }
 
 func dial(addr string) (*conn, error) {
@@ -115,10 +120,10 @@ func (b *backend) ask(ctx context.Context, on, db string, cmd bson.D) (bson.Raw,
 		return nil, err
 	}
 	answer, err := b.send(on, db, cmd)
-	if err == nil {
-		err = refused(answer)
+	if err != nil {
+		return nil, err
 	}
-	return answer, err
+	return answer, refused(answer)
 }
 
 // refused returns the error in an answer.
@@ -500,10 +505,10 @@ func (b *backend) targets(ctx context.Context, t *table, filter bson.D, collatio
 		explain = append(explain, bson.E{Key: "collation", Value: collation})
 	}
 	answer, err := b.cluster(ctx, t.db, explain)
-	if err == nil {
-		err = refused(answer)
-	}
 	if err != nil {
+		return nil, err
+	}
+	if err := refused(answer); err != nil {
 		return nil, err
 	}
 	var out []string

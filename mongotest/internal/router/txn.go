@@ -209,10 +209,13 @@ func (t *transaction) send(ctx context.Context, b *backend, on, db string, cmd, 
 		t.shards = append(t.shards, on)
 	}
 	answer, err := b.ask(ctx, on, db, cmd)
-	if err == nil && !truth(answer.Lookup("readOnly")) {
+	if err != nil {
+		return answer, err
+	}
+	if !truth(answer.Lookup("readOnly")) {
 		t.wrote[on] = true
 	}
-	return answer, err
+	return answer, nil
 }
 
 // statement sends a statement to the shards that it concerns and merges their answers.
