@@ -197,13 +197,13 @@ func (d *History[ID, T]) ShardKey() map[string]bson.D {
 
 // Filter selects the current document with this _id.
 func (d *History[ID, T]) Filter(id ID) bson.D {
-	return bson.D{expr.Element("_id", d.equal(id))}
+	return bson.D{expr.Element("_id", d.core.codec.Condition(id))}
 }
 
 // RevisionsFilter selects, in the collection of revisions, all revisions of a document except the
 // current one.
 func (d *History[ID, T]) RevisionsFilter(id ID) bson.D {
-	return d.core.rowsOf(d.equal(id), d.core.counted())
+	return d.core.rowsOf(d.core.codec.Condition(id), d.core.counted())
 }
 
 // Get returns the current revision of a document.
@@ -296,14 +296,4 @@ func (d *History[ID, T]) checkID(v bson.RawValue) error {
 		return fault.Of(v, fault.Invalid("%v would encode it as %s", reflect.TypeFor[ID](), value.Text(back)))
 	}
 	return nil
-}
-
-// equal is the condition on _id in a filter. It is the value itself where possible, as the server
-// finds {_id: …} without its query planner, but not {_id: {$eq: …}}.
-func (d *History[ID, T]) equal(id ID) any {
-	v, err := d.id(id)
-	if err != nil {
-		return id // the driver then reports the error
-	}
-	return value.Equal(v)
 }

@@ -152,6 +152,9 @@ func TestMapsHaveNoOrder(t *testing.T) {
 		"Distinct.Add": func(ctx context.Context, db *mongo.Database, v any) error {
 			return testkit.Must(approx.NewDistinct[int, any](db.Collection("c"), nil)).Add(ctx, 1, v)
 		},
+		"approx.Filter": func(ctx context.Context, db *mongo.Database, v any) error {
+			return testkit.ErrorOf(db.Collection("c").CountDocuments(ctx, testkit.Must(approx.New[any](db.Collection("c"), nil)).Filter(v)))
+		},
 		"attribute.Set": func(ctx context.Context, db *mongo.Database, v any) error {
 			return testkit.Must(attribute.New[int, any](db.Collection("c"), nil)).Set(ctx, 1, attribute.Named("k"), v)
 		},
@@ -225,6 +228,14 @@ func TestMapsHaveNoOrder(t *testing.T) {
 			a, b := c(db)
 			return testkit.ErrorOf(testkit.Must(outlier.New[int, any](a, b, &outlier.Options{Set: true})).Add(ctx, 1, v))
 		},
+		"outlier.Filter": func(ctx context.Context, db *mongo.Database, v any) error {
+			a, b := c(db)
+			return testkit.ErrorOf(a.CountDocuments(ctx, testkit.Must(outlier.New[any, string](a, b, nil)).Filter(v)))
+		},
+		"outlier.OverflowFilter": func(ctx context.Context, db *mongo.Database, v any) error {
+			a, b := c(db)
+			return testkit.ErrorOf(b.CountDocuments(ctx, testkit.Must(outlier.New[any, string](a, b, nil)).OverflowFilter(v)))
+		},
 		"outlier.Remove": func(ctx context.Context, db *mongo.Database, v any) error {
 			a, b := c(db)
 			return testkit.ErrorOf(testkit.Must(outlier.New[int, any](a, b, nil)).Remove(ctx, 1, v))
@@ -237,6 +248,13 @@ func TestMapsHaveNoOrder(t *testing.T) {
 		},
 		"prealloc.Claim": func(ctx context.Context, db *mongo.Database, v any) error {
 			return testkit.Must(prealloc.New[int, any](db.Collection("c"), nil)).Claim(ctx, 1, v, prealloc.At("A", "1"))
+		},
+		"prealloc.Filter": func(ctx context.Context, db *mongo.Database, v any) error {
+			return testkit.ErrorOf(db.Collection("c").CountDocuments(ctx, testkit.Must(prealloc.New[any, int](db.Collection("c"), nil)).Filter(v)))
+		},
+		"relation.ChildrenFilter": func(ctx context.Context, db *mongo.Database, v any) error {
+			a, b := c(db)
+			return testkit.ErrorOf(b.CountDocuments(ctx, testkit.Must(relation.New[any, int, bson.D](a, b, owner)).ChildrenFilter(v)))
 		},
 		"relation.Insert": func(ctx context.Context, db *mongo.Database, v any) error {
 			a, b := c(db)
@@ -265,6 +283,14 @@ func TestMapsHaveNoOrder(t *testing.T) {
 		"split.Insert": func(ctx context.Context, db *mongo.Database, v any) error {
 			a, b := c(db)
 			return testkit.Must(split.New[any, bson.D, bson.D](a, b, cold)).Insert(ctx, v, bson.D{}, bson.D{})
+		},
+		"split.HotFilter": func(ctx context.Context, db *mongo.Database, v any) error {
+			a, b := c(db)
+			return testkit.ErrorOf(a.CountDocuments(ctx, testkit.Must(split.New[any, bson.D, bson.D](a, b, cold)).HotFilter(v)))
+		},
+		"subset.ItemsFilter": func(ctx context.Context, db *mongo.Database, v any) error {
+			a, b := c(db)
+			return testkit.ErrorOf(b.CountDocuments(ctx, testkit.Must(subset.New[any, bson.D](a, b, nil)).ItemsFilter(v)))
 		},
 		"subset.Insert": func(ctx context.Context, db *mongo.Database, v any) error {
 			a, b := c(db)
@@ -314,6 +340,14 @@ func TestMapsHaveNoOrder(t *testing.T) {
 		"versioning.Get": func(ctx context.Context, db *mongo.Database, v any) error {
 			a, b := c(db)
 			return testkit.ErrorOf(testkit.Must(versioning.New[any, owned](a, b, nil)).Get(ctx, v))
+		},
+		"versioning.Filter": func(ctx context.Context, db *mongo.Database, v any) error {
+			a, b := c(db)
+			return testkit.ErrorOf(a.CountDocuments(ctx, testkit.Must(versioning.New[any, owned](a, b, nil)).Filter(v)))
+		},
+		"versioning.RevisionsFilter": func(ctx context.Context, db *mongo.Database, v any) error {
+			a, b := c(db)
+			return testkit.ErrorOf(b.CountDocuments(ctx, testkit.Must(versioning.New[any, owned](a, b, nil)).RevisionsFilter(v)))
 		},
 	}
 	for name, call := range calls {
