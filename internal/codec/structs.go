@@ -195,7 +195,7 @@ func (c Codec) first(t reflect.Type, path string) (s *Struct, f *Field, below st
 func (c Codec) CheckKept(t reflect.Type, paths ...string) error {
 	for i := 0; i+1 < len(paths); i += 2 {
 		if paths[i+1] != "" && c.omits(t, paths[i+1]) {
-			return fault.Invalid("%s: %v does not store a zero of %q, because of omitempty: leave that out, or make the field a pointer",
+			return fault.Invalid("%s: %v does not store a zero of %q, because of omitempty: leave that out, or make the field a pointer to a type without IsZero",
 				paths[i], t, paths[i+1])
 		}
 	}
@@ -209,7 +209,11 @@ func (c Codec) omits(t reflect.Type, path string) bool {
 	}
 	if f.has("omitempty") || c.BSON != nil && c.BSON.OmitEmpty {
 		switch zeroer := f.Type.Implements(reflect.TypeFor[bson.Zeroer]()); f.Type.Kind() {
-		case reflect.Pointer, reflect.Interface: // null and missing are the same to the packages
+		case reflect.Interface: // null and missing are the same to the packages
+		case reflect.Pointer: // the driver asks IsZero behind a pointer, too; but a zero time or ObjectID is no value, as nil
+			if zeroer && f.Type != reflect.TypeFor[*time.Time]() && f.Type != reflect.TypeFor[*bson.ObjectID]() {
+				return true
+			}
 		case reflect.Struct:
 			if zeroer || c.BSON != nil && c.BSON.OmitZeroStruct {
 				return true

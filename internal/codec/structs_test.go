@@ -123,6 +123,42 @@ func TestCheckKept(t *testing.T) {
 	}
 }
 
+// CheckKept refuses exactly the fields that the driver leaves out for a zero, also one behind a pointer. The zero time
+// and the zero ObjectID behind a pointer are no values.
+func TestCheckKeptAsTheDriver(t *testing.T) {
+	type inner struct{ A int }
+	zeros := struct {
+		Number  int              `bson:"number,omitempty"`
+		Decimal bson.Decimal128  `bson:"decimal,omitempty"`
+		Time    time.Time        `bson:"time,omitempty"`
+		Struct  inner            `bson:"struct,omitempty"`
+		Any     any              `bson:"any,omitempty"`
+		P       *int             `bson:"p,omitempty"`
+		PStruct *inner           `bson:"pstruct,omitempty"`
+		PPrice  *bson.Decimal128 `bson:"pprice,omitempty"`
+	}{Any: bson.Decimal128{}, P: new(int), PStruct: new(inner), PPrice: new(bson.Decimal128)}
+	for _, c := range []codec.Codec{{}, {BSON: &options.BSONOptions{OmitZeroStruct: true}}} {
+		raw, err := c.Document(zeros)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, _ := c.Fields(reflect.TypeOf(zeros))
+		for _, name := range names {
+			err := c.CheckKept(reflect.TypeOf(zeros), "path", name)
+			if stored := raw.Lookup(name).Type != 0; stored != (err == nil) {
+				t.Errorf("%q with %+v: stored %v, but %v", name, c.BSON, stored, err)
+			}
+		}
+		type none struct {
+			At *time.Time     `bson:"at,omitempty"`
+			ID *bson.ObjectID `bson:"id,omitempty"`
+		}
+		if err := c.CheckKept(reflect.TypeFor[none](), "path", "at", "path", "id"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestCheckMore(t *testing.T) {
 	type texts struct {
 		Others map[string]string `bson:",inline"`

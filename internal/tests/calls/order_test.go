@@ -386,6 +386,14 @@ type dense struct {
 	V    int64     `bson:"version"`
 }
 
+// priced does not store a zero either, because the driver asks IsZero of the decimal behind the pointer.
+type priced struct {
+	ID   int              `bson:"_id"`
+	At   time.Time        `bson:"at"`
+	Name *bson.Decimal128 `bson:"name,omitempty"`
+	V    int64            `bson:"version"`
+}
+
 // A package that reads a field from the user's struct refuses one that does not store a zero there: a token would begin
 // before all documents, a copy would lack the field, a mean of 0 and 10 would be 10.
 func TestZerosThatAreNotStored(t *testing.T) {
@@ -393,30 +401,35 @@ func TestZerosThatAreNotStored(t *testing.T) {
 	c, d := db.Collection("c"), db.Collection("d")
 	name := []timeseries.Value{{Field: "name", Count: "names"}}
 	rated := []subset.Value{{Field: "name", Sum: "sum"}}
-	for call, errs := range map[string][2]error{
+	for call, errs := range map[string][3]error{
 		"paging.Token": {
 			testkit.ErrorOf(testkit.Must(paging.New[sparse](c, testkit.D("name", 1), nil)).Token(nil, sparse{})),
 			testkit.ErrorOf(testkit.Must(paging.New[dense](c, testkit.D("name", 1), nil)).Token(nil, &dense{})),
+			testkit.ErrorOf(testkit.Must(paging.New[priced](c, testkit.D("name", 1), nil)).Token(nil, priced{Name: new(bson.Decimal128)})),
 		},
 		"extref.Copy": {
 			testkit.ErrorOf(testkit.Must(extref.New[int, sparse](c, customer(db, "customer", "name"), nil)).Copy("orders.customer", sparse{})),
 			testkit.ErrorOf(testkit.Must(extref.New[int, dense](c, customer(db, "customer", "name"), nil)).Copy("orders.customer", dense{})),
+			testkit.ErrorOf(testkit.Must(extref.New[int, priced](c, customer(db, "customer", "name"), nil)).Copy("orders.customer", priced{Name: new(bson.Decimal128)})),
 		},
 		"bucket.New": {
 			testkit.ErrorOf(bucket.New[int, sparse](c, hourly, &bucket.Options{TimeField: "at", Values: name})),
 			testkit.ErrorOf(bucket.New[int, dense](c, hourly, &bucket.Options{TimeField: "at", Values: name})),
+			testkit.ErrorOf(bucket.New[int, priced](c, hourly, &bucket.Options{TimeField: "at", Values: name})),
 		},
 		"series.New": {
 			testkit.ErrorOf(series.New[int, sparse](c, hourly, &series.Options{TimeField: "at", Values: name})),
 			testkit.ErrorOf(series.New[int, dense](c, hourly, &series.Options{TimeField: "at", Values: name})),
+			testkit.ErrorOf(series.New[int, priced](c, hourly, &series.Options{TimeField: "at", Values: name})),
 		},
 		"subset.New": {
 			testkit.ErrorOf(subset.New[int, sparse](c, d, &subset.Options{Values: rated})),
 			testkit.ErrorOf(subset.New[int, dense](c, d, &subset.Options{Values: rated})),
+			testkit.ErrorOf(subset.New[int, priced](c, d, &subset.Options{Values: rated})),
 		},
 	} {
-		if !errors.Is(errs[0], mongopatterns.ErrInvalid) || errs[1] != nil {
-			t.Errorf("%s: %v, with a pointer %v", call, errs[0], errs[1])
+		if !errors.Is(errs[0], mongopatterns.ErrInvalid) || errs[1] != nil || !errors.Is(errs[2], mongopatterns.ErrInvalid) {
+			t.Errorf("%s: %v, with a pointer %v, to a decimal %v", call, errs[0], errs[1], errs[2])
 		}
 	}
 }
