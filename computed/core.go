@@ -561,7 +561,7 @@ func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, 
 			return err
 		}
 		if mine != nil {
-			return fault.Unknown(c.targets.FindOne(ctx, byID(id)).Decode(out))
+			return fault.Unknown(fault.Found(id, cursor.Primary(c.targets).FindOne(ctx, byID(id)).Decode(out)))
 		}
 		if computed && !c.Wait {
 			return found.Decode(out)

@@ -244,7 +244,7 @@ func (g *Grids[ID, H]) HoldAdjacent(ctx context.Context, id ID, holder H, ttl ti
 		return nil, err
 	}
 	for {
-		all, err := g.core.read(ctx, id)
+		all, err := g.core.read(ctx, cursor.Primary(g.core.coll), id)
 		if err != nil {
 			return nil, err
 		}
@@ -307,7 +307,7 @@ type State[H any] struct {
 // Cost: 1 round trip, index _id.
 func (g *Grids[ID, H]) Cells(ctx context.Context, id ID) (out []State[H], err error) {
 	defer fault.In(&err, "prealloc: cells")
-	raw, err := g.core.read(ctx, id)
+	raw, err := g.core.read(ctx, g.core.coll, id)
 	if err != nil {
 		return nil, err
 	}
@@ -577,7 +577,7 @@ func nobody(by bson.RawValue) bool {
 
 // refusal returns the reason why cells could not be taken, nil if they are free now.
 func (c *core) refusal(ctx context.Context, id, by bson.RawValue, cells []Cell) error {
-	all, err := c.read(ctx, id)
+	all, err := c.read(ctx, cursor.Primary(c.coll), id)
 	if err != nil {
 		return err
 	}
@@ -608,13 +608,13 @@ type state struct {
 	fields bson.Raw
 }
 
-// read returns the cells of a grid. Whether they are free is decided by the server's clock.
-func (c *core) read(ctx context.Context, id any) ([]state, error) {
+// read returns the cells of a grid, read from coll. Whether they are free is decided by the server's clock.
+func (c *core) read(ctx context.Context, coll *mongo.Collection, id any) ([]state, error) {
 	key, err := c.id(id)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := c.coll.FindOne(ctx, expr.D("_id", value.Equal(key)), options.FindOne().SetProjection(expr.D(
+	raw, err := coll.FindOne(ctx, expr.D("_id", value.Equal(key)), options.FindOne().SetProjection(expr.D(
 		"_id", 0, "cells", expr.Field(c.CellsField), "now", "$$NOW",
 	))).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {

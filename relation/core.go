@@ -12,6 +12,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/hold"
@@ -259,7 +260,7 @@ func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawVal
 	if err != nil || named == int64(len(children)) {
 		return err
 	}
-	found, err := read[bson.Raw](ctx, c.children, "_id", children, nil, expr.D(c.up, 1))
+	found, err := read[bson.Raw](ctx, cursor.Primary(c.children), "_id", children, nil, expr.D(c.up, 1))
 	if err != nil {
 		return err
 	}
@@ -339,7 +340,7 @@ func (c *core) add(ctx context.Context, p bson.RawValue, children []bson.RawValu
 	if err != nil || result.MatchedCount == 1 {
 		return err
 	}
-	found, err := exists(ctx, c.parents, byID(p))
+	found, err := exists(ctx, cursor.Primary(c.parents), byID(p))
 	switch {
 	case err != nil:
 		return err

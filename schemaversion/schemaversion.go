@@ -147,7 +147,7 @@ func (v *Collection[T]) ShardKey() map[string]bson.D {
 // written for an old one.
 func (v *Collection[T]) Get(ctx context.Context, id any) (out T, err error) {
 	defer fault.In(&err, "schemaversion: get")
-	raw, made, err := v.core.get(ctx, id)
+	raw, made, err := v.core.get(ctx, v.core.coll, id)
 	if err != nil {
 		return out, err
 	}
@@ -302,13 +302,13 @@ func (c *core) encode(v any) (bson.Raw, error) {
 	return c.stamp(raw, c.newest())
 }
 
-// get returns a document as stored and upgraded to the newest version.
-func (c *core) get(ctx context.Context, id any) (raw, made bson.Raw, err error) {
+// get returns a document as stored in coll and upgraded to the newest version.
+func (c *core) get(ctx context.Context, coll *mongo.Collection, id any) (raw, made bson.Raw, err error) {
 	key, err := c.codec.Compared(id)
 	if err != nil {
 		return nil, nil, err
 	}
-	raw, err = c.coll.FindOne(ctx, expr.D("_id", value.Equal(key))).Raw()
+	raw, err = coll.FindOne(ctx, expr.D("_id", value.Equal(key))).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, nil, fault.Of(key, mongopatterns.ErrNotFound)
 	}
@@ -357,7 +357,7 @@ func (c *core) update(ctx context.Context, id, update any) (err error) {
 		if err != nil || result.MatchedCount == 1 {
 			return fault.Of(key, err)
 		}
-		raw, made, err := c.get(ctx, id)
+		raw, made, err := c.get(ctx, cursor.Primary(c.coll), id)
 		if err != nil {
 			return err
 		}
