@@ -110,7 +110,10 @@ func (c *core) drainEntry(ctx context.Context, entry bson.Raw, w *mongopatterns.
 	if err != nil {
 		return err
 	}
-	as := expr.D("_id", value.Equal(key), changeField, entry.Lookup(changeField))
+	as := expr.D("_id", value.Equal(key), changeField, nil) // another program may store an entry without it
+	if change := entry.Lookup(changeField); change.Type != 0 {
+		as[1].Value = value.Equal(change)
+	}
 	if done.Failed == 0 {
 		_, err = fault.One(c.o.Outbox.DeleteOne(ctx, as))
 		return err

@@ -303,3 +303,28 @@ func TestOutboxAttempts(t *testing.T) {
 		})
 	}
 }
+
+// An entry that somebody typed, perhaps without change or with anything there, is propagated and removed as others are.
+func TestOutboxByHand(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]bson.D{
+		"missing": nil, "null": d("change", nil), "document": d("change", d("$gt", "")), "pattern": d("change", bson.Regex{Pattern: "x"}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := mongotest.Database(t)
+			outbox := db.Collection("outbox")
+			r, customers, _ := orders(t, db, 2, &extref.Options{Outbox: outbox})
+			must(t)(customers.UpdateMany(bounded(t), d(), d("$set", d("name", "x"), "$inc", d("version", 1))))
+			must(t)(outbox.InsertOne(bounded(t), append(d("_id", 0, "due", time.Unix(0, 0)), change...)))
+			ok[extref.UpdateResult](t)(r.Update(bounded(t), 1, set("name", "y")))
+			result := ok[tally](t)(r.Drain(bounded(t), nil))
+			if result.Examined != 2 || result.Failed != 0 || result.Done != 4 {
+				t.Errorf("%+v", result)
+			}
+			if n := ok[int64](t)(outbox.CountDocuments(bounded(t), d())); n != 0 {
+				t.Errorf("%d entries are left", n)
+			}
+		})
+	}
+}
