@@ -44,7 +44,11 @@ func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, pro
 	if coll == nil {
 		return joined, fault.Invalid("coll: the collection is nil")
 	}
-	raw, err := encoded(&core{}, ids)
+	c := &core{}
+	if slices.ContainsFunc(ids, func(id ID) bool { return !value.Fixed(id) }) {
+		c.codec = codec.Of(coll, nil, nil)
+	}
+	raw, err := encoded(c, ids)
 	if err != nil {
 		return joined, err
 	}
@@ -53,7 +57,7 @@ func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, pro
 		return joined, err
 	}
 	return arranged(raw, found, func(id bson.RawValue) (ID, bool) {
-		lost, err := codec.DecodeID[ID](codec.Codec{}, id)
+		lost, err := codec.DecodeID[ID](c.codec, id)
 		return lost, err == nil
 	}), nil
 }

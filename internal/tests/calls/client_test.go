@@ -2,6 +2,7 @@ package calls_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +61,18 @@ func TestOptionsOfTheClient(t *testing.T) {
 		},
 		"relation": func(ctx context.Context, c, d *mongo.Collection) error {
 			return testkit.ErrorOf(testkit.Must(relation.New[int, int, named](d, c, &relation.Options{OwnerField: "owner"})).Insert(ctx, 1, v))
+		},
+		"relation.Fetch": func(ctx context.Context, c, _ *mongo.Collection) error {
+			if _, err := c.InsertOne(ctx, struct {
+				ID named `json:"_id"`
+			}{v}); err != nil {
+				return err
+			}
+			joined, err := relation.Fetch[named, bson.D](ctx, c, []named{v}, nil)
+			if err == nil && len(joined.Items) == 0 {
+				err = errors.New("not found")
+			}
+			return err
 		},
 		"schemaversion": func(ctx context.Context, c, _ *mongo.Collection) error {
 			return testkit.ErrorOf(testkit.Must(schemaversion.New[named](c, nil, nil)).Insert(ctx, v))
