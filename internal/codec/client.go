@@ -25,12 +25,14 @@ func Of(coll *mongo.Collection, registry *bson.Registry, own *options.BSONOption
 
 // client returns the BSON options of the client, nil if it has none. Nobody can ask for them, but the driver encodes
 // and decodes with them before it sends: so a registry of ours, which sees what the driver passes to it, ends two inserts
-// there.
+// there. Their context is over, so that a driver that asks the registry later, or not at all, sends nothing either.
 func client(coll *mongo.Collection) *options.BSONOptions {
 	asked := coll.Clone(options.Collection().SetRegistry(asking))
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
 	var found options.BSONOptions
 	for _, document := range []any{question{}, bson.D{{Key: "_id", Value: 1}}} { // of the second the driver decodes the _id
-		_, err := fault.One(asked.InsertOne(context.Background(), document))
+		_, err := fault.One(asked.InsertOne(over, document))
 		if a := (answer)(nil); errors.As(err, &a) {
 			a(&found)
 		}

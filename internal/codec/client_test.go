@@ -7,6 +7,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
 func collectionOf(t *testing.T, o *options.BSONOptions) *mongo.Collection {
@@ -61,5 +63,16 @@ func BenchmarkOf(b *testing.B) {
 	coll := client.Database("db").Collection("c")
 	for b.Loop() {
 		Of(coll, nil, nil)
+	}
+}
+
+// Another version of the driver may decode no _id before it sends. Then the options are not found, and still nothing is
+// sent.
+func TestAskingSendsNothing(t *testing.T) {
+	defer func(was *bson.Registry) { asking = was }(asking)
+	asking = bson.NewRegistry()
+	coll := mongotest.Database(t).Collection("c")
+	if sent := mongotest.Record(t, coll.Database(), func() { client(coll) }); len(sent) > 0 {
+		t.Errorf("sent %v", sent.Names())
 	}
 }
