@@ -17,6 +17,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/lease"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/pause"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -193,10 +194,16 @@ func (c *core) prolong(ctx context.Context, owner bson.ObjectID) error {
 	return err
 }
 
-// release gives the lease back, even if the context has ended.
+// release gives the lease back, even if the context has ended. If the server refuses, it runs out by itself: with a
+// deadline the driver would repeat the write until then without pauses.
 func (c *core) release(ctx context.Context, owner bson.ObjectID) error {
-	ctx, cancel := txn.Late(ctx)
+	late, cancel := txn.Late(ctx)
 	defer cancel()
-	_, err := fault.One(c.Leases.UpdateOne(ctx, c.owned(owner), expr.Op("$unset", expr.D("owner", "", "until", ""))))
+	undated, stop := pause.Undated(late)
+	defer stop()
+	_, err := fault.One(c.Leases.UpdateOne(undated, c.owned(owner), expr.Op("$unset", expr.D("owner", "", "until", ""))))
+	if over := late.Err(); over != nil && errors.Is(err, context.Canceled) { // nobody else has cancelled undated
+		return fault.Unknown(fmt.Errorf("%w: %v", over, err))
+	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/tests/costs"
+	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/paging"
@@ -683,6 +685,32 @@ func TestLease(t *testing.T) {
 	}})
 	if !errors.Is(err, mongopatterns.ErrRunning) {
 		t.Error(err)
+	}
+}
+
+// A server that refuses to take the lease back gets few commands, and one that does not answer ends the call with the
+// error of its context.
+func TestReleaseIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	for name, broken := range map[string]proxy.Fault{"refused": proxy.Refuse(proxy.NotWritablePrimary), "not answered": proxy.SilentBefore} {
+		t.Run(name, func(t *testing.T) {
+			p := proxy.New(t, mongotest.URI(t))
+			t.Cleanup(func() { p.Break(nil) })
+			coll := mongotest.Database(t, p.Options()).Collection("contacts")
+			c := testkit.Must(schemaversion.New[contact](coll, steps, nil))
+			var updates atomic.Int64
+			broken.Before = func() { updates.Add(1) }
+			p.Break(proxy.Each("update", broken))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := c.Migrate(ctx, 3, nil)
+			if silent := name == "not answered"; err == nil || errors.Is(err, context.DeadlineExceeded) != silent || errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			if n := updates.Load(); n > 2 { // the driver repeats it once
+				t.Errorf("%d updates, want 2", n)
+			}
+		})
 	}
 }
 
