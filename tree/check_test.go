@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"math/rand/v2"
 	"regexp"
 	"runtime"
 	"slices"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
@@ -364,6 +367,62 @@ func TestRepairKeepsWhatIsReached(t *testing.T) {
 					t.Errorf("%s, %v: %v %s", c.name, roots, doc, diff)
 				}
 			}
+		}
+	}
+}
+
+// Whatever the lists are, Repair keeps below the roots what was below them, and with MakeRoots nothing is wrong
+// afterwards.
+func TestRepairOfAnyLists(t *testing.T) {
+	t.Parallel()
+	both := []any{dd("_id", "R", "children", bson.A{"n149"})} // each lists its two neighbours
+	for i := range 150 {
+		both = append(both, dd("_id", fmt.Sprintf("n%03d", i), "children", bson.A{fmt.Sprintf("n%03d", i+1), fmt.Sprintf("n%03d", i-1)}))
+	}
+	cases := map[string][]any{
+		"both ways": both,
+		"beside a ring": {dd("_id", "A", "children", bson.A{"A", "X"}), dd("_id", "R", "children", bson.A{"X"}),
+			dd("_id", "X", "children", bson.A{})},
+		"below a ring": {dd("_id", "A", "children", bson.A{"A", "B"}), dd("_id", "B", "children", bson.A{"C"}),
+			dd("_id", "C", "children", bson.A{"B"}), dd("_id", "R", "children", bson.A{"C"})},
+	}
+	for seed := range uint64(scale.Of(10, 100, 2000)) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		var docs []any
+		for id := range 9 {
+			children := bson.A{}
+			for range r.IntN(4) {
+				children = append(children, fmt.Sprint(r.IntN(9)))
+			}
+			docs = append(docs, dd("_id", fmt.Sprint(id), "children", children))
+		}
+		cases[fmt.Sprint("seed ", seed)] = docs
+	}
+	for name, docs := range cases {
+		for _, graph := range []bool{false, true} {
+			v := plain(tree.ChildReferences, tree.Options{Graph: graph})
+			coll := mongotest.Database(t).Collection("nodes")
+			tr := v.open(t, coll)
+			putDocs(t, coll, docs...)
+			below := func() []string {
+				filter := get(tr.RootsFilter(t.Context()))(t)
+				roots := get(find(t.Context(), coll, filter))(t)
+				reached := map[string]bool{}
+				for _, root := range roots {
+					reached[root["_id"].(string)] = true
+					for _, id := range v.ids(t, tr.Descendants(t.Context(), root["_id"].(string), 0)) {
+						reached[id] = true
+					}
+				}
+				return slices.Sorted(maps.Keys(reached))
+			}
+			before := below()
+			good(t, errOf(tr.Repair(t.Context(), nil)))
+			match(t, fmt.Sprintf("%s, graph %v: reached", name, graph), before, below())
+			got, err := v.rooting(t, coll).Repair(t.Context(), nil)
+			wrong(t, err != nil || got.Remaining != 0, "%s, graph %v: %+v, %v", name, graph, got, err)
+			healthy(t, tr)
+			wrong(t, len(below()) != len(docs), "%s, graph %v: %v are reached", name, graph, below())
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -10,30 +11,22 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // This file has the parts of Check, Repair and Adopt that only lists need: wrong elements, nodes with several
 // parents, and nodes that name a parent that does not list them.
 
-// cut opens a cycle that a node outside leads into, so that all its nodes stay below that one. It returns false if
-// no node leads into the cycle: then one member becomes a root. In a graph the entry, the smallest if there are
-// several, leaves the lists inside the cycle. In a tree the entry has several parents, and keeper opens the cycle.
-func (l *lists) cut(f *finding, n node, s *place) bool {
-	in := func(o *place) bool { return slices.Contains(s.loop, o) }
-	entry := func(o *place) bool { return slices.ContainsFunc(o.ups, func(p *place) bool { return !in(p) }) }
-	if !slices.ContainsFunc(s.loop, entry) {
-		return false
+// cut opens, in a graph, the cycle that n lies on: n leaves the lists that close it. In a tree n has several parents then,
+// and keeper opens the cycle.
+func (l *lists) cut(f *finding, n node, s *place) {
+	if !l.o.Graph {
+		return
 	}
-	if !l.o.Graph || !entry(s) || slices.ContainsFunc(s.loop, func(o *place) bool { return entry(o) && less(o.id, n.id) }) {
-		return true
+	for _, p := range s.closing {
+		f.moves = true
+		f.writes = append(f.writes, l.unlink(p.id, n.id))
 	}
-	f.moves = true
-	for _, p := range s.ups {
-		if in(p) {
-			f.writes = append(f.writes, l.unlink(p.id, n.id))
-		}
-	}
-	return true
 }
 
 // audit finds elements that are wrong and, in a tree, nodes with several parents.
@@ -85,15 +78,20 @@ func (l *lists) elements(n node, children []node) (detail string, keep []bson.Ra
 	return detail, keep
 }
 
-// keeper returns the parent that keeps a node that several nodes list: the one with the smallest ID. Those that
-// lie on a cycle with the node come last, so that the cycle opens.
+// keeper returns the parent that keeps a node that several nodes list: the one with the smallest ID. Those that a root
+// leads to come first, so that the node stays where it can be reached, and those whose link closes a cycle last.
 func (l *lists) keeper(s *place) *place {
-	return slices.MinFunc(s.ups, func(a, b *place) int {
-		onA, onB := slices.Contains(s.loop, a), slices.Contains(s.loop, b)
-		if onB && !onA || onA == onB && less(a.id, b.id) {
-			return -1
+	rank := func(p *place) int {
+		switch {
+		case slices.Contains(s.closing, p):
+			return 2
+		case !p.reached:
+			return 1
 		}
-		return 1
+		return 0
+	}
+	return slices.MinFunc(s.ups, func(a, b *place) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), value.Compare(a.id, b.id))
 	})
 }
 

@@ -165,17 +165,6 @@ func without(ids []bson.RawValue, id bson.RawValue) []bson.RawValue {
 	return slices.DeleteFunc(slices.Clone(ids), func(v bson.RawValue) bool { return same(v, id) })
 }
 
-// less orders IDs of one type, strings and numbers as the server does.
-func less(a, b bson.RawValue) bool {
-	if s, ok := a.StringValueOK(); ok && b.Type == bson.TypeString {
-		return s < b.StringValue()
-	}
-	if n, ok := a.AsInt64OK(); ok && b.IsNumber() {
-		return n < b.AsInt64()
-	}
-	return key(a) < key(b)
-}
-
 // equal returns v as a value for a filter. The server would take a document from the data with a key such as $gt for
 // an operator.
 func equal(v any) any {

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,13 +60,15 @@ type place struct {
 	derived  *node         // the result of under
 	ups      []*place      // its parents; several only in ChildReferences
 	lost     string        // why it has no parent though it names one
-	loop     []*place      // the cycle that it lies on
+	loop     []*place      // the cycle that it lies on, see circle
+	closing  []*place      // its parents on the cycle whose links close it
 	rooted   bool          // every way up ends at a root
+	reached  bool          // a way up ends at a root
 	unlisted bool          // ChildReferences: it has no array, and the parent that it names does not list it
 
 	resolved       bool   // ups or lost is final
 	named          string // the parent that the node named when it was resolved
-	index, lowlink int    // see connect
+	index, lowlink int    // see connect; at the end lowlink is that of the component
 	stacked        bool
 }
 
@@ -251,18 +254,68 @@ func (e *engine) connect(s *place, stack *[]*place) {
 		for (*stack)[at] != s {
 			at--
 		}
-		loop := slices.Clone((*stack)[at:])
+		component := slices.Clone((*stack)[at:])
 		*stack = (*stack)[:at]
-		for _, member := range loop {
-			member.stacked = false
-			if len(loop) > 1 || slices.Contains(s.ups, s) {
-				member.loop = loop
-			}
+		reached := slices.ContainsFunc(component, func(o *place) bool {
+			return o.lost == "" && len(o.ups) == 0 || slices.ContainsFunc(o.ups, func(up *place) bool { return up.reached })
+		})
+		for _, o := range component {
+			o.stacked, o.lowlink, o.reached = false, s.index, reached
+		}
+		if len(component) > 1 || slices.Contains(s.ups, s) {
+			circle(component)
 		}
 	}
 	s.rooted = s.lost == "" && s.loop == nil && (e.from.o.Graph || len(s.ups) < 2) &&
 		!slices.ContainsFunc(s.ups, func(up *place) bool { return !up.rooted })
 	s.node = node{}
+}
+
+// circle sets loop and closing of the places on a cycle. The first of loop is one that a root leads to if there is one,
+// or else one that another node outside leads to: see entered. From the first all others can be reached without the
+// links that close the cycle, because those lead back to a place above.
+func circle(loop []*place) {
+	rank := func(s *place) (n int) {
+		for _, up := range s.ups {
+			if !s.beside(up) && up.reached {
+				return -2
+			} else if !s.beside(up) {
+				n = -1
+			}
+		}
+		return n
+	}
+	slices.SortFunc(loop, func(a, b *place) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), value.Compare(a.id, b.id)) })
+	below := map[*place][]*place{}
+	for _, s := range loop {
+		s.loop = loop
+		for _, up := range s.ups {
+			below[up] = append(below[up], s)
+		}
+	}
+	seen, above := map[*place]bool{}, map[*place]bool{}
+	var search func(s *place)
+	search = func(s *place) {
+		seen[s], above[s] = true, true
+		for _, child := range below[s] {
+			if above[child] {
+				child.closing = append(child.closing, s)
+			} else if !seen[child] {
+				search(child)
+			}
+		}
+		above[s] = false
+	}
+	search(loop[0])
+}
+
+// beside reports whether two places lie on one cycle.
+func (s *place) beside(o *place) bool { return s.lowlink == o.lowlink }
+
+// entered reports whether a node outside leads to the cycle that s lies on.
+func (s *place) entered() bool {
+	first := s.loop[0]
+	return slices.ContainsFunc(first.ups, func(up *place) bool { return !first.beside(up) })
 }
 
 // under returns a node as its children in to see it, computed downwards from the root, or from a node that keeps its
@@ -416,8 +469,9 @@ func (e *engine) misplaced(n node, s *place) finding {
 	switch {
 	case s.loop != nil:
 		f.Kind, f.Detail = Cycle, fmt.Sprintf("one of %d", len(s.loop))
-		smaller := func(o *place) bool { return less(o.id, n.id) }
-		if !e.from.cut(&f, n, s) && !slices.ContainsFunc(s.loop, smaller) {
+		if s.entered() {
+			e.from.cut(&f, n, s)
+		} else if s == s.loop[0] {
 			f.writes, f.makesRoot, f.moves = e.from.makeRoot(n), true, true
 		}
 		return f

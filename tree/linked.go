@@ -227,7 +227,7 @@ func (l linked) catchUp(ctx context.Context, e *engine, b *batch) (found []findi
 }
 
 // cut: a node has one parent, so no node outside leads into a cycle.
-func (l linked) cut(*finding, node, *place) bool { return false }
+func (l linked) cut(*finding, node, *place) {}
 
 // gain changes the counter only, because it is the children that name the parent.
 func (l linked) gain(children []bson.RawValue) bson.D { return l.count(int64(len(children))) }

@@ -47,10 +47,11 @@ func (t *Tree[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.
 const maxPasses = 100
 
 // Repair solves the problems that Check finds. It relies on the parent references; in a path that is the
-// last ID. If several nodes list the same child, the one with the smallest ID keeps it; nodes in a cycle
-// with the child come last. Orphans, malformed paths and cycles are solved only with Options.MakeRoots;
-// otherwise they are Remaining. Nodes of ChildReferences that are not adopted are Remaining, too: run
-// Adopt. Work.Filter selects nodes.
+// last ID. If several nodes list the same child, the one with the smallest ID of those below a root keeps it,
+// and a list that closes a cycle loses it, so that what is below a root stays there. Orphans, malformed paths
+// and cycles to which no other node leads are solved only with Options.MakeRoots; otherwise they are
+// Remaining. Nodes of ChildReferences that are not adopted are Remaining, too: run Adopt. Work.Filter selects
+// nodes.
 //
 // It is safe beside other writers, which wait or run again while a batch is written. To finish an
 // interrupted Repair, run it again. Nested sets are renumbered in one transaction that holds the tree

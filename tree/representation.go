@@ -113,9 +113,8 @@ type upkeep interface {
 	catchUp(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error)
 	// makeRoot returns the writes that make a root of a node and keep all below it there.
 	makeRoot(n node) []mongo.WriteModel
-	// cut opens a cycle that n lies on, with writes in f, so that no node of it has to become a root. It returns false
-	// if it cannot.
-	cut(f *finding, n node, s *place) bool
+	// cut opens a cycle that n lies on and that a node outside leads to, with writes in f.
+	cut(f *finding, n node, s *place)
 }
 
 // layout are the fields of a representation, from which the reads and writes that all have in common are made.
