@@ -47,8 +47,8 @@ type Options struct {
 	// flushes, and Run flushes at this interval. Default 0: changes wait until there are Every of
 	// them, in Run for a second. NewSampled, whose changes do not wait, refuses it.
 	Interval time.Duration
-	// MaxKeys limits the keys that wait in memory: an Add of one more flushes them all. Default
-	// 10,000. NewSampled refuses it.
+	// MaxKeys limits the keys that wait in memory: an Add of one more flushes them all, and after a write that
+	// failed an Add of a tenth more. Default 10,000. NewSampled refuses it.
 	MaxKeys int
 	// Random returns the numbers in [0, 1) that Sampled counters use; give a seeded one in tests.
 	// It must be safe for concurrent use. Default: that of math/rand/v2. Only NewSampled takes it.
@@ -76,7 +76,7 @@ func New[ID any](coll *mongo.Collection, opts *Options) (c *Counters[ID], err er
 	if err != nil {
 		return nil, err
 	}
-	return &Counters[ID]{core: core, waiting: waiting{changes: map[string]*change{}, flying: map[string]*change{}, flushed: time.Now()}}, nil
+	return &Counters[ID]{core: core, waiting: waiting{changes: map[string]*change{}, flying: map[string]*change{}, flushed: time.Now(), most: core.MaxKeys}}, nil
 }
 
 // Indexes returns a unique index on KeyField, by collection name, unless that is _id. Without it
@@ -94,9 +94,9 @@ func (c *Counters[ID]) EnsureIndexes(ctx context.Context) (err error) {
 // ShardKey returns the recommended shard key, KeyField, by collection name.
 func (c *Counters[ID]) ShardKey() map[string]bson.D { return c.core.shardKey() }
 
-// Add adds n, which may be negative. It writes the key when Every changes wait for it, however
-// large they are, and everything that waits when Interval has passed or MaxKeys is exceeded. If Add
-// returns an error, n has been counted all the same and waits for the next call, so do not repeat
+// Add adds n, which may be negative. It writes the key at every Every-th change, however large the
+// changes are, and everything that waits when Interval has passed or MaxKeys is exceeded. If Add
+// returns an error, n has been counted all the same and waits for the next write, so do not repeat
 // it. Only mongopatterns.ErrInvalid, for the key or n, and mongopatterns.ErrClosed mean that it has
 // not. The absolute values of all n that wait for a key must have a sum that fits an int64.
 //
@@ -144,7 +144,7 @@ func (c *Counters[ID]) Close(ctx context.Context) (err error) {
 // write stores changes; those that were not stored wait again.
 func (c *Counters[ID]) write(ctx context.Context, changes []change) (mongopatterns.Result, error) {
 	result, left, err := c.core.store(ctx, changes)
-	c.waiting.landed(changes, left)
+	c.waiting.landed(changes, left, &c.core.Options)
 	return result, err
 }
 

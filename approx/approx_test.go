@@ -3,11 +3,13 @@ package approx_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -202,6 +204,43 @@ func TestWaiting(t *testing.T) {
 	})
 	if err == nil || count(t, coll, "outside") != 7 {
 		t.Error("rolled back with the caller's transaction")
+	}
+}
+
+// A server that refuses every write does not get one for each Add.
+func TestRefusedWritesAreFew(t *testing.T) {
+	t.Parallel()
+	var sent atomic.Int64
+	db := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
+		if e.CommandName == "update" {
+			sent.Add(1)
+		}
+	}}))
+	nothing := options.CreateCollection().SetValidator(bson.D{{Key: "never", Value: 1}})
+	if err := db.CreateCollection(t.Context(), "views", nothing); err != nil {
+		t.Fatal(err)
+	}
+	opts := &approx.Options{Every: 10, MaxKeys: 50}
+	c, d := counters(t, db.Collection("views"), opts), distinct(t, db.Collection("views"), opts)
+	for name, add := range map[string]func(key string, i int) error{
+		"counters": func(key string, _ int) error { return c.Add(t.Context(), key, 1) },
+		"distinct": func(key string, i int) error { return d.Add(t.Context(), key, i) },
+	} {
+		errs := 0
+		for i := range 300 {
+			if add("one", i%100) != nil {
+				errs++
+			}
+		}
+		if n := sent.Swap(0); n > 30 || n < 9 || int(n) != errs {
+			t.Errorf("%s: %d writes, %d errors of 300 changes of a key", name, n, errs)
+		}
+		for i := range 100 {
+			_ = add(fmt.Sprint(i), 0)
+		}
+		if n := sent.Swap(0); n > 10 || n < 9 {
+			t.Errorf("%s: %d writes of 100 keys", name, n)
+		}
 	}
 }
 
@@ -489,8 +528,14 @@ func TestNoSumWraps(t *testing.T) {
 	if n, err := c.Get(ctx, "a"); n != math.MaxInt64 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
-	if _, err := c.Flush(ctx); err != nil {
-		t.Fatal(err)
+	if err := c.Add(ctx, "none", math.MinInt64); !errors.Is(err, mongopatterns.ErrInvalid) {
+		t.Error(err)
+	}
+	if n, err := c.Get(ctx, "none"); !errors.Is(err, mongopatterns.ErrNotFound) {
+		t.Errorf("a change that was refused waits: %d, %v", n, err)
+	}
+	if result, err := c.Flush(ctx); result.Done != 1 || err != nil {
+		t.Fatal(result, err)
 	}
 	if err := c.Add(ctx, "a", 1); err != nil {
 		t.Fatal(err)

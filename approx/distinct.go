@@ -42,13 +42,16 @@ type Distinct[ID, V any] struct {
 	closed  bool
 	keys    map[string]*sketch
 	flushed time.Time
+	most    int // the keys that may wait; see Options.most
 }
 
-// A sketch holds the registers of a key in this process. raised are those that are not stored yet.
+// A sketch holds the registers of a key in this process. raised are those that are not stored yet, and enough is how
+// many of them are written.
 type sketch struct {
 	key    bson.RawValue
 	ranks  []uint8
 	raised map[int]bool
+	enough int64
 }
 
 // NewDistinct returns a Distinct on coll. It does no I/O.
@@ -68,7 +71,7 @@ func NewDistinct[ID, V any](coll *mongo.Collection, opts *Options) (d *Distinct[
 	if err != nil {
 		return nil, err
 	}
-	return &Distinct[ID, V]{core: core, keys: map[string]*sketch{}, flushed: time.Now()}, nil
+	return &Distinct[ID, V]{core: core, keys: map[string]*sketch{}, flushed: time.Now(), most: core.MaxKeys}, nil
 }
 
 // Indexes returns the same as [Counters.Indexes].
@@ -124,7 +127,7 @@ func (d *Distinct[ID, V]) raise(id bson.RawValue, values []bson.RawValue) ([]*sk
 	}
 	s := d.keys[value.Key(id)]
 	if s == nil {
-		s = &sketch{id, make([]uint8, d.core.registers()), map[int]bool{}}
+		s = &sketch{id, make([]uint8, d.core.registers()), map[int]bool{}, d.core.Every}
 		d.keys[value.Key(id)] = s
 	}
 	for _, v := range values {
@@ -137,19 +140,24 @@ func (d *Distinct[ID, V]) raise(id bson.RawValue, values []bson.RawValue) ([]*sk
 		maps.DeleteFunc(d.keys, func(_ string, s *sketch) bool { return len(s.raised) == 0 })
 	}
 	switch o := d.core.Options; {
-	case o.Interval > 0 && time.Since(d.flushed) >= o.Interval, len(d.keys) > o.MaxKeys:
+	case o.Interval > 0 && time.Since(d.flushed) >= o.Interval, len(d.keys) > d.most:
 		return d.all(), nil
-	case int64(len(s.raised)) >= o.Every:
+	case int64(len(s.raised)) >= s.enough:
+		s.wait(o.Every)
 		return []*sketch{s}, nil
 	}
 	return nil, nil
 }
 
+// wait puts off the next write until more registers are raised than those that are being written, or that could not be.
+func (s *sketch) wait(every int64) { s.enough = int64(len(s.raised)) + every }
+
 func (d *Distinct[ID, V]) all() (out []*sketch) {
 	for _, s := range d.keys {
+		s.wait(d.core.Every)
 		out = append(out, s)
 	}
-	d.flushed = time.Now()
+	d.flushed, d.most = time.Now(), d.core.most(true, len(d.keys))
 	return out
 }
 
@@ -215,6 +223,9 @@ func (d *Distinct[ID, V]) write(ctx context.Context, due []*sketch) (mongopatter
 	}
 	full := len(d.keys) > d.core.MaxKeys
 	for i, s := range sent {
+		if updates[i] != nil {
+			s.enough = d.core.Every
+		}
 		for _, e := range updates[i] {
 			register, _ := strconv.Atoi(e.Key[len(d.core.registersField())+1:])
 			if int32(s.ranks[register]) == e.Value {
@@ -225,6 +236,9 @@ func (d *Distinct[ID, V]) write(ctx context.Context, due []*sketch) (mongopatter
 		if key := value.Key(s.key); full && len(s.raised) == 0 && d.keys[key] == s {
 			delete(d.keys, key)
 		}
+	}
+	if len(sent) > 0 {
+		d.most = d.core.most(len(left) > 0, len(d.keys))
 	}
 	return result, err
 }

@@ -79,7 +79,7 @@
 // A process that crashes loses the changes that wait in its memory: at most Every-1 for each key,
 // and with Interval no more than were added during one interval. Readers elsewhere do not see these
 // changes until they are written. So a count is too low by at most (Every-1) × the number of
-// processes. If a Flush fails, the changes that were not stored wait for the next Add or Flush. If
+// processes. If a write fails, the changes that were not stored wait for the next Flush, or for Every more. If
 // the answer to a write was lost, the changes may have been stored, and then count twice. The
 // driver itself repeats such a write once, without this danger.
 //

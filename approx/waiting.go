@@ -19,7 +19,7 @@ type change struct {
 	name  string // value.Key of key
 	n     int64  // the sum
 	size  int64  // the sum of the absolute values
-	times int64  // the number of changes
+	times int64  // the number of changes since it was last sent
 }
 
 // A waiting holds the changes that are not stored yet. A change either waits or is part of one
@@ -30,6 +30,16 @@ type waiting struct {
 	changes map[string]*change
 	flying  map[string]*change // being written; times is the number of writes
 	flushed time.Time          // when all changes were last taken to be written
+	most    int                // the keys that may wait; see most
+}
+
+// most limits the keys that wait. Where a write has failed that many wait, a tenth more comes before the next: else
+// each Add would send all of them to a server that refuses them.
+func (o *Options) most(failed bool, wait int) int {
+	if !failed {
+		return o.MaxKeys
+	}
+	return max(o.MaxKeys, wait+o.MaxKeys/10)
 }
 
 // add adds a change and returns those to write now. It does not keep key's memory. The absolute
@@ -41,20 +51,21 @@ func (w *waiting) add(key bson.RawValue, n int64, o *Options) ([]change, error) 
 	if w.closed {
 		return nil, mongopatterns.ErrClosed
 	}
-	size := max(n, -n)
-	c := w.of(key)
-	room := math.MaxInt64 - c.size
-	if f := w.flying[c.name]; f != nil {
-		room -= f.size
+	size, room := max(n, -n), int64(math.MaxInt64)
+	for _, changes := range []map[string]*change{w.changes, w.flying} {
+		if c := named(changes, key); c != nil {
+			room -= c.size
+		}
 	}
 	if size < 0 || size > room {
 		return nil, fault.Invalid("n: %d exceeds an int64 together with the changes that wait for the key", n)
 	}
+	c := w.of(key)
 	c.n += n
 	c.size += size
 	c.times++
 	switch {
-	case o.Interval > 0 && time.Since(w.flushed) >= o.Interval, len(w.changes) > o.MaxKeys:
+	case o.Interval > 0 && time.Since(w.flushed) >= o.Interval, len(w.changes) > w.most:
 		return w.all(), nil
 	case c.times >= o.Every:
 		return []change{w.takeOff(c)}, nil
@@ -62,13 +73,17 @@ func (w *waiting) add(key bson.RawValue, n int64, o *Options) ([]change, error) 
 	return nil, nil
 }
 
+// named returns the change of a key, nil if it has none.
+func named(changes map[string]*change, key bson.RawValue) *change {
+	var room [64]byte
+	return changes[string(value.AppendKey(room[:0], key))]
+}
+
 // of returns the waiting change of a key, and adds one if the key has none.
 func (w *waiting) of(key bson.RawValue) *change {
-	var room [64]byte
-	name := value.AppendKey(room[:0], key)
-	c := w.changes[string(name)]
+	c := named(w.changes, key)
 	if c == nil {
-		c = &change{key: bson.RawValue{Type: key.Type, Value: bytes.Clone(key.Value)}, name: string(name)}
+		c = &change{key: bson.RawValue{Type: key.Type, Value: bytes.Clone(key.Value)}, name: value.Key(key)}
 		w.changes[c.name] = c
 	}
 	return c
@@ -104,8 +119,9 @@ func (w *waiting) takeOff(c *change) change {
 	return *c
 }
 
-// landed ends a write of changes; those left were not stored and wait again.
-func (w *waiting) landed(changes, left []change) {
+// landed ends a write of changes; those left were not stored and wait again, without the number of changes: it is
+// Every further ones, and not each of them, that are sent to a server that refuses them.
+func (w *waiting) landed(changes, left []change, o *Options) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range changes {
@@ -120,8 +136,8 @@ func (w *waiting) landed(changes, left []change) {
 		again := w.of(c.key)
 		again.n += c.n
 		again.size += c.size
-		again.times += c.times
 	}
+	w.most = o.most(len(left) > 0, len(w.changes))
 }
 
 // count returns the sum of the changes of a key that wait or are being written.
@@ -129,7 +145,7 @@ func (w *waiting) count(key bson.RawValue) (n int64, waits bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, changes := range []map[string]*change{w.changes, w.flying} {
-		if c := changes[value.Key(key)]; c != nil {
+		if c := named(changes, key); c != nil {
 			n += c.n
 			waits = true
 		}
