@@ -471,6 +471,8 @@ func TestCheckOddValues(t *testing.T) {
 			[]string{"wrong field P", "wrong field Q"}, nil, "children is null"},
 		{"ancestors", plain(tree.AncestorArray, tree.Options{}), []any{dd("_id", "P", "parent", nil)}, []string{"wrong field P"}, nil, "ancestors is missing, want []"},
 		{"path", plain(tree.MaterializedPath, tree.Options{}), []any{dd("_id", "P"), dd("_id", "Q", "path", nil)}, []string{"wrong field P"}, nil, "path is missing, want null"},
+		{"undefined", plain(tree.ParentReferences, tree.Options{}), []any{dd("_id", "P", "parent", bson.Undefined{}), dd("_id", "Q", "parent", "P")},
+			[]string{"wrong field P"}, nil, `parent is {"$undefined":true}, want null`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

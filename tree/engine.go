@@ -486,9 +486,10 @@ func (e *engine) misplaced(n node, s *place) finding {
 func (e *engine) compare(n node, want bson.E) (finding, bool) {
 	v, err := e.to.codec.Value(want.Value)
 	have := n.raw.Lookup(want.Key)
-	// null, missing and RootParent are one, where the field is not new. But Delete refuses a root without a path.
-	alike := isNull(have) && isNull(v) && (have.Type != 0 || want.Key != e.to.derived) ||
-		want.Key == e.to.o.ParentField && e.to.noParent(have) && e.to.noParent(v)
+	// null, missing and RootParent are one, where the field is not new. But Delete refuses a root without a path, and
+	// $graphLookup fails for undefined.
+	alike := have.Type != bson.TypeUndefined && (isNull(have) && isNull(v) && (have.Type != 0 || want.Key != e.to.derived) ||
+		want.Key == e.to.o.ParentField && e.to.noParent(have) && e.to.noParent(v))
 	if err != nil || have.Equal(v) || same(have, v) || alike && slices.Contains(e.from.fields, want.Key) {
 		return finding{}, false
 	}
