@@ -139,14 +139,12 @@ func (l *lists) childrenIn(ctx context.Context, nodes []node) ([][]node, error) 
 		ids = append(ids, n.children...)
 	}
 	byKey := map[string]node{}
-	for chunk := range slices.Chunk(ids, 50_000) {
-		found, err := l.findAll(ctx, l.byIDs(chunk))
-		if err != nil {
-			return nil, err
-		}
-		for _, child := range found {
-			byKey[key(child.id)] = child
-		}
+	found, err := l.findIn(ctx, ids, func(any bson.D) bson.D { return l.in(l.o.IDField, any) })
+	if err != nil {
+		return nil, err
+	}
+	for _, child := range found {
+		byKey[key(child.id)] = child
 	}
 	out := make([][]node, len(nodes))
 	for i, n := range nodes {

@@ -313,7 +313,7 @@ func (l *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo
 			ids = append(ids, n.id)
 		}
 	}
-	unadopted, err := l.findAll(ctx, l.unadoptedUnder(anyOf(ids)), unadoptedMax)
+	unadopted, err := l.findIn(ctx, ids, func(any bson.D) bson.D { return l.unadoptedUnder(any) }, unadoptedMax)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -367,11 +367,11 @@ func (l *lists) keepShared(ctx context.Context, id bson.RawValue, nodes map[stri
 	for _, n := range nodes {
 		ids = append(ids, n.id)
 	}
-	match := l.in(l.o.ChildrenField, anyOf(without(ids, id)), l.o.IDField, expr.Op("$nin", ids))
-	stay, err := l.findAll(ctx, match)
+	stay, err := l.findIn(ctx, without(ids, id), func(any bson.D) bson.D { return l.in(l.o.ChildrenField, any) })
 	if err != nil {
 		return err
 	}
+	stay = slices.DeleteFunc(stay, func(n node) bool { return nodes[key(n.id)].raw != nil })
 	for len(stay) > 0 {
 		n := stay[0]
 		stay = stay[1:]

@@ -94,6 +94,31 @@ func TestDeleteLargeIDs(t *testing.T) {
 	wrong(t, len(deletes) != 2, "%d commands", len(deletes))
 }
 
+// TestDeleteLargeLists: nor does any other command of a deletion in child references.
+func TestDeleteLargeLists(t *testing.T) {
+	t.Parallel()
+	for _, graph := range []bool{false, true} {
+		coll := mongotest.Database(t).Collection("nodes")
+		docs, upper := []any{}, bson.A{}
+		for i := range 10 { // two levels below the root, because $graphLookup fails for a larger one
+			id := fmt.Sprint(i, strings.Repeat("x", 1<<20))
+			upper = append(upper, id)
+			docs = append(docs, dd("_id", id, "children", bson.A{"below " + id}), dd("_id", "below "+id, "children", bson.A{}))
+		}
+		putDocs(t, coll, append(docs, dd("_id", "root", "children", upper))...)
+		tr := newAny(t, coll, tree.ChildReferences, &tree.Options{Graph: graph})
+		if graph {
+			plant(t, tr, bson.M{"_id": "other"}, nil)
+			ok(t, tr.Link(t.Context(), "other", "below "+upper[9].(string)))
+		}
+		n, err := tr.Delete(t.Context(), "root", mongopatterns.Cascade)
+		if want := map[bool]int64{false: 21, true: 20}[graph]; n != want || err != nil {
+			t.Errorf("graph %v: %d, %v", graph, n, err)
+		}
+		allRight(t, tr)
+	}
+}
+
 // Delete refuses documents of another representation, because it cannot see their children. In ParentReferences and
 // ChildReferences a document that names no parent is like one of their own: Delete removes it, and Check reports it.
 func TestDeleteOtherRepresentation(t *testing.T) {

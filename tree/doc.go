@@ -19,7 +19,7 @@
 // NestedSets only for trees that hardly ever change. With AncestorArray and MaterializedPath, moving a node
 // with 10,000 descendants is one update of 10,000 small documents; the server's limit for a transaction (60
 // s) applies. ParentReferences and ChildReferences read with $graphLookup, which can hold a subtree of at
-// most 100 MB. [Convert] changes the representation later.
+// most 100 MB, and a level whose IDs have at most 16 MB. [Convert] changes the representation later.
 //
 // # Documents
 //

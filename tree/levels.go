@@ -39,8 +39,15 @@ func (s *store) withAll(ctx context.Context, id bson.RawValue, p mongo.Pipeline,
 	return s.aggregate(ctx, p)
 }
 
-// levelMax bounds the nodes in the filter of one query.
-const levelMax = 10_000
+// filterable returns how many of the nodes fit in the filter of one query, with the IDs that they list.
+func filterable(nodes []node) (n int) {
+	for size := 0; n < len(nodes) && n < 10_000; n++ {
+		if size += len(nodes[n].raw); n > 0 && size > 8<<20 {
+			break
+		}
+	}
+	return n
+}
 
 // levels reads a node, then the nodes that next matches for it, and so on, each node once. It replaces
 // $graphLookup, which a sharded collection refuses in a transaction.
@@ -61,7 +68,7 @@ func (s *store) levels(ctx context.Context, id bson.RawValue, next func(nodes []
 		if done == len(all) {
 			return all, nil
 		}
-		level := all[done:min(len(all), done+levelMax)]
+		level := all[done : done+filterable(all[done:])]
 		match, done = next(level), done+len(level)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 
@@ -220,20 +221,43 @@ func (s *store) assemble(links []link, join func(parent, child int)) {
 	}
 }
 
-// deleteIDs deletes nodes by ID, in several commands if their filter would not fit in one.
-func (s *store) deleteIDs(ctx context.Context, ids []bson.RawValue) (deleted int64, err error) {
-	for len(ids) > 0 {
-		n, size := 0, 0
-		for n < len(ids) && n < 50_000 && (n == 0 || size+len(ids[n].Value) < 8<<20) {
-			size += len(ids[n].Value) + 8 // with its index in the array
-			n++
+// chunks divides IDs into as many as fit in the filter of one command.
+func chunks(ids []bson.RawValue) iter.Seq[[]bson.RawValue] {
+	return func(yield func([]bson.RawValue) bool) {
+		for len(ids) > 0 {
+			n, size := 0, 0
+			for n < len(ids) && n < 50_000 && (n == 0 || size+len(ids[n].Value) < 8<<20) {
+				size += len(ids[n].Value) + 8 // with its index in the array
+				n++
+			}
+			if !yield(ids[:n]) {
+				return
+			}
+			ids = ids[n:]
 		}
-		res, err := fault.Many(s.primary.DeleteMany(ctx, s.byIDs(ids[:n])))
+	}
+}
+
+// findIn is findAll for the filter of IDs, in as many commands as these need.
+func (s *store) findIn(ctx context.Context, ids []bson.RawValue, match func(any bson.D) bson.D, limit ...int64) (all []node, err error) {
+	for these := range chunks(ids) {
+		found, err := s.findAll(ctx, match(anyOf(these)), limit...)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// deleteIDs deletes nodes by ID, in as many commands as these need.
+func (s *store) deleteIDs(ctx context.Context, ids []bson.RawValue) (deleted int64, err error) {
+	for these := range chunks(ids) {
+		res, err := fault.Many(s.primary.DeleteMany(ctx, s.byIDs(these)))
 		if err != nil {
 			return deleted, err
 		}
 		deleted += res.DeletedCount
-		ids = ids[n:]
 	}
 	return deleted, nil
 }

@@ -82,7 +82,8 @@ func (t *Tree[ID, T]) Move(ctx context.Context, id ID, pos Position[ID]) (err er
 // Cost: a leaf 4 round trips (lock, node, children, commit), with children that move 5 (and one command of
 // updates); ChildReferences 5 (and their parents' arrays). Cascade 4 (lock, node and what is not adopted,
 // subtree, commit), of NestedSets 5, of ChildReferences 6; 1 more for each 50,000 descendants of
-// ParentReferences and ChildReferences, on shards there 1 for each level, and 1 where nodes are not adopted.
+// ParentReferences, 2 of ChildReferences and 3 of a graph, on shards there 1 for each level, and 1 where nodes are not
+// adopted.
 // ChildCountField: 1 more for a leaf or Cascade. Unlink: with an OrderField 1 more, in NestedSets 2.
 // MaterializedPath also examines the roots, because their path is null; in a forest of many roots an index
 // {PathField, ParentField} spares it that. With a SegmentField nodes that move are written twice.
