@@ -409,6 +409,9 @@ func (c *core) refill(ctx context.Context, ch change, p parent) error {
 		if err != nil {
 			return err
 		}
+		if err := c.keepable(next...); err != nil {
+			return err
+		}
 		if len(next) > 0 {
 			each := expr.D("$each", c.arranged(next))
 			if c.o.BestLast {

@@ -49,7 +49,8 @@ const (
 //     belongs. Adopt and Repair leave the parent alone, and count it as Failed.
 //   - Malformed, of an item: other code has stored it, and Insert would refuse it because it cannot be ranked
 //     or counted. It is counted and ranked, and the mean takes its number as 0. Repair leaves it alone: Update
-//     or Delete it, and then repair.
+//     or Delete it, and then repair. One of too many levels is found among the best N only; until it is gone its
+//     parent is Failed in Repair, and a write that would bring it into the array is refused.
 //   - WrongField: a count differs from the number of items, or a sum, mean or count of a Value does not follow
 //     from them. Sums and means of doubles and decimals may differ by a part in 10^9 of the sum, or mean, of
 //     the absolute numbers. Repair computes it.
@@ -377,6 +378,12 @@ func (c *core) problems(st state) []mongopatterns.Problem {
 		have := value.Lookup(st.parent, d.path)
 		if !d.agrees(have) {
 			report(mongopatterns.WrongField, d.path, d.want)
+		}
+	}
+	for _, doc := range st.top {
+		if c.keepable(doc) != nil {
+			out = append(out, mongopatterns.Problem{Pattern: "subset", Kind: mongopatterns.Malformed, Collection: c.items.Name(),
+				ID: doc.Lookup("_id"), Detail: "it has too many levels for its parent to keep it"})
 		}
 	}
 	return out

@@ -62,8 +62,15 @@ func (c *core) valid(it item) error {
 	if field, why := c.defect(it.doc); field != "" {
 		return fault.Of(it.id, fault.Invalid("%q %s", field, why))
 	}
-	if value.Deeper(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: it.kept}, c.levels) {
-		return fault.Of(it.id, fault.Invalid("it has more than %d levels of documents and arrays, and its parent could not keep it", c.levels))
+	return c.keepable(it.doc)
+}
+
+// keepable refuses items that are too deep for the array of a parent. Other code may have stored them.
+func (c *core) keepable(docs ...bson.Raw) error {
+	for _, doc := range docs {
+		if value.Deeper(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: c.cut(doc)}, c.levels) {
+			return fault.Of(doc.Lookup("_id"), fault.Invalid("it has more than %d levels of documents and arrays, and its parent could not keep it", c.levels))
+		}
 	}
 	return nil
 }

@@ -117,6 +117,45 @@ func TestInvalidItems(t *testing.T) {
 	clean(t, db, s)
 }
 
+// An item of other code that is too deep for the array is named, by what would bring it there as well, and can be deleted.
+func TestDeepItems(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	s := newSubset[int, bson.D](t, db, &subset.Options{N: 1, Sort: d("rank", 1)})
+	insert(t, db.Collection("parents"), d("_id", 1), d("_id", 2))
+	deep := any(1)
+	for range 179 {
+		deep = d("d", deep)
+	}
+	for parent := range 2 {
+		_, err := s.Insert(t.Context(), parent+1, d("_id", parent, "rank", 2))
+		must(t, err)
+	}
+	insert(t, db.Collection("items"), d("_id", 10, "parent", 1, "rank", 3, "deep", deep), d("_id", 20, "parent", 2, "rank", 1, "deep", deep))
+	result, err := s.Repair(t.Context(), nil)
+	must(t, err)
+	if result.Done != 1 || result.Failed != 1 || !strings.Contains(result.Failures[0].Err.Error(), "_id 20:") {
+		t.Errorf("%+v", result)
+	}
+	var malformed []int32
+	for p, err := range s.Check(t.Context(), nil) {
+		if must(t, err); p.Kind == mongopatterns.Malformed {
+			malformed = append(malformed, p.ID.Int32())
+		}
+	}
+	same(t, "found", []int32{20}, malformed)
+	err = s.Delete(t.Context(), 1, 0) // would bring the other one into the array
+	if !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), "_id 10:") {
+		t.Errorf("%v", err)
+	}
+	must(t, s.Delete(t.Context(), 1, 10))
+	must(t, s.Delete(t.Context(), 2, 20))
+	must(t, s.Delete(t.Context(), 1, 0))
+	_, err = s.Repair(t.Context(), nil)
+	must(t, err)
+	clean(t, db, s)
+}
+
 // A count stored as text does not stop new code.
 func TestCountAsText(t *testing.T) {
 	t.Parallel()

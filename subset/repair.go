@@ -1,6 +1,7 @@
 package subset
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -150,8 +151,8 @@ func (c *core) rebuild(ctx context.Context, states []state, adopt, dry bool, res
 			maintain.Fail(result, c.parents.Name(), st.id(), fault.Invalid("%q is %s", p.Field, p.Detail))
 		case len(st.unstored) > 0 && !adopt:
 			result.Remaining++
-		case err != nil:
-			maintain.Fail(result, c.parents.Name(), st.id(), err)
+		case cmp.Or(err, c.keepable(st.top...)) != nil:
+			maintain.Fail(result, c.parents.Name(), st.id(), cmp.Or(err, c.keepable(st.top...)))
 		default:
 			left = append(left, st)
 			for _, it := range st.inserts {
