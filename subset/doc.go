@@ -96,6 +96,9 @@
 // [mongopatterns.ErrNotFound], a repeated Insert [mongopatterns.ErrExists], if the item has an _id of yours;
 // without one it stores a second item. An Update can be repeated if its operators can be ($set, not $inc).
 //
+// Keep items well below 16 MB: a server with a small cache may refuse the transaction of an Update of a larger one
+// with TransactionTooLargeForCache. Nothing is written then.
+//
 // # Costs
 //
 // Round trips (RT) include the commit. Items are found by the index {product_id: 1, date: -1, _id: -1},
