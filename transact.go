@@ -19,6 +19,12 @@ import (
 // 120 s if ctx has no deadline, and fn gets a ctx with that deadline. A Timeout of the client does not
 // shorten this. A standalone server has no transactions: Transact returns ErrTransactionsUnsupported.
 //
+// fn keeps state between runs if it assigns the result of a call to a variable that the call takes:
+//
+//	trip.Driver, err = drivers.Pin(ctx, trip.Driver.ID) // after a conflict trip.Driver.ID is empty
+//
+// mongotest.RunAgain finds that in a test.
+//
 // Let fn write the document first that others write most often. A conflict there is found at once; a
 // conflict late in fn repeats all before it, and a busy writer can keep it waiting for long.
 //

@@ -17,7 +17,8 @@
 //
 // Tests may run in parallel, each with a [Database] of its own. With -short they are skipped. Only a package
 // with an [ExampleDatabase] needs a TestMain: see [Main]. [FailPoint] makes the server fail commands of the
-// test's client until the test ends. docs/mongotest.md introduces all of it by examples.
+// test's client until the test ends, and [RunAgain] makes the functions of its transactions run again.
+// docs/mongotest.md introduces all of it by examples.
 //
 // A module that uses this package requires testcontainers-go, also where no Docker is; one that only imports
 // patterns does not.

@@ -32,6 +32,9 @@ func (f *failing) Fatal(args ...any) {
 func (f *failing) Fatalf(format string, args ...any) {
 	f.Fatal(fmt.Sprintf(format, args...))
 }
+func (f *failing) Errorf(format string, args ...any) {
+	f.failed += fmt.Sprintf(format, args...) + "\n"
+}
 
 // fails calls fn with a failing TB, and returns how it failed.
 func fails(t *testing.T, fn func(t testing.TB)) (failed string) {
@@ -44,7 +47,7 @@ func fails(t *testing.T, fn func(t testing.TB)) (failed string) {
 		failed = f.failed
 	}()
 	fn(f)
-	return ""
+	return f.failed
 }
 
 // looksOften is for a client that loses its server: it looks for it again soon, even if it misses that it is back.

@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -126,6 +127,29 @@ func TestConflict(t *testing.T) {
 	if runs != 2 || err != nil {
 		t.Errorf("%d runs, %v", runs, err)
 	}
+}
+
+func Ship(ctx context.Context, orders *mongo.Collection, order Order) error {
+	return mongopatterns.Transact(ctx, orders.Database().Client(), func(ctx context.Context) error {
+		var stored Order // of this run: read into order, an error would leave it empty for the next run
+		if err := orders.FindOne(ctx, bson.D{{Key: "_id", Value: order.ID}}).Decode(&stored); err != nil {
+			return err
+		}
+		_, err := orders.UpdateByID(ctx, stored.ID, bson.D{{Key: "$set", Value: bson.D{{Key: "status", Value: "shipped"}}}})
+		return err
+	})
+}
+
+func TestShipRunsAgain(t *testing.T) {
+	db := mongotest.Database(t)
+	orders := db.Collection("orders")
+	mongotest.RunAgain(t, db, func(n int) error { // call n has an order of its own
+		order := Order{ID: bson.NewObjectID(), Status: "open"}
+		if _, err := orders.InsertOne(t.Context(), order); err != nil {
+			return err
+		}
+		return Ship(t.Context(), orders, order)
+	})
 }
 
 func TestServiceWithItsOwnClient(t *testing.T) {

@@ -133,6 +133,7 @@ type Recorder struct {
 	mu      sync.Mutex
 	watches bool // a client may have its monitor
 	active  []*recording
+	watcher func(*event.CommandStartedEvent) // is called before a command is sent; nil for none
 }
 
 type recording struct {
@@ -172,6 +173,12 @@ func (r *Recorder) Monitor() *event.CommandMonitor {
 	r.mu.Unlock()
 	return &event.CommandMonitor{
 		Started: func(_ context.Context, e *event.CommandStartedEvent) {
+			r.mu.Lock()
+			watcher := r.watcher
+			r.mu.Unlock()
+			if watcher != nil {
+				watcher(e)
+			}
 			r.each(func(current *recording) {
 				command := Command{Name: e.CommandName, Body: slices.Clone(e.Command)}
 				field := e.CommandName
@@ -190,6 +197,13 @@ func (r *Recorder) Monitor() *event.CommandMonitor {
 			r.finish(e.RequestID, func(command *Command) { command.Err = e.Failure })
 		},
 	}
+}
+
+// watch replaces the watcher.
+func (r *Recorder) watch(by func(*event.CommandStartedEvent)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.watcher = by
 }
 
 func (r *Recorder) each(fn func(*recording)) {

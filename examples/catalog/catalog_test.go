@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -290,3 +291,23 @@ func TestTrailingBytes(t *testing.T) {
 }
 
 func TestSlowRequest(t *testing.T) { testkit.SlowRequest(t, newServer) }
+
+// Each command in a transaction meets a conflict once, so that its function runs again: nothing changes for the client.
+func TestTransactionsRunAgain(t *testing.T) {
+	c := start(t)
+	c.computerParts()
+	expect := func(status int, method, path, body string) error {
+		if got, _, out := c.do(method, path, body); got != status {
+			return fmt.Errorf("%s %s: status %d, want %d: %v", method, path, got, status, out)
+		}
+		return nil
+	}
+	mongotest.RunAgain(t, c.s.productColl.Database(), func(n int) error {
+		id := fmt.Sprint("tapes", n)
+		return errors.Join(
+			expect(201, "POST", "/categories", fmt.Sprintf(`{"id":%q,"name":"Tapes","parent":"storage"}`, id)),
+			expect(201, "POST", "/products", fmt.Sprintf(`{"sku":%q,"name":"Tape","category":"ssd","price":100}`, id)),
+			expect(204, "DELETE", "/categories/"+id, ""),
+		)
+	})
+}

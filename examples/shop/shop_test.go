@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -516,3 +517,31 @@ func TestTrailingBytes(t *testing.T) {
 }
 
 func TestSlowRequest(t *testing.T) { testkit.SlowRequest(t, newServer) }
+
+// Each command in a transaction meets a conflict once, so that its function runs again: nothing changes for the client.
+func TestTransactionsRunAgain(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	c.stock()
+	expect := func(status int, method, path, body string, headers ...header) error {
+		if got, _, out := c.do(method, path, body, headers...); got != status {
+			return fmt.Errorf("%s %s: status %d, want %d: %v", method, path, got, status, out)
+		}
+		return nil
+	}
+	for i := range 60 {
+		c.customer(fmt.Sprint("c", i), "Ann")
+	}
+	mongotest.RunAgain(t, c.s.orderColl.Database(), func(n int) error {
+		sku, customer := fmt.Sprint("new", n), fmt.Sprint("c", n)
+		address := `"address":{"street":"1 Main St","city":"Atlanta"}`
+		return errors.Join(
+			expect(201, "POST", "/products", fmt.Sprintf(`{"sku":%q,"name":"New","category":"drives","price":100}`, sku)),
+			expect(201, "POST", "/orders", fmt.Sprintf(`{"customer":%q,"lines":[{"sku":%q,"quantity":2}]}`, customer, sku)),
+			expect(200, "PUT", "/customers/"+customer, fmt.Sprintf(`{"id":%q,"name":"Ann Summers","email":"",%s}`, customer, address), header{"If-Match": `"1"`}),
+			expect(409, "DELETE", "/customers/"+customer, "", header{"If-Match": `"2"`}),
+			expect(204, "DELETE", "/products/"+sku, ""),
+		)
+	})
+	c.checked()
+}
