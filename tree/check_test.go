@@ -427,6 +427,26 @@ func TestRepairOfAnyLists(t *testing.T) {
 	}
 }
 
+// An ID in place of an array of children is one child: for reads, and so for writes, Check and Repair.
+func TestSingleChild(t *testing.T) {
+	t.Parallel()
+	v := plain(tree.ChildReferences, tree.Options{})
+	coll := mongotest.Database(t).Collection("nodes")
+	tr := v.open(t, coll)
+	putDocs(t, coll, dd("_id", "a", "children", "b"), dd("_id", "b", "children", bson.A{}), dd("_id", "c", "children", bson.A{}))
+	v.want(t, "children", v.ids(t, tr.Children(t.Context(), "a")), "b")
+	if err := tr.Move(t.Context(), "b", tr.Under("c")); err == nil {
+		t.Error("b is moved, and stays under a")
+	}
+	match(t, "found", []string{"wrong field a"}, v.kinds(t, tr, coll))
+	good(t, errOf(tr.Repair(t.Context(), nil)))
+	v.want(t, "children", v.ids(t, tr.Children(t.Context(), "a")), "b")
+	good(t, tr.Move(t.Context(), "b", tr.Under("c")))
+	v.want(t, "children of a", v.ids(t, tr.Children(t.Context(), "a")))
+	v.want(t, "children of c", v.ids(t, tr.Children(t.Context(), "c")), "b")
+	healthy(t, tr)
+}
+
 // A node that the server refuses to write stops one repair, not all.
 func TestRepairRefused(t *testing.T) {
 	t.Parallel()

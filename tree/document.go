@@ -48,7 +48,7 @@ func (s *store) parse(raw bson.Raw) node {
 		left: integer(s.field(raw, s.o.LeftField)), right: integer(s.field(raw, s.o.RightField)),
 		order: integer(s.field(raw, s.o.OrderField))}
 	if s.kind == ChildReferences {
-		n.children = elements(raw.Lookup(s.o.ChildrenField))
+		n.children = list(raw.Lookup(s.o.ChildrenField))
 	}
 	if s.noParent(n.parent) {
 		n.parent = null
@@ -138,6 +138,14 @@ func integral(v bson.RawValue) (int64, bool) {
 		return int64(f), f == math.Trunc(f) && math.Abs(f) < 1<<53
 	}
 	return v.AsInt64OK()
+}
+
+// list returns the children that a node lists. An ID in place of an array is one child, as for the server.
+func list(v bson.RawValue) []bson.RawValue {
+	if value.CheckID(v) == nil {
+		return []bson.RawValue{v}
+	}
+	return elements(v)
 }
 
 // elements returns the values of an array, none if v is not an array.
