@@ -182,8 +182,9 @@
 //
 // On a sharded collection MongoDB refuses $graphLookup in transactions, and before 8.0 also $lookup. Move,
 // Cascade and Link in ParentReferences and ChildReferences read level by level instead, with a round trip
-// for each level above or below, and 1 more. The first such call of a Tree runs its transaction twice; in a
-// transaction of yours it fails once with the server's error, and you have to run the transaction again.
+// for each level above or below, and 1 more. Convert from ChildReferences to a tree with ordered roots reads all
+// nodes into memory instead. The first such call of a Tree runs its transaction twice; in a transaction of yours it
+// fails once with the server's error, and you have to run the transaction again.
 //
 // In a transaction on a sharded collection these reads are refused, because they join: Ancestors,
 // Breadcrumb, Parent, Siblings and Leaves; Preorder, Subtree and Descendants, except in AncestorArray;

@@ -517,7 +517,7 @@ func (e *engine) roots(ctx context.Context) ([]finding, error) {
 	if e.to.order == "" {
 		return nil, nil
 	}
-	roots, err := e.from.aggregate(ctx, e.from.sortedRoots())
+	roots, err := e.readRoots(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -526,6 +526,22 @@ func (e *engine) roots(ctx context.Context) ([]finding, error) {
 		found = append(found, e.audit(node{}, nil, roots)...)
 	}
 	return found, nil
+}
+
+// readRoots reads the roots in the order of their positions and _ids. Where lists name the children that is a $lookup:
+// if the server refuses it, all nodes are read.
+func (e *engine) readRoots(ctx context.Context) ([]node, error) {
+	if !e.from.namesChildren || !txn.Running(ctx) || !e.to.byLevels.Load() {
+		return e.from.aggregate(ctx, e.from.sortedRoots())
+	}
+	nodes, err := e.from.aggregate(ctx, mongo.Pipeline{expr.Op("$match", e.scan().Filter), e.from.sorting()})
+	listed := map[string]bool{}
+	for _, n := range nodes {
+		for _, id := range n.children {
+			listed[key(id)] = true
+		}
+	}
+	return slices.DeleteFunc(nodes, func(n node) bool { return listed[key(n.id)] }), err
 }
 
 // part is what one transaction examines again: nodes by their IDs, or, if nil, the roots.

@@ -19,7 +19,7 @@ import (
 // starts again on the result of the winner. fn can run several times.
 func (s *store) atomically(ctx context.Context, locked bool, fn func(ctx context.Context) error) error {
 	if !locked {
-		return txn.Run(ctx, s.coll.Database(), fn)
+		return s.joining(ctx, func() error { return txn.Run(ctx, s.coll.Database(), fn) })
 	}
 	return s.exclusively(ctx, func(ctx context.Context, _ int64) error { return fn(ctx) })
 }
@@ -28,7 +28,7 @@ func (s *store) atomically(ctx context.Context, locked bool, fn func(ctx context
 // conflict on the lock document is one like any other: txn.Run waits for it, and leaves it to the caller if the
 // transaction is the caller's.
 func (s *store) exclusively(ctx context.Context, fn func(ctx context.Context, before int64) error) error {
-	run := func() error {
+	return s.joining(ctx, func() error {
 		return txn.Run(ctx, s.coll.Database(), func(ctx context.Context) error {
 			before, err := s.lock(ctx)
 			if err != nil {
@@ -36,7 +36,11 @@ func (s *store) exclusively(ctx context.Context, fn func(ctx context.Context, be
 			}
 			return fn(ctx, before)
 		})
-	}
+	})
+}
+
+// joining runs a transaction, and runs it again if it is the first that has met a server which refuses joins.
+func (s *store) joining(ctx context.Context, run func() error) error {
 	again := !s.byLevels.Load() && !txn.Running(ctx)
 	err := run()
 	if s.refusesJoins(err) && again {
@@ -46,11 +50,12 @@ func (s *store) exclusively(ctx context.Context, fn func(ctx context.Context, be
 }
 
 // refusesJoins reports whether a transaction has failed because the collection is sharded. From then on this Tree
-// reads level by level in transactions, instead of with $graphLookup. To ask the server beforehand would cost every
-// Tree a round trip.
+// reads level by level in transactions, instead of with $graphLookup, and without $lookup. To ask the server beforehand
+// would cost every Tree a round trip.
 func (s *store) refusesJoins(err error) bool {
 	var server mongo.ServerError
-	if !errors.As(err, &server) || !server.HasErrorCode(3904801) && !server.HasErrorCodeWithMessage(20, "$graphLookup") {
+	if !errors.As(err, &server) || !server.HasErrorCode(3904801) &&
+		!server.HasErrorCodeWithMessage(20, "$graphLookup") && !server.HasErrorCodeWithMessage(20, "$lookup") {
 		return false
 	}
 	s.byLevels.Store(true)

@@ -121,3 +121,26 @@ func byLevels(t *testing.T, db *mongo.Database, tr *trees, doc func(id string) b
 		t.Errorf("Cascade: %d round trips: %v", n, got.Names())
 	}
 }
+
+// Convert reads the roots of lists in its transactions, where a sharded collection refuses to join them.
+func TestConvertSharded(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	cluster := mongotest.Sharded(t, 2)
+	db := cluster.Database(t)
+	for name, to := range map[string]variant{"nested": plain(tree.NestedSets, tree.Options{}), "order": plain(tree.AncestorArray, tree.Options{OrderField: "pos"})} {
+		coll := db.Collection(name)
+		ok(t, cluster.Shard(ctx, coll, dd("_id", 1), dd("_id", "m")))
+		v := plain(tree.ChildReferences, tree.Options{})
+		from, converted := v.open(t, coll), to.open(t, coll)
+		insertAll(t, v, from, [][2]string{{"a", ""}, {"z", ""}, {"n", "a"}, {"b", "z"}, {"q", "b"}})
+		for _, dry := range []bool{true, false} {
+			fresh := to.open(t, coll) // which has not met the refusal yet
+			got, err := tree.Convert(ctx, from, fresh, &mongopatterns.Work{DryRun: dry})
+			wrong(t, err != nil || got.Done == 0, "%s: %+v, %v", name, got, err)
+		}
+		healthy(t, converted)
+		to.ordered = true
+		to.want(t, name, to.ids(t, converted.Roots(ctx)), "a", "z")
+	}
+}
