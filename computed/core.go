@@ -49,7 +49,7 @@ type core struct {
 // prepare encodes the expressions that are the same in every call.
 func (c *core) prepare() {
 	// stamp sets the time and raises the epoch; over ends leases, marks and failures.
-	epoch := expr.Fixed(expr.Op("$add", expr.IfNull(expr.Field(c.state("epoch")), int64(0)), 1))
+	epoch := expr.Fixed(c.raised("epoch"))
 	c.stamp = expr.D(c.state("at"), "$$NOW", c.state("epoch"), epoch)
 	c.over = expr.D(c.state("until"), "$$REMOVE", c.state("by"), "$$REMOVE", c.state("dirty"), "$$REMOVE", c.state("attempts"), "$$REMOVE", c.state("error"), "$$REMOVE")
 	for _, e := range c.fields { // the field of a target, or its value in empty
@@ -60,6 +60,13 @@ func (c *core) prepare() {
 }
 
 func (c *core) state(field string) string { return c.StateField + "." + field }
+
+// raised returns the expression for the number after the one in a field of the state. What is no number counts as 0:
+// somebody may have typed it.
+func (c *core) raised(field string) bson.D {
+	n := expr.Op("$convert", expr.D("input", expr.Field(c.state(field)), "to", "long", "onError", int64(0), "onNull", int64(0)))
+	return expr.Op("$add", n, 1)
+}
 
 func (c *core) transact(ctx context.Context, fn func(ctx context.Context) error) error {
 	return txn.Run(ctx, c.targets.Database(), fn)
@@ -682,7 +689,7 @@ func (c *core) candidates(ctx context.Context, filter bson.D) (ids []bson.RawVal
 func (c *core) drainOne(ctx context.Context, id bson.RawValue, filter bson.D, w mongopatterns.Work, result *mongopatterns.Result) error {
 	by := bson.NewObjectID()
 	one := mongopatterns.Result{Examined: 1}
-	attempt := expr.D(c.state("attempts"), expr.Op("$add", expr.IfNull(expr.Field(c.state("attempts")), 0), 1))
+	attempt := expr.D(c.state("attempts"), c.raised("attempts"))
 	mine, err := c.lease(ctx, append(byID(id), filter...), by, attempt)
 	if err != nil || mine == nil {
 		return err

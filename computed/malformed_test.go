@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -129,5 +130,36 @@ func TestErrorsNameTheFields(t *testing.T) {
 	result, err := c.Adopt(t.Context(), nil)
 	if err != nil || result.Failed != 1 || !strings.Contains(result.Failures[0].Err.Error(), `pipeline for "viewers", "theatres": `) {
 		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+// What somebody has typed into the fields of the queue holds up neither the target nor the others.
+func TestTypedState(t *testing.T) {
+	t.Parallel()
+	for _, field := range []string{"attempts", "epoch"} {
+		for name, typed := range map[string]any{"text": "x", "document": bson.D{{Key: "a", Value: 1}}, "NaN": math.NaN(), "decimal": bson.NewDecimal128(1, 1), "array": bson.A{1}} {
+			t.Run(field+", "+name, func(t *testing.T) {
+				t.Parallel()
+				ctx := t.Context()
+				db, c := cinema(t, perFilm())
+				_, err := db.Collection("films").UpdateOne(ctx, bson.M{"_id": "A"}, bson.M{"$set": bson.M{"computed." + field: typed}})
+				check(t, err)
+				check(t, c.Change(ctx, []int{100}, func(ctx context.Context) error {
+					_, err := db.Collection("screenings").InsertOne(ctx, bson.M{"_id": 100, "film": "A", "viewers": 1000})
+					return err
+				}))
+				_, err = db.Collection("films").UpdateMany(ctx, bson.M{"_id": bson.M{"$in": bson.A{"A", "B"}}}, bson.M{"$set": bson.M{"computed.dirty": true}})
+				check(t, err)
+				_, err = db.Collection("films").UpdateOne(ctx, bson.M{"_id": "A"}, bson.M{"$set": bson.M{"computed." + field: typed}})
+				check(t, err)
+				result, err := c.Drain(ctx, nil)
+				if err != nil || result.Done != 2 || result.Failed > 0 {
+					t.Errorf("%+v, %v", result, err)
+				}
+				check(t, c.Mark(ctx, "A"))
+				testkit.Done(t, 1)(c.Drain(ctx, nil))
+				testkit.Healthy(t, c)
+			})
+		}
 	}
 }
