@@ -124,6 +124,12 @@ func (c *core) repair(ctx context.Context, work *mongopatterns.Work) (result mon
 	}
 	ctx, end := txn.Causal(ctx, c.source.Database())
 	defer end()
+	lifted := false
+	defer func() {
+		if lifted { // the version of a source may be raised, even if no copy is written
+			err = fault.Unknown(err)
+		}
+	}()
 	for batch, err := range c.examine(ctx, &w) {
 		if err != nil {
 			return result, err
@@ -142,6 +148,7 @@ func (c *core) repair(ctx context.Context, work *mongopatterns.Work) (result mon
 			}
 		}
 		for _, f := range wrong {
+			lifted = lifted || f.above > 0
 			done, err := c.propagateOne(ctx, f.key, inner(w), c.lifted(f.above))
 			done.Examined, done.Remaining = 0, 0 // counted by the loop above
 			maintain.Add(&result, done)

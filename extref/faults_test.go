@@ -187,3 +187,43 @@ func TestRetriedTransactions(t *testing.T) {
 		})
 	}
 }
+
+// An error after the lease of an entry is taken, or after the version of a source is raised, does not say that nothing
+// was written.
+func TestOutcomeAfterTheFirstWrite(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]func(ctx context.Context, r *extref.Source[int, bson.D]) (mongopatterns.Result, error){
+		"drain": func(ctx context.Context, r *extref.Source[int, bson.D]) (mongopatterns.Result, error) {
+			return r.Drain(ctx, nil)
+		},
+		"repair": func(ctx context.Context, r *extref.Source[int, bson.D]) (mongopatterns.Result, error) {
+			return r.Repair(ctx, nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for at, refused := 0, true; refused; at++ {
+				db, p := disturbed(t)
+				r, customers, orders := orders(t, db, 1, &extref.Options{Outbox: db.Collection("outbox")})
+				ok[extref.UpdateResult](t)(r.Update(bounded(t), 0, set("name", "x")))
+				must(t)(orders.UpdateOne(bounded(t), d("_id", 100), set("customer.version", 7))) // ahead
+				state := func() (all []bson.Raw) {
+					for _, coll := range []*mongo.Collection{customers, orders, db.Collection("outbox")} {
+						all = append(all, testkit.Stored[bson.Raw](t, coll)...)
+					}
+					return all
+				}
+				before := state()
+				count := new(atomic.Int64)
+				p.Break(met(count, at, 1, proxy.Refuse(proxy.Unauthorized), func(c proxy.Command) bool { return c.Name != "killCursors" }))
+				_, err := call(t.Context(), r)
+				p.Break(nil)
+				refused = count.Load() > int64(at)
+				changed := !slices.EqualFunc(before, state(), func(a, b bson.Raw) bool { return slices.Equal(a, b) })
+				if changed && err != nil && mongopatterns.OutcomeOf(err) == mongopatterns.NotDone {
+					t.Errorf("command %d: something is written, but %v", at, err)
+				}
+			}
+		})
+	}
+}

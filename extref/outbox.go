@@ -76,6 +76,11 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mong
 		result.Examined, err = c.o.Outbox.CountDocuments(ctx, due)
 		return result, err
 	}
+	defer func() {
+		if result.Examined > 0 { // the lease of an entry is written, even if no copy is
+			err = fault.Unknown(err)
+		}
+	}()
 	// Another program may have stored anything there.
 	attempts := expr.Op("$convert", expr.D("input", expr.Field(attemptsField), "to", "long", "onError", 0, "onNull", 0))
 	take := mongo.Pipeline{expr.Op("$set", expr.D(dueField, lease.In(c.o.Lease), attemptsField, expr.Op("$add", attempts, 1)))}
