@@ -109,3 +109,16 @@ func TestNullSlot(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A start that is a list of strings is no string: Adopt leaves the document alone, also when it writes nothing.
+func TestAdoptAListOfStrings(t *testing.T) {
+	coll := fresh(t)
+	s := newSlots[string, weather](t, coll, timeseries.Days(nil), &slots.Options{SeriesField: "sensor_id", StartField: "created_time"})
+	testkit.Insert(t, coll, testkit.D("_id", 1, "sensor_id", "SENSOR-1", "created_time", bson.A{"2021-07-05"}, "data", bson.D{}))
+	for _, dry := range []bool{true, false} {
+		if result, err := s.Adopt(t.Context(), nil, &mongopatterns.Work{DryRun: dry}); err != nil || result.Done+result.Failed > 0 {
+			t.Errorf("dry %v: %+v, %v", dry, result, err)
+		}
+	}
+	testkit.Equal(t, 1, len(testkit.Collect(t, s.Check(t.Context(), nil))))
+}

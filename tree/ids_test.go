@@ -344,3 +344,30 @@ func TestForeignSegment(t *testing.T) {
 	}
 	is(t, errOf(tr.Parent(ctx, 7)), mongopatterns.ErrNoParent)
 }
+
+// Nodes on a cycle can have IDs of several numeric types.
+func TestCycleOfNumbers(t *testing.T) {
+	t.Parallel()
+	for _, rep := range []tree.Representation{tree.ParentReferences, tree.ChildReferences, tree.AncestorArray} {
+		t.Run(rep.String(), func(t *testing.T) {
+			t.Parallel()
+			coll := mongotest.Database(t).Collection("nodes")
+			tr := newAny(t, coll, rep, &tree.Options{MakeRoots: true})
+			ids := []any{int32(1), bson.NewDecimal128(0x3040000000000000, 2), 2.5}
+			for i, id := range ids {
+				before := ids[(i+2)%3]
+				testkit.Insert(t, coll, dd("_id", id, "parent", before, "ancestors", bson.A{before}, "children", bson.A{ids[(i+1)%3]}))
+			}
+			found := 0
+			for p, err := range tr.Check(t.Context(), nil) {
+				wrong(t, err != nil, "%v", err)
+				if p.Kind == tree.Cycle {
+					found++
+				}
+			}
+			wrong(t, found == 0, "no cycle is found")
+			get(tr.Repair(t.Context(), nil))(t)
+			allRight(t, tr)
+		})
+	}
+}
