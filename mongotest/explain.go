@@ -136,6 +136,15 @@ func selection(collection, write bson.RawValue, query string) (bson.D, error) {
 }
 
 func (p *Plan) read(raw bson.Raw) {
+	if shards, ok := raw.Lookup("shards").DocumentOK(); ok { // of an aggregation, from a router
+		each, _ := shards.Elements()
+		for _, e := range each {
+			if shard, ok := e.Value().DocumentOK(); ok {
+				p.read(shard)
+			}
+		}
+		return
+	}
 	stages, ok := raw.Lookup("stages").ArrayOK()
 	if !ok {
 		p.query(raw)

@@ -2,6 +2,7 @@ package mongotest
 
 import (
 	"runtime"
+	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -32,6 +33,24 @@ func TestPlansByID(t *testing.T) {
 		if Fails(t, func(t testing.TB) { plan.RequireIndex(t, "_id_") }) == c.uses {
 			t.Errorf("%s: %v", name, plan)
 		}
+	}
+}
+
+// A router explains an aggregation by shard.
+func TestPlansOfShards(t *testing.T) {
+	t.Parallel()
+	shard := bson.D{{Key: "stages", Value: bson.A{
+		bson.D{{Key: "$cursor", Value: bson.D{{Key: "queryPlanner", Value: bson.D{{Key: "winningPlan", Value: bson.D{{Key: "stage", Value: "COLLSCAN"}}}}}}}},
+		bson.D{{Key: "$sort", Value: bson.D{}}},
+	}}}
+	raw, err := bson.Marshal(bson.D{{Key: "shards", Value: bson.D{{Key: "a", Value: shard}, {Key: "b", Value: shard}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var plan Plan
+	plan.read(raw)
+	if got := strings.Join(plan.Stages, " "); got != "COLLSCAN $sort COLLSCAN $sort" {
+		t.Error(got)
 	}
 }
 
