@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -153,4 +154,29 @@ func beside(t *testing.T, db *mongo.Database, fn func()) *mongo.Database {
 			once.Do(fn)
 		}
 	}})).Client().Database(db.Name())
+}
+
+// A target that others write between each computation and its store is computed in a transaction that keeps them out.
+func TestOthersNeverPause(t *testing.T) {
+	t.Parallel()
+	db, c := cinema(t, perFilm())
+	var marks, commits atomic.Int64
+	monitor := &event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
+		switch {
+		case e.CommandName == "commitTransaction":
+			commits.Add(1)
+		case e.CommandName == "update" && e.Command.Lookup("autocommit").Type == 0: // of a round, which is sent after this
+			marks.Add(1)
+			check(t, c.Mark(context.Background(), "A"))
+		}
+	}}
+	busy := mongotest.Database(t, options.Client().SetMonitor(monitor)).Client().Database(db.Name())
+	slow := testkit.Must(totalsOf[int, string, film](busy.Collection("screenings"), busy.Collection("films"), perFilm()))
+	testkit.Done(t, 1)(slow.Refresh(t.Context(), "A"))
+	if marks.Load() != 11 || commits.Load() != 1 {
+		t.Errorf("%d rounds, %d transactions", marks.Load(), commits.Load())
+	}
+	if f, err := c.Get(t.Context(), "A", time.Hour); err != nil || f.Viewers != 90 {
+		t.Errorf("%+v, %v", f, err)
+	}
 }
