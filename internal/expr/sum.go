@@ -9,7 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Shifted returns a stored sum after numbers have left and others have come. It is one $add, in which the server does
+// Shifted returns a stored sum after numbers have left and others have come. It is one $add, in which MongoDB 6.0 does
 // not round ints and doubles before the end.
 func Shifted(stored any, out, in []bson.RawValue) bson.D {
 	terms, _ := difference(out, in)
