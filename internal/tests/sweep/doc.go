@@ -14,5 +14,5 @@
 //	go test ./internal/tests/sweep -run TestWhileChunksMove/reads -scale=whole -update -timeout 1h   the reads in docs/compatibility.md
 //	go test ./internal/tests/sweep -run TestZones -scale=whole -update   the two-phase commits without and with zones
 //
-// A new method that writes needs a row in the table of its package, rows_<package>_test.go.
+// The calls are those of package registry.
 package sweep

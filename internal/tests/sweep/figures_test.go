@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/mongopatterns/mongopatterns/internal/tests/registry"
 )
 
 const (
@@ -29,27 +31,22 @@ type figure struct {
 
 func newFigures() *figures { return &figures{packages: map[string]*figure{}} }
 
-func packageOf(name string) string {
-	out, _, _ := strings.Cut(name, ".")
-	return out
-}
-
-func (f *figures) of(r row) *figure {
-	name := packageOf(r.name)
+func (f *figures) of(r registry.Row) *figure {
+	name := r.Package()
 	if f.packages[name] == nil {
 		f.packages[name] = &figure{outcomes: map[outcome]int{}}
 	}
 	return f.packages[name]
 }
 
-func (f *figures) method(r row, commands int) {
+func (f *figures) method(r registry.Row, commands int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.of(r).rows++
 	f.of(r).commands += commands
 }
 
-func (f *figures) count(r row, said outcome) {
+func (f *figures) count(r registry.Row, said outcome) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.of(r).outcomes[said]++
@@ -104,8 +101,8 @@ func (l lines) String() string {
 func listed() string {
 	var out strings.Builder
 	last := ""
-	for _, name := range methods(table()) {
-		if p := packageOf(name); p != last {
+	for _, name := range registry.Methods(registry.Writes()) {
+		if p, _, _ := strings.Cut(name, "."); p != last {
 			if last != "" {
 				out.WriteString("\n")
 			}
@@ -140,8 +137,8 @@ func (f *figures) write(t *testing.T) {
 	t.Helper()
 	before, inside, after := block(t)
 	all, rows := parsed(inside), map[string]int{}
-	for _, r := range table() {
-		rows[packageOf(r.name)]++
+	for _, r := range registry.Writes() {
+		rows[r.Package()]++
 	}
 	for name, n := range f.lines() {
 		if n[0] != rows[name] {

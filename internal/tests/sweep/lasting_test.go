@@ -17,6 +17,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
+	"github.com/mongopatterns/mongopatterns/internal/tests/registry"
 	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 )
 
@@ -64,61 +65,17 @@ func (f lasting) most(took time.Duration) int {
 	return once + 2*(short+int(took/pause))
 }
 
-// notLasting are the calls without a row, and why.
-var notLasting = map[string]string{
-	"advise.Look":            "it changes nothing, and a person waits for it",
-	"advise.Try":             "as Look",
-	"approx.Counters.Run":    "Flush at intervals, and Close: both have rows",
-	"approx.Distinct.Run":    "as Counters.Run",
-	"series.Gatherer.Run":    "as Counters.Run",
-	"mongopatterns.CheckAll": "Check has rows",
-	"mongopatterns.Shard":    "it needs a cluster, and a proxy is for one server",
-}
-
 // A fault that lasts is met with few commands and in a bounded time, and leaves no goroutine, no lock and no lease.
 // After it the same call succeeds.
 func TestLasting(t *testing.T) {
-	rows := slices.Concat(table(), readRows(), indexRows(t))
-	have := methods(rows)
-	for _, name := range calls(t) {
-		if reason := notLasting[name]; (reason != "") == slices.Contains(have, name) {
-			t.Errorf("%s: it needs a row or a reason, and has reason %q", name, reason)
-		}
-	}
+	rows := slices.Concat(registry.Writes(), registry.Reads(), registry.Indexes(t))
 	var all []placed
 	for i, r := range rows {
 		if (uint64(i)+scale.Seed())%scale.Of[uint64](3, 1, 1) == 0 {
-			all = append(all, placed{row: r})
+			all = append(all, placed{Row: r, reads: i >= len(registry.Writes())})
 		}
 	}
 	together(t, all, func(t *testing.T, r placed) { r.last(t) })
-}
-
-// indexRows are EnsureIndexes of the types in all rows.
-func indexRows(t *testing.T) (out []row) {
-	exported := calls(t)
-	for _, r := range slices.Concat(table(), readRows()) {
-		of, _, _ := strings.Cut(r.name, "/")
-		name := of[:strings.LastIndex(of, ".")] + ".EnsureIndexes"
-		if !slices.Contains(exported, name) || slices.ContainsFunc(out, func(r row) bool { return r.name == name }) {
-			continue
-		}
-		out = append(out, row{name, func(s *scene) call {
-			c := r.start(s)
-			for _, name := range collections(s.T, s.db) {
-				s.ok(s.coll(name).Indexes().DropAll(s.Context()))
-			}
-			return call{masks: c.masks, one: func(ctx context.Context) error {
-				for _, h := range c.helpers() {
-					if err := h.EnsureIndexes(ctx); err != nil {
-						return err
-					}
-				}
-				return nil
-			}}
-		}})
-	}
-	return out
 }
 
 // last breaks a call from each of its commands on by each fault, or from one on by one: which goes by the row and the
@@ -126,6 +83,9 @@ func indexRows(t *testing.T) (out []row) {
 func (r placed) last(t *testing.T) {
 	direct := r.database(t)
 	p := r.recordOnce(t, direct)
+	if r.reads && !p.before.equal(p.after) {
+		t.Errorf("it is among the reads, and writes:\n%s", p.before.diff(p.after))
+	}
 	for from, at := range p.commands {
 		for _, f := range lastings {
 			if !scale.Whole() && (from != r.random(len(p.commands)) || f.name != lastings[r.random(len(lastings))].name) {
@@ -148,7 +108,7 @@ func (r placed) last(t *testing.T) {
 // random is a number below n that goes by the row, the seed and n.
 func (r placed) random(n int) int {
 	sum := fnv.New64a()
-	fmt.Fprint(sum, r.name, scale.Seed(), n)
+	fmt.Fprint(sum, r.Name, scale.Seed(), n)
 	return rand.New(rand.NewPCG(sum.Sum64(), 0)).IntN(n)
 }
 

@@ -17,6 +17,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/registry"
 	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
@@ -74,20 +75,20 @@ const fullLength = 200
 func (w fullRead) read(ctx context.Context, db *mongo.Database, m *mover) (seen [fullLength]int, err error) {
 	err = w.in(ctx, db.Client(), func(ctx context.Context) error {
 		if w.before {
-			if err := db.Collection("early").FindOne(ctx, doc("_id", 1)).Err(); err != nil {
+			if err := db.Collection("early").FindOne(ctx, testkit.D("_id", 1)).Err(); err != nil {
 				return err
 			}
 			for moved := m.moved.Load(); m.moving() && m.moved.Load() == moved; {
 				time.Sleep(time.Millisecond)
 			}
 		}
-		filter := doc("n", doc("$gte", 0))
+		filter := testkit.D("n", testkit.D("$gte", 0))
 		find := func() (*mongo.Cursor, error) {
 			return db.Collection("whole").Find(ctx, filter, options.Find().SetBatchSize(int32(7+rand.IntN(2*fullLength))))
 		}
 		if w.group {
 			find = func() (*mongo.Cursor, error) {
-				return db.Collection("whole").Aggregate(ctx, bson.A{doc("$match", filter), doc("$group", doc("_id", "$n", "n", doc("$first", "$n"), "times", doc("$sum", 1)))})
+				return db.Collection("whole").Aggregate(ctx, bson.A{testkit.D("$match", filter), testkit.D("$group", testkit.D("_id", "$n", "n", testkit.D("$first", "$n"), "times", testkit.D("$sum", 1)))})
 			}
 		}
 		seen = [fullLength]int{}
@@ -114,15 +115,15 @@ func readsWhileChunksMove(t *testing.T, cluster *mongotest.Server) {
 	db := cluster.Database(t)
 	var docs []any
 	for i := range fullLength {
-		docs = append(docs, doc("_id", i, "n", i))
+		docs = append(docs, testkit.D("_id", i, "n", i))
 	}
 	if _, err := db.Collection("whole").InsertMany(ctx, docs); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Collection("early").InsertOne(ctx, doc("_id", 1)); err != nil {
+	if _, err := db.Collection("early").InsertOne(ctx, testkit.D("_id", 1)); err != nil {
 		t.Fatal(err)
 	}
-	done := testkit.Must(mongopatterns.Shard(ctx, db, keyed{db.Collection("whole"), doc("_id", 1)}))
+	done := testkit.Must(mongopatterns.Shard(ctx, db, registry.Keyed{Coll: db.Collection("whole"), Key: testkit.D("_id", 1)}))
 	m := newMover(t, cluster, db, done)
 	go m.move(t)
 	var group sync.WaitGroup

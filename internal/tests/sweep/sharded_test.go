@@ -14,6 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 
+	"github.com/mongopatterns/mongopatterns/internal/tests/registry"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
@@ -36,17 +37,6 @@ var theCluster = sync.OnceValues(func() (*mongotest.Server, error) {
 	return mongotest.Start(context.Background(), &mongotest.Options{Shards: 2})
 })
 
-func sharders(s ...mongopatterns.Sharder) []mongopatterns.Sharder { return s }
-
-// helpers are those whose collections are sharded.
-func (c call) helpers() []mongopatterns.Sharder {
-	out := slices.Clone(c.shards)
-	for _, h := range c.check {
-		out = append(out, h.(mongopatterns.Sharder))
-	}
-	return out
-}
-
 // sharded is a database for the row whose collections are sharded by the helper's own keys. Of each
 // collection half of the documents lie on each shard, of parents the first half on the first, of
 // items, which come next by name, on the second, so that transactions meet both.
@@ -54,10 +44,10 @@ func (r placed) sharded(t *testing.T) (*mongo.Database, call) {
 	t.Helper()
 	ctx := t.Context()
 	db := r.cluster.Database(t)
-	c := r.start(&scene{t, db})
-	helpers := c.helpers()
-	if packageOf(r.name) == "extref" { // which leaves the key of its targets to the user
-		helpers = append(helpers, keyed{db.Collection("orders"), doc("_id", 1)})
+	c := call{r.Start(&registry.Scene{T: t, DB: db})}
+	helpers := c.Helpers()
+	if r.Package() == "extref" { // which leaves the key of its targets to the user
+		helpers = append(helpers, registry.Keyed{Coll: db.Collection("orders"), Key: testkit.D("_id", 1)})
 	}
 	done, err := mongopatterns.Shard(ctx, db, helpers...)
 	if err != nil {
@@ -136,16 +126,16 @@ func keysOf(t *testing.T, coll *mongo.Collection, key bson.D) (out []bson.D) {
 // The calls hold on a sharded cluster what they hold on a replica set.
 func TestSharded(t *testing.T) {
 	cluster := cluster(t)
-	rows := table()
+	rows := registry.Writes()
 	for name := range notSharded {
-		if !slices.ContainsFunc(rows, func(r row) bool { return r.name == name }) {
+		if !slices.ContainsFunc(rows, func(r registry.Row) bool { return r.Name == name }) {
 			t.Errorf("there is no row %s", name)
 		}
 	}
 	figures := newFigures()
 	var all []placed
 	for _, r := range onShards(rows) {
-		all = append(all, placed{r, cluster})
+		all = append(all, placed{Row: r, cluster: cluster})
 	}
 	together(t, all, func(t *testing.T, r placed) { r.sweep(t, figures) })
 	t.Log(figures.lines())

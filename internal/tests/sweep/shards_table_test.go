@@ -14,7 +14,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/registry"
 	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -43,17 +45,17 @@ func (r placed) look(t *testing.T) seen {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	db, c := r.sharded(t)
-	asked, err := r.cluster.Asked(ctx, db, func() error { return void(c.do(ctx)) })
+	asked, err := r.cluster.Asked(ctx, db, func() error { return testkit.ErrorOf(c.Do(ctx)) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := seen{everywhere: everywhereOf(asked), commits: commitsOf(asked), inside: "yes"}
 	empty(t, db)
-	c = r.start(&scene{t, db})
+	c = call{r.Start(&registry.Scene{T: t, DB: db})}
 	ctx, cancel = context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	err = mongopatterns.Transact(ctx, db.Client(), func(ctx context.Context) error {
-		if _, err := c.do(ctx); err != nil {
+		if _, err := c.Do(ctx); err != nil {
 			return err
 		}
 		return errEnough
@@ -186,21 +188,21 @@ func TestShardsTable(t *testing.T) {
 		t.Fatalf("%s has no block of the shards", shardsPage)
 	}
 	all := map[string]seen{}
-	for _, r := range append(onShards(table()), onShards(readRows())...) {
-		t.Run(strings.ReplaceAll(r.name, "/", ": "), func(t *testing.T) {
-			s := placed{r, cluster}.look(t)
-			all[r.name] = s
-			call, _, _ := strings.Cut(strings.TrimPrefix(r.name, packageOf(r.name)+"."), "/")
+	for _, r := range append(onShards(registry.Writes()), onShards(registry.Reads())...) {
+		t.Run(strings.ReplaceAll(r.Name, "/", ": "), func(t *testing.T) {
+			s := placed{Row: r, cluster: cluster}.look(t)
+			all[r.Name] = s
+			call, _, _ := strings.Cut(strings.TrimPrefix(r.Name, r.Package()+"."), "/")
 			line := fmt.Sprintf("| %s | %s | %s |\n", s.everywhere, s.commits, s.inside)
 			if *update {
 				return
 			}
 			for l := range strings.Lines(inside) {
-				if strings.HasPrefix(l, "| "+packageOf(r.name)+" |") && strings.HasSuffix(l, line) && strings.Contains(l, call[strings.LastIndex(call, ".")+1:]) {
+				if strings.HasPrefix(l, "| "+r.Package()+" |") && strings.HasSuffix(l, line) && strings.Contains(l, call[strings.LastIndex(call, ".")+1:]) {
 					return
 				}
 			}
-			t.Errorf("the page says otherwise: %s %s", r.name, line)
+			t.Errorf("the page says otherwise: %s %s", r.Name, line)
 		})
 	}
 	if t.Failed() || !*update || !scale.Whole() {

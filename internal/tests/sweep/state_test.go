@@ -29,7 +29,7 @@ func read(t *testing.T, db *mongo.Database, c call) state {
 	t.Helper()
 	out := state{}
 	for _, name := range collections(t, db) {
-		if slices.Contains(c.aside, name) {
+		if slices.Contains(c.Aside, name) {
 			continue
 		}
 		cursor, err := db.Collection(name, options.Collection().SetReadConcern(readconcern.Majority())).Find(t.Context(), bson.D{})
@@ -101,7 +101,7 @@ func (c call) masked(v any) any {
 		out := make(bson.D, len(v))
 		for i, e := range v {
 			out[i] = bson.E{Key: e.Key, Value: "masked"}
-			if !slices.Contains(c.masks, e.Key) {
+			if !slices.Contains(c.Masks, e.Key) {
 				out[i].Value = c.masked(e.Value)
 			}
 		}
@@ -128,6 +128,17 @@ func (c call) masked(v any) any {
 
 func (s state) equal(other state) bool { return maps.EqualFunc(s, other, slices.Equal) }
 
+// mapped is the state with other texts of its documents.
+func (s state) mapped(text func(string) string) state {
+	out := state{}
+	for name, docs := range s {
+		for _, d := range docs {
+			out[name] = append(out[name], document{d.id, text(d.text)})
+		}
+	}
+	return out
+}
+
 // diff says what another state has and lacks.
 func (s state) diff(other state) string {
 	lines := func(s state) (out []string) {
@@ -146,7 +157,7 @@ func (s state) diff(other state) string {
 func (s state) between(before, after state, c call) (out []string) {
 	for name, docs := range s {
 		var passing []document
-		for _, d := range c.passing[name] {
+		for _, d := range c.Passing[name] {
 			passing = append(passing, c.document(d))
 		}
 		for _, d := range docs {

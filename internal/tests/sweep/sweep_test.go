@@ -19,13 +19,11 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
+	"github.com/mongopatterns/mongopatterns/internal/tests/registry"
 	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
-
-// A short name for what hundreds of lines call.
-var doc = testkit.D
 
 var update = flag.Bool("update", false, "with -scale=whole, write the figures of the packages that were swept to docs/failures.md")
 
@@ -37,114 +35,15 @@ func TestMain(m *testing.M) {
 	testkit.Main(m)
 }
 
-// A row is a call that writes, and the state it starts from.
-type row struct {
-	// name is package.Type.Method or package.Function, and what is particular behind a slash.
-	name string
-	// start stores the state and returns the call. What it stores is the same each time, but
-	// for ObjectIDs, UUIDs and the present time.
-	start func(s *scene) call
-}
-
 // placed is a row and where it runs.
 type placed struct {
-	row
+	registry.Row
 	cluster *mongotest.Server // with its collections sharded; nil: mongotest's server
+	reads   bool              // it writes nothing
 }
 
-// call is a call that writes and what is expected of it.
-type call struct {
-	// one makes one change, all of it or nothing.
-	one func(ctx context.Context) error
-	// many stores items one by one or in batches: each is as before or as after, and the Result
-	// says which are not.
-	many func(ctx context.Context) (mongopatterns.Result, error)
-	// upkeep is many for Adopt, Repair and their like, in batches of one document.
-	upkeep func(ctx context.Context) (mongopatterns.Result, error)
-	// counts is, for many and upkeep, the collection where each document that is as after
-	// counts as Done. Default: Done is not compared.
-	counts string
-
-	// repeat is what a caller does after an error in place of the same call. Default: the
-	// same call.
-	repeat func(ctx context.Context) error
-	// repeated are the errors that a repetition may return because the call was done before.
-	repeated []error
-	// look says that after an unknown outcome one must look before a repetition, as
-	// docs/failures.md or the method says.
-	look bool
-	// twice is the state when a change of an unknown outcome was repeated though it was done,
-	// where the method says that this may happen.
-	twice func(after state) state
-
-	check []mongopatterns.Checker
-	// shards are the helpers whose collections are sharded on a cluster, besides those of check.
-	shards []mongopatterns.Sharder
-	// settle does the work after which the manual promises that Check finds nothing.
-	settle func(ctx context.Context) error
-	// aside are collections that do not belong to the state: leases, checkpoints. masks are
-	// fields whose values do not: random marks, counters of what was tried.
-	aside, masks []string
-	// passing are documents, by collection, that may be seen while the call is under way, if its manual says
-	// that it writes one after the other.
-	passing map[string][]bson.D
-}
-
-// errDuplicate represents the driver's duplicate key in call.repeated.
-var errDuplicate = errors.New("duplicate key")
-
-// scene is a database for one case.
-type scene struct {
-	*testing.T
-	db *mongo.Database
-}
-
-func (s *scene) coll(name string) *mongo.Collection { return s.db.Collection(name) }
-
-func (s *scene) insert(coll string, docs ...any) {
-	s.Helper()
-	if _, err := s.coll(coll).InsertMany(s.Context(), docs); err != nil {
-		s.Fatal(err)
-	}
-}
-
-func (s *scene) ok(err error) {
-	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
-}
-
-// void is a call without its first result.
-func void[T any](_ T, err error) error { return err }
-
-// unleased repeats a call that is refused until the lease of the one before is over.
-func unleased(do func(ctx context.Context) (mongopatterns.Result, error), refused error) func(ctx context.Context) error {
-	return func(ctx context.Context) error {
-		for {
-			if _, err := do(ctx); !errors.Is(err, refused) {
-				return err
-			}
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(50 * time.Millisecond):
-			}
-		}
-	}
-}
-
-// errFollowed ends a follower that has caught up.
-var errFollowed = errors.New("followed")
-
-// small is work with a batch for each document.
-var small = &mongopatterns.Work{BatchSize: 1}
-
-// table is all rows.
-func table() []row {
-	return slices.Concat(approxRows, archiveRows, attributeRows, bucketRows, computedRows, extrefRows, outlierRows, preallocRows,
-		relationRows, rootRows, schemaversionRows, seriesRows, splitRows, subsetRows, treeRows(), versioningRows)
-}
+// call is the call of a row.
+type call struct{ registry.Call }
 
 // command is a command that a call sends.
 type command struct {
@@ -255,7 +154,7 @@ func (r placed) stage(t *testing.T, direct *mongo.Database, opts ...*options.Cli
 		}
 	})
 	empty(t, direct)
-	c := r.start(&scene{t, client.Database(direct.Name())})
+	c := call{r.Start(&registry.Scene{T: t, DB: client.Database(direct.Name())})}
 	return p, c
 }
 
@@ -276,26 +175,11 @@ func (r placed) database(t *testing.T) *mongo.Database {
 	return db
 }
 
-func (c call) do(ctx context.Context) (result mongopatterns.Result, err error) {
-	defer func() {
-		if p := recover(); p != nil { // the other rows go on
-			err = fmt.Errorf("the call panicked: %v", p)
-		}
-	}()
-	switch {
-	case c.many != nil:
-		return c.many(ctx)
-	case c.upkeep != nil:
-		return c.upkeep(ctx)
-	}
-	return mongopatterns.Result{}, c.one(ctx)
-}
-
 func (c call) again(ctx context.Context) error {
-	if c.repeat != nil {
-		return c.repeat(ctx)
+	if c.Repeat != nil {
+		return c.Repeat(ctx)
 	}
-	return void(c.do(ctx))
+	return testkit.ErrorOf(c.Do(ctx))
 }
 
 // record makes the plan of a row from two runs, one after the other, that sent the same commands. A run that
@@ -339,7 +223,7 @@ func (r placed) recordOnce(t *testing.T, direct *mongo.Database) plan {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	began := time.Now()
-	_, err := c.do(ctx)
+	_, err := c.Do(ctx)
 	out.took = time.Since(began)
 	p.Break(nil)
 	if err != nil {
@@ -356,12 +240,12 @@ func (c call) sound(t *testing.T, when string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if c.settle != nil {
-		if err := c.settle(ctx); err != nil {
+	if c.Settle != nil {
+		if err := c.Settle(ctx); err != nil {
 			t.Errorf("%s: what Check asks for: %v", when, err)
 		}
 	}
-	for problem, err := range mongopatterns.CheckAll(ctx, c.check...) {
+	for problem, err := range mongopatterns.CheckAll(ctx, c.Check...) {
 		t.Errorf("%s: Check finds %v %v", when, problem, err)
 	}
 }
@@ -417,7 +301,7 @@ func (c call) answer(ctx context.Context) (answer, bool) {
 	answered := make(chan answer, 1)
 	began := time.Now()
 	go func() {
-		result, err := c.do(ctx)
+		result, err := c.Do(ctx)
 		answered <- answer{result, err, time.Since(began)}
 	}()
 	select {
@@ -446,7 +330,7 @@ func (p plan) judge(t *testing.T, direct *mongo.Database, proxied *proxy.Proxy, 
 	now := read(t, direct, c)
 	said := outcomeOf(got.err)
 	switch {
-	case c.one == nil:
+	case c.One == nil:
 		c.manyTrue(t, p, now, got.result, got.err)
 	case now.equal(p.before):
 		if said == done {
@@ -456,7 +340,7 @@ func (p plan) judge(t *testing.T, direct *mongo.Database, proxied *proxy.Proxy, 
 		if said == notDone {
 			t.Errorf("done, but the error says that it is not: %v", got.err)
 		}
-	case c.passing != nil && len(now.between(p.before, p.after, c)) == 0:
+	case c.Passing != nil && len(now.between(p.before, p.after, c)) == 0:
 		if said != unknown {
 			t.Errorf("done in part, and the error says that it is %v: %v", said, got.err)
 		}
@@ -466,7 +350,7 @@ func (p plan) judge(t *testing.T, direct *mongo.Database, proxied *proxy.Proxy, 
 
 	// The network is well again, and the caller does what docs/failures.md says.
 	end := p.after
-	if repeat := got.err != nil && !(c.look && said == unknown && now.equal(p.after)); repeat {
+	if repeat := got.err != nil && !(c.Look && said == unknown && now.equal(p.after)); repeat {
 		ctx, cancel := context.WithTimeout(t.Context(), within)
 		defer cancel()
 		if err := c.again(ctx); err != nil && !c.before(err) {
@@ -475,7 +359,7 @@ func (p plan) judge(t *testing.T, direct *mongo.Database, proxied *proxy.Proxy, 
 	}
 	proxied.Settle()
 	final := read(t, direct, c)
-	if c.twice != nil && said == unknown && now.equal(p.after) && final.equal(c.twice(p.after)) {
+	if c.Twice != nil && said == unknown && now.equal(p.after) && final.equal(p.after.mapped(c.Twice)) {
 		end = final
 	}
 	if !final.equal(end) {
@@ -490,8 +374,8 @@ func (p plan) judge(t *testing.T, direct *mongo.Database, proxied *proxy.Proxy, 
 
 // before reports whether an error says that a repeated call was done before.
 func (c call) before(err error) bool {
-	return slices.ContainsFunc(c.repeated, func(known error) bool {
-		return errors.Is(err, known) || known == errDuplicate && mongo.IsDuplicateKeyError(err)
+	return slices.ContainsFunc(c.Repeated, func(known error) bool {
+		return errors.Is(err, known) || known == registry.ErrDuplicate && mongo.IsDuplicateKeyError(err)
 	})
 }
 
@@ -514,10 +398,10 @@ func (c call) manyTrue(t *testing.T, p plan, now state, result mongopatterns.Res
 	for _, wrong := range now.between(p.before, p.after, c) {
 		t.Errorf("neither before nor after: %s; the error is %v", wrong, err)
 	}
-	if c.counts == "" {
+	if c.Counts == "" {
 		return
 	}
-	if applied := now.changed(p.before, p.after, c.counts); applied < result.Done || applied > result.Done+result.Unknown {
+	if applied := now.changed(p.before, p.after, c.Counts); applied < result.Done || applied > result.Done+result.Unknown {
 		t.Errorf("%d done, %+v says the result; the error is %v", applied, result, err)
 	}
 }
@@ -526,8 +410,8 @@ func (c call) manyTrue(t *testing.T, p plan, now state, result mongopatterns.Res
 func TestSweep(t *testing.T) {
 	figures := newFigures()
 	var all []placed
-	for _, r := range table() {
-		all = append(all, placed{row: r})
+	for _, r := range registry.Writes() {
+		all = append(all, placed{Row: r})
 	}
 	together(t, all, func(t *testing.T, r placed) { r.sweep(t, figures) })
 	if t.Failed() || !scale.Whole() {
@@ -547,7 +431,7 @@ func together(t *testing.T, rows []placed, test func(t *testing.T, r placed)) {
 		slots <- true
 		group.Go(func() {
 			defer func() { <-slots }()
-			t.Run(strings.ReplaceAll(r.name, "/", ": "), func(t *testing.T) { test(t, r) })
+			t.Run(strings.ReplaceAll(r.Name, "/", ": "), func(t *testing.T) { test(t, r) })
 		})
 	}
 	group.Wait()
@@ -556,7 +440,7 @@ func together(t *testing.T, rows []placed, test func(t *testing.T, r placed)) {
 func (r placed) sweep(t *testing.T, figures *figures) {
 	direct := r.database(t)
 	p := r.record(t, direct)
-	figures.method(r.row, len(p.commands))
+	figures.method(r.Row, len(p.commands))
 	for _, b := range r.chosen(p.commands) {
 		t.Run(fmt.Sprintf("%v/%s", b.at, b.name), func(t *testing.T) {
 			// A deadline must pass at the command and not before: on a busy machine it
@@ -568,7 +452,7 @@ func (r placed) sweep(t *testing.T, figures *figures) {
 			for range 6 {
 				said, met := p.try(t, direct, b.at, b.fault, within)
 				if met {
-					figures.count(r.row, said)
+					figures.count(r.Row, said)
 					return
 				}
 				within *= 2
@@ -588,7 +472,7 @@ type broken struct {
 // the row and the seed.
 func (r placed) chosen(commands []command) []broken {
 	sum := fnv.New64a()
-	fmt.Fprint(sum, r.name, scale.Seed())
+	fmt.Fprint(sum, r.Name, scale.Seed())
 	random := rand.New(rand.NewPCG(sum.Sum64(), 0))
 	var all []broken
 	for _, at := range commands {
@@ -612,8 +496,8 @@ func (r placed) chosen(commands []command) []broken {
 }
 
 // onShards returns the rows that run on a cluster: three of all, or one of twelve of each package, or all that do.
-func onShards(rows []row) []row {
-	rows = slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return notSharded[r.name] != "" })
+func onShards(rows []registry.Row) []registry.Row {
+	rows = slices.DeleteFunc(slices.Clone(rows), func(r registry.Row) bool { return notSharded[r.Name] != "" })
 	if scale.Whole() {
 		return rows
 	}
@@ -623,8 +507,8 @@ func onShards(rows []row) []row {
 		return rows[:3]
 	}
 	seen := map[string]int{}
-	return slices.DeleteFunc(rows, func(r row) bool {
-		seen[packageOf(r.name)]++
-		return seen[packageOf(r.name)]%12 != 1
+	return slices.DeleteFunc(rows, func(r registry.Row) bool {
+		seen[r.Package()]++
+		return seen[r.Package()]%12 != 1
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/registry"
 	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
@@ -44,41 +45,41 @@ type paired struct {
 }
 
 // pairs of collections, with what the calls need.
-func pairedCalls(s *scene) []paired {
+func pairedCalls(s *registry.Scene) []paired {
 	var out []paired
-	sp := testkit.Must(split.New[int, bson.D, bson.D](s.coll("movies"), s.coll("movie_details"), &split.Options{IDField: "movie", ColdFields: []string{"plot"}}))
-	out = append(out, paired{"split.Update", sharders(sp), func(ctx context.Context, key, n int) error {
-		return sp.Update(ctx, key, doc("$set", doc("title", n)), doc("$set", doc("plot", n)))
+	sp := testkit.Must(split.New[int, bson.D, bson.D](s.Coll("movies"), s.Coll("movie_details"), &split.Options{IDField: "movie", ColdFields: []string{"plot"}}))
+	out = append(out, paired{"split.Update", []mongopatterns.Sharder{sp}, func(ctx context.Context, key, n int) error {
+		return sp.Update(ctx, key, testkit.D("$set", testkit.D("title", n)), testkit.D("$set", testkit.D("plot", n)))
 	}})
-	su := testkit.Must(subset.New[int, bson.D](s.coll("products"), s.coll("reviews"), &subset.Options{ParentField: "product", ArrayField: "reviews", N: 2}))
-	out = append(out, paired{"subset.Insert", sharders(su), func(ctx context.Context, key, n int) error {
-		return void(su.Insert(ctx, key, doc("_id", n*zoneKeys+key)))
+	su := testkit.Must(subset.New[int, bson.D](s.Coll("products"), s.Coll("reviews"), &subset.Options{ParentField: "product", ArrayField: "reviews", N: 2}))
+	out = append(out, paired{"subset.Insert", []mongopatterns.Sharder{su}, func(ctx context.Context, key, n int) error {
+		return testkit.ErrorOf(su.Insert(ctx, key, testkit.D("_id", n*zoneKeys+key)))
 	}})
-	ou := testkit.Must(outlier.New[int, int](s.coll("books"), s.coll("books_overflow"), &outlier.Options{MaxCount: 1, OverflowMaxCount: 1}))
-	out = append(out, paired{"outlier.Add, overflowing", sharders(ou), func(ctx context.Context, key, n int) error {
-		return void(ou.Add(ctx, key, n))
+	ou := testkit.Must(outlier.New[int, int](s.Coll("books"), s.Coll("books_overflow"), &outlier.Options{MaxCount: 1, OverflowMaxCount: 1}))
+	out = append(out, paired{"outlier.Add, overflowing", []mongopatterns.Sharder{ou}, func(ctx context.Context, key, n int) error {
+		return testkit.ErrorOf(ou.Add(ctx, key, n))
 	}})
-	ve := testkit.Must(versioning.New[int, bson.D](s.coll("policies"), s.coll("revisions"), nil))
-	out = append(out, paired{"versioning.Edit", sharders(ve), func(ctx context.Context, key, n int) error {
-		return void(ve.Edit(ctx, key, func(d *bson.D) error { *d = doc("_id", key, "n", n); return nil }, by))
+	ve := testkit.Must(versioning.New[int, bson.D](s.Coll("policies"), s.Coll("revisions"), nil))
+	out = append(out, paired{"versioning.Edit", []mongopatterns.Sharder{ve}, func(ctx context.Context, key, n int) error {
+		return testkit.ErrorOf(ve.Edit(ctx, key, func(d *bson.D) error { *d = testkit.D("_id", key, "n", n); return nil }, versioning.Change{Author: "Bilbo"}))
 	}})
 	var trees []*tree.Tree[string, bson.D]
 	nodes := paired{name: "tree.Insert, nested sets with Scope"}
 	for key := range zoneKeys {
-		tr := testkit.Must(tree.New[string, bson.D](s.coll("nodes"), tree.NestedSets, &tree.Options{Scope: doc("tenant", key)}))
+		tr := testkit.Must(tree.New[string, bson.D](s.Coll("nodes"), tree.NestedSets, &tree.Options{Scope: testkit.D("tenant", key)}))
 		trees, nodes.helpers = append(trees, tr), append(nodes.helpers, tr)
 	}
 	nodes.write = func(ctx context.Context, key, n int) error {
-		return void(trees[key].Insert(ctx, doc("_id", fmt.Sprint(key, " ", n)), trees[key].AsRoot()))
+		return testkit.ErrorOf(trees[key].Insert(ctx, testkit.D("_id", fmt.Sprint(key, " ", n)), trees[key].AsRoot()))
 	}
 	out = append(out, nodes)
 
 	for key := range zoneKeys {
-		s.ok(sp.Insert(s.Context(), key, doc("title", 0), doc("plot", 0)))
-		s.insert("products", doc("_id", key))
-		s.insert("books", doc("_id", key))
-		s.ok(void(ou.Add(s.Context(), key, -1)))
-		s.ok(void(ve.Insert(s.Context(), doc("_id", key), by)))
+		s.OK(sp.Insert(s.Context(), key, testkit.D("title", 0), testkit.D("plot", 0)))
+		s.Insert("products", testkit.D("_id", key))
+		s.Insert("books", testkit.D("_id", key))
+		s.OK(testkit.ErrorOf(ou.Add(s.Context(), key, -1)))
+		s.OK(testkit.ErrorOf(ve.Insert(s.Context(), testkit.D("_id", key), versioning.Change{Author: "Bilbo"})))
 	}
 	return out
 }
@@ -93,7 +94,7 @@ func TestZones(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	db := cluster.Database(t)
-	calls := pairedCalls(&scene{t, db})
+	calls := pairedCalls(&registry.Scene{T: t, DB: db})
 	calls = calls[:scale.Of(1, len(calls), len(calls))]
 	var helpers []mongopatterns.Sharder
 	keys := map[string]string{} // the field of the key, by collection
@@ -111,7 +112,7 @@ func TestZones(t *testing.T) {
 			var low any = bson.MinKey{}
 			for j, high := range []any{zoneCut / 2, zoneCut, zoneCut * 3 / 2, bson.MaxKey{}} {
 				on := [][]int{{0, 1, 0, 1}, {0, 0, 1, 1}}[i][j]
-				if err := cluster.Move(ctx, db.Collection(name), doc(keys[name], low), doc(keys[name], high), on); err != nil {
+				if err := cluster.Move(ctx, db.Collection(name), testkit.D(keys[name], low), testkit.D(keys[name], high), on); err != nil {
 					t.Fatal(err)
 				}
 				low = high
@@ -173,8 +174,8 @@ func TestZonesBeforeShard(t *testing.T) {
 	if n := misplaced(ctx, t, db, keys); n > 0 {
 		t.Errorf("%d chunks are outside their zone", n)
 	}
-	insert := paired{"split.Insert", sharders(s), func(ctx context.Context, key, n int) error {
-		return s.Insert(ctx, key, doc("title", n), doc("plot", n))
+	insert := paired{"split.Insert", []mongopatterns.Sharder{s}, func(ctx context.Context, key, n int) error {
+		return s.Insert(ctx, key, testkit.D("title", n), testkit.D("plot", n))
 	}}
 	if n := twoPhase(ctx, t, cluster, db, []paired{insert}, 1); n[0] != 0 {
 		t.Errorf("%d two-phase commits", n[0])
@@ -210,7 +211,7 @@ func shardIDs(ctx context.Context, t *testing.T, db *mongo.Database) (out []stri
 			ID string `bson:"_id"`
 		}
 	}
-	if err := db.Client().Database("admin").RunCommand(ctx, doc("listShards", 1)).Decode(&list); err != nil {
+	if err := db.Client().Database("admin").RunCommand(ctx, testkit.D("listShards", 1)).Decode(&list); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range list.Shards {
@@ -229,10 +230,10 @@ func zone(ctx context.Context, t *testing.T, db *mongo.Database, keys map[string
 	}
 	for i, id := range shardIDs(ctx, t, db) {
 		name := []string{"low", "high"}[i]
-		run(doc("addShardToZone", id, "zone", name))
+		run(testkit.D("addShardToZone", id, "zone", name))
 		for coll, field := range keys {
 			ends := []any{bson.MinKey{}, zoneCut, bson.MaxKey{}}
-			run(doc("updateZoneKeyRange", db.Name()+"."+coll, "min", doc(field, ends[i]), "max", doc(field, ends[i+1]), "zone", name))
+			run(testkit.D("updateZoneKeyRange", db.Name()+"."+coll, "min", testkit.D(field, ends[i]), "max", testkit.D(field, ends[i+1]), "zone", name))
 		}
 	}
 }
@@ -246,12 +247,12 @@ func misplaced(ctx context.Context, t *testing.T, db *mongo.Database, keys map[s
 		var entry struct {
 			UUID bson.Binary `bson:"uuid"`
 		}
-		err := config.Collection("collections").FindOne(ctx, doc("_id", db.Name()+"."+name)).Decode(&entry)
+		err := config.Collection("collections").FindOne(ctx, testkit.D("_id", db.Name()+"."+name)).Decode(&entry)
 		var wrong int64
 		if err == nil {
-			wrong, err = config.Collection("chunks").CountDocuments(ctx, doc("uuid", entry.UUID, "$or", bson.A{
-				doc("shard", ids[0], "$expr", doc("$gt", bson.A{"$max." + field, zoneCut})),
-				doc("shard", ids[1], "$expr", doc("$lt", bson.A{"$min." + field, zoneCut})),
+			wrong, err = config.Collection("chunks").CountDocuments(ctx, testkit.D("uuid", entry.UUID, "$or", bson.A{
+				testkit.D("shard", ids[0], "$expr", testkit.D("$gt", bson.A{"$max." + field, zoneCut})),
+				testkit.D("shard", ids[1], "$expr", testkit.D("$lt", bson.A{"$min." + field, zoneCut})),
 			}))
 		}
 		if err != nil {

@@ -1,0 +1,76 @@
+package registry
+
+import (
+	"context"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/archive"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
+)
+
+var archivePattern = Pattern{Package: "archive", Writes: archiveRows, Reads: archiveReads()}
+
+func newInvoices(s *Scene) *archive.Archive {
+	a := testkit.Must(archive.New(s.Coll("invoices"), s.Coll("invoices_old"), &archive.Options{TimeField: "paid"}))
+	s.OK(a.EnsureIndexes(s.Context()))
+	return a
+}
+
+// paid are six invoices, paid at nine, ten and so on.
+func paid(s *Scene) *archive.Archive {
+	a := newInvoices(s)
+	for id := range 6 {
+		s.Insert("invoices", testkit.D("_id", id, "paid", at(60*id), "total", id))
+	}
+	return a
+}
+
+// copied are invoices; one of them is in both collections.
+func copied(s *Scene) *archive.Archive {
+	a := paid(s)
+	s.Insert("invoices_old", testkit.D("_id", 1, "paid", at(60), "total", 1, "archived_at", nine))
+	return a
+}
+
+// unmarked is copied, with a document in the archive that is not marked.
+func unmarked(s *Scene) *archive.Archive {
+	a := copied(s)
+	s.Insert("invoices_old", testkit.D("_id", 7))
+	return a
+}
+
+func moving(start func(s *Scene) *archive.Archive, counts string, do func(ctx context.Context, a *archive.Archive) (mongopatterns.Result, error)) func(s *Scene) Call {
+	return func(s *Scene) Call {
+		a := start(s)
+		return Call{Upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return do(ctx, a) }, Counts: counts,
+			Masks: []string{"archived_at"}, Check: []mongopatterns.Checker{a}}
+	}
+}
+
+var archiveRows = []Row{
+	{"archive.Archive.Move", moving(paid, "invoices", func(ctx context.Context, a *archive.Archive) (mongopatterns.Result, error) {
+		return a.Move(ctx, a.BeforeFilter(at(180)), small)
+	})},
+	{"archive.Archive.Move/archived already", moving(copied, "invoices", func(ctx context.Context, a *archive.Archive) (mongopatterns.Result, error) {
+		return a.Move(ctx, a.BeforeFilter(at(180)), &mongopatterns.Work{BatchSize: 3})
+	})},
+	{"archive.Archive.Restore", func(s *Scene) Call {
+		c := moving(paid, "invoices_old", func(ctx context.Context, a *archive.Archive) (mongopatterns.Result, error) {
+			return a.Restore(ctx, testkit.D("_id", testkit.D("$lt", 2)), small)
+		})(s)
+		a := c.Check[0].(*archive.Archive)
+		s.OK(testkit.ErrorOf(a.Move(s.Context(), bson.D{}, nil)))
+		return c
+	}},
+	{"archive.Archive.Repair", moving(unmarked, "", func(ctx context.Context, a *archive.Archive) (mongopatterns.Result, error) {
+		return a.Repair(ctx, small)
+	})},
+}
+
+func archiveReads() []Row {
+	return reads("archive.Archive", "", paid, map[string]func(context.Context, *archive.Archive) error{
+		"Check": func(ctx context.Context, a *archive.Archive) error { return checked(a)(ctx) },
+	})
+}

@@ -1,0 +1,96 @@
+package registry
+
+import (
+	"context"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/attribute"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
+)
+
+var attributePattern = Pattern{Package: "attribute", Writes: attributeRows, Reads: attributeReads()}
+
+type attributes = attribute.Attributes[int, int]
+
+// releases are three films, each with the entries US and UK.
+func releases(s *Scene, opts *attribute.Options) *attributes {
+	a := testkit.Must(attribute.New[int, int](s.Coll("films"), opts))
+	s.OK(a.EnsureIndexes(s.Context()))
+	for id := range 3 {
+		s.Insert("films", bson.D{{Key: "_id", Value: id}, {Key: "attributes", Value: bson.A{
+			bson.D{{Key: "k", Value: "US"}, {Key: "v", Value: 1977}}, bson.D{{Key: "k", Value: "UK"}, {Key: "v", Value: 1978}}}}})
+	}
+	return a
+}
+
+// columns are three films that old code has written.
+func columns(s *Scene) *attributes {
+	a := testkit.Must(attribute.New[int, int](s.Coll("films"), nil))
+	s.OK(a.EnsureIndexes(s.Context()))
+	for id := range 3 {
+		s.Insert("films", bson.D{{Key: "_id", Value: id}, {Key: "release_US", Value: 1977}})
+	}
+	return a
+}
+
+var column = []attribute.Column{{Path: "release_US", Key: "US"}}
+
+func entry(do func(ctx context.Context, a *attributes) error, repeated ...error) func(s *Scene) Call {
+	return func(s *Scene) Call {
+		a := releases(s, nil)
+		return Call{One: func(ctx context.Context) error { return do(ctx, a) }, Repeated: repeated, Check: []mongopatterns.Checker{a}}
+	}
+}
+
+func entries(make func(s *Scene) *attributes, do func(ctx context.Context, a *attributes) (mongopatterns.Result, error)) func(s *Scene) Call {
+	return func(s *Scene) Call {
+		a := make(s)
+		return Call{Upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return do(ctx, a) }, Counts: "films", Check: []mongopatterns.Checker{a}}
+	}
+}
+
+var attributeRows = []Row{
+	{"attribute.Attributes.Set", entry(func(ctx context.Context, a *attributes) error { return a.Set(ctx, 1, attribute.Named("FR"), 1979) })},
+	{"attribute.Attributes.Set/changed", entry(func(ctx context.Context, a *attributes) error { return a.Set(ctx, 1, attribute.Named("US"), 1979) })},
+	{"attribute.Attributes.SetAll", entry(func(ctx context.Context, a *attributes) error {
+		return a.SetAll(ctx, 1, attribute.Attribute[int]{Key: "FR", Value: 1979}, attribute.Attribute[int]{Key: "US", Value: 1980})
+	})},
+	{"attribute.Attributes.Add", entry(func(ctx context.Context, a *attributes) error { return a.Add(ctx, 1, attribute.Named("FR"), 1979) }, mongopatterns.ErrExists)},
+	{"attribute.Attributes.Replace", entry(func(ctx context.Context, a *attributes) error { return a.Replace(ctx, 1, attribute.Named("US"), 1979) })},
+	{"attribute.Attributes.Remove", entry(func(ctx context.Context, a *attributes) error { return a.Remove(ctx, 1, attribute.Named("US")) }, attribute.ErrNoAttribute)},
+	{"attribute.Attributes.RenameKey", entries(func(s *Scene) *attributes { return releases(s, nil) }, func(ctx context.Context, a *attributes) (mongopatterns.Result, error) {
+		return a.RenameKey(ctx, "US", "USA", small)
+	})},
+	{"attribute.Attributes.RemoveKey", entries(func(s *Scene) *attributes { return releases(s, nil) }, func(ctx context.Context, a *attributes) (mongopatterns.Result, error) {
+		return a.RemoveKey(ctx, "US", small)
+	})},
+	{"attribute.Attributes.Adopt", entries(columns, func(ctx context.Context, a *attributes) (mongopatterns.Result, error) {
+		return a.Adopt(ctx, column, small)
+	})},
+	{"attribute.Attributes.Unadopt", entries(func(s *Scene) *attributes { return releases(s, nil) }, func(ctx context.Context, a *attributes) (mongopatterns.Result, error) {
+		return a.Unadopt(ctx, column, small)
+	})},
+	{"attribute.Attributes.Repair", entries(func(s *Scene) *attributes {
+		a := columns(s)
+		twice := bson.D{{Key: "k", Value: "US"}, {Key: "v", Value: 1}}
+		s.OK(testkit.ErrorOf(s.Coll("films").UpdateMany(s.Context(), bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "attributes", Value: bson.A{twice, twice}}}}})))
+		return a
+	}, func(ctx context.Context, a *attributes) (mongopatterns.Result, error) { return a.Repair(ctx, small) })},
+}
+
+func attributeReads() (out []Row) {
+	us := attribute.Named("US")
+	out = append(out, reads("attribute.Attributes", "", func(s *Scene) *attributes { return releases(s, nil) }, map[string]func(context.Context, *attributes) error{
+		"Get":    func(ctx context.Context, a *attributes) error { return testkit.ErrorOf(a.Get(ctx, 1, us)) },
+		"GetAll": func(ctx context.Context, a *attributes) error { return testkit.ErrorOf(a.GetAll(ctx, 1)) },
+		"GetBy": func(ctx context.Context, a *attributes) error {
+			return testkit.ErrorOf(a.GetBy(ctx, testkit.D("attributes.v", 1977), us))
+		},
+		"Facets": func(ctx context.Context, a *attributes) error { return testkit.ErrorOf(a.Facets(ctx, bson.D{}, nil)) },
+		"Values": func(ctx context.Context, a *attributes) error { return testkit.Drain(a.Values(ctx, bson.D{}, us)) },
+		"Check":  func(ctx context.Context, a *attributes) error { return checked(a)(ctx) },
+	})...)
+	return out
+}

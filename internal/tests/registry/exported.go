@@ -1,0 +1,97 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"go/ast"
+	"go/parser"
+	"go/printer"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
+)
+
+// Indexes returns EnsureIndexes of each type in the rows, where no index is there.
+func Indexes(t testing.TB) (out []Row) {
+	exported := Exported(t)
+	for _, r := range slices.Concat(Writes(), Reads()) {
+		of := r.Method()
+		name := of[:strings.LastIndex(of, ".")] + ".EnsureIndexes"
+		if !slices.Contains(exported, name) || slices.ContainsFunc(out, func(r Row) bool { return r.Name == name }) {
+			continue
+		}
+		out = append(out, Row{name, func(s *Scene) Call {
+			c := r.Start(s)
+			for _, name := range testkit.Value[[]string](s.T)(s.DB.ListCollectionNames(s.Context(), bson.D{})) {
+				s.OK(s.Coll(name).Indexes().DropAll(s.Context()))
+			}
+			return Call{Masks: c.Masks, One: func(ctx context.Context) error {
+				for _, h := range c.Helpers() {
+					if err := h.EnsureIndexes(ctx); err != nil {
+						return err
+					}
+				}
+				return nil
+			}}
+		}})
+	}
+	return out
+}
+
+// Exported returns the exported functions and methods of the root package and the patterns that take a context. The tests
+// run in the root of the module.
+func Exported(t testing.TB) (out []string) {
+	t.Helper()
+	docs, err := filepath.Glob("*/doc.go")
+	if err != nil || len(docs) < 9 {
+		t.Fatal(docs, err)
+	}
+	for _, doc := range append(docs, "doc.go") {
+		files, err := filepath.Glob(filepath.Join(filepath.Dir(doc), "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if !strings.HasSuffix(file, "_test.go") && filepath.Base(filepath.Dir(doc)) != "mongotest" {
+				out = append(out, callsOf(t, file)...)
+			}
+		}
+	}
+	return out
+}
+
+func callsOf(t testing.TB, name string) (out []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, decl := range file.Decls {
+		d, ok := decl.(*ast.FuncDecl)
+		if !ok || !d.Name.IsExported() || len(d.Type.Params.List) == 0 || source(d.Type.Params.List[0].Type) != "context.Context" {
+			continue
+		}
+		on := file.Name.Name
+		if d.Recv != nil {
+			receiver, _, _ := strings.Cut(strings.TrimPrefix(source(d.Recv.List[0].Type), "*"), "[")
+			if !ast.IsExported(receiver) {
+				continue
+			}
+			on += "." + receiver
+		}
+		out = append(out, on+"."+d.Name.Name)
+	}
+	return out
+}
+
+func source(node ast.Node) string {
+	var out bytes.Buffer
+	_ = printer.Fprint(&out, token.NewFileSet(), node)
+	return out.String()
+}

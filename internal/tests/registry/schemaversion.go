@@ -1,0 +1,64 @@
+package registry
+
+import (
+	"context"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
+	"github.com/mongopatterns/mongopatterns/schemaversion"
+)
+
+var schemaversionPattern = Pattern{Package: "schemaversion", Writes: schemaversionRows, Reads: schemaversionReads()}
+
+type contacts = schemaversion.Collection[bson.D]
+
+// old are contacts of the first version.
+func old(s *Scene, opts *schemaversion.Options) *contacts {
+	opts.Lease = time.Second
+	v := testkit.Must(schemaversion.New[bson.D](s.Coll("contacts"), []schemaversion.Step{{
+		Up: func(d bson.D) (bson.D, error) { return append(d, bson.E{Key: "up", Value: 1}), nil },
+	}}, opts))
+	for id := range 3 {
+		s.Insert("contacts", testkit.D("_id", id, "name", "Anakin"))
+	}
+	return v
+}
+
+// leases has the state of Migrate.
+var leases = []string{"contacts.migrations"}
+
+var schemaversionRows = []Row{
+	{"schemaversion.Collection.Insert", func(s *Scene) Call {
+		v := old(s, &schemaversion.Options{})
+		return Call{Shards: sharders(v), One: func(ctx context.Context) error {
+			return testkit.ErrorOf(v.Insert(ctx, testkit.D("_id", 9, "name", "Leia")))
+		}, Repeated: []error{mongopatterns.ErrExists}}
+	}},
+	{"schemaversion.Collection.Update", func(s *Scene) Call {
+		v := old(s, &schemaversion.Options{})
+		return Call{Shards: sharders(v), One: func(ctx context.Context) error {
+			return v.Update(ctx, 1, testkit.D("$set", testkit.D("name", "Vader")))
+		},
+			Passing: map[string][]bson.D{"contacts": {testkit.D("_id", 1, "name", "Anakin", "schema_version", 2, "up", 1)}}} // it upgrades first
+	}},
+	{"schemaversion.Collection.Get/WriteBack", func(s *Scene) Call {
+		v := old(s, &schemaversion.Options{WriteBack: true})
+		return Call{Shards: sharders(v), One: func(ctx context.Context) error { return testkit.ErrorOf(v.Get(ctx, 1)) }}
+	}},
+	{"schemaversion.Collection.Migrate", func(s *Scene) Call {
+		v := old(s, &schemaversion.Options{})
+		migrate := func(ctx context.Context) (mongopatterns.Result, error) { return v.Migrate(ctx, v.Newest(), small) }
+		return Call{Shards: sharders(v), Upkeep: migrate, Counts: "contacts", Aside: leases, Repeat: unleased(migrate, mongopatterns.ErrRunning)}
+	}},
+}
+
+func schemaversionReads() []Row {
+	return reads("schemaversion.Collection", "", func(s *Scene) *contacts { return old(s, &schemaversion.Options{}) }, map[string]func(context.Context, *contacts) error{
+		"Get":    func(ctx context.Context, v *contacts) error { return testkit.ErrorOf(v.Get(ctx, 1)) },
+		"Find":   func(ctx context.Context, v *contacts) error { return testkit.Drain(v.Find(ctx, bson.D{})) },
+		"Status": func(ctx context.Context, v *contacts) error { return testkit.ErrorOf(v.Status(ctx)) },
+	})
+}

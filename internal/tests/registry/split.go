@@ -1,0 +1,78 @@
+package registry
+
+import (
+	"context"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
+	"github.com/mongopatterns/mongopatterns/split"
+)
+
+var splitPattern = Pattern{Package: "split", Writes: splitRows, Reads: splitReads()}
+
+type movies = split.Split[int, bson.D, bson.D]
+
+func newMovies(s *Scene) *movies {
+	m := testkit.Must(split.New[int, bson.D, bson.D](s.Coll("movies"), s.Coll("movie_details"), &split.Options{IDField: "movie_id", ColdFields: []string{"plot", "votes"}}))
+	s.OK(m.EnsureIndexes(s.Context()))
+	return m
+}
+
+func filmed(s *Scene) *movies {
+	m := newMovies(s)
+	s.OK(m.Insert(s.Context(), 1, testkit.D("title", "Dumbo"), testkit.D("plot", "an elephant")))
+	return m
+}
+
+func whole(s *Scene) *movies {
+	m := newMovies(s)
+	for id := range 3 {
+		s.Insert("movies", testkit.D("_id", id, "title", "Dumbo", "plot", "an elephant", "votes", id))
+	}
+	return m
+}
+
+func movie(start func(s *Scene) *movies, do func(ctx context.Context, m *movies) error, repeated ...error) func(s *Scene) Call {
+	return func(s *Scene) Call {
+		m := start(s)
+		return Call{One: func(ctx context.Context) error { return do(ctx, m) }, Repeated: repeated, Check: []mongopatterns.Checker{m},
+			Settle: func(ctx context.Context) error { return testkit.ErrorOf(m.Repair(ctx, nil)) }}
+	}
+}
+
+var (
+	newTitle = testkit.D("$set", testkit.D("title", "Bambi"))
+	newPlot  = testkit.D("$set", testkit.D("plot", "a deer"))
+)
+
+var splitRows = []Row{
+	{"split.Split.Insert", movie(filmed, func(ctx context.Context, m *movies) error {
+		return m.Insert(ctx, 2, testkit.D("title", "Bambi"), testkit.D("plot", "a deer"))
+	}, mongopatterns.ErrExists)},
+	{"split.Split.Update", movie(filmed, func(ctx context.Context, m *movies) error { return m.Update(ctx, 1, newTitle, newPlot) })},
+	{"split.Split.Update/hot", movie(filmed, func(ctx context.Context, m *movies) error { return m.Update(ctx, 1, newTitle, nil) })},
+	{"split.Split.Update/cold", movie(filmed, func(ctx context.Context, m *movies) error { return m.Update(ctx, 1, nil, newPlot) })},
+	{"split.Split.Update/not adopted", movie(whole, func(ctx context.Context, m *movies) error { return m.Update(ctx, 1, newTitle, newPlot) })},
+	{"split.Split.Delete", movie(filmed, func(ctx context.Context, m *movies) error { return m.Delete(ctx, 1) }, mongopatterns.ErrNotFound)},
+	{"split.Split.Adopt", func(s *Scene) Call {
+		m := whole(s)
+		return Call{Upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return m.Adopt(ctx, small) }, Counts: "movies", Check: []mongopatterns.Checker{m}}
+	}},
+	{"split.Split.Repair", func(s *Scene) Call {
+		m := filmed(s)
+		s.OK(testkit.ErrorOf(s.Coll("movies").UpdateByID(s.Context(), 1, testkit.D("$set", testkit.D("votes", 7)))))
+		s.Insert("movies", testkit.D("_id", 2, "title", "Bambi"))
+		return Call{Upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return m.Repair(ctx, small) }, Check: []mongopatterns.Checker{m}}
+	}},
+}
+
+func splitReads() []Row {
+	return reads("split.Split", "", filmed, map[string]func(context.Context, *movies) error{
+		"Get":     func(ctx context.Context, m *movies) error { _, _, err := m.Get(ctx, 1); return err },
+		"GetHot":  func(ctx context.Context, m *movies) error { return testkit.ErrorOf(m.GetHot(ctx, 1)) },
+		"GetCold": func(ctx context.Context, m *movies) error { return testkit.ErrorOf(m.GetCold(ctx, 1)) },
+		"Check":   func(ctx context.Context, m *movies) error { return checked(m)(ctx) },
+	})
+}

@@ -1,0 +1,178 @@
+package registry
+
+import (
+	"context"
+	"iter"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
+	"github.com/mongopatterns/mongopatterns/versioning"
+)
+
+var versioningPattern = Pattern{Package: "versioning", Writes: versioningRows, Reads: versioningReads(), Writings: versioningWritings}
+
+type policy struct {
+	ID    int `bson:"_id"`
+	Items []string
+}
+
+type policies = versioning.History[int, policy]
+
+func newPolicies(s *Scene, opts *versioning.Options) *policies {
+	d := testkit.Must(versioning.New[int, policy](s.Coll("policies"), s.Coll("revisions"), opts))
+	s.OK(d.EnsureIndexes(s.Context()))
+	return d
+}
+
+var by = versioning.Change{Author: "Bilbo"}
+
+// insured is policy 1 with three revisions and policy 2 with one.
+func insured(s *Scene, opts *versioning.Options) *policies {
+	d := newPolicies(s, opts)
+	s.OK(testkit.ErrorOf(d.Insert(s.Context(), policy{1, []string{"house"}}, by)))
+	for _, item := range []string{"sword", "ring"} {
+		s.OK(testkit.ErrorOf(d.Edit(s.Context(), 1, with(item), by)))
+	}
+	s.OK(testkit.ErrorOf(d.Insert(s.Context(), policy{2, []string{"boat"}}, by)))
+	return d
+}
+
+func with(item string) func(p *policy) error {
+	return func(p *policy) error { p.Items = append(p.Items, item); return nil }
+}
+
+func revision(opts *versioning.Options, look bool, do func(s *Scene, d *policies) func(ctx context.Context) error, repeated ...error) func(s *Scene) Call {
+	return func(s *Scene) Call {
+		d := insured(s, opts)
+		return Call{One: do(s, d), Look: look, Repeated: repeated, Check: []mongopatterns.Checker{d}}
+	}
+}
+
+func save(s *Scene, d *policies) func(ctx context.Context) error {
+	r := testkit.Must(d.Get(s.Context(), 1))
+	r.Document.Items = []string{"house"}
+	return func(ctx context.Context) error { return testkit.ErrorOf(d.Save(ctx, r, by)) }
+}
+
+func changePolicy(_ *Scene, d *policies) func(ctx context.Context) error {
+	return func(ctx context.Context) error { return testkit.ErrorOf(d.Edit(ctx, 1, with("mail"), by)) }
+}
+
+func deletePolicy(_ *Scene, d *policies) func(ctx context.Context) error {
+	return func(ctx context.Context) error { return d.Delete(ctx, 1, 3, by) }
+}
+
+var versioningRows = []Row{
+	{"versioning.History.Insert", revision(nil, false, func(_ *Scene, d *policies) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return testkit.ErrorOf(d.Insert(ctx, policy{3, nil}, by)) }
+	}, mongopatterns.ErrExists)},
+	{"versioning.History.Insert/deleted", func(s *Scene) Call {
+		d := insured(s, nil)
+		s.OK(d.Delete(s.Context(), 1, 3, by))
+		return Call{One: func(ctx context.Context) error { return testkit.ErrorOf(d.Insert(ctx, policy{1, nil}, by)) }, Repeated: []error{mongopatterns.ErrExists}, Check: []mongopatterns.Checker{d}}
+	}},
+	{"versioning.History.Save", revision(nil, false, save, mongopatterns.ErrConflict)},
+	{"versioning.History.Save/deltas", revision(&versioning.Options{SnapshotEvery: 5}, false, save, mongopatterns.ErrConflict)},
+	{"versioning.History.Edit", revision(nil, true, changePolicy)},
+	{"versioning.History.Delete", revision(nil, false, deletePolicy, mongopatterns.ErrNotFound, mongopatterns.ErrConflict)},
+	{"versioning.History.Restore", revision(nil, false, func(_ *Scene, d *policies) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return testkit.ErrorOf(d.Restore(ctx, 1, 1, by)) }
+	})},
+	{"versioning.History.Undo", revision(nil, false, func(_ *Scene, d *policies) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return testkit.ErrorOf(d.Undo(ctx, 1, 2, by)) }
+	}, mongopatterns.ErrConflict)},
+	{"versioning.History.SaveMany", func(s *Scene) Call {
+		d := insured(s, nil)
+		var read []*versioning.Revision[policy]
+		for _, id := range []int{1, 2} {
+			r := testkit.Must(d.Get(s.Context(), id))
+			r.Document.Items = []string{"nothing"}
+			read = append(read, &r)
+		}
+		return Call{Many: func(ctx context.Context) (mongopatterns.Result, error) {
+			return d.SaveMany(ctx, sequence(read), by, small)
+		}, Counts: "policies", Repeated: []error{mongopatterns.ErrConflict}, Check: []mongopatterns.Checker{d}}
+	}},
+	{"versioning.History.Adopt", func(s *Scene) Call {
+		d := newPolicies(s, nil)
+		for id := range 3 {
+			s.Insert("policies", testkit.D("_id", id, "items", bson.A{"house"}))
+		}
+		return Call{Upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return d.Adopt(ctx, nil, small) }, Counts: "policies", Check: []mongopatterns.Checker{d}}
+	}},
+	{"versioning.History.AdoptRevisions", func(s *Scene) Call {
+		d := newPolicies(s, nil)
+		s.Insert("policies", testkit.D("_id", 1, "items", bson.A{"house", "ring"}, "revision", int64(3), "change", testkit.D("at", time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))))
+		for n := range 2 {
+			s.Insert("revisions", testkit.D("_id", n, "policy", 1, "number", n+1, "items", bson.A{"house"}))
+		}
+		return Call{Upkeep: func(ctx context.Context) (mongopatterns.Result, error) {
+			return d.AdoptRevisions(ctx, func(row bson.Raw) (*versioning.Revision[bson.Raw], error) {
+				whole, err := bson.Marshal(testkit.D("_id", row.Lookup("policy"), "items", row.Lookup("items")))
+				return &versioning.Revision[bson.Raw]{Number: row.Lookup("number").AsInt64(), Document: whole,
+					Change: versioning.Change{At: time.Date(2019, 1, 1, 0, 0, 0, 0, time.UTC)}}, err
+			}, small)
+		}, Counts: "revisions", Check: []mongopatterns.Checker{d}}
+	}},
+	{"versioning.History.Prune", func(s *Scene) Call {
+		d := insured(s, nil)
+		return Call{Upkeep: func(ctx context.Context) (mongopatterns.Result, error) {
+			return d.Prune(ctx, versioning.Retention{Keep: 1}, small)
+		}, Counts: "revisions", Check: []mongopatterns.Checker{d}}
+	}},
+	{"versioning.History.Repair", func(s *Scene) Call {
+		d := insured(s, nil)
+		s.OK(testkit.ErrorOf(s.Coll("policies").DeleteMany(s.Context(), testkit.D("_id", 1))))
+		return Call{Upkeep: func(ctx context.Context) (mongopatterns.Result, error) { return d.Repair(ctx, small) }, Counts: "revisions", Check: []mongopatterns.Checker{d}}
+	}},
+}
+
+func sequence[T any](items []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, item := range items {
+			if !yield(item, nil) {
+				return
+			}
+		}
+	}
+}
+
+func versioningReads() []Row {
+	return reads("versioning.History", "", func(s *Scene) *policies { return insured(s, nil) }, map[string]func(context.Context, *policies) error{
+		"Get": func(ctx context.Context, d *policies) error { return testkit.ErrorOf(d.Get(ctx, 1)) },
+		"At":  func(ctx context.Context, d *policies) error { return testkit.ErrorOf(d.At(ctx, 1, 2)) },
+		"AsOf": func(ctx context.Context, d *policies) error {
+			return testkit.ErrorOf(d.AsOf(ctx, 1, time.Now().Add(time.Hour)))
+		},
+		"Diff":            func(ctx context.Context, d *policies) error { return testkit.ErrorOf(d.Diff(ctx, 1, 1, 3)) },
+		"Revisions":       func(ctx context.Context, d *policies) error { return testkit.Drain(d.Revisions(ctx, 1)) },
+		"RevisionsFrom":   func(ctx context.Context, d *policies) error { return testkit.Drain(d.RevisionsFrom(ctx, 1, 2)) },
+		"RevisionsBefore": func(ctx context.Context, d *policies) error { return testkit.Drain(d.RevisionsBefore(ctx, 1, 2)) },
+		"Check":           func(ctx context.Context, d *policies) error { return checked(d)(ctx) },
+	})
+}
+
+func versioningWritings(s *Scene) []Writing {
+	ctx := s.Context()
+	type numbered struct {
+		ID      int `bson:"_id"`
+		Numbers []int
+	}
+	h := testkit.Must(versioning.New[int, numbered](s.Coll("policies"), s.Coll("revisions"), nil))
+	for e := range Entities {
+		s.OK(testkit.ErrorOf(h.Insert(ctx, numbered{ID: e}, by)))
+	}
+	return []Writing{{"versioning.Edit", sharders(h), func(ctx context.Context, e, n int) error {
+		return testkit.ErrorOf(h.Edit(ctx, e, func(d *numbered) error { d.Numbers = append(d.Numbers, n); return nil }, by))
+	}, func(t *testing.T, e int) []int {
+		d, err := h.Get(ctx, e)
+		if err != nil || d.Number != int64(len(d.Document.Numbers)+1) {
+			t.Errorf("revision %d, %v", d.Number, err)
+		}
+		return d.Document.Numbers
+	}}}
+}
