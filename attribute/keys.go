@@ -20,7 +20,7 @@ import (
 // not an array, or because somebody changed or deleted them meanwhile. The former two still have
 // the key from: find them with Exists.
 //
-// Cost: 2 round trips for each batch and perhaps 1 at the end, 1 write for each document with the key, found
+// Cost: 1 round trip, 2 for each batch and perhaps 1 at the end, 1 write for each document with the key, found
 // by the index on the keys or in the order of _id.
 func (a *Attributes[ID, V]) RenameKey(ctx context.Context, from, to string, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "attribute: rename key")
@@ -32,6 +32,9 @@ func (a *Attributes[ID, V]) RenameKey(ctx context.Context, from, to string, work
 		return result, fault.Invalid("to: the new name of %q is the same", from)
 	}
 	c := a.c
+	if err := c.ready(ctx, work); err != nil {
+		return result, err
+	}
 	collide := expr.Op("$setIntersection", c.qualifiersOf(from), c.qualifiersOf(to))
 	update := mongo.Pipeline{set(c.array, expr.Map(c.x.entries, "o", expr.Cond(c.keyed(from, nil),
 		expr.Op("$mergeObjects", "$$o", expr.D(c.key, expr.Literal(to))), "$$o")))}
@@ -46,6 +49,9 @@ func (a *Attributes[ID, V]) RemoveKey(ctx context.Context, key string, work *mon
 	defer fault.In(&err, "attribute: remove key")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if err := checkKey(key); err != nil {
+		return result, err
+	}
+	if err := a.c.ready(ctx, work); err != nil {
 		return result, err
 	}
 	return a.c.batches(ctx, a.c.has(key, nil), nil, mongo.Pipeline{a.c.without(a.c.keyed(key, nil))}, work, false)
