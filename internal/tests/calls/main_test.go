@@ -7,4 +7,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+func TestMain(m *testing.M) {
+	testkit.AtRoot()
+	testkit.Main(m)
+}

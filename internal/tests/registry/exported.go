@@ -46,32 +46,32 @@ func Indexes(t testing.TB) (out []Row) {
 
 // Exported returns the exported functions and methods of the root package and the patterns that take a context. The tests
 // run in the root of the module.
-func Exported(t testing.TB) (out []string) {
+func Exported(t testing.TB) []string {
+	return Taking(t, func(string) bool { return true })
+}
+
+// Taking returns those of Exported that take a parameter after the context with a type that is asked for, as it is written
+// in the source. Every call has one of the type "".
+func Taking(t testing.TB, asked func(kind string) bool) (out []string) {
 	t.Helper()
 	docs, err := filepath.Glob("*/doc.go")
 	if err != nil || len(docs) < 9 {
 		t.Fatal(docs, err)
 	}
 	for _, doc := range append(docs, "doc.go") {
-		files, err := filepath.Glob(filepath.Join(filepath.Dir(doc), "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range files {
-			if !strings.HasSuffix(file, "_test.go") && filepath.Base(filepath.Dir(doc)) != "mongotest" {
-				out = append(out, callsOf(t, file)...)
+		for _, file := range testkit.Value[[]string](t)(filepath.Glob(filepath.Join(filepath.Dir(doc), "*.go"))) {
+			if !strings.HasSuffix(file, "_test.go") && filepath.Dir(doc) != "mongotest" {
+				out = append(out, taking(t, file, asked)...)
 			}
 		}
 	}
 	return out
 }
 
-func callsOf(t testing.TB, name string) (out []string) {
+func taking(t testing.TB, name string, asked func(kind string) bool) (out []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.OK(t, err)
 	for _, decl := range file.Decls {
 		d, ok := decl.(*ast.FuncDecl)
 		if !ok || !d.Name.IsExported() || len(d.Type.Params.List) == 0 || source(d.Type.Params.List[0].Type) != "context.Context" {
@@ -85,7 +85,13 @@ func callsOf(t testing.TB, name string) (out []string) {
 			}
 			on += "." + receiver
 		}
-		out = append(out, on+"."+d.Name.Name)
+		kinds := []string{""}
+		for _, p := range d.Type.Params.List[1:] {
+			kinds = append(kinds, source(p.Type))
+		}
+		if slices.ContainsFunc(kinds, asked) {
+			out = append(out, on+"."+d.Name.Name)
+		}
 	}
 	return out
 }
