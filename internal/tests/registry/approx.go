@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/approx"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
-var approxPattern = Pattern{Package: "approx", Writes: approxRows, Reads: approxReads(), Writings: approxWritings}
+var approxPattern = Pattern{Package: "approx", Writes: approxRows, Reads: approxReads(), Writings: approxWritings, Steps: approxSteps}
 
 // views are counters; one has 100.
 func views(s *Scene, every int64) *approx.Counters[string] {
@@ -111,4 +112,18 @@ func approxWritings(s *Scene) []Writing {
 		}
 		return counted[e].all
 	}}}
+}
+
+func approxSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+	c := testkit.Must(approx.New[string](db.Collection("approx"), &approx.Options{Every: 7}))
+	step := func(ctx context.Context, _ int) error { return c.Add(ctx, "views", 1) }
+	return step, func(t *testing.T, n int) {
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		// A write without an answer may count twice, and none may be missing.
+		if got := testkit.Must(c.Get(t.Context(), "views")); got < int64(n) {
+			t.Errorf("%d of %d", got, n)
+		}
+	}
 }

@@ -2,15 +2,18 @@ package registry
 
 import (
 	"context"
+	"slices"
+	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/archive"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
-var archivePattern = Pattern{Package: "archive", Writes: archiveRows, Reads: archiveReads()}
+var archivePattern = Pattern{Package: "archive", Writes: archiveRows, Reads: archiveReads(), Steps: archiveSteps}
 
 func newInvoices(s *Scene) *archive.Archive {
 	a := testkit.Must(archive.New(s.Coll("invoices"), s.Coll("invoices_old"), &archive.Options{TimeField: "paid"}))
@@ -73,4 +76,35 @@ func archiveReads() []Row {
 	return reads("archive.Archive", "", paid, map[string]func(context.Context, *archive.Archive) error{
 		"Check": func(ctx context.Context, a *archive.Archive) error { return checked(a)(ctx) },
 	})
+}
+
+func archiveSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+	live, archived := db.Collection("invoices"), db.Collection("invoices_archive")
+	a := testkit.Must(archive.New(live, archived, nil))
+	testkit.OK(t, a.EnsureIndexes(t.Context()))
+	// The invoice before this one moves; every third comes back.
+	step := func(ctx context.Context, n int) error {
+		if err := done(testkit.ErrorOf(live.InsertOne(ctx, bson.M{"_id": n, "total": n}))); err != nil {
+			return err
+		}
+		err := testkit.ErrorOf(a.Move(ctx, bson.M{"_id": n - 1}, nil))
+		if err == nil && n%3 == 0 {
+			err = testkit.ErrorOf(a.Restore(ctx, bson.M{"_id": n - 1}, nil))
+		}
+		return err
+	}
+	return step, func(t *testing.T, n int) {
+		testkit.Healthy(t, a)
+		var here, there []int
+		for i := range n {
+			if i%3 == 2 || i == n-1 {
+				here = append(here, i)
+			} else {
+				there = append(there, i)
+			}
+		}
+		if l, o := ids(t, live, bson.M{}), ids(t, archived, bson.M{}); !slices.Equal(l, here) || !slices.Equal(o, there) {
+			t.Errorf("%v live and %v archived of %d", l, o, n)
+		}
+	}
 }

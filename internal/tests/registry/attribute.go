@@ -2,15 +2,18 @@ package registry
 
 import (
 	"context"
+	"fmt"
+	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/attribute"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
-var attributePattern = Pattern{Package: "attribute", Writes: attributeRows, Reads: attributeReads()}
+var attributePattern = Pattern{Package: "attribute", Writes: attributeRows, Reads: attributeReads(), Steps: attributeSteps}
 
 type attributes = attribute.Attributes[int, int]
 
@@ -93,4 +96,32 @@ func attributeReads() (out []Row) {
 		"Check":  func(ctx context.Context, a *attributes) error { return checked(a)(ctx) },
 	})...)
 	return out
+}
+
+func attributeSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+	coll := db.Collection("attributes")
+	a := testkit.Must(attribute.New[int, int](coll, nil))
+	testkit.OK(t, a.EnsureIndexes(t.Context()))
+	testkit.OK(t, done(testkit.ErrorOf(coll.InsertOne(t.Context(), bson.M{"_id": 1}))))
+	// Each key is added and then changed: in a transaction, as an attempt without an answer may come after the next
+	// step, and Set would bring its value back.
+	step := func(ctx context.Context, n int) error {
+		key := attribute.Named(fmt.Sprint(n / 2))
+		if n%2 == 0 {
+			return done(a.Add(ctx, 1, key, n), mongopatterns.ErrExists)
+		}
+		return mongopatterns.Transact(ctx, db.Client(), func(ctx context.Context) error { return a.Set(ctx, 1, key, n) })
+	}
+	return step, func(t *testing.T, n int) {
+		testkit.Healthy(t, a)
+		all := testkit.Must(a.GetAll(t.Context(), 1))
+		for i, entry := range all {
+			if entry.Key != fmt.Sprint(i) || entry.Value != min(2*i+1, n-1) {
+				t.Errorf("entry %d is %v", i, entry)
+			}
+		}
+		if len(all) != (n+1)/2 {
+			t.Errorf("%d entries after %d", len(all), n)
+		}
+	}
 }

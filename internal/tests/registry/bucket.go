@@ -2,8 +2,11 @@ package registry
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
@@ -11,7 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-var bucketPattern = Pattern{Package: "bucket", Writes: bucketRows, Reads: bucketReads(), Writings: bucketWritings}
+var bucketPattern = Pattern{Package: "bucket", Writes: bucketRows, Reads: bucketReads(), Writings: bucketWritings, Steps: bucketSteps}
 
 type sensors = bucket.Buckets[string, reading]
 
@@ -105,4 +108,30 @@ func bucketWritings(s *Scene) []Writing {
 	return []Writing{{"bucket.Append", sharders(b), func(ctx context.Context, e, n int) error {
 		return testkit.ErrorOf(b.Append(ctx, letter(e), reading{n, moment(n), n}))
 	}, func(t *testing.T, e int) []int { return collected(t, b.Range(ctx, letter(e), from, to), number) }}}
+}
+
+func bucketSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+	type reading struct {
+		ID, Value int
+		Timestamp time.Time
+	}
+	b := testkit.Must(bucket.New[string, reading](db.Collection("buckets"), timeseries.Every(time.Hour), &bucket.Options{
+		IDField: "id", MaxCount: 7, Values: []timeseries.Value{{Field: "value", Sum: "sum"}},
+	}))
+	testkit.OK(t, b.EnsureIndexes(t.Context()))
+	first := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	step := func(ctx context.Context, n int) error {
+		return testkit.ErrorOf(b.Append(ctx, "A", reading{n, n, first.Add(time.Duration(n) * time.Minute)}))
+	}
+	return step, func(t *testing.T, n int) {
+		testkit.Healthy(t, b)
+		got := []int{}
+		for m, err := range b.Range(t.Context(), "A", time.Time{}, time.Time{}) {
+			testkit.OK(t, err)
+			got = append(got, m.ID)
+		}
+		if !slices.Equal(got, upTo(n)) {
+			t.Errorf("%v of %d", got, n)
+		}
+	}
 }

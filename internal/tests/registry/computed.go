@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
-var computedPattern = Pattern{Package: "computed", Writes: computedRows, Reads: computedReads(), Writings: computedWritings}
+var computedPattern = Pattern{Package: "computed", Writes: computedRows, Reads: computedReads(), Writings: computedWritings, Steps: computedSteps}
 
 type totals = computed.Computed[int, string, bson.D]
 
@@ -164,4 +165,26 @@ func computedWritings(s *Scene) (out []Writing) {
 		}})
 	}
 	return out
+}
+
+func computedSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+	screenings, films := db.Collection("comp_screenings"), db.Collection("comp_films")
+	c := testkit.Must(computed.New[int, string, bson.M](screenings, films, computed.Rule{
+		KeyField: "film",
+		Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "viewers", Value: bson.M{"$sum": "$viewers"}}}}}},
+		Empty:    bson.D{{Key: "viewers", Value: 0}},
+	}, &computed.Options{Additive: true}))
+	testkit.OK(t, c.EnsureIndexes(t.Context()))
+	testkit.OK(t, done(testkit.ErrorOf(films.InsertOne(t.Context(), bson.M{"_id": "Dumbo"}))))
+	step := func(ctx context.Context, n int) error {
+		return done(c.Change(ctx, []int{n}, func(ctx context.Context) error {
+			return testkit.ErrorOf(screenings.InsertOne(ctx, bson.M{"_id": n, "film": "Dumbo", "viewers": n}))
+		}))
+	}
+	return step, func(t *testing.T, n int) {
+		testkit.Healthy(t, c)
+		if film := testkit.Must(c.Get(t.Context(), "Dumbo", time.Hour)); fmt.Sprint(film["viewers"]) != fmt.Sprint(n*(n-1)/2) {
+			t.Errorf("%v of %d", film, n)
+		}
+	}
 }

@@ -3,17 +3,21 @@ package registry
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
-var extrefPattern = Pattern{Package: "extref", Writes: extrefRows, Reads: extrefReads(), Writings: extrefWritings}
+var extrefPattern = Pattern{Package: "extref", Writes: extrefRows, Reads: extrefReads(), Writings: extrefWritings, Steps: extrefSteps}
 
 type customers = extref.Source[int, bson.D]
 
@@ -197,4 +201,58 @@ func extrefWritings(s *Scene) []Writing {
 		}
 		return d.All
 	}}}
+}
+
+func extrefSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+	// The same source changes in three ways: with its copies, by the outbox, by Watch.
+	var refs []*extref.Source[int, bson.M]
+	for i, opts := range []*extref.Options{nil, {Outbox: db.Collection("outbox"), Lease: time.Second}, {Deferred: true}} {
+		source, orders := db.Collection(fmt.Sprint("customers", i)), db.Collection(fmt.Sprint("orders", i))
+		r := testkit.Must(extref.New[int, bson.M](source, []extref.Target{{Collection: orders, Path: "customer", Fields: []extref.Field{{Path: "name"}}}}, opts))
+		testkit.OK(t, r.EnsureIndexes(t.Context()))
+		testkit.OK(t, done(testkit.ErrorOf(source.InsertOne(t.Context(), bson.M{"_id": 1, "name": -1, "version": 1}))))
+		for id := range 5 {
+			copied := testkit.Must(r.Fetch(t.Context(), orders.Name()+".customer", 1))
+			testkit.OK(t, done(testkit.ErrorOf(orders.InsertOne(t.Context(), bson.M{"_id": id, "customer": copied}))))
+		}
+		refs = append(refs, r)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for ctx.Err() == nil {
+			if err := refs[2].Watch(ctx, db.Collection("tokens"), nil); err != nil && ctx.Err() == nil {
+				t.Log("watch ended, and begins again: ", err)
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+	})
+	t.Cleanup(func() { cancel(); watching.Wait() })
+	step := func(ctx context.Context, n int) error {
+		for _, r := range refs {
+			if err := testkit.ErrorOf(r.Update(ctx, 1, bson.M{"$set": bson.M{"name": n}})); err != nil {
+				return err
+			}
+		}
+		return testkit.ErrorOf(refs[1].Drain(ctx, nil))
+	}
+	return step, func(t *testing.T, n int) {
+		for i, r := range refs {
+			orders := db.Collection(fmt.Sprint("orders", i))
+			var got []int
+			for range 1200 { // the followers may still be under way
+				if i == 1 {
+					testkit.OK(t, testkit.ErrorOf(r.Drain(t.Context(), nil)))
+				}
+				if got = ids(t, orders, bson.M{"customer.name": n - 1}); len(got) == 5 {
+					break
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			if !slices.Equal(got, upTo(5)) {
+				t.Errorf("orders%d: after %d changes the newest name is in %v", i, n, got)
+			}
+			testkit.Healthy(t, r)
+		}
+	}
 }

@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/outlier"
 )
 
-var outlierPattern = Pattern{Package: "outlier", Writes: outlierRows, Reads: outlierReads(), Writings: outlierWritings}
+var outlierPattern = Pattern{Package: "outlier", Writes: outlierRows, Reads: outlierReads(), Writings: outlierWritings, Steps: outlierSteps}
 
 type buyers = outlier.Lists[int, string]
 
@@ -102,4 +103,23 @@ func outlierWritings(s *Scene) []Writing {
 	}, func(t *testing.T, e int) []int {
 		return slices.DeleteFunc(collected(t, o.All(ctx, e), func(n int) int { return n }), func(n int) bool { return n < 0 })
 	}}}
+}
+
+func outlierSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+	coll := db.Collection("outliers")
+	l := testkit.Must(outlier.New[int, int](coll, db.Collection("outliers_more"), &outlier.Options{Set: true, MaxCount: 6, OverflowMaxCount: 10}))
+	testkit.OK(t, l.EnsureIndexes(t.Context()))
+	testkit.OK(t, done(testkit.ErrorOf(coll.InsertOne(t.Context(), bson.M{"_id": 1}))))
+	step := func(ctx context.Context, n int) error { return testkit.ErrorOf(l.Add(ctx, 1, n)) }
+	return step, func(t *testing.T, n int) {
+		testkit.Healthy(t, l)
+		got := []int{}
+		for e, err := range l.All(t.Context(), 1) {
+			testkit.OK(t, err)
+			got = append(got, e)
+		}
+		if total := testkit.Must(l.Total(t.Context(), 1)); !slices.Equal(got, upTo(n)) || total != int64(n) {
+			t.Errorf("%v, in all %d, of %d", got, total, n)
+		}
+	}
 }

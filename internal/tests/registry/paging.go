@@ -2,14 +2,17 @@ package registry
 
 import (
 	"context"
+	"slices"
+	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/paging"
 )
 
-var pagingPattern = Pattern{Package: "paging", Reads: pagingReads()}
+var pagingPattern = Pattern{Package: "paging", Reads: pagingReads(), Steps: pagingSteps}
 
 func pagingReads() (out []Row) {
 	for kind, opts := range map[string]*paging.Options{"": nil, "/by its Equality": {Equality: []string{"author"}}} {
@@ -34,4 +37,40 @@ func pagingReads() (out []Row) {
 		})...)
 	}
 	return out
+}
+
+func pagingSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+	coll := db.Collection("paging")
+	p := testkit.Must(paging.New[struct {
+		ID int `bson:"_id"`
+	}](coll, bson.D{{Key: "rank", Value: 1}}, nil))
+	testkit.OK(t, p.EnsureIndexes(t.Context()))
+	var docs []any
+	var want, got []int
+	for i := range 100 {
+		docs = append(docs, bson.M{"_id": i, "rank": i / 8})
+		want = append(want, i)
+	}
+	testkit.OK(t, done(testkit.ErrorOf(coll.InsertMany(t.Context(), docs))))
+	after := "" // a walk that was interrupted goes on behind the last page
+	step := func(ctx context.Context, n int) error {
+		for {
+			page, err := p.Page(ctx, nil, paging.Request{Size: 9, After: after})
+			if err != nil {
+				return err
+			}
+			for _, item := range page.Items {
+				got = append(got, item.ID)
+			}
+			if after = page.Next; after == "" {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("walk %d: %v", n, got)
+		}
+		got, after = nil, ""
+		return nil
+	}
+	return step, func(*testing.T, int) {}
 }

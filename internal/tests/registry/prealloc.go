@@ -6,12 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/prealloc"
 )
 
-var preallocPattern = Pattern{Package: "prealloc", Writes: preallocRows, Reads: preallocReads(), Writings: preallocWritings}
+var preallocPattern = Pattern{Package: "prealloc", Writes: preallocRows, Reads: preallocReads(), Writings: preallocWritings, Steps: preallocSteps}
 
 type grids = prealloc.Grids[string, string]
 
@@ -90,4 +92,21 @@ func preallocWritings(s *Scene) []Writing {
 		}
 		return out
 	}}}
+}
+
+func preallocSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+	g := testkit.Must(prealloc.New[int, int](db.Collection("prealloc"), nil))
+	step := func(ctx context.Context, n int) error {
+		if err := done(g.Insert(ctx, n, nil, prealloc.Row("A", 4)...)); err != nil {
+			return err
+		}
+		return g.Claim(ctx, n, n, prealloc.Row("A", 2)...)
+	}
+	return step, func(t *testing.T, n int) {
+		for i := range n {
+			if counts := testkit.Must(g.Counts(t.Context(), i)); counts[0].Claimed != 2 || counts[0].Free != 2 {
+				t.Errorf("%d: %v", i, counts)
+			}
+		}
+	}
 }

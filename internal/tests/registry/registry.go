@@ -31,6 +31,10 @@ type Pattern struct {
 	// Writings start calls that several goroutines make at the same time. They share a database with those of the other
 	// patterns.
 	Writings func(s *Scene) []Writing
+	// Steps makes what is needed, unless it is there, and returns a step, which is one write or some, numbered from 0. After
+	// an unknown outcome, and by another process, it may be made again with the same number, as docs/failures.md says. verify
+	// gets how many steps were acknowledged. The patterns share a database.
+	Steps func(t *testing.T, db *mongo.Database) (step func(ctx context.Context, n int) error, verify func(t *testing.T, steps int))
 }
 
 // Patterns are all patterns, and the root package.

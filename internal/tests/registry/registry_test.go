@@ -57,6 +57,9 @@ func TestPatterns(t *testing.T) {
 	var got []string
 	for _, p := range registry.Patterns() {
 		got = append(got, p.Package)
+		if p.Steps == nil && len(p.Writes) > 0 && p.Package != "mongopatterns" {
+			t.Errorf("%s writes, and has no steps", p.Package)
+		}
 		for _, r := range slices.Concat(p.Writes, p.Reads) {
 			if r.Package() != p.Package {
 				t.Errorf("%s is a row of %s", r.Name, p.Package)

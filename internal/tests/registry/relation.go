@@ -2,9 +2,11 @@ package registry
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
@@ -12,7 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/relation"
 )
 
-var relationPattern = Pattern{Package: "relation", Writes: relationRows, Reads: relationReads(), Writings: relationWritings}
+var relationPattern = Pattern{Package: "relation", Writes: relationRows, Reads: relationReads(), Writings: relationWritings, Steps: relationSteps}
 
 type tasks = relation.Relation[string, int, bson.D]
 
@@ -152,4 +154,27 @@ func linking(s *Scene, kind string) Writing {
 		}
 		return out
 	}}
+}
+
+func relationSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+	people, tasks := db.Collection("rel_people"), db.Collection("rel_tasks")
+	r := testkit.Must(relation.New[string, int, bson.M](people, tasks, &relation.Options{ChildrenField: "tasks", OwnerField: "owner"}))
+	testkit.OK(t, r.EnsureIndexes(t.Context()))
+	testkit.OK(t, done(testkit.ErrorOf(people.InsertMany(t.Context(), []any{bson.M{"_id": "Ann"}, bson.M{"_id": "Bob"}}))))
+	step := func(ctx context.Context, n int) error {
+		if err := done(testkit.ErrorOf(r.Insert(ctx, "Ann", bson.M{"_id": n}))); err != nil {
+			return err
+		}
+		return r.Transfer(ctx, n, []string{"Ann", "Bob"}[n%2])
+	}
+	return step, func(t *testing.T, n int) {
+		testkit.Healthy(t, r)
+		if got := ids(t, tasks, bson.M{}); !slices.Equal(got, upTo(n)) {
+			t.Errorf("tasks %v of %d", got, n)
+		}
+		ann, bob := testkit.Must(r.Children(t.Context(), "Ann", nil)), testkit.Must(r.Children(t.Context(), "Bob", nil))
+		if len(ann.Items) != (n+1)/2 || len(bob.Items) != n/2 {
+			t.Errorf("%d and %d of %d", len(ann.Items), len(bob.Items), n)
+		}
+	}
 }

@@ -2,16 +2,19 @@ package registry
 
 import (
 	"context"
+	"slices"
+	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/schemaversion"
 )
 
-var schemaversionPattern = Pattern{Package: "schemaversion", Writes: schemaversionRows, Reads: schemaversionReads()}
+var schemaversionPattern = Pattern{Package: "schemaversion", Writes: schemaversionRows, Reads: schemaversionReads(), Steps: schemaversionSteps}
 
 type contacts = schemaversion.Collection[bson.D]
 
@@ -61,4 +64,25 @@ func schemaversionReads() []Row {
 		"Find":   func(ctx context.Context, v *contacts) error { return testkit.Drain(v.Find(ctx, bson.D{})) },
 		"Status": func(ctx context.Context, v *contacts) error { return testkit.ErrorOf(v.Status(ctx)) },
 	})
+}
+
+func schemaversionSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+	coll := db.Collection("contacts")
+	v := testkit.Must(schemaversion.New[bson.M](coll, []schemaversion.Step{{Up: func(doc bson.D) (bson.D, error) {
+		return append(doc, bson.E{Key: "up", Value: 1}), nil
+	}}}, &schemaversion.Options{Lease: time.Second}))
+	step := func(ctx context.Context, n int) error {
+		if err := done(testkit.ErrorOf(coll.InsertOne(ctx, bson.M{"_id": n}))); err != nil {
+			return err
+		}
+		if err := v.Update(ctx, n, bson.M{"$set": bson.M{"seen": true}}); err != nil || n%5 != 0 {
+			return err
+		}
+		return done(testkit.ErrorOf(v.Migrate(ctx, v.Newest(), nil)), mongopatterns.ErrRunning)
+	}
+	return step, func(t *testing.T, n int) {
+		if got := ids(t, coll, bson.M{"schema_version": 2, "up": 1, "seen": true}); !slices.Equal(got, upTo(n)) {
+			t.Errorf("%v of %d", got, n)
+		}
+	}
 }

@@ -2,8 +2,11 @@ package registry
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
@@ -11,7 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-var seriesPattern = Pattern{Package: "series", Writes: seriesRows, Reads: seriesReads(), Writings: seriesWritings}
+var seriesPattern = Pattern{Package: "series", Writes: seriesRows, Reads: seriesReads(), Writings: seriesWritings, Steps: seriesSteps}
 
 type events = series.Series[string, reading]
 
@@ -134,4 +137,30 @@ func seriesWritings(s *Scene) []Writing {
 	return []Writing{{"series.Append", sharders(v), func(ctx context.Context, e, n int) error {
 		return v.Append(ctx, letter(e), reading{n, moment(n), n})
 	}, func(t *testing.T, e int) []int { return collected(t, v.Range(ctx, letter(e), from, to), number) }}}
+}
+
+func seriesSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+	type reading struct {
+		ID   int       `bson:"id"`
+		Time time.Time `bson:"timestamp"`
+	}
+	s := testkit.Must(series.New[string, reading](db.Collection("series"), timeseries.Every(time.Hour), &series.Options{
+		BatchField: "batches", MaxCount: 7, Values: []timeseries.Value{{Field: "id"}},
+	}))
+	testkit.OK(t, s.EnsureIndexes(t.Context()))
+	first := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	step := func(ctx context.Context, n int) error {
+		return s.Append(ctx, "A", reading{n, first.Add(time.Duration(n) * time.Minute)})
+	}
+	return step, func(t *testing.T, n int) {
+		testkit.Healthy(t, s)
+		got := []int{}
+		for m, err := range s.Range(t.Context(), "A", time.Time{}, time.Time{}) {
+			testkit.OK(t, err)
+			got = append(got, m.ID)
+		}
+		if !slices.Equal(got, upTo(n)) {
+			t.Errorf("%v of %d", got, n)
+		}
+	}
 }

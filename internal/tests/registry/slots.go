@@ -3,8 +3,11 @@ package registry
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
@@ -12,7 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
 
-var slotsPattern = Pattern{Package: "slots", Writes: slotsRows, Reads: slotsReads(), Writings: slotsWritings}
+var slotsPattern = Pattern{Package: "slots", Writes: slotsRows, Reads: slotsReads(), Writings: slotsWritings, Steps: slotsSteps}
 
 type minutes = slots.Slots[string, int]
 
@@ -96,4 +99,20 @@ func slotsWritings(s *Scene) []Writing {
 	}, func(t *testing.T, e int) []int {
 		return collected(t, l.Range(ctx, letter(e), from, from.AddDate(1, 0, 0)), func(v slots.Slot[int]) int { return v.Value })
 	}}}
+}
+
+func slotsSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+	s := testkit.Must(slots.New[string, int](db.Collection("slots"), timeseries.Every(time.Hour), &slots.Options{EndField: "end"}))
+	testkit.OK(t, s.EnsureIndexes(t.Context()))
+	step := func(ctx context.Context, n int) error { return s.Set(ctx, "A", at(n), n) }
+	return step, func(t *testing.T, n int) {
+		testkit.Healthy(t, s)
+		got := []int{}
+		for _, v := range testkit.Collect(t, s.Range(t.Context(), "A", time.Time{}, time.Time{})) {
+			got = append(got, v.Value)
+		}
+		if !slices.Equal(got, upTo(n)) {
+			t.Errorf("%v of %d", got, n)
+		}
+	}
 }

@@ -2,15 +2,18 @@ package registry
 
 import (
 	"context"
+	"slices"
+	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/split"
 )
 
-var splitPattern = Pattern{Package: "split", Writes: splitRows, Reads: splitReads()}
+var splitPattern = Pattern{Package: "split", Writes: splitRows, Reads: splitReads(), Steps: splitSteps}
 
 type movies = split.Split[int, bson.D, bson.D]
 
@@ -75,4 +78,23 @@ func splitReads() []Row {
 		"GetCold": func(ctx context.Context, m *movies) error { return testkit.ErrorOf(m.GetCold(ctx, 1)) },
 		"Check":   func(ctx context.Context, m *movies) error { return checked(m)(ctx) },
 	})
+}
+
+func splitSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+	hot, cold := db.Collection("movies"), db.Collection("movie_details")
+	s := testkit.Must(split.New[int, bson.M, bson.M](hot, cold, &split.Options{ColdFields: []string{"plot"}}))
+	testkit.OK(t, s.EnsureIndexes(t.Context()))
+	step := func(ctx context.Context, n int) error {
+		if err := done(s.Insert(ctx, n, bson.M{"title": "a"}, bson.M{"plot": "a"})); err != nil {
+			return err
+		}
+		return s.Update(ctx, n, bson.M{"$set": bson.M{"title": "b"}}, bson.M{"$set": bson.M{"plot": "b"}})
+	}
+	return step, func(t *testing.T, n int) {
+		testkit.Healthy(t, s)
+		h, c := ids(t, hot, bson.M{"title": "b"}), ids(t, cold, bson.M{"plot": "b"})
+		if !slices.Equal(h, upTo(n)) || !slices.Equal(c, upTo(n)) {
+			t.Errorf("%v and %v of %d", h, c, n)
+		}
+	}
 }

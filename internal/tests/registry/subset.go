@@ -3,9 +3,11 @@ package registry
 import (
 	"context"
 	"iter"
+	"slices"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
@@ -13,7 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/subset"
 )
 
-var subsetPattern = Pattern{Package: "subset", Writes: subsetRows, Reads: subsetReads(), Writings: subsetWritings}
+var subsetPattern = Pattern{Package: "subset", Writes: subsetRows, Reads: subsetReads(), Writings: subsetWritings, Steps: subsetSteps}
 
 type reviews = subset.Subset[int, bson.D]
 
@@ -106,4 +108,26 @@ func subsetWritings(s *Scene) []Writing {
 	}, func(t *testing.T, e int) []int {
 		return collected(t, r.All(ctx, e), func(d bson.D) int { return int(d[0].Value.(int32)) })
 	}}}
+}
+
+func subsetSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+	parents, items := db.Collection("products"), db.Collection("reviews")
+	s := testkit.Must(subset.New[int, bson.M](parents, items, &subset.Options{N: 3, Values: []subset.Value{{Field: "rating", Sum: "ratings"}}}))
+	testkit.OK(t, s.EnsureIndexes(t.Context()))
+	testkit.OK(t, done(testkit.ErrorOf(parents.InsertMany(t.Context(), []any{bson.M{"_id": 0}, bson.M{"_id": 1}}))))
+	step := func(ctx context.Context, n int) error {
+		if err := done(testkit.ErrorOf(s.Insert(ctx, n%2, bson.M{"_id": n, "rating": 1}))); err != nil || n%3 != 0 {
+			return err
+		}
+		return s.Update(ctx, n%2, n, bson.M{"$set": bson.M{"rating": 4}})
+	}
+	return step, func(t *testing.T, n int) {
+		testkit.Healthy(t, s) // counts, sums and the kept items, compared with the items
+		if got := ids(t, items, bson.M{}); !slices.Equal(got, upTo(n)) {
+			t.Errorf("%v of %d", got, n)
+		}
+		if got := ids(t, items, bson.M{"rating": 4}); len(got) != (n+2)/3 {
+			t.Errorf("changed %v of %d", got, n)
+		}
+	}
 }

@@ -2,12 +2,14 @@ package registry
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
@@ -15,7 +17,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/tree"
 )
 
-var treePattern = Pattern{Package: "tree", Writes: treeRows(), Reads: treeReads(), Writings: treeWritings}
+var treePattern = Pattern{Package: "tree", Writes: treeRows(), Reads: treeReads(), Writings: treeWritings, Steps: treeSteps}
 
 type (
 	categories = tree.Tree[string, bson.D]
@@ -280,4 +282,34 @@ func filterRows(rep tree.Representation) (out []Row) {
 		}})
 	}
 	return out
+}
+
+func treeSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+	c := testkit.Must(tree.New[int, bson.M](db.Collection("tree"), tree.AncestorArray, nil))
+	testkit.OK(t, c.EnsureIndexes(t.Context()))
+	step := func(ctx context.Context, n int) error {
+		at := c.Under(n / 3)
+		if n == 0 {
+			at = c.AsRoot()
+		}
+		if err := done(testkit.ErrorOf(c.Insert(ctx, bson.M{"_id": n}, at))); err != nil || n%4 != 3 {
+			return err
+		}
+		return c.Move(ctx, n, c.Under(n/2))
+	}
+	return step, func(t *testing.T, n int) {
+		testkit.Healthy(t, c)
+		for i := range n {
+			parent := i / 3
+			if i%4 == 3 {
+				parent = i / 2
+			}
+			if node, err := c.Parent(t.Context(), i); i > 0 && (err != nil || fmt.Sprint(node["_id"]) != fmt.Sprint(parent)) {
+				t.Errorf("%d lies under %v, not %d: %v", i, node, parent, err)
+			}
+		}
+		if got := testkit.Must(c.CountDescendants(t.Context(), 0, 0)); got != int64(n-1) {
+			t.Errorf("%d below the root of %d", got, n)
+		}
+	}
 }

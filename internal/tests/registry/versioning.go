@@ -3,17 +3,19 @@ package registry
 import (
 	"context"
 	"iter"
+	"slices"
 	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
-var versioningPattern = Pattern{Package: "versioning", Writes: versioningRows, Reads: versioningReads(), Writings: versioningWritings}
+var versioningPattern = Pattern{Package: "versioning", Writes: versioningRows, Reads: versioningReads(), Writings: versioningWritings, Steps: versioningSteps}
 
 type policy struct {
 	ID    int `bson:"_id"`
@@ -175,4 +177,44 @@ func versioningWritings(s *Scene) []Writing {
 		}
 		return d.Document.Numbers
 	}}}
+}
+
+func versioningSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+	type policy struct {
+		ID    int `bson:"_id"`
+		Steps []int
+	}
+	d := testkit.Must(versioning.New[int, policy](db.Collection("policies"), db.Collection("policy_revisions"), &versioning.Options{SnapshotEvery: 5}))
+	testkit.OK(t, d.EnsureIndexes(t.Context()))
+	testkit.OK(t, done(testkit.ErrorOf(d.Insert(t.Context(), policy{ID: 1}, versioning.Change{}))))
+	// An append is not repeatable by itself: the document tells whether it was made.
+	add := func(p *policy, n int) {
+		if !slices.Contains(p.Steps, n) {
+			p.Steps = append(slices.Clone(p.Steps), n)
+		}
+	}
+	step := func(ctx context.Context, n int) error {
+		if n%2 == 0 {
+			return testkit.ErrorOf(d.Edit(ctx, 1, func(p *policy) error { add(p, n); return nil }, versioning.Change{}))
+		}
+		r, err := d.Get(ctx, 1)
+		if err != nil {
+			return err
+		}
+		add(&r.Document, n)
+		return testkit.ErrorOf(d.Save(ctx, r, versioning.Change{}))
+	}
+	return step, func(t *testing.T, n int) {
+		testkit.Healthy(t, d)
+		number := n + 1
+		for r, err := range d.Revisions(t.Context(), 1) {
+			if err != nil || r.Number != int64(number) || !slices.Equal(r.Document.Steps, upTo(number-1)) {
+				t.Fatalf("revision %d is %+v: %v", number, r, err)
+			}
+			number--
+		}
+		if number != 0 {
+			t.Errorf("no revisions up to %d of %d", number, n+1)
+		}
+	}
 }
