@@ -1,6 +1,6 @@
 // Package killed tests what processes leave that are killed while they write measurements, with packages bucket and series,
 // or move documents, with package archive: everything that was acknowledged is there, once, and what was under way is
-// there whole or not at all.
+// there whole or not at all. One process makes the steps of all patterns, those of package registry.
 package killed_test
 
 import (
