@@ -168,7 +168,7 @@ func TestBadArguments(t *testing.T) {
 		`bucket: append: measurement: invalid: "id" is not an ID: invalid: it is empty`:                          second(b.Append(ctx, "s", event{Timestamp: day})),
 		`bucket: append: measurement: invalid: the time is not set`:                                              second(b.Append(ctx, "s", event{ID: "1"})),
 		`bucket: delete: invalid: the time is not set`:                                                           b.Delete(ctx, "s", time.Time{}),
-		`bucket: append: key of the series: invalid: a key cannot be of type array`:                              second(mustNew[any, event](t, timeseries.Days(nil), nil).Append(ctx, bson.A{1}, e)),
+		`bucket: append: key of the series: invalid: it is part of an _id, and an _id cannot be an array`:        second(mustNew[any, event](t, timeseries.Days(nil), nil).Append(ctx, bson.A{1}, e)),
 	} {
 		if !errors.Is(err, mongopatterns.ErrInvalid) || err.Error() != want {
 			t.Errorf("%v\nwant %s", err, want)

@@ -97,5 +97,3 @@ func (c *conflict) sent(ctx context.Context, e *event.CommandStartedEvent) {
 		c.err = configure(ctx, c.admin, point)
 	}
 }
-
-const writeConflict = 112

@@ -104,7 +104,6 @@ func (s *Server) StepDown(ctx context.Context) error {
 	if len(old.Hosts) == 1 {
 		away, catchUp = 1, 0
 	}
-	const lockTimeout, steppingDown, steppedDown, notPrimary = 24, 117, 189, 10107
 	var refused mongo.CommandError
 	for range 3 { // an operation of a busy server can hold a lock for long
 		err = command(ctx, s.URI, nil, bson.D{{Key: "replSetStepDown", Value: away},
@@ -113,7 +112,7 @@ func (s *Server) StepDown(ctx context.Context) error {
 			break
 		}
 	}
-	faster := []int32{steppingDown, steppedDown, notPrimary} // it does so by itself
+	faster := []int32{conflictingOperation, primarySteppedDown, notWritablePrimary} // it does so by itself
 	if err != nil && (!errors.As(err, &refused) || !slices.Contains(faster, refused.Code)) {
 		return fmt.Errorf("mongotest: step down: %w", err)
 	}

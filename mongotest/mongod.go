@@ -99,9 +99,9 @@ func each(n int, fn func(int) error) error {
 var mongodArgs = []string{"--oplogSize", "256", "--wiredTigerCacheSizeGB", "0.5", "--journalCommitInterval", "10",
 	"--setParameter", "diagnosticDataCollectionEnabled=false", "--setParameter", "enableTestCommands=1"}
 
-// startMember starts one mongod of a set on a free port of 127.0.0.1. One of several gives
-// up soon on a member that it copies from, but not before its heartbeats tell that the member is gone: else it
-// may choose the same one again, and wait 30 s for it.
+// startMember starts one mongod of a set on a free port of 127.0.0.1. With several members, one that stops answering is
+// given up soon as a source to copy from, but only after heartbeats report it as gone: otherwise it could be chosen again,
+// which costs 30 s.
 func startMember(ctx context.Context, path, set string, several bool, more ...string) (*Member, error) {
 	p, host, err := onFreePort(ctx, func(dir string) []string {
 		argv := append([]string{path, "--dbpath", filepath.Join(dir, "data"), "--replSet", set}, mongodArgs...)

@@ -52,6 +52,16 @@ type Options struct {
 	Stderr io.Writer
 }
 
+// Codes of errors.
+const (
+	lockTimeout          = 24 // transactions hold the lock of a collection
+	commandNotFound      = 59 // the server is no mongos
+	writeConflict        = 112
+	conflictingOperation = 117 // a shard moves another range, or a primary steps down already
+	primarySteppedDown   = 189
+	notWritablePrimary   = 10107
+)
+
 // patience bounds how long Start waits for a network that shows no sign of working. The start of a program
 // comes on top, so it is less than the 10 s after which a user should have an answer.
 const patience = 8 * time.Second

@@ -105,14 +105,6 @@ func move(ctx context.Context, coll *mongo.Collection, low, high bson.D, shard i
 	}
 }
 
-// Codes of a shard that migrates another range, of one whose collection is locked by transactions, and of a
-// server that is no mongos.
-const (
-	conflictingOperation = 117
-	lockTimeout          = 24
-	commandNotFound      = 59
-)
-
 func namespace(coll *mongo.Collection) string { return coll.Database().Name() + "." + coll.Name() }
 
 // shardNames returns the names of the shards in the order in which they were added.
@@ -289,11 +281,11 @@ func (s *starter) namedCluster(ctx context.Context, uri string) (server *Server,
 func (s *starter) cluster(ctx context.Context, path string) (*Server, error) {
 	members := make([]*Member, s.shards+1) // the last is the config server
 	server := &Server{}
-	var route func() error // ends the router
+	var stopRouter func() error
 	server.stop = sync.OnceValue(func() error {
 		var errs []error
-		if route != nil {
-			errs = append(errs, route())
+		if stopRouter != nil {
+			errs = append(errs, stopRouter())
 		}
 		return errors.Join(append(errs, each(len(members), func(i int) error {
 			if members[i] == nil {
@@ -330,7 +322,7 @@ func (s *starter) cluster(ctx context.Context, path string) (*Server, error) {
 	}
 	server.shards = members[:s.shards]
 	var addr string
-	if addr, route, err = s.route(ctx, members[s.shards].host, server.Version, shards); err != nil {
+	if addr, stopRouter, err = s.route(ctx, members[s.shards].host, server.Version, shards); err != nil {
 		return nil, failed(err)
 	}
 	server.URI = "mongodb://" + addr + "/"

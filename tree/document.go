@@ -77,8 +77,8 @@ func (s *store) isParent(n node) bool {
 	return n.id.Type != 0 || s.o.SegmentField != "" && s.usable(n) == nil
 }
 
-// child returns x at another place, under parent or as a root, as the children of x see it: with the fields from which
-// theirs are derived.
+// child returns what x would be under parent, or as a root if parent is nil. Only the fields from which those of its
+// children are derived are set.
 func (s *store) child(x node, parent *node) *node {
 	n := &node{id: x.id, segment: x.segment, parent: null, up: parent, path: s.o.PathDelimiter}
 	if parent != nil {

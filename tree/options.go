@@ -102,9 +102,7 @@ type Options struct {
 // oldParent is the setting of ParentField in representations that only read it, for nodes that are not
 // adopted. It may collide with other fields there, because it is not written.
 func (o *Options) oldParent() config.Setting {
-	return config.Check("Options.ParentField", func() error {
-		return config.Apply(config.Name("the field", &o.ParentField, "parent"))
-	})
+	return config.Apart(config.Name("Options.ParentField", &o.ParentField, "parent"))
 }
 
 // check sets the defaults and refuses bad options. own are the settings of the representation; the names of internal

@@ -23,9 +23,9 @@ func Of(coll *mongo.Collection, registry *bson.Registry, own *options.BSONOption
 	return Codec{Registry: registry, BSON: own}
 }
 
-// client returns the BSON options of the client, nil if it has none. Nobody can ask for them, but the driver encodes
-// and decodes with them before it sends: so a registry of ours, which sees what the driver passes to it, ends two inserts
-// there. Their context is over, so that a driver that asks the registry later, or not at all, sends nothing either.
+// client returns the BSON options of the client, nil if it has none. The driver does not tell them, but it encodes and
+// decodes with them before it sends. So two documents are inserted with a registry of ours, which returns an error once it
+// has seen the options. The context is over from the start, so nothing is ever sent, whatever the driver does first.
 func client(coll *mongo.Collection) *options.BSONOptions {
 	asked := coll.Clone(options.Collection().SetRegistry(asking))
 	over, cancel := context.WithCancel(context.Background())

@@ -50,6 +50,12 @@ func field(option string, name *string, otherwise string, check func(option, pat
 	}}
 }
 
+// Apart is a setting of another kind of document, or of a field that is not written: it may collide with others.
+func Apart(s Setting) Setting {
+	s.path = nil
+	return s
+}
+
 // Name is the name of one field; without a default it may be empty.
 func Name(option string, name *string, otherwise string) Setting {
 	return field(option, name, otherwise, fieldpath.CheckName)

@@ -55,7 +55,7 @@ func PartlyDone(err *error, counts ...*int64) {
 //
 //	result, err := fault.One(coll.UpdateOne(ctx, filter, update))
 func One[R any](result R, err error) (R, error) {
-	if err != nil && !refused(err) {
+	if err != nil && !notWritten(err) {
 		err = Unknown(err)
 	}
 	return result, Sized(err)
@@ -65,7 +65,7 @@ func One[R any](result R, err error) (R, error) {
 // several commands, so that one which was not sent can come after one that is done.
 func Many[R any](result R, err error) (R, error) {
 	n, known := written(result)
-	if err != nil && (n > 0 || !unsent(err) && !(refused(err) && known)) {
+	if err != nil && (n > 0 || !unsent(err) && !(notWritten(err) && known)) {
 		err = Unknown(err)
 	}
 	return result, Sized(err)
@@ -124,8 +124,8 @@ func Ours(err error) bool {
 	return errors.As(err, new(*sentinel)) || errors.As(err, new(*called)) || errors.As(err, new(*verdict))
 }
 
-// refused reports whether a write of one document is certainly not done after this error.
-func refused(err error) bool {
+// notWritten reports whether a write of one document is certainly not done after this error.
+func notWritten(err error) bool {
 	return errors.Is(err, mongo.ErrNoDocuments) || unsent(err) || unsendable(err) || Denied(err)
 }
 

@@ -1,5 +1,5 @@
 // Package hold writes to a document without changing it. A transaction that has read the document then conflicts with
-// every other that writes to it: a write that the server sees to change nothing would not.
+// every other that writes to it; an update that leaves the document as it is causes no conflict.
 package hold
 
 import (

@@ -108,7 +108,7 @@ func run(ctx context.Context, client *mongo.Client, db *mongo.Database, fn func(
 	late, stop := after(ctx)
 	defer stop()
 	defer t.end(ctx, late)
-	var waited error // for what fn is run again
+	var waited error // the conflict because of which fn runs again
 	pauses := pause.Writers()
 	for {
 		err, committing := t.try(ctx, late, fn)

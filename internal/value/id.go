@@ -81,8 +81,8 @@ func CheckKey(v bson.RawValue) error {
 	if v.Type == 0 {
 		return errors.New("the key is missing")
 	}
-	if CheckID(v) != nil {
-		return fmt.Errorf("a key cannot be of type %v", v.Type)
+	if err := CheckID(v); err != nil {
+		return fmt.Errorf("it is part of an _id, and %w", err)
 	}
 	return checkNames(v)
 }

@@ -27,12 +27,12 @@ const WholeBatch = transfer.WholeBatch
 // An Arrive returns the writes that bring documents into an archive.
 type Arrive func(ctx context.Context, archive *mongo.Collection, docs []bson.Raw) ([]mongo.WriteModel, error)
 
-// Archive moves the documents whose window ended at or before before into target, each batch in a transaction.
-func (f *Frame) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work, arrive Arrive) (mongopatterns.Result, error) {
+// Archive moves the documents whose window ended no later than until into target, each batch in a transaction.
+func (f *Frame) Archive(ctx context.Context, until time.Time, target *mongo.Collection, work *mongopatterns.Work, arrive Arrive) (mongopatterns.Result, error) {
 	if err := config.Collections("coll", f.Coll, "target", target); err != nil {
 		return mongopatterns.Result{}, err
 	}
-	if err := CheckTime(before); err != nil {
+	if err := CheckTime(until); err != nil {
 		return mongopatterns.Result{}, err
 	}
 	if _, err := maintain.Of(work, WholeBatch); err != nil {
@@ -41,8 +41,8 @@ func (f *Frame) Archive(ctx context.Context, before time.Time, target *mongo.Col
 	if err := transfer.Ready(ctx, work, []*mongo.Collection{target}, f.Coll); err != nil {
 		return mongopatterns.Result{}, err
 	}
-	// A window that begins before the one that holds before has ended by then.
-	cut, _ := f.Window.Bounds(before)
+	// A window that begins before the one that holds until has ended by then.
+	cut, _ := f.Window.Bounds(until)
 	scan := maintain.Scan{Filter: expr.D(f.Start, expr.Op("$lt", cut)), Projection: f.Keys(), Whole: true, BatchSize: WholeBatch}
 	return maintain.Run(ctx, f.Coll, work, scan, func(ctx context.Context, found []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) (err error) {
 		if w.DryRun {

@@ -33,7 +33,7 @@ type Frame struct {
 	Codec              codec.Codec
 	Window             timeseries.Window
 	Series, Start, End string        // names of fields; End may be ""
-	Early              time.Duration // how long before the next window End is
+	Early              time.Duration // the time from End to the start of the next window
 	Guards             []string      // every append changes at least one of these fields
 
 }
@@ -114,7 +114,7 @@ func SampleOf(v bson.RawValue) (s timeseries.Sample) {
 // Inside is the setting of a name or path in a measurement, which cannot collide with the fields of the
 // document.
 func Inside(option string, name *string, otherwise string, kind Naming) config.Setting {
-	return config.Check(option, func() error { return config.Apply(kind(option, name, otherwise)) })
+	return config.Apart(kind(option, name, otherwise))
 }
 
 // Unnumbered refuses SeqKey as the name of another field of _id.
