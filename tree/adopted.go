@@ -46,9 +46,9 @@ func (s *store) unadoptedUnder(parent any) bson.D {
 	return append(s.in(), append(s.unadoptedMatch(parent), expr.Element("$nor", bson.A{expr.D(s.o.ParentField, expr.Op("$type", "array"))}))...)
 }
 
-// deletable refuses a node without the derived field, even if it names no parent. It may be a document of
+// checkDeletable refuses a node without the derived field, even if it names no parent. It may be a document of
 // another representation, and its children are named by fields that this tree does not read.
-func (s *store) deletable(n node) error {
+func (s *store) checkDeletable(n node) error {
 	if s.derived != "" && n.raw.Lookup(s.derived).Type == 0 {
 		return s.notAdopted(n.id)
 	}
@@ -95,7 +95,7 @@ func (f families) allAdopted(ctx context.Context, id bson.RawValue) (x node, err
 	case x.raw == nil:
 		return x, f.missing(id)
 	}
-	if err := f.deletable(x); err != nil {
+	if err := f.checkDeletable(x); err != nil {
 		return x, err
 	}
 	var parents []bson.RawValue

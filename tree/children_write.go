@@ -15,8 +15,8 @@ import (
 
 var errUnordered = fault.Invalid("the roots of ChildReferences have no order")
 
-// allows refuses positions among siblings that have no order.
-func (l *lists) allows(pos position) error {
+// checkPosition refuses positions among siblings that have no order.
+func (l *lists) checkPosition(pos position) error {
 	if pos.kind == atRoot && pos.first {
 		return errUnordered
 	}
@@ -29,7 +29,7 @@ func (l *lists) allows(pos position) error {
 // insert puts the ID into the parent's list and then stores the node. It needs no lock: a concurrent move or
 // deletion of the parent conflicts with the push.
 func (l *lists) insert(ctx context.Context, doc bson.D, pos position) error {
-	if err := l.allows(pos); err != nil {
+	if err := l.checkPosition(pos); err != nil {
 		return err
 	}
 	doc = append(doc, expr.Element(l.o.ChildrenField, bson.A{}))
@@ -91,7 +91,7 @@ func (l *lists) move(ctx context.Context, id bson.RawValue, pos position) error 
 	if l.o.Graph {
 		return fault.Invalid("a graph is changed with Link and Unlink")
 	}
-	if err := l.allows(pos); err != nil {
+	if err := l.checkPosition(pos); err != nil {
 		return err
 	}
 	return l.atomically(ctx, true, func(ctx context.Context) error {
@@ -224,7 +224,7 @@ func (l *lists) removeOne(ctx context.Context, id bson.RawValue, policy mongopat
 		return nil, err
 	}
 	if policy == mongopatterns.Restrict {
-		if err := l.childless(ctx, x); err != nil {
+		if err := l.checkChildless(ctx, x); err != nil {
 			return nil, err
 		}
 	}
@@ -254,9 +254,9 @@ func (l *lists) removeOne(ctx context.Context, id bson.RawValue, policy mongopat
 	return models, nil
 }
 
-// childless refuses a node with children. A listed child counts if it exists, and old code has not deleted it and
+// checkChildless refuses a node with children. A listed child counts if it exists, and old code has not deleted it and
 // inserted it again elsewhere.
-func (l *lists) childless(ctx context.Context, x node) error {
+func (l *lists) checkChildless(ctx context.Context, x node) error {
 	if len(x.children) == 0 {
 		return nil
 	}

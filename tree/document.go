@@ -64,7 +64,7 @@ func (s *store) parse(raw bson.Raw) node {
 // not adopted names its parent so.
 func (s *store) refKey(n node) string {
 	switch {
-	case s.o.SegmentField != "" && s.usable(n) == nil:
+	case s.o.SegmentField != "" && s.checkUsable(n) == nil:
 		return "path" + s.full(n)
 	case n.id.Type == 0:
 		return ""
@@ -74,7 +74,7 @@ func (s *store) refKey(n node) string {
 
 // isParent reports whether n, the result of parent, is a node at all: refKey is not "".
 func (s *store) isParent(n node) bool {
-	return n.id.Type != 0 || s.o.SegmentField != "" && s.usable(n) == nil
+	return n.id.Type != 0 || s.o.SegmentField != "" && s.checkUsable(n) == nil
 }
 
 // child returns what x would be under parent, or as a root if parent is nil. Only the fields from which those of its
@@ -255,7 +255,7 @@ func (s *store) prepare(user any) (doc bson.D, id bson.RawValue, fresh bool, err
 		doc = append(doc, expr.Element(s.o.ChildCountField, int64(0)))
 	}
 	segment, _ := lookup(doc, s.o.SegmentField).(bson.RawValue)
-	return doc, id, fresh, s.usable(node{id: id, segment: segment})
+	return doc, id, fresh, s.checkUsable(node{id: id, segment: segment})
 }
 
 // scopeID is the _id of the lock document. Scopes that the server holds equal have the same one, whatever the types

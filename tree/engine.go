@@ -336,7 +336,7 @@ func (e *engine) under(s *place) *node {
 		}
 		s.derived = e.to.child(node{id: s.id, segment: s.segment}, up)
 	}
-	if e.to.usable(*s.derived) != nil {
+	if e.to.checkUsable(*s.derived) != nil {
 		return nil
 	}
 	return s.derived
@@ -401,7 +401,7 @@ func (e *engine) findings(b *batch) (found []finding) {
 		if e.catchUp && b.places[i].kept {
 			continue
 		}
-		found = append(found, e.positioned(n, b.places[i])...)
+		found = append(found, e.unreachable(n, b.places[i])...)
 		if e.converts() && e.under(b.places[i]) == nil {
 			continue
 		}
@@ -413,8 +413,8 @@ func (e *engine) findings(b *batch) (found []finding) {
 	return found
 }
 
-// positioned is the finding that no root leads to a node. Check reports only the cause, an orphan or a cycle above.
-func (e *engine) positioned(n node, s *place) []finding {
+// unreachable is the finding that no root leads to a node. Check reports only the cause, an orphan or a cycle above.
+func (e *engine) unreachable(n node, s *place) []finding {
 	if !e.converts() && (s.lost != "" || s.loop != nil) {
 		return []finding{e.misplaced(n, s)}
 	}

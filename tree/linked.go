@@ -115,9 +115,9 @@ func (l linked) adoptedLink() bson.D {
 	return l.adoptedMatch()
 }
 
-// told reports whether a node contains its ancestors. Then the fields of its children are computed from its own,
-// which have to be right: see sound.
-func (l linked) told() bool { return l.above(node{}) != nil || l.o.SegmentField != "" }
+// holdsAncestors reports whether a node contains its ancestors. Then the fields of its children are computed from its own,
+// which have to be right: see checkSound.
+func (l linked) holdsAncestors() bool { return l.above(node{}) != nil || l.o.SegmentField != "" }
 
 // children by a path need the node first, because its path and segment make the path of its children.
 func (l linked) children(id any) mongo.Pipeline {
@@ -183,7 +183,7 @@ func (l linked) rootWith(ctx context.Context, match bson.D) (node, error) {
 func (l linked) family(nodes []node) mongo.Pipeline {
 	refs, ids := bson.A{}, bson.A{}
 	for _, n := range nodes {
-		if l.usable(n) == nil {
+		if l.checkUsable(n) == nil {
 			refs, ids = append(refs, l.linkTo(&n)), append(ids, n.id)
 		}
 	}
@@ -238,15 +238,15 @@ func (l linked) fieldsOf(parent *node, _ []node) bson.D { return l.fieldsUnder(p
 // way, and would be orphans.
 func (l linked) makeRoot(n node) []mongo.WriteModel {
 	models := []mongo.WriteModel{update(l.byID(n.id), expr.Op("$set", l.fieldsUnder(nil)))}
-	if l.keepsParent || l.usable(n) != nil {
+	if l.keepsParent || l.checkUsable(n) != nil {
 		return models
 	}
 	return append(models, l.below(n, l.child(n, nil))...)
 }
 
-// sound refuses a node if its fields do not tell where it is, or contradict each other. The fields of a node under
+// checkSound refuses a node if its fields do not tell where it is, or contradict each other. The fields of a node under
 // it would be wrong as well, and a move could close a cycle.
-func (l linked) sound(n node) error {
+func (l linked) checkSound(n node) error {
 	if err := l.adopted(n); err != nil {
 		return err
 	}
@@ -260,7 +260,7 @@ func (l linked) sound(n node) error {
 				text(n.parent), l.derived, text(n.raw.Lookup(l.derived))))
 		}
 	}
-	return l.usable(n)
+	return l.checkUsable(n)
 }
 
 // adopted refuses a node that is not adopted.

@@ -29,7 +29,7 @@ func nestedLayout(o *Options) layout {
 
 func (s nestedSets) parent(n node) (node, string)              { return s.namedParent(n) }
 func (s nestedSets) fieldsUnder(parent *node) bson.D           { return s.parentField(parent) }
-func (s nestedSets) below(x node, to *node) []mongo.WriteModel { return s.adoptChildren(x, to) }
+func (s nestedSets) below(x node, to *node) []mongo.WriteModel { return s.handOver(x, to) }
 func (s nestedSets) reference() any                            { return expr.Field(s.o.IDField) }
 func (s nestedSets) up(levels int) mongo.Pipeline              { return s.parentUp(levels) }
 func (s nestedSets) above(node) []bson.RawValue                { return nil }
@@ -87,9 +87,9 @@ func (s numbers) shift(stretches ...stretch) mongo.WriteModel {
 		mongo.Pipeline{expr.Op("$set", expr.D(s.o.LeftField, moved(s.o.LeftField), s.o.RightField, moved(s.o.RightField)))})
 }
 
-// numbered refuses a node without numbers, or with numbers that enclose nothing. A shift beside such a node would
+// checkNumbered refuses a node without numbers, or with numbers that enclose nothing. A shift beside such a node would
 // give two nodes the same numbers.
-func (s numbers) numbered(n node) error {
+func (s numbers) checkNumbered(n node) error {
 	if n.left == 0 && n.right == 0 {
 		return s.about(n.id, fmt.Errorf("%w: it has no %s and %s, run Adopt or Repair", mongopatterns.ErrNotAdopted, s.o.LeftField, s.o.RightField))
 	}
@@ -135,8 +135,8 @@ func (s numbers) number(ctx context.Context, pos position, ref node) (int64, err
 	case pos.kind == atRoot:
 		last, err := s.lastNumber(ctx)
 		return last + 1, err
-	case s.numbered(ref) != nil:
-		return 0, s.numbered(ref)
+	case s.checkNumbered(ref) != nil:
+		return 0, s.checkNumbered(ref)
 	case pos.kind == beforeSibling:
 		return ref.left, nil
 	case pos.kind == afterSibling:
@@ -218,7 +218,7 @@ func (s numbers) audit(e *engine, n node, _ *place, children []node) []finding {
 	}
 	switch {
 	case n.raw == nil:
-	case s.numbered(n) != nil || !s.whole(n):
+	case s.checkNumbered(n) != nil || !s.whole(n):
 		detail = fmt.Sprintf("%s is %s, %s is %s", s.o.LeftField, text(n.raw.Lookup(s.o.LeftField)),
 			s.o.RightField, text(n.raw.Lookup(s.o.RightField)))
 	case detail == "" && next != n.right:

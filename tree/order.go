@@ -94,8 +94,8 @@ type target struct {
 type siblingOrder interface {
 	// serial reports whether every write takes the lock.
 	serial() bool
-	// numbered refuses a node with numbers that do not tell where it is.
-	numbered(n node) error
+	// checkNumbered refuses a node with numbers that do not tell where it is.
+	checkNumbered(n node) error
 	// choose sets fields and first of a target that has its parent. ref is the node that the position names, and x
 	// the node that moves there, without raw if it is new.
 	choose(ctx context.Context, to *target, pos position, ref, x node) error
@@ -120,13 +120,13 @@ const orderGap = 1 << 16
 type gaps struct{ linked }
 
 func (g gaps) serial() bool                                    { return false }
-func (g gaps) numbered(node) error                             { return nil }
+func (g gaps) checkNumbered(node) error                        { return nil }
 func (g gaps) closeUp(node, int64) ([]mongo.WriteModel, error) { return nil, nil }
 func (g gaps) width(node) (int64, bool)                        { return 0, false }
 func (g gaps) renumber(context.Context, bool) (int64, error)   { return 0, nil }
 
-// allows refuses positions among siblings that are not ordered.
-func (l linked) allows(pos position) error {
+// checkPosition refuses positions among siblings that are not ordered.
+func (l linked) checkPosition(pos position) error {
 	if l.order == "" && (pos.first || pos.sibling()) {
 		return fault.Invalid("First, Before and After need Options.OrderField")
 	}
@@ -294,7 +294,7 @@ func (s *store) positions(siblings []node) (models []mongo.WriteModel) {
 
 // audit reports an ID, or a segment, that cannot be in a path.
 func (g gaps) audit(e *engine, n node, _ *place, _ []node) []finding {
-	if n.raw == nil || g.usable(n) == nil {
+	if n.raw == nil || g.checkUsable(n) == nil {
 		return nil
 	}
 	return []finding{e.finding(mongopatterns.WrongField, n, g.segmentField(), g.checkSegment(n).Error())}

@@ -26,7 +26,7 @@ func (p parentRefs) reference() any                            { return expr.Fie
 func (p parentRefs) up(levels int) mongo.Pipeline              { return p.parentUp(levels) }
 func (p parentRefs) above(node) []bson.RawValue                { return nil }
 func (p parentRefs) under(node, int) (match bson.D, read bool) { return nil, false }
-func (p parentRefs) below(x node, to *node) []mongo.WriteModel { return p.adoptChildren(x, to) }
+func (p parentRefs) below(x node, to *node) []mongo.WriteModel { return p.handOver(x, to) }
 func (p parentRefs) down(id any, depth int, self bool) mongo.Pipeline {
 	return p.parentDown(id, depth, self)
 }
@@ -93,9 +93,9 @@ func (s *store) except(field string) bson.D {
 	return expr.Op("$nor", bson.A{expr.D(field, expr.Op("$type", "array"))})
 }
 
-// adoptChildren gives the children of a deleted x to another node. If x moves they keep their parent, and
+// handOver gives the children of a deleted x to another node. If x moves they keep their parent, and
 // nothing is written.
-func (s *store) adoptChildren(x node, to *node) []mongo.WriteModel {
+func (s *store) handOver(x node, to *node) []mongo.WriteModel {
 	if to != nil && same(to.id, x.id) {
 		return nil
 	}

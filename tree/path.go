@@ -130,7 +130,7 @@ func (t *Tree[ID, T]) Rename(ctx context.Context, id ID, segment string) (err er
 // rename writes the new segment to the node and to all paths below it. A node without a valid segment has no nodes
 // below it.
 func (p pathShape) rename(ctx context.Context, id, segment bson.RawValue) error {
-	if err := p.usable(node{id: id, segment: segment}); err != nil {
+	if err := p.checkUsable(node{id: id, segment: segment}); err != nil {
 		return err
 	}
 	return p.atomically(ctx, true, func(ctx context.Context) error {
@@ -139,7 +139,7 @@ func (p pathShape) rename(ctx context.Context, id, segment bson.RawValue) error 
 			return err
 		}
 		models := []mongo.WriteModel{update(p.byID(id), expr.Op("$set", expr.D(p.o.SegmentField, segment)))}
-		if to := x; p.usable(x) == nil {
+		if to := x; p.checkUsable(x) == nil {
 			to.segment = segment
 			models = append(models, p.below(x, &to)...)
 		}
@@ -347,9 +347,9 @@ func (s *store) within(full string) bson.D {
 // afterDelimiter is the character after the delimiter: see within.
 func (s *store) afterDelimiter() string { return string(rune(s.o.PathDelimiter[0] + 1)) }
 
-// usable refuses a node with a segment that cannot be in a path, because the paths below it would be those of other
+// checkUsable refuses a node with a segment that cannot be in a path, because the paths below it would be those of other
 // nodes. Representations without a path have no such node.
-func (s *store) usable(n node) error {
+func (s *store) checkUsable(n node) error {
 	if s.kind != MaterializedPath {
 		return nil
 	}

@@ -593,7 +593,7 @@ func (c *core) filter(ctx context.Context, id bson.RawValue, of func(n node) (bs
 		return nil, err
 	}
 	match, _ = of(n)
-	return match, c.usable(n)
+	return match, c.checkUsable(n)
 }
 
 // DescendantsFilter matches the nodes below a node.

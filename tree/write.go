@@ -108,19 +108,19 @@ type families struct {
 	siblingOrder
 }
 
-// sound refuses a node that cannot move, and under which no node can be placed: see linked.sound and numbered.
-func (f families) sound(n node) error {
-	if err := f.linked.sound(n); err != nil {
+// checkSound refuses a node that cannot move, and under which no node can be placed: see linked.checkSound and checkNumbered.
+func (f families) checkSound(n node) error {
+	if err := f.linked.checkSound(n); err != nil {
 		return err
 	}
-	return f.numbered(n)
+	return f.checkNumbered(n)
 }
 
 // insert writes to the parent, so that it conflicts with a concurrent move or deletion of the parent, without the lock.
 // It takes the lock in nested sets, which shift numbers everywhere, and beside a root or a sibling, where there may
 // be no parent to write to.
 func (f families) insert(ctx context.Context, doc bson.D, pos position) error {
-	if err := f.allows(pos); err != nil {
+	if err := f.checkPosition(pos); err != nil {
 		return err
 	}
 	if pos.kind == atRoot && f.order == "" {
@@ -128,7 +128,7 @@ func (f families) insert(ctx context.Context, doc bson.D, pos position) error {
 		return err
 	}
 	return f.atomically(ctx, f.serial() || pos.kind != underParent, func(ctx context.Context) error {
-		parent, ref, err := f.parentAt(ctx, pos)
+		parent, ref, err := f.parentForInsert(ctx, pos)
 		if err != nil {
 			return err
 		}
@@ -148,8 +148,8 @@ func (f families) insert(ctx context.Context, doc bson.D, pos position) error {
 	})
 }
 
-// parentAt returns the parent for the position of a new node, nil for a root, and the node that the position names.
-func (f families) parentAt(ctx context.Context, pos position) (parent *node, ref node, err error) {
+// parentForInsert returns the parent for the position of a new node, nil for a root, and the node that the position names.
+func (f families) parentForInsert(ctx context.Context, pos position) (parent *node, ref node, err error) {
 	if pos.kind == atRoot {
 		return nil, ref, nil
 	}
@@ -186,13 +186,13 @@ func (f families) touchParent(ctx context.Context, match bson.D, absent error) (
 	if err != nil {
 		return nil, err
 	}
-	return &n, f.sound(n)
+	return &n, f.checkSound(n)
 }
 
 // move sends one command: the writes that make room, then those to the node and its descendants, then those to the
 // counters of both parents.
 func (f families) move(ctx context.Context, id bson.RawValue, pos position) error {
-	if err := f.allows(pos); err != nil {
+	if err := f.checkPosition(pos); err != nil {
 		return err
 	}
 	return f.atomically(ctx, true, func(ctx context.Context) error {
@@ -200,13 +200,13 @@ func (f families) move(ctx context.Context, id bson.RawValue, pos position) erro
 		if err != nil {
 			return err
 		}
-		if err := f.sound(x); err != nil {
+		if err := f.checkSound(x); err != nil {
 			return err
 		}
 		if pos.sibling() && same(pos.ref, id) {
 			return nil
 		}
-		parent, err := f.newParent(ctx, pos, ref, x)
+		parent, err := f.parentForMove(ctx, pos, ref, x)
 		if err != nil {
 			return err
 		}
@@ -248,9 +248,9 @@ func (f families) set(x node, fields bson.D) []mongo.WriteModel {
 	return []mongo.WriteModel{update(f.byID(x.id), expr.Op("$set", fields))}
 }
 
-// newParent returns the parent that a position gives x, nil for a root; ref is the node that the position
+// parentForMove returns the parent that a position gives x, nil for a root; ref is the node that the position
 // names.
-func (f families) newParent(ctx context.Context, pos position, ref, x node) (*node, error) {
+func (f families) parentForMove(ctx context.Context, pos position, ref, x node) (*node, error) {
 	if pos.kind == atRoot {
 		return nil, nil
 	}
@@ -268,7 +268,7 @@ func (f families) newParent(ctx context.Context, pos position, ref, x node) (*no
 			return nil, err
 		}
 	}
-	if err := f.sound(parent); err != nil {
+	if err := f.checkSound(parent); err != nil {
 		return nil, err
 	}
 	if f.serial() { // numbers.choose finds a cycle by the numbers
@@ -292,7 +292,7 @@ func (f families) removeOne(ctx context.Context, id bson.RawValue, policy mongop
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(f.usable(x), f.adopted(x), f.numbered(x)); err != nil {
+	if err := cmp.Or(f.checkUsable(x), f.adopted(x), f.checkNumbered(x)); err != nil {
 		return nil, err
 	}
 	children, to, err := f.survey(ctx, x, policy)
@@ -302,7 +302,7 @@ func (f families) removeOne(ctx context.Context, id bson.RawValue, policy mongop
 	if policy == mongopatterns.Restrict && len(children) > 0 {
 		return nil, f.about(x.id, mongopatterns.ErrReferenced)
 	}
-	if err := cmp.Or(f.deletable(x), f.allSound(x, children)); err != nil {
+	if err := cmp.Or(f.checkDeletable(x), f.checkAllSound(x, children)); err != nil {
 		return nil, err
 	}
 	gained := int64(-1) // children that the parent of x gets
@@ -320,14 +320,14 @@ func (f families) removeOne(ctx context.Context, id bson.RawValue, policy mongop
 	return append(models, f.below(x, to)...), nil
 }
 
-// allSound refuses the children of x, and x itself, if the fields of the children are computed from theirs, and these
+// checkAllSound refuses the children of x, and x itself, if the fields of the children are computed from theirs, and these
 // are not sound. Without children nothing is computed.
-func (f families) allSound(x node, children []node) error {
-	if len(children) == 0 || !f.told() {
+func (f families) checkAllSound(x node, children []node) error {
+	if len(children) == 0 || !f.holdsAncestors() {
 		return nil
 	}
 	for _, n := range append(slices.Clone(children), x) {
-		if err := f.sound(n); err != nil {
+		if err := f.checkSound(n); err != nil {
 			return err
 		}
 	}
@@ -395,7 +395,7 @@ func (f families) removeByFilter(ctx context.Context, id bson.RawValue) (x node,
 	if x, err = f.allAdopted(ctx, id); err != nil {
 		return x, 0, err
 	}
-	if err := cmp.Or(f.usable(x), f.numbered(x)); err != nil {
+	if err := cmp.Or(f.checkUsable(x), f.checkNumbered(x)); err != nil {
 		return x, 0, err
 	}
 	match, _ := f.under(x, 0)
@@ -409,8 +409,8 @@ func (f families) removeByFilter(ctx context.Context, id bson.RawValue) (x node,
 // arrange places the documents of a Load.
 func (f families) arrange(ctx context.Context, items []*item) error {
 	for _, it := range items {
-		if it.parent != nil && f.told() {
-			if err := f.sound(*it.parent); err != nil {
+		if it.parent != nil && f.holdsAncestors() {
+			if err := f.checkSound(*it.parent); err != nil {
 				return err
 			}
 		}
