@@ -262,3 +262,21 @@ func TestAttributeWithOtherValues(t *testing.T) {
 		}
 	}
 }
+
+// A $sample fails by chance, and the server asks to try again: a few times, and not without end.
+func TestUnluckySample(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		times   int // the aggregations that fail
+		unknown bool
+	}{{4, false}, {5, true}} {
+		db := mongotest.Database(t)
+		insert(t, db.Collection("things"), []any{bson.D{{Key: "_id", Value: 1}}})
+		mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{"aggregate"}, Times: test.times, Code: 28799})
+		report := look(t, db, unhurried(nil))
+		refused := slices.ContainsFunc(about(report, "things"), func(note string) bool { return strings.Contains(note, "the server refused") })
+		if refused != test.unknown {
+			t.Errorf("after %d failures: %v", test.times, about(report, "things"))
+		}
+	}
+}

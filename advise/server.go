@@ -60,16 +60,31 @@ func (s *server) aggregate(ctx context.Context, collection any, pipeline bson.A)
 }
 
 func (s *server) aggregateIn(ctx context.Context, db *mongo.Database, collection any, pipeline bson.A) ([]bson.Raw, error) {
-	reply, err := s.run(ctx, db, bson.D{
+	command := bson.D{
 		{Key: "aggregate", Value: collection},
 		{Key: "pipeline", Value: pipeline},
 		{Key: "cursor", Value: bson.D{{Key: "batchSize", Value: maxReply + 1}}},
 		{Key: "allowDiskUse", Value: false}, // no temporary files on a live server
-	})
+	}
+	reply, err := s.run(ctx, db, command)
+	for again := 1; again < sampleAttempts && unlucky(err); again++ {
+		reply, err = s.run(ctx, db, command)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return s.batch(ctx, db, reply)
+}
+
+const (
+	sampleAttempts = 5
+	sampleFailed   = 28799 // the server's random cursor met the same documents too often
+)
+
+// unlucky reports whether err is that of a $sample which the server itself asks to repeat.
+func unlucky(err error) bool {
+	var refused mongo.CommandError
+	return errors.As(err, &refused) && refused.Code == sampleFailed
 }
 
 // batch returns the first batch of a cursor and closes a cursor that has more.
