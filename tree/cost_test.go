@@ -574,3 +574,29 @@ func TestDeepChain(t *testing.T) {
 		})
 	}
 }
+
+// TestAdoptReadsAWayOnce: the nodes above a batch are read once, and not again for each later batch that has one of them.
+func TestAdoptReadsAWayOnce(t *testing.T) {
+	t.Parallel()
+	const levels = 10
+	for _, rep := range []tree.Representation{tree.AncestorArray, tree.NestedSets} {
+		db := mongotest.Database(t)
+		coll := db.Collection("nodes")
+		for i := range levels - 1 { // each under the next one, so that the first batch reads all
+			putDocs(t, coll, dd("_id", i, "parent", i+1))
+		}
+		putDocs(t, coll, dd("_id", levels-1, "parent", nil))
+		tr := newAny(t, coll, rep, nil)
+		reads := 0
+		for _, c := range mongotest.Record(t, db, func() {
+			ok(t, errOf(tr.Adopt(t.Context(), &mongopatterns.Work{BatchSize: 1})))
+		}).Named("find") {
+			if c.Collection == "nodes" && c.Body.Lookup("autocommit").Type == 0 {
+				reads++
+			}
+		}
+		if reads != levels { // the scan, and each level above the first node
+			t.Errorf("%v: %d reads outside of transactions", rep, reads)
+		}
+	}
+}
