@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
 
@@ -111,27 +110,13 @@ func bucketWritings(s *Scene) []Writing {
 }
 
 func bucketSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
-	type reading struct {
-		ID, Value int
-		Timestamp time.Time
-	}
 	b := testkit.Must(bucket.New[string, reading](db.Collection("buckets"), timeseries.Every(time.Hour), &bucket.Options{
-		IDField: "id", MaxCount: 7, Values: []timeseries.Value{{Field: "value", Sum: "sum"}},
+		IDField: "id", MaxCount: 7, Values: []timeseries.Value{{Field: "temperature", Sum: "sum"}},
 	}))
 	testkit.OK(t, b.EnsureIndexes(t.Context()))
-	first := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	step := func(ctx context.Context, n int) error {
-		return testkit.ErrorOf(b.Append(ctx, "A", reading{n, n, first.Add(time.Duration(n) * time.Minute)}))
-	}
+	step := func(ctx context.Context, n int) error { return testkit.ErrorOf(b.Append(ctx, "A", measured(n))) }
 	return step, func(t *testing.T, n int) {
 		testkit.Healthy(t, b)
-		got := []int{}
-		for m, err := range b.Range(t.Context(), "A", time.Time{}, time.Time{}) {
-			testkit.OK(t, err)
-			got = append(got, m.ID)
-		}
-		if !slices.Equal(got, upTo(n)) {
-			t.Errorf("%v of %d", got, n)
-		}
+		inOrder(t, collected(t, b.Range(t.Context(), "A", time.Time{}, time.Time{}), number), n)
 	}
 }

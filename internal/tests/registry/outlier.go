@@ -113,13 +113,7 @@ func outlierSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) 
 	step := func(ctx context.Context, n int) error { return testkit.ErrorOf(l.Add(ctx, 1, n)) }
 	return step, func(t *testing.T, n int) {
 		testkit.Healthy(t, l)
-		got := []int{}
-		for e, err := range l.All(t.Context(), 1) {
-			testkit.OK(t, err)
-			got = append(got, e)
-		}
-		if total := testkit.Must(l.Total(t.Context(), 1)); !slices.Equal(got, upTo(n)) || total != int64(n) {
-			t.Errorf("%v, in all %d, of %d", got, total, n)
-		}
+		inOrder(t, testkit.Collect(t, l.All(t.Context(), 1)), n)
+		testkit.Equal(t, int64(n), testkit.Must(l.Total(t.Context(), 1)))
 	}
 }

@@ -259,25 +259,24 @@ func reads[H mongopatterns.Sharder](on, kind string, start func(s *Scene) H, do 
 
 // until repeats a call that leaves alone what another may work on until its lease is over.
 func until(do func(ctx context.Context) (mongopatterns.Result, error), over func(ctx context.Context) bool) func(ctx context.Context) error {
-	return func(ctx context.Context) error {
-		for {
-			if _, err := do(ctx); err != nil || over(ctx) {
-				return err
-			}
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(50 * time.Millisecond):
-			}
-		}
-	}
+	return again(func(ctx context.Context) (bool, error) {
+		_, err := do(ctx)
+		return err != nil || over(ctx), err
+	})
 }
 
 // unleased repeats a call that is refused until the lease of the one before is over.
 func unleased(do func(ctx context.Context) (mongopatterns.Result, error), refused error) func(ctx context.Context) error {
+	return again(func(ctx context.Context) (bool, error) {
+		_, err := do(ctx)
+		return !errors.Is(err, refused), err
+	})
+}
+
+func again(try func(ctx context.Context) (over bool, err error)) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
 		for {
-			if _, err := do(ctx); !errors.Is(err, refused) {
+			if over, err := try(ctx); over {
 				return err
 			}
 			select {

@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
 
@@ -140,27 +139,13 @@ func seriesWritings(s *Scene) []Writing {
 }
 
 func seriesSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
-	type reading struct {
-		ID   int       `bson:"id"`
-		Time time.Time `bson:"timestamp"`
-	}
 	s := testkit.Must(series.New[string, reading](db.Collection("series"), timeseries.Every(time.Hour), &series.Options{
 		BatchField: "batches", MaxCount: 7, Values: []timeseries.Value{{Field: "id"}},
 	}))
 	testkit.OK(t, s.EnsureIndexes(t.Context()))
-	first := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	step := func(ctx context.Context, n int) error {
-		return s.Append(ctx, "A", reading{n, first.Add(time.Duration(n) * time.Minute)})
-	}
+	step := func(ctx context.Context, n int) error { return s.Append(ctx, "A", measured(n)) }
 	return step, func(t *testing.T, n int) {
 		testkit.Healthy(t, s)
-		got := []int{}
-		for m, err := range s.Range(t.Context(), "A", time.Time{}, time.Time{}) {
-			testkit.OK(t, err)
-			got = append(got, m.ID)
-		}
-		if !slices.Equal(got, upTo(n)) {
-			t.Errorf("%v of %d", got, n)
-		}
+		inOrder(t, collected(t, s.Range(t.Context(), "A", time.Time{}, time.Time{}), number), n)
 	}
 }

@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -107,12 +106,6 @@ func slotsSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) er
 	step := func(ctx context.Context, n int) error { return s.Set(ctx, "A", at(n), n) }
 	return step, func(t *testing.T, n int) {
 		testkit.Healthy(t, s)
-		got := []int{}
-		for _, v := range testkit.Collect(t, s.Range(t.Context(), "A", time.Time{}, time.Time{})) {
-			got = append(got, v.Value)
-		}
-		if !slices.Equal(got, upTo(n)) {
-			t.Errorf("%v of %d", got, n)
-		}
+		inOrder(t, collected(t, s.Range(t.Context(), "A", time.Time{}, time.Time{}), func(v slots.Slot[int]) int { return v.Value }), n)
 	}
 }

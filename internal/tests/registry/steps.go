@@ -2,6 +2,7 @@ package registry
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -39,6 +40,14 @@ func ids(t *testing.T, coll *mongo.Collection, filter any) []int {
 		out = append(out, d.ID)
 	}
 	return out
+}
+
+// inOrder checks that the numbers of n steps are there, each once and in their order.
+func inOrder(t *testing.T, got []int, n int) {
+	t.Helper()
+	if !slices.Equal(got, upTo(n)) {
+		t.Errorf("%v of %d", got, n)
+	}
 }
 
 func upTo(n int) []int {
