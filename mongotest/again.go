@@ -10,10 +10,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// RunAgain makes the functions of transactions run again, as they do after a conflict with another writer. It calls do
-// once as it is. Then it calls it again and again, and each time fails another of the commands that the client of db sends
-// in a transaction: the first, the second, and so on, and at last the commit. The server ends the transaction with the
-// error of a conflict, and whoever began it runs its function again. So RunAgain finds a function that keeps state from
+// RunAgain makes the functions of transactions run again, as they do after a conflict with another writer. It first calls
+// do without any failure. After that, each further call of do meets one conflict: the first call at the first command that
+// the client of db sends in a transaction, the next call at the second command, and so on up to the commit. The conflict
+// ends the transaction, and whoever began it runs its function again. So RunAgain finds a function that keeps state from
 // one run to the next:
 //
 //	mongopatterns.Transact(ctx, client, func(ctx context.Context) (err error) {
@@ -22,9 +22,9 @@ import (
 //	})
 //
 // do gets the number of the call, from 0, so that each call can use documents of its own. It checks what its code has
-// done and returns an error if that is wrong. RunAgain fails t for an error of the first call, if that call sends no
-// command in a transaction, and for an error of each call after it. While it runs, nothing else may use the client. db
-// comes from [Database] or [Server.Database], on a server with fail points: see [FailPoint], which waits as this does.
+// done and returns an error if that is wrong. RunAgain fails t if a call of do returns an error, and if the first call
+// sends no command in a transaction. While it runs, nothing else may use the client. db comes from [Database] or
+// [Server.Database], on a server with fail points: see [FailPoint], which waits as this does.
 //
 // Cost: that of do for each command of its transactions, and 2 round trips for each.
 func RunAgain(t testing.TB, db *mongo.Database, do func(n int) error) {

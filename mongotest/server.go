@@ -242,8 +242,8 @@ func (s *starter) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.stderr, "mongotest: "+format+"\n", args...)
 }
 
-// shortLived are the options of a client that is soon closed. It polls the server: one that streams the server's
-// state waits, when it is closed, for the next answer of the stream, up to 10 s.
+// shortLived returns the options of a client that will soon be closed. It polls the server: a client that streams the
+// server's state instead can take up to 10 s to close, because it waits for the next answer of the stream.
 func shortLived(uri string) *options.ClientOptions {
 	return options.Client().ApplyURI(uri).SetServerMonitoringMode(options.ServerMonitoringModePoll)
 }

@@ -351,8 +351,8 @@ func TestCommitIsRepeated(t *testing.T) {
 	})
 }
 
-// The driver repeats a commit once by itself. If it finds no server for that, it returns the error of the first one as
-// it was; that of a write concern has a type of its own, which is no mongo.ServerError. The commit is sent again.
+// The driver retries a commit once. When it finds no server for the retry, it returns the error of the first attempt; a
+// write concern error then has a type that is not a mongo.ServerError. Run sends the commit again.
 func TestCommitWithoutAServerToRepeatIt(t *testing.T) {
 	for name, refused := range map[string]proxy.Fault{
 		"refused":       proxy.Refuse(proxy.NotWritablePrimary),

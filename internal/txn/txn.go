@@ -108,7 +108,7 @@ func run(ctx context.Context, client *mongo.Client, db *mongo.Database, fn func(
 	late, stop := after(ctx)
 	defer stop()
 	defer t.end(ctx, late)
-	var waited error // the conflict because of which fn runs again
+	var waited error // the conflict that made fn run again
 	pauses := pause.Writers()
 	for {
 		err, committing := t.try(ctx, late, fn)
@@ -515,8 +515,8 @@ func expired(err error) bool {
 	return errors.As(err, &server) && server.HasErrorCode(codeLifetimeExceeded)
 }
 
-// labelled reports whether err has a label. If the driver finds no server to repeat a commit on, it returns the error
-// of the write concern of the first one as a type that is no mongo.ServerError.
+// labelled reports whether err has a label. When the driver finds no server on which to retry a commit, it returns the
+// write concern error of the first attempt, and its type is not a mongo.ServerError.
 func labelled(err error, label string) bool {
 	var labels interface{ HasErrorLabel(string) bool }
 	return errors.As(err, &labels) && labels.HasErrorLabel(label)

@@ -149,7 +149,7 @@ var catalog = []row{
 			}
 			return has(hello, "me", "hosts", "isWritablePrimary", "electionId", "primary")
 		}},
-	{"what config.shards holds on a server that is no router", "no document", "mongopatterns",
+	{"the documents in config.shards on a server that is not a router", "no document", "mongopatterns",
 		func(s *server) any {
 			if msg, _ := s.hello().Lookup("msg").StringValueOK(); msg == "isdbgrid" {
 				s.skip("the server is a router")

@@ -100,7 +100,7 @@ var expressions = []row{
 		func(s *server) any {
 			return s.computed(expr.D("a", "x"), expr.Op("$and", expr.Op("$isArray", bson.A{"$a"}), expr.Op("$in", 1, "$a")))
 		}},
-	{"$topN of documents, of which one lacks the sort field", "[1, 3]", "subset attribute",
+	{"$topN when one document lacks the sort field", "[1, 3]", "subset attribute",
 		func(s *server) any {
 			top := expr.Op("$topN", expr.D("n", 2, "sortBy", expr.D("v", -1), "output", "$_id"))
 			return s.grouped(top, expr.D("_id", 1, "v", 9), expr.D("_id", 2), expr.D("_id", 3, "v", 5))

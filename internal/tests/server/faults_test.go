@@ -69,7 +69,7 @@ var faults = []row{
 			s.fails(mongotest.Fail{Commands: []string{"update"}, Times: 1, WriteConcernCode: 91})
 			return s.raised()
 		}},
-	{"a write that is refused as by a server that is no primary: whether the driver repeats it by its label", "yes, and v of 2", "internal/fault",
+	{"a write refused with NotWritablePrimary: does its label make the driver send it again", "yes, and v of 2", "internal/fault",
 		func(s *server) any {
 			s.replicated()
 			s.numbered(1)
@@ -99,7 +99,7 @@ var faults = []row{
 			}
 			return fault.Denied(err)
 		}},
-	{"a commit that is refused as by a server that shuts down: whether the label says that nobody knows", "a refusal with 91 ShutdownInProgress, UnknownTransactionCommitResult", "internal/txn internal/fault",
+	{"a commit refused with ShutdownInProgress: does its label say that the outcome is unknown", "a refusal with 91 ShutdownInProgress, UnknownTransactionCommitResult", "internal/txn internal/fault",
 		func(s *server) any {
 			s.numbered(1)
 			s.replicated()

@@ -355,7 +355,7 @@ func decimal(digits string) bson.Decimal128 { return testkit.Must(bson.ParseDeci
 
 var undefined = bson.Undefined{}
 
-// fields are the names at the top of documents that a command answers with.
+// has says whether a command answers with all of these fields, and which it lacks.
 func has(doc bson.Raw, paths ...string) string {
 	missing := slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return doc.Lookup(strings.Split(path, ".")...).Type != 0 })
 	if len(missing) == 0 {

@@ -132,7 +132,7 @@ var updates = []row{
 			filter := expr.D("v", expr.Op("$type", "date"), "$expr", expr.Op("$lte", "$v", "$$NOW"))
 			return testkit.Must(s.run("findAndModify", s.c.Name(), "query", filter, "sort", expr.D("v", 1), "update", expr.Op("$set", expr.D("w", 1)))).Lookup("value", "_id")
 		}},
-	{"which positions an unordered bulk write names, of which the second is refused", "1 refused, at 1, and 2 upserted", "approx schemaversion internal/windows",
+	{"an unordered bulk write whose second write is refused: the positions in its answer", "1 refused, at 1, and 2 upserted", "approx schemaversion internal/windows",
 		func(s *server) any {
 			s.insert(expr.D("_id", 2, "v", "x"))
 			var models []mongo.WriteModel
