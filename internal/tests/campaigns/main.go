@@ -1,5 +1,6 @@
-// Campaigns runs tests for longer than go test ./... does: faults at every command, faults that last, Adopt beside old code, elections, killed
-// processes, shards, moving chunks, generated databases. Run it in the root of the module:
+// Campaigns runs tests for longer than go test ./... does: faults at every command, faults that last, Adopt beside old
+// code, elections, killed processes, shards, moving chunks, generated databases, numbers of all types beside each other.
+// Run it in the root of the module:
 //
 //	go run ./internal/tests/campaigns                            a part of each, with a new seed
 //	go run ./internal/tests/campaigns -list                      their names
@@ -77,6 +78,8 @@ func all() ([]campaign, error) {
 		campaign{"kills", tests + "killed", `^TestKilled`},
 		campaign{"exactlyonce", tests + "exactlyonce", `^TestExactlyOnce$`},
 		campaign{"classifier", "./advise", `^TestClassifier$`},
+		campaign{"numbers/bucket", "./bucket", `^TestEveryNumber$`},
+		campaign{"numbers/series", "./series", `^TestEveryNumber$`},
 	), nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 )
 
 // Numbers are the extremes of the four types of numbers, all finite.
@@ -47,7 +48,7 @@ type Measurements struct {
 	Checker    mongopatterns.Checker
 }
 
-// EveryNumber writes each of Numbers beside each other by all calls. Check must compute what they wrote, and Compare
+// EveryNumber writes each of Numbers beside each other by all calls, in a small run beside a quarter of them. Check must compute what they wrote, and Compare
 // find in adopted what is in src.
 func EveryNumber(t *testing.T, src *mongo.Collection, stored, adopted Measurements) {
 	t.Helper()
@@ -57,6 +58,9 @@ func EveryNumber(t *testing.T, src *mongo.Collection, stored, adopted Measuremen
 	var firsts, rest []bson.D
 	for i, x := range numbers {
 		for j, y := range numbers[:i+1] {
+			if (uint64(i+j)+scale.Seed())%scale.Of[uint64](4, 1, 1) != 0 && j != i*7%(i+1) {
+				continue
+			}
 			series := D("series", fmt.Sprint(i, " ", j))
 			firsts = append(firsts, slices.Concat(series, m(0, x)))
 			rest = append(rest, slices.Concat(series, m(1, y)), slices.Concat(series, m(2, x)), slices.Concat(series, m(3, y)))
