@@ -80,19 +80,19 @@ func (l *lists) otherRoots(id any) mongo.Pipeline {
 		expr.Op("$lookup", expr.D("from", l.coll.Name(), "pipeline", others, "as", fieldTree))}, unfold())
 }
 
-// roots are the nodes that no list names, and which are adopted.
+// roots are the nodes that no list names, except bare ones.
 func (l *lists) roots() mongo.Pipeline {
-	return l.unreferenced(l.o.IDField, l.link, expr.Op("$match", l.adoptedMatch()))
+	return l.unreferenced(l.o.IDField, l.link, expr.Op("$match", l.notBareMatch()))
 }
 
-// sortedRoots include nodes that are not adopted: Dump refuses them, and Check reports them.
+// sortedRoots include bare nodes: Dump refuses them, and Check reports them.
 func (l *lists) sortedRoots() mongo.Pipeline {
 	return append(l.unreferenced(l.o.IDField, l.link), l.sorting())
 }
 
-// leaves have an empty list or none at all, unless they are not adopted.
+// leaves have an empty list or none at all, and are not bare.
 func (l *lists) leaves() mongo.Pipeline {
-	return mongo.Pipeline{expr.Op("$match", append(l.in(l.o.ChildrenField+".0", expr.Op("$exists", false)), l.adoptedMatch()...))}
+	return mongo.Pipeline{expr.Op("$match", append(l.in(l.o.ChildrenField+".0", expr.Op("$exists", false)), l.notBareMatch()...))}
 }
 
 // childrenOf needs the stored list. A filter for the roots does not exist, because a root is a node that no list names.
@@ -108,12 +108,12 @@ func (l *lists) fieldsOf(_ *node, children []node) bson.D {
 	return expr.D(l.o.ChildrenField, idsOf(children))
 }
 
-// parents are the nodes that list one of nodes. For nodes that are not adopted they are also those that the parent
+// parents are the nodes that list one of nodes. For bare nodes they are also those that the parent
 // fields name, because Adopt and Check have to know whether they exist.
 func (l *lists) parents(nodes []node) bson.D {
 	listing, named := expr.D(l.o.ChildrenField, anyOf(idsOf(nodes))), []bson.RawValue{}
 	for _, n := range nodes {
-		if l.unadopted(n.raw) {
+		if l.isBare(n.raw) {
 			named = append(named, n.parent)
 		}
 	}
@@ -162,7 +162,7 @@ func (l *lists) rootWith(ctx context.Context, match bson.D) (node, error) {
 	if !txn.Running(ctx) {
 		return l.first(ctx, append(l.roots(), expr.Op("$match", match)))
 	}
-	nodes, err := l.findAll(ctx, l.in("$and", bson.A{match, l.adoptedMatch()}))
+	nodes, err := l.findAll(ctx, l.in("$and", bson.A{match, l.notBareMatch()}))
 	if err != nil || len(nodes) == 0 {
 		return node{}, err
 	}
@@ -180,9 +180,9 @@ func (l *lists) rootWith(ctx context.Context, match bson.D) (node, error) {
 
 func (l *lists) family(nodes []node) mongo.Pipeline { return l.referenced(l.byIDs(idsOf(nodes))) }
 
-// checkAdopted: a node is not adopted if it names a parent, has no array, and that parent does not list it.
+// checkAdopted refuses a bare node that its parent does not list.
 func (l *lists) checkAdopted(ctx context.Context, n node) error {
-	if !l.unadopted(n.raw) {
+	if !l.isBare(n.raw) {
 		return nil
 	}
 	p, err := l.findOne(ctx, append(l.byID(n.parent), expr.Element(l.link, equal(n.id))), nil)
@@ -196,8 +196,8 @@ func (l *lists) checkAdopted(ctx context.Context, n node) error {
 }
 
 // checkWay reads the node again, because a way up through lists does not show what the parent field says.
-func (l *lists) checkWay(ctx context.Context, id bson.RawValue, _ int, unadopted bool) error {
-	if !unadopted {
+func (l *lists) checkWay(ctx context.Context, id bson.RawValue, _ int, bare bool) error {
+	if !bare {
 		return nil
 	}
 	n, err := l.findOne(ctx, l.byID(id), l.missing(id))

@@ -98,7 +98,7 @@ func (l *lists) keeper(s *place) *place {
 // named is the parent that the ParentField of a node without an array names, if that parent does not list it. Then no
 // list says where the node is, even if others have it.
 func (l *lists) named(s *place) node {
-	if !l.unadopted(s.node.raw) {
+	if !l.isBare(s.node.raw) {
 		return node{}
 	}
 	up, broken := l.namedParent(s.node)
@@ -226,5 +226,5 @@ func (l *lists) relist(e *engine, n node, parent *place, by []node) []finding {
 
 // makeRoot also gives the node an array: with one it is a root, whatever its parent field names.
 func (l *lists) makeRoot(n node) []mongo.WriteModel {
-	return []mongo.WriteModel{l.unlink(null, n.id), l.array(n)}
+	return []mongo.WriteModel{l.unlink(null, n.id), l.addArray(n)}
 }

@@ -68,10 +68,10 @@ func (l *lists) spot(ctx context.Context, pos position) (parent bson.RawValue, a
 	return p.id, at, nil
 }
 
-// pushUnread puts an ID into the list of a parent that was not read. The push matches only an adopted one; if it
+// pushUnread puts an ID into the list of a parent that was not read. The push does not match a bare one; if it
 // matches nothing, a read finds out why.
 func (l *lists) pushUnread(ctx context.Context, parent bson.RawValue, at int, id bson.RawValue) error {
-	res, err := fault.Many(l.primary.BulkWrite(ctx, []mongo.WriteModel{l.pushTo(append(l.byID(parent), l.adoptedMatch()...), at, id)}))
+	res, err := fault.Many(l.primary.BulkWrite(ctx, []mongo.WriteModel{l.pushTo(append(l.byID(parent), l.notBareMatch()...), at, id)}))
 	if err != nil || res.MatchedCount > 0 {
 		return err
 	}
@@ -143,13 +143,13 @@ func (l *lists) target(pos position, nodes []node, self bson.RawValue) (parent *
 
 // beside is target for a position before or after ref.
 func (l *lists) beside(ref node, pos position, nodes []node, self bson.RawValue) (parent *node, at int, err error) {
-	unadopted := l.unadopted(ref.raw)
+	bare := l.isBare(ref.raw)
 	for _, n := range nodes {
 		at := slices.IndexFunc(without(n.children, self), func(id bson.RawValue) bool { return same(id, ref.id) })
 		if at < 0 {
 			continue
 		}
-		if unadopted && !same(ref.parent, n.id) { // old code has moved ref elsewhere
+		if bare && !same(ref.parent, n.id) { // old code has moved ref elsewhere
 			break
 		}
 		if pos.kind == afterSibling {
@@ -157,7 +157,7 @@ func (l *lists) beside(ref node, pos position, nodes []node, self bson.RawValue)
 		}
 		return &n, at, nil
 	}
-	if unadopted {
+	if bare {
 		return nil, 0, l.notAdopted(ref.id)
 	}
 	return nil, 0, errUnordered
@@ -189,28 +189,28 @@ func (l *lists) unlink(parent, id bson.RawValue) mongo.WriteModel {
 // ensureArray gives an array to a node that is about to be written and has none, or refuses it if it is not adopted.
 // The write itself might give it one, and from then on the parent field is ignored.
 func (l *lists) ensureArray(ctx context.Context, n node) error {
-	if !l.unadopted(n.raw) {
+	if !l.isBare(n.raw) {
 		return nil
 	}
 	if err := l.checkAdopted(ctx, n); err != nil {
 		return err
 	}
-	return l.write(ctx, l.anchor(n)...)
+	return l.write(ctx, l.adopt(n)...)
 }
 
-// anchor gives a node that has no array an empty one, and removes the node from the arrays of all but the parent that
+// adopt gives a bare node an empty array, and removes the node from the arrays of all but the parent that
 // it names. Old code may have left it there; without an array of its own the parent field had precedence.
-func (l *lists) anchor(n node) []mongo.WriteModel {
+func (l *lists) adopt(n node) []mongo.WriteModel {
 	left := append(l.parentsOf(n.id), expr.Element(l.o.IDField, expr.Op("$ne", n.parent)))
 	return []mongo.WriteModel{
 		update(left, append(expr.Op("$pull", expr.D(l.o.ChildrenField, expr.Op("$in", bson.A{n.id}))), l.count(-1)...)),
-		l.array(n),
+		l.addArray(n),
 	}
 }
 
-// array gives an empty array to a node that names a parent and has none.
-func (l *lists) array(n node) mongo.WriteModel {
-	return update(append(l.byID(n.id), l.unadoptedMatch(l.aParent())...), expr.Op("$set", expr.D(l.o.ChildrenField, bson.A{})))
+// addArray gives an empty array to a node if it is bare.
+func (l *lists) addArray(n node) mongo.WriteModel {
+	return update(append(l.byID(n.id), l.bareMatch(l.aParent())...), expr.Op("$set", expr.D(l.o.ChildrenField, bson.A{})))
 }
 
 // removeOne deletes a node, and then reads its parents and the nodes that name it as their parent: see take. Promote
@@ -228,7 +228,7 @@ func (l *lists) removeOne(ctx context.Context, id bson.RawValue, policy mongopat
 			return nil, err
 		}
 	}
-	parents, unanchored, err := l.around(ctx, x, policy)
+	parents, bareChildren, err := l.around(ctx, x, policy)
 	if err != nil {
 		return nil, err
 	}
@@ -236,17 +236,17 @@ func (l *lists) removeOne(ctx context.Context, id bson.RawValue, policy mongopat
 		return []mongo.WriteModel{l.unlink(null, x.id)}, nil
 	}
 	var models []mongo.WriteModel
-	for _, n := range unanchored {
-		models = append(models, l.anchor(n)...)
+	for _, n := range bareChildren {
+		models = append(models, l.adopt(n)...)
 	}
 	if policy != mongopatterns.Promote {
 		return append(models, l.unlink(null, x.id)), nil
 	}
-	anchored := idsOf(unanchored)
+	adopted := idsOf(bareChildren)
 	for _, p := range parents {
 		models = append(models, l.unlink(p.id, x.id))
 		at := slices.IndexFunc(p.children, func(id bson.RawValue) bool { return same(id, x.id) })
-		added := slices.DeleteFunc(slices.Clone(x.children), func(id bson.RawValue) bool { return holds(p.children, id) && !holds(anchored, id) })
+		added := slices.DeleteFunc(slices.Clone(x.children), func(id bson.RawValue) bool { return holds(p.children, id) && !holds(adopted, id) })
 		if len(added) > 0 {
 			models = append(models, l.push(p.id, at, added...))
 		}
@@ -260,7 +260,7 @@ func (l *lists) checkChildless(ctx context.Context, x node) error {
 	if len(x.children) == 0 {
 		return nil
 	}
-	own := expr.Op("$nor", bson.A{l.unadoptedMatch(expr.Op("$nin", append(l.rootParents(), x.id)))})
+	own := expr.Op("$nor", bson.A{l.bareMatch(expr.Op("$nin", append(l.rootParents(), x.id)))})
 	n, err := l.findOne(ctx, append(l.byIDs(x.children), own...), nil)
 	if err != nil || n.raw == nil {
 		return err
@@ -268,10 +268,10 @@ func (l *lists) checkChildless(ctx context.Context, x node) error {
 	return l.about(x.id, mongopatterns.ErrReferenced)
 }
 
-// around reads the nodes that list a deleted x, and those of its children that have no array: they leave all lists by
-// anchor. It refuses if a node names x as its parent and is not adopted.
-func (l *lists) around(ctx context.Context, x node, policy mongopatterns.DeletePolicy) (parents, unanchored []node, err error) {
-	nodes, err := l.findAll(ctx, expr.Op("$or", bson.A{l.parentsOf(x.id), l.unadoptedUnder(equal(x.id))}))
+// around reads the nodes that list a deleted x, and its bare children. It refuses if a bare node names x as its parent and
+// x does not list it.
+func (l *lists) around(ctx context.Context, x node, policy mongopatterns.DeletePolicy) (parents, bareChildren []node, err error) {
+	nodes, err := l.findAll(ctx, expr.Op("$or", bson.A{l.parentsOf(x.id), l.bareUnder(equal(x.id))}))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -280,14 +280,14 @@ func (l *lists) around(ctx context.Context, x node, policy mongopatterns.DeleteP
 		case holds(n.children, x.id):
 			parents = append(parents, n)
 		case holds(x.children, n.id):
-			unanchored = append(unanchored, n)
+			bareChildren = append(bareChildren, n)
 		case policy == mongopatterns.Restrict:
 			return nil, nil, l.about(x.id, mongopatterns.ErrReferenced)
 		default:
 			return nil, nil, l.notAdopted(n.id)
 		}
 	}
-	return parents, unanchored, nil
+	return parents, bareChildren, nil
 }
 
 // removeAll deletes a node and its descendants. In a graph it keeps those that also have a parent elsewhere, with all
@@ -313,14 +313,14 @@ func (l *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo
 			ids = append(ids, n.id)
 		}
 	}
-	unadopted, err := l.findIn(ctx, ids, func(any bson.D) bson.D { return l.unadoptedUnder(any) }, unadoptedMax)
+	bareNodes, err := l.findIn(ctx, ids, func(any bson.D) bson.D { return l.bareUnder(any) }, bareMax)
 	if err != nil {
 		return 0, nil, err
 	}
 	if err := l.checkAdopted(ctx, x); err != nil {
 		return 0, nil, err
 	}
-	if err := l.allListed(x, byKey, unadopted); err != nil {
+	if err := l.allListed(x, byKey, bareNodes); err != nil {
 		return 0, nil, err
 	}
 	deleted, err := l.deleteIDs(ctx, ids)
@@ -329,13 +329,13 @@ func (l *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo
 
 // allListed refuses if a node without an array, one of those deleted with x or one that names them as its parent, is
 // not in the list of the parent that it names.
-func (l *lists) allListed(x node, deleted map[string]node, unadopted []node) error {
+func (l *lists) allListed(x node, deleted map[string]node, bareNodes []node) error {
 	for _, n := range deleted {
-		if l.unadopted(n.raw) && !same(n.id, x.id) {
-			unadopted = append(unadopted, n)
+		if l.isBare(n.raw) && !same(n.id, x.id) {
+			bareNodes = append(bareNodes, n)
 		}
 	}
-	for _, n := range unadopted {
+	for _, n := range bareNodes {
 		if !holds(deleted[key(n.parent)].children, n.id) {
 			return l.notAdopted(n.id)
 		}
@@ -471,8 +471,8 @@ func (l *lists) removeLink(ctx context.Context, parent, child node) error {
 		return l.about(child.id, fmt.Errorf("%w among the children of %s", mongopatterns.ErrNotFound, text(parent.id)))
 	}
 	var models []mongo.WriteModel
-	if l.unadopted(child.raw) && same(child.parent, parent.id) {
-		models = l.anchor(child)
+	if l.isBare(child.raw) && same(child.parent, parent.id) {
+		models = l.adopt(child)
 	}
 	return l.write(ctx, append(models, l.unlink(parent.id, child.id))...)
 }

@@ -56,7 +56,7 @@ type place struct {
 	id       bson.RawValue
 	segment  bson.RawValue // in to
 	node     node          // as it was read, until connect has run
-	bare     bool          // it was not adopted
+	bare     bool          // see isBare
 	parent   bson.RawValue // that it named
 	kept     bool          // it keeps the place that it has in to: see catchUp
 	derived  *node         // the result of under
@@ -146,7 +146,7 @@ func (e *engine) elsewhere(n node) bool {
 		return true
 	}
 	// In ChildReferences the parent field says where a node without an array is.
-	if e.from.unadopted(n.raw) && (s.kept || !s.bare || !same(n.parent, s.parent)) {
+	if e.from.isBare(n.raw) && (s.kept || !s.bare || !same(n.parent, s.parent)) {
 		return true
 	}
 	up, _ := e.from.parent(n)
@@ -223,7 +223,7 @@ func (e *engine) place(n node) *place {
 	s := e.known[k]
 	if s == nil {
 		s = &place{id: copied(n.id), segment: copied(e.to.field(n.raw, e.to.o.SegmentField)), node: n,
-			bare: e.from.unadopted(n.raw), parent: copied(n.parent)}
+			bare: e.from.isBare(n.raw), parent: copied(n.parent)}
 		for _, k := range []string{k, e.from.refKey(n)} {
 			e.known[k] = s
 			e.fresh = append(e.fresh, k)

@@ -46,7 +46,7 @@ func (l linked) byRefs(ups ...node) bson.D {
 			paths = l.rootLinks()
 		}
 		match := l.in(l.link, expr.Op("$in", paths), l.o.SegmentField, expr.Op("$in", segments[path]))
-		any = append(any, append(match, l.adoptedMatch()...))
+		any = append(any, append(match, l.notBareMatch()...))
 	}
 	if len(ids) > 0 || len(any) == 0 {
 		any = append(any, l.byIDs(ids))
@@ -105,14 +105,14 @@ func (l linked) childrenOf(n node) (match bson.D, read bool) {
 	return l.childrenUnder(&n), !l.keepsParent
 }
 
-func (l linked) rootsMatch() bson.D { return append(l.childrenUnder(nil), l.adoptedLink()...) }
+func (l linked) rootsMatch() bson.D { return append(l.childrenUnder(nil), l.notBareRoots()...) }
 
-// adoptedLink are the conditions that tell roots from nodes that are not adopted, where both may lack the link.
-func (l linked) adoptedLink() bson.D {
+// notBareRoots are the conditions that tell roots from bare nodes, where both may lack the link.
+func (l linked) notBareRoots() bson.D {
 	if l.derived != l.link {
 		return nil
 	}
-	return l.adoptedMatch()
+	return l.notBareMatch()
 }
 
 // holdsAncestors reports whether a node contains its ancestors. Then the fields of its children are computed from its own,
@@ -139,10 +139,10 @@ func (l linked) children(id any) mongo.Pipeline {
 // which all match then.
 func (l linked) siblings(id any) mongo.Pipeline {
 	var among mongo.Pipeline
-	if match := l.adoptedLink(); match != nil {
+	if match := l.notBareRoots(); match != nil {
 		among = mongo.Pipeline{expr.Op("$match", match)}
 	}
-	self := mongo.Pipeline{expr.Op("$match", append(append(l.byID(id), l.except(l.link)...), l.adoptedLink()...))}
+	self := mongo.Pipeline{expr.Op("$match", append(append(l.byID(id), l.except(l.link)...), l.notBareRoots()...))}
 	local := l.link
 	if roots := l.rootLinks(); len(roots) > 1 {
 		local = fieldTouch
@@ -161,7 +161,7 @@ func (l linked) leaves() mongo.Pipeline {
 	case l.keepsParent:
 		return l.unreferenced(l.o.IDField, l.link)
 	}
-	return l.unreferenced(fieldTouch, l.link, expr.Op("$match", l.adoptedMatch()), expr.Op("$set", expr.D(fieldTouch, l.reference())))
+	return l.unreferenced(fieldTouch, l.link, expr.Op("$match", l.notBareMatch()), expr.Op("$set", expr.D(fieldTouch, l.reference())))
 }
 
 // otherRoots: siblings are also those of a root.
@@ -179,7 +179,7 @@ func (l linked) rootWith(ctx context.Context, match bson.D) (node, error) {
 	return l.first(ctx, append(l.roots(), expr.Op("$match", match)))
 }
 
-// family also finds the children that are not adopted, where only the parent field names them.
+// family also finds bare children, where only the parent field names them.
 func (l linked) family(nodes []node) mongo.Pipeline {
 	refs, ids := bson.A{}, bson.A{}
 	for _, n := range nodes {
@@ -189,7 +189,7 @@ func (l linked) family(nodes []node) mongo.Pipeline {
 	}
 	match := l.in(l.link, anyOf(refs))
 	if l.derived == l.link {
-		match = expr.Op("$or", bson.A{match, l.unadoptedUnder(anyOf(ids))})
+		match = expr.Op("$or", bson.A{match, l.bareUnder(anyOf(ids))})
 	}
 	return mongo.Pipeline{expr.Op("$match", match), l.sorting()}
 }
@@ -247,7 +247,7 @@ func (l linked) makeRoot(n node) []mongo.WriteModel {
 // checkSound refuses a node if its fields do not tell where it is, or contradict each other. The fields of a node under
 // it would be wrong as well, and a move could close a cycle.
 func (l linked) checkSound(n node) error {
-	if err := l.adopted(n); err != nil {
+	if err := l.checkNotBare(n); err != nil {
 		return err
 	}
 	if above := l.above(n); above != nil && l.keepsParent {
@@ -263,19 +263,19 @@ func (l linked) checkSound(n node) error {
 	return l.checkUsable(n)
 }
 
-// adopted refuses a node that is not adopted.
-func (l linked) adopted(n node) error {
-	if l.unadopted(n.raw) {
+// checkNotBare refuses a bare node: in these representations it is not adopted.
+func (l linked) checkNotBare(n node) error {
+	if l.isBare(n.raw) {
 		return l.notAdopted(n.id)
 	}
 	return nil
 }
 
-func (l linked) checkAdopted(_ context.Context, n node) error { return l.adopted(n) }
+func (l linked) checkAdopted(_ context.Context, n node) error { return l.checkNotBare(n) }
 
 // checkWay: where the parent field has led to ancestors, nothing is missing.
-func (l linked) checkWay(_ context.Context, id bson.RawValue, way int, unadopted bool) error {
-	if !unadopted || way > 1 && l.keepsParent {
+func (l linked) checkWay(_ context.Context, id bson.RawValue, way int, bare bool) error {
+	if !bare || way > 1 && l.keepsParent {
 		return nil
 	}
 	return l.notAdopted(id)

@@ -57,7 +57,7 @@ func (t *Tree[ID, T]) dump(ctx context.Context, yield func(Entry[ID, T], error) 
 				return err
 			}
 			n := c.parse(cur.Current)
-			if l.parents == nil && c.unadopted(n.raw) {
+			if l.parents == nil && c.isBare(n.raw) {
 				return c.notAdopted(n.id)
 			}
 			parent, ok := l.take(n)

@@ -88,7 +88,7 @@ func (c *core) follow(ctx context.Context, names []string, create func(above *no
 }
 
 // childNamed finds a child by its name, or a root if parent is nil, and returns nil if there is none. It also finds a
-// child that is not adopted yet, because otherwise FindOrInsert would create a second one with that name.
+// bare child, because otherwise FindOrInsert would create a second one with that name.
 func (c *core) childNamed(ctx context.Context, parent *node, name string) (*node, error) {
 	match := expr.D(cmp.Or(c.o.NameField, c.segmentField()), name)
 	var n node

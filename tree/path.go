@@ -41,9 +41,9 @@ func pathLayout(o *Options) layout {
 const malformed = "malformed"
 
 // parent of a malformed path is still its last segment, so that calls beside and below such a node find the parent.
-// A node without a path that names a parent is not adopted, and its ParentField counts.
+// For a bare node, which has no path, the ParentField counts.
 func (p pathShape) parent(n node) (up node, broken string) {
-	if p.unadopted(n.raw) {
+	if p.isBare(n.raw) {
 		return p.namedParent(n)
 	}
 	segments, sep := p.segments(n.path), p.o.PathDelimiter
@@ -196,7 +196,7 @@ func (p pathShape) upBySegments(segments any, levels int) mongo.Pipeline {
 	join := expr.D("from", p.coll.Name(), "localField", fieldTouch+".path", "foreignField", p.o.PathField,
 		"let", expr.D("segment", expr.Field(fieldTouch+".segment")),
 		"pipeline", bson.A{p.match("$expr", expr.Op("$eq", expr.Field(p.o.SegmentField), expr.Var("segment")),
-			"$nor", bson.A{p.unadoptedMatch(p.aParent())})},
+			"$nor", bson.A{p.bareMatch(p.aParent())})},
 		"as", fieldTree)
 	self := expr.Op("$eq", expr.Field(fieldDepth), 0)
 	return slices.Concat(mongo.Pipeline{

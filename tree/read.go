@@ -100,10 +100,10 @@ func (t *Tree[ID, T]) RootsPipeline() mongo.Pipeline { return t.c.roots() }
 // LeavesPipeline yields the nodes without children.
 func (t *Tree[ID, T]) LeavesPipeline() mongo.Pipeline { return t.c.leaves() }
 
-// breadcrumb yields the ancestors, root first, and the node itself: {id, name, unadopted}.
+// breadcrumb yields the ancestors, root first, and the node itself: {id, name, bare}.
 func (c *core) breadcrumb(id any) mongo.Pipeline {
 	own, name := expr.Field(c.o.IDField), expr.Field(cmp.Or(c.o.NameField, c.segmentField()))
-	return append(c.rootFirst(c, id), expr.Op("$project", expr.D("_id", 0, "id", own, "name", name, "unadopted", c.unadoptedExpr())))
+	return append(c.rootFirst(c, id), expr.Op("$project", expr.D("_id", 0, "id", own, "name", name, "bare", c.bareExpr())))
 }
 
 // rootFirst yields a node and its ancestors with fieldDepth, the node last. It contains the node, so that an empty
@@ -238,16 +238,16 @@ func (t *Tree[ID, T]) Ancestors(ctx context.Context, id ID) (nodes []T, err erro
 	if err != nil {
 		return nil, err
 	}
-	unadopted := false // of the node itself, which comes last
+	bare := false // of the node itself, which comes last
 	open := t.c.sent(raw, t.c.wayUp)
 	all, err := upFrom(ctx, t.c.store, raw, open, func(cur *mongo.Cursor) (v T, err error) {
-		unadopted = t.c.unadopted(cur.Current)
+		bare = t.c.isBare(cur.Current)
 		return v, cur.Decode(&v)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return all[:len(all)-1], t.c.checkWay(ctx, raw, len(all), unadopted)
+	return all[:len(all)-1], t.c.checkWay(ctx, raw, len(all), bare)
 }
 
 // fixed encodes the stages of a pipeline after the first, which names the node. sent puts that in front again.
@@ -320,7 +320,7 @@ func (t *Tree[ID, T]) Parent(ctx context.Context, id ID) (parent T, err error) {
 	if err != nil {
 		return none, err
 	}
-	if err := t.c.checkWay(ctx, raw, len(all), t.c.unadopted(x.raw)); err != nil {
+	if err := t.c.checkWay(ctx, raw, len(all), t.c.isBare(x.raw)); err != nil {
 		return none, err
 	}
 	if len(all) > 1 {
@@ -360,21 +360,21 @@ func (c *core) ancestry(ctx context.Context, id any) (ids []bson.RawValue, err e
 	if n.raw == nil {
 		return nil, c.missing(raw)
 	}
-	return c.above(n), c.checkWay(ctx, raw, 1, c.unadopted(n.raw))
+	return c.above(n), c.checkWay(ctx, raw, 1, c.isBare(n.raw))
 }
 
 // ancestryByWay is ancestry where the node does not contain its ancestors.
 func (c *core) ancestryByWay(ctx context.Context, id bson.RawValue) (ids []bson.RawValue, err error) {
-	unadopted := false // of the node itself, which comes last
+	bare := false // of the node itself, which comes last
 	ids, err = upFrom(ctx, c.store, id, c.sent(id, c.crumbs), func(cur *mongo.Cursor) (bson.RawValue, error) {
 		doc := slices.Clone(cur.Current)
-		unadopted = doc.Lookup("unadopted").Boolean()
+		bare = doc.Lookup("bare").Boolean()
 		return doc.Lookup("id"), nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return ids[:len(ids)-1], c.checkWay(ctx, id, len(ids), unadopted)
+	return ids[:len(ids)-1], c.checkWay(ctx, id, len(ids), bare)
 }
 
 // IsDescendant reports whether id lies below ancestor. An unknown ancestor has no descendants.
@@ -401,9 +401,9 @@ func (t *Tree[ID, T]) Breadcrumb(ctx context.Context, id ID) (crumbs []Crumb[ID]
 	if err != nil {
 		return nil, err
 	}
-	unadopted := false
+	bare := false
 	all, err := upFrom(ctx, t.c.store, raw, t.c.sent(raw, t.c.crumbs), func(cur *mongo.Cursor) (crumb Crumb[ID], err error) {
-		unadopted = cur.Current.Lookup("unadopted").Boolean()
+		bare = cur.Current.Lookup("bare").Boolean()
 		name := cur.Current.Lookup("name")
 		if crumb.Name, err = segmentString(name); err != nil && !isNull(name) {
 			crumb.Name = text(name)
@@ -414,7 +414,7 @@ func (t *Tree[ID, T]) Breadcrumb(ctx context.Context, id ID) (crumbs []Crumb[ID]
 	if err != nil {
 		return nil, err
 	}
-	if err := t.c.checkWay(ctx, raw, len(all), unadopted); err != nil {
+	if err := t.c.checkWay(ctx, raw, len(all), bare); err != nil {
 		return nil, err
 	}
 	return all, nil
@@ -448,7 +448,7 @@ func (t *Tree[ID, T]) subtree(ctx context.Context, id ID, maxDepth int) (*Node[T
 	if err != nil || at < 0 {
 		return nil, raw, err
 	}
-	if links[at].unadopted { // in ChildReferences its parent may list it
+	if links[at].bare { // in ChildReferences its parent may list it
 		if err := t.c.checkWay(ctx, raw, 1, true); err != nil {
 			return nil, raw, err
 		}

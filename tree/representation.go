@@ -73,7 +73,7 @@ type shape interface {
 	checkAdopted(ctx context.Context, n node) error
 	// checkWay refuses a node that is not adopted, after its way up was read. way is the number of nodes read, with
 	// the node itself.
-	checkWay(ctx context.Context, id bson.RawValue, way int, unadopted bool) error
+	checkWay(ctx context.Context, id bson.RawValue, way int, bare bool) error
 
 	insert(ctx context.Context, doc bson.D, pos position) error
 	move(ctx context.Context, id bson.RawValue, pos position) error
@@ -125,7 +125,7 @@ type layout struct {
 	link        string   // the field that names the parent, or the children
 	order       string   // the field that orders siblings, "" if they are not ordered
 	keepsParent bool     // link is the ParentField
-	derived     string   // a node that names a parent and lacks this field is not adopted; "" if nothing is derived
+	derived     string   // a node that names a parent and lacks this field is bare; "" if nothing is derived
 	// namesChildren says that link is a list of children, which follows from no other field. So only a query finds the
 	// parents of a node, and several lists may name it.
 	namesChildren bool

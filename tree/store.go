@@ -165,26 +165,26 @@ func open(coll *mongo.Collection, p mongo.Pipeline, batch int32) opener {
 // link has the keys that put a node into a nested value, for Subtree, Forest and the numbers. It keeps no part of the
 // document, so that the reply can be freed.
 type link struct {
-	id        string   // the key of the ID
-	ref, up   string   // the refKey of the node, and that of its parent
-	names     []string // the keys of its children, in ChildReferences
-	order     int64
-	root      bool // it names no parent
-	child     bool // a node among the links is its parent
-	unadopted bool
-	at        int // the index in the caller's slice
+	id      string   // the key of the ID
+	ref, up string   // the refKey of the node, and that of its parent
+	names   []string // the keys of its children, in ChildReferences
+	order   int64
+	root    bool // it names no parent
+	child   bool // a node among the links is its parent
+	bare    bool
+	at      int // the index in the caller's slice
 }
 
-// linkOf makes the link of a node; up and broken are the results of parent. A node that is not adopted is linked to the
+// linkOf makes the link of a node; up and broken are the results of parent. A bare node is linked to the
 // parent that its field names, so that Forest shows it.
 func (s *store) linkOf(n, up node, broken string, at int) link {
-	l := link{id: key(n.id), ref: s.refKey(n), order: s.orderOf(n), unadopted: s.unadopted(n.raw), at: at}
-	l.root = !s.isParent(up) && broken == "" && !l.unadopted
+	l := link{id: key(n.id), ref: s.refKey(n), order: s.orderOf(n), bare: s.isBare(n.raw), at: at}
+	l.root = !s.isParent(up) && broken == "" && !l.bare
 	switch {
 	case broken != "":
 	case s.isParent(up):
 		l.up = s.refKey(up)
-	case l.unadopted && n.parent.Type != bson.TypeArray:
+	case l.bare && n.parent.Type != bson.TypeArray:
 		l.up = key(n.parent)
 	}
 	for _, id := range n.children {
@@ -194,7 +194,7 @@ func (s *store) linkOf(n, up node, broken string, at int) link {
 }
 
 // assemble sorts the links and calls join for each parent and child, siblings in order. A parent's list has precedence
-// over the parent field of a node that is not adopted.
+// over the parent field of a bare node.
 func (s *store) assemble(links []link, join func(parent, child int)) {
 	if s.order != "" {
 		slices.SortStableFunc(links, func(a, b link) int { return cmp.Compare(a.order, b.order) })
@@ -215,7 +215,7 @@ func (s *store) assemble(links []link, join func(parent, child int)) {
 		}
 	}
 	for i, n := range links {
-		if parent, ok := byID[n.up]; ok && parent != i && !(links[i].child && n.unadopted) {
+		if parent, ok := byID[n.up]; ok && parent != i && !(links[i].child && n.bare) {
 			put(parent, i)
 		}
 	}

@@ -158,10 +158,10 @@ func (t *Tree[ID, T]) Indexes() map[string][]mongo.IndexModel {
 	if len(c.index) > 0 {
 		models = append(models, mongo.IndexModel{Keys: c.keyed(c.index...)})
 	}
-	if c.o.SegmentField != "" { // nodes that are not adopted have no path
-		adopted := expr.D(c.o.PathField, expr.Op("$gte", ""))
+	if c.o.SegmentField != "" { // bare nodes have no path
+		withPath := expr.D(c.o.PathField, expr.Op("$gte", ""))
 		models = append(models, mongo.IndexModel{Keys: c.keyed(c.o.PathField, c.o.SegmentField),
-			Options: options.Index().SetUnique(true).SetPartialFilterExpression(adopted)})
+			Options: options.Index().SetUnique(true).SetPartialFilterExpression(withPath)})
 	}
 	models = append(models, mongo.IndexModel{Keys: c.keyed(c.link, c.order)})
 	return map[string][]mongo.IndexModel{c.coll.Name(): models}

@@ -163,7 +163,7 @@ func (f families) parentForInsert(ctx context.Context, pos position) (parent *no
 	if ref, err = f.findOne(ctx, f.byID(pos.ref), f.absent(pos)); err != nil {
 		return nil, ref, err
 	}
-	if err := f.adopted(ref); err != nil {
+	if err := f.checkNotBare(ref); err != nil {
 		return nil, ref, err
 	}
 	match := f.parentOf(ref)
@@ -256,7 +256,7 @@ func (f families) parentForMove(ctx context.Context, pos position, ref, x node) 
 	}
 	parent := ref
 	if pos.sibling() {
-		if err := f.adopted(ref); err != nil {
+		if err := f.checkNotBare(ref); err != nil {
 			return nil, err
 		}
 		match := f.parentOf(ref)
@@ -292,7 +292,7 @@ func (f families) removeOne(ctx context.Context, id bson.RawValue, policy mongop
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(f.checkUsable(x), f.adopted(x), f.checkNumbered(x)); err != nil {
+	if err := cmp.Or(f.checkUsable(x), f.checkNotBare(x), f.checkNumbered(x)); err != nil {
 		return nil, err
 	}
 	children, to, err := f.survey(ctx, x, policy)
@@ -392,7 +392,7 @@ func (f families) removeByIDs(ctx context.Context, id bson.RawValue) (x node, de
 
 // removeByFilter is removeAll where one filter matches all descendants.
 func (f families) removeByFilter(ctx context.Context, id bson.RawValue) (x node, deleted int64, err error) {
-	if x, err = f.allAdopted(ctx, id); err != nil {
+	if x, err = f.readForCascade(ctx, id); err != nil {
 		return x, 0, err
 	}
 	if err := cmp.Or(f.checkUsable(x), f.checkNumbered(x)); err != nil {
