@@ -62,8 +62,8 @@ func (s *store) notAdopted(id bson.RawValue) error {
 
 // withBare adds the bare children of a node to the filter for its children. Delete must not leave them behind.
 func (s *store) withBare(match bson.D, n node) bson.D {
-	match = append(match, s.except(s.link)...)
-	if s.derived != s.link { // the parent field names both
+	match = append(match, s.except(s.refField)...)
+	if s.derived != s.refField { // the parent field names both
 		return match
 	}
 	return expr.Op("$or", bson.A{match, s.bareUnder(equal(n.id))})
@@ -110,7 +110,7 @@ func (f families) readForCascade(ctx context.Context, id bson.RawValue) (x node,
 	if len(parents) == 0 {
 		return x, nil
 	}
-	match, _ := f.under(x, 0)
+	match, _ := f.descendantsOf(x, 0)
 	n, err := f.findOne(ctx, append(match, expr.Element(f.o.IDField, anyOf(parents))), nil)
 	if err != nil || n.raw == nil {
 		return x, err

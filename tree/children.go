@@ -21,7 +21,7 @@ type lists struct{ *store }
 // listsLayout takes the lists for the derived field too, because a node of old code has none.
 func listsLayout(o *Options) layout {
 	return layout{settings: []config.Setting{config.Name("Options.ChildrenField", &o.ChildrenField, "children"), o.oldParent()},
-		fields: []string{o.ChildrenField}, link: o.ChildrenField, derived: o.ChildrenField, namesChildren: true}
+		fields: []string{o.ChildrenField}, refField: o.ChildrenField, derived: o.ChildrenField, namesChildren: true}
 }
 
 // up follows {children: id} from the node. $graphLookup does not return the node that it starts from, so it is
@@ -37,8 +37,8 @@ func (l *lists) up(levels int) mongo.Pipeline {
 		fieldDepth, expr.IfNull(expr.Op("$add", expr.Field(fieldTree+"."+fieldDepth), 1), 0)))
 }
 
-func (l *lists) above(node) []bson.RawValue                { return nil }
-func (l *lists) under(node, int) (match bson.D, read bool) { return nil, false }
+func (l *lists) above(node) []bson.RawValue                        { return nil }
+func (l *lists) descendantsOf(node, int) (match bson.D, read bool) { return nil, false }
 
 // down passes over a node with a regular expression in its list, which would lead to all nodes that match it.
 func (l *lists) down(id any, depth int, self bool) mongo.Pipeline {
@@ -47,7 +47,7 @@ func (l *lists) down(id any, depth int, self bool) mongo.Pipeline {
 }
 
 // withPatterns finds all nodes below a node, and others where a list contains a regular expression. Cascade needs
-// all of them: reached removes the others.
+// all of them: listedBelow removes the others.
 func (l *lists) withPatterns(id any) mongo.Pipeline {
 	return l.graphDown(id, expr.Field(l.o.ChildrenField), l.o.ChildrenField, l.o.IDField, 0, true)
 }
@@ -82,12 +82,12 @@ func (l *lists) otherRoots(id any) mongo.Pipeline {
 
 // roots are the nodes that no list names, except bare ones.
 func (l *lists) roots() mongo.Pipeline {
-	return l.unreferenced(l.o.IDField, l.link, expr.Op("$match", l.notBareMatch()))
+	return l.unreferenced(l.o.IDField, l.refField, expr.Op("$match", l.notBareMatch()))
 }
 
 // sortedRoots include bare nodes: Dump refuses them, and Check reports them.
 func (l *lists) sortedRoots() mongo.Pipeline {
-	return append(l.unreferenced(l.o.IDField, l.link), l.sorting())
+	return append(l.unreferenced(l.o.IDField, l.refField), l.sorting())
 }
 
 // leaves have an empty list or none at all, and are not bare.
@@ -123,8 +123,8 @@ func (l *lists) parents(nodes []node) bson.D {
 	return l.in("$or", bson.A{listing, expr.D(l.o.IDField, anyOf(named))})
 }
 
-// childrenMatch is the filter for the nodes that the lists name.
-func (l *lists) childrenMatch(nodes []node) bson.D {
+// childrenOfAll is the filter for the nodes that the lists name.
+func (l *lists) childrenOfAll(nodes []node) bson.D {
 	var ids []bson.RawValue
 	for _, n := range nodes {
 		ids = append(ids, n.children...)
@@ -132,8 +132,8 @@ func (l *lists) childrenMatch(nodes []node) bson.D {
 	return l.byIDs(ids)
 }
 
-// childrenIn uses no $lookup, because a sharded collection refuses it in a transaction.
-func (l *lists) childrenIn(ctx context.Context, nodes []node) ([][]node, error) {
+// childrenByParent uses no $lookup, because a sharded collection refuses it in a transaction.
+func (l *lists) childrenByParent(ctx context.Context, nodes []node) ([][]node, error) {
 	var ids []bson.RawValue
 	for _, n := range nodes {
 		ids = append(ids, n.children...)
@@ -178,14 +178,16 @@ func (l *lists) rootWith(ctx context.Context, match bson.D) (node, error) {
 	return node{}, nil
 }
 
-func (l *lists) family(nodes []node) mongo.Pipeline { return l.referenced(l.byIDs(idsOf(nodes))) }
+func (l *lists) sortedChildren(nodes []node) mongo.Pipeline {
+	return l.referenced(l.byIDs(idsOf(nodes)))
+}
 
 // checkAdopted refuses a bare node that its parent does not list.
 func (l *lists) checkAdopted(ctx context.Context, n node) error {
 	if !l.isBare(n.raw) {
 		return nil
 	}
-	p, err := l.findOne(ctx, append(l.byID(n.parent), expr.Element(l.link, equal(n.id))), nil)
+	p, err := l.findOne(ctx, append(l.byID(n.parent), expr.Element(l.refField, equal(n.id))), nil)
 	if err != nil {
 		return err
 	}

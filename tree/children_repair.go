@@ -135,7 +135,7 @@ func (l *lists) catchUp(ctx context.Context, e *engine, b *batch) (found []findi
 		by := listing[key(n.id)]
 		fresh := !isNull(n.parent) && len(by) == 0
 		b.children[i] = slices.DeleteFunc(b.children[i], func(child node) bool {
-			return child.raw.Lookup(l.link).Type != 0 && (fresh || len(listing[key(child.id)]) > 0)
+			return child.raw.Lookup(l.refField).Type != 0 && (fresh || len(listing[key(child.id)]) > 0)
 		})
 		if s := b.places[i]; !s.kept && len(s.ups) == 1 {
 			found = append(found, l.relist(e, n, s.ups[0], by)...)
@@ -192,7 +192,7 @@ func (l *lists) listing(ctx context.Context, b *batch) (listing map[string][]nod
 		return nil, false, err
 	}
 	for _, id := range kept {
-		if p := pick(read, id); p.raw == nil || p.raw.Lookup(l.link).Type == 0 {
+		if p := pick(read, id); p.raw == nil || p.raw.Lookup(l.refField).Type == 0 {
 			return nil, true, nil
 		}
 	}

@@ -46,7 +46,7 @@ func (l *lists) insert(ctx context.Context, doc bson.D, pos position) error {
 		if err := l.pushUnread(ctx, parent, at, id); err != nil {
 			return err
 		}
-		return l.create(ctx, doc, nil)
+		return l.insertUnder(ctx, doc, nil)
 	})
 }
 
@@ -118,7 +118,7 @@ func (l *lists) move(ctx context.Context, id bson.RawValue, pos position) error 
 		if err := l.ensureArray(ctx, *parent); err != nil {
 			return err
 		}
-		if err := l.acyclic(ctx, l, id, parent.id); err != nil {
+		if err := l.checkNoCycle(ctx, l, id, parent.id); err != nil {
 			return err
 		}
 		return l.write(ctx, append(models, l.push(parent.id, at, id))...)
@@ -174,7 +174,7 @@ func (l *lists) pushTo(match bson.D, at int, ids ...bson.RawValue) mongo.WriteMo
 	if at >= 0 {
 		each = append(each, expr.Element("$position", at))
 	}
-	return update(match, append(expr.Op("$push", expr.D(l.o.ChildrenField, each)), l.count(int64(len(ids)))...))
+	return update(match, append(expr.Op("$push", expr.D(l.o.ChildrenField, each)), l.childCountBy(int64(len(ids)))...))
 }
 
 // unlink removes a node from a parent's list, or, if parent is null, from the lists of all its parents.
@@ -183,7 +183,7 @@ func (l *lists) unlink(parent, id bson.RawValue) mongo.WriteModel {
 	if !isNull(parent) {
 		match = append(match, expr.Element(l.o.IDField, equal(parent)))
 	}
-	return update(match, append(expr.Op("$pull", expr.D(l.o.ChildrenField, expr.Op("$in", bson.A{id}))), l.count(-1)...))
+	return update(match, append(expr.Op("$pull", expr.D(l.o.ChildrenField, expr.Op("$in", bson.A{id}))), l.childCountBy(-1)...))
 }
 
 // ensureArray gives an array to a node that is about to be written and has none, or refuses it if it is not adopted.
@@ -203,7 +203,7 @@ func (l *lists) ensureArray(ctx context.Context, n node) error {
 func (l *lists) adopt(n node) []mongo.WriteModel {
 	left := append(l.parentsOf(n.id), expr.Element(l.o.IDField, expr.Op("$ne", n.parent)))
 	return []mongo.WriteModel{
-		update(left, append(expr.Op("$pull", expr.D(l.o.ChildrenField, expr.Op("$in", bson.A{n.id}))), l.count(-1)...)),
+		update(left, append(expr.Op("$pull", expr.D(l.o.ChildrenField, expr.Op("$in", bson.A{n.id}))), l.childCountBy(-1)...)),
 		l.addArray(n),
 	}
 }
@@ -213,10 +213,10 @@ func (l *lists) addArray(n node) mongo.WriteModel {
 	return update(append(l.byID(n.id), l.bareMatch(l.aParent())...), expr.Op("$set", expr.D(l.o.ChildrenField, bson.A{})))
 }
 
-// removeOne deletes a node, and then reads its parents and the nodes that name it as their parent: see take. Promote
+// removeOne deletes a node, and then reads its parents and the nodes that name it as their parent: see deleteOne. Promote
 // puts the children into the list of each parent, where the node was.
 func (l *lists) removeOne(ctx context.Context, id bson.RawValue, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error) {
-	x, err := l.take(ctx, id)
+	x, err := l.deleteOne(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -293,7 +293,7 @@ func (l *lists) around(ctx context.Context, x node, policy mongopatterns.DeleteP
 // removeAll deletes a node and its descendants. In a graph it keeps those that also have a parent elsewhere, with all
 // below them. It refuses if one of the deleted nodes is the parent of a node that is not adopted.
 func (l *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo.WriteModel, error) {
-	all, err := l.withAll(ctx, id, l.withPatterns(id), l.childrenMatch)
+	all, err := l.readSubtree(ctx, id, l.withPatterns(id), l.childrenOfAll)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -301,7 +301,7 @@ func (l *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo
 	if x.raw == nil {
 		return 0, nil, l.missing(id)
 	}
-	byKey := reached(all, id)
+	byKey := listedBelow(all, id)
 	if l.o.Graph {
 		if err := l.keepShared(ctx, id, byKey); err != nil {
 			return 0, nil, err
@@ -343,9 +343,9 @@ func (l *lists) allListed(x node, deleted map[string]node, bareNodes []node) err
 	return nil
 }
 
-// reached returns the nodes, by key, that lists lead to from id. The server takes a regular expression in a list for a
+// listedBelow returns the nodes, by key, that lists lead to from id. The server takes a regular expression in a list for a
 // pattern, so withPatterns may have found others, which must not be deleted.
-func reached(nodes []node, id bson.RawValue) map[string]node {
+func listedBelow(nodes []node, id bson.RawValue) map[string]node {
 	all, out := map[string]node{}, map[string]node{}
 	for _, n := range nodes {
 		all[key(n.id)] = n
@@ -386,7 +386,7 @@ func (l *lists) keepShared(ctx context.Context, id bson.RawValue, nodes map[stri
 }
 
 // arrange gives each document of a Load the list of its children in the same batch. Those of later batches come
-// by gain.
+// by addChildren.
 func (l *lists) arrange(ctx context.Context, items []*item) error {
 	for _, it := range items {
 		if it.parent != nil {
@@ -399,9 +399,9 @@ func (l *lists) arrange(ctx context.Context, items []*item) error {
 	return nil
 }
 
-// gain appends, so that new children come after the others in the order of the entries.
-func (l *lists) gain(children []bson.RawValue) bson.D {
-	return append(l.count(int64(len(children))), expr.Op("$push", expr.D(l.o.ChildrenField, expr.Op("$each", children)))...)
+// addChildren appends, so that new children come after the others in the order of the entries.
+func (l *lists) addChildren(children []bson.RawValue) bson.D {
+	return append(l.childCountBy(int64(len(children))), expr.Op("$push", expr.D(l.o.ChildrenField, expr.Op("$each", children)))...)
 }
 
 // Graphs.
@@ -440,7 +440,7 @@ func (c *core) relink(ctx context.Context, parent, child any, change func(l *lis
 		return err
 	}
 	return c.atomically(ctx, true, func(ctx context.Context) error {
-		child, parent, _, err := c.both(ctx, x, within(p), "")
+		child, parent, _, err := c.both(ctx, x, positionUnder(p), "")
 		if err != nil {
 			return err
 		}
@@ -458,7 +458,7 @@ func (l *lists) addLink(ctx context.Context, parent, child node) error {
 			return err
 		}
 	}
-	if err := l.acyclic(ctx, l, child.id, parent.id); err != nil {
+	if err := l.checkNoCycle(ctx, l, child.id, parent.id); err != nil {
 		return err
 	}
 	return l.write(ctx, l.push(parent.id, -1, child.id))
