@@ -10,6 +10,18 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/config"
 )
 
+// The words of this package:
+//
+//	under, below  one level down; any number of levels down
+//	reference     what a node holds to name its parent, or its children; ref in names
+//	link          an edge between a parent and a child
+//	bare          a node that names a parent and lacks the derived field: see bare.go
+//	layout        the names of the fields of a representation
+//	engine        Check, Repair, Adopt and Convert: one scan over all nodes
+//	place         where the engine has found a node; its way up is the places above
+//	counter       that of the lock document: how often the tree was restructured
+//	piece         the keys of a node that was read, from which nested values are assembled
+
 // representation says how a node stores its parent, in trees in which every node names one: parentRefs,
 // ancestorArray, pathShape and nestedSets, each in its own file. All other fields are derived from the
 // parent. Insert, Move, Delete, Load, Check, Repair, Adopt and Convert are written once, on these
