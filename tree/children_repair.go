@@ -109,12 +109,13 @@ func (l *lists) named(s *place) node {
 	return up
 }
 
-// catchUp prepares Adopt of nodes that lie among adopted ones.
+// catchUp prepares a batch of Adopt, where some nodes have an array and others are bare.
 //
-// From the children, which the parent fields name, it removes a child with an array if a list contains it, or if its
-// parent is new itself: it is in that list, or it was a root. The other nodes leave the lists that contain them,
-// where they were before old code deleted them and inserted them again. If their parent is adopted already, they
-// are pushed to its list; otherwise the parent gets them with its own array.
+// b.children are the nodes that name a node of the batch as their parent. Those that have an array and are in a list stay
+// where that list has them, so they are removed from b.children; so are all that have an array if their parent is new.
+//
+// A bare node leaves all lists but that of the parent that it names: old code may have deleted it and inserted it
+// elsewhere. If that parent has an array, the node is pushed to it; otherwise it gets the node with its own array.
 //
 // stale says that a parent has lost its array since the engine saw it, because old code has replaced the document.
 // A push would give it an array and so keep it, wrongly, in the list that contains it.
@@ -218,7 +219,7 @@ func (l *lists) relist(e *engine, n node, parent *place, by []node) []finding {
 	if parent.kept && !there {
 		f.writes = append(f.writes, l.push(parent.id, -1, n.id))
 	}
-	if f.writes == nil {
+	if len(f.writes) == 0 {
 		return nil
 	}
 	return []finding{f}

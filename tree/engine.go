@@ -77,11 +77,12 @@ type place struct {
 // finding is a problem, and the writes that repair it.
 type finding struct {
 	mongopatterns.Problem
-	id        bson.RawValue // of the node; Problem.ID is the _id
-	writes    []mongo.WriteModel
-	makesRoot bool // the node becomes a root, which needs Options.MakeRoots
-	moves     bool // the node, and all below it, get another way up
-	renumber  bool // writes is nil: shape.renumber repairs it
+	id        bson.RawValue      // of the node; Problem.ID is the _id
+	writes    []mongo.WriteModel // none: it remains
+	joint     bool               // the last finding of the node has the write that repairs this one, too
+	makesRoot bool               // the node becomes a root, which needs Options.MakeRoots
+	moves     bool               // the node, and all below it, get another way up
+	renumber  bool               // shape.renumber repairs it
 }
 
 // finding describes a problem of n in the tree that is checked, with the value that the field has now.
@@ -443,7 +444,8 @@ func (e *engine) examine(n node, s *place, children []node) (found []finding) {
 		}
 	}
 	if len(set) > 0 {
-		found[len(found)-1].writes = []mongo.WriteModel{update(e.to.byID(n.id), expr.Op("$set", set))}
+		last := &found[len(found)-1]
+		last.joint, last.writes = false, []mongo.WriteModel{update(e.to.byID(n.id), expr.Op("$set", set))}
 	}
 	return found
 }
@@ -499,7 +501,7 @@ func (e *engine) compare(n node, want bson.E) (finding, bool) {
 		return finding{}, false
 	}
 	f := e.finding(mongopatterns.WrongField, n, want.Key, "")
-	f.Want, f.writes = v, []mongo.WriteModel{} // not nil: examine writes it
+	f.Want, f.joint = v, true
 	return f, true
 }
 
@@ -708,9 +710,10 @@ func (e *engine) sift(found []finding) (models []mongo.WriteModel, out outcome) 
 	for _, f := range found {
 		k := key(f.id)
 		switch {
+		case f.joint:
 		case f.renumber:
 			out.numbers = true
-		case f.writes == nil, f.makesRoot && !e.to.o.MakeRoots, e.quick && f.moves:
+		case len(f.writes) == 0, f.makesRoot && !e.to.o.MakeRoots, e.quick && f.moves:
 			out.left[k] = true
 		case f.moves && moved[k]:
 		default:
