@@ -19,8 +19,8 @@ type ancestorArray struct{ *store }
 func ancestorsLayout(o *Options) layout {
 	return layout{settings: []config.Setting{config.Name("Options.AncestorsField", &o.AncestorsField, "ancestors"),
 		config.Name("Options.ParentField", &o.ParentField, "parent")},
-		fields: []string{o.AncestorsField, o.ParentField}, index: []string{o.AncestorsField},
-		link: o.ParentField, order: o.OrderField, keepsParent: true, derived: o.AncestorsField}
+		fields: []string{o.AncestorsField, o.ParentField}, extraIndex: []string{o.AncestorsField},
+		refField: o.ParentField, order: o.OrderField, keepsParent: true, derived: o.AncestorsField}
 }
 
 func (a ancestorArray) parent(n node) (node, string) { return a.namedParent(n) }
@@ -42,9 +42,9 @@ func (a ancestorArray) through(n *node) []bson.RawValue {
 	return append(a.above(*n), n.id)
 }
 
-// below replaces the beginning of each descendant's array, up to and including x. It looks for x in each array,
+// updatesBelow replaces the beginning of each descendant's array, up to and including x. It looks for x in each array,
 // so that a wrong beginning is replaced too, and a second run changes nothing.
-func (a ancestorArray) below(x node, to *node) []mongo.WriteModel {
+func (a ancestorArray) updatesBelow(x node, to *node) []mongo.WriteModel {
 	f, parent := expr.Field(a.o.AncestorsField), expr.Field(a.o.ParentField)
 	rest := expr.Op("$slice", f, expr.Op("$add", expr.Op("$indexOfArray", f, expr.Literal(x.id)), 1), expr.Op("$size", f))
 	set := expr.D(a.o.AncestorsField, expr.Op("$concatArrays", expr.Literal(a.through(to)), rest))
@@ -55,7 +55,7 @@ func (a ancestorArray) below(x node, to *node) []mongo.WriteModel {
 	return []mongo.WriteModel{update(a.in(a.o.AncestorsField, equal(x.id)), mongo.Pipeline{expr.Op("$set", set)})}
 }
 
-func (a ancestorArray) reference() any { return expr.Field(a.o.IDField) }
+func (a ancestorArray) refExpr() any { return expr.Field(a.o.IDField) }
 
 // array is an expression for the ancestors, empty if the field is not an array. Operators such as $size would
 // fail the whole pipeline for such a document.
@@ -95,7 +95,7 @@ func (a ancestorArray) down(id any, depth int, self bool) mongo.Pipeline {
 	return mongo.Pipeline{expr.Op("$match", match)}
 }
 
-func (a ancestorArray) under(n node, depth int) (bson.D, bool) {
+func (a ancestorArray) descendantsOf(n node, depth int) (bson.D, bool) {
 	return a.containing(n.id, depth), false
 }
 

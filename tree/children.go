@@ -21,7 +21,7 @@ type lists struct{ *store }
 // listsLayout takes the lists for the derived field too, because a node of old code has none.
 func listsLayout(o *Options) layout {
 	return layout{settings: []config.Setting{config.Name("Options.ChildrenField", &o.ChildrenField, "children"), o.oldParent()},
-		fields: []string{o.ChildrenField}, link: o.ChildrenField, derived: o.ChildrenField, namesChildren: true}
+		fields: []string{o.ChildrenField}, refField: o.ChildrenField, derived: o.ChildrenField, namesChildren: true}
 }
 
 // up follows {children: id} from the node. $graphLookup does not return the node that it starts from, so it is
@@ -37,8 +37,8 @@ func (l *lists) up(levels int) mongo.Pipeline {
 		fieldDepth, expr.IfNull(expr.Op("$add", expr.Field(fieldTree+"."+fieldDepth), 1), 0)))
 }
 
-func (l *lists) above(node) []bson.RawValue                { return nil }
-func (l *lists) under(node, int) (match bson.D, read bool) { return nil, false }
+func (l *lists) above(node) []bson.RawValue                        { return nil }
+func (l *lists) descendantsOf(node, int) (match bson.D, read bool) { return nil, false }
 
 // down passes over a node with a regular expression in its list, which would lead to all nodes that match it.
 func (l *lists) down(id any, depth int, self bool) mongo.Pipeline {
@@ -47,7 +47,7 @@ func (l *lists) down(id any, depth int, self bool) mongo.Pipeline {
 }
 
 // withPatterns finds all nodes below a node, and others where a list contains a regular expression. Cascade needs
-// all of them: reached removes the others.
+// all of them: listedBelow removes the others.
 func (l *lists) withPatterns(id any) mongo.Pipeline {
 	return l.graphDown(id, expr.Field(l.o.ChildrenField), l.o.ChildrenField, l.o.IDField, 0, true)
 }
@@ -80,19 +80,19 @@ func (l *lists) otherRoots(id any) mongo.Pipeline {
 		expr.Op("$lookup", expr.D("from", l.coll.Name(), "pipeline", others, "as", fieldTree))}, unfold())
 }
 
-// roots are the nodes that no list names, and which are adopted.
+// roots are the nodes that no list names, except bare ones.
 func (l *lists) roots() mongo.Pipeline {
-	return l.unreferenced(l.o.IDField, l.link, expr.Op("$match", l.adoptedMatch()))
+	return l.unreferenced(l.o.IDField, l.refField, expr.Op("$match", l.notBareMatch()))
 }
 
-// sortedRoots include nodes that are not adopted: Dump refuses them, and Check reports them.
+// sortedRoots include bare nodes: Dump refuses them, and Check reports them.
 func (l *lists) sortedRoots() mongo.Pipeline {
-	return append(l.unreferenced(l.o.IDField, l.link), l.sorting())
+	return append(l.unreferenced(l.o.IDField, l.refField), l.sorting())
 }
 
-// leaves have an empty list or none at all, unless they are not adopted.
+// leaves have an empty list or none at all, and are not bare.
 func (l *lists) leaves() mongo.Pipeline {
-	return mongo.Pipeline{expr.Op("$match", append(l.in(l.o.ChildrenField+".0", expr.Op("$exists", false)), l.adoptedMatch()...))}
+	return mongo.Pipeline{expr.Op("$match", append(l.in(l.o.ChildrenField+".0", expr.Op("$exists", false)), l.notBareMatch()...))}
 }
 
 // childrenOf needs the stored list. A filter for the roots does not exist, because a root is a node that no list names.
@@ -108,12 +108,12 @@ func (l *lists) fieldsOf(_ *node, children []node) bson.D {
 	return expr.D(l.o.ChildrenField, idsOf(children))
 }
 
-// parents are the nodes that list one of nodes. For nodes that are not adopted they are also those that the parent
+// parents are the nodes that list one of nodes. For bare nodes they are also those that the parent
 // fields name, because Adopt and Check have to know whether they exist.
 func (l *lists) parents(nodes []node) bson.D {
 	listing, named := expr.D(l.o.ChildrenField, anyOf(idsOf(nodes))), []bson.RawValue{}
 	for _, n := range nodes {
-		if l.unadopted(n.raw) {
+		if l.isBare(n.raw) {
 			named = append(named, n.parent)
 		}
 	}
@@ -123,8 +123,8 @@ func (l *lists) parents(nodes []node) bson.D {
 	return l.in("$or", bson.A{listing, expr.D(l.o.IDField, anyOf(named))})
 }
 
-// childrenMatch is the filter for the nodes that the lists name.
-func (l *lists) childrenMatch(nodes []node) bson.D {
+// childrenOfAll is the filter for the nodes that the lists name.
+func (l *lists) childrenOfAll(nodes []node) bson.D {
 	var ids []bson.RawValue
 	for _, n := range nodes {
 		ids = append(ids, n.children...)
@@ -132,8 +132,8 @@ func (l *lists) childrenMatch(nodes []node) bson.D {
 	return l.byIDs(ids)
 }
 
-// childrenIn uses no $lookup, because a sharded collection refuses it in a transaction.
-func (l *lists) childrenIn(ctx context.Context, nodes []node) ([][]node, error) {
+// childrenByParent uses no $lookup, because a sharded collection refuses it in a transaction.
+func (l *lists) childrenByParent(ctx context.Context, nodes []node) ([][]node, error) {
 	var ids []bson.RawValue
 	for _, n := range nodes {
 		ids = append(ids, n.children...)
@@ -162,7 +162,7 @@ func (l *lists) rootWith(ctx context.Context, match bson.D) (node, error) {
 	if !txn.Running(ctx) {
 		return l.first(ctx, append(l.roots(), expr.Op("$match", match)))
 	}
-	nodes, err := l.findAll(ctx, l.in("$and", bson.A{match, l.adoptedMatch()}))
+	nodes, err := l.findAll(ctx, l.in("$and", bson.A{match, l.notBareMatch()}))
 	if err != nil || len(nodes) == 0 {
 		return node{}, err
 	}
@@ -178,14 +178,16 @@ func (l *lists) rootWith(ctx context.Context, match bson.D) (node, error) {
 	return node{}, nil
 }
 
-func (l *lists) family(nodes []node) mongo.Pipeline { return l.referenced(l.byIDs(idsOf(nodes))) }
+func (l *lists) sortedChildren(nodes []node) mongo.Pipeline {
+	return l.referenced(l.byIDs(idsOf(nodes)))
+}
 
-// checkAdopted: a node is not adopted if it names a parent, has no array, and that parent does not list it.
+// checkAdopted refuses a bare node that its parent does not list.
 func (l *lists) checkAdopted(ctx context.Context, n node) error {
-	if !l.unadopted(n.raw) {
+	if !l.isBare(n.raw) {
 		return nil
 	}
-	p, err := l.findOne(ctx, append(l.byID(n.parent), expr.Element(l.link, equal(n.id))), nil)
+	p, err := l.findOne(ctx, append(l.byID(n.parent), expr.Element(l.refField, equal(n.id))), nil)
 	if err != nil {
 		return err
 	}
@@ -196,8 +198,8 @@ func (l *lists) checkAdopted(ctx context.Context, n node) error {
 }
 
 // checkWay reads the node again, because a way up through lists does not show what the parent field says.
-func (l *lists) checkWay(ctx context.Context, id bson.RawValue, _ int, unadopted bool) error {
-	if !unadopted {
+func (l *lists) checkWay(ctx context.Context, id bson.RawValue, _ int, bare bool) error {
+	if !bare {
 		return nil
 	}
 	n, err := l.findOne(ctx, l.byID(id), l.missing(id))

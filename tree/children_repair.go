@@ -98,7 +98,7 @@ func (l *lists) keeper(s *place) *place {
 // named is the parent that the ParentField of a node without an array names, if that parent does not list it. Then no
 // list says where the node is, even if others have it.
 func (l *lists) named(s *place) node {
-	if !l.unadopted(s.node.raw) {
+	if !l.isBare(s.node.raw) {
 		return node{}
 	}
 	up, broken := l.namedParent(s.node)
@@ -109,12 +109,13 @@ func (l *lists) named(s *place) node {
 	return up
 }
 
-// catchUp prepares Adopt of nodes that lie among adopted ones.
+// catchUp prepares a batch of Adopt, where some nodes have an array and others are bare.
 //
-// From the children, which the parent fields name, it removes a child with an array if a list contains it, or if its
-// parent is new itself: it is in that list, or it was a root. The other nodes leave the lists that contain them,
-// where they were before old code deleted them and inserted them again. If their parent is adopted already, they
-// are pushed to its list; otherwise the parent gets them with its own array.
+// b.children are the nodes that name a node of the batch as their parent. Those that have an array and are in a list stay
+// where that list has them, so they are removed from b.children; so are all that have an array if their parent is new.
+//
+// A bare node leaves all lists but that of the parent that it names: old code may have deleted it and inserted it
+// elsewhere. If that parent has an array, the node is pushed to it; otherwise it gets the node with its own array.
 //
 // stale says that a parent has lost its array since the engine saw it, because old code has replaced the document.
 // A push would give it an array and so keep it, wrongly, in the list that contains it.
@@ -135,7 +136,7 @@ func (l *lists) catchUp(ctx context.Context, e *engine, b *batch) (found []findi
 		by := listing[key(n.id)]
 		fresh := !isNull(n.parent) && len(by) == 0
 		b.children[i] = slices.DeleteFunc(b.children[i], func(child node) bool {
-			return child.raw.Lookup(l.link).Type != 0 && (fresh || len(listing[key(child.id)]) > 0)
+			return child.raw.Lookup(l.refField).Type != 0 && (fresh || len(listing[key(child.id)]) > 0)
 		})
 		if s := b.places[i]; !s.kept && len(s.ups) == 1 {
 			found = append(found, l.relist(e, n, s.ups[0], by)...)
@@ -192,7 +193,7 @@ func (l *lists) listing(ctx context.Context, b *batch) (listing map[string][]nod
 		return nil, false, err
 	}
 	for _, id := range kept {
-		if p := pick(read, id); p.raw == nil || p.raw.Lookup(l.link).Type == 0 {
+		if p := pick(read, id); p.raw == nil || p.raw.Lookup(l.refField).Type == 0 {
 			return nil, true, nil
 		}
 	}
@@ -218,7 +219,7 @@ func (l *lists) relist(e *engine, n node, parent *place, by []node) []finding {
 	if parent.kept && !there {
 		f.writes = append(f.writes, l.push(parent.id, -1, n.id))
 	}
-	if f.writes == nil {
+	if len(f.writes) == 0 {
 		return nil
 	}
 	return []finding{f}
@@ -226,5 +227,5 @@ func (l *lists) relist(e *engine, n node, parent *place, by []node) []finding {
 
 // makeRoot also gives the node an array: with one it is a root, whatever its parent field names.
 func (l *lists) makeRoot(n node) []mongo.WriteModel {
-	return []mongo.WriteModel{l.unlink(null, n.id), l.array(n)}
+	return []mongo.WriteModel{l.unlink(null, n.id), l.addArray(n)}
 }

@@ -46,7 +46,7 @@ func (l *lists) insert(ctx context.Context, doc bson.D, pos position) error {
 		if err := l.pushUnread(ctx, parent, at, id); err != nil {
 			return err
 		}
-		return l.create(ctx, doc, nil)
+		return l.insertUnder(ctx, doc, nil)
 	})
 }
 
@@ -68,10 +68,10 @@ func (l *lists) spot(ctx context.Context, pos position) (parent bson.RawValue, a
 	return p.id, at, nil
 }
 
-// pushUnread puts an ID into the list of a parent that was not read. The push matches only an adopted one; if it
+// pushUnread puts an ID into the list of a parent that was not read. The push does not match a bare one; if it
 // matches nothing, a read finds out why.
 func (l *lists) pushUnread(ctx context.Context, parent bson.RawValue, at int, id bson.RawValue) error {
-	res, err := fault.Many(l.primary.BulkWrite(ctx, []mongo.WriteModel{l.pushTo(append(l.byID(parent), l.adoptedMatch()...), at, id)}))
+	res, err := fault.Many(l.primary.BulkWrite(ctx, []mongo.WriteModel{l.pushTo(append(l.byID(parent), l.notBareMatch()...), at, id)}))
 	if err != nil || res.MatchedCount > 0 {
 		return err
 	}
@@ -118,7 +118,7 @@ func (l *lists) move(ctx context.Context, id bson.RawValue, pos position) error 
 		if err := l.ensureArray(ctx, *parent); err != nil {
 			return err
 		}
-		if err := l.acyclic(ctx, l, id, parent.id); err != nil {
+		if err := l.checkNoCycle(ctx, l, id, parent.id); err != nil {
 			return err
 		}
 		return l.write(ctx, append(models, l.push(parent.id, at, id))...)
@@ -143,13 +143,13 @@ func (l *lists) target(pos position, nodes []node, self bson.RawValue) (parent *
 
 // beside is target for a position before or after ref.
 func (l *lists) beside(ref node, pos position, nodes []node, self bson.RawValue) (parent *node, at int, err error) {
-	unadopted := l.unadopted(ref.raw)
+	bare := l.isBare(ref.raw)
 	for _, n := range nodes {
 		at := slices.IndexFunc(without(n.children, self), func(id bson.RawValue) bool { return same(id, ref.id) })
 		if at < 0 {
 			continue
 		}
-		if unadopted && !same(ref.parent, n.id) { // old code has moved ref elsewhere
+		if bare && !same(ref.parent, n.id) { // old code has moved ref elsewhere
 			break
 		}
 		if pos.kind == afterSibling {
@@ -157,7 +157,7 @@ func (l *lists) beside(ref node, pos position, nodes []node, self bson.RawValue)
 		}
 		return &n, at, nil
 	}
-	if unadopted {
+	if bare {
 		return nil, 0, l.notAdopted(ref.id)
 	}
 	return nil, 0, errUnordered
@@ -174,7 +174,7 @@ func (l *lists) pushTo(match bson.D, at int, ids ...bson.RawValue) mongo.WriteMo
 	if at >= 0 {
 		each = append(each, expr.Element("$position", at))
 	}
-	return update(match, append(expr.Op("$push", expr.D(l.o.ChildrenField, each)), l.count(int64(len(ids)))...))
+	return update(match, append(expr.Op("$push", expr.D(l.o.ChildrenField, each)), l.childCountBy(int64(len(ids)))...))
 }
 
 // unlink removes a node from a parent's list, or, if parent is null, from the lists of all its parents.
@@ -183,40 +183,40 @@ func (l *lists) unlink(parent, id bson.RawValue) mongo.WriteModel {
 	if !isNull(parent) {
 		match = append(match, expr.Element(l.o.IDField, equal(parent)))
 	}
-	return update(match, append(expr.Op("$pull", expr.D(l.o.ChildrenField, expr.Op("$in", bson.A{id}))), l.count(-1)...))
+	return update(match, append(expr.Op("$pull", expr.D(l.o.ChildrenField, expr.Op("$in", bson.A{id}))), l.childCountBy(-1)...))
 }
 
 // ensureArray gives an array to a node that is about to be written and has none, or refuses it if it is not adopted.
 // The write itself might give it one, and from then on the parent field is ignored.
 func (l *lists) ensureArray(ctx context.Context, n node) error {
-	if !l.unadopted(n.raw) {
+	if !l.isBare(n.raw) {
 		return nil
 	}
 	if err := l.checkAdopted(ctx, n); err != nil {
 		return err
 	}
-	return l.write(ctx, l.anchor(n)...)
+	return l.write(ctx, l.adopt(n)...)
 }
 
-// anchor gives a node that has no array an empty one, and removes the node from the arrays of all but the parent that
+// adopt gives a bare node an empty array, and removes the node from the arrays of all but the parent that
 // it names. Old code may have left it there; without an array of its own the parent field had precedence.
-func (l *lists) anchor(n node) []mongo.WriteModel {
+func (l *lists) adopt(n node) []mongo.WriteModel {
 	left := append(l.parentsOf(n.id), expr.Element(l.o.IDField, expr.Op("$ne", n.parent)))
 	return []mongo.WriteModel{
-		update(left, append(expr.Op("$pull", expr.D(l.o.ChildrenField, expr.Op("$in", bson.A{n.id}))), l.count(-1)...)),
-		l.array(n),
+		update(left, append(expr.Op("$pull", expr.D(l.o.ChildrenField, expr.Op("$in", bson.A{n.id}))), l.childCountBy(-1)...)),
+		l.addArray(n),
 	}
 }
 
-// array gives an empty array to a node that names a parent and has none.
-func (l *lists) array(n node) mongo.WriteModel {
-	return update(append(l.byID(n.id), l.unadoptedMatch(l.aParent())...), expr.Op("$set", expr.D(l.o.ChildrenField, bson.A{})))
+// addArray gives an empty array to a node if it is bare.
+func (l *lists) addArray(n node) mongo.WriteModel {
+	return update(append(l.byID(n.id), l.bareMatch(l.aParent())...), expr.Op("$set", expr.D(l.o.ChildrenField, bson.A{})))
 }
 
-// removeOne deletes a node, and then reads its parents and the nodes that name it as their parent: see take. Promote
+// removeOne deletes a node, and then reads its parents and the nodes that name it as their parent: see deleteOne. Promote
 // puts the children into the list of each parent, where the node was.
 func (l *lists) removeOne(ctx context.Context, id bson.RawValue, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error) {
-	x, err := l.take(ctx, id)
+	x, err := l.deleteOne(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +228,7 @@ func (l *lists) removeOne(ctx context.Context, id bson.RawValue, policy mongopat
 			return nil, err
 		}
 	}
-	parents, unanchored, err := l.around(ctx, x, policy)
+	parents, bareChildren, err := l.around(ctx, x, policy)
 	if err != nil {
 		return nil, err
 	}
@@ -236,17 +236,17 @@ func (l *lists) removeOne(ctx context.Context, id bson.RawValue, policy mongopat
 		return []mongo.WriteModel{l.unlink(null, x.id)}, nil
 	}
 	var models []mongo.WriteModel
-	for _, n := range unanchored {
-		models = append(models, l.anchor(n)...)
+	for _, n := range bareChildren {
+		models = append(models, l.adopt(n)...)
 	}
 	if policy != mongopatterns.Promote {
 		return append(models, l.unlink(null, x.id)), nil
 	}
-	anchored := idsOf(unanchored)
+	adopted := idsOf(bareChildren)
 	for _, p := range parents {
 		models = append(models, l.unlink(p.id, x.id))
 		at := slices.IndexFunc(p.children, func(id bson.RawValue) bool { return same(id, x.id) })
-		added := slices.DeleteFunc(slices.Clone(x.children), func(id bson.RawValue) bool { return holds(p.children, id) && !holds(anchored, id) })
+		added := slices.DeleteFunc(slices.Clone(x.children), func(id bson.RawValue) bool { return holds(p.children, id) && !holds(adopted, id) })
 		if len(added) > 0 {
 			models = append(models, l.push(p.id, at, added...))
 		}
@@ -260,7 +260,7 @@ func (l *lists) checkChildless(ctx context.Context, x node) error {
 	if len(x.children) == 0 {
 		return nil
 	}
-	own := expr.Op("$nor", bson.A{l.unadoptedMatch(expr.Op("$nin", append(l.rootParents(), x.id)))})
+	own := expr.Op("$nor", bson.A{l.bareMatch(expr.Op("$nin", append(l.rootParents(), x.id)))})
 	n, err := l.findOne(ctx, append(l.byIDs(x.children), own...), nil)
 	if err != nil || n.raw == nil {
 		return err
@@ -268,10 +268,10 @@ func (l *lists) checkChildless(ctx context.Context, x node) error {
 	return l.about(x.id, mongopatterns.ErrReferenced)
 }
 
-// around reads the nodes that list a deleted x, and those of its children that have no array: they leave all lists by
-// anchor. It refuses if a node names x as its parent and is not adopted.
-func (l *lists) around(ctx context.Context, x node, policy mongopatterns.DeletePolicy) (parents, unanchored []node, err error) {
-	nodes, err := l.findAll(ctx, expr.Op("$or", bson.A{l.parentsOf(x.id), l.unadoptedUnder(equal(x.id))}))
+// around reads the nodes that list a deleted x, and its bare children. It refuses if a bare node names x as its parent and
+// x does not list it.
+func (l *lists) around(ctx context.Context, x node, policy mongopatterns.DeletePolicy) (parents, bareChildren []node, err error) {
+	nodes, err := l.findAll(ctx, expr.Op("$or", bson.A{l.parentsOf(x.id), l.bareUnder(equal(x.id))}))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -280,20 +280,20 @@ func (l *lists) around(ctx context.Context, x node, policy mongopatterns.DeleteP
 		case holds(n.children, x.id):
 			parents = append(parents, n)
 		case holds(x.children, n.id):
-			unanchored = append(unanchored, n)
+			bareChildren = append(bareChildren, n)
 		case policy == mongopatterns.Restrict:
 			return nil, nil, l.about(x.id, mongopatterns.ErrReferenced)
 		default:
 			return nil, nil, l.notAdopted(n.id)
 		}
 	}
-	return parents, unanchored, nil
+	return parents, bareChildren, nil
 }
 
 // removeAll deletes a node and its descendants. In a graph it keeps those that also have a parent elsewhere, with all
 // below them. It refuses if one of the deleted nodes is the parent of a node that is not adopted.
 func (l *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo.WriteModel, error) {
-	all, err := l.withAll(ctx, id, l.withPatterns(id), l.childrenMatch)
+	all, err := l.readSubtree(ctx, id, l.withPatterns(id), l.childrenOfAll)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -301,7 +301,7 @@ func (l *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo
 	if x.raw == nil {
 		return 0, nil, l.missing(id)
 	}
-	byKey := reached(all, id)
+	byKey := listedBelow(all, id)
 	if l.o.Graph {
 		if err := l.keepShared(ctx, id, byKey); err != nil {
 			return 0, nil, err
@@ -313,14 +313,14 @@ func (l *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo
 			ids = append(ids, n.id)
 		}
 	}
-	unadopted, err := l.findIn(ctx, ids, func(any bson.D) bson.D { return l.unadoptedUnder(any) }, unadoptedMax)
+	bareNodes, err := l.findIn(ctx, ids, func(any bson.D) bson.D { return l.bareUnder(any) }, bareMax)
 	if err != nil {
 		return 0, nil, err
 	}
 	if err := l.checkAdopted(ctx, x); err != nil {
 		return 0, nil, err
 	}
-	if err := l.allListed(x, byKey, unadopted); err != nil {
+	if err := l.allListed(x, byKey, bareNodes); err != nil {
 		return 0, nil, err
 	}
 	deleted, err := l.deleteIDs(ctx, ids)
@@ -329,13 +329,13 @@ func (l *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo
 
 // allListed refuses if a node without an array, one of those deleted with x or one that names them as its parent, is
 // not in the list of the parent that it names.
-func (l *lists) allListed(x node, deleted map[string]node, unadopted []node) error {
+func (l *lists) allListed(x node, deleted map[string]node, bareNodes []node) error {
 	for _, n := range deleted {
-		if l.unadopted(n.raw) && !same(n.id, x.id) {
-			unadopted = append(unadopted, n)
+		if l.isBare(n.raw) && !same(n.id, x.id) {
+			bareNodes = append(bareNodes, n)
 		}
 	}
-	for _, n := range unadopted {
+	for _, n := range bareNodes {
 		if !holds(deleted[key(n.parent)].children, n.id) {
 			return l.notAdopted(n.id)
 		}
@@ -343,9 +343,9 @@ func (l *lists) allListed(x node, deleted map[string]node, unadopted []node) err
 	return nil
 }
 
-// reached returns the nodes, by key, that lists lead to from id. The server takes a regular expression in a list for a
+// listedBelow returns the nodes, by key, that lists lead to from id. The server takes a regular expression in a list for a
 // pattern, so withPatterns may have found others, which must not be deleted.
-func reached(nodes []node, id bson.RawValue) map[string]node {
+func listedBelow(nodes []node, id bson.RawValue) map[string]node {
 	all, out := map[string]node{}, map[string]node{}
 	for _, n := range nodes {
 		all[key(n.id)] = n
@@ -386,7 +386,7 @@ func (l *lists) keepShared(ctx context.Context, id bson.RawValue, nodes map[stri
 }
 
 // arrange gives each document of a Load the list of its children in the same batch. Those of later batches come
-// by gain.
+// by addChildren.
 func (l *lists) arrange(ctx context.Context, items []*item) error {
 	for _, it := range items {
 		if it.parent != nil {
@@ -399,9 +399,9 @@ func (l *lists) arrange(ctx context.Context, items []*item) error {
 	return nil
 }
 
-// gain appends, so that new children come after the others in the order of the entries.
-func (l *lists) gain(children []bson.RawValue) bson.D {
-	return append(l.count(int64(len(children))), expr.Op("$push", expr.D(l.o.ChildrenField, expr.Op("$each", children)))...)
+// addChildren appends, so that new children come after the others in the order of the entries.
+func (l *lists) addChildren(children []bson.RawValue) bson.D {
+	return append(l.childCountBy(int64(len(children))), expr.Op("$push", expr.D(l.o.ChildrenField, expr.Op("$each", children)))...)
 }
 
 // Graphs.
@@ -440,7 +440,7 @@ func (c *core) relink(ctx context.Context, parent, child any, change func(l *lis
 		return err
 	}
 	return c.atomically(ctx, true, func(ctx context.Context) error {
-		child, parent, _, err := c.both(ctx, x, within(p), "")
+		child, parent, _, err := c.both(ctx, x, positionUnder(p), "")
 		if err != nil {
 			return err
 		}
@@ -458,7 +458,7 @@ func (l *lists) addLink(ctx context.Context, parent, child node) error {
 			return err
 		}
 	}
-	if err := l.acyclic(ctx, l, child.id, parent.id); err != nil {
+	if err := l.checkNoCycle(ctx, l, child.id, parent.id); err != nil {
 		return err
 	}
 	return l.write(ctx, l.push(parent.id, -1, child.id))
@@ -471,8 +471,8 @@ func (l *lists) removeLink(ctx context.Context, parent, child node) error {
 		return l.about(child.id, fmt.Errorf("%w among the children of %s", mongopatterns.ErrNotFound, text(parent.id)))
 	}
 	var models []mongo.WriteModel
-	if l.unadopted(child.raw) && same(child.parent, parent.id) {
-		models = l.anchor(child)
+	if l.isBare(child.raw) && same(child.parent, parent.id) {
+		models = l.adopt(child)
 	}
 	return l.write(ctx, append(models, l.unlink(parent.id, child.id))...)
 }

@@ -60,8 +60,8 @@ func (s *store) parse(raw bson.Raw) node {
 }
 
 // refKey is a map key for the value that the children of n hold to name it, "" for no node. With a SegmentField that
-// is the path of its children. If only the ID of n is known it is that of the ID: a node that is
-// not adopted names its parent so.
+// is the path of its children. If only the ID of n is known it is that of the ID: a bare node
+// names its parent so.
 func (s *store) refKey(n node) string {
 	switch {
 	case s.o.SegmentField != "" && s.checkUsable(n) == nil:

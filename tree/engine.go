@@ -39,7 +39,7 @@ type engine struct {
 	counter  int64             // of the lock document, when known was begun
 	writing  bool              // under the lock: the findings will be written
 	ahead    bool              // the scan may have read nodes before the counter had its value
-	index    int               // the last number that connect gave
+	visits   int               // the last number that connect gave
 
 	dry, moved, numberAll bool // dry run; ways up have changed; nested sets have to be numbered
 }
@@ -56,10 +56,10 @@ type place struct {
 	id       bson.RawValue
 	segment  bson.RawValue // in to
 	node     node          // as it was read, until connect has run
-	bare     bool          // it was not adopted
+	bare     bool          // see isBare
 	parent   bson.RawValue // that it named
 	kept     bool          // it keeps the place that it has in to: see catchUp
-	derived  *node         // the result of under
+	computed *node         // the result of compute
 	ups      []*place      // its parents; several only in ChildReferences
 	lost     string        // why it has no parent though it names one
 	loop     []*place      // the cycle that it lies on, see circle
@@ -70,18 +70,19 @@ type place struct {
 
 	resolved       bool   // ups or lost is final
 	named          string // the parent that the node named when it was resolved
-	index, lowlink int    // see connect; at the end lowlink is that of the component
+	visit, lowlink int    // see connect; at the end lowlink is that of the component
 	stacked        bool
 }
 
 // finding is a problem, and the writes that repair it.
 type finding struct {
 	mongopatterns.Problem
-	id        bson.RawValue // of the node; Problem.ID is the _id
-	writes    []mongo.WriteModel
-	makesRoot bool // the node becomes a root, which needs Options.MakeRoots
-	moves     bool // the node, and all below it, get another way up
-	renumber  bool // writes is nil: shape.renumber repairs it
+	id        bson.RawValue      // of the node; Problem.ID is the _id
+	writes    []mongo.WriteModel // none: it remains
+	joint     bool               // the last finding of the node has the write that repairs this one, too
+	makesRoot bool               // the node becomes a root, which needs Options.MakeRoots
+	moves     bool               // the node, and all below it, get another way up
+	renumber  bool               // shape.renumber repairs it
 }
 
 // finding describes a problem of n in the tree that is checked, with the value that the field has now.
@@ -91,12 +92,14 @@ func (e *engine) finding(kind mongopatterns.ProblemKind, n node, field, detail s
 }
 
 // forget drops all places. counter is that of the lock document from now on, -1 if it could not be read.
-func (e *engine) forget(counter int64) { e.known, e.counter, e.index = map[string]*place{}, counter, 0 }
+func (e *engine) forget(counter int64) {
+	e.known, e.counter, e.visits = map[string]*place{}, counter, 0
+}
 
 // newEngine gives from the projection of both trees, because the nodes that it reads are compared in to.
 func newEngine(from, to *core) *engine {
 	if from != to {
-		from = from.showing(projection(from.store, to.store)).core()
+		from = from.withProjection(projection(from.store, to.store)).core()
 	}
 	return &engine{from: from, to: to}
 }
@@ -146,7 +149,7 @@ func (e *engine) elsewhere(n node) bool {
 		return true
 	}
 	// In ChildReferences the parent field says where a node without an array is.
-	if e.from.unadopted(n.raw) && (s.kept || !s.bare || !same(n.parent, s.parent)) {
+	if e.from.isBare(n.raw) && (s.kept || !s.bare || !same(n.parent, s.parent)) {
 		return true
 	}
 	up, _ := e.from.parent(n)
@@ -195,14 +198,14 @@ func (e *engine) ascend(ctx context.Context, places []*place) (parents []*place,
 		}
 	}
 	for _, s := range places {
-		e.link(s)
+		e.linkRead(s)
 	}
 	return parents, nil
 }
 
-// link gives a place the parent that its node names, or says why it has none. The parents that list it are linked
+// linkRead gives a place the parent that its node names, or says why it has none. The parents that list it are linked
 // already.
-func (e *engine) link(s *place) {
+func (e *engine) linkRead(s *place) {
 	ref := e.from.named(s)
 	if s.unlisted && s.lost == "" && e.converts() {
 		s.lost = "not adopted"
@@ -223,15 +226,15 @@ func (e *engine) place(n node) *place {
 	s := e.known[k]
 	if s == nil {
 		s = &place{id: copied(n.id), segment: copied(e.to.field(n.raw, e.to.o.SegmentField)), node: n,
-			bare: e.from.unadopted(n.raw), parent: copied(n.parent)}
+			bare: e.from.isBare(n.raw), parent: copied(n.parent)}
 		for _, k := range []string{k, e.from.refKey(n)} {
 			e.known[k] = s
 			e.fresh = append(e.fresh, k)
 		}
 	}
 	// A node that has the field, perhaps since the last look, keeps its place: climb does not go above it.
-	if e.catchUp && !s.kept && n.raw.Lookup(e.to.link).Type != 0 {
-		s.kept, s.derived = true, &node{id: s.id, segment: s.segment, path: e.to.parse(n.raw).path}
+	if e.catchUp && !s.kept && n.raw.Lookup(e.to.refField).Type != 0 {
+		s.kept, s.computed = true, &node{id: s.id, segment: s.segment, path: e.to.parse(n.raw).path}
 	}
 	return s
 }
@@ -240,11 +243,11 @@ func (e *engine) place(n node) *place {
 // all that is above it, so that rooted of the parents is final when it decides that of the node. It is also
 // where a place gives up its node, to save memory.
 func (e *engine) connect(s *place, stack *[]*place) {
-	if s.index > 0 {
+	if s.visit > 0 {
 		return
 	}
-	e.index++
-	s.index, s.lowlink, s.stacked = e.index, e.index, true
+	e.visits++
+	s.visit, s.lowlink, s.stacked = e.visits, e.visits, true
 	*stack = append(*stack, s)
 	for _, up := range s.ups {
 		e.connect(up, stack)
@@ -252,7 +255,7 @@ func (e *engine) connect(s *place, stack *[]*place) {
 			s.lowlink = min(s.lowlink, up.lowlink)
 		}
 	}
-	if s.lowlink == s.index { // s and all after it on the stack are one component
+	if s.lowlink == s.visit { // s and all after it on the stack are one component
 		at := len(*stack) - 1
 		for (*stack)[at] != s {
 			at--
@@ -263,7 +266,7 @@ func (e *engine) connect(s *place, stack *[]*place) {
 			return o.lost == "" && len(o.ups) == 0 || slices.ContainsFunc(o.ups, func(up *place) bool { return up.reached })
 		})
 		for _, o := range component {
-			o.stacked, o.lowlink, o.reached = false, s.index, reached
+			o.stacked, o.lowlink, o.reached = false, s.visit, reached
 		}
 		if len(component) > 1 || slices.Contains(s.ups, s) {
 			circle(component)
@@ -321,25 +324,25 @@ func (s *place) entered() bool {
 	return slices.ContainsFunc(first.ups, func(up *place) bool { return !first.beside(up) })
 }
 
-// under returns a node as its children in to see it, computed downwards from the root, or from a node that keeps its
+// compute returns a node as its children in to see it, computed downwards from the root, or from a node that keeps its
 // place. It is nil if no root leads to the node, or if the node or one above it has a segment that no path can contain.
-func (e *engine) under(s *place) *node {
+func (e *engine) compute(s *place) *node {
 	if !s.rooted {
 		return nil
 	}
-	if s.derived == nil {
+	if s.computed == nil {
 		var up *node
 		if len(s.ups) > 0 {
-			if up = e.under(s.ups[0]); up == nil {
+			if up = e.compute(s.ups[0]); up == nil {
 				return nil
 			}
 		}
-		s.derived = e.to.child(node{id: s.id, segment: s.segment}, up)
+		s.computed = e.to.child(node{id: s.id, segment: s.segment}, up)
 	}
-	if e.to.checkUsable(*s.derived) != nil {
+	if e.to.checkUsable(*s.computed) != nil {
 		return nil
 	}
-	return s.derived
+	return s.computed
 }
 
 // batch is nodes that are looked at together, each with its place and its children.
@@ -380,14 +383,14 @@ func (e *engine) look(ctx context.Context, nodes []node) ([]finding, error) {
 // readChildren reads the children of a batch, if a counter, an order, numbers or a list has to be compared with them.
 func (e *engine) readChildren(ctx context.Context, b *batch) (err error) {
 	b.children = make([][]node, len(b.nodes))
-	if e.counts() || e.to.namesChildren || e.to.order != "" {
-		b.children, err = e.from.childrenIn(ctx, b.nodes)
+	if e.countsChildren() || e.to.namesChildren || e.to.order != "" {
+		b.children, err = e.from.childrenByParent(ctx, b.nodes)
 	}
 	return err
 }
 
-// counts reports whether child counters are compared.
-func (e *engine) counts() bool { return e.to.o.ChildCountField != "" && !e.catchUp }
+// countsChildren reports whether child counters are compared.
+func (e *engine) countsChildren() bool { return e.to.o.ChildCountField != "" && !e.catchUp }
 
 // converts reports whether fields are derived from another tree: by Convert, or the first run of Adopt.
 func (e *engine) converts() bool { return e.from != e.to }
@@ -402,7 +405,7 @@ func (e *engine) findings(b *batch) (found []finding) {
 			continue
 		}
 		found = append(found, e.unreachable(n, b.places[i])...)
-		if e.converts() && e.under(b.places[i]) == nil {
+		if e.converts() && e.compute(b.places[i]) == nil {
 			continue
 		}
 		found = append(found, e.examine(n, b.places[i], b.children[i])...)
@@ -418,7 +421,7 @@ func (e *engine) unreachable(n node, s *place) []finding {
 	if !e.converts() && (s.lost != "" || s.loop != nil) {
 		return []finding{e.misplaced(n, s)}
 	}
-	if (e.converts() || e.quick) && e.under(s) == nil {
+	if (e.converts() || e.quick) && e.compute(s) == nil {
 		return []finding{e.finding(mongopatterns.Orphan, n, "", "no root leads to it")}
 	}
 	return nil
@@ -428,10 +431,10 @@ func (e *engine) unreachable(n node, s *place) []finding {
 // the last of their findings carries.
 func (e *engine) examine(n node, s *place, children []node) (found []finding) {
 	var want, set bson.D
-	if self := e.under(s); self != nil && (e.converts() || !e.to.namesChildren) { // a list is the truth: audit examines it
+	if self := e.compute(s); self != nil && (e.converts() || !e.to.namesChildren) { // a list is the truth: audit examines it
 		want = e.to.fieldsOf(self.up, children)
 	}
-	if e.counts() {
+	if e.countsChildren() {
 		want = append(want, expr.Element(e.to.o.ChildCountField, int64(len(children))))
 	}
 	for _, el := range want {
@@ -441,7 +444,8 @@ func (e *engine) examine(n node, s *place, children []node) (found []finding) {
 		}
 	}
 	if len(set) > 0 {
-		found[len(found)-1].writes = []mongo.WriteModel{update(e.to.byID(n.id), expr.Op("$set", set))}
+		last := &found[len(found)-1]
+		last.joint, last.writes = false, []mongo.WriteModel{update(e.to.byID(n.id), expr.Op("$set", set))}
 	}
 	return found
 }
@@ -468,7 +472,7 @@ func (e *engine) drop() {
 // misplaced is the finding for an orphan or for a node on a cycle. On a cycle only one node carries
 // a write, because one cut opens it.
 func (e *engine) misplaced(n node, s *place) finding {
-	f := e.finding(mongopatterns.Orphan, n, e.from.link, s.lost)
+	f := e.finding(mongopatterns.Orphan, n, e.from.refField, s.lost)
 	switch {
 	case s.loop != nil:
 		f.Kind, f.Detail = Cycle, fmt.Sprintf("one of %d", len(s.loop))
@@ -497,7 +501,7 @@ func (e *engine) compare(n node, want bson.E) (finding, bool) {
 		return finding{}, false
 	}
 	f := e.finding(mongopatterns.WrongField, n, want.Key, "")
-	f.Want, f.writes = v, []mongo.WriteModel{} // not nil: examine writes it
+	f.Want, f.joint = v, true
 	return f, true
 }
 
@@ -507,7 +511,7 @@ func (e *engine) disorder(n node, children []node) []finding {
 	if !e.converts() && e.to.o.OrderField == "" {
 		return nil
 	}
-	writes := e.to.positions(children)
+	writes := e.to.fixOrder(children)
 	if len(writes) == 0 {
 		return nil
 	}
@@ -576,7 +580,7 @@ func (e *engine) snapshot(ctx context.Context, ids part) (found []finding, err e
 		if err != nil {
 			return err
 		}
-		e.follow(now)
+		e.forgetIfStale(now)
 		found, err = e.again(ctx, ids)
 		return err
 	})
@@ -594,9 +598,9 @@ func (e *engine) begin(ctx context.Context) error {
 	return err
 }
 
-// follow forgets all places if others have restructured the tree. A reply to the scan can hold several batches,
+// forgetIfStale forgets all places if others have restructured the tree. A reply to the scan can hold several batches,
 // so the next ones may still be older than that: suspects reads their nodes again.
-func (e *engine) follow(now int64) {
+func (e *engine) forgetIfStale(now int64) {
 	if now != e.counter {
 		e.forget(now)
 		e.ahead = true
@@ -610,7 +614,7 @@ func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (parts []part, 
 	for i, raw := range batch {
 		nodes[i] = e.from.parse(raw)
 	}
-	if e.ahead { // see follow
+	if e.ahead { // see forgetIfStale
 		if nodes, err = e.from.findAll(ctx, e.from.byIDs(idsOf(nodes))); err != nil {
 			return nil, err
 		}
@@ -706,9 +710,10 @@ func (e *engine) sift(found []finding) (models []mongo.WriteModel, out outcome) 
 	for _, f := range found {
 		k := key(f.id)
 		switch {
+		case f.joint:
 		case f.renumber:
 			out.numbers = true
-		case f.writes == nil, f.makesRoot && !e.to.o.MakeRoots, e.quick && f.moves:
+		case len(f.writes) == 0, f.makesRoot && !e.to.o.MakeRoots, e.quick && f.moves:
 			out.left[k] = true
 		case f.moves && moved[k]:
 		default:
@@ -747,7 +752,7 @@ func (e *engine) applyPart(ctx context.Context, ids part) (out outcome, err erro
 		return out, err
 	}
 	err = e.to.exclusively(ctx, func(ctx context.Context, before int64) error {
-		e.follow(before)
+		e.forgetIfStale(before)
 		e.writing = true
 		found, err := e.again(ctx, ids)
 		e.writing = false

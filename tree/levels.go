@@ -13,12 +13,12 @@ type relatives interface {
 	parents(nodes []node) bson.D
 }
 
-// acyclic reads the way up from n. The caller holds the lock, so that no other move can change it.
-func (s *store) acyclic(ctx context.Context, r relatives, x, n bson.RawValue) error {
+// checkNoCycle reads the way up from n. The caller holds the lock, so that no other move can change it.
+func (s *store) checkNoCycle(ctx context.Context, r relatives, x, n bson.RawValue) error {
 	var nodes []node
 	var err error
 	if s.byLevels.Load() {
-		nodes, err = s.levels(ctx, n, r.parents)
+		nodes, err = s.readLevels(ctx, n, r.parents)
 	} else {
 		nodes, err = s.aggregate(ctx, s.rootFirst(r, n))
 	}
@@ -31,10 +31,10 @@ func (s *store) acyclic(ctx context.Context, r relatives, x, n bson.RawValue) er
 	return nil
 }
 
-// withAll reads a node and all nodes below it, by p or, where the server refuses that, level by level with next.
-func (s *store) withAll(ctx context.Context, id bson.RawValue, p mongo.Pipeline, next func(nodes []node) bson.D) ([]node, error) {
+// readSubtree reads a node and all nodes below it, by p or, where the server refuses that, level by level with next.
+func (s *store) readSubtree(ctx context.Context, id bson.RawValue, p mongo.Pipeline, next func(nodes []node) bson.D) ([]node, error) {
 	if s.byLevels.Load() {
-		return s.levels(ctx, id, next)
+		return s.readLevels(ctx, id, next)
 	}
 	return s.aggregate(ctx, p)
 }
@@ -49,9 +49,9 @@ func filterable(nodes []node) (n int) {
 	return n
 }
 
-// levels reads a node, then the nodes that next matches for it, and so on, each node once. It replaces
+// readLevels reads a node, then the nodes that next matches for it, and so on, each node once. It replaces
 // $graphLookup, which a sharded collection refuses in a transaction.
-func (s *store) levels(ctx context.Context, id bson.RawValue, next func(nodes []node) bson.D) (all []node, err error) {
+func (s *store) readLevels(ctx context.Context, id bson.RawValue, next func(nodes []node) bson.D) (all []node, err error) {
 	seen := map[string]bool{}
 	done := 0
 	for match := s.byID(id); ; {

@@ -43,10 +43,10 @@ func (l linked) byRefs(ups ...node) bson.D {
 	for _, path := range slices.Sorted(maps.Keys(segments)) {
 		paths := bson.A{path}
 		if path == l.o.PathDelimiter {
-			paths = l.rootLinks()
+			paths = l.rootRefs()
 		}
-		match := l.in(l.link, expr.Op("$in", paths), l.o.SegmentField, expr.Op("$in", segments[path]))
-		any = append(any, append(match, l.adoptedMatch()...))
+		match := l.in(l.refField, expr.Op("$in", paths), l.o.SegmentField, expr.Op("$in", segments[path]))
+		any = append(any, append(match, l.notBareMatch()...))
 	}
 	if len(ids) > 0 || len(any) == 0 {
 		any = append(any, l.byIDs(ids))
@@ -76,22 +76,22 @@ func (l linked) parents(nodes []node) bson.D {
 	return l.byRefs(ups...)
 }
 
-// linkTo is the value of link in the children of parent, or in the roots for nil.
-func (l linked) linkTo(parent *node) any { return lookup(l.fieldsUnder(parent), l.link) }
+// refTo is the value of refField in the children of parent, or in the roots for nil.
+func (l linked) refTo(parent *node) any { return lookup(l.fieldsUnder(parent), l.refField) }
 
 // childrenUnder is the filter for the children of parent, or for the roots if parent is nil.
 func (l linked) childrenUnder(parent *node) bson.D {
-	switch roots := l.rootLinks(); {
+	switch roots := l.rootRefs(); {
 	case parent == nil && len(roots) > 1:
-		return l.in(l.link, expr.Op("$in", roots))
+		return l.in(l.refField, expr.Op("$in", roots))
 	case parent != nil && l.keepsParent && l.noParent(parent.id): // not a node: this would match the roots
 		return l.byIDs(nil)
 	}
-	return l.in(l.link, equal(l.linkTo(parent)))
+	return l.in(l.refField, equal(l.refTo(parent)))
 }
 
-// rootLinks are the values that link can have in a root.
-func (l linked) rootLinks() bson.A {
+// rootRefs are the values that refField can have in a root.
+func (l linked) rootRefs() bson.A {
 	if l.keepsParent {
 		return l.rootParents()
 	}
@@ -105,14 +105,14 @@ func (l linked) childrenOf(n node) (match bson.D, read bool) {
 	return l.childrenUnder(&n), !l.keepsParent
 }
 
-func (l linked) rootsMatch() bson.D { return append(l.childrenUnder(nil), l.adoptedLink()...) }
+func (l linked) rootsMatch() bson.D { return append(l.childrenUnder(nil), l.notBareRoots()...) }
 
-// adoptedLink are the conditions that tell roots from nodes that are not adopted, where both may lack the link.
-func (l linked) adoptedLink() bson.D {
-	if l.derived != l.link {
+// notBareRoots are the conditions that tell roots from bare nodes, where both may lack the link.
+func (l linked) notBareRoots() bson.D {
+	if l.derived != l.refField {
 		return nil
 	}
-	return l.adoptedMatch()
+	return l.notBareMatch()
 }
 
 // holdsAncestors reports whether a node contains its ancestors. Then the fields of its children are computed from its own,
@@ -122,7 +122,7 @@ func (l linked) holdsAncestors() bool { return l.above(node{}) != nil || l.o.Seg
 // children by a path need the node first, because its path and segment make the path of its children.
 func (l linked) children(id any) mongo.Pipeline {
 	if l.keepsParent {
-		match := l.in(l.link, equal(id))
+		match := l.in(l.refField, equal(id))
 		if raw, ok := id.(bson.RawValue); ok {
 			match = l.childrenUnder(&node{id: raw})
 		}
@@ -130,8 +130,8 @@ func (l linked) children(id any) mongo.Pipeline {
 	}
 	return slices.Concat(mongo.Pipeline{
 		expr.Op("$match", l.byID(id)),
-		expr.Op("$project", expr.D(fieldTouch, l.reference())),
-		l.lookup(fieldTouch, l.link, l.inOrder()...),
+		expr.Op("$project", expr.D(fieldTouch, l.refExpr())),
+		l.lookup(fieldTouch, l.refField, l.inOrder()...),
 	}, unfold())
 }
 
@@ -139,17 +139,17 @@ func (l linked) children(id any) mongo.Pipeline {
 // which all match then.
 func (l linked) siblings(id any) mongo.Pipeline {
 	var among mongo.Pipeline
-	if match := l.adoptedLink(); match != nil {
+	if match := l.notBareRoots(); match != nil {
 		among = mongo.Pipeline{expr.Op("$match", match)}
 	}
-	self := mongo.Pipeline{expr.Op("$match", append(append(l.byID(id), l.except(l.link)...), l.adoptedLink()...))}
-	local := l.link
-	if roots := l.rootLinks(); len(roots) > 1 {
+	self := mongo.Pipeline{expr.Op("$match", append(append(l.byID(id), l.except(l.refField)...), l.notBareRoots()...))}
+	local := l.refField
+	if roots := l.rootRefs(); len(roots) > 1 {
 		local = fieldTouch
-		link := expr.IfNull(expr.Field(l.link), nil)
+		link := expr.IfNull(expr.Field(l.refField), nil)
 		self = append(self, expr.Op("$set", expr.D(local, expr.Cond(expr.Op("$in", link, expr.Literal(roots)), expr.Literal(roots), bson.A{link}))))
 	}
-	return slices.Concat(self, mongo.Pipeline{l.lookup(local, l.link, append(among, l.inOrder()...)...)},
+	return slices.Concat(self, mongo.Pipeline{l.lookup(local, l.refField, append(among, l.inOrder()...)...)},
 		unfold(), mongo.Pipeline{expr.Op("$match", expr.D(l.o.IDField, expr.Op("$ne", id)))})
 }
 
@@ -159,9 +159,9 @@ func (l linked) leaves() mongo.Pipeline {
 	case l.o.ChildCountField != "":
 		return mongo.Pipeline{l.match(l.o.ChildCountField, 0)}
 	case l.keepsParent:
-		return l.unreferenced(l.o.IDField, l.link)
+		return l.unreferenced(l.o.IDField, l.refField)
 	}
-	return l.unreferenced(fieldTouch, l.link, expr.Op("$match", l.adoptedMatch()), expr.Op("$set", expr.D(fieldTouch, l.reference())))
+	return l.unreferenced(fieldTouch, l.refField, expr.Op("$match", l.notBareMatch()), expr.Op("$set", expr.D(fieldTouch, l.refExpr())))
 }
 
 // otherRoots: siblings are also those of a root.
@@ -172,31 +172,31 @@ func (l linked) roots() mongo.Pipeline {
 }
 
 func (l linked) sortedRoots() mongo.Pipeline {
-	return mongo.Pipeline{expr.Op("$match", append(l.rootsMatch(), l.except(l.link)...)), l.sorting()}
+	return mongo.Pipeline{expr.Op("$match", append(l.rootsMatch(), l.except(l.refField)...)), l.sorting()}
 }
 
 func (l linked) rootWith(ctx context.Context, match bson.D) (node, error) {
 	return l.first(ctx, append(l.roots(), expr.Op("$match", match)))
 }
 
-// family also finds the children that are not adopted, where only the parent field names them.
-func (l linked) family(nodes []node) mongo.Pipeline {
+// sortedChildren also finds bare children, where only the parent field names them.
+func (l linked) sortedChildren(nodes []node) mongo.Pipeline {
 	refs, ids := bson.A{}, bson.A{}
 	for _, n := range nodes {
 		if l.checkUsable(n) == nil {
-			refs, ids = append(refs, l.linkTo(&n)), append(ids, n.id)
+			refs, ids = append(refs, l.refTo(&n)), append(ids, n.id)
 		}
 	}
-	match := l.in(l.link, anyOf(refs))
-	if l.derived == l.link {
-		match = expr.Op("$or", bson.A{match, l.unadoptedUnder(anyOf(ids))})
+	match := l.in(l.refField, anyOf(refs))
+	if l.derived == l.refField {
+		match = expr.Op("$or", bson.A{match, l.bareUnder(anyOf(ids))})
 	}
 	return mongo.Pipeline{expr.Op("$match", match), l.sorting()}
 }
 
-// childrenIn groups the result of family by what the children name.
-func (l linked) childrenIn(ctx context.Context, nodes []node) ([][]node, error) {
-	found, err := l.aggregate(ctx, l.family(nodes))
+// childrenByParent groups the result of family by what the children name.
+func (l linked) childrenByParent(ctx context.Context, nodes []node) ([][]node, error) {
+	found, err := l.aggregate(ctx, l.sortedChildren(nodes))
 	if err != nil {
 		return nil, err
 	}
@@ -229,8 +229,10 @@ func (l linked) catchUp(ctx context.Context, e *engine, b *batch) (found []findi
 // cut: a node has one parent, so no node outside leads into a cycle.
 func (l linked) cut(*finding, node, *place) {}
 
-// gain changes the counter only, because it is the children that name the parent.
-func (l linked) gain(children []bson.RawValue) bson.D { return l.count(int64(len(children))) }
+// addChildren changes the counter only, because it is the children that name the parent.
+func (l linked) addChildren(children []bson.RawValue) bson.D {
+	return l.childCountBy(int64(len(children)))
+}
 
 func (l linked) fieldsOf(parent *node, _ []node) bson.D { return l.fieldsUnder(parent) }
 
@@ -241,13 +243,13 @@ func (l linked) makeRoot(n node) []mongo.WriteModel {
 	if l.keepsParent || l.checkUsable(n) != nil {
 		return models
 	}
-	return append(models, l.below(n, l.child(n, nil))...)
+	return append(models, l.updatesBelow(n, l.child(n, nil))...)
 }
 
 // checkSound refuses a node if its fields do not tell where it is, or contradict each other. The fields of a node under
 // it would be wrong as well, and a move could close a cycle.
 func (l linked) checkSound(n node) error {
-	if err := l.adopted(n); err != nil {
+	if err := l.checkNotBare(n); err != nil {
 		return err
 	}
 	if above := l.above(n); above != nil && l.keepsParent {
@@ -263,19 +265,19 @@ func (l linked) checkSound(n node) error {
 	return l.checkUsable(n)
 }
 
-// adopted refuses a node that is not adopted.
-func (l linked) adopted(n node) error {
-	if l.unadopted(n.raw) {
+// checkNotBare refuses a bare node: in these representations it is not adopted.
+func (l linked) checkNotBare(n node) error {
+	if l.isBare(n.raw) {
 		return l.notAdopted(n.id)
 	}
 	return nil
 }
 
-func (l linked) checkAdopted(_ context.Context, n node) error { return l.adopted(n) }
+func (l linked) checkAdopted(_ context.Context, n node) error { return l.checkNotBare(n) }
 
 // checkWay: where the parent field has led to ancestors, nothing is missing.
-func (l linked) checkWay(_ context.Context, id bson.RawValue, way int, unadopted bool) error {
-	if !unadopted || way > 1 && l.keepsParent {
+func (l linked) checkWay(_ context.Context, id bson.RawValue, way int, bare bool) error {
+	if !bare || way > 1 && l.keepsParent {
 		return nil
 	}
 	return l.notAdopted(id)
@@ -283,12 +285,12 @@ func (l linked) checkWay(_ context.Context, id bson.RawValue, way int, unadopted
 
 // orphaned is the error for a node that names a parent that does not exist.
 func (l linked) orphaned(n node) error {
-	return l.about(n.id, fmt.Errorf("%w: %s", mongopatterns.ErrNoParent, text(n.raw.Lookup(l.link))))
+	return l.about(n.id, fmt.Errorf("%w: %s", mongopatterns.ErrNoParent, text(n.raw.Lookup(l.refField))))
 }
 
-// acyclic refuses to put x under n if n is x or lies below x. It reads only where n does not contain its ancestors.
+// checkNoCycle refuses to put x under n if n is x or lies below x. It reads only where n does not contain its ancestors.
 // Segments of a path are decoded to the type of x's ID, so that x is found above a node with an ID of another type.
-func (l linked) acyclic(ctx context.Context, x, n node) error {
+func (l linked) checkNoCycle(ctx context.Context, x, n node) error {
 	like := n
 	like.id = x.id
 	above := l.above(like)
@@ -297,7 +299,7 @@ func (l linked) acyclic(ctx context.Context, x, n node) error {
 	case l.o.SegmentField != "":
 		below = strings.HasPrefix(l.full(n), l.full(x))
 	case above == nil:
-		return l.store.acyclic(ctx, l, x.id, n.id)
+		return l.store.checkNoCycle(ctx, l, x.id, n.id)
 	}
 	if below {
 		return l.about(x.id, ErrCycle)
@@ -305,11 +307,11 @@ func (l linked) acyclic(ctx context.Context, x, n node) error {
 	return nil
 }
 
-// childrenMatch is the filter for the children of nodes.
-func (l linked) childrenMatch(nodes []node) bson.D {
+// childrenOfAll is the filter for the children of nodes.
+func (l linked) childrenOfAll(nodes []node) bson.D {
 	refs := bson.A{}
 	for _, n := range nodes {
-		refs = append(refs, l.linkTo(&n))
+		refs = append(refs, l.refTo(&n))
 	}
-	return append(l.in(l.link, anyOf(refs)), l.except(l.link)...)
+	return append(l.in(l.refField, anyOf(refs)), l.except(l.refField)...)
 }

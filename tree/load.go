@@ -57,10 +57,10 @@ func (t *Tree[ID, T]) dump(ctx context.Context, yield func(Entry[ID, T], error) 
 				return err
 			}
 			n := c.parse(cur.Current)
-			if l.parents == nil && c.unadopted(n.raw) {
+			if l.parents == nil && c.isBare(n.raw) {
 				return c.notAdopted(n.id)
 			}
-			parent, ok := l.take(n)
+			parent, ok := l.accept(n)
 			if !ok {
 				continue
 			}
@@ -83,9 +83,9 @@ type level struct {
 	seen map[string]bool
 }
 
-// take returns the ID of a node's parent, and false for a node that is not to be yielded: it was already, or its parent
+// accept returns the ID of a node's parent, and false for a node that is not to be yielded: it was already, or its parent
 // is none of those asked for, because it has moved meanwhile or has an array of parents.
-func (l *level) take(n node) (parent bson.RawValue, ok bool) {
+func (l *level) accept(n node) (parent bson.RawValue, ok bool) {
 	up, broken := l.parent(n)
 	parent, known := l.parents[cmp.Or(l.refKey(up), key(n.id))]
 	if broken != "" || l.seen[key(n.id)] || !known && l.parents != nil {
@@ -115,7 +115,7 @@ func (l *level) next() mongo.Pipeline {
 			l.parents[key(id)] = n.id
 		}
 	}
-	return l.family(batch)
+	return l.sortedChildren(batch)
 }
 
 // entry decodes a node that was read, and the ID of its parent, null for a root.
@@ -276,7 +276,7 @@ func (c *core) loadBatch(ctx context.Context, batch []bson.Raw) (inserted, taken
 	}
 	var models []mongo.WriteModel
 	for k, p := range parents {
-		if change := c.gain(children[k]); len(change) > 0 {
+		if change := c.addChildren(children[k]); len(change) > 0 {
 			models = append(models, update(c.byID(p.id), change))
 		} else if c.o.OrderField != "" { // an insertion beside its new children conflicts
 			models = append(models, c.marked(p)...)

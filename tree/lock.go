@@ -72,8 +72,8 @@ func (s *store) lock(ctx context.Context) (int64, error) {
 	return integer(raw.Lookup(s.lockField())), nil
 }
 
-// makeLock creates the lock document. A lock document without the scope, from an earlier version, gets it.
-func (s *store) makeLock(ctx context.Context) error {
+// ensureLock creates the lock document. A lock document without the scope, from an earlier version, gets it.
+func (s *store) ensureLock(ctx context.Context) error {
 	upsert := options.UpdateOne().SetUpsert(true)
 	_, err := fault.One(s.locks.UpdateOne(ctx, s.lockMatch(), expr.Op("$setOnInsert", expr.D(s.lockField(), int64(0))), upsert))
 	if mongo.IsDuplicateKeyError(err) && len(s.scope) > 0 {
@@ -107,7 +107,7 @@ func (s *store) restructurings(ctx context.Context) (int64, error) {
 
 // touch writes to the node that matches, so that a transaction that moves or deletes it at the same time
 // conflicts with this one, and returns the node. The write increments the child counter, or else sets a
-// temporary field, which create removes.
+// temporary field, which insertUnder removes.
 func (s *store) touch(ctx context.Context, match bson.D, absent error) (node, error) {
 	opts := options.FindOneAndUpdate().SetProjection(s.shown).SetReturnDocument(options.After)
 	return s.one(fault.Single(s.primary.FindOneAndUpdate(ctx, match, s.mark, opts)), absent)
@@ -121,8 +121,8 @@ func (s *store) marked(n *node) []mongo.WriteModel {
 	return []mongo.WriteModel{update(s.byID(n.id), s.mark), update(s.byID(n.id), s.unmark)}
 }
 
-// count is the part of an update that changes the child counter.
-func (s *store) count(by int64) bson.D {
+// childCountBy is the part of an update that changes the child counter.
+func (s *store) childCountBy(by int64) bson.D {
 	if s.o.ChildCountField == "" || by == 0 {
 		return nil
 	}
@@ -131,7 +131,7 @@ func (s *store) count(by int64) bson.D {
 
 // counter returns the write that changes a child counter, nothing if there is no counter or no change.
 func (s *store) counter(match bson.D, by int64) []mongo.WriteModel {
-	inc := s.count(by)
+	inc := s.childCountBy(by)
 	if len(match) == 0 || inc == nil {
 		return nil
 	}
@@ -154,10 +154,10 @@ func (s *store) write(ctx context.Context, models ...mongo.WriteModel) error {
 	return err
 }
 
-// create inserts a document and removes the mark of touch from its parent, in one command of two updates. The insertion
+// insertUnder inserts a document and removes the mark of touch from its parent, in one command of two updates. The insertion
 // is an upsert with a filter that matches no document, so that an _id that exists is a duplicate key error, as it
 // is for an insert. With a ChildCountField there is no mark to remove.
-func (s *store) create(ctx context.Context, doc bson.D, touched *node) error {
+func (s *store) insertUnder(ctx context.Context, doc bson.D, touched *node) error {
 	if touched == nil || s.o.ChildCountField != "" {
 		_, err := fault.One(s.primary.InsertOne(ctx, doc))
 		return err

@@ -39,7 +39,7 @@ const (
 // (counter, nodes, what belongs to them, commit). If others restructure meanwhile: 1 more.
 func (t *Tree[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	return fault.Seq("tree: check", collation.Seq(ctx, maintain.Chain(newEngine(t.c, t.c).check(ctx, work),
-		maintain.Absent(ctx, t.c.coll, work, "tree", t.c.link)), t.c.coll))
+		maintain.Absent(ctx, t.c.coll, work, "tree", t.c.refField)), t.c.coll))
 }
 
 // maxPasses bounds the passes of Repair. A pass that makes roots, or removes a child from a parent, is
@@ -178,14 +178,14 @@ func Convert[ID, T, U any](ctx context.Context, from *Tree[ID, T], to *Tree[ID, 
 // agree refuses two trees of one collection if to writes a field that from reads with another meaning: a conversion
 // would destroy its own source. An order, or a parent, that both store in the same field is fine.
 func agree(from, to *core) error {
-	link, order := from.link, from.order
+	link, order := from.refField, from.order
 	alike := from.keepsParent && to.keepsParent ||
 		from.kind == to.kind && from.o.PathDelimiter == to.o.PathDelimiter && from.o.SegmentField == to.o.SegmentField
 	for _, f := range append(to.fields, to.order, to.o.ChildCountField) {
 		switch {
 		case f == "", f != link && f != order:
 		case f == order && f == to.order:
-		case f == link && f == to.link && alike:
+		case f == link && f == to.refField && alike:
 		default:
 			return fault.Invalid("the field %s has one meaning in the old tree and another in the new one", f)
 		}

@@ -23,7 +23,7 @@ func (t *Tree[ID, T]) FindOrInsert(ctx context.Context, names []string, make fun
 		return id, fault.Invalid("no names")
 	}
 	// The first run, without the lock, is enough for names that exist.
-	at, err := t.c.follow(ctx, names, nil)
+	at, err := t.c.walkDown(ctx, names, nil)
 	if err != nil {
 		return id, err
 	}
@@ -31,7 +31,7 @@ func (t *Tree[ID, T]) FindOrInsert(ctx context.Context, names []string, make fun
 		return t.decode(at.id)
 	}
 	err = t.c.atomically(ctx, true, func(ctx context.Context) (err error) {
-		at, err = t.c.follow(ctx, names, func(above *node, name string) (*node, error) {
+		at, err = t.c.walkDown(ctx, names, func(above *node, name string) (*node, error) {
 			return t.insertNamed(ctx, above, name, make)
 		})
 		return err
@@ -57,7 +57,7 @@ func (t *Tree[ID, T]) insertNamed(ctx context.Context, above *node, name string,
 	}
 	pos := position{}
 	if above != nil {
-		pos = within(above.id)
+		pos = positionUnder(above.id)
 	}
 	if err := t.c.insert(ctx, doc, pos); err != nil {
 		return nil, err
@@ -66,9 +66,9 @@ func (t *Tree[ID, T]) insertNamed(ctx context.Context, above *node, name string,
 	return t.c.child(node{id: id, segment: segment}, above), nil
 }
 
-// follow goes down from the roots by names and returns the last node. What is missing comes from create; without create,
-// follow returns nil then.
-func (c *core) follow(ctx context.Context, names []string, create func(above *node, name string) (*node, error)) (at *node, err error) {
+// walkDown goes down from the roots by names and returns the last node. What is missing comes from create; without create,
+// walkDown returns nil then.
+func (c *core) walkDown(ctx context.Context, names []string, create func(above *node, name string) (*node, error)) (at *node, err error) {
 	for _, name := range names {
 		above := at
 		if at, err = c.childNamed(ctx, above, name); err != nil {
@@ -88,7 +88,7 @@ func (c *core) follow(ctx context.Context, names []string, create func(above *no
 }
 
 // childNamed finds a child by its name, or a root if parent is nil, and returns nil if there is none. It also finds a
-// child that is not adopted yet, because otherwise FindOrInsert would create a second one with that name.
+// bare child, because otherwise FindOrInsert would create a second one with that name.
 func (c *core) childNamed(ctx context.Context, parent *node, name string) (*node, error) {
 	match := expr.D(cmp.Or(c.o.NameField, c.segmentField()), name)
 	var n node

@@ -23,16 +23,16 @@ func nestedLayout(o *Options) layout {
 	return layout{settings: []config.Setting{config.Name("Options.LeftField", &o.LeftField, "left"),
 		config.Name("Options.RightField", &o.RightField, "right"),
 		config.Name("Options.ParentField", &o.ParentField, "parent")},
-		fields: []string{o.ParentField, o.LeftField, o.RightField}, index: []string{o.LeftField, o.RightField},
-		link: o.ParentField, order: o.LeftField, keepsParent: true, derived: o.LeftField}
+		fields: []string{o.ParentField, o.LeftField, o.RightField}, extraIndex: []string{o.LeftField, o.RightField},
+		refField: o.ParentField, order: o.LeftField, keepsParent: true, derived: o.LeftField}
 }
 
-func (s nestedSets) parent(n node) (node, string)              { return s.namedParent(n) }
-func (s nestedSets) fieldsUnder(parent *node) bson.D           { return s.parentField(parent) }
-func (s nestedSets) below(x node, to *node) []mongo.WriteModel { return s.handOver(x, to) }
-func (s nestedSets) reference() any                            { return expr.Field(s.o.IDField) }
-func (s nestedSets) up(levels int) mongo.Pipeline              { return s.parentUp(levels) }
-func (s nestedSets) above(node) []bson.RawValue                { return nil }
+func (s nestedSets) parent(n node) (node, string)                     { return s.namedParent(n) }
+func (s nestedSets) fieldsUnder(parent *node) bson.D                  { return s.parentField(parent) }
+func (s nestedSets) updatesBelow(x node, to *node) []mongo.WriteModel { return s.handOver(x, to) }
+func (s nestedSets) refExpr() any                                     { return expr.Field(s.o.IDField) }
+func (s nestedSets) up(levels int) mongo.Pipeline                     { return s.parentUp(levels) }
+func (s nestedSets) above(node) []bson.RawValue                       { return nil }
 
 // down joins the nodes in the range of the node. A range does not tell the depth, so to a depth it follows the
 // parent fields.
@@ -47,8 +47,8 @@ func (s nestedSets) down(id any, depth int, self bool) mongo.Pipeline {
 	return s.rangeDown(id, left, expr.Field(s.o.RightField), within, self)
 }
 
-// under needs the numbers of the stored node. To a depth the descendants can only be found by a query.
-func (s nestedSets) under(n node, depth int) (bson.D, bool) {
+// descendantsOf needs the numbers of the stored node. To a depth the descendants can only be found by a query.
+func (s nestedSets) descendantsOf(n node, depth int) (bson.D, bool) {
 	if depth > 0 {
 		return nil, false
 	}
@@ -59,7 +59,7 @@ func (s nestedSets) under(n node, depth int) (bson.D, bool) {
 // changes numbers takes the lock, because it shifts the numbers of nodes anywhere in the tree.
 type numbers struct{ linked }
 
-func (s numbers) serial() bool { return true }
+func (s numbers) alwaysLocks() bool { return true }
 
 // width is half the numbers between left and right. It is 0 for a node without numbers.
 func (s numbers) width(n node) (int64, bool) { return max(n.right-n.left, 1) / 2, true }
@@ -99,10 +99,10 @@ func (s numbers) checkNumbered(n node) error {
 	return nil
 }
 
-// choose finds the number at which a node begins, and makes room for it: everything from there on moves by 2
+// orderAt finds the number at which a node begins, and makes room for it: everything from there on moves by 2
 // for a new node. For a move it swaps the range of x and the numbers between the old and the new place; the
 // numbers beyond these do not change.
-func (s numbers) choose(ctx context.Context, to *target, pos position, ref, x node) error {
+func (s numbers) orderAt(ctx context.Context, to *target, pos position, ref, x node) error {
 	at, err := s.number(ctx, pos, ref)
 	switch {
 	case err != nil:
@@ -159,9 +159,9 @@ func (s numbers) lastNumber(ctx context.Context) (int64, error) {
 	return max(last, after.left, after.right), err
 }
 
-// succeed closes the gap that x leaves. With Promote the children stay where they are and move by 1, because
+// afterDelete closes the gap that x leaves. With Promote the children stay where they are and move by 1, because
 // only the left of x was before them. With Unlink they move behind the last root.
-func (s numbers) succeed(ctx context.Context, x node, _ *node, children []node, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error) {
+func (s numbers) afterDelete(ctx context.Context, x node, _ *node, children []node, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error) {
 	inner, after := int64(-1), stretch{x.right + 1, math.MaxInt64, -2}
 	if policy == mongopatterns.Unlink && len(children) > 0 {
 		last, err := s.lastNumber(ctx)
@@ -174,9 +174,9 @@ func (s numbers) succeed(ctx context.Context, x node, _ *node, children []node, 
 	return []mongo.WriteModel{s.shift(after, stretch{x.left + 1, x.right - 1, inner})}, nil
 }
 
-// closeUp closes the gap of a deleted subtree. It refuses if the range held more or fewer nodes than its width:
+// afterCascade closes the gap of a deleted subtree. It refuses if the range held more or fewer nodes than its width:
 // then nodes of others were in it, or some of the subtree lie elsewhere, and the transaction must not commit.
-func (s numbers) closeUp(x node, deleted int64) ([]mongo.WriteModel, error) {
+func (s numbers) afterCascade(x node, deleted int64) ([]mongo.WriteModel, error) {
 	width := x.right - x.left + 1
 	if deleted != width/2 {
 		return nil, s.about(x.id, fmt.Errorf("%s is %d and %s is %d, but this range has %d nodes, run Repair", s.o.LeftField, x.left, s.o.RightField, x.right, deleted))
@@ -184,9 +184,9 @@ func (s numbers) closeUp(x node, deleted int64) ([]mongo.WriteModel, error) {
 	return []mongo.WriteModel{s.shift(stretch{x.right + 1, math.MaxInt64, -width})}, nil
 }
 
-// extend gives the documents of a Load provisional numbers after all others, in the range of no node. So a
+// orderLast gives the documents of a Load provisional numbers after all others, in the range of no node. So a
 // batch does not shift the whole tree; renumber gives the final numbers once, at the end.
-func (s numbers) extend(ctx context.Context, items []*item) ([]bson.D, error) {
+func (s numbers) orderLast(ctx context.Context, items []*item) ([]bson.D, error) {
 	last, err := s.lastNumber(ctx)
 	fields := make([]bson.D, len(items))
 	for i := range items {
@@ -241,12 +241,12 @@ func (s numbers) renumber(ctx context.Context, dry bool) (written int64, err err
 		if err != nil {
 			return err
 		}
-		links, below := make([]link, len(nodes)), make([][]int, len(nodes))
+		pieces, below := make([]piece, len(nodes)), make([][]int, len(nodes))
 		for i, n := range nodes {
 			up, broken := s.parent(n)
-			links[i] = s.linkOf(n, up, broken, i)
+			pieces[i] = s.pieceOf(n, up, broken, i)
 		}
-		s.assemble(links, func(parent, child int) { below[parent] = append(below[parent], child) })
+		s.assemble(pieces, func(parent, child int) { below[parent] = append(below[parent], child) })
 		left, right := make([]int64, len(nodes)), make([]int64, len(nodes))
 		next := int64(0)
 		var number func(i int)
@@ -259,7 +259,7 @@ func (s numbers) renumber(ctx context.Context, dry bool) (written int64, err err
 			next++
 			right[i] = next
 		}
-		for _, n := range links {
+		for _, n := range pieces {
 			if !n.child && n.up != n.id {
 				number(n.at)
 			}

@@ -74,8 +74,8 @@ func (p position) end() int {
 	return -1
 }
 
-// within is the position under a parent, null for the roots.
-func within(parent bson.RawValue) position {
+// positionUnder is the position under a parent, null for the roots.
+func positionUnder(parent bson.RawValue) position {
 	if isNull(parent) {
 		return position{}
 	}
@@ -92,24 +92,24 @@ type target struct {
 // siblingOrder keeps siblings in order. It has two implementations: gaps, with or without an OrderField, and the
 // numbers of NestedSets.
 type siblingOrder interface {
-	// serial reports whether every write takes the lock.
-	serial() bool
+	// alwaysLocks reports whether every write takes the lock.
+	alwaysLocks() bool
 	// checkNumbered refuses a node with numbers that do not tell where it is.
 	checkNumbered(n node) error
-	// choose sets fields and first of a target that has its parent. ref is the node that the position names, and x
+	// orderAt sets fields and first of a target that has its parent. ref is the node that the position names, and x
 	// the node that moves there, without raw if it is new.
-	choose(ctx context.Context, to *target, pos position, ref, x node) error
-	// succeed returns the writes that order the children of a deleted x at their new place: under to, or as roots
+	orderAt(ctx context.Context, to *target, pos position, ref, x node) error
+	// afterDelete returns the writes that order the children of a deleted x at their new place: under to, or as roots
 	// if to is nil. It also closes the gap of x.
-	succeed(ctx context.Context, x node, to *node, children []node, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error)
-	// closeUp returns the writes that close the gap after x and all below it were deleted, that many nodes in all.
-	closeUp(x node, deleted int64) ([]mongo.WriteModel, error)
+	afterDelete(ctx context.Context, x node, to *node, children []node, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error)
+	// afterCascade returns the writes that close the gap after x and all below it were deleted, that many nodes in all.
+	afterCascade(x node, deleted int64) ([]mongo.WriteModel, error)
 	// width, renumber and audit are those of shape.
 	width(n node) (descendants int64, known bool)
 	renumber(ctx context.Context, dry bool) (written int64, err error)
 	audit(e *engine, n node, s *place, children []node) []finding
-	// extend returns, for each document of a Load, the fields that put it after its siblings.
-	extend(ctx context.Context, items []*item) ([]bson.D, error)
+	// orderLast returns, for each document of a Load, the fields that put it after its siblings.
+	orderLast(ctx context.Context, items []*item) ([]bson.D, error)
 }
 
 // orderGap is the distance between neighbours in OrderField. 16 insertions at one place can halve it before siblings
@@ -119,11 +119,11 @@ const orderGap = 1 << 16
 // gaps order siblings by an OrderField; without one siblings are not ordered.
 type gaps struct{ linked }
 
-func (g gaps) serial() bool                                    { return false }
-func (g gaps) checkNumbered(node) error                        { return nil }
-func (g gaps) closeUp(node, int64) ([]mongo.WriteModel, error) { return nil, nil }
-func (g gaps) width(node) (int64, bool)                        { return 0, false }
-func (g gaps) renumber(context.Context, bool) (int64, error)   { return 0, nil }
+func (g gaps) alwaysLocks() bool                                    { return false }
+func (g gaps) checkNumbered(node) error                             { return nil }
+func (g gaps) afterCascade(node, int64) ([]mongo.WriteModel, error) { return nil, nil }
+func (g gaps) width(node) (int64, bool)                             { return 0, false }
+func (g gaps) renumber(context.Context, bool) (int64, error)        { return 0, nil }
 
 // checkPosition refuses positions among siblings that are not ordered.
 func (l linked) checkPosition(pos position) error {
@@ -133,9 +133,9 @@ func (l linked) checkPosition(pos position) error {
 	return nil
 }
 
-// choose lets a move write to the new parent, too. Insertions under it choose positions without the lock, and must
+// orderAt lets a move write to the new parent, too. Insertions under it choose positions without the lock, and must
 // conflict with this one.
-func (g gaps) choose(ctx context.Context, to *target, pos position, ref, x node) error {
+func (g gaps) orderAt(ctx context.Context, to *target, pos position, ref, x node) error {
 	if g.o.OrderField == "" {
 		return nil
 	}
@@ -194,9 +194,9 @@ func (g gaps) between(ctx context.Context, siblings bson.D, pos position, siblin
 	return low + (high-low)/2, room, nil
 }
 
-// succeed moves the children of x, all by the same amount: with Promote to its place among its siblings, which make
+// afterDelete moves the children of x, all by the same amount: with Promote to its place among its siblings, which make
 // room, and otherwise after the roots.
-func (g gaps) succeed(ctx context.Context, x node, to *node, children []node, policy mongopatterns.DeletePolicy) (
+func (g gaps) afterDelete(ctx context.Context, x node, to *node, children []node, policy mongopatterns.DeletePolicy) (
 	models []mongo.WriteModel, err error) {
 	field := g.o.OrderField
 	if field == "" || len(children) == 0 {
@@ -225,9 +225,9 @@ func (g gaps) succeed(ctx context.Context, x node, to *node, children []node, po
 	return append(models, update(g.allChildren(x), expr.Op("$inc", expr.D(field, first-low)))), nil
 }
 
-// extend numbers all items of a batch after the greatest order that a child of one of their parents has. So one query
+// orderLast numbers all items of a batch after the greatest order that a child of one of their parents has. So one query
 // is enough for all parents, and the gaps are larger than needed.
-func (g gaps) extend(ctx context.Context, items []*item) ([]bson.D, error) {
+func (g gaps) orderLast(ctx context.Context, items []*item) ([]bson.D, error) {
 	field, fields := g.o.OrderField, make([]bson.D, len(items))
 	if field == "" {
 		return fields, nil
@@ -237,13 +237,13 @@ func (g gaps) extend(ctx context.Context, items []*item) ([]bson.D, error) {
 		if k := key(it.above); !seen[k] && (it.parent == nil || it.parent.raw != nil) {
 			seen[k] = true
 			if it.parent == nil {
-				at = append(at, g.rootLinks()...)
+				at = append(at, g.rootRefs()...)
 			} else {
-				at = append(at, g.linkTo(it.parent))
+				at = append(at, g.refTo(it.parent))
 			}
 		}
 	}
-	siblings := g.in(g.link, expr.Op("$in", at), field, expr.Op("$lt", int64(math.MaxInt64-orderGap)))
+	siblings := g.in(g.refField, expr.Op("$in", at), field, expr.Op("$lt", int64(math.MaxInt64-orderGap)))
 	last, err := g.findOne(ctx, siblings, nil, field, -1)
 	if err != nil {
 		return nil, err
@@ -267,9 +267,9 @@ func (s *store) orderOf(n node) int64 {
 	return math.MaxInt64
 }
 
-// positions are the writes that give siblings, which come sorted, distinct whole numbers. Siblings keep the numbers they
+// fixOrder returns the writes that give siblings, which come sorted, distinct whole numbers. Siblings keep the numbers they
 // have, and those without one follow in their order. If two have the same number, all are renumbered.
-func (s *store) positions(siblings []node) (models []mongo.WriteModel) {
+func (s *store) fixOrder(siblings []node) (models []mongo.WriteModel) {
 	field := s.order
 	if field == "" {
 		return nil

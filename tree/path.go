@@ -33,7 +33,7 @@ func pathLayout(o *Options) layout {
 	})
 	return layout{settings: []config.Setting{config.Name("Options.PathField", &o.PathField, "path"), delimiter, o.oldParent(),
 		config.Name("Options.SegmentField", &o.SegmentField, "")},
-		fields: []string{o.PathField}, link: o.PathField, order: o.OrderField, derived: o.PathField}
+		fields: []string{o.PathField}, refField: o.PathField, order: o.OrderField, derived: o.PathField}
 }
 
 // malformed says that a path is not a string, does not begin and end with one delimiter, or has a last segment that
@@ -41,9 +41,9 @@ func pathLayout(o *Options) layout {
 const malformed = "malformed"
 
 // parent of a malformed path is still its last segment, so that calls beside and below such a node find the parent.
-// A node without a path that names a parent is not adopted, and its ParentField counts.
+// For a bare node, which has no path, the ParentField counts.
 func (p pathShape) parent(n node) (up node, broken string) {
-	if p.unadopted(n.raw) {
+	if p.isBare(n.raw) {
 		return p.namedParent(n)
 	}
 	segments, sep := p.segments(n.path), p.o.PathDelimiter
@@ -82,10 +82,10 @@ func (p pathShape) fieldsUnder(parent *node) bson.D {
 	return expr.D(p.o.PathField, p.full(*parent))
 }
 
-// below replaces the beginning of all paths below x. Segments are unique among siblings, so if a deleted x leaves its
+// updatesBelow replaces the beginning of all paths below x. Segments are unique among siblings, so if a deleted x leaves its
 // children to its parent, a child may get its new path while another node still has it: x/x/y becomes x/y before
 // x/y has left. Then all paths first get one that no node has, and then the new one.
-func (p pathShape) below(x node, to *node) []mongo.WriteModel {
+func (p pathShape) updatesBelow(x node, to *node) []mongo.WriteModel {
 	from, start := p.full(x), p.o.PathDelimiter
 	if to != nil {
 		start = p.full(*to)
@@ -106,7 +106,7 @@ func (p pathShape) replace(from, start string) []mongo.WriteModel {
 	if start == p.o.PathDelimiter { // children become roots
 		moved = expr.Cond(expr.Op("$eq", f, expr.Literal(from)), expr.Literal(p.rootPath()), moved)
 	}
-	return []mongo.WriteModel{update(p.in(p.o.PathField, p.within(from)),
+	return []mongo.WriteModel{update(p.in(p.o.PathField, p.pathRange(from)),
 		mongo.Pipeline{expr.Op("$set", expr.D(p.o.PathField, moved))})}
 }
 
@@ -141,13 +141,13 @@ func (p pathShape) rename(ctx context.Context, id, segment bson.RawValue) error 
 		models := []mongo.WriteModel{update(p.byID(id), expr.Op("$set", expr.D(p.o.SegmentField, segment)))}
 		if to := x; p.checkUsable(x) == nil {
 			to.segment = segment
-			models = append(models, p.below(x, &to)...)
+			models = append(models, p.updatesBelow(x, &to)...)
 		}
 		return p.write(ctx, models...)
 	})
 }
 
-func (p pathShape) reference() any { return p.fullExpr(p.o.PathDelimiter) }
+func (p pathShape) refExpr() any { return p.fullExpr(p.o.PathDelimiter) }
 
 // above decodes the segments to IDs of the type that the node itself has. Segments of a SegmentField are not IDs.
 func (p pathShape) above(n node) []bson.RawValue {
@@ -196,7 +196,7 @@ func (p pathShape) upBySegments(segments any, levels int) mongo.Pipeline {
 	join := expr.D("from", p.coll.Name(), "localField", fieldTouch+".path", "foreignField", p.o.PathField,
 		"let", expr.D("segment", expr.Field(fieldTouch+".segment")),
 		"pipeline", bson.A{p.match("$expr", expr.Op("$eq", expr.Field(p.o.SegmentField), expr.Var("segment")),
-			"$nor", bson.A{p.unadoptedMatch(p.aParent())})},
+			"$nor", bson.A{p.bareMatch(p.aParent())})},
 		"as", fieldTree)
 	self := expr.Op("$eq", expr.Field(fieldDepth), 0)
 	return slices.Concat(mongo.Pipeline{
@@ -207,7 +207,7 @@ func (p pathShape) upBySegments(segments any, levels int) mongo.Pipeline {
 	}, unfold(fieldDepth, expr.Field(fieldDepth)))
 }
 
-// down joins the nodes by the bounds of within, in terms of the node that the pipeline reads first.
+// down joins the nodes by the bounds of pathRange, in terms of the node that the pipeline reads first.
 func (p pathShape) down(id any, depth int, self bool) mongo.Pipeline {
 	path := expr.Field(p.o.PathField)
 	within := mongo.Pipeline{p.match("$expr", expr.Op("$and",
@@ -218,10 +218,10 @@ func (p pathShape) down(id any, depth int, self bool) mongo.Pipeline {
 	return p.rangeDown(id, p.fullExpr(p.o.PathDelimiter), p.fullExpr(p.afterDelimiter()), within, self)
 }
 
-// under needs the stored node, because its path is the beginning of theirs.
-func (p pathShape) under(n node, depth int) (bson.D, bool) {
+// descendantsOf needs the stored node, because its path is the beginning of theirs.
+func (p pathShape) descendantsOf(n node, depth int) (bson.D, bool) {
 	full := p.full(n)
-	match := p.in(p.o.PathField, p.within(full))
+	match := p.in(p.o.PathField, p.pathRange(full))
 	if depth > 0 {
 		match = append(match, p.toDepth(strings.Count(full, p.o.PathDelimiter)+1, depth)...)
 	}
@@ -252,7 +252,7 @@ func (p pathShape) split(path any) bson.D {
 
 // Segments and paths.
 
-// checkDelimiter also refuses "~", because bounds need a next character: see within.
+// checkDelimiter also refuses "~", because bounds need a next character: see pathRange.
 func checkDelimiter(s string) error {
 	if len(s) != 1 || !strings.Contains("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}", s) {
 		return fmt.Errorf("%q is not one ASCII punctuation character below %q", s, "~")
@@ -338,13 +338,13 @@ func (s *store) segments(path string) []string {
 	return strings.Split(path, s.o.PathDelimiter)
 }
 
-// within are the bounds of all paths that begin with a full path. The upper one has the next character in place of its
+// pathRange are the bounds of all paths that begin with a full path. The upper one has the next character in place of its
 // last, the delimiter.
-func (s *store) within(full string) bson.D {
+func (s *store) pathRange(full string) bson.D {
 	return expr.D("$gte", full, "$lt", full[:len(full)-1]+s.afterDelimiter())
 }
 
-// afterDelimiter is the character after the delimiter: see within.
+// afterDelimiter is the character after the delimiter: see pathRange.
 func (s *store) afterDelimiter() string { return string(rune(s.o.PathDelimiter[0] + 1)) }
 
 // checkUsable refuses a node with a segment that cannot be in a path, because the paths below it would be those of other

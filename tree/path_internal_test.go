@@ -26,7 +26,7 @@ func FuzzPath(f *testing.F) {
 		if got := c.segments(full); len(got) != 2 || got[0] != a || got[1] != b {
 			t.Errorf("segments of %q: %q", full, got)
 		}
-		bounds := c.within(full)
+		bounds := c.pathRange(full)
 		low, high := bounds[0].Value.(string), bounds[1].Value.(string)
 		for _, path := range []string{other, full + other, full, full[:len(full)-1] + other, full + other + delimiter} {
 			if got, want := low <= path && path < high, strings.HasPrefix(path, full); got != want {

@@ -100,10 +100,10 @@ func (t *Tree[ID, T]) RootsPipeline() mongo.Pipeline { return t.c.roots() }
 // LeavesPipeline yields the nodes without children.
 func (t *Tree[ID, T]) LeavesPipeline() mongo.Pipeline { return t.c.leaves() }
 
-// breadcrumb yields the ancestors, root first, and the node itself: {id, name, unadopted}.
+// breadcrumb yields the ancestors, root first, and the node itself: {id, name, bare}.
 func (c *core) breadcrumb(id any) mongo.Pipeline {
 	own, name := expr.Field(c.o.IDField), expr.Field(cmp.Or(c.o.NameField, c.segmentField()))
-	return append(c.rootFirst(c, id), expr.Op("$project", expr.D("_id", 0, "id", own, "name", name, "unadopted", c.unadoptedExpr())))
+	return append(c.rootFirst(c, id), expr.Op("$project", expr.D("_id", 0, "id", own, "name", name, "bare", c.bareExpr())))
 }
 
 // rootFirst yields a node and its ancestors with fieldDepth, the node last. It contains the node, so that an empty
@@ -238,20 +238,20 @@ func (t *Tree[ID, T]) Ancestors(ctx context.Context, id ID) (nodes []T, err erro
 	if err != nil {
 		return nil, err
 	}
-	unadopted := false // of the node itself, which comes last
-	open := t.c.sent(raw, t.c.wayUp)
+	bare := false // of the node itself, which comes last
+	open := t.c.runFrom(raw, t.c.wayUp)
 	all, err := upFrom(ctx, t.c.store, raw, open, func(cur *mongo.Cursor) (v T, err error) {
-		unadopted = t.c.unadopted(cur.Current)
+		bare = t.c.isBare(cur.Current)
 		return v, cur.Decode(&v)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return all[:len(all)-1], t.c.checkWay(ctx, raw, len(all), unadopted)
+	return all[:len(all)-1], t.c.checkWay(ctx, raw, len(all), bare)
 }
 
-// fixed encodes the stages of a pipeline after the first, which names the node. sent puts that in front again.
-func fixed(p mongo.Pipeline) []bson.RawValue {
+// encodeStages encodes the stages of a pipeline after the first, which names the node. runFrom puts that in front again.
+func encodeStages(p mongo.Pipeline) []bson.RawValue {
 	stages := make([]bson.RawValue, len(p)-1)
 	for i := range stages {
 		stages[i], _ = expr.Fixed(p[i+1]).(bson.RawValue)
@@ -259,9 +259,9 @@ func fixed(p mongo.Pipeline) []bson.RawValue {
 	return stages
 }
 
-// sent runs encoded stages from one node on. New encodes them once, because encoding them for each call would
+// runFrom runs encoded stages from one node on. New encodes them once, because encoding them for each call would
 // double the client's work.
-func (c *core) sent(id bson.RawValue, stages []bson.RawValue) opener {
+func (c *core) runFrom(id bson.RawValue, stages []bson.RawValue) opener {
 	b := codec.Build(1024)
 	b.Open("0")
 	b.Open("$match")
@@ -320,7 +320,7 @@ func (t *Tree[ID, T]) Parent(ctx context.Context, id ID) (parent T, err error) {
 	if err != nil {
 		return none, err
 	}
-	if err := t.c.checkWay(ctx, raw, len(all), t.c.unadopted(x.raw)); err != nil {
+	if err := t.c.checkWay(ctx, raw, len(all), t.c.isBare(x.raw)); err != nil {
 		return none, err
 	}
 	if len(all) > 1 {
@@ -339,8 +339,8 @@ func (t *Tree[ID, T]) Parents(ctx context.Context, id ID) iter.Seq2[T, error] {
 	return t.each(ctx, "parents", id, t.c.parentsPipeline)
 }
 
-// readShape reads the tree fields of one node with the user's read preference, a node without raw if there is none.
-func (c *core) readShape(ctx context.Context, id bson.RawValue) (node, error) {
+// readNode reads the tree fields of one node with the user's read preference, a node without raw if there is none.
+func (c *core) readNode(ctx context.Context, id bson.RawValue) (node, error) {
 	return c.one(c.coll.FindOne(ctx, c.byID(id), options.FindOne().SetProjection(c.shown)), nil)
 }
 
@@ -353,28 +353,28 @@ func (c *core) ancestry(ctx context.Context, id any) (ids []bson.RawValue, err e
 	if c.above(node{}) == nil {
 		return c.ancestryByWay(ctx, raw)
 	}
-	n, err := c.readShape(ctx, raw)
+	n, err := c.readNode(ctx, raw)
 	if err != nil {
 		return nil, err
 	}
 	if n.raw == nil {
 		return nil, c.missing(raw)
 	}
-	return c.above(n), c.checkWay(ctx, raw, 1, c.unadopted(n.raw))
+	return c.above(n), c.checkWay(ctx, raw, 1, c.isBare(n.raw))
 }
 
 // ancestryByWay is ancestry where the node does not contain its ancestors.
 func (c *core) ancestryByWay(ctx context.Context, id bson.RawValue) (ids []bson.RawValue, err error) {
-	unadopted := false // of the node itself, which comes last
-	ids, err = upFrom(ctx, c.store, id, c.sent(id, c.crumbs), func(cur *mongo.Cursor) (bson.RawValue, error) {
+	bare := false // of the node itself, which comes last
+	ids, err = upFrom(ctx, c.store, id, c.runFrom(id, c.crumbs), func(cur *mongo.Cursor) (bson.RawValue, error) {
 		doc := slices.Clone(cur.Current)
-		unadopted = doc.Lookup("unadopted").Boolean()
+		bare = doc.Lookup("bare").Boolean()
 		return doc.Lookup("id"), nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return ids[:len(ids)-1], c.checkWay(ctx, id, len(ids), unadopted)
+	return ids[:len(ids)-1], c.checkWay(ctx, id, len(ids), bare)
 }
 
 // IsDescendant reports whether id lies below ancestor. An unknown ancestor has no descendants.
@@ -401,9 +401,9 @@ func (t *Tree[ID, T]) Breadcrumb(ctx context.Context, id ID) (crumbs []Crumb[ID]
 	if err != nil {
 		return nil, err
 	}
-	unadopted := false
-	all, err := upFrom(ctx, t.c.store, raw, t.c.sent(raw, t.c.crumbs), func(cur *mongo.Cursor) (crumb Crumb[ID], err error) {
-		unadopted = cur.Current.Lookup("unadopted").Boolean()
+	bare := false
+	all, err := upFrom(ctx, t.c.store, raw, t.c.runFrom(raw, t.c.crumbs), func(cur *mongo.Cursor) (crumb Crumb[ID], err error) {
+		bare = cur.Current.Lookup("bare").Boolean()
 		name := cur.Current.Lookup("name")
 		if crumb.Name, err = segmentString(name); err != nil && !isNull(name) {
 			crumb.Name = text(name)
@@ -414,7 +414,7 @@ func (t *Tree[ID, T]) Breadcrumb(ctx context.Context, id ID) (crumbs []Crumb[ID]
 	if err != nil {
 		return nil, err
 	}
-	if err := t.c.checkWay(ctx, raw, len(all), unadopted); err != nil {
+	if err := t.c.checkWay(ctx, raw, len(all), bare); err != nil {
 		return nil, err
 	}
 	return all, nil
@@ -443,18 +443,18 @@ func (t *Tree[ID, T]) subtree(ctx context.Context, id ID, maxDepth int) (*Node[T
 	if err != nil {
 		return nil, raw, err
 	}
-	links, nodes, several, err := t.nest(ctx, t.c.down(raw, maxDepth, true), key(raw))
-	at := slices.IndexFunc(links, func(n link) bool { return n.id == key(raw) })
+	pieces, nodes, several, err := t.nest(ctx, t.c.down(raw, maxDepth, true), key(raw))
+	at := slices.IndexFunc(pieces, func(n piece) bool { return n.id == key(raw) })
 	if err != nil || at < 0 {
 		return nil, raw, err
 	}
-	if links[at].unadopted { // in ChildReferences its parent may list it
+	if pieces[at].bare { // in ChildReferences its parent may list it
 		if err := t.c.checkWay(ctx, raw, 1, true); err != nil {
 			return nil, raw, err
 		}
 	}
-	root := nodes[links[at].at]
-	if several || links[at].child { // otherwise there is no cycle
+	root := nodes[pieces[at].at]
+	if several || pieces[at].child { // otherwise there is no cycle
 		root.cutCycles(map[*Node[T]]bool{})
 	}
 	return root, raw, nil
@@ -480,9 +480,9 @@ func (n *Node[T]) cutCycles(above map[*Node[T]]bool) {
 // Cost: 1 round trip for each 16 MB; it reads every document of the tree.
 func (t *Tree[ID, T]) Forest(ctx context.Context) (roots []*Node[T], err error) {
 	defer fault.In(&err, "tree: forest")
-	links, nodes, several, err := t.nest(ctx, mongo.Pipeline{t.c.match(t.c.o.IDField, expr.Op("$ne", nil))}, "")
+	pieces, nodes, several, err := t.nest(ctx, mongo.Pipeline{t.c.match(t.c.o.IDField, expr.Op("$ne", nil))}, "")
 	seen := map[*Node[T]]bool{}
-	for _, n := range links {
+	for _, n := range pieces {
 		if n.root && !n.child {
 			roots = append(roots, nodes[n.at])
 			if several {
@@ -493,10 +493,10 @@ func (t *Tree[ID, T]) Forest(ctx context.Context) (roots []*Node[T], err error) 
 	return roots, err
 }
 
-// nest reads documents and nests them; links[i].at is the index in nodes. several says that a node has more than one
+// nest reads documents and nests them; pieces[i].at is the index in nodes. several says that a node has more than one
 // parent, so that there may be a cycle. The node with the key root is taken once, although a cycle yields it twice.
 func (t *Tree[ID, T]) nest(ctx context.Context, p mongo.Pipeline, root string) (
-	links []link, nodes []*Node[T], several bool, err error) {
+	pieces []piece, nodes []*Node[T], several bool, err error) {
 	found := false
 	for cur, err := range cursor.Each(ctx, opening(t.c.coll, p)) {
 		if err != nil {
@@ -508,19 +508,19 @@ func (t *Tree[ID, T]) nest(ctx context.Context, p mongo.Pipeline, root string) (
 		}
 		x := t.c.parse(cur.Current)
 		up, broken := t.c.parent(x)
-		at := t.c.linkOf(x, up, broken, len(links))
+		at := t.c.pieceOf(x, up, broken, len(pieces))
 		if at.id == root && found {
 			continue
 		}
 		found = found || at.id == root
-		links, nodes = append(links, at), append(nodes, n)
+		pieces, nodes = append(pieces, at), append(nodes, n)
 	}
 	joined := make([]bool, len(nodes))
-	t.c.assemble(links, func(parent, child int) {
+	t.c.assemble(pieces, func(parent, child int) {
 		several, joined[child] = several || joined[child], true
 		nodes[parent].Children = append(nodes[parent].Children, nodes[child])
 	})
-	return links, nodes, several, nil
+	return pieces, nodes, several, nil
 }
 
 // CountChildren returns the number of a node's children.
@@ -545,7 +545,7 @@ func (t *Tree[ID, T]) CountDescendants(ctx context.Context, id ID, maxDepth int)
 		return 0, err
 	}
 	if _, known := t.c.width(node{}); known && maxDepth == 0 {
-		x, err := t.c.readShape(ctx, raw)
+		x, err := t.c.readNode(ctx, raw)
 		n, _ = t.c.width(x)
 		return n, err
 	}
@@ -582,7 +582,7 @@ func (c *core) filter(ctx context.Context, id bson.RawValue, of func(n node) (bs
 	if !reads {
 		return match, nil
 	}
-	n, err := c.readShape(ctx, id)
+	n, err := c.readNode(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -609,15 +609,15 @@ func (t *Tree[ID, T]) DescendantsFilter(ctx context.Context, id ID, maxDepth int
 	if err != nil {
 		return nil, err
 	}
-	if match, _ := t.c.under(node{id: raw}, maxDepth); match != nil {
-		return t.c.filter(ctx, raw, func(n node) (bson.D, bool) { return t.c.under(n, maxDepth) })
+	if match, _ := t.c.descendantsOf(node{id: raw}, maxDepth); match != nil {
+		return t.c.filter(ctx, raw, func(n node) (bson.D, bool) { return t.c.descendantsOf(n, maxDepth) })
 	}
 	return t.c.idFilter(ctx, t.c.down(raw, maxDepth, false))
 }
 
 // idFilter matches, by ID, the nodes that a pipeline yields.
 func (c *core) idFilter(ctx context.Context, p mongo.Pipeline) (bson.D, error) {
-	nodes, err := c.shapes(ctx, opening(c.coll, append(p, expr.Op("$project", expr.D(c.o.IDField, 1)))))
+	nodes, err := c.readNodes(ctx, opening(c.coll, append(p, expr.Op("$project", expr.D(c.o.IDField, 1)))))
 	return c.byIDs(idsOf(nodes)), err
 }
 

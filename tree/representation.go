@@ -10,6 +10,18 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/config"
 )
 
+// The words of this package:
+//
+//	under, below  one level down; any number of levels down
+//	reference     what a node holds to name its parent, or its children; ref in names
+//	link          an edge between a parent and a child
+//	bare          a node that names a parent and lacks the derived field: see bare.go
+//	layout        the names of the fields of a representation
+//	engine        Check, Repair, Adopt and Convert: one scan over all nodes
+//	place         where the engine has found a node; its way up is the places above
+//	counter       that of the lock document: how often the tree was restructured
+//	piece         the keys of a node that was read, from which nested values are assembled
+
 // representation says how a node stores its parent, in trees in which every node names one: parentRefs,
 // ancestorArray, pathShape and nestedSets, each in its own file. All other fields are derived from the
 // parent. Insert, Move, Delete, Load, Check, Repair, Adopt and Convert are written once, on these
@@ -21,11 +33,11 @@ type representation interface {
 	parent(n node) (up node, broken string)
 	// fieldsUnder returns the tree fields of a node under a parent, nil for a root.
 	fieldsUnder(parent *node) bson.D
-	// below returns the writes to the nodes below x. Either x moves, and to is x in its new place; or x is deleted,
+	// updatesBelow returns the writes to the nodes below x. Either x moves, and to is x in its new place; or x is deleted,
 	// and to is the node that gets its children, nil if they become roots.
-	below(x node, to *node) []mongo.WriteModel
-	// reference is an expression for the value that the children of a node hold to name it.
-	reference() any
+	updatesBelow(x node, to *node) []mongo.WriteModel
+	// refExpr is an expression for the value that the children of a node hold to name it.
+	refExpr() any
 }
 
 // reads are the ways up and down from a node, in all five representations. The IDs that pipelines take are
@@ -40,9 +52,9 @@ type reads interface {
 	// down yields the descendants of a node in no order, and with self the node too. depth is the number of
 	// levels, 0 means all.
 	down(id any, depth int, self bool) mongo.Pipeline
-	// under returns the filter for the descendants of a node to a depth, nil if they can only be found by a
+	// descendantsOf returns the filter for the descendants of a node to a depth, nil if they can only be found by a
 	// query. read says that the filter needs the stored node, and not only its ID.
-	under(n node, depth int) (match bson.D, read bool)
+	descendantsOf(n node, depth int) (match bson.D, read bool)
 }
 
 // shape has the operations of a tree that the calls use. It has two implementations: families, on a
@@ -64,7 +76,7 @@ type shape interface {
 	rootsMatch() bson.D
 	// rootWith finds a root that matches, and returns a node without raw if there is none.
 	rootWith(ctx context.Context, match bson.D) (node, error)
-	// childrenOf is the filter for the children of a node; read is as in under.
+	// childrenOf is the filter for the children of a node; read is as in descendantsOf.
 	childrenOf(n node) (match bson.D, read bool)
 	// width returns the number of descendants. known says that the node contains it: width(node{}) tells.
 	width(n node) (descendants int64, known bool)
@@ -73,7 +85,7 @@ type shape interface {
 	checkAdopted(ctx context.Context, n node) error
 	// checkWay refuses a node that is not adopted, after its way up was read. way is the number of nodes read, with
 	// the node itself.
-	checkWay(ctx context.Context, id bson.RawValue, way int, unadopted bool) error
+	checkWay(ctx context.Context, id bson.RawValue, way int, bare bool) error
 
 	insert(ctx context.Context, doc bson.D, pos position) error
 	move(ctx context.Context, id bson.RawValue, pos position) error
@@ -83,8 +95,8 @@ type shape interface {
 	removeAll(ctx context.Context, id bson.RawValue) (deleted int64, after []mongo.WriteModel, err error)
 	// arrange adds the tree fields to the documents of a Load.
 	arrange(ctx context.Context, items []*item) error
-	// gain is the update of an existing node that gets children by a Load.
-	gain(children []bson.RawValue) bson.D
+	// addChildren is the update of an existing node that gets children by a Load.
+	addChildren(children []bson.RawValue) bson.D
 	// renumber ends a call that wrote many nodes. In NestedSets it numbers them, and returns how many it wrote.
 	renumber(ctx context.Context, dry bool) (written int64, err error)
 
@@ -99,10 +111,10 @@ type upkeep interface {
 	parents(nodes []node) bson.D
 	// named returns the parent that the node of a place names, after those that list it were linked to the place.
 	named(s *place) node
-	// family yields the children of nodes, siblings in order. childrenIn reads them in one query, and returns them by
+	// sortedChildren yields the children of nodes, siblings in order. childrenByParent reads them in one query, and returns them by
 	// node.
-	family(nodes []node) mongo.Pipeline
-	childrenIn(ctx context.Context, nodes []node) ([][]node, error)
+	sortedChildren(nodes []node) mongo.Pipeline
+	childrenByParent(ctx context.Context, nodes []node) ([][]node, error)
 	// fieldsOf returns the tree fields of a node with this parent, nil for a root, and these children.
 	fieldsOf(parent *node, children []node) bson.D
 	// audit finds problems that do not follow from the way up: wrong elements of lists, numbers, and IDs that cannot
@@ -121,12 +133,12 @@ type upkeep interface {
 type layout struct {
 	settings    []config.Setting
 	fields      []string // the fields that hold the shape; Insert overwrites them
-	index       []string // an index besides {link, order}
-	link        string   // the field that names the parent, or the children
+	extraIndex  []string // an index besides {refField, order}
+	refField    string   // the field that names the parent, or the children
 	order       string   // the field that orders siblings, "" if they are not ordered
-	keepsParent bool     // link is the ParentField
-	derived     string   // a node that names a parent and lacks this field is not adopted; "" if nothing is derived
-	// namesChildren says that link is a list of children, which follows from no other field. So only a query finds the
+	keepsParent bool     // refField is the ParentField
+	derived     string   // a node that names a parent and lacks this field is bare; "" if nothing is derived
+	// namesChildren says that refField is a list of children, which follows from no other field. So only a query finds the
 	// parents of a node, and several lists may name it.
 	namesChildren bool
 }
@@ -154,7 +166,7 @@ type core struct {
 	*store
 	shape
 
-	wayUp, crumbs []bson.RawValue // the encoded stages for sent
+	wayUp, crumbs []bson.RawValue // the encoded stages for runFrom
 }
 
 // core combines a store with its representation and its order of siblings.

@@ -57,9 +57,9 @@ func (s *store) one(result *mongo.SingleResult, absent error) (node, error) {
 	return s.parse(raw), nil
 }
 
-// take deletes a node and returns its tree fields. It is safe to delete first and then look for children:
+// deleteOne deletes a node and returns its tree fields. It is safe to delete first and then look for children:
 // an insertion under the node writes to the node, so it conflicts.
-func (s *store) take(ctx context.Context, id bson.RawValue) (node, error) {
+func (s *store) deleteOne(ctx context.Context, id bson.RawValue) (node, error) {
 	opts := options.FindOneAndDelete().SetProjection(s.shown)
 	return s.one(fault.Single(s.primary.FindOneAndDelete(ctx, s.byID(id), opts)), s.missing(id))
 }
@@ -70,7 +70,7 @@ func (s *store) findAll(ctx context.Context, match bson.D, limit ...int64) ([]no
 	for _, n := range limit {
 		opts.SetLimit(n)
 	}
-	return s.shapes(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return s.primary.Find(ctx, match, opts) })
+	return s.readNodes(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return s.primary.Find(ctx, match, opts) })
 }
 
 // both reads two nodes in one round trip: the one that moves and the one that the position names. With a field it also
@@ -112,7 +112,7 @@ func pick(nodes []node, id bson.RawValue) node {
 
 // aggregate reads the tree fields of the nodes that a pipeline yields.
 func (s *store) aggregate(ctx context.Context, p mongo.Pipeline) ([]node, error) {
-	return s.shapes(ctx, opening(s.primary, append(p, expr.Op("$project", s.shown))))
+	return s.readNodes(ctx, opening(s.primary, append(p, expr.Op("$project", s.shown))))
 }
 
 // first is aggregate for the first node, a node without raw if there is none.
@@ -124,7 +124,7 @@ func (s *store) first(ctx context.Context, p mongo.Pipeline) (node, error) {
 	return nodes[0], nil
 }
 
-func (s *store) shapes(ctx context.Context, open opener) ([]node, error) {
+func (s *store) readNodes(ctx context.Context, open opener) ([]node, error) {
 	var nodes []node
 	for raw, err := range cursor.Docs(ctx, open) {
 		if err != nil {
@@ -162,29 +162,29 @@ func open(coll *mongo.Collection, p mongo.Pipeline, batch int32) opener {
 	}
 }
 
-// link has the keys that put a node into a nested value, for Subtree, Forest and the numbers. It keeps no part of the
+// piece has the keys that put a node into a nested value, for Subtree, Forest and the numbers. It keeps no part of the
 // document, so that the reply can be freed.
-type link struct {
-	id        string   // the key of the ID
-	ref, up   string   // the refKey of the node, and that of its parent
-	names     []string // the keys of its children, in ChildReferences
-	order     int64
-	root      bool // it names no parent
-	child     bool // a node among the links is its parent
-	unadopted bool
-	at        int // the index in the caller's slice
+type piece struct {
+	id      string   // the key of the ID
+	ref, up string   // the refKey of the node, and that of its parent
+	names   []string // the keys of its children, in ChildReferences
+	order   int64
+	root    bool // it names no parent
+	child   bool // a node among the pieces is its parent
+	bare    bool
+	at      int // the index in the caller's slice
 }
 
-// linkOf makes the link of a node; up and broken are the results of parent. A node that is not adopted is linked to the
+// pieceOf makes the piece of a node; up and broken are the results of parent. A bare node is linked to the
 // parent that its field names, so that Forest shows it.
-func (s *store) linkOf(n, up node, broken string, at int) link {
-	l := link{id: key(n.id), ref: s.refKey(n), order: s.orderOf(n), unadopted: s.unadopted(n.raw), at: at}
-	l.root = !s.isParent(up) && broken == "" && !l.unadopted
+func (s *store) pieceOf(n, up node, broken string, at int) piece {
+	l := piece{id: key(n.id), ref: s.refKey(n), order: s.orderOf(n), bare: s.isBare(n.raw), at: at}
+	l.root = !s.isParent(up) && broken == "" && !l.bare
 	switch {
 	case broken != "":
 	case s.isParent(up):
 		l.up = s.refKey(up)
-	case l.unadopted && n.parent.Type != bson.TypeArray:
+	case l.bare && n.parent.Type != bson.TypeArray:
 		l.up = key(n.parent)
 	}
 	for _, id := range n.children {
@@ -193,29 +193,29 @@ func (s *store) linkOf(n, up node, broken string, at int) link {
 	return l
 }
 
-// assemble sorts the links and calls join for each parent and child, siblings in order. A parent's list has precedence
-// over the parent field of a node that is not adopted.
-func (s *store) assemble(links []link, join func(parent, child int)) {
+// assemble sorts the pieces and calls join for each parent and child, siblings in order. A parent's list has precedence
+// over the parent field of a bare node.
+func (s *store) assemble(pieces []piece, join func(parent, child int)) {
 	if s.order != "" {
-		slices.SortStableFunc(links, func(a, b link) int { return cmp.Compare(a.order, b.order) })
+		slices.SortStableFunc(pieces, func(a, b piece) int { return cmp.Compare(a.order, b.order) })
 	}
-	byID := make(map[string]int, len(links))
-	for i, n := range links {
+	byID := make(map[string]int, len(pieces))
+	for i, n := range pieces {
 		byID[n.id], byID[n.ref] = i, i
 	}
 	put := func(parent, child int) {
-		links[child].child = true
-		join(links[parent].at, links[child].at)
+		pieces[child].child = true
+		join(pieces[parent].at, pieces[child].at)
 	}
-	for i, n := range links {
+	for i, n := range pieces {
 		for _, id := range n.names {
 			if child, ok := byID[id]; ok {
 				put(i, child)
 			}
 		}
 	}
-	for i, n := range links {
-		if parent, ok := byID[n.up]; ok && parent != i && !(links[i].child && n.unadopted) {
+	for i, n := range pieces {
+		if parent, ok := byID[n.up]; ok && parent != i && !(pieces[i].child && n.bare) {
 			put(parent, i)
 		}
 	}

@@ -92,13 +92,13 @@ func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, err
 		return nil, err
 	}
 	c := s.core()
-	c.wayUp = fixed(withoutDepth(c.rootFirst(c, nil)))
-	c.crumbs = fixed(c.breadcrumb(nil))
+	c.wayUp = encodeStages(withoutDepth(c.rootFirst(c, nil)))
+	c.crumbs = encodeStages(c.breadcrumb(nil))
 	return c, nil
 }
 
-// showing returns a copy of the store with another projection.
-func (s *store) showing(shown bson.D) *store {
+// withProjection returns a copy of the store with another projection.
+func (s *store) withProjection(shown bson.D) *store {
 	return &store{layout: s.layout, o: s.o, kind: s.kind, coll: s.coll, primary: s.primary, durable: s.durable, locks: s.locks,
 		lockID: s.lockID, codec: s.codec, scope: s.scope, rootParent: s.rootParent, shown: expr.Raw(shown), mark: s.mark, unmark: s.unmark}
 }
@@ -142,7 +142,7 @@ func newStore(coll *mongo.Collection, kind Representation, o Options) (*store, e
 	}
 	s.lockID, s.shown = s.scopeID(), expr.Raw(projection(s))
 	s.mark = expr.Raw(expr.Op("$inc", expr.D(cmp.Or(s.o.ChildCountField, fieldTouch), int64(1))))
-	if s.unmark = s.count(-1); s.unmark == nil {
+	if s.unmark = s.childCountBy(-1); s.unmark == nil {
 		s.unmark = expr.Op("$unset", expr.D(fieldTouch, ""))
 	}
 	return s, nil
@@ -155,15 +155,15 @@ func (t *Tree[ID, T]) Indexes() map[string][]mongo.IndexModel {
 	if c.o.IDField != "_id" {
 		models = append(models, mongo.IndexModel{Keys: c.keyed(c.o.IDField), Options: options.Index().SetUnique(true)})
 	}
-	if len(c.index) > 0 {
-		models = append(models, mongo.IndexModel{Keys: c.keyed(c.index...)})
+	if len(c.extraIndex) > 0 {
+		models = append(models, mongo.IndexModel{Keys: c.keyed(c.extraIndex...)})
 	}
-	if c.o.SegmentField != "" { // nodes that are not adopted have no path
-		adopted := expr.D(c.o.PathField, expr.Op("$gte", ""))
+	if c.o.SegmentField != "" { // bare nodes have no path
+		withPath := expr.D(c.o.PathField, expr.Op("$gte", ""))
 		models = append(models, mongo.IndexModel{Keys: c.keyed(c.o.PathField, c.o.SegmentField),
-			Options: options.Index().SetUnique(true).SetPartialFilterExpression(adopted)})
+			Options: options.Index().SetUnique(true).SetPartialFilterExpression(withPath)})
 	}
-	models = append(models, mongo.IndexModel{Keys: c.keyed(c.link, c.order)})
+	models = append(models, mongo.IndexModel{Keys: c.keyed(c.refField, c.order)})
 	return map[string][]mongo.IndexModel{c.coll.Name(): models}
 }
 
@@ -197,7 +197,7 @@ func (t *Tree[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	if err := indexes.EnsureAll(ctx, t.c.coll.Database(), t.Indexes()); err != nil {
 		return err
 	}
-	if err := t.c.makeLock(ctx); err != nil {
+	if err := t.c.ensureLock(ctx); err != nil {
 		return fmt.Errorf("lock document: %w", err)
 	}
 	return nil

@@ -127,24 +127,24 @@ func (f families) insert(ctx context.Context, doc bson.D, pos position) error {
 		_, err := fault.One(f.durable.InsertOne(ctx, append(doc, f.fieldsUnder(nil)...)))
 		return err
 	}
-	return f.atomically(ctx, f.serial() || pos.kind != underParent, func(ctx context.Context) error {
+	return f.atomically(ctx, f.alwaysLocks() || pos.kind != underParent, func(ctx context.Context) error {
 		parent, ref, err := f.parentForInsert(ctx, pos)
 		if err != nil {
 			return err
 		}
 		to := target{parent: parent}
-		if err := f.choose(ctx, &to, pos, ref, node{}); err != nil { // node{}: a new one
+		if err := f.orderAt(ctx, &to, pos, ref, node{}); err != nil { // node{}: a new one
 			return err
 		}
 		touched := parent
-		if f.serial() { // touchParent has not written to the parent
+		if f.alwaysLocks() { // touchParent has not written to the parent
 			touched = nil
-			to.first = append(f.counted(parent, 1), to.first...)
+			to.first = append(f.changeChildCount(parent, 1), to.first...)
 		}
 		if err := f.write(ctx, to.first...); err != nil {
 			return err
 		}
-		return f.create(ctx, append(slices.Clone(doc), f.withOrder(parent, to.fields)...), touched)
+		return f.insertUnder(ctx, append(slices.Clone(doc), f.withOrder(parent, to.fields)...), touched)
 	})
 }
 
@@ -163,7 +163,7 @@ func (f families) parentForInsert(ctx context.Context, pos position) (parent *no
 	if ref, err = f.findOne(ctx, f.byID(pos.ref), f.absent(pos)); err != nil {
 		return nil, ref, err
 	}
-	if err := f.adopted(ref); err != nil {
+	if err := f.checkNotBare(ref); err != nil {
 		return nil, ref, err
 	}
 	match := f.parentOf(ref)
@@ -177,7 +177,7 @@ func (f families) parentForInsert(ctx context.Context, pos position) (parent *no
 // touchParent reads a parent for a new node, by a write if the lock alone does not protect it.
 func (f families) touchParent(ctx context.Context, match bson.D, absent error) (*node, error) {
 	read := f.touch
-	if f.serial() {
+	if f.alwaysLocks() {
 		read = func(ctx context.Context, match bson.D, absent error) (node, error) {
 			return f.findOne(ctx, match, absent)
 		}
@@ -210,26 +210,26 @@ func (f families) move(ctx context.Context, id bson.RawValue, pos position) erro
 		if err != nil {
 			return err
 		}
-		stays := f.isUnder(x, parent)
+		stays := f.isChildOf(x, parent)
 		if stays && f.order == "" {
 			return nil
 		}
 		to := target{parent: parent}
-		if err := f.choose(ctx, &to, pos, ref, x); err != nil {
+		if err := f.orderAt(ctx, &to, pos, ref, x); err != nil {
 			return err
 		}
 		if stays {
 			return f.write(ctx, append(to.first, f.set(x, to.fields)...)...)
 		}
 		models := append(to.first, f.set(x, append(f.fieldsUnder(parent), to.fields...))...)
-		models = append(models, f.below(x, f.child(x, parent))...)
-		models = append(models, f.counted(f.parentNode(x), -1)...)
-		return f.write(ctx, append(models, f.counted(parent, 1)...)...)
+		models = append(models, f.updatesBelow(x, f.child(x, parent))...)
+		models = append(models, f.changeChildCount(f.parentNode(x), -1)...)
+		return f.write(ctx, append(models, f.changeChildCount(parent, 1)...)...)
 	})
 }
 
-// isUnder reports whether a node is a child of parent, or a root for nil. There a move changes at most the order.
-func (f families) isUnder(x node, parent *node) bool {
+// isChildOf reports whether a node is a child of parent, or a root for nil. There a move changes at most the order.
+func (f families) isChildOf(x node, parent *node) bool {
 	up, broken := f.parent(x)
 	switch {
 	case broken != "":
@@ -256,7 +256,7 @@ func (f families) parentForMove(ctx context.Context, pos position, ref, x node) 
 	}
 	parent := ref
 	if pos.sibling() {
-		if err := f.adopted(ref); err != nil {
+		if err := f.checkNotBare(ref); err != nil {
 			return nil, err
 		}
 		match := f.parentOf(ref)
@@ -271,28 +271,28 @@ func (f families) parentForMove(ctx context.Context, pos position, ref, x node) 
 	if err := f.checkSound(parent); err != nil {
 		return nil, err
 	}
-	if f.serial() { // numbers.choose finds a cycle by the numbers
+	if f.alwaysLocks() { // numbers.orderAt finds a cycle by the numbers
 		return &parent, nil
 	}
-	return &parent, f.acyclic(ctx, x, parent)
+	return &parent, f.checkNoCycle(ctx, x, parent)
 }
 
-// counted returns the write to the child counter of a node, if there are counters.
-func (f families) counted(n *node, by int64) []mongo.WriteModel {
+// changeChildCount returns the write to the child counter of a node, if there are counters.
+func (f families) changeChildCount(n *node, by int64) []mongo.WriteModel {
 	if n == nil {
 		return nil
 	}
 	return f.counter(f.byRefs(*n), by)
 }
 
-// removeOne deletes a node, and then looks for its children: see take. It returns the writes that move the children,
+// removeOne deletes a node, and then looks for its children: see deleteOne. It returns the writes that move the children,
 // in their order, to its parent, or make roots of them.
 func (f families) removeOne(ctx context.Context, id bson.RawValue, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error) {
-	x, err := f.take(ctx, id)
+	x, err := f.deleteOne(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(f.checkUsable(x), f.adopted(x), f.checkNumbered(x)); err != nil {
+	if err := cmp.Or(f.checkUsable(x), f.checkNotBare(x), f.checkNumbered(x)); err != nil {
 		return nil, err
 	}
 	children, to, err := f.survey(ctx, x, policy)
@@ -309,15 +309,15 @@ func (f families) removeOne(ctx context.Context, id bson.RawValue, policy mongop
 	if policy == mongopatterns.Promote {
 		gained += int64(len(children))
 	}
-	ordered, err := f.succeed(ctx, x, to, children, policy)
+	ordered, err := f.afterDelete(ctx, x, to, children, policy)
 	if err != nil {
 		return nil, err
 	}
-	models := append(f.counted(f.parentNode(x), gained), ordered...)
+	models := append(f.changeChildCount(f.parentNode(x), gained), ordered...)
 	if len(children) == 0 {
 		return models, nil
 	}
-	return append(models, f.below(x, to)...), nil
+	return append(models, f.updatesBelow(x, to)...), nil
 }
 
 // checkAllSound refuses the children of x, and x itself, if the fields of the children are computed from theirs, and these
@@ -366,20 +366,20 @@ func (f families) survey(ctx context.Context, x node, policy mongopatterns.Delet
 // removeAll deletes a node and its descendants.
 func (f families) removeAll(ctx context.Context, id bson.RawValue) (deleted int64, after []mongo.WriteModel, err error) {
 	remove := f.removeByFilter
-	if match, _ := f.under(node{id: id}, 0); match == nil {
+	if match, _ := f.descendantsOf(node{id: id}, 0); match == nil {
 		remove = f.removeByIDs
 	}
 	x, deleted, err := remove(ctx, id)
 	if err != nil {
 		return 0, nil, err
 	}
-	after, err = f.closeUp(x, deleted)
-	return deleted, append(f.counted(f.parentNode(x), -1), after...), err
+	after, err = f.afterCascade(x, deleted)
+	return deleted, append(f.changeChildCount(f.parentNode(x), -1), after...), err
 }
 
 // removeByIDs is removeAll in ParentReferences, where the IDs of the descendants are read first.
 func (f families) removeByIDs(ctx context.Context, id bson.RawValue) (x node, deleted int64, err error) {
-	nodes, err := f.withAll(ctx, id, f.down(id, 0, true), f.childrenMatch)
+	nodes, err := f.readSubtree(ctx, id, f.down(id, 0, true), f.childrenOfAll)
 	if err != nil {
 		return x, 0, err
 	}
@@ -392,13 +392,13 @@ func (f families) removeByIDs(ctx context.Context, id bson.RawValue) (x node, de
 
 // removeByFilter is removeAll where one filter matches all descendants.
 func (f families) removeByFilter(ctx context.Context, id bson.RawValue) (x node, deleted int64, err error) {
-	if x, err = f.allAdopted(ctx, id); err != nil {
+	if x, err = f.readForCascade(ctx, id); err != nil {
 		return x, 0, err
 	}
 	if err := cmp.Or(f.checkUsable(x), f.checkNumbered(x)); err != nil {
 		return x, 0, err
 	}
-	match, _ := f.under(x, 0)
+	match, _ := f.descendantsOf(x, 0)
 	done, err := fault.Many(f.primary.DeleteMany(ctx, expr.Op("$or", bson.A{f.byID(id), match})))
 	if err != nil {
 		return x, 0, err
@@ -415,7 +415,7 @@ func (f families) arrange(ctx context.Context, items []*item) error {
 			}
 		}
 	}
-	fields, err := f.extend(ctx, items)
+	fields, err := f.orderLast(ctx, items)
 	if err != nil {
 		return err
 	}
@@ -428,7 +428,7 @@ func (f families) arrange(ctx context.Context, items []*item) error {
 // withOrder are the tree fields of a new document under a parent, in the order of the package documentation: numbers
 // first, an OrderField last.
 func (f families) withOrder(parent *node, order bson.D) bson.D {
-	if f.serial() {
+	if f.alwaysLocks() {
 		return slices.Concat(order, f.fieldsUnder(parent))
 	}
 	return slices.Concat(f.fieldsUnder(parent), order)

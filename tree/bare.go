@@ -1,0 +1,119 @@
+package tree
+
+import (
+	"context"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+)
+
+// Old code, which writes only the parent field, inserts nodes without the derived fields: bare nodes. A bare node is not
+// a root, even where the same field is null in a root, and its place is not guessed: calls that need it return
+// ErrNotAdopted, and Adopt writes the fields. Only in ChildReferences a bare node may be adopted all the same, when its
+// parent lists it. There checkAdopted finds that out with a read.
+
+// isBare reports whether a node names a parent and lacks the derived field.
+func (s *store) isBare(raw bson.Raw) bool {
+	return s.derived != "" && raw != nil && raw.Lookup(s.derived).Type == 0 && !s.noParent(raw.Lookup(s.o.ParentField))
+}
+
+// bareMatch are the conditions of isBare as a filter, with a condition for the parent.
+func (s *store) bareMatch(parent any) bson.D {
+	return expr.D(s.derived, expr.Op("$exists", false), s.o.ParentField, parent)
+}
+
+// notBareMatch matches the nodes that are not bare.
+func (s *store) notBareMatch() bson.D { return expr.Op("$nor", bson.A{s.bareMatch(s.aParent())}) }
+
+// bareExpr is isBare as an expression. A parent is whatever sorts after null, as missing sorts before it.
+func (s *store) bareExpr() any {
+	if s.derived == "" {
+		return expr.Literal(false)
+	}
+	conditions := bson.A{expr.Op("$eq", expr.Op("$type", expr.Field(s.derived)), "missing"), expr.Op("$gt", expr.Field(s.o.ParentField), nil)}
+	if s.rootParent.Type != 0 {
+		conditions = append(conditions, expr.Op("$ne", expr.Field(s.o.ParentField), expr.Literal(s.rootParent)))
+	}
+	return expr.Op("$and", conditions...)
+}
+
+// bareUnder is the filter for the bare nodes with a condition for their parent. It excludes parents that are arrays,
+// because an equality would match their elements.
+func (s *store) bareUnder(parent any) bson.D {
+	return append(s.in(), append(s.bareMatch(parent), expr.Element("$nor", bson.A{expr.D(s.o.ParentField, expr.Op("$type", "array"))}))...)
+}
+
+// checkDeletable refuses a node without the derived field, even if it names no parent. It may be a document of
+// another representation, and its children are named by fields that this tree does not read.
+func (s *store) checkDeletable(n node) error {
+	if s.derived != "" && n.raw.Lookup(s.derived).Type == 0 {
+		return s.notAdopted(n.id)
+	}
+	return nil
+}
+
+// notAdopted is the error for a node that lacks the derived field.
+func (s *store) notAdopted(id bson.RawValue) error {
+	return s.about(id, fmt.Errorf("%w: it has no field %s, run Adopt or Repair", mongopatterns.ErrNotAdopted, s.derived))
+}
+
+// withBare adds the bare children of a node to the filter for its children. Delete must not leave them behind.
+func (s *store) withBare(match bson.D, n node) bson.D {
+	match = append(match, s.except(s.refField)...)
+	if s.derived != s.refField { // the parent field names both
+		return match
+	}
+	return expr.Op("$or", bson.A{match, s.bareUnder(equal(n.id))})
+}
+
+// allChildren is the filter for the children of a node, the bare ones too.
+func (l linked) allChildren(n node) bson.D { return l.withBare(l.childrenUnder(&n), n) }
+
+// allChildren is that of linked, for all five representations.
+func (c *core) allChildren(n node) bson.D {
+	match, _ := c.childrenOf(n)
+	return c.withBare(match, n)
+}
+
+// bareMax bounds the bare nodes that Cascade reads, to find out whether they are below.
+const bareMax = 10_000
+
+// readForCascade reads a node that is to be deleted with all below it. Those are found by the derived field, so it
+// refuses if one of them lacks it. It reads all such nodes of the tree together with x; if there are any, it
+// looks for one that has its parent below x.
+func (f families) readForCascade(ctx context.Context, id bson.RawValue) (x node, err error) {
+	nodes, err := f.findAll(ctx, f.in("$or", bson.A{expr.D(f.o.IDField, equal(id)), f.bareMatch(f.aParent())}), bareMax+1)
+	switch x = pick(nodes, id); {
+	case err != nil:
+		return x, err
+	case len(nodes) > bareMax:
+		return x, fmt.Errorf("%w: more than %d nodes have no field %s, run Adopt", mongopatterns.ErrNotAdopted, bareMax, f.derived)
+	case x.raw == nil:
+		return x, f.missing(id)
+	}
+	if err := f.checkDeletable(x); err != nil {
+		return x, err
+	}
+	var parents []bson.RawValue
+	for _, n := range nodes {
+		if !f.isBare(n.raw) {
+			continue
+		}
+		if same(n.parent, id) {
+			return x, f.notAdopted(n.id)
+		}
+		parents = append(parents, n.parent)
+	}
+	if len(parents) == 0 {
+		return x, nil
+	}
+	match, _ := f.descendantsOf(x, 0)
+	n, err := f.findOne(ctx, append(match, expr.Element(f.o.IDField, anyOf(parents))), nil)
+	if err != nil || n.raw == nil {
+		return x, err
+	}
+	return x, f.about(n.id, fmt.Errorf("%w: a child has no field %s, run Adopt or Repair", mongopatterns.ErrNotAdopted, f.derived))
+}
