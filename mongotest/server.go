@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -80,7 +81,7 @@ func Start(ctx context.Context, opts *Options) (*Server, error) {
 }
 
 func newStarter(opts *Options) *starter {
-	s := &starter{stderr: os.Stderr, embed: wheel.Servers["linux/amd64"], patience: patience, choice: os.Getenv("MONGOTEST_SERVER")}
+	s := &starter{stderr: os.Stderr, embed: wheel.Servers[runtime.GOOS+"/"+runtime.GOARCH], patience: patience, choice: os.Getenv("MONGOTEST_SERVER")}
 	if opts != nil {
 		if opts.Server != "" {
 			s.choice = opts.Server

