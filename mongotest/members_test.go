@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/mongotest/internal/wheel"
 )
 
 // TestMembers has the primary of a set step down, killed, and paused; each time
@@ -165,7 +167,7 @@ func TestEndOfSet(t *testing.T) {
 		t.Skip("needs a server; not run with -short")
 	}
 	t.Parallel()
-	cache, err := cacheFolder()
+	cache, err := wheel.Cache()
 	if err != nil {
 		t.Fatal(err)
 	}

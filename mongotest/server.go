@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +18,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/credentials"
+	"github.com/mongopatterns/mongopatterns/mongotest/internal/wheel"
 )
 
 // Server is a running server.
@@ -80,7 +81,7 @@ func Start(ctx context.Context, opts *Options) (*Server, error) {
 }
 
 func newStarter(opts *Options) *starter {
-	s := &starter{stderr: os.Stderr, wheelHash: wheelHash, mongodHash: mongodHash, patience: patience, choice: os.Getenv("MONGOTEST_SERVER")}
+	s := &starter{stderr: os.Stderr, embed: wheel.Servers[runtime.GOOS+"/"+runtime.GOARCH], patience: patience, choice: os.Getenv("MONGOTEST_SERVER")}
 	if opts != nil {
 		if opts.Server != "" {
 			s.choice = opts.Server
@@ -93,7 +94,7 @@ func newStarter(opts *Options) *starter {
 			s.choice = "" // that of the environment
 		}
 	}
-	s.cache, s.cacheErr = cacheFolder()
+	s.cache, s.cacheErr = wheel.Cache()
 	return s
 }
 
@@ -138,15 +139,15 @@ func stopShared() {
 
 // A starter is one call of Start.
 type starter struct {
-	choice                string
-	members               int
-	shards                int
-	shared                bool
-	stderr                io.Writer
-	cache                 string
-	cacheErr              error
-	wheelHash, mongodHash string        // a test has its own
-	patience              time.Duration // what is left of it
+	choice   string
+	members  int
+	shards   int
+	shared   bool
+	stderr   io.Writer
+	cache    string
+	cacheErr error
+	embed    wheel.Server  // a test has its own
+	patience time.Duration // what is left of it
 }
 
 // A way is one way to get a server.
@@ -257,16 +258,4 @@ func (s *Server) describe(ctx context.Context, opts *options.ClientOptions) erro
 	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
 	s.Engine, s.Version, err = identify(ctx, client)
 	return err
-}
-
-// cacheFolder returns the folder in which servers are installed.
-func cacheFolder() (string, error) {
-	if dir := os.Getenv("MONGOTEST_CACHE"); dir != "" {
-		return filepath.Abs(dir)
-	}
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("there is no folder for the cache: %w; set MONGOTEST_CACHE to one", err)
-	}
-	return filepath.Join(dir, "mongopatterns-mongotest"), nil
 }

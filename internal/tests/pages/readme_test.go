@@ -182,10 +182,10 @@ func TestFrontDoor(t *testing.T) {
 	readme := read("README.md")
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(read("go.mod"))[1]
 	for _, s := range []struct{ name, says string }{
-		{"README.md", "Apache-2.0 · v0: [what may change](#compatibility) · Go " + version + " or later · MongoDB 6.0 or later ([run on 6.0.5 only](docs/compatibility.md): a replica set, elections, two shards behind a router of ours)"},
+		{"README.md", "Apache-2.0 · v0: [what may change](#compatibility) · Go " + version + " or later · MongoDB 6.0 or later ([run on 6.0.5 and 7.0.28](docs/compatibility.md): replica sets, elections, two shards behind a router of ours)"},
 		{"LICENSE", "Version 2.0, January 2004"},
-		{"docs/compatibility.md", "| mongod 6.0.5, replica sets of one and of three | everything: results, commands, plans, fail points, elections |"},
-		{"docs/compatibility.md", "| sharded clusters: two shards of mongod 6.0.5"},
+		{"docs/compatibility.md", "| mongod 6.0.5, replica sets of one and of three | everything: results, commands, plans, fail points, elections, all campaigns |"},
+		{"docs/compatibility.md", "| mongod 6.0.5, two shards behind mongotest's router |"},
 		{"docs/compatibility.md", "- **MongoDB 6.0 and later**"},
 	} {
 		if !strings.Contains(read(s.name), s.says) {
