@@ -10,8 +10,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 )
 
-// Old code, which writes only the parent field, inserts nodes without the derived fields: bare nodes. A bare node is not
-// a root, even where the same field is null in a root, and its place is not guessed: calls that need it return
+// Old code, which writes only the parent field, inserts nodes without the derived fields: bare nodes. A bare node is
+// not a root, even where the same field is null in a root, and its place is not guessed: calls that need it return
 // ErrNotAdopted, and Adopt writes the fields. Only in ChildReferences a bare node may be adopted all the same, when its
 // parent lists it. There checkAdopted finds that out with a read.
 

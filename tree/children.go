@@ -157,7 +157,8 @@ func (l *lists) childrenByParent(ctx context.Context, nodes []node) ([][]node, e
 	return out, nil
 }
 
-// rootWith uses no $lookup in a transaction, for the same reason: it reads the nodes that match, and then their parents.
+// rootWith uses no $lookup in a transaction, for the same reason: it reads the nodes that match, and then their
+// parents.
 func (l *lists) rootWith(ctx context.Context, match bson.D) (node, error) {
 	if !txn.Running(ctx) {
 		return l.first(ctx, append(l.roots(), expr.Op("$match", match)))

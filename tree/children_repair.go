@@ -17,8 +17,8 @@ import (
 // This file has the parts of Check, Repair and Adopt that only lists need: wrong elements, nodes with several
 // parents, and nodes that name a parent that does not list them.
 
-// cut opens, in a graph, the cycle that n lies on: n leaves the lists that close it. In a tree n has several parents then,
-// and keeper opens the cycle.
+// cut opens, in a graph, the cycle that n lies on: n leaves the lists that close it. In a tree n has several parents
+// then, and keeper opens the cycle.
 func (l *lists) cut(f *finding, n node, s *place) {
 	if !l.o.Graph {
 		return
@@ -111,8 +111,9 @@ func (l *lists) named(s *place) node {
 
 // catchUp prepares a batch of Adopt, where some nodes have an array and others are bare.
 //
-// b.children are the nodes that name a node of the batch as their parent. Those that have an array and are in a list stay
-// where that list has them, so they are removed from b.children; so are all that have an array if their parent is new.
+// b.children are the nodes that name a node of the batch as their parent. Those that have an array and are in a list
+// stay where that list has them, so they are removed from b.children; so are all that have an array if their parent is
+// new.
 //
 // A bare node leaves all lists but that of the parent that it names: old code may have deleted it and inserted it
 // elsewhere. If that parent has an array, the node is pushed to it; otherwise it gets the node with its own array.
@@ -145,9 +146,9 @@ func (l *lists) catchUp(ctx context.Context, e *engine, b *batch) (found []findi
 	return found, false, nil
 }
 
-// upwards adds to a batch the nodes above it that are not adopted, so that whole ways are written at once. A node with an
-// array is adopted, and only a list says where it is. If the parent got its list in a later batch, the node
-// would be a root until then.
+// upwards adds to a batch the nodes above it that are not adopted, so that whole ways are written at once. A node with
+// an array is adopted, and only a list says where it is. If the parent got its list in a later batch, the node would be
+// a root until then.
 func (l *lists) upwards(ctx context.Context, e *engine, b *batch) error {
 	seen := map[*place]bool{}
 	for _, s := range b.places {

@@ -213,8 +213,8 @@ func (l *lists) addArray(n node) mongo.WriteModel {
 	return update(append(l.byID(n.id), l.bareMatch(l.aParent())...), expr.Op("$set", expr.D(l.o.ChildrenField, bson.A{})))
 }
 
-// removeOne deletes a node, and then reads its parents and the nodes that name it as their parent: see deleteOne. Promote
-// puts the children into the list of each parent, where the node was.
+// removeOne deletes a node, and then reads its parents and the nodes that name it as their parent: see deleteOne.
+// Promote puts the children into the list of each parent, where the node was.
 func (l *lists) removeOne(ctx context.Context, id bson.RawValue, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error) {
 	x, err := l.deleteOne(ctx, id)
 	if err != nil {
@@ -268,8 +268,8 @@ func (l *lists) checkChildless(ctx context.Context, x node) error {
 	return l.about(x.id, mongopatterns.ErrReferenced)
 }
 
-// around reads the nodes that list a deleted x, and its bare children. It refuses if a bare node names x as its parent and
-// x does not list it.
+// around reads the nodes that list a deleted x, and its bare children. It refuses if a bare node names x as its parent
+// and x does not list it.
 func (l *lists) around(ctx context.Context, x node, policy mongopatterns.DeletePolicy) (parents, bareChildren []node, err error) {
 	nodes, err := l.findAll(ctx, expr.Op("$or", bson.A{l.parentsOf(x.id), l.bareUnder(equal(x.id))}))
 	if err != nil {
@@ -343,8 +343,8 @@ func (l *lists) allListed(x node, deleted map[string]node, bareNodes []node) err
 	return nil
 }
 
-// listedBelow returns the nodes, by key, that lists lead to from id. The server takes a regular expression in a list for a
-// pattern, so withPatterns may have found others, which must not be deleted.
+// listedBelow returns the nodes, by key, that lists lead to from id. The server takes a regular expression in a list
+// for a pattern, so withPatterns may have found others, which must not be deleted.
 func listedBelow(nodes []node, id bson.RawValue) map[string]node {
 	all, out := map[string]node{}, map[string]node{}
 	for _, n := range nodes {

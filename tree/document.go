@@ -201,8 +201,8 @@ func (s *store) byIDs(ids []bson.RawValue) bson.D {
 	return s.in(s.o.IDField, anyOf(ids))
 }
 
-// anyOf matches any of the values, which may be IDs or paths. It leaves out those that cannot be IDs, because the server
-// would take a regular expression from a document for a pattern.
+// anyOf matches any of the values, which may be IDs or paths. It leaves out those that cannot be IDs, because the
+// server would take a regular expression from a document for a pattern.
 func anyOf[V any](values []V) bson.D {
 	return expr.Op("$in", slices.DeleteFunc(append([]V{}, values...), func(v V) bool {
 		id, ok := any(v).(bson.RawValue)

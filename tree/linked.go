@@ -115,8 +115,8 @@ func (l linked) notBareRoots() bson.D {
 	return l.notBareMatch()
 }
 
-// holdsAncestors reports whether a node contains its ancestors. Then the fields of its children are computed from its own,
-// which have to be right: see checkSound.
+// holdsAncestors reports whether a node contains its ancestors. Then the fields of its children are computed from its
+// own, which have to be right: see checkSound.
 func (l linked) holdsAncestors() bool { return l.above(node{}) != nil || l.o.SegmentField != "" }
 
 // children by a path need the node first, because its path and segment make the path of its children.
@@ -288,8 +288,9 @@ func (l linked) orphaned(n node) error {
 	return l.about(n.id, fmt.Errorf("%w: %s", mongopatterns.ErrNoParent, text(n.raw.Lookup(l.refField))))
 }
 
-// checkNoCycle refuses to put x under n if n is x or lies below x. It reads only where n does not contain its ancestors.
-// Segments of a path are decoded to the type of x's ID, so that x is found above a node with an ID of another type.
+// checkNoCycle refuses to put x under n if n is x or lies below x. It reads only where n does not contain its
+// ancestors. Segments of a path are decoded to the type of x's ID, so that x is found above a node with an ID of
+// another type.
 func (l linked) checkNoCycle(ctx context.Context, x, n node) error {
 	like := n
 	like.id = x.id

@@ -83,8 +83,8 @@ type level struct {
 	seen map[string]bool
 }
 
-// accept returns the ID of a node's parent, and false for a node that is not to be yielded: it was already, or its parent
-// is none of those asked for, because it has moved meanwhile or has an array of parents.
+// accept returns the ID of a node's parent, and false for a node that is not to be yielded: it was already, or its
+// parent is none of those asked for, because it has moved meanwhile or has an array of parents.
 func (l *level) accept(n node) (parent bson.RawValue, ok bool) {
 	up, broken := l.parent(n)
 	parent, known := l.parents[cmp.Or(l.refKey(up), key(n.id))]
@@ -146,9 +146,9 @@ func slim(n node) node {
 // exist. A document without an _id is therefore inserted again. Far below a root, where ancestors and
 // paths are long, a batch has fewer nodes, to keep their derived fields to about 512 KB.
 //
-// In the result, Done nodes are inserted and Skipped nodes existed already. A document that the server
-// refuses is counted as Failed and passed over, with an error at the end; its children end Load with ErrNoParent. Unknown nodes are
-// those of the last batch, if its commit got no answer. Work.Filter and Work.DryRun are ErrInvalid.
+// In the result, Done nodes are inserted and Skipped nodes existed already. A document that the server refuses is
+// counted as Failed and passed over, with an error at the end; its children end Load with ErrNoParent. Unknown nodes
+// are those of the last batch, if its commit got no answer. Work.Filter and Work.DryRun are ErrInvalid.
 //
 // New siblings have the order of the entries, after existing siblings. Nested sets are numbered in one last
 // transaction; until then the new nodes are not in the range of any node, and a Delete with Cascade above

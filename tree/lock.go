@@ -154,9 +154,9 @@ func (s *store) write(ctx context.Context, models ...mongo.WriteModel) error {
 	return err
 }
 
-// insertUnder inserts a document and removes the mark of touch from its parent, in one command of two updates. The insertion
-// is an upsert with a filter that matches no document, so that an _id that exists is a duplicate key error, as it
-// is for an insert. With a ChildCountField there is no mark to remove.
+// insertUnder inserts a document and removes the mark of touch from its parent, in one command of two updates. The
+// insertion is an upsert with a filter that matches no document, so that an _id that exists is a duplicate key error,
+// as it is for an insert. With a ChildCountField there is no mark to remove.
 func (s *store) insertUnder(ctx context.Context, doc bson.D, touched *node) error {
 	if touched == nil || s.o.ChildCountField != "" {
 		_, err := fault.One(s.primary.InsertOne(ctx, doc))

@@ -79,11 +79,11 @@ func (t *Tree[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (tot
 	return total, nil
 }
 
-// Adopt adds this tree's fields to a collection of parent references (Options.ParentField), in place. Roots
-// have the parent null, missing or Options.RootParent; unless RootParent is "", a node with the parent ""
-// is an orphan. Nodes that cannot be reached from a root, or that have an array as their parent, are
-// Remaining and are not changed. Documents without the fields of the scope do not belong to this tree: $set those fields
-// first. Work.Filter selects nodes.
+// Adopt adds this tree's fields to a collection of parent references (Options.ParentField), in place. Roots have the
+// parent null, missing or Options.RootParent; unless RootParent is "", a node with the parent "" is an orphan. Nodes
+// that cannot be reached from a root, or that have an array as their parent, are Remaining and are not changed.
+// Documents without the fields of the scope do not belong to this tree: $set those fields first. Work.Filter selects
+// nodes.
 //
 // Adopt can be run again, to finish or to adopt nodes inserted by code that writes only the parent. Once a
 // node has a path or an array of children, its parent field is ignored. Ancestors and numbers always follow
@@ -107,8 +107,8 @@ func (t *Tree[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (tota
 		if err != nil || work != nil && work.DryRun {
 			return total, err
 		}
-		// The second run, below, adds counters and orders. It also finds orphans that were adopted before, and again the
-		// nodes that remain and, in paths, those that failed.
+		// The second run, below, adds counters and orders. It also finds orphans that were adopted before, and again
+		// the nodes that remain and, in paths, those that failed.
 		total.Remaining = 0
 		if !t.c.namesChildren {
 			total.Failed, total.Failures = 0, nil

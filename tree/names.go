@@ -66,8 +66,8 @@ func (t *Tree[ID, T]) insertNamed(ctx context.Context, above *node, name string,
 	return t.c.child(node{id: id, segment: segment}, above), nil
 }
 
-// walkDown goes down from the roots by names and returns the last node. What is missing comes from create; without create,
-// walkDown returns nil then.
+// walkDown goes down from the roots by names and returns the last node. What is missing comes from create; without
+// create, walkDown returns nil then.
 func (c *core) walkDown(ctx context.Context, names []string, create func(above *node, name string) (*node, error)) (at *node, err error) {
 	for _, name := range names {
 		above := at

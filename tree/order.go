@@ -225,8 +225,8 @@ func (g gaps) afterDelete(ctx context.Context, x node, to *node, children []node
 	return append(models, update(g.allChildren(x), expr.Op("$inc", expr.D(field, first-low)))), nil
 }
 
-// orderLast numbers all items of a batch after the greatest order that a child of one of their parents has. So one query
-// is enough for all parents, and the gaps are larger than needed.
+// orderLast numbers all items of a batch after the greatest order that a child of one of their parents has. So one
+// query is enough for all parents, and the gaps are larger than needed.
 func (g gaps) orderLast(ctx context.Context, items []*item) ([]bson.D, error) {
 	field, fields := g.o.OrderField, make([]bson.D, len(items))
 	if field == "" {
@@ -267,8 +267,8 @@ func (s *store) orderOf(n node) int64 {
 	return math.MaxInt64
 }
 
-// fixOrder returns the writes that give siblings, which come sorted, distinct whole numbers. Siblings keep the numbers they
-// have, and those without one follow in their order. If two have the same number, all are renumbered.
+// fixOrder returns the writes that give siblings, which come sorted, distinct whole numbers. Siblings keep the numbers
+// they have, and those without one follow in their order. If two have the same number, all are renumbered.
 func (s *store) fixOrder(siblings []node) (models []mongo.WriteModel) {
 	field := s.order
 	if field == "" {

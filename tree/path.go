@@ -82,9 +82,9 @@ func (p pathShape) fieldsUnder(parent *node) bson.D {
 	return expr.D(p.o.PathField, p.full(*parent))
 }
 
-// updatesBelow replaces the beginning of all paths below x. Segments are unique among siblings, so if a deleted x leaves its
-// children to its parent, a child may get its new path while another node still has it: x/x/y becomes x/y before
-// x/y has left. Then all paths first get one that no node has, and then the new one.
+// updatesBelow replaces the beginning of all paths below x. Segments are unique among siblings, so if a deleted x
+// leaves its children to its parent, a child may get its new path while another node still has it: x/x/y becomes x/y
+// before x/y has left. Then all paths first get one that no node has, and then the new one.
 func (p pathShape) updatesBelow(x node, to *node) []mongo.WriteModel {
 	from, start := p.full(x), p.o.PathDelimiter
 	if to != nil {
@@ -338,8 +338,8 @@ func (s *store) segments(path string) []string {
 	return strings.Split(path, s.o.PathDelimiter)
 }
 
-// pathRange are the bounds of all paths that begin with a full path. The upper one has the next character in place of its
-// last, the delimiter.
+// pathRange are the bounds of all paths that begin with a full path. The upper one has the next character in place of
+// its last, the delimiter.
 func (s *store) pathRange(full string) bson.D {
 	return expr.D("$gte", full, "$lt", full[:len(full)-1]+s.afterDelimiter())
 }
@@ -347,8 +347,8 @@ func (s *store) pathRange(full string) bson.D {
 // afterDelimiter is the character after the delimiter: see pathRange.
 func (s *store) afterDelimiter() string { return string(rune(s.o.PathDelimiter[0] + 1)) }
 
-// checkUsable refuses a node with a segment that cannot be in a path, because the paths below it would be those of other
-// nodes. Representations without a path have no such node.
+// checkUsable refuses a node with a segment that cannot be in a path, because the paths below it would be those of
+// other nodes. Representations without a path have no such node.
 func (s *store) checkUsable(n node) error {
 	if s.kind != MaterializedPath {
 		return nil

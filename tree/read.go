@@ -250,7 +250,8 @@ func (t *Tree[ID, T]) Ancestors(ctx context.Context, id ID) (nodes []T, err erro
 	return all[:len(all)-1], t.c.checkWay(ctx, raw, len(all), bare)
 }
 
-// encodeStages encodes the stages of a pipeline after the first, which names the node. runFrom puts that in front again.
+// encodeStages encodes the stages of a pipeline after the first, which names the node. runFrom puts that in front
+// again.
 func encodeStages(p mongo.Pipeline) []bson.RawValue {
 	stages := make([]bson.RawValue, len(p)-1)
 	for i := range stages {

@@ -33,8 +33,8 @@ type representation interface {
 	parent(n node) (up node, broken string)
 	// fieldsUnder returns the tree fields of a node under a parent, nil for a root.
 	fieldsUnder(parent *node) bson.D
-	// updatesBelow returns the writes to the nodes below x. Either x moves, and to is x in its new place; or x is deleted,
-	// and to is the node that gets its children, nil if they become roots.
+	// updatesBelow returns the writes to the nodes below x. Either x moves, and to is x in its new place; or x is
+	// deleted, and to is the node that gets its children, nil if they become roots.
 	updatesBelow(x node, to *node) []mongo.WriteModel
 	// refExpr is an expression for the value that the children of a node hold to name it.
 	refExpr() any
@@ -111,8 +111,8 @@ type upkeep interface {
 	parents(nodes []node) bson.D
 	// named returns the parent that the node of a place names, after those that list it were linked to the place.
 	named(s *place) node
-	// sortedChildren yields the children of nodes, siblings in order. childrenByParent reads them in one query, and returns them by
-	// node.
+	// sortedChildren yields the children of nodes, siblings in order. childrenByParent reads them in one query, and
+	// returns them by node.
 	sortedChildren(nodes []node) mongo.Pipeline
 	childrenByParent(ctx context.Context, nodes []node) ([][]node, error)
 	// fieldsOf returns the tree fields of a node with this parent, nil for a root, and these children.
@@ -138,8 +138,8 @@ type layout struct {
 	order       string   // the field that orders siblings, "" if they are not ordered
 	keepsParent bool     // refField is the ParentField
 	derived     string   // a node that names a parent and lacks this field is bare; "" if nothing is derived
-	// namesChildren says that refField is a list of children, which follows from no other field. So only a query finds the
-	// parents of a node, and several lists may name it.
+	// namesChildren says that refField is a list of children, which follows from no other field. So only a query finds
+	// the parents of a node, and several lists may name it.
 	namesChildren bool
 }
 

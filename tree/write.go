@@ -108,7 +108,8 @@ type families struct {
 	siblingOrder
 }
 
-// checkSound refuses a node that cannot move, and under which no node can be placed: see linked.checkSound and checkNumbered.
+// checkSound refuses a node that cannot move, and under which no node can be placed: see linked.checkSound and
+// checkNumbered.
 func (f families) checkSound(n node) error {
 	if err := f.linked.checkSound(n); err != nil {
 		return err
@@ -148,7 +149,8 @@ func (f families) insert(ctx context.Context, doc bson.D, pos position) error {
 	})
 }
 
-// parentForInsert returns the parent for the position of a new node, nil for a root, and the node that the position names.
+// parentForInsert returns the parent for the position of a new node, nil for a root, and the node that the position
+// names.
 func (f families) parentForInsert(ctx context.Context, pos position) (parent *node, ref node, err error) {
 	if pos.kind == atRoot {
 		return nil, ref, nil
@@ -285,8 +287,8 @@ func (f families) changeChildCount(n *node, by int64) []mongo.WriteModel {
 	return f.counter(f.byRefs(*n), by)
 }
 
-// removeOne deletes a node, and then looks for its children: see deleteOne. It returns the writes that move the children,
-// in their order, to its parent, or make roots of them.
+// removeOne deletes a node, and then looks for its children: see deleteOne. It returns the writes that move the
+// children, in their order, to its parent, or make roots of them.
 func (f families) removeOne(ctx context.Context, id bson.RawValue, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error) {
 	x, err := f.deleteOne(ctx, id)
 	if err != nil {
@@ -320,8 +322,8 @@ func (f families) removeOne(ctx context.Context, id bson.RawValue, policy mongop
 	return append(models, f.updatesBelow(x, to)...), nil
 }
 
-// checkAllSound refuses the children of x, and x itself, if the fields of the children are computed from theirs, and these
-// are not sound. Without children nothing is computed.
+// checkAllSound refuses the children of x, and x itself, if the fields of the children are computed from theirs, and
+// these are not sound. Without children nothing is computed.
 func (f families) checkAllSound(x node, children []node) error {
 	if len(children) == 0 || !f.holdsAncestors() {
 		return nil
