@@ -78,7 +78,7 @@ func (b *Buckets[ID, M]) Adopt(ctx context.Context, src *mongo.Collection, conve
 // holds some numbers for each series.
 func (b *Buckets[ID, M]) Compare(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (ID, M, error), work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	c := b.core
-	comparison := windows.Comparison{Begin: c.begin, Convert: b.taking(convert), Of: c.summaries, Stored: c.inColl,
+	comparison := windows.Comparison{Begin: c.begin, Convert: b.taking(convert), Source: c.summaries, Target: c.target,
 		Count: c.opts.CountField, Time: c.opts.ArrayField + "." + c.opts.TimeField}
 	for _, v := range c.opts.Values {
 		comparison.Values = append(comparison.Values, c.opts.ArrayField+"."+v.Field)
@@ -158,8 +158,8 @@ func addAll(s *number.Sum, n timeseries.Number) {
 	}
 }
 
-// inColl summarizes all series on the server, from the measurements.
-func (c *arrays) inColl(ctx context.Context) windows.Summaries {
+// target summarizes all series on the server, from the measurements.
+func (c *arrays) target(ctx context.Context) windows.Summaries {
 	all := expr.Array(expr.Field(c.opts.ArrayField))
 	times := expr.Filter(expr.Map(all, "m", at(c.opts.TimeField)), "t", expr.IsType(expr.Var("t"), "date"))
 	of := func(op string, values any) bson.D { return expr.Op(op, expr.Op(op, values)) } // in each bucket, then over all of them

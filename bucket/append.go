@@ -207,7 +207,7 @@ func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 		if err != nil || full == nil {
 			return r, err
 		}
-		if err := b.Again(ctx, attempt, full); err != nil {
+		if err := b.CheckRetry(ctx, attempt, full); err != nil {
 			return r, err
 		}
 	}
@@ -222,12 +222,12 @@ func (c *arrays) send(ctx context.Context, parts []part, upserts []windows.Upser
 	for i, o := range outcomes {
 		p, g := parts[i], parts[i].group
 		switch o.Fate {
-		case windows.Stored:
+		case windows.Written:
 			r.Done += int64(len(p.items))
 			if !txn.Running(ctx) { // a transaction may be undone
 				c.known.Change(g.Key, func(r room) room { return r.or(p.after) })
 			}
-		case windows.Unknown:
+		case windows.Unanswered:
 			r.Unknown += int64(len(p.items))
 		case windows.Taken: // another writer has made or filled the bucket
 			full = o.Err
@@ -238,9 +238,9 @@ func (c *arrays) send(ctx context.Context, parts []part, upserts []windows.Upser
 			g.Of.least = c.known.Change(g.Key, func(r room) room { return r.or(room{seq: p.after.seq + 1}) }).seq
 		case windows.Unkeyed: // the collection is sharded by another key
 			err = cmp.Or(err, o.Err)
-			c.Refuse(r, upserts[i], len(p.items), o.Err)
+			c.CountRefused(r, upserts[i], len(p.items), o.Err)
 		case windows.Refused:
-			c.Refuse(r, upserts[i], len(p.items), o.Err)
+			c.CountRefused(r, upserts[i], len(p.items), o.Err)
 		}
 	}
 	return full, err

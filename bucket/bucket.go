@@ -33,7 +33,7 @@ type arrays struct {
 	recut     any       // sets them to those of the measurements in ~cut, if it is not null
 	total     any       // adds them up
 	totals    any       // adds them up by window
-	known     windows.Known[room]
+	known     windows.Memory[room]
 }
 
 // New returns Buckets over coll; opts may be nil. ID identifies a series: a string, a number, an ObjectID

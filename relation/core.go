@@ -84,39 +84,44 @@ func (e end) single(filter bson.D) bson.D {
 	return append(slices.Clip(filter), expr.Element(e.field, expr.Op("$not", expr.Op("$type", "array"))))
 }
 
-// of returns the references from each of the IDs, by the key of the ID; by returns the documents
-// that refer to each. A document without references has an empty entry.
+// of returns the references from each of the IDs, by value.Key of the ID. A document without references has an empty
+// entry.
 func (e end) of(ctx context.Context, ids ...bson.RawValue) (map[string][]bson.RawValue, error) {
-	return lookup(ctx, e.coll, e.from, ids, e.field)
+	if e.between() {
+		return linked(ctx, e.coll, e.from, ids, e.field)
+	}
+	return referred(ctx, e.coll, "_id", ids, e.field)
 }
 
+// by returns the documents that refer to each of the IDs, by value.Key of the ID.
 func (e end) by(ctx context.Context, ids ...bson.RawValue) (map[string][]bson.RawValue, error) {
-	return lookup(ctx, e.coll, e.field, ids, e.from)
+	if e.between() {
+		return linked(ctx, e.coll, e.field, ids, e.from)
+	}
+	return referred(ctx, e.coll, e.field, ids, "_id")
 }
 
-// lookup returns the values of field in the documents with each of the IDs in key. For links it
-// reads only the index, in its order; an array in a link is one value, not a list of references.
-func lookup(ctx context.Context, coll *mongo.Collection, key string, ids []bson.RawValue, field string) (map[string][]bson.RawValue, error) {
-	projection, sort := bson.M{"_id": 0, key: 1}, any(nil)
+// referred returns the references in a field of the documents that have each of the IDs in key; without a field it
+// returns which of the IDs there are.
+func referred(ctx context.Context, coll *mongo.Collection, key string, ids []bson.RawValue, field string) (map[string][]bson.RawValue, error) {
+	projection := bson.M{"_id": 0, key: 1}
 	if field != "" {
 		projection[field] = 1
 	}
-	link := field != "" && projection["_id"] == 0
-	if link {
-		sort = expr.D(key, 1, field, 1)
-	}
-	found, err := read[bson.Raw](ctx, coll, key, ids, sort, projection)
-	out := map[string][]bson.RawValue{}
-	for id, i := range found.at {
-		for _, doc := range found.docs[i] {
-			if v := doc.Lookup(field); link && v.Type == bson.TypeArray {
-				out[id] = append(out[id], v)
-			} else {
-				out[id] = append(out[id], references(doc, field)...)
-			}
+	found, err := read[bson.Raw](ctx, coll, key, ids, nil, projection)
+	return found.collect(func(doc bson.Raw) []bson.RawValue { return references(doc, field) }), err
+}
+
+// linked returns one end of the links that have each of the IDs in key, their other end. It reads only the index, in
+// its order. An array in a link is one value, not a list of references.
+func linked(ctx context.Context, links *mongo.Collection, key string, ids []bson.RawValue, field string) (map[string][]bson.RawValue, error) {
+	found, err := read[bson.Raw](ctx, links, key, ids, expr.D(key, 1, field, 1), bson.M{"_id": 0, key: 1, field: 1})
+	return found.collect(func(doc bson.Raw) []bson.RawValue {
+		if v := doc.Lookup(field); v.Type == bson.TypeArray {
+			return []bson.RawValue{v}
 		}
-	}
-	return out, err
+		return references(doc, field)
+	}), err
 }
 
 // references are the IDs in a field: the elements of an array, else the value, but not

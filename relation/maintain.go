@@ -165,7 +165,7 @@ func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mong
 	for _, doc := range batch {
 		ids = append(ids, references(doc, e.field)...)
 	}
-	named, err := lookup(ctx, cursor.Primary(e.other), e.key, ids, e.back)
+	named, err := referred(ctx, cursor.Primary(e.other), e.key, ids, e.back)
 	if err != nil {
 		return nil, err
 	}

@@ -76,6 +76,17 @@ func (f found[T]) of(id bson.RawValue) []T {
 	return nil
 }
 
+// collect returns what pick finds in the documents of each ID, by its value.Key.
+func (f found[T]) collect(pick func(doc T) []bson.RawValue) map[string][]bson.RawValue {
+	out := make(map[string][]bson.RawValue, len(f.at))
+	for id, i := range f.at {
+		for _, doc := range f.docs[i] {
+			out[id] = append(out[id], pick(doc)...)
+		}
+	}
+	return out
+}
+
 // read reads the documents with each of the IDs in key, in the order of sort.
 func read[T any](ctx context.Context, coll *mongo.Collection, key string, ids []bson.RawValue, sort, projection any) (f found[T], err error) {
 	var room [64]byte

@@ -97,13 +97,15 @@ func New[ParentID, ChildID, T any](parents, children *mongo.Collection, opts *Op
 func (c *core) complete() error {
 	c.self = c.parents != nil && c.children != nil && c.parents.Name() == c.children.Name()
 	c.undirected = c.self && c.ChildrenField != "" && c.ChildrenField == c.OwnersField
-	if err := cmp.Or(c.checkCollections(), c.checkNames()); err != nil {
+	if err := cmp.Or(c.checkCollections(), c.applySettings()); err != nil {
 		return err
 	}
 	c.up = c.OwnerField + c.OwnersField
-	if len(c.Sort) == 0 {
-		c.Sort = expr.D("_id", -1)
-	}
+	return c.checkReferences()
+}
+
+// checkReferences refuses options that do not say in one way where the references are.
+func (c *core) checkReferences() error {
 	switch {
 	case c.ChildrenField == "" && c.up == "" && c.Links == nil:
 		return fault.Invalid("Options: set ChildrenField, OwnerField, OwnersField or Links")
@@ -137,15 +139,27 @@ func (c *core) checkCollections() error {
 	return nil
 }
 
-// checkNames checks the names of the fields, and that those of one document differ.
-func (c *core) checkNames() error {
-	parent := []config.Setting{config.Name("Options.ChildrenField", &c.ChildrenField, ""), config.Name("Options.KeyField", &c.KeyField, "_id"),
-		config.Number("Options.MaxCount", &c.MaxCount, 10_000, 1, 1_000_000)}
-	child := []config.Setting{config.Name("Options.OwnerField", &c.OwnerField, ""), config.Name("Options.OwnersField", &c.OwnersField, "")}
+// applySettings sets the defaults of the options, and refuses bad names and two equal ones in one document.
+func (c *core) applySettings() error {
+	if len(c.Sort) == 0 {
+		c.Sort = expr.D("_id", -1)
+	}
+	parent := []config.Setting{
+		config.Name("Options.ChildrenField", &c.ChildrenField, ""),
+		config.Name("Options.KeyField", &c.KeyField, "_id"),
+		config.Number("Options.MaxCount", &c.MaxCount, 10_000, 1, 1_000_000),
+	}
+	child := []config.Setting{
+		config.Name("Options.OwnerField", &c.OwnerField, ""),
+		config.Name("Options.OwnersField", &c.OwnersField, ""),
+	}
+	link := []config.Setting{
+		config.Name("Options.ParentField", &c.ParentField, "parent"),
+		config.Name("Options.ChildField", &c.ChildField, "child"),
+	}
 	if c.self && !c.undirected {
 		parent = append(parent, child...)
 	}
-	link := []config.Setting{config.Name("Options.ParentField", &c.ParentField, "parent"), config.Name("Options.ChildField", &c.ChildField, "child")}
 	return cmp.Or(config.Apply(parent...), config.Apply(child...), config.Apply(link...))
 }
 

@@ -73,7 +73,7 @@ func (s *Series[ID, M]) Adopt(ctx context.Context, src *mongo.Collection, conver
 // decodes, once each. Memory holds some numbers for each series.
 func (s *Series[ID, M]) Compare(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (ID, []M, error), work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	c := s.core
-	comparison := windows.Comparison{Begin: c.begin, Convert: s.taking(convert), Of: c.summaries, Stored: c.inColl,
+	comparison := windows.Comparison{Begin: c.begin, Convert: s.taking(convert), Source: c.summaries, Target: c.target,
 		Count: c.opts.CountField, Time: c.opts.TimeField}
 	for _, v := range c.opts.Values {
 		comparison.Values = append(comparison.Values, v.Field)
@@ -120,8 +120,8 @@ func (c *store) summaries(b windows.Batch) windows.Summaries {
 	}
 }
 
-// inColl summarizes the series of the collection.
-func (c *store) inColl(ctx context.Context) windows.Summaries {
+// target summarizes the series of the collection.
+func (c *store) target(ctx context.Context) windows.Summaries {
 	return func(yield func(*windows.Summary, error) bool) {
 		w, err := maintain.Of(nil, windows.WholeBatch)
 		if err != nil {

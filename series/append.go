@@ -375,7 +375,7 @@ func (c *store) save(ctx context.Context, blocks []*block) (r mongopatterns.Resu
 			return r, err
 		}
 		if len(again) > 0 {
-			if err := c.Again(ctx, attempt, full); err != nil {
+			if err := c.CheckRetry(ctx, attempt, full); err != nil {
 				return r, err
 			}
 		}
@@ -396,13 +396,13 @@ func (c *store) send(ctx context.Context, blocks []*block, r *mongopatterns.Resu
 	for i, o := range outcomes {
 		b := blocks[i]
 		switch o.Fate {
-		case windows.Stored:
+		case windows.Written:
 			r.Done += int64(b.rows)
 			b.stored = true
 			if !txn.Running(ctx) { // a transaction may be undone
 				c.remember(b)
 			}
-		case windows.Unknown:
+		case windows.Unanswered:
 			r.Unknown += int64(b.rows)
 		case windows.Taken:
 			again, full = append(again, b), o.Err
@@ -414,7 +414,7 @@ func (c *store) send(ctx context.Context, blocks []*block, r *mongopatterns.Resu
 			again, full = append(again, b), o.Err
 		case windows.Refused:
 			b.refused = o.Err
-			c.Refuse(r, upserts[i], b.rows, o.Err)
+			c.CountRefused(r, upserts[i], b.rows, o.Err)
 		}
 	}
 	return again, full, err

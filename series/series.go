@@ -32,7 +32,7 @@ type store struct {
 	opts  Options
 	shape *shape       // for measurements that can be packed without BSON; nil for others
 	parts []pack.Parts // the parts of a tally to compute, by Options.Values
-	rooms windows.Known[room]
+	rooms windows.Memory[room]
 	// needed are the fields of the Values without Count, which every measurement must have.
 	needed map[string]bool
 	// sharded is set once a router has asked for the shard key, which _id alone does not name.

@@ -273,7 +273,7 @@ func (b *batch) Store(ctx context.Context) (r mongopatterns.Result, err error) {
 			return r, err
 		}
 		if len(again) > 0 {
-			if err := b.Again(ctx, attempt, taken); err != nil {
+			if err := b.CheckRetry(ctx, attempt, taken); err != nil {
 				return r, err
 			}
 		}
@@ -295,17 +295,17 @@ func (g *grid) send(ctx context.Context, groups []*group, r *mongopatterns.Resul
 	for i, o := range outcomes {
 		rows := len(groups[i].Of.items)
 		switch o.Fate {
-		case windows.Stored:
+		case windows.Written:
 			r.Done += int64(rows)
-		case windows.Unknown:
+		case windows.Unanswered:
 			r.Unknown += int64(rows)
 		case windows.Taken:
 			again, taken = append(again, groups[i]), o.Err
 		case windows.TooLarge, windows.Unkeyed: // a slot has only one place; the collection is sharded by another key
 			err = cmp.Or(err, fault.Of(upserts[i].ID(), o.Err))
-			g.Refuse(r, upserts[i], rows, o.Err)
+			g.CountRefused(r, upserts[i], rows, o.Err)
 		case windows.Refused:
-			g.Refuse(r, upserts[i], rows, o.Err)
+			g.CountRefused(r, upserts[i], rows, o.Err)
 		}
 	}
 	return again, taken, err

@@ -71,7 +71,7 @@ func (a *adoption) run(ctx context.Context) error {
 // take puts a document that is not in the ledger into the batch, and stores the batch when it is full.
 func (a *adoption) take(ctx context.Context, m met) error {
 	switch m.finding {
-	case unknown:
+	case unadopted:
 		if len(a.batch) > 0 && (a.bytes+len(m.doc) > a.work.BatchBytes || a.ledger.full()) {
 			if err := a.flush(ctx); err != nil {
 				return err
@@ -97,7 +97,7 @@ func (a *adoption) flush(ctx context.Context) error {
 		if err := maintain.Apart(ctx, a.src.Name(), a.batch, a.work.Strict, &a.total, a.store); err != nil {
 			return err
 		}
-		a.ledger.settle()
+		a.ledger.forget()
 		a.batch, a.bytes = nil, 0
 	}
 	if a.total.Examined > a.reported {
@@ -136,7 +136,7 @@ func (a *adoption) store(ctx context.Context, docs []bson.Raw, result *mongopatt
 	if err != nil {
 		return err
 	}
-	a.ledger.stored(changed)
+	a.ledger.replace(changed)
 	maintain.Add(result, done)
 	return nil
 }

@@ -78,8 +78,8 @@ type Summaries iter.Seq2[*Summary, error]
 type Comparison struct {
 	Begin   func() Batch
 	Convert func(b Batch, doc bson.Raw) error   // as of Adopt
-	Of      func(b Batch) Summaries             // of a batch
-	Stored  func(ctx context.Context) Summaries // of the target
+	Source  func(b Batch) Summaries             // of a batch of the source
+	Target  func(ctx context.Context) Summaries // of the collection that adopted it
 	// The fields that the problems of a series are about: the count, the time and the values.
 	Count, Time string
 	Values      []string
@@ -100,7 +100,7 @@ func (f *Frame) Compare(ctx context.Context, src *mongo.Collection, work *mongop
 				problem, err = f.look(src, batch, m, c.Convert)
 			}
 			if _, bytes := batch.Size(); docs == w.BatchSize || bytes > w.BatchBytes {
-				err = errors.Join(err, source.join(c.Of(batch)))
+				err = errors.Join(err, source.join(c.Source(batch)))
 				batch, docs = c.Begin(), 0
 			}
 			docs++
@@ -112,7 +112,7 @@ func (f *Frame) Compare(ctx context.Context, src *mongo.Collection, work *mongop
 			return
 		}
 		target := newTotals(len(c.Values))
-		if err := errors.Join(source.join(c.Of(batch)), target.join(c.Stored(ctx))); err != nil {
+		if err := errors.Join(source.join(c.Source(batch)), target.join(c.Target(ctx))); err != nil {
 			yield(mongopatterns.Problem{}, err)
 			return
 		}
@@ -142,14 +142,14 @@ func (f *Frame) opened(ctx context.Context, src *mongo.Collection, work *mongopa
 
 // look returns the problem of a document of the source, and adds its measurements to a batch.
 func (f *Frame) look(src *mongo.Collection, b Batch, m met, convert func(b Batch, doc bson.Raw) error) (p mongopatterns.Problem, err error) {
-	kind := map[finding]mongopatterns.ProblemKind{unknown: mongopatterns.NotAdopted, edited: mongopatterns.Edited, gone: mongopatterns.Deleted}[m.finding]
+	kind := map[finding]mongopatterns.ProblemKind{unadopted: mongopatterns.NotAdopted, edited: mongopatterns.Edited, gone: mongopatterns.Deleted}[m.finding]
 	if m.finding != gone {
 		err = convert(b, bson.Raw(append([]byte(nil), m.doc...)))
 	}
 	detail := ""
 	switch {
 	case errors.Is(err, fault.ErrSkip):
-		if m.finding == unknown {
+		if m.finding == unadopted {
 			kind = ""
 		}
 	case errors.Is(err, fault.ErrInvalid):

@@ -151,8 +151,8 @@ func intervalOf(doc bson.Raw) (*interval, error) {
 type finding int
 
 const (
-	unknown finding = iota // not adopted
-	known
+	unadopted finding = iota
+	adopted
 	edited // since it was adopted
 	gone   // since it was adopted
 )
@@ -216,13 +216,13 @@ func (l *ledger) meet(ctx context.Context, id bson.RawValue, doc bson.Raw, lost 
 	}
 	i := l.intervals[l.at]
 	if l.next == len(i.entries) || value.Compare(i.entries[l.next].id, id) != 0 {
-		return unknown, nil
+		return unadopted, nil
 	}
 	l.next++
 	if i.entries[l.next-1].hash != hashOf(doc) {
 		return edited, nil
 	}
-	return known, nil
+	return adopted, nil
 }
 
 // pass moves on to the first entry at or after id, in the interval that id lies in.
@@ -261,7 +261,7 @@ func (l *ledger) touch() { l.intervals[l.at].touched = true }
 func (l *ledger) full() bool { return l.at >= mostTouched }
 
 // add adds entries, in order, of documents for which touch was called, and returns the intervals that
-// changed. It does not modify the intervals of the ledger: stored does, after the transaction.
+// changed. It does not modify the intervals of the ledger: replace does, after the transaction.
 func (l *ledger) add(entries []entry) (changed []*interval) {
 	for n := 0; n < len(l.intervals) && len(entries) > 0; n++ {
 		old, end := l.intervals[n], len(entries)
@@ -325,8 +325,8 @@ func (l *ledger) write(ctx context.Context, changed []*interval) error {
 	return err
 }
 
-// stored updates the ledger in memory with the intervals that write has stored.
-func (l *ledger) stored(changed []*interval) {
+// replace updates the ledger in memory with the intervals that write has stored.
+func (l *ledger) replace(changed []*interval) {
 	for _, i := range changed {
 		i.revision++
 		n, found := slices.BinarySearchFunc(l.intervals, i.from, func(i *interval, from bson.RawValue) int { return value.Compare(i.from, from) })
@@ -341,8 +341,8 @@ func (l *ledger) stored(changed []*interval) {
 	l.seek()
 }
 
-// settle removes the intervals before the current one from memory.
-func (l *ledger) settle() {
+// forget removes the intervals before the current one from memory.
+func (l *ledger) forget() {
 	l.intervals = slices.Delete(l.intervals, 0, l.at)
 	l.at = 0
 	for _, i := range l.intervals {

@@ -311,16 +311,16 @@ func (f *Frame) Where(b *codec.Builder, p Place) {
 
 // Itself selects one document by _id and shard key, if the guards still have the values that were read.
 func (f *Frame) Itself(doc bson.Raw, guards ...string) bson.D {
-	filter := expr.D("_id", stored(doc.Lookup("_id")))
+	filter := expr.D("_id", unchanged(doc.Lookup("_id")))
 	for _, field := range append([]string{f.Series, f.Start}, guards...) {
-		filter = append(filter, expr.Element(field, stored(value.Lookup(doc, field))))
+		filter = append(filter, expr.Element(field, unchanged(value.Lookup(doc, field))))
 	}
 	return filter
 }
 
-// stored is the condition that a field has the value that was read; the zero RawValue means a missing
+// unchanged is the condition that a field has the value that was read; the zero RawValue means a missing
 // field.
-func stored(v bson.RawValue) any {
+func unchanged(v bson.RawValue) any {
 	if v.Type == 0 {
 		return expr.Op("$exists", false)
 	}
@@ -398,21 +398,21 @@ func Number(doc bson.Raw) (n int64, ok bool) {
 	return value.Lookup(doc, "_id."+SeqKey).AsInt64OK()
 }
 
-// Known remembers a value by place. It is bounded, so it may forget places; those have the zero value.
-type Known[T any] struct {
+// A Memory has a value by place. It is bounded, so it may forget places; those have the zero value.
+type Memory[T any] struct {
 	mu  sync.Mutex
 	all map[string]T
 }
 
-const mostKnown = 10_000
+const mostRemembered = 10_000
 
 // Change replaces the value of a place and returns the new one.
-func (k *Known[T]) Change(key string, change func(known T) T) T {
+func (k *Memory[T]) Change(key string, change func(known T) T) T {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	v, ok := k.all[key]
 	v = change(v)
-	if !ok && (k.all == nil || len(k.all) >= mostKnown) {
+	if !ok && (k.all == nil || len(k.all) >= mostRemembered) {
 		k.all = map[string]T{}
 	}
 	k.all[key] = v

@@ -15,17 +15,17 @@ import (
 )
 
 // The memory of places is bounded.
-func TestKnown(t *testing.T) {
-	var known Known[int]
+func TestMemory(t *testing.T) {
+	var known Memory[int]
 	raise := func(key string, by int) int { return known.Change(key, func(n int) int { return n + by }) }
 	raise("a", 3)
 	if a, b := raise("a", 2), raise("b", 0); a != 5 || b != 0 {
 		t.Error(a, b)
 	}
-	for i := range mostKnown + 10 {
+	for i := range mostRemembered + 10 {
 		raise(fmt.Sprint(i), 1)
 	}
-	if len(known.all) > mostKnown || raise(fmt.Sprint(mostKnown+9), 0) != 1 {
+	if len(known.all) > mostRemembered || raise(fmt.Sprint(mostRemembered+9), 0) != 1 {
 		t.Error(len(known.all))
 	}
 }

@@ -54,7 +54,7 @@ func Boxed[S any](boxes Boxes, series S) any {
 	boxed, known := boxes[series]
 	if !known {
 		boxed = series
-		if len(boxes) >= mostKnown {
+		if len(boxes) >= mostRemembered {
 			clear(boxes)
 		}
 		boxes[boxed] = boxed
@@ -177,13 +177,13 @@ type Fate int
 
 // The fates of upserts.
 const (
-	Stored   Fate = iota
-	Taken         // a document with its _id exists that its filter did not select: it is full, or holds the measurements
-	TooLarge      // the document would exceed 16 MiB
-	Unkeyed       // a router needs the shard key in the filter
-	Refused       // the server refuses it, and would again
-	Unsent        // it was not stored, and may be tried again
-	Unknown       // no answer came: it may be stored
+	Written    Fate = iota
+	Taken           // a document with its _id exists that its filter did not select: it is full, or holds the measurements
+	TooLarge        // the document would exceed 16 MiB
+	Unkeyed         // a router needs the shard key in the filter
+	Refused         // the server refuses it, and would again
+	Unsent          // it was not stored, and may be tried again
+	Unanswered      // no answer came: it may be stored
 )
 
 // An Outcome is a fate with the server's error, or an ErrInvalid around it for a document that would be too large.
@@ -193,7 +193,7 @@ type Outcome struct {
 }
 
 // Send sends upserts in one unordered bulk write and returns the outcome of each. err is nil if each is
-// Stored, Taken, TooLarge or Unkeyed. If only one has failed, it names the document.
+// Written, Taken, TooLarge or Unkeyed. If only one has failed, it names the document.
 //
 // Cost: 1 round trip.
 func (f *Frame) Send(ctx context.Context, all []Upsert) ([]Outcome, error) {
@@ -213,7 +213,7 @@ func (f *Frame) Send(ctx context.Context, all []Upsert) ([]Outcome, error) {
 	unknown := !errors.As(err, &answer) || answer.WriteConcernError != nil // it may be rolled back
 	for i := range out {
 		if unknown {
-			out[i] = Outcome{Unknown, err}
+			out[i] = Outcome{Unanswered, err}
 		}
 	}
 	failed := unknown
@@ -244,15 +244,15 @@ func fateOf(e mongo.BulkWriteError) Fate {
 	return Unsent
 }
 
-// Refuse counts the rows of an upsert that the server refused, and names its document.
-func (f *Frame) Refuse(r *mongopatterns.Result, u Upsert, rows int, err error) {
+// CountRefused counts the rows of an upsert that the server refused, and names its document.
+func (f *Frame) CountRefused(r *mongopatterns.Result, u Upsert, rows int, err error) {
 	maintain.Fail(r, f.Coll.Name(), u.ID(), err)
 	r.Failed += int64(rows - 1)
 }
 
-// Again returns nil if upserts that were Taken may be sent again after so many attempts. In a transaction
+// CheckRetry returns nil if upserts that were Taken may be sent again after so many attempts. In a transaction
 // they may not: the duplicate key has ended it, and its next run reads the documents first.
-func (f *Frame) Again(ctx context.Context, attempt int, taken error) error {
+func (f *Frame) CheckRetry(ctx context.Context, attempt int, taken error) error {
 	switch {
 	case txn.Running(ctx) && mongo.IsDuplicateKeyError(taken), attempt >= MaxAttempts && mongo.IsDuplicateKeyError(taken):
 		return fmt.Errorf("%w: every attempt met a duplicate key: %w", fault.ErrConflict, taken)
