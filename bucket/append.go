@@ -139,7 +139,7 @@ func (c *arrays) item(b *batch, m any) (it item, err error) {
 	if !dated {
 		return it, fault.Invalid("%q is not a date", c.opts.TimeField)
 	}
-	it.raw, it.time = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}, at
+	it.raw, it.time = value.Embedded(raw), at
 	if c.opts.IDField != "" {
 		it.id = value.Lookup(raw, c.opts.IDField)
 		if err := checkMeasurementID(it.id); err != nil {
@@ -357,7 +357,7 @@ func (c *arrays) push(p part) bson.Raw {
 		return v.Max, v.Last, t.max, t.last
 	})
 	if p.group.Of.created != nil {
-		b.Value("$setOnInsert", bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: p.group.Of.created})
+		b.Value("$setOnInsert", value.Embedded(p.group.Of.created))
 	}
 	return b.Done()
 }

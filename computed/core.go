@@ -173,7 +173,7 @@ func (c *core) keys(ctx context.Context, filter bson.D, limit int) (out []bson.R
 			return nil, 0, err
 		}
 		sources++
-		out = append(out, at(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: doc}, strings.Split(c.key, "."))...)
+		out = append(out, at(value.Embedded(doc), strings.Split(c.key, "."))...)
 	}
 	return out, sources, nil
 }

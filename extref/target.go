@@ -227,7 +227,7 @@ func (t *target) copies(doc bson.Raw) (copies []bson.Raw, malformed mongopattern
 			wrong(step, v)
 		}
 	}
-	places := []bson.RawValue{{Type: bson.TypeEmbeddedDocument, Value: doc}}
+	places := []bson.RawValue{value.Embedded(doc)}
 	if t.Path != "" {
 		places[0] = value.Lookup(doc, t.Path)
 	}

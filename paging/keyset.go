@@ -203,23 +203,23 @@ func (p *core) readPlace(out place, doc bson.Raw, where order) error {
 
 // valueAt follows a dotted path. trouble says what is wrong with the value found.
 func valueAt(doc bson.Raw, segments []string) (v bson.RawValue, trouble string) {
-	v = document(doc)
+	v = value.Embedded(doc)
 	for _, segment := range segments {
 		inner, _ := v.DocumentOK()
 		found, err := inner.LookupErr(segment)
 		if err != nil {
-			return null, ""
+			return value.Null, ""
 		}
 		if found.Type == bson.TypeArray {
-			return null, "holds an array"
+			return value.Null, "holds an array"
 		}
 		v = found
 	}
 	if _, ok := bracketOf[v.Type]; !ok {
-		return null, "is of type " + v.Type.String()
+		return value.Null, "is of type " + v.Type.String()
 	}
 	if !shallow(v, maxDepth) {
-		return null, fmt.Sprintf("is nested more than %d levels deep", maxDepth)
+		return value.Null, fmt.Sprintf("is nested more than %d levels deep", maxDepth)
 	}
 	return v, ""
 }

@@ -119,7 +119,7 @@ func newCore(coll *mongo.Collection, sort bson.D, opts Options) (*core, error) {
 			// Under the name $sort the order of the fields counts.
 			list := expr.Raw(expr.D("database", coll.Database().Name(), "collection", coll.Name(),
 				"$sort", p.order.document(false), "collation", p.find.Collation, "let", let))
-			p.orderHash = hashOf(document(list), asExpression)
+			p.orderHash = hashOf(value.Embedded(list), asExpression)
 			return cmp.Or(err, list.Validate()) // all malformed lists would have one hash
 		}),
 		config.Check("Options.Find: projection", func() (err error) {

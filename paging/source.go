@@ -49,8 +49,8 @@ func (p *core) source(over any) (*source, error) {
 		return nil, err
 	}
 	src := &source{
-		hash:   hashOf(document(raw), asFilter),
-		apart:  inside(document(raw), func(e bson.RawElement) bool { return slices.Contains(notInOr, e.Key()) }),
+		hash:   hashOf(value.Embedded(raw), asFilter),
+		apart:  inside(value.Embedded(raw), func(e bson.RawElement) bool { return slices.Contains(notInOr, e.Key()) }),
 		spread: !p.opts.Sequential,
 	}
 	if len(raw) > 5 {

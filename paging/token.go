@@ -331,9 +331,3 @@ func appendSet(out []byte, v bson.RawValue) []byte {
 func appendText[T string | []byte](out []byte, text T) []byte {
 	return append(binary.AppendUvarint(out, uint64(len(text))), text...)
 }
-
-var null = bson.RawValue{Type: bson.TypeNull}
-
-func document(raw bson.Raw) bson.RawValue {
-	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}
-}

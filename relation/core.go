@@ -403,8 +403,7 @@ func (c *core) fields(id bson.RawValue, raw bson.Raw) (bson.D, error) {
 // child makes a document a child of a parent; without an _id it gets one.
 func (c *core) child(raw bson.Raw, p bson.RawValue) (id bson.RawValue, doc bson.D, err error) {
 	if id = raw.Lookup("_id"); id.Type == 0 {
-		made := bson.NewObjectID()
-		id = bson.RawValue{Type: bson.TypeObjectID, Value: made[:]}
+		id = value.NewID()
 	}
 	if err := value.CheckID(id); err != nil {
 		return id, nil, fault.Invalid("child: %w", err)

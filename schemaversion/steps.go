@@ -303,7 +303,7 @@ func (c *chain) stamp(raw bson.Raw, version int) (bson.Raw, error) {
 
 // kept returns a copy of a value, which stays valid when its document is reused.
 func kept(v bson.RawValue) bson.RawValue {
-	v.Value = slices.Clone(v.Value)
+	v = value.Clone(v)
 	return v
 }
 

@@ -181,5 +181,5 @@ func sample(s pack.Sample) bson.RawValue {
 	b := codec.Build(48)
 	b.Date(windows.TimeKey, s.Time)
 	b.Value(windows.ValueKey, s.Value.Raw())
-	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: b.Done()}
+	return value.Embedded(b.Done())
 }

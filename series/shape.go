@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 	"github.com/mongopatterns/mongopatterns/series/internal/pack"
 )
 
@@ -140,12 +141,12 @@ func (s *shape) put(t *pack.Table, m reflect.Value) (size int) {
 			}
 		case reflect.Bool:
 			if x := m.Field(f.i).Bool(); !f.omit || x {
-				t.Set(f.name, rawValue(x))
+				t.Set(f.name, value.Of(x))
 			}
 		case reflect.String:
 			x := m.Field(f.i).String()
 			if size += len(x); !f.omit || x != "" {
-				t.Set(f.name, rawValue(x))
+				t.Set(f.name, value.Of(x))
 			}
 		default:
 			x, kind := m.Field(f.i).Int(), pack.Int32
@@ -319,9 +320,4 @@ func each[T any](c *cells, as func(bson.RawValue) (T, bool)) bool {
 		*is[T](c.of(i)) = dict[c.col.Ints[i]]
 	}
 	return true
-}
-
-func rawValue(v any) bson.RawValue {
-	kind, data, _ := bson.MarshalValue(v)
-	return bson.RawValue{Type: kind, Value: data}
 }

@@ -39,8 +39,7 @@ func (c *core) encode(parent, v any) (p bson.RawValue, it item, err error) {
 	}
 	id := raw.Lookup("_id")
 	if id.IsZero() {
-		oid := bson.NewObjectID()
-		id = bson.RawValue{Type: bson.TypeObjectID, Value: oid[:]}
+		id = value.NewID()
 	}
 	it = c.item(value.With(raw, value.Element{Name: "_id", Value: id}, value.Element{Name: c.o.ParentField, Value: p}))
 	return p, it, c.valid(it)
@@ -68,7 +67,7 @@ func (c *core) valid(it item) error {
 // keepable refuses items that are too deep for the array of a parent. Other code may have stored them.
 func (c *core) keepable(docs ...bson.Raw) error {
 	for _, doc := range docs {
-		if value.Deeper(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: c.cut(doc)}, c.levels) {
+		if value.Deeper(value.Embedded(c.cut(doc)), c.levels) {
 			return fault.Of(doc.Lookup("_id"), fault.Invalid("it has more than %d levels of documents and arrays, and its parent could not keep it", c.levels))
 		}
 	}

@@ -228,5 +228,5 @@ func (l *lists) relist(e *engine, n node, parent *place, by []node) []finding {
 
 // makeRoot also gives the node an array: with one it is a root, whatever its parent field names.
 func (l *lists) makeRoot(n node) []mongo.WriteModel {
-	return []mongo.WriteModel{l.unlink(null, n.id), l.addArray(n)}
+	return []mongo.WriteModel{l.unlink(value.Null, n.id), l.addArray(n)}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 var errUnordered = fault.Invalid("the roots of ChildReferences have no order")
@@ -233,14 +234,14 @@ func (l *lists) removeOne(ctx context.Context, id bson.RawValue, policy mongopat
 		return nil, err
 	}
 	if policy == mongopatterns.Restrict || len(x.children) == 0 {
-		return []mongo.WriteModel{l.unlink(null, x.id)}, nil
+		return []mongo.WriteModel{l.unlink(value.Null, x.id)}, nil
 	}
 	var models []mongo.WriteModel
 	for _, n := range bareChildren {
 		models = append(models, l.adopt(n)...)
 	}
 	if policy != mongopatterns.Promote {
-		return append(models, l.unlink(null, x.id)), nil
+		return append(models, l.unlink(value.Null, x.id)), nil
 	}
 	adopted := idsOf(bareChildren)
 	for _, p := range parents {
@@ -324,7 +325,7 @@ func (l *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo
 		return 0, nil, err
 	}
 	deleted, err := l.deleteIDs(ctx, ids)
-	return deleted, []mongo.WriteModel{l.unlink(null, id)}, err
+	return deleted, []mongo.WriteModel{l.unlink(value.Null, id)}, err
 }
 
 // allListed refuses if a node without an array, one of those deleted with x or one that names them as its parent, is

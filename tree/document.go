@@ -40,8 +40,6 @@ type node struct {
 	order       int64
 }
 
-var null = bson.RawValue{Type: bson.TypeNull}
-
 // parse reads the fields of the tree from a document. A field of the wrong type counts as missing.
 func (s *store) parse(raw bson.Raw) node {
 	n := node{raw: raw, id: raw.Lookup(s.o.IDField), segment: s.field(raw, s.o.SegmentField), parent: s.field(raw, s.o.ParentField), path: s.o.PathDelimiter,
@@ -51,7 +49,7 @@ func (s *store) parse(raw bson.Raw) node {
 		n.children = list(raw.Lookup(s.o.ChildrenField))
 	}
 	if s.noParent(n.parent) {
-		n.parent = null
+		n.parent = value.Null
 	}
 	if path, _ := s.field(raw, s.o.PathField).StringValueOK(); path != "" {
 		n.path = path
@@ -80,7 +78,7 @@ func (s *store) isParent(n node) bool {
 // child returns what x would be under parent, or as a root if parent is nil. Only the fields from which those of its
 // children are derived are set.
 func (s *store) child(x node, parent *node) *node {
-	n := &node{id: x.id, segment: x.segment, parent: null, up: parent, path: s.o.PathDelimiter}
+	n := &node{id: x.id, segment: x.segment, parent: value.Null, up: parent, path: s.o.PathDelimiter}
 	if parent != nil {
 		n.parent, n.path = parent.id, s.full(*parent)
 	}
@@ -153,11 +151,6 @@ func elements(v bson.RawValue) []bson.RawValue {
 	array, _ := v.ArrayOK()
 	values, _ := array.Values()
 	return values
-}
-
-// copied returns a copy of v that does not retain the reply it was read from.
-func copied(v bson.RawValue) bson.RawValue {
-	return bson.RawValue{Type: v.Type, Value: slices.Clone(v.Value)}
 }
 
 // IDs are the same if the server holds them equal: 1, 1.0 and int64(1) are one ID and have one key.

@@ -225,8 +225,8 @@ func (e *engine) place(n node) *place {
 	k := key(n.id)
 	s := e.known[k]
 	if s == nil {
-		s = &place{id: copied(n.id), segment: copied(e.to.field(n.raw, e.to.o.SegmentField)), node: n,
-			bare: e.from.isBare(n.raw), parent: copied(n.parent)}
+		s = &place{id: value.Clone(n.id), segment: value.Clone(e.to.field(n.raw, e.to.o.SegmentField)), node: n,
+			bare: e.from.isBare(n.raw), parent: value.Clone(n.parent)}
 		for _, k := range []string{k, e.from.refKey(n)} {
 			e.known[k] = s
 			e.fresh = append(e.fresh, k)

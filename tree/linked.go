@@ -12,6 +12,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // linked has the functions that follow from a representation and its layout alone, the same in all four.
@@ -253,7 +254,7 @@ func (l linked) checkSound(n node) error {
 		return err
 	}
 	if above := l.above(n); above != nil && l.keepsParent {
-		last := null
+		last := value.Null
 		if len(above) > 0 {
 			last = above[len(above)-1]
 		}

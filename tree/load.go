@@ -16,6 +16,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // Entry is a document and the ID of its parent, nil for a root.
@@ -89,7 +90,7 @@ func (l *level) accept(n node) (parent bson.RawValue, ok bool) {
 	up, broken := l.parent(n)
 	parent, known := l.parents[cmp.Or(l.refKey(up), key(n.id))]
 	if broken != "" || l.seen[key(n.id)] || !known && l.parents != nil {
-		return null, false
+		return value.Null, false
 	}
 	if l.namesChildren {
 		l.seen[key(n.id)] = true
@@ -133,9 +134,9 @@ func (t *Tree[ID, T]) entry(cur *mongo.Cursor, id, parent bson.RawValue) (e Entr
 
 // slim copies the fields of a node that family needs, so that the reply it was read from can be freed.
 func slim(n node) node {
-	out := node{id: copied(n.id), segment: copied(n.segment), path: n.path}
+	out := node{id: value.Clone(n.id), segment: value.Clone(n.segment), path: n.path}
 	for _, id := range n.children {
-		out.children = append(out.children, copied(id))
+		out.children = append(out.children, value.Clone(id))
 	}
 	return out
 }
@@ -224,7 +225,7 @@ func (t *Tree[ID, T]) encoded(entries iter.Seq2[Entry[ID, T], error], above bson
 		if e.Parent != nil {
 			parent, err = t.c.id(*e.Parent)
 		} else if above.Type == 0 {
-			parent = null
+			parent = value.Null
 		}
 		if err != nil {
 			return nil, err

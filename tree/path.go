@@ -15,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // pathShape: {_id, path: ",root,…,parent,"}. The path names the ancestors, and its last segment the parent. "full" is
@@ -57,7 +58,7 @@ func (p pathShape) parent(n node) (up node, broken string) {
 	up.path = strings.TrimSuffix(n.path, last+sep)
 	ok := true
 	if p.o.SegmentField != "" {
-		up.segment = stringValue(last)
+		up.segment = value.Of(last)
 	} else {
 		up.id, ok = segmentID(last, n.id)
 	}
@@ -70,9 +71,9 @@ func (p pathShape) parent(n node) (up node, broken string) {
 // rootPath is the value of the path of a root.
 func (s *store) rootPath() bson.RawValue {
 	if s.o.SegmentField == "" {
-		return null
+		return value.Null
 	}
-	return stringValue(s.o.PathDelimiter)
+	return value.Of(s.o.PathDelimiter)
 }
 
 func (p pathShape) fieldsUnder(parent *node) bson.D {
@@ -124,7 +125,7 @@ func (t *Tree[ID, T]) Rename(ctx context.Context, id ID, segment string) (err er
 	if t.c.o.SegmentField == "" {
 		return fault.Invalid("Rename needs MaterializedPath with an Options.SegmentField")
 	}
-	return pathShape{t.c.store}.rename(ctx, raw, stringValue(segment))
+	return pathShape{t.c.store}.rename(ctx, raw, value.Of(segment))
 }
 
 // rename writes the new segment to the node and to all paths below it. A node without a valid segment has no nodes
@@ -313,15 +314,9 @@ func segmentID(segment string, like bson.RawValue) (bson.RawValue, bool) {
 		v, err = strconv.ParseInt(segment, 10, 64)
 	}
 	if err != nil {
-		return null, false
+		return value.Null, false
 	}
-	t, data, err := bson.MarshalValue(v)
-	return bson.RawValue{Type: t, Value: data}, err == nil
-}
-
-func stringValue(s string) bson.RawValue {
-	t, data, _ := bson.MarshalValue(s)
-	return bson.RawValue{Type: t, Value: data}
+	return value.Of(v), true
 }
 
 // full returns the path of the children of n.

@@ -198,7 +198,7 @@ func (t *Tree[ID, T]) Descendants(ctx context.Context, id ID, maxDepth int) iter
 // downFrom checks the arguments of a read below a node, and encodes the ID.
 func (c *core) downFrom(id any, maxDepth int) (bson.RawValue, error) {
 	if maxDepth < 0 {
-		return null, fault.Invalid("maxDepth: negative")
+		return value.Null, fault.Invalid("maxDepth: negative")
 	}
 	return c.id(id)
 }

@@ -116,7 +116,7 @@ func (d *store) ends(ctx context.Context, ids bson.A) (map[string]head, error) {
 		}
 		number, _ := wholeNumber(doc.Lookup("n"))
 		id := doc.Lookup("_id")
-		out[value.Key(id)] = head{id, number, stampOf(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: doc})}
+		out[value.Key(id)] = head{id, number, stampOf(value.Embedded(doc))}
 	}
 	return out, nil
 }

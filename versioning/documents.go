@@ -90,9 +90,9 @@ func byID(id bson.RawValue) bson.D { return bson.D{expr.Element("_id", value.Equ
 // guard selects a current document if it still is this revision. One without a number is revision
 // 1. It is encoded here because that takes the client less time than the driver's encoder.
 func (d *store) guard(id bson.RawValue, number int64) bson.Raw {
-	is := valueOf(number)
+	is := value.Of(number)
 	if number == 1 {
-		is = diff.Embedded([]diff.Field{field("$in", diff.Array([]diff.Field{field("", bson.RawValue{Type: bson.TypeNull}), field("", is)}))})
+		is = diff.Embedded([]diff.Field{field("$in", diff.Array([]diff.Field{field("", value.Null), field("", is)}))})
 	}
 	if id.Type == bson.TypeEmbeddedDocument || id.Type == bson.TypeRegex {
 		id = diff.Embedded([]diff.Field{field("$eq", id)})
@@ -128,7 +128,7 @@ func (d *store) parse(raw bson.Raw) (*current, error) {
 
 // own returns number and change as fields.
 func (d *store) own(h head) []diff.Field {
-	return []diff.Field{field(d.opts.RevisionField, valueOf(h.number)), field(d.opts.ChangeField, h.change.value())}
+	return []diff.Field{field(d.opts.RevisionField, value.Of(h.number)), field(d.opts.ChangeField, h.change.value())}
 }
 
 // kept returns the fields of a current document that the history keeps.
@@ -220,13 +220,8 @@ func checkLevels(id bson.RawValue, all []diff.Field) error {
 func field(key string, v bson.RawValue) diff.Field { return diff.Field{Key: key, Value: v} }
 
 // valueOf encodes a value of one of the driver's own types.
-func valueOf(v any) bson.RawValue {
-	out, _ := codec.Codec{}.Value(v)
-	return out
-}
-
 func dateValue(t time.Time) bson.RawValue {
-	return bson.RawValue{Type: bson.TypeDateTime, Value: valueOf(t.UnixMilli()).Value}
+	return value.Of(bson.NewDateTimeFromTime(t))
 }
 
 // wholeNumber reads a revision's number. It accepts 1 to math.MaxInt64 - 1, so that there is always
@@ -279,10 +274,10 @@ func (d *store) stamp(c Change) (stamp, error) {
 		return out, err
 	}
 	if c.Author != "" {
-		out.rest = append(out.rest, field(authorKey, valueOf(c.Author)))
+		out.rest = append(out.rest, field(authorKey, value.Of(c.Author)))
 	}
 	if c.Reason != "" {
-		out.rest = append(out.rest, field(reasonKey, valueOf(c.Reason)))
+		out.rest = append(out.rest, field(reasonKey, value.Of(c.Reason)))
 	}
 	if c.Fields == nil {
 		return out, nil

@@ -58,11 +58,11 @@ func (d *store) byNumber(direction int) bson.D {
 // archived returns the row of a document that was current. next is the document that a delta would
 // be made from; nil: the row must be whole.
 func (d *store) archived(was, next *current) bson.Raw {
-	whole := bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: diff.Raw(was.all, d.unkept...)}
+	whole := value.Embedded(diff.Raw(was.all, d.unkept...))
 	if next != nil && was.number%int64(d.opts.SnapshotEvery) != 0 {
 		after := d.kept(next)
 		if delta, ok := diff.Delta(after, d.kept(was)); ok {
-			made := diff.Embedded(append([]diff.Field{field(ofKey, valueOf(d.digest(after)))}, delta...))
+			made := diff.Embedded(append([]diff.Field{field(ofKey, value.Of(d.digest(after)))}, delta...))
 			if len(made.Value) < len(whole.Value) && !value.Deeper(made, maxLevels) { // a delta has two levels for each of the document
 				return d.newRow(was.head, deltaKey, made)
 			}
@@ -73,7 +73,7 @@ func (d *store) archived(was, next *current) bson.Raw {
 
 // deletion returns the row of a deletion.
 func (d *store) deletion(h head) bson.Raw {
-	return d.encodeRow(h, deletedKey, bson.RawValue{Type: bson.TypeBoolean, Value: []byte{1}})
+	return d.encodeRow(h, deletedKey, value.Of(true))
 }
 
 func (d *store) encodeRow(h head, key string, what bson.RawValue) bson.Raw {
@@ -82,12 +82,12 @@ func (d *store) encodeRow(h head, key string, what bson.RawValue) bson.Raw {
 
 // newRow returns a row with an _id. The driver would copy the row to add one.
 func (d *store) newRow(h head, key string, what bson.RawValue) bson.Raw {
-	return diff.Raw(append([]diff.Field{field("_id", valueOf(bson.NewObjectID()))}, d.rowFields(h, key, what)...))
+	return diff.Raw(append([]diff.Field{field("_id", value.NewID())}, d.rowFields(h, key, what)...))
 }
 
 func (d *store) rowFields(h head, key string, what bson.RawValue) []diff.Field {
 	return []diff.Field{
-		field(d.opts.DocumentIDField, h.id), field(d.opts.RevisionField, valueOf(h.number)),
+		field(d.opts.DocumentIDField, h.id), field(d.opts.RevisionField, value.Of(h.number)),
 		field(d.opts.ChangeField, h.change.value()), field(key, what),
 	}
 }

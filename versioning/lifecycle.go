@@ -14,6 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/diff"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // Insert stores a new document as revision 1 or, if a document with this _id was deleted, as the
@@ -41,7 +42,7 @@ func (d *History[ID, T]) Insert(ctx context.Context, document T, change Change) 
 	id := diff.Find(all, "_id")
 	made := id.Type == 0
 	if made {
-		id = valueOf(bson.NewObjectID())
+		id = value.NewID()
 		if _, err := codec.DecodeNew[ID](d.core.codec, id, true); err != nil {
 			return Revision[T]{}, err
 		}

@@ -102,7 +102,7 @@ func (d *History[ID, T]) saveMany(
 ) error {
 	keys := make([]bson.Raw, len(all))
 	for i, s := range all {
-		keys[i] = diff.Raw([]diff.Field{field("_id", s.id), field("i", valueOf(int32(i)))})
+		keys[i] = diff.Raw([]diff.Field{field("_id", s.id), field("i", value.Of(int32(i)))})
 	}
 	do := func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
 		some := make([]*saving[T], len(part))

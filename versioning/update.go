@@ -6,6 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/internal/diff"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // update returns the update operators that turn base into the draft, nil if only a replacement can
@@ -45,7 +46,7 @@ func (u *update) add(prefix string, all, changes []diff.Field) bool {
 		c.Key = prefix + c.Key
 		switch {
 		case c.Value.Type == 0:
-			u.unset = append(u.unset, field(c.Key, valueOf("")))
+			u.unset = append(u.unset, field(c.Key, value.Of("")))
 		case old.Type == 0:
 			u.set, u.added = append(u.set, c), u.added+1
 		case !diff.Identical(old, c.Value) && !u.inside(c.Key+".", old, c.Value):

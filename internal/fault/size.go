@@ -28,7 +28,7 @@ func CheckSize(what string, bytes int) error {
 
 // CheckLevels returns an ErrInvalid for a document with more levels of documents and arrays than can be stored.
 func CheckLevels(document bson.Raw) error {
-	if value.Deeper(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: document}, value.MaxLevels) {
+	if value.Deeper(value.Embedded(document), value.MaxLevels) {
 		return unfit{Invalid(levels)}
 	}
 	return nil

@@ -2,7 +2,6 @@
 package number
 
 import (
-	"encoding/binary"
 	"math"
 	"math/big"
 	"math/bits"
@@ -14,26 +13,16 @@ import (
 )
 
 // Decimal returns a Decimal128 as a Number.
-func Decimal(d bson.Decimal128) timeseries.Number {
-	high, low := d.GetBytes()
-	data := binary.LittleEndian.AppendUint64(make([]byte, 0, 16), low)
-	return timeseries.NumberOf(bson.RawValue{Type: bson.TypeDecimal128, Value: binary.LittleEndian.AppendUint64(data, high)})
-}
+func Decimal(d bson.Decimal128) timeseries.Number { return timeseries.NumberOf(value.Decimal(d)) }
 
 // Double returns a double as a Number.
-func Double(f float64) timeseries.Number {
-	return timeseries.NumberOf(bson.RawValue{Type: bson.TypeDouble, Value: binary.LittleEndian.AppendUint64(nil, math.Float64bits(f))})
-}
+func Double(f float64) timeseries.Number { return timeseries.NumberOf(value.Double(f)) }
 
 // Int32 returns an int32 as a Number.
-func Int32(n int32) timeseries.Number {
-	return timeseries.NumberOf(bson.RawValue{Type: bson.TypeInt32, Value: binary.LittleEndian.AppendUint32(nil, uint32(n))})
-}
+func Int32(n int32) timeseries.Number { return timeseries.NumberOf(value.Int32(n)) }
 
 // Int64 returns an int64 as a Number.
-func Int64(n int64) timeseries.Number {
-	return timeseries.NumberOf(bson.RawValue{Type: bson.TypeInt64, Value: binary.LittleEndian.AppendUint64(nil, uint64(n))})
-}
+func Int64(n int64) timeseries.Number { return timeseries.NumberOf(value.Int64(n)) }
 
 // A Sum adds decimals without rounding. The zero Sum is 0. It uses 192 bits while they are enough, because
 // that is ten times as fast as a big.Int.

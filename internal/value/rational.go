@@ -1,8 +1,6 @@
 package value
 
 import (
-	"encoding/binary"
-	"math"
 	"math/big"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -14,15 +12,14 @@ func OfRat(r *big.Rat, kind bson.Type) bson.RawValue {
 	isInt, n := r.IsInt() && r.Num().IsInt64(), r.Num().Int64()
 	switch {
 	case kind == bson.TypeDecimal128:
-		high, low := decimal(r).GetBytes()
-		return bson.RawValue{Type: kind, Value: binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, low), high)}
+		return Decimal(decimal(r))
 	case kind == bson.TypeInt32 && isInt && n == int64(int32(n)):
-		return bson.RawValue{Type: kind, Value: binary.LittleEndian.AppendUint32(nil, uint32(n))}
+		return Int32(int32(n))
 	case kind != bson.TypeDouble && isInt:
-		return bson.RawValue{Type: bson.TypeInt64, Value: binary.LittleEndian.AppendUint64(nil, uint64(n))}
+		return Int64(n)
 	}
 	f, _ := r.Float64()
-	return bson.RawValue{Type: bson.TypeDouble, Value: binary.LittleEndian.AppendUint64(nil, math.Float64bits(f))}
+	return Double(f)
 }
 
 // decimal rounds to 34 digits. It omits zeros at the end of a fraction.

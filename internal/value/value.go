@@ -90,7 +90,7 @@ func AppendKey(out []byte, v bson.RawValue) []byte {
 	case bson.TypeInt64:
 		return strconv.AppendInt(append(out, 'n'), int64(binary.LittleEndian.Uint64(v.Value)), 10)
 	case bson.TypeDouble, bson.TypeDecimal128:
-		return append(append(out, 'n'), numberText(bson.RawValue{Type: v.Type, Value: bytes.Clone(v.Value)})...)
+		return append(append(out, 'n'), numberText(Clone(v))...)
 	case bson.TypeEmbeddedDocument, bson.TypeArray:
 		elements, _ := bson.Raw(bytes.Clone(v.Value)).Elements()
 		out = append(out, byte(v.Type))

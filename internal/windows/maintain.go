@@ -100,8 +100,7 @@ func Insert(ctx context.Context, archive *mongo.Collection, docs []bson.Raw) (in
 			return nil, fault.Refuse(fault.Of(doc.Lookup("_id"), fmt.Errorf("%w: the server would replace the empty timestamp in %q", fault.ErrMalformed, field)))
 		}
 		if taken[value.Key(doc.Lookup("_id"))] {
-			id := bson.NewObjectID()
-			doc = value.With(doc, value.Element{Name: "_id", Value: bson.RawValue{Type: bson.TypeObjectID, Value: id[:]}})
+			doc = value.With(doc, value.Element{Name: "_id", Value: value.NewID()})
 		}
 		inserts = append(inserts, mongo.NewInsertOneModel().SetDocument(doc))
 	}

@@ -388,10 +388,7 @@ func (f *Frame) NoDate(doc bson.Raw) error {
 }
 
 // Date returns a date as it is stored.
-func Date(ms int64) bson.RawValue {
-	kind, data, _ := bson.MarshalValue(bson.DateTime(ms))
-	return bson.RawValue{Type: kind, Value: data}
-}
+func Date(ms int64) bson.RawValue { return value.Of(bson.DateTime(ms)) }
 
 // Number returns n of a document's _id; ok is false if this library did not make the _id.
 func Number(doc bson.Raw) (n int64, ok bool) {

@@ -12,6 +12,8 @@ import (
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // Kind is how a column stores its values.
@@ -184,7 +186,7 @@ func (c *Col) place(v bson.RawValue) int64 {
 	if !ok {
 		at = int64(len(c.Dict))
 		c.index[string(key)] = at
-		c.Dict = append(c.Dict, bson.RawValue{Type: v.Type, Value: slices.Clone(v.Value)})
+		c.Dict = append(c.Dict, value.Clone(v))
 	}
 	return at
 }
