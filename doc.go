@@ -78,8 +78,8 @@
 // give it read concern snapshot, which Transact does: with another one, calls on a sharded cluster can miss
 // documents that move to another shard.
 //
-// Give the context of each request a deadline. A transaction of the library goes by the deadline of its
-// context, for all its commands together, and not by the Timeout of the client; without a deadline it has 120 s.
+// Give the context of each request a deadline, which bounds a transaction of the library with all its commands.
+// Without one it has 120 s, and the Timeout of the client bounds each of its commands, but not the whole.
 //
 // Outside a transaction most reads have the read preference of the collection that you give;
 // reads that a write, Check, Repair or Adopt depends on go to the primary, and so do all reads of package

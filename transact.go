@@ -16,8 +16,12 @@ import (
 //
 // If ctx carries a running transaction, fn joins it. Otherwise fn can run several times, so it must not
 // keep state between runs: a transaction that conflicts with another is run again until ctx is done, or for
-// 120 s if ctx has no deadline, and fn gets a ctx with that deadline. A Timeout of the client does not
-// shorten this. A standalone server has no transactions: Transact returns ErrTransactionsUnsupported.
+// 120 s if ctx has no deadline. A standalone server has no transactions: Transact returns
+// ErrTransactionsUnsupported.
+//
+// If ctx has no deadline, the Timeout of the client bounds each command of fn and the commit; an abort has half a
+// second. One that is not answered in that time ends Transact. Nothing bounds how many commands fn sends and how often
+// it runs but the 120 s. The driver applies no Timeout if ctx has a deadline.
 //
 // fn keeps state between runs if it assigns the result of a call to a variable that the call takes:
 //

@@ -47,7 +47,8 @@ func beside[T any](t *testing.T, cases map[string]T, test func(t *testing.T, of 
 	group.Wait()
 }
 
-// clients are those whose answers a proxy can swallow: with and without a Timeout, which must not matter.
+// clients are those whose answers a proxy can swallow: with and without a Timeout, which must not matter in a context
+// with a deadline.
 func clients(t *testing.T, test func(t *testing.T, p *proxy.Proxy, coll *mongo.Collection)) {
 	beside(t, map[string]*options.ClientOptions{
 		"default": options.Client(),
@@ -111,7 +112,7 @@ func TestSwallowedCommit(t *testing.T) {
 		"deadline, applied": {proxy.SilentAfter, context.WithTimeout, context.DeadlineExceeded, 1},
 		"deadline, lost":    {proxy.SilentBefore, context.WithTimeout, context.DeadlineExceeded, 0},
 		"cancelled": {proxy.SilentAfter, func(parent context.Context, within time.Duration) (context.Context, context.CancelFunc) {
-			ctx, cancel := context.WithCancel(parent)
+			ctx, cancel := context.WithTimeout(parent, time.Hour) // without a deadline the Timeout would end it
 			time.AfterFunc(within, cancel)
 			return ctx, cancel
 		}, context.Canceled, 1},
@@ -400,9 +401,63 @@ func TestCommitWithoutAServerToRepeatIt(t *testing.T) {
 	}
 }
 
+// In a context without a deadline the Timeout of the client ends a command, an abort or a commit without an answer, and
+// with it the call. It is known what is stored unless it was the commit.
+func TestTimeoutOfTheClient(t *testing.T) {
+	const timeout = time.Second
+	for name, test := range map[string]struct {
+		command string
+		fault   proxy.Fault
+		undone  bool
+		done    int
+	}{
+		"command, lost":    {"update", proxy.SilentBefore, true, 0},
+		"command, applied": {"update", proxy.SilentAfter, true, 0},
+		"commit, lost":     {"commitTransaction", proxy.SilentBefore, false, 0},
+		"commit, applied":  {"commitTransaction", proxy.SilentAfter, false, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := proxy.New(t, mongotest.URI(t))
+			db := mongotest.Database(t, options.Client().SetTimeout(timeout), p.Options())
+			t.Cleanup(func() { p.Break(nil) })
+			coll := db.Collection("c")
+			testkit.OK(t, testkit.ErrorOf(coll.InsertOne(patient(t), bson.D{{Key: "_id", Value: "a"}})))
+			broken := false // from the first such command on the server is silent
+			p.Break(func(c proxy.Command) *proxy.Fault {
+				if broken = broken || c.Name == test.command; broken {
+					return &test.fault
+				}
+				return nil
+			})
+			start, runs := time.Now(), 0
+			err := txn.Run(t.Context(), db, func(ctx context.Context) error {
+				runs++
+				return inc(ctx, coll, "a")
+			})
+			took := time.Since(start)
+			p.Break(nil)
+			if !errors.Is(err, context.DeadlineExceeded) || fault.Undone(err) != test.undone || runs != 1 {
+				t.Errorf("%v, not done: %v, %d runs", err, fault.Undone(err), runs)
+			}
+			if took < timeout || took > timeout+500*time.Millisecond+slack {
+				t.Errorf("returned after %v", took)
+			}
+			ctx, cancel := freed(t.Context())
+			defer cancel()
+			if err := inc(ctx, coll, "a"); err != nil {
+				t.Errorf("locked: %v", err)
+			}
+			if n := value(t, coll, "a"); n != test.done+1 {
+				t.Errorf("%d, want %d", n, test.done+1)
+			}
+		})
+	}
+}
+
 // A Timeout of the client bounds single commands, and not how long a call waits for others.
 func TestTimeoutDoesNotEndTheWait(t *testing.T) {
-	db := mongotest.Database(t, options.Client().SetTimeout(200*time.Millisecond))
+	db := mongotest.Database(t, options.Client().SetTimeout(time.Second))
 	coll := db.Collection("c")
 	if _, err := coll.InsertOne(patient(t), bson.D{{Key: "_id", Value: "a"}}); err != nil {
 		t.Fatal(err)
@@ -434,7 +489,7 @@ func TestTimeoutDoesNotEndTheWait(t *testing.T) {
 			}
 		})
 	}
-	time.Sleep(600 * time.Millisecond) // others wait for this transaction longer than the Timeout
+	time.Sleep(1500 * time.Millisecond) // others wait for this transaction longer than the Timeout
 	if err := session.AbortTransaction(patient(t)); err != nil {
 		t.Error(err)
 	}

@@ -69,6 +69,9 @@ func Running(ctx context.Context) bool {
 // they waited for in words alone: it is ctx's error and no conflict that a caller could
 // solve.
 //
+// If ctx has no deadline, fn gets none either. The driver then applies the client's Timeout to each command and to
+// the commit. The first that it ends is the end of Run, and so is one that finds no server in time.
+//
 // Run returns at most half a second after ctx ends, even if a commit or an abort is not answered: the
 // driver would wait without end. Its error is marked by package fault to say whether the transaction is
 // committed.
@@ -103,27 +106,29 @@ func run(ctx context.Context, client *mongo.Client, db *mongo.Database, fn func(
 	} else if l, ok := ctx.Value(lentKey{}).(*lent); ok && l.session == t.session {
 		t.lent, t.open = l, l.open
 	}
-	ctx, cancel := within(ctx)
+	_, dated := ctx.Deadline()
+	t.timed = !dated
+	ctx, deadline, cancel := within(ctx)
 	defer cancel()
-	late, stop := after(ctx)
+	late, stop := after(ctx, deadline)
 	defer stop()
 	defer t.end(ctx, late)
 	var waited error // the conflict that made fn run again
 	pauses := pause.Writers()
 	for {
-		err, committing := t.try(ctx, late, fn)
+		got, err := t.try(ctx, late, fn)
 		over := ctx.Err()
 		switch {
-		case err == nil:
+		case got == committed:
 			return nil
-		case committing && (!aborted(err) || errors.Is(err, errEnded)):
+		case got == unknown:
 			if over != nil {
 				err = ended(over, nil, err)
 			}
 			return fault.Unknown(err)
 		case over != nil:
 			return fault.NotDone(ended(over, waited, err))
-		case !transient(err):
+		case t.timed && cut(err), !transient(err):
 			return fault.NotDone(unsupported(err))
 		}
 		if !mongo.IsTimeout(err) { // that of ctx, which is about to end
@@ -135,18 +140,24 @@ func run(ctx context.Context, client *mongo.Client, db *mongo.Database, fn func(
 	}
 }
 
-// within returns ctx with a deadline. The deadline also keeps the driver from applying the client's Timeout
-// to each command.
-func within(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
-		return ctx, func() {}
+// within returns ctx, and when it ends: at its deadline, or after limit. The driver does not see an end by limit, because
+// the client's Timeout does not count in a context with a deadline.
+func within(ctx context.Context) (context.Context, time.Time, context.CancelFunc) {
+	if deadline, ok := ctx.Deadline(); ok {
+		return ctx, deadline, func() {}
 	}
-	return context.WithTimeout(ctx, limit)
+	limited, cancel := context.WithTimeout(ctx, limit)
+	deadline, _ := limited.Deadline()
+	return undated{limited}, deadline, cancel
 }
 
-// after is a context that ends when grace has passed since ctx ended.
-func after(ctx context.Context) (late context.Context, stop context.CancelFunc) {
-	deadline, _ := ctx.Deadline()
+// undated is a context that does not show its deadline.
+type undated struct{ context.Context }
+
+func (undated) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// after is a context that ends when grace has passed since ctx ended. deadline is that of ctx.
+func after(ctx context.Context, deadline time.Time) (late context.Context, stop context.CancelFunc) {
 	late, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline.Add(grace))
 	free := context.AfterFunc(ctx, func() {
 		if time.Now().Before(deadline) { // else late ends by its deadline: nobody has cancelled it
@@ -161,8 +172,8 @@ func after(ctx context.Context) (late context.Context, stop context.CancelFunc) 
 
 // Late is a context that ends half a second after ctx, for the cleanup at the end of a call.
 func Late(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := within(ctx)
-	late, stop := after(ctx)
+	ctx, deadline, cancel := within(ctx)
+	late, stop := after(ctx, deadline)
 	return late, func() {
 		stop()
 		cancel()
@@ -175,6 +186,7 @@ type transaction struct {
 	db      atomic.Pointer[mongo.Database] // one that it has used; nil if none is known
 	session *mongo.Session
 	own     bool // nobody else uses the session
+	timed   bool // its context has no deadline, so that the client's Timeout counts
 	lent    *lent
 	open    bool // the server may have one of it open
 }
@@ -222,34 +234,53 @@ func Causal(ctx context.Context, db *mongo.Database) (in context.Context, end fu
 	return in, end
 }
 
-// try runs fn once and commits. committing reports whether the error is that of the commit.
-func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context) error) (err error, committing bool) {
+// A result is what an attempt has come to.
+type result int
+
+const (
+	committed result = iota
+	undone           // nothing is stored, and nothing will be
+	unknown          // everything is stored, or nothing
+)
+
+// try runs fn once and commits. Its error is nil only after a commit.
+func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context) error) (result, error) {
 	if err := t.start(); err != nil {
-		return err, false
+		return undone, err
 	}
 	inside := &used{Context: mongo.NewSessionContext(ctx, t.session)}
-	err = fn(context.WithValue(inside, startedKey{}, t))
+	err := fn(context.WithValue(inside, startedKey{}, t))
 	if !t.session.TransactionRunning() {
 		t.open = true // the driver does not say whether an abort was answered
 		if err != nil {
-			return fmt.Errorf("%w: %w", errEnded, err), true
+			return unknown, fmt.Errorf("%w: %w", errEnded, err)
 		}
-		return errEnded, true
+		return unknown, errEnded
 	}
 	if err = cmp.Or(err, ctx.Err()); err == nil {
-		err = t.commit(late)
-		t.open = t.open || err != nil && !aborted(err)
-		return err, true
+		return t.committed(t.commit(late))
 	}
 	if t.own && !inside.session.Load() { // a session of the caller can be reached in other ways
 		t.forget() // the server does not know it
-		return err, false
+		return undone, err
 	}
 	// An abort without an answer does not keep the call until its deadline.
 	if !t.abort(late, grace) || ctx.Err() != nil || mongo.IsTimeout(err) || mongo.IsNetworkError(err) {
 		t.open = true
 	}
-	return err, false
+	return undone, err
+}
+
+// committed is the result of an attempt whose commit returned err.
+func (t *transaction) committed(err error) (result, error) {
+	switch {
+	case err == nil:
+		return committed, nil
+	case aborted(err):
+		return undone, err
+	}
+	t.open = true
+	return unknown, err
 }
 
 // errEnded is the error of a function that has committed or aborted its transaction. What is stored is not known.
@@ -325,11 +356,15 @@ func (t *transaction) commit(late context.Context) error {
 		if over != nil && errors.Is(err, context.Canceled) {
 			return fmt.Errorf("%w: %v", over, err) // nobody else has cancelled ctx
 		}
-		if over != nil || !unanswered(err) || pauses.Wait(late) != nil {
+		if over != nil || t.timed && cut(err) || !unanswered(err) || pauses.Wait(late) != nil {
 			return err
 		}
 	}
 }
+
+// cut reports whether a command ended for lack of time, though the context of its call has not: by the client's Timeout,
+// or because it found no server.
+func cut(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 
 // unanswered reports whether a commit is sent again after this error.
 func unanswered(err error) bool {
@@ -484,6 +519,8 @@ func ended(over, waited, last error) error {
 		if waited == nil {
 			return last
 		}
+	case errors.Is(last, context.Canceled): // the driver's word for the end of a context that shows no deadline
+		waited = cmp.Or(waited, last)
 	case transient(last):
 		waited = last
 	default:

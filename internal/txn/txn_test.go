@@ -394,8 +394,8 @@ func TestUnknownCommitOfACancelledContext(t *testing.T) {
 
 // Without a server nobody is in the way: the error has the label of a conflict, and no code.
 func TestNoServerIsNoConflict(t *testing.T) {
-	txn.Limit(300 * time.Millisecond)
-	t.Cleanup(func() { txn.Limit(120 * time.Second) })
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
 	p := proxy.New(t, mongotest.URI(t))
 	p.Close()
 	client, err := mongo.Connect(p.Options(), options.Client().SetServerSelectionTimeout(50*time.Millisecond))
@@ -404,7 +404,7 @@ func TestNoServerIsNoConflict(t *testing.T) {
 	}
 	defer func() { _ = client.Disconnect(context.Background()) }()
 	db, selections := client.Database("none"), 0
-	err = txn.Run(t.Context(), db, func(ctx context.Context) error {
+	err = txn.Run(ctx, db, func(ctx context.Context) error {
 		_, err := db.Collection("c").InsertOne(ctx, bson.D{})
 		if txn.Conflicted(err) {
 			t.Errorf("a conflict: %#v", err)

@@ -41,7 +41,7 @@ func TestFailuresPage(t *testing.T) {
 		{"not repeated", "`updateMany` and `deleteMany`, and so `Mark` of computed, are not repeated.", notRepeated},
 		{"Migrate", "Every call returns when its context ends, within half a second", migrateEnds},
 		{"limit", "all its commands together; without one it has 120 s.", nil}, // internal/txn: TestLimit
-		{"Timeout", "The `Timeout` of the client does not bound it, nor its commands", clientTimeout},
+		{"Timeout", "The `Timeout` of the client counts only where the context has no deadline", clientTimeout},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			if !strings.Contains(page, s.says) {
@@ -232,5 +232,10 @@ func clientTimeout(t *testing.T) {
 	if err := run(t.Context()); !mongo.IsTimeout(err) {
 		t.Errorf("outside: %v", err)
 	}
-	testkit.OK(t, mongopatterns.Transact(t.Context(), client, run))
+	if err := mongopatterns.Transact(t.Context(), client, run); !mongo.IsTimeout(err) || mongopatterns.OutcomeOf(err) != mongopatterns.NotDone {
+		t.Errorf("in a transaction: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	testkit.OK(t, mongopatterns.Transact(ctx, client, run))
 }
