@@ -457,7 +457,7 @@ func TestTimeoutOfTheClient(t *testing.T) {
 
 // A Timeout of the client bounds single commands, and not how long a call waits for others.
 func TestTimeoutDoesNotEndTheWait(t *testing.T) {
-	db := mongotest.Database(t, options.Client().SetTimeout(time.Second))
+	db := mongotest.Database(t, options.Client().SetTimeout(3*time.Second))
 	coll := db.Collection("c")
 	if _, err := coll.InsertOne(patient(t), bson.D{{Key: "_id", Value: "a"}}); err != nil {
 		t.Fatal(err)
@@ -489,7 +489,7 @@ func TestTimeoutDoesNotEndTheWait(t *testing.T) {
 			}
 		})
 	}
-	time.Sleep(1500 * time.Millisecond) // others wait for this transaction longer than the Timeout
+	time.Sleep(4 * time.Second) // others wait for this transaction longer than the Timeout
 	if err := session.AbortTransaction(patient(t)); err != nil {
 		t.Error(err)
 	}
