@@ -233,8 +233,10 @@ func TestPausedCommit(t *testing.T) {
 				t.Errorf("%v: %v", outcome, err)
 			}
 			stored := func() int {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // as above
+				defer cancel()
 				var docs []bson.M
-				testkit.OK(t, mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
+				testkit.OK(t, mongopatterns.Transact(ctx, db.Client(), func(ctx context.Context) error {
 					cursor, err := coll.Find(ctx, bson.M{"_id": bson.M{"$gt": 0}})
 					if err != nil {
 						return err
