@@ -44,7 +44,8 @@ func Create(ctx context.Context, targets []*mongo.Collection, others ...*mongo.C
 		if slices.Contains(found, coll) {
 			continue
 		}
-		err := coll.Database().CreateCollection(mongo.NewSessionContext(ctx, nil), coll.Name())
+		// The driver's CreateCollection passes over the Timeout of the client.
+		err := coll.Database().RunCommand(mongo.NewSessionContext(ctx, nil), expr.D("create", coll.Name())).Err()
 		var refused mongo.CommandError
 		if errors.As(err, &refused) && refused.Code == namespaceExists {
 			err = nil // another process created it

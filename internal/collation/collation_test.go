@@ -8,12 +8,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -133,5 +135,25 @@ func TestSeveralDatabases(t *testing.T) {
 	}
 	if names, err := other.ListCollectionNames(t.Context(), map[string]any{"name": "a"}); err != nil || len(names) != 1 {
 		t.Errorf("%v, %v", names, err)
+	}
+}
+
+// The Timeout of the client bounds a create that is not answered, as it does all other commands.
+func TestCreateIsBounded(t *testing.T) {
+	t.Parallel()
+	p := proxy.New(t, mongotest.URI(t))
+	db := mongotest.Database(t, options.Client().SetTimeout(time.Second), p.Options())
+	t.Cleanup(func() { p.Break(nil) })
+	p.Break(func(c proxy.Command) *proxy.Fault {
+		if c.Name == "create" {
+			return &proxy.SilentBefore
+		}
+		return nil
+	})
+	ctx, cancel := context.WithCancel(t.Context()) // ends the call if nothing else does
+	defer time.AfterFunc(time.Minute, cancel).Stop()
+	defer cancel()
+	if err := collation.Create(ctx, []*mongo.Collection{db.Collection("a")}); !mongo.IsTimeout(err) {
+		t.Error(err)
 	}
 }
