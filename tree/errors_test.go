@@ -70,6 +70,7 @@ func TestInvalidArguments(t *testing.T) {
 		"repair":             errOf(tr.Repair(ctx, work)),
 		"check":              drain(tr.Check(ctx, work)),
 		"convert a copy":     errOf(tree.Convert(ctx, tr, other, nil)),
+		"convert to itself":  errOf(tree.Convert(ctx, tr, tr, nil)),
 		"load":               errOf(tr.Load(ctx, nil, tr.AsRoot(), work)),
 		"load dry":           errOf(tr.Load(ctx, nil, tr.AsRoot(), &mongopatterns.Work{DryRun: true})),
 		"load before":        errOf(tr.Load(ctx, nil, tr.Before("x"), nil)),

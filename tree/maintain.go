@@ -158,6 +158,9 @@ func Convert[ID, T, U any](ctx context.Context, from *Tree[ID, T], to *Tree[ID, 
 	if from == nil || to == nil {
 		return result, fault.Invalid("from, to: nil")
 	}
+	if from.c == to.c {
+		return result, fault.Invalid("from, to: the same tree, which Repair repairs")
+	}
 	if from.c.o.Graph || to.c.o.Graph {
 		return result, fault.Invalid("Options.Graph: a graph cannot be converted")
 	}
