@@ -143,8 +143,10 @@ func discard(db *mongo.Database) error {
 // disconnect closes the client of db. If it cannot tell the server about open sessions, the server ends them
 // later.
 func disconnect(db *mongo.Database, bound time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), bound)
+	// Not a deadline: until a deadline the driver waits for connections in use, in a loop without a pause.
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	defer time.AfterFunc(bound, cancel).Stop()
 	clients.Delete(db.Client())
 	_ = db.Client().Disconnect(ctx)
 }
