@@ -45,6 +45,23 @@ func TestCampaigns(t *testing.T) {
 	}
 }
 
+// The workflow runs every kind of campaign, each night and on each server.
+func TestNightly(t *testing.T) {
+	workflow := string(testkit.Value[[]byte](t)(os.ReadFile(".github/workflows/nightly.yml")))
+	lists := regexp.MustCompile(`names: \[(.*)\]`).FindAllStringSubmatch(workflow, -1)
+	if len(lists) != 2 {
+		t.Fatalf("%d lists of names", len(lists))
+	}
+	for _, list := range lists {
+		names := strings.FieldsFunc(list[1], func(r rune) bool { return r == ',' || r == ' ' })
+		for _, c := range testkit.Value[[]campaign](t)(all()) {
+			if kind, _, _ := strings.Cut(c.name, "/"); !slices.Contains(names, kind) {
+				t.Errorf("%v lacks %s", names, kind)
+			}
+		}
+	}
+}
+
 func TestChosen(t *testing.T) {
 	every := []campaign{{name: "sweep/tree"}, {name: "sweep/subset"}, {name: "kills"}}
 	names := func(list []campaign) (out []string) {
