@@ -258,7 +258,7 @@ func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context
 		return unknown, errEnded
 	}
 	if err = cmp.Or(err, ctx.Err()); err == nil {
-		return t.committed(t.commit(late))
+		return t.resultOf(t.commit(late))
 	}
 	if t.own && !inside.session.Load() { // a session of the caller can be reached in other ways
 		t.forget() // the server does not know it
@@ -271,8 +271,8 @@ func (t *transaction) try(ctx, late context.Context, fn func(ctx context.Context
 	return undone, err
 }
 
-// committed is the result of an attempt whose commit returned err.
-func (t *transaction) committed(err error) (result, error) {
+// resultOf returns the result of an attempt whose commit returned err.
+func (t *transaction) resultOf(err error) (result, error) {
 	switch {
 	case err == nil:
 		return committed, nil
