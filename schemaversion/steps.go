@@ -240,9 +240,9 @@ func (c *chain) forms(version int) bson.A {
 // NewerError.
 func (c *chain) to(raw bson.Raw, want int) (bson.Raw, error) {
 	at, ok := c.version(raw)
-	id := kept(raw.Lookup("_id"))
+	id := value.Clone(raw.Lookup("_id"))
 	if !ok || at < c.first || at > c.newest() {
-		return nil, &NewerError{id, kept(value.Lookup(raw, c.field)), c.newest()}
+		return nil, &NewerError{id, value.Clone(value.Lookup(raw, c.field)), c.newest()}
 	}
 	if at == want && c.written(value.Lookup(raw, c.field).Type) {
 		return raw, nil
@@ -299,12 +299,6 @@ func (c *chain) stamp(raw bson.Raw, version int) (bson.Raw, error) {
 		return value.With(raw, value.Element{Name: "_id", Value: id}, mark), nil
 	}
 	return value.With(raw, mark), nil
-}
-
-// kept returns a copy of a value, which stays valid when its document is reused.
-func kept(v bson.RawValue) bson.RawValue {
-	v = value.Clone(v)
-	return v
 }
 
 // difference returns the update from before to after, and the condition that the steps would still

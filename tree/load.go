@@ -84,8 +84,8 @@ type level struct {
 	seen map[string]bool
 }
 
-// accept returns the ID of a node's parent, and false for a node that is not to be yielded: it was already, or its
-// parent is none of those asked for, because it has moved meanwhile or has an array of parents.
+// accept returns the ID of a node's parent. It returns false for a node that must not be yielded, because it was yielded
+// before, or because its parent is not in l.parents: the node has moved meanwhile, or has an array of parents.
 func (l *level) accept(n node) (parent bson.RawValue, ok bool) {
 	up, broken := l.parent(n)
 	parent, known := l.parents[cmp.Or(l.refKey(up), key(n.id))]

@@ -340,7 +340,8 @@ func (t *Tree[ID, T]) Parents(ctx context.Context, id ID) iter.Seq2[T, error] {
 	return t.each(ctx, "parents", id, t.c.parentsPipeline)
 }
 
-// readNode reads the tree fields of one node with the user's read preference, a node without raw if there is none.
+// readNode reads the tree fields of one node with the user's read preference. If the node does not exist, it returns a
+// node without raw.
 func (c *core) readNode(ctx context.Context, id bson.RawValue) (node, error) {
 	return c.one(c.coll.FindOne(ctx, c.byID(id), options.FindOne().SetProjection(c.shown)), nil)
 }

@@ -35,8 +35,8 @@ func (s *store) absent(pos position) error {
 	return s.about(pos.ref, mongopatterns.ErrNoParent)
 }
 
-// findOne reads the tree fields of the node that matches, the first of several. If there is none, it returns absent,
-// and if that is nil, a node without raw.
+// findOne reads the tree fields of the first node that matches. If none does, it returns the error absent, or, if that is
+// nil, a node without raw.
 func (s *store) findOne(ctx context.Context, match bson.D, absent error, sort ...any) (node, error) {
 	opts := options.FindOne().SetProjection(s.shown)
 	if len(sort) > 0 {

@@ -404,14 +404,14 @@ type Memory[T any] struct {
 const mostRemembered = 10_000
 
 // Change replaces the value of a place and returns the new one.
-func (k *Memory[T]) Change(key string, change func(known T) T) T {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	v, ok := k.all[key]
+func (m *Memory[T]) Change(key string, change func(known T) T) T {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v, ok := m.all[key]
 	v = change(v)
-	if !ok && (k.all == nil || len(k.all) >= mostRemembered) {
-		k.all = map[string]T{}
+	if !ok && (m.all == nil || len(m.all) >= mostRemembered) {
+		m.all = map[string]T{}
 	}
-	k.all[key] = v
+	m.all[key] = v
 	return v
 }

