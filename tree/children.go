@@ -25,13 +25,13 @@ func listsLayout(o *Options) layout {
 }
 
 // up follows {children: id} from the node. $graphLookup does not return the node that it starts from, so it is
-// put before the result.
+// put before the result. It is kept in a field, because $unsetField does not belong to the stable API.
 func (l *lists) up(levels int) mongo.Pipeline {
 	id := l.o.IDField
-	self := expr.Op("$unsetField", expr.D("field", fieldTree, "input", expr.Var("ROOT")))
 	return slices.Concat(mongo.Pipeline{
+		expr.Op("$set", expr.D(fieldSelf, expr.Var("ROOT"))),
 		l.graphLookup(expr.Field(id), id, l.o.ChildrenField, levels, noPattern(id), expr.Element("depthField", fieldDepth)),
-		expr.Op("$project", expr.D(fieldTree, expr.Op("$concatArrays", bson.A{self}, expr.Field(fieldTree)))),
+		expr.Op("$project", expr.D(fieldTree, expr.Op("$concatArrays", bson.A{expr.Field(fieldSelf)}, expr.Field(fieldTree)))),
 	}, unfold(
 		// The node itself has no depth, and its parents have 0.
 		fieldDepth, expr.IfNull(expr.Op("$add", expr.Field(fieldTree+"."+fieldDepth), 1), 0)))

@@ -21,7 +21,7 @@ const (
 	fieldDepth = "__depth"  // distance from the node that a pipeline starts from
 	fieldTree  = "__tree"   // the result of a $lookup or $graphLookup
 	fieldTouch = hold.Field // the mark of touch; in pipelines a computed reference
-	fieldSelf  = "__self"   // tells the two copies of downBy apart
+	fieldSelf  = "__self"   // the node itself; in downBy it tells the two copies apart
 	fieldLock  = "__locked" // see lockField
 )
 

@@ -41,15 +41,6 @@ var expressions = []row{
 			}
 			return all[0].Lookup("v")
 		}},
-	{"$unsetField of a field of $$ROOT", "{_id: 1}", "tree",
-		func(s *server) any {
-			s.numbered(5)
-			all, err := s.aggregate(expr.Op("$project", expr.D("x", expr.Op("$unsetField", expr.D("field", "v", "input", "$$ROOT")))))
-			if err != nil {
-				return err
-			}
-			return all[0].Lookup("x")
-		}},
 	{"$$REMOVE for a field below a document, in an update", "{b: 2}", "computed series bucket",
 		func(s *server) any {
 			return s.updated(expr.D("v", expr.D("a", 1, "b", 2)), mongo.Pipeline{expr.Op("$set", expr.D("v.a", "$$REMOVE"))})
