@@ -57,11 +57,21 @@ func Invalid(format string, args ...any) error {
 // In prefixes an error that a function returns with the call:
 //
 //	defer fault.In(&err, "subset: add")
+//
+// If the user lacks a right, it also says where the rights of the call are listed.
 func In(err *error, call string) {
-	if *err != nil {
-		*err = &called{call, *err}
+	if *err == nil {
+		return
 	}
+	var server mongo.ServerError
+	if errors.As(*err, &server) && server.HasErrorCode(unauthorized) && !errors.As(*err, new(*called)) {
+		*err = fmt.Errorf("%w (docs/privileges.md lists the actions that each call needs)", *err)
+	}
+	*err = &called{call, *err}
 }
+
+// unauthorized is the server's code for a command that the user may not run.
+const unauthorized = 13
 
 // called is an error that left the library. Its type marks it as one of ours.
 type called struct {
@@ -194,7 +204,7 @@ func Refused(err error) bool {
 
 // general are the codes that are not about one document, besides those of an interruption.
 var general = map[int]bool{
-	13: true, 18: true, 8: true, 8000: true, // rights
+	unauthorized: true, 18: true, 8: true, 8000: true, // rights
 	46: true, 112: true, 246: true, 251: true, 225: true, 244: true, 256: true, // locks, transactions
 	20: true, 26: true, 59: true, 72: true, 9: true, 115: true, 263: true, // commands that no document could pass
 	28667: true, 388: true, // what is too large is the transaction, not the document
