@@ -55,6 +55,7 @@ func PartlyDone(err *error, counts ...*int64) {
 //
 //	result, err := fault.One(coll.UpdateOne(ctx, filter, update))
 func One[R any](result R, err error) (R, error) {
+	err = answered(result, err)
 	if err != nil && !notWritten(err) {
 		err = Unknown(err)
 	}
@@ -64,11 +65,38 @@ func One[R any](result R, err error) (R, error) {
 // Many judges the answer to a write of several documents, which can stop midway. A bulk write of several kinds is
 // several commands, so that one which was not sent can come after one that is done.
 func Many[R any](result R, err error) (R, error) {
+	err = answered(result, err)
 	n, known := written(result)
 	if err != nil && (n > 0 || !unsent(err) && !(notWritten(err) && known)) {
 		err = Unknown(err)
 	}
 	return result, Sized(err)
+}
+
+// errUnacknowledged is the error of a write that is sent without a question for its result.
+var errUnacknowledged = errors.New("the write concern w: 0 asks for no acknowledgement, so nobody knows whether the write is done")
+
+// answered returns an error for a write that the server has not acknowledged.
+func answered(result any, err error) error {
+	acknowledged := true
+	switch r := result.(type) {
+	case *mongo.InsertOneResult:
+		acknowledged = r == nil || r.Acknowledged
+	case *mongo.InsertManyResult:
+		acknowledged = r == nil || r.Acknowledged
+	case *mongo.UpdateResult:
+		acknowledged = r == nil || r.Acknowledged
+	case *mongo.DeleteResult:
+		acknowledged = r == nil || r.Acknowledged
+	case *mongo.BulkWriteResult:
+		acknowledged = r == nil || r.Acknowledged
+	case *mongo.SingleResult:
+		acknowledged = r.Acknowledged
+	}
+	if !acknowledged && (err == nil || errors.Is(err, mongo.ErrNoDocuments)) {
+		return errUnacknowledged
+	}
+	return err
 }
 
 // written is how many documents a bulk write has written, if that is known.
@@ -82,10 +110,10 @@ func written(result any) (n int64, known bool) {
 
 // Single is One for a write that returns the document.
 func Single(result *mongo.SingleResult) *mongo.SingleResult {
-	if result.Err() == nil {
+	_, err := One(result, result.Err())
+	if err == nil {
 		return result
 	}
-	_, err := One(result, result.Err())
 	return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
 }
 

@@ -97,6 +97,13 @@ func everything(t *testing.T, db *mongo.Database) string {
 	return b.String()
 }
 
+// start stores the documents that the writings change.
+func start(t *testing.T, db *mongo.Database) {
+	t.Helper()
+	testkit.Insert(t, db.Collection("c"), testkit.D("_id", 1, "x", "EXPANDED", "ancestors", bson.A{}, "cells", testkit.D("A", testkit.D("1", bson.D{}))))
+	testkit.Insert(t, db.Collection("d"), testkit.D("_id", 1, "parent", 1, "x", "EXPANDED"))
+}
+
 // A value that a call stores is stored as it is, or refused and nothing is written.
 func TestValuesAreLiteral(t *testing.T) {
 	for shape, v := range expressions {
@@ -104,8 +111,7 @@ func TestValuesAreLiteral(t *testing.T) {
 			t.Run(shape+"/"+name, func(t *testing.T) {
 				ctx, db := t.Context(), mongotest.Database(t)
 				c, d := db.Collection("c"), db.Collection("d")
-				testkit.Insert(t, c, testkit.D("_id", 1, "x", "EXPANDED", "ancestors", bson.A{}, "cells", testkit.D("A", testkit.D("1", bson.D{}))))
-				testkit.Insert(t, d, testkit.D("_id", 1, "parent", 1, "x", "EXPANDED"))
+				start(t, db)
 				before := everything(t, db)
 				err := call(ctx, c, d, v)
 				after := everything(t, db)

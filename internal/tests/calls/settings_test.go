@@ -2,6 +2,7 @@ package calls_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/tests/registry"
 	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
@@ -28,7 +30,6 @@ var clientSettings = map[string]func(o *options.ClientOptions){
 	"directConnection": func(o *options.ClientOptions) { o.SetDirect(true) },
 	"readPreference":   func(o *options.ClientOptions) { o.SetReadPreference(readpref.SecondaryPreferred()) },
 	"readConcern":      func(o *options.ClientOptions) { o.SetReadConcern(readconcern.Majority()) },
-	"w: 1":             func(o *options.ClientOptions) { o.SetWriteConcern(writeconcern.W1()) },
 	"serverApi: strict": func(o *options.ClientOptions) {
 		o.SetServerAPIOptions(options.ServerAPI("1").SetStrict(true).SetDeprecationErrors(true))
 	},
@@ -47,7 +48,6 @@ func TestSettings(t *testing.T) {
 			for _, set := range clientSettings {
 				set(o)
 			}
-			o.SetReadConcern(readconcern.Local()) // what w: 1 has written may not be there for majority
 		}}
 	}
 	for name, set := range cases {
@@ -63,6 +63,28 @@ func TestSettings(t *testing.T) {
 					testkit.OK(t, c.Settle(t.Context()))
 				}
 				testkit.Healthy(t, c.Check...)
+			})
+		}
+	}
+}
+
+// With w: 1, a call does its work. Without an answer to its write, a call returns an error that says so, and what it has done
+// is unknown. In a transaction each write is answered.
+func TestWriteConcerns(t *testing.T) {
+	for name, call := range writings {
+		for w, unanswered := range map[*writeconcern.WriteConcern]bool{writeconcern.W1(): false, writeconcern.Unacknowledged(): true} {
+			t.Run(fmt.Sprint(name, " with w: ", w.W), func(t *testing.T) {
+				db := mongotest.Database(t)
+				start(t, db)
+				before := everything(t, db)
+				coll := mongotest.Database(t, options.Client().SetWriteConcern(w)).Client().Database(db.Name()).Collection
+				err := call(t.Context(), coll("c"), coll("d"), "v")
+				if err == nil && everything(t, db) == before {
+					t.Error("nothing is written")
+				}
+				if err != nil && !(unanswered && mongopatterns.OutcomeOf(err) == mongopatterns.Unknown && strings.Contains(err.Error(), "acknowledge")) {
+					t.Errorf("%v: %v", mongopatterns.OutcomeOf(err), err)
+				}
 			})
 		}
 	}
