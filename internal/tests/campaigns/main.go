@@ -1,5 +1,6 @@
 // Campaigns runs tests for longer than go test ./... does: faults at every command, faults that last, Adopt beside old
-// code, elections, killed processes, shards, moving chunks, generated databases, numbers of all types beside each other.
+// code, elections, killed processes, shards, moving chunks, generated databases, numbers of all types beside each other,
+// settings of clients, users with few rights.
 // Run it in the root of the module:
 //
 //	go run ./internal/tests/campaigns                            a part of each, with a new seed
@@ -80,6 +81,8 @@ func all() ([]campaign, error) {
 		campaign{"classifier", "./advise", `^TestClassifier$`},
 		campaign{"numbers/bucket", "./bucket", `^TestEveryNumber$`},
 		campaign{"numbers/series", "./series", `^TestEveryNumber$`},
+		campaign{"settings", tests + "calls", `^TestSettings$`},
+		campaign{"privileges", tests + "privileges", `^TestPrivileges$`},
 	), nil
 }
 
