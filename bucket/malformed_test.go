@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
@@ -122,4 +123,16 @@ func TestIncompleteBuckets(t *testing.T) {
 		testkit.Done(t, 4)(b.Archive(t.Context(), at(2, 0, 0), archive, nil))
 	}
 	diff(t, 8, testkit.Count(t, archive, bson.D{}))
+}
+
+// A measurement whose time is an array with the time in it is none of that time: nothing is changed, and the caller is told.
+func TestTimeInAnArray(t *testing.T) {
+	coll := fresh(t)
+	b := newBuckets[int, reading](t, coll, timeseries.Every(time.Hour), scenario())
+	mustAppend(t, b, 1, reading{at(10, 0, 0), 1})
+	must(t, testkit.ErrorOf(coll.UpdateOne(t.Context(), bson.D{}, testkit.D("$set", testkit.D("measurements.0.timestamp", bson.A{at(10, 0, 0)})))))
+	stored := testkit.Stored[bson.Raw](t, coll)
+	testkit.Is(t, b.Delete(t.Context(), 1, at(10, 0, 0)), mongopatterns.ErrNotFound)
+	testkit.Is(t, b.Replace(t.Context(), 1, reading{at(10, 0, 0), 2}), mongopatterns.ErrNotFound)
+	testkit.Same(t, "document", stored, testkit.Stored[bson.Raw](t, coll))
 }

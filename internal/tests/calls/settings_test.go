@@ -30,7 +30,7 @@ var clientSettings = map[string]func(o *options.ClientOptions){
 	"directConnection": func(o *options.ClientOptions) { o.SetDirect(true) },
 	"readPreference":   func(o *options.ClientOptions) { o.SetReadPreference(readpref.SecondaryPreferred()) },
 	"readConcern":      func(o *options.ClientOptions) { o.SetReadConcern(readconcern.Majority()) },
-	"serverApi: strict": func(o *options.ClientOptions) {
+	"serverApi": func(o *options.ClientOptions) {
 		o.SetServerAPIOptions(options.ServerAPI("1").SetStrict(true).SetDeprecationErrors(true))
 	},
 	"monitor": func(o *options.ClientOptions) {

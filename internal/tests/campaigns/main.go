@@ -45,6 +45,9 @@ var without = map[string][]string{
 	"adoption": {"advise", "mongotest", "timeseries", "paging", "prealloc", "approx", "mongopatterns"},
 }
 
+// settings are those of a client.
+var settings = []string{"compressors", "directConnection", "maxPoolSize", "monitor", "readConcern", "readPreference", "retryReads", "retryWrites", "serverApi"}
+
 // all returns the campaigns, those of each pattern in the order of the patterns' names.
 func all() ([]campaign, error) {
 	docs, err := filepath.Glob("*/doc.go")
@@ -68,6 +71,9 @@ func all() ([]campaign, error) {
 			out = append(out, campaign{"adoption/" + p, tests + "adoption", `^TestAdoption$/^` + p + `(,|_|$)`})
 		}
 	}
+	for _, setting := range settings {
+		out = append(out, campaign{"settings/" + setting, tests + "calls", `^TestSettings$/^` + setting + `$`})
+	}
 	return append(out,
 		campaign{"shards/adoption", tests + "adoption", `^TestSharded$`},
 		campaign{"shards/table", tests + "sweep", `^TestShardsTable$`},
@@ -81,7 +87,6 @@ func all() ([]campaign, error) {
 		campaign{"classifier", "./advise", `^TestClassifier$`},
 		campaign{"numbers/bucket", "./bucket", `^TestEveryNumber$`},
 		campaign{"numbers/series", "./series", `^TestEveryNumber$`},
-		campaign{"settings", tests + "calls", `^TestSettings$`},
 		campaign{"privileges", tests + "privileges", `^TestPrivileges$`},
 	), nil
 }
