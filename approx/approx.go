@@ -16,6 +16,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -190,13 +191,13 @@ func (c *Counters[ID]) Filter(key ID) bson.D { return c.core.filter(key) }
 // A core stores counts of keys, on BSON.
 type core struct {
 	Options
-	coll  *mongo.Collection
+	coll  *comment.Collection
 	codec codec.Codec
 }
 
 // newCore completes the options and refuses those that the constructor has no use for.
 func newCore(coll *mongo.Collection, opts *Options, useless ...string) (*core, error) {
-	c := &core{coll: coll}
+	c := &core{coll: comment.On(coll)}
 	if opts != nil {
 		c.Options = *opts
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -18,7 +19,7 @@ import (
 
 // Archive moves documents between a live collection and an archive. It is safe for concurrent use.
 type Archive struct {
-	live, archived *mongo.Collection
+	live, archived *comment.Collection
 	opts           Options
 }
 
@@ -41,7 +42,7 @@ type Options struct {
 // may be nil.
 func New(live, archived *mongo.Collection, opts *Options) (a *Archive, err error) {
 	defer fault.In(&err, "archive: new")
-	a = &Archive{live: live, archived: archived}
+	a = &Archive{live: comment.On(live), archived: comment.On(archived)}
 	if opts != nil {
 		a.opts = *opts
 	}
@@ -87,7 +88,7 @@ func (a *Archive) Indexes() map[string][]mongo.IndexModel {
 // archive; 1 less if TimeField is _id.
 func (a *Archive) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "archive: ensure indexes")
-	if err := collation.Create(ctx, []*mongo.Collection{a.archived}, a.live); err != nil {
+	if err := collation.Create(ctx, []*comment.Collection{a.archived}, a.live); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, a.live.Database(), a.Indexes())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -87,7 +88,7 @@ func ofDocument(id any, err error) error {
 type list[T any] []T
 
 // read returns the result of the expression found for the first document that filter selects.
-func read[T any](ctx context.Context, c *core, coll *mongo.Collection, filter, found any) (list[T], error) {
+func read[T any](ctx context.Context, c *core, coll *comment.Collection, filter, found any) (list[T], error) {
 	var doc struct {
 		Writable bool    `bson:"writable"`
 		Found    list[T] `bson:"found"`

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -50,7 +51,7 @@ import (
 func (b *Buckets[ID, M]) Adopt(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (ID, M, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	return b.core.Frame.Adopt(ctx, src, work, b.core.begin, b.taking(convert))
+	return b.core.Frame.Adopt(ctx, comment.On(src), work, b.core.begin, b.taking(convert))
 }
 
 // Compare yields the differences between the source of an Adopt and the buckets. convert must be the one of
@@ -83,7 +84,7 @@ func (b *Buckets[ID, M]) Compare(ctx context.Context, src *mongo.Collection, con
 	for _, v := range c.opts.Values {
 		comparison.Values = append(comparison.Values, c.opts.ArrayField+"."+v.Field)
 	}
-	return fault.Seq("bucket: compare", c.Frame.Compare(ctx, src, work, comparison))
+	return fault.Seq("bucket: compare", c.Frame.Compare(ctx, comment.On(src), work, comparison))
 }
 
 // taking returns a function that adds the measurement of a document to a batch.

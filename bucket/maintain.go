@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
@@ -150,5 +151,5 @@ func (d derived) agree(doc bson.Raw, have, want bson.RawValue) bool {
 func (b *Buckets[ID, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: archive")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	return b.core.Archive(ctx, before, target, work, windows.Insert)
+	return b.core.Archive(ctx, before, comment.On(target), work, windows.Insert)
 }

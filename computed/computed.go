@@ -18,6 +18,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -94,7 +95,7 @@ func New[SourceID, ID, T any](sources, targets *mongo.Collection, rule Rule, opt
 	if err := config.Collections("sources", sources, "targets", targets); err != nil {
 		return nil, err
 	}
-	inner := &core{sources: sources, targets: targets, key: rule.KeyField, pipeline: rule.Pipeline, fields: rule.Empty}
+	inner := &core{sources: comment.On(sources), targets: comment.On(targets), key: rule.KeyField, pipeline: rule.Pipeline, fields: rule.Empty}
 	if opts != nil {
 		inner.Options = *opts
 	}

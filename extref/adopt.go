@@ -48,7 +48,7 @@ func (r *Source[ID, T]) Adopt(ctx context.Context, target string, work *mongopat
 		Filter:     t.holding(append(expr.D(t.IDField, some), t.unadopted()...)),
 		Projection: t.each(1), BatchSize: 100,
 	}
-	return maintain.Run(ctx, t.Collection, work, scan,
+	return maintain.Run(ctx, t.coll, work, scan,
 		func(ctx context.Context, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 			return r.core.adopt(ctx, t, docs, w.DryRun, result)
 		})
@@ -139,6 +139,6 @@ func (c *core) fill(ctx context.Context, t *target, keys map[string]bson.RawValu
 	if len(models) == 0 {
 		return now, nil
 	}
-	_, err = fault.Many(t.Collection.BulkWrite(ctx, models))
+	_, err = fault.Many(t.coll.BulkWrite(ctx, models))
 	return now, err
 }

@@ -92,7 +92,7 @@ func (c *core) absent(ctx context.Context, work *mongopatterns.Work) iter.Seq2[m
 	var all []iter.Seq2[mongopatterns.Problem, error]
 	var copied []string
 	for _, t := range c.targets {
-		all = append(all, maintain.Absent(ctx, t.Collection, work, "extref", cmp.Or(t.Path, t.IDField)))
+		all = append(all, maintain.Absent(ctx, t.coll, work, "extref", cmp.Or(t.Path, t.IDField)))
 		for _, f := range t.Fields {
 			copied = append(copied, f.Path)
 		}
@@ -199,7 +199,7 @@ func (c *core) examine(ctx context.Context, work *mongopatterns.Work) iter.Seq2[
 			}
 			for _, t := range c.targets {
 				scan := maintain.Scan{Filter: t.of(only), Projection: t.each(1)}
-				for docs, err := range maintain.Batches(ctx, t.Collection, *inner(w), scan) {
+				for docs, err := range maintain.Batches(ctx, t.coll, *inner(w), scan) {
 					var found []finding
 					if err == nil {
 						found, err = c.inspect(ctx, t, docs, only)
@@ -308,7 +308,7 @@ func (t *target) problems(docs []bson.Raw, sources map[string]state, adopt bool)
 			if f.key.Type != 0 && f.Kind != mongopatterns.Dangling { // of a source
 				f.Detail = "copy of " + value.Text(f.key)
 			}
-			f.Pattern, f.Collection, f.ID = "extref", t.Collection.Name(), doc.Lookup("_id")
+			f.Pattern, f.Collection, f.ID = "extref", t.coll.Name(), doc.Lookup("_id")
 			out = append(out, f)
 		}
 	}

@@ -83,7 +83,7 @@ func (t *target) release(ctx context.Context, key bson.RawValue, result *mongopa
 	case mongopatterns.Cascade:
 		model = mongo.NewDeleteManyModel().SetFilter(t.proper(key))
 	}
-	done, err := fault.Many(t.Collection.BulkWrite(ctx, []mongo.WriteModel{model}))
+	done, err := fault.Many(t.coll.BulkWrite(ctx, []mongo.WriteModel{model}))
 	if err == nil {
 		result.Done += done.ModifiedCount + done.DeletedCount
 	}

@@ -114,7 +114,7 @@ func (c *core) propagateTo(ctx context.Context, t *target, s state, w *mongopatt
 			}
 			return c.writeBatch(ctx, t, s, part, result)
 		}
-		if err := maintain.Apart(ctx, t.Collection.Name(), batch, w.Strict, result, do); err != nil {
+		if err := maintain.Apart(ctx, t.coll.Name(), batch, w.Strict, result, do); err != nil {
 			return err
 		}
 		w.Progress(*result)
@@ -131,7 +131,7 @@ func (c *core) writeBatch(ctx context.Context, t *target, s state, batch []bson.
 	these := in("_id", ids)
 	model := t.model(s, t.write(s), these, t.than("$lt", s))
 	model.SetHint(idOnly) // the planner might scan all copies that are behind for every batch
-	done, err := fault.Many(t.Collection.BulkWrite(ctx, []mongo.WriteModel{model}))
+	done, err := fault.Many(t.coll.BulkWrite(ctx, []mongo.WriteModel{model}))
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (c *core) writeBatchHeld(ctx context.Context, t *target, key bson.RawValue,
 // writeAll writes, with one command in a transaction, the copies that are behind in all documents
 // that filter selects. A second update, which changes nothing, counts the copies that still differ.
 func (c *core) writeAll(ctx context.Context, t *target, s state, filter any, result *mongopatterns.Result) error {
-	done, err := fault.Many(t.Collection.BulkWrite(ctx, []mongo.WriteModel{
+	done, err := fault.Many(t.coll.BulkWrite(ctx, []mongo.WriteModel{
 		t.model(s, t.write(s), filter, t.than("$lt", s)),
 		mongo.NewUpdateManyModel().SetFilter(expr.And(t.off(s), filter)).SetUpdate(noChange),
 	}))

@@ -69,7 +69,7 @@ func (c *core) update(ctx context.Context, key bson.RawValue, update any) (Updat
 		switch {
 		case !changed, c.o.Deferred:
 			return nil
-		case c.o.Outbox != nil:
+		case c.outbox != nil:
 			return c.enqueue(ctx, after.key)
 		}
 		return c.propagate(ctx, after, &mongopatterns.Work{}, &result.Copies)

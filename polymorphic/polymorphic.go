@@ -14,6 +14,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -219,7 +220,7 @@ func (k *Kinds[I]) Find(ctx context.Context, coll *mongo.Collection, filter any,
 	return func(yield func(I, error) bool) {
 		var none I
 		for c, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return coll.Find(ctx, expr.And(filter), opts...)
+			return comment.On(coll).Find(ctx, expr.And(filter), opts...)
 		}) {
 			if err != nil {
 				fault.In(&err, "polymorphic: find")

@@ -18,6 +18,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -139,7 +140,7 @@ func New[ID, H any](coll *mongo.Collection, opts *Options) (g *Grids[ID, H], err
 	if err := cmp.Or(codec.CheckOrder[ID]("ID"), codec.CheckOrder[H]("H")); err != nil {
 		return nil, err
 	}
-	c := core{coll: coll}
+	c := core{coll: comment.On(coll)}
 	if opts != nil {
 		c.Options = *opts
 	}
@@ -356,7 +357,7 @@ func (g *Grids[ID, H]) Filter(id ID) bson.D {
 // A core does the work of Grids on BSON.
 type core struct {
 	Options
-	coll  *mongo.Collection
+	coll  *comment.Collection
 	codec codec.Codec
 
 	available, held any                          // expressions of prepare
@@ -609,7 +610,7 @@ type state struct {
 }
 
 // read returns the cells of a grid, read from coll. Whether they are free is decided by the server's clock.
-func (c *core) read(ctx context.Context, coll *mongo.Collection, id any) ([]state, error) {
+func (c *core) read(ctx context.Context, coll *comment.Collection, id any) ([]state, error) {
 	key, err := c.id(id)
 	if err != nil {
 		return nil, err

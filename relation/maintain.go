@@ -229,7 +229,7 @@ func (c *core) twice(ctx context.Context, e end, batch []bson.Raw) (map[string]b
 	pair := expr.D("p", expr.Field(c.ParentField), "c", expr.Field(c.ChildField))
 	out := map[string]bool{}
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.Links).Aggregate(ctx, mongo.Pipeline{expr.Op("$match", expr.Op("$or", pairs)),
+		return cursor.Primary(c.links).Aggregate(ctx, mongo.Pipeline{expr.Op("$match", expr.Op("$or", pairs)),
 			expr.Op("$group", expr.D("_id", pair, "first", expr.Op("$min", "$_id"), "all", expr.Op("$push", "$_id"))),
 			expr.Op("$match", expr.D("all.1", expr.Op("$exists", true)))})
 	}) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -52,7 +53,7 @@ func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, pro
 	if err != nil {
 		return joined, err
 	}
-	found, err := read[T](ctx, coll, "_id", raw, nil, projection)
+	found, err := read[T](ctx, comment.On(coll), "_id", raw, nil, projection)
 	if err != nil {
 		return joined, err
 	}
@@ -88,7 +89,7 @@ func (f found[T]) collect(pick func(doc T) []bson.RawValue) map[string][]bson.Ra
 }
 
 // read reads the documents with each of the IDs in key, in the order of sort.
-func read[T any](ctx context.Context, coll *mongo.Collection, key string, ids []bson.RawValue, sort, projection any) (f found[T], err error) {
+func read[T any](ctx context.Context, coll *comment.Collection, key string, ids []bson.RawValue, sort, projection any) (f found[T], err error) {
 	var room [64]byte
 	f.at = make(map[string]int, len(ids))
 	all := make([]bson.RawValue, 0, len(ids)) // without repetitions
@@ -218,7 +219,7 @@ func (r *Relation[ParentID, ChildID, T]) join(ctx context.Context, parents []Par
 	}
 	for i, id := range ids {
 		all, ok := refs[value.Key(id)]
-		if must && !ok && c.Links == nil {
+		if must && !ok && c.links == nil {
 			return nil, fault.Of(id, mongopatterns.ErrNoParent)
 		}
 		out[i] = arranged(all, found, func(id bson.RawValue) (ChildID, bool) { return dangling[ChildID](c.codec, id) })

@@ -13,6 +13,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -79,10 +80,11 @@ func New[ParentID, ChildID, T any](parents, children *mongo.Collection, opts *Op
 	if err := cmp.Or(codec.CheckOrder[ParentID]("ParentID"), codec.CheckOrder[ChildID]("ChildID")); err != nil {
 		return nil, err
 	}
-	c := &core{parents: parents, children: children}
+	c := &core{parents: comment.On(parents), children: comment.On(children)}
 	if opts != nil {
 		c.Options = *opts
 	}
+	c.links = comment.On(c.Links)
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
@@ -107,11 +109,11 @@ func (c *core) complete() error {
 // checkReferences refuses options that do not say in one way where the references are.
 func (c *core) checkReferences() error {
 	switch {
-	case c.ChildrenField == "" && c.up == "" && c.Links == nil:
+	case c.ChildrenField == "" && c.up == "" && c.links == nil:
 		return fault.Invalid("Options: set ChildrenField, OwnerField, OwnersField or Links")
-	case c.OwnerField != "" && c.OwnersField != "" || c.Links != nil && c.ChildrenField+c.up != "":
+	case c.OwnerField != "" && c.OwnersField != "" || c.links != nil && c.ChildrenField+c.up != "":
 		return fault.Invalid("Options: set only one of OwnerField, OwnersField and Links, and Links without ChildrenField")
-	case c.KeyField != "_id" && (c.self || c.ChildrenField != "" || c.Links != nil):
+	case c.KeyField != "_id" && (c.self || c.ChildrenField != "" || c.links != nil):
 		return fault.Invalid("Options.KeyField: it needs OwnerField or OwnersField alone, and two collections")
 	case slices.Contains([]string{c.ChildrenField, c.up, c.ParentField, c.ChildField}, "_id"):
 		return fault.Invalid("Options: no reference can be in _id")
@@ -122,11 +124,11 @@ func (c *core) checkReferences() error {
 }
 
 func (c *core) checkCollections() error {
-	all := []any{"parents", c.parents}
+	all := []any{"parents", c.parents.Driver()}
 	if !c.self {
-		all = append(all, "children", c.children)
+		all = append(all, "children", c.children.Driver())
 	}
-	if c.Links != nil {
+	if c.links != nil {
 		all = append(all, "Options.Links", c.Links)
 	}
 	if err := config.Collections(all...); err != nil {
@@ -165,9 +167,9 @@ func (c *core) applySettings() error {
 
 // directions are the two ways from a document to those at the other end of its links.
 func (c *core) directions() (toChildren, toParents end) {
-	if c.Links != nil {
-		return end{coll: c.Links, other: c.children, from: c.ParentField, field: c.ChildField, key: "_id"},
-			end{coll: c.Links, other: c.parents, from: c.ChildField, field: c.ParentField, key: "_id"}
+	if c.links != nil {
+		return end{coll: c.links, other: c.children, from: c.ParentField, field: c.ChildField, key: "_id"},
+			end{coll: c.links, other: c.parents, from: c.ChildField, field: c.ParentField, key: "_id"}
 	}
 	toChildren = end{other: c.children, from: "_id", field: c.ChildrenField, back: c.up, key: "_id", array: true}
 	toParents = end{other: c.parents, from: "_id", field: c.up, back: c.ChildrenField, key: c.KeyField, array: c.OwnersField != ""}
@@ -185,9 +187,9 @@ func (c *core) directions() (toChildren, toParents end) {
 // Options.KeyField is not _id, the parents have a unique index of it.
 func (r *Relation[ParentID, ChildID, T]) Indexes() map[string][]mongo.IndexModel {
 	c, out := r.core, map[string][]mongo.IndexModel{}
-	if c.Links != nil {
+	if c.links != nil {
 		pair := expr.D(c.ParentField, 1, c.ChildField, 1)
-		out[c.Links.Name()] = []mongo.IndexModel{{Keys: pair, Options: options.Index().SetUnique(true)}, {Keys: bson.D{pair[1], pair[0]}}}
+		out[c.links.Name()] = []mongo.IndexModel{{Keys: pair, Options: options.Index().SetUnique(true)}, {Keys: bson.D{pair[1], pair[0]}}}
 	}
 	if c.KeyField != "_id" {
 		out[c.parents.Name()] = []mongo.IndexModel{{Keys: expr.D(c.KeyField, 1), Options: options.Index().SetUnique(true)}}
@@ -218,8 +220,8 @@ func (r *Relation[ParentID, ChildID, T]) EnsureIndexes(ctx context.Context) (err
 func (r *Relation[ParentID, ChildID, T]) ShardKey() map[string]bson.D {
 	c := r.core
 	out := map[string]bson.D{c.parents.Name(): expr.D(c.KeyField, 1), c.children.Name(): expr.D("_id", 1)}
-	if c.Links != nil {
-		out[c.Links.Name()] = expr.D(c.ParentField, 1, c.ChildField, 1)
+	if c.links != nil {
+		out[c.links.Name()] = expr.D(c.ParentField, 1, c.ChildField, 1)
 	}
 	return out
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -63,7 +64,7 @@ func New[T any](coll *mongo.Collection, steps []Step, opts *Options) (v *Collect
 	if err := config.Collections("coll", coll); err != nil {
 		return nil, err
 	}
-	c := &core{coll: coll}
+	c := &core{coll: comment.On(coll)}
 	if opts != nil {
 		c.Options = *opts
 	}
@@ -84,6 +85,7 @@ func New[T any](coll *mongo.Collection, steps []Step, opts *Options) (v *Collect
 	if c.Leases == nil {
 		c.Leases = coll.Database().Collection(coll.Name() + ".migrations")
 	}
+	c.leases = comment.On(c.Leases)
 	return &Collection[T]{c}, config.Collections("coll", coll, "Options.Leases", c.Leases)
 }
 
@@ -129,7 +131,7 @@ func (v *Collection[T]) Indexes() map[string][]mongo.IndexModel {
 // Cost: 2 round trips, 3 if an index is missing.
 func (v *Collection[T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "schemaversion: ensure indexes")
-	if err := collation.Refuse(ctx, v.core.coll, v.core.Leases); err != nil {
+	if err := collation.Refuse(ctx, v.core.coll, v.core.leases); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, v.core.coll.Database(), v.Indexes())
@@ -284,7 +286,8 @@ func (v *Collection[T]) Status(ctx context.Context) (counts map[int]int64, err e
 type core struct {
 	Options
 	chain
-	coll    *mongo.Collection
+	coll    *comment.Collection
+	leases  *comment.Collection
 	codec   codec.Codec
 	current bson.E // selects documents of the newest version
 }
@@ -303,7 +306,7 @@ func (c *core) encode(v any) (bson.Raw, error) {
 }
 
 // get returns a document as stored in coll and upgraded to the newest version.
-func (c *core) get(ctx context.Context, coll *mongo.Collection, id any) (raw, made bson.Raw, err error) {
+func (c *core) get(ctx context.Context, coll *comment.Collection, id any) (raw, made bson.Raw, err error) {
 	key, err := c.codec.Compared(id)
 	if err != nil {
 		return nil, nil, err

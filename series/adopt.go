@@ -11,6 +11,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -46,7 +47,7 @@ import (
 func (s *Series[ID, M]) Adopt(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (ID, []M, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "series: adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	return s.core.Frame.Adopt(ctx, src, work, s.core.begin, s.taking(convert))
+	return s.core.Frame.Adopt(ctx, comment.On(src), work, s.core.begin, s.taking(convert))
 }
 
 // Compare yields the differences between the source of an Adopt and the measurements here. convert must be
@@ -78,7 +79,7 @@ func (s *Series[ID, M]) Compare(ctx context.Context, src *mongo.Collection, conv
 	for _, v := range c.opts.Values {
 		comparison.Values = append(comparison.Values, v.Field)
 	}
-	return fault.Seq("series: compare", c.Frame.Compare(ctx, src, work, comparison))
+	return fault.Seq("series: compare", c.Frame.Compare(ctx, comment.On(src), work, comparison))
 }
 
 // taking returns a function that adds the measurements of a document to a batch.

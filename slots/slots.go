@@ -18,6 +18,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -88,7 +89,7 @@ func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Opti
 	if opts != nil {
 		o = *opts
 	}
-	g := &grid{Frame: windows.Frame{Pattern: "slots", Coll: coll, Window: window, Codec: codec.Of(coll, o.Registry, o.BSON),
+	g := &grid{Frame: windows.Frame{Pattern: "slots", Coll: comment.On(coll), Window: window, Codec: codec.Of(coll, o.Registry, o.BSON),
 		Early: windows.Early(o.EndTime)},
 		metadata: o.Metadata, levels: append([]time.Duration(nil), o.Levels...)}
 	if len(g.levels) == 0 {
@@ -577,10 +578,10 @@ func (g *grid) audit(doc bson.Raw, report windows.Report) mongo.Pipeline {
 func (s *Slots[ID, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "slots: archive")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	return s.core.Frame.Archive(ctx, before, target, work, s.core.arrive)
+	return s.core.Frame.Archive(ctx, before, comment.On(target), work, s.core.arrive)
 }
 
-func (g *grid) arrive(_ context.Context, _ *mongo.Collection, docs []bson.Raw) (updates []mongo.WriteModel, _ error) {
+func (g *grid) arrive(_ context.Context, _ *comment.Collection, docs []bson.Raw) (updates []mongo.WriteModel, _ error) {
 	for _, doc := range docs {
 		updates = append(updates, g.bring(doc, windows.Place{Series: value.Lookup(doc, g.Series), Start: g.StartOf(doc)}, true))
 	}

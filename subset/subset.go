@@ -16,6 +16,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -38,7 +39,7 @@ var _ mongopatterns.Checker = (*Subset[int, bson.D])(nil)
 
 // core does the work on BSON.
 type core struct {
-	parents, items *mongo.Collection
+	parents, items *comment.Collection
 	o              Options // complete
 	codec          codec.Codec
 	filter         filter
@@ -66,7 +67,7 @@ func New[ID, T any](parents, items *mongo.Collection, opts *Options) (s *Subset[
 	if err := config.Collections("parents", parents, "items", items); err != nil {
 		return nil, err
 	}
-	c := &core{parents: parents, items: items}
+	c := &core{parents: comment.On(parents), items: comment.On(items)}
 	if opts != nil {
 		c.o = *opts
 	}

@@ -128,7 +128,7 @@ func (t *Tree[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (tota
 func (c *core) adoptByParents(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	o := c.o
 	o.OrderField, o.Graph = "", false
-	from, err := newCore(c.coll, ParentReferences, o)
+	from, err := newCore(c.coll.Driver(), ParentReferences, o)
 	if err != nil {
 		return result, err
 	}
