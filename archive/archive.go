@@ -87,6 +87,7 @@ func (a *Archive) Indexes() map[string][]mongo.IndexModel {
 // Cost: 2 round trips, 3 if the archive is in another database; 1 more to create the index and 1 to create the
 // archive; 1 less if TimeField is _id.
 func (a *Archive) EnsureIndexes(ctx context.Context) (err error) {
+	ctx = comment.Call(ctx, "archive.EnsureIndexes")
 	defer fault.In(&err, "archive: ensure indexes")
 	if err := collation.Create(ctx, []*comment.Collection{a.archived}, a.live); err != nil {
 		return err
@@ -153,6 +154,7 @@ func (a *Archive) LiveFilter() bson.D {
 // round trips more. In your own transaction, which a refused insert would end, a batch costs 1 round trip more,
 // with such an _id 3.
 func (a *Archive) Move(ctx context.Context, old any, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "archive.Move")
 	defer fault.In(&err, "archive: move")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return a.away().run(ctx, "old", old, work)
@@ -164,6 +166,7 @@ func (a *Archive) Move(ctx context.Context, old any, work *mongopatterns.Work) (
 //
 // Cost: that of Move, with the index that filter can use in the archive.
 func (a *Archive) Restore(ctx context.Context, filter any, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "archive.Restore")
 	defer fault.In(&err, "archive: restore")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	back := &way{mark: a.opts.MarkField, from: a.archived, to: a.live}

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
@@ -34,6 +35,7 @@ import (
 // sources; where something is to be filled in 4 more, commit included, 1 write for each document (and 1 for
 // those that get frozen fields) and 2 for each source, 3 if it has no version.
 func (r *Source[ID, T]) Adopt(ctx context.Context, target string, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "extref.Adopt")
 	defer fault.In(&err, "extref: adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	t, err := r.core.target(target)

@@ -15,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -67,6 +68,7 @@ type finding struct {
 // for a batch that has problems, and if the target is Unversioned 1 for the sources of these. With a filter 1
 // round trip for each batch of sources, and the copies of these by the targets' indexes.
 func (r *Source[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	ctx = comment.Call(ctx, "extref.Check")
 	found := func(yield func(mongopatterns.Problem, error) bool) {
 		ctx, end := txn.Causal(ctx, r.core.source.Database())
 		defer end()
@@ -109,6 +111,7 @@ func (c *core) absent(ctx context.Context, work *mongopatterns.Work) iter.Seq2[m
 // Cost: that of Check, and for each source with wrong copies a Propagate, whose first round trip writes to
 // the source if some are Ahead or Different.
 func (r *Source[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "extref.Repair")
 	defer fault.In(&err, "extref: repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if err := r.core.ready(ctx, work); err != nil {

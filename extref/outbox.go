@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/lease"
@@ -55,6 +56,7 @@ func (c *core) enqueue(ctx context.Context, key bson.RawValue) error {
 // index {due: 1}, the second by _id, and those of a Propagate; 1 round trip at
 // the end.
 func (r *Source[ID, T]) Drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "extref.Drain")
 	defer fault.In(&err, "extref: drain")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return r.core.drain(ctx, work)

@@ -74,6 +74,7 @@ type WatchOptions struct {
 // 2 for each with such copies; and as for any change once more, for the event of that write. While nothing
 // happens 1 round trip every MaxAwait and a write of the token every minute.
 func (r *Source[ID, T]) Watch(ctx context.Context, tokens *mongo.Collection, opts *WatchOptions) (err error) {
+	ctx = comment.Call(ctx, "extref.Watch")
 	defer fault.In(&err, "extref: watch")
 	return r.core.watch(ctx, comment.On(tokens), opts)
 }

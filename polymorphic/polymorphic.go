@@ -217,6 +217,7 @@ func (k *Kinds[I]) Decode(raw bson.Raw) (v I, err error) {
 //
 // Cost: 1 round trip for each batch, index as the filter's.
 func (k *Kinds[I]) Find(ctx context.Context, coll *mongo.Collection, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[I, error] {
+	ctx = comment.Call(ctx, "polymorphic.Find")
 	return func(yield func(I, error) bool) {
 		var none I
 		for c, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {

@@ -234,6 +234,7 @@ func (r *Relation[ParentID, ChildID, T]) ShardKey() map[string]bson.D {
 // child; with Links 1 and n. n children of an OwnerField or OwnersField: 2 and n. Both sides: 3
 // and 1 + n. A list that is null, or has no room for n more: 1 more.
 func (r *Relation[ParentID, ChildID, T]) Link(ctx context.Context, parent ParentID, children ...ChildID) (err error) {
+	ctx = comment.Call(ctx, "relation.Link")
 	defer fault.In(&err, "relation: link")
 	return r.change(ctx, parent, children, r.core.link)
 }
@@ -242,6 +243,7 @@ func (r *Relation[ParentID, ChildID, T]) Link(ctx context.Context, parent Parent
 //
 // Cost: that of Link.
 func (r *Relation[ParentID, ChildID, T]) Unlink(ctx context.Context, parent ParentID, children ...ChildID) (err error) {
+	ctx = comment.Call(ctx, "relation.Unlink")
 	defer fault.In(&err, "relation: unlink")
 	return r.change(ctx, parent, children, r.core.unlink)
 }
@@ -250,6 +252,7 @@ func (r *Relation[ParentID, ChildID, T]) Unlink(ctx context.Context, parent Pare
 //
 // Cost: 1 round trip, 1 document written, index _id. Both sides: 4 and 3.
 func (r *Relation[ParentID, ChildID, T]) Transfer(ctx context.Context, child ChildID, to ParentID) (err error) {
+	ctx = comment.Call(ctx, "relation.Transfer")
 	defer fault.In(&err, "relation: transfer")
 	if r.core.OwnerField == "" {
 		return fault.Invalid("Options.OwnerField: it must be set for Transfer")
@@ -286,6 +289,7 @@ func (r *Relation[ParentID, ChildID, T]) change(ctx context.Context, parent Pare
 // Cost: 3 round trips, 2 documents written, index _id; without ChildrenField the parent is
 // written twice. Links: 4 and 3.
 func (r *Relation[ParentID, ChildID, T]) Insert(ctx context.Context, parent ParentID, child T) (id ChildID, err error) {
+	ctx = comment.Call(ctx, "relation.Insert")
 	defer fault.In(&err, "relation: insert")
 	err = r.core.insert(ctx, parent, child, func(made bson.RawValue, fresh bool) (err error) {
 		id, err = codec.DecodeNew[ChildID](r.core.codec, made, fresh)
@@ -298,6 +302,7 @@ func (r *Relation[ParentID, ChildID, T]) Insert(ctx context.Context, parent Pare
 //
 // Cost: 1 round trip, index _id; with Links {parent: 1, child: 1}.
 func (r *Relation[ParentID, ChildID, T]) Has(ctx context.Context, parent ParentID, child ChildID) (has bool, err error) {
+	ctx = comment.Call(ctx, "relation.Has")
 	defer fault.In(&err, "relation: has")
 	c := r.core
 	p, err := c.id(parent)
@@ -324,6 +329,7 @@ func (r *Relation[ParentID, ChildID, T]) Has(ctx context.Context, parent ParentI
 // with Unlink or Cascade. Cascade: 4 with ChildrenField alone or OwnersField, 6 with Links. One
 // collection: 1 more if links lead to children.
 func (r *Relation[ParentID, ChildID, T]) DeleteParent(ctx context.Context, parent ParentID, policy mongopatterns.DeletePolicy) (children int64, err error) {
+	ctx = comment.Call(ctx, "relation.DeleteParent")
 	defer fault.In(&err, "relation: delete parent")
 	return r.core.delete(ctx, parent, policy, r.core.toParents, r.core.toChildren, mongopatterns.ErrNoParent)
 }
@@ -335,6 +341,7 @@ func (r *Relation[ParentID, ChildID, T]) DeleteParent(ctx context.Context, paren
 // {child: 1, parent: 1}; 1 document written, and each parent or link with Unlink. One
 // collection: 1 more if links lead to parents.
 func (r *Relation[ParentID, ChildID, T]) DeleteChild(ctx context.Context, child ChildID, policy mongopatterns.DeletePolicy) (err error) {
+	ctx = comment.Call(ctx, "relation.DeleteChild")
 	defer fault.In(&err, "relation: delete child")
 	_, err = r.core.delete(ctx, child, policy, r.core.toChildren, r.core.toParents, ErrNoChild)
 	return err

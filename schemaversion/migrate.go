@@ -12,6 +12,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -42,6 +43,7 @@ import (
 // Cost: 1 round trip, 3 for each batch of 1000, 3 in all for the lease; 1 document written for each that
 // changes. Reads by _id, or by the index on the version.
 func (v *Collection[T]) Migrate(ctx context.Context, to int, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "schemaversion.Migrate")
 	defer fault.In(&err, "schemaversion: migrate")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return v.core.migrate(ctx, to, work)

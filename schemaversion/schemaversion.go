@@ -148,6 +148,7 @@ func (v *Collection[T]) ShardKey() map[string]bson.D {
 // Cost: 1 round trip, index _id. With Options.WriteBack 1 more and 1 document
 // written for an old one.
 func (v *Collection[T]) Get(ctx context.Context, id any) (out T, err error) {
+	ctx = comment.Call(ctx, "schemaversion.Get")
 	defer fault.In(&err, "schemaversion: get")
 	raw, made, err := v.core.get(ctx, v.core.coll, id)
 	if err != nil {
@@ -183,6 +184,7 @@ func (c *core) decode(made bson.Raw, out any) error {
 //
 // Cost: 1 round trip for each batch, index as the filter's.
 func (v *Collection[T]) Find(ctx context.Context, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[T, error] {
+	ctx = comment.Call(ctx, "schemaversion.Find")
 	if err := codec.CheckFilter("filter", filter); err != nil {
 		return fault.Seq("schemaversion: find", fault.Stop[T](err))
 	}
@@ -232,6 +234,7 @@ func (v *Collection[T]) Encode(value T) (raw bson.Raw, err error) {
 //
 // Cost: 1 round trip, 1 document written.
 func (v *Collection[T]) Insert(ctx context.Context, value T) (id any, err error) {
+	ctx = comment.Call(ctx, "schemaversion.Insert")
 	defer fault.In(&err, "schemaversion: insert")
 	raw, err := v.core.encode(value)
 	if err != nil {
@@ -249,6 +252,7 @@ func (v *Collection[T]) Insert(ctx context.Context, value T) (id any, err error)
 //
 // Cost: 1 round trip, 1 document written, index _id. For an old document 4 and 2.
 func (v *Collection[T]) Update(ctx context.Context, id, update any) (err error) {
+	ctx = comment.Call(ctx, "schemaversion.Update")
 	defer fault.In(&err, "schemaversion: update")
 	if err := codec.CheckUpdate("update", update); err != nil {
 		return err
@@ -278,6 +282,7 @@ func (v *Collection[T]) Filter(of func(version int) bson.D) bson.D {
 // Cost: 1 round trip. It reads the index on the version ([Collection.Indexes]), else
 // all documents.
 func (v *Collection[T]) Status(ctx context.Context) (counts map[int]int64, err error) {
+	ctx = comment.Call(ctx, "schemaversion.Status")
 	defer fault.In(&err, "schemaversion: status")
 	return v.core.status(ctx)
 }

@@ -25,6 +25,7 @@ import (
 // filter on the series, {start} if you have made it, else a scan of the collection); for each batch 5, commit
 // included, and 2 writes for each document.
 func (s *Series[ID, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "series.Archive")
 	defer fault.In(&err, "series: archive")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return s.core.Archive(ctx, before, comment.On(target), work, windows.Insert)

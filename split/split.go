@@ -220,6 +220,7 @@ func (c *core) coldOf(id bson.RawValue) bson.D { return expr.D(c.idField, value.
 //
 // Cost: 1 round trip, 1 key and 1 document, index _id.
 func (s *Split[ID, H, C]) GetHot(ctx context.Context, id ID) (hot H, err error) {
+	ctx = comment.Call(ctx, "split.GetHot")
 	defer fault.In(&err, "split: get hot")
 	raw, err := s.core.codec.ID("id", id)
 	if err != nil {
@@ -233,6 +234,7 @@ func (s *Split[ID, H, C]) GetHot(ctx context.Context, id ID) (hot H, err error) 
 //
 // Cost: 1 round trip, 1 key and 1 document, index {movie_id}.
 func (s *Split[ID, H, C]) GetCold(ctx context.Context, id ID) (cold C, err error) {
+	ctx = comment.Call(ctx, "split.GetCold")
 	defer fault.In(&err, "split: get cold")
 	raw, err := s.core.codec.ID("id", id)
 	if err != nil {
@@ -248,6 +250,7 @@ func (s *Split[ID, H, C]) GetCold(ctx context.Context, id ID) (cold C, err error
 //
 // Cost: 1 round trip; 1 key and 1 document of each collection.
 func (s *Split[ID, H, C]) Get(ctx context.Context, id ID) (hot H, cold C, err error) {
+	ctx = comment.Call(ctx, "split.Get")
 	defer fault.In(&err, "split: get")
 	type document struct {
 		Hot  H   `bson:"hot" json:"hot"`

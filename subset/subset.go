@@ -200,6 +200,7 @@ func (s *Subset[ID, T]) ItemsFilter(parent ID) bson.D {
 //
 // Cost: 1 round trip, 1 key and 1 document, index _id of the parents.
 func (s *Subset[ID, T]) Top(ctx context.Context, parent ID) (items []T, err error) {
+	ctx = comment.Call(ctx, "subset.Top")
 	defer fault.In(&err, "subset: top")
 	c := s.core
 	id, err := c.codec.ID("parent", parent)
@@ -245,6 +246,7 @@ func (s *Subset[ID, T]) Top(ctx context.Context, parent ID) (items []T, err erro
 // Cost: 1 round trip for each batch of the cursor; 1 key and 1 document for each item; the index {parent,
 // order…}, in order.
 func (s *Subset[ID, T]) All(ctx context.Context, parent ID) iter.Seq2[T, error] {
+	ctx = comment.Call(ctx, "subset.All")
 	c := s.core
 	id, err := c.codec.ID("parent", parent)
 	if err != nil {
@@ -260,6 +262,7 @@ func (s *Subset[ID, T]) All(ctx context.Context, parent ID) iter.Seq2[T, error] 
 //
 // Cost: 1 round trip, 1 key and 1 document, index _id of the items.
 func (s *Subset[ID, T]) Get(ctx context.Context, parent ID, id any) (item T, err error) {
+	ctx = comment.Call(ctx, "subset.Get")
 	defer fault.In(&err, "subset: get")
 	p, raw, err := s.core.ids(parent, id)
 	if err != nil {

@@ -191,6 +191,7 @@ func (s *store) keyed(fields ...string) bson.D {
 //
 // Cost: 3 round trips when all indexes are there, otherwise 4; 1 document written.
 func (t *Tree[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
+	ctx = comment.Call(ctx, "tree.EnsureIndexes")
 	defer fault.In(&err, "tree: ensure indexes")
 	if err := collation.Refuse(ctx, t.c.coll); err != nil {
 		return err

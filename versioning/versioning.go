@@ -211,6 +211,7 @@ func (d *History[ID, T]) RevisionsFilter(id ID) bson.D {
 //
 // Cost: 1 round trip, index _id, 1 key and 1 document.
 func (d *History[ID, T]) Get(ctx context.Context, id ID) (revision Revision[T], err error) {
+	ctx = comment.Call(ctx, "versioning.Get")
 	defer fault.In(&err, "versioning: get")
 	key, err := d.id(id)
 	if err != nil {

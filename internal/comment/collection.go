@@ -98,3 +98,8 @@ func (c *Collection) FindOneAndReplace(ctx context.Context, filter, doc any, opt
 func (c *Collection) FindOneAndDelete(ctx context.Context, filter any, opts ...options.Lister[options.FindOneAndDeleteOptions]) *mongo.SingleResult {
 	return c.Driver().FindOneAndDelete(ctx, filter, with(opts, &of(ctx).remove)...)
 }
+
+// Aggregate is an aggregation over no collection.
+func Aggregate(ctx context.Context, db *mongo.Database, pipeline any) (*mongo.Cursor, error) {
+	return db.Aggregate(ctx, pipeline, with(nil, &of(ctx).aggregate)...)
+}
