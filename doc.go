@@ -95,6 +95,18 @@
 // of a collection that the server reads. A batch is what Work bounds or, of a read, one reply of the
 // cursor.
 //
+// # Comments
+//
+// The commands of a call carry the comment "mongopatterns subset.Insert", which is its package and name, so that the
+// profiler, the log, currentOp and Atlas name it. The name has the type as well if New does not return it, as
+// "mongopatterns approx.Sampled.Add". The functions of this package are "mongopatterns Transact" and "mongopatterns Shard".
+// A call inside another, as in the function of computed's Change, names its own commands. The comment of
+// [WithComment] comes first, and so does one in options that a call takes or New got, such as those of a find.
+//
+// These commands carry none, because the driver takes none for them or they belong to a transaction as a whole:
+// commitTransaction, abortTransaction, createIndexes, listIndexes, listCollections, killCursors, killSessions,
+// endSessions and hello. Nor do the commands that your own code sends in a callback.
+//
 // # Collations
 //
 // A collection that a helper writes must not have a default collation: the server would take "Ann" and

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
@@ -47,6 +48,7 @@ type Sharding struct {
 // Cost: 1 round trip, and for each collection those of EnsureIndexes and 2, or 1 if it is sharded
 // already.
 func Shard(ctx context.Context, db *mongo.Database, helpers ...Sharder) (done []Sharding, err error) {
+	ctx = comment.Call(ctx, "Shard")
 	defer fault.In(&err, "mongopatterns: shard")
 	if db == nil {
 		return nil, fault.Invalid("db is nil")
@@ -72,7 +74,7 @@ func Shard(ctx context.Context, db *mongo.Database, helpers ...Sharder) (done []
 			}
 		}
 	}
-	err = db.Client().Database("config").Collection("shards").FindOne(ctx, bson.D{}).Err()
+	err = comment.On(db.Client().Database("config").Collection("shards")).FindOne(ctx, bson.D{}).Err()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, fmt.Errorf("%w: the server is not a mongos, because it has no config.shards", fault.ErrInvalid)
 	}
@@ -113,7 +115,8 @@ func sharding(ctx context.Context, db *mongo.Database, name string) (*Sharding, 
 		Key    bson.D `bson:"key"`
 		Unique bool   `bson:"unique"`
 	}
-	err := db.Client().Database("config").Collection("collections").FindOne(ctx, bson.D{{Key: "_id", Value: db.Name() + "." + name}, {Key: "key", Value: bson.D{{Key: "$exists", Value: true}}}}).Decode(&entry)
+	collections := comment.On(db.Client().Database("config").Collection("collections"))
+	err := collections.FindOne(ctx, bson.D{{Key: "_id", Value: db.Name() + "." + name}, {Key: "key", Value: bson.D{{Key: "$exists", Value: true}}}}).Decode(&entry)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, nil
 	}
@@ -140,8 +143,8 @@ func (s *Sharding) shard(ctx context.Context, db *mongo.Database) error {
 			return err
 		}
 	}
-	return fault.Single(db.Client().Database("admin").RunCommand(ctx, bson.D{{Key: "shardCollection", Value: db.Name() + "." + s.Collection},
-		{Key: "key", Value: s.Key}, {Key: "unique", Value: s.Unique}})).Err()
+	return fault.Single(db.Client().Database("admin").RunCommand(ctx, comment.Command(ctx, bson.D{{Key: "shardCollection", Value: db.Name() + "." + s.Collection},
+		{Key: "key", Value: s.Key}, {Key: "unique", Value: s.Unique}}))).Err()
 }
 
 // uniqueOn reports whether a model is a unique index on the fields of the key and covers all documents.

@@ -5,6 +5,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
@@ -50,5 +51,5 @@ func Transact(ctx context.Context, client *mongo.Client, fn func(ctx context.Con
 		fault.In(&err, "mongopatterns: transact")
 		return err
 	}
-	return txn.RunOf(ctx, client, fn)
+	return txn.RunOf(comment.Call(ctx, "Transact"), client, fn)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -115,7 +116,7 @@ func (c *Counters[ID]) Add(ctx context.Context, key ID, n int64) (err error) {
 	if err != nil || due == nil {
 		return err
 	}
-	_, err = c.write(ctx, due)
+	_, err = c.write(comment.Call(ctx, "approx.Add"), due)
 	return fault.Unknown(err)
 }
 
@@ -124,6 +125,7 @@ func (c *Counters[ID]) Add(ctx context.Context, key ID, n int64) (err error) {
 //
 // Cost: 1 round trip for 1000 keys that wait, index KeyField; none if none does.
 func (c *Counters[ID]) Flush(ctx context.Context) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "approx.Flush")
 	defer fault.In(&err, "approx: flush")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return c.write(ctx, c.waiting.take())
@@ -134,6 +136,7 @@ func (c *Counters[ID]) Flush(ctx context.Context) (result mongopatterns.Result, 
 //
 // Cost: that of Flush.
 func (c *Counters[ID]) Close(ctx context.Context) (err error) {
+	ctx = comment.Call(ctx, "approx.Close")
 	defer fault.In(&err, "approx: close")
 	c.waiting.close()
 	result, err := c.write(ctx, c.waiting.take())
@@ -165,6 +168,7 @@ func (c *Counters[ID]) Run(ctx context.Context, failed func(error)) error {
 //
 // Cost: 1 round trip, index KeyField.
 func (c *Counters[ID]) Get(ctx context.Context, key ID) (n int64, err error) {
+	ctx = comment.Call(ctx, "approx.Get")
 	defer fault.In(&err, "approx: get")
 	id, err := c.core.key(key)
 	if err != nil {
@@ -190,13 +194,13 @@ func (c *Counters[ID]) Filter(key ID) bson.D { return c.core.filter(key) }
 // A core stores counts of keys, on BSON.
 type core struct {
 	Options
-	coll  *mongo.Collection
+	coll  *comment.Collection
 	codec codec.Codec
 }
 
 // newCore completes the options and refuses those that the constructor has no use for.
 func newCore(coll *mongo.Collection, opts *Options, useless ...string) (*core, error) {
-	c := &core{coll: coll}
+	c := &core{coll: comment.On(coll)}
 	if opts != nil {
 		c.Options = *opts
 	}

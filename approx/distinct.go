@@ -20,6 +20,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -111,10 +112,10 @@ func (d *Distinct[ID, V]) Add(ctx context.Context, key ID, values ...V) (err err
 		}
 	}
 	due, err := d.raise(id, all)
-	if err != nil {
+	if err != nil || due == nil {
 		return err
 	}
-	_, err = d.write(ctx, due)
+	_, err = d.write(comment.Call(ctx, "approx.Distinct.Add"), due)
 	return fault.Unknown(err)
 }
 
@@ -167,6 +168,7 @@ func (d *Distinct[ID, V]) all() (out []*sketch) {
 // Cost: 1 round trip for 1000 keys with raised registers, index KeyField; none if there
 // is none.
 func (d *Distinct[ID, V]) Flush(ctx context.Context) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "approx.Distinct.Flush")
 	defer fault.In(&err, "approx: flush")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return d.write(ctx, d.waiting(false))
@@ -176,6 +178,7 @@ func (d *Distinct[ID, V]) Flush(ctx context.Context) (result mongopatterns.Resul
 //
 // Cost: that of Flush.
 func (d *Distinct[ID, V]) Close(ctx context.Context) (err error) {
+	ctx = comment.Call(ctx, "approx.Distinct.Close")
 	defer fault.In(&err, "approx: close")
 	result, err := d.write(ctx, d.waiting(true))
 	fault.PartlyDone(&err, &result.Done, &result.Unknown)
@@ -248,6 +251,7 @@ func (d *Distinct[ID, V]) write(ctx context.Context, due []*sketch) (mongopatter
 //
 // Cost: 1 round trip, index KeyField.
 func (d *Distinct[ID, V]) Estimate(ctx context.Context, key ID) (e Estimate, err error) {
+	ctx = comment.Call(ctx, "approx.Distinct.Estimate")
 	defer fault.In(&err, "approx: estimate")
 	id, err := d.core.key(key)
 	if err != nil {
@@ -307,6 +311,7 @@ func (c *core) joinAll(ranks []uint8, field bson.RawValue) error {
 //
 // Cost: 1 round trip; reads what filter selects, and returns one number for each register.
 func (d *Distinct[ID, V]) Union(ctx context.Context, filter any) (e Estimate, err error) {
+	ctx = comment.Call(ctx, "approx.Distinct.Union")
 	defer fault.In(&err, "approx: union")
 	if err := codec.CheckFilter("filter", filter); err != nil {
 		return e, err

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
@@ -89,7 +90,7 @@ func (s *Sampled[ID]) store(ctx context.Context, key ID, n int64) (err error) {
 	if err != nil {
 		return err
 	}
-	_, _, err = s.core.store(ctx, []change{{key: id, n: n}})
+	_, _, err = s.core.store(comment.Call(ctx, "approx.Sampled.Add"), []change{{key: id, n: n}})
 	return err
 }
 
@@ -98,6 +99,7 @@ func (s *Sampled[ID]) store(ctx context.Context, key ID, n int64) (err error) {
 //
 // Cost: 1 round trip, index KeyField.
 func (s *Sampled[ID]) Estimate(ctx context.Context, key ID) (e Estimate, err error) {
+	ctx = comment.Call(ctx, "approx.Sampled.Estimate")
 	defer fault.In(&err, "approx: estimate")
 	id, err := s.core.key(key)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -18,7 +19,7 @@ import (
 
 // Archive moves documents between a live collection and an archive. It is safe for concurrent use.
 type Archive struct {
-	live, archived *mongo.Collection
+	live, archived *comment.Collection
 	opts           Options
 }
 
@@ -41,7 +42,7 @@ type Options struct {
 // may be nil.
 func New(live, archived *mongo.Collection, opts *Options) (a *Archive, err error) {
 	defer fault.In(&err, "archive: new")
-	a = &Archive{live: live, archived: archived}
+	a = &Archive{live: comment.On(live), archived: comment.On(archived)}
 	if opts != nil {
 		a.opts = *opts
 	}
@@ -86,8 +87,9 @@ func (a *Archive) Indexes() map[string][]mongo.IndexModel {
 // Cost: 2 round trips, 3 if the archive is in another database; 1 more to create the index and 1 to create the
 // archive; 1 less if TimeField is _id.
 func (a *Archive) EnsureIndexes(ctx context.Context) (err error) {
+	ctx = comment.Call(ctx, "archive.EnsureIndexes")
 	defer fault.In(&err, "archive: ensure indexes")
-	if err := collation.Create(ctx, []*mongo.Collection{a.archived}, a.live); err != nil {
+	if err := collation.Create(ctx, []*comment.Collection{a.archived}, a.live); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, a.live.Database(), a.Indexes())
@@ -152,6 +154,7 @@ func (a *Archive) LiveFilter() bson.D {
 // round trips more. In your own transaction, which a refused insert would end, a batch costs 1 round trip more,
 // with such an _id 3.
 func (a *Archive) Move(ctx context.Context, old any, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "archive.Move")
 	defer fault.In(&err, "archive: move")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return a.away().run(ctx, "old", old, work)
@@ -163,6 +166,7 @@ func (a *Archive) Move(ctx context.Context, old any, work *mongopatterns.Work) (
 //
 // Cost: that of Move, with the index that filter can use in the archive.
 func (a *Archive) Restore(ctx context.Context, filter any, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "archive.Restore")
 	defer fault.In(&err, "archive: restore")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	back := &way{mark: a.opts.MarkField, from: a.archived, to: a.live}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -43,6 +44,7 @@ const (
 // Cost: 1 round trip, 2 if the archive is in another database; 2 for each batch (by default 1000) of live
 // documents, by _id, and 3 for every 100 that exist in the archive too; a scan of the archive for Unmarked.
 func (a *Archive) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	ctx = comment.Call(ctx, "archive.Check")
 	all := maintain.Check(ctx, a.live, work, a.scan(), a.problems)
 	if work == nil || work.Filter == nil {
 		all = maintain.Chain(all, maintain.Check(ctx, a.archived, work, a.unmarked(), func(_ context.Context, batch []bson.Raw) (out []mongopatterns.Problem, _ error) {
@@ -151,6 +153,7 @@ func (a *Archive) difference(p pair) (field string, have bson.RawValue, detail s
 // Cost: that of Check, where what is in both costs 4 round trips for every 100, and 1 for each batch of
 // Unmarked ones.
 func (a *Archive) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "archive.Repair")
 	defer fault.In(&err, "archive: repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	w, err := maintain.Of(work, 0)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -26,7 +27,7 @@ import (
 type way struct {
 	mark     string // the MarkField
 	marks    bool   // documents get the mark; otherwise they lose it
-	from, to *mongo.Collection
+	from, to *comment.Collection
 	filter   any // selects the documents
 }
 
@@ -42,7 +43,7 @@ func (w *way) run(ctx context.Context, what string, filter any, work *mongopatte
 	if err != nil {
 		return result, err
 	}
-	if err := transfer.Ready(ctx, work, []*mongo.Collection{w.to}, w.from); err != nil {
+	if err := transfer.Ready(ctx, work, []*comment.Collection{w.to}, w.from); err != nil {
 		return result, err
 	}
 	w.filter = expr.And(filter, checked.Filter)
@@ -159,7 +160,7 @@ func (w *way) move(ctx context.Context, batch []bson.Raw) (moved int64, err erro
 	return moved, err
 }
 
-func find(ctx context.Context, coll *mongo.Collection, filter any, most int) ([]bson.Raw, error) {
+func find(ctx context.Context, coll *comment.Collection, filter any, most int) ([]bson.Raw, error) {
 	return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return coll.Find(ctx, filter, options.Find().SetBatchSize(int32(most+1)))
 	}))

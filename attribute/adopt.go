@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
@@ -62,6 +63,7 @@ type Column struct {
 // fields, found in the order of _id, or by an index on the fields; 1 more for a batch in which not all are
 // written.
 func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "attribute.Adopt")
 	defer fault.In(&err, "attribute: adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if err := a.c.checked(ctx, columns, work); err != nil {
@@ -99,6 +101,7 @@ func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, work *m
 //
 // Cost: that of Adopt.
 func (a *Attributes[ID, V]) Unadopt(ctx context.Context, columns []Column, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "attribute.Unadopt")
 	defer fault.In(&err, "attribute: unadopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if err := a.c.checked(ctx, columns, work); err != nil {

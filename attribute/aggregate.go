@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -83,6 +84,7 @@ type FacetValue[V any] struct {
 // Cost: 1 round trip and more for very many keys; the documents of the filter are read, with Keys those that
 // have one of them.
 func (a *Attributes[ID, V]) Facets(ctx context.Context, filter any, opts *FacetOptions) (facets []Facet[V], err error) {
+	ctx = comment.Call(ctx, "attribute.Facets")
 	defer fault.In(&err, "attribute: facets")
 	if err := codec.CheckFilter("filter", filter); err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -86,8 +87,8 @@ type Attribute[V any] struct {
 
 // core holds everything that does not depend on the types.
 type core struct {
-	coll                         *mongo.Collection
-	primary                      *mongo.Collection // for reads that a write depends on
+	coll                         *comment.Collection
+	primary                      *comment.Collection // for reads that a write depends on
 	array, key, value, qualifier string
 	keyPath                      string
 	indexes                      []bson.D // the keys of Options.Indexes
@@ -115,7 +116,7 @@ func New[ID, V any](coll *mongo.Collection, opts *Options) (a *Attributes[ID, V]
 		return nil, err
 	}
 	c := &core{
-		coll: coll, primary: cursor.Primary(coll),
+		coll: comment.On(coll), primary: cursor.Primary(comment.On(coll)),
 		array: o.ArrayField, key: o.KeyField, value: o.ValueField, qualifier: o.QualifierField,
 		onCollision: o.OnCollision, keep: o.Copy,
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
@@ -38,6 +39,7 @@ var _ mongopatterns.Checker = (*Attributes[int, int])(nil)
 //
 // Cost: 2 round trips and more for many problems; scans the collection, or what work selects.
 func (a *Attributes[ID, V]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	ctx = comment.Call(ctx, "attribute.Check")
 	found := maintain.Check(ctx, a.c.coll, work, a.c.inspection(),
 		func(_ context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
 			found, _, err := a.c.problems(batch)
@@ -53,6 +55,7 @@ func (a *Attributes[ID, V]) Check(ctx context.Context, work *mongopatterns.Work)
 //
 // Cost: that of Check, and 1 round trip for each batch of documents with duplicates, index _id.
 func (a *Attributes[ID, V]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "attribute.Repair")
 	defer fault.In(&err, "attribute: repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	c := a.c

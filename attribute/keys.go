@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
@@ -23,6 +24,7 @@ import (
 // Cost: 1 round trip, 2 for each batch and perhaps 1 at the end, 1 write for each document with the key, found
 // by the index on the keys or in the order of _id.
 func (a *Attributes[ID, V]) RenameKey(ctx context.Context, from, to string, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "attribute.RenameKey")
 	defer fault.In(&err, "attribute: rename key")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if err := cmp.Or(checkKey(from), checkKey(to)); err != nil {
@@ -46,6 +48,7 @@ func (a *Attributes[ID, V]) RenameKey(ctx context.Context, from, to string, work
 //
 // Cost: that of RenameKey.
 func (a *Attributes[ID, V]) RemoveKey(ctx context.Context, key string, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "attribute.RemoveKey")
 	defer fault.In(&err, "attribute: remove key")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if err := checkKey(key); err != nil {

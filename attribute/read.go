@@ -11,6 +11,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -21,6 +22,7 @@ import (
 //
 // Cost: 1 round trip, 1 document read, index _id.
 func (a *Attributes[ID, V]) Get(ctx context.Context, id ID, key Key) (v V, err error) {
+	ctx = comment.Call(ctx, "attribute.Get")
 	defer fault.In(&err, "attribute: get")
 	name, qualifier, err := a.c.one(key)
 	if err != nil {
@@ -35,6 +37,7 @@ func (a *Attributes[ID, V]) Get(ctx context.Context, id ID, key Key) (v V, err e
 //
 // Cost: 1 round trip; 1 document read, by an index whose Prefix the filter names.
 func (a *Attributes[ID, V]) GetBy(ctx context.Context, filter any, key Key) (v V, err error) {
+	ctx = comment.Call(ctx, "attribute.GetBy")
 	defer fault.In(&err, "attribute: get by")
 	name, qualifier, err := a.c.one(key)
 	if err != nil {
@@ -67,6 +70,7 @@ func (a *Attributes[ID, V]) get(ctx context.Context, filter any, key, qualifier 
 //
 // Cost: 1 round trip, 1 document read, index _id.
 func (a *Attributes[ID, V]) GetAll(ctx context.Context, id ID) (out []Attribute[V], err error) {
+	ctx = comment.Call(ctx, "attribute.GetAll")
 	defer fault.In(&err, "attribute: get all")
 	out, err = read[Attribute[V]](ctx, a.c, a.c.coll, expr.D("_id", equal(id)), a.c.uniform(a.c.valid("$$o")))
 	return out, ofDocument(id, err)
@@ -87,7 +91,7 @@ func ofDocument(id any, err error) error {
 type list[T any] []T
 
 // read returns the result of the expression found for the first document that filter selects.
-func read[T any](ctx context.Context, c *core, coll *mongo.Collection, filter, found any) (list[T], error) {
+func read[T any](ctx context.Context, c *core, coll *comment.Collection, filter, found any) (list[T], error) {
 	var doc struct {
 		Writable bool    `bson:"writable"`
 		Found    list[T] `bson:"found"`
@@ -123,6 +127,7 @@ type Value[ID, V any] struct {
 // Cost: 1 round trip for each batch of the cursor; the documents with the key are read, by the index if its
 // Prefix is in the filter.
 func (a *Attributes[ID, V]) Values(ctx context.Context, filter any, key Key) iter.Seq2[Value[ID, V], error] {
+	ctx = comment.Call(ctx, "attribute.Values")
 	if err := codec.CheckFilter("filter", filter); err != nil {
 		return fault.Seq("attribute: values", fault.Stop[Value[ID, V]](err))
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -31,6 +32,7 @@ var byID = expr.D("_id", 1)
 //
 // Cost: 1 round trip, 1 document written, index _id. Refused: 1 more.
 func (a *Attributes[ID, V]) Set(ctx context.Context, id ID, key Key, value V) (err error) {
+	ctx = comment.Call(ctx, "attribute.Set")
 	defer fault.In(&err, "attribute: set")
 	return a.set(ctx, id, key, value, nil)
 }
@@ -40,6 +42,7 @@ func (a *Attributes[ID, V]) Set(ctx context.Context, id ID, key Key, value V) (e
 //
 // Cost: that of Set.
 func (a *Attributes[ID, V]) SetAll(ctx context.Context, id ID, attributes ...Attribute[V]) (err error) {
+	ctx = comment.Call(ctx, "attribute.SetAll")
 	defer fault.In(&err, "attribute: set all")
 	if len(attributes) == 0 {
 		return nil
@@ -53,6 +56,7 @@ func (a *Attributes[ID, V]) SetAll(ctx context.Context, id ID, attributes ...Att
 //
 // Cost: 1 round trip, 1 document written, index _id. Refused: 1 more.
 func (a *Attributes[ID, V]) Add(ctx context.Context, id ID, key Key, value V) (err error) {
+	ctx = comment.Call(ctx, "attribute.Add")
 	defer fault.In(&err, "attribute: add")
 	return a.set(ctx, id, key, value, mongopatterns.ErrExists)
 }
@@ -62,6 +66,7 @@ func (a *Attributes[ID, V]) Add(ctx context.Context, id ID, key Key, value V) (e
 //
 // Cost: 1 round trip, 1 document written, index _id. Refused: 1 more.
 func (a *Attributes[ID, V]) Replace(ctx context.Context, id ID, key Key, value V) (err error) {
+	ctx = comment.Call(ctx, "attribute.Replace")
 	defer fault.In(&err, "attribute: replace")
 	return a.set(ctx, id, key, value, ErrNoAttribute)
 }
@@ -70,6 +75,7 @@ func (a *Attributes[ID, V]) Replace(ctx context.Context, id ID, key Key, value V
 //
 // Cost: 1 round trip, 1 document written, index _id. Refused: 1 more.
 func (a *Attributes[ID, V]) Remove(ctx context.Context, id ID, key Key) (err error) {
+	ctx = comment.Call(ctx, "attribute.Remove")
 	defer fault.In(&err, "attribute: remove")
 	name, qualifier, err := a.c.one(key)
 	if err != nil {

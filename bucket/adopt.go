@@ -14,6 +14,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -48,9 +49,10 @@ import (
 // read the source by _id, whole, and the ledger, 1 for some 40,000 documents; for each batch of new ones 4,
 // commit included, 1 write for each bucket it falls into and each 700 entries.
 func (b *Buckets[ID, M]) Adopt(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (ID, M, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "bucket.Adopt")
 	defer fault.In(&err, "bucket: adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	return b.core.Frame.Adopt(ctx, src, work, b.core.begin, b.taking(convert))
+	return b.core.Frame.Adopt(ctx, comment.On(src), work, b.core.begin, b.taking(convert))
 }
 
 // Compare yields the differences between the source of an Adopt and the buckets. convert must be the one of
@@ -77,13 +79,14 @@ func (b *Buckets[ID, M]) Adopt(ctx context.Context, src *mongo.Collection, conve
 // Cost: 3 round trips to begin; reads the source, the ledger and, on the server, all buckets once each. Memory
 // holds some numbers for each series.
 func (b *Buckets[ID, M]) Compare(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (ID, M, error), work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	ctx = comment.Call(ctx, "bucket.Compare")
 	c := b.core
 	comparison := windows.Comparison{Begin: c.begin, Convert: b.taking(convert), Source: c.summaries, Target: c.target,
 		Count: c.opts.CountField, Time: c.opts.ArrayField + "." + c.opts.TimeField}
 	for _, v := range c.opts.Values {
 		comparison.Values = append(comparison.Values, c.opts.ArrayField+"."+v.Field)
 	}
-	return fault.Seq("bucket: compare", c.Frame.Compare(ctx, src, work, comparison))
+	return fault.Seq("bucket: compare", c.Frame.Compare(ctx, comment.On(src), work, comparison))
 }
 
 // taking returns a function that adds the measurement of a document to a batch.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -29,6 +30,7 @@ import (
 // Cost: 1 round trip, 1 document written, index _id. When other writers filled the bucket, or this one has
 // not written to the window yet and its first is full: 2 more. In a transaction: 2.
 func (b *Buckets[ID, M]) Append(ctx context.Context, series ID, m M) (stored bool, err error) {
+	ctx = comment.Call(ctx, "bucket.Append")
 	defer fault.In(&err, "bucket: append")
 	one := &batch{arrays: b.core}
 	if err := one.Add(series, m); err != nil {
@@ -52,6 +54,7 @@ func (b *Buckets[ID, M]) Append(ctx context.Context, series ID, m M) (stored boo
 // Cost: 1 round trip for each batch, and 1 document written for each bucket in it, index _id. Each time that
 // it meets buckets which cannot take a whole group: 2 more. In a transaction: 2 for each batch.
 func (b *Buckets[ID, M]) AppendMany(ctx context.Context, items iter.Seq2[ID, M], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "bucket.AppendMany")
 	defer fault.In(&err, "bucket: append many")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return b.core.Many(ctx, windows.Untyped(items, func(m M) any { return m }), work, b.core.begin)

@@ -11,6 +11,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
@@ -49,7 +50,7 @@ func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Opti
 		o = *opts
 	}
 	o.Values = append([]timeseries.Value(nil), o.Values...)
-	c := &arrays{Frame: windows.Frame{Pattern: "bucket", Coll: coll, Window: window, Codec: codec.Of(coll, o.Registry, o.BSON),
+	c := &arrays{Frame: windows.Frame{Pattern: "bucket", Coll: comment.On(coll), Window: window, Codec: codec.Of(coll, o.Registry, o.BSON),
 		Early: windows.Early(o.EndTime)}}
 	if err := c.Check(o.settings()...); err != nil {
 		return nil, err

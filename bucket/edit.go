@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -23,6 +24,7 @@ import (
 // Cost: 1 round trip, 1 document written, index {series, start}, with IDField the one on IDs; the buckets of
 // the window until the measurement is found.
 func (b *Buckets[ID, M]) Replace(ctx context.Context, series ID, m M) (err error) {
+	ctx = comment.Call(ctx, "bucket.Replace")
 	defer fault.In(&err, "bucket: replace")
 	c := b.core
 	it, err := c.item(&batch{}, m)
@@ -44,6 +46,7 @@ func (b *Buckets[ID, M]) Replace(ctx context.Context, series ID, m M) (err error
 // Cost: 1 round trip, 1 document written, index {series, start}; the buckets of the window until the
 // measurement is found.
 func (b *Buckets[ID, M]) Delete(ctx context.Context, series ID, at time.Time) (err error) {
+	ctx = comment.Call(ctx, "bucket.Delete")
 	defer fault.In(&err, "bucket: delete")
 	return b.core.edit(ctx, series, at, b.core.opts.TimeField, windows.Date(at.UnixMilli()), bson.RawValue{})
 }
@@ -53,6 +56,7 @@ func (b *Buckets[ID, M]) Delete(ctx context.Context, series ID, at time.Time) (e
 //
 // Cost: 1 round trip, 1 document written; the index on IDs, 1 key.
 func (b *Buckets[ID, M]) DeleteByID(ctx context.Context, series ID, at time.Time, id any) (err error) {
+	ctx = comment.Call(ctx, "bucket.DeleteByID")
 	defer fault.In(&err, "bucket: delete by ID")
 	c := b.core
 	if c.opts.IDField == "" {

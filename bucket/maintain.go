@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
@@ -49,6 +50,7 @@ func (b *Buckets[ID, M]) measured() (paths []string) {
 // Cost: 2 round trips, 1 for each of Values if M is not a struct, and 1 for each batch; scans the collection
 // by _id.
 func (b *Buckets[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	ctx = comment.Call(ctx, "bucket.Check")
 	return fault.Seq("bucket: check", b.core.Problems(ctx, work, b.core.scan(), b.core.audit, b.measured()...))
 }
 
@@ -57,6 +59,7 @@ func (b *Buckets[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) it
 //
 // Cost: that of Check, and 1 round trip for each batch with wrong buckets, index _id.
 func (b *Buckets[ID, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "bucket.Repair")
 	defer fault.In(&err, "bucket: repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return b.core.Repair(ctx, work, b.core.scan(), b.core.audit)
@@ -148,7 +151,8 @@ func (d derived) agree(doc bson.Raw, have, want bson.RawValue) bool {
 // filter on the series, {start} if you have made it, else a scan); for each batch 5 and 2 writes for each
 // document.
 func (b *Buckets[ID, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "bucket.Archive")
 	defer fault.In(&err, "bucket: archive")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	return b.core.Archive(ctx, before, target, work, windows.Insert)
+	return b.core.Archive(ctx, before, comment.On(target), work, windows.Insert)
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -34,6 +35,7 @@ import (
 // Cost: 1 round trip, more beyond 101 buckets or 16 MiB; index {series, start}, no sort on the server; 1 key
 // and 1 document for each bucket of the range.
 func (b *Buckets[ID, M]) Range(ctx context.Context, series ID, from, to time.Time) iter.Seq2[M, error] {
+	ctx = comment.Call(ctx, "bucket.Range")
 	c := b.core
 	return fault.Seq("bucket: range", windows.InOrder(&c.Frame, c.buckets(ctx, series, from, to), c.entries, from, to, plain[M]))
 }
@@ -43,6 +45,7 @@ func (b *Buckets[ID, M]) Range(ctx context.Context, series ID, from, to time.Tim
 // Cost: 1 round trip, index {series, start}; the buckets of the newest window. In a transaction 2, and the
 // measurements of these buckets leave the server.
 func (b *Buckets[ID, M]) Latest(ctx context.Context, series ID) (m M, err error) {
+	ctx = comment.Call(ctx, "bucket.Latest")
 	defer fault.In(&err, "bucket: latest")
 	if _, err := b.core.SeriesOf(series); err != nil {
 		return m, err
@@ -122,6 +125,7 @@ func (b *Buckets[ID, M]) LatestPipeline(series ID) mongo.Pipeline {
 //
 // Cost: 1 round trip, index _id, 1 key and 1 document; a negative n as many keys.
 func (b *Buckets[ID, M]) Bucket(ctx context.Context, series ID, at time.Time, n int64) (page []M, err error) {
+	ctx = comment.Call(ctx, "bucket.Bucket")
 	defer fault.In(&err, "bucket: bucket")
 	c := b.core
 	doc, err := c.bucket(ctx, series, at, n, expr.D("v", c.array()))
@@ -135,6 +139,7 @@ func (b *Buckets[ID, M]) Bucket(ctx context.Context, series ID, at time.Time, n 
 //
 // Cost: 1 round trip, index _id, 1 key.
 func (b *Buckets[ID, M]) CountBuckets(ctx context.Context, series ID, at time.Time) (n int64, err error) {
+	ctx = comment.Call(ctx, "bucket.CountBuckets")
 	defer fault.In(&err, "bucket: count buckets")
 	newest, err := b.core.bucket(ctx, series, at, -1, expr.D("_id", 1))
 	if errors.Is(err, mongopatterns.ErrNotFound) {
@@ -181,7 +186,7 @@ func (c *arrays) buckets(ctx context.Context, series any, from, to time.Time) it
 }
 
 // pipe reads the result of a pipeline. Its documents stay valid.
-func pipe(ctx context.Context, coll *mongo.Collection, pipeline mongo.Pipeline) iter.Seq2[bson.Raw, error] {
+func pipe(ctx context.Context, coll *comment.Collection, pipeline mongo.Pipeline) iter.Seq2[bson.Raw, error] {
 	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return coll.Aggregate(ctx, pipeline) })
 }
 
@@ -240,6 +245,7 @@ func plain[M any](m M, _ windows.Entry) M { return m }
 //
 // Cost: 1 round trip, index {series, start}; 1 key and 1 document for each bucket.
 func (b *Buckets[ID, M]) Aggregate(ctx context.Context, series ID, from, to time.Time) (stats timeseries.Stats, err error) {
+	ctx = comment.Call(ctx, "bucket.Aggregate")
 	defer fault.In(&err, "bucket: aggregate")
 	for w, err := range b.core.sums(ctx, series, b.AggregatePipeline(series, from, to)) {
 		return w.Stats, err
@@ -252,6 +258,7 @@ func (b *Buckets[ID, M]) Aggregate(ctx context.Context, series ID, from, to time
 //
 // Cost: 1 round trip, more for many windows; index {series, start}; 1 key and 1 document for each bucket.
 func (b *Buckets[ID, M]) AggregateWindows(ctx context.Context, series ID, from, to time.Time) iter.Seq2[timeseries.WindowStats, error] {
+	ctx = comment.Call(ctx, "bucket.AggregateWindows")
 	return fault.Seq("bucket: aggregate windows", b.core.sums(ctx, series, b.AggregateWindowsPipeline(series, from, to)))
 }
 

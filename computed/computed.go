@@ -18,6 +18,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -94,7 +95,7 @@ func New[SourceID, ID, T any](sources, targets *mongo.Collection, rule Rule, opt
 	if err := config.Collections("sources", sources, "targets", targets); err != nil {
 		return nil, err
 	}
-	inner := &core{sources: sources, targets: targets, key: rule.KeyField, pipeline: rule.Pipeline, fields: rule.Empty}
+	inner := &core{sources: comment.On(sources), targets: comment.On(targets), key: rule.KeyField, pipeline: rule.Pipeline, fields: rule.Empty}
 	if opts != nil {
 		inner.Options = *opts
 	}
@@ -197,6 +198,7 @@ func (c *Computed[SourceID, ID, T]) ShardKey() map[string]bson.D {
 // Cost: 5 round trips besides those of write, 1 document written for each target,
 // index _id and {key: 1}. Additive: 4; if a target is computed from all its sources, 2 more.
 func (c *Computed[SourceID, ID, T]) Change(ctx context.Context, sources []SourceID, write func(ctx context.Context) error) (err error) {
+	ctx = comment.Call(ctx, "computed.Change")
 	defer fault.In(&err, "computed: change")
 	if write == nil {
 		return fault.Invalid("write is nil")
@@ -220,6 +222,7 @@ func (c *Computed[SourceID, ID, T]) Change(ctx context.Context, sources []Source
 // Cost: 1 round trip, index _id. When it computes 6, 2 documents written; when that fails,
 // 1 more to let others try.
 func (c *Computed[SourceID, ID, T]) Get(ctx context.Context, id ID, maxAge time.Duration) (out T, err error) {
+	ctx = comment.Call(ctx, "computed.Get")
 	defer fault.In(&err, "computed: get")
 	key, err := c.core.id(id)
 	if err != nil {
@@ -236,6 +239,7 @@ func (c *Computed[SourceID, ID, T]) Get(ctx context.Context, id ID, maxAge time.
 // once more for those that somebody else changed meanwhile, the twelfth time in a
 // transaction that keeps others out. If one target cannot be computed, 3 for each.
 func (c *Computed[SourceID, ID, T]) Refresh(ctx context.Context, targets ...ID) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "computed.Refresh")
 	defer fault.In(&err, "computed: refresh")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	all, err := ids(c.core, targets)
@@ -250,6 +254,7 @@ func (c *Computed[SourceID, ID, T]) Refresh(ctx context.Context, targets ...ID) 
 //
 // Cost: 1 round trip for each batch of 1000 targets, 100 with Options.Then, and those of Refresh for it.
 func (c *Computed[SourceID, ID, T]) RefreshAll(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "computed.RefreshAll")
 	defer fault.In(&err, "computed: refresh all")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return c.core.refreshAll(ctx, work)
@@ -260,6 +265,7 @@ func (c *Computed[SourceID, ID, T]) RefreshAll(ctx context.Context, work *mongop
 //
 // Cost: 1 round trip, 1 document written for each target, index _id.
 func (c *Computed[SourceID, ID, T]) Mark(ctx context.Context, targets ...ID) (err error) {
+	ctx = comment.Call(ctx, "computed.Mark")
 	defer fault.In(&err, "computed: mark")
 	all, err := ids(c.core, targets)
 	if err != nil || len(all) == 0 {
@@ -277,6 +283,7 @@ func (c *Computed[SourceID, ID, T]) Mark(ctx context.Context, targets ...ID) (er
 // targets and at the end, index {"computed.dirty": 1}. Where the server refuses: 1 more to
 // note why.
 func (c *Computed[SourceID, ID, T]) Drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "computed.Drain")
 	defer fault.In(&err, "computed: drain")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return c.core.drain(ctx, work)
@@ -287,6 +294,7 @@ func (c *Computed[SourceID, ID, T]) Drain(ctx context.Context, work *mongopatter
 //
 // Cost: 1 round trip for each batch, index {"computed.dirty": 1}.
 func (c *Computed[SourceID, ID, T]) Failures(ctx context.Context) iter.Seq2[mongopatterns.Failure, error] {
+	ctx = comment.Call(ctx, "computed.Failures")
 	return fault.Seq("computed: failures", c.core.failures(ctx))
 }
 
@@ -310,6 +318,7 @@ const (
 // Cost: 2 round trips, and 2 for each batch of 100 targets, index {key: 1}; 3 more for a batch with problems.
 // A batch that cannot be computed: 1 for each of its targets.
 func (c *Computed[SourceID, ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	ctx = comment.Call(ctx, "computed.Check")
 	return fault.Seq("computed: check", collation.Seq(ctx, c.core.check(ctx, work), c.core.sources, c.core.targets))
 }
 
@@ -319,6 +328,7 @@ func (c *Computed[SourceID, ID, T]) Check(ctx context.Context, work *mongopatter
 // Cost: 1 round trip, and 2 for each batch of 100 targets, as Check; 3 more for a batch with problems, 1
 // write for each of these.
 func (c *Computed[SourceID, ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "computed.Repair")
 	defer fault.In(&err, "computed: repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return c.core.repair(ctx, work, false)
@@ -328,6 +338,7 @@ func (c *Computed[SourceID, ID, T]) Repair(ctx context.Context, work *mongopatte
 //
 // Cost: that of Repair.
 func (c *Computed[SourceID, ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "computed.Adopt")
 	defer fault.In(&err, "computed: adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return c.core.repair(ctx, work, true)

@@ -20,6 +20,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -33,7 +34,7 @@ import (
 // A core does the work of Computed on BSON, without knowing T.
 type core struct {
 	Options
-	sources, targets *mongo.Collection
+	sources, targets *comment.Collection
 	codec            codec.Codec
 	key              string // the path of the target's _id in a source
 	pipeline         mongo.Pipeline

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
@@ -34,6 +35,7 @@ import (
 // sources; where something is to be filled in 4 more, commit included, 1 write for each document (and 1 for
 // those that get frozen fields) and 2 for each source, 3 if it has no version.
 func (r *Source[ID, T]) Adopt(ctx context.Context, target string, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "extref.Adopt")
 	defer fault.In(&err, "extref: adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	t, err := r.core.target(target)
@@ -48,7 +50,7 @@ func (r *Source[ID, T]) Adopt(ctx context.Context, target string, work *mongopat
 		Filter:     t.holding(append(expr.D(t.IDField, some), t.unadopted()...)),
 		Projection: t.each(1), BatchSize: 100,
 	}
-	return maintain.Run(ctx, t.Collection, work, scan,
+	return maintain.Run(ctx, t.coll, work, scan,
 		func(ctx context.Context, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 			return r.core.adopt(ctx, t, docs, w.DryRun, result)
 		})
@@ -139,6 +141,6 @@ func (c *core) fill(ctx context.Context, t *target, keys map[string]bson.RawValu
 	if len(models) == 0 {
 		return now, nil
 	}
-	_, err = fault.Many(t.Collection.BulkWrite(ctx, models))
+	_, err = fault.Many(t.coll.BulkWrite(ctx, models))
 	return now, err
 }

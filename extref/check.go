@@ -15,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -67,6 +68,7 @@ type finding struct {
 // for a batch that has problems, and if the target is Unversioned 1 for the sources of these. With a filter 1
 // round trip for each batch of sources, and the copies of these by the targets' indexes.
 func (r *Source[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	ctx = comment.Call(ctx, "extref.Check")
 	found := func(yield func(mongopatterns.Problem, error) bool) {
 		ctx, end := txn.Causal(ctx, r.core.source.Database())
 		defer end()
@@ -92,7 +94,7 @@ func (c *core) absent(ctx context.Context, work *mongopatterns.Work) iter.Seq2[m
 	var all []iter.Seq2[mongopatterns.Problem, error]
 	var copied []string
 	for _, t := range c.targets {
-		all = append(all, maintain.Absent(ctx, t.Collection, work, "extref", cmp.Or(t.Path, t.IDField)))
+		all = append(all, maintain.Absent(ctx, t.coll, work, "extref", cmp.Or(t.Path, t.IDField)))
 		for _, f := range t.Fields {
 			copied = append(copied, f.Path)
 		}
@@ -109,6 +111,7 @@ func (c *core) absent(ctx context.Context, work *mongopatterns.Work) iter.Seq2[m
 // Cost: that of Check, and for each source with wrong copies a Propagate, whose first round trip writes to
 // the source if some are Ahead or Different.
 func (r *Source[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "extref.Repair")
 	defer fault.In(&err, "extref: repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if err := r.core.ready(ctx, work); err != nil {
@@ -199,7 +202,7 @@ func (c *core) examine(ctx context.Context, work *mongopatterns.Work) iter.Seq2[
 			}
 			for _, t := range c.targets {
 				scan := maintain.Scan{Filter: t.of(only), Projection: t.each(1)}
-				for docs, err := range maintain.Batches(ctx, t.Collection, *inner(w), scan) {
+				for docs, err := range maintain.Batches(ctx, t.coll, *inner(w), scan) {
 					var found []finding
 					if err == nil {
 						found, err = c.inspect(ctx, t, docs, only)
@@ -308,7 +311,7 @@ func (t *target) problems(docs []bson.Raw, sources map[string]state, adopt bool)
 			if f.key.Type != 0 && f.Kind != mongopatterns.Dangling { // of a source
 				f.Detail = "copy of " + value.Text(f.key)
 			}
-			f.Pattern, f.Collection, f.ID = "extref", t.Collection.Name(), doc.Lookup("_id")
+			f.Pattern, f.Collection, f.ID = "extref", t.coll.Name(), doc.Lookup("_id")
 			out = append(out, f)
 		}
 	}

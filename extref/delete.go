@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
@@ -25,6 +26,7 @@ import (
 // for each target but Keep, by its index, and with Unlink or Cascade 1 write for each
 // document.
 func (r *Source[ID, T]) Delete(ctx context.Context, id ID) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "extref.Delete")
 	defer fault.In(&err, "extref: delete")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	key, err := r.core.codec.ID("source", id)
@@ -83,7 +85,7 @@ func (t *target) release(ctx context.Context, key bson.RawValue, result *mongopa
 	case mongopatterns.Cascade:
 		model = mongo.NewDeleteManyModel().SetFilter(t.proper(key))
 	}
-	done, err := fault.Many(t.Collection.BulkWrite(ctx, []mongo.WriteModel{model}))
+	done, err := fault.Many(t.coll.BulkWrite(ctx, []mongo.WriteModel{model}))
 	if err == nil {
 		result.Done += done.ModifiedCount + done.DeletedCount
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
@@ -97,6 +98,7 @@ func (r *Source[ID, T]) Copy(target string, src T) (copied bson.D, err error) {
 //
 // Cost: 1 round trip, by the source's key.
 func (r *Source[ID, T]) Fetch(ctx context.Context, target string, id ID) (copied bson.D, err error) {
+	ctx = comment.Call(ctx, "extref.Fetch")
 	defer fault.In(&err, "extref: fetch")
 	return r.core.fetch(ctx, target, id, r.core.find)
 }
@@ -108,6 +110,7 @@ func (r *Source[ID, T]) Fetch(ctx context.Context, target string, id ID) (copied
 //
 // Cost: 2 round trips, 2 writes to the source, by its key.
 func (r *Source[ID, T]) Pin(ctx context.Context, target string, id ID) (copied bson.D, err error) {
+	ctx = comment.Call(ctx, "extref.Pin")
 	defer fault.In(&err, "extref: pin")
 	if !txn.Running(ctx) {
 		return nil, fault.Invalid("ctx must have a transaction")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -98,11 +99,12 @@ type Field struct {
 
 // configure checks options and targets, completes them, and makes the core.
 func configure(source *mongo.Collection, targets []Target, opts *Options) (*core, error) {
-	c := &core{source: source}
+	c := &core{source: comment.On(source)}
 	o := &c.o
 	if opts != nil {
 		*o = *opts
 	}
+	c.outbox = comment.On(o.Outbox)
 	known := []any{"source", source}
 	if o.Outbox != nil {
 		known = append(known, "Options.Outbox", o.Outbox)
@@ -121,12 +123,12 @@ func configure(source *mongo.Collection, targets []Target, opts *Options) (*core
 		return nil, err
 	}
 	for i, t := range targets {
-		if err := c.add(&target{Target: t, option: fmt.Sprintf("targets[%d]", i)}, known); err != nil {
+		if err := c.add(&target{Target: t, option: fmt.Sprintf("targets[%d]", i), coll: comment.On(t.Collection)}, known); err != nil {
 			return nil, err
 		}
 	}
 	c.codec = codec.Of(source, o.Registry, o.BSON)
-	c.primary = cursor.Primary(source)
+	c.primary = cursor.Primary(c.source)
 	c.derive()
 	return c, nil
 }
@@ -144,15 +146,15 @@ func refuse(option string, bad bool, why string, args ...any) config.Setting {
 // add checks and completes a target. It refuses a copy whose paths overlap with another target's,
 // or with those that the document needs as a source.
 func (c *core) add(t *target, known []any) error {
-	own := t.Collection != nil && same(c.source, t.Collection)
+	own := t.coll != nil && same(c.source, t.coll)
 	if !own {
 		known = slices.Concat(known, []any{t.option + ".Collection", t.Collection})
 		if err := config.Collections(known...); err != nil {
 			return err
 		}
 	}
-	t.primary = cursor.Primary(t.Collection)
-	t.Name = cmp.Or(t.Name, strings.TrimSuffix(t.Collection.Name()+"."+t.Path, "."))
+	t.primary = cursor.Primary(t.coll)
+	t.Name = cmp.Or(t.Name, strings.TrimSuffix(t.coll.Name()+"."+t.Path, "."))
 	err := config.Apply(
 		refuse(t.option+".Path", t.Path == "" && t.Array, "it is empty, and an array needs it"),
 		refuse(t.option+".Path", t.Path == "_id" || strings.HasPrefix(t.Path, "_id."), "_id cannot change"),
@@ -178,7 +180,7 @@ func (c *core) add(t *target, known []any) error {
 		}
 	}
 	for _, other := range c.targets {
-		if same(other.Collection, t.Collection) {
+		if same(other.coll, t.coll) {
 			beside = append(beside, other.named)
 		}
 	}
@@ -191,7 +193,7 @@ func (c *core) add(t *target, known []any) error {
 	return nil
 }
 
-func same(a, b *mongo.Collection) bool {
+func same(a, b *comment.Collection) bool {
 	return a.Name() == b.Name() && a.Database().Name() == b.Database().Name() && a.Database().Client() == b.Database().Client()
 }
 

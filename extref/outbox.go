@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/lease"
@@ -32,7 +33,7 @@ const maxBackoff = 10 * time.Minute
 // enqueue writes the source's entry, within the transaction of its change. Changes that are not
 // propagated yet share one entry, because only the newest state is propagated.
 func (c *core) enqueue(ctx context.Context, key bson.RawValue) error {
-	_, err := fault.One(c.o.Outbox.UpdateOne(ctx, expr.D("_id", value.Equal(key)), mongo.Pipeline{expr.Op("$set", expr.D(
+	_, err := fault.One(c.outbox.UpdateOne(ctx, expr.D("_id", value.Equal(key)), mongo.Pipeline{expr.Op("$set", expr.D(
 		attemptsField, 0, changeField, bson.NewObjectID(), dueField, "$$NOW",
 		sinceField, expr.IfNull(expr.Field(sinceField), "$$NOW"), errorField, "$$REMOVE",
 	))}, options.UpdateOne().SetUpsert(true)))
@@ -55,6 +56,7 @@ func (c *core) enqueue(ctx context.Context, key bson.RawValue) error {
 // index {due: 1}, the second by _id, and those of a Propagate; 1 round trip at
 // the end.
 func (r *Source[ID, T]) Drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "extref.Drain")
 	defer fault.In(&err, "extref: drain")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return r.core.drain(ctx, work)
@@ -65,7 +67,7 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mong
 	if err != nil {
 		return result, err
 	}
-	if c.o.Outbox == nil {
+	if c.outbox == nil {
 		return result, fault.Invalid("Options.Outbox: it must be set")
 	}
 	ctx, end := txn.Causal(ctx, c.source.Database())
@@ -73,7 +75,7 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mong
 	// What has no time is not an entry: it stays.
 	due := expr.And(expr.D(dueField, expr.Op("$type", "date")), lease.Free(dueField), w.Filter)
 	if w.DryRun {
-		result.Examined, err = c.o.Outbox.CountDocuments(ctx, due)
+		result.Examined, err = c.outbox.CountDocuments(ctx, due)
 		return result, err
 	}
 	defer func() {
@@ -85,7 +87,7 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mong
 	attempts := expr.Op("$convert", expr.D("input", expr.Field(attemptsField), "to", "long", "onError", 0, "onNull", 0))
 	take := mongo.Pipeline{expr.Op("$set", expr.D(dueField, lease.In(c.o.Lease), attemptsField, expr.Op("$add", attempts, 1)))}
 	for {
-		entry, err := fault.Single(c.o.Outbox.FindOneAndUpdate(ctx, due, take,
+		entry, err := fault.Single(c.outbox.FindOneAndUpdate(ctx, due, take,
 			options.FindOneAndUpdate().SetSort(expr.D(dueField, 1)).SetReturnDocument(options.After))).Raw()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			return result, nil
@@ -120,12 +122,12 @@ func (c *core) drainEntry(ctx context.Context, entry bson.Raw, w *mongopatterns.
 		as[1].Value = value.Equal(change)
 	}
 	if done.Failed == 0 {
-		_, err = fault.One(c.o.Outbox.DeleteOne(ctx, as))
+		_, err = fault.One(c.outbox.DeleteOne(ctx, as))
 		return err
 	}
 	attempts, _ := value.Lookup(entry, attemptsField).AsInt64OK()
 	wait := min(maxBackoff, time.Second<<max(0, min(attempts, 10)))
-	_, err = fault.One(c.o.Outbox.UpdateOne(ctx, as, mongo.Pipeline{expr.Op("$set",
+	_, err = fault.One(c.outbox.UpdateOne(ctx, as, mongo.Pipeline{expr.Op("$set",
 		expr.D(dueField, lease.In(wait), errorField, expr.Literal(done.Failures[0].Err.Error())))}))
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -35,6 +36,7 @@ import (
 // write, commit included, and 2 writes to the source. In a transaction 1 for the source, or with an
 // Unversioned target 2, which write to it, and 1 for each target, whatever the size of a batch.
 func (r *Source[ID, T]) Propagate(ctx context.Context, id ID, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "extref.Propagate")
 	defer fault.In(&err, "extref: propagate")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	key, err := r.core.codec.ID("source", id)
@@ -114,7 +116,7 @@ func (c *core) propagateTo(ctx context.Context, t *target, s state, w *mongopatt
 			}
 			return c.writeBatch(ctx, t, s, part, result)
 		}
-		if err := maintain.Apart(ctx, t.Collection.Name(), batch, w.Strict, result, do); err != nil {
+		if err := maintain.Apart(ctx, t.coll.Name(), batch, w.Strict, result, do); err != nil {
 			return err
 		}
 		w.Progress(*result)
@@ -131,7 +133,7 @@ func (c *core) writeBatch(ctx context.Context, t *target, s state, batch []bson.
 	these := in("_id", ids)
 	model := t.model(s, t.write(s), these, t.than("$lt", s))
 	model.SetHint(idOnly) // the planner might scan all copies that are behind for every batch
-	done, err := fault.Many(t.Collection.BulkWrite(ctx, []mongo.WriteModel{model}))
+	done, err := fault.Many(t.coll.BulkWrite(ctx, []mongo.WriteModel{model}))
 	if err != nil {
 		return err
 	}
@@ -161,7 +163,7 @@ func (c *core) writeBatchHeld(ctx context.Context, t *target, key bson.RawValue,
 // writeAll writes, with one command in a transaction, the copies that are behind in all documents
 // that filter selects. A second update, which changes nothing, counts the copies that still differ.
 func (c *core) writeAll(ctx context.Context, t *target, s state, filter any, result *mongopatterns.Result) error {
-	done, err := fault.Many(t.Collection.BulkWrite(ctx, []mongo.WriteModel{
+	done, err := fault.Many(t.coll.BulkWrite(ctx, []mongo.WriteModel{
 		t.model(s, t.write(s), filter, t.than("$lt", s)),
 		mongo.NewUpdateManyModel().SetFilter(expr.And(t.off(s), filter)).SetUpdate(noChange),
 	}))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -25,8 +26,9 @@ import (
 
 // A core does the work of a Source on BSON.
 type core struct {
-	source    *mongo.Collection
-	primary   *mongo.Collection // the source, read where a write depends on it
+	source    *comment.Collection
+	primary   *comment.Collection // the source, read where a write depends on it
+	outbox    *comment.Collection // nil without Options.Outbox
 	targets   []*target
 	following []*target                               // the targets with a followed field
 	follow    []Field                                 // of all targets, each path once
@@ -75,13 +77,13 @@ func (c *core) derive() {
 }
 
 // collections returns all collections that this package writes, except the tokens of Watch.
-func (c *core) collections() []*mongo.Collection {
-	all := []*mongo.Collection{c.source}
-	if c.o.Outbox != nil {
-		all = append(all, c.o.Outbox)
+func (c *core) collections() []*comment.Collection {
+	all := []*comment.Collection{c.source}
+	if c.outbox != nil {
+		all = append(all, c.outbox)
 	}
 	for _, t := range c.targets {
-		all = append(all, t.Collection)
+		all = append(all, t.coll)
 	}
 	return all
 }
@@ -101,11 +103,11 @@ func (c *core) target(name string) (*target, error) {
 
 func (c *core) indexes() map[string][]mongo.IndexModel {
 	out := map[string][]mongo.IndexModel{}
-	if c.o.Outbox != nil {
-		out[c.o.Outbox.Name()] = []mongo.IndexModel{{Keys: expr.D(dueField, 1)}}
+	if c.outbox != nil {
+		out[c.outbox.Name()] = []mongo.IndexModel{{Keys: expr.D(dueField, 1)}}
 	}
 	for _, t := range c.targets {
-		keys, name := expr.D(t.path(t.IDField), 1), t.Collection.Name()
+		keys, name := expr.D(t.path(t.IDField), 1), t.coll.Name()
 		if !t.Unversioned {
 			keys = append(keys, expr.Element(t.path(t.VersionField), 1))
 		}

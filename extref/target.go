@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -15,8 +16,9 @@ import (
 // A target is a Target with its defaults.
 type target struct {
 	Target
-	option  string            // "targets[0]", for errors of the configuration
-	primary *mongo.Collection // for reads that a write depends on
+	option  string // "targets[0]", for errors of the configuration
+	coll    *comment.Collection
+	primary *comment.Collection // for reads that a write depends on
 	follow  []Field
 	inner   []string // the paths of the parts of a copy, from its start
 	named   []string // the options of inner, and its paths from the start of the document

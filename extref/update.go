@@ -10,6 +10,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
@@ -38,6 +39,7 @@ type UpdateResult struct {
 // copy. Other updates: 2 more, and 1 write to the source; 3 in all if nothing changes. With an outbox 1 round
 // trip and 1 write in place of the targets', with Deferred neither.
 func (r *Source[ID, T]) Update(ctx context.Context, id ID, update any) (result UpdateResult, err error) {
+	ctx = comment.Call(ctx, "extref.Update")
 	defer fault.In(&err, "extref: update")
 	if err := codec.CheckUpdate("update", update); err != nil {
 		return result, err
@@ -69,7 +71,7 @@ func (c *core) update(ctx context.Context, key bson.RawValue, update any) (Updat
 		switch {
 		case !changed, c.o.Deferred:
 			return nil
-		case c.o.Outbox != nil:
+		case c.outbox != nil:
 			return c.enqueue(ctx, after.key)
 		}
 		return c.propagate(ctx, after, &mongopatterns.Work{}, &result.Copies)

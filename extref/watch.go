@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -73,14 +74,15 @@ type WatchOptions struct {
 // 2 for each with such copies; and as for any change once more, for the event of that write. While nothing
 // happens 1 round trip every MaxAwait and a write of the token every minute.
 func (r *Source[ID, T]) Watch(ctx context.Context, tokens *mongo.Collection, opts *WatchOptions) (err error) {
+	ctx = comment.Call(ctx, "extref.Watch")
 	defer fault.In(&err, "extref: watch")
-	return r.core.watch(ctx, tokens, opts)
+	return r.core.watch(ctx, comment.On(tokens), opts)
 }
 
 type watcher struct {
 	*core
 	o      WatchOptions
-	tokens *mongo.Collection
+	tokens *comment.Collection
 	work   mongopatterns.Work
 	token  bson.Raw // nil: reconcile first
 	loaded bool
@@ -88,18 +90,18 @@ type watcher struct {
 	pauses *pause.Pauses // while the server is unavailable
 }
 
-func (c *core) watch(ctx context.Context, tokens *mongo.Collection, opts *WatchOptions) (err error) {
+func (c *core) watch(ctx context.Context, tokens *comment.Collection, opts *WatchOptions) (err error) {
 	w := &watcher{core: c, tokens: tokens, pauses: pause.Between(firstPause, maxPause)}
 	if opts != nil {
 		w.o = *opts
 	}
-	if err := config.Collections("tokens", tokens); err != nil {
+	if err := config.Collections("tokens", tokens.Driver()); err != nil {
 		return err
 	}
 	if tokens.Database().Client() != c.source.Database().Client() {
 		return fault.Invalid("tokens: the collection is of another client")
 	}
-	if slices.ContainsFunc(c.collections(), func(other *mongo.Collection) bool { return same(other, tokens) }) {
+	if slices.ContainsFunc(c.collections(), func(other *comment.Collection) bool { return same(other, tokens) }) {
 		return fault.Invalid("tokens: the collection has other documents")
 	}
 	if w.o.MaxAwait < 0 {

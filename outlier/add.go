@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
@@ -42,6 +43,7 @@ const (
 // No elements: none. The Add that finds the parent full moves the older half out: 7 round trips, 2 documents
 // written and the parent twice; 1 more if the last overflow document takes a part.
 func (l *Lists[ID, E]) Add(ctx context.Context, id ID, elements ...E) (added int64, err error) {
+	ctx = comment.Call(ctx, "outlier.Add")
 	defer fault.In(&err, "outlier: add")
 	raw, err := l.c.codec.ID("id", id)
 	if err != nil {
@@ -73,6 +75,7 @@ func (l *Lists[ID, E]) Add(ctx context.Context, id ID, elements ...E) (added int
 //
 // Cost: that of Add for each list that comes in 1000 elements.
 func (l *Lists[ID, E]) AddMany(ctx context.Context, elements iter.Seq2[ID, E], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "outlier.AddMany")
 	defer fault.In(&err, "outlier: add many")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	defer maintain.Unstored(&err, &result)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
@@ -46,6 +47,7 @@ var _ mongopatterns.Checker = (*Lists[int, int])(nil)
 // wrong 1 round trip, with a $lookup for each of them; 1 more with Options.Set, and 1
 // for a batch with orphans.
 func (l *Lists[ID, E]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	ctx = comment.Call(ctx, "outlier.Check")
 	c := &l.c
 	all := []iter.Seq2[mongopatterns.Problem, error]{maintain.Check(ctx, c.coll, work, c.suspects(work), c.inspect)}
 	if work == nil || work.Filter == nil {
@@ -214,6 +216,7 @@ func (c *core) strays() maintain.Scan {
 // more; 2 to split, 2 to fold back. A list of other code or with duplicates is folded, and so read and
 // written as a whole. Orphans: 3 for each parent.
 func (l *Lists[ID, E]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "outlier.Repair")
 	defer fault.In(&err, "outlier: repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	c := &l.c
@@ -319,6 +322,7 @@ func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 // Cost: 1 round trip, a scan of the parents, with a $lookup for each outlier, and for each list that moves
 // elements as in Repair.
 func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "outlier.Adopt")
 	defer fault.In(&err, "outlier: adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	c := &l.c

@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
@@ -36,6 +37,7 @@ type Cap struct {
 //
 // Cost: 1 round trip; scans the parents, or what filter selects.
 func (l *Lists[ID, E]) Distribution(ctx context.Context, filter any, maxCounts ...int) (out Distribution, err error) {
+	ctx = comment.Call(ctx, "outlier.Distribution")
 	defer fault.In(&err, "outlier: distribution")
 	if err := codec.CheckFilter("filter", filter); err != nil {
 		return out, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -35,7 +36,7 @@ type Lists[ID, E any] struct{ c core }
 
 // core does the work on BSON; Lists encodes and decodes.
 type core struct {
-	coll, overflow *mongo.Collection // both read from the primary
+	coll, overflow *comment.Collection // both read from the primary
 
 	o     Options
 	codec codec.Codec
@@ -64,7 +65,7 @@ func New[ID, E any](coll, overflow *mongo.Collection, opts *Options) (l *Lists[I
 	if err != nil {
 		return nil, err
 	}
-	return &Lists[ID, E]{core{cursor.Primary(coll), cursor.Primary(overflow), o,
+	return &Lists[ID, E]{core{cursor.Primary(comment.On(coll)), cursor.Primary(comment.On(overflow)), o,
 		codec.Of(coll, o.Registry, o.BSON), o.fixed()}}, nil
 }
 
@@ -123,7 +124,7 @@ func (c *core) run(ctx context.Context, fn func(ctx context.Context) error) erro
 }
 
 // aggregate reads all documents in as few batches as the server allows.
-func aggregate(ctx context.Context, coll *mongo.Collection, pipeline mongo.Pipeline) ([]bson.Raw, error) {
+func aggregate(ctx context.Context, coll *comment.Collection, pipeline mongo.Pipeline) ([]bson.Raw, error) {
 	return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return coll.Aggregate(ctx, pipeline, options.Aggregate().SetBatchSize(1<<20))
 	}))

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
@@ -19,6 +20,7 @@ import (
 //
 // Cost: 1 round trip, 1 document, index _id.
 func (l *Lists[ID, E]) Total(ctx context.Context, id ID) (total int64, err error) {
+	ctx = comment.Call(ctx, "outlier.Total")
 	defer fault.In(&err, "outlier: total")
 	raw, err := l.c.codec.ID("id", id)
 	if err != nil {
@@ -36,6 +38,7 @@ func (l *Lists[ID, E]) Total(ctx context.Context, id ID) (total int64, err error
 // if it holds none, by the index {parent, n} all its overflow documents up to the element, or with
 // Options.ElementIndex 1 key and 1 document.
 func (l *Lists[ID, E]) Contains(ctx context.Context, id ID, e E) (held bool, err error) {
+	ctx = comment.Call(ctx, "outlier.Contains")
 	defer fault.In(&err, "outlier: contains")
 	raw, x, err := l.c.pair(id, e)
 	if err != nil {
@@ -96,6 +99,7 @@ func decode[E any](c codec.Codec, array bson.RawValue) (elements[E], error) {
 // by the index {parent, n} 1 key and 1 document for each overflow document; 3 again if elements have moved
 // meanwhile.
 func (l *Lists[ID, E]) All(ctx context.Context, id ID) iter.Seq2[E, error] {
+	ctx = comment.Call(ctx, "outlier.All")
 	return fault.Seq("outlier: all", func(yield func(E, error) bool) {
 		raw, err := l.c.codec.ID("id", id)
 		if err != nil {
@@ -161,6 +165,7 @@ type Slice[E any] struct {
 // does the last ones (outliers: 2). Else 3, more beyond 16 MiB, by the index {parent, n}: the server reads
 // the overflow documents to the end of the slice, and some ahead.
 func (l *Lists[ID, E]) Slice(ctx context.Context, id ID, offset, limit int64) (slice Slice[E], err error) {
+	ctx = comment.Call(ctx, "outlier.Slice")
 	defer fault.In(&err, "outlier: slice")
 	raw, err := l.c.codec.ID("id", id)
 	switch {

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
@@ -26,6 +27,7 @@ import (
 // written twice). An overflow document that is empty then is deleted: 1 more. Folding back: 5 more; of a set
 // 1 more. An element of more than 4 MiB, in an outlier: 1 more, or 2.
 func (l *Lists[ID, E]) Remove(ctx context.Context, id ID, e E) (removed bool, err error) {
+	ctx = comment.Call(ctx, "outlier.Remove")
 	defer fault.In(&err, "outlier: remove")
 	raw, x, err := l.c.pair(id, e)
 	if err != nil {
@@ -162,6 +164,7 @@ func (c *core) removeOutside(ctx context.Context, id, x bson.RawValue) (extra ex
 // Cost: 1 round trip, 1 document deleted, index _id, if it has no overflow. Outliers: 4, and all their
 // documents deleted.
 func (l *Lists[ID, E]) Delete(ctx context.Context, id ID) (err error) {
+	ctx = comment.Call(ctx, "outlier.Delete")
 	defer fault.In(&err, "outlier: delete")
 	raw, err := l.c.codec.ID("id", id)
 	if err != nil {

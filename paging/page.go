@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
@@ -124,6 +125,7 @@ func (p *Page[T]) Cursor(i int) string {
 // Cost: by Number it walks all skipped keys; with From at most Group·Size of them.
 // The manual has the rest.
 func (p *Pager[T]) Page(ctx context.Context, over any, req Request) (page *Page[T], err error) {
+	ctx = comment.Call(ctx, "paging.Page")
 	defer fault.In(&err, "paging: page")
 	f, cursor, err := p.core.page(ctx, over, req)
 	if err != nil {
@@ -320,6 +322,7 @@ func (p *core) decodeItem(cursor *mongo.Cursor, raw bson.Raw, item any) error {
 // Cost: 1 round trip for each batch on the index of Indexes, examining Size keys and one for each branch of the $or; the
 // last batch comes short or empty.
 func (p *Pager[T]) All(ctx context.Context, over any, req Request) iter.Seq2[T, error] {
+	ctx = comment.Call(ctx, "paging.All")
 	return fault.Seq("paging: all", func(yield func(T, error) bool) {
 		if err := p.all(ctx, over, req, yield); err != nil {
 			var zero T

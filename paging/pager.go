@@ -16,6 +16,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -59,7 +60,7 @@ type Pager[T any] struct {
 
 // core does the work on BSON.
 type core struct {
-	coll       *mongo.Collection
+	coll       *comment.Collection
 	order      order
 	id         int // of _id in order
 	opts       Options
@@ -86,7 +87,7 @@ func New[T any](coll *mongo.Collection, sort bson.D, opts *Options) (p *Pager[T]
 }
 
 func newCore(coll *mongo.Collection, sort bson.D, opts Options) (*core, error) {
-	p := &core{coll: coll, opts: opts, codec: codec.Of(coll, opts.Registry, opts.BSON)}
+	p := &core{coll: comment.On(coll), opts: opts, codec: codec.Of(coll, opts.Registry, opts.BSON)}
 	if err := config.Collections("collection", coll); err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -216,10 +217,11 @@ func (k *Kinds[I]) Decode(raw bson.Raw) (v I, err error) {
 //
 // Cost: 1 round trip for each batch, index as the filter's.
 func (k *Kinds[I]) Find(ctx context.Context, coll *mongo.Collection, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[I, error] {
+	ctx = comment.Call(ctx, "polymorphic.Find")
 	return func(yield func(I, error) bool) {
 		var none I
 		for c, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return coll.Find(ctx, expr.And(filter), opts...)
+			return comment.On(coll).Find(ctx, expr.And(filter), opts...)
 		}) {
 			if err != nil {
 				fault.In(&err, "polymorphic: find")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
@@ -27,6 +28,7 @@ var _ mongopatterns.Checker = (*Grids[int, int])(nil)
 //
 // Cost: 1 round trip, and 1 for each batch of 100 grids, index _id.
 func (g *Grids[ID, H]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	ctx = comment.Call(ctx, "prealloc.Check")
 	c := &g.core
 	scan := maintain.Scan{Projection: expr.D(c.CellsField, 1), BatchSize: 100}
 	found := maintain.Check(ctx, c.coll, work, scan, func(_ context.Context, batch []bson.Raw) (all []mongopatterns.Problem, err error) {

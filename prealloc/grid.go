@@ -18,6 +18,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -139,7 +140,7 @@ func New[ID, H any](coll *mongo.Collection, opts *Options) (g *Grids[ID, H], err
 	if err := cmp.Or(codec.CheckOrder[ID]("ID"), codec.CheckOrder[H]("H")); err != nil {
 		return nil, err
 	}
-	c := core{coll: coll}
+	c := core{coll: comment.On(coll)}
 	if opts != nil {
 		c.Options = *opts
 	}
@@ -187,6 +188,7 @@ func (g *Grids[ID, H]) ShardKey() map[string]bson.D {
 //
 // Cost: 2 round trips, 1 document written.
 func (g *Grids[ID, H]) Insert(ctx context.Context, id ID, fields any, cells ...Cell) (err error) {
+	ctx = comment.Call(ctx, "prealloc.Insert")
 	defer fault.In(&err, "prealloc: insert")
 	return g.core.create(ctx, id, fields, cells)
 }
@@ -197,6 +199,7 @@ func (g *Grids[ID, H]) Insert(ctx context.Context, id ID, fields any, cells ...C
 //
 // Cost: 1 round trip, 1 document written, index _id. Refused: 1 more to say why.
 func (g *Grids[ID, H]) Hold(ctx context.Context, id ID, holder H, ttl time.Duration, cells ...Cell) (err error) {
+	ctx = comment.Call(ctx, "prealloc.Hold")
 	defer fault.In(&err, "prealloc: hold")
 	return g.core.hold(ctx, id, holder, ttl, cells)
 }
@@ -207,6 +210,7 @@ func (g *Grids[ID, H]) Hold(ctx context.Context, id ID, holder H, ttl time.Durat
 //
 // Cost: 1 round trip, 1 document written, index _id. Refused: 1 more to say why.
 func (g *Grids[ID, H]) Claim(ctx context.Context, id ID, holder H, cells ...Cell) (err error) {
+	ctx = comment.Call(ctx, "prealloc.Claim")
 	defer fault.In(&err, "prealloc: claim")
 	return g.core.claim(ctx, id, holder, cells)
 }
@@ -218,6 +222,7 @@ func (g *Grids[ID, H]) Claim(ctx context.Context, id ID, holder H, cells ...Cell
 //
 // Cost: 1 round trip, 1 document written, index _id. Refused: 1 more to say why.
 func (g *Grids[ID, H]) Release(ctx context.Context, id ID, holder H, cells ...Cell) (err error) {
+	ctx = comment.Call(ctx, "prealloc.Release")
 	defer fault.In(&err, "prealloc: release")
 	return g.core.release(ctx, id, holder, cells)
 }
@@ -232,6 +237,7 @@ func (g *Grids[ID, H]) Release(ctx context.Context, id ID, holder H, cells ...Ce
 // Cost: 2 round trips, 1 document written, index _id; 2 more each time that
 // somebody took one of them between the two.
 func (g *Grids[ID, H]) HoldAdjacent(ctx context.Context, id ID, holder H, ttl time.Duration, n int, sections ...string) (cells []Cell, err error) {
+	ctx = comment.Call(ctx, "prealloc.HoldAdjacent")
 	defer fault.In(&err, "prealloc: hold adjacent")
 	if n < 1 {
 		return nil, fault.Invalid("n: it is %d and must be at least 1", n)
@@ -306,6 +312,7 @@ type State[H any] struct {
 //
 // Cost: 1 round trip, index _id.
 func (g *Grids[ID, H]) Cells(ctx context.Context, id ID) (out []State[H], err error) {
+	ctx = comment.Call(ctx, "prealloc.Cells")
 	defer fault.In(&err, "prealloc: cells")
 	raw, err := g.core.read(ctx, g.core.coll, id)
 	if err != nil {
@@ -340,6 +347,7 @@ type Count struct {
 //
 // Cost: 1 round trip, index _id.
 func (g *Grids[ID, H]) Counts(ctx context.Context, id ID) (out []Count, err error) {
+	ctx = comment.Call(ctx, "prealloc.Counts")
 	defer fault.In(&err, "prealloc: counts")
 	return g.core.counts(ctx, id)
 }
@@ -356,7 +364,7 @@ func (g *Grids[ID, H]) Filter(id ID) bson.D {
 // A core does the work of Grids on BSON.
 type core struct {
 	Options
-	coll  *mongo.Collection
+	coll  *comment.Collection
 	codec codec.Codec
 
 	available, held any                          // expressions of prepare
@@ -609,7 +617,7 @@ type state struct {
 }
 
 // read returns the cells of a grid, read from coll. Whether they are free is decided by the server's clock.
-func (c *core) read(ctx context.Context, coll *mongo.Collection, id any) ([]state, error) {
+func (c *core) read(ctx context.Context, coll *comment.Collection, id any) ([]state, error) {
 	key, err := c.id(id)
 	if err != nil {
 		return nil, err

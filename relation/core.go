@@ -12,6 +12,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -24,7 +25,8 @@ import (
 // both ends.
 type core struct {
 	Options
-	parents, children     *mongo.Collection
+	parents, children     *comment.Collection
+	links                 *comment.Collection // nil without Options.Links
 	codec                 codec.Codec
 	up                    string // the child's field with its parent or parents, "" for none
 	toChildren, toParents end
@@ -35,11 +37,11 @@ type core struct {
 }
 
 // collections returns all collections with documents or references.
-func (c *core) collections() []*mongo.Collection {
-	if c.Links == nil {
-		return []*mongo.Collection{c.parents, c.children}
+func (c *core) collections() []*comment.Collection {
+	if c.links == nil {
+		return []*comment.Collection{c.parents, c.children}
 	}
-	return []*mongo.Collection{c.parents, c.children, c.Links}
+	return []*comment.Collection{c.parents, c.children, c.links}
 }
 
 // end is the place of references to documents of other: field in the documents of coll, which is
@@ -47,7 +49,7 @@ func (c *core) collections() []*mongo.Collection {
 // other field of a link. key is the field of other that references hold. back is the field in
 // which the documents of other refer back, or "".
 type end struct {
-	coll, other            *mongo.Collection
+	coll, other            *comment.Collection
 	from, field, back, key string
 	array                  bool
 }
@@ -103,7 +105,7 @@ func (e end) by(ctx context.Context, ids ...bson.RawValue) (map[string][]bson.Ra
 
 // referred returns the references in a field of the documents that have each of the IDs in key; without a field it
 // returns which of the IDs there are.
-func referred(ctx context.Context, coll *mongo.Collection, key string, ids []bson.RawValue, field string) (map[string][]bson.RawValue, error) {
+func referred(ctx context.Context, coll *comment.Collection, key string, ids []bson.RawValue, field string) (map[string][]bson.RawValue, error) {
 	projection := bson.M{"_id": 0, key: 1}
 	if field != "" {
 		projection[field] = 1
@@ -114,7 +116,7 @@ func referred(ctx context.Context, coll *mongo.Collection, key string, ids []bso
 
 // linked returns one end of the links that have each of the IDs in key, their other end. It reads only the index, in
 // its order. An array in a link is one value, not a list of references.
-func linked(ctx context.Context, links *mongo.Collection, key string, ids []bson.RawValue, field string) (map[string][]bson.RawValue, error) {
+func linked(ctx context.Context, links *comment.Collection, key string, ids []bson.RawValue, field string) (map[string][]bson.RawValue, error) {
 	found, err := read[bson.Raw](ctx, links, key, ids, expr.D(key, 1, field, 1), bson.M{"_id": 0, key: 1, field: 1})
 	return found.collect(func(doc bson.Raw) []bson.RawValue {
 		if v := doc.Lookup(field); v.Type == bson.TypeArray {
@@ -226,7 +228,7 @@ func missing(id bson.RawValue, err, absent error) error {
 	return err
 }
 
-func exists(ctx context.Context, coll *mongo.Collection, filter bson.D) (bool, error) {
+func exists(ctx context.Context, coll *comment.Collection, filter bson.D) (bool, error) {
 	err := coll.FindOne(ctx, filter, options.FindOne().SetProjection(expr.D("_id", 1))).Err()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return false, nil
@@ -237,12 +239,12 @@ func exists(ctx context.Context, coll *mongo.Collection, filter bson.D) (bool, e
 // link writes the parent first, so that all links of it conflict. Documents of Links are upserts,
 // which the server repeats if they lose a race on the unique key.
 func (c *core) link(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
-	if c.Links != nil {
+	if c.links != nil {
 		var models []mongo.WriteModel
 		for _, id := range children {
 			models = append(models, mongo.NewUpdateOneModel().SetFilter(c.toChildren.link(p, id)).SetUpdate(expr.Op("$setOnInsert", bson.D{})).SetUpsert(true))
 		}
-		_, err := fault.Many(c.Links.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)))
+		_, err := fault.Many(c.links.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)))
 		return err
 	}
 	if c.ChildrenField != "" {
@@ -447,7 +449,7 @@ func (c *core) insert(ctx context.Context, parent, child any, readable func(id b
 		if _, err := fault.One(c.children.InsertOne(ctx, doc)); err != nil {
 			return fault.Taken("_id", id, err)
 		}
-		if c.Links == nil {
+		if c.links == nil {
 			return nil
 		}
 		return c.link(ctx, p, []bson.RawValue{id})
@@ -517,7 +519,7 @@ func (c *core) cascade(ctx context.Context, p bson.RawValue, own []bson.RawValue
 		}
 		return result.DeletedCount, err
 	}
-	if c.Links != nil {
+	if c.links != nil {
 		links, err := c.toChildren.of(ctx, p)
 		if err != nil {
 			return 0, err

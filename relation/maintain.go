@@ -14,6 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -49,6 +50,7 @@ const (
 // more for one side of Links; 3 or 4 more for a batch with problems, which are looked at again in one
 // snapshot.
 func (r *Relation[ParentID, ChildID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	ctx = comment.Call(ctx, "relation.Check")
 	c := r.core
 	var all []iter.Seq2[mongopatterns.Problem, error]
 	for _, e := range c.ends(work) {
@@ -106,6 +108,7 @@ func (c *core) confirmed(ctx context.Context, e end, batch []bson.Raw) ([]mongop
 // round trips, 5 of Links, and 1 for each one-sided reference; the document is written,
 // and each that a one-sided reference leads to.
 func (r *Relation[ParentID, ChildID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "relation.Repair")
 	defer fault.In(&err, "relation: repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	c := r.core
@@ -229,7 +232,7 @@ func (c *core) twice(ctx context.Context, e end, batch []bson.Raw) (map[string]b
 	pair := expr.D("p", expr.Field(c.ParentField), "c", expr.Field(c.ChildField))
 	out := map[string]bool{}
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.Links).Aggregate(ctx, mongo.Pipeline{expr.Op("$match", expr.Op("$or", pairs)),
+		return cursor.Primary(c.links).Aggregate(ctx, mongo.Pipeline{expr.Op("$match", expr.Op("$or", pairs)),
 			expr.Op("$group", expr.D("_id", pair, "first", expr.Op("$min", "$_id"), "all", expr.Op("$push", "$_id"))),
 			expr.Op("$match", expr.D("all.1", expr.Op("$exists", true)))})
 	}) {
@@ -327,6 +330,7 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 // Cost: 1 round trip and 1 for each batch, and for each parent 3, its children and 1 document written; 3 more
 // at most if an _id is taken, 4 whenever the parent changes meanwhile.
 func (r *Relation[ParentID, ChildID, T]) Extract(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "relation.Extract")
 	defer fault.In(&err, "relation: extract")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return r.core.convert(ctx, work, expr.Op("$type", "object"), r.core.extract)
@@ -341,6 +345,7 @@ func (r *Relation[ParentID, ChildID, T]) Extract(ctx context.Context, work *mong
 // Cost: 1 round trip and 1 for each batch, and for each parent 5, its children deleted and 1 document
 // written; 6 more whenever the parent changes meanwhile.
 func (r *Relation[ParentID, ChildID, T]) Embed(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "relation.Embed")
 	defer fault.In(&err, "relation: embed")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return r.core.convert(ctx, work, expr.Op("$elemMatch", expr.Op("$not", expr.Op("$type", "object"))), r.core.embed)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -40,6 +41,7 @@ type Joined[ID, T any] struct {
 //
 // Cost: 1 round trip for 1000 IDs, index _id.
 func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, projection any) (joined Joined[ID, T], err error) {
+	ctx = comment.Call(ctx, "relation.Fetch")
 	defer fault.In(&err, "relation: fetch")
 	if coll == nil {
 		return joined, fault.Invalid("coll: the collection is nil")
@@ -52,7 +54,7 @@ func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, pro
 	if err != nil {
 		return joined, err
 	}
-	found, err := read[T](ctx, coll, "_id", raw, nil, projection)
+	found, err := read[T](ctx, comment.On(coll), "_id", raw, nil, projection)
 	if err != nil {
 		return joined, err
 	}
@@ -88,7 +90,7 @@ func (f found[T]) collect(pick func(doc T) []bson.RawValue) map[string][]bson.Ra
 }
 
 // read reads the documents with each of the IDs in key, in the order of sort.
-func read[T any](ctx context.Context, coll *mongo.Collection, key string, ids []bson.RawValue, sort, projection any) (f found[T], err error) {
+func read[T any](ctx context.Context, coll *comment.Collection, key string, ids []bson.RawValue, sort, projection any) (f found[T], err error) {
 	var room [64]byte
 	f.at = make(map[string]int, len(ids))
 	all := make([]bson.RawValue, 0, len(ids)) // without repetitions
@@ -171,6 +173,7 @@ func arranged[ID, T any](refs []bson.RawValue, found found[T], dangling func(id 
 // Cost: 2 round trips, 1 more for each further 1000 children, index _id. OwnerField or
 // OwnersField alone: 1, index {owner: 1, sort…}.
 func (r *Relation[ParentID, ChildID, T]) Children(ctx context.Context, parent ParentID, projection any) (joined Joined[ChildID, T], err error) {
+	ctx = comment.Call(ctx, "relation.Children")
 	defer fault.In(&err, "relation: children")
 	all, err := r.join(ctx, []ParentID{parent}, projection, true)
 	if err != nil {
@@ -185,6 +188,7 @@ func (r *Relation[ParentID, ChildID, T]) Children(ctx context.Context, parent Pa
 // Cost: 2 round trips for 1000 parents with 1000 children in all; 1 more for each
 // further 1000 of either, index _id. OwnerField or OwnersField alone: 1 for 1000 parents.
 func (r *Relation[ParentID, ChildID, T]) ChildrenOf(ctx context.Context, parents []ParentID, projection any) (all []Joined[ChildID, T], err error) {
+	ctx = comment.Call(ctx, "relation.ChildrenOf")
 	defer fault.In(&err, "relation: children of")
 	return r.join(ctx, parents, projection, false)
 }
@@ -218,7 +222,7 @@ func (r *Relation[ParentID, ChildID, T]) join(ctx context.Context, parents []Par
 	}
 	for i, id := range ids {
 		all, ok := refs[value.Key(id)]
-		if must && !ok && c.Links == nil {
+		if must && !ok && c.links == nil {
 			return nil, fault.Of(id, mongopatterns.ErrNoParent)
 		}
 		out[i] = arranged(all, found, func(id bson.RawValue) (ChildID, bool) { return dangling[ChildID](c.codec, id) })
@@ -231,6 +235,7 @@ func (r *Relation[ParentID, ChildID, T]) join(ctx context.Context, parents []Par
 //
 // Cost: 1 round trip, n keys of the index {owner: 1, sort…}.
 func (r *Relation[ParentID, ChildID, T]) First(ctx context.Context, parent ParentID, n int, projection any) (items []T, err error) {
+	ctx = comment.Call(ctx, "relation.First")
 	defer fault.In(&err, "relation: first")
 	id, err := r.core.id(parent)
 	if err == nil && (n < 1 || r.core.up == "") {
@@ -249,6 +254,7 @@ func (r *Relation[ParentID, ChildID, T]) First(ctx context.Context, parent Paren
 // Cost: 1 round trip, index _id of the child with an OwnerField or OwnersField, else
 // {children: 1} or {child: 1, parent: 1}.
 func (r *Relation[ParentID, ChildID, T]) Parents(ctx context.Context, child ChildID) (out []ParentID, err error) {
+	ctx = comment.Call(ctx, "relation.Parents")
 	defer fault.In(&err, "relation: parents")
 	c := r.core
 	id, err := c.id(child)

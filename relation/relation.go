@@ -13,6 +13,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -79,10 +80,11 @@ func New[ParentID, ChildID, T any](parents, children *mongo.Collection, opts *Op
 	if err := cmp.Or(codec.CheckOrder[ParentID]("ParentID"), codec.CheckOrder[ChildID]("ChildID")); err != nil {
 		return nil, err
 	}
-	c := &core{parents: parents, children: children}
+	c := &core{parents: comment.On(parents), children: comment.On(children)}
 	if opts != nil {
 		c.Options = *opts
 	}
+	c.links = comment.On(c.Links)
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
@@ -107,11 +109,11 @@ func (c *core) complete() error {
 // checkReferences refuses options that do not say in one way where the references are.
 func (c *core) checkReferences() error {
 	switch {
-	case c.ChildrenField == "" && c.up == "" && c.Links == nil:
+	case c.ChildrenField == "" && c.up == "" && c.links == nil:
 		return fault.Invalid("Options: set ChildrenField, OwnerField, OwnersField or Links")
-	case c.OwnerField != "" && c.OwnersField != "" || c.Links != nil && c.ChildrenField+c.up != "":
+	case c.OwnerField != "" && c.OwnersField != "" || c.links != nil && c.ChildrenField+c.up != "":
 		return fault.Invalid("Options: set only one of OwnerField, OwnersField and Links, and Links without ChildrenField")
-	case c.KeyField != "_id" && (c.self || c.ChildrenField != "" || c.Links != nil):
+	case c.KeyField != "_id" && (c.self || c.ChildrenField != "" || c.links != nil):
 		return fault.Invalid("Options.KeyField: it needs OwnerField or OwnersField alone, and two collections")
 	case slices.Contains([]string{c.ChildrenField, c.up, c.ParentField, c.ChildField}, "_id"):
 		return fault.Invalid("Options: no reference can be in _id")
@@ -122,11 +124,11 @@ func (c *core) checkReferences() error {
 }
 
 func (c *core) checkCollections() error {
-	all := []any{"parents", c.parents}
+	all := []any{"parents", c.parents.Driver()}
 	if !c.self {
-		all = append(all, "children", c.children)
+		all = append(all, "children", c.children.Driver())
 	}
-	if c.Links != nil {
+	if c.links != nil {
 		all = append(all, "Options.Links", c.Links)
 	}
 	if err := config.Collections(all...); err != nil {
@@ -165,9 +167,9 @@ func (c *core) applySettings() error {
 
 // directions are the two ways from a document to those at the other end of its links.
 func (c *core) directions() (toChildren, toParents end) {
-	if c.Links != nil {
-		return end{coll: c.Links, other: c.children, from: c.ParentField, field: c.ChildField, key: "_id"},
-			end{coll: c.Links, other: c.parents, from: c.ChildField, field: c.ParentField, key: "_id"}
+	if c.links != nil {
+		return end{coll: c.links, other: c.children, from: c.ParentField, field: c.ChildField, key: "_id"},
+			end{coll: c.links, other: c.parents, from: c.ChildField, field: c.ParentField, key: "_id"}
 	}
 	toChildren = end{other: c.children, from: "_id", field: c.ChildrenField, back: c.up, key: "_id", array: true}
 	toParents = end{other: c.parents, from: "_id", field: c.up, back: c.ChildrenField, key: c.KeyField, array: c.OwnersField != ""}
@@ -185,9 +187,9 @@ func (c *core) directions() (toChildren, toParents end) {
 // Options.KeyField is not _id, the parents have a unique index of it.
 func (r *Relation[ParentID, ChildID, T]) Indexes() map[string][]mongo.IndexModel {
 	c, out := r.core, map[string][]mongo.IndexModel{}
-	if c.Links != nil {
+	if c.links != nil {
 		pair := expr.D(c.ParentField, 1, c.ChildField, 1)
-		out[c.Links.Name()] = []mongo.IndexModel{{Keys: pair, Options: options.Index().SetUnique(true)}, {Keys: bson.D{pair[1], pair[0]}}}
+		out[c.links.Name()] = []mongo.IndexModel{{Keys: pair, Options: options.Index().SetUnique(true)}, {Keys: bson.D{pair[1], pair[0]}}}
 	}
 	if c.KeyField != "_id" {
 		out[c.parents.Name()] = []mongo.IndexModel{{Keys: expr.D(c.KeyField, 1), Options: options.Index().SetUnique(true)}}
@@ -218,8 +220,8 @@ func (r *Relation[ParentID, ChildID, T]) EnsureIndexes(ctx context.Context) (err
 func (r *Relation[ParentID, ChildID, T]) ShardKey() map[string]bson.D {
 	c := r.core
 	out := map[string]bson.D{c.parents.Name(): expr.D(c.KeyField, 1), c.children.Name(): expr.D("_id", 1)}
-	if c.Links != nil {
-		out[c.Links.Name()] = expr.D(c.ParentField, 1, c.ChildField, 1)
+	if c.links != nil {
+		out[c.links.Name()] = expr.D(c.ParentField, 1, c.ChildField, 1)
 	}
 	return out
 }
@@ -232,6 +234,7 @@ func (r *Relation[ParentID, ChildID, T]) ShardKey() map[string]bson.D {
 // child; with Links 1 and n. n children of an OwnerField or OwnersField: 2 and n. Both sides: 3
 // and 1 + n. A list that is null, or has no room for n more: 1 more.
 func (r *Relation[ParentID, ChildID, T]) Link(ctx context.Context, parent ParentID, children ...ChildID) (err error) {
+	ctx = comment.Call(ctx, "relation.Link")
 	defer fault.In(&err, "relation: link")
 	return r.change(ctx, parent, children, r.core.link)
 }
@@ -240,6 +243,7 @@ func (r *Relation[ParentID, ChildID, T]) Link(ctx context.Context, parent Parent
 //
 // Cost: that of Link.
 func (r *Relation[ParentID, ChildID, T]) Unlink(ctx context.Context, parent ParentID, children ...ChildID) (err error) {
+	ctx = comment.Call(ctx, "relation.Unlink")
 	defer fault.In(&err, "relation: unlink")
 	return r.change(ctx, parent, children, r.core.unlink)
 }
@@ -248,6 +252,7 @@ func (r *Relation[ParentID, ChildID, T]) Unlink(ctx context.Context, parent Pare
 //
 // Cost: 1 round trip, 1 document written, index _id. Both sides: 4 and 3.
 func (r *Relation[ParentID, ChildID, T]) Transfer(ctx context.Context, child ChildID, to ParentID) (err error) {
+	ctx = comment.Call(ctx, "relation.Transfer")
 	defer fault.In(&err, "relation: transfer")
 	if r.core.OwnerField == "" {
 		return fault.Invalid("Options.OwnerField: it must be set for Transfer")
@@ -284,6 +289,7 @@ func (r *Relation[ParentID, ChildID, T]) change(ctx context.Context, parent Pare
 // Cost: 3 round trips, 2 documents written, index _id; without ChildrenField the parent is
 // written twice. Links: 4 and 3.
 func (r *Relation[ParentID, ChildID, T]) Insert(ctx context.Context, parent ParentID, child T) (id ChildID, err error) {
+	ctx = comment.Call(ctx, "relation.Insert")
 	defer fault.In(&err, "relation: insert")
 	err = r.core.insert(ctx, parent, child, func(made bson.RawValue, fresh bool) (err error) {
 		id, err = codec.DecodeNew[ChildID](r.core.codec, made, fresh)
@@ -296,6 +302,7 @@ func (r *Relation[ParentID, ChildID, T]) Insert(ctx context.Context, parent Pare
 //
 // Cost: 1 round trip, index _id; with Links {parent: 1, child: 1}.
 func (r *Relation[ParentID, ChildID, T]) Has(ctx context.Context, parent ParentID, child ChildID) (has bool, err error) {
+	ctx = comment.Call(ctx, "relation.Has")
 	defer fault.In(&err, "relation: has")
 	c := r.core
 	p, err := c.id(parent)
@@ -322,6 +329,7 @@ func (r *Relation[ParentID, ChildID, T]) Has(ctx context.Context, parent ParentI
 // with Unlink or Cascade. Cascade: 4 with ChildrenField alone or OwnersField, 6 with Links. One
 // collection: 1 more if links lead to children.
 func (r *Relation[ParentID, ChildID, T]) DeleteParent(ctx context.Context, parent ParentID, policy mongopatterns.DeletePolicy) (children int64, err error) {
+	ctx = comment.Call(ctx, "relation.DeleteParent")
 	defer fault.In(&err, "relation: delete parent")
 	return r.core.delete(ctx, parent, policy, r.core.toParents, r.core.toChildren, mongopatterns.ErrNoParent)
 }
@@ -333,6 +341,7 @@ func (r *Relation[ParentID, ChildID, T]) DeleteParent(ctx context.Context, paren
 // {child: 1, parent: 1}; 1 document written, and each parent or link with Unlink. One
 // collection: 1 more if links lead to parents.
 func (r *Relation[ParentID, ChildID, T]) DeleteChild(ctx context.Context, child ChildID, policy mongopatterns.DeletePolicy) (err error) {
+	ctx = comment.Call(ctx, "relation.DeleteChild")
 	defer fault.In(&err, "relation: delete child")
 	_, err = r.core.delete(ctx, child, policy, r.core.toChildren, r.core.toParents, ErrNoChild)
 	return err

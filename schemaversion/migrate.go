@@ -12,6 +12,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -42,6 +43,7 @@ import (
 // Cost: 1 round trip, 3 for each batch of 1000, 3 in all for the lease; 1 document written for each that
 // changes. Reads by _id, or by the index on the version.
 func (v *Collection[T]) Migrate(ctx context.Context, to int, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "schemaversion.Migrate")
 	defer fault.In(&err, "schemaversion: migrate")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return v.core.migrate(ctx, to, work)
@@ -54,7 +56,7 @@ func (c *core) migrate(ctx context.Context, to int, work *mongopatterns.Work) (m
 	if _, err := maintain.Of(work, 0); err != nil {
 		return mongopatterns.Result{}, err
 	}
-	if err := collation.Refuse(ctx, c.coll, c.Leases); err != nil {
+	if err := collation.Refuse(ctx, c.coll, c.leases); err != nil {
 		return mongopatterns.Result{}, err
 	}
 	scan := maintain.Scan{Filter: expr.D(c.field, expr.Op("$nin", c.forms(to)))}
@@ -160,7 +162,7 @@ func (c *core) acquire(ctx context.Context) (owner bson.ObjectID, err error) {
 	set := func(field string, v any) bson.E {
 		return expr.Element(field, expr.Cond(lease.Over("until"), v, expr.Field(field)))
 	}
-	raw, err := fault.Single(c.Leases.FindOneAndUpdate(ctx, expr.D("_id", c.coll.Name()), mongo.Pipeline{expr.Op("$set", bson.D{
+	raw, err := fault.Single(c.leases.FindOneAndUpdate(ctx, expr.D("_id", c.coll.Name()), mongo.Pipeline{expr.Op("$set", bson.D{
 		set("owner", owner), set("until", lease.In(c.Lease)),
 	})}, options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After))).Raw()
 	if mongo.IsDuplicateKeyError(err) {
@@ -187,7 +189,7 @@ func (c *core) owned(owner bson.ObjectID) bson.D {
 
 // prolong extends the lease.
 func (c *core) prolong(ctx context.Context, owner bson.ObjectID) error {
-	result, err := fault.One(c.Leases.UpdateOne(ctx, c.owned(owner), mongo.Pipeline{expr.Op("$set", expr.D("until", lease.In(c.Lease)))}))
+	result, err := fault.One(c.leases.UpdateOne(ctx, c.owned(owner), mongo.Pipeline{expr.Op("$set", expr.D("until", lease.In(c.Lease)))}))
 	if err == nil && result.MatchedCount == 0 {
 		return fmt.Errorf("%w: it took over the lease", mongopatterns.ErrRunning)
 	}
@@ -201,7 +203,7 @@ func (c *core) release(ctx context.Context, owner bson.ObjectID) error {
 	defer cancel()
 	undated, stop := pause.Undated(late)
 	defer stop()
-	_, err := fault.One(c.Leases.UpdateOne(undated, c.owned(owner), expr.Op("$unset", expr.D("owner", "", "until", ""))))
+	_, err := fault.One(c.leases.UpdateOne(undated, c.owned(owner), expr.Op("$unset", expr.D("owner", "", "until", ""))))
 	if over := late.Err(); over != nil && errors.Is(err, context.Canceled) { // nobody else has cancelled undated
 		return fault.Unknown(fmt.Errorf("%w: %v", over, err))
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -63,7 +64,7 @@ func New[T any](coll *mongo.Collection, steps []Step, opts *Options) (v *Collect
 	if err := config.Collections("coll", coll); err != nil {
 		return nil, err
 	}
-	c := &core{coll: coll}
+	c := &core{coll: comment.On(coll)}
 	if opts != nil {
 		c.Options = *opts
 	}
@@ -84,6 +85,7 @@ func New[T any](coll *mongo.Collection, steps []Step, opts *Options) (v *Collect
 	if c.Leases == nil {
 		c.Leases = coll.Database().Collection(coll.Name() + ".migrations")
 	}
+	c.leases = comment.On(c.Leases)
 	return &Collection[T]{c}, config.Collections("coll", coll, "Options.Leases", c.Leases)
 }
 
@@ -129,7 +131,7 @@ func (v *Collection[T]) Indexes() map[string][]mongo.IndexModel {
 // Cost: 2 round trips, 3 if an index is missing.
 func (v *Collection[T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "schemaversion: ensure indexes")
-	if err := collation.Refuse(ctx, v.core.coll, v.core.Leases); err != nil {
+	if err := collation.Refuse(ctx, v.core.coll, v.core.leases); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, v.core.coll.Database(), v.Indexes())
@@ -146,6 +148,7 @@ func (v *Collection[T]) ShardKey() map[string]bson.D {
 // Cost: 1 round trip, index _id. With Options.WriteBack 1 more and 1 document
 // written for an old one.
 func (v *Collection[T]) Get(ctx context.Context, id any) (out T, err error) {
+	ctx = comment.Call(ctx, "schemaversion.Get")
 	defer fault.In(&err, "schemaversion: get")
 	raw, made, err := v.core.get(ctx, v.core.coll, id)
 	if err != nil {
@@ -181,6 +184,7 @@ func (c *core) decode(made bson.Raw, out any) error {
 //
 // Cost: 1 round trip for each batch, index as the filter's.
 func (v *Collection[T]) Find(ctx context.Context, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[T, error] {
+	ctx = comment.Call(ctx, "schemaversion.Find")
 	if err := codec.CheckFilter("filter", filter); err != nil {
 		return fault.Seq("schemaversion: find", fault.Stop[T](err))
 	}
@@ -230,6 +234,7 @@ func (v *Collection[T]) Encode(value T) (raw bson.Raw, err error) {
 //
 // Cost: 1 round trip, 1 document written.
 func (v *Collection[T]) Insert(ctx context.Context, value T) (id any, err error) {
+	ctx = comment.Call(ctx, "schemaversion.Insert")
 	defer fault.In(&err, "schemaversion: insert")
 	raw, err := v.core.encode(value)
 	if err != nil {
@@ -247,6 +252,7 @@ func (v *Collection[T]) Insert(ctx context.Context, value T) (id any, err error)
 //
 // Cost: 1 round trip, 1 document written, index _id. For an old document 4 and 2.
 func (v *Collection[T]) Update(ctx context.Context, id, update any) (err error) {
+	ctx = comment.Call(ctx, "schemaversion.Update")
 	defer fault.In(&err, "schemaversion: update")
 	if err := codec.CheckUpdate("update", update); err != nil {
 		return err
@@ -276,6 +282,7 @@ func (v *Collection[T]) Filter(of func(version int) bson.D) bson.D {
 // Cost: 1 round trip. It reads the index on the version ([Collection.Indexes]), else
 // all documents.
 func (v *Collection[T]) Status(ctx context.Context) (counts map[int]int64, err error) {
+	ctx = comment.Call(ctx, "schemaversion.Status")
 	defer fault.In(&err, "schemaversion: status")
 	return v.core.status(ctx)
 }
@@ -284,7 +291,8 @@ func (v *Collection[T]) Status(ctx context.Context) (counts map[int]int64, err e
 type core struct {
 	Options
 	chain
-	coll    *mongo.Collection
+	coll    *comment.Collection
+	leases  *comment.Collection
 	codec   codec.Codec
 	current bson.E // selects documents of the newest version
 }
@@ -303,7 +311,7 @@ func (c *core) encode(v any) (bson.Raw, error) {
 }
 
 // get returns a document as stored in coll and upgraded to the newest version.
-func (c *core) get(ctx context.Context, coll *mongo.Collection, id any) (raw, made bson.Raw, err error) {
+func (c *core) get(ctx context.Context, coll *comment.Collection, id any) (raw, made bson.Raw, err error) {
 	key, err := c.codec.Compared(id)
 	if err != nil {
 		return nil, nil, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -44,9 +45,10 @@ import (
 // ones to read the source by its index _id, whole, and the ledger, 1 for some 40,000 documents; for each batch
 // of new ones 4, commit included, and 1 write for each document it falls into and each 700 entries.
 func (s *Series[ID, M]) Adopt(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (ID, []M, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "series.Adopt")
 	defer fault.In(&err, "series: adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	return s.core.Frame.Adopt(ctx, src, work, s.core.begin, s.taking(convert))
+	return s.core.Frame.Adopt(ctx, comment.On(src), work, s.core.begin, s.taking(convert))
 }
 
 // Compare yields the differences between the source of an Adopt and the measurements here. convert must be
@@ -72,13 +74,14 @@ func (s *Series[ID, M]) Adopt(ctx context.Context, src *mongo.Collection, conver
 // Cost: 3 round trips to begin; reads the source, the ledger and the collection, which it
 // decodes, once each. Memory holds some numbers for each series.
 func (s *Series[ID, M]) Compare(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (ID, []M, error), work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	ctx = comment.Call(ctx, "series.Compare")
 	c := s.core
 	comparison := windows.Comparison{Begin: c.begin, Convert: s.taking(convert), Source: c.summaries, Target: c.target,
 		Count: c.opts.CountField, Time: c.opts.TimeField}
 	for _, v := range c.opts.Values {
 		comparison.Values = append(comparison.Values, v.Field)
 	}
-	return fault.Seq("series: compare", c.Frame.Compare(ctx, src, work, comparison))
+	return fault.Seq("series: compare", c.Frame.Compare(ctx, comment.On(src), work, comparison))
 }
 
 // taking returns a function that adds the measurements of a document to a batch.

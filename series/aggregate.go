@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/number"
@@ -26,6 +27,7 @@ import (
 // Cost: 1 round trip, more for many documents, index {series, start}; 1 key and 1 document for each document
 // of the range.
 func (s *Series[ID, M]) Aggregate(ctx context.Context, series ID, from, to time.Time) (stats timeseries.Stats, err error) {
+	ctx = comment.Call(ctx, "series.Aggregate")
 	defer fault.In(&err, "series: aggregate")
 	c := s.core
 	all := c.tally(nil, 0, 0)
@@ -43,6 +45,7 @@ func (s *Series[ID, M]) Aggregate(ctx context.Context, series ID, from, to time.
 //
 // Cost: that of Aggregate.
 func (s *Series[ID, M]) AggregateWindows(ctx context.Context, series ID, from, to time.Time) iter.Seq2[timeseries.WindowStats, error] {
+	ctx = comment.Call(ctx, "series.AggregateWindows")
 	return s.core.windowStats("series: aggregate windows", series, s.core.summed(ctx, series, from, to))
 }
 
@@ -51,6 +54,7 @@ func (s *Series[ID, M]) AggregateWindows(ctx context.Context, series ID, from, t
 //
 // Cost: that of Range: all measurements of the range leave the server, packed.
 func (s *Series[ID, M]) AggregateBy(ctx context.Context, series ID, from, to time.Time, by timeseries.Window) iter.Seq2[timeseries.WindowStats, error] {
+	ctx = comment.Call(ctx, "series.AggregateBy")
 	parts := s.core.computed(ctx, series, from, to, by)
 	if err := windows.CheckWindow(by); err != nil {
 		parts = fault.Stop[part](err)

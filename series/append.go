@@ -17,6 +17,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -32,6 +33,7 @@ import (
 //
 // Cost: that of AppendMany.
 func (s *Series[ID, M]) Append(ctx context.Context, series ID, m M) (err error) {
+	ctx = comment.Call(ctx, "series.Append")
 	defer fault.In(&err, "series: append")
 	one := &batch{store: s.core}
 	if err := one.Add(series, s.core.measurement(&m)); err != nil {
@@ -60,6 +62,7 @@ func (s *Series[ID, M]) Append(ctx context.Context, series ID, m M) (err error) 
 // a sharded collection: 2 more, as the server then asks for the shard key. In a transaction: 2 round trips
 // for each batch.
 func (s *Series[ID, M]) AppendMany(ctx context.Context, items iter.Seq2[ID, M], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "series.AppendMany")
 	defer fault.In(&err, "series: append many")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return s.core.Many(ctx, windows.Untyped(items, func(m M) any { return s.core.measurement(&m) }), work, s.core.begin)

@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/windows"
 )
@@ -24,7 +25,8 @@ import (
 // filter on the series, {start} if you have made it, else a scan of the collection); for each batch 5, commit
 // included, and 2 writes for each document.
 func (s *Series[ID, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "series.Archive")
 	defer fault.In(&err, "series: archive")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	return s.core.Archive(ctx, before, target, work, windows.Insert)
+	return s.core.Archive(ctx, before, comment.On(target), work, windows.Insert)
 }

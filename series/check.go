@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
@@ -58,6 +59,7 @@ func (s *Series[ID, M]) measured() (paths []string) {
 // Cost: 2 round trips, 1 for each of Values if M is not a struct, and 1 for each batch of 100 documents;
 // scans the collection by _id.
 func (s *Series[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	ctx = comment.Call(ctx, "series.Check")
 	c := s.core
 	return fault.Seq("series: check", c.Problems(ctx, work, maintain.Scan{BatchSize: windows.WholeBatch}, c.audit, s.measured()...))
 }
@@ -68,6 +70,7 @@ func (s *Series[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) ite
 //
 // Cost: that of Check, and 1 round trip for each batch with wrong documents, index _id.
 func (s *Series[ID, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "series.Repair")
 	defer fault.In(&err, "series: repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	c := s.core

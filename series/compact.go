@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
@@ -29,6 +30,7 @@ import (
 // Cost: 1 round trip, and for each batch of 100 documents 1 to read, scanning the collection by _id unless
 // the filter has a better index, and 1 to write, 1 document for each with several blocks.
 func (s *Series[ID, M]) Compact(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "series.Compact")
 	defer fault.In(&err, "series: compact")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	c := s.core

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -30,6 +31,7 @@ import (
 //
 // Cost: 2 round trips, 1 document written, index {series, start}; reads the documents of the window.
 func (s *Series[ID, M]) Replace(ctx context.Context, series ID, m M) (err error) {
+	ctx = comment.Call(ctx, "series.Replace")
 	defer fault.In(&err, "series: replace")
 	c := s.core
 	one := &batch{store: c}
@@ -46,6 +48,7 @@ func (s *Series[ID, M]) Replace(ctx context.Context, series ID, m M) (err error)
 //
 // Cost: that of Replace.
 func (s *Series[ID, M]) Delete(ctx context.Context, series ID, at time.Time) (err error) {
+	ctx = comment.Call(ctx, "series.Delete")
 	defer fault.In(&err, "series: delete")
 	c := s.core
 	p, err := c.Place(series, at)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/interval"
@@ -122,7 +123,7 @@ func (g *Gatherer[ID, M]) Append(ctx context.Context, series ID, m M) (err error
 			err = c.waiting.Add(windows.Boxed(c.boxes, series), measurement)
 		default:
 			c.mu.Unlock()
-			if _, err := g.flush(ctx); err != nil {
+			if _, err := g.flush(comment.Call(ctx, "series.Gatherer.Append")); err != nil {
 				return err
 			}
 			continue
@@ -140,6 +141,7 @@ func (g *Gatherer[ID, M]) Append(ctx context.Context, series ID, m M) (err error
 //
 // Cost: that of AppendMany; none if nothing waits.
 func (g *Gatherer[ID, M]) Flush(ctx context.Context) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "series.Gatherer.Flush")
 	defer fault.In(&err, "series: flush")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return g.flush(ctx)
@@ -178,6 +180,7 @@ func unpack[M any](c *store, b *block) ([]M, error) {
 //
 // Cost: that of Flush.
 func (g *Gatherer[ID, M]) Close(ctx context.Context) (err error) {
+	ctx = comment.Call(ctx, "series.Gatherer.Close")
 	defer fault.In(&err, "series: close")
 	g.core.mu.Lock()
 	g.core.closed = true

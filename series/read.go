@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -30,6 +31,7 @@ import (
 // Cost: 1 round trip, more for what exceeds the server's first batch (101 documents or 16 MiB); index
 // {series, start}, no sort on the server; 1 key and 1 document for each document of the range.
 func (s *Series[ID, M]) Range(ctx context.Context, series ID, from, to time.Time) iter.Seq2[M, error] {
+	ctx = comment.Call(ctx, "series.Range")
 	c := s.core
 	return fault.Seq("series: range", func(yield func(M, error) bool) {
 		low, high := windows.Limits(from, to)
@@ -59,6 +61,7 @@ func (s *Series[ID, M]) Range(ctx context.Context, series ID, from, to time.Time
 // Cost: 1 round trip, index {series, start}, no sort on the server; 2 documents. A newest window of several
 // documents: 1 more.
 func (s *Series[ID, M]) Latest(ctx context.Context, series ID) (m M, err error) {
+	ctx = comment.Call(ctx, "series.Latest")
 	defer fault.In(&err, "series: latest")
 	c := s.core
 	if _, err := c.SeriesOf(series); err != nil {
@@ -102,6 +105,7 @@ func (s *Series[ID, M]) Latest(ctx context.Context, series ID) (m M, err error) 
 //
 // Cost: 1 round trip for each batch, 100 documents by default; scans the collection by _id.
 func (s *Series[ID, M]) Documents(ctx context.Context, work *mongopatterns.Work) iter.Seq2[bson.Raw, error] {
+	ctx = comment.Call(ctx, "series.Documents")
 	c := s.core
 	return fault.Seq("series: documents", func(yield func(bson.Raw, error) bool) {
 		w, err := maintain.Of(work, windows.WholeBatch)

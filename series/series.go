@@ -12,6 +12,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
@@ -75,7 +76,7 @@ func newStore(coll *mongo.Collection, w timeseries.Window, opts *Options) (*stor
 	}
 	o.Values = append([]timeseries.Value(nil), o.Values...)
 	settings := o.settings()
-	c := &store{needed: map[string]bool{}, Frame: windows.Frame{Pattern: "series", Coll: coll, Window: w, Codec: codec.Of(coll, o.Registry, o.BSON),
+	c := &store{needed: map[string]bool{}, Frame: windows.Frame{Pattern: "series", Coll: comment.On(coll), Window: w, Codec: codec.Of(coll, o.Registry, o.BSON),
 		Early: time.Millisecond}}
 	if err := c.Check(settings...); err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -88,7 +89,7 @@ func New[ID, M any](coll *mongo.Collection, window timeseries.Window, opts *Opti
 	if opts != nil {
 		o = *opts
 	}
-	g := &grid{Frame: windows.Frame{Pattern: "slots", Coll: coll, Window: window, Codec: codec.Of(coll, o.Registry, o.BSON),
+	g := &grid{Frame: windows.Frame{Pattern: "slots", Coll: comment.On(coll), Window: window, Codec: codec.Of(coll, o.Registry, o.BSON),
 		Early: windows.Early(o.EndTime)},
 		metadata: o.Metadata, levels: append([]time.Duration(nil), o.Levels...)}
 	if len(g.levels) == 0 {
@@ -184,6 +185,7 @@ func keys(offset time.Duration, levels []time.Duration) (path string) {
 // Cost: 1 round trip, 1 document written, index {series, start}, 1 key. 1 more if another writer makes the
 // document at the same moment.
 func (s *Slots[ID, M]) Set(ctx context.Context, series ID, t time.Time, m M) (err error) {
+	ctx = comment.Call(ctx, "slots.Set")
 	defer fault.In(&err, "slots: set")
 	one := &batch{grid: s.core}
 	if err := one.Add(series, Slot[any]{t, m}); err != nil {
@@ -202,6 +204,7 @@ func (s *Slots[ID, M]) Set(ctx context.Context, series ID, t time.Time, m M) (er
 // Cost: 1 round trip for each batch and 1 document written for each document in it; index {series, start}, 1
 // key each. 1 more if another writer makes one of them at the same moment.
 func (s *Slots[ID, M]) SetMany(ctx context.Context, slots iter.Seq2[ID, Slot[M]], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "slots.SetMany")
 	defer fault.In(&err, "slots: set many")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return s.core.Many(ctx, windows.Untyped(slots, func(slot Slot[M]) any { return Slot[any]{slot.Time, slot.Value} }), work, s.core.begin)
@@ -345,6 +348,7 @@ func (g *grid) upsert(d *group) windows.Upsert {
 //
 // Cost: 1 round trip, 1 document written, index {series, start}, 1 key.
 func (s *Slots[ID, M]) Delete(ctx context.Context, series ID, t time.Time) (err error) {
+	ctx = comment.Call(ctx, "slots.Delete")
 	defer fault.In(&err, "slots: delete")
 	g := s.core
 	p, err := g.Place(series, t)
@@ -366,6 +370,7 @@ func (s *Slots[ID, M]) Delete(ctx context.Context, series ID, t time.Time) (err 
 // Cost: 1 round trip, index {series, start}, 1 key. No document: 1 more, to look for times that are stored as
 // strings.
 func (s *Slots[ID, M]) Get(ctx context.Context, series ID, t time.Time) (m M, err error) {
+	ctx = comment.Call(ctx, "slots.Get")
 	defer fault.In(&err, "slots: get")
 	g := s.core
 	p, err := g.Place(series, t)
@@ -405,6 +410,7 @@ func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
 // Cost: 1 round trip, more beyond 101 documents or 16 MiB; index {series, start}, no sort on the server; 1
 // key and 1 document for each window. No document: 1 more, as for Get.
 func (s *Slots[ID, M]) Range(ctx context.Context, series ID, from, to time.Time) iter.Seq2[Slot[M], error] {
+	ctx = comment.Call(ctx, "slots.Range")
 	g := s.core
 	return fault.Seq("slots: range", windows.InOrder(&g.Frame, g.documents(ctx, series, from, to), g.entries, from, to, slotOf[M]))
 }
@@ -501,6 +507,7 @@ func (g *grid) entries(doc bson.Raw) (out []windows.Entry, _ error) {
 //
 // Cost: 1 round trip, index {series, start}, 1 key; 1 more for each newest window that Delete has emptied.
 func (s *Slots[ID, M]) Latest(ctx context.Context, series ID) (slot Slot[M], err error) {
+	ctx = comment.Call(ctx, "slots.Latest")
 	defer fault.In(&err, "slots: latest")
 	g := s.core
 	raw, err := g.SeriesOf(series)
@@ -539,6 +546,7 @@ func (s *Slots[ID, M]) Latest(ctx context.Context, series ID) (slot Slot[M], err
 //
 // Cost: 3 round trips, and 1 for each batch; scans the collection by _id.
 func (s *Slots[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	ctx = comment.Call(ctx, "slots.Check")
 	return fault.Seq("slots: check", s.core.Problems(ctx, work, s.core.scan(), s.core.audit, s.core.data))
 }
 
@@ -546,6 +554,7 @@ func (s *Slots[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) iter
 //
 // Cost: that of Check, and 1 round trip for each batch with wrong ends, index _id.
 func (s *Slots[ID, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "slots.Repair")
 	defer fault.In(&err, "slots: repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return s.core.Frame.Repair(ctx, work, s.core.scan(), s.core.audit)
@@ -575,12 +584,13 @@ func (g *grid) audit(doc bson.Raw, report windows.Report) mongo.Pipeline {
 // filter on the series, {start} if you have made it, else a scan); for each batch 4 and 2 writes for each
 // document.
 func (s *Slots[ID, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "slots.Archive")
 	defer fault.In(&err, "slots: archive")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	return s.core.Frame.Archive(ctx, before, target, work, s.core.arrive)
+	return s.core.Frame.Archive(ctx, before, comment.On(target), work, s.core.arrive)
 }
 
-func (g *grid) arrive(_ context.Context, _ *mongo.Collection, docs []bson.Raw) (updates []mongo.WriteModel, _ error) {
+func (g *grid) arrive(_ context.Context, _ *comment.Collection, docs []bson.Raw) (updates []mongo.WriteModel, _ error) {
 	for _, doc := range docs {
 		updates = append(updates, g.bring(doc, windows.Place{Series: value.Lookup(doc, g.Series), Start: g.StartOf(doc)}, true))
 	}
@@ -623,6 +633,7 @@ func (g *grid) bring(doc bson.Raw, p windows.Place, later bool) mongo.WriteModel
 // Cost: 1 round trip to begin, 1 to find 1000 documents, by a scan; for each batch of 100 4, commit included,
 // and 2 writes for each document.
 func (s *Slots[ID, M]) Adopt(ctx context.Context, parse func(start string) (time.Time, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "slots.Adopt")
 	defer fault.In(&err, "slots: adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	g := s.core

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
@@ -44,6 +45,7 @@ const (
 // Cost: 1 round trip, and 1 for each batch of 100 documents, 3 more if some seem wrong;
 // without a Filter a scan of the cold ones, and 3 more for each batch of Orphans.
 func (s *Split[ID, H, C]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	ctx = comment.Call(ctx, "split.Check")
 	c := s.core
 	all := []iter.Seq2[mongopatterns.Problem, error]{maintain.Check(ctx, c.hot, work, c.scan(), c.check)}
 	if work == nil || work.Filter == nil {
@@ -124,6 +126,7 @@ func (c *core) check(ctx context.Context, hot []bson.Raw) (problems []mongopatte
 // of these some have a cold one and others do not; 2 writes to the hot document and 1
 // to the cold one.
 func (s *Split[ID, H, C]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "split.Repair")
 	defer fault.In(&err, "split: repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return s.core.divideAll(ctx, work)
@@ -144,6 +147,7 @@ func (s *Split[ID, H, C]) Repair(ctx context.Context, work *mongopatterns.Work) 
 //
 // Cost: that of Repair.
 func (s *Split[ID, H, C]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "split.Adopt")
 	defer fault.In(&err, "split: adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if len(s.core.fields) == 0 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -32,7 +33,7 @@ var _ mongopatterns.Checker = (*Split[int, bson.D, bson.D])(nil)
 
 // core does the work on BSON.
 type core struct {
-	hot, cold *mongo.Collection
+	hot, cold *comment.Collection
 	idField   string
 	fields    []string // the cold fields; nil if not known
 	hotFields []string // the fields of H; nil if not known
@@ -92,7 +93,7 @@ func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID,
 	if err := config.Apply(config.Name("Options.IDField", &o.IDField, "_id")); err != nil {
 		return nil, err
 	}
-	c := &core{hot: hot, cold: cold, idField: o.IDField, fields: slices.Clone(o.ColdFields), keep: o.Prefer}
+	c := &core{hot: comment.On(hot), cold: comment.On(cold), idField: o.IDField, fields: slices.Clone(o.ColdFields), keep: o.Prefer}
 	c.codec = codec.Of(hot, o.Registry, o.BSON)
 	option := "Options.ColdFields"
 	if len(c.fields) == 0 {
@@ -219,6 +220,7 @@ func (c *core) coldOf(id bson.RawValue) bson.D { return expr.D(c.idField, value.
 //
 // Cost: 1 round trip, 1 key and 1 document, index _id.
 func (s *Split[ID, H, C]) GetHot(ctx context.Context, id ID) (hot H, err error) {
+	ctx = comment.Call(ctx, "split.GetHot")
 	defer fault.In(&err, "split: get hot")
 	raw, err := s.core.codec.ID("id", id)
 	if err != nil {
@@ -232,6 +234,7 @@ func (s *Split[ID, H, C]) GetHot(ctx context.Context, id ID) (hot H, err error) 
 //
 // Cost: 1 round trip, 1 key and 1 document, index {movie_id}.
 func (s *Split[ID, H, C]) GetCold(ctx context.Context, id ID) (cold C, err error) {
+	ctx = comment.Call(ctx, "split.GetCold")
 	defer fault.In(&err, "split: get cold")
 	raw, err := s.core.codec.ID("id", id)
 	if err != nil {
@@ -247,6 +250,7 @@ func (s *Split[ID, H, C]) GetCold(ctx context.Context, id ID) (cold C, err error
 //
 // Cost: 1 round trip; 1 key and 1 document of each collection.
 func (s *Split[ID, H, C]) Get(ctx context.Context, id ID) (hot H, cold C, err error) {
+	ctx = comment.Call(ctx, "split.Get")
 	defer fault.In(&err, "split: get")
 	type document struct {
 		Hot  H   `bson:"hot" json:"hot"`

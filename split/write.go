@@ -15,6 +15,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -31,6 +32,7 @@ import (
 //
 // Cost: 3 round trips, 2 documents written.
 func (s *Split[ID, H, C]) Insert(ctx context.Context, id ID, hot H, cold C) (err error) {
+	ctx = comment.Call(ctx, "split.Insert")
 	defer fault.In(&err, "split: insert")
 	c := s.core
 	hotDoc, coldDoc, err := c.documents(id, hot, cold)
@@ -96,6 +98,7 @@ func (c *core) documents(id, hot, cold any) (hotDoc, coldDoc bson.Raw, err error
 // 1, and no transaction. Where the hot document has cold fields 6 round trips more,
 // and 7 where it has no cold document. 1 key of each index.
 func (s *Split[ID, H, C]) Update(ctx context.Context, id ID, hot, cold any) (err error) {
+	ctx = comment.Call(ctx, "split.Update")
 	defer fault.In(&err, "split: update")
 	c := s.core
 	raw, err := c.codec.ID("id", id)
@@ -195,7 +198,7 @@ func entries(doc any) iter.Seq2[string, any] {
 }
 
 // one updates one document, or returns ErrNotFound.
-func one(ctx context.Context, coll *mongo.Collection, filter bson.D, update any) (*mongo.UpdateResult, error) {
+func one(ctx context.Context, coll *comment.Collection, filter bson.D, update any) (*mongo.UpdateResult, error) {
 	done, err := fault.One(coll.UpdateOne(ctx, filter, update))
 	if err != nil {
 		return nil, err
@@ -264,6 +267,7 @@ func (c *core) undivided(ctx context.Context, id bson.RawValue) (bool, error) {
 //
 // Cost: 3 round trips, 2 documents written; 1 key of each index.
 func (s *Split[ID, H, C]) Delete(ctx context.Context, id ID) (err error) {
+	ctx = comment.Call(ctx, "split.Delete")
 	defer fault.In(&err, "split: delete")
 	c := s.core
 	raw, err := c.codec.ID("id", id)
@@ -365,7 +369,7 @@ func (c *core) divide(ctx context.Context, ids bson.A, keep Side, dry bool) (n d
 // read reads these hot documents and their cold ones, the latter by the keys of their IDs, within
 // a transaction.
 func (c *core) read(ctx context.Context, ids bson.A, projection bson.D) (hot []bson.Raw, cold map[string]bson.Raw, err error) {
-	find := func(coll *mongo.Collection, field string, projection bson.D) ([]bson.Raw, error) {
+	find := func(coll *comment.Collection, field string, projection bson.D) ([]bson.Raw, error) {
 		return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 			opts := options.Find().SetBatchSize(int32(len(ids) + 1)).SetProjection(projection)
 			return coll.Find(ctx, expr.D(field, expr.Op("$in", ids)), opts)

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/hold"
@@ -25,6 +26,7 @@ import (
 // Cost: 1 round trip, and 2 for each batch of 100 parents as in Check; 5 more if some are
 // wrong, and 1 more if arrays are; 2 writes to each wrong parent.
 func (s *Subset[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "subset.Repair")
 	defer fault.In(&err, "subset: repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return s.core.rebuildAll(ctx, work, false)
@@ -48,6 +50,7 @@ func (s *Subset[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (r
 //
 // Cost: that of Repair; 2 more for each batch with items to insert, and 1 write for each of them.
 func (s *Subset[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "subset.Adopt")
 	defer fault.In(&err, "subset: adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	return s.core.rebuildAll(ctx, work, true)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -38,7 +39,7 @@ var _ mongopatterns.Checker = (*Subset[int, bson.D])(nil)
 
 // core does the work on BSON.
 type core struct {
-	parents, items *mongo.Collection
+	parents, items *comment.Collection
 	o              Options // complete
 	codec          codec.Codec
 	filter         filter
@@ -66,7 +67,7 @@ func New[ID, T any](parents, items *mongo.Collection, opts *Options) (s *Subset[
 	if err := config.Collections("parents", parents, "items", items); err != nil {
 		return nil, err
 	}
-	c := &core{parents: parents, items: items}
+	c := &core{parents: comment.On(parents), items: comment.On(items)}
 	if opts != nil {
 		c.o = *opts
 	}
@@ -199,6 +200,7 @@ func (s *Subset[ID, T]) ItemsFilter(parent ID) bson.D {
 //
 // Cost: 1 round trip, 1 key and 1 document, index _id of the parents.
 func (s *Subset[ID, T]) Top(ctx context.Context, parent ID) (items []T, err error) {
+	ctx = comment.Call(ctx, "subset.Top")
 	defer fault.In(&err, "subset: top")
 	c := s.core
 	id, err := c.codec.ID("parent", parent)
@@ -244,6 +246,7 @@ func (s *Subset[ID, T]) Top(ctx context.Context, parent ID) (items []T, err erro
 // Cost: 1 round trip for each batch of the cursor; 1 key and 1 document for each item; the index {parent,
 // order…}, in order.
 func (s *Subset[ID, T]) All(ctx context.Context, parent ID) iter.Seq2[T, error] {
+	ctx = comment.Call(ctx, "subset.All")
 	c := s.core
 	id, err := c.codec.ID("parent", parent)
 	if err != nil {
@@ -259,6 +262,7 @@ func (s *Subset[ID, T]) All(ctx context.Context, parent ID) iter.Seq2[T, error] 
 //
 // Cost: 1 round trip, 1 key and 1 document, index _id of the items.
 func (s *Subset[ID, T]) Get(ctx context.Context, parent ID, id any) (item T, err error) {
+	ctx = comment.Call(ctx, "subset.Get")
 	defer fault.In(&err, "subset: get")
 	p, raw, err := s.core.ids(parent, id)
 	if err != nil {

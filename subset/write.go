@@ -14,6 +14,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -40,6 +41,7 @@ import (
 // more. A sum that is computed from all items: 2 more. A parent that is to be adopted: 8 or 9 more, and 1
 // write for each item in its array.
 func (s *Subset[ID, T]) Insert(ctx context.Context, parent ID, item T) (id any, err error) {
+	ctx = comment.Call(ctx, "subset.Insert")
 	defer fault.In(&err, "subset: insert")
 	c := s.core
 	p, it, err := c.encode(parent, item)
@@ -185,6 +187,7 @@ const (
 // For each parent that holds fewer than it should, after N was raised: 3 more. If parents are to be adopted:
 // 8 more, and 1 write for each item in their arrays.
 func (s *Subset[ID, T]) InsertMany(ctx context.Context, items iter.Seq2[ID, T], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "subset.InsertMany")
 	defer fault.In(&err, "subset: insert many")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	w, err := maintain.OfItems(work, batchItems, false)
@@ -431,6 +434,7 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 // is computed from all items: 2 or 3 more. A parent that is to be adopted: 8 to 12 more, and 1
 // write for each item in its array. An item that is not there: 2 round trips.
 func (s *Subset[ID, T]) Update(ctx context.Context, parent ID, id, update any) (err error) {
+	ctx = comment.Call(ctx, "subset.Update")
 	defer fault.In(&err, "subset: update")
 	if err := codec.CheckUpdate("update", update); err != nil {
 		return err
@@ -524,6 +528,7 @@ func (c *core) edited(ctx context.Context, parent bson.RawValue, before, after i
 // computed from all items: 2 more. A parent that is to be adopted, and an item that is not
 // there: as Update.
 func (s *Subset[ID, T]) Delete(ctx context.Context, parent ID, id any) (err error) {
+	ctx = comment.Call(ctx, "subset.Delete")
 	defer fault.In(&err, "subset: delete")
 	c := s.core
 	p, raw, err := c.ids(parent, id)
@@ -556,6 +561,7 @@ func (s *Subset[ID, T]) Delete(ctx context.Context, parent ID, id any) (err erro
 // Cost: 3 round trips; 1 write for the parent and each item; items by the index
 // {parent, order…}.
 func (s *Subset[ID, T]) DeleteParent(ctx context.Context, parent ID) (items int64, err error) {
+	ctx = comment.Call(ctx, "subset.DeleteParent")
 	defer fault.In(&err, "subset: delete parent")
 	c := s.core
 	p, err := c.codec.ID("parent", parent)

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -413,6 +414,7 @@ func (l *lists) addChildren(children []bson.RawValue) bson.D {
 // Cost: 5 round trips (lock, both nodes, 1 $graphLookup up from the parent, 1 update, commit), 2 documents
 // written: the lock and the parent.
 func (t *Tree[ID, T]) Link(ctx context.Context, parent, child ID) (err error) {
+	ctx = comment.Call(ctx, "tree.Link")
 	defer fault.In(&err, "tree: link")
 	return t.c.relink(ctx, parent, child, (*lists).addLink)
 }
@@ -422,6 +424,7 @@ func (t *Tree[ID, T]) Link(ctx context.Context, parent, child ID) (err error) {
 //
 // Cost: 4 round trips (lock, both nodes, 1 update, commit), 2 documents written: the lock and the parent.
 func (t *Tree[ID, T]) Unlink(ctx context.Context, parent, child ID) (err error) {
+	ctx = comment.Call(ctx, "tree.Unlink")
 	defer fault.In(&err, "tree: unlink")
 	return t.c.relink(ctx, parent, child, (*lists).removeLink)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -35,6 +36,7 @@ type Entry[ID, T any] struct {
 // Cost: 1 round trip for the roots, then 1 for the children of each 1,000 nodes, as far as they fit in a reply
 // (16 MB).
 func (t *Tree[ID, T]) Dump(ctx context.Context) iter.Seq2[Entry[ID, T], error] {
+	ctx = comment.Call(ctx, "tree.Dump")
 	return fault.Seq("tree: dump", func(yield func(Entry[ID, T], error) bool) {
 		if err := t.dump(ctx, yield); err != nil {
 			fault.Stop[Entry[ID, T]](err)(yield)
@@ -160,6 +162,7 @@ func slim(n node) node {
 // NestedSets: 2 more for the last number, and then 4 for the numbers.
 func (t *Tree[ID, T]) Load(ctx context.Context, entries iter.Seq2[Entry[ID, T], error], pos Position[ID],
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "tree.Load")
 	defer fault.In(&err, "tree: load")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	defer maintain.Unstored(&err, &result)

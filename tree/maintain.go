@@ -6,6 +6,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 )
@@ -38,6 +39,7 @@ const (
 // children where there are counters, an order, numbers or child references; 4 for the whole. Suspects: 4 more
 // (counter, nodes, what belongs to them, commit). If others restructure meanwhile: 1 more.
 func (t *Tree[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	ctx = comment.Call(ctx, "tree.Check")
 	return fault.Seq("tree: check", collation.Seq(ctx, maintain.Chain(newEngine(t.c, t.c).check(ctx, work),
 		maintain.Absent(ctx, t.c.coll, work, "tree", t.c.refField)), t.c.coll))
 }
@@ -61,6 +63,7 @@ const maxPasses = 100
 // Cost: as Check, and for each batch with problems 2 round trips (lock, one command of updates); each document
 // is written once. Nested sets: 4 more (lock, all nodes, updates, commit).
 func (t *Tree[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (total mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "tree.Repair")
 	defer fault.In(&err, "tree: repair")
 	defer fault.PartlyDone(&err, &total.Done, &total.Unknown)
 	if err := collation.Refuse(ctx, t.c.coll); err != nil {
@@ -97,6 +100,7 @@ func (t *Tree[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (tot
 //
 // Cost: as Repair where the parent field stays; MaterializedPath and ChildReferences: twice that.
 func (t *Tree[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (total mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "tree.Adopt")
 	defer fault.In(&err, "tree: adopt")
 	defer fault.PartlyDone(&err, &total.Done, &total.Unknown)
 	if err := collation.Refuse(ctx, t.c.coll); err != nil {
@@ -128,7 +132,7 @@ func (t *Tree[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (tota
 func (c *core) adoptByParents(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	o := c.o
 	o.OrderField, o.Graph = "", false
-	from, err := newCore(c.coll, ParentReferences, o)
+	from, err := newCore(c.coll.Driver(), ParentReferences, o)
 	if err != nil {
 		return result, err
 	}
@@ -154,6 +158,7 @@ func (c *core) adoptByParents(ctx context.Context, work *mongopatterns.Work) (re
 // Cost: as Adopt.
 func Convert[ID, T, U any](ctx context.Context, from *Tree[ID, T], to *Tree[ID, U],
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "tree.Convert")
 	defer fault.In(&err, "tree: convert")
 	if from == nil || to == nil {
 		return result, fault.Invalid("from, to: nil")

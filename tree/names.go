@@ -6,6 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
@@ -18,6 +19,7 @@ import (
 // Cost: 1 round trip for each name. If one is missing: 2 more (lock, commit), 1 for each name again (for a root of
 // ChildReferences 2), and for each new node as Insert without the commit.
 func (t *Tree[ID, T]) FindOrInsert(ctx context.Context, names []string, make func(name string) (T, error)) (id ID, err error) {
+	ctx = comment.Call(ctx, "tree.FindOrInsert")
 	defer fault.In(&err, "tree: find or insert")
 	if len(names) == 0 {
 		return id, fault.Invalid("no names")

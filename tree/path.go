@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -117,6 +118,7 @@ func (p pathShape) replace(from, start string) []mongo.WriteModel {
 // Cost: 4 round trips for any number of descendants (lock, node, one command of updates, commit); written are the
 // subtree and the lock.
 func (t *Tree[ID, T]) Rename(ctx context.Context, id ID, segment string) (err error) {
+	ctx = comment.Call(ctx, "tree.Rename")
 	defer fault.In(&err, "tree: rename")
 	raw, err := t.c.id(id)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -142,6 +143,7 @@ func (t *Tree[ID, T]) all(ctx context.Context, call string, p mongo.Pipeline) it
 //
 // Cost: 1 round trip, a key of the parent or path index for each child; child references read each by ID.
 func (t *Tree[ID, T]) Children(ctx context.Context, id ID) iter.Seq2[T, error] {
+	ctx = comment.Call(ctx, "tree.Children")
 	return t.each(ctx, "children", id, t.c.children)
 }
 
@@ -150,6 +152,7 @@ func (t *Tree[ID, T]) Children(ctx context.Context, id ID) iter.Seq2[T, error] {
 // Cost: 1 round trip, index as Children. A root, or a single child, of ChildReferences: 1 more, and every node
 // is examined for a root.
 func (t *Tree[ID, T]) Siblings(ctx context.Context, id ID) iter.Seq2[T, error] {
+	ctx = comment.Call(ctx, "tree.Siblings")
 	found := t.each(ctx, "siblings", id, t.c.siblings)
 	if t.c.otherRoots(nil) == nil {
 		return found
@@ -172,6 +175,7 @@ func (t *Tree[ID, T]) Siblings(ctx context.Context, id ID) iter.Seq2[T, error] {
 //
 // Cost: 1 round trip, a key of the parent or path index for each root; child references examine every node.
 func (t *Tree[ID, T]) Roots(ctx context.Context) iter.Seq2[T, error] {
+	ctx = comment.Call(ctx, "tree.Roots")
 	return t.all(ctx, "roots", t.c.roots())
 }
 
@@ -179,6 +183,7 @@ func (t *Tree[ID, T]) Roots(ctx context.Context) iter.Seq2[T, error] {
 //
 // Cost: 1 round trip, every node is examined.
 func (t *Tree[ID, T]) Leaves(ctx context.Context) iter.Seq2[T, error] {
+	ctx = comment.Call(ctx, "tree.Leaves")
 	return t.all(ctx, "leaves", t.c.leaves())
 }
 
@@ -188,6 +193,7 @@ func (t *Tree[ID, T]) Leaves(ctx context.Context) iter.Seq2[T, error] {
 // each descendant: of the ancestors, path or left index; of the parent or ID index, level by level in one
 // $graphLookup (100 MB at most), which is complete before the first comes.
 func (t *Tree[ID, T]) Descendants(ctx context.Context, id ID, maxDepth int) iter.Seq2[T, error] {
+	ctx = comment.Call(ctx, "tree.Descendants")
 	raw, err := t.c.downFrom(id, maxDepth)
 	if err != nil {
 		return fault.Seq("tree: descendants", fault.Stop[T](err))
@@ -208,6 +214,7 @@ func (c *core) downFrom(id any, maxDepth int) (bson.RawValue, error) {
 //
 // Cost: as Subtree.
 func (t *Tree[ID, T]) Preorder(ctx context.Context, id ID, maxDepth int) iter.Seq2[T, error] {
+	ctx = comment.Call(ctx, "tree.Preorder")
 	return fault.Seq("tree: preorder", func(yield func(T, error) bool) {
 		root, _, err := t.subtree(ctx, id, maxDepth)
 		if err != nil {
@@ -233,6 +240,7 @@ func (t *Tree[ID, T]) Preorder(ctx context.Context, id ID, maxDepth int) iter.Se
 //
 // Cost: 1 round trip, each ancestor by ID, in child references by the children index, with a SegmentField by that.
 func (t *Tree[ID, T]) Ancestors(ctx context.Context, id ID) (nodes []T, err error) {
+	ctx = comment.Call(ctx, "tree.Ancestors")
 	defer fault.In(&err, "tree: ancestors")
 	raw, err := t.c.id(id)
 	if err != nil {
@@ -305,6 +313,7 @@ func upFrom[V any](ctx context.Context, s *store, id bson.RawValue, open opener,
 //
 // Cost: 1 round trip, index as Ancestors.
 func (t *Tree[ID, T]) Parent(ctx context.Context, id ID) (parent T, err error) {
+	ctx = comment.Call(ctx, "tree.Parent")
 	defer fault.In(&err, "tree: parent")
 	var none T
 	var x node
@@ -337,6 +346,7 @@ func (t *Tree[ID, T]) Parent(ctx context.Context, id ID) (parent T, err error) {
 //
 // Cost: 1 round trip, index as Ancestors.
 func (t *Tree[ID, T]) Parents(ctx context.Context, id ID) iter.Seq2[T, error] {
+	ctx = comment.Call(ctx, "tree.Parents")
 	return t.each(ctx, "parents", id, t.c.parentsPipeline)
 }
 
@@ -383,6 +393,7 @@ func (c *core) ancestryByWay(ctx context.Context, id bson.RawValue) (ids []bson.
 //
 // Cost: 1 round trip. AncestorArray and MaterializedPath (of IDs) read the node alone, the others as Ancestors.
 func (t *Tree[ID, T]) IsDescendant(ctx context.Context, id, ancestor ID) (below bool, err error) {
+	ctx = comment.Call(ctx, "tree.IsDescendant")
 	defer fault.In(&err, "tree: is descendant")
 	other, err := t.c.id(ancestor)
 	if err != nil {
@@ -398,6 +409,7 @@ func (t *Tree[ID, T]) IsDescendant(ctx context.Context, id, ancestor ID) (below 
 //
 // Cost: 1 round trip, as Ancestors.
 func (t *Tree[ID, T]) Breadcrumb(ctx context.Context, id ID) (crumbs []Crumb[ID], err error) {
+	ctx = comment.Call(ctx, "tree.Breadcrumb")
 	defer fault.In(&err, "tree: breadcrumb")
 	raw, err := t.c.id(id)
 	if err != nil {
@@ -428,6 +440,7 @@ func (t *Tree[ID, T]) Breadcrumb(ctx context.Context, id ID) (crumbs []Crumb[ID]
 //
 // Cost: 1 round trip for each 16 MB; keys as Descendants.
 func (t *Tree[ID, T]) Subtree(ctx context.Context, id ID, maxDepth int) (root *Node[T], err error) {
+	ctx = comment.Call(ctx, "tree.Subtree")
 	defer fault.In(&err, "tree: subtree")
 	root, raw, err := t.subtree(ctx, id, maxDepth)
 	if err != nil {
@@ -481,6 +494,7 @@ func (n *Node[T]) cutCycles(above map[*Node[T]]bool) {
 //
 // Cost: 1 round trip for each 16 MB; it reads every document of the tree.
 func (t *Tree[ID, T]) Forest(ctx context.Context) (roots []*Node[T], err error) {
+	ctx = comment.Call(ctx, "tree.Forest")
 	defer fault.In(&err, "tree: forest")
 	pieces, nodes, several, err := t.nest(ctx, mongo.Pipeline{t.c.match(t.c.o.IDField, expr.Op("$ne", nil))}, "")
 	seen := map[*Node[T]]bool{}
@@ -529,6 +543,7 @@ func (t *Tree[ID, T]) nest(ctx context.Context, p mongo.Pipeline, root string) (
 //
 // Cost: 1 round trip, index and keys as Children.
 func (t *Tree[ID, T]) CountChildren(ctx context.Context, id ID) (n int64, err error) {
+	ctx = comment.Call(ctx, "tree.CountChildren")
 	defer fault.In(&err, "tree: count children")
 	raw, err := t.c.id(id)
 	if err != nil {
@@ -541,6 +556,7 @@ func (t *Tree[ID, T]) CountChildren(ctx context.Context, id ID) (n int64, err er
 //
 // Cost: 1 round trip, index and keys as Descendants. Nested sets without a maxDepth read only the node.
 func (t *Tree[ID, T]) CountDescendants(ctx context.Context, id ID, maxDepth int) (n int64, err error) {
+	ctx = comment.Call(ctx, "tree.CountDescendants")
 	defer fault.In(&err, "tree: count descendants")
 	raw, err := t.c.downFrom(id, maxDepth)
 	if err != nil {
@@ -570,6 +586,7 @@ func (c *core) total(ctx context.Context, p mongo.Pipeline) (n int64, err error)
 //
 // Cost: none. MaterializedPath and ChildReferences: 1 round trip, the node by ID.
 func (t *Tree[ID, T]) ChildrenFilter(ctx context.Context, id ID) (filter bson.D, err error) {
+	ctx = comment.Call(ctx, "tree.ChildrenFilter")
 	defer fault.In(&err, "tree: children filter")
 	raw, err := t.c.id(id)
 	if err != nil {
@@ -606,6 +623,7 @@ func (c *core) filter(ctx context.Context, id bson.RawValue, of func(n node) (bs
 // Cost: none for AncestorArray. The others: 1 round trip; MaterializedPath and NestedSets without a maxDepth
 // read the node, the others the IDs of all descendants into the filter.
 func (t *Tree[ID, T]) DescendantsFilter(ctx context.Context, id ID, maxDepth int) (filter bson.D, err error) {
+	ctx = comment.Call(ctx, "tree.DescendantsFilter")
 	defer fault.In(&err, "tree: descendants filter")
 	raw, err := t.c.downFrom(id, maxDepth)
 	if err != nil {
@@ -627,6 +645,7 @@ func (c *core) idFilter(ctx context.Context, p mongo.Pipeline) (bson.D, error) {
 //
 // Cost: as IsDescendant.
 func (t *Tree[ID, T]) AncestorsFilter(ctx context.Context, id ID) (filter bson.D, err error) {
+	ctx = comment.Call(ctx, "tree.AncestorsFilter")
 	defer fault.In(&err, "tree: ancestors filter")
 	ids, err := t.c.ancestry(ctx, id)
 	if err != nil {
@@ -639,6 +658,7 @@ func (t *Tree[ID, T]) AncestorsFilter(ctx context.Context, id ID) (filter bson.D
 //
 // Cost: none. ChildReferences read the IDs of the roots, as Roots.
 func (t *Tree[ID, T]) RootsFilter(ctx context.Context) (filter bson.D, err error) {
+	ctx = comment.Call(ctx, "tree.RootsFilter")
 	defer fault.In(&err, "tree: roots filter")
 	if match := t.c.rootsMatch(); match != nil {
 		return match, nil

@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -139,13 +140,13 @@ func (s *store) readNodes(ctx context.Context, open opener) ([]node, error) {
 type opener = func(ctx context.Context) (*mongo.Cursor, error)
 
 // opening runs a pipeline in the largest batches, 16 MB.
-func opening(coll *mongo.Collection, p mongo.Pipeline) opener {
+func opening(coll *comment.Collection, p mongo.Pipeline) opener {
 	return open(coll, p, math.MaxInt32)
 }
 
 // open runs a pipeline with a batch size, 0 for the server's default. A pipeline that only filters and sorts runs as a
 // find, which the server streams; an aggregate reads some MB before its first reply.
-func open(coll *mongo.Collection, p mongo.Pipeline, batch int32) opener {
+func open(coll *comment.Collection, p mongo.Pipeline, batch int32) opener {
 	return func(ctx context.Context) (*mongo.Cursor, error) {
 		find, aggregate := options.Find(), options.Aggregate()
 		if batch > 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -66,11 +67,11 @@ type store struct {
 	layout
 	o    Options
 	kind Representation
-	coll *mongo.Collection // the user's, for reads with its read preference
+	coll *comment.Collection // the user's, for reads with its read preference
 
-	primary *mongo.Collection // for writes, and for reads that must see every node
-	durable *mongo.Collection // primary with the write concern majority, for writes outside transactions
-	locks   *mongo.Collection
+	primary *comment.Collection // for writes, and for reads that must see every node
+	durable *comment.Collection // primary with the write concern majority, for writes outside transactions
+	locks   *comment.Collection
 	lockID  string // see scopeID
 
 	codec codec.Codec
@@ -106,14 +107,14 @@ func (s *store) withProjection(shown bson.D) *store {
 // newStore checks the options and fills in defaults. The layout is made twice, before and after the default names.
 func newStore(coll *mongo.Collection, kind Representation, o Options) (*store, error) {
 	majority := options.Collection().SetWriteConcern(writeconcern.Majority())
-	primary := cursor.Primary(coll)
+	primary := cursor.Primary(comment.On(coll))
 	if kind != MaterializedPath {
 		o.SegmentField = ""
 	}
 	o.Scope = append(bson.D{}, o.Scope...)
 	locks := coll.Database().Collection(cmp.Or(o.LockCollection, coll.Name()+"_locks"))
-	s := &store{kind: kind, coll: coll, primary: primary, durable: primary.Clone(majority), o: o,
-		locks: cursor.Primary(locks).Clone(majority), codec: codec.Of(coll, o.Registry, o.BSON)}
+	s := &store{kind: kind, coll: comment.On(coll), primary: primary, durable: primary.Clone(majority), o: o,
+		locks: cursor.Primary(comment.On(locks)).Clone(majority), codec: codec.Of(coll, o.Registry, o.BSON)}
 	if s.layout = layoutOf(kind, &s.o); s.settings == nil {
 		return nil, fault.Invalid("rep: unknown %v", kind)
 	}
@@ -190,6 +191,7 @@ func (s *store) keyed(fields ...string) bson.D {
 //
 // Cost: 3 round trips when all indexes are there, otherwise 4; 1 document written.
 func (t *Tree[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
+	ctx = comment.Call(ctx, "tree.EnsureIndexes")
 	defer fault.In(&err, "tree: ensure indexes")
 	if err := collation.Refuse(ctx, t.c.coll); err != nil {
 		return err

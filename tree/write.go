@@ -10,6 +10,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
@@ -24,6 +25,7 @@ import (
 // numbers, insert, commit), 6 Before and After a node below a root; every node after the new one is written,
 // and its ancestors.
 func (t *Tree[ID, T]) Insert(ctx context.Context, doc T, pos Position[ID]) (id ID, err error) {
+	ctx = comment.Call(ctx, "tree.Insert")
 	defer fault.In(&err, "tree: insert")
 	if pos.err != nil {
 		return id, pos.err
@@ -56,6 +58,7 @@ func (t *Tree[ID, T]) prepare(user T) (doc bson.D, raw bson.RawValue, id ID, err
 // Before and After 2 more. NestedSets: all nodes between the old and the new place are written; to the last
 // root 2 more, Before and After a node below a root 1.
 func (t *Tree[ID, T]) Move(ctx context.Context, id ID, pos Position[ID]) (err error) {
+	ctx = comment.Call(ctx, "tree.Move")
 	defer fault.In(&err, "tree: move")
 	if pos.err != nil {
 		return pos.err
@@ -88,6 +91,7 @@ func (t *Tree[ID, T]) Move(ctx context.Context, id ID, pos Position[ID]) (err er
 // MaterializedPath also examines the roots, because their path is null; in a forest of many roots an index
 // {PathField, ParentField} spares it that. With a SegmentField nodes that move are written twice.
 func (t *Tree[ID, T]) Delete(ctx context.Context, id ID, policy mongopatterns.DeletePolicy) (n int64, err error) {
+	ctx = comment.Call(ctx, "tree.Delete")
 	defer fault.In(&err, "tree: delete")
 	raw, err := t.c.id(id)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/diff"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -31,6 +32,7 @@ import (
 // index _id.
 func (d *History[ID, T]) Adopt(ctx context.Context, known func(stored bson.Raw) Change,
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "versioning.Adopt")
 	defer fault.In(&err, "versioning: adopt")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if err := d.core.refuseCollation(ctx); err != nil {
@@ -134,6 +136,7 @@ func (d *store) ends(ctx context.Context, ids bson.A) (map[string]head, error) {
 // more if one of them has changed meanwhile.
 func (d *History[ID, T]) AdoptRevisions(ctx context.Context, read func(row bson.Raw) (*Revision[bson.Raw], error),
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "versioning.AdoptRevisions")
 	defer fault.In(&err, "versioning: adopt revisions")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if d.core.revisions == nil {

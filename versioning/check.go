@@ -14,6 +14,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/diff"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -59,6 +60,7 @@ const (
 // Cost: 1 round trip, and for each 100 documents 3, and more for many revisions, all of which are read; 1 or
 // more to list those that only the history has; 3 for each document with a problem.
 func (d *History[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	ctx = comment.Call(ctx, "versioning.Check")
 	problems := maintain.Check(ctx, d.core.current, work, whole, d.core.audit)
 	if d.core.revisions != nil {
 		rest, scan := d.core.removed(work, nil)
@@ -74,6 +76,7 @@ func (d *History[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) it
 //
 // Cost: that of Check, and for each number 2 round trips and 1 document written, for each deletion 4 and 1.
 func (d *History[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "versioning.Repair")
 	defer fault.In(&err, "versioning: repair")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if err := d.core.refuseCollation(ctx); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/diff"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -54,6 +55,7 @@ func differences(a, b []diff.Field) (out []Difference) {
 //
 // Cost: that of At for each of the two.
 func (d *History[ID, T]) Diff(ctx context.Context, id ID, from, to int64) (found []Difference, err error) {
+	ctx = comment.Call(ctx, "versioning.Diff")
 	defer fault.In(&err, "versioning: diff")
 	key, err := d.id(id)
 	if err != nil {

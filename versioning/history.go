@@ -17,6 +17,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/diff"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -453,6 +454,7 @@ func (d *store) exists(ctx context.Context, id bson.RawValue) (bool, error) {
 // SnapshotEvery keys and documents, and 1 more where no whole revision follows; 3 where there is no such
 // revision.
 func (d *History[ID, T]) At(ctx context.Context, id ID, n int64) (revision Revision[T], err error) {
+	ctx = comment.Call(ctx, "versioning.At")
 	defer fault.In(&err, "versioning: at")
 	key, err := d.id(id)
 	if err != nil {
@@ -468,6 +470,7 @@ func (d *History[ID, T]) At(ctx context.Context, id ID, n int64) (revision Revis
 // Cost: 1 round trip, 1 key and 1 document, if that is the current one, else 2, with 1 key and 1 document by
 // the index on time. With deltas 1 more; 3 for a time before the history.
 func (d *History[ID, T]) AsOf(ctx context.Context, id ID, moment time.Time) (revision Revision[T], err error) {
+	ctx = comment.Call(ctx, "versioning.AsOf")
 	defer fault.In(&err, "versioning: as of")
 	key, err := d.id(id)
 	if err != nil {
@@ -482,6 +485,7 @@ func (d *History[ID, T]) AsOf(ctx context.Context, id ID, moment time.Time) (rev
 //
 // Cost: 2 round trips, and more for many revisions; 1 key and 1 document for each.
 func (d *History[ID, T]) Revisions(ctx context.Context, id ID) iter.Seq2[Revision[T], error] {
+	ctx = comment.Call(ctx, "versioning.Revisions")
 	return d.each("versioning: revisions", id, func(key bson.RawValue) iter.Seq2[*row, error] { return d.core.backward(ctx, key, math.MaxInt64) })
 }
 
@@ -493,6 +497,7 @@ func (d *History[ID, T]) Revisions(ctx context.Context, id ID) iter.Seq2[Revisio
 // Cost: that of Revisions; with deltas 1 more, for the revisions up to the next whole one, and up to 4 more if
 // SnapshotEvery was changed or other code removed the document.
 func (d *History[ID, T]) RevisionsBefore(ctx context.Context, id ID, n int64) iter.Seq2[Revision[T], error] {
+	ctx = comment.Call(ctx, "versioning.RevisionsBefore")
 	return d.each("versioning: revisions before", id, func(key bson.RawValue) iter.Seq2[*row, error] { return d.core.backward(ctx, key, n) })
 }
 
@@ -501,6 +506,7 @@ func (d *History[ID, T]) RevisionsBefore(ctx context.Context, id ID, n int64) it
 //
 // Cost: that of Revisions; with deltas up to SnapshotEvery revisions are held at a time.
 func (d *History[ID, T]) RevisionsFrom(ctx context.Context, id ID, n int64) iter.Seq2[Revision[T], error] {
+	ctx = comment.Call(ctx, "versioning.RevisionsFrom")
 	return d.each("versioning: revisions from", id, func(key bson.RawValue) iter.Seq2[*row, error] { return d.core.forward(ctx, key, n) })
 }
 

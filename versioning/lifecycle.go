@@ -11,6 +11,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/diff"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
@@ -26,6 +27,7 @@ import (
 // Cost: 3 round trips, 1 document written, unique index, 1 key. Over a deleted one 4 and 2 writes, 5 and 3
 // where the deletion is missing. Without _id, or a history, 1; if it exists 2.
 func (d *History[ID, T]) Insert(ctx context.Context, document T, change Change) (revision Revision[T], err error) {
+	ctx = comment.Call(ctx, "versioning.Insert")
 	defer fault.In(&err, "versioning: insert")
 	by, err := d.core.stamp(change)
 	if err != nil {
@@ -112,6 +114,7 @@ func (d *store) within(ctx context.Context, fn func(ctx context.Context) error) 
 // Cost: 3 round trips, 3 documents written, index _id, 1 key; 1 without a history. 1 more for a document
 // without a number. A conflict costs 3, with the abort.
 func (d *History[ID, T]) Delete(ctx context.Context, id ID, read int64, change Change) (err error) {
+	ctx = comment.Call(ctx, "versioning.Delete")
 	defer fault.In(&err, "versioning: delete")
 	if read < 1 {
 		return fault.Invalid("read: it is %d and must be 1 or more", read)
@@ -164,6 +167,7 @@ func (d *store) delete(ctx context.Context, id bson.RawValue, read int64, by sta
 // that of At and 5, of one that something else removed 6 and 3; 1 more for a document
 // without a number.
 func (d *History[ID, T]) Restore(ctx context.Context, id ID, n int64, change Change) (revision Revision[T], err error) {
+	ctx = comment.Call(ctx, "versioning.Restore")
 	defer fault.In(&err, "versioning: restore")
 	return d.again(ctx, id, n, change, d.core.primary.restore)
 }
@@ -176,6 +180,7 @@ func (d *History[ID, T]) Restore(ctx context.Context, id ID, n int64, change Cha
 //
 // Cost: that of At twice, and 4 round trips, 2 documents written.
 func (d *History[ID, T]) Undo(ctx context.Context, id ID, n int64, change Change) (revision Revision[T], err error) {
+	ctx = comment.Call(ctx, "versioning.Undo")
 	defer fault.In(&err, "versioning: undo")
 	if n < 2 {
 		return Revision[T]{}, fault.Invalid("n: it is %d and must be 2 or more", n)

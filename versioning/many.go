@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/diff"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -34,6 +35,7 @@ import (
 // index _id; 1 more if one of them has had no number.
 func (d *History[ID, T]) SaveMany(ctx context.Context, revisions iter.Seq2[*Revision[T], error], change Change,
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "versioning.SaveMany")
 	defer fault.In(&err, "versioning: save many")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	w, err := maintain.OfItems(work, batchSize, true)

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -37,6 +38,7 @@ type Retention struct {
 // Cost: 1 round trip, and for each 100 documents 2, reading the index on time alone, and 1
 // to delete, by the unique index; 1 or more to list those that only the history has.
 func (d *History[ID, T]) Prune(ctx context.Context, keep Retention, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	ctx = comment.Call(ctx, "versioning.Prune")
 	defer fault.In(&err, "versioning: prune")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
 	if err := checkTime("Retention.Before", keep.Before); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/diff"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -40,6 +41,7 @@ import (
 // for the first save of a document without a number. A conflict costs 3, with the abort. 3 more where
 // r changes a field inside a subdocument, and other code has replaced that by a plain value.
 func (d *History[ID, T]) Save(ctx context.Context, r Revision[T], change Change) (revision Revision[T], err error) {
+	ctx = comment.Call(ctx, "versioning.Save")
 	defer fault.In(&err, "versioning: save")
 	by, err := d.core.stamp(change)
 	if err != nil {
@@ -453,6 +455,7 @@ func (d *store) archive(ctx context.Context, rows ...bson.Raw) error {
 // Cost: 4 round trips, 2 documents written; 2 if nothing changed, and without a
 // history. 4 more for each conflict; 1 more for a document without a number.
 func (d *History[ID, T]) Edit(ctx context.Context, id ID, fn func(*T) error, change Change) (revision Revision[T], err error) {
+	ctx = comment.Call(ctx, "versioning.Edit")
 	defer fault.In(&err, "versioning: edit")
 	if fn == nil {
 		return Revision[T]{}, fault.Invalid("fn is nil")

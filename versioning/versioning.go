@@ -14,6 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -121,7 +122,7 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (h *His
 		return nil, err
 	}
 	core := &store{
-		opts: o, codec: codec.Of(current, o.Registry, o.BSON), current: current, revisions: revisions,
+		opts: o, codec: codec.Of(current, o.Registry, o.BSON), current: comment.On(current), revisions: comment.On(revisions),
 		names:  []string{o.RevisionField, o.ChangeField},
 		unkept: append([]string{o.RevisionField, o.ChangeField}, o.Ignored...),
 	}
@@ -131,9 +132,9 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (h *His
 		return nil, err
 	}
 	primary := *core
-	primary.current, primary.primary = cursor.Primary(current), &primary
+	primary.current, primary.primary = cursor.Primary(core.current), &primary
 	if !o.NoHistory {
-		primary.revisions = cursor.Primary(revisions)
+		primary.revisions = cursor.Primary(core.revisions)
 	}
 	core.primary = &primary
 	return d, nil
@@ -179,11 +180,11 @@ func (d *store) refuseCollation(ctx context.Context) error {
 	return collation.Refuse(ctx, d.collections()...)
 }
 
-func (d *store) collections() []*mongo.Collection {
+func (d *store) collections() []*comment.Collection {
 	if d.revisions == nil {
-		return []*mongo.Collection{d.current}
+		return []*comment.Collection{d.current}
 	}
-	return []*mongo.Collection{d.current, d.revisions}
+	return []*comment.Collection{d.current, d.revisions}
 }
 
 // ShardKey returns the recommended shard keys, by collection.
@@ -210,6 +211,7 @@ func (d *History[ID, T]) RevisionsFilter(id ID) bson.D {
 //
 // Cost: 1 round trip, index _id, 1 key and 1 document.
 func (d *History[ID, T]) Get(ctx context.Context, id ID) (revision Revision[T], err error) {
+	ctx = comment.Call(ctx, "versioning.Get")
 	defer fault.In(&err, "versioning: get")
 	key, err := d.id(id)
 	if err != nil {

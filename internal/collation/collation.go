@@ -17,6 +17,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -26,7 +27,7 @@ import (
 // ctx, because a transaction cannot list collections.
 //
 // Cost: 1 round trip for each database of the collections.
-func Refuse(ctx context.Context, colls ...*mongo.Collection) error {
+func Refuse(ctx context.Context, colls ...*comment.Collection) error {
 	_, err := existing(ctx, colls)
 	return err
 }
@@ -35,7 +36,7 @@ func Refuse(ctx context.Context, colls ...*mongo.Collection) error {
 // transaction over several shards cannot create one. It creates them outside the session of ctx.
 //
 // Cost: that of Refuse, and 1 round trip for each collection that it creates.
-func Create(ctx context.Context, targets []*mongo.Collection, others ...*mongo.Collection) error {
+func Create(ctx context.Context, targets []*comment.Collection, others ...*comment.Collection) error {
 	found, err := existing(ctx, slices.Concat(targets, others))
 	if err != nil {
 		return err
@@ -45,7 +46,7 @@ func Create(ctx context.Context, targets []*mongo.Collection, others ...*mongo.C
 			continue
 		}
 		// The driver's CreateCollection passes over the Timeout of the client.
-		err := coll.Database().RunCommand(mongo.NewSessionContext(ctx, nil), expr.D("create", coll.Name())).Err()
+		err := coll.Database().RunCommand(mongo.NewSessionContext(ctx, nil), comment.Command(ctx, expr.D("create", coll.Name()))).Err()
 		var refused mongo.CommandError
 		if errors.As(err, &refused) && refused.Code == namespaceExists {
 			err = nil // another process created it
@@ -61,9 +62,9 @@ func Create(ctx context.Context, targets []*mongo.Collection, others ...*mongo.C
 const namespaceExists = 48
 
 // existing returns the collections that exist. It returns ErrInvalid if one of them has a default collation.
-func existing(ctx context.Context, colls []*mongo.Collection) (found []*mongo.Collection, err error) {
+func existing(ctx context.Context, colls []*comment.Collection) (found []*comment.Collection, err error) {
 	for len(colls) > 0 {
-		db, named, others := colls[0].Database(), map[string]*mongo.Collection{}, []*mongo.Collection(nil)
+		db, named, others := colls[0].Database(), map[string]*comment.Collection{}, []*comment.Collection(nil)
 		for _, coll := range colls {
 			if of := coll.Database(); of.Name() == db.Name() && of.Client() == db.Client() {
 				named[coll.Name()] = coll
@@ -91,7 +92,7 @@ func existing(ctx context.Context, colls []*mongo.Collection) (found []*mongo.Co
 }
 
 // Seq runs Refuse when the loop begins, and then yields seq.
-func Seq[T any](ctx context.Context, seq iter.Seq2[T, error], colls ...*mongo.Collection) iter.Seq2[T, error] {
+func Seq[T any](ctx context.Context, seq iter.Seq2[T, error], colls ...*comment.Collection) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		if err := Refuse(ctx, colls...); err != nil {
 			fault.Stop[T](err)(yield)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
@@ -40,9 +41,9 @@ func TestRefuse(t *testing.T) {
 		"": false, "plain": false, "simple": false, "missing": false, "missing plain simple": false,
 		"german": true, "plain german": true, "german plain": true,
 	} {
-		var colls []*mongo.Collection
+		var colls []*comment.Collection
 		for _, name := range strings.Fields(names) {
-			colls = append(colls, db.Collection(name))
+			colls = append(colls, on(db, name))
 		}
 		check := func(ctx context.Context) error {
 			err := collation.Refuse(ctx, colls...)
@@ -67,6 +68,9 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
+// on is a collection of a database.
+func on(db *mongo.Database, name string) *comment.Collection { return comment.On(db.Collection(name)) }
+
 // Create creates what does not exist, also when others do so at the same time, and refuses a default
 // collation before it creates anything.
 func TestCreate(t *testing.T) {
@@ -75,7 +79,7 @@ func TestCreate(t *testing.T) {
 	if err := db.CreateCollection(t.Context(), "german", options.CreateCollection().SetCollation(&options.Collation{Locale: "de"})); err != nil {
 		t.Fatal(err)
 	}
-	if err := collation.Create(t.Context(), []*mongo.Collection{db.Collection("a")}, db.Collection("german")); !errors.Is(err, mongopatterns.ErrInvalid) {
+	if err := collation.Create(t.Context(), []*comment.Collection{on(db, "a")}, on(db, "german")); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Error(err)
 	}
 	exist := func(want ...string) {
@@ -87,11 +91,11 @@ func TestCreate(t *testing.T) {
 		}
 	}
 	exist("german")
-	both := []*mongo.Collection{db.Collection("a"), db.Collection("b")}
+	both := []*comment.Collection{on(db, "a"), on(db, "b")}
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			if err := collation.Create(t.Context(), both, db.Collection("missing")); err != nil {
+			if err := collation.Create(t.Context(), both, on(db, "missing")); err != nil {
 				t.Error(err)
 			}
 		})
@@ -99,7 +103,7 @@ func TestCreate(t *testing.T) {
 	all.Wait()
 	exist("a", "b", "german")
 	if cmds := mongotest.Record(t, db, func() {
-		if err := collation.Create(t.Context(), both, db.Collection("missing")); err != nil {
+		if err := collation.Create(t.Context(), both, on(db, "missing")); err != nil {
 			t.Error(err)
 		}
 	}); !slices.Equal(cmds.Names(), []string{"listCollections"}) {
@@ -118,15 +122,15 @@ func TestSeveralDatabases(t *testing.T) {
 			t.Fatal(name, err)
 		}
 	}
-	if err := collation.Refuse(t.Context(), db.Collection("a"), db.Collection("german"), other.Collection("a")); err != nil {
+	if err := collation.Refuse(t.Context(), on(db, "a"), on(db, "german"), on(other, "a")); err != nil {
 		t.Error(err)
 	}
-	if err := collation.Refuse(t.Context(), db.Collection("a"), other.Collection("german")); !errors.Is(err, mongopatterns.ErrInvalid) {
+	if err := collation.Refuse(t.Context(), on(db, "a"), on(other, "german")); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Error(err)
 	}
 	elsewhere := db.Client().Database(other.Name()) // of the client that is recorded
 	cmds := mongotest.Record(t, db, func() {
-		if err := collation.Create(t.Context(), []*mongo.Collection{db.Collection("a"), elsewhere.Collection("a"), db.Collection("b")}); err != nil {
+		if err := collation.Create(t.Context(), []*comment.Collection{on(db, "a"), on(elsewhere, "a"), on(db, "b")}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -153,7 +157,7 @@ func TestCreateIsBounded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context()) // ends the call if nothing else does
 	defer time.AfterFunc(time.Minute, cancel).Stop()
 	defer cancel()
-	if err := collation.Create(ctx, []*mongo.Collection{db.Collection("a")}); !mongo.IsTimeout(err) {
+	if err := collation.Create(ctx, []*comment.Collection{on(db, "a")}); !mongo.IsTimeout(err) {
 		t.Error(err)
 	}
 }

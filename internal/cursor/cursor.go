@@ -11,6 +11,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 )
 
 // closeBound is how long a close waits for the server. A close needs its own bound because the caller's
@@ -106,7 +108,7 @@ func Collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
 
 // Primary returns coll with reads of the newest state on the primary. A secondary that lags, or a read concern
 // of majority, would hide documents, and the caller's own last write, from work that must see all of them.
-func Primary(coll *mongo.Collection) *mongo.Collection {
+func Primary(coll *comment.Collection) *comment.Collection {
 	return coll.Clone(options.Collection().SetReadPreference(readpref.Primary()).SetReadConcern(readconcern.Local()))
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 )
 
@@ -58,7 +59,7 @@ func TestConflicts(t *testing.T) {
 	})
 	var told []int64
 	work := &mongopatterns.Work{BatchSize: 8, Progress: func(r mongopatterns.Result) { told = append(told, r.Conflicts) }}
-	result, err := maintain.Run(t.Context(), coll, work, maintain.Scan{}, step)
+	result, err := maintain.Run(t.Context(), comment.On(coll), work, maintain.Scan{}, step)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +85,7 @@ func TestConflictsEndWithTheContext(t *testing.T) {
 		}
 	}}
 	step := conflicting(t, coll, func(bson.A) bool { return true })
-	result, err := maintain.Run(ctx, coll, work, maintain.Scan{}, step)
+	result, err := maintain.Run(ctx, comment.On(coll), work, maintain.Scan{}, step)
 	if !errors.Is(err, context.Canceled) || result.Done != 0 || result.Conflicts != 3 {
 		t.Errorf("%+v, %v", result, err)
 	}
@@ -99,7 +100,7 @@ func TestConflictsEndWithoutADeadline(t *testing.T) {
 	db, _ := numbers(t, 1)
 	coll := db.Collection("c")
 	step := conflicting(t, coll, func(bson.A) bool { return t.Context().Err() == nil })
-	result, err := maintain.Run(t.Context(), coll, nil, maintain.Scan{}, step)
+	result, err := maintain.Run(t.Context(), comment.On(coll), nil, maintain.Scan{}, step)
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "waiting for other writers") || result.Conflicts < 2 {
 		t.Errorf("%+v, %v", result, err)
 	}
@@ -112,7 +113,7 @@ func TestConflictsInTheCallersTransaction(t *testing.T) {
 	coll, runs := db.Collection("c"), 0
 	step := conflicting(t, coll, func(bson.A) bool { runs++; return runs < 3 })
 	err := mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
-		_, err := maintain.Run(ctx, coll, nil, maintain.Scan{}, step)
+		_, err := maintain.Run(ctx, comment.On(coll), nil, maintain.Scan{}, step)
 		return err
 	})
 	if err != nil || runs != 3 {

@@ -15,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -48,7 +49,7 @@ const (
 // Ready refuses a Work that cannot be used, and collections with a default collation.
 //
 // Cost: that of collation.Refuse.
-func Ready(ctx context.Context, work *mongopatterns.Work, colls ...*mongo.Collection) error {
+func Ready(ctx context.Context, work *mongopatterns.Work, colls ...*comment.Collection) error {
 	if _, err := Of(work, 0); err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func OfItems(work *mongopatterns.Work, batch int, dryRun bool) (mongopatterns.Wo
 // Docs yields the documents that work and scan select, from the primary, in the order of _id. In the order of
 // another index, a document whose key changes meanwhile could be missed. With scan.Whole it reads ten batches
 // at a time.
-func Docs(ctx context.Context, coll *mongo.Collection, work mongopatterns.Work, scan Scan) iter.Seq2[bson.Raw, error] {
+func Docs(ctx context.Context, coll *comment.Collection, work mongopatterns.Work, scan Scan) iter.Seq2[bson.Raw, error] {
 	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		filter, size := expr.And(scan.Filter, work.Filter), int32(min(work.BatchSize, 1<<20))
 		if scan.Pipeline != nil {
@@ -114,7 +115,7 @@ func Docs(ctx context.Context, coll *mongo.Collection, work mongopatterns.Work, 
 // Batches is Docs in the batches of work.
 //
 // Cost: 1 round trip for each batch, index _id unless a filter has a better one.
-func Batches(ctx context.Context, coll *mongo.Collection, work mongopatterns.Work, scan Scan) iter.Seq2[[]bson.Raw, error] {
+func Batches(ctx context.Context, coll *comment.Collection, work mongopatterns.Work, scan Scan) iter.Seq2[[]bson.Raw, error] {
 	docs := Docs(ctx, coll, work, scan)
 	if scan.Whole {
 		return cursor.Weighed(docs, work.BatchSize, work.BatchBytes, func(doc bson.Raw) int { return int(doc.Lookup(sizeField).AsInt64()) })
@@ -134,7 +135,7 @@ type Step func(ctx context.Context, batch []bson.Raw, work mongopatterns.Work, r
 //
 // The documents of a batch are distinct and were read before step, so the writes of a step must check in
 // their filters that the documents have not changed.
-func Run(ctx context.Context, coll *mongo.Collection, work *mongopatterns.Work, scan Scan, step Step) (total mongopatterns.Result, err error) {
+func Run(ctx context.Context, coll *comment.Collection, work *mongopatterns.Work, scan Scan, step Step) (total mongopatterns.Result, err error) {
 	w, err := Of(work, scan.BatchSize)
 	if err != nil {
 		return total, err
@@ -164,7 +165,7 @@ func Run(ctx context.Context, coll *mongo.Collection, work *mongopatterns.Work, 
 
 // Rewrite sends the guarded updates of a step. A document that has changed since it was read is counted as
 // Skipped.
-func Rewrite(ctx context.Context, coll *mongo.Collection, models []mongo.WriteModel, work mongopatterns.Work, result *mongopatterns.Result) error {
+func Rewrite(ctx context.Context, coll *comment.Collection, models []mongo.WriteModel, work mongopatterns.Work, result *mongopatterns.Result) error {
 	if work.DryRun || len(models) == 0 {
 		result.Done += int64(len(models))
 		return nil
@@ -229,7 +230,7 @@ func apart(ctx context.Context, collection string, batch []bson.Raw, strict bool
 }
 
 // Check yields the problems that find reports for the documents of a scan, batch by batch.
-func Check(ctx context.Context, coll *mongo.Collection, work *mongopatterns.Work, scan Scan, find func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error)) iter.Seq2[mongopatterns.Problem, error] {
+func Check(ctx context.Context, coll *comment.Collection, work *mongopatterns.Work, scan Scan, find func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error)) iter.Seq2[mongopatterns.Problem, error] {
 	return func(yield func(mongopatterns.Problem, error) bool) {
 		w, err := Of(work, scan.BatchSize)
 		if err != nil {
@@ -259,7 +260,7 @@ func Check(ctx context.Context, coll *mongo.Collection, work *mongopatterns.Work
 // the batch again in one snapshot.
 //
 // Cost: a scan of coll; 3 round trips more for each batch of orphans.
-func Orphans(ctx context.Context, coll, parents *mongo.Collection, field string, work *mongopatterns.Work, problem mongopatterns.Problem) iter.Seq2[mongopatterns.Problem, error] {
+func Orphans(ctx context.Context, coll, parents *comment.Collection, field string, work *mongopatterns.Work, problem mongopatterns.Problem) iter.Seq2[mongopatterns.Problem, error] {
 	group := expr.Op("$group", expr.D("_id", expr.Field(field), "n", expr.Op("$sum", 1), "first", expr.Op("$min", "$_id")))
 	onlyID := expr.D("_id", 1)
 	lost := mongo.Pipeline{group,
@@ -306,7 +307,7 @@ func Orphans(ctx context.Context, coll, parents *mongo.Collection, field string,
 // name is probably misspelt. It yields nothing if work selects documents.
 //
 // Cost: 1 round trip for each path, which stops at the first document with it; 1 more if one is absent.
-func Absent(ctx context.Context, coll *mongo.Collection, work *mongopatterns.Work, pattern string, paths ...string) iter.Seq2[mongopatterns.Problem, error] {
+func Absent(ctx context.Context, coll *comment.Collection, work *mongopatterns.Work, pattern string, paths ...string) iter.Seq2[mongopatterns.Problem, error] {
 	return func(yield func(mongopatterns.Problem, error) bool) {
 		if work != nil && work.Filter != nil {
 			return
@@ -329,7 +330,7 @@ func Absent(ctx context.Context, coll *mongo.Collection, work *mongopatterns.Wor
 }
 
 // holds reports whether a collection has a document that a filter selects.
-func holds(ctx context.Context, coll *mongo.Collection, filter bson.D) (bool, error) {
+func holds(ctx context.Context, coll *comment.Collection, filter bson.D) (bool, error) {
 	err := cursor.Primary(coll).FindOne(ctx, filter, options.FindOne().SetProjection(expr.D("_id", 1))).Err()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return false, nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -24,7 +25,7 @@ const WholeBatch = 100
 // and the others if they have a default collation.
 //
 // Cost: 1 round trip for each database, and 1 for each collection that it creates.
-func Ready(ctx context.Context, work *mongopatterns.Work, targets []*mongo.Collection, others ...*mongo.Collection) error {
+func Ready(ctx context.Context, work *mongopatterns.Work, targets []*comment.Collection, others ...*comment.Collection) error {
 	if work != nil && work.DryRun {
 		return collation.Refuse(ctx, slices.Concat(targets, others)...)
 	}
@@ -34,7 +35,7 @@ func Ready(ctx context.Context, work *mongopatterns.Work, targets []*mongo.Colle
 // ByID reads the documents that have the _ids of others; fields is a projection.
 //
 // Cost: 1 round trip, index _id.
-func ByID(ctx context.Context, coll *mongo.Collection, others []bson.Raw, fields any) ([]bson.Raw, error) {
+func ByID(ctx context.Context, coll *comment.Collection, others []bson.Raw, fields any) ([]bson.Raw, error) {
 	ids := IDs(others)
 	return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return coll.Find(ctx, expr.D("_id", expr.Op("$in", ids)), options.Find().SetBatchSize(int32(len(ids)+1)).SetProjection(fields))
@@ -55,7 +56,7 @@ func IDs(docs []bson.Raw) []bson.RawValue {
 // runs again.
 //
 // Cost: 2 round trips.
-func Exchange(ctx context.Context, from, to *mongo.Collection, arrivals, departures []mongo.WriteModel, count int64) error {
+func Exchange(ctx context.Context, from, to *comment.Collection, arrivals, departures []mongo.WriteModel, count int64) error {
 	if _, err := fault.Many(to.BulkWrite(ctx, arrivals)); err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/pause"
 )
@@ -502,7 +503,7 @@ func (t *transaction) fenced(ctx context.Context, db *mongo.Database) (answered 
 	ctx, cancel := context.WithTimeout(ctx, fenceTry)
 	defer cancel()
 	inside := mongo.NewSessionContext(ctx, t.session)
-	c, err := db.Aggregate(inside, mongo.Pipeline{{{Key: "$documents", Value: bson.A{}}}})
+	c, err := comment.Aggregate(inside, db, mongo.Pipeline{{{Key: "$documents", Value: bson.A{}}}})
 	if err != nil {
 		t.forget() // the next one ends what may be open
 		return false, err

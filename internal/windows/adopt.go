@@ -6,9 +6,9 @@ import (
 	"errors"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/transfer"
@@ -18,7 +18,7 @@ import (
 // Adopt calls convert for each document of a source that is not in its ledger, and stores what convert adds
 // to a batch, each batch in one transaction with its ledger entries. Refused documents are not entered, so
 // the next call looks at them again.
-func (f *Frame) Adopt(ctx context.Context, src *mongo.Collection, work *mongopatterns.Work, begin func() Batch,
+func (f *Frame) Adopt(ctx context.Context, src *comment.Collection, work *mongopatterns.Work, begin func() Batch,
 	convert func(b Batch, doc bson.Raw) error) (total mongopatterns.Result, err error) {
 	defer fault.PartlyDone(&err, &total.Done, &total.Unknown)
 	w, err := maintain.Of(work, ManyBatch)
@@ -30,7 +30,7 @@ func (f *Frame) Adopt(ctx context.Context, src *mongo.Collection, work *mongopat
 		return total, err
 	}
 	// A source with a default collation has its _ids in another order than the ledger.
-	if err := transfer.Ready(ctx, work, []*mongo.Collection{f.Coll, l.coll}, src); err != nil {
+	if err := transfer.Ready(ctx, work, []*comment.Collection{f.Coll, l.coll}, src); err != nil {
 		return total, err
 	}
 	if err := l.open(ctx); err != nil {
@@ -44,7 +44,7 @@ func (f *Frame) Adopt(ctx context.Context, src *mongo.Collection, work *mongopat
 // An adoption is an Adopt under way.
 type adoption struct {
 	to      *Frame
-	src     *mongo.Collection
+	src     *comment.Collection
 	ledger  *ledger
 	work    mongopatterns.Work
 	begin   func() Batch

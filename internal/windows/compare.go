@@ -9,10 +9,10 @@ import (
 	"math/big"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/number"
@@ -86,7 +86,7 @@ type Comparison struct {
 }
 
 // Compare yields the differences between a source and the target, as the packages' Compare documents.
-func (f *Frame) Compare(ctx context.Context, src *mongo.Collection, work *mongopatterns.Work, c Comparison) iter.Seq2[mongopatterns.Problem, error] {
+func (f *Frame) Compare(ctx context.Context, src *comment.Collection, work *mongopatterns.Work, c Comparison) iter.Seq2[mongopatterns.Problem, error] {
 	return func(yield func(mongopatterns.Problem, error) bool) {
 		w, l, err := f.opened(ctx, src, work)
 		if err != nil {
@@ -127,7 +127,7 @@ func (f *Frame) Compare(ctx context.Context, src *mongo.Collection, work *mongop
 }
 
 // opened returns the work and the ledger of a Compare.
-func (f *Frame) opened(ctx context.Context, src *mongo.Collection, work *mongopatterns.Work) (w mongopatterns.Work, l *ledger, err error) {
+func (f *Frame) opened(ctx context.Context, src *comment.Collection, work *mongopatterns.Work) (w mongopatterns.Work, l *ledger, err error) {
 	if w, err = maintain.Of(work, ManyBatch); err != nil {
 		return w, nil, err
 	}
@@ -141,7 +141,7 @@ func (f *Frame) opened(ctx context.Context, src *mongo.Collection, work *mongopa
 }
 
 // look returns the problem of a document of the source, and adds its measurements to a batch.
-func (f *Frame) look(src *mongo.Collection, b Batch, m met, convert func(b Batch, doc bson.Raw) error) (p mongopatterns.Problem, err error) {
+func (f *Frame) look(src *comment.Collection, b Batch, m met, convert func(b Batch, doc bson.Raw) error) (p mongopatterns.Problem, err error) {
 	kind := map[finding]mongopatterns.ProblemKind{unadopted: mongopatterns.NotAdopted, edited: mongopatterns.Edited, gone: mongopatterns.Deleted}[m.finding]
 	if m.finding != gone {
 		err = convert(b, bson.Raw(append([]byte(nil), m.doc...)))

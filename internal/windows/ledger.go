@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -36,7 +37,7 @@ import (
 // An interval ends where the next one begins; the first begins at MinKey. The ledger is read in the order
 // of _id beside the source, so that memory holds only some intervals, however large the source is.
 type ledger struct {
-	coll   *mongo.Collection
+	coll   *comment.Collection
 	source string
 
 	intervals []*interval // in order: those with entries added since the last store, then those from the current one on
@@ -75,14 +76,14 @@ func hashOf(doc bson.Raw) uint64 {
 }
 
 // ledgerOf returns the ledger of a source, which is still to be opened.
-func (f *Frame) ledgerOf(src *mongo.Collection) (*ledger, error) {
-	if err := config.Collections("src", src); err != nil {
+func (f *Frame) ledgerOf(src *comment.Collection) (*ledger, error) {
+	if err := config.Collections("src", src.Driver()); err != nil {
 		return nil, err
 	}
 	if namespace(src) == namespace(f.Coll) {
 		return nil, fault.Invalid("src: it is the collection that adopts")
 	}
-	return &ledger{coll: majority(f.Coll.Database().Collection(f.Coll.Name() + ".adopt")), source: namespace(src)}, nil
+	return &ledger{coll: majority(comment.On(f.Coll.Database().Collection(f.Coll.Name() + ".adopt"))), source: namespace(src)}, nil
 }
 
 // open reads the first page of the ledger.
@@ -99,11 +100,11 @@ func (l *ledger) open(ctx context.Context) error {
 	return nil
 }
 
-func namespace(coll *mongo.Collection) string { return coll.Database().Name() + "." + coll.Name() }
+func namespace(coll *comment.Collection) string { return coll.Database().Name() + "." + coll.Name() }
 
 // majority is coll with reads that only see what cannot be rolled back, so that no document is adopted, or
 // taken as adopted, that may be rolled back later.
-func majority(coll *mongo.Collection) *mongo.Collection {
+func majority(coll *comment.Collection) *comment.Collection {
 	return coll.Clone(options.Collection().SetReadPreference(readpref.Primary()).SetReadConcern(readconcern.Majority()))
 }
 
@@ -169,7 +170,7 @@ type met struct {
 // With a filter it does not report missing documents.
 //
 // Cost: 1 round trip for each batch of documents, index _id; 1 for each page of the ledger.
-func (l *ledger) scan(ctx context.Context, src *mongo.Collection, w mongopatterns.Work) iter.Seq2[met, error] {
+func (l *ledger) scan(ctx context.Context, src *comment.Collection, w mongopatterns.Work) iter.Seq2[met, error] {
 	return func(yield func(met, error) bool) {
 		more := true
 		lost := func(e entry) bool {

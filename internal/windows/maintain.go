@@ -12,6 +12,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/collation"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -25,11 +26,11 @@ import (
 const WholeBatch = transfer.WholeBatch
 
 // An Arrive returns the writes that bring documents into an archive.
-type Arrive func(ctx context.Context, archive *mongo.Collection, docs []bson.Raw) ([]mongo.WriteModel, error)
+type Arrive func(ctx context.Context, archive *comment.Collection, docs []bson.Raw) ([]mongo.WriteModel, error)
 
 // Archive moves the documents whose window ended no later than until into target, each batch in a transaction.
-func (f *Frame) Archive(ctx context.Context, until time.Time, target *mongo.Collection, work *mongopatterns.Work, arrive Arrive) (mongopatterns.Result, error) {
-	if err := config.Collections("coll", f.Coll, "target", target); err != nil {
+func (f *Frame) Archive(ctx context.Context, until time.Time, target *comment.Collection, work *mongopatterns.Work, arrive Arrive) (mongopatterns.Result, error) {
+	if err := config.Collections("coll", f.Coll.Driver(), "target", target.Driver()); err != nil {
 		return mongopatterns.Result{}, err
 	}
 	if err := CheckTime(until); err != nil {
@@ -38,7 +39,7 @@ func (f *Frame) Archive(ctx context.Context, until time.Time, target *mongo.Coll
 	if _, err := maintain.Of(work, WholeBatch); err != nil {
 		return mongopatterns.Result{}, err
 	}
-	if err := transfer.Ready(ctx, work, []*mongo.Collection{target}, f.Coll); err != nil {
+	if err := transfer.Ready(ctx, work, []*comment.Collection{target}, f.Coll); err != nil {
 		return mongopatterns.Result{}, err
 	}
 	// A window that begins before the one that holds until has ended by then.
@@ -71,7 +72,7 @@ func (f *Frame) Accept(ctx context.Context, work *mongopatterns.Work) error {
 
 // move brings documents to target and deletes them, within a transaction that reads them again. The guards
 // are for servers whose transactions do not isolate that read.
-func (f *Frame) move(ctx context.Context, target *mongo.Collection, found []bson.Raw, arrive Arrive) (int, error) {
+func (f *Frame) move(ctx context.Context, target *comment.Collection, found []bson.Raw, arrive Arrive) (int, error) {
 	docs, err := transfer.ByID(ctx, f.Coll, found, nil)
 	if err != nil || len(docs) == 0 {
 		return 0, err
@@ -89,7 +90,7 @@ func (f *Frame) move(ctx context.Context, target *mongo.Collection, found []bson
 
 // Insert is the Arrive that inserts documents. A document whose _id exists in the archive gets a new one,
 // because reads do not depend on the _id.
-func Insert(ctx context.Context, archive *mongo.Collection, docs []bson.Raw) (inserts []mongo.WriteModel, err error) {
+func Insert(ctx context.Context, archive *comment.Collection, docs []bson.Raw) (inserts []mongo.WriteModel, err error) {
 	there, err := transfer.ByID(ctx, archive, docs, expr.D("_id", 1))
 	taken := map[string]bool{}
 	for _, doc := range there {

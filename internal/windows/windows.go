@@ -18,6 +18,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -29,7 +30,7 @@ import (
 // A Frame names the fields of the documents.
 type Frame struct {
 	Pattern            string // the package
-	Coll               *mongo.Collection
+	Coll               *comment.Collection
 	Codec              codec.Codec
 	Window             timeseries.Window
 	Series, Start, End string        // names of fields; End may be ""
@@ -43,7 +44,7 @@ const SeqKey = "n"
 
 // Check refuses settings that are not valid in any package. The settings must be those of all fields.
 func (f *Frame) Check(settings ...config.Setting) error {
-	if err := config.Collections("coll", f.Coll); err != nil {
+	if err := config.Collections("coll", f.Coll.Driver()); err != nil {
 		return err
 	}
 	if err := CheckWindow(f.Window); err != nil {
@@ -370,7 +371,7 @@ func Between(low, high int64) (out bson.D) {
 func (f *Frame) EndOf(ms int64) bson.DateTime { return bson.DateTime(ms - f.Early.Milliseconds()) }
 
 // Find reads documents. They stay valid.
-func Find(ctx context.Context, coll *mongo.Collection, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[bson.Raw, error] {
+func Find(ctx context.Context, coll *comment.Collection, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[bson.Raw, error] {
 	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return coll.Find(ctx, filter, opts...) })
 }
 

@@ -16,13 +16,14 @@ func TestMain(m *testing.M) {
 
 // without are the calls without a row, and why.
 var without = map[string]string{
-	"advise.Look":            "it changes nothing, and a person waits for it",
-	"advise.Try":             "it writes a database that it makes and drops, and a person waits for it",
-	"approx.Counters.Run":    "Flush at intervals, and Close: both have rows",
-	"approx.Distinct.Run":    "as Counters.Run",
-	"series.Gatherer.Run":    "as Counters.Run",
-	"mongopatterns.CheckAll": "Check has rows",
-	"mongopatterns.Shard":    "it needs a cluster, and a proxy is for one server",
+	"advise.Look":               "it changes nothing, and a person waits for it",
+	"advise.Try":                "it writes a database that it makes and drops, and a person waits for it",
+	"approx.Counters.Run":       "Flush at intervals, and Close: both have rows",
+	"approx.Distinct.Run":       "as Counters.Run",
+	"series.Gatherer.Run":       "as Counters.Run",
+	"mongopatterns.CheckAll":    "Check has rows",
+	"mongopatterns.Shard":       "it needs a cluster, and a proxy is for one server",
+	"mongopatterns.WithComment": "it makes a context",
 }
 
 // Every exported call with a context has a row, or a reason to have none.
