@@ -118,7 +118,7 @@ func find(command bson.D, calls int64) read {
 	r := read{calls: calls, all: true, match: filterPaths(at(command, "filter"))}
 	r.uses = append(slices.Clone(r.match), keys(at(command, "sort"))...)
 	r.project(at(command, "projection"))
-	return r
+	return r.rooted(at(command, "projection"))
 }
 
 // project applies a projection to a read of whole documents.
@@ -161,9 +161,14 @@ func slice(key string, value any) (part, bool) {
 		if len(list) < 2 {
 			return part{}, false
 		}
-		if name, ok := list[0].(string); ok && strings.HasPrefix(name, "$") && !strings.HasPrefix(name, "$$") {
-			p.path = name[1:]
-		} else if skip, ok := number(list[0]); !ok || skip != 0 {
+		if _, ok := number(list[0]); !ok {
+			name, ok := list[0].(string)
+			if !ok || !strings.HasPrefix(name, "$") || strings.HasPrefix(name, "$$") {
+				return part{}, false // of another list, such as one that is filtered before
+			}
+			p.path, list = name[1:], list[1:]
+		}
+		if skip, _ := number(list[0]); len(list) > 1 && skip != 0 {
 			return p, true // a page in the middle: how many are enough is not known
 		}
 		argument = list[len(list)-1]
@@ -328,10 +333,11 @@ func (r read) needs(path string) bool {
 	return r.names(path) || r.all && !slices.ContainsFunc(r.without, func(name string) bool { return name == path || strings.HasPrefix(path, name+".") })
 }
 
-// names reports whether a filter, sort or inclusion of a read names a path. JavaScript
+// names reports whether a filter, sort, inclusion or part of a read names a path. JavaScript
 // may name any.
 func (r read) names(path string) bool {
-	return slices.ContainsFunc(r.uses, func(name string) bool { return name == "$where" || related(name, path) })
+	return slices.ContainsFunc(r.uses, func(name string) bool { return name == "$where" || related(name, path) }) ||
+		slices.ContainsFunc(r.parts, func(p part) bool { return related(p.path, path) })
 }
 
 // related reports whether two paths are one, or one is above the other.
