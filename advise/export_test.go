@@ -34,3 +34,8 @@ func Part(q Query, path string) (part bool, n int64) {
 	w := t.wanted(path)
 	return w.part > 0, w.n
 }
+
+// Lost is what the documents after lack of those before.
+func Lost(command bson.D, before, after []bson.D, unordered bool) string {
+	return service{unordered: unordered}.lost(command, before, after)
+}

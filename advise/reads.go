@@ -1,6 +1,7 @@
 package advise
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -416,33 +417,38 @@ type want struct {
 	order       bson.D
 }
 
-// wanted sums up the reads of a list. Of several orders none is taken.
+// wanted sums up the reads of a list. Parts of another end or order than most reads want are not in the parent: for
+// these all of the list is read.
 func (t *traffic) wanted(path string) want {
-	var w want
-	orders := 0
-	for _, r := range t.finds {
-		i := slices.IndexFunc(r.parts, func(p part) bool { return p.path == path })
-		switch {
-		case i >= 0:
-			p := r.parts[i]
-			w.part += r.calls
-			w.n = max(w.n, p.n)
-			w.last = w.last || p.last
-			if p.order != nil && !sameOrder(p.order, w.order) {
-				orders++
-				w.order = p.order
+	type end struct {
+		last  bool
+		order string
+	}
+	of := func(p part) end { return end{p.last, fmt.Sprint(p.order)} }
+	ends := map[end]int64{}
+	var usual end
+	parts := make([]*part, len(t.finds))
+	for i, r := range t.finds {
+		if j := slices.IndexFunc(r.parts, func(p part) bool { return p.path == path }); j >= 0 {
+			parts[i] = &r.parts[j]
+			e := of(r.parts[j])
+			if ends[e] += r.calls; ends[e] > ends[usual] {
+				usual = e
 			}
+		}
+	}
+	var w want
+	for i, r := range t.finds {
+		switch p := parts[i]; {
+		case p != nil && of(*p) == usual:
+			w.part += r.calls
+			w.n, w.last, w.order = max(w.n, p.n), p.last, p.order
 		case !r.counts && r.needs(path):
 			w.whole += r.calls
 		}
 	}
-	if orders > 1 {
-		w.order = nil
-	}
 	return w
 }
-
-func sameOrder(a, b bson.D) bool { return slices.Equal(a, b) }
 
 // filterPaths are the paths that a filter names.
 func filterPaths(filter any) []string {
