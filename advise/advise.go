@@ -135,11 +135,10 @@ func (l *looker) look(ctx context.Context) error {
 		}
 	}
 	for _, c := range all { // once the fields of all are known
-		if err := l.relation(ctx, c); err != nil {
-			return err
-		}
-		if err := l.computed(ctx, c); err != nil {
-			return err
+		for _, detect := range []func(context.Context, *collection) error{l.series, l.relation, l.computed} {
+			if err := detect(ctx, c); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -295,7 +294,7 @@ func (l *looker) lookAt(ctx context.Context, c *collection) error {
 			return err
 		}
 	}
-	for _, detect := range []func(context.Context, *collection) error{l.split, l.paging, l.tree, l.extref, l.attribute, l.series, l.approx} {
+	for _, detect := range []func(context.Context, *collection) error{l.split, l.paging, l.tree, l.extref, l.attribute, l.approx} {
 		if err := detect(ctx, c); err != nil {
 			return err
 		}

@@ -35,33 +35,38 @@
 //	outlier   at most 5 % of the documents hold at least 10 % of the elements of a
 //	          list beyond max(100, five times what three quarters have), and the
 //	          largest list takes 32 KiB or more; not if a quarter of the reads select
-//	          documents by elements
+//	          documents by elements, or as many writes change some or take them out
 //	subset    a list takes half of the bytes or more, over 2 KiB on average, and most
-//	          reads of it take a part: $slice, or $unwind, $sort and $limit
+//	          reads of it take a part, all at one end: $slice, or $unwind, $sort and
+//	          $limit. Not if it is written more often, nor if the reads name no order
+//	          and lists are stored in another one than that of _id
 //	split     in half of the documents or more, fields that no projected read needs take
 //	          70 % of the bytes or more, over 1 KiB; 50 such reads or more, and at most
 //	          one read in four needs the fields; documents take over 1 KiB on average
 //	paging    10 finds of one order or more skip over 1,000 documents
 //	tree      10 $graphLookups of a collection in itself or more, by a field that
 //	          names one _id in 95 % of the documents that have it, in three levels or
-//	          more, with more than one child a parent
+//	          more, with more than one child a parent, and not more moves than reads
 //	extref    50 $lookups or more by a reference that names an _id in 95 % of the
 //	          documents that have it, all for the same one to five fields, and ten or
-//	          more for each copy that the writes seen would change
+//	          more for each copy that the writes seen would change; not if the reference
+//	          is set more often than it is followed
 //	relation  50 finds or more ask for children one by one, three or more for each
 //	          parent; or as many reads look for one embedded child by its _id, half of
-//	          the reads of the list or more, and no _id is there twice; or a list of
+//	          the reads of the list or more and not fewer than its writes, and no _id is
+//	          there twice; or a list of
 //	          references takes half of the bytes, over 2 KiB on average, grows by $push,
 //	          and each child stands in one list alone
 //	attribute 10 fields or more of one type beside each other, each in less than half of
 //	          the documents, have a plain index each; and at most one read in four of
-//	          those that name one names several. Numbers are of one type. Up to 5 % of
+//	          those that name one names several; and at most ten writes to a read.
+//	          Numbers are of one type. Up to 5 % of
 //	          the documents may have values of other types; a field is passed over if
 //	          more than a quarter of its values, as far as seen, have other types
 //	series    documents under 300 B with a date and numbers, read 10 times or more, and in
 //	          three of four reads, by a range of the date for one value of another field;
 //	          100 or more have such a value, 24 or more in a day or month; no update or
-//	          delete was seen
+//	          delete was seen, and no other collection refers to their _id
 //	bucket    the same, but the documents have no numbers or something nested; ten or more
 //	          are in a bucket, on average
 //	computed  100 aggregations or more sum up the documents with one value of a field, 100
@@ -132,8 +137,8 @@
 //
 // [Try] copies a part of a finding's collection into a scratch database, on any server, which must be
 // empty and is dropped at the end. It adopts the pattern there and measures what was promised, and what
-// the reads that were seen send and examine before and after. A test
-// sees that no promise is off by more than a factor of two, for outlier, subset, split, attribute,
+// the reads that were seen send and examine before and after. It compares their answers value by value. A test
+// sees that none of them loses a value and no promise is off by more than a factor of two, for outlier, subset, split, attribute,
 // series, bucket, computed and relation of embedded children. The others cannot be tried, and Try says
 // why.
 package advise

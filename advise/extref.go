@@ -11,8 +11,8 @@ import (
 
 // The rule: at least extrefReads reads join by $lookup the _id of another collection,
 // all want the same few fields of it, the reference names a document in extrefFound of
-// those that have it, and there are extrefRatio such reads or more for each copy that
-// the writes seen would have to change.
+// those that have it, there are extrefRatio such reads or more for each copy that
+// the writes seen would have to change, and at least as many as writes of the reference.
 const (
 	extrefReads  = 50
 	extrefFields = 5
@@ -161,6 +161,10 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 	if need := extrefRatio * writes * max(copies, 1); j.calls < need {
 		l.not(pattern, c.name, j.local, fmt.Sprintf("%d reads join %s, but %d writes to %s would each change some %d copies",
 			j.calls, j.from, writes, strings.Join(j.fields, ", "), max(copies, 1)))
+		return nil
+	}
+	if changed := c.writesTo([]string{j.local}) + c.inserts; changed > j.calls {
+		l.not(pattern, c.name, j.local, fmt.Sprintf("%d reads join %s, but %d writes set the reference, and would each read the copies first", j.calls, j.from, changed))
 		return nil
 	}
 	named, found, err := l.references(ctx, c.name, j.local, j.from)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -127,4 +128,89 @@ func TestSubsetWeighs(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("not in the order of _id", []advise.Query{slice(60, -5)}, "which in 1 document is not the order of _id")
+}
+
+// Documents whose _id others refer to stay documents, however they are read.
+func TestSeriesLeavesWhatOthersName(t *testing.T) {
+	t.Parallel()
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, test := range []struct {
+		name    string
+		id      func(i int) any
+		payment func(id any) bson.D // of an order
+		queries []advise.Query
+		advised bool
+	}{
+		{"nobody", func(int) any { return bson.NewObjectID() }, func(any) bson.D { return bson.D{{Key: "order", Value: bson.NewObjectID()}} }, nil, true},
+		{"a field", func(int) any { return bson.NewObjectID() }, func(id any) bson.D { return bson.D{{Key: "for", Value: id}} }, nil, false},
+		{"a field of a subdocument", func(i int) any { return fmt.Sprint("o", i) }, func(id any) bson.D { return bson.D{{Key: "for", Value: bson.D{{Key: "order", Value: id}}}} }, nil, false},
+		{"a list", func(int) any { return bson.NewObjectID() }, func(id any) bson.D { return bson.D{{Key: "orders", Value: bson.A{id}}} }, nil, false},
+		{"a number", func(i int) any { return i }, func(id any) bson.D { return bson.D{{Key: "order_id", Value: id}} }, nil, false},
+		{"another number", func(i int) any { return i }, func(any) bson.D { return bson.D{{Key: "stars", Value: 3}} }, nil, true},
+		{"a join", func(i int) any { return i }, func(id any) bson.D { return bson.D{{Key: "for", Value: id}} }, []advise.Query{query(t, 1, bson.D{{Key: "aggregate", Value: "payments"},
+			{Key: "pipeline", Value: bson.A{bson.D{{Key: "$lookup", Value: bson.D{{Key: "from", Value: "orders"}, {Key: "localField", Value: "for"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "order"}}}}}}})}, false},
+	} {
+		db := mongotest.Database(t)
+		var orders, payments []any
+		for i := range 400 {
+			id := test.id(i)
+			orders = append(orders, bson.D{{Key: "_id", Value: id}, {Key: "customer", Value: fmt.Sprint("c", i%2)}, {Key: "date", Value: begin.Add(time.Duration(i) * time.Minute)},
+				{Key: "total", Value: i * 7}, {Key: "state", Value: "paid"}})
+			if i%2 == 0 {
+				payments = append(payments, test.payment(id))
+			}
+		}
+		insert(t, db.Collection("orders"), orders)
+		insert(t, db.Collection("payments"), payments)
+		queries := append(test.queries, query(t, 30, bson.D{{Key: "find", Value: "orders"}, {Key: "filter", Value: bson.D{{Key: "customer", Value: "c1"},
+			{Key: "date", Value: bson.D{{Key: "$gte", Value: begin}, {Key: "$lt", Value: begin.Add(time.Hour)}}}}}}))
+		if report := look(t, db, unhurried(queries)); slices.Equal(named(report), []string{"series:orders"}) != test.advised {
+			t.Errorf("%s: advised %v; %v", test.name, named(report), about(report, "orders"))
+		}
+	}
+}
+
+// Each detector weighs the writes that its pattern makes more expensive against the reads that it serves.
+func TestWritesAreWeighed(t *testing.T) {
+	t.Parallel()
+	for kind, reason := range map[string]string{
+		"outlier: few very long lists":                      "500 writes change elements inside the list or take them out",
+		"subset: pages show the newest":                     "it is written more often (500)",
+		"split: lists leave texts out":                      "are written more often (500)",
+		"tree: subtrees are read":                           "500 moves were seen",
+		"extref: names of sources that change now and then": "but 500 writes set the reference",
+		"relation: embedded children that are read alone":   "the list is written more often (500)",
+		"attribute: many indexed fields of a subdocument":   "9000 writes to the fields were seen",
+		"series: measurements read by range":                "updates or deletes of single documents were seen",
+		"bucket: events read by range":                      "updates or deletes of single documents were seen",
+		"computed: totals of a product":                     "501 writes would each compute it again",
+		"approx: views of one page":                         "other updates change it by other steps",
+	} {
+		pattern, _, _ := strings.Cut(kind, ":")
+		for _, written := range []bool{false, true} {
+			report := dirty(t, kind, func(c *labelled) {
+				field, calls := c.docs[len(c.docs)-1].(bson.D), 500
+				path := field[len(field)-1].Key
+				if pattern == "split" {
+					path = field[4].Key
+				}
+				update := bson.D{{Key: "$set", Value: bson.D{{Key: path, Value: 7}}}}
+				switch pattern {
+				case "outlier":
+					update = bson.D{{Key: "$set", Value: bson.D{{Key: path + ".$", Value: "x"}}}}
+				case "computed":
+					update = bson.D{{Key: "$set", Value: bson.D{{Key: field[4].Key, Value: "x"}}}}
+				case "attribute":
+					calls = 9000
+				}
+				if written {
+					m := &maker{out: c}
+					m.send(calls, bson.D{{Key: "update", Value: "things"}, {Key: "updates", Value: bson.A{bson.D{{Key: "q", Value: bson.D{{Key: "_id", Value: 1}}}, {Key: "u", Value: update}}}}})
+				}
+			})
+			if slices.Contains(named(report), pattern+":things") == written || written && !strings.Contains(strings.Join(about(report, "things"), "; "), reason) {
+				t.Errorf("%s, written %v: advised %v; %v", kind, written, named(report), about(report, "things"))
+			}
+		}
+	}
 }

@@ -49,9 +49,10 @@ type part struct {
 }
 
 type write struct {
-	calls int64
-	sets  []string
-	whole bool // a replacement, or what cannot be told
+	calls  int64
+	sets   []string
+	inside []string // those of them in lists, and lists that elements are taken from
+	whole  bool     // a replacement, or what cannot be told
 }
 
 func (t *traffic) add(q Query) {
@@ -309,9 +310,27 @@ func writeOf(update any, calls int64) write {
 			w.whole = true
 			return w
 		}
-		w.sets = append(w.sets, keys(operator.Value)...)
+		names := keys(operator.Value)
+		w.sets = append(w.sets, names...)
+		for _, name := range names {
+			list, element := cutElement(name)
+			if element || slices.Contains([]string{"$pull", "$pullAll", "$pop"}, operator.Key) {
+				w.inside = append(w.inside, list)
+			}
+		}
 	}
 	return w
+}
+
+// cutElement cuts a path such as items.$.n or items.3 at the place of an element.
+func cutElement(path string) (list string, ok bool) {
+	names := strings.Split(path, ".")
+	for i, name := range names {
+		if i > 0 && (strings.HasPrefix(name, "$") || strings.Trim(name, "0123456789") == "") {
+			return strings.Join(names[:i], "."), true
+		}
+	}
+	return path, false
 }
 
 // push notes a $push that drops nothing.
@@ -403,6 +422,16 @@ func (t *traffic) writesTo(names []string) (n int64) {
 		if w.whole || slices.ContainsFunc(w.sets, func(set string) bool {
 			return slices.ContainsFunc(names, func(name string) bool { return related(set, name) })
 		}) {
+			n += w.calls
+		}
+	}
+	return n
+}
+
+// inside is how many writes change elements in a list, or take them out.
+func (t *traffic) inside(path string) (n int64) {
+	for _, w := range t.writes {
+		if slices.Contains(w.inside, path) {
 			n += w.calls
 		}
 	}

@@ -3,6 +3,7 @@ package advise
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,8 +13,8 @@ import (
 // Three rules. One by one: at least relationFinds finds ask for the children of a
 // parent one after the other, relationEach or more for each answer, by references that
 // name an _id in relationFound of the cases. Alone: at least relationAlone reads look for
-// one embedded child by its _id, half of the reads of the list or more, and no _id is there
-// twice or names another document. Growing: a list of references takes half of the bytes
+// one embedded child by its _id, half of the reads of the list or more and as many as its writes,
+// and no _id is there twice or names another document. Growing: a list of references takes half of the bytes
 // or more, over 2 KiB on average, each child stands in one list alone, and $push was seen.
 const (
 	relationFinds  = 50
@@ -22,6 +23,8 @@ const (
 	relationAlone  = 50
 	relationUnique = 0.99
 	relationPushes = 10
+	// relationNumbers is how many different numbers refer to an _id at least: few may be of anything.
+	relationNumbers = 20
 	// emptyList are the bytes of {a: []}, as lists are counted.
 	emptyList = 13
 )
@@ -183,6 +186,9 @@ func (l *looker) alone(ctx context.Context, c *collection, path string) error {
 	case looking < relationAlone || 2*looking < all:
 		l.not(pattern, c.name, path, fmt.Sprintf("%d of %d reads of the list look for an element by its _id", looking, all))
 		return nil
+	case c.writesTo([]string{path}) > looking:
+		l.not(pattern, c.name, path, fmt.Sprintf("the list is written more often (%d) than an element of it is looked for (%d), and a new element takes 2 round trips", c.writesTo([]string{path}), looking))
+		return nil
 	case strings.Contains(path, "."):
 		l.not(pattern, c.name, path, "the list is inside a subdocument; the package takes lists at the top")
 		return nil
@@ -208,7 +214,7 @@ func (l *looker) alone(ctx context.Context, c *collection, path string) error {
 		if other == c || other.idType != kind {
 			continue
 		}
-		found, err := l.sampleFound(ctx, c, path, id, other.name)
+		found, err := l.sampleFound(ctx, c, id, other.name, 1)
 		if err != nil {
 			return l.failed(ctx, err, pattern, c, path)
 		}
@@ -270,23 +276,61 @@ func (t *traffic) byElement(id string) (n int64) {
 	return n
 }
 
-// sampleFound reports whether a part of a list's values are _ids of another collection.
-func (l *looker) sampleFound(ctx context.Context, c *collection, path, value, other string) (bool, error) {
+// named is a field that refers to the _ids of a collection: one that a join or a loop of finds names, or whose values are
+// among them. Small integers are among any, so that of numbers the names must be akin.
+func (l *looker) named(ctx context.Context, c *collection) (string, error) {
+	for _, name := range slices.Sorted(maps.Keys(l.reads)) {
+		for _, j := range l.reads[name].joins {
+			if j.from == c.name {
+				return name + "." + j.local, nil
+			}
+		}
+		for _, o := range l.reads[name].loops {
+			if o.list && o.children == c.name {
+				return name + "." + o.field, nil
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.all)) {
+		other := l.all[name]
+		for _, f := range other.fields {
+			number := slices.Contains(numbers, c.idType)
+			refers := f.kind == c.idType || f.kind == "array" && f.element == c.idType || number && slices.Contains(numbers, f.kind)
+			if other == c || f.path == "_id" || !refers || number && !akin(f.path, c.name) {
+				continue
+			}
+			least := 1
+			if number {
+				least = relationNumbers
+			}
+			found, err := l.sampleFound(ctx, other, f.path, c.name, least)
+			if err != nil || found {
+				return name + "." + f.path, err
+			}
+		}
+	}
+	return "", nil
+}
+
+// sampleFound reports whether half of a field's values, and least different ones, are _ids of another collection.
+func (l *looker) sampleFound(ctx context.Context, c *collection, value, other string, least int) (bool, error) {
 	batch, err := l.aggregate(ctx, c.name, bson.A{
-		d("$match", d(value, d("$exists", true))),
+		d("$match", d(value, d("$ne", nil))),
 		d("$limit", 200),
-		d("$project", d("to", d("$slice", bson.A{"$" + value, 5}))),
+		d("$project", d("to", d("$slice", bson.A{d("$cond", bson.A{d("$isArray", "$"+value), "$" + value, bson.A{"$" + value}}), 5}))),
 		d("$lookup", bson.D{
 			{Key: "from", Value: other}, {Key: "localField", Value: "to"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "found"},
 			{Key: "pipeline", Value: bson.A{d("$project", d("_id", 1))}},
 		}),
 		d("$group", bson.D{{Key: "_id", Value: nil},
-			{Key: "named", Value: d("$sum", d("$size", "$to"))}, {Key: "found", Value: d("$sum", d("$size", "$found"))}}),
+			{Key: "named", Value: d("$sum", d("$size", "$to"))}, {Key: "found", Value: d("$sum", d("$size", "$found"))},
+			{Key: "different", Value: d("$addToSet", d("$first", "$to"))}}),
+		d("$set", d("different", d("$size", "$different"))),
 	})
 	if err != nil || len(batch) == 0 {
 		return false, err
 	}
-	return 2*integer(batch[0], "found") >= integer(batch[0], "named"), nil
+	return 2*integer(batch[0], "found") >= integer(batch[0], "named") && integer(batch[0], "different") >= int64(least), nil
 }
 
 // growing looks for lists of references that could be one reference in each child.
@@ -305,7 +349,7 @@ func (l *looker) growing(ctx context.Context, c *collection, a *list) error {
 		if children.idType != a.element || slices.Contains([]string{"int", "long", "double"}, a.element) && !akin(a.path, children.name) {
 			continue
 		}
-		found, err := l.sampleFound(ctx, c, a.path, a.path, children.name)
+		found, err := l.sampleFound(ctx, c, a.path, children.name, 1)
 		if err != nil {
 			return l.failed(ctx, err, pattern, c, a.path)
 		}

@@ -12,7 +12,7 @@ import (
 
 // The rule: documents of less than seriesBytes with a date that are read by ranges of that date for one value of another field, at least seriesReads times and in
 // most reads; on average seriesEach documents or more have that value, seriesDense or more
-// in a day or a month; and no write to single ones was seen. Numbers alone are for series,
+// in a day or a month; no write to single ones was seen, and nothing refers to their _id. Numbers alone are for series,
 // which packs them; what has texts alone or something nested is for bucket.
 const (
 	seriesBytes = 300
@@ -24,6 +24,8 @@ const (
 	bucketCount = 1_000 // what the package puts into a bucket by default
 	bucketEach  = 10    // documents for each bucket, on average
 )
+
+const noReferences = "No reference to their _id was found; those in lists of documents, and in collections that were not looked at, are not seen."
 
 // span are finds of one value of a field, by a range of another.
 type span struct {
@@ -90,6 +92,14 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 		l.not(pattern, c.name, s.at, "updates or deletes of single documents were seen")
 		return nil
 	}
+	by, err := l.named(ctx, c)
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, s.at)
+	}
+	if by != "" {
+		l.not(pattern, c.name, s.at, by+" has references to the _id, which measurements in a block or bucket no longer have")
+		return nil
+	}
 	check, err := l.check(ctx, bson.D{
 		{Key: "aggregate", Value: c.name},
 		{Key: "pipeline", Value: bson.A{
@@ -154,6 +164,7 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 			"The rate of new measurements matters: those that come one by one need a Gatherer, which loses the last seconds if the process ends.",
 			"MongoDB's own time-series collections need no library, and take × 0.034 of the data there; try these first.",
 			"Single measurements can no longer be found by other fields or joined by queries of yours, and lose their _id: bucket leaves them readable.",
+			noReferences,
 		},
 	})
 	return nil
@@ -215,6 +226,7 @@ func (l *looker) bucket(ctx context.Context, c *collection, s span, window strin
 		Against: []string{
 			"Events that come one by one take longer to store than as documents, by what their bucket holds already: see trickle in docs/benchmarks.md.",
 			"Queries by other fields find buckets, not events, and an event is changed inside its array.",
+			noReferences,
 			"MongoDB's own time-series collections need no library; try these first.",
 		},
 	})

@@ -10,8 +10,8 @@ import (
 )
 
 // The rule: at least treeReads $graphLookups of a collection in itself climb or descend
-// by one field, which names an _id in treeFound of the documents that have it, with more
-// than one child a parent on average, and three levels or more.
+// by one field, at least as many as its writes, which names an _id in treeFound of the documents that have it, with
+// more than one child a parent on average, and three levels or more.
 const (
 	treeReads = 10
 	treeFound = 0.95
@@ -68,6 +68,9 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 	case g.subtrees+g.paths < treeReads:
 		l.not(pattern, c.name, g.field, many(g.subtrees+g.paths, "read")+" up or down the tree")
 		return nil
+	case c.writesTo([]string{g.field}) > g.subtrees+g.paths:
+		l.not(pattern, c.name, g.field, fmt.Sprintf("%d moves were seen, and %d reads up or down the tree: a move writes every document below", c.writesTo([]string{g.field}), g.subtrees+g.paths))
+		return nil
 	case strings.Contains(g.field, "."):
 		l.not(pattern, c.name, g.field, "the reference is inside a subdocument; the package takes fields at the top")
 		return nil
@@ -121,6 +124,7 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 			{"documents with an array as their parent", links.arrays, counted},
 			{"reads of a subtree", g.subtrees, seen},
 			{"reads of the way up", g.paths, seen},
+			{"writes to the parent", c.writesTo([]string{g.field}), seen},
 		},
 		// By the benchmark: AncestorArray against ParentReferences, which reads by $graphLookup.
 		Saving: Interval{

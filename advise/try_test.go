@@ -112,7 +112,7 @@ func TestReplays(t *testing.T) {
 		return []bson.D{{{Key: "sensor", Value: bson.D{{Key: "$lt", Value: 7}}}, {Key: "time", Value: time.Unix(7, 0)}}}
 	}
 	alike := func(before, after int64) bool { return 9*before < 10*after && after < 2*before } // an element has more fields
-	some := func(before, after int64) bool { return before > 0 && after > 0 } // a block or bucket is sent as a whole
+	some := func(before, after int64) bool { return before > 0 && after > 0 }                  // a block or bucket is sent as a whole
 	for _, test := range []struct {
 		kind     string
 		filter   func(c labelled) bson.D
