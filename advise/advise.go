@@ -51,7 +51,8 @@ const least = 100
 // A collection that cannot be read, for lack of a role or of time, is no error: the
 // report names it.
 //
-// Cost: 1 round trip for the list of collections, 1 for each of two sources of queries,
+// Cost: 1 round trip for the list of collections, 1 for each of two sources of queries and 1
+// more if the profiler has more than 4,000, up to 200 for loops of finds in a profile or log,
 // 1 for each collection and 1 more if reads sort it; for each of at least 100 documents 1
 // for its fields, 2 if it is large, 1 scan for each array of 16 elements or more, 1 for
 // each reference that queries follow, a few for each list of references or children that
@@ -88,6 +89,8 @@ type looker struct {
 	options Options
 	*server
 	report *Report
+	given  []Query                // Options.Queries, without what the profile has
+	logged map[string][]int       // those of them from a log, by key
 	reads  map[string]*traffic    // by collection
 	all    map[string]*collection // those that are looked at
 	others map[string]string      // why others are not, by collection

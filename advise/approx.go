@@ -24,16 +24,13 @@ const (
 type rates struct {
 	second int64
 	calls  map[rateKey]int64
-	most   map[int]int64 // by query: in the busiest second of one document
+	most   map[string]int64 // by shape: in the busiest second of one document
 }
 
-type rateKey struct {
-	query int
-	id    string
-}
+type rateKey struct{ shape, id string }
 
-// add counts an update; index is that of its query.
-func (r *rates) add(e sent, index int) {
+// add counts an update.
+func (r *rates) add(e sent) {
 	id, ok := raised(e.Command)
 	if !ok || e.at.IsZero() {
 		return
@@ -42,17 +39,19 @@ func (r *rates) add(e sent, index int) {
 		r.second, r.calls = second, map[rateKey]int64{}
 	}
 	if r.most == nil {
-		r.most = map[int]int64{}
+		r.most = map[string]int64{}
 	}
-	k := rateKey{index, id}
+	k := rateKey{e.key(), id}
 	r.calls[k]++
-	r.most[index] = max(r.most[index], r.calls[k])
+	r.most[k.shape] = max(r.most[k.shape], r.calls[k])
 }
 
 // assign gives each query its rate.
 func (r *rates) assign(queries []Query) {
-	for i, n := range r.most {
-		queries[i].rate = n
+	for i := range queries {
+		if len(r.most) > 0 {
+			queries[i].rate = r.most[queries[i].key()]
+		}
 	}
 }
 

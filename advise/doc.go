@@ -104,14 +104,17 @@
 //	cmds := mongotest.Record(t, db, func() { service.ListProducts(ctx) })
 //	report, err := advise.Look(ctx, db, &advise.Options{Queries: advise.Commands(cmds)})
 //
-// The profile is that of the member that answers, a secondary if there is one.
+// The profile is that of the member that answers, a secondary if there is one; its newest 4,000 entries are read,
+// and the report says of how many. A command that a log has as well counts once.
 // Commands also sees which finds ask, one by one, for the values of an earlier answer: such
 // finds from a field of a document to an _id count as a $lookup does for extref and tree.
 // $queryStats has no values, so that it says neither how far pages skip nor how many
 // elements of a list are wanted, nor which finds follow which. The profile and the log have
 // no answers: where a client sends finds for one value after the other, Look asks the
-// database whether the document or page that was read before them has these values in one
-// of its fields, and only then are they said to be one for each. A report prints the shape of queries, never their values,
+// database whether the document or page that was read before them has three of four of these values in
+// one of its fields, and only then are they said to be one for each: the others may ask for the user who
+// is logged in, and their share is said. Each loop is judged by itself, up to 200 of them. After a $group of all
+// documents nothing is said, unless an answer of Commands shows that half of its values are asked for. A report prints the shape of queries, never their values,
 // but for the query to check a page by hand, which is the deepest that was seen. A query
 // that was not seen may need what a finding moves away.
 //

@@ -39,3 +39,6 @@ func Part(q Query, path string) (part bool, n int64) {
 func Lost(command bson.D, before, after []bson.D, unordered bool) string {
 	return service{unordered: unordered}.lost(command, before, after)
 }
+
+// QueriesOf are those that a report rests on.
+func QueriesOf(r *Report) []Query { return r.queries }

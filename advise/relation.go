@@ -36,6 +36,7 @@ type oneByOne struct {
 	list     bool   // it is the parent's
 	finds    int64
 	parents  int64 // answers that the values are from
+	others   int64 // finds between them for other values
 }
 
 // loop notes a find whose value an answer of this collection held.
@@ -57,9 +58,9 @@ func (t *traffic) loop(q Query) {
 		t.climb(field, true, calls)
 	case same:
 	case field == "_id" && from.List:
-		t.child(oneByOne{children: q.Collection, field: from.Path, list: true}, calls, from.First)
+		t.child(oneByOne{children: q.Collection, field: from.Path, list: true}, calls, from)
 	case field != "_id" && from.Path == "_id":
-		t.child(oneByOne{children: q.Collection, field: field}, calls, from.First)
+		t.child(oneByOne{children: q.Collection, field: field}, calls, from)
 	case field == "_id" && from.First:
 		r := find(command, calls)
 		var fields []string
@@ -70,13 +71,14 @@ func (t *traffic) loop(q Query) {
 	}
 }
 
-func (t *traffic) child(o oneByOne, calls int64, first bool) {
+func (t *traffic) child(o oneByOne, calls int64, from Origin) {
 	i := slices.IndexFunc(t.loops, func(l oneByOne) bool { return l.children == o.children && l.field == o.field && l.list == o.list })
 	if i < 0 {
 		i, t.loops = len(t.loops), append(t.loops, o)
 	}
 	t.loops[i].finds += calls
-	if first {
+	t.loops[i].others += from.Others
+	if from.First {
 		t.loops[i].parents += calls
 	}
 }
@@ -144,6 +146,7 @@ func (l *looker) children(ctx context.Context, c *collection, o oneByOne) error 
 			{"of them leading to a document of " + to, found, counted},
 			{"finds for one each", o.finds, seen},
 			{"answers that they follow", o.parents, seen},
+			{"finds between the first and the last of them for other values", o.others, seen},
 		},
 		Saving: Interval{Low: o.finds - o.parents, High: o.finds - o.parents, Before: o.finds, Unit: "round trips", What: "of the reads that were seen"},
 		Rests:  []Row{rowRelationEach, rowRelationTrips, rowRelationEachTime, rowRelationTime},

@@ -150,6 +150,7 @@ type Note struct {
 type Source struct {
 	Name    string `json:"name"`
 	Queries int    `json:"queries"`
+	Of      int64  `json:"of,omitempty"`   // of how many: those read are the newest. 0: of no more
 	Note    string `json:"note,omitempty"` // why there are none
 }
 

@@ -86,7 +86,9 @@ type shapes map[string]*shape
 type shape struct {
 	Shape
 	first int64 // of finds one by one: the answers that they follow
-	least int64 // finds to an answer
+	// others are finds between them for values of another origin.
+	others int64
+	least  int64 // finds to an answer
 }
 
 func (s shapes) add(sh Shape) *shape {
@@ -110,6 +112,9 @@ func (s shapes) list() []Shape {
 		}
 		if sh.first > 0 {
 			sh.Why += ", after " + many(sh.first, "answer")
+		}
+		if sh.others > 0 {
+			sh.Why += fmt.Sprintf(" (%s of the finds between the first and the last)", share(sh.Seen, sh.Seen+sh.others))
 		}
 		out = append(out, sh.Shape)
 	}
@@ -156,6 +161,7 @@ func (s shapes) loop(q Query, command bson.D, calls int64) {
 	}
 	sh := s.add(found)
 	sh.least = least
+	sh.others += q.From.Others
 	if q.From.First && least > 1 {
 		sh.first += calls
 	}

@@ -5,12 +5,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/advise"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -186,4 +188,89 @@ func TestLogMerges(t *testing.T) {
 	if err != nil || len(queries) != 4 || queries[0].Calls != 10_000 || queries[3].Calls != 1 {
 		t.Errorf("%d queries, %v: %v", len(queries), err, queries)
 	}
+}
+
+// Loops that the profile has are judged one by one: the user who is logged in may be fetched between, and some values
+// may be of elsewhere. A loop after a $group of everything follows nothing.
+func TestLoopsAmongStrangers(t *testing.T) {
+	advise.Unhurried(t)
+	db := mongotest.Database(t)
+	var posts, tags []any
+	for i := range 40 {
+		posts = append(posts, bson.D{{Key: "_id", Value: fmt.Sprint("p", i)}, {Key: "page", Value: i / 10}, {Key: "author", Value: fmt.Sprint("u", i)}})
+		tags = append(tags, bson.D{{Key: "_id", Value: fmt.Sprint("t", i)}, {Key: "author", Value: fmt.Sprint("u", i)}})
+	}
+	insert(t, db.Collection("posts"), posts)
+	insert(t, db.Collection("tags"), tags)
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, test := range []struct {
+		name string
+		send func(send func(command bson.D))
+		want string
+	}{
+		{"the user of another collection", func(send func(bson.D)) {
+			send(find("posts", "page", 1))
+			for i := range 10 {
+				send(find("sessions", "_id", "me"))
+				send(find("users", "_id", fmt.Sprint("u", 10+i)))
+			}
+		}, "find users {_id: ?} (10 seen): one find for each value of posts.author, after 1 answer → extref, relation"},
+		{"the user of the same collection", func(send func(bson.D)) {
+			send(find("posts", "page", 1))
+			for i := range 10 {
+				send(find("users", "_id", "me"))
+				send(find("users", "_id", fmt.Sprint("u", 10+i)))
+			}
+		}, "find users {_id: ?} (10 seen): one find for each value of posts.author, after 1 answer (50 % of the finds between the first and the last) → extref, relation"},
+		{"one loop of two", func(send func(bson.D)) {
+			for page := range 2 {
+				send(find("posts", "page", 3*page)) // pages 0 and 3
+				for i := range 10 {
+					send(find("users", "_id", fmt.Sprint("u", 10*page+i)))
+				}
+			}
+		}, "find users {_id: ?} (10 seen): one find for each value of posts.author, after 1 answer → extref, relation"},
+		{"mostly strangers", func(send func(bson.D)) {
+			send(find("posts", "page", 1))
+			for i := range 20 {
+				send(find("users", "_id", fmt.Sprint("u", 12+i)))
+			}
+		}, ""},
+		{"a $group of everything", func(send func(bson.D)) {
+			send(bson.D{{Key: "aggregate", Value: "tags"}, {Key: "pipeline", Value: bson.A{bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$author"}}}}}}})
+			for i := range 10 {
+				send(find("users", "_id", fmt.Sprint("u", 10+i)))
+			}
+		}, ""},
+		{"a field that was not returned", func(send func(bson.D)) {
+			send(append(find("posts", "page", 1), bson.E{Key: "projection", Value: bson.D{{Key: "page", Value: 1}}}))
+			for i := range 10 {
+				send(find("users", "_id", fmt.Sprint("u", 10+i)))
+			}
+		}, ""},
+	} {
+		var log strings.Builder
+		test.send(func(command bson.D) {
+			at = at.Add(time.Millisecond)
+			raw, err := bson.MarshalExtJSON(command, false, false)
+			testkit.OK(t, err)
+			fmt.Fprintf(&log, `{"t": {"$date": %q}, "id": 51803, "ctx": "conn7", "attr": {"type": "command", "nreturned": 10, "ns": %q, "command": %s}}`+"\n",
+				at.Format(time.RFC3339Nano), db.Name()+"."+command[0].Value.(string), raw)
+		})
+		queries, err := advise.Log(strings.NewReader(log.String()))
+		testkit.OK(t, err)
+		var got []string
+		for _, s := range look(t, db, unhurried(queries)).Shapes {
+			if s.Kind == "loop" {
+				got = append(got, s.String())
+			}
+		}
+		if strings.Join(got, "\n") != test.want {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+func find(collection, field string, value any) bson.D {
+	return bson.D{{Key: "find", Value: collection}, {Key: "filter", Value: bson.D{{Key: field, Value: value}}}}
 }

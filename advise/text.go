@@ -17,7 +17,11 @@ func (r *Report) Text(w io.Writer) error {
 	fmt.Fprintf(&b, "%s: %s in %v; %s advised\n", visible.Name(r.Database), many(int64(r.Commands), "command"),
 		r.Took.Round(10*time.Millisecond), many(int64(len(r.Findings)), "pattern"))
 	for _, s := range r.Sources {
-		fmt.Fprintf(&b, "queries, %s: %d%s\n", s.Name, s.Queries, after(" (", visible.Name(s.Note), ")"))
+		of := ""
+		if s.Of > int64(s.Queries) {
+			of = ", the newest of " + group(s.Of)
+		}
+		fmt.Fprintf(&b, "queries, %s: %s%s%s\n", s.Name, group(int64(s.Queries)), of, after(" (", visible.Name(s.Note), ")"))
 	}
 	for i, f := range r.Findings {
 		fmt.Fprintf(&b, "\n%d. %s: %s\n", i+1, visible.Name(f.place()), f.Pattern)
