@@ -240,6 +240,9 @@ func (l *looker) indexed(ctx context.Context, c *collection, s *siblings, indexe
 		return l.failed(ctx, err, pattern, c, s.above)
 	}
 	saves, one := int64(len(sparse))-1, c.naming(sparse)
+	if goType(s.kind) == "any" {
+		c.mixed = append(c.mixed, fmt.Sprintf("// any: the values are of several types of %s\n", s.kind))
+	}
 	f := Finding{
 		Pattern: pattern, Collection: c.name, Path: s.above, Fields: sparse,
 		Summary: fmt.Sprintf("%d fields of one type (%s) have an index each, and each is in %s of the documents at most (counted). "+
@@ -258,7 +261,7 @@ func (l *looker) indexed(ctx context.Context, c *collection, s *siblings, indexe
 		Saving: Interval{Low: saves, High: saves, Before: max(check.Answer, int64(indexes)), Unit: "indexes", What: "of the collection; their bytes stay as many"},
 		Rests:  []Row{rowAttributeIndexes},
 		Costs:  []Row{rowAttributeBytes, rowAttributeFind, rowAttributeSet, rowAttributeTwo},
-		Code:   attributeCode(c, s.kind), try: tryAttribute(c, sparse),
+		Code:   l.attributeCode(ctx, c, s.kind), try: tryAttribute(c, sparse),
 		Check: check,
 		Against: []string{
 			"An index that nobody uses can simply go: $indexStats shows which.",

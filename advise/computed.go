@@ -180,7 +180,7 @@ func (l *looker) total(ctx context.Context, c *collection, t totals) error {
 		},
 		Rests: []Row{rowComputedOften, rowComputedRatio},
 		Costs: []Row{rowComputedWrite},
-		Code:  computedCode(c, targets, t), try: tryComputed(c, targets, t, l.report.queries), others: []string{targets.name},
+		Code:  l.computedCode(ctx, c, targets, t), try: tryComputed(c, targets, t, l.report.queries), others: []string{targets.name},
 		Check: check,
 		Against: []string{
 			"Each write goes through Change, in a transaction; writes by other programs leave the totals old until Repair or Drain.",

@@ -203,7 +203,7 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		},
 		Rests: []Row{rowExtrefList, rowExtrefFilter},
 		Costs: []Row{rowExtrefBytes, rowExtrefChange},
-		Code:  extrefCode(c, source, j),
+		Code:  l.extrefCode(ctx, c, source, j),
 		Check: check,
 		Against: []string{
 			"Each field follows changes, unless it is Frozen: a price paid or an address shipped to must not. Decide for each.",

@@ -86,7 +86,7 @@ func (l *looker) outlier(ctx context.Context, c *collection, a *list) error {
 		},
 		Rests: []Row{rowOutlierWhole, rowOutlierPage},
 		Costs: []Row{rowOutlierAll, rowOutlierAdd, rowOutlierContains},
-		Code:  outlierCode(c, a, limit), try: tryOutlier(c, a, limit),
+		Code:  l.outlierCode(ctx, c, a, limit), try: tryOutlier(c, a, limit),
 		Check: check,
 		Against: []string{
 			"A query or index on the elements sees those in the parent only; ContainingPipeline sees all.",

@@ -123,7 +123,7 @@ func (l *looker) pages(ctx context.Context, c *collection, s skips) error {
 		},
 		Rests: []Row{rowPagingShallow, rowPagingDeep},
 		Costs: []Row{rowPagingFirst},
-		Code:  pagingCode(c, s.sort),
+		Code:  l.pagingCode(ctx, c, s.sort),
 		Check: check,
 		Against: []string{
 			"A token leads to the next page and the one before; page 5,000 by its number needs skip, or a count from a page nearby.",

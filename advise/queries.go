@@ -112,7 +112,7 @@ const slowQuery = 51803
 
 // Log reads the slow queries in a mongod's log, a JSON document a line. Lines of
 // another form are passed over: logs are cut and mixed. Queries that differ in their values
-// alone are one with its Calls. Of 10,000 different ones, and of lines up to 1 MiB, nothing
+// alone are one with its Calls. It returns ErrInvalid if no line is one of a log. Of 10,000 different ones, and of lines up to 1 MiB, nothing
 // is lost; more are passed over, so that a log of any size takes little memory.
 //
 // Finds that one connection sent one after the other, each for another value of one field,
@@ -120,6 +120,7 @@ const slowQuery = 51803
 // asks the database which field held the values, and [Shapes] passes such finds over.
 func Log(r io.Reader) (queries []Query, err error) {
 	defer fault.In(&err, "advise: log")
+	found := false // a line of a log
 	lines := bufio.NewReaderSize(r, longestLine)
 	known := map[string]int{}
 	log := &seenAt{times: map[string][]time.Time{}}
@@ -137,7 +138,8 @@ func Log(r io.Reader) (queries []Query, err error) {
 			}
 			line = nil
 		}
-		if e, ok := logged(line); ok {
+		e, form := logged(line)
+		if found = found || form != noLog; form == slow {
 			key := e.key()
 			i, ok := known[key]
 			if ok {
@@ -154,6 +156,9 @@ func Log(r io.Reader) (queries []Query, err error) {
 				updates.add(e)
 			}
 		}
+		if errors.Is(err, io.EOF) && !found {
+			return nil, fault.Invalid("no line is one of a mongod's log, which has JSON since version 4.4")
+		}
 		if errors.Is(err, io.EOF) {
 			return queries, nil
 		}
@@ -163,7 +168,14 @@ func Log(r io.Reader) (queries []Query, err error) {
 	}
 }
 
-func logged(line []byte) (sent, bool) {
+// What a line of a log may be.
+const (
+	noLog = iota
+	other // of a log, but not of a query
+	slow
+)
+
+func logged(line []byte) (e sent, form int) {
 	var entry struct {
 		ID int `json:"id"`
 		At struct {
@@ -178,16 +190,19 @@ func logged(line []byte) (sent, bool) {
 			Inserted int64           `json:"ninserted"`
 		} `json:"attr"`
 	}
-	if json.Unmarshal(line, &entry) != nil || entry.ID != slowQuery || len(entry.Attr.Command) == 0 {
-		return sent{}, false
+	if json.Unmarshal(line, &entry) != nil || entry.ID == 0 {
+		return sent{}, noLog
 	}
 	var command bson.D
-	if bson.UnmarshalExtJSON(entry.Attr.Command, false, &command) != nil {
-		return sent{}, false
+	if entry.ID != slowQuery || len(entry.Attr.Command) == 0 || bson.UnmarshalExtJSON(entry.Attr.Command, false, &command) != nil {
+		return sent{}, other
 	}
 	q, ok := operation(entry.Attr.NS, entry.Attr.Type, command)
 	q.Calls = max(entry.Attr.Inserted, 1)
-	return sent{q, entry.Connection, entry.At.Date, entry.Attr.Returned}, ok
+	if !ok {
+		return sent{}, other
+	}
+	return sent{q, entry.Connection, entry.At.Date, entry.Attr.Returned}, slow
 }
 
 // operation makes a query of what the profiler and the log hold. They show an update

@@ -129,6 +129,10 @@ func (l *looker) children(ctx context.Context, c *collection, o oneByOne) error 
 		l.not(pattern, place, o.field, fmt.Sprintf("%s of the references name no document of %s", share(named-found, named), to))
 		return nil
 	}
+	owner, list := o.field, ""
+	if o.list {
+		owner, list = "", o.field
+	}
 	check, err := l.check(ctx, bson.D{{Key: "count", Value: place}, {Key: "query", Value: d(o.field, d("$exists", true))}}, "n")
 	if err != nil {
 		return l.failed(ctx, err, pattern, l.all[place], o.field)
@@ -151,7 +155,7 @@ func (l *looker) children(ctx context.Context, c *collection, o oneByOne) error 
 		Saving: Interval{Low: o.finds - o.parents, High: o.finds - o.parents, Before: o.finds, Unit: "round trips", What: "of the reads that were seen"},
 		Rests:  []Row{rowRelationEach, rowRelationTrips, rowRelationEachTime, rowRelationTime},
 		Costs:  []Row{rowRelationInsert},
-		Code:   relationCode(c, children, o.field, o.list),
+		Code:   l.relationCode(ctx, c, children, owner, list),
 		Check:  check,
 		Against: []string{
 			"One find with $in is the whole of it; the package adds the order, the dangling ones, and the other side.",
@@ -258,7 +262,7 @@ func (l *looker) alone(ctx context.Context, c *collection, path string) error {
 		Saving: Interval{Low: (check.Answer - check.figure("ids")) * looking / max(all, 1), High: check.Answer - check.figure("ids"), Before: c.size, Unit: "bytes", What: "that leave the parents, and so their reads and writes"},
 		Rests:  []Row{rowRelationInsert},
 		Costs:  []Row{rowRelationNewest, rowRelationTime},
-		Code:   extractCode(c, path, kind), try: tryExtract(c, path),
+		Code:   l.extractCode(ctx, c, path, kind), takes: "Extract", try: tryExtract(c, path),
 		Check: check,
 		Against: []string{
 			"A read of a parent with its children takes 2 round trips instead of 1.",
@@ -416,16 +420,16 @@ func (l *looker) owned(ctx context.Context, c, children *collection, a *list, pu
 			{"elements of the longest list", a.longest(), counted},
 			{"$push to the list", pushes, seen},
 		},
-		Saving:       Interval{Low: a.bytes - emptyList*a.docs, High: a.bytes, Before: a.all, Unit: "bytes", What: "that leave the parents, and so their reads and writes"},
-		Rests:        []Row{rowRelationInsert},
-		Costs:        []Row{rowRelationNewest},
-		Code:         relationCode(c, children, owner, false),
+		Saving: Interval{Low: a.bytes - emptyList*a.docs, High: a.bytes, Before: a.all, Unit: "bytes", What: "that leave the parents, and so their reads and writes"},
+		Rests:  []Row{rowRelationInsert},
+		Costs:  []Row{rowRelationNewest},
+		Code:   l.relationCode(ctx, c, children, owner, a.path), takes: "Repair",
 		Check:        check,
 		Distribution: a.bars,
 		Against: []string{
 			"An order that the list has is lost, unless a field of the children gives it: see Sort.",
 			"Each child gets a field and an index on it: bytes move there, they do not vanish.",
-			"With ChildrenField as well, Repair writes the owners from the lists; the list can go when no program reads it.",
+			"Repair writes the owners from the lists. The list, and ChildrenField, can go when no program reads it.",
 		},
 	})
 	return nil

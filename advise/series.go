@@ -82,6 +82,9 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 		pattern = "bucket"
 	}
 	switch {
+	case strings.Contains(s.id+s.at, "."):
+		l.not(pattern, c.name, s.at, "the fields are inside a subdocument; the package takes fields at the top")
+		return nil
 	case c.mean() >= seriesBytes:
 		l.not(pattern, c.name, s.at, fmt.Sprintf("documents take %s on average: no measurements", bytes(c.mean())))
 		return nil
@@ -158,7 +161,7 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 		},
 		Rests: []Row{rowSeriesBytes, rowSeriesRead, rowSeriesMeans},
 		Costs: []Row{rowSeriesCPU},
-		Code:  seriesCode(c, s, window), try: trySeries(c, s, window),
+		Code:  l.seriesCode(ctx, c, s, window), Adopt: measurementsAdoption(c, s, goType(c.kind(s.id)), "[]bson.D"), try: trySeries(c, s, window),
 		Check: check,
 		Against: []string{
 			"The rate of new measurements matters: those that come one by one need a Gatherer, which loses the last seconds if the process ends.",
@@ -221,7 +224,7 @@ func (l *looker) bucket(ctx context.Context, c *collection, s span, window strin
 		},
 		Rests: []Row{rowBucketDocuments, rowBucketRead},
 		Costs: []Row{rowBucketMeans},
-		Code:  bucketCode(c, s, window), try: tryBucket(c, s, window),
+		Code:  l.bucketCode(ctx, c, s, window), Adopt: measurementsAdoption(c, s, goType(c.kind(s.id)), ""), try: tryBucket(c, s, window),
 		Check: check,
 		Against: []string{
 			"Events that come one by one take longer to store than as documents, by what their bucket holds already: see trickle in docs/benchmarks.md.",

@@ -133,7 +133,7 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 		},
 		Rests: []Row{rowTreeAncestors, rowTreeAncestorsBefore, rowTreeSubtree, rowTreeSubtreeBefore},
 		Costs: []Row{rowTreeInsert, rowTreeMove},
-		Code:  treeCode(c, g.field),
+		Code:  l.treeCode(ctx, c, g.field),
 		Check: check,
 		Against: []string{
 			"A move writes every document below; where moves are frequent, ParentReferences with the package's guards is cheaper.",
