@@ -84,6 +84,7 @@ func Look(ctx context.Context, db *mongo.Database, opts *Options) (report *Repor
 	}
 	err = l.look(ctx, names)
 	l.unmanaged()
+	l.weighed()
 	l.report.finish(l.server.sent, time.Since(begin))
 	return l.report, err
 }

@@ -74,37 +74,30 @@ type counter struct {
 }
 
 // count notes {q: {_id: …}, u: {$inc: {views: 1}}}, and what makes a counter more than that.
-func (t *traffic) count(q Query, command bson.D, calls int64) {
-	for _, s := range updates(command) {
-		update, _ := s.update.(bson.D)
-		raised, _ := at(update, "$inc").(bson.D)
-		plain := command[0].Key == "update" && equals(s.filter, "_id") && len(raised) == 1
-		for _, operator := range update {
-			plain = plain && slices.Contains([]string{"$inc", "$setOnInsert"}, operator.Key)
-		}
-		if len(raised) != 1 {
-			continue
-		}
-		path := raised[0].Key
-		if n, ok := raised[0].Value.(int32); !ok || n != 1 {
-			if n, ok := raised[0].Value.(int64); !ok || n != 1 {
-				plain = false
-			}
-		}
-		if filter, _ := s.filter.(bson.D); !plain || len(filter) != 1 {
-			t.exact = append(t.exact, path)
-			continue
-		}
-		i := slices.IndexFunc(t.counters, func(c counter) bool { return c.path == path })
-		if i < 0 {
-			i, t.counters = len(t.counters), append(t.counters, counter{path: path})
-		}
-		c := &t.counters[i]
-		c.calls += calls
-		c.rate = max(c.rate, q.rate)
-		upsert, _ := at(s.statement, "upsert").(bool)
-		c.upserts = c.upserts || upsert
+func (t *traffic) count(c command, s statement) {
+	raised, _ := at(s.update, "$inc").(bson.D)
+	if len(raised) != 1 {
+		return
 	}
+	n, isNumber := number(raised[0].Value)
+	_, double := raised[0].Value.(float64)
+	plain := c.name == "update" && equals(s.filter, "_id") && len(s.filter) == 1 && isNumber && !double && n == 1
+	for _, operator := range s.update {
+		plain = plain && slices.Contains([]string{"$inc", "$setOnInsert"}, operator.Key)
+	}
+	path := raised[0].Key
+	if !plain {
+		t.exact = append(t.exact, path)
+		return
+	}
+	i := slices.IndexFunc(t.counters, func(c counter) bool { return c.path == path })
+	if i < 0 {
+		i, t.counters = len(t.counters), append(t.counters, counter{path: path})
+	}
+	counter := &t.counters[i]
+	counter.calls += c.calls
+	counter.rate = max(counter.rate, c.rate)
+	counter.upserts = counter.upserts || s.upsert
 }
 
 func (l *looker) approx(ctx context.Context, c *collection) error {

@@ -134,7 +134,8 @@
 // joins for a few fields, climbs of a tree and $push without a bound, each with how often it
 // was seen and the packages that avoid it. Three documents in a test are enough. No data is
 // looked at, so a shape may be harmless: a list may have a bound that no query shows. A Report has
-// these Shapes too, and the finds whose sort and filter no index begins with.
+// these Shapes too, and the finds whose sort and filter no index begins with. It names the packages only
+// where it advises them for what the query is about, and says of the others why not.
 //
 // # Before you believe it
 //

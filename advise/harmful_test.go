@@ -94,7 +94,7 @@ func TestLostAnswers(t *testing.T) {
 			}
 			return out
 		}
-		if lost := advise.Lost(command, documents(before), documents(after), test.unordered); lost != test.lost {
+		if lost := advise.Lost(query(t, 1, command), documents(before), documents(after), test.unordered); lost != test.lost {
 			t.Errorf("%s: %s, then %s: lost %q, want %q", test.command, test.before, test.after, lost, test.lost)
 		}
 	}

@@ -210,8 +210,8 @@ func answered(c Command) *answer {
 		return nil
 	}
 	a := &answer{database: text(c.Body, "$db"), collection: c.Collection, computed: c.Name != "find", paths: map[string][]Origin{}, values: map[Origin]int{}}
-	var command bson.D
-	if bson.Unmarshal(c.Body, &command) != nil {
+	command, ok := parse(Query{Collection: c.Collection, Command: c.Body})
+	if !ok {
 		return nil
 	}
 	names := namesOf(command)
@@ -257,6 +257,15 @@ func (n names) stored(path string) string {
 	return from + "." + rest
 }
 
+// returns reports whether the answer has a field of the documents.
+func (n names) returns(path string) bool {
+	from, known := n.renamed[path]
+	if !known && !n.only || from == path {
+		return true
+	}
+	return slices.Contains(slices.Collect(maps.Values(n.renamed)), path)
+}
+
 // set says that a name holds the value of an expression.
 func (n *names) set(from names, name string, value any) {
 	top, _, _ := strings.Cut(name, ".")
@@ -270,19 +279,15 @@ func (n *names) set(from names, name string, value any) {
 }
 
 // namesOf follows the names through the stages of an aggregation.
-func namesOf(command bson.D) names {
+func namesOf(c command) names {
 	n := names{renamed: map[string]string{}}
-	pipeline, _ := at(command, "pipeline").(bson.A)
 	chosen := false
-	for _, p := range pipeline {
-		stage, _ := p.(bson.D)
-		if len(stage) != 1 {
-			return names{only: true}
-		}
-		fields, _ := stage[0].Value.(bson.D)
-		switch stage[0].Key {
+	for _, p := range c.pipeline {
+		name, value := stage(p)
+		fields, _ := value.(bson.D)
+		switch name {
 		case "$match", "$limit", "$sample":
-			chosen = chosen || stage[0].Key != "$match" || len(fields) > 0
+			chosen = chosen || name != "$match" || len(fields) > 0
 		case "$sort", "$skip", "$unwind", "$unset":
 		case "$lookup", "$graphLookup":
 			as, _ := at(fields, "as").(string)

@@ -277,18 +277,12 @@ func (l *looker) queries(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	l.report.Shapes = Shapes(all)
-	l.report.queries = all
-	for _, q := range all {
-		l.trafficOf(q.Collection).add(q)
-		for _, into := range lookups(q) {
-			l.trafficOf(into.from).finds = append(l.trafficOf(into.from).finds, into.read)
-		}
-		if q.From.Path != "" {
-			l.trafficOf(q.From.Collection).loop(q)
-		}
+	l.report.commands = parsed(all)
+	l.report.Shapes = shapesOf(l.report.commands)
+	for _, c := range l.report.commands {
+		l.add(c)
 	}
-	return l.sorts(ctx, all, names)
+	return l.sorts(ctx, l.report.commands, names)
 }
 
 // once takes a query of the profile from those of a log, so that it counts once.

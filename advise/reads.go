@@ -55,68 +55,51 @@ type write struct {
 	whole  bool     // a replacement, or what cannot be told
 }
 
-func (t *traffic) add(q Query) {
-	var command bson.D
-	if bson.Unmarshal(q.Command, &command) != nil || len(command) == 0 {
-		return
+// add sums up a command, also what it reads of other collections.
+func (l *looker) add(c command) {
+	t := l.trafficOf(c.Collection)
+	t.add(c)
+	for name, inner := range c.inner {
+		l.trafficOf(name).finds = append(l.trafficOf(name).finds, inner...)
 	}
-	calls := max(q.Calls, 1)
-	switch command[0].Key {
-	case "find":
-		t.finds = append(t.finds, find(command, calls))
-		t.page(command, calls)
-		t.span(at(command, "filter"), calls)
-	case "aggregate":
-		pipeline, _ := at(command, "pipeline").(bson.A)
-		r := aggregation(pipeline, calls)
-		t.finds = append(t.finds, r)
-		t.total(pipeline, calls)
-		if len(pipeline) > 0 {
-			first, _ := pipeline[0].(bson.D)
-			t.span(at(first, "$match"), calls)
-		}
-		for _, s := range pipeline {
-			if stage, ok := s.(bson.D); ok {
-				if lookup, ok := at(stage, "$lookup").(bson.D); ok {
-					t.join(lookup, r)
-				}
-				if graph, ok := at(stage, "$graphLookup").(bson.D); ok {
-					t.graph(q.Collection, graph, calls)
-				}
-			}
-		}
-	case "count":
-		t.finds = append(t.finds, read{calls: calls, uses: filterPaths(at(command, "query")), counts: true})
-	case "distinct":
-		key, _ := at(command, "key").(string)
-		t.finds = append(t.finds, read{calls: calls, uses: append(filterPaths(at(command, "query")), key), counts: true})
-	case "findAndModify", "findandmodify":
-		r := read{calls: calls, uses: filterPaths(at(command, "query")), all: true}
-		r.project(at(command, "fields"))
-		t.finds = append(t.finds, r)
-		if update := at(command, "update"); update != nil {
-			t.writes = append(t.writes, writeOf(update, calls))
-			t.push(update, calls)
-		}
-		t.count(q, command, calls)
-	case "delete":
-		t.deletes += calls
-	case "insert":
-		documents, _ := at(command, "documents").(bson.A)
-		t.inserts += calls * int64(max(len(documents), 1))
-	case "update":
-		updates, _ := at(command, "updates").(bson.A)
-		for _, u := range updates {
-			if statement, ok := u.(bson.D); ok {
-				t.writes = append(t.writes, writeOf(at(statement, "u"), calls))
-				t.push(at(statement, "u"), calls)
-			}
-		}
-		t.count(q, command, calls)
+	if links := c.links(); len(links) > 0 {
+		l.trafficOf(c.From.Collection).loop(c, links[0])
 	}
 }
 
-func find(command bson.D, calls int64) read {
+func (t *traffic) add(c command) {
+	if c.read != nil {
+		t.finds = append(t.finds, *c.read)
+	}
+	t.page(c)
+	t.span(c)
+	t.total(c)
+	for _, j := range c.joins {
+		t.joined(j)
+	}
+	for _, g := range c.graphs {
+		t.climb(g)
+	}
+	for _, s := range c.statements {
+		t.writes = append(t.writes, s.write)
+		for _, p := range s.pushes {
+			if t.pushes == nil {
+				t.pushes = map[string]int64{}
+			}
+			t.pushes[p.path] += c.calls
+		}
+		t.count(c, s)
+	}
+	switch c.name {
+	case "delete":
+		t.deletes += c.calls
+	case "insert":
+		documents, _ := at(c.body, "documents").(bson.A)
+		t.inserts += c.calls * int64(max(len(documents), 1))
+	}
+}
+
+func find(command bson.D, calls int64) *read {
 	r := read{calls: calls, all: true, match: filterPaths(at(command, "filter"))}
 	r.uses = append(slices.Clone(r.match), keys(at(command, "sort"))...)
 	r.project(at(command, "projection"))
@@ -184,18 +167,14 @@ func slice(key string, value any) (part, bool) {
 }
 
 // aggregation reads the stages up to the one that makes other documents.
-func aggregation(pipeline bson.A, calls int64) read {
-	r := read{calls: calls, all: true}
+func aggregation(pipeline bson.A, calls int64) *read {
+	r := &read{calls: calls, all: true}
 	var unwound string // a list of one document, as long as all its elements are there
 	var order bson.D
 	one := false
-	for _, s := range pipeline {
-		stage, ok := s.(bson.D)
-		if !ok || len(stage) != 1 {
-			return r
-		}
-		value := stage[0].Value
-		switch stage[0].Key {
+	for _, p := range pipeline {
+		name, value := stage(p)
+		switch name {
 		case "$match":
 			r.match = append(r.match, filterPaths(value)...)
 			r.uses = append(r.uses, filterPaths(value)...)
@@ -275,11 +254,11 @@ func equals(filter any, name string) bool {
 }
 
 // rooted turns a read that hands on whole documents into one of all fields.
-func (r read) rooted(value any) read {
+func (r read) rooted(value any) *read {
 	if slices.ContainsFunc(variables(value), func(v string) bool { return strings.HasPrefix(v, "$$ROOT") || strings.HasPrefix(v, "$$CURRENT") }) {
 		r.all = true
 	}
-	return r
+	return &r
 }
 
 // inside are the keys of a sort below a path, as an element has them.
@@ -331,21 +310,6 @@ func cutElement(path string) (list string, ok bool) {
 		}
 	}
 	return path, false
-}
-
-// push notes a $push that drops nothing.
-func (t *traffic) push(update any, calls int64) {
-	document, _ := update.(bson.D)
-	pushed, _ := at(document, "$push").(bson.D)
-	for _, f := range pushed {
-		if modifiers, ok := f.Value.(bson.D); ok && at(modifiers, "$slice") != nil {
-			continue
-		}
-		if t.pushes == nil {
-			t.pushes = map[string]int64{}
-		}
-		t.pushes[f.Key] += calls
-	}
 }
 
 // needs reports whether a read needs a path, or something above or below it.

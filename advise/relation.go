@@ -40,46 +40,29 @@ type oneByOne struct {
 }
 
 // loop notes a find whose value an answer of this collection held.
-func (t *traffic) loop(q Query) {
-	var command bson.D
-	if bson.Unmarshal(q.Command, &command) != nil {
-		return
-	}
-	filter, _ := at(command, "filter").(bson.D)
-	if len(filter) != 1 {
-		return
-	}
-	field, calls, from := filter[0].Key, max(q.Calls, 1), q.From
-	same := from.Collection == q.Collection
+func (t *traffic) loop(c command, l link) {
+	up, first := c.filter[0].Key == "_id", c.From.First
 	switch {
-	case same && field == "_id" && !from.List && from.Path != "_id":
-		t.climb(from.Path, false, calls)
-	case same && field != "_id" && from.Path == "_id" && from.First:
-		t.climb(field, true, calls)
-	case same:
-	case field == "_id" && from.List:
-		t.child(oneByOne{children: q.Collection, field: from.Path, list: true}, calls, from)
-	case field != "_id" && from.Path == "_id":
-		t.child(oneByOne{children: q.Collection, field: field}, calls, from)
-	case field == "_id" && from.First:
-		r := find(command, calls)
-		var fields []string
-		if !r.all {
-			fields = r.uses
+	case l.pattern == "tree" && up && l.field != "_id":
+		t.climb(climbs{field: l.field, paths: c.calls})
+	case l.pattern == "tree" && !up && c.From.Path == "_id" && first:
+		t.climb(climbs{field: l.field, subtrees: c.calls})
+	case l.pattern == "relation" && c.From.Collection != c.Collection && (l.list || c.From.Path == "_id"):
+		i := slices.IndexFunc(t.loops, func(o oneByOne) bool { return o.children == c.Collection && o.field == l.field && o.list == l.list })
+		if i < 0 {
+			i, t.loops = len(t.loops), append(t.loops, oneByOne{children: c.Collection, field: l.field, list: l.list})
 		}
-		t.joined(q.Collection, from.Path, fields, calls)
-	}
-}
-
-func (t *traffic) child(o oneByOne, calls int64, from Origin) {
-	i := slices.IndexFunc(t.loops, func(l oneByOne) bool { return l.children == o.children && l.field == o.field && l.list == o.list })
-	if i < 0 {
-		i, t.loops = len(t.loops), append(t.loops, o)
-	}
-	t.loops[i].finds += calls
-	t.loops[i].others += from.Others
-	if from.First {
-		t.loops[i].parents += calls
+		t.loops[i].finds += c.calls
+		t.loops[i].others += c.From.Others
+		if first {
+			t.loops[i].parents += c.calls
+		}
+	case l.pattern == "extref" && first:
+		j := joins{from: c.Collection, local: l.field, calls: c.calls}
+		if !c.read.all {
+			j.fields = c.read.uses
+		}
+		t.joined(j)
 	}
 }
 

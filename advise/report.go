@@ -30,7 +30,7 @@ type Report struct {
 	Commands int           `json:"commands"` // sent
 	Took     time.Duration `json:"took"`
 
-	queries []Query // for Try
+	commands []command // for Try
 }
 
 // Finding is a pattern that would pay, and why.

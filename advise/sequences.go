@@ -2,7 +2,6 @@ package advise
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -269,47 +268,12 @@ func (l *looker) gave(ctx context.Context, parent sent, r *run) (Origin, error) 
 
 // again is the part of a read that chooses its documents, as stages, and which fields of these it returned.
 func again(parent sent) (stages bson.A, returned func(path string) bool, ok bool) {
-	var command bson.D
-	if bson.Unmarshal(parent.Command, &command) != nil || len(command) == 0 {
+	c, ok := parse(parent.Query)
+	if !ok || c.unpageable() {
 		return nil, nil, false
 	}
-	out := bson.A{}
-	if command[0].Key == "find" {
-		if unpageable(command) || operators(at(command, "filter"), "$where") {
-			return nil, nil, false
-		}
-		for _, stage := range []struct{ from, to string }{{"filter", "$match"}, {"sort", "$sort"}, {"skip", "$skip"}, {"limit", "$limit"}} {
-			value := at(command, stage.from)
-			if document, ok := value.(bson.D); value == nil || ok && len(document) == 0 {
-				continue
-			}
-			if n, ok := number(value); ok && n <= 0 {
-				continue
-			}
-			out = append(out, d(stage.to, value))
-		}
-		r := read{all: true}
-		r.project(at(command, "projection"))
-		return append(out, d("$limit", valuesKept)), func(path string) bool { return path == "_id" || r.needs(path) }, true
-	}
-	pipeline, _ := at(command, "pipeline").(bson.A)
-	for _, p := range pipeline {
-		stage, _ := p.(bson.D)
-		if len(stage) != 1 || !slices.Contains([]string{"$match", "$sort", "$skip", "$limit"}, stage[0].Key) {
-			break
-		}
-		if stage[0].Key == "$match" && operators(stage[0].Value, "$text", "$where", "$near", "$nearSphere") {
-			return nil, nil, false
-		}
-		out = append(out, stage)
-	}
-	n := namesOf(command)
-	has := func(path string) bool {
-		if !n.only && n.renamed[path] == "" {
-			_, overwritten := n.renamed[path]
-			return !overwritten
-		}
-		return slices.Contains(slices.Collect(maps.Values(n.renamed)), path)
-	}
-	return append(out, d("$limit", valuesKept)), has, !n.everything
+	names := namesOf(c)
+	return append(c.stages(), d("$limit", valuesKept)), func(path string) bool {
+		return names.returns(path) && (c.name != "find" || path == "_id" || c.read.needs(path))
+	}, !names.everything
 }

@@ -34,31 +34,32 @@ type span struct {
 }
 
 // spans are what reads ask for: {sensor: 7, at: {$gte: …, $lt: …}}.
-func (t *traffic) span(filter any, calls int64) {
-	document, _ := filter.(bson.D)
-	if len(document) != 2 {
-		return
+func (t *traffic) span(c command) {
+	if s, ok := c.span(); ok {
+		i := slices.IndexFunc(t.spans, func(o span) bool { return o.id == s.id && o.at == s.at })
+		if i < 0 {
+			i, t.spans = len(t.spans), append(t.spans, span{id: s.id, at: s.at})
+		}
+		t.spans[i].calls += c.calls
 	}
-	var s span
-	for _, f := range document {
+}
+
+func (c command) span() (s span, ok bool) {
+	if len(c.filter) != 2 {
+		return s, false
+	}
+	for _, f := range c.filter {
 		condition, _ := f.Value.(bson.D)
 		switch {
 		case len(condition) > 0 && at(condition, "$gte") == nil && at(condition, "$gt") == nil && at(condition, "$eq") == nil:
-			return
-		case equals(document, f.Key):
+			return s, false
+		case equals(c.filter, f.Key):
 			s.id = f.Key
 		case condition != nil:
 			s.at = f.Key
 		}
 	}
-	if s.id == "" || s.at == "" || s.id == "_id" {
-		return
-	}
-	i := slices.IndexFunc(t.spans, func(o span) bool { return o.id == s.id && o.at == s.at })
-	if i < 0 {
-		i, t.spans = len(t.spans), append(t.spans, s)
-	}
-	t.spans[i].calls += calls
+	return s, s.id != "" && s.at != "" && s.id != "_id"
 }
 
 func (l *looker) series(ctx context.Context, c *collection) error {

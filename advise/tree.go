@@ -24,33 +24,15 @@ type climbs struct {
 	paths    int64 // reads of all above
 }
 
-// graph notes a $graphLookup by _id and another field.
-func (t *traffic) graph(name string, stage bson.D, calls int64) {
-	from, _ := at(stage, "from").(string)
-	down, _ := at(stage, "connectToField").(string)
-	up, _ := at(stage, "connectFromField").(string)
-	field, descends := up, false
-	if up == "_id" {
-		field, descends = down, true
-	}
-	if from != name || field == "" || field == "_id" || descends == (down == "_id") {
-		return
-	}
-	t.climb(field, descends, calls)
-}
-
 // climb notes reads of all below, or all above.
-func (t *traffic) climb(field string, descends bool, calls int64) {
-	i := slices.IndexFunc(t.graphs, func(c climbs) bool { return c.field == field })
+func (t *traffic) climb(more climbs) {
+	i := slices.IndexFunc(t.graphs, func(c climbs) bool { return c.field == more.field })
 	if i < 0 {
 		i = len(t.graphs)
-		t.graphs = append(t.graphs, climbs{field: field})
+		t.graphs = append(t.graphs, climbs{field: more.field})
 	}
-	if descends {
-		t.graphs[i].subtrees += calls
-	} else {
-		t.graphs[i].paths += calls
-	}
+	t.graphs[i].subtrees += more.subtrees
+	t.graphs[i].paths += more.paths
 }
 
 func (l *looker) tree(ctx context.Context, c *collection) error {

@@ -120,9 +120,10 @@ func Try(ctx context.Context, db, scratch *mongo.Database, report *Report, f Fin
 	if trial.Of, err = from.Collection(f.Collection).EstimatedDocumentCount(ctx); err != nil {
 		return nil, err
 	}
-	queries := slices.Clone(report.queries)
-	for i := range queries {
-		queries[i].Database = "" // those of the copy
+	var queries []Query
+	for _, c := range report.commands {
+		c.Database = "" // those of the copy
+		queries = append(queries, c.Query)
 	}
 	part, err := Look(ctx, scratch, &Options{Queries: queries, MaxTime: time.Hour, Budget: 24 * time.Hour}) // nobody waits there
 	if err != nil {
@@ -136,7 +137,7 @@ func Try(ctx context.Context, db, scratch *mongo.Database, report *Report, f Fin
 	if trial.ReadBefore, err = figure(ctx, scratch.Collection(f.Collection), "$max"); err != nil {
 		return nil, err
 	}
-	reads, left := replays(f.Collection, queries)
+	reads, left := replays(f.Collection, report.commands)
 	trial.NotReplayed = left
 	original := f.Collection + "_before"
 	if len(reads) > 0 { // the answers of the two are compared
@@ -451,7 +452,7 @@ func tryAttribute(c *collection, paths []string) trying {
 
 // tryComputed replays the aggregations that were seen: each examined the documents that its
 // filter selects, and examines its target alone once the totals are there.
-func tryComputed(sources, targets *collection, t totals, queries []Query) trying {
+func tryComputed(sources, targets *collection, t totals, commands []command) trying {
 	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
 		pipeline := mongo.Pipeline{{{Key: "$group", Value: append(bson.D{{Key: "_id", Value: "$" + t.key}}, t.fields...)}}}
 		var empty bson.D
@@ -470,22 +471,19 @@ func tryComputed(sources, targets *collection, t totals, queries []Query) trying
 			return 0, service{}, err
 		}
 		saved := int64(0)
-		for _, q := range queries {
-			var only traffic
-			only.add(q)
-			if q.Collection != sources.name || len(only.totals) != 1 || only.totals[0].key != t.key || only.totals[0].text != t.text {
+		for _, c := range commands {
+			if own, ok := c.totals(); !ok || c.Collection != sources.name || !own.same(t) {
 				continue
 			}
-			filter := q.Command.Lookup("pipeline", "0", "$match").Document()
-			n, err := db.Collection(sources.name).CountDocuments(ctx, filter)
+			n, err := db.Collection(sources.name).CountDocuments(ctx, c.filter)
 			if err != nil {
 				return 0, service{}, err
 			}
-			left, err := db.Collection(targets.name).CountDocuments(ctx, bson.D{{Key: "_id", Value: filter.Lookup(t.key)}})
+			left, err := db.Collection(targets.name).CountDocuments(ctx, bson.D{{Key: "_id", Value: at(c.filter, t.key)}})
 			if err != nil {
 				return 0, service{}, err
 			}
-			saved += max(q.Calls, 1) * (n - left)
+			saved += c.calls * (n - left)
 		}
 		return saved, totalling(targets.name, t), nil
 	}

@@ -10,7 +10,8 @@
 //	go run ./cmd/advise -uri … -db shop -ignore 'outlier:orders.*' -ignore 'skip:find orders *'
 //	go run ./cmd/advise -uri … -db shop -try outlier orders.items -try-uri mongodb://localhost
 //
-// Queries that get slower with the data count as findings do. It exits with 0 if it
+// Queries that get slower with the data count as findings do, if a pattern is advised for them or an
+// index is missing. It exits with 0 if it
 // advises nothing, or nothing that is new and not ignored, with 1 if it advises something, with 3
 // if it advises nothing but something could not be told, and with 2 if it failed or was interrupted:
 // what it has found by then is printed. With -try
@@ -166,12 +167,12 @@ func advice(ctx context.Context, s settings, w, notes io.Writer) (int, error) {
 		}
 		return try(ctx, s, client.Database(s.db), report, w)
 	}
-	all := advised(report) + len(report.Unknown)
+	all := reported(report)
 	out := func(name string) bool { return known[name] || ignored(s.ignore, name) }
 	report.Findings = slices.DeleteFunc(report.Findings, func(f advise.Finding) bool { return out(f.Name()) })
 	report.Shapes = slices.DeleteFunc(report.Shapes, func(s advise.Shape) bool { return out(s.Name()) })
 	report.Unknown = slices.DeleteFunc(report.Unknown, func(n advise.Note) bool { return out(n.Name()) })
-	if left := all - advised(report) - len(report.Unknown); left > 0 {
+	if left := all - reported(report); left > 0 {
 		fmt.Fprintf(notes, "%d left out by -ignore or -baseline\n", left)
 	}
 	if err := errors.Join(write(s, report, w), lookErr); err != nil {
@@ -224,8 +225,18 @@ func try(ctx context.Context, s settings, db *mongo.Database, report *advise.Rep
 	return exitNothing, nil
 }
 
-// advised is how many findings and queries are reported.
-func advised(r *advise.Report) int { return len(r.Findings) + len(r.Shapes) }
+// reported is how many findings, queries and unknowns a report has, advised how many of them call for something.
+func reported(r *advise.Report) int { return len(r.Findings) + len(r.Shapes) + len(r.Unknown) }
+
+func advised(r *advise.Report) int {
+	n := len(r.Findings)
+	for _, s := range r.Shapes {
+		if s.Advised() {
+			n++
+		}
+	}
+	return n
+}
 
 func write(s settings, report *advise.Report, out io.Writer) error {
 	if s.html != "" {
