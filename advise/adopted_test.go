@@ -75,7 +75,7 @@ func TestAdopted(t *testing.T) {
 		t.Fatal(err)
 	}
 	queries = append(queries, advise.Commands(cmds)...)
-	queries = append(queries, advise.Query{Collection: "sensors", Command: newest, Calls: 50})
+	queries = append(queries, advise.Query{Collection: "sensors", Command: newest, Calls: 200})
 
 	report := look(t, db, unhurried(queries))
 	if len(report.Findings) > 0 || len(report.Shapes) > 0 {

@@ -47,16 +47,17 @@ type Progress struct {
 const least = 100
 
 // Look looks at the collections of a database and says which patterns would pay.
-// It only reads. If ctx ends, it returns what it has found by then, and the error.
-// A collection that cannot be read, for lack of a role or of time, is no error: the
+// It only reads. If ctx ends, it returns what it has found by then, and the error. It returns no
+// report if it cannot list the collections, and ErrInvalid if there are none. A collection that cannot be read, for lack of a role or of time, is no error: the
 // report names it.
 //
-// Cost: 1 round trip for the list of collections, 1 for each of two sources of queries,
+// Cost: 1 round trip for the list of collections, 1 for each of two sources of queries and 1
+// more if the profiler has more than 4,000, up to 200 for loops of finds in a profile or log,
 // 1 for each collection and 1 more if reads sort it; for each of at least 100 documents 1
 // for its fields, 2 if it is large, 1 scan for each array of 16 elements or more, 1 for
 // each reference that queries follow, a few for each list of references or children that
 // they name, 1 where ten fields beside each other are of one type, 2 if some of their values are
-// not, and 1 or 2 for each finding. Options.MaxTime, Budget and MaxCommands bound it.
+// not, 1 or 2 for each finding, and 1 for each type that its code names. Options.MaxTime, Budget and MaxCommands bound it.
 func Look(ctx context.Context, db *mongo.Database, opts *Options) (report *Report, err error) {
 	defer fault.In(&err, "advise: look")
 	var o Options
@@ -77,8 +78,13 @@ func Look(ctx context.Context, db *mongo.Database, opts *Options) (report *Repor
 		report:  &Report{Database: db.Name(), At: begin},
 		others:  map[string]string{},
 	}
-	err = l.look(ctx)
+	names, err := l.list(ctx)
+	if err != nil { // there is nothing to report: no server, no right, no database
+		return nil, err
+	}
+	err = l.look(ctx, names)
 	l.unmanaged()
+	l.weighed()
 	l.report.finish(l.server.sent, time.Since(begin))
 	return l.report, err
 }
@@ -88,6 +94,8 @@ type looker struct {
 	options Options
 	*server
 	report *Report
+	given  []Query                // Options.Queries, without what the profile has
+	logged map[string][]int       // those of them from a log, by key
 	reads  map[string]*traffic    // by collection
 	all    map[string]*collection // those that are looked at
 	others map[string]string      // why others are not, by collection
@@ -102,6 +110,8 @@ type collection struct {
 	fields []field
 	lists  []*list // once they are counted
 	idType string
+	types  map[string]string // counted
+	mixed  []string          // which types there are, where there are several
 	// derived are the reference to the parent and a field that tells the ancestors besides.
 	derived []string
 	*traffic
@@ -109,11 +119,7 @@ type collection struct {
 
 func (c *collection) mean() int64 { return c.size / max(c.count, 1) }
 
-func (l *looker) look(ctx context.Context) error {
-	names, err := l.list(ctx)
-	if err != nil {
-		return err
-	}
+func (l *looker) look(ctx context.Context, names []string) error {
 	if err := l.queries(ctx, names); err != nil {
 		return err
 	}
@@ -135,11 +141,10 @@ func (l *looker) look(ctx context.Context) error {
 		}
 	}
 	for _, c := range all { // once the fields of all are known
-		if err := l.relation(ctx, c); err != nil {
-			return err
-		}
-		if err := l.computed(ctx, c); err != nil {
-			return err
+		for _, detect := range []func(context.Context, *collection) error{l.series, l.relation, l.computed} {
+			if err := detect(ctx, c); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -182,6 +187,9 @@ func (l *looker) list(ctx context.Context) ([]string, error) {
 			l.others[c.Name] = "is a " + c.Type
 			l.not("", c.Name, "", l.others[c.Name])
 		}
+	}
+	if len(names)+len(others)+len(l.options.Collections) == 0 {
+		return nil, fault.Invalid("there is no database %q, or it has no collections", l.db.Name())
 	}
 	for _, name := range l.options.Collections {
 		if !slices.Contains(names, name) && !slices.Contains(others, name) {
@@ -295,7 +303,7 @@ func (l *looker) lookAt(ctx context.Context, c *collection) error {
 			return err
 		}
 	}
-	for _, detect := range []func(context.Context, *collection) error{l.split, l.paging, l.tree, l.extref, l.attribute, l.series, l.approx} {
+	for _, detect := range []func(context.Context, *collection) error{l.split, l.paging, l.tree, l.extref, l.attribute, l.approx} {
 		if err := detect(ctx, c); err != nil {
 			return err
 		}
@@ -313,7 +321,16 @@ func (l *looker) failed(ctx context.Context, err error, pattern string, c *colle
 }
 
 // found adds a finding. Look leaves it out if the library manages the collection already.
-func (l *looker) found(f Finding) { l.report.Findings = append(l.report.Findings, f) }
+func (l *looker) found(f Finding) {
+	if f.Adopt == "" {
+		f.Adopt = adoption(f)
+	}
+	if c := l.all[f.Collection]; strings.Contains(f.Code, "any") {
+		f.Code = strings.Join(slices.Compact(slices.Clone(c.mixed)), "") + f.Code
+	}
+	f.Manual = "https://github.com/mongopatterns/mongopatterns/blob/main/" + f.Pattern + "/doc.go"
+	l.report.Findings = append(l.report.Findings, f)
+}
 
 func (l *looker) not(pattern, collection, path, reason string) {
 	l.report.NotAdvised = append(l.report.NotAdvised, Note{Pattern: pattern, Collection: collection, Path: path, Reason: reason})

@@ -331,12 +331,14 @@ func nth(first any, n int) any {
 	return bson.NewObjectID()
 }
 
+var variable = regexp.MustCompile(`(?m)^(\w+), err := `)
+
 // compile runs a program of the findings' code beside the library's packages, without a file in the repository and
 // without a server: New does no I/O.
 func compile(t *testing.T, findings []advise.Finding) {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString("package main\n\nimport (\n\t\"errors\"\n\t\"time\"\n\n\t\"go.mongodb.org/mongo-driver/v2/bson\"\n\t\"go.mongodb.org/mongo-driver/v2/mongo\"\n\n")
+	b.WriteString("package main\n\nimport (\n\t\"context\"\n\t\"errors\"\n\t\"slices\"\n\t\"time\"\n\n\t\"go.mongodb.org/mongo-driver/v2/bson\"\n\t\"go.mongodb.org/mongo-driver/v2/mongo\"\n\n")
 	var packages []string
 	for _, f := range findings {
 		if !slices.Contains(packages, f.Pattern) {
@@ -347,14 +349,19 @@ func compile(t *testing.T, findings []advise.Finding) {
 	if slices.Contains(packages, "series") || slices.Contains(packages, "bucket") {
 		b.WriteString("\t\"github.com/mongopatterns/mongopatterns/timeseries\"\n")
 	}
-	b.WriteString(")\n\nvar _ bson.D\nvar _ time.Time\n")
+	b.WriteString(")\n\nvar _ bson.D\nvar _ time.Time\nvar _ = slices.Contains[[]int]\n")
 	b.WriteString("\nfunc main() {\nclient, err := mongo.Connect()\ndb := client.Database(\"printed\")\nall := []error{err}\n")
 	for _, f := range findings {
 		if strings.Contains(f.Code, "bson.M") {
 			t.Errorf("a map has no order: %s", f.Code)
 		}
-		name, _, _ := strings.Cut(f.Code, ",")
-		b.WriteString("{\n" + f.Code + "\n_ = " + name + "\nall = append(all, err)\n}\n")
+		name := variable.FindStringSubmatch(f.Code)[1]
+		b.WriteString("{\n" + f.Code + "\n_ = " + name + "\nall = append(all, err)\n")
+		b.WriteString("_ = func(ctx context.Context) error {\n" + f.Adopt + "\n")
+		if strings.Contains(f.Adopt, "result, ") {
+			b.WriteString("_ = result\n")
+		}
+		b.WriteString("return err\n}\n}\n")
 	}
 	b.WriteString("if err := errors.Join(all...); err != nil {\npanic(err)\n}\n}\n")
 	dir := t.TempDir()
@@ -506,6 +513,38 @@ func TestMaxTime(t *testing.T) {
 	}
 }
 
+// What holds for several collections is said once, and a long command to check by hand is folded where it may be.
+func TestTextIsShort(t *testing.T) {
+	var notes []advise.Note
+	for i := range 40 {
+		notes = append(notes, advise.Note{Pattern: "split", Collection: fmt.Sprint("c", i), Reason: "a document takes 1 KiB or less on average"})
+	}
+	notes = append(notes, advise.Note{Pattern: "subset", Collection: "c1", Path: "list", Reason: "the list takes 3 % of the bytes"})
+	var values []string
+	for i := range 400 {
+		values = append(values, fmt.Sprintf(`{"in, \\" one": %d}`, i))
+	}
+	shell := `db.runCommand({"count":"a","query":[` + strings.Join(values, ",") + `]})`
+	report := &advise.Report{NotAdvised: notes, Findings: []advise.Finding{{Pattern: "outlier", Collection: "a", Check: advise.Check{Shell: shell, Path: []string{"n"}}}}}
+	var text strings.Builder
+	if err := report.Text(&text); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(text.String(), "1 KiB or less"); n != 1 || !strings.Contains(text.String(), "40 of these, split: a document takes 1 KiB or less on average: c0, c1,") {
+		t.Errorf("%d lines: %s", n, &text)
+	}
+	for line := range strings.Lines(text.String()) {
+		if len(line) > 160 {
+			t.Errorf("%d characters: %s", len(line), line)
+		}
+	}
+	if !strings.Contains(folded.ReplaceAllString(text.String(), ","), shell) {
+		t.Errorf("the command is no longer there: %s", &text)
+	}
+}
+
+var folded = regexp.MustCompile(`,\n {14}`)
+
 var tag = regexp.MustCompile(`<(meta|!DOCTYPE)[^>]*>`)
 
 // The three forms of a report hold each finding; the page is well-formed and escapes
@@ -541,13 +580,16 @@ func TestForms(t *testing.T) {
 		t.Errorf("the page has %d bars", rects)
 	}
 	for _, f := range report.Findings {
-		if !strings.Contains(text.String(), f.Check.Shell) || !strings.Contains(page.String(), f.Pattern+"</h2>") {
+		if !strings.Contains(folded.ReplaceAllString(text.String(), ","), f.Check.Shell) || !strings.Contains(page.String(), f.Pattern+"</h2>") {
 			t.Errorf("%s is not in the text or the page", f.Name())
 		}
 		_, screen, _ := strings.Cut(text.String(), f.Name()[len(f.Pattern)+1:]+": "+f.Pattern+"\n")
-		screen, _, _ = strings.Cut(screen, f.Check.Shell)
-		if n := strings.Count(screen, "\n"); n > 24 {
+		screen, _, _ = strings.Cut(screen, "   check    ")
+		if n := strings.Count(screen, "\n"); n > 32 {
 			t.Errorf("%s takes %d lines", f.Name(), n)
+		}
+		if !strings.Contains(text.String(), f.Manual) {
+			t.Errorf("%s has no manual", f.Name())
 		}
 	}
 	decoded := json.NewDecoder(strings.NewReader(lines.String()))

@@ -24,16 +24,13 @@ const (
 type rates struct {
 	second int64
 	calls  map[rateKey]int64
-	most   map[int]int64 // by query: in the busiest second of one document
+	most   map[string]int64 // by shape: in the busiest second of one document
 }
 
-type rateKey struct {
-	query int
-	id    string
-}
+type rateKey struct{ shape, id string }
 
-// add counts an update; index is that of its query.
-func (r *rates) add(e sent, index int) {
+// add counts an update.
+func (r *rates) add(e sent) {
 	id, ok := raised(e.Command)
 	if !ok || e.at.IsZero() {
 		return
@@ -42,17 +39,19 @@ func (r *rates) add(e sent, index int) {
 		r.second, r.calls = second, map[rateKey]int64{}
 	}
 	if r.most == nil {
-		r.most = map[int]int64{}
+		r.most = map[string]int64{}
 	}
-	k := rateKey{index, id}
+	k := rateKey{e.key(), id}
 	r.calls[k]++
-	r.most[index] = max(r.most[index], r.calls[k])
+	r.most[k.shape] = max(r.most[k.shape], r.calls[k])
 }
 
 // assign gives each query its rate.
 func (r *rates) assign(queries []Query) {
-	for i, n := range r.most {
-		queries[i].rate = n
+	for i := range queries {
+		if len(r.most) > 0 {
+			queries[i].rate = r.most[queries[i].key()]
+		}
 	}
 }
 
@@ -75,37 +74,30 @@ type counter struct {
 }
 
 // count notes {q: {_id: …}, u: {$inc: {views: 1}}}, and what makes a counter more than that.
-func (t *traffic) count(q Query, command bson.D, calls int64) {
-	for _, s := range updates(command) {
-		update, _ := s.update.(bson.D)
-		raised, _ := at(update, "$inc").(bson.D)
-		plain := command[0].Key == "update" && equals(s.filter, "_id") && len(raised) == 1
-		for _, operator := range update {
-			plain = plain && slices.Contains([]string{"$inc", "$setOnInsert"}, operator.Key)
-		}
-		if len(raised) != 1 {
-			continue
-		}
-		path := raised[0].Key
-		if n, ok := raised[0].Value.(int32); !ok || n != 1 {
-			if n, ok := raised[0].Value.(int64); !ok || n != 1 {
-				plain = false
-			}
-		}
-		if filter, _ := s.filter.(bson.D); !plain || len(filter) != 1 {
-			t.exact = append(t.exact, path)
-			continue
-		}
-		i := slices.IndexFunc(t.counters, func(c counter) bool { return c.path == path })
-		if i < 0 {
-			i, t.counters = len(t.counters), append(t.counters, counter{path: path})
-		}
-		c := &t.counters[i]
-		c.calls += calls
-		c.rate = max(c.rate, q.rate)
-		upsert, _ := at(s.statement, "upsert").(bool)
-		c.upserts = c.upserts || upsert
+func (t *traffic) count(c command, s statement) {
+	raised, _ := at(s.update, "$inc").(bson.D)
+	if len(raised) != 1 {
+		return
 	}
+	n, isNumber := number(raised[0].Value)
+	_, double := raised[0].Value.(float64)
+	plain := c.name == "update" && equals(s.filter, "_id") && len(s.filter) == 1 && isNumber && !double && n == 1
+	for _, operator := range s.update {
+		plain = plain && slices.Contains([]string{"$inc", "$setOnInsert"}, operator.Key)
+	}
+	path := raised[0].Key
+	if !plain {
+		t.exact = append(t.exact, path)
+		return
+	}
+	i := slices.IndexFunc(t.counters, func(c counter) bool { return c.path == path })
+	if i < 0 {
+		i, t.counters = len(t.counters), append(t.counters, counter{path: path})
+	}
+	counter := &t.counters[i]
+	counter.calls += c.calls
+	counter.rate = max(counter.rate, c.rate)
+	counter.upserts = counter.upserts || s.upsert
 }
 
 func (l *looker) approx(ctx context.Context, c *collection) error {

@@ -12,12 +12,13 @@ import (
 
 // The rule: at least attributeIndexes fields beside each other, of one type, each in less
 // than attributeShare of the documents, have a plain index of their own, and at most one
-// read in four of those that name one names several. Up to attributeOther of the documents may
+// read in four of those that name one names several, with at most attributeWrites writes to a read. Up to attributeOther of the documents may
 // have values of other types there.
 const (
 	attributeIndexes = 10
 	attributeShare   = 0.5
 	attributeSeveral = 0.25
+	attributeWrites  = 10 // for each read
 	attributeOther   = 0.05
 	// attributeMixed is the part of a field's values, as far as was seen, that may be of other types: of a
 	// field with more the type is not clear.
@@ -192,6 +193,10 @@ func (l *looker) indexed(ctx context.Context, c *collection, s *siblings, indexe
 		return nil
 	}
 	s.paths = slices.DeleteFunc(s.paths, func(path string) bool { return slices.Contains(s.mixed, path) })
+	if reads, writes := c.naming(s.paths), c.writesTo(s.paths); reads > 0 && writes > attributeWrites*reads {
+		l.not(pattern, c.name, s.above, fmt.Sprintf("%d writes to the fields were seen, and %d reads that name one: each write takes longer", writes, reads))
+		return nil
+	}
 	if one, several := c.together(s.paths); float64(several) > attributeSeveral*float64(one+several) {
 		l.not(pattern, c.name, s.above, fmt.Sprintf("%d of %d reads name several of the fields at once: a compound index is faster", several, one+several))
 		return nil
@@ -235,6 +240,9 @@ func (l *looker) indexed(ctx context.Context, c *collection, s *siblings, indexe
 		return l.failed(ctx, err, pattern, c, s.above)
 	}
 	saves, one := int64(len(sparse))-1, c.naming(sparse)
+	if goType(s.kind) == "any" {
+		c.mixed = append(c.mixed, fmt.Sprintf("// any: the values are of several types of %s\n", s.kind))
+	}
 	f := Finding{
 		Pattern: pattern, Collection: c.name, Path: s.above, Fields: sparse,
 		Summary: fmt.Sprintf("%d fields of one type (%s) have an index each, and each is in %s of the documents at most (counted). "+
@@ -248,11 +256,12 @@ func (l *looker) indexed(ctx context.Context, c *collection, s *siblings, indexe
 			{"documents that have the commonest of them", most, counted},
 			{"values that would be entries", entries, counted},
 			{"reads that name one of them", one, seen},
+			{"writes to them", c.writesTo(sparse), seen},
 		},
 		Saving: Interval{Low: saves, High: saves, Before: max(check.Answer, int64(indexes)), Unit: "indexes", What: "of the collection; their bytes stay as many"},
 		Rests:  []Row{rowAttributeIndexes},
 		Costs:  []Row{rowAttributeBytes, rowAttributeFind, rowAttributeSet, rowAttributeTwo},
-		Code:   attributeCode(c, s.kind), try: tryAttribute(c, sparse),
+		Code:   l.attributeCode(ctx, c, s.kind), try: tryAttribute(c, sparse),
 		Check: check,
 		Against: []string{
 			"An index that nobody uses can simply go: $indexStats shows which.",

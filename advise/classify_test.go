@@ -132,6 +132,7 @@ func classify(t *testing.T, kinds []kind, seed, n, collections int, tell func(pa
 	if err != nil {
 		t.Fatal(err)
 	}
+	agrees(t, report)
 	for _, c := range all {
 		for _, pattern := range detectors {
 			said := slices.ContainsFunc(report.Findings, func(f advise.Finding) bool { return f.Pattern == pattern && f.Collection == c.name })

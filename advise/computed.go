@@ -30,49 +30,58 @@ type totals struct {
 	calls  int64
 }
 
-// total notes [{$match: {product: 7}}, {$group: {_id: …, stars: {$avg: "$stars"}}}].
-func (t *traffic) total(pipeline bson.A, calls int64) {
-	if len(pipeline) < 2 {
+func (t *traffic) total(c command) {
+	more, ok := c.totals()
+	if !ok {
 		return
 	}
-	first, _ := pipeline[0].(bson.D)
-	second, _ := pipeline[1].(bson.D)
-	filter, _ := at(first, "$match").(bson.D)
-	grouped, _ := at(second, "$group").(bson.D)
-	if len(filter) != 1 || !equals(filter, filter[0].Key) || strings.HasPrefix(filter[0].Key, "$") || filter[0].Key == "_id" || len(grouped) < 2 {
+	i := slices.IndexFunc(t.totals, more.same)
+	if i < 0 {
+		t.totals = append(t.totals, more)
 		return
 	}
-	for _, p := range pipeline[2:] {
-		stage, _ := p.(bson.D)
-		if len(stage) != 1 || !slices.Contains([]string{"$project", "$limit", "$addFields", "$set", "$unset"}, stage[0].Key) {
-			return
+	t.totals[i].calls += more.calls
+}
+
+func (t totals) same(o totals) bool { return t.key == o.key && t.text == o.text }
+
+// totals are those of [{$match: {product: 7}}, {$group: {_id: …, stars: {$avg: "$stars"}}}].
+func (c command) totals() (t totals, ok bool) {
+	if len(c.pipeline) < 2 || len(c.filter) != 1 {
+		return t, false
+	}
+	first, _ := stage(c.pipeline[0])
+	name, value := stage(c.pipeline[1])
+	grouped, _ := value.(bson.D)
+	key := c.filter[0].Key
+	if first != "$match" || name != "$group" || !equals(c.filter, key) || strings.HasPrefix(key, "$") || key == "_id" || len(grouped) < 2 {
+		return t, false
+	}
+	for _, p := range c.pipeline[2:] {
+		if name, _ := stage(p); !slices.Contains([]string{"$project", "$limit", "$addFields", "$set", "$unset"}, name) {
+			return t, false
 		}
 	}
-	key := filter[0].Key
 	switch id := at(grouped, "_id").(type) {
 	case bson.D, bson.A:
-		return // a report by several fields
+		return t, false // a report by several fields
 	case string:
 		if strings.HasPrefix(id, "$") && id != "$"+key {
-			return
+			return t, false
 		}
 	}
-	var fields bson.D
+	t = totals{key: key, calls: c.calls}
 	for _, f := range grouped {
 		if f.Key == "_id" {
 			continue
 		}
 		if !summed(f.Value) {
-			return
+			return t, false
 		}
-		fields = append(fields, f)
+		t.fields = append(t.fields, f)
 	}
-	text := fmt.Sprint(fields)
-	i := slices.IndexFunc(t.totals, func(o totals) bool { return o.key == key && o.text == text })
-	if i < 0 {
-		i, t.totals = len(t.totals), append(t.totals, totals{key: key, fields: fields, text: text})
-	}
-	t.totals[i].calls += calls
+	t.text = fmt.Sprint(t.fields)
+	return t, true
 }
 
 // summed reports an accumulator that this package can print: of a field, or of a number.
@@ -180,7 +189,7 @@ func (l *looker) total(ctx context.Context, c *collection, t totals) error {
 		},
 		Rests: []Row{rowComputedOften, rowComputedRatio},
 		Costs: []Row{rowComputedWrite},
-		Code:  computedCode(c, targets, t), try: tryComputed(c, targets, t, l.report.queries), others: []string{targets.name},
+		Code:  l.computedCode(ctx, c, targets, t), try: tryComputed(c, targets, t, l.report.commands), others: []string{targets.name},
 		Check: check,
 		Against: []string{
 			"Each write goes through Change, in a transaction; writes by other programs leave the totals old until Repair or Drain.",

@@ -37,6 +37,30 @@ func reason(t *testing.T, report *advise.Report, pattern string) string {
 	return strings.Join(all, "; ")
 }
 
+// The printed types hold every _id and element, also the few that a sample misses; where no type does the code says which
+// there are.
+func TestTypesAreCounted(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		id   any
+		want string
+	}{
+		{nil, "lists, err := outlier.New[int32, string]("},
+		{int64(1) << 40, "lists, err := outlier.New[int64, string]("},
+		{"x", "// any: _id: int in 599 documents, string in 1 document (counted)\nlists, err := outlier.New[any, string]("},
+	} {
+		report := dirty(t, "outlier: few very long lists", func(c *labelled) {
+			if test.id != nil {
+				c.docs[7].(bson.D)[0].Value = test.id
+			}
+		})
+		if !slices.Equal(named(report), []string{"outlier:things"}) || !strings.HasPrefix(report.Findings[0].Code, test.want) {
+			t.Fatalf("%v: %v", test.id, report.Findings)
+		}
+		compile(t, report.Findings)
+	}
+}
+
 // Few documents of 16 MB neither make split pay nor hide that it does: documents are counted, not bytes.
 func TestSplitOfFewHugeDocuments(t *testing.T) {
 	t.Parallel()

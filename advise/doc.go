@@ -35,33 +35,38 @@
 //	outlier   at most 5 % of the documents hold at least 10 % of the elements of a
 //	          list beyond max(100, five times what three quarters have), and the
 //	          largest list takes 32 KiB or more; not if a quarter of the reads select
-//	          documents by elements
+//	          documents by elements, or as many writes change some or take them out
 //	subset    a list takes half of the bytes or more, over 2 KiB on average, and most
-//	          reads of it take a part: $slice, or $unwind, $sort and $limit
+//	          reads of it take a part, all at one end: $slice, or $unwind, $sort and
+//	          $limit. Not if it is written more often, nor if the reads name no order
+//	          and lists are stored in another one than that of _id
 //	split     in half of the documents or more, fields that no projected read needs take
 //	          70 % of the bytes or more, over 1 KiB; 50 such reads or more, and at most
 //	          one read in four needs the fields; documents take over 1 KiB on average
 //	paging    10 finds of one order or more skip over 1,000 documents
 //	tree      10 $graphLookups of a collection in itself or more, by a field that
 //	          names one _id in 95 % of the documents that have it, in three levels or
-//	          more, with more than one child a parent
+//	          more, with more than one child a parent, and not more moves than reads
 //	extref    50 $lookups or more by a reference that names an _id in 95 % of the
 //	          documents that have it, all for the same one to five fields, and ten or
-//	          more for each copy that the writes seen would change
+//	          more for each copy that the writes seen would change; not if the reference
+//	          is set more often than it is followed
 //	relation  50 finds or more ask for children one by one, three or more for each
 //	          parent; or as many reads look for one embedded child by its _id, half of
-//	          the reads of the list or more, and no _id is there twice; or a list of
+//	          the reads of the list or more and not fewer than its writes, and no _id is
+//	          there twice; or a list of
 //	          references takes half of the bytes, over 2 KiB on average, grows by $push,
 //	          and each child stands in one list alone
 //	attribute 10 fields or more of one type beside each other, each in less than half of
 //	          the documents, have a plain index each; and at most one read in four of
-//	          those that name one names several. Numbers are of one type. Up to 5 % of
+//	          those that name one names several; and at most ten writes to a read.
+//	          Numbers are of one type. Up to 5 % of
 //	          the documents may have values of other types; a field is passed over if
 //	          more than a quarter of its values, as far as seen, have other types
 //	series    documents under 300 B with a date and numbers, read 10 times or more, and in
 //	          three of four reads, by a range of the date for one value of another field;
 //	          100 or more have such a value, 24 or more in a day or month; no update or
-//	          delete was seen
+//	          delete was seen, and no other collection refers to their _id
 //	bucket    the same, but the documents have no numbers or something nested; ten or more
 //	          are in a bucket, on average
 //	computed  100 aggregations or more sum up the documents with one value of a field, 100
@@ -99,14 +104,17 @@
 //	cmds := mongotest.Record(t, db, func() { service.ListProducts(ctx) })
 //	report, err := advise.Look(ctx, db, &advise.Options{Queries: advise.Commands(cmds)})
 //
-// The profile is that of the member that answers, a secondary if there is one.
+// The profile is that of the member that answers, a secondary if there is one; its newest 4,000 entries are read,
+// and the report says of how many. A command that a log has as well counts once.
 // Commands also sees which finds ask, one by one, for the values of an earlier answer: such
 // finds from a field of a document to an _id count as a $lookup does for extref and tree.
 // $queryStats has no values, so that it says neither how far pages skip nor how many
 // elements of a list are wanted, nor which finds follow which. The profile and the log have
 // no answers: where a client sends finds for one value after the other, Look asks the
-// database whether the document or page that was read before them has these values in one
-// of its fields, and only then are they said to be one for each. A report prints the shape of queries, never their values,
+// database whether the document or page that was read before them has three of four of these values in
+// one of its fields, and only then are they said to be one for each: the others may ask for the user who
+// is logged in, and their share is said. Each loop is judged by itself, up to 200 of them. After a $group of all
+// documents nothing is said, unless an answer of Commands shows that half of its values are asked for. A report prints the shape of queries, never their values,
 // but for the query to check a page by hand, which is the deepest that was seen. A query
 // that was not seen may need what a finding moves away.
 //
@@ -126,14 +134,15 @@
 // joins for a few fields, climbs of a tree and $push without a bound, each with how often it
 // was seen and the packages that avoid it. Three documents in a test are enough. No data is
 // looked at, so a shape may be harmless: a list may have a bound that no query shows. A Report has
-// these Shapes too, and the finds whose sort and filter no index begins with.
+// these Shapes too, and the finds whose sort and filter no index begins with. It names the packages only
+// where it advises them for what the query is about, and says of the others why not.
 //
 // # Before you believe it
 //
 // [Try] copies a part of a finding's collection into a scratch database, on any server, which must be
 // empty and is dropped at the end. It adopts the pattern there and measures what was promised, and what
-// the reads that were seen send and examine before and after. A test
-// sees that no promise is off by more than a factor of two, for outlier, subset, split, attribute,
+// the reads that were seen send and examine before and after. It compares their answers value by value. A test
+// sees that none of them loses a value and no promise is off by more than a factor of two, for outlier, subset, split, attribute,
 // series, bucket, computed and relation of embedded children. The others cannot be tried, and Try says
 // why.
 package advise

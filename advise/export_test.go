@@ -15,9 +15,8 @@ func ShapeQuery(raw bson.Raw) (Query, bool) { return shapeQuery(raw) }
 
 // Needs reports whether a query needs a path.
 func Needs(q Query, path string) bool {
-	var t traffic
-	t.add(q)
-	return t.finds[0].needs(path)
+	c, _ := parse(q)
+	return c.read.needs(path)
 }
 
 // Unhurried makes loops of commands between which any time may pass.
@@ -30,7 +29,22 @@ func Unhurried(t testing.TB) {
 // Part reports whether a query wants a part of a list, and of how many elements.
 func Part(q Query, path string) (part bool, n int64) {
 	var t traffic
-	t.add(q)
+	c, _ := parse(q)
+	t.add(c)
 	w := t.wanted(path)
 	return w.part > 0, w.n
+}
+
+// Lost is what the documents after lack of those before.
+func Lost(q Query, before, after []bson.D, unordered bool) string {
+	c, _ := parse(q)
+	return service{unordered: unordered}.lost(c, before, after)
+}
+
+// QueriesOf are those that a report rests on.
+func QueriesOf(r *Report) (out []Query) {
+	for _, c := range r.commands {
+		out = append(out, c.Query)
+	}
+	return out
 }

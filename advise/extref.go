@@ -11,8 +11,8 @@ import (
 
 // The rule: at least extrefReads reads join by $lookup the _id of another collection,
 // all want the same few fields of it, the reference names a document in extrefFound of
-// those that have it, and there are extrefRatio such reads or more for each copy that
-// the writes seen would have to change.
+// those that have it, there are extrefRatio such reads or more for each copy that
+// the writes seen would have to change, and at least as many as writes of the reference.
 const (
 	extrefReads  = 50
 	extrefFields = 5
@@ -27,66 +27,20 @@ type joins struct {
 	fields      []string // of the other collection; nil: all, or not known
 }
 
-// join notes a $lookup. What it wants are the paths below its array that the read
-// names, or the inclusions of its own pipeline.
-func (t *traffic) join(stage bson.D, r read) {
-	from, _ := at(stage, "from").(string)
-	local, _ := at(stage, "localField").(string)
-	foreign, _ := at(stage, "foreignField").(string)
-	as, _ := at(stage, "as").(string)
-	if from == "" || local == "" || foreign != "_id" {
-		return
-	}
-	fields := below(r, as)
-	if pipeline, ok := at(stage, "pipeline").(bson.A); ok && len(pipeline) > 0 {
-		fields = nil
-		if only, ok := pipeline[0].(bson.D); ok && len(pipeline) == 1 {
-			if inner := aggregation(bson.A{only}, 1); !inner.all {
-				fields = inner.uses
-			}
-		}
-	}
-	t.joined(from, local, fields, r.calls)
-}
-
-// inner is what a $lookup by another field than _id reads of the collection it names.
-type inner struct {
-	from string
-	read read
-}
-
-func lookups(q Query) (out []inner) {
-	var command bson.D
-	if bson.Unmarshal(q.Command, &command) != nil {
-		return nil
-	}
-	pipeline, _ := at(command, "pipeline").(bson.A)
-	for _, s := range pipeline {
-		stage, _ := s.(bson.D)
-		lookup, _ := at(stage, "$lookup").(bson.D)
-		from, _ := at(lookup, "from").(string)
-		foreign, _ := at(lookup, "foreignField").(string)
-		if from != "" && foreign != "" && foreign != "_id" {
-			out = append(out, inner{from, read{calls: max(q.Calls, 1), uses: []string{foreign}, match: []string{foreign}, all: true}})
-		}
-	}
-	return out
-}
-
-func (t *traffic) joined(from, local string, fields []string, calls int64) {
-	fields = slices.DeleteFunc(fields, func(name string) bool { return name == "_id" })
-	i := slices.IndexFunc(t.joins, func(j joins) bool { return j.from == from && j.local == local })
+func (t *traffic) joined(more joins) {
+	more.fields = slices.DeleteFunc(slices.Clone(more.fields), func(name string) bool { return name == "_id" })
+	i := slices.IndexFunc(t.joins, func(j joins) bool { return j.from == more.from && j.local == more.local })
 	if i < 0 {
-		t.joins = append(t.joins, joins{from, local, calls, fields})
+		t.joins = append(t.joins, more)
 		return
 	}
 	j := &t.joins[i]
-	j.calls += calls
-	if fields == nil || j.fields == nil {
+	j.calls += more.calls
+	if more.fields == nil || j.fields == nil {
 		j.fields = nil
 		return
 	}
-	j.fields = append(j.fields, fields...)
+	j.fields = append(j.fields, more.fields...)
 }
 
 // below are the paths under a name that a read uses; nil if it hands all of it on.
@@ -163,6 +117,10 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 			j.calls, j.from, writes, strings.Join(j.fields, ", "), max(copies, 1)))
 		return nil
 	}
+	if changed := c.writesTo([]string{j.local}) + c.inserts; changed > j.calls {
+		l.not(pattern, c.name, j.local, fmt.Sprintf("%d reads join %s, but %d writes set the reference, and would each read the copies first", j.calls, j.from, changed))
+		return nil
+	}
 	named, found, err := l.references(ctx, c.name, j.local, j.from)
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, j.local)
@@ -199,7 +157,7 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		},
 		Rests: []Row{rowExtrefList, rowExtrefFilter},
 		Costs: []Row{rowExtrefBytes, rowExtrefChange},
-		Code:  extrefCode(c, source, j),
+		Code:  l.extrefCode(ctx, c, source, j),
 		Check: check,
 		Against: []string{
 			"Each field follows changes, unless it is Frozen: a price paid or an address shipped to must not. Decide for each.",

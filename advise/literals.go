@@ -1,7 +1,9 @@
 package advise
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -10,14 +12,14 @@ import (
 // The Go that findings print. It names options of other packages: all of it is here,
 // and one test compiles it.
 
-func outlierCode(c *collection, a *list, limit int64) string {
+func (l *looker) outlierCode(ctx context.Context, c *collection, a *list, limit int64) string {
 	return fmt.Sprintf(`lists, err := outlier.New[%s, %s](db.Collection(%q), db.Collection(%q), &outlier.Options{
 	ArrayField: %q,
 	MaxCount:   %d,
-})`, goType(c.idType), goType(a.element), c.name, c.name+"_overflow", a.path, limit)
+})`, l.idType(ctx, c), l.elementType(ctx, c, a), c.name, c.name+"_overflow", a.path, limit)
 }
 
-func subsetCode(c *collection, a *list, w want) string {
+func (l *looker) subsetCode(ctx context.Context, c *collection, a *list, w want) string {
 	var more strings.Builder
 	if w.order != nil {
 		fmt.Fprintf(&more, "\tSort:       %s,\n", goSort(w.order))
@@ -28,7 +30,7 @@ func subsetCode(c *collection, a *list, w want) string {
 	return fmt.Sprintf(`lists, err := subset.New[%s, bson.D](db.Collection(%q), db.Collection(%q), &subset.Options{
 	ArrayField: %q,
 	N:          %d,
-%s})`, goType(c.idType), c.name, itemsName(c, a.path), a.path, w.n, more.String())
+%s})`, l.idType(ctx, c), c.name, itemsName(c, a.path), a.path, w.n, more.String())
 }
 
 // itemsName is the collection of a list's elements.
@@ -36,17 +38,17 @@ func itemsName(c *collection, path string) string {
 	return c.name + "_" + strings.ReplaceAll(path, ".", "_")
 }
 
-func splitCode(c *collection, cold []string) string {
+func (l *looker) splitCode(ctx context.Context, c *collection, cold []string) string {
 	quoted := make([]string, len(cold))
 	for i, name := range cold {
 		quoted[i] = fmt.Sprintf("%q", name)
 	}
 	return fmt.Sprintf(`documents, err := split.New[%s, bson.D, bson.D](db.Collection(%q), db.Collection(%q), &split.Options{
 	ColdFields: []string{%s},
-})`, goType(c.idType), c.name, c.name+"_cold", strings.Join(quoted, ", "))
+})`, l.idType(ctx, c), c.name, c.name+"_cold", strings.Join(quoted, ", "))
 }
 
-func pagingCode(c *collection, sort bson.D) string {
+func (l *looker) pagingCode(ctx context.Context, c *collection, sort bson.D) string {
 	order := bson.D{}
 	for _, f := range sort {
 		n, _ := number(f.Value)
@@ -55,14 +57,14 @@ func pagingCode(c *collection, sort bson.D) string {
 	return fmt.Sprintf("pages, err := paging.New[bson.D](db.Collection(%q), %s, nil)", c.name, goSort(order))
 }
 
-func treeCode(c *collection, parent string) string {
+func (l *looker) treeCode(ctx context.Context, c *collection, parent string) string {
 	return fmt.Sprintf(`nodes, err := tree.New[%s, bson.D](db.Collection(%q), tree.AncestorArray, &tree.Options{
 	ParentField: %q,
-})`, goType(c.idType), c.name, parent)
+})`, l.idType(ctx, c), c.name, parent)
 }
 
 // extrefCode keeps the copies beside the reference, under names that begin with its own.
-func extrefCode(c, source *collection, j joins) string {
+func (l *looker) extrefCode(ctx context.Context, c, source *collection, j joins) string {
 	var fields []string
 	for _, path := range j.fields {
 		fields = append(fields, fmt.Sprintf("{Path: %q, As: %q}", path, copyName(j.local, path)))
@@ -72,34 +74,38 @@ func extrefCode(c, source *collection, j joins) string {
 	IDField:      %q,
 	VersionField: %q,
 	Fields:       []extref.Field{%s},
-}}, nil)`, goType(source.idType), source.name, c.name, j.local, j.local+"_version", strings.Join(fields, ", "))
+}}, nil)`, l.idType(ctx, source), source.name, c.name, j.local, j.local+"_version", strings.Join(fields, ", "))
 }
 
 // copyName is the field of a copy: customer_name for the name of the customer.
 func copyName(local, path string) string { return local + "_" + path[strings.LastIndex(path, ".")+1:] }
 
-// relationCode names the list of the parents, or the owner of the children.
-func relationCode(parents, children *collection, field string, list bool) string {
-	side := "OwnerField"
-	if list {
-		side = "ChildrenField"
+// relationCode names the list of the parents, the owner of the children, or both.
+func (l *looker) relationCode(ctx context.Context, parents, children *collection, owner, list string) string {
+	var options strings.Builder
+	if list != "" {
+		fmt.Fprintf(&options, "\tChildrenField: %q,\n", list)
+	}
+	if owner != "" && list != "" {
+		fmt.Fprintf(&options, "\tOwnerField:    %q,\n", owner)
+	} else if owner != "" {
+		fmt.Fprintf(&options, "\tOwnerField: %q,\n", owner)
 	}
 	return fmt.Sprintf(`children, err := relation.New[%s, %s, bson.D](db.Collection(%q), db.Collection(%q), &relation.Options{
-	%s: %q,
-})`, goType(parents.idType), goType(children.idType), parents.name, children.name, side, field)
+%s})`, l.idType(ctx, parents), l.idType(ctx, children), parents.name, children.name, options.String())
 }
 
 // extractCode leaves the _ids in the list: Extract keeps the order.
-func extractCode(c *collection, path, kind string) string {
+func (l *looker) extractCode(ctx context.Context, c *collection, path, kind string) string {
 	return fmt.Sprintf(`children, err := relation.New[%s, %s, bson.D](db.Collection(%q), db.Collection(%q), &relation.Options{
 	ChildrenField: %q,
-})`, goType(c.idType), goType(kind), c.name, c.name+"_"+path, path)
+})`, l.idType(ctx, c), goType(kind), c.name, c.name+"_"+path, path)
 }
 
-func attributeCode(c *collection, kind string) string {
+func (l *looker) attributeCode(ctx context.Context, c *collection, kind string) string {
 	return fmt.Sprintf(`attributes, err := attribute.New[%s, %s](db.Collection(%q), &attribute.Options{
 	ArrayField: %q,
-})`, goType(c.idType), goType(kind), c.name, attributesName(c))
+})`, l.idType(ctx, c), goType(kind), c.name, attributesName(c))
 }
 
 // attributesName is a name that no document has.
@@ -111,14 +117,14 @@ func attributesName(c *collection) string {
 	return name
 }
 
-func seriesCode(c *collection, s span, window string) string {
+func (l *looker) seriesCode(ctx context.Context, c *collection, s span, window string) string {
 	return fmt.Sprintf(`measurements, err := series.New[%s, bson.D](db.Collection(%q), timeseries.%s(nil), &series.Options{
 	SeriesField: %q,
 	TimeField:   %q,
 })`, goType(c.kind(s.id)), c.name+"_series", window, s.id, s.at)
 }
 
-func bucketCode(c *collection, s span, window string) string {
+func (l *looker) bucketCode(ctx context.Context, c *collection, s span, window string) string {
 	return fmt.Sprintf(`measurements, err := bucket.New[%s, bson.D](db.Collection(%q), timeseries.%s(nil), &bucket.Options{
 	SeriesField: %q,
 	TimeField:   %q,
@@ -126,7 +132,7 @@ func bucketCode(c *collection, s span, window string) string {
 }
 
 // computedCode adds up by differences if all fields are sums.
-func computedCode(sources, targets *collection, t totals) string {
+func (l *looker) computedCode(ctx context.Context, sources, targets *collection, t totals) string {
 	var group, empty []string
 	options := "&computed.Options{Additive: true}"
 	for _, f := range t.fields {
@@ -150,8 +156,61 @@ func computedCode(sources, targets *collection, t totals) string {
 		{Key: "_id", Value: %q},
 %s	}}}},
 	Empty: bson.D{%s},
-}, %s)`, goType(sources.idType), goType(targets.idType), sources.name, targets.name, t.key, "$"+t.key,
+}, %s)`, l.idType(ctx, sources), l.idType(ctx, targets), sources.name, targets.name, t.key, "$"+t.key,
 		strings.Join(group, ""), strings.Join(empty, ", "), options)
+}
+
+// idType is the Go type of a collection's _ids, elementType that of a list's elements: of those that the server counts,
+// as a sample misses the few of another type. Where it cannot count them it is that of the sample.
+func (l *looker) idType(ctx context.Context, c *collection) string {
+	if c.types == nil {
+		c.types = map[string]string{}
+	}
+	if _, known := c.types["_id"]; !known {
+		c.types["_id"] = l.counting(ctx, c, "_id", d("$type", "$_id"), c.idType)
+	}
+	return goType(c.types["_id"])
+}
+
+func (l *looker) elementType(ctx context.Context, c *collection, a *list) string {
+	list := d("$cond", bson.A{d("$isArray", "$"+a.path), "$" + a.path, bson.A{}})
+	kinds := d("$setUnion", bson.A{d("$map", bson.D{{Key: "input", Value: list}, {Key: "in", Value: d("$type", "$$this")}}), bson.A{}})
+	return goType(l.counting(ctx, c, "the elements of "+a.path, kinds, a.element))
+}
+
+// counting is the one type that holds all values, or "mixed"; it notes which there are then.
+func (l *looker) counting(ctx context.Context, c *collection, what string, kinds any, sampled string) string {
+	batch, err := l.aggregate(ctx, c.name, bson.A{
+		d("$project", d("k", kinds)), d("$unwind", "$k"), d("$group", bson.D{{Key: "_id", Value: "$k"}, {Key: "n", Value: d("$sum", 1)}}), d("$sort", bson.D{{Key: "n", Value: -1}, {Key: "_id", Value: 1}}),
+	})
+	if err != nil || len(batch) == 0 {
+		return sampled
+	}
+	var names, texts []string
+	for _, raw := range batch {
+		names = append(names, text(raw, "_id"))
+		texts = append(texts, fmt.Sprintf("%s in %s", text(raw, "_id"), many(integer(raw, "n"), "document")))
+	}
+	kind := common(names)
+	if goType(kind) == "any" {
+		c.mixed = append(c.mixed, fmt.Sprintf("// any: %s: %s (counted)\n", what, strings.Join(texts, ", ")))
+	}
+	return kind
+}
+
+// common is the type that holds values of all these without loss.
+func common(kinds []string) string {
+	kinds = slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return slices.Contains([]string{"null", "missing", "undefined"}, kind) })
+	slices.Sort(kinds)
+	switch names := strings.Join(kinds, " "); {
+	case len(kinds) == 1:
+		return kinds[0]
+	case names == "int long":
+		return "long"
+	case names == "double int":
+		return "double"
+	}
+	return "mixed"
 }
 
 // goType is the Go type for the server's name of a type, any for one of several.
@@ -187,4 +246,45 @@ func goSort(order bson.D) string {
 		fields = append(fields, fmt.Sprintf("{Key: %q, Value: %d}", f.Key, f.Value))
 	}
 	return "bson.D{" + strings.Join(fields, ", ") + "}"
+}
+
+// adoption is the Go that takes over the documents that exist, with the variable that the Code declares.
+func adoption(f Finding) string {
+	variable, _, _ := strings.Cut(f.Code, ",")
+	indexes := fmt.Sprintf("err = %s.EnsureIndexes(ctx)", variable)
+	take := func(call string) string { return fmt.Sprintf("%s\nresult, err := %s.%s", indexes, variable, call) }
+	switch f.Pattern {
+	case "outlier", "subset", "split", "tree", "computed":
+		return take("Adopt(ctx, nil)")
+	case "extref":
+		return take(fmt.Sprintf("Adopt(ctx, %q, nil)", f.Collection))
+	case "attribute":
+		var columns strings.Builder
+		for _, path := range f.Fields {
+			fmt.Fprintf(&columns, "\t{Path: %q, Key: %q},\n", path, path)
+		}
+		return take("Adopt(ctx, []attribute.Column{\n" + columns.String() + "}, nil)")
+	case "relation":
+		if f.takes != "" {
+			return take(f.takes + "(ctx, nil)")
+		}
+	}
+	return indexes // there is nothing to take over
+}
+
+// measurementsAdoption makes measurements of documents.
+func measurementsAdoption(c *collection, s span, id, several string) string {
+	one, all := "bson.D", "m"
+	if several != "" {
+		one, all = several, several+"{m}"
+	}
+	return fmt.Sprintf(`err = measurements.EnsureIndexes(ctx)
+result, err := measurements.Adopt(ctx, db.Collection(%q), func(doc bson.Raw) (id %s, _ %s, err error) {
+	var m bson.D
+	if err := errors.Join(bson.Unmarshal(doc, &m), doc.Lookup(%q).Unmarshal(&id)); err != nil {
+		return id, nil, err
+	}
+	m = slices.DeleteFunc(m, func(e bson.E) bool { return e.Key == "_id" || e.Key == %q })
+	return id, %s, nil
+}, nil)`, c.name, id, one, s.id, s.id, all)
 }

@@ -2,7 +2,9 @@ package advise
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -15,6 +17,8 @@ type Origin struct {
 	Path       string
 	List       bool // the value stood in an array
 	First      bool // the first find for a value of that answer
+	// Others is set on the first: how many finds between the first and the last one asked for values of another origin.
+	Others int64
 
 	run *run // a suspicion: Look asks the database
 }
@@ -24,6 +28,11 @@ const (
 	answersKept  = 16
 	valuesKept   = 10_000
 	originValues = 3 // that a path gave, at least
+	// originShare is the part of the finds between the first and the last one whose values a path gave, at least:
+	// the others may ask for the user who is logged in.
+	originShare = 0.75
+	// groupShare is the part of the values of a $group of everything that are asked for, at least: it has every value.
+	groupShare = 0.5
 )
 
 // answer is what a recorded command answered.
@@ -31,7 +40,9 @@ type answer struct {
 	database   string
 	collection string
 	paths      map[string][]Origin // by value
-	computed   bool                // by an aggregation: its fields may be another's
+	values     map[Origin]int      // how many of a path
+	computed   bool                // by an aggregation: a way up may begin elsewhere
+	everything bool                // a $group of all documents
 	used       int                 // the last command that took a value from it
 }
 
@@ -39,6 +50,8 @@ type answer struct {
 type loop struct {
 	answer *answer
 	finds  []int // indexes of the queries
+	others int64 // finds between them for other values
+	since  int64 // the last one: no part of the loop unless another one follows
 	values map[string]bool
 	paths  map[Origin]int // how many values a path gave
 	small  bool           // some values are small integers, which stand everywhere
@@ -61,18 +74,22 @@ func origins(commands []Command, queries []Query, index []int) {
 	for i, c := range commands {
 		if field, value, ok := single(c); ok {
 			for _, a := range answers {
+				k := kind{a, c.Collection, field}
+				l := loops[k]
 				paths := a.paths[value]
 				if len(paths) == 0 || a.database != text(c.Body, "$db") {
+					if l != nil {
+						l.since++
+					}
 					continue
 				}
 				a.used = i
-				k := kind{a, c.Collection, field}
-				l := loops[k]
 				if l == nil {
 					l = &loop{answer: a, values: map[string]bool{}, paths: map[Origin]int{}}
 					loops[k], order = l, append(order, l)
 				}
 				l.finds = append(l.finds, index[i])
+				l.others, l.since = l.others+l.since, 0
 				l.small = l.small || small(c)
 				if !l.values[value] {
 					l.values[value] = true
@@ -104,7 +121,9 @@ func (l *loop) assign(queries []Query) {
 			from = append(from, p)
 		}
 	}
-	if len(from) != 1 || from[0].Path == "" {
+	strangers := float64(l.others) > (1-originShare)*float64(int64(len(l.finds))+l.others)
+	if len(from) != 1 || from[0].Path == "" || strangers ||
+		l.answer.everything && float64(len(l.values)) < groupShare*float64(l.answer.values[from[0]]) {
 		return
 	}
 	first := queries[l.finds[0]]
@@ -119,11 +138,11 @@ func (l *loop) assign(queries []Query) {
 		return
 	}
 	origin := from[0]
-	origin.Collection, origin.First = l.answer.collection, true
+	origin.Collection, origin.First, origin.Others = l.answer.collection, true, l.others
 	for _, i := range l.finds {
 		if queries[i].From == (Origin{}) {
 			queries[i].From = origin
-			origin.First = false
+			origin.First, origin.Others = false, 0
 		}
 	}
 }
@@ -190,7 +209,13 @@ func answered(c Command) *answer {
 	if c.Reply == nil || c.Collection == "" {
 		return nil
 	}
-	a := &answer{database: text(c.Body, "$db"), collection: c.Collection, computed: c.Name != "find", paths: map[string][]Origin{}}
+	a := &answer{database: text(c.Body, "$db"), collection: c.Collection, computed: c.Name != "find", paths: map[string][]Origin{}, values: map[Origin]int{}}
+	command, ok := parse(Query{Collection: c.Collection, Command: c.Body})
+	if !ok {
+		return nil
+	}
+	names := namesOf(command)
+	a.everything = names.everything
 	for _, batch := range []string{"firstBatch", "nextBatch"} {
 		documents, ok := c.Reply.Lookup("cursor", batch).ArrayOK()
 		if !ok {
@@ -202,7 +227,7 @@ func answered(c Command) *answer {
 		}
 		for _, v := range values {
 			if document, ok := v.DocumentOK(); ok {
-				a.remember(document, "", false)
+				a.remember(document, "", false, names)
 			}
 		}
 	}
@@ -212,22 +237,113 @@ func answered(c Command) *answer {
 	return a
 }
 
-func (a *answer) remember(document bson.Raw, above string, list bool) {
+// names are where the fields of an answer stand in the documents that it was made of.
+type names struct {
+	renamed    map[string]string // by the name at the top; "": it stands nowhere
+	only       bool              // other names stand nowhere
+	everything bool              // a $group of all documents
+}
+
+// stored is the path in the documents of one in an answer; "" if it is computed.
+func (n names) stored(path string) string {
+	top, rest, _ := strings.Cut(path, ".")
+	from, known := n.renamed[top]
+	if !known && !n.only {
+		return path
+	}
+	if from == "" || rest == "" {
+		return from
+	}
+	return from + "." + rest
+}
+
+// returns reports whether the answer has a field of the documents.
+func (n names) returns(path string) bool {
+	from, known := n.renamed[path]
+	if !known && !n.only || from == path {
+		return true
+	}
+	return slices.Contains(slices.Collect(maps.Values(n.renamed)), path)
+}
+
+// set says that a name holds the value of an expression.
+func (n *names) set(from names, name string, value any) {
+	top, _, _ := strings.Cut(name, ".")
+	path, ok := value.(string)
+	switch {
+	case ok && strings.HasPrefix(path, "$") && !strings.HasPrefix(path, "$$"):
+		n.renamed[top] = from.stored(path[1:])
+	default:
+		n.renamed[top] = ""
+	}
+}
+
+// namesOf follows the names through the stages of an aggregation.
+func namesOf(c command) names {
+	n := names{renamed: map[string]string{}}
+	chosen := false
+	for _, p := range c.pipeline {
+		name, value := stage(p)
+		fields, _ := value.(bson.D)
+		switch name {
+		case "$match", "$limit", "$sample":
+			chosen = chosen || name != "$match" || len(fields) > 0
+		case "$sort", "$skip", "$unwind", "$unset":
+		case "$lookup", "$graphLookup":
+			as, _ := at(fields, "as").(string)
+			n.set(n, as, nil)
+		case "$set", "$addFields":
+			before := n
+			before.renamed = maps.Clone(n.renamed)
+			for _, f := range fields {
+				n.set(before, f.Key, f.Value)
+			}
+		case "$project":
+			before := n
+			n.renamed = maps.Clone(n.renamed)
+			included := names{renamed: map[string]string{"_id": before.stored("_id")}, only: true}
+			for _, f := range fields {
+				_, counts := number(f.Value)
+				_, flag := f.Value.(bool)
+				switch {
+				case no(f.Value):
+				case counts, flag:
+					top, _, _ := strings.Cut(f.Key, ".")
+					included.renamed[top] = before.stored(top)
+				default:
+					included.set(before, f.Key, f.Value)
+				}
+			}
+			if len(included.renamed) > 1 || len(fields) == 1 && fields[0].Key == "_id" && !no(fields[0].Value) {
+				n.renamed, n.only = included.renamed, true
+			}
+		case "$group":
+			before := n
+			n = names{renamed: map[string]string{}, only: true, everything: !chosen}
+			n.set(before, "_id", at(fields, "_id"))
+		default:
+			return names{only: true}
+		}
+	}
+	return n
+}
+
+func (a *answer) remember(document bson.Raw, above string, list bool, n names) {
 	elements, err := document.Elements()
 	if err != nil {
 		return
 	}
 	for _, e := range elements {
-		a.value(e.Value(), above+e.Key(), list)
+		a.value(e.Value(), above+e.Key(), list, n)
 	}
 }
 
-func (a *answer) value(v bson.RawValue, path string, list bool) {
+func (a *answer) value(v bson.RawValue, path string, list bool, n names) {
 	if len(a.paths) >= valuesKept || len(path) > 200 {
 		return
 	}
 	if document, ok := v.DocumentOK(); ok {
-		a.remember(document, path+".", list)
+		a.remember(document, path+".", list, n)
 		return
 	}
 	if array, ok := v.ArrayOK(); ok {
@@ -236,12 +352,14 @@ func (a *answer) value(v bson.RawValue, path string, list bool) {
 			return
 		}
 		for _, element := range values {
-			a.value(element, path, true)
+			a.value(element, path, true, n)
 		}
 		return
 	}
 	key, ok := refers(v)
-	if from := (Origin{Path: path, List: list}); ok && !slices.Contains(a.paths[key], from) {
+	stored := n.stored(path)
+	if from := (Origin{Path: stored, List: list}); ok && stored != "" && !slices.Contains(a.paths[key], from) {
 		a.paths[key] = append(a.paths[key], from)
+		a.values[from]++
 	}
 }

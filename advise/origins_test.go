@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns/advise"
 	"github.com/mongopatterns/mongopatterns/mongotest"
@@ -33,6 +34,27 @@ func TestOrigins(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	}
+	var marks []any
+	for i := range 90 {
+		marks = append(marks, bson.D{{Key: "_id", Value: 900 + i}, {Key: "course", Value: 501 + i%9}, {Key: "points", Value: i}})
+	}
+	insert(t, db.Collection("marks"), marks)
+	groups := func(by string, filter bson.D) {
+		t.Helper()
+		id := any("$" + by)
+		if by == "" {
+			id = bson.D{{Key: "$add", Value: bson.A{"$course", 0}}}
+		}
+		pipeline := mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: id}, {Key: "points", Value: bson.D{{Key: "$sum", Value: "$points"}}}}}}}
+		if filter != nil {
+			pipeline = append(mongo.Pipeline{{{Key: "$match", Value: filter}}}, pipeline...)
+		}
+		cursor, err := db.Collection("marks").Aggregate(ctx, pipeline)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = cursor.Close(ctx)
 	}
 	for _, test := range []struct {
 		name string
@@ -63,6 +85,34 @@ func TestOrigins(t *testing.T) {
 			_ = cursor.Close(ctx)
 			find("students", "_id", 1, 2, 3)
 		}, make([]string, 4)},
+		{"the same user between", func() {
+			find("students", "_id", 1)
+			find("courses", "_id", 11)
+			find("courses", "_id", 99)
+			find("courses", "_id", 12, 13)
+		}, []string{"", "students.courses list first +1", "", "students.courses list", "students.courses list"}},
+		{"mostly others", func() {
+			find("students", "_id", 1)
+			find("courses", "_id", 11, 97, 98, 12, 99, 13)
+		}, make([]string, 7)},
+		{"a group of everything", func() {
+			groups("course", nil)
+			find("courses", "_id", 501, 502, 503, 504)
+		}, make([]string, 5)},
+		{"most of a group of everything", func() {
+			groups("course", nil)
+			for i := range 8 {
+				find("courses", "_id", 501+i)
+			}
+		}, append([]string{"", "marks.course first"}, slices.Repeat([]string{"marks.course"}, 7)...)},
+		{"a group of some", func() {
+			groups("course", bson.D{{Key: "course", Value: bson.D{{Key: "$lt", Value: 505}}}})
+			find("courses", "_id", 501, 502, 503)
+		}, []string{"", "marks.course first", "marks.course", "marks.course"}},
+		{"a group by what is computed", func() {
+			groups("", nil)
+			find("courses", "_id", 501, 502, 503, 504, 505, 506, 507, 508, 509)
+		}, make([]string, 10)},
 		{"other answers between", func() {
 			find("students", "_id", 1)
 			for i := range 40 {
@@ -92,6 +142,9 @@ func origin(q advise.Query) string {
 	}
 	if q.From.First {
 		out += " first"
+	}
+	if q.From.Others > 0 {
+		out += fmt.Sprint(" +", q.From.Others)
 	}
 	return out
 }

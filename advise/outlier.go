@@ -9,8 +9,8 @@ import (
 )
 
 // The rule: at most outlierDocuments of the documents hold at least outlierElements
-// of all elements beyond a limit of max(100, five times the third quartile), and
-// the largest array is worth the trouble.
+// of all elements beyond a limit of max(100, five times the third quartile), the
+// largest array is worth the trouble, and few reads and writes look for elements inside it.
 const (
 	outlierDocuments = 0.05
 	outlierElements  = 0.10
@@ -36,6 +36,9 @@ func (l *looker) outlier(ctx context.Context, c *collection, a *list) error {
 		return nil
 	case 4*c.selecting(a.path) > c.reads():
 		l.not(pattern, c.name, a.path, fmt.Sprintf("%d of %d reads select documents by elements; the pattern moves some of these away", c.selecting(a.path), c.reads()))
+		return nil
+	case 4*c.inside(a.path) > c.reads()+c.writesTo([]string{a.path}):
+		l.not(pattern, c.name, a.path, fmt.Sprintf("%s change elements inside the list or take them out; the pattern moves some of these away", many(c.inside(a.path), "write")))
 		return nil
 	case over.Documents == 0:
 		l.not(pattern, c.name, a.path, fmt.Sprintf("no list is longer than five times the usual: half have up to %d elements, the longest %d", a.quantile(0.5), a.longest()))
@@ -71,6 +74,7 @@ func (l *looker) outlier(ctx context.Context, c *collection, a *list) error {
 		Facts: []Fact{
 			{"documents", a.total, counted},
 			{"documents with the list", a.docs, counted},
+			{"writes that change elements inside the list or take them out", c.inside(a.path), seen},
 			{fmt.Sprintf("of them with more than %d elements", limit), check.Answer, counted},
 			{"elements of the longest list", a.longest(), counted},
 			{"elements of the usual list (three quarters have as many or fewer)", a.quantile(0.75), counted},
@@ -82,7 +86,7 @@ func (l *looker) outlier(ctx context.Context, c *collection, a *list) error {
 		},
 		Rests: []Row{rowOutlierWhole, rowOutlierPage},
 		Costs: []Row{rowOutlierAll, rowOutlierAdd, rowOutlierContains},
-		Code:  outlierCode(c, a, limit), try: tryOutlier(c, a, limit),
+		Code:  l.outlierCode(ctx, c, a, limit), try: tryOutlier(c, a, limit),
 		Check: check,
 		Against: []string{
 			"A query or index on the elements sees those in the parent only; ContainingPipeline sees all.",

@@ -18,42 +18,42 @@ const (
 
 // skips are the finds of one order and filter that skip documents.
 type skips struct {
-	key   string
-	sort  bson.D
-	deep  int64  // finds that skip more than pagingSkip
-	all   int64  // finds of this order that skip
-	least int64  // that a deep one skips
-	most  int64  // and its command:
-	find  bson.D // the one that skips most
+	key     string
+	sort    bson.D
+	order   string
+	deep    int64 // finds that skip more than pagingSkip
+	all     int64 // finds of this order that skip
+	least   int64 // that a deep one skips
+	most    int64 // by the deepest
+	deepest command
 }
 
-// page notes a find that skips. Shapes without values do not say how many.
-func (t *traffic) page(command bson.D, calls int64) {
-	skip, _ := number(at(command, "skip"))
-	sort, _ := at(command, "sort").(bson.D)
-	limit, _ := number(at(command, "limit"))
-	if skip <= 0 || limit <= 0 || len(variables(at(command, "sort"))) > 0 {
+// page notes a read that skips. Shapes without values do not say how many.
+func (t *traffic) page(c command) {
+	skip, _ := number(c.skip)
+	limit, _ := number(c.limit)
+	if skip <= 0 || limit <= 0 || len(variables(c.sort)) > 0 {
 		return
 	}
-	filter := filterPaths(at(command, "filter"))
+	filter := filterPaths(c.filter)
 	slices.Sort(filter)
-	key := fmt.Sprint(sort, slices.Compact(filter))
+	key := fmt.Sprint(c.sort, slices.Compact(filter))
 	i := slices.IndexFunc(t.pages, func(s skips) bool { return s.key == key })
 	if i < 0 {
 		i = len(t.pages)
-		t.pages = append(t.pages, skips{key: key, sort: sort})
+		t.pages = append(t.pages, skips{key: key, sort: c.sort, order: c.order()})
 	}
 	s := &t.pages[i]
-	s.all += calls
+	s.all += c.calls
 	if skip <= pagingSkip {
 		return
 	}
-	s.deep += calls
+	s.deep += c.calls
 	if s.least == 0 || skip < s.least {
 		s.least = skip
 	}
 	if skip > s.most {
-		s.most, s.find = skip, command
+		s.most, s.deepest = skip, c
 	}
 }
 
@@ -68,48 +68,38 @@ func (l *looker) paging(ctx context.Context, c *collection) error {
 
 func (l *looker) pages(ctx context.Context, c *collection, s skips) error {
 	const pattern = "paging"
-	order := strings.Join(keys(s.sort), ", ")
-	if order == "" {
-		order = "_id"
-	}
 	switch {
 	case s.deep < pagingReads:
-		l.not(pattern, c.name, "", fmt.Sprintf("by %s: %d of %d pages skip more than %s documents", order, s.deep, s.all, group(pagingSkip)))
+		l.not(pattern, c.name, s.order, fmt.Sprintf("%d of %d pages skip more than %s documents", s.deep, s.all, group(pagingSkip)))
 		return nil
 	case s.most >= c.count:
-		l.not(pattern, c.name, "", fmt.Sprintf("by %s: pages skip up to %s documents, the collection has %s", order, group(s.most), group(c.count)))
+		l.not(pattern, c.name, s.order, fmt.Sprintf("pages skip up to %s documents, the collection has %s", group(s.most), group(c.count)))
 		return nil
-	case unpageable(s.find):
-		l.not(pattern, c.name, "", fmt.Sprintf("by %s: the filter or sort is by text, distance or score", order))
+	case s.deepest.unpageable():
+		l.not(pattern, c.name, s.order, "the filter or sort is by text, distance or score")
 		return nil
 	case slices.ContainsFunc(keys(s.sort), func(name string) bool { return c.has(name, "array") }):
-		l.not(pattern, c.name, "", fmt.Sprintf("by %s: some documents have an array there, which no page can be continued from", order))
+		l.not(pattern, c.name, s.order, "some documents have an array there, which no page can be continued from")
 		return nil
 	}
-	find := bson.D{}
-	for _, name := range []string{"find", "filter", "sort", "projection", "hint", "collation", "skip", "limit"} {
-		if value := at(s.find, name); value != nil {
-			find = append(find, bson.E{Key: name, Value: value})
-		}
-	}
-	explain := bson.D{{Key: "explain", Value: find}, {Key: "verbosity", Value: "executionStats"}}
+	explain := bson.D{{Key: "explain", Value: s.deepest.asFind()}, {Key: "verbosity", Value: "executionStats"}}
 	check, err := l.check(ctx, explain, "executionStats", "totalKeysExamined")
 	if err == nil && check.Answer == 0 { // no index serves it
 		check, err = l.check(ctx, explain, "executionStats", "totalDocsExamined")
 	}
 	if err != nil {
-		return l.failed(ctx, err, pattern, c, "")
+		return l.failed(ctx, err, pattern, c, s.order)
 	}
-	limit, _ := number(at(s.find, "limit"))
+	limit, _ := number(s.deepest.limit)
 	if check.Answer <= s.most {
-		l.not(pattern, c.name, "", fmt.Sprintf("by %s: the server examines %s for a page that skips %s", order, group(check.Answer), group(s.most)))
+		l.not(pattern, c.name, s.order, fmt.Sprintf("the server examines %s for a page that skips %s", group(check.Answer), group(s.most)))
 		return nil
 	}
 	f := Finding{
 		Pattern: pattern, Collection: c.name, Fields: keys(s.sort),
 		Summary: fmt.Sprintf("%d pages by %s skip more than %s documents; for the deepest, which skips %s, the server examines %s (counted). "+
 			"A page that begins behind the last document of the one before examines its %s and a few more.",
-			s.deep, order, group(pagingSkip), group(s.most), many(check.Answer, examined(check)), many(limit, "document")),
+			s.deep, s.order, group(pagingSkip), group(s.most), many(check.Answer, examined(check)), many(limit, "document")),
 		Sure: "counted: what the server examines, by explain; of queries: those that were seen",
 		Facts: []Fact{
 			{"documents", c.count, kept},
@@ -123,7 +113,7 @@ func (l *looker) pages(ctx context.Context, c *collection, s skips) error {
 		},
 		Rests: []Row{rowPagingShallow, rowPagingDeep},
 		Costs: []Row{rowPagingFirst},
-		Code:  pagingCode(c, s.sort),
+		Code:  l.pagingCode(ctx, c, s.sort),
 		Check: check,
 		Against: []string{
 			"A token leads to the next page and the one before; page 5,000 by its number needs skip, or a count from a page nearby.",
@@ -145,17 +135,16 @@ func examined(c Check) string {
 }
 
 // unpageable reports filters and sorts in an order that is not that of a field.
-func unpageable(find bson.D) bool {
-	if hint, ok := at(find, "hint").(bson.D); ok && at(hint, "$natural") != nil {
+func (c command) unpageable() bool {
+	if hint, ok := at(c.body, "hint").(bson.D); ok && at(hint, "$natural") != nil {
 		return true
 	}
-	sort, _ := at(find, "sort").(bson.D)
-	for _, f := range sort {
+	for _, f := range c.sort {
 		if n, ok := number(f.Value); !ok || n != 1 && n != -1 || strings.HasPrefix(f.Key, "$") {
 			return true
 		}
 	}
-	return operators(at(find, "filter"), "$text", "$near", "$nearSphere", "$where")
+	return operators(c.filter, "$text", "$near", "$nearSphere", "$where")
 }
 
 // operators reports one of the operators anywhere in a filter.

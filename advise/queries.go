@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +31,44 @@ type Query struct {
 
 	rate  int64 // of updates of one document, in its busiest second; 0: not known
 	shape bool  // of $queryStats: it has no values
+	log   *seenAt
+}
+
+// key is what equal queries have in common: all but their values.
+func (q Query) key() string {
+	var command bson.D
+	if bson.Unmarshal(q.Command, &command) != nil || len(command) == 0 {
+		return ""
+	}
+	return q.Database + "\x00" + q.Collection + "\x00" + shapeOf(command, true)
+}
+
+// seenAt is when the last queries of a log were sent, by key: the profile may have them, too.
+type seenAt struct {
+	times map[string][]time.Time
+	last  []string // keys, the oldest first
+}
+
+func (s *seenAt) add(key string, at time.Time) {
+	if s.last = append(s.last, key); len(s.last) > 10*maxReply {
+		s.times[s.last[0]] = s.times[s.last[0]][1:]
+		s.last = s.last[1:]
+	}
+	s.times[key] = append(s.times[key], at)
+}
+
+// logLag is how far apart the profile and the log may write one command.
+const logLag = 10 * time.Millisecond
+
+// take reports that a log has a query of the profile, which is then taken from those of the log.
+func (s *seenAt) take(key string, at time.Time) bool {
+	times := s.times[key]
+	i := slices.IndexFunc(times, func(t time.Time) bool { return t.Sub(at).Abs() <= logLag })
+	if i < 0 {
+		return false
+	}
+	s.times[key] = slices.Delete(slices.Clone(times), i, i+1)
+	return true
 }
 
 // Command is a recorded command, of the shape of mongotest.Command.
@@ -72,7 +112,7 @@ const slowQuery = 51803
 
 // Log reads the slow queries in a mongod's log, a JSON document a line. Lines of
 // another form are passed over: logs are cut and mixed. Queries that differ in their values
-// alone are one with its Calls. Of 10,000 different ones, and of lines up to 1 MiB, nothing
+// alone are one with its Calls. It returns ErrInvalid if no line is one of a log. Of 10,000 different ones, and of lines up to 1 MiB, nothing
 // is lost; more are passed over, so that a log of any size takes little memory.
 //
 // Finds that one connection sent one after the other, each for another value of one field,
@@ -80,8 +120,10 @@ const slowQuery = 51803
 // asks the database which field held the values, and [Shapes] passes such finds over.
 func Log(r io.Reader) (queries []Query, err error) {
 	defer fault.In(&err, "advise: log")
+	found := false // a line of a log
 	lines := bufio.NewReaderSize(r, longestLine)
 	known := map[string]int{}
+	log := &seenAt{times: map[string][]time.Time{}}
 	var runs sequences
 	var updates rates
 	defer func() {
@@ -96,24 +138,26 @@ func Log(r io.Reader) (queries []Query, err error) {
 			}
 			line = nil
 		}
-		if e, ok := logged(line); ok {
-			var command bson.D
-			if err := bson.Unmarshal(e.Command, &command); err != nil {
-				return queries, err
-			}
-			key := e.Database + "\x00" + e.Collection + "\x00" + shapeOf(command, true)
+		e, form := logged(line)
+		if found = found || form != noLog; form == slow {
+			key := e.key()
 			i, ok := known[key]
 			if ok {
 				queries[i].Calls += e.Calls
 			} else if len(queries) < loggedKept {
 				i, ok = len(queries), true
 				known[key] = i
+				e.log = log
 				queries = append(queries, e.Query)
 			}
 			if ok {
+				log.add(key, e.at)
 				runs.add(e, i)
-				updates.add(e, i)
+				updates.add(e)
 			}
+		}
+		if errors.Is(err, io.EOF) && !found {
+			return nil, fault.Invalid("no line is one of a mongod's log, which has JSON since version 4.4")
 		}
 		if errors.Is(err, io.EOF) {
 			return queries, nil
@@ -124,7 +168,14 @@ func Log(r io.Reader) (queries []Query, err error) {
 	}
 }
 
-func logged(line []byte) (sent, bool) {
+// What a line of a log may be.
+const (
+	noLog = iota
+	other // of a log, but not of a query
+	slow
+)
+
+func logged(line []byte) (e sent, form int) {
 	var entry struct {
 		ID int `json:"id"`
 		At struct {
@@ -136,17 +187,22 @@ func logged(line []byte) (sent, bool) {
 			NS       string          `json:"ns"`
 			Command  json.RawMessage `json:"command"`
 			Returned int64           `json:"nreturned"`
+			Inserted int64           `json:"ninserted"`
 		} `json:"attr"`
 	}
-	if json.Unmarshal(line, &entry) != nil || entry.ID != slowQuery || len(entry.Attr.Command) == 0 {
-		return sent{}, false
+	if json.Unmarshal(line, &entry) != nil || entry.ID == 0 {
+		return sent{}, noLog
 	}
 	var command bson.D
-	if bson.UnmarshalExtJSON(entry.Attr.Command, false, &command) != nil {
-		return sent{}, false
+	if entry.ID != slowQuery || len(entry.Attr.Command) == 0 || bson.UnmarshalExtJSON(entry.Attr.Command, false, &command) != nil {
+		return sent{}, other
 	}
 	q, ok := operation(entry.Attr.NS, entry.Attr.Type, command)
-	return sent{q, entry.Connection, entry.At.Date, entry.Attr.Returned}, ok
+	q.Calls = max(entry.Attr.Inserted, 1)
+	if !ok {
+		return sent{}, other
+	}
+	return sent{q, entry.Connection, entry.At.Date, entry.Attr.Returned}, slow
 }
 
 // operation makes a query of what the profiler and the log hold. They show an update
@@ -178,42 +234,70 @@ func cutNamespace(ns string) (database, name string, ok bool) {
 
 // queries collects the reads and writes of each collection.
 func (l *looker) queries(ctx context.Context, names []string) error {
-	all := slices.Clone(l.options.Queries)
-	if len(all) > 0 {
-		l.report.Sources = append(l.report.Sources, Source{Name: "given", Queries: len(all)})
+	l.given, l.logged = slices.Clone(l.options.Queries), map[string][]int{}
+	logs := map[*seenAt]*seenAt{} // copies: another Look takes from them, too
+	for i, q := range l.given {
+		if q.log == nil {
+			continue
+		}
+		if logs[q.log] == nil {
+			logs[q.log] = &seenAt{times: maps.Clone(q.log.times)}
+		}
+		l.given[i].log = logs[q.log]
+		l.logged[q.key()] = append(l.logged[q.key()], i)
 	}
-	for name, read := range map[string]func(context.Context) ([]Query, error){
-		"system.profile": l.profile, "$queryStats": l.queryStats,
-	} {
-		queries, err := read(ctx)
+	var all []Query
+	for _, from := range []struct {
+		name string
+		read func(context.Context) ([]Query, int64, error)
+	}{{"$queryStats", l.queryStats}, {"system.profile", l.profile}} {
+		queries, of, err := from.read(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		source := Source{Name: name, Queries: len(queries)}
+		source := Source{Name: from.name, Queries: len(queries), Of: of}
 		if err != nil {
 			source.Note = sourceNote(l.reason(err), err)
 		}
 		l.report.Sources = append(l.report.Sources, source)
 		all = append(all, queries...)
 	}
-	slices.SortFunc(l.report.Sources, func(a, b Source) int { return strings.Compare(a.Name, b.Name) })
+	if given := len(l.given); given > 0 {
+		l.given = slices.DeleteFunc(l.given, func(q Query) bool { return q.log != nil && q.Calls == 0 }) // all of them are in the profile
+		source := Source{Name: "given", Queries: len(l.given)}
+		if n := given - len(l.given); n > 0 {
+			source.Note = fmt.Sprint(n, " more are in the profile, too")
+		}
+		l.report.Sources = slices.Insert(l.report.Sources, 1, source)
+		all = append(l.given, all...)
+	}
 	l.reads = map[string]*traffic{}
 	all = slices.DeleteFunc(all, func(q Query) bool { return q.Database != "" && q.Database != l.db.Name() })
-	if err := l.suspected(ctx, all, names); err != nil {
+	all, err := l.suspected(ctx, all, names)
+	if err != nil {
 		return err
 	}
-	l.report.Shapes = Shapes(all)
-	l.report.queries = all
-	for _, q := range all {
-		l.trafficOf(q.Collection).add(q)
-		for _, into := range lookups(q) {
-			l.trafficOf(into.from).finds = append(l.trafficOf(into.from).finds, into.read)
-		}
-		if q.From.Path != "" {
-			l.trafficOf(q.From.Collection).loop(q)
+	l.report.commands = parsed(all)
+	l.report.Shapes = shapesOf(l.report.commands)
+	for _, c := range l.report.commands {
+		l.add(c)
+	}
+	return l.sorts(ctx, l.report.commands, names)
+}
+
+// once takes a query of the profile from those of a log, so that it counts once.
+func (l *looker) once(q Query, at time.Time) {
+	if len(l.logged) == 0 {
+		return
+	}
+	key := q.key()
+	for _, i := range l.logged[key] {
+		given := &l.given[i]
+		if given.Calls >= q.Calls && given.log.take(key, at) {
+			given.Calls -= q.Calls
+			return
 		}
 	}
-	return l.sorts(ctx, all, names)
 }
 
 // trafficOf is the traffic of a collection.
@@ -241,13 +325,14 @@ func sourceNote(reason string, err error) string {
 }
 
 // profile reads what the profiler kept. It is never switched on here.
-func (l *looker) profile(ctx context.Context) ([]Query, error) {
+func (l *looker) profile(ctx context.Context) (queries []Query, of int64, err error) {
+	filter := bson.D{
+		{Key: "op", Value: d("$in", bson.A{"query", "command", "update", "remove", "insert"})},
+		{Key: "command.comment", Value: d("$ne", comment)},
+	}
 	reply, err := l.run(ctx, l.db, bson.D{
 		{Key: "find", Value: "system.profile"},
-		{Key: "filter", Value: bson.D{
-			{Key: "op", Value: d("$in", bson.A{"query", "command", "update", "remove", "insert"})},
-			{Key: "command.comment", Value: d("$ne", comment)},
-		}},
+		{Key: "filter", Value: filter},
 		{Key: "projection", Value: bson.D{{Key: "ns", Value: 1}, {Key: "op", Value: 1}, {Key: "ts", Value: 1}, {Key: "client", Value: 1},
 			{Key: "nreturned", Value: 1}, {Key: "ninserted", Value: 1},
 			// The documents of an insert stay on the server.
@@ -256,10 +341,14 @@ func (l *looker) profile(ctx context.Context) ([]Query, error) {
 		{Key: "limit", Value: maxReply}, {Key: "batchSize", Value: maxReply}, {Key: "singleBatch", Value: true},
 	})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	batch, err := l.batch(ctx, l.db, reply)
-	var queries []Query
+	if err == nil && len(batch) == maxReply {
+		if reply, err = l.run(ctx, l.db, bson.D{{Key: "count", Value: "system.profile"}, {Key: "query", Value: filter}}); err == nil {
+			of = integer(reply, "n")
+		}
+	}
 	var runs sequences
 	var updates rates
 	for _, raw := range slices.Backward(batch) { // the oldest first
@@ -277,34 +366,35 @@ func (l *looker) profile(ctx context.Context) ([]Query, error) {
 		}
 		if q, ok := operation(entry.NS, entry.Op, entry.Command); ok {
 			q.Calls = max(entry.Inserted, 1)
+			l.once(q, entry.At)
 			e := sent{q, entry.Client, entry.At, entry.Returned}
 			runs.add(e, len(queries))
-			updates.add(e, len(queries))
+			updates.add(e)
 			queries = append(queries, q)
 		}
 	}
 	updates.assign(queries)
-	return runs.assign(queries), err
+	return runs.assign(queries), of, err
 }
 
 // queryStats reads the shapes that the server counts, without their values.
-func (l *looker) queryStats(ctx context.Context) ([]Query, error) {
+func (l *looker) queryStats(ctx context.Context) (queries []Query, of int64, err error) {
 	batch, err := l.aggregateIn(ctx, l.db.Client().Database("admin"), 1, bson.A{
 		d("$queryStats", bson.D{}),
 		d("$match", d("key.queryShape.cmdNs.db", l.db.Name())),
 		d("$project", bson.D{{Key: "shape", Value: "$key.queryShape"}, {Key: "comment", Value: "$key.comment"}, {Key: "calls", Value: "$metrics.execCount"}}),
+		d("$sort", d("calls", -1)),
 		d("$limit", maxReply),
 	})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var queries []Query
 	for _, raw := range batch {
 		if q, ok := shapeQuery(raw); ok {
 			queries = append(queries, q)
 		}
 	}
-	return queries, nil
+	return queries, 0, nil
 }
 
 // shapeQuery makes a command of a shape {cmdNs: {db, coll}, command: "find", filter, …}.

@@ -1,6 +1,7 @@
 package advise_test
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/advise"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -99,6 +101,97 @@ func TestSources(t *testing.T) {
 	}
 }
 
+// A command that the profiler and the log have counts once; those that one of them has count as well. Entries of the
+// profiler have times: so many updates of one document in a second.
+func TestSeenOnce(t *testing.T) {
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	var docs []any
+	for i := range 1200 {
+		docs = append(docs, bson.D{{Key: "_id", Value: i}, {Key: "year", Value: i % 7}, {Key: "views", Value: 0}})
+	}
+	insert(t, db.Collection("pages"), docs)
+	deep := func(times, from int) {
+		for i := range times {
+			cursor, err := db.Collection("pages").Find(ctx, bson.D{}, options.Find().SetSort(bson.D{{Key: "year", Value: 1}}).SetSkip(int64(from+i)).SetLimit(20))
+			testkit.OK(t, err)
+			testkit.OK(t, cursor.Close(ctx))
+		}
+	}
+	raise := func(times int) {
+		for range times {
+			_, err := db.Collection("pages").UpdateOne(ctx, bson.D{{Key: "_id", Value: 7}}, bson.D{{Key: "$inc", Value: bson.D{{Key: "views", Value: 1}}}})
+			testkit.OK(t, err)
+		}
+	}
+	add := func() {
+		_, err := db.Collection("pages").InsertMany(ctx, []any{bson.D{}, bson.D{}, bson.D{}})
+		testkit.OK(t, err)
+	}
+	seen := func(queries []advise.Query, kind string, want int64) *advise.Report {
+		t.Helper()
+		report := look(t, db, unhurried(queries))
+		total := int64(0)
+		for _, q := range advise.QueriesOf(report) {
+			if q.Collection == "pages" && q.Command.Lookup(kind).Type != 0 {
+				total += q.Calls
+			}
+		}
+		if total != want {
+			t.Errorf("%d of %s, want %d: %v", total, kind, want, report.Sources)
+		}
+		return report
+	}
+	profile(t, db, 0, -1)
+	deep(2, 1050) // the log alone has these
+	profile(t, db, 2, -1)
+	deep(6, 1001)
+	raise(40)
+	add()
+	profile(t, db, 2, 100_000)
+	deep(3, 1060) // and the profile these
+	profile(t, db, 0, 100)
+	logged := serverLog(t, db)
+	seen(logged, "find", 11)
+	seen(logged, "insert", 3)
+	report := seen(logged, "update", 40)
+	seen(nil, "find", 9)
+	if !slices.ContainsFunc(report.Sources, func(s advise.Source) bool {
+		return s.Name == "given" && strings.Contains(s.Note, "are in the profile, too")
+	}) {
+		t.Errorf("%+v", report.Sources)
+	}
+}
+
+// The updates of one document in a second are counted, where the profiler has each by itself.
+func TestRateOfProfile(t *testing.T) {
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	all := []labelled{generate(rand.New(rand.NewPCG(6, 6)), kindOf(t, "approx: views of one page"), 200, "pages")}
+	store(t, db, all)
+	testkit.OK(t, db.CreateCollection(ctx, "system.profile", options.CreateCollection().SetCapped(true).SetSizeInBytes(16<<20)))
+	var many []mongo.WriteModel
+	for i := range 4_100 { // in one command: any machine sends more than 100 in a second
+		many = append(many, mongo.NewUpdateOneModel().SetFilter(bson.D{{Key: "_id", Value: max(i/100, 1)}}).SetUpdate(bson.D{{Key: "$inc", Value: bson.D{{Key: "views", Value: 1}}}}))
+	}
+	for i := range 3_000 {
+		many[i] = mongo.NewUpdateOneModel().SetFilter(bson.D{{Key: "_id", Value: 150}}).SetUpdate(bson.D{{Key: "$inc", Value: bson.D{{Key: "views", Value: 1}}}})
+	}
+	profile(t, db, 2, 100)
+	_, err := db.Collection("pages").BulkWrite(ctx, many)
+	testkit.OK(t, err)
+	profile(t, db, 0, 100)
+	report := look(t, db, unhurried(nil))
+	if got := named(report); !slices.Equal(got, []string{"approx:pages"}) || report.Findings[0].Facts[1].Value <= 100 {
+		t.Errorf("advised %v, %v; %v", got, report.Findings, about(report, "pages"))
+	}
+	var text strings.Builder
+	testkit.OK(t, report.Text(&text))
+	if want := "queries, system.profile: 4,000, the newest of 4,1"; !strings.Contains(text.String(), want) {
+		t.Errorf("%s, want %s", text.String(), want)
+	}
+}
+
 // A shape of $queryStats has names, and no values: it says which fields a read needs.
 func TestQueryStatsShape(t *testing.T) {
 	raw, err := bson.Marshal(bson.D{
@@ -142,7 +235,11 @@ func TestNeeds(t *testing.T) {
 		{`{"find": "x", "projection": {"a": 1}, "filter": {"$expr": {"$gt": ["$b", {"$literal": "$c"}]}}}`, "ab"},
 		{`{"find": "x", "projection": {"a": 1}, "filter": {"$where": "this.b"}}`, "abcd"},
 		{`{"find": "x", "projection": {"a": {"$slice": 5}}}`, "abcd"},
-		{`{"find": "x", "projection": {"a": {"$slice": 5}, "b": 1}}`, "b"},
+		{`{"find": "x", "projection": {"a": {"$slice": 5}, "b": 1}}`, "ab"},
+		{`{"find": "x", "projection": {"top": {"$slice": ["$a", 5]}, "b": 1}}`, "ab"},
+		{`{"find": "x", "projection": {"top": {"$slice": [{"$filter": {"input": "$a", "cond": "$$this.c"}}, 5]}, "b": 1}}`, "ab"},
+		{`{"find": "x", "projection": {"whole": "$$ROOT"}}`, "abcd"},
+		{`{"aggregate": "x", "pipeline": [{"$project": {"b": 1, "top": {"$slice": ["$a", 10]}}}]}`, "ab"},
 		{`{"count": "x", "query": {"a": 1}}`, "a"},
 		{`{"distinct": "x", "key": "a", "query": {"b": 1}}`, "ab"},
 		{`{"findAndModify": "x", "query": {"a": 1}, "update": {"$set": {"b": 1}}}`, "abcd"},
@@ -186,6 +283,8 @@ func TestParts(t *testing.T) {
 		{`{"find": "x", "projection": {"a": {"$slice": [0, 7]}}}`, true, 7},
 		{`{"find": "x", "projection": {"a": {"$slice": [20, 10]}}}`, true, 0},
 		{`{"find": "x", "projection": {"a": {"$slice": "?number"}}}`, true, 0},
+		{`{"find": "x", "projection": {"top": {"$slice": ["$a", 20, 10]}}}`, true, 0},
+		{`{"find": "x", "projection": {"top": {"$slice": [{"$filter": {"input": "$a", "cond": "$$this.c"}}, 5]}}}`, false, 0},
 		{`{"find": "x", "projection": {"top": {"$slice": ["$a", 3]}}}`, true, 3},
 		{`{"find": "x", "projection": {"b": {"$slice": 5}}}`, false, 0},
 		{`{"aggregate": "x", "pipeline": [{"$set": {"a": {"$slice": ["$a", 4]}}}]}`, true, 4},

@@ -1,6 +1,7 @@
 package advise
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -48,77 +49,61 @@ type part struct {
 }
 
 type write struct {
-	calls int64
-	sets  []string
-	whole bool // a replacement, or what cannot be told
+	calls  int64
+	sets   []string
+	inside []string // those of them in lists, and lists that elements are taken from
+	whole  bool     // a replacement, or what cannot be told
 }
 
-func (t *traffic) add(q Query) {
-	var command bson.D
-	if bson.Unmarshal(q.Command, &command) != nil || len(command) == 0 {
-		return
+// add sums up a command, also what it reads of other collections.
+func (l *looker) add(c command) {
+	t := l.trafficOf(c.Collection)
+	t.add(c)
+	for name, inner := range c.inner {
+		l.trafficOf(name).finds = append(l.trafficOf(name).finds, inner...)
 	}
-	calls := max(q.Calls, 1)
-	switch command[0].Key {
-	case "find":
-		t.finds = append(t.finds, find(command, calls))
-		t.page(command, calls)
-		t.span(at(command, "filter"), calls)
-	case "aggregate":
-		pipeline, _ := at(command, "pipeline").(bson.A)
-		r := aggregation(pipeline, calls)
-		t.finds = append(t.finds, r)
-		t.total(pipeline, calls)
-		if len(pipeline) > 0 {
-			first, _ := pipeline[0].(bson.D)
-			t.span(at(first, "$match"), calls)
-		}
-		for _, s := range pipeline {
-			if stage, ok := s.(bson.D); ok {
-				if lookup, ok := at(stage, "$lookup").(bson.D); ok {
-					t.join(lookup, r)
-				}
-				if graph, ok := at(stage, "$graphLookup").(bson.D); ok {
-					t.graph(q.Collection, graph, calls)
-				}
+	if links := c.links(); len(links) > 0 {
+		l.trafficOf(c.From.Collection).loop(c, links[0])
+	}
+}
+
+func (t *traffic) add(c command) {
+	if c.read != nil {
+		t.finds = append(t.finds, *c.read)
+	}
+	t.page(c)
+	t.span(c)
+	t.total(c)
+	for _, j := range c.joins {
+		t.joined(j)
+	}
+	for _, g := range c.graphs {
+		t.climb(g)
+	}
+	for _, s := range c.statements {
+		t.writes = append(t.writes, s.write)
+		for _, p := range s.pushes {
+			if t.pushes == nil {
+				t.pushes = map[string]int64{}
 			}
+			t.pushes[p.path] += c.calls
 		}
-	case "count":
-		t.finds = append(t.finds, read{calls: calls, uses: filterPaths(at(command, "query")), counts: true})
-	case "distinct":
-		key, _ := at(command, "key").(string)
-		t.finds = append(t.finds, read{calls: calls, uses: append(filterPaths(at(command, "query")), key), counts: true})
-	case "findAndModify", "findandmodify":
-		r := read{calls: calls, uses: filterPaths(at(command, "query")), all: true}
-		r.project(at(command, "fields"))
-		t.finds = append(t.finds, r)
-		if update := at(command, "update"); update != nil {
-			t.writes = append(t.writes, writeOf(update, calls))
-			t.push(update, calls)
-		}
-		t.count(q, command, calls)
+		t.count(c, s)
+	}
+	switch c.name {
 	case "delete":
-		t.deletes += calls
+		t.deletes += c.calls
 	case "insert":
-		documents, _ := at(command, "documents").(bson.A)
-		t.inserts += calls * int64(max(len(documents), 1))
-	case "update":
-		updates, _ := at(command, "updates").(bson.A)
-		for _, u := range updates {
-			if statement, ok := u.(bson.D); ok {
-				t.writes = append(t.writes, writeOf(at(statement, "u"), calls))
-				t.push(at(statement, "u"), calls)
-			}
-		}
-		t.count(q, command, calls)
+		documents, _ := at(c.body, "documents").(bson.A)
+		t.inserts += c.calls * int64(max(len(documents), 1))
 	}
 }
 
-func find(command bson.D, calls int64) read {
+func find(command bson.D, calls int64) *read {
 	r := read{calls: calls, all: true, match: filterPaths(at(command, "filter"))}
 	r.uses = append(slices.Clone(r.match), keys(at(command, "sort"))...)
 	r.project(at(command, "projection"))
-	return r
+	return r.rooted(at(command, "projection"))
 }
 
 // project applies a projection to a read of whole documents.
@@ -161,9 +146,14 @@ func slice(key string, value any) (part, bool) {
 		if len(list) < 2 {
 			return part{}, false
 		}
-		if name, ok := list[0].(string); ok && strings.HasPrefix(name, "$") && !strings.HasPrefix(name, "$$") {
-			p.path = name[1:]
-		} else if skip, ok := number(list[0]); !ok || skip != 0 {
+		if _, ok := number(list[0]); !ok {
+			name, ok := list[0].(string)
+			if !ok || !strings.HasPrefix(name, "$") || strings.HasPrefix(name, "$$") {
+				return part{}, false // of another list, such as one that is filtered before
+			}
+			p.path, list = name[1:], list[1:]
+		}
+		if skip, _ := number(list[0]); len(list) > 1 && skip != 0 {
 			return p, true // a page in the middle: how many are enough is not known
 		}
 		argument = list[len(list)-1]
@@ -177,18 +167,14 @@ func slice(key string, value any) (part, bool) {
 }
 
 // aggregation reads the stages up to the one that makes other documents.
-func aggregation(pipeline bson.A, calls int64) read {
-	r := read{calls: calls, all: true}
+func aggregation(pipeline bson.A, calls int64) *read {
+	r := &read{calls: calls, all: true}
 	var unwound string // a list of one document, as long as all its elements are there
 	var order bson.D
 	one := false
-	for _, s := range pipeline {
-		stage, ok := s.(bson.D)
-		if !ok || len(stage) != 1 {
-			return r
-		}
-		value := stage[0].Value
-		switch stage[0].Key {
+	for _, p := range pipeline {
+		name, value := stage(p)
+		switch name {
 		case "$match":
 			r.match = append(r.match, filterPaths(value)...)
 			r.uses = append(r.uses, filterPaths(value)...)
@@ -268,11 +254,11 @@ func equals(filter any, name string) bool {
 }
 
 // rooted turns a read that hands on whole documents into one of all fields.
-func (r read) rooted(value any) read {
+func (r read) rooted(value any) *read {
 	if slices.ContainsFunc(variables(value), func(v string) bool { return strings.HasPrefix(v, "$$ROOT") || strings.HasPrefix(v, "$$CURRENT") }) {
 		r.all = true
 	}
-	return r
+	return &r
 }
 
 // inside are the keys of a sort below a path, as an element has them.
@@ -303,24 +289,27 @@ func writeOf(update any, calls int64) write {
 			w.whole = true
 			return w
 		}
-		w.sets = append(w.sets, keys(operator.Value)...)
+		names := keys(operator.Value)
+		w.sets = append(w.sets, names...)
+		for _, name := range names {
+			list, element := cutElement(name)
+			if element || slices.Contains([]string{"$pull", "$pullAll", "$pop"}, operator.Key) {
+				w.inside = append(w.inside, list)
+			}
+		}
 	}
 	return w
 }
 
-// push notes a $push that drops nothing.
-func (t *traffic) push(update any, calls int64) {
-	document, _ := update.(bson.D)
-	pushed, _ := at(document, "$push").(bson.D)
-	for _, f := range pushed {
-		if modifiers, ok := f.Value.(bson.D); ok && at(modifiers, "$slice") != nil {
-			continue
+// cutElement cuts a path such as items.$.n or items.3 at the place of an element.
+func cutElement(path string) (list string, ok bool) {
+	names := strings.Split(path, ".")
+	for i, name := range names {
+		if i > 0 && (strings.HasPrefix(name, "$") || strings.Trim(name, "0123456789") == "") {
+			return strings.Join(names[:i], "."), true
 		}
-		if t.pushes == nil {
-			t.pushes = map[string]int64{}
-		}
-		t.pushes[f.Key] += calls
 	}
+	return path, false
 }
 
 // needs reports whether a read needs a path, or something above or below it.
@@ -328,10 +317,11 @@ func (r read) needs(path string) bool {
 	return r.names(path) || r.all && !slices.ContainsFunc(r.without, func(name string) bool { return name == path || strings.HasPrefix(path, name+".") })
 }
 
-// names reports whether a filter, sort or inclusion of a read names a path. JavaScript
+// names reports whether a filter, sort, inclusion or part of a read names a path. JavaScript
 // may name any.
 func (r read) names(path string) bool {
-	return slices.ContainsFunc(r.uses, func(name string) bool { return name == "$where" || related(name, path) })
+	return slices.ContainsFunc(r.uses, func(name string) bool { return name == "$where" || related(name, path) }) ||
+		slices.ContainsFunc(r.parts, func(p part) bool { return related(p.path, path) })
 }
 
 // related reports whether two paths are one, or one is above the other.
@@ -402,6 +392,16 @@ func (t *traffic) writesTo(names []string) (n int64) {
 	return n
 }
 
+// inside is how many writes change elements in a list, or take them out.
+func (t *traffic) inside(path string) (n int64) {
+	for _, w := range t.writes {
+		if slices.Contains(w.inside, path) {
+			n += w.calls
+		}
+	}
+	return n
+}
+
 // want is what reads want of a list.
 type want struct {
 	part, whole int64 // reads
@@ -410,33 +410,38 @@ type want struct {
 	order       bson.D
 }
 
-// wanted sums up the reads of a list. Of several orders none is taken.
+// wanted sums up the reads of a list. Parts of another end or order than most reads want are not in the parent: for
+// these all of the list is read.
 func (t *traffic) wanted(path string) want {
-	var w want
-	orders := 0
-	for _, r := range t.finds {
-		i := slices.IndexFunc(r.parts, func(p part) bool { return p.path == path })
-		switch {
-		case i >= 0:
-			p := r.parts[i]
-			w.part += r.calls
-			w.n = max(w.n, p.n)
-			w.last = w.last || p.last
-			if p.order != nil && !sameOrder(p.order, w.order) {
-				orders++
-				w.order = p.order
+	type end struct {
+		last  bool
+		order string
+	}
+	of := func(p part) end { return end{p.last, fmt.Sprint(p.order)} }
+	ends := map[end]int64{}
+	var usual end
+	parts := make([]*part, len(t.finds))
+	for i, r := range t.finds {
+		if j := slices.IndexFunc(r.parts, func(p part) bool { return p.path == path }); j >= 0 {
+			parts[i] = &r.parts[j]
+			e := of(r.parts[j])
+			if ends[e] += r.calls; ends[e] > ends[usual] {
+				usual = e
 			}
+		}
+	}
+	var w want
+	for i, r := range t.finds {
+		switch p := parts[i]; {
+		case p != nil && of(*p) == usual:
+			w.part += r.calls
+			w.n, w.last, w.order = max(w.n, p.n), p.last, p.order
 		case !r.counts && r.needs(path):
 			w.whole += r.calls
 		}
 	}
-	if orders > 1 {
-		w.order = nil
-	}
 	return w
 }
-
-func sameOrder(a, b bson.D) bool { return slices.Equal(a, b) }
 
 // filterPaths are the paths that a filter names.
 func filterPaths(filter any) []string {

@@ -3,6 +3,7 @@ package advise
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,8 +13,8 @@ import (
 // Three rules. One by one: at least relationFinds finds ask for the children of a
 // parent one after the other, relationEach or more for each answer, by references that
 // name an _id in relationFound of the cases. Alone: at least relationAlone reads look for
-// one embedded child by its _id, half of the reads of the list or more, and no _id is there
-// twice or names another document. Growing: a list of references takes half of the bytes
+// one embedded child by its _id, half of the reads of the list or more and as many as its writes,
+// and no _id is there twice or names another document. Growing: a list of references takes half of the bytes
 // or more, over 2 KiB on average, each child stands in one list alone, and $push was seen.
 const (
 	relationFinds  = 50
@@ -22,6 +23,8 @@ const (
 	relationAlone  = 50
 	relationUnique = 0.99
 	relationPushes = 10
+	// relationNumbers is how many different numbers refer to an _id at least: few may be of anything.
+	relationNumbers = 20
 	// emptyList are the bytes of {a: []}, as lists are counted.
 	emptyList = 13
 )
@@ -33,48 +36,33 @@ type oneByOne struct {
 	list     bool   // it is the parent's
 	finds    int64
 	parents  int64 // answers that the values are from
+	others   int64 // finds between them for other values
 }
 
 // loop notes a find whose value an answer of this collection held.
-func (t *traffic) loop(q Query) {
-	var command bson.D
-	if bson.Unmarshal(q.Command, &command) != nil {
-		return
-	}
-	filter, _ := at(command, "filter").(bson.D)
-	if len(filter) != 1 {
-		return
-	}
-	field, calls, from := filter[0].Key, max(q.Calls, 1), q.From
-	same := from.Collection == q.Collection
+func (t *traffic) loop(c command, l link) {
+	up, first := c.filter[0].Key == "_id", c.From.First
 	switch {
-	case same && field == "_id" && !from.List && from.Path != "_id":
-		t.climb(from.Path, false, calls)
-	case same && field != "_id" && from.Path == "_id" && from.First:
-		t.climb(field, true, calls)
-	case same:
-	case field == "_id" && from.List:
-		t.child(oneByOne{children: q.Collection, field: from.Path, list: true}, calls, from.First)
-	case field != "_id" && from.Path == "_id":
-		t.child(oneByOne{children: q.Collection, field: field}, calls, from.First)
-	case field == "_id" && from.First:
-		r := find(command, calls)
-		var fields []string
-		if !r.all {
-			fields = r.uses
+	case l.pattern == "tree" && up && l.field != "_id":
+		t.climb(climbs{field: l.field, paths: c.calls})
+	case l.pattern == "tree" && !up && c.From.Path == "_id" && first:
+		t.climb(climbs{field: l.field, subtrees: c.calls})
+	case l.pattern == "relation" && c.From.Collection != c.Collection && (l.list || c.From.Path == "_id"):
+		i := slices.IndexFunc(t.loops, func(o oneByOne) bool { return o.children == c.Collection && o.field == l.field && o.list == l.list })
+		if i < 0 {
+			i, t.loops = len(t.loops), append(t.loops, oneByOne{children: c.Collection, field: l.field, list: l.list})
 		}
-		t.joined(q.Collection, from.Path, fields, calls)
-	}
-}
-
-func (t *traffic) child(o oneByOne, calls int64, first bool) {
-	i := slices.IndexFunc(t.loops, func(l oneByOne) bool { return l.children == o.children && l.field == o.field && l.list == o.list })
-	if i < 0 {
-		i, t.loops = len(t.loops), append(t.loops, o)
-	}
-	t.loops[i].finds += calls
-	if first {
-		t.loops[i].parents += calls
+		t.loops[i].finds += c.calls
+		t.loops[i].others += c.From.Others
+		if first {
+			t.loops[i].parents += c.calls
+		}
+	case l.pattern == "extref" && first:
+		j := joins{from: c.Collection, local: l.field, calls: c.calls}
+		if !c.read.all {
+			j.fields = c.read.uses
+		}
+		t.joined(j)
 	}
 }
 
@@ -124,6 +112,10 @@ func (l *looker) children(ctx context.Context, c *collection, o oneByOne) error 
 		l.not(pattern, place, o.field, fmt.Sprintf("%s of the references name no document of %s", share(named-found, named), to))
 		return nil
 	}
+	owner, list := o.field, ""
+	if o.list {
+		owner, list = "", o.field
+	}
 	check, err := l.check(ctx, bson.D{{Key: "count", Value: place}, {Key: "query", Value: d(o.field, d("$exists", true))}}, "n")
 	if err != nil {
 		return l.failed(ctx, err, pattern, l.all[place], o.field)
@@ -141,11 +133,12 @@ func (l *looker) children(ctx context.Context, c *collection, o oneByOne) error 
 			{"of them leading to a document of " + to, found, counted},
 			{"finds for one each", o.finds, seen},
 			{"answers that they follow", o.parents, seen},
+			{"finds between the first and the last of them for other values", o.others, seen},
 		},
 		Saving: Interval{Low: o.finds - o.parents, High: o.finds - o.parents, Before: o.finds, Unit: "round trips", What: "of the reads that were seen"},
 		Rests:  []Row{rowRelationEach, rowRelationTrips, rowRelationEachTime, rowRelationTime},
 		Costs:  []Row{rowRelationInsert},
-		Code:   relationCode(c, children, o.field, o.list),
+		Code:   l.relationCode(ctx, c, children, owner, list),
 		Check:  check,
 		Against: []string{
 			"One find with $in is the whole of it; the package adds the order, the dangling ones, and the other side.",
@@ -183,6 +176,9 @@ func (l *looker) alone(ctx context.Context, c *collection, path string) error {
 	case looking < relationAlone || 2*looking < all:
 		l.not(pattern, c.name, path, fmt.Sprintf("%d of %d reads of the list look for an element by its _id", looking, all))
 		return nil
+	case c.writesTo([]string{path}) > looking:
+		l.not(pattern, c.name, path, fmt.Sprintf("the list is written more often (%d) than an element of it is looked for (%d), and a new element takes 2 round trips", c.writesTo([]string{path}), looking))
+		return nil
 	case strings.Contains(path, "."):
 		l.not(pattern, c.name, path, "the list is inside a subdocument; the package takes lists at the top")
 		return nil
@@ -208,7 +204,7 @@ func (l *looker) alone(ctx context.Context, c *collection, path string) error {
 		if other == c || other.idType != kind {
 			continue
 		}
-		found, err := l.sampleFound(ctx, c, path, id, other.name)
+		found, err := l.sampleFound(ctx, c, id, other.name, 1)
 		if err != nil {
 			return l.failed(ctx, err, pattern, c, path)
 		}
@@ -249,7 +245,7 @@ func (l *looker) alone(ctx context.Context, c *collection, path string) error {
 		Saving: Interval{Low: (check.Answer - check.figure("ids")) * looking / max(all, 1), High: check.Answer - check.figure("ids"), Before: c.size, Unit: "bytes", What: "that leave the parents, and so their reads and writes"},
 		Rests:  []Row{rowRelationInsert},
 		Costs:  []Row{rowRelationNewest, rowRelationTime},
-		Code:   extractCode(c, path, kind), try: tryExtract(c, path),
+		Code:   l.extractCode(ctx, c, path, kind), takes: "Extract", try: tryExtract(c, path),
 		Check: check,
 		Against: []string{
 			"A read of a parent with its children takes 2 round trips instead of 1.",
@@ -270,23 +266,61 @@ func (t *traffic) byElement(id string) (n int64) {
 	return n
 }
 
-// sampleFound reports whether a part of a list's values are _ids of another collection.
-func (l *looker) sampleFound(ctx context.Context, c *collection, path, value, other string) (bool, error) {
+// named is a field that refers to the _ids of a collection: one that a join or a loop of finds names, or whose values are
+// among them. Small integers are among any, so that of numbers the names must be akin.
+func (l *looker) named(ctx context.Context, c *collection) (string, error) {
+	for _, name := range slices.Sorted(maps.Keys(l.reads)) {
+		for _, j := range l.reads[name].joins {
+			if j.from == c.name {
+				return name + "." + j.local, nil
+			}
+		}
+		for _, o := range l.reads[name].loops {
+			if o.list && o.children == c.name {
+				return name + "." + o.field, nil
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.all)) {
+		other := l.all[name]
+		for _, f := range other.fields {
+			number := slices.Contains(numbers, c.idType)
+			refers := f.kind == c.idType || f.kind == "array" && f.element == c.idType || number && slices.Contains(numbers, f.kind)
+			if other == c || f.path == "_id" || !refers || number && !akin(f.path, c.name) {
+				continue
+			}
+			least := 1
+			if number {
+				least = relationNumbers
+			}
+			found, err := l.sampleFound(ctx, other, f.path, c.name, least)
+			if err != nil || found {
+				return name + "." + f.path, err
+			}
+		}
+	}
+	return "", nil
+}
+
+// sampleFound reports whether half of a field's values, and least different ones, are _ids of another collection.
+func (l *looker) sampleFound(ctx context.Context, c *collection, value, other string, least int) (bool, error) {
 	batch, err := l.aggregate(ctx, c.name, bson.A{
-		d("$match", d(value, d("$exists", true))),
+		d("$match", d(value, d("$ne", nil))),
 		d("$limit", 200),
-		d("$project", d("to", d("$slice", bson.A{"$" + value, 5}))),
+		d("$project", d("to", d("$slice", bson.A{d("$cond", bson.A{d("$isArray", "$"+value), "$" + value, bson.A{"$" + value}}), 5}))),
 		d("$lookup", bson.D{
 			{Key: "from", Value: other}, {Key: "localField", Value: "to"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "found"},
 			{Key: "pipeline", Value: bson.A{d("$project", d("_id", 1))}},
 		}),
 		d("$group", bson.D{{Key: "_id", Value: nil},
-			{Key: "named", Value: d("$sum", d("$size", "$to"))}, {Key: "found", Value: d("$sum", d("$size", "$found"))}}),
+			{Key: "named", Value: d("$sum", d("$size", "$to"))}, {Key: "found", Value: d("$sum", d("$size", "$found"))},
+			{Key: "different", Value: d("$addToSet", d("$first", "$to"))}}),
+		d("$set", d("different", d("$size", "$different"))),
 	})
 	if err != nil || len(batch) == 0 {
 		return false, err
 	}
-	return 2*integer(batch[0], "found") >= integer(batch[0], "named"), nil
+	return 2*integer(batch[0], "found") >= integer(batch[0], "named") && integer(batch[0], "different") >= int64(least), nil
 }
 
 // growing looks for lists of references that could be one reference in each child.
@@ -305,7 +339,7 @@ func (l *looker) growing(ctx context.Context, c *collection, a *list) error {
 		if children.idType != a.element || slices.Contains([]string{"int", "long", "double"}, a.element) && !akin(a.path, children.name) {
 			continue
 		}
-		found, err := l.sampleFound(ctx, c, a.path, a.path, children.name)
+		found, err := l.sampleFound(ctx, c, a.path, children.name, 1)
 		if err != nil {
 			return l.failed(ctx, err, pattern, c, a.path)
 		}
@@ -369,16 +403,16 @@ func (l *looker) owned(ctx context.Context, c, children *collection, a *list, pu
 			{"elements of the longest list", a.longest(), counted},
 			{"$push to the list", pushes, seen},
 		},
-		Saving:       Interval{Low: a.bytes - emptyList*a.docs, High: a.bytes, Before: a.all, Unit: "bytes", What: "that leave the parents, and so their reads and writes"},
-		Rests:        []Row{rowRelationInsert},
-		Costs:        []Row{rowRelationNewest},
-		Code:         relationCode(c, children, owner, false),
+		Saving: Interval{Low: a.bytes - emptyList*a.docs, High: a.bytes, Before: a.all, Unit: "bytes", What: "that leave the parents, and so their reads and writes"},
+		Rests:  []Row{rowRelationInsert},
+		Costs:  []Row{rowRelationNewest},
+		Code:   l.relationCode(ctx, c, children, owner, a.path), takes: "Repair",
 		Check:        check,
 		Distribution: a.bars,
 		Against: []string{
 			"An order that the list has is lost, unless a field of the children gives it: see Sort.",
 			"Each child gets a field and an index on it: bytes move there, they do not vanish.",
-			"With ChildrenField as well, Repair writes the owners from the lists; the list can go when no program reads it.",
+			"Repair writes the owners from the lists. The list, and ChildrenField, can go when no program reads it.",
 		},
 	})
 	return nil

@@ -3,6 +3,8 @@ package advise
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // Replay are the reads of one shape, sent to the copy before the pattern is adopted and after.
@@ -25,8 +28,11 @@ type Replay struct {
 	BytesAfter      int64 `json:"bytesAfter"`
 	DocumentsBefore int64 `json:"documentsBefore"` // that it examines
 	DocumentsAfter  int64 `json:"documentsAfter"`
+	// Lost is the first value of an answer that the service no longer gets, LostIn how many answers lack one.
+	Lost   string `json:"lost,omitempty"`
+	LostIn int64  `json:"lostIn,omitempty"`
 
-	commands []bson.D
+	commands []command
 }
 
 const (
@@ -34,34 +40,26 @@ const (
 	replayValues = 20
 )
 
-// rewrite makes of a read that was seen what a service sends once the pattern is adopted: nil if
-// that cannot be told from the read alone.
-type rewrite func(command bson.D) bson.D
-
-func same(command bson.D) bson.D { return command }
-
 // replays groups the finds and aggregations of a collection that can be sent once more, the commonest
 // first. left are those without values, and those that read or write other collections.
-func replays(name string, queries []Query) (out []Replay, left int64) {
+func replays(name string, commands []command) (out []Replay, left int64) {
 	known := map[string]bool{}
-	for _, q := range queries {
-		read := q.Command.Lookup("find").Type != 0 || q.Command.Lookup("aggregate").Type != 0
-		if q.Collection != name || !read {
+	for _, q := range commands {
+		if q.Collection != name || q.name != "find" && q.name != "aggregate" {
 			continue
 		}
-		command := plainRead(q)
-		if command == nil {
-			left += max(q.Calls, 1)
+		command, ok := q.plain()
+		if !ok {
+			left += q.calls
 			continue
 		}
-		shape := shapeOf(command, false)
+		shape := shapeOf(command.body, false)
 		i := slices.IndexFunc(out, func(r Replay) bool { return r.Query == shape })
 		if i < 0 {
 			i, out = len(out), append(out, Replay{Query: shape})
 		}
-		out[i].Seen += max(q.Calls, 1)
-		raw, err := bson.Marshal(command)
-		if text := string(raw); err == nil && !known[text] && len(out[i].commands) < replayValues {
+		out[i].Seen += q.calls
+		if text := string(command.Command); !known[text] && len(out[i].commands) < replayValues {
 			known[text] = true
 			out[i].commands = append(out[i].commands, command)
 		}
@@ -74,77 +72,198 @@ func replays(name string, queries []Query) (out []Replay, left int64) {
 	return out, left
 }
 
-// plainRead is the command of a read, without what belongs to its session.
-func plainRead(q Query) bson.D {
-	var command bson.D
-	if q.shape || bson.Unmarshal(q.Command, &command) != nil || len(command) == 0 {
-		return nil
+// plain is a read without what belongs to its session. ok is false without values, and for several collections.
+func (c command) plain() (out command, ok bool) {
+	if c.shape || operators(c.pipeline, "$out", "$merge", "$lookup", "$graphLookup", "$unionWith") {
+		return c, false
 	}
-	out := command[:1:1]
-	keep := []string{"filter", "sort", "projection", "hint", "collation", "let", "skip", "limit"}
-	if out[0].Key == "aggregate" {
-		if operators(at(command, "pipeline"), "$out", "$merge", "$lookup", "$graphLookup", "$unionWith") {
-			return nil
-		}
-		keep = []string{"pipeline", "hint", "collation", "let"}
-		out = append(out, bson.E{Key: "cursor", Value: bson.D{}})
+	body := c.body[:1:1]
+	if c.name == "aggregate" {
+		body = append(body, bson.E{Key: "cursor", Value: bson.D{}})
 	}
-	for _, e := range command[1:] {
-		if slices.Contains(keep, e.Key) {
-			out = append(out, e)
+	for _, e := range c.body[1:] {
+		if slices.Contains([]string{"filter", "sort", "projection", "hint", "collation", "let", "skip", "limit", "pipeline"}, e.Key) {
+			body = append(body, e)
 		}
 	}
-	return out
+	raw, err := bson.Marshal(body)
+	if err != nil {
+		return c, false
+	}
+	return parse(Query{Collection: c.Collection, Command: raw, Calls: c.Calls})
 }
 
-// before sends the reads to the copy, and leaves out those that it refuses.
-func (r *Replay) before(ctx context.Context, db *mongo.Database) error {
-	var sent []bson.D
-	for _, command := range r.commands {
-		bytes, documents, err := replayed(ctx, db, command)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err == nil {
-			sent = append(sent, command)
-			r.BytesBefore += bytes
-			r.DocumentsBefore += documents
-		}
-	}
-	r.commands, r.Replayed = sent, int64(len(sent))
-	return nil
+// service is how a service reads once a pattern is adopted.
+type service struct {
+	// read answers a read that was seen. told is false if the read alone does not tell what the service sends.
+	read func(ctx context.Context, m *meter, c command) (answer []bson.D, told bool, err error)
+	// asked is the part of an earlier answer's document that the service reads. nil: all of it.
+	asked func(c command, document bson.D) bson.D
+	// unordered: a list comes in another order.
+	unordered bool
 }
 
-// after sends what the reads are then, and reports whether all of them could be told and were answered.
-func (r *Replay) after(ctx context.Context, db *mongo.Database, now rewrite) (bool, error) {
-	for _, command := range r.commands {
-		instead := now(command)
+// rewrite makes of a read that was seen what a service sends once the pattern is adopted: nil if
+// that cannot be told from the read alone.
+type rewrite func(c command) bson.D
+
+// sending is a service whose answer is that of one other command.
+func sending(now rewrite) service {
+	return service{read: func(ctx context.Context, m *meter, c command) ([]bson.D, bool, error) {
+		instead := now(c)
 		if instead == nil {
-			return false, nil
+			return nil, false, nil
 		}
-		if shape := shapeOf(instead, false); shape != r.Query {
-			r.Now = shape
-		}
-		bytes, documents, err := replayed(ctx, db, instead)
+		answer, err := m.read(ctx, instead)
+		return answer, true, err
+	}}
+}
+
+// meter sends reads and adds up what they cost.
+type meter struct {
+	db               *mongo.Database
+	bytes, documents int64
+	shapes           []string
+}
+
+func (m *meter) read(ctx context.Context, command bson.D) (answer []bson.D, err error) {
+	if shape := shapeOf(command, false); !slices.Contains(m.shapes, shape) {
+		m.shapes = append(m.shapes, shape)
+	}
+	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return m.db.RunCommandCursor(ctx, command) }) {
 		if err != nil {
+			return nil, err
+		}
+		var document bson.D
+		if err := bson.Unmarshal(raw, &document); err != nil {
+			return nil, err
+		}
+		m.bytes += int64(len(raw))
+		answer = append(answer, document)
+	}
+	plan, err := m.db.RunCommand(ctx, bson.D{{Key: "explain", Value: command}, {Key: "verbosity", Value: "executionStats"}}).Raw()
+	m.documents += documentsExamined(plan)
+	return answer, err
+}
+
+// replay sends the reads to the collection original, which has the documents as they were, and as the service sends them
+// to where the pattern is adopted, and compares the answers. It leaves out reads that the server refuses, and reports
+// whether the others could all be told.
+func (r *Replay) replay(ctx context.Context, db *mongo.Database, original string, s service) (bool, error) {
+	for _, c := range r.commands {
+		asked := slices.Clone(c.body)
+		asked[0].Value = original
+		earlier, now := &meter{db: db}, &meter{db: db}
+		before, err := earlier.read(ctx, asked)
+		if ctx.Err() != nil {
 			return false, ctx.Err()
 		}
-		r.BytesAfter += bytes
-		r.DocumentsAfter += documents
+		if err != nil {
+			continue
+		}
+		after, told, err := s.read(ctx, now, c)
+		switch {
+		case ctx.Err() != nil:
+			return false, ctx.Err()
+		case err != nil && !slices.Contains(now.shapes, r.Query), err == nil && !told:
+			return false, nil
+		}
+		lost := ""
+		if err != nil {
+			lost = "all: " + err.Error()
+		} else {
+			lost = s.lost(c, before, after)
+		}
+		if lost != "" {
+			r.LostIn++
+			r.Lost = cmp.Or(r.Lost, lost)
+		}
+		if shapes := strings.Join(now.shapes, ", then "); shapes != r.Query && len(shapes) > len(r.Now) {
+			r.Now = shapes
+		}
+		r.Replayed++
+		r.BytesBefore += earlier.bytes
+		r.DocumentsBefore += earlier.documents
+		r.BytesAfter += now.bytes
+		r.DocumentsAfter += now.documents
 	}
-	return len(r.commands) > 0, nil
+	return r.Replayed > 0, nil
 }
 
-// replayed sends a read and returns the bytes of its documents, and how many the server examines.
-func replayed(ctx context.Context, db *mongo.Database, command bson.D) (bytes, documents int64, err error) {
-	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return db.RunCommandCursor(ctx, command) }) {
-		if err != nil {
-			return 0, 0, err
+// lost is the first value of the documents before that those after lack, as a path; "" if they have all. Documents
+// may come in another order. Where a read takes some of several that are as good, those that come must have the fields.
+func (s service) lost(c command, before, after []bson.D) string {
+	limited := c.limit != nil || operators(c.pipeline, "$limit", "$sample")
+	left := slices.Clone(after)
+	for i, document := range before {
+		if s.asked != nil {
+			document = s.asked(c, document)
 		}
-		bytes += int64(len(doc))
+		same := slices.IndexFunc(left, func(d bson.D) bool { return missing(document, d, s.unordered) == "" })
+		if same < 0 {
+			id := at(document, "_id")
+			same = slices.IndexFunc(left, func(d bson.D) bool { return id != nil && missing(id, at(d, "_id"), false) == "" })
+			switch {
+			case same >= 0:
+				return missing(document, left[same], s.unordered)
+			case len(left) == 0:
+				return fmt.Sprintf("document %d of %d", i+1, len(before))
+			case !limited:
+				return cmp.Or(missing(document, left[0], s.unordered), "a document")
+			}
+			same = 0
+			for _, f := range document {
+				if !slices.ContainsFunc(left[0], func(e bson.E) bool { return e.Key == f.Key }) {
+					return f.Key
+				}
+			}
+		}
+		left = slices.Delete(left, same, same+1)
 	}
-	plan, err := db.RunCommand(ctx, bson.D{{Key: "explain", Value: command}, {Key: "verbosity", Value: "executionStats"}}).Raw()
-	return bytes, documentsExamined(plan), err
+	return ""
+}
+
+const itself = "."
+
+// missing is the path of the first value of a that b lacks: more fields are no loss, nor are numbers of another type.
+func missing(a, b any, unordered bool) string {
+	switch v := a.(type) {
+	case bson.D:
+		document, ok := b.(bson.D)
+		for _, f := range v {
+			i := slices.IndexFunc(document, func(e bson.E) bool { return e.Key == f.Key })
+			if i < 0 {
+				return f.Key
+			}
+			if path := missing(f.Value, document[i].Value, unordered); path != "" {
+				return strings.TrimSuffix(f.Key+"."+path, "."+itself)
+			}
+		}
+		if !ok {
+			return itself
+		}
+	case bson.A:
+		list, ok := b.(bson.A)
+		if !ok || len(list) != len(v) {
+			return itself
+		}
+		list = slices.Clone(list)
+		for i, element := range v {
+			same := 0
+			if unordered {
+				same = slices.IndexFunc(list, func(other any) bool { return missing(element, other, true) == "" })
+			}
+			if same < 0 || missing(element, list[same], unordered) != "" {
+				return fmt.Sprint(i)
+			}
+			list = slices.Delete(list, same, same+1)
+		}
+	default:
+		if value.Compare(value.Of(a), value.Of(b)) != 0 {
+			return itself
+		}
+	}
+	return ""
 }
 
 // documentsExamined adds up the outermost figures of a plan: a stage that reads another collection has its own.
@@ -165,102 +284,257 @@ func documentsExamined(plan bson.Raw) (n int64) {
 	return n
 }
 
-// ranged turns a find for one series in a range of time into one of the documents that hold it.
-func ranged(into string, s span, filter func(id any, from, to time.Time) bson.D) rewrite {
-	return func(command bson.D) bson.D {
-		asked, _ := at(command, "filter").(bson.D)
-		var only traffic
-		only.span(asked, 1)
-		if command[0].Key != "find" || at(command, "limit") != nil || at(command, "skip") != nil || len(only.spans) != 1 || only.spans[0].id != s.id || only.spans[0].at != s.at {
-			return nil
-		}
-		id := at(asked, s.id)
-		if operator, ok := id.(bson.D); ok {
-			id = at(operator, "$eq")
-		}
-		var from, to time.Time
-		bounds, _ := at(asked, s.at).(bson.D)
-		for _, bound := range bounds {
-			date, ok := bound.Value.(bson.DateTime)
-			switch {
-			case !ok:
-				return nil
-			case strings.HasPrefix(bound.Key, "$g"):
-				from = date.Time()
-			case bound.Key == "$lt":
-				to = date.Time()
-			default:
-				to = date.Time().Add(time.Millisecond)
+// ranging reads the documents of one series in a range of time where they are packed. They no longer have an _id.
+func ranging(into string, s span, filter func(id any, from, to time.Time) bson.D, rows func(ctx context.Context, id any, from, to time.Time) iter.Seq2[bson.D, error]) service {
+	return service{
+		asked: func(_ command, document bson.D) bson.D {
+			return slices.DeleteFunc(document, func(e bson.E) bool { return e.Key == "_id" })
+		},
+		read: func(ctx context.Context, m *meter, c command) ([]bson.D, bool, error) {
+			id, from, to, ok := s.bounds(c)
+			if !ok {
+				return nil, false, nil
 			}
-		}
-		return bson.D{{Key: "find", Value: into}, {Key: "filter", Value: filter(id, from, to)}}
+			if _, err := m.read(ctx, bson.D{{Key: "find", Value: into}, {Key: "filter", Value: filter(id, from, to)}}); err != nil {
+				return nil, true, err
+			}
+			answer, err := cursor.Collect(rows(ctx, id, from, to))
+			for i := range answer {
+				answer[i] = append(answer[i], bson.E{Key: s.id, Value: id})
+			}
+			return answer, true, err
+		},
 	}
+}
+
+// bounds are what a find for one series in a range of time asks for.
+func (s span) bounds(c command) (id any, from, to time.Time, ok bool) {
+	if own, ok := c.span(); !ok || c.name != "find" || c.limit != nil || c.skip != nil || own.id != s.id || own.at != s.at {
+		return nil, from, to, false
+	}
+	id = at(c.filter, s.id)
+	if operator, ok := id.(bson.D); ok {
+		id = at(operator, "$eq")
+	}
+	bounds, _ := at(c.filter, s.at).(bson.D)
+	for _, bound := range bounds {
+		date, ok := bound.Value.(bson.DateTime)
+		switch {
+		case !ok:
+			return nil, from, to, false
+		case strings.HasPrefix(bound.Key, "$g"):
+			from = date.Time()
+		case bound.Key == "$lt":
+			to = date.Time()
+		default:
+			to = date.Time().Add(time.Millisecond)
+		}
+	}
+	return id, from, to, true
 }
 
 // joined turns a find that needs moved fields into an aggregation that joins them, where its filter
 // and order do without.
 func joined(cold []string, join mongo.Pipeline) rewrite {
-	return func(command bson.D) bson.D {
-		r := find(command, 1)
-		if pipeline, ok := at(command, "pipeline").(bson.A); ok {
-			r = aggregation(pipeline, 1)
+	return func(c command) bson.D {
+		if !slices.ContainsFunc(cold, c.read.needs) {
+			return c.body
 		}
-		if !slices.ContainsFunc(cold, r.needs) {
-			return command
-		}
-		order := keys(at(command, "sort"))
-		if command[0].Key != "find" || slices.ContainsFunc(cold, func(name string) bool {
-			return slices.ContainsFunc(append(order, r.match...), func(used string) bool { return related(used, name) })
+		if c.name != "find" || slices.ContainsFunc(cold, func(name string) bool {
+			return slices.ContainsFunc(append(keys(c.sort), c.read.match...), func(used string) bool { return related(used, name) })
 		}) {
 			return nil
 		}
-		var pipeline bson.A
-		for _, stage := range [][2]string{{"filter", "$match"}, {"sort", "$sort"}, {"skip", "$skip"}, {"limit", "$limit"}} {
-			if value := at(command, stage[0]); value != nil {
-				pipeline = append(pipeline, d(stage[1], value))
-			}
-		}
+		pipeline := c.stages()
 		for _, stage := range join {
 			pipeline = append(pipeline, stage)
 		}
-		if projection, ok := at(command, "projection").(bson.D); ok && len(projection) > 0 {
+		projection, _ := at(c.body, "projection").(bson.D)
+		for _, f := range projection { // a stage writes $slice otherwise than a find
+			if slice, ok := f.Value.(bson.D); ok && at(slice, "$slice") != nil {
+				return nil
+			}
+		}
+		if len(projection) > 0 {
 			pipeline = append(pipeline, d("$project", projection))
 		}
-		return bson.D{{Key: "aggregate", Value: command[0].Value}, {Key: "pipeline", Value: pipeline}, {Key: "cursor", Value: bson.D{}}}
+		return bson.D{{Key: "aggregate", Value: c.Collection}, {Key: "pipeline", Value: pipeline}, {Key: "cursor", Value: bson.D{}}}
 	}
 }
 
-// moved turns a find for one embedded child by its _id into one of the child.
-func moved(path, into string) rewrite {
-	return func(command bson.D) bson.D {
-		filter, _ := at(command, "filter").(bson.D)
-		switch {
-		case command[0].Key != "find":
-			return nil
-		case len(filter) == 1 && filter[0].Key == path+"._id":
-			return bson.D{{Key: "find", Value: into}, {Key: "filter", Value: d("_id", filter[0].Value)}}
-		case find(command, 1).needs(path):
+// extracted reads one embedded child by its _id where the children are. Reads that need no children are the same.
+func extracted(path, into string) service {
+	wanted := func(c command) (id any, ok bool) {
+		others := slices.ContainsFunc(c.read.uses, func(name string) bool { return !related(name, path) })
+		if c.name != "find" || len(c.filter) != 1 || c.filter[0].Key != path+"._id" || others {
+			return nil, false
+		}
+		return c.filter[0].Value, true
+	}
+	same := sending(func(c command) bson.D {
+		if c.name != "find" || c.read.needs(path) {
 			return nil
 		}
-		return command
+		return c.body
+	})
+	return service{
+		read: func(ctx context.Context, m *meter, c command) ([]bson.D, bool, error) {
+			id, ok := wanted(c)
+			if !ok {
+				return same.read(ctx, m, c)
+			}
+			answer, err := m.read(ctx, bson.D{{Key: "find", Value: into}, {Key: "filter", Value: d("_id", id)}})
+			return answer, true, err
+		},
+		asked: func(c command, document bson.D) bson.D {
+			id, ok := wanted(c)
+			children, _ := at(document, path).(bson.A)
+			for _, child := range children {
+				if c, _ := child.(bson.D); ok && missing(id, at(c, "_id"), false) == "" {
+					return c
+				}
+			}
+			return document
+		},
 	}
+}
+
+// overflowing reads lists that continue in other documents.
+func overflowing(into, path string, limit int64, filter func(id any) bson.D) service {
+	return service{read: func(ctx context.Context, m *meter, c command) ([]bson.D, bool, error) {
+		r, whole := c.read, c.whole(path)
+		newest := !slices.ContainsFunc(r.parts, func(p part) bool { return related(p.path, path) && (!p.last || p.n == 0 || 2*p.n > limit) })
+		switch {
+		case !r.needs(path), newest && !whole && len(r.parts) > 0 && !slices.Contains(r.uses, path):
+			answer, err := m.read(ctx, c.body)
+			return answer, true, err
+		case !whole:
+			return nil, false, nil
+		}
+		moved := path + "_moved"
+		answer, err := m.read(ctx, c.including(moved))
+		for i, document := range answer {
+			if _, ok := at(document, moved).(bson.ObjectID); !ok || err != nil {
+				continue
+			}
+			id := at(document, "_id")
+			if id == nil {
+				return nil, false, nil
+			}
+			var older []bson.D
+			older, err = m.read(ctx, bson.D{{Key: "find", Value: into}, {Key: "filter", Value: filter(id)}, {Key: "sort", Value: d("n", 1)}})
+			all := bson.A{}
+			for _, part := range append(older, document) {
+				list, _ := at(part, path).(bson.A)
+				all = append(all, list...)
+			}
+			answer[i] = with(document, path, all)
+		}
+		return answer, true, err
+	}}
+}
+
+// keeping reads lists of which the best elements are in their document, and all in a collection of their own.
+func keeping(into, path string, w want, items func(id any) bson.D, sort bson.D) service {
+	return service{unordered: true, read: func(ctx context.Context, m *meter, c command) ([]bson.D, bool, error) {
+		r, whole := c.read, c.whole(path)
+		best := slices.ContainsFunc(r.parts, func(p part) bool { return p.path == path && 0 < p.n && p.n <= w.n && p.last == w.last })
+		switch {
+		case !r.needs(path), best && !slices.Contains(r.match, path):
+			answer, err := m.read(ctx, c.body)
+			return answer, true, err
+		case !whole:
+			return nil, false, nil
+		}
+		answer, err := m.read(ctx, c.body)
+		for i, document := range answer {
+			if at(document, path) == nil || err != nil {
+				continue
+			}
+			id := at(document, "_id")
+			if id == nil {
+				return nil, false, nil
+			}
+			var found []bson.D
+			found, err = m.read(ctx, bson.D{{Key: "find", Value: into}, {Key: "filter", Value: items(id)}, {Key: "sort", Value: sort}})
+			all := bson.A{}
+			for _, item := range found {
+				all = append(all, item)
+			}
+			answer[i] = with(document, path, all)
+		}
+		return answer, true, err
+	}}
+}
+
+// whole reports a find that gets a list as it is.
+func (c command) whole(path string) bool {
+	inside := slices.ContainsFunc(c.read.uses, func(name string) bool { return strings.HasPrefix(name, path+".") }) ||
+		slices.Contains(c.read.match, path) || slices.Contains(keys(c.sort), path)
+	part := slices.ContainsFunc(c.read.parts, func(p part) bool { return related(p.path, path) })
+	projection, _ := at(c.body, "projection").(bson.D)
+	_, computed := at(projection, path).(bson.D)
+	return c.name == "find" && c.read.needs(path) && !part && !inside && !computed
+}
+
+// including is a find that gets one field more.
+func (c command) including(name string) bson.D {
+	if c.read.all {
+		return c.body
+	}
+	projection, _ := at(c.body, "projection").(bson.D)
+	return with(c.body, "projection", append(slices.Clone(projection), bson.E{Key: name, Value: 1}))
+}
+
+// with is a document with another value of a field.
+func with(document bson.D, name string, value any) bson.D {
+	out := slices.Clone(document)
+	for i, e := range out {
+		if e.Key == name {
+			out[i].Value = value
+			return out
+		}
+	}
+	return append(out, bson.E{Key: name, Value: value})
+}
+
+// entering reads fields that are entries of an array, and puts them back in their place.
+func entering(paths []string, array string, filter func(path string, value any) bson.D) service {
+	now := sending(entered(paths, filter))
+	return service{read: func(ctx context.Context, m *meter, c command) ([]bson.D, bool, error) {
+		answer, told, err := now.read(ctx, m, c)
+		for i, document := range answer {
+			entries, _ := at(document, array).(bson.A)
+			for _, entry := range entries {
+				e, _ := entry.(bson.D)
+				path, _ := at(e, "k").(string)
+				above, name, nested := strings.Cut(path, ".")
+				if !nested {
+					answer[i] = with(answer[i], path, at(e, "v"))
+					continue
+				}
+				inner, _ := at(answer[i], above).(bson.D)
+				answer[i] = with(answer[i], above, with(inner, name, at(e, "v")))
+			}
+		}
+		return answer, told, err
+	}}
 }
 
 // entered turns a find for the value of one field into one of the entry that holds it.
 func entered(paths []string, filter func(path string, value any) bson.D) rewrite {
-	return func(command bson.D) bson.D {
-		out, several := slices.Clone(command), bson.A{}
+	return func(c command) bson.D {
+		out, several := slices.Clone(c.body), bson.A{}
 		i := slices.IndexFunc(out, func(e bson.E) bool { return e.Key == "filter" })
-		if out[0].Key != "find" || i < 0 || at(out, "projection") != nil || at(out, "hint") != nil || slices.ContainsFunc(keys(at(out, "sort")), func(name string) bool { return slices.Contains(paths, name) }) {
+		if c.name != "find" || i < 0 || at(out, "projection") != nil || at(out, "hint") != nil || slices.ContainsFunc(keys(c.sort), func(name string) bool { return slices.Contains(paths, name) }) {
 			return nil
 		}
-		asked, _ := out[i].Value.(bson.D)
-		for _, f := range asked {
+		for _, f := range c.filter {
 			_, pattern := f.Value.(bson.Regex)
 			switch operator, ok := f.Value.(bson.D); {
 			case !slices.Contains(paths, f.Key):
 				several = append(several, bson.D{f})
-			case pattern || !equals(asked, f.Key): // null is no value: missing fields match it
+			case pattern || !equals(c.filter, f.Key): // null is no value: missing fields match it
 				return nil
 			case ok:
 				several = append(several, filter(f.Key, operator[0].Value))
@@ -275,16 +549,20 @@ func entered(paths []string, filter func(path string, value any) bson.D) rewrite
 	}
 }
 
-// totalled turns an aggregation of the documents with one value into a find of what holds their totals.
-func totalled(into string, t totals) rewrite {
-	return func(command bson.D) bson.D {
-		pipeline, _ := at(command, "pipeline").(bson.A)
-		var only traffic
-		only.total(pipeline, 1)
-		if len(only.totals) != 1 || only.totals[0].key != t.key || only.totals[0].text != t.text {
+// totalling reads the totals of the documents with one value where they are stored. The stages behind them stay.
+func totalling(into string, t totals) service {
+	s := sending(func(c command) bson.D {
+		if own, ok := c.totals(); !ok || !own.same(t) {
 			return nil
 		}
-		match, _ := at(pipeline[0].(bson.D), "$match").(bson.D)
-		return bson.D{{Key: "find", Value: into}, {Key: "filter", Value: d("_id", at(match, t.key))}}
+		filter := d("_id", at(c.filter, t.key))
+		if len(c.pipeline) == 2 {
+			return bson.D{{Key: "find", Value: into}, {Key: "filter", Value: filter}}
+		}
+		return bson.D{{Key: "aggregate", Value: into}, {Key: "pipeline", Value: append(bson.A{d("$match", filter)}, c.pipeline[2:]...)}, {Key: "cursor", Value: bson.D{}}}
+	})
+	s.asked = func(_ command, document bson.D) bson.D { // the group may have had any _id
+		return slices.DeleteFunc(document, func(e bson.E) bool { return e.Key == "_id" })
 	}
+	return s
 }

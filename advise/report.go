@@ -30,7 +30,7 @@ type Report struct {
 	Commands int           `json:"commands"` // sent
 	Took     time.Duration `json:"took"`
 
-	queries []Query // for Try
+	commands []command // for Try
 }
 
 // Finding is a pattern that would pay, and why.
@@ -50,6 +50,11 @@ type Finding struct {
 	Costs  []Row    `json:"costs"`
 	// Code is Go that compiles where db is a *mongo.Database and err is handled.
 	Code string `json:"code"`
+	// Adopt is Go behind the Code that takes over the documents that exist, with a ctx. Where there is nothing to take
+	// over it makes the indexes.
+	Adopt string `json:"adopt"`
+	// Manual is the pattern's manual, which says what Adopt needs of the programs that write meanwhile.
+	Manual string `json:"manual"`
 	// Check is a query that gives the main figure.
 	Check Check `json:"check"`
 	// Against is what speaks against the pattern.
@@ -61,6 +66,7 @@ type Finding struct {
 	Limit        int64 `json:"limit,omitempty"`
 
 	try    trying   // nil: it cannot be tried
+	takes  string   // the call that takes over documents, where it is not Adopt
 	others []string // collections that it needs besides
 }
 
@@ -150,6 +156,7 @@ type Note struct {
 type Source struct {
 	Name    string `json:"name"`
 	Queries int    `json:"queries"`
+	Of      int64  `json:"of,omitempty"`   // of how many: those read are the newest. 0: of no more
 	Note    string `json:"note,omitempty"` // why there are none
 }
 

@@ -13,8 +13,8 @@ const (
 	clientsKept = 1_000
 	valuesOfRun = 200
 	runsKept    = 1_000
-	runsAsked   = 20 // kinds of loops that Look asks the database about
-	parentsKept = 3  // commands before a loop that may have given its values
+	runsAsked   = 200 // loops that Look asks the database about
+	parentsKept = 3   // commands before a loop that may have given its values
 )
 
 // pause between two commands of a client ends its loops.
@@ -51,7 +51,7 @@ type run struct {
 	find    sent
 	field   string
 	values  []bson.RawValue
-	known   map[string]bool
+	known   map[string]int64 // finds for a value
 	parents []sent
 	indexes []int // of the queries, one for each find
 }
@@ -80,7 +80,8 @@ func (s *sequences) add(e sent, index int) {
 	kind := kindOfFind{e.Collection, field}
 	switch {
 	case name == "find" && single && refers && e.Command.Lookup("skip").IsZero():
-		if kind == c.first && kind != c.last { // the next round of a loop of loops
+		asked := slices.ContainsFunc(c.open, func(r *run) bool { return r.find.Collection == e.Collection && r.field == field && r.known[text] > 0 })
+		if kind == c.first && kind != c.last && !asked { // the next round of a loop of loops
 			c.open = nil
 		}
 		if len(c.open) == 0 && c.first.collection == "" {
@@ -90,7 +91,7 @@ func (s *sequences) add(e sent, index int) {
 		i := slices.IndexFunc(c.open, func(r *run) bool { return r.find.Collection == e.Collection && r.field == field })
 		if i < 0 && len(s.runs) < runsKept {
 			i = len(c.open)
-			c.open = append(c.open, &run{find: e, field: field, known: map[string]bool{}, parents: slices.Clone(c.parents)})
+			c.open = append(c.open, &run{find: e, field: field, known: map[string]int64{}, parents: slices.Clone(c.parents)})
 			s.runs = append(s.runs, c.open[i])
 		}
 		if i >= 0 {
@@ -109,10 +110,20 @@ func (s *sequences) add(e sent, index int) {
 
 func (r *run) value(v bson.RawValue, text string, index int) {
 	r.indexes = append(r.indexes, index)
-	if !r.known[text] && len(r.values) < valuesOfRun {
-		r.known[text] = true
+	if r.known[text] == 0 && len(r.values) < valuesOfRun {
 		r.values = append(r.values, v)
 	}
+	r.known[text]++
+}
+
+// others is how many finds ask for other values than those given.
+func (r *run) others(given []bson.RawValue) (n int64) {
+	for text, finds := range r.known {
+		if !slices.ContainsFunc(given, func(v bson.RawValue) bool { key, _ := refers(v); return key == text }) {
+			n += finds
+		}
+	}
+	return n
 }
 
 // assign gives the finds of each loop an Origin that Look has to prove. Where a log's
@@ -137,35 +148,49 @@ func (s *sequences) assign(queries []Query) []Query {
 }
 
 // suspected asks the database which field held the values of loops that were seen without
-// answers: that of one document or of the page that was read before.
-func (l *looker) suspected(ctx context.Context, queries []Query, names []string) error {
-	type kind struct{ collection, field, parent string }
-	proved := map[kind]Origin{}
+// answers: that of one document or of the page that was read before. It judges each loop by itself.
+func (l *looker) suspected(ctx context.Context, queries []Query, names []string) ([]Query, error) {
+	var others []Query // finds between those of a loop
+	proved := map[*run]Origin{}
+	asked, left := 0, map[*run]bool{}
 	for i := range queries {
 		r := queries[i].From.run
 		if r == nil {
 			continue
 		}
+		origin, known := proved[r]
 		for _, parent := range r.candidates() {
-			k := kind{r.find.Collection, r.field, parent.Collection}
-			origin, asked := proved[k]
-			if !asked && len(proved) < runsAsked && slices.Contains(names, parent.Collection) {
-				var err error
-				if origin, err = l.gave(ctx, parent, r); err != nil {
-					if err := l.failed(ctx, err, "", &collection{name: parent.Collection}, ""); err != nil {
-						return err
-					}
-				}
-				proved[k] = origin
+			if known || !slices.Contains(names, parent.Collection) {
+				continue
 			}
-			if origin.Path != "" {
-				origin.First = queries[i].From.First
-				queries[i].From = origin
+			if asked++; asked > runsAsked {
+				left[r] = true
 				break
+			}
+			var err error
+			if origin, err = l.gave(ctx, parent, r); err != nil {
+				if err := l.failed(ctx, err, "", &collection{name: parent.Collection}, ""); err != nil {
+					return nil, err
+				}
+			}
+			known = origin.Path != ""
+		}
+		proved[r] = origin
+		if origin.Path != "" {
+			first := queries[i].From.First
+			queries[i].From = origin
+			if queries[i].From.First = first; !first {
+				queries[i].From.Others = 0
+				queries[i].Calls -= origin.Others
+				others = append(others, Query{Database: queries[i].Database, Collection: queries[i].Collection, Command: queries[i].Command, Calls: origin.Others})
 			}
 		}
 	}
-	return nil
+	if len(left) > 0 {
+		l.unknown("", many(int64(len(left)), "loop")+" of finds", "", "more than "+group(runsAsked)+" questions to the database", "a shorter log, or advise.Commands in a test")
+	}
+	others = slices.DeleteFunc(others, func(q Query) bool { return q.Calls == 0 })
+	return append(slices.DeleteFunc(queries, func(q Query) bool { return q.From.run == nil && q.From.Path != "" && q.Calls == 0 }), others...), nil
 }
 
 // candidates are the reads whose answer may have given a run its values: those before it,
@@ -189,7 +214,7 @@ func (r *run) candidates() []sent {
 // gave is the one field of a read's documents that holds all values of a run, or that of no
 // Path. It runs the read again on the server, and returns names.
 func (l *looker) gave(ctx context.Context, parent sent, r *run) (Origin, error) {
-	pipeline, ok := again(parent)
+	pipeline, returned, ok := again(parent)
 	if !ok {
 		return Origin{}, nil
 	}
@@ -205,7 +230,6 @@ func (l *looker) gave(ctx context.Context, parent sent, r *run) (Origin, error) 
 		d("$unwind", "$v"),
 		d("$match", d("v", d("$in", values))),
 		d("$group", bson.D{{Key: "_id", Value: bson.D{{Key: "k", Value: "$k"}, {Key: "list", Value: "$list"}}}, {Key: "values", Value: d("$addToSet", "$v")}}),
-		d("$project", d("n", d("$size", "$values"))),
 		d("$limit", 100),
 	)
 	batch, err := l.aggregate(ctx, parent.Collection, pipeline)
@@ -214,15 +238,24 @@ func (l *looker) gave(ctx context.Context, parent sent, r *run) (Origin, error) 
 	}
 	// A way up takes each value but the first from the answer before.
 	same := parent.Collection == r.find.Collection
-	need := len(r.values)
+	all := len(r.values)
 	if same && r.field == "_id" {
-		need--
+		all--
 	}
 	var found []Origin
 	for _, raw := range batch {
 		list, _ := raw.Lookup("_id", "list").BooleanOK()
+		held, _ := raw.Lookup("values").ArrayOK()
+		given, err := held.Values()
+		if err != nil {
+			return Origin{}, err
+		}
+		n := len(given)
 		o := Origin{Collection: parent.Collection, Path: text(raw, "_id", "k"), List: list}
-		if int(integer(raw, "n")) >= need && !(same && r.field == "_id" && o.Path == "_id") {
+		if n < all {
+			o.Others = r.others(given)
+		}
+		if float64(n) >= originShare*float64(all) && min(all, originValues-1) <= n && returned(o.Path) && !(same && r.field == "_id" && o.Path == "_id") {
 			found = append(found, o)
 		}
 	}
@@ -233,39 +266,14 @@ func (l *looker) gave(ctx context.Context, parent sent, r *run) (Origin, error) 
 	return found[0], nil
 }
 
-// again is the part of a read that chooses its documents, as stages.
-func again(parent sent) (bson.A, bool) {
-	var command bson.D
-	if bson.Unmarshal(parent.Command, &command) != nil || len(command) == 0 {
-		return nil, false
+// again is the part of a read that chooses its documents, as stages, and which fields of these it returned.
+func again(parent sent) (stages bson.A, returned func(path string) bool, ok bool) {
+	c, ok := parse(parent.Query)
+	if !ok || c.unpageable() {
+		return nil, nil, false
 	}
-	out := bson.A{}
-	if command[0].Key == "find" {
-		if unpageable(command) || operators(at(command, "filter"), "$where") {
-			return nil, false
-		}
-		for _, stage := range []struct{ from, to string }{{"filter", "$match"}, {"sort", "$sort"}, {"skip", "$skip"}, {"limit", "$limit"}} {
-			value := at(command, stage.from)
-			if document, ok := value.(bson.D); value == nil || ok && len(document) == 0 {
-				continue
-			}
-			if n, ok := number(value); ok && n <= 0 {
-				continue
-			}
-			out = append(out, d(stage.to, value))
-		}
-	} else {
-		pipeline, _ := at(command, "pipeline").(bson.A)
-		for _, p := range pipeline {
-			stage, _ := p.(bson.D)
-			if len(stage) != 1 || !slices.Contains([]string{"$match", "$sort", "$skip", "$limit"}, stage[0].Key) {
-				break
-			}
-			if stage[0].Key == "$match" && operators(stage[0].Value, "$text", "$where", "$near", "$nearSphere") {
-				return nil, false
-			}
-			out = append(out, stage)
-		}
-	}
-	return append(out, d("$limit", valuesKept)), true
+	names := namesOf(c)
+	return append(c.stages(), d("$limit", valuesKept)), func(path string) bool {
+		return names.returns(path) && (c.name != "find" || path == "_id" || c.read.needs(path))
+	}, !names.everything
 }

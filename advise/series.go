@@ -12,7 +12,7 @@ import (
 
 // The rule: documents of less than seriesBytes with a date that are read by ranges of that date for one value of another field, at least seriesReads times and in
 // most reads; on average seriesEach documents or more have that value, seriesDense or more
-// in a day or a month; and no write to single ones was seen. Numbers alone are for series,
+// in a day or a month; no write to single ones was seen, and nothing refers to their _id. Numbers alone are for series,
 // which packs them; what has texts alone or something nested is for bucket.
 const (
 	seriesBytes = 300
@@ -25,6 +25,8 @@ const (
 	bucketEach  = 10    // documents for each bucket, on average
 )
 
+const noReferences = "No reference to their _id was found; those in lists of documents, and in collections that were not looked at, are not seen."
+
 // span are finds of one value of a field, by a range of another.
 type span struct {
 	id, at string
@@ -32,31 +34,32 @@ type span struct {
 }
 
 // spans are what reads ask for: {sensor: 7, at: {$gte: …, $lt: …}}.
-func (t *traffic) span(filter any, calls int64) {
-	document, _ := filter.(bson.D)
-	if len(document) != 2 {
-		return
+func (t *traffic) span(c command) {
+	if s, ok := c.span(); ok {
+		i := slices.IndexFunc(t.spans, func(o span) bool { return o.id == s.id && o.at == s.at })
+		if i < 0 {
+			i, t.spans = len(t.spans), append(t.spans, span{id: s.id, at: s.at})
+		}
+		t.spans[i].calls += c.calls
 	}
-	var s span
-	for _, f := range document {
+}
+
+func (c command) span() (s span, ok bool) {
+	if len(c.filter) != 2 {
+		return s, false
+	}
+	for _, f := range c.filter {
 		condition, _ := f.Value.(bson.D)
 		switch {
 		case len(condition) > 0 && at(condition, "$gte") == nil && at(condition, "$gt") == nil && at(condition, "$eq") == nil:
-			return
-		case equals(document, f.Key):
+			return s, false
+		case equals(c.filter, f.Key):
 			s.id = f.Key
 		case condition != nil:
 			s.at = f.Key
 		}
 	}
-	if s.id == "" || s.at == "" || s.id == "_id" {
-		return
-	}
-	i := slices.IndexFunc(t.spans, func(o span) bool { return o.id == s.id && o.at == s.at })
-	if i < 0 {
-		i, t.spans = len(t.spans), append(t.spans, s)
-	}
-	t.spans[i].calls += calls
+	return s, s.id != "" && s.at != "" && s.id != "_id"
 }
 
 func (l *looker) series(ctx context.Context, c *collection) error {
@@ -80,6 +83,9 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 		pattern = "bucket"
 	}
 	switch {
+	case strings.Contains(s.id+s.at, "."):
+		l.not(pattern, c.name, s.at, "the fields are inside a subdocument; the package takes fields at the top")
+		return nil
 	case c.mean() >= seriesBytes:
 		l.not(pattern, c.name, s.at, fmt.Sprintf("documents take %s on average: no measurements", bytes(c.mean())))
 		return nil
@@ -88,6 +94,14 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 		return nil
 	case len(c.writes) > 0 || c.deletes > 0:
 		l.not(pattern, c.name, s.at, "updates or deletes of single documents were seen")
+		return nil
+	}
+	by, err := l.named(ctx, c)
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, s.at)
+	}
+	if by != "" {
+		l.not(pattern, c.name, s.at, by+" has references to the _id, which measurements in a block or bucket no longer have")
 		return nil
 	}
 	check, err := l.check(ctx, bson.D{
@@ -148,12 +162,13 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 		},
 		Rests: []Row{rowSeriesBytes, rowSeriesRead, rowSeriesMeans},
 		Costs: []Row{rowSeriesCPU},
-		Code:  seriesCode(c, s, window), try: trySeries(c, s, window),
+		Code:  l.seriesCode(ctx, c, s, window), Adopt: measurementsAdoption(c, s, goType(c.kind(s.id)), "[]bson.D"), try: trySeries(c, s, window),
 		Check: check,
 		Against: []string{
 			"The rate of new measurements matters: those that come one by one need a Gatherer, which loses the last seconds if the process ends.",
 			"MongoDB's own time-series collections need no library, and take × 0.034 of the data there; try these first.",
 			"Single measurements can no longer be found by other fields or joined by queries of yours, and lose their _id: bucket leaves them readable.",
+			noReferences,
 		},
 	})
 	return nil
@@ -210,11 +225,12 @@ func (l *looker) bucket(ctx context.Context, c *collection, s span, window strin
 		},
 		Rests: []Row{rowBucketDocuments, rowBucketRead},
 		Costs: []Row{rowBucketMeans},
-		Code:  bucketCode(c, s, window), try: tryBucket(c, s, window),
+		Code:  l.bucketCode(ctx, c, s, window), Adopt: measurementsAdoption(c, s, goType(c.kind(s.id)), ""), try: tryBucket(c, s, window),
 		Check: check,
 		Against: []string{
 			"Events that come one by one take longer to store than as documents, by what their bucket holds already: see trickle in docs/benchmarks.md.",
 			"Queries by other fields find buckets, not events, and an event is changed inside its array.",
+			noReferences,
 			"MongoDB's own time-series collections need no library; try these first.",
 		},
 	})

@@ -16,20 +16,27 @@ type Shape struct {
 	// Kind is skip, loop (one find for each value of an earlier answer), lookup, climb (of a
 	// tree), push (without a bound) or sort (without an index).
 	Kind       string   `json:"shape"`
-	Patterns   []string `json:"patterns"` // the packages that avoid it; none: an index is enough
+	Patterns   []string `json:"patterns"` // the packages that avoid it; of a Report, those that it advises
 	Collection string   `json:"collection"`
 	// Query is the command with ? for each value: find orders {customer: ?} skip ? limit ?
 	Query string `json:"query"`
 	Seen  int64  `json:"seen"`
 	Why   string `json:"why"`
+	// Reasons are why a Report advises none of the packages that avoid it.
+	Reasons []string `json:"reasons,omitempty"`
+
+	about []link
 }
 
 // Name is the shape as -ignore and -baseline name it: skip:find orders {} skip ? limit ?
 func (s Shape) Name() string { return s.Kind + ":" + s.Query }
 
 func (s Shape) String() string {
-	return fmt.Sprintf("%s (%d seen): %s", s.Query, s.Seen, s.Why) + after(" → ", strings.Join(s.Patterns, ", "), "")
+	return fmt.Sprintf("%s (%d seen): %s", s.Query, s.Seen, s.Why) + after(" → ", strings.Join(s.Patterns, ", "), "") + after("; not ", strings.Join(s.Reasons, "; not "), "")
 }
+
+// Advised reports a query that a package or an index is advised for.
+func (s Shape) Advised() bool { return len(s.Patterns) > 0 || s.Kind == "sort" }
 
 // Bounds of what is remembered of queries.
 const (
@@ -48,36 +55,55 @@ const (
 //	}
 //
 // A [Report] has them as well, and sorts that no index serves.
-func Shapes(queries []Query) []Shape {
-	s := shapes{}
-	shrinks := map[string]bool{} // lists that something makes shorter
+func Shapes(queries []Query) []Shape { return shapesOf(parsed(queries)) }
+
+// parsed are the commands of queries that can be understood.
+func parsed(queries []Query) (out []command) {
 	for _, q := range queries {
-		var command bson.D
-		if bson.Unmarshal(q.Command, &command) == nil {
-			for _, path := range shrunk(command) {
-				shrinks[q.Collection+"\x00"+path] = true
+		if c, ok := parse(q); ok {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func shapesOf(commands []command) []Shape {
+	s := shapes{}
+	shortened := map[string]bool{} // lists that something makes shorter
+	for _, c := range commands {
+		for _, u := range c.statements {
+			for _, path := range u.shortens {
+				shortened[c.Collection+"\x00"+path] = true
 			}
 		}
 	}
-	for _, q := range queries {
-		var command bson.D
-		if bson.Unmarshal(q.Command, &command) != nil || len(command) == 0 {
-			continue
+	for _, c := range commands {
+		if c.skips && at(c.body, "autocommit") != false { // a transaction reads no pages for users
+			s.add(c.asShape("skip", skipWalks, link{"paging", c.Collection, c.order(), false}))
 		}
-		calls := max(q.Calls, 1)
-		switch command[0].Key {
-		case "find":
-			s.skip(q.Collection, command, calls)
-			s.loop(q, command, calls)
-		case "aggregate":
-			s.stages(q.Collection, command, calls)
-		case "update", "findAndModify", "findandmodify":
-			for _, u := range updates(command) {
-				s.push(q.Collection, u, calls, shrinks)
+		s.loop(c)
+		for _, j := range c.joins {
+			if fields := slices.Compact(slices.Sorted(slices.Values(j.fields))); len(fields) > 0 && len(fields) <= extrefFields {
+				s.add(c.asShape("lookup", fmt.Sprintf("joins %s for %s alone", j.from, strings.Join(fields, ", ")), link{"extref", c.Collection, j.local, false}))
 			}
+		}
+		for _, g := range c.graphs {
+			s.add(c.asShape("climb", "one look-up a level of the tree; with the ancestors in each document it is one range", link{"tree", c.Collection, g.field, false}))
+		}
+		for _, u := range c.statements {
+			s.push(c, u, shortened)
 		}
 	}
 	return s.list()
+}
+
+// asShape is a shape of a command, with what the packages that avoid it are about.
+func (c command) asShape(kind, why string, about ...link) Shape {
+	sh := Shape{Kind: kind, Collection: c.Collection, Query: printed(c.body), Seen: c.calls, Why: why, about: about}
+	for _, l := range about {
+		sh.Patterns = append(sh.Patterns, l.pattern)
+	}
+	return sh
 }
 
 // shapes are those found, by query and reason.
@@ -86,7 +112,9 @@ type shapes map[string]*shape
 type shape struct {
 	Shape
 	first int64 // of finds one by one: the answers that they follow
-	least int64 // finds to an answer
+	// others are finds between them for values of another origin.
+	others int64
+	least  int64 // finds to an answer
 }
 
 func (s shapes) add(sh Shape) *shape {
@@ -111,6 +139,9 @@ func (s shapes) list() []Shape {
 		if sh.first > 0 {
 			sh.Why += ", after " + many(sh.first, "answer")
 		}
+		if sh.others > 0 {
+			sh.Why += fmt.Sprintf(" (%s of the finds between the first and the last)", share(sh.Seen, sh.Seen+sh.others))
+		}
 		out = append(out, sh.Shape)
 	}
 	slices.SortFunc(out, func(a, b Shape) int {
@@ -121,142 +152,40 @@ func (s shapes) list() []Shape {
 
 const skipWalks = "the server walks over all that a page skips, so that each page takes longer than the one before"
 
-func (s shapes) skip(name string, command bson.D, calls int64) {
-	if at(command, "autocommit") == false { // a transaction reads no pages for users
-		return
-	}
-	if positive(at(command, "skip")) && positive(at(command, "limit")) {
-		s.add(Shape{"skip", []string{"paging"}, name, printed(command), calls, skipWalks})
-	}
-}
-
 // positive reports a number above 0, or one that is not known.
 func positive(value any) bool {
 	n, ok := number(value)
 	return value != nil && (!ok || n > 0)
 }
 
-func (s shapes) loop(q Query, command bson.D, calls int64) {
-	filter, _ := at(command, "filter").(bson.D)
-	if q.From.Path == "" || len(filter) != 1 {
+func (s shapes) loop(c command) {
+	links := c.links()
+	if links == nil {
 		return
 	}
-	from := q.From.Collection + "." + q.From.Path
-	found := Shape{Kind: "loop", Collection: q.Collection, Query: printed(command), Seen: calls, Why: "one find for each value of " + from}
-	least := int64(originValues)
-	switch same := q.From.Collection == q.Collection; {
-	case same && filter[0].Key == "_id" && !q.From.List:
-		found.Patterns, least = []string{"tree"}, 1
-	case same:
-		found.Patterns = []string{"tree", "relation"}
-	case filter[0].Key == "_id" && !q.From.List:
-		found.Patterns = []string{"extref", "relation"}
-	default:
-		found.Patterns = []string{"relation"}
+	sh := s.add(c.asShape("loop", "one find for each value of "+c.From.Collection+"."+c.From.Path, links...))
+	sh.least = originValues
+	if len(links) == 1 && links[0].pattern == "tree" {
+		sh.least = 1 // one step up for each answer
 	}
-	sh := s.add(found)
-	sh.least = least
-	if q.From.First && least > 1 {
-		sh.first += calls
+	sh.others += c.From.Others
+	if c.From.First && sh.least > 1 {
+		sh.first += c.calls
 	}
 }
 
-func (s shapes) stages(name string, command bson.D, calls int64) {
-	pipeline, _ := at(command, "pipeline").(bson.A)
-	t := traffic{}
-	r := aggregation(pipeline, calls)
-	text := printed(command)
-	sorted := false
-	for _, p := range pipeline {
-		stage, _ := p.(bson.D)
-		if len(stage) != 1 {
-			return
-		}
-		value, _ := stage[0].Value.(bson.D)
-		switch stage[0].Key {
-		case "$sort":
-			sorted = true
-		case "$skip":
-			if sorted && positive(stage[0].Value) {
-				s.add(Shape{"skip", []string{"paging"}, name, text, calls, skipWalks})
-			}
-		case "$lookup":
-			t.join(value, r)
-		case "$graphLookup":
-			t.graph(name, value, calls)
-		}
-	}
-	for _, j := range t.joins {
-		if fields := slices.Compact(slices.Sorted(slices.Values(j.fields))); len(fields) > 0 && len(fields) <= extrefFields {
-			s.add(Shape{"lookup", []string{"extref"}, name, text, calls, fmt.Sprintf("joins %s for %s alone", j.from, strings.Join(fields, ", "))})
-		}
-	}
-	for range t.graphs {
-		s.add(Shape{"climb", []string{"tree"}, name, text, calls, "one look-up a level of the tree; with the ancestors in each document it is one range"})
-	}
-}
-
-// statement is one update.
-type statement struct {
-	filter, update any
-	statement      bson.D
-	command        bson.D // to be printed
-}
-
-func updates(command bson.D) (out []statement) {
-	if u := at(command, "update"); command[0].Key != "update" && u != nil {
-		return []statement{{at(command, "query"), u, command, command}}
-	}
-	all, _ := at(command, "updates").(bson.A)
-	for _, one := range all {
-		if u, ok := one.(bson.D); ok {
-			out = append(out, statement{at(u, "q"), at(u, "u"), u, bson.D{command[0], {Key: "updates", Value: bson.A{u}}}})
-		}
-	}
-	return out
-}
-
-// shrunk are the lists that an update takes elements from, or sets.
-func shrunk(command bson.D) (paths []string) {
-	if len(command) == 0 {
-		return nil
-	}
-	for _, s := range updates(command) {
-		stages, _ := s.update.(bson.A) // a pipeline sets what it likes
-		for _, p := range stages {
-			stage, _ := p.(bson.D)
-			for _, operator := range stage {
-				paths = append(paths, keys(operator.Value)...)
-			}
-		}
-		update, _ := s.update.(bson.D)
-		for _, operator := range update {
-			switch operator.Key {
-			case "$pull", "$pullAll", "$pop", "$set", "$unset":
-				paths = append(paths, keys(operator.Value)...)
-			}
-		}
-	}
-	return paths
-}
-
-func (s shapes) push(name string, u statement, calls int64, shrinks map[string]bool) {
-	update, _ := u.update.(bson.D)
-	pushed, _ := at(update, "$push").(bson.D)
-	for _, f := range pushed {
-		value := f.Value
-		modifiers, _ := value.(bson.D)
-		if each, ok := at(modifiers, "$each").(bson.A); ok && len(each) > 0 {
-			value = each[0]
-		}
-		if at(modifiers, "$slice") != nil || strings.Contains(f.Key, "$") || shrinks[name+"\x00"+f.Key] || guarded(u.filter, f.Key) {
+func (s shapes) push(c command, u statement, shortened map[string]bool) {
+	for _, p := range u.pushes {
+		if strings.Contains(p.path, "$") || shortened[c.Collection+"\x00"+p.path] || guarded(u.filter, p.path) {
 			continue
 		}
-		patterns := []string{"outlier", "subset"}
-		if element, ok := value.(bson.D); ok && slices.ContainsFunc(element, func(e bson.E) bool { _, ok := e.Value.(bson.DateTime); return ok }) {
-			patterns = []string{"outlier", "subset", "bucket"}
+		about := []link{{"outlier", c.Collection, p.path, true}, {"subset", c.Collection, p.path, true}}
+		if element, ok := p.element.(bson.D); ok && slices.ContainsFunc(element, func(e bson.E) bool { _, ok := e.Value.(bson.DateTime); return ok }) {
+			about = append(about, link{"bucket", c.Collection, "", false})
 		}
-		s.add(Shape{"push", patterns, name, printed(u.command), calls, "the list " + f.Key + " grows without a bound, and its document with it"})
+		sh := c.asShape("push", "the list "+p.path+" grows without a bound, and its document with it", about...)
+		sh.Query = printed(u.shape)
+		s.add(sh)
 	}
 }
 
@@ -520,65 +449,79 @@ func (p *printer) pipeline(value any) {
 	}
 }
 
-// ordered are the filter and sort of a find, or of an aggregation that begins with them.
-func ordered(command bson.D) (filter any, sort bson.D) {
-	switch command[0].Key {
-	case "find":
-		sort, _ = at(command, "sort").(bson.D)
-		return at(command, "filter"), sort
-	case "aggregate":
-		pipeline, _ := at(command, "pipeline").(bson.A)
-		for _, p := range pipeline {
-			stage, _ := p.(bson.D)
-			if at(stage, "$group") != nil {
-				return filter, nil // all is read, whatever the order
-			}
-			switch {
-			case at(stage, "$match") != nil && filter == nil:
-				filter = stage[0].Value
-				continue
-			case at(stage, "$sort") != nil:
-				sort, _ = stage[0].Value.(bson.D)
-				continue
-			}
-			break
-		}
-	}
-	return filter, sort
-}
-
 // sorts adds queries that no index helps: the server reads and sorts the whole collection.
-func (l *looker) sorts(ctx context.Context, queries []Query, names []string) error {
+func (l *looker) sorts(ctx context.Context, commands []command, names []string) error {
 	s := shapes{}
 	known := map[string][]index{}
-	for _, q := range queries {
-		var command bson.D
-		if bson.Unmarshal(q.Command, &command) != nil || len(command) == 0 || !slices.Contains(names, q.Collection) {
+	for _, c := range commands {
+		filtered := filterPaths(c.filter)
+		if len(c.sort) == 0 || c.grouped || !slices.Contains(names, c.Collection) || c.unpageable() || slices.Contains(filtered, "_id") || c.sort[0].Key == "_id" {
 			continue
 		}
-		filter, sort := ordered(command)
-		filtered := filterPaths(filter)
-		if len(sort) == 0 || unpageable(bson.D{{Key: "filter", Value: filter}, {Key: "sort", Value: sort}}) || slices.Contains(filtered, "_id") || sort[0].Key == "_id" {
-			continue
-		}
-		all, ok := known[q.Collection]
+		all, ok := known[c.Collection]
 		if !ok {
 			var err error
-			if all, err = l.indexes(ctx, &collection{name: q.Collection}); err != nil {
-				if err := l.failed(ctx, err, "", &collection{name: q.Collection}, ""); err != nil {
+			if all, err = l.indexes(ctx, &collection{name: c.Collection}); err != nil {
+				if err := l.failed(ctx, err, "", &collection{name: c.Collection}, ""); err != nil {
 					return err
 				}
 			}
-			known[q.Collection] = all
+			known[c.Collection] = all
 		}
 		if len(all) == 0 || slices.ContainsFunc(all, func(i index) bool {
-			return len(i.keys) > 0 && (i.keys[0].Key == sort[0].Key || slices.Contains(filtered, i.keys[0].Key) || strings.Contains(i.keys[0].Key, "$**"))
+			return len(i.keys) > 0 && (i.keys[0].Key == c.sort[0].Key || slices.Contains(filtered, i.keys[0].Key) || strings.Contains(i.keys[0].Key, "$**"))
 		}) {
 			continue
 		}
-		s.add(Shape{"sort", nil, q.Collection, printed(command), max(q.Calls, 1),
-			"no index begins with a field of the filter or of the sort: the server reads and sorts the whole collection, which only an index or few documents make cheap"})
+		s.add(c.asShape("sort",
+			"no index begins with a field of the filter or of the sort: the server reads and sorts the whole collection, which only an index or few documents make cheap"))
 	}
 	l.report.Shapes = append(l.report.Shapes, s.list()...)
 	return nil
+}
+
+// weighed leaves in each shape the patterns that are advised for what it is about, or else says why each is not.
+func (l *looker) weighed() {
+	for i := range l.report.Shapes {
+		s := &l.report.Shapes[i]
+		s.Patterns = []string{}
+		for _, about := range s.about {
+			if slices.ContainsFunc(l.report.Findings, about.is) {
+				s.Patterns = append(s.Patterns, about.pattern)
+			} else {
+				s.Reasons = append(s.Reasons, about.pattern+": "+l.whyNot(about))
+			}
+		}
+		if len(s.Patterns) > 0 {
+			s.Reasons = nil
+		}
+	}
+}
+
+// is reports a finding that a link is about.
+func (a link) is(f Finding) bool {
+	path := f.Path
+	if f.Pattern == "paging" {
+		path = cmp.Or(strings.Join(f.Fields, ", "), "_id")
+	}
+	return f.Pattern == a.pattern && f.Collection == a.collection && (a.field == "" || a.field == path)
+}
+
+// whyNot is the reason of the detector.
+func (l *looker) whyNot(a link) string {
+	for _, n := range append(slices.Clone(l.report.NotAdvised), l.report.Unknown...) {
+		if n.Pattern == a.pattern && n.Collection == a.collection && (a.field == "" || a.field == n.Path) {
+			return n.Reason
+		}
+	}
+	c := l.all[a.collection]
+	switch {
+	case c == nil:
+		return l.unseen(a.collection)
+	case c.capped:
+		return a.collection + " is capped"
+	case a.list && !slices.Contains(c.arrays(), a.field):
+		return fmt.Sprintf("no list there has %d elements", fewElements)
+	}
+	return "nothing else was seen that it serves"
 }

@@ -2,15 +2,18 @@ package advise_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/advise"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -152,7 +155,14 @@ func TestShapesOfService(t *testing.T) {
 	for source, report := range reports {
 		var got []string
 		for _, s := range report.Shapes {
-			got = append(got, fmt.Sprintf("%s: %s: %s", strings.Join(s.Patterns, ", "), s.Query, s.Why))
+			var avoid []string // too few documents for any of these
+			for _, reason := range s.Reasons {
+				pattern, why, _ := strings.Cut(reason, ": ")
+				if avoid = append(avoid, pattern); !strings.HasSuffix(why, "documents, fewer than 100") && !strings.HasSuffix(why, " does not exist") {
+					t.Errorf("%s: %s", s.Query, reason)
+				}
+			}
+			got = append(got, fmt.Sprintf("%s: %s: %s", strings.Join(avoid, ", "), s.Query, s.Why))
 		}
 		slices.Sort(got)
 		if !slices.Equal(got, want) {
@@ -174,6 +184,75 @@ func TestShapesOfService(t *testing.T) {
 	}
 }
 
+// A query names the patterns that are advised for what it is about, or says why each is not.
+func TestShapesAgreeWithFindings(t *testing.T) {
+	t.Parallel()
+	page := func(skip, times int) func(*maker) {
+		return func(m *maker) {
+			m.plain()
+			m.send(times, bson.D{{Key: "aggregate", Value: m.out.name}, {Key: "pipeline", Value: bson.A{bson.D{{Key: "$match", Value: bson.D{{Key: "price", Value: bson.D{{Key: "$gt", Value: 0}}}}}},
+				bson.D{{Key: "$sort", Value: bson.D{{Key: "year", Value: -1}, {Key: "title", Value: 1}}}}, bson.D{{Key: "$skip", Value: skip}}, bson.D{{Key: "$limit", Value: 20}}}}})
+		}
+	}
+	push := func(fill func(*maker), times int) func(*maker) {
+		return func(m *maker) { fill(m); m.push(times) }
+	}
+	for _, test := range []struct {
+		name string
+		make func(*maker)
+		end  string // of the query's line
+	}{
+		{"deep pages", page(1100, 30), " → paging"},
+		{"shallow pages", page(40, 30), "; not paging: 0 of 30 pages skip more than 1,000 documents"},
+		{"a tree", func(m *maker) { m.nodes(0, 3); m.graph(20, true) }, " → tree"},
+		{"a chain", func(m *maker) { m.nodes(0, 1); m.graph(20, true) }, "; not tree: is a chain: no document has two children"},
+		{"joins", func(m *maker) { m.orders(4, 0); m.join(80, "name") }, " → extref"},
+		{"few joins", func(m *maker) { m.orders(4, 0); m.join(7, "name") }, "; not extref: 7 reads join things_source"},
+		{"joins for what changes", func(m *maker) { m.orders(4, 0); m.join(80, "name"); m.change(90, "name") }, "; not extref: 80 reads join things_source, but 90 writes to name would each change some 4 copies"},
+		{"children one by one", func(m *maker) { m.students(10, 0); m.oneByOne(20, 8, true) }, " → relation"},
+		{"children one by one, seldom", func(m *maker) { m.students(10, 0); m.oneByOne(4, 5, true) }, "; not relation: 20 finds of things_source one by one, for 4 answers"},
+		{"long lists", push((*maker).longTail, 5), " → outlier"},
+		{"short lists", push(func(m *maker) {
+			for range m.n {
+				m.add(bson.E{Key: m.list, Value: m.strings(3, 8)})
+			}
+		}, 5), "; not outlier: no list there has 16 elements; not subset: no list there has 16 elements"},
+	} {
+		n := 600
+		if test.name == "deep pages" {
+			n = 1200
+		}
+		db := mongotest.Database(t)
+		c := generate(rand.New(rand.NewPCG(2, 2)), kind{test.name, nil, test.make}, n, "things")
+		report := look(t, db, unhurried(store(t, db, []labelled{c})))
+		agrees(t, report)
+		var lines []string
+		for _, s := range report.Shapes {
+			if s.Kind != "sort" {
+				lines = append(lines, s.String())
+			}
+		}
+		if len(lines) != 1 || !strings.HasSuffix(lines[0], test.end) {
+			t.Errorf("%s: %q, want %q; advised %v", test.name, lines, test.end, named(report))
+		}
+	}
+}
+
+// agrees reports queries of which the report says that a pattern is advised, and advises none.
+func agrees(t *testing.T, report *advise.Report) {
+	t.Helper()
+	for _, s := range report.Shapes {
+		for _, p := range s.Patterns {
+			if !slices.ContainsFunc(report.Findings, func(f advise.Finding) bool { return f.Pattern == p }) {
+				t.Errorf("%s, but %v are advised", s, named(report))
+			}
+		}
+		if s.Kind != "sort" && (len(s.Patterns) == 0) != (len(s.Reasons) > 0) || strings.Contains(s.String(), "nothing else was seen") {
+			t.Errorf("%s, of which nobody says why: %v", s, about(report, s.Collection))
+		}
+	}
+}
+
 // A log of any size takes little memory: queries that differ in values are one.
 func TestLogMerges(t *testing.T) {
 	var lines strings.Builder
@@ -186,4 +265,90 @@ func TestLogMerges(t *testing.T) {
 	if err != nil || len(queries) != 4 || queries[0].Calls != 10_000 || queries[3].Calls != 1 {
 		t.Errorf("%d queries, %v: %v", len(queries), err, queries)
 	}
+}
+
+// Loops that the profile has are judged one by one: the user who is logged in may be fetched between, and some values
+// may be of elsewhere. A loop after a $group of everything follows nothing.
+func TestLoopsAmongStrangers(t *testing.T) {
+	advise.Unhurried(t)
+	db := mongotest.Database(t)
+	var posts, tags []any
+	for i := range 40 {
+		posts = append(posts, bson.D{{Key: "_id", Value: fmt.Sprint("p", i)}, {Key: "page", Value: i / 10}, {Key: "author", Value: fmt.Sprint("u", i)}})
+		tags = append(tags, bson.D{{Key: "_id", Value: fmt.Sprint("t", i)}, {Key: "author", Value: fmt.Sprint("u", i)}})
+	}
+	insert(t, db.Collection("posts"), posts)
+	insert(t, db.Collection("tags"), tags)
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, test := range []struct {
+		name string
+		send func(send func(command bson.D))
+		want string
+	}{
+		{"the user of another collection", func(send func(bson.D)) {
+			send(find("posts", "page", 1))
+			for i := range 10 {
+				send(find("sessions", "_id", "me"))
+				send(find("users", "_id", fmt.Sprint("u", 10+i)))
+			}
+		}, "find users {_id: ?} (10 seen): one find for each value of posts.author, after 1 answer"},
+		{"the user of the same collection", func(send func(bson.D)) {
+			send(find("posts", "page", 1))
+			for i := range 10 {
+				send(find("users", "_id", "me"))
+				send(find("users", "_id", fmt.Sprint("u", 10+i)))
+			}
+		}, "find users {_id: ?} (10 seen): one find for each value of posts.author, after 1 answer (50 % of the finds between the first and the last)"},
+		{"one loop of two", func(send func(bson.D)) {
+			for page := range 2 {
+				send(find("posts", "page", 3*page)) // pages 0 and 3
+				for i := range 10 {
+					send(find("users", "_id", fmt.Sprint("u", 10*page+i)))
+				}
+			}
+		}, "find users {_id: ?} (10 seen): one find for each value of posts.author, after 1 answer"},
+		{"mostly strangers", func(send func(bson.D)) {
+			send(find("posts", "page", 1))
+			for i := range 20 {
+				send(find("users", "_id", fmt.Sprint("u", 12+i)))
+			}
+		}, ""},
+		{"a $group of everything", func(send func(bson.D)) {
+			send(bson.D{{Key: "aggregate", Value: "tags"}, {Key: "pipeline", Value: bson.A{bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$author"}}}}}}})
+			for i := range 10 {
+				send(find("users", "_id", fmt.Sprint("u", 10+i)))
+			}
+		}, ""},
+		{"a field that was not returned", func(send func(bson.D)) {
+			send(append(find("posts", "page", 1), bson.E{Key: "projection", Value: bson.D{{Key: "page", Value: 1}}}))
+			for i := range 10 {
+				send(find("users", "_id", fmt.Sprint("u", 10+i)))
+			}
+		}, ""},
+	} {
+		var log strings.Builder
+		test.send(func(command bson.D) {
+			at = at.Add(time.Millisecond)
+			raw, err := bson.MarshalExtJSON(command, false, false)
+			testkit.OK(t, err)
+			fmt.Fprintf(&log, `{"t": {"$date": %q}, "id": 51803, "ctx": "conn7", "attr": {"type": "command", "nreturned": 10, "ns": %q, "command": %s}}`+"\n",
+				at.Format(time.RFC3339Nano), db.Name()+"."+command[0].Value.(string), raw)
+		})
+		queries, err := advise.Log(strings.NewReader(log.String()))
+		testkit.OK(t, err)
+		var got []string
+		for _, s := range look(t, db, unhurried(queries)).Shapes {
+			if s.Kind == "loop" {
+				text, _, _ := strings.Cut(s.String(), "; not ")
+				got = append(got, text)
+			}
+		}
+		if strings.Join(got, "\n") != test.want {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+func find(collection, field string, value any) bson.D {
+	return bson.D{{Key: "find", Value: collection}, {Key: "filter", Value: bson.D{{Key: field, Value: value}}}}
 }

@@ -23,7 +23,7 @@ const (
 func (l *looker) split(ctx context.Context, c *collection) error {
 	const pattern = "split"
 	if c.mean() <= splitBytes {
-		l.not(pattern, c.name, "", fmt.Sprintf("a document takes %s on average", bytes(c.mean())))
+		l.not(pattern, c.name, "", "a document takes 1 KiB or less on average")
 		return nil
 	}
 	if c.reads() == 0 {
@@ -93,7 +93,7 @@ func (l *looker) split(ctx context.Context, c *collection) error {
 		},
 		Rests: []Row{rowSplitBytes, rowSplitList},
 		Costs: []Row{rowSplitPage, rowSplitUpdate, rowSplitAdd},
-		Code:  splitCode(c, cold), try: trySplit(c, cold),
+		Code:  l.splitCode(ctx, c, cold), try: trySplit(c, cold),
 		Check: check,
 		Against: []string{
 			"If all of the collection fits in the server's cache, lists become no faster: a projection saves the transfer already.",

@@ -9,8 +9,8 @@ import (
 
 // The rule: the list takes at least subsetShare of the bytes, half of the documents
 // have subsetLength elements or more, its mean size is over subsetBytes; at least
-// subsetReads reads want a part of it, and these are at least half of those that
-// read it.
+// subsetReads reads want a part of it, at the same end and in the same order, and these are at
+// least half of those that read it, and at least as many as its writes.
 const (
 	subsetShare  = 0.5
 	subsetLength = 15
@@ -60,14 +60,25 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; reads take up to %d elements, half of the lists have up to %d", large, want.n, a.quantile(0.5)))
 		return nil
 	}
+	if writes := c.writesTo([]string{a.path}); writes > want.part {
+		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; it is written more often (%d) than a part of it is read (%d), and a new element takes 3 round trips", large, writes, want.part))
+		return nil
+	}
+	list := d("$cond", bson.A{d("$isArray", "$"+a.path), "$" + a.path, bson.A{}})
+	ids := d("$map", bson.D{{Key: "input", Value: list}, {Key: "in", Value: "$$this._id"}})
 	size := d("$cond", bson.A{d("$isArray", "$"+a.path), d("$bsonSize", d("a", "$"+a.path)), 0})
+	disordered := d("$cond", bson.A{d("$ne", bson.A{ids, d("$sortArray", bson.D{{Key: "input", Value: ids}, {Key: "sortBy", Value: 1}})}), 1, 0})
 	check, err := l.check(ctx, bson.D{
 		{Key: "aggregate", Value: c.name},
-		{Key: "pipeline", Value: bson.A{d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "bytes", Value: d("$sum", size)}})}},
+		{Key: "pipeline", Value: bson.A{d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "bytes", Value: d("$sum", size)}, {Key: "disordered", Value: d("$sum", disordered)}})}},
 		{Key: "cursor", Value: bson.D{}},
 	}, "cursor", "firstBatch", "0", "bytes")
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, a.path)
+	}
+	if n := check.figure("disordered"); n > 0 && want.order == nil {
+		l.not(pattern, c.name, a.path, fmt.Sprintf("%s; reads take elements as they are stored, which in %s is not the order of _id, the only one that the package could keep", large, many(n, "document")))
+		return nil
 	}
 	// Elements that are read differ in size from the others: by a factor of two at most.
 	kept := a.kept(want.n)
@@ -91,7 +102,7 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 		},
 		Rests: []Row{rowSubsetBytes, rowSubsetList},
 		Costs: []Row{rowSubsetAdd, rowSubsetAll},
-		Code:  subsetCode(c, a, want), try: trySubset(c, a, want),
+		Code:  l.subsetCode(ctx, c, a, want), try: trySubset(c, a, want),
 		Check: check,
 		Against: []string{
 			"An element needs an _id, and is written twice while it is kept: a new one takes 3 round trips.",

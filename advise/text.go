@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +18,11 @@ func (r *Report) Text(w io.Writer) error {
 	fmt.Fprintf(&b, "%s: %s in %v; %s advised\n", visible.Name(r.Database), many(int64(r.Commands), "command"),
 		r.Took.Round(10*time.Millisecond), many(int64(len(r.Findings)), "pattern"))
 	for _, s := range r.Sources {
-		fmt.Fprintf(&b, "queries, %s: %d%s\n", s.Name, s.Queries, after(" (", visible.Name(s.Note), ")"))
+		of := ""
+		if s.Of > int64(s.Queries) {
+			of = ", the newest of " + group(s.Of)
+		}
+		fmt.Fprintf(&b, "queries, %s: %s%s%s\n", s.Name, group(int64(s.Queries)), of, after(" (", visible.Name(s.Note), ")"))
 	}
 	for i, f := range r.Findings {
 		fmt.Fprintf(&b, "\n%d. %s: %s\n", i+1, visible.Name(f.place()), f.Pattern)
@@ -48,8 +53,32 @@ func (f Finding) text(b *strings.Builder) {
 	for _, against := range f.Against {
 		fmt.Fprintf(b, "   against  %s\n", strings.TrimLeft(wrap(against, "            "), " "))
 	}
-	fmt.Fprintf(b, "\n%s\n\n", indent(f.Code))
-	fmt.Fprintf(b, "   check    %s\n            gives %s: %d\n", visible.Name(f.Check.Shell), visible.Name(strings.Join(f.Check.Path, ".")), f.Check.Answer)
+	fmt.Fprintf(b, "\n%s\n", indent(f.Code))
+	fmt.Fprintf(b, "\n%s\n\n", indent(f.Adopt))
+	fmt.Fprintf(b, "   check    %s\n            gives %s: %d\n", fold(visible.Name(f.Check.Shell)), visible.Name(strings.Join(f.Check.Path, ".")), f.Check.Answer)
+	fmt.Fprintf(b, "   manual   %s\n", f.Manual)
+}
+
+// fold breaks a command into lines of some 100 characters, behind commas that are not in a string.
+func fold(command string) string {
+	var b strings.Builder
+	quoted, escaped, line := false, false, 0
+	for _, r := range command {
+		b.WriteRune(r)
+		line++
+		switch {
+		case escaped:
+			escaped = false
+		case r == '\\':
+			escaped = true
+		case r == '"':
+			quoted = !quoted
+		case r == ',' && !quoted && line > 100:
+			b.WriteString("\n              ")
+			line = 0
+		}
+	}
+	return b.String()
 }
 
 func (s Interval) String() string {
@@ -65,22 +94,43 @@ func (s Interval) String() string {
 	return fmt.Sprintf("%s to %s of %s %s %s", group(s.Low), group(s.High), group(s.Before), s.Unit, s.What)
 }
 
+// notes writes one line for each reason, with all the places that it holds for.
 func notes(b *strings.Builder, title string, all []Note) {
 	if len(all) == 0 {
 		return
 	}
 	fmt.Fprintf(b, "\n%s:\n", title)
-	for _, n := range all {
-		fmt.Fprintf(b, "   %s\n", n)
+	for i, n := range all {
+		same := func(m Note) bool { return m.Pattern == n.Pattern && m.Reason == n.Reason && m.Tells == n.Tells }
+		if slices.ContainsFunc(all[:i], same) {
+			continue
+		}
+		var places []string
+		for _, m := range all[i:] {
+			if same(m) {
+				places = append(places, m.place())
+			}
+		}
+		if len(places) == 1 {
+			fmt.Fprintf(b, "   %s\n", n)
+			continue
+		}
+		text := n.text(fmt.Sprintf("%d of these", len(places))) + ": " + strings.Join(places, ", ")
+		fmt.Fprintf(b, "   %s\n", strings.TrimLeft(wrap(text, "      "), " "))
 	}
 }
 
-func (n Note) String() string {
-	place := n.Collection
-	if n.Path != "" {
-		place += "." + n.Path
-	}
-	return visible.Name(place) + after(", ", n.Pattern, "") + ": " + visible.Name(n.Reason) + after("; would tell: ", visible.Name(n.Tells), "")
+func (n Note) place() string { return visible.Name(n.Collection + after(".", n.Path, "")) }
+
+func (n Note) String() string { return n.text(n.place()) }
+
+func (n Note) text(place string) string {
+	return place + after(", ", n.Pattern, "") + ": " + visible.Name(n.Reason) + after("; would tell: ", visible.Name(n.Tells), "")
+}
+
+// Name is the note as -ignore and -baseline name it: unknown:subset:orders.items
+func (n Note) Name() string {
+	return "unknown:" + after("", n.Pattern, ":") + n.Collection + after(".", n.Path, "")
 }
 
 // after is text between two others, or nothing.
@@ -115,7 +165,7 @@ func wrap(text, margin string) string {
 	return b.String()
 }
 
-// JSON writes the findings and then the shapes, one object a line.
+// JSON writes the findings, the shapes and what is unknown, one object a line.
 func (r *Report) JSON(w io.Writer) error {
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
@@ -126,6 +176,11 @@ func (r *Report) JSON(w io.Writer) error {
 	}
 	for _, s := range r.Shapes {
 		if err := out.Encode(s); err != nil {
+			return err
+		}
+	}
+	for _, n := range r.Unknown {
+		if err := out.Encode(map[string]Note{"unknown": n}); err != nil {
 			return err
 		}
 	}

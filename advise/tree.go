@@ -10,8 +10,8 @@ import (
 )
 
 // The rule: at least treeReads $graphLookups of a collection in itself climb or descend
-// by one field, which names an _id in treeFound of the documents that have it, with more
-// than one child a parent on average, and three levels or more.
+// by one field, at least as many as its writes, which names an _id in treeFound of the documents that have it, with
+// more than one child a parent on average, and three levels or more.
 const (
 	treeReads = 10
 	treeFound = 0.95
@@ -24,33 +24,15 @@ type climbs struct {
 	paths    int64 // reads of all above
 }
 
-// graph notes a $graphLookup by _id and another field.
-func (t *traffic) graph(name string, stage bson.D, calls int64) {
-	from, _ := at(stage, "from").(string)
-	down, _ := at(stage, "connectToField").(string)
-	up, _ := at(stage, "connectFromField").(string)
-	field, descends := up, false
-	if up == "_id" {
-		field, descends = down, true
-	}
-	if from != name || field == "" || field == "_id" || descends == (down == "_id") {
-		return
-	}
-	t.climb(field, descends, calls)
-}
-
 // climb notes reads of all below, or all above.
-func (t *traffic) climb(field string, descends bool, calls int64) {
-	i := slices.IndexFunc(t.graphs, func(c climbs) bool { return c.field == field })
+func (t *traffic) climb(more climbs) {
+	i := slices.IndexFunc(t.graphs, func(c climbs) bool { return c.field == more.field })
 	if i < 0 {
 		i = len(t.graphs)
-		t.graphs = append(t.graphs, climbs{field: field})
+		t.graphs = append(t.graphs, climbs{field: more.field})
 	}
-	if descends {
-		t.graphs[i].subtrees += calls
-	} else {
-		t.graphs[i].paths += calls
-	}
+	t.graphs[i].subtrees += more.subtrees
+	t.graphs[i].paths += more.paths
 }
 
 func (l *looker) tree(ctx context.Context, c *collection) error {
@@ -67,6 +49,9 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 	switch {
 	case g.subtrees+g.paths < treeReads:
 		l.not(pattern, c.name, g.field, many(g.subtrees+g.paths, "read")+" up or down the tree")
+		return nil
+	case c.writesTo([]string{g.field}) > g.subtrees+g.paths:
+		l.not(pattern, c.name, g.field, fmt.Sprintf("%d moves were seen, and %d reads up or down the tree: a move writes every document below", c.writesTo([]string{g.field}), g.subtrees+g.paths))
 		return nil
 	case strings.Contains(g.field, "."):
 		l.not(pattern, c.name, g.field, "the reference is inside a subdocument; the package takes fields at the top")
@@ -121,6 +106,7 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 			{"documents with an array as their parent", links.arrays, counted},
 			{"reads of a subtree", g.subtrees, seen},
 			{"reads of the way up", g.paths, seen},
+			{"writes to the parent", c.writesTo([]string{g.field}), seen},
 		},
 		// By the benchmark: AncestorArray against ParentReferences, which reads by $graphLookup.
 		Saving: Interval{
@@ -129,7 +115,7 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 		},
 		Rests: []Row{rowTreeAncestors, rowTreeAncestorsBefore, rowTreeSubtree, rowTreeSubtreeBefore},
 		Costs: []Row{rowTreeInsert, rowTreeMove},
-		Code:  treeCode(c, g.field),
+		Code:  l.treeCode(ctx, c, g.field),
 		Check: check,
 		Against: []string{
 			"A move writes every document below; where moves are frequent, ParentReferences with the package's guards is cheaper.",

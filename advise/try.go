@@ -72,15 +72,16 @@ var notTried = map[string]string{
 // Try copies a part of the finding's collection, and of those that it names, into scratch,
 // looks at the copy with the queries of the report, adopts the pattern with the options of
 // the finding's Code, and measures what was promised, and what the reads of the collection cost
-// before and after: 20 of each of 20 shapes. It only reads db. scratch must have no
+// before and after: 20 of each of 20 shapes. It compares their answers, value by value. It only reads db. scratch must have no
 // collections, and is dropped at the end.
 //
 // It returns ErrInvalid for a pattern that cannot be tried, and says why, for a report that is
 // not of this process, and if the part does not have what the finding is about: copy more.
 //
 // Cost: on db, 1 round trip for the indexes of each collection that is copied, those of a find
-// for its part, and 1 for its number of documents. On scratch, the inserts in batches, a Look,
-// the Adopt of the pattern, a few aggregations, and 4 round trips for each read that is replayed.
+// for its part, and 1 for its number of documents. On scratch, the inserts in batches, for the
+// finding's collection twice, a Look, the Adopt of the pattern, a few aggregations, and 4 round
+// trips for each read that is replayed, 2 more for each list that it gets from elsewhere.
 func Try(ctx context.Context, db, scratch *mongo.Database, report *Report, f Finding, opts *TryOptions) (trial *Trial, err error) {
 	defer fault.In(&err, "advise: try")
 	var o TryOptions
@@ -119,9 +120,10 @@ func Try(ctx context.Context, db, scratch *mongo.Database, report *Report, f Fin
 	if trial.Of, err = from.Collection(f.Collection).EstimatedDocumentCount(ctx); err != nil {
 		return nil, err
 	}
-	queries := slices.Clone(report.queries)
-	for i := range queries {
-		queries[i].Database = "" // those of the copy
+	var queries []Query
+	for _, c := range report.commands {
+		c.Database = "" // those of the copy
+		queries = append(queries, c.Query)
 	}
 	part, err := Look(ctx, scratch, &Options{Queries: queries, MaxTime: time.Hour, Budget: 24 * time.Hour}) // nobody waits there
 	if err != nil {
@@ -135,20 +137,21 @@ func Try(ctx context.Context, db, scratch *mongo.Database, report *Report, f Fin
 	if trial.ReadBefore, err = figure(ctx, scratch.Collection(f.Collection), "$max"); err != nil {
 		return nil, err
 	}
-	reads, left := replays(f.Collection, queries)
+	reads, left := replays(f.Collection, report.commands)
 	trial.NotReplayed = left
-	for i := range reads {
-		if err := reads[i].before(ctx, scratch); err != nil {
+	original := f.Collection + "_before"
+	if len(reads) > 0 { // the answers of the two are compared
+		if _, err := copied(ctx, scratch.Collection(f.Collection), scratch.Collection(original), o); err != nil {
 			return nil, err
 		}
 	}
-	saved, now, err := trial.Finding.try(ctx, scratch)
+	saved, service, err := trial.Finding.try(ctx, scratch)
 	if err != nil {
 		return nil, err
 	}
 	trial.Saved = saved
 	for i := range reads {
-		told, err := reads[i].after(ctx, scratch, now)
+		told, err := reads[i].replay(ctx, scratch, original, service)
 		switch {
 		case err != nil:
 			return nil, err
@@ -166,10 +169,16 @@ func Try(ctx context.Context, db, scratch *mongo.Database, report *Report, f Fin
 }
 
 // Kept reports whether what was measured is half of the least that was promised or more, and
-// at most twice the most.
-func (t *Trial) Kept() bool {
+// at most twice the most, and no answer of a read has lost a value.
+func (t *Trial) Kept() bool { return t.promised() && !t.lost() }
+
+func (t *Trial) promised() bool {
 	p := t.Finding.Saving
 	return 2*t.Saved >= p.Low && t.Saved <= 2*p.High
+}
+
+func (t *Trial) lost() bool {
+	return slices.ContainsFunc(t.Replays, func(r Replay) bool { return r.LostIn > 0 })
 }
 
 // Text writes promise and measurement.
@@ -191,12 +200,18 @@ func (t *Trial) Text(w io.Writer) error {
 		}
 		text += fmt.Sprintf("      seen %s, %s replayed: sent %s, before %s; examined %s, before %s\n", group(r.Seen), group(r.Replayed),
 			bytes(r.BytesAfter), bytes(r.BytesBefore), many(r.DocumentsAfter, "document"), group(r.DocumentsBefore))
+		if r.LostIn > 0 {
+			text += fmt.Sprintf("      lost %s, in %s\n", visible.Name(r.Lost), many(r.LostIn, "answer"))
+		}
 	}
 	if t.NotReplayed > 0 {
 		text += fmt.Sprintf("   %s not replayed: without values, of several collections, or what is sent instead cannot be told\n", many(t.NotReplayed, "read"))
 	}
-	if !t.Kept() {
+	if !t.promised() {
 		text += "   The promise is off by more than a factor of two.\n"
+	}
+	if t.lost() {
+		text += "   Reads no longer get what they asked for.\n"
 	}
 	_, err := io.WriteString(w, visible.Text(text))
 	return err
@@ -275,7 +290,7 @@ func figure(ctx context.Context, coll *mongo.Collection, accumulator string) (in
 
 // trying is the trial of a finding: it adopts the pattern and returns what was saved, and what
 // becomes of reads.
-type trying func(ctx context.Context, db *mongo.Database) (int64, rewrite, error)
+type trying func(ctx context.Context, db *mongo.Database) (int64, service, error)
 
 // adopting ends a trial for which the pattern refused documents.
 func adopting(result mongopatterns.Result, err error) error {
@@ -287,15 +302,15 @@ func adopting(result mongopatterns.Result, err error) error {
 
 // shrinking measures the bytes of a collection's documents before and after; after is
 // another collection where the pattern writes one.
-func shrinking(name, after string, adopt func(ctx context.Context, db *mongo.Database) (rewrite, error)) trying {
-	return func(ctx context.Context, db *mongo.Database) (int64, rewrite, error) {
+func shrinking(name, after string, adopt func(ctx context.Context, db *mongo.Database) (service, error)) trying {
+	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
 		before, err := figure(ctx, db.Collection(name), "$sum")
 		if err != nil {
-			return 0, nil, err
+			return 0, service{}, err
 		}
 		now, err := adopt(ctx, db)
 		if err != nil {
-			return 0, nil, err
+			return 0, service{}, err
 		}
 		left, err := figure(ctx, db.Collection(after), "$sum")
 		return before - left, now, err
@@ -303,45 +318,45 @@ func shrinking(name, after string, adopt func(ctx context.Context, db *mongo.Dat
 }
 
 func tryOutlier(c *collection, a *list, limit int64) trying {
-	return shrinking(c.name, c.name, func(ctx context.Context, db *mongo.Database) (rewrite, error) {
+	return shrinking(c.name, c.name, func(ctx context.Context, db *mongo.Database) (service, error) {
 		lists, err := outlier.New[any, any](db.Collection(c.name), db.Collection(c.name+"_overflow"), &outlier.Options{ArrayField: a.path, MaxCount: int(limit)})
 		if err != nil {
-			return nil, err
+			return service{}, err
 		}
-		return same, adopting(lists.Adopt(ctx, nil))
+		return overflowing(c.name+"_overflow", a.path, limit, lists.OverflowFilter), errors.Join(lists.EnsureIndexes(ctx), adopting(lists.Adopt(ctx, nil)))
 	})
 }
 
 func trySubset(c *collection, a *list, w want) trying {
-	return shrinking(c.name, c.name, func(ctx context.Context, db *mongo.Database) (rewrite, error) {
+	return shrinking(c.name, c.name, func(ctx context.Context, db *mongo.Database) (service, error) {
 		lists, err := subset.New[any, bson.M](db.Collection(c.name), db.Collection(itemsName(c, a.path)), &subset.Options{
 			ArrayField: a.path, N: int(w.n), Sort: w.order, BestLast: w.last})
 		if err != nil {
-			return nil, err
+			return service{}, err
 		}
-		return same, adopting(lists.Adopt(ctx, nil))
+		return keeping(itemsName(c, a.path), a.path, w, lists.ItemsFilter, lists.Sort()), errors.Join(lists.EnsureIndexes(ctx), adopting(lists.Adopt(ctx, nil)))
 	})
 }
 
 func trySplit(c *collection, cold []string) trying {
-	return shrinking(c.name, c.name, func(ctx context.Context, db *mongo.Database) (rewrite, error) {
+	return shrinking(c.name, c.name, func(ctx context.Context, db *mongo.Database) (service, error) {
 		documents, err := split.New[any, bson.M, bson.M](db.Collection(c.name), db.Collection(c.name+"_cold"), &split.Options{ColdFields: cold})
 		if err != nil {
-			return nil, err
+			return service{}, err
 		}
-		return joined(cold, documents.JoinPipeline()), adopting(documents.Adopt(ctx, nil))
+		return sending(joined(cold, documents.JoinPipeline())), adopting(documents.Adopt(ctx, nil))
 	})
 }
 
 // tryExtract moves embedded children, and leaves their _ids.
 func tryExtract(c *collection, path string) trying {
 	into := c.name + "_" + path
-	return shrinking(c.name, c.name, func(ctx context.Context, db *mongo.Database) (rewrite, error) {
+	return shrinking(c.name, c.name, func(ctx context.Context, db *mongo.Database) (service, error) {
 		children, err := relation.New[any, any, bson.M](db.Collection(c.name), db.Collection(into), &relation.Options{ChildrenField: path})
 		if err != nil {
-			return nil, err
+			return service{}, err
 		}
-		return moved(path, into), adopting(children.Extract(ctx, nil))
+		return extracted(path, into), adopting(children.Extract(ctx, nil))
 	})
 }
 
@@ -364,15 +379,15 @@ func measurement(doc bson.Raw, s span) (id any, rest bson.D, err error) {
 
 func trySeries(c *collection, s span, window string) trying {
 	into := c.name + "_series"
-	return shrinking(c.name, into, func(ctx context.Context, db *mongo.Database) (rewrite, error) {
+	return shrinking(c.name, into, func(ctx context.Context, db *mongo.Database) (service, error) {
 		measurements, err := series.New[any, bson.D](db.Collection(into), windowOf(window), &series.Options{SeriesField: s.id, TimeField: s.at})
 		if err != nil {
-			return nil, err
+			return service{}, err
 		}
 		if err := measurements.EnsureIndexes(ctx); err != nil {
-			return nil, err
+			return service{}, err
 		}
-		return ranged(into, s, measurements.Filter), adopting(measurements.Adopt(ctx, db.Collection(c.name), func(doc bson.Raw) (any, []bson.D, error) {
+		return ranging(into, s, measurements.Filter, measurements.Range), adopting(measurements.Adopt(ctx, db.Collection(c.name), func(doc bson.Raw) (any, []bson.D, error) {
 			id, rest, err := measurement(doc, s)
 			return id, []bson.D{rest}, err
 		}, nil))
@@ -380,33 +395,33 @@ func trySeries(c *collection, s span, window string) trying {
 }
 
 func tryBucket(c *collection, s span, window string) trying {
-	return func(ctx context.Context, db *mongo.Database) (int64, rewrite, error) {
+	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
 		into := db.Collection(c.name + "_buckets")
 		buckets, err := bucket.New[any, bson.D](into, windowOf(window), &bucket.Options{SeriesField: s.id, TimeField: s.at})
 		if err != nil {
-			return 0, nil, err
+			return 0, service{}, err
 		}
 		if err := buckets.EnsureIndexes(ctx); err != nil {
-			return 0, nil, err
+			return 0, service{}, err
 		}
 		if err := adopting(buckets.Adopt(ctx, db.Collection(c.name), func(doc bson.Raw) (any, bson.D, error) { return measurement(doc, s) }, nil)); err != nil {
-			return 0, nil, err
+			return 0, service{}, err
 		}
 		before, err := db.Collection(c.name).CountDocuments(ctx, bson.D{})
 		if err != nil {
-			return 0, nil, err
+			return 0, service{}, err
 		}
 		after, err := into.CountDocuments(ctx, bson.D{})
-		return before - after, ranged(into.Name(), s, buckets.Filter), err
+		return before - after, ranging(into.Name(), s, buckets.Filter, buckets.Range), err
 	}
 }
 
 func tryAttribute(c *collection, paths []string) trying {
-	return func(ctx context.Context, db *mongo.Database) (int64, rewrite, error) {
+	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
 		coll := db.Collection(c.name)
 		attributes, err := attribute.New[any, any](coll, &attribute.Options{ArrayField: attributesName(c)})
 		if err != nil {
-			return 0, nil, err
+			return 0, service{}, err
 		}
 		count := func() (int64, error) {
 			all, err := coll.Indexes().ListSpecifications(ctx)
@@ -414,22 +429,22 @@ func tryAttribute(c *collection, paths []string) trying {
 		}
 		before, err := count()
 		if err != nil {
-			return 0, nil, err
+			return 0, service{}, err
 		}
 		var columns []attribute.Column
 		for _, path := range paths {
 			columns = append(columns, attribute.Column{Path: path, Key: path})
 			if err := coll.Indexes().DropWithKey(ctx, bson.D{{Key: path, Value: 1}}); err != nil {
 				if err := coll.Indexes().DropWithKey(ctx, bson.D{{Key: path, Value: -1}}); err != nil {
-					return 0, nil, err
+					return 0, service{}, err
 				}
 			}
 		}
 		if err := errors.Join(attributes.EnsureIndexes(ctx), adopting(attributes.Adopt(ctx, columns, nil))); err != nil {
-			return 0, nil, err
+			return 0, service{}, err
 		}
 		after, err := count()
-		return before - after, entered(paths, func(path string, value any) bson.D {
+		return before - after, entering(paths, attributesName(c), func(path string, value any) bson.D {
 			return attributes.Filter(attributes.Equals(attribute.Named(path), value))
 		}), err
 	}
@@ -437,8 +452,8 @@ func tryAttribute(c *collection, paths []string) trying {
 
 // tryComputed replays the aggregations that were seen: each examined the documents that its
 // filter selects, and examines its target alone once the totals are there.
-func tryComputed(sources, targets *collection, t totals, queries []Query) trying {
-	return func(ctx context.Context, db *mongo.Database) (int64, rewrite, error) {
+func tryComputed(sources, targets *collection, t totals, commands []command) trying {
+	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
 		pipeline := mongo.Pipeline{{{Key: "$group", Value: append(bson.D{{Key: "_id", Value: "$" + t.key}}, t.fields...)}}}
 		var empty bson.D
 		for _, f := range t.fields {
@@ -450,29 +465,26 @@ func tryComputed(sources, targets *collection, t totals, queries []Query) trying
 		}
 		totals, err := computed.New[any, any, bson.M](db.Collection(sources.name), db.Collection(targets.name), computed.Rule{KeyField: t.key, Pipeline: pipeline, Empty: empty}, nil)
 		if err != nil {
-			return 0, nil, err
+			return 0, service{}, err
 		}
 		if err := errors.Join(totals.EnsureIndexes(ctx), adopting(totals.Adopt(ctx, nil))); err != nil {
-			return 0, nil, err
+			return 0, service{}, err
 		}
 		saved := int64(0)
-		for _, q := range queries {
-			var only traffic
-			only.add(q)
-			if q.Collection != sources.name || len(only.totals) != 1 || only.totals[0].key != t.key || only.totals[0].text != t.text {
+		for _, c := range commands {
+			if own, ok := c.totals(); !ok || c.Collection != sources.name || !own.same(t) {
 				continue
 			}
-			filter := q.Command.Lookup("pipeline", "0", "$match").Document()
-			n, err := db.Collection(sources.name).CountDocuments(ctx, filter)
+			n, err := db.Collection(sources.name).CountDocuments(ctx, c.filter)
 			if err != nil {
-				return 0, nil, err
+				return 0, service{}, err
 			}
-			left, err := db.Collection(targets.name).CountDocuments(ctx, bson.D{{Key: "_id", Value: filter.Lookup(t.key)}})
+			left, err := db.Collection(targets.name).CountDocuments(ctx, bson.D{{Key: "_id", Value: at(c.filter, t.key)}})
 			if err != nil {
-				return 0, nil, err
+				return 0, service{}, err
 			}
-			saved += max(q.Calls, 1) * (n - left)
+			saved += c.calls * (n - left)
 		}
-		return saved, totalled(targets.name, t), nil
+		return saved, totalling(targets.name, t), nil
 	}
 }

@@ -5,14 +5,16 @@
 //	go run ./cmd/advise -uri mongodb://localhost:27017 -db shop
 //	go run ./cmd/advise -uri … -db shop -log mongod.log      # with the slow queries of a log
 //	go run ./cmd/advise -uri … -db shop -html page.html      # with the distributions
-//	go run ./cmd/advise -uri … -db shop -json > known.json   # one object a finding or query
+//	go run ./cmd/advise -uri … -db shop -json > known.json   # one object a finding, query or unknown
 //	go run ./cmd/advise -uri … -db shop -baseline known.json # what is new since then
 //	go run ./cmd/advise -uri … -db shop -ignore 'outlier:orders.*' -ignore 'skip:find orders *'
 //	go run ./cmd/advise -uri … -db shop -try outlier orders.items -try-uri mongodb://localhost
 //
-// Queries that get slower with the data count as findings do. It exits with 0 if it
-// advises nothing, or nothing that is new and not ignored, with 1 if it advises something,
-// and with 2 if it failed or was interrupted: what it has found by then is printed. With -try
+// Queries that get slower with the data count as findings do, if a pattern is advised for them or an
+// index is missing. It exits with 0 if it
+// advises nothing, or nothing that is new and not ignored, with 1 if it advises something, with 3
+// if it advises nothing but something could not be told, and with 2 if it failed or was interrupted:
+// what it has found by then is printed. With -try
 // it prints what the reads that were seen cost on the copy, before and after, and what the
 // pattern saves there. It exits with 0 if that is what was promised, within a factor of two, and
 // with 1 if not. Package advise says what findings mean and how the server is spared.
@@ -46,6 +48,7 @@ const (
 	exitNothing = 0
 	exitAdvised = 1
 	exitFailed  = 2
+	exitUnknown = 3
 )
 
 func main() {
@@ -82,10 +85,10 @@ func parse(args []string, notes io.Writer) (settings, error) {
 	flags.StringVar(&s.db, "db", "", "the database")
 	flags.Var(&s.collections, "collection", "look at this collection alone; may be repeated")
 	flags.Var(&s.logs, "log", "take slow queries from this `file`, a mongod's log; may be repeated")
-	flags.Var(&s.ignore, "ignore", "leave out findings such as outlier:orders.items; * is any characters; may be repeated")
+	flags.Var(&s.ignore, "ignore", "leave out findings such as outlier:orders.items, or unknown:*; * is any characters; may be repeated")
 	flags.StringVar(&s.baseline, "baseline", "", "leave out the findings in this `file`, an earlier output of -json")
 	flags.StringVar(&s.html, "html", "", "write a page to this `file`")
-	flags.BoolVar(&s.json, "json", false, "print one JSON object a finding")
+	flags.BoolVar(&s.json, "json", false, "print one JSON object a finding, a query or what could not be told")
 	flags.BoolVar(&s.quiet, "quiet", false, "no progress")
 	flags.DurationVar(&s.options.MaxTime, "max-time", 2*time.Second, "bound of each command")
 	flags.DurationVar(&s.options.Budget, "budget", time.Minute, "bound of all together")
@@ -164,11 +167,12 @@ func advice(ctx context.Context, s settings, w, notes io.Writer) (int, error) {
 		}
 		return try(ctx, s, client.Database(s.db), report, w)
 	}
-	all := advised(report)
+	all := reported(report)
 	out := func(name string) bool { return known[name] || ignored(s.ignore, name) }
 	report.Findings = slices.DeleteFunc(report.Findings, func(f advise.Finding) bool { return out(f.Name()) })
 	report.Shapes = slices.DeleteFunc(report.Shapes, func(s advise.Shape) bool { return out(s.Name()) })
-	if left := all - advised(report); left > 0 {
+	report.Unknown = slices.DeleteFunc(report.Unknown, func(n advise.Note) bool { return out(n.Name()) })
+	if left := all - reported(report); left > 0 {
 		fmt.Fprintf(notes, "%d left out by -ignore or -baseline\n", left)
 	}
 	if err := errors.Join(write(s, report, w), lookErr); err != nil {
@@ -176,6 +180,9 @@ func advice(ctx context.Context, s settings, w, notes io.Writer) (int, error) {
 	}
 	if advised(report) > 0 {
 		return exitAdvised, nil
+	}
+	if len(report.Unknown) > 0 {
+		return exitUnknown, nil
 	}
 	return exitNothing, nil
 }
@@ -218,8 +225,18 @@ func try(ctx context.Context, s settings, db *mongo.Database, report *advise.Rep
 	return exitNothing, nil
 }
 
-// advised is how many findings and queries are reported.
-func advised(r *advise.Report) int { return len(r.Findings) + len(r.Shapes) }
+// reported is how many findings, queries and unknowns a report has, advised how many of them call for something.
+func reported(r *advise.Report) int { return len(r.Findings) + len(r.Shapes) + len(r.Unknown) }
+
+func advised(r *advise.Report) int {
+	n := len(r.Findings)
+	for _, s := range r.Shapes {
+		if s.Advised() {
+			n++
+		}
+	}
+	return n
+}
 
 func write(s settings, report *advise.Report, out io.Writer) error {
 	if s.html != "" {
@@ -237,7 +254,7 @@ func write(s settings, report *advise.Report, out io.Writer) error {
 	return report.Text(out)
 }
 
-// baseline reads the names of the findings and queries that an earlier run printed by -json.
+// baseline reads the names of what an earlier run printed by -json.
 func baseline(file string) (map[string]bool, error) {
 	known := map[string]bool{}
 	if file == "" {
@@ -257,15 +274,21 @@ func baseline(file string) (map[string]bool, error) {
 		}
 		var finding advise.Finding
 		var shape advise.Shape
+		var note struct {
+			Unknown *advise.Note `json:"unknown"`
+		}
 		if err != nil {
 			return nil, fmt.Errorf("-baseline %s: %w", file, err)
 		}
-		if err = errors.Join(json.Unmarshal(line, &finding), json.Unmarshal(line, &shape)); err != nil {
+		if err = errors.Join(json.Unmarshal(line, &finding), json.Unmarshal(line, &shape), json.Unmarshal(line, &note)); err != nil {
 			return nil, fmt.Errorf("-baseline %s: %w", file, err)
 		}
-		if shape.Kind != "" {
+		switch {
+		case note.Unknown != nil:
+			known[note.Unknown.Name()] = true
+		case shape.Kind != "":
 			known[shape.Name()] = true
-		} else {
+		default:
 			known[finding.Name()] = true
 		}
 	}

@@ -1,0 +1,264 @@
+package advise
+
+import (
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// command is a query, understood once: detectors, shapes, loops and replays ask it, and not the BSON.
+type command struct {
+	Query
+	name  string // find
+	body  bson.D
+	calls int64
+
+	// What a find asks for, and an aggregation in the stages that it begins with.
+	filter      bson.D
+	sort        bson.D
+	skip, limit any
+	grouped     bool // then all is read, whatever the order
+	skips       bool // it skips documents in an order, there or later
+	pipeline    bson.A
+
+	read       *read // what it needs of documents; nil: it reads none
+	joins      []joins
+	graphs     []climbs
+	inner      map[string][]read // of the collections that it joins
+	statements []statement
+}
+
+// statement is an update, alone or in a findAndModify.
+type statement struct {
+	write
+	filter, update bson.D
+	upsert         bool
+	shape          bson.D // to be printed
+	pushes         []push
+	shortens       []string // lists that it takes elements from, or sets
+}
+
+// push is a $push that drops nothing.
+type push struct {
+	path    string
+	element any
+}
+
+func parse(q Query) (c command, ok bool) {
+	if bson.Unmarshal(q.Command, &c.body) != nil || len(c.body) == 0 {
+		return c, false
+	}
+	c.Query, c.name, c.calls = q, c.body[0].Key, max(q.Calls, 1)
+	switch c.name {
+	case "find":
+		c.filter, _ = at(c.body, "filter").(bson.D)
+		c.sort, _ = at(c.body, "sort").(bson.D)
+		c.skip, c.limit = at(c.body, "skip"), at(c.body, "limit")
+		c.skips = positive(c.skip) && positive(c.limit)
+		c.read = find(c.body, c.calls)
+	case "aggregate":
+		c.pipeline, _ = at(c.body, "pipeline").(bson.A)
+		c.begin()
+		c.read = aggregation(c.pipeline, c.calls)
+		c.follow()
+	case "count", "distinct":
+		c.read = &read{calls: c.calls, uses: filterPaths(at(c.body, "query")), counts: true}
+		if key, ok := at(c.body, "key").(string); ok {
+			c.read.uses = append(c.read.uses, key)
+		}
+	case "findAndModify", "findandmodify":
+		c.read = &read{calls: c.calls, uses: filterPaths(at(c.body, "query")), all: true}
+		c.read.project(at(c.body, "fields"))
+		if update := at(c.body, "update"); update != nil {
+			c.statements = []statement{c.statement(at(c.body, "query"), update, c.body, c.body)}
+		}
+	case "update":
+		all, _ := at(c.body, "updates").(bson.A)
+		for _, one := range all {
+			if u, ok := one.(bson.D); ok {
+				c.statements = append(c.statements, c.statement(at(u, "q"), at(u, "u"), u, bson.D{c.body[0], {Key: "updates", Value: bson.A{u}}}))
+			}
+		}
+	}
+	return c, true
+}
+
+// stage is the one operator of a stage.
+func stage(p any) (name string, value any) {
+	s, _ := p.(bson.D)
+	if len(s) != 1 {
+		return "", nil
+	}
+	return s[0].Key, s[0].Value
+}
+
+// begin reads the stages that choose documents as a find does.
+func (c *command) begin() {
+	for _, p := range c.pipeline {
+		name, value := stage(p)
+		document, _ := value.(bson.D)
+		switch {
+		case name == "$match" && c.filter == nil && c.sort == nil && c.skip == nil && c.limit == nil:
+			c.filter = document
+		case name == "$sort" && c.sort == nil && c.skip == nil && c.limit == nil:
+			c.sort = document
+		case name == "$skip" && c.skip == nil && c.limit == nil:
+			c.skip = value
+		case name == "$limit" && c.limit == nil:
+			c.limit = value
+		default:
+			c.grouped = name == "$group"
+			return
+		}
+	}
+}
+
+// follow reads the stages that skip documents, and those that read other collections.
+func (c *command) follow() {
+	sorted := false
+	for _, p := range c.pipeline {
+		name, value := stage(p)
+		document, _ := value.(bson.D)
+		from, _ := at(document, "from").(string)
+		switch name {
+		case "$sort":
+			sorted = true
+		case "$skip":
+			c.skips = c.skips || sorted && positive(value)
+		case "$lookup":
+			c.join(from, document)
+		case "$graphLookup":
+			up, _ := at(document, "connectFromField").(string)
+			down, _ := at(document, "connectToField").(string)
+			field, subtrees, paths := up, int64(0), c.calls
+			if up == "_id" {
+				field, subtrees, paths = down, c.calls, 0
+			}
+			if from == c.Collection && field != "" && field != "_id" && (up == "_id") != (down == "_id") {
+				c.graphs = append(c.graphs, climbs{field, subtrees, paths})
+			}
+		}
+	}
+}
+
+// join notes a $lookup. What it wants are the paths below its array that the read names, or the inclusions of its own
+// pipeline.
+func (c *command) join(from string, document bson.D) {
+	local, _ := at(document, "localField").(string)
+	foreign, _ := at(document, "foreignField").(string)
+	as, _ := at(document, "as").(string)
+	if from == "" || foreign == "" {
+		return
+	}
+	fields := below(*c.read, as)
+	if pipeline, ok := at(document, "pipeline").(bson.A); ok && len(pipeline) > 0 {
+		fields = nil
+		if inner := aggregation(pipeline, 1); len(pipeline) == 1 && !inner.all {
+			fields = inner.uses
+		}
+	}
+	r := read{calls: c.calls, uses: append(slices.Clone(fields), foreign), all: fields == nil}
+	if foreign != "_id" {
+		r.match = []string{foreign}
+	} else if local != "" {
+		c.joins = append(c.joins, joins{from, local, c.calls, fields})
+	}
+	if c.inner == nil {
+		c.inner = map[string][]read{}
+	}
+	c.inner[from] = append(c.inner[from], r)
+}
+
+func (c *command) statement(filter, update any, own, shape bson.D) statement {
+	s := statement{write: writeOf(update, c.calls), shape: shape}
+	s.filter, _ = filter.(bson.D)
+	s.update, _ = update.(bson.D)
+	s.upsert, _ = at(own, "upsert").(bool)
+	stages, _ := update.(bson.A) // a pipeline sets what it likes
+	for _, p := range stages {
+		_, value := stage(p)
+		s.shortens = append(s.shortens, keys(value)...)
+	}
+	for _, operator := range s.update {
+		if slices.Contains([]string{"$pull", "$pullAll", "$pop", "$set", "$unset"}, operator.Key) {
+			s.shortens = append(s.shortens, keys(operator.Value)...)
+		}
+	}
+	pushed, _ := at(s.update, "$push").(bson.D)
+	for _, f := range pushed {
+		modifiers, _ := f.Value.(bson.D)
+		element := f.Value
+		if each, ok := at(modifiers, "$each").(bson.A); ok && len(each) > 0 {
+			element = each[0]
+		}
+		if at(modifiers, "$slice") == nil {
+			s.pushes = append(s.pushes, push{f.Key, element})
+		}
+	}
+	return s
+}
+
+// order names a sort.
+func (c command) order() string {
+	if len(c.sort) == 0 {
+		return "_id"
+	}
+	return strings.Join(keys(c.sort), ", ")
+}
+
+// asFind is a find of what the command chooses.
+func (c command) asFind() bson.D {
+	out := bson.D{{Key: "find", Value: c.Collection}}
+	for _, e := range []bson.E{{Key: "filter", Value: c.filter}, {Key: "sort", Value: c.sort}, {Key: "projection", Value: at(c.body, "projection")}, {Key: "hint", Value: at(c.body, "hint")},
+		{Key: "collation", Value: at(c.body, "collation")}, {Key: "skip", Value: c.skip}, {Key: "limit", Value: c.limit}} {
+		if document, ok := e.Value.(bson.D); e.Value != nil && (!ok || document != nil) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// stages choose the documents as the command does.
+func (c command) stages() bson.A {
+	out := bson.A{}
+	for _, s := range []bson.E{{Key: "$match", Value: c.filter}, {Key: "$sort", Value: c.sort}, {Key: "$skip", Value: c.skip}, {Key: "$limit", Value: c.limit}} {
+		n, isNumber := number(s.Value)
+		document, _ := s.Value.(bson.D)
+		if isNumber && n > 0 || len(document) > 0 {
+			out = append(out, bson.D{s})
+		}
+	}
+	return out
+}
+
+// link is what a find for a value of an earlier answer is: a step up or down a tree, or from a parent to children.
+type link struct {
+	pattern    string
+	collection string // that has the field
+	field      string
+	list       bool // the field holds several values
+}
+
+// links are the patterns that avoid finds for each value of an earlier answer, and what they are about. The first one is
+// the one that the find counts for.
+func (c command) links() []link {
+	if c.From.Path == "" || c.name != "find" || len(c.filter) != 1 {
+		return nil
+	}
+	from, field := c.From, c.filter[0].Key
+	parent, child := link{"relation", from.Collection, from.Path, from.List}, link{"relation", c.Collection, field, false}
+	switch same := from.Collection == c.Collection; {
+	case same && field == "_id" && !from.List:
+		return []link{{"tree", c.Collection, from.Path, false}}
+	case same && field == "_id":
+		return []link{parent, {"tree", c.Collection, from.Path, true}}
+	case same:
+		return []link{{"tree", c.Collection, field, false}, child}
+	case field == "_id" && !from.List:
+		return []link{{"extref", from.Collection, from.Path, false}, parent}
+	case field == "_id":
+		return []link{parent}
+	}
+	return []link{child}
+}

@@ -1,0 +1,216 @@
+package advise_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/advise"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// query is a command that was sent a number of times.
+func query(t *testing.T, calls int64, command bson.D) advise.Query {
+	t.Helper()
+	raw, err := bson.Marshal(command)
+	testkit.OK(t, err)
+	return advise.Query{Collection: command[0].Value.(string), Command: raw, Calls: calls}
+}
+
+// reviewed stores products whose reviews, and no other field, are large.
+func reviewed(t *testing.T, db *mongo.Database) {
+	t.Helper()
+	var docs []any
+	for i := range 200 {
+		var reviews bson.A
+		for j := range 40 {
+			reviews = append(reviews, bson.D{{Key: "_id", Value: i*100 + j}, {Key: "stars", Value: j % 5}, {Key: "text", Value: strings.Repeat("x", 80)}})
+		}
+		docs = append(docs, bson.D{{Key: "_id", Value: i}, {Key: "title", Value: fmt.Sprint("t", i)}, {Key: "year", Value: i % 50}, {Key: "reviews", Value: reviews}})
+	}
+	insert(t, db.Collection("products"), docs)
+}
+
+// A list that reads take a part of is one that they need: split does not move it.
+func TestSplitLeavesSlicedLists(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	reviewed(t, db)
+	list := bson.D{{Key: "title", Value: 1}}
+	for _, command := range []bson.D{
+		{{Key: "find", Value: "products"}, {Key: "projection", Value: append(list, bson.E{Key: "reviews", Value: bson.D{{Key: "$slice", Value: -10}}})}},
+		{{Key: "find", Value: "products"}, {Key: "projection", Value: append(list, bson.E{Key: "top", Value: bson.D{{Key: "$slice", Value: bson.A{"$reviews", 10}}}})}},
+		{{Key: "aggregate", Value: "products"}, {Key: "pipeline", Value: bson.A{
+			bson.D{{Key: "$project", Value: append(list, bson.E{Key: "top", Value: bson.D{{Key: "$slice", Value: bson.A{"$reviews", 10}}}})}}}}},
+		{{Key: "find", Value: "products"}, {Key: "projection", Value: append(list, bson.E{Key: "all", Value: "$$ROOT"})}},
+	} {
+		report := look(t, db, unhurried([]advise.Query{query(t, 200, command)}))
+		if slices.Contains(named(report), "split:products") {
+			t.Errorf("%v: advised %v", command, named(report))
+		}
+	}
+	report := look(t, db, unhurried([]advise.Query{query(t, 200, bson.D{{Key: "find", Value: "products"}, {Key: "projection", Value: list}})}))
+	if !slices.Contains(named(report), "split:products") {
+		t.Errorf("without the list: advised %v; %v", named(report), about(report, "products"))
+	}
+}
+
+// A replay finds what an answer has lost, and only that.
+func TestLostAnswers(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		command, before, after string
+		unordered              bool
+		lost                   string
+	}{
+		{`{"find": "x"}`, `[{"_id": 1, "a": 1, "b": [{"c": 1}, {"c": 2}]}]`, `[{"b": [{"c": 1, "d": 7}, {"c": 2.0}], "e": 2, "a": 1, "_id": 1}]`, false, ""},
+		{`{"find": "x"}`, `[{"_id": 1, "a": 1}, {"_id": 2, "a": 2}]`, `[{"_id": 2, "a": 2}, {"_id": 1, "a": 1}]`, false, ""},
+		{`{"find": "x"}`, `[{"_id": 1, "a": 1}, {"_id": 2, "a": 2}]`, `[{"_id": 2, "a": 2}, {"_id": 1, "a": 7}]`, false, "a"},
+		{`{"find": "x"}`, `[{"_id": 1, "a": {"b": 1, "c": 2}}]`, `[{"_id": 1, "a": {"b": 1}}]`, false, "a.c"},
+		{`{"find": "x"}`, `[{"_id": 1, "a": null}]`, `[{"_id": 1}]`, false, "a"},
+		{`{"find": "x"}`, `[{"_id": 1, "a": [1, 2, 3]}]`, `[{"_id": 1, "a": [2, 3]}]`, false, "a"},
+		{`{"find": "x"}`, `[{"_id": 1, "a": [1, 2]}]`, `[{"_id": 1, "a": [2, 1]}]`, false, "a.0"},
+		{`{"find": "x"}`, `[{"_id": 1, "a": [1, 2]}]`, `[{"_id": 1, "a": [2, 1]}]`, true, ""},
+		{`{"find": "x"}`, `[{"a": 1}, {"a": 2}]`, `[{"a": 1}]`, false, "document 2 of 2"},
+		{`{"find": "x"}`, `[{"_id": 1}]`, `[]`, false, "document 1 of 1"},
+		{`{"find": "x", "limit": 1}`, `[{"_id": 1, "a": 1}]`, `[{"_id": 2, "a": 2}]`, false, ""}, // as good
+		{`{"find": "x", "limit": 1}`, `[{"_id": 1, "a": 1}]`, `[{"_id": 2}]`, false, "a"},
+		{`{"find": "x", "limit": 1}`, `[{"_id": 1, "a": 1}]`, `[{"_id": 1, "a": 2}]`, false, "a"},
+		{`{"aggregate": "x", "pipeline": [{"$limit": 2}]}`, `[{"_id": 1}, {"_id": 2}]`, `[{"_id": 1}]`, false, "document 2 of 2"},
+	} {
+		var command, before, after bson.D
+		for text, into := range map[string]*bson.D{test.command: &command, `{"d": ` + test.before + `}`: &before, `{"d": ` + test.after + `}`: &after} {
+			testkit.OK(t, bson.UnmarshalExtJSON([]byte(text), false, into))
+		}
+		documents := func(d bson.D) (out []bson.D) {
+			for _, v := range d[0].Value.(bson.A) {
+				out = append(out, v.(bson.D))
+			}
+			return out
+		}
+		if lost := advise.Lost(query(t, 1, command), documents(before), documents(after), test.unordered); lost != test.lost {
+			t.Errorf("%s: %s, then %s: lost %q, want %q", test.command, test.before, test.after, lost, test.lost)
+		}
+	}
+}
+
+// A list that is written more often than a part of it is read stays where it is, as does one whose parts are wanted
+// from both ends, or in an order of storage that the package could not keep.
+func TestSubsetWeighs(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	reviewed(t, db)
+	slice := func(calls, n int) advise.Query {
+		return query(t, int64(calls), bson.D{{Key: "find", Value: "products"}, {Key: "projection", Value: bson.D{{Key: "reviews", Value: bson.D{{Key: "$slice", Value: n}}}}}})
+	}
+	push := func(calls int64) advise.Query {
+		return query(t, calls, bson.D{{Key: "update", Value: "products"}, {Key: "updates", Value: bson.A{bson.D{{Key: "q", Value: bson.D{{Key: "_id", Value: 1}}},
+			{Key: "u", Value: bson.D{{Key: "$push", Value: bson.D{{Key: "reviews", Value: bson.D{{Key: "stars", Value: 1}}}}}}}}}}})
+	}
+	check := func(name string, queries []advise.Query, reason string) {
+		t.Helper()
+		report := look(t, db, unhurried(queries))
+		if notes := strings.Join(about(report, "products"), "; "); slices.Contains(named(report), "subset:products") != (reason == "") || !strings.Contains(notes, reason) {
+			t.Errorf("%s: advised %v; %s", name, named(report), notes)
+		}
+	}
+	check("few writes", []advise.Query{slice(60, -5), push(50)}, "")
+	check("many writes", []advise.Query{slice(60, -5), push(900)}, "it is written more often (900) than a part of it is read (60)")
+	check("few from the other end", []advise.Query{slice(60, -5), slice(10, 5)}, "")
+	check("both ends", []advise.Query{slice(60, -5), slice(50, 5), query(t, 20, bson.D{{Key: "find", Value: "products"}})}, "60 reads want a part of it, but 70 all of it")
+	if _, err := db.Collection("products").UpdateOne(t.Context(), bson.D{{Key: "_id", Value: 7}}, bson.D{{Key: "$set", Value: bson.D{{Key: "reviews.3._id", Value: 1}}}}); err != nil {
+		t.Fatal(err)
+	}
+	check("not in the order of _id", []advise.Query{slice(60, -5)}, "which in 1 document is not the order of _id")
+}
+
+// Documents whose _id others refer to stay documents, however they are read.
+func TestSeriesLeavesWhatOthersName(t *testing.T) {
+	t.Parallel()
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, test := range []struct {
+		name    string
+		id      func(i int) any
+		payment func(id any) bson.D // of an order
+		queries []advise.Query
+		advised bool
+	}{
+		{"nobody", func(int) any { return bson.NewObjectID() }, func(any) bson.D { return bson.D{{Key: "order", Value: bson.NewObjectID()}} }, nil, true},
+		{"a field", func(int) any { return bson.NewObjectID() }, func(id any) bson.D { return bson.D{{Key: "for", Value: id}} }, nil, false},
+		{"a field of a subdocument", func(i int) any { return fmt.Sprint("o", i) }, func(id any) bson.D { return bson.D{{Key: "for", Value: bson.D{{Key: "order", Value: id}}}} }, nil, false},
+		{"a list", func(int) any { return bson.NewObjectID() }, func(id any) bson.D { return bson.D{{Key: "orders", Value: bson.A{id}}} }, nil, false},
+		{"a number", func(i int) any { return i }, func(id any) bson.D { return bson.D{{Key: "order_id", Value: id}} }, nil, false},
+		{"another number", func(i int) any { return i }, func(any) bson.D { return bson.D{{Key: "stars", Value: 3}} }, nil, true},
+		{"a join", func(i int) any { return i }, func(id any) bson.D { return bson.D{{Key: "for", Value: id}} }, []advise.Query{query(t, 1, bson.D{{Key: "aggregate", Value: "payments"},
+			{Key: "pipeline", Value: bson.A{bson.D{{Key: "$lookup", Value: bson.D{{Key: "from", Value: "orders"}, {Key: "localField", Value: "for"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "order"}}}}}}})}, false},
+	} {
+		db := mongotest.Database(t)
+		var orders, payments []any
+		for i := range 400 {
+			id := test.id(i)
+			orders = append(orders, bson.D{{Key: "_id", Value: id}, {Key: "customer", Value: fmt.Sprint("c", i%2)}, {Key: "date", Value: begin.Add(time.Duration(i) * time.Minute)},
+				{Key: "total", Value: i * 7}, {Key: "state", Value: "paid"}})
+			if i%2 == 0 {
+				payments = append(payments, test.payment(id))
+			}
+		}
+		insert(t, db.Collection("orders"), orders)
+		insert(t, db.Collection("payments"), payments)
+		queries := append(test.queries, query(t, 30, bson.D{{Key: "find", Value: "orders"}, {Key: "filter", Value: bson.D{{Key: "customer", Value: "c1"},
+			{Key: "date", Value: bson.D{{Key: "$gte", Value: begin}, {Key: "$lt", Value: begin.Add(time.Hour)}}}}}}))
+		if report := look(t, db, unhurried(queries)); slices.Equal(named(report), []string{"series:orders"}) != test.advised {
+			t.Errorf("%s: advised %v; %v", test.name, named(report), about(report, "orders"))
+		}
+	}
+}
+
+// Each detector weighs the writes that its pattern makes more expensive against the reads that it serves.
+func TestWritesAreWeighed(t *testing.T) {
+	t.Parallel()
+	for kind, reason := range map[string]string{
+		"outlier: few very long lists":                      "500 writes change elements inside the list or take them out",
+		"subset: pages show the newest":                     "it is written more often (500)",
+		"split: lists leave texts out":                      "are written more often (500)",
+		"tree: subtrees are read":                           "500 moves were seen",
+		"extref: names of sources that change now and then": "but 500 writes set the reference",
+		"relation: embedded children that are read alone":   "the list is written more often (500)",
+		"attribute: many indexed fields of a subdocument":   "9000 writes to the fields were seen",
+		"series: measurements read by range":                "updates or deletes of single documents were seen",
+		"bucket: events read by range":                      "updates or deletes of single documents were seen",
+		"computed: totals of a product":                     "501 writes would each compute it again",
+		"approx: views of one page":                         "other updates change it by other steps",
+	} {
+		pattern, _, _ := strings.Cut(kind, ":")
+		for _, written := range []bool{false, true} {
+			report := dirty(t, kind, func(c *labelled) {
+				field, calls := c.docs[len(c.docs)-1].(bson.D), 500
+				path := field[len(field)-1].Key
+				if pattern == "split" {
+					path = field[4].Key
+				}
+				update := bson.D{{Key: "$set", Value: bson.D{{Key: path, Value: 7}}}}
+				switch pattern {
+				case "outlier":
+					update = bson.D{{Key: "$set", Value: bson.D{{Key: path + ".$", Value: "x"}}}}
+				case "computed":
+					update = bson.D{{Key: "$set", Value: bson.D{{Key: field[4].Key, Value: "x"}}}}
+				case "attribute":
+					calls = 9000
+				}
+				if written {
+					m := &maker{out: c}
+					m.send(calls, bson.D{{Key: "update", Value: "things"}, {Key: "updates", Value: bson.A{bson.D{{Key: "q", Value: bson.D{{Key: "_id", Value: 1}}}, {Key: "u", Value: update}}}}})
+				}
+			})
+			if slices.Contains(named(report), pattern+":things") == written || written && !strings.Contains(strings.Join(about(report, "things"), "; "), reason) {
+				t.Errorf("%s, written %v: advised %v; %v", kind, written, named(report), about(report, "things"))
+			}
+		}
+	}
+}
