@@ -640,7 +640,7 @@ func TestPublished(t *testing.T) {
 		t.Fatal(err)
 	}
 	data, _ := os.ReadFile(name)
-	if want := "| package | `paging`, by a token: – | `bucket`, arrays of a day: 220 µs (×11) |\n"; !strings.Contains(string(data), want) {
+	if want := "- Loses: one measurement at a time into `bucket`: 220 µs (×11), into documents: 20 µs\n"; !strings.Contains(string(data), want) {
 		t.Errorf("%s lacks %s", data, want)
 	}
 	write("no comments")
