@@ -108,7 +108,7 @@
 //
 // Filters contain only the key: shard by it ([Counters.ShardKey]).
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package approx
 
 // Notes for those who change this package.

@@ -161,7 +161,7 @@
 // collection that is sharded by other fields works, and all its shards are asked for each batch;
 // there the server keeps an _id unique only on each shard.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package archive
 
 // Notes for those who change this package.

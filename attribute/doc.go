@@ -152,7 +152,7 @@
 // document filter on _id; with another shard key they ask all shards. While the balancer moves chunks,
 // MongoDB may skip a document in a call for many documents: run it again until a run changes nothing.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package attribute
 
 // Notes for those who change this package.

@@ -126,7 +126,7 @@
 // Shard by {series, start}: then every write, and every read of a range of a series, goes to the shards
 // that hold it.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package bucket
 
 // Notes for those who change this package.

@@ -118,7 +118,7 @@
 // KeyField of sources that they name by _id alone, shard the sources by _id: MongoDB refuses to change a
 // shard key that the filter lacks.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package computed
 
 // Notes for those who change this package.

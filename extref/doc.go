@@ -173,7 +173,7 @@
 // keep the shard keys they have; propagation goes to all shards with copies. Leave the outbox
 // unsharded. Watch has not been tested on a sharded cluster.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package extref
 
 // Notes for those who change this package.

@@ -142,7 +142,7 @@
 // Inside your own transaction, Adopt, Check, Repair and adding to a set need MongoDB 8.0 on a sharded
 // cluster, because they use $lookup.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package outlier
 
 // Notes for those who change this package.

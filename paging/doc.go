@@ -150,7 +150,7 @@
 // must be unique over the whole collection, which a cluster checks only if it is the
 // shard key. DocumentDB does not merge the ranges of $or: set Options.Sequential there.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package paging
 
 // Notes for those who change this package.

@@ -105,7 +105,7 @@
 //
 // Shard by _id ([Grids.ShardKey]).
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package prealloc
 
 // Notes for those who change this package.

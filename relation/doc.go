@@ -150,7 +150,7 @@
 // Shard each collection by its _id, Links by both fields ([Relation.ShardKey]). Parents and
 // DeleteChild ask all shards then, because they search the lists or links for a child.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 //
 // [docs/choosing.md]: https://github.com/mongopatterns/mongopatterns/blob/main/docs/choosing.md
 package relation

@@ -106,7 +106,7 @@
 // Writes filter on _id: shard by _id, or call Migrate with a filter for each range of the shard
 // key.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package schemaversion
 
 // Notes for those who change this package.

@@ -160,7 +160,7 @@
 // server time, until a router asks for the shard key: so the first append of each process is sent twice
 // (in a transaction of yours the transaction runs again).
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package series
 
 // Notes for those who change this package.

@@ -83,7 +83,7 @@
 // EnsureIndexes before, or sharding creates a plain index on the key, and EnsureIndexes returns
 // [mongopatterns.ErrIndexConflict] afterwards.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package slots
 
 // Notes for those who change this package.

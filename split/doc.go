@@ -120,7 +120,7 @@
 // JoinPipeline, Check, Repair and Adopt join with $lookup. Inside your own transaction on a sharded
 // cluster they need MongoDB 8.0 for that; there GetHot and GetCold replace Get, in 2 RT.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package split
 
 // Notes for those who change this package.

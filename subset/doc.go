@@ -156,7 +156,7 @@
 // targeted. Create the collections beforehand. Inside your own transaction Check needs MongoDB 8.0 on a
 // sharded cluster, because it uses $lookup.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package subset
 
 // Notes for those who change this package.

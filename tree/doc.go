@@ -192,7 +192,7 @@
 // DescendantsFilter with a Find of your own in AncestorArray, MaterializedPath and NestedSets;
 // IsDescendant and AncestorsFilter in AncestorArray and MaterializedPath.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package tree
 
 // Notes for those who change this package.

@@ -227,7 +227,7 @@
 // ShardKey recommends: every call for one document is then targeted. Create both collections
 // beforehand: a transaction over several shards cannot create a collection.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package versioning
 
 // Notes for those who change this package.

@@ -566,47 +566,43 @@ func TestInterruptLater(t *testing.T) {
 	}
 }
 
-// The published figures get those of a run at their scale, and no other.
+// The published figures and the lines of README.md get those of a run at their scale, and no other.
 func TestPublished(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "choosing.md")
-	write := func(text string) {
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r := &report{Run: runInfo{Date: "2026-01-02", Engine: "mongodb 6.0.5", Scale: "small"}, Cases: []caseResult{{
+	name := filepath.Join(t.TempDir(), "README.md")
+	r := &report{Run: runInfo{Date: "2026-01-02", Engine: "mongodb 6.0.5"}, Cases: []caseResult{{
 		Pattern: "bucket", Case: "published", Results: []result{
 			{Metric: "data", Unit: "bytes", BaselineName: "plain documents", Baseline: 2e6, Name: "array, day", Value: 1e6, Ratio: 0.5}},
 	}, {
 		Pattern: "bucket", Case: "trickle", Results: []result{
 			{Metric: acknowledged + ": time", Unit: "µs", BaselineName: "plain documents", Baseline: 20, Name: "array, day", Value: 220, Ratio: 11}},
 	}}}
-	for scale, want := range map[string]string{"small": "old", "seed": "| … `bucket`, arrays of a day | – | –, 1 MB (1/2), index – |"} {
-		write("before\n" + publishedBegin + "old\n" + publishedEnd + "after\n")
-		r.Run.Scale = scale
-		if err := writePublished(name, r); err != nil {
+	const before, after = "before\n" + extremesBegin, extremesEnd + "after\n"
+	for _, s := range []struct {
+		scale, line, figures string
+	}{
+		{"small", "old\n", ""},
+		{publishedScale, "- Loses: one measurement at a time into `bucket`: 220 µs (×11), into documents: 20 µs\n", "| … `bucket`, arrays of a day | – | –, 1 MB (1/2), index – |\n"},
+	} {
+		if err := os.WriteFile(name, []byte(before+"old\n"+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		r.Run.Scale = s.scale
+		if err := writeExtremes(name, r); err != nil {
 			t.Fatal(err)
 		}
 		data, _ := os.ReadFile(name)
 		text := string(data)
-		if !strings.HasPrefix(text, "before\n"+publishedBegin) || !strings.HasSuffix(text, publishedEnd+"after\n") || !strings.Contains(text, want) {
-			t.Errorf("%s: %s", scale, text)
+		if !strings.HasPrefix(text, before) || !strings.HasSuffix(text, after) || !strings.Contains(text, s.line) {
+			t.Errorf("%s: %s", s.scale, text)
+		}
+		if page := markdown(r); strings.Contains(page, "## Published figures") != (s.figures != "") || !strings.Contains(page, s.figures) {
+			t.Errorf("%s: %s", s.scale, page)
 		}
 	}
-	r.Run.Scale = "seed" // the rows above are a map, whose order is random
-	write(extremesBegin + "old\n" + publishedEnd)
-	if err := writeExtremes(name, r); err != nil {
+	if err := os.WriteFile(name, []byte("no comments"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	data, _ := os.ReadFile(name)
-	if want := "- Loses: one measurement at a time into `bucket`: 220 µs (×11), into documents: 20 µs\n"; !strings.Contains(string(data), want) {
-		t.Errorf("%s lacks %s", data, want)
-	}
-	write("no comments")
-	if err := writePublished(name, r); err != nil {
-		t.Error(err)
-	}
-	if err := writePublished(name+"x", r); err != nil {
+	if err := errors.Join(writeExtremes(name, r), writeExtremes(name+"x", r)); err != nil {
 		t.Error(err)
 	}
 }

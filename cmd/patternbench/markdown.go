@@ -12,16 +12,12 @@ import (
 // resultsFile is what benchmarks.md is written from, beside it.
 const resultsFile = "benchmarks.json"
 
-// writeDocs writes benchmarks.md and the results that it shows a part of. The published figures in choosing.md get
-// their measured ones, and README.md beside the folder its four lines.
+// writeDocs writes benchmarks.md and the results that it shows a part of, and the four lines of README.md beside the folder.
 func writeDocs(folder string, r *report) error {
 	if err := r.writeJSON(filepath.Join(folder, resultsFile)); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(folder, "benchmarks.md"), []byte(markdown(r)), 0o644); err != nil {
-		return err
-	}
-	if err := writePublished(filepath.Join(folder, "choosing.md"), r); err != nil {
 		return err
 	}
 	return writeExtremes(filepath.Join(folder, "..", "README.md"), r)
@@ -49,6 +45,9 @@ func markdown(r *report) string {
 			continue
 		}
 		writePattern(&w, cases)
+	}
+	if r.Run.Scale == publishedScale {
+		w.WriteString(published(r))
 	}
 	return w.String()
 }

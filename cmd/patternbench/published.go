@@ -6,28 +6,19 @@ import (
 	"strings"
 )
 
-// Between these comments choosing.md has the published figures beside measured ones, and README.md calls
-// that gain by their package and calls that lose.
+// Between these comments README.md has comparisons that a package wins, and comparisons that it loses.
 const (
-	publishedBegin = "<!-- patternbench: published -->\n"
-	extremesBegin  = "<!-- patternbench: extremes -->\n"
-	publishedEnd   = "<!-- patternbench: end -->\n"
+	extremesBegin = "<!-- patternbench: extremes -->\n"
+	extremesEnd   = "<!-- patternbench: end -->\n"
 )
 
-// writePublished brings the table of the published figures in a file up to date.
-func writePublished(name string, r *report) error {
-	return writeBetween(name, r, publishedBegin, published(r))
-}
+// publishedScale has the numbers of documents of the published figures.
+const publishedScale = "seed"
 
-// writeExtremes brings the two calls in a file up to date.
-func writeExtremes(name string, r *report) error {
-	return writeBetween(name, r, extremesBegin, extremes(r))
-}
-
-// writeBetween puts a text between begin and the end in a file. Only figures of the published scale stand
+// writeExtremes brings the comparisons in a file up to date. Only figures of the published scale stand
 // there; a file without the comments stays.
-func writeBetween(name string, r *report, begin, table string) error {
-	if r.Run.Scale != "seed" {
+func writeExtremes(name string, r *report) error {
+	if r.Run.Scale != publishedScale {
 		return nil
 	}
 	data, err := os.ReadFile(name)
@@ -37,12 +28,12 @@ func writeBetween(name string, r *report, begin, table string) error {
 	if err != nil {
 		return err
 	}
-	before, rest, ok := strings.Cut(string(data), begin)
-	_, after, closed := strings.Cut(rest, publishedEnd)
+	before, rest, ok := strings.Cut(string(data), extremesBegin)
+	_, after, closed := strings.Cut(rest, extremesEnd)
 	if !ok || !closed {
 		return nil
 	}
-	return os.WriteFile(name, []byte(before+begin+table+publishedEnd+after), 0o644)
+	return os.WriteFile(name, []byte(before+extremesBegin+extremes(r)+extremesEnd+after), 0o644)
 }
 
 // figure is what a way of doing things took, with its multiple of the baseline's; – if it was not measured.
@@ -74,10 +65,11 @@ func extremes(r *report) string {
 	return w.String()
 }
 
-// published is the table.
+// published are figures that others have published for these patterns, and those of a run with as many documents.
 func published(r *report) string {
 	var w strings.Builder
-	fmt.Fprintf(&w, "| | published | measured, %s, %s |\n|---|---|---|\n", r.Run.Date, r.Run.Engine)
+	w.WriteString("## Published figures\n\nWhat others have published, and what this run measured with the same numbers of documents.\n\n" +
+		"| | published | measured |\n|---|---|---|\n")
 	storage := func(way, name, published string) {
 		const kind = "bucket/published"
 		fmt.Fprintf(&w, "| %s | %s | %s, %s, index %s |\n", way, published,
