@@ -1,6 +1,7 @@
 package advise_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"encoding/xml"
@@ -385,54 +386,39 @@ func compile(t *testing.T, findings []advise.Finding) {
 	}
 }
 
-// The rows that findings rest on are in docs/benchmarks.md, with figures like those
+// The rows that findings rest on are in docs/benchmarks.json, with figures like those
 // that findings print: a new measurement moves them a little.
 func TestBenchmarkRows(t *testing.T) {
-	page, err := os.ReadFile("../docs/benchmarks.md")
+	results, err := os.ReadFile("../docs/benchmarks.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, row := range advise.Rows() {
-		_, section, _ := strings.Cut(string(page), "\n## "+row.Section+"\n")
-		section, _, _ = strings.Cut(section, "\n## ")
-		got, ok := measured(section, row)
+		got, ok := measured(results, row)
 		if !ok {
-			t.Errorf("%+v is not in docs/benchmarks.md", row)
+			t.Errorf("%+v is not in docs/benchmarks.json", row)
 		} else if got > 1.5*row.Times || got < row.Times/1.5 {
-			t.Errorf("%+v: docs/benchmarks.md has × %g", row, got)
+			t.Errorf("%+v: docs/benchmarks.json has × %g", row, got)
 		}
 	}
 }
 
-// measured finds the × behind a column.
-func measured(section string, row advise.Row) (float64, bool) {
-	var header []string
-	for line := range strings.Lines(section) {
-		if !strings.HasPrefix(line, "|") {
-			header = nil
-			continue
+// measured finds the × of a row among results.
+func measured(results []byte, row advise.Row) (float64, bool) {
+	metric, way := row.Column, row.Way
+	switch {
+	case row.Section == "overhead": // a row is a call
+		metric, way = row.Way+": time", row.Column
+	case row.Table != "":
+		metric = row.Table + ": " + row.Column
+	}
+	for line := range bytes.Lines(results) {
+		var r struct {
+			Pattern, Metric, PatternName string
+			Ratio                        float64
 		}
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
-		}
-		if header == nil {
-			header = cells
-			title, _, _ := strings.Cut(", "+cells[0], ", medians of ")
-			header[0] = strings.TrimPrefix(title, ", ")
-			continue
-		}
-		column := slices.Index(header, row.Column)
-		if header[0] != row.Table || cells[0] != row.Way || column < 0 {
-			continue
-		}
-		part, isPart := strings.CutPrefix(cells[column+1], "1/")
-		var times float64
-		if json.Unmarshal([]byte(part), &times) == nil && times > 0 {
-			if isPart {
-				times = 1 / times
-			}
-			return times, true
+		if json.Unmarshal(line, &r) == nil && r.Pattern == row.Section && r.Metric == metric && r.PatternName == way {
+			return r.Ratio, true
 		}
 	}
 	return 0, false

@@ -108,5 +108,12 @@
 //
 // Filters contain only the key: shard by it ([Counters.ShardKey]).
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package approx
+
+// Notes for those who change this package.
+//
+//   - Approx keeps what was not stored. A write without an answer may so count twice, rather than not at all. There is
+//     no hidden goroutine: `Run` is the caller's.
+//   - Distinct keeps its registers as a document of numbers, because `$max` works on a value with a name of its own;
+//     the hash is SHA-256, the same everywhere, and the estimator is Ertl's, which needs no tables.

@@ -161,5 +161,22 @@
 // collection that is sharded by other fields works, and all its shards are asked for each batch;
 // there the server keeps an _id unique only on each shard.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package archive
+
+// Notes for those who change this package.
+//
+//   - The transaction first marks what is to be moved, then reads, inserts and deletes what is marked. So other
+//     writers wait from its first statement on, and the content that is inserted cannot change before the commit,
+//     whatever the isolation of the server. A guard on the whole document in the delete was weighed: it sends every
+//     document twice, refuses those of nearly 16 MB, and conflicts with each writer that comes between. It is kept
+//     where an `_id` exists on both sides, which is rare.
+//   - The mark is stored in the archive: it tells both sides apart in a union, in a document that a function is given,
+//     and by its time. Without it the documents would be the same byte by byte, and nothing would tell. Check compares
+//     without it.
+//   - The insert runs into an `_id` that is taken, instead of looking first: a look in each batch costs a sixth of
+//     all. Only such a batch is compared, document by document.
+//   - Old is a filter of the user's; BeforeFilter is one for a date or for the time in an ObjectID. A cut as an
+//     argument, with the filter beside it, was two ways to say one thing. nil is refused, as it says "all" elsewhere.
+//   - The buckets' Archive keeps its own transaction: what arrives there depends on the layout, and its guards are
+//     fields that every append changes. Both share the exchange and the creation of the target.

@@ -152,5 +152,21 @@
 // document filter on _id; with another shard key they ask all shards. While the balancer moves chunks,
 // MongoDB may skip a document in a call for many documents: run it again until a run changes nothing.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package attribute
+
+// Notes for those who change this package.
+//
+//   - Set, Add and Change are one pipeline update and differ in the guard of its filter, so that a key never gets two
+//     entries and no transaction is needed. Only a refusal costs a second command, which asks why.
+//   - The qualifier is part of the Key: a variadic string was easy to forget in one of two calls. A Key is a struct:
+//     as a string it held its qualifiers behind a NUL, and a NUL in a user's input became a qualifier.
+//   - Entries are merged, not replaced: fields of the user's inside them stay.
+//   - Updates carry the hint of the `_id` index, as their guards name the key and the planner might read every
+//     document that has it.
+//   - Values are encoded and decoded by the driver everywhere, entries being projected to fixed names, so there is no
+//     Registry.
+//   - A key that makes no sense, or a zero Condition, puts a value into the filter that cannot be encoded: the query
+//     fails instead of matching something else or everything.
+//   - Index fields stand in the order key, qualifier, value: a range of values under one qualifier is one range of
+//     keys.

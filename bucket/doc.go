@@ -126,5 +126,44 @@
 // Shard by {series, start}: then every write, and every read of a range of a series, goes to the shards
 // that hold it.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package bucket
+
+// Notes for those who change this package.
+//
+//   - The `_id` is {series, start, n}. It needs no second unique index, existing buckets with other `_id`s keep being
+//     read, and on a cluster sharded by series and start equal `_id`s lie on one shard. An append is one upsert by
+//     `_id`, guarded by the bucket's count and bytes, in an unordered bulk write with all that go at the same time. A
+//     duplicate key means that the bucket is full, perhaps through another writer: the append tries the next bucket,
+//     or looks up the newest, at most 16 times. No hint is needed, because mongod always takes the `_id` index for an
+//     equality on `_id`.
+//   - What the server calls too large (17419, 17420, 10334) is a full bucket.
+//   - Variance is right to 1e-9 at any mean: with Squares, sum and squares are Decimal128, exact by `$inc` in any
+//     order, for some 60 bytes a bucket and value. Where even 34 digits are not enough it is NaN, not 0. A pivot was
+//     weighed: it needs a guard, and a second round trip where two set it.
+//   - The server turns a double into a Decimal128 with 34 digits only in `$sum`: `$inc`, `$multiply`, `$subtract`,
+//     `$divide` and `$toDecimal` take 15, and so does `$add` inside `$group` and from MongoDB 7.0. `$sum` takes what
+//     is not a number for 0, so it stands behind `$isNumber`.
+//   - What is written, by the client, and what Check computes, on the server, are the same but for the order of
+//     additions. `number.Rounding` bounds that for every type, also for sums that overflow on the way in one order and
+//     not in another: there an infinity is no problem.
+//   - AppendMany places and encodes each measurement once, and sends a batch that is at most one wire message: stored,
+//     refused and unknown are told apart.
+//   - De-duplication is a guard in the filter inside a bucket and a unique partial index over the buckets of a window.
+//   - Edits recompute a bucket's aggregates from its array in the same write, and Repair uses the same stage, so
+//     neither can lose a live append.
+//   - Adopt keeps a ledger, for bucket and series alike: by interval of the source's `_id`s, the `_id` and an 8-byte
+//     hash of each adopted document, written in the batch's own transaction. A checkpoint, the highest `_id` so far,
+//     was used before and lost what clients inserted below it, whose ObjectIDs do not rise together, and what had
+//     failed. Weighed and refused: a mark in the source's documents (dies with a ReplaceOne), a margin of time (a
+//     clock can be off by more), an ID in the measurements (many have but time and value), a change stream (ends with
+//     the oplog). Each run reads the source whole, in order, and the ledger beside it: 20 bytes a document, and a
+//     second run writes nothing. An interval is guarded by its revision and bounded by 16 KiB, as every batch that
+//     falls into it writes it anew. Order and equality of `_id`s are the server's, computed by the client; a source
+//     that is not strictly in that order is refused, so a difference could not double anything.
+//   - Archive moves a batch, bounded by documents and bytes, in a transaction. Who reads both collections as they were
+//     at one moment reads them in one snapshot session.
+//   - bucket, series and slots share one frame, which sends upserts and says what became of each: stored, taken by
+//     another writer, too large, refused, unknown. What to do about it is a loop in each package: the next bucket, a
+//     look at how full the newest is, the same again. What a bucket derives is one table, for recount, edits,
+//     aggregates of a part and Check.

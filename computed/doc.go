@@ -118,5 +118,15 @@
 // KeyField of sources that they name by _id alone, shard the sources by _id: MongoDB refuses to change a
 // shard key that the filter lacks.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package computed
+
+// Notes for those who change this package.
+//
+//   - Computed takes an aggregation of the user's and runs it over what a change touches, before and after: sums are
+//     then a difference, anything else is computed anew. Deltas told by the caller were weighed: a move or a soft
+//     delete is told wrongly once, and for good. A sum of doubles that shrinks step by step loses digits. To compute
+//     it anew at every inexact step was weighed: 0.1 + 0.2 is one, so Additive would save nothing for doubles, and an
+//     exact step from a sum that was rounded before proves nothing. A result that was computed outside a transaction
+//     is stored only under the epoch it began with. An attempt of the queue counts when it begins: a computation that
+//     ends its process counts too.

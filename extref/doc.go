@@ -173,5 +173,27 @@
 // keep the shard keys they have; propagation goes to all shards with copies. Leave the outbox
 // unsharded. Watch has not been tested on a sharded cluster.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package extref
+
+// Notes for those who change this package.
+//
+//   - The version rises only with a followed field, and a copy is written only by a higher one: propagation is
+//     idempotent, needs neither order nor a transaction, and can be cut off anywhere.
+//   - Without a version in the copies, values are compared by equalities in the filter, and each batch is a
+//     transaction that first writes to the source. It is dearer; the manual says what it costs.
+//   - The outbox has one entry a source, not one a change, and an entry is removed only with the mark that the worker
+//     read. Failing entries back off and stop nobody. Its times are `$$NOW`, as those of all leases are: a process
+//     whose own clock was ahead took the entries of others and held back its own. `$$NOW` in `$expr` has bounds in the
+//     index for find, findAndModify and aggregate. Null and numbers sort below a date, so the filter also asks for
+//     one.
+//   - An entry has no owner: if work takes longer than the lease, the worker that finishes first removes it. With
+//     owners two such workers would take it from each other for ever. So `lease` shares the times alone; to take,
+//     prolong and give back is one command in each package, on fields of its own, and a common form of it was longer.
+//   - Watch asks for copies that are not behind and differ, one range of the target's index that is empty after a
+//     change that raised the version. Where there are some the source's version goes above theirs, by `$max` and so
+//     once, however many watch. Telling old code's changes by the event was weighed: a version that is set back, or
+//     was read an hour ago, shows in it as any other.
+//   - On several shards a plain read meets the parts of a committing transaction one by one: what propagates or checks
+//     runs in a causally consistent session.
+//   - Delete deletes first and looks for copies afterwards: an error aborts it.

@@ -73,3 +73,17 @@
 // Programs that are not tests call [Start], whose result says what it started. The command devserver of
 // this module keeps a server running for development.
 package mongotest
+
+// Notes for those who change this package.
+//
+//   - Commands are recorded through the driver's monitor, not through a proxy, so that what is counted is what the
+//     driver sent. `Explain` turns writes into the find of what they select.
+//   - `MONGODB_URI` wins over everything; a server that is forced never falls back; a server that is there but does
+//     not work is reported before the next is tried.
+//   - The embedded server is a real mongod, taken out of a package with a pinned version and hash. A stand-in was used
+//     before: it differed in some forty places and hid every fault of the first review.
+//   - A server is started under a shell script of its own session whose input is a pipe that only the test process
+//     holds. At the end of file, by whatever signal the process ended, the script stops the server and removes its
+//     folder, which it has made itself, so that there is no gap.
+//   - An installation is made in a folder of another name under a file lock and renamed when it is complete. Processes
+//     that waited for one that failed report its failure instead of trying in turn.

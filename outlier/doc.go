@@ -142,5 +142,24 @@
 // Inside your own transaction, Adopt, Check, Repair and adding to a set need MongoDB 8.0 on a sharded
 // cluster, because they use $lookup.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package outlier
+
+// Notes for those who change this package.
+//
+//   - A typical document stores the array and nothing else; its length is the total. Only outliers carry the flag and
+//     the number of elements outside. The cap is guarded by size and bytes in the filter.
+//   - The parent holds the newest elements, the overflow documents the older ones. So an Add, to an outlier too, is
+//     one guarded update of the parent, for which writers queue in the server; it was a transaction before, and twenty
+//     writers were a quarter as fast as one. Only a full parent needs one, which moves its older half out.
+//   - A token in the parent changes whenever elements move. Reads that take two trips, and adds to sets, which must
+//     look into the overflow documents, are guarded by it.
+//   - What other code wrote, a flag of "true" and overflow documents without numbers, is refused until Adopt takes it,
+//     whole and in order. In a list that is in form already, documents without a number come last: their _ids say when
+//     they were made, nothing says when the parent's elements came.
+//   - A parent that has lost its flag and begins with all that lies outside was written back as it was before the
+//     split. It alone is the list; anything less alike keeps both.
+//   - An Add that finds its parent changed begins anew, 100 times at most, and is then ErrConflict.
+//   - Folding back begins at three quarters of the cap, so that a list around the cap does not move each time.
+//     FoldBack stays an option, as "never" is right for a parent that every page reads. So do the bounds of overflow
+//     documents: a parent that is kept at 24 KB would force them to 24 KB.

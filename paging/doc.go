@@ -150,5 +150,25 @@
 // must be unique over the whole collection, which a cluster checks only if it is the
 // shard key. DocumentDB does not merge the ranges of $or: set Options.Sequential there.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package paging
+
+// Notes for those who change this package.
+//
+//   - A page after a token is one find with a root `$or` whose branches are equalities and one comparison by `$expr`,
+//     mostly one branch a field. mongod reads such a comparison as one exact index range over all BSON types, in the
+//     order of sorts: no brackets by type are needed. Where `$expr` would pass over arrays, which are refused as sort
+//     values, filter comparisons remain. The user's filter goes into each branch.
+//   - mongod merges the branches (SORT_MERGE), so a page costs its limit and a key a branch. But it takes null and
+//     missing for different when it merges, and nowhere else: a page whose branches share a null is read branch by
+//     branch instead. The call decides; a merged page without null in its sort values is in the right order, whatever
+//     was merged. `Options.Sequential` forces the second form, for DocumentDB, which does not merge.
+//   - Where the filter has `$in` on a field in front of the index, the branches are multiplied by its values (to a
+//     bound): mongod's own explosion of such scans gives up when the keyset adds points after it. A filter that does
+//     not fix a field of `Equality` is refused, as its pages would sort in memory.
+//   - `_id` alone is a plain range. A branch with a list of types for it made the planner choose the `_id` index for
+//     all, and sort.
+//   - The page starts at the document of its token: if that is still there it tells that something lies before the
+//     page, exactly and in the same round trip.
+//   - `$unionWith` was weighed: nothing promises the order of its parts on a sharded cluster. `min` and `max` are
+//     ignored by DocumentDB.

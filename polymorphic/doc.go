@@ -77,5 +77,5 @@
 //
 // Sharding makes no difference.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package polymorphic

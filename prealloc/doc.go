@@ -105,5 +105,11 @@
 //
 // Shard by _id ([Grids.ShardKey]).
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package prealloc
+
+// Notes for those who change this package.
+//
+//   - Prealloc keeps a cell as a document under its name and not in an array: the condition that it is free, and the
+//     write, name the same path, so several cells are one update, all or none. Holds end by the server's clock, in the
+//     filter, so nothing sweeps.

@@ -150,7 +150,14 @@
 // Shard each collection by its _id, Links by both fields ([Relation.ShardKey]). Parents and
 // DeleteChild ask all shards then, because they search the lists or links for a child.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 //
 // [docs/choosing.md]: https://github.com/mongopatterns/mongopatterns/blob/main/docs/choosing.md
 package relation
+
+// Notes for those who change this package.
+//
+//   - Relation has one type for references in the parent, in the child or in both: the operations are the same, and
+//     Options names the fields there are. A collection between is one more kind: a link there is both ends in one
+//     document. Parents and children may be one collection; a deletion then acts in both roles. An owner decides
+//     against a list when the two disagree, as a child has one owner and a list may name any.

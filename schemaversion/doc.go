@@ -106,5 +106,14 @@
 // Writes filter on _id: shard by _id, or call Migrate with a filter for each range of the shard
 // key.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package schemaversion
+
+// Notes for those who change this package.
+//
+//   - Schemaversion writes an upgraded document by the difference, guarded by the old values of what it changes and of
+//     what its steps read: a total made of a price that somebody changes meanwhile is not stored. A step between
+//     structs is a merge (`diff`): base is what the old struct shows, ours what the new one holds. Where a type inside
+//     decodes itself the result may read otherwise; one trial says so, and then only the top is merged. Migrate keeps
+//     no checkpoint: a run that ends must have looked behind it anyway, as `_id`s of clients are not monotonic, and
+//     the filter on the version passes over what is done.

@@ -160,5 +160,38 @@
 // server time, until a router asks for the shard key: so the first append of each process is sent twice
 // (in a transaction of yours the transaction runs again).
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package series
+
+// Notes for those who change this package.
+//
+//   - A package and not a third layout of bucket: the server cannot look into a block, so hardly a call of bucket's
+//     would have been the same.
+//   - Runs of 128 values are packed as what is left after their neighbours, or above a straight line with the slope of
+//     the run before, whichever is smaller: with a line, jitter of a clock counts once, and delta of delta counts it
+//     twice. Doubles without a decimal scale are packed as integers in their order; of eight curves that was smaller
+//     than XOR of neighbours in seven.
+//   - Sums are Decimal128 of the decimals as they print, exact in any order of batches. Sums by hour are not stored: a
+//     month decodes in some milliseconds.
+//   - An append goes by `_id` alone while the writer knows that there is room, which takes the server a third less; so
+//     `MaxCount` and `MaxBytes` are soft by a sixteenth for each writer. On a sharded collection the router refuses
+//     that (code 61), once: from then on the key is named. An option for it was forgotten, and every append refused.
+//   - Compact is guarded by mark and revision alone: blocks that come meanwhile stand after those that it read. Edits
+//     and Repair guard mark, revision and count. Compact windows as they end: all at once doubles the file until its
+//     space is used again.
+//   - The mark is a random number that the upsert sets on insert, a new one each time an upsert is sent. `_id` and
+//     revision alone do not tell a document from one that was begun after it was archived: a compaction that had read
+//     the first overwrote the second. A number in `_id` was weighed: an append would have to know it. Buckets need no
+//     mark: their edits and Repair compute on the server, from the document they match.
+//   - De-duplication is by batch: an ID for each measurement would cost more than the measurement. Compact forgets IDs
+//     that are older than ten minutes: a batch is repeated after a lost answer, which is sooner, and a Compact beside
+//     it must not double it.
+//   - A block's checksum covers series and start. It cannot cover the mark, which who appends does not know. Every
+//     version of the format ends with the same checksum, so that damage is told from a version to come, and golden
+//     blocks in the tests must be read for ever.
+//   - Values that are not numbers are a dictionary whose bytes stand together, through deflate from 128 bytes on where
+//     that saves a sixteenth.
+//   - Flat structs are written by reflection and read by the offsets of their fields (`unsafe`, in shape.go, to which
+//     read.go gives the room). Of a month of three values, 43,200 measurements, end to end with the driver, offsets
+//     save 17 to 20 % of the client's CPU time to read (7.0 ms against 8.4), and 0 to 8 % to append (10.5 to 11.5 ms),
+//     which was not worth it.

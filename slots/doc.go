@@ -83,5 +83,13 @@
 // EnsureIndexes before, or sharding creates a plain index on the key, and EnsureIndexes returns
 // [mongopatterns.ErrIndexConflict] afterwards.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package slots
+
+// Notes for those who change this package.
+//
+//   - Slots count elapsed time, not the clock on the wall, so a day of 25 hours has an hour "24" and none is
+//     ambiguous.
+//   - Slots reach an archive or a converted place by one pipeline upsert that keeps what is there. Of a slot that the
+//     document with the string and that with the date both have, the latter's stays: which was set last cannot be
+//     known, and a slot keeps one.

@@ -120,5 +120,16 @@
 // JoinPipeline, Check, Repair and Adopt join with $lookup. Inside your own transaction on a sharded
 // cluster they need MongoDB 8.0 for that; there GetHot and GetCold replace Get, in 2 RT.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package split
+
+// Notes for those who change this package.
+//
+//   - A write to the cold side first moves cold fields that the hot document still has, so that Adopt, which comes
+//     later, overwrites nothing. Refusing such writes was weighed; moving keeps live programs working.
+//   - `$merge` was weighed for moving fields and is refused in transactions.
+//   - Where both sides have a cold field, old code has written it, and it may be a fragment: `$inc` and `$push` begin
+//     anew where the field has moved away. The hot document wins if all that the cold one holds is back, and with
+//     scalars; else both stay, named, until somebody decides. The rule is one function here and one expression for
+//     reads; a test compares them. A mark in hot documents would tell replaced ones exactly, and was rejected: they
+//     have the user's fields alone.

@@ -156,5 +156,34 @@
 // targeted. Create the collections beforehand. Inside your own transaction Check needs MongoDB 8.0 on a
 // sharded cluster, because it uses $lookup.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package subset
+
+// Notes for those who change this package.
+//
+//   - The parent's write is one pipeline update: the kept items, the count, the sums, then the means. A reader never
+//     sees one without the others. One item is put into its place by comparison: `$sortArray` of a thousand takes 9
+//     ms.
+//   - Nothing is dropped that is stored nowhere else. The parent's write answers what it pushed out of the array, and
+//     the insert's own command looks for these in the collection: no round trip in Add. If one is missing, the parent
+//     is adopted in the same transaction, from what the answer held. Refusing such writes was the first rule: beside
+//     busy old code it refused all.
+//   - A write that meets a parent that was never counted changes nothing, by a guard in its filter, puts its item
+//     back, adopts and runs again. So the caller's transaction needs no second run.
+//   - Adopt writes the parents first in each transaction, as outlier does: from then on writers wait, where a
+//     transaction that writes last conflicts with each of them.
+//   - A sum is kept by differences where that loses nothing: one expression, which computed shares, holds for ints,
+//     and for doubles and decimals that did not shrink to the rounding of what left them. It is evaluated in the write
+//     itself, as a guard or as an answer, so it costs no round trip. The rule sees one write; a bound of the error in
+//     the parent would see all of them, and was rejected, because parents have the user's fields alone.
+//   - Check adds up ints and decimals as decimals and doubles apart from them, and joins these in the client: the type
+//     and the rounding of a sum of several types differ between versions of the server.
+//   - An array that differs from the collection by an edit or a pull is not Adopt's to decide: it inserts what is new,
+//     corrects the numbers and leaves the array. What is the same is decided by content: all fields that the parent
+//     keeps, and none that the item does not have.
+//   - The best N are read anew only if the array got short or a re-ranked item came to stand last. The last kept item
+//     bounds what a write can know; a refill reads what comes after the kept items, and no more.
+//   - A mark and its removal are two updates in one command, where a parent must conflict though nothing of it
+//     changes.
+//   - The filter of a parent's write refuses other types in the place of array, counts, sums and the documents around
+//     them, so that a dotted path overwrites nothing of the user's.

@@ -192,5 +192,66 @@
 // DescendantsFilter with a Find of your own in AncestorArray, MaterializedPath and NestedSets;
 // IsDescendant and AncestorsFilter in AncestorArray and MaterializedPath.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package tree
+
+// Notes for those who change this package.
+//
+//   - One type over five representations, as the operations are the same and converting between representations is one
+//     of them. In four of them there is one truth, the parent that a node names: in a field, or in the last segment of
+//     its path. Ancestors, paths and numbers are derived from it. ChildReferences are the exception, as nodes name
+//     their children and a graph has several parents: they are `lists`, with reads (`children.go`), writes
+//     (`children_write.go`) and parts of Check, Repair and Adopt (`children_repair.go`) of their own, behind the same
+//     interface `shape`: nobody else asks whether a tree has lists.
+//   - A `representation` is eight small functions, and nobody else knows which fields it has:
+//
+//	| function | says | used by |
+//	|---|---|---|
+//	| `parent` | the parent that a node names, the truth | everything |
+//	| `fieldsUnder` | what a node holds under a parent | Insert, Move, Load, Check, Repair, Adopt, Convert |
+//	| `updatesBelow` | the updates of a subtree whose top moves, or goes and leaves its children to another node | Move, Delete, Repair |
+//	| `refExpr` | what the children of a node hold to name it, as an expression | Children, Leaves |
+//	| `up`, `above` | the nodes above, and their IDs where the node tells them | Ancestors, Parent; IsDescendant, the test for cycles |
+//	| `down`, `descendantsOf` | the nodes below, as a pipeline and as a filter | Descendants, Subtree; filters, Cascade |
+//
+//     `families` (`write.go`) writes Insert, Move and Delete once on them, and the engine Check, Repair, Adopt and
+//     Convert. So a Move is read in `write.go` and in the `fieldsUnder` and `updatesBelow` of one more file: nothing
+//     for parent references, one update of the descendants' beginning for arrays and paths.
+//   - The order of siblings is a second question, with two answers: gaps in an OrderField, and the numbers of
+//     NestedSets. So nested sets are parent references whose siblings are numbered in a way that makes a subtree a
+//     range; what a Move shifts is in `numbers.orderAt`.
+//   - Stored documents have the literature's fields and no other. The lock lives in a collection beside it, so that
+//     `Roots` and users' queries never meet them.
+//   - Moves, deletes, loads and repairs begin with a real `$inc` of the tree's lock document; snapshot isolation alone
+//     lets two opposite moves make a cycle. The identity of the lock is that of the scope to the server: 1, 1.0 and
+//     int64(1) are one lock. Waiters pause at random up to 50 ms, and not longer the longer they wait.
+//   - The lock document holds the scope, so that a lock collection that is sharded by it, with the tree's zones, has
+//     each lock on the shard of its tree. A field in the tree's own collection was weighed: Roots and users' queries
+//     would meet it.
+//   - $graphLookup is one round trip for any depth, but a sharded collection refuses it in a transaction. The refusal
+//     itself tells: from then on the Tree asks level by level. To ask the server first would cost every Tree a round
+//     trip.
+//   - An insertion does not take the lock. It marks its parent, and one further command inserts the child (as an
+//     upsert that matches nothing) and takes the mark off. All updates are `updateMany`, as the driver sends one
+//     command only for updates of one kind.
+//   - Check, Repair, Adopt and Convert are one engine: one scan ordered by `_id` with a memo of the ways up, which is
+//     valid while the lock's counter stands still; suspects are looked at again, in a snapshot or under the lock. It
+//     is linear in the nodes.
+//   - A derived field that is missing beside a parent says that a node is not adopted, and nothing else: it is no root
+//     and no leaf. Nothing is guessed for such a node: what needs its place refuses, and Adopt writes it. Cascade asks
+//     for such nodes before it deletes by the derived field, which is a round trip more in AncestorArray and
+//     ChildReferences.
+//   - Delete refuses a node without its derived field even if it names no parent. It may be a document of another
+//     representation, with children that only that one names. A missing parent field and a missing list say nothing,
+//     as roots and leaves may lack them: there Delete cannot tell.
+//   - Repair cuts a cycle where something leads into it, so that nothing reachable is lost.
+//   - Descendants of an ancestor array are a find and not an aggregation: the first of 10,000 comes in half a
+//     millisecond instead of tens, in no order. `Preorder` is for order.
+//   - Only IDs go from data into filters (`anyOf`): in `$in` the server reads a regular expression as a pattern. So
+//     does `$graphLookup`, where nothing can be filtered on the way. Up, a chain, what comes after such a parent is
+//     cut off by its depth. Down in lists the node is passed over; Cascade takes the superset and keeps what the lists
+//     reach.
+//   - Path: descendants are the range [",A,", ",A-"), not a regular expression: exact bounds without escaping, the
+//     same in `$expr`.
+//   - Positions are sparse int64 with gaps of 65,536; when a gap is used up the siblings after it move by one `$inc`.
+//     Fractional positions were weighed: they run out of digits without a word.

@@ -227,5 +227,36 @@
 // ShardKey recommends: every call for one document is then targeted. Create both collections
 // beforehand: a transaction over several shards cannot create a collection.
 //
-// docs/compatibility.md lists for each call the shards it asks, and what a transaction refuses.
+// docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 package versioning
+
+// Notes for those who change this package.
+//
+//   - Three documents: `current`, a `row` of the history, and a `draft`, a revision to be written. A draft begins with
+//     a current document and becomes one; a row is made of one when it is archived.
+//   - A Revision remembers the bytes it was read from, so a save needs no read. It is a three-way merge of what was
+//     read, what is wanted and what is stored: fields that the type lacks, and what others wrote beside it, survive.
+//     It works on bytes and takes apart only what differs. Save, Restore and Undo differ in the changes alone:
+//     `revise` stores them, and merges them again where its first write finds another document than was read.
+//   - An element of an array is known by equality, by a value that no other has, or by its neighbours. Between two
+//     writers an array is one value.
+//   - A type that decodes itself may make new fields out of old ones. What it shows and is not stored is stored with
+//     the rest, or half of a document would be of the new version. The result is read back once: a type that keeps
+//     what it does not know, as schemaversion.Doc, would take for unknown what it has renamed, and is stored as it
+//     writes itself; one that does not, as polymorphic.Doc with a Default, loses nothing.
+//   - SaveMany writes its answers where the revisions came from: the shape of the bulk calls has no room for numbers,
+//     and without them every document had to be read again.
+//   - The save's first write changes the document under its number; what it found is what goes into the history, so
+//     there is no state that the history lacks. Update operators take the place of a replacement wherever they give
+//     the same bytes.
+//   - The unique index is partial, on rows with a document's ID and a number from 1 on: a history kept by hand has
+//     others, which a full index refuses. The server uses it only for filters that say as much, so every read says
+//     `{revision: {$gte: n}}`; the rows beside it are found by the index on time, for Check alone.
+//   - Deltas lead from a revision to the one before it, and carry a digest of what they were made from: a change
+//     beside the package makes older revisions unreadable, never silently different.
+//   - Times are raised to that of the revision before, so the order of time is the order of numbers, and as-of is one
+//     key. They are the client's: the server's `$$NOW` would make every save an update by a pipeline. Check reports a
+//     time that has not come. To refuse such a Change.At was weighed: a process with a wrong clock sets none. Unknown
+//     times are stored as year 1.
+//   - The newest revision in the history stays, so numbers go on, and what was pruned can be told from what never was
+//     without a mark.

@@ -488,7 +488,7 @@ func storageGoals(b *bench, w *weather) {
 		for metric, most := range map[string]float64{"data": 0.025, "disk in use": 0.08, "index": 0.002} {
 			for _, name := range []string{compactedName, monthsName} {
 				b.goal(metric, name, most)
-				b.because(metric, name, "The table of parts shows where the bytes go: to the times, which jitter and cannot be stored in fewer bytes than the last line says, and to the keys, sums and ID of each document, which weigh more if documents are small.")
+				b.because(metric, name, "Most bytes are those of the times, which jitter and cannot be stored in fewer bytes. The keys, sums and ID of each document weigh more if documents are small.")
 			}
 		}
 	}

@@ -3,7 +3,7 @@
 //
 //	go run ./cmd/patternbench -list
 //	go run ./cmd/patternbench                            # everything, small: within two minutes
-//	go run ./cmd/patternbench -run tree,bucket/ingest -scale medium -html page.html
+//	go run ./cmd/patternbench -run tree,bucket/ingest -scale medium
 //	go run ./cmd/patternbench -uri mongodb://… -scale seed -json results.json
 //
 // The server is that of -uri, else that of MONGODB_URI, else the one that tests get:
@@ -15,9 +15,9 @@
 // take turns, per operation. The CPU time of client and server stands beside the
 // time, because it depends less on what else the machine does.
 //
-//	go run ./cmd/patternbench -from results.json -html page.html -docs docs
+//	go run ./cmd/patternbench -from results.json -docs docs
 //
-// measures nothing: it writes the pages of results that are there.
+// measures nothing: it writes docs/benchmarks.md and docs/benchmarks.json from results that are there.
 //
 // With -compare old.json it prints at the end what has become slower, or takes more round trips,
 // bytes or allocations, than in an earlier run. A change counts if it is more than twice the noise,
@@ -70,12 +70,12 @@ func main() {
 
 // flags are the arguments of the command.
 type flags struct {
-	list                   bool
-	run, scale, uri        string
-	json, html, docs, from string
-	compare                string
-	seed                   uint64
-	runs                   int
+	list             bool
+	run, scale, uri  string
+	json, docs, from string
+	compare          string
+	seed             uint64
+	runs             int
 }
 
 func run(ctx context.Context, args []string, out, notes io.Writer) error {
@@ -87,10 +87,9 @@ func run(ctx context.Context, args []string, out, notes io.Writer) error {
 	set.StringVar(&f.scale, "scale", "small", "small: two minutes in all; medium; seed: the published numbers of documents, up to 25 minutes")
 	set.StringVar(&f.uri, "uri", "", "the server; default MONGODB_URI, else one is started")
 	set.StringVar(&f.json, "json", "", "write the results to this `file`, a line of JSON each")
-	set.StringVar(&f.html, "html", "", "write a page with tables and plots to this `file`")
-	set.StringVar(&f.docs, "docs", "", "write benchmarks.md and its plots to this `folder`")
+	set.StringVar(&f.docs, "docs", "", "write benchmarks.md and benchmarks.json to this `folder`")
 	set.StringVar(&f.compare, "compare", "", "print what is slower than in this JSON `file`, beyond the noise of both runs")
-	set.StringVar(&f.from, "from", "", "measure nothing: take the results of this JSON `file`; several, with commas between, for -docs")
+	set.StringVar(&f.from, "from", "", "measure nothing: take the results of this JSON `file`")
 	set.Uint64Var(&f.seed, "seed", 1, "the seed of the random data")
 	set.IntVar(&f.runs, "runs", 5, "how often each side is run, if the case does not say")
 	if err := set.Parse(args); err != nil {
@@ -112,7 +111,7 @@ func run(ctx context.Context, args []string, out, notes io.Writer) error {
 		return listCases(out, chosen)
 	}
 	// Before anything is measured, which may take half an hour.
-	if err := writable(f.json, f.html, f.docs); err != nil {
+	if err := writable(f.json, f.docs); err != nil {
 		return err
 	}
 	var old *report
@@ -122,23 +121,17 @@ func run(ctx context.Context, args []string, out, notes io.Writer) error {
 		}
 	}
 	if f.from != "" {
-		var reports []*report
-		for _, name := range strings.Split(f.from, ",") {
-			r, err := readJSON(name)
-			if err != nil {
-				return err
-			}
-			reports = append(reports, r)
+		r, err := readJSON(f.from)
+		if err != nil {
+			return err
 		}
 		switch {
 		case old != nil:
-			compare(out, old, reports[0])
-		case f.html == "" && f.docs == "":
-			for _, r := range reports {
-				r.writeText(out)
-			}
+			compare(out, old, r)
+		case f.docs == "":
+			r.writeText(out)
 		}
-		return f.pages(reports)
+		return f.pages(r)
 	}
 	r, err := f.measure(ctx, chosen, out, notes)
 	if old != nil && r != nil {
@@ -147,22 +140,19 @@ func run(ctx context.Context, args []string, out, notes io.Writer) error {
 	return err
 }
 
-// writable says what cannot be written: files in folders that do not exist, and a folder for -docs
+// writable says what cannot be written: a file in a folder that does not exist, and a folder for -docs
 // that is a file.
-func writable(json, html, docs string) error {
-	for _, name := range []string{json, html} {
-		if name == "" {
-			continue
-		}
-		info, err := os.Stat(filepath.Dir(name))
+func writable(json, docs string) error {
+	if json != "" {
+		info, err := os.Stat(filepath.Dir(json))
 		if err == nil && !info.IsDir() {
-			err = fmt.Errorf("%s is a file", filepath.Dir(name))
+			err = fmt.Errorf("%s is a file", filepath.Dir(json))
 		}
-		if info, e := os.Stat(name); e == nil && info.IsDir() {
+		if info, e := os.Stat(json); e == nil && info.IsDir() {
 			err = errors.New("it is a folder")
 		}
 		if err != nil {
-			return fmt.Errorf("%s cannot be written: %w", name, err)
+			return fmt.Errorf("%s cannot be written: %w", json, err)
 		}
 	}
 	if docs == "" {
@@ -254,19 +244,15 @@ func (f *flags) measure(ctx context.Context, chosen []benchmark, out, notes io.W
 		done.writeText(out)
 	}
 	_, _ = fmt.Fprintf(notes, "%d of %d cases in %.0f s, %d failed\n", len(r.Cases), len(chosen), time.Since(began).Seconds(), len(failed))
-	return r, errors.Join(append(failed, f.pages([]*report{r}))...)
+	return r, errors.Join(append(failed, f.pages(r))...)
 }
 
-// pages writes what is asked for. The HTML page is of the first report, docs of all.
-func (f *flags) pages(reports []*report) error {
-	var errs []error
-	if f.html != "" {
-		errs = append(errs, writeHTML(f.html, reports[0]))
+// pages writes the pages if they are asked for.
+func (f *flags) pages(r *report) error {
+	if f.docs == "" {
+		return nil
 	}
-	if f.docs != "" {
-		errs = append(errs, writeDocs(f.docs, reports))
-	}
-	return errors.Join(errs...)
+	return writeDocs(f.docs, r)
 }
 
 // run runs one case and drops its databases.

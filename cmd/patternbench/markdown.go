@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,66 +9,54 @@ import (
 	"strings"
 )
 
-// pictures is the folder of the plots, inside that of benchmarks.md.
-const pictures = "benchmarks"
+// resultsFile is what benchmarks.md is written from, beside it.
+const resultsFile = "benchmarks.json"
 
-// writeDocs writes benchmarks.md with all tables and plots of the first report, and
-// the tables of the others, folded. The published figures in choosing.md get their
-// measured ones, and README.md beside the folder its two calls.
-func writeDocs(folder string, reports []*report) error {
-	if err := os.MkdirAll(filepath.Join(folder, pictures), 0o755); err != nil {
+// writeDocs writes benchmarks.md and the results that it shows a part of, and the four lines of README.md beside the folder.
+func writeDocs(folder string, r *report) error {
+	if err := r.writeJSON(filepath.Join(folder, resultsFile)); err != nil {
 		return err
 	}
-	old, err := filepath.Glob(filepath.Join(folder, pictures, "*.svg"))
-	if err != nil {
+	if err := os.WriteFile(filepath.Join(folder, "benchmarks.md"), []byte(markdown(r)), 0o644); err != nil {
 		return err
 	}
-	for _, name := range old {
-		if err := os.Remove(name); err != nil {
-			return err
-		}
-	}
-	first := reports[0]
-	for _, p := range plots(first) {
-		if err := os.WriteFile(filepath.Join(folder, pictures, p.Name+".svg"), []byte(p.SVG), 0o644); err != nil {
-			return err
-		}
-	}
-	if err := os.WriteFile(filepath.Join(folder, "benchmarks.md"), []byte(markdown(reports)), 0o644); err != nil {
-		return err
-	}
-	if err := writePublished(filepath.Join(folder, "choosing.md"), first); err != nil {
-		return err
-	}
-	return writeExtremes(filepath.Join(folder, "..", "README.md"), first)
+	return writeExtremes(filepath.Join(folder, "..", "README.md"), r)
 }
 
-// markdown is the text of benchmarks.md.
-func markdown(reports []*report) string {
-	first := reports[0]
+// markdown is the text of benchmarks.md: the goals, the hot calls and one table for each other pattern.
+func markdown(r *report) string {
 	var w strings.Builder
 	w.WriteString("# Benchmarks\n\n" +
-		"This page is written by a program, from what it measured:\n\n" +
-		"    go run ./cmd/patternbench -scale " + first.Run.Scale + " -json results.json\n" +
-		"    go run ./cmd/patternbench -from results.json -docs docs\n\n")
-	w.WriteString(first.Run.String() + "\n\n" +
-		"Every table compares ways of doing one thing with its first row, the baseline. × is the multiple of it, 1/40 a fortieth, and less is better.\n" +
-		"Measured values are medians of runs that take turns, per operation. Times depend on what else the machine does (client and\n" +
-		"server share it, unless -uri names another), CPU times less. Writes have the server's default\n" +
-		"write concern (on a replica set the majority, in the journal), unless a table says otherwise. Measure on your own server\n" +
-		"before you decide.\n\n")
-	v := viewOf(first)
-	writePlots(&w, v.Plots(""))
-	writeGoals(&w, v.Goals)
-	writeTables(&w, v, "##", true)
-	for _, r := range reports[1:] {
-		fmt.Fprintf(&w, "<details>\n<summary>The same at %s scale</summary>\n\n%s\n\n", r.Run.Scale, r.Run)
-		v := viewOf(r)
-		writeGoals(&w, v.Goals)
-		writeTables(&w, v, "###", false)
-		w.WriteString("</details>\n")
+		"A program writes this page, from what it measured:\n\n" +
+		"    go run ./cmd/patternbench -scale " + r.Run.Scale + " -docs docs\n\n")
+	w.WriteString(r.Run.String() + "\n[" + resultsFile + "](" + resultsFile + ") has every result, also bytes received,\n" +
+		"allocations and the CPU time of the client; `go run ./cmd/patternbench -from docs/" + resultsFile + "` prints them.\n\n" +
+		"Each comparison begins with its baseline, in bold. × is the multiple of it, 1/40 a fortieth, and less is better. Measured\n" +
+		"values are medians of runs that take turns, for one operation. Times depend on what else the machine does (client and server\n" +
+		"share it), CPU times less. Writes have the server's default write concern (on a replica set the majority, in the journal),\n" +
+		"unless a row says otherwise. Measure on your own server before you decide.\n\n")
+	writeGoals(&w, r)
+	patterns := byPattern(r.Cases)
+	slices.SortStableFunc(patterns, func(a, b []caseResult) int { return cmp.Compare(overheadFirst(a), overheadFirst(b)) })
+	for _, cases := range patterns {
+		fmt.Fprintf(&w, "## %s\n\n", cases[0].Pattern)
+		if cases[0].Pattern == "overhead" {
+			writeHotCalls(&w, cases)
+			continue
+		}
+		writePattern(&w, cases)
+	}
+	if r.Run.Scale == publishedScale {
+		w.WriteString(published(r))
 	}
 	return w.String()
+}
+
+func overheadFirst(cases []caseResult) int {
+	if cases[0].Pattern == "overhead" {
+		return 0
+	}
+	return 1
 }
 
 // String says what was measured on.
@@ -83,23 +72,20 @@ func (r runInfo) String() string {
 	return text + fmt.Sprintf(", %s, %s; %s scale, seed %d.", r.OS, r.Go, r.Scale, r.Seed)
 }
 
-// writePlots writes pictures. One of all cases is longer than a screen, so it is folded.
-func writePlots(w *strings.Builder, plots []plot) {
-	for _, p := range plots {
-		picture := fmt.Sprintf("![%s](%s/%s.svg)\n\n", strings.TrimSuffix(p.About, "."), pictures, p.Name)
-		if p.Pattern == "" {
-			picture = fmt.Sprintf("<details>\n<summary>%s</summary>\n\n%s</details>\n\n", p.About, picture)
+// writeGoals lists what was aimed at, without the hot calls, each of which has the same goals.
+func writeGoals(w *strings.Builder, r *report) {
+	var goals []result
+	for _, c := range r.Cases {
+		for _, one := range c.Results {
+			if one.Goal > 0 && c.Pattern != "overhead" {
+				goals = append(goals, one)
+			}
 		}
-		w.WriteString(picture)
 	}
-}
-
-// writeGoals lists what was aimed at.
-func writeGoals(w *strings.Builder, goals []result) {
 	if len(goals) == 0 {
 		return
 	}
-	w.WriteString("Goals:\n\n| what | against | measured | goal |\n|---|---|---:|---:|\n")
+	w.WriteString("## Goals\n\n| what | against | measured | goal |\n|---|---|---:|---:|\n")
 	for _, g := range goals {
 		have := multiple(g.Ratio)
 		if g.Missed() {
@@ -110,72 +96,177 @@ func writeGoals(w *strings.Builder, goals []result) {
 	w.WriteString("\n")
 }
 
-// writeTables writes the tables of all patterns.
-func writeTables(w *strings.Builder, v view, heading string, pictures bool) {
-	for _, cases := range v.Patterns {
-		fmt.Fprintf(w, "%s %s\n\n", heading, cases[0].Pattern)
-		if pictures {
-			writePlots(w, v.Plots(cases[0].Pattern))
+// columns of the table of a pattern, beside what was done, how, its value and the multiple.
+var patternColumns = []string{"server CPU", "round trips"}
+
+// writePattern writes what the cases of a pattern compare, and their results as one table.
+func writePattern(w *strings.Builder, cases []caseResult) {
+	for _, c := range cases {
+		fmt.Fprintf(w, "- **%s**: %s\n", c.Case, escape(c.About))
+		if c.Error != "" {
+			fmt.Fprintf(w, "  It failed: %s\n", escape(c.Error))
 		}
-		for _, c := range cases {
-			fmt.Fprintf(w, "**%s.** %s\n\n", c.Case, escape(c.About))
-			if c.Error != "" {
-				fmt.Fprintf(w, "It failed: %s\n\n", escape(c.Error))
-			}
-			for _, t := range c.Compact() {
-				writeTable(w, t.Short())
-			}
-			writeFloors(w, c.Floors())
-			for i, r := range c.Reasons() {
-				if i == 0 {
-					w.WriteString("Over the goal. What these do that the baseline does not:\n\n")
-				}
-				fmt.Fprintf(w, "- **%s**: %s\n", escape(r.Name), escape(r.Why))
-			}
-			if len(c.Reasons()) > 0 {
-				w.WriteString("\n")
-			}
+		for _, r := range c.Reasons() {
+			fmt.Fprintf(w, "  Over the goal: %s. %s\n", escape(r.Name), escape(r.Why))
 		}
 	}
+	var lines []line
+	for _, c := range cases {
+		for _, l := range c.lines() {
+			if l.what != "" && slices.ContainsFunc(cases, func(o caseResult) bool { return o.Case != c.Case && o.compares(l.what) }) {
+				l.what = c.Case + ": " + l.what
+			}
+			lines = append(lines, l)
+		}
+	}
+	if len(lines) == 0 {
+		w.WriteString("\n")
+		return
+	}
+	w.WriteString("\n| what | way | time or size | × |")
+	var shown []int
+	for i, column := range patternColumns {
+		if slices.ContainsFunc(lines, func(l line) bool { return l.more[i] != "" }) {
+			shown = append(shown, i)
+			w.WriteString(" " + column + " |")
+		}
+	}
+	w.WriteString("\n|---|---|---:|---:|" + strings.Repeat("---:|", len(shown)) + "\n")
+	for _, l := range lines {
+		fmt.Fprintf(w, "| %s | %s | %s | %s |", escape(l.what), l.way, l.value, l.times)
+		for _, i := range shown {
+			fmt.Fprintf(w, " %s |", l.more[i])
+		}
+		w.WriteString("\n")
+	}
+	w.WriteString("\n")
 }
 
-// writeFloors writes the round trips of hot calls beside the least.
-func writeFloors(w *strings.Builder, rows []floorRow) {
-	for i, r := range rows {
+// line is a row of the table of a pattern.
+type line struct {
+	what, way, value, times string
+	more                    [2]string // by patternColumns
+}
+
+// compares says whether a case has lines of this name.
+func (c caseResult) compares(what string) bool {
+	return slices.ContainsFunc(c.lines(), func(l line) bool { return l.what == what })
+}
+
+// inResultsOnly are values beside which another one tells the same.
+var inResultsOnly = []string{"disk", "disk allocated, a measurement"}
+
+// lines are the results of a case, a line for each way of doing each thing. What is measured against a second
+// baseline is among the goals, and parts of one way stand in the results only.
+func (c caseResult) lines() (lines []line) {
+	var seen []string
+	for _, t := range c.Tables() {
+		t = t.Short()
+		for _, column := range t.Columns {
+			kind := strings.TrimSpace(column[strings.LastIndex(column, ":")+1:])
+			if kind != "time" && isKind(kind) || strings.HasSuffix(column, partsOf) || strings.HasSuffix(column, ", published") ||
+				slices.Contains(inResultsOnly, column) {
+				continue
+			}
+			what := strings.TrimPrefix(t.Title+", "+column, ", ")
+			if kind == "time" {
+				what = strings.TrimRight(strings.TrimSuffix(what, kind), ":, ")
+			}
+			if slices.Contains(seen, what) {
+				continue
+			}
+			seen = append(seen, what)
+			lines = append(lines, t.lines(what, column)...)
+		}
+	}
+	return lines
+}
+
+// isKind says whether a column is one of those that are measured with the time.
+func isKind(column string) bool {
+	for _, kind := range kinds {
+		if kind.name == column {
+			return true
+		}
+	}
+	return false
+}
+
+// lines are those of one column: the first names what is compared.
+func (t table) lines(what, column string) (lines []line) {
+	at := t.column(column)
+	for i, row := range t.Rows {
+		value := row.Cells[at]
+		if value.Unit == "" {
+			continue
+		}
+		l := line{way: escape(row.Name), value: value.Value(), times: strings.TrimPrefix(value.Times(), "×")}
 		if i == 0 {
-			w.WriteString("Round trips: what is sent, the least that any implementation could send with the same guarantee, and that with\n" +
-				"MongoDB 8.0's bulkWrite over several collections.\n\n| calls | sent | least | with 8.0 | because |\n|---|---:|---:|---:|---|\n")
+			l.what, l.way = what, "**"+l.way+"**"
 		}
-		fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n", escape(strings.Join(r.Calls, "; ")), r.Sent, r.Least, r.Bulk, escape(r.Argument))
+		if before, ok := strings.CutSuffix(column, "time"); ok {
+			for n, name := range patternColumns {
+				l.more[n] = t.beside(row, before+name)
+			}
+		}
+		lines = append(lines, l)
 	}
-	if len(rows) > 0 {
+	return lines
+}
+
+// beside is a cell beside the time: round trips as they are, other values as multiples.
+func (t table) beside(row row, column string) string {
+	at := t.column(column)
+	if at < 0 {
+		return ""
+	}
+	if strings.HasSuffix(column, "round trips") {
+		return row.Cells[at].Value()
+	}
+	return strings.TrimPrefix(row.Cells[at].Times(), "×")
+}
+
+// writeHotCalls writes the calls beside the same by hand, and what those do that are over a goal.
+func writeHotCalls(w *strings.Builder, cases []caseResult) {
+	for _, c := range cases {
+		fmt.Fprintf(w, "**%s.** %s\n\n", c.Case, escape(c.About))
+		if c.Error != "" {
+			fmt.Fprintf(w, "It failed: %s\n\n", escape(c.Error))
+		}
+		w.WriteString("| call | by hand | package | × | client CPU | allocations | round trips |\n" +
+			"|---|---:|---:|---:|---:|---:|---:|\n")
+		for _, t := range c.Tables() {
+			hand, with := t.Rows[0], t.Rows[1]
+			time := t.column("time")
+			fmt.Fprintf(w, "| %s | %s | %s | %s |", escape(t.Title), hand.Cells[time].Value(), with.Cells[time].Value(), t.beside(with, "time"))
+			for _, column := range []string{"client CPU", "allocations", "round trips"} {
+				fmt.Fprintf(w, " %s |", t.beside(with, column))
+			}
+			w.WriteString("\n")
+		}
+		w.WriteString("\n")
+		writeFloors(w, c.Floors())
+		reasons := c.Reasons()
+		if len(reasons) > 0 {
+			w.WriteString("Over the goal. What these do that the baseline does not:\n\n")
+		}
+		for _, r := range reasons {
+			fmt.Fprintf(w, "- **%s**: %s\n", escape(r.Name), escape(r.Why))
+		}
 		w.WriteString("\n")
 	}
 }
 
-func writeTable(w *strings.Builder, t table) {
-	fmt.Fprintf(w, "| %s |", escape(strings.TrimPrefix(t.Title+t.Of(), ", ")))
-	line := "|---|"
-	ratios := make([]bool, len(t.Columns))
-	for i, column := range t.Columns {
-		ratios[i] = slices.ContainsFunc(t.Rows, func(row row) bool { return row.Cells[i].Ratio > 0 })
-		fmt.Fprintf(w, " %s |", escape(column))
-		line += "---:|"
-		if ratios[i] {
-			w.WriteString(" × |")
-			line += "---:|"
-		}
+// writeFloors writes the round trips of the hot calls that some implementation or server could send fewer of.
+func writeFloors(w *strings.Builder, rows []floorRow) {
+	rows = slices.DeleteFunc(rows, func(r floorRow) bool { return r.rank() == 0 })
+	if len(rows) == 0 {
+		return
 	}
-	w.WriteString("\n" + line + "\n")
-	for _, row := range t.Rows {
-		fmt.Fprintf(w, "| %s |", escape(row.Name))
-		for i, c := range row.Cells {
-			fmt.Fprintf(w, " %s |", c.Value())
-			if ratios[i] {
-				fmt.Fprintf(w, " %s |", strings.TrimPrefix(c.Times(), "×"))
-			}
-		}
-		w.WriteString("\n")
+	w.WriteString("Round trips that could be fewer: what is sent, the least that any implementation could send with the same guarantee, and\n" +
+		"that with MongoDB 8.0's bulkWrite over several collections.\n\n| calls | sent | least | with 8.0 | because |\n|---|---:|---:|---:|---|\n")
+	for _, r := range rows {
+		fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n", escape(strings.Join(r.Calls, "; ")), r.Sent, r.Least, r.Bulk, escape(r.Argument))
 	}
 	w.WriteString("\n")
 }

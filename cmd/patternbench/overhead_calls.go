@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,10 +53,7 @@ func attributeCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 			out, err := findOne[struct{ Attributes []struct{ V int } }](ctx, coll, bson.D{e("_id", from+i%100)}, options.FindOne().SetProjection(
 				bson.D{e("_id", 0), e("attributes", bson.D{e("$elemMatch", bson.D{e("k", specification(i%100, 3))})})}))
 			return errors.Join(err, want(len(out.Attributes), 1))
-		}, "A projection that the server evaluates distinguishes a missing entry from one without a value, and a field that is not an array. The user's registry decodes the value.", nil}.sure(
-			func(ctx context.Context, i int) error {
-				return attributeByProjection(ctx, coll, from+i%100, specification(i%100, 3))
-			})
+		}, "A projection that the server evaluates distinguishes a missing entry from one without a value, and a field that is not an array. The user's registry decodes the value."}
 	}
 	below, above := byID(get, "attribute.Get")
 	return []call{below, above, call{"attribute.Set", oneWrite, func(ctx context.Context, i int) error {
@@ -70,47 +66,13 @@ func attributeCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 		}
 		return errorOf(coll.UpdateOne(ctx, bson.D{e("_id", 50+i%50), e("attributes.k", bson.D{e("$ne", key)})},
 			bson.D{e("$push", bson.D{e("attributes", bson.D{e("k", key), e("v", i)})})}))
-	}, "One pipeline adds the entry or changes it, where the hand-written $set needs a second trip for a new key.", nil}.sure(
-		func(ctx context.Context, i int) error {
-			entry := bson.D{e("k", specification(i%50, 3)), e("v", i)}
-			return errorOf(coll.UpdateOne(ctx, bson.D{e("_id", 50+i%50)}, mongo.Pipeline{bson.D{e("$set", bson.D{e("attributes", setEntry(entry))})}}))
-		}),
+	}, "One pipeline adds the entry or changes it, where the hand-written $set needs a second trip for a new key."},
 		{"attribute.Filter", oneRead, func(ctx context.Context, i int) error {
 			return errorOf(findAll[bson.Raw](ctx, -1, coll, a.Filter(a.Equals(attribute.Named(specification(i%100, 3)), 3)), options.Find().SetLimit(10)))
 		}, func(ctx context.Context, i int) error {
 			filter := bson.D{e("attributes", bson.D{e("$elemMatch", bson.D{e("k", specification(i%100, 3)), e("v", 3)})})}
 			return errorOf(findAll[bson.Raw](ctx, -1, coll, filter, options.Find().SetLimit(10)))
-		}, "", nil}}
-}
-
-// attributeByProjection reads the values of a key, and whether the field is an array that could be written.
-func attributeByProjection(ctx context.Context, coll *mongo.Collection, id int, key string) error {
-	out, err := findOne[struct {
-		Writable bool
-		Found    []bson.RawValue
-	}](ctx, coll, bson.D{e("_id", id)}, options.FindOne().SetProjection(bson.D{e("_id", 0),
-		e("writable", bson.D{e("$in", bson.A{bson.D{e("$type", "$attributes")}, bson.A{"array", "missing", "null"}})}),
-		e("found", bson.D{e("$map", bson.D{e("input", bson.D{e("$filter", bson.D{
-			e("input", bson.D{e("$cond", bson.A{bson.D{e("$isArray", bson.A{"$attributes"})}, "$attributes", bson.A{}})}), e("as", "o"),
-			e("cond", bson.D{e("$eq", bson.A{"$$o.k", bson.D{e("$literal", key)}})})})}),
-			e("as", "o"), e("in", bson.D{e("$ifNull", bson.A{"$$o.v", nil})})})}),
-	}))
-	if err != nil || !out.Writable {
-		return err
-	}
-	var v int
-	return errors.Join(want(len(out.Found), 1), out.Found[0].Unmarshal(&v))
-}
-
-// setEntry is the array with an entry changed, or added.
-func setEntry(entry bson.D) bson.D {
-	return bson.D{e("$reduce", bson.D{
-		e("input", bson.D{e("$literal", bson.A{entry})}), e("initialValue", bson.D{e("$ifNull", bson.A{"$attributes", bson.A{}})}),
-		e("in", bson.D{e("$cond", bson.A{
-			bson.D{e("$in", bson.A{"$$this.k", bson.D{e("$map", bson.D{e("input", "$$value"), e("as", "o"), e("in", "$$o.k")})}})},
-			bson.D{e("$map", bson.D{e("input", "$$value"), e("as", "o"), e("in", bson.D{e("$cond", bson.A{
-				bson.D{e("$eq", bson.A{"$$o.k", "$$this.k"})}, bson.D{e("$mergeObjects", bson.A{"$$o", "$$this"})}, "$$o"})})})},
-			bson.D{e("$concatArrays", bson.A{"$$value", bson.A{"$$this"}})}})})})}
+		}, ""}}
 }
 
 type outlierItems struct {
@@ -138,7 +100,7 @@ func outlierCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 				Total    int64
 			}](ctx, coll, bson.D{e("_id", from+i%100)}, options.FindOne().SetProjection(bson.D{e("items_overflow", 1),
 				e("total", bson.D{e("$add", bson.A{bson.D{e("$ifNull", bson.A{"$items_outside", 0})}, bson.D{e("$size", "$items")}})})})))
-		}, "", nil}
+		}, ""}
 	}
 	below, above := byID(total, "outlier.Total")
 	return []call{below, above, call{"outlier.Add", oneWrite, func(ctx context.Context, i int) error {
@@ -150,20 +112,13 @@ func outlierCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 			return err
 		}
 		return want(int(result.MatchedCount), 1)
-	}, "The filter also bounds the bytes of the array, with $bsonSize in an $expr, keeps null and what is not adopted apart, and serves outliers in the same trip.", nil}.sure(
-		func(ctx context.Context, i int) error {
-			result, err := coll.UpdateOne(ctx, outlierRoom(100+i%100), bson.D{e("$push", bson.D{e("items", bson.D{e("$each", bson.A{buyer(i)})})})})
-			if err != nil {
-				return err
-			}
-			return want(int(result.MatchedCount), 1)
-		}),
+	}, "The filter also bounds the bytes of the array, with $bsonSize in an $expr, keeps null and what is not adopted apart, and serves outliers in the same trip."},
 		{"outlier.All", oneRead, func(ctx context.Context, i int) error {
 			return drain(l.All(ctx, 200+i%100))
 		}, func(ctx context.Context, i int) error {
 			out, err := findOne[outlierItems](ctx, coll, bson.D{e("_id", 200+i%100)}, options.FindOne().SetProjection(bson.D{e("items_overflow", 1), e("items", 1)}))
 			return errors.Join(err, want(len(out.Items), 20))
-		}, "", nil},
+		}, ""},
 		{"outlier.Contains", oneRead, func(ctx context.Context, i int) error {
 			return errorOf(l.Contains(ctx, 200+i%100, buyer(i%20)))
 		}, func(ctx context.Context, i int) error {
@@ -171,21 +126,7 @@ func outlierCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 			out, err := findOne[outlierItems](ctx, coll, bson.D{e("_id", 200+i%100)}, options.FindOne().SetProjection(
 				bson.D{e("items_overflow", 1), e("items", bson.D{e("$elemMatch", bson.D{e("$eq", buyer(i%20))})})}))
 			return errors.Join(err, want(len(out.Items), 1))
-		}, "", nil}}
-}
-
-// outlierRoom matches a list that can take an item, by number and by bytes, whether or not it overflows.
-func outlierRoom(id int) bson.D {
-	size := bson.D{e("$bsonSize", "$$ROOT")}
-	return bson.D{e("_id", id), e("$or", bson.A{
-		bson.D{e("items_overflow", bson.D{e("$in", bson.A{nil, false})})},
-		bson.D{e("items_overflow", true), e("items_moved", bson.D{e("$type", "objectId")}), e("items_outside", bson.D{e("$gte", 1)})},
-	}), e("$expr", bson.D{e("$and", bson.A{
-		bson.D{e("$lte", bson.A{bson.D{e("$size", bson.D{e("$ifNull", bson.A{"$items", bson.A{}})})}, 999})},
-		bson.D{e("$lte", bson.A{bson.D{e("$cond", bson.A{bson.D{e("$lt", bson.A{size, 4 << 20})}, size,
-			bson.D{e("$bsonSize", bson.D{e("a", bson.D{e("$ifNull", bson.A{"$items", bson.A{}})})})}})}, 8 << 20})},
-		bson.D{e("$not", bson.A{bson.D{e("$eq", bson.A{bson.D{e("$type", "$items")}, "null"})}})},
-	})})}
+		}, ""}}
 }
 
 func subsetCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
@@ -217,36 +158,19 @@ func subsetCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 			_, err = reviews.InsertOne(ctx, reviewApart{r, i % 50})
 			return err
 		})
-	}, "It makes sure that what leaves the array is stored in the collection, by an update of nothing in the command that inserts, and has the server answer who leaves; by hand an item that is stored nowhere else is lost.", nil}.sure(func(ctx context.Context, i int) error {
-		r := next(i, 10_001+2*i)
-		return byHand(ctx, b.client, func(ctx context.Context) error {
-			var before struct{ Gone []int }
-			err := products.FindOneAndUpdate(ctx, bson.D{e("_id", i%50)}, newestTen(r), options.FindOneAndUpdate().SetProjection(
-				bson.D{e("_id", 0), e("gone", bson.D{e("$slice", bson.A{"$reviews._id", 9, 1000})})})).Decode(&before)
-			if err != nil {
-				return err
-			}
-			var writes []mongo.WriteModel
-			for _, id := range before.Gone {
-				writes = append(writes, mongo.NewUpdateOneModel().SetFilter(bson.D{e("_id", id), e("product", i%50)}).
-					SetUpdate(bson.D{e("$setOnInsert", bson.D{e("lost", true)})}))
-			}
-			writes = append(writes, mongo.NewReplaceOneModel().SetFilter(bson.D{e("_id", r.ID), e("product", i%50)}).SetReplacement(reviewApart{r, i % 50}).SetUpsert(true))
-			return errorOf(reviews.BulkWrite(ctx, writes))
-		})
-	}),
+	}, "It makes sure that what leaves the array is stored in the collection, by an update of nothing in the command that inserts, and has the server answer who leaves; by hand an item that is stored nowhere else is lost."},
 		{"subset.Top", oneRead, func(ctx context.Context, i int) error {
 			items, err := s.Top(ctx, 50+i%50)
 			return errors.Join(err, want(len(items), 10))
 		}, func(ctx context.Context, i int) error {
 			p, err := findOne[product](ctx, products, bson.D{e("_id", 50+i%50)}, options.FindOne().SetProjection(bson.D{e("_id", 0), e("reviews", 1)}))
 			return errors.Join(err, want(len(p.Reviews), 10))
-		}, "", nil},
+		}, ""},
 		{"subset.All, 20 items", oneRead, func(ctx context.Context, i int) error {
 			return drain(s.All(ctx, 50+i%50))
 		}, func(ctx context.Context, i int) error {
 			return errorOf(findAll[review](ctx, 20, reviews, bson.D{e("product", 50+i%50)}, options.Find().SetSort(bson.D{e("date", -1), e("_id", -1)})))
-		}, "", nil}}
+		}, ""}}
 }
 
 func splitCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
@@ -259,7 +183,7 @@ func splitCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 		return call{name, oneRead, func(ctx context.Context, i int) error { return errorOf(s.GetHot(ctx, from+i%100)) },
 			func(ctx context.Context, i int) error {
 				return errorOf(findOne[film](ctx, hot, bson.D{e("_id", from+i%100)}))
-			}, "", nil}
+			}, ""}
 	}
 	type hotFilm struct {
 		ID   int  `bson:"_id"`
@@ -279,29 +203,15 @@ func splitCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 			Cold []filmDetails `bson:"cold"`
 		}](ctx, 1, hot, bson.D{e("$match", bson.D{e("_id", i%100)})}, bson.D{e("$lookup", bson.D{
 			e("from", "cold"), e("localField", "_id"), e("foreignField", "film_id"), e("as", "cold")})}))
-	}, "It has the server look for cold fields that still stand in the hot document, and takes them: whole documents are right before, during and after Adopt.", nil}.sure(
-		func(ctx context.Context, i int) error {
-			return errorOf(aggregate[struct {
-				Film    film        `bson:",inline"`
-				Details filmDetails `bson:",inline"`
-			}](ctx, 1, hot, append([]bson.D{{e("$match", bson.D{e("_id", i%100)})}}, s.JoinPipeline()...)...))
-		}), {"split.Update of hot", oneWrite, func(ctx context.Context, i int) error {
+	}, "It has the server look for cold fields that still stand in the hot document, and takes them: whole documents are right before, during and after Adopt."}, {"split.Update of hot", oneWrite, func(ctx context.Context, i int) error {
 		return s.Update(ctx, i%50, d("$set", d("year", i)), nil)
 	}, func(ctx context.Context, i int) error {
 		return errorOf(hot.UpdateOne(ctx, bson.D{e("_id", i%50)}, bson.D{e("$set", bson.D{e("year", i)})}))
-	}, "It looks through the operators for fields of the other side.", nil}, call{"split.Update of cold", floor{trips: 2, why: "the hot document may still hold the field: it is asked before the cold one is written"}, func(ctx context.Context, i int) error {
+	}, "It looks through the operators for fields of the other side."}, call{"split.Update of cold", floor{trips: 2, why: "the hot document may still hold the field: it is asked before the cold one is written"}, func(ctx context.Context, i int) error {
 		return s.Update(ctx, i%50, nil, d("$set", d("votes", i)))
 	}, func(ctx context.Context, i int) error {
 		return errorOf(cold.UpdateOne(ctx, bson.D{e("film_id", i%50)}, bson.D{e("$set", bson.D{e("votes", i)})}))
-	}, "It looks first whether cold fields still stand in the hot document, which counts as the newer until Adopt has reached it: 1 round trip more. By hand such an update is overwritten.", nil}.sure(func(ctx context.Context, i int) error {
-		exists := bson.D{e("$exists", true)}
-		err := hot.FindOne(ctx, bson.D{e("_id", i%50), e("$or", bson.A{bson.D{e("plot", exists)}, bson.D{e("reviews", exists)}, bson.D{e("votes", exists)}})},
-			options.FindOne().SetProjection(bson.D{e("_id", 1)})).Err()
-		if !errors.Is(err, mongo.ErrNoDocuments) {
-			return cmp.Or(err, errors.New("it is not split"))
-		}
-		return errorOf(cold.UpdateOne(ctx, bson.D{e("film_id", i%50)}, bson.D{e("$set", bson.D{e("votes", i)})}))
-	}),
+	}, "It looks first whether cold fields still stand in the hot document, which counts as the newer until Adopt has reached it: 1 round trip more. By hand such an update is overwritten."},
 		call{"split.Insert", twoWrites, func(ctx context.Context, i int) error {
 			return s.Insert(ctx, 2000+2*i, film{Title: "t", Year: i}, filmDetails{text, text, 0})
 		}, func(ctx context.Context, i int) error {
@@ -313,22 +223,7 @@ func splitCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 				_, err = cold.InsertOne(ctx, coldFilm{2001 + 2*i, filmDetails{text, text, 0}})
 				return err
 			})
-		}, "It encodes both documents before the transaction, to set the ID and to refuse a field on the wrong side.", nil}.sure(func(ctx context.Context, i int) error {
-			one, err1 := bson.Marshal(hotFilm{2001 + 2*i, film{Title: "t", Year: i}})
-			two, err2 := bson.Marshal(coldFilm{2001 + 2*i, filmDetails{text, text, 0}})
-			_, wrong := bson.Raw(one).LookupErr("plot")
-			if err := errors.Join(err1, err2); err != nil || wrong == nil {
-				return cmp.Or(err, errors.New("plot is cold"))
-			}
-			return byHand(ctx, b.client, func(ctx context.Context) error {
-				_, err := hot.InsertOne(ctx, bson.Raw(one))
-				if err != nil {
-					return err
-				}
-				_, err = cold.InsertOne(ctx, bson.Raw(two))
-				return err
-			})
-		})}
+		}, "It encodes both documents before the transaction, to set the ID and to refuse a field on the wrong side."}}
 }
 
 func extrefCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
@@ -346,35 +241,18 @@ func extrefCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 	}, func(_ context.Context, i int) error {
 		from := who(i)
 		return errorOf(bson.Marshal(bson.D{e("_id", from.ID), e("name", from.Name), e("city", from.City), e("version", from.Version)}))
-	}, "It encodes the whole source by the user's own codecs, as a call of any type must, and looks four fields up in it. The line by hand names its fields in Go.", nil}.sure(func(_ context.Context, i int) error {
-		from, err := bson.Marshal(who(i))
-		if err != nil {
-			return err
-		}
-		out := make(bson.D, 0, 4)
-		for _, name := range []string{"_id", "name", "city", "version"} {
-			v, err := bson.Raw(from).LookupErr(name)
-			if err != nil {
-				return err
-			}
-			out = append(out, e(name, v))
-		}
-		return errorOf(bson.Marshal(out))
-	}),
+	}, "It encodes the whole source by the user's own codecs, as a call of any type must, and looks four fields up in it. The line by hand names its fields in Go."},
 		{"extref.Fetch", oneRead, func(ctx context.Context, i int) error {
 			return errorOf(ref.Fetch(ctx, "orders.customer", i%100))
 		}, func(ctx context.Context, i int) error {
 			return errorOf(findOne[bson.D](ctx, customers, bson.D{e("_id", i%100)},
 				options.FindOne().SetProjection(bson.D{e("_id", 1), e("version", 1), e("name", 1), e("city", 1)})))
-		}, "", nil},
+		}, ""},
 		call{"extref.Update of what is not copied", oneWrite, func(ctx context.Context, i int) error {
 			return errorOf(ref.Update(ctx, i%50, d("$set", d("notes", buyer(i)))))
 		}, func(ctx context.Context, i int) error {
 			return errorOf(customers.UpdateOne(ctx, bson.D{e("_id", 50+i%50)}, bson.D{e("$set", bson.D{e("notes", buyer(i))})}))
-		}, "It looks through the operators for copied fields, and is a findAndModify, whose answer brings the version.", nil}.sure(func(ctx context.Context, i int) error {
-			return errorOf(customers.FindOneAndUpdate(ctx, bson.D{e("_id", 50+i%50)}, bson.D{e("$set", bson.D{e("notes", buyer(i))})},
-				options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(bson.D{e("city", 1), e("name", 1), e("version", 1)})).Raw())
-		}),
+		}, "It looks through the operators for copied fields, and is a findAndModify, whose answer brings the version."},
 		call{"extref.Update with 10 copies", floor{trips: 3, why: "the copies get the version that the write of the source answers; the commit"}, func(ctx context.Context, i int) error {
 			return errorOf(ref.Update(ctx, i%50, d("$set", d("name", buyer(i)))))
 		}, func(ctx context.Context, i int) error {
@@ -390,36 +268,7 @@ func extrefCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 					bson.D{e("$set", bson.D{e("customer.name", buyer(i)), e("customer.version", after.Version)})})
 				return err
 			})
-		}, "The filter says also that the update changes a value and that the version can be raised, the writes ask for the shape of the copies, and a second statement of the same command counts what could not be brought up to date.", nil}.sure(func(ctx context.Context, i int) error {
-			return byHand(ctx, b.client, func(ctx context.Context) error { return updateCopies(ctx, customers, orders, 50+i%50, buyer(i)) })
-		})}
-}
-
-// updateCopies changes a customer's name and its copies. It leaves a customer alone that has the name, skips copies that
-// are lists, and counts those that another has raised.
-func updateCopies(ctx context.Context, customers, orders *mongo.Collection, id int, name string) error {
-	array := bson.D{e("$type", "array")}
-	raw, err := customers.FindOneAndUpdate(ctx, bson.D{e("_id", id),
-		e("$nor", bson.A{bson.D{e("name", bson.D{e("$eq", name), e("$type", 2), e("$not", bson.D{e("$elemMatch", bson.D{e("$eq", name)})})})}}),
-		e("$or", bson.A{bson.D{e("version", bson.D{e("$exists", false)})},
-			bson.D{e("version", bson.D{e("$type", bson.A{"int", "long"}), e("$not", array), e("$gte", 0), e("$lt", int64(math.MaxInt64-1))})}})},
-		bson.D{e("$set", bson.D{e("name", name)}), e("$inc", bson.D{e("version", int64(1))})},
-		options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(bson.D{e("city", 1), e("name", 1), e("version", 1)})).Raw()
-	if err != nil {
-		return err
-	}
-	version := raw.Lookup("version")
-	result, err := orders.BulkWrite(ctx, []mongo.WriteModel{
-		mongo.NewUpdateManyModel().SetFilter(bson.D{e("customer._id", bson.D{e("$eq", id), e("$not", array)}),
-			e("customer.version", bson.D{e("$lt", version)}), e("customer", bson.D{e("$not", array)})}).
-			SetUpdate(bson.D{e("$set", bson.D{e("customer.name", raw.Lookup("name")), e("customer.city", raw.Lookup("city")), e("customer.version", version)})}),
-		mongo.NewUpdateManyModel().SetFilter(bson.D{e("customer._id", id), e("customer.version", bson.D{e("$ne", version)})}).
-			SetUpdate(bson.D{e("$setOnInsert", bson.D{e("left", 1)})}),
-	})
-	if err != nil {
-		return err
-	}
-	return want(int(result.MatchedCount), 10)
+		}, "The filter says also that the update changes a value and that the version can be raised, the writes ask for the shape of the copies, and a second statement of the same command counts what could not be brought up to date."}}
 }
 
 func relationCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
@@ -444,7 +293,7 @@ func relationCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 				return nil
 			}
 			return err
-		}, "", nil}
+		}, ""}
 	}
 	below, above := byID(has, "relation.Has")
 	return append(relationReads(people, tasks, listed, owned), below, above,
@@ -453,7 +302,7 @@ func relationCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 		}, func(ctx context.Context, i int) error {
 			return errorOf(people.UpdateOne(ctx, bson.D{e("_id", 25+i%25), e("tasks.9999", bson.D{e("$exists", false)})},
 				bson.D{e("$addToSet", bson.D{e("tasks", 1000+i)})}))
-		}, "The filter asks also that the list is not null.", nil},
+		}, "The filter asks also that the list is not null."},
 		call{"relation.Insert", twoWrites, func(ctx context.Context, i int) error {
 			return errorOf(owned.Insert(ctx, i%20, course{1000 + 2*i, "t", text}))
 		}, func(ctx context.Context, i int) error {
@@ -470,25 +319,7 @@ func relationCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 				}
 				return err
 			})
-		}, "By hand the write that keeps the parent from being deleted leaves a counter in it. The package leaves nothing: it sets a field and unsets it, two updates in one command.", nil}.sure(func(ctx context.Context, i int) error {
-			parent, touched := bson.D{e("_id", i%20)}, bson.D{e("touched", true)}
-			return byHand(ctx, b.client, func(ctx context.Context) error {
-				result, err := people.BulkWrite(ctx, []mongo.WriteModel{
-					mongo.NewUpdateOneModel().SetFilter(parent).SetUpdate(bson.D{e("$set", touched)}),
-					mongo.NewUpdateOneModel().SetFilter(parent).SetUpdate(bson.D{e("$unset", touched)}),
-				})
-				if err == nil {
-					err = want(int(result.MatchedCount), 2)
-				}
-				if err == nil {
-					_, err = tasks.InsertOne(ctx, struct {
-						Course course `bson:",inline"`
-						Owner  int    `bson:"owner"`
-					}{course{1001 + 2*i, "t", text}, i % 20})
-				}
-				return err
-			})
-		}))
+		}, "By hand the write that keeps the parent from being deleted leaves a counter in it. The package leaves nothing: it sets a field and unsets it, two updates in one command."})
 }
 
 func relationReads(people, tasks *mongo.Collection, listed, owned *relation.Relation[int, int, course]) []call {
@@ -508,17 +339,17 @@ func relationReads(people, tasks *mongo.Collection, listed, owned *relation.Rela
 			return err
 		}
 		return inOrder(ctx, tasks, parent.Tasks)
-	}, "Each ID is told from the others by its BSON value, whatever its type is; by hand it is an int, the key of a map.", nil},
+	}, "Each ID is told from the others by its BSON value, whatever its type is; by hand it is an int, the key of a map."},
 		{"relation.First, 20 children", oneRead, func(ctx context.Context, i int) error {
 			items, err := owned.First(ctx, i%20, 20, nil)
 			return errors.Join(err, want(len(items), 20))
 		}, func(ctx context.Context, i int) error {
 			return errorOf(findAll[course](ctx, 20, tasks, bson.D{e("owner", i%20)}, options.Find().SetSort(bson.D{e("_id", -1)}).SetLimit(20)))
-		}, "", nil},
+		}, ""},
 		{"relation.Fetch, 20 IDs", oneRead, func(ctx context.Context, i int) error {
 			joined, err := relation.Fetch[int, course](ctx, tasks, twenty(i), nil)
 			return errors.Join(err, want(len(joined.Items), 20))
-		}, func(ctx context.Context, i int) error { return inOrder(ctx, tasks, twenty(i)) }, "", nil}}
+		}, func(ctx context.Context, i int) error { return inOrder(ctx, tasks, twenty(i)) }, ""}}
 }
 
 type node struct {
@@ -547,24 +378,19 @@ func treeCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 	}
 	return []call{{"tree.Ancestors, array", oneRead, func(ctx context.Context, i int) error { return errorOf(t.Ancestors(ctx, 100+i%300)) },
 		func(ctx context.Context, i int) error { return ancestorsByArray(ctx, arrays, 100+i%300) },
-		"The server unwinds and sorts the ancestors, however many. By hand all come in one document, which 16 MB bound.", nil},
+		"The server unwinds and sorts the ancestors, however many. By hand all come in one document, which 16 MB bound."},
 		call{"tree.Ancestors, path", oneRead, func(ctx context.Context, i int) error { return errorOf(p.Ancestors(ctx, 100+i%300)) },
 			func(ctx context.Context, i int) error { return ancestorsByPath(ctx, paths, 100+i%300) },
-			"It sends one query, in which the server splits the path, joins and sorts. By hand there are two, which take less time as long as a round trip costs nothing: client and server share a machine here.", nil}.sure(
-			func(ctx context.Context, i int) error {
-				return errorOf(aggregate[node](ctx, -1, paths, p.AncestorsPipeline(100+i%300)...))
-			}),
+			"It sends one query, in which the server splits the path, joins and sorts. By hand there are two, which take less time as long as a round trip costs nothing: client and server share a machine here."},
 		call{"tree.Children", oneRead, func(ctx context.Context, i int) error { return drain(t.Children(ctx, i%90)) }, func(ctx context.Context, i int) error {
 			return errorOf(findAll[node](ctx, 4, arrays, bson.D{e("parent", i%90)}))
-		}, "It yields a node at a time, where by hand all are in one slice.", nil}.sure(func(ctx context.Context, i int) error {
-			return drain(decoded[node](ctx, arrays, bson.D{e("parent", i%90)}))
-		}),
+		}, "It yields a node at a time, where by hand all are in one slice."},
 		{"tree.Descendants, array", oneRead, func(ctx context.Context, i int) error { return drain(t.Descendants(ctx, 1+i%4, 0)) }, func(ctx context.Context, i int) error {
 			return errorOf(findAll[node](ctx, -1, arrays, bson.D{e("ancestors", 1+i%4)}))
-		}, "", nil},
+		}, ""},
 		call{"tree.Subtree, array", oneRead, func(ctx context.Context, i int) error { return errorOf(t.Subtree(ctx, 1+i%4, 0)) },
 			func(ctx context.Context, i int) error { return subtreeByArray(ctx, arrays, 1+i%4) },
-			"IDs and parents of any type become keys of a map, and each node is a value of its own, where by hand they are int and all in one slice.", nil}.sure(func(ctx context.Context, i int) error { return subtreeOfAny(ctx, arrays, 1+i%4) }),
+			"IDs and parents of any type become keys of a map, and each node is a value of its own, where by hand they are int and all in one slice."},
 		call{"tree.Insert, array", floor{trips: 3, why: "the node gets the ancestors that the write of the parent answers; the commit"}, func(ctx context.Context, i int) error {
 			return errorOf(t.Insert(ctx, node{1000 + 2*i, "n"}, t.Under(300+i%100)))
 		}, func(ctx context.Context, i int) error {
@@ -581,45 +407,7 @@ func treeCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 				}
 				return err
 			})
-		}, "The ID and the fields of the tree are taken out of the encoded document, and the parent's array is checked. Both sides count the children.", nil}.sure(func(ctx context.Context, i int) error {
-			raw, err := bson.Marshal(node{1001 + 2*i, "n"})
-			if err != nil {
-				return err
-			}
-			return byHand(ctx, b.client, func(ctx context.Context) error { return insertBelow(ctx, arrays, raw, 300+i%100) })
-		})}
-}
-
-// insertBelow inserts an encoded node, whose fields of the tree it replaces, below a parent whose array it checks.
-func insertBelow(ctx context.Context, coll *mongo.Collection, raw bson.Raw, parent int) error {
-	found, err := coll.FindOneAndUpdate(ctx, bson.D{e("_id", parent)}, bson.D{e("$inc", bson.D{e("children", int64(1))})},
-		options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(bson.D{e("ancestors", 1), e("parent", 1), e("children", 1)})).Raw()
-	if err != nil {
-		return err
-	}
-	above, ok := found.Lookup("ancestors").ArrayOK()
-	if !ok {
-		return errors.New("the parent has no ancestors")
-	}
-	values, err := above.Values()
-	if err != nil {
-		return err
-	}
-	if last := values[len(values)-1]; !last.Equal(found.Lookup("parent")) {
-		return errors.New("the parent's parent is not its last ancestor")
-	}
-	elements, err := raw.Elements()
-	if err != nil {
-		return err
-	}
-	out := make(bson.D, 0, len(elements)+2)
-	for _, element := range elements {
-		if key := element.Key(); key != "ancestors" && key != "parent" && key != "children" {
-			out = append(out, e(key, element.Value()))
-		}
-	}
-	out = append(out, e("ancestors", append(values, found.Lookup("_id"))), e("parent", found.Lookup("_id")))
-	return errorOf(coll.InsertOne(ctx, out))
+		}, "The ID and the fields of the tree are taken out of the encoded document, and the parent's array is checked. Both sides count the children."}}
 }
 
 func ancestorsByArray(ctx context.Context, coll *mongo.Collection, id int) error {
@@ -675,34 +463,6 @@ func subtreeByArray(ctx context.Context, coll *mongo.Collection, id int) error {
 	return err
 }
 
-// subtreeOfAny is subtreeByArray for IDs of any type and nodes that are freed one by one.
-func subtreeOfAny(ctx context.Context, coll *mongo.Collection, id int) error {
-	type nested struct {
-		value    node
-		children []*nested
-	}
-	c, err := coll.Find(ctx, bson.D{e("$or", bson.A{bson.D{e("_id", id)}, bson.D{e("ancestors", id)}})})
-	if err != nil {
-		return err
-	}
-	defer c.Close(ctx)
-	byID, parents, all := map[string]*nested{}, map[*nested]string{}, []*nested(nil)
-	for c.Next(ctx) {
-		n := &nested{}
-		if err := c.Decode(&n.value); err != nil {
-			return err
-		}
-		byID[string(c.Current.Lookup("_id").Value)], parents[n] = n, string(c.Current.Lookup("parent").Value)
-		all = append(all, n)
-	}
-	for _, n := range all {
-		if parent := byID[parents[n]]; parent != nil {
-			parent.children = append(parent.children, n)
-		}
-	}
-	return c.Err()
-}
-
 // degrees is a measurement of the calls of bucket and series.
 type degrees struct {
 	At   time.Time `bson:"timestamp"`
@@ -741,7 +501,7 @@ func bucketCalls(ctx context.Context, _ *bench, db *mongo.Database) []call {
 				bson.D{e("$push", bson.D{e("measurements", m)}), e("$inc", bson.D{e("count", 1), e("sum", m.Temp)}),
 					e("$min", bson.D{e("min", m.Temp)}), e("$max", bson.D{e("max", m.Temp)})},
 				options.UpdateOne().SetUpsert(true)))
-		}, "It checks the measurement, and its filter that the bucket has room, which it remembers.", nil}
+		}, "It checks the measurement, and its filter that the bucket has room, which it remembers."}
 	}
 	below, above := byID(one, "bucket.Append")
 	return append(bucketReads(b, coll), below, above, call{"bucket.AppendMany, 60 of a series", oneWrite, func(ctx context.Context, i int) error {
@@ -756,25 +516,7 @@ func bucketCalls(ctx context.Context, _ *bench, db *mongo.Database) []call {
 			bson.D{e("$push", bson.D{e("measurements", bson.D{e("$each", readings)})}), e("$inc", bson.D{e("count", 60), e("sum", sum)}),
 				e("$min", bson.D{e("min", low)}), e("$max", bson.D{e("max", high)})},
 			options.UpdateOne().SetUpsert(true)))
-	}, "It encodes each measurement by itself, to know its time, numbers and bytes before it chooses the buckets.", nil}.sure(func(ctx context.Context, i int) error {
-		readings, sum, low, high, size := make([]bson.Raw, 60), 0.0, math.Inf(1), math.Inf(-1), 0
-		for n, m := range minutes(60) {
-			raw, err := bson.Marshal(m)
-			if err != nil {
-				return err
-			}
-			at, temp := bson.Raw(raw).Lookup("timestamp").Time(), bson.Raw(raw).Lookup("temperature").Double()
-			if at.Before(winter) {
-				return errors.New("another bucket")
-			}
-			readings[n], sum, low, high, size = raw, sum+temp, min(low, temp), max(high, temp), size+len(raw)
-		}
-		return errorOf(coll.UpdateOne(ctx, bson.D{e("_id", bson.D{e("series", 11+2*i), e("start", winter), e("n", 0)}),
-			e("series", 11+2*i), e("start", winter), e("count", bson.D{e("$lte", 940)})},
-			bson.D{e("$push", bson.D{e("measurements", bson.D{e("$each", readings)})}), e("$inc", bson.D{e("count", 60), e("sum", sum), e("bytes", size)}),
-				e("$min", bson.D{e("min", low)}), e("$max", bson.D{e("max", high)})},
-			options.UpdateOne().SetUpsert(true)))
-	}))
+	}, "It encodes each measurement by itself, to know its time, numbers and bytes before it chooses the buckets."})
 }
 
 // bucketReads are calls that read a day of series -1.
@@ -789,19 +531,7 @@ func bucketReads(b *bucket.Buckets[int, degrees], coll *mongo.Collection) []call
 				slices.SortStableFunc(b.Measurements, func(x, y degrees) int { return x.At.Compare(y.At) })
 			}
 			return err
-		}, "Late measurements go to their place, so it reads the time of each before it decodes them. Checking the order after the decode, as by hand, needs to know the struct.", nil}.sure(func(ctx context.Context, _ int) error {
-			found, err := findAll[struct{ Measurements []bson.Raw }](ctx, 24, coll, day, options.Find().SetSort(bson.D{e("start", 1)}).SetProjection(bson.D{e("measurements", 1)}))
-			for _, b := range found {
-				slices.SortStableFunc(b.Measurements, func(x, y bson.Raw) int { return x.Lookup("timestamp").Time().Compare(y.Lookup("timestamp").Time()) })
-				for _, raw := range b.Measurements {
-					var m degrees
-					if err := bson.Unmarshal(raw, &m); err != nil {
-						return err
-					}
-				}
-			}
-			return err
-		}),
+		}, "Late measurements go to their place, so it reads the time of each before it decodes them. Checking the order after the decode, as by hand, needs to know the struct."},
 		{"bucket.Aggregate, a day", oneRead, func(ctx context.Context, i int) error {
 			return errorOf(b.Aggregate(ctx, -1, winter, winter.AddDate(0, 0, 1)))
 		}, func(ctx context.Context, i int) error {
@@ -811,7 +541,7 @@ func bucketReads(b *bucket.Buckets[int, degrees], coll *mongo.Collection) []call
 			}](ctx, 1, coll, bson.D{e("$match", day)}, bson.D{e("$group", bson.D{e("_id", nil),
 				e("count", bson.D{e("$sum", "$count")}), e("sum", bson.D{e("$sum", "$sum")}),
 				e("min", bson.D{e("$min", "$min")}), e("max", bson.D{e("$max", "$max")})})}))
-		}, "", nil},
+		}, ""},
 	}
 }
 
@@ -852,42 +582,24 @@ func seriesCalls(ctx context.Context, _ *bench, db *mongo.Database) []call {
 	}
 	return []call{
 		{"series.Append", oneWrite, func(ctx context.Context, i int) error { return s.Append(ctx, 10+2*i, minute(i)) },
-			func(ctx context.Context, i int) error { return push(ctx, 11+2*i, 1) }, packs, nil},
+			func(ctx context.Context, i int) error { return push(ctx, 11+2*i, 1) }, packs},
 		{"series.AppendMany, 60 of a series", oneWrite, func(ctx context.Context, i int) error {
 			return errorOf(s.AppendMany(ctx, timeseries.Of(100_000+2*i, minutes(60)...), nil))
-		}, func(ctx context.Context, i int) error { return push(ctx, 100_001+2*i, 60) }, packs, nil},
+		}, func(ctx context.Context, i int) error { return push(ctx, 100_001+2*i, 60) }, packs},
 		{"series.Range, a day", oneRead, func(ctx context.Context, _ int) error {
 			return drain(s.Range(ctx, -1, winter, winter.AddDate(0, 0, 1)))
 		}, func(ctx context.Context, _ int) error {
 			return read(ctx, options.Find().SetSort(bson.D{e("start", 1)}))
-		}, packs, nil},
+		}, packs},
 		{"series.Latest", oneRead, func(ctx context.Context, _ int) error { return errorOf(s.Latest(ctx, -1)) },
 			func(ctx context.Context, _ int) error {
 				return read(ctx, options.Find().SetSort(bson.D{e("start", -1)}).SetLimit(2))
-			}, packs, nil},
+			}, packs},
 		call{"series.Aggregate, a day", oneRead, func(ctx context.Context, _ int) error {
 			return errorOf(s.Aggregate(ctx, -1, winter, winter.AddDate(0, 0, 1)))
 		}, func(ctx context.Context, _ int) error {
 			return read(ctx, options.Find().SetProjection(bson.D{e("count", 1), e("stats", 1)}))
-		}, "It asks for the stored aggregates by name and for the blocks of a window that the time cuts, and decodes each number exactly. By hand they stay bytes.", nil}.sure(func(ctx context.Context, _ int) error {
-			projection := bson.D{e("series", 1), e("start", 1), e("count", 1)}
-			for _, name := range []string{"count", "sum", "squares", "min", "max"} {
-				projection = append(projection, e("stats.temperature."+name, 1))
-			}
-			within := bson.D{e("$and", bson.A{bson.D{e("$gte", bson.A{"$start", winter})}, bson.D{e("$lt", bson.A{"$start", winter.AddDate(0, 0, 1)})}})}
-			found, err := findAll[struct {
-				Start time.Time
-				Count int64
-				Stats struct {
-					Temperature struct {
-						Count                  int64
-						Sum, Squares, Min, Max bson.RawValue
-					}
-				}
-			}](ctx, 1, coll, day(-1), options.Find().SetSort(bson.D{e("start", 1)}).SetProjection(
-				append(projection, e("blocks", bson.D{e("$cond", bson.A{within, "$$REMOVE", "$blocks"})}))))
-			return errors.Join(err, want(int(found[0].Stats.Temperature.Count), 1440))
-		}),
+		}, "It asks for the stored aggregates by name and for the blocks of a window that the time cuts, and decodes each number exactly. By hand they stay bytes."},
 		{"series.Replace", floor{trips: 2, why: "the server cannot unpack a block: read it, and write it if nobody has"}, func(ctx context.Context, i int) error {
 			m := minute(i % 1440)
 			m.Temp += float64(i)
@@ -899,7 +611,7 @@ func seriesCalls(ctx context.Context, _ *bench, db *mongo.Database) []call {
 			}
 			return errorOf(coll.UpdateOne(ctx, bson.D{e("_id", found[0].ID), e("count", found[0].Count)},
 				bson.D{e("$set", bson.D{e("blocks", found[0].Blocks), e("stats", found[0].Stats)}), e("$inc", bson.D{e("revisions", 1)})}))
-		}, packs, nil},
+		}, packs},
 	}
 }
 
@@ -917,7 +629,7 @@ func pagingCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 		return errorOf(pager.Page(ctx, nil, paging.Request{Size: 20}))
 	}, func(ctx context.Context, _ int) error {
 		return errorOf(findAll[order](ctx, 21, coll, bson.D{}, opts()))
-	}, "", nil},
+	}, ""},
 		{"paging.Page, after", oneRead, func(ctx context.Context, _ int) error {
 			return errorOf(pager.Page(ctx, nil, paging.Request{Size: 20, After: first.Next}))
 		}, func(ctx context.Context, _ int) error {
@@ -926,7 +638,7 @@ func pagingCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 				bson.D{e("total", last.Total), e("_id", bson.D{e("$lt", last.ID)})},
 				bson.D{e("total", bson.D{e("$lt", last.Total)})},
 			})}, opts()))
-		}, "", nil}}
+		}, ""}}
 }
 
 type versioned struct {
@@ -954,7 +666,7 @@ func versioningCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 		return errorOf(v.Get(ctx, held[i%20].Document.ID))
 	}, func(ctx context.Context, i int) error {
 		return errorOf(findOne[versioned](ctx, current, bson.D{e("_id", strconv.Itoa(i%20))}))
-	}, "", nil}, call{"versioning.Save", floor{trips: 3, why: "the history gets what the first write found; the commit"}, func(ctx context.Context, i int) error {
+	}, ""}, call{"versioning.Save", floor{trips: 3, why: "the history gets what the first write found; the commit"}, func(ctx context.Context, i int) error {
 		r := held[i%10]
 		r.Document.Premium = i + 1
 		r, err := v.Save(ctx, r, versioning.Change{Author: "elrond"})
@@ -976,60 +688,7 @@ func versioningCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 		})
 		r.Revision++
 		return err
-	}, "It compares what the caller has with what was read, field by field, and sends only what changed, merges what others have written meanwhile, and returns the document as it is stored, decoded.", nil}.sure(func(ctx context.Context, i int) error {
-		return saveChanges(ctx, b.client, current, revisions, &read[i%10], i+1)
-	})}
-}
-
-// saveChanges writes the fields of a policy that differ from what was read, keeps what was there, and decodes what is stored.
-func saveChanges(ctx context.Context, client *mongo.Client, current, revisions *mongo.Collection, r *versioned, premium int) error {
-	base, err := bson.Marshal(r.Policy)
-	if err != nil {
-		return err
-	}
-	r.Policy.Premium = premium
-	ours, err := bson.Marshal(r.Policy)
-	if err != nil {
-		return err
-	}
-	elements, err := bson.Raw(ours).Elements()
-	if err != nil {
-		return err
-	}
-	set := make(bson.D, 0, 4)
-	for _, element := range elements {
-		if v := bson.Raw(base).Lookup(element.Key()); !v.Equal(element.Value()) {
-			set = append(set, e(element.Key(), element.Value()))
-		}
-	}
-	set = append(set, e("revision", r.Revision+1), e("change", bson.D{e("at", time.Now()), e("author", "elrond")}))
-	return byHand(ctx, client, func(ctx context.Context) error {
-		before, err := current.FindOneAndUpdate(ctx, bson.D{e("_id", r.Policy.ID), e("revision", r.Revision)}, bson.D{e("$set", set)}).Raw()
-		if err != nil {
-			return err
-		}
-		if _, err := revisions.InsertOne(ctx, bson.D{e("document_id", r.Policy.ID), e("revision", r.Revision), e("document", before)}); err != nil {
-			return err
-		}
-		elements, err := before.Elements()
-		if err != nil {
-			return err
-		}
-		next := make(bson.D, 0, len(elements))
-		for _, element := range elements {
-			next = append(next, e(element.Key(), element.Value()))
-		}
-		for _, field := range set {
-			n := slices.IndexFunc(next, func(e bson.E) bool { return e.Key == field.Key })
-			next[n].Value = field.Value
-		}
-		raw, err := bson.Marshal(next)
-		if err != nil {
-			return err
-		}
-		*r = versioned{}
-		return bson.Unmarshal(raw, r)
-	})
+	}, "It compares what the caller has with what was read, field by field, and sends only what changed, merges what others have written meanwhile, and returns the document as it is stored, decoded."}}
 }
 
 func schemaversionCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
@@ -1041,38 +700,21 @@ func schemaversionCalls(ctx context.Context, b *bench, db *mongo.Database) []cal
 		return call{name, oneRead, func(ctx context.Context, i int) error { return errorOf(v.Get(ctx, from+i%200)) },
 			func(ctx context.Context, i int) error {
 				return errorOf(findOne[contact](ctx, coll, bson.D{e("_id", from+i%200)}))
-			}, "", nil}
+			}, ""}
 	}
 	below, above := byID(get, "schemaversion.Get")
 	return []call{below, above, {"schemaversion.Find, 100", oneRead, func(ctx context.Context, i int) error {
 		return drain(v.Find(ctx, d("_id", d("$lt", 100))))
 	}, func(ctx context.Context, i int) error {
 		return drain(decoded[contact](ctx, coll, bson.D{e("_id", bson.D{e("$lt", 100)})}))
-	}, "", nil}, call{"schemaversion.Insert", oneWrite, func(ctx context.Context, i int) error { return errorOf(v.Insert(ctx, one(2000+2*i))) },
+	}, ""}, call{"schemaversion.Insert", oneWrite, func(ctx context.Context, i int) error { return errorOf(v.Insert(ctx, one(2000+2*i))) },
 		func(ctx context.Context, i int) error { return errorOf(coll.InsertOne(ctx, one(2001+2*i))) },
-		"It encodes the document first and sets its version there, so that none is stored without; the driver then copies the bytes.", nil}.sure(
-		func(ctx context.Context, i int) error {
-			raw, err := bson.Marshal(one(2001 + 2*i))
-			if err != nil {
-				return err
-			}
-			elements, err := bson.Raw(raw).Elements()
-			if err != nil {
-				return err
-			}
-			out := make(bson.D, 0, len(elements)+1)
-			for _, element := range elements {
-				if element.Key() != "schema_version" {
-					out = append(out, e(element.Key(), element.Value()))
-				}
-			}
-			return errorOf(coll.InsertOne(ctx, append(out, e("schema_version", 2))))
-		}),
+		"It encodes the document first and sets its version there, so that none is stored without; the driver then copies the bytes."},
 		{"schemaversion.Update", oneWrite, func(ctx context.Context, i int) error {
 			return v.Update(ctx, 100+i%50, d("$set", d("name", buyer(i))))
 		}, func(ctx context.Context, i int) error {
 			return errorOf(coll.UpdateOne(ctx, bson.D{e("_id", 150+i%50), e("schema_version", 2)}, bson.D{e("$set", bson.D{e("name", buyer(i))})}))
-		}, "", nil}}
+		}, ""}}
 }
 
 type watched struct {
@@ -1099,7 +741,7 @@ func computedCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 					Dirty bool
 				}
 			}](ctx, targets, bson.D{e("_id", from+i%20)}))
-		}, "", nil}
+		}, ""}
 	}
 	below, above := byID(get, "computed.Get")
 	return []call{below, above, call{"computed.Change, additive", floor{trips: 5, why: "the write of the callback, what the source adds up to before and after it, the target, the commit"}, func(ctx context.Context, i int) error {
@@ -1115,40 +757,10 @@ func computedCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 			_, err = targets.UpdateOne(ctx, bson.D{e("_id", 1)}, bson.D{e("$inc", bson.D{e("viewers", 1)}), e("$currentDate", bson.D{e("computed.at", true)})})
 			return err
 		})
-	}, "By hand the difference is known. The package does not know what the callback writes: it runs the pipeline over the sources before and after it, two round trips more.", nil}.sure(func(ctx context.Context, i int) error {
-		id := i%1000/40*40 + 1
-		sum := func(ctx context.Context) (int, error) {
-			out, err := aggregate[watched](ctx, 1, sources, bson.D{e("$match", bson.D{e("_id", bson.D{e("$in", bson.A{id})})})},
-				bson.D{e("$group", bson.D{e("_id", "$film"), e("viewers", bson.D{e("$sum", "$viewers")})})})
-			if err != nil {
-				return 0, err
-			}
-			return out[0].Viewers, nil
-		}
-		return byHand(ctx, b.client, func(ctx context.Context) error {
-			before, err := sum(ctx)
-			if err != nil {
-				return err
-			}
-			if _, err := sources.UpdateOne(ctx, bson.D{e("_id", id)}, bson.D{e("$inc", bson.D{e("viewers", 1)})}); err != nil {
-				return err
-			}
-			after, err := sum(ctx)
-			if err != nil {
-				return err
-			}
-			return errorOf(targets.UpdateOne(ctx, bson.D{e("_id", 1)}, mongo.Pipeline{bson.D{e("$set", bson.D{
-				e("viewers", bson.D{e("$add", bson.A{bson.D{e("$ifNull", bson.A{"$viewers", 0})}, after - before})}),
-				e("computed.at", "$$NOW"), e("computed.epoch", bson.D{e("$add", bson.A{bson.D{e("$ifNull", bson.A{"$computed.epoch", 0})}, 1})}),
-			})}}))
-		})
-	}),
+	}, "By hand the difference is known. The package does not know what the callback writes: it runs the pipeline over the sources before and after it, two round trips more."},
 		call{"computed.Mark", oneWrite, func(ctx context.Context, i int) error { return k.Mark(ctx, 20+i%10) }, func(ctx context.Context, i int) error {
 			return errorOf(targets.UpdateOne(ctx, bson.D{e("_id", 30+i%10)}, bson.D{e("$set", bson.D{e("computed.dirty", true)}), e("$inc", bson.D{e("computed.epoch", 1)})}))
-		}, "Its update is a pipeline, so that a target whose state field is null can be marked too.", nil}.sure(func(ctx context.Context, i int) error {
-			return errorOf(targets.UpdateOne(ctx, bson.D{e("_id", 30+i%10)}, mongo.Pipeline{bson.D{e("$set", bson.D{e("computed", bson.D{e("$mergeObjects", bson.A{
-				"$computed", bson.D{e("dirty", true), e("epoch", bson.D{e("$add", bson.A{bson.D{e("$ifNull", bson.A{"$computed.epoch", 0})}, 1})})}})})})}}))
-		})}
+		}, "Its update is a pipeline, so that a target whose state field is null can be marked too."}}
 }
 
 func approxCalls(ctx context.Context, _ *bench, db *mongo.Database) []call {
@@ -1179,23 +791,23 @@ func approxCalls(ctx context.Context, _ *bench, db *mongo.Database) []call {
 				return errors.New("too many for this case")
 			}
 			return nil
-		}), "The key is encoded, so that keys that are equal to the server are one, and the writes that are due are chosen by two limits more.", nil},
+		}), "The key is encoded, so that keys that are equal to the server are one, and the writes that are due are chosen by two limits more."},
 		{"approx.Add, sampled, 100 not written", inMemory, hundred(func(ctx context.Context, key string) error { return s.Add(ctx, key, 1) }),
 			hundred(func(ctx context.Context, key string) error {
 				if rand.Float64() < 1e-9 && key != "" {
 					return errors.New("too many for this case")
 				}
 				return ctx.Err()
-			}), "", nil},
+			}), ""},
 		{"approx.Add, written", oneWrite, func(ctx context.Context, i int) error { return each.Add(ctx, buyer(i%50), 1) }, func(ctx context.Context, i int) error {
 			return errorOf(coll.UpdateOne(ctx, bson.D{e("_id", buyer(50+i%50))}, bson.D{e("$inc", bson.D{e("count", 1)})}, options.UpdateOne().SetUpsert(true)))
-		}, "", nil},
+		}, ""},
 		{"approx.Get", oneRead, func(ctx context.Context, i int) error { return errorOf(a.Get(ctx, buyer(i%100))) }, func(ctx context.Context, i int) error {
 			out, err := findOne[struct{ Count int64 }](ctx, coll, bson.D{e("_id", buyer(i%100))}, options.FindOne().SetProjection(bson.D{e("_id", 0), e("count", 1)}))
 			mu.Lock()
 			defer mu.Unlock()
 			return errors.Join(err, want(int(min(out.Count+waiting[buyer(i%100)], 1)), 1))
-		}, "", nil}}
+		}, ""}}
 }
 
 func preallocCalls(ctx context.Context, _ *bench, db *mongo.Database) []call {
@@ -1221,18 +833,12 @@ func preallocCalls(ctx context.Context, _ *bench, db *mongo.Database) []call {
 			return err
 		}
 		return errorOf(grids.UpdateOne(ctx, bson.D{e("_id", 1), e(cell+".by", i)}, bson.D{e("$unset", bson.D{e(cell+".by", ""), e(cell+".until", "")})}))
-	}, "Whether a hold is over is asked of the server's clock, and whether the cell is a document, in an $expr. By hand the client's clock decides.", nil},
+	}, "Whether a hold is over is asked of the server's clock, and whether the cell is a document, in an $expr. By hand the client's clock decides."},
 		call{"prealloc.Hold", oneWrite, func(ctx context.Context, i int) error { return g.Hold(ctx, 2, 7, time.Minute, seat(i)) }, func(ctx context.Context, i int) error {
 			cell := "cells.B." + strconv.Itoa(1+i%100)
 			return errorOf(grids.UpdateOne(ctx, append(bson.D{e("_id", 2)}, free(cell, bson.D{e(cell+".by", 7)})...),
 				bson.D{e("$set", bson.D{e(cell+".by", 7), e(cell+".until", time.Now().Add(time.Minute))})}))
-		}, "The end of the hold is set by the server's clock, which only an update by a pipeline can.", nil}.sure(func(ctx context.Context, i int) error {
-			cell := "cells.B." + strconv.Itoa(1+i%100)
-			return errorOf(grids.UpdateOne(ctx, bson.D{e("_id", 2), e(cell, bson.D{e("$exists", true)}), e("$expr", bson.D{e("$or", bson.A{
-				bson.D{e("$in", bson.A{bson.D{e("$ifNull", bson.A{"$" + cell + ".by", nil})}, bson.A{nil, 7}})},
-				bson.D{e("$lte", bson.A{"$" + cell + ".until", "$$NOW"})},
-			})})}, mongo.Pipeline{bson.D{e("$set", bson.D{e(cell+".by", 7), e(cell+".until", bson.D{e("$add", bson.A{"$$NOW", 60_000})})})}}))
-		}),
+		}, "The end of the hold is set by the server's clock, which only an update by a pipeline can."},
 		{"prealloc.Cells, 200", oneRead, func(ctx context.Context, _ int) error { return errorOf(g.Cells(ctx, 3)) }, func(ctx context.Context, _ int) error {
 			return errorOf(findOne[struct {
 				Cells map[string]map[string]struct {
@@ -1240,7 +846,7 @@ func preallocCalls(ctx context.Context, _ *bench, db *mongo.Database) []call {
 					Until time.Time
 				}
 			}](ctx, grids, bson.D{e("_id", 3)}))
-		}, "It asks for the server's time with the grid, to tell which holds are over.", nil}}
+		}, "It asks for the server's time with the grid, to tell which holds are over."}}
 }
 
 func polymorphicCalls(ctx context.Context, _ *bench, db *mongo.Database) []call {
@@ -1272,7 +878,7 @@ func polymorphicCalls(ctx context.Context, _ *bench, db *mongo.Database) []call 
 			}
 		}
 		return c.Err()
-	}, "", nil}, call{"polymorphic.Encode, inserted", oneWrite, func(ctx context.Context, i int) error {
+	}, ""}, call{"polymorphic.Encode, inserted", oneWrite, func(ctx context.Context, i int) error {
 		raw, err := kinds.Encode(one(1000+2*i, i))
 		if err != nil {
 			return err
@@ -1284,17 +890,7 @@ func polymorphicCalls(ctx context.Context, _ *bench, db *mongo.Database) []call 
 			Sport  string `bson:"sport"`
 			Bowler bowler `bson:",inline"`
 		}{"bowling", one(1001+2*i, i)}))
-	}, "Encode returns finished bytes, which the driver then copies field by field as it inserts them. By hand the driver encodes a struct of a known type in place.", nil}.sure(func(ctx context.Context, i int) error {
-		raw, err := bson.Marshal(struct {
-			Sport  string `bson:"sport"`
-			Bowler bowler `bson:",inline"`
-		}{"bowling", one(1001+2*i, i)})
-		if err != nil {
-			return err
-		}
-		_, err = coll.InsertOne(ctx, bson.Raw(raw))
-		return err
-	})}
+	}, "Encode returns finished bytes, which the driver then copies field by field as it inserts them. By hand the driver encodes a struct of a known type in place."}}
 }
 
 func transactCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
@@ -1307,5 +903,5 @@ func transactCalls(ctx context.Context, b *bench, db *mongo.Database) []call {
 		return mongopatterns.Transact(ctx, b.client, func(ctx context.Context) error { return update(ctx, i%10) })
 	}, func(ctx context.Context, i int) error {
 		return byHand(ctx, b.client, func(ctx context.Context) error { return update(ctx, 10+i%10) })
-	}, "", nil}}
+	}, ""}}
 }

@@ -14,14 +14,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 )
 
-const (
-	hotCallsCase  = "hot calls"
-	guaranteeCase = "same guarantee"
-)
+const hotCallsCase = "hot calls"
 
 var overheadCases = []benchmark{
 	{"overhead", hotCallsCase, "The frequent calls of each package against the same commands written by hand on the driver: what the package itself costs the client, the worst first. The goals are 1.05 of the time and of the client's CPU, beyond twice what a side differs from itself, and 1.1 of the allocations.", overhead},
-	{"overhead", guaranteeCase, "The hot calls that cost more than the same by hand because they promise more, against the same by hand with that guarantee: what is left is the package's own.", guarantees},
 }
 
 // call is a frequent call of a package and the same by hand. Both write to the same collections, to
@@ -33,14 +29,6 @@ type call struct {
 	// costs says what the package does that the same by hand does not: the page shows it where the call is
 	// over a goal.
 	costs string
-	// same is the same by hand with that guarantee, if it can be written in a few lines.
-	same op
-}
-
-// sure is the call with the same by hand that gives the same guarantee.
-func (c call) sure(same op) call {
-	c.same = same
-	return c
 }
 
 // floor is the least that any implementation could send for a call with the same guarantee, by argument.
@@ -79,48 +67,21 @@ func byID(with func(name string, from int) call, name string) (below, above call
 func e(key string, value any) bson.E { return bson.E{Key: key, Value: value} }
 
 // overhead compares each hot call with the same by hand.
-func overhead(ctx context.Context, b *bench) []comparison {
-	return comparedCalls(b, hotCalls(ctx, b), "by hand", func(c call) op { return c.hand }, func(c call) {
-		for _, kind := range []string{"time", "client CPU", "allocations"} {
-			b.because(c.name+": "+kind, "package", c.costs)
-		}
-		b.note(c.name+": round trips", "package", func(r *result) {
-			r.Floor, r.Argument, r.Bulk = c.floor.trips, c.floor.why, c.floor.bulk
-		})
-	})
-}
-
-// guarantees compares calls with the same by hand that promises the same.
-func guarantees(ctx context.Context, b *bench) []comparison {
-	calls := slices.DeleteFunc(hotCalls(ctx, b), func(c call) bool { return c.same == nil })
-	return comparedCalls(b, calls, "by hand, with the guarantee", func(c call) op { return c.same }, func(c call) {
-		for _, kind := range []string{"time", "client CPU", "allocations"} {
-			b.because(c.name+": "+kind, "package", left[c.name])
-		}
-	})
-}
-
-// left is what some calls do beyond the code by hand with the same guarantee, which knows its types and fields.
-var left = map[string]string{
-	"split.Insert":       "It looks at each field of both documents for the wrong side. By hand one field is looked for.",
-	"subset.Insert":      "The update is a pipeline for any Sort, with ties and items without a value, and the item is in it twice: in the update and in what answers who leaves. By hand $push sorts by two fields that every item has.",
-	"tree.Children":      "Its pipeline becomes a find, and the iterator names the call in its errors. By hand the loop is in place.",
-	"tree.Insert, array": "IDs are of any type, and the fields of the tree have any names.",
-}
-
-// comparedCalls measures calls against another way of doing the same, and has note say more of each.
 // Many short runs that take turns tell more than a few long ones: what disturbs the machine disturbs both
 // sides. The first calls make connections, sessions and what is kept of types.
-func comparedCalls(b *bench, calls []call, name string, baseline func(call) op, note func(call)) []comparison {
+func overhead(ctx context.Context, b *bench) []comparison {
 	var all []comparison
-	for _, call := range calls {
+	for _, call := range hotCalls(ctx, b) {
 		c := comparison{metric: call.name, ops: b.size(5, 25, 50), runs: 3 * b.runs, warm: 3,
-			sides: []side{way(name, baseline(call)), way("package", call.pack)}}
+			sides: []side{way("by hand", call.hand), way("package", call.pack)}}
 		c.after = func(context.Context) {
 			for kind, most := range map[string]float64{"time": 1.05, "client CPU": 1.05, "allocations": 1.1} {
 				b.goal(call.name+": "+kind, "package", most)
+				b.because(call.name+": "+kind, "package", call.costs)
 			}
-			note(call)
+			b.note(call.name+": round trips", "package", func(r *result) {
+				r.Floor, r.Argument, r.Bulk = call.floor.trips, call.floor.why, call.floor.bulk
+			})
 		}
 		all = append(all, c)
 	}

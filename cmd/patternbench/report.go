@@ -138,6 +138,19 @@ func (f *jsonFile) writeCase(c caseResult) error {
 	return errors.Join(errs...)
 }
 
+// writeJSON writes all results to a file.
+func (r *report) writeJSON(name string) error {
+	file, err := createJSON(name)
+	if err != nil {
+		return err
+	}
+	errs := []error{file.line(r.Run)}
+	for _, c := range r.Cases {
+		errs = append(errs, file.writeCase(c))
+	}
+	return errors.Join(append(errs, file.close())...)
+}
+
 func (f *jsonFile) close() error {
 	if f == nil {
 		return nil

@@ -31,7 +31,7 @@ const (
 	padding    = 12
 	lineLimit  = 46 // characters that an inline value may take
 	docLimit   = 44 // and a whole document
-	// README shows a picture at most about 830 wide, which leaves 11 px of the text.
+	// A page shows a picture at most about 830 wide, which leaves 11 px of the text.
 	smallText, shownWidth = 12, 830
 )
 

@@ -23,7 +23,7 @@ import (
 // documents of a collection as they are stored at that moment.
 type scene func(ctx context.Context, db *mongo.Database, shot func(collection string, most int) panel) (picture, error)
 
-// scenes are the pictures of the README, by pattern.
+// scenes are the pictures in docs/pictures, by pattern.
 var scenes = map[string]scene{
 	"relation": func(ctx context.Context, db *mongo.Database, shot func(string, int) panel) (picture, error) {
 		people, tasks := db.Collection("people"), db.Collection("tasks")

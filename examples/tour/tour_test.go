@@ -118,7 +118,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// legible: a picture has text of at least 11 px where README shows it, and colours that follow the theme.
+// legible: a picture has text of at least 11 px where a page shows it, and colours that follow the theme.
 func legible(t *testing.T, pattern, drawn string) {
 	t.Helper()
 	var width, height int

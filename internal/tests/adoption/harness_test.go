@@ -49,7 +49,7 @@ func kills(i int) bool {
 	return os.Getenv("MONGODB_URI") == "" && scale.Of(uint64(i)%5 == scale.Seed()%5, true, true)
 }
 
-// pattern is a row of the page's table, or one of several cases of a row.
+// pattern is a section of the page, or one of several cases of a section.
 type pattern struct {
 	row, name string
 	// open makes the helper, in the child process too.

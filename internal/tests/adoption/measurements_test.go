@@ -299,9 +299,9 @@ func dropped(name string) func(t *testing.T, w *world) {
 	}
 }
 
-func says(what string, way []sentence, name, mustNot string) []sentence {
+func says(way []sentence, name string) []sentence {
 	return append(append([]sentence{
-		{what, func(t *testing.T, w *world) {
+		{adoptsMeasurements, func(t *testing.T, w *world) {
 			measured(t, w, 104)
 			same(t, "values", values(t, w, 104), []int32{0, 1})
 			if n := got(w.db.Collection(name+".adopt").CountDocuments(t.Context(), d()))(t); n == 0 {
@@ -309,7 +309,7 @@ func says(what string, way []sentence, name, mustNot string) []sentence {
 			}
 		}},
 		{"insert measurements, with whatever `_id` and clock", meanwhile("insert")},
-		{mustNot, changed},
+		{changesMeasurements, changed},
 		{"the second Adopt takes what came since", func(t *testing.T, w *world) {
 			measured(t, w, 105)
 			w.insert(t, "readings", d("_id", "105 before", "sensor", int32(105), "timestamp", noon.Add(-48*time.Hour), "value", int32(2), "key", "105 2"))
@@ -333,10 +333,14 @@ func says(what string, way []sentence, name, mustNot string) []sentence {
 		sentence{"Drop the source or the ledger and go on: all that is there comes again", dropped(name)})
 }
 
-var bucketSays = says("copies plain measurements into buckets, with a ledger of what it took", nil, "buckets",
-	"change or delete a measurement that was adopted: it stays in its bucket as it was")
+const (
+	adoptsMeasurements  = "copies plain measurements, for series also those of array buckets, with a ledger of what it took"
+	changesMeasurements = "change or delete a measurement, or push into an array bucket, that was adopted: what was copied stays as it was"
+)
 
-var seriesSays = says("copies plain measurements, or those of array buckets, into blocks, with a ledger of what it took", []sentence{
+var bucketSays = says(nil, "buckets")
+
+var seriesSays = says([]sentence{
 	{"`Documents` is the way back", func(t *testing.T, w *world) {
 		s := got(series.New[int32, reading](w.db.Collection("series"), timeseries.Days(nil), &series.Options{
 			SeriesField: "sensor", Values: []timeseries.Value{{Field: "value"}},
@@ -351,7 +355,7 @@ var seriesSays = says("copies plain measurements, or those of array buckets, int
 		}
 		same(t, "documents", n, 2)
 	}},
-}, "series", "change or delete a measurement, or push into an array bucket, that was adopted: it stays in its block as it was")
+}, "series")
 
 // dated inserts a document whose day is a string, and adopts.
 func dated(t *testing.T, w *world, id string, sensor int32) {

@@ -12,80 +12,81 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
-// row is a row of the page's table: its patterns, and the sentences of its other cells.
-type row struct {
-	name      string
+// section is a section of the page: its patterns, and the sentences on what old code does.
+type section struct {
+	names     []string
 	sentences []string
 }
 
-var (
-	sentenceEnd = regexp.MustCompile(`\.( |$)`)
-	cellEnd     = regexp.MustCompile(` *\| `)
-)
-
-// rows are those of the table of patterns in docs/adopting.md.
-func rows(t *testing.T) (out []row) {
+// sections are those of docs/adopting.md.
+func sections(t *testing.T) (out []section) {
 	t.Helper()
 	page, err := os.ReadFile("docs/adopting.md")
 	testkit.OK(t, err)
-	_, table, _ := strings.Cut(string(page), "\n| pattern |")
-	table, _, _ = strings.Cut(table, "\n## ")
-	for line := range strings.Lines(table) {
-		line, ok := strings.CutPrefix(strings.TrimSpace(line), "| ")
-		if !ok {
-			continue
-		}
-		cells := cellEnd.Split(strings.TrimSuffix(line, "|"), -1)
-		if len(cells) != 5 {
-			t.Fatalf("%d columns: %s", len(cells), line)
-		}
-		r := row{name: strings.TrimSpace(cells[0])}
-		for _, cell := range cells[1:] {
-			for _, s := range sentenceEnd.Split(strings.TrimSpace(cell), -1) {
-				if s = strings.TrimSpace(s); s != "" && s != "–" {
-					r.sentences = append(r.sentences, s)
+	_, all, _ := strings.Cut(string(page), "\n## Pattern by pattern\n")
+	all, _, _ = strings.Cut(all, "\n## ")
+	for _, text := range strings.Split(all, "\n### ")[1:] {
+		heading, text, _ := strings.Cut(text, "\n")
+		s := section{names: strings.Split(heading, " and ")}
+		text = strings.ReplaceAll(text, "\n  ", " ") // lines of one item
+		for paragraph := range strings.SplitSeq(text, "\n\n") {
+			said, adopts := strings.CutPrefix(strings.TrimSpace(paragraph), "**Adopt**: ")
+			if !adopts && !strings.HasPrefix(said, "- ") {
+				continue // a heading, or the way back
+			}
+			for line := range strings.SplitSeq(strings.ReplaceAll(said, "\n- ", "\x00"), "\x00") {
+				line = strings.Join(strings.Fields(strings.TrimPrefix(line, "- ")), " ")
+				for _, sentence := range sentenceEnd.Split(line, -1) {
+					if sentence != "" {
+						s.sentences = append(s.sentences, lower(sentence))
+					}
 				}
 			}
 		}
-		out = append(out, r)
+		out = append(out, s)
 	}
 	return out
 }
 
-// Every row of the table has a case, every case a row, and each sentence of a row its test.
+var sentenceEnd = regexp.MustCompile(`\.( |$)`)
+
+// lower makes the first letter of a sentence small, which differs between the page and the tests.
+func lower(s string) string { return strings.ToLower(s[:1]) + s[1:] }
+
+// Every section has a case, every case a section, and each sentence of a section its test.
 func TestPage(t *testing.T) {
-	table := rows(t)
-	if len(table) < 10 {
-		t.Fatalf("only %d rows", len(table))
+	all := sections(t)
+	if len(all) < 10 {
+		t.Fatalf("only %d sections", len(all))
 	}
-	said := map[string][]string{}
 	for _, p := range patterns {
-		if !slices.ContainsFunc(table, func(r row) bool { return r.name == p.row }) {
-			t.Errorf("%s: the table has no row %q", p.name, p.row)
-		}
-		if said[p.row] == nil {
-			said[p.row] = []string{}
-		}
-		for _, s := range p.says {
-			said[p.row] = append(said[p.row], s.text)
+		if !slices.ContainsFunc(all, func(s section) bool { return slices.Contains(s.names, p.row) }) {
+			t.Errorf("%s: the page has no section %q", p.name, p.row)
 		}
 	}
-	for _, r := range table {
-		if len(r.sentences) == 1 && r.sentences[0] == "nothing" {
-			continue // there is nothing to adopt
-		}
-		if said[r.name] == nil {
-			t.Errorf("%s: no case", r.name)
-			continue
-		}
-		for _, s := range r.sentences {
-			if !slices.Contains(said[r.name], s) {
-				t.Errorf("%s: no test of %q", r.name, s)
+	for _, s := range all {
+		var said []string
+		cases := map[string]bool{}
+		for _, p := range patterns {
+			if !slices.Contains(s.names, p.row) {
+				continue
+			}
+			cases[p.row] = true
+			for _, sentence := range p.says {
+				said = append(said, lower(sentence.text))
 			}
 		}
-		for _, s := range said[r.name] {
-			if !slices.Contains(r.sentences, s) {
-				t.Errorf("%s: the row does not say %q", r.name, s)
+		if len(cases) != len(s.names) {
+			t.Errorf("%v: cases of %v", s.names, cases)
+		}
+		for _, sentence := range s.sentences {
+			if !slices.Contains(said, sentence) {
+				t.Errorf("%v: no test of %q", s.names, sentence)
+			}
+		}
+		for _, sentence := range said {
+			if !slices.Contains(s.sentences, sentence) {
+				t.Errorf("%v: the page does not say %q", s.names, sentence)
 			}
 		}
 	}

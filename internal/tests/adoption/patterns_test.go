@@ -4,7 +4,7 @@ package adoption_test
 
 import "github.com/mongopatterns/mongopatterns/tree"
 
-// patterns are the cases, in the order of the page's table.
+// patterns are the cases, in the order of the page's sections.
 var patterns []pattern
 
 func init() {

@@ -9,7 +9,7 @@
 //
 //	go run ./internal/tests/campaigns -scale=whole sweep lasting shards moves   everything
 //	go test ./internal/tests/sweep -scale=whole -run 'TestSweep/^tree\.'  the calls of one package
-//	go test ./internal/tests/sweep -scale=whole -update -timeout 1h      writes the figures in docs/failures.md
+//	go test ./internal/tests/sweep -scale=whole -update -timeout 1h      writes the figures in docs/sweep.csv
 //	go test ./internal/tests/sweep -run TestShardsTable -scale=whole -update -timeout 1h             what each call asks of shards
 //	go test ./internal/tests/sweep -run TestWhileChunksMove/reads -scale=whole -update -timeout 1h   the reads in docs/compatibility.md
 //	go test ./internal/tests/sweep -run TestZones -scale=whole -update   the two-phase commits without and with zones

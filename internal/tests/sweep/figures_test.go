@@ -1,22 +1,21 @@
 package sweep
 
 import (
-	"fmt"
+	"bytes"
+	"encoding/csv"
 	"maps"
 	"os"
 	"slices"
-	"strings"
+	"strconv"
 	"sync"
 	"testing"
 
 	"github.com/mongopatterns/mongopatterns/internal/tests/registry"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
-const (
-	page  = "docs/failures.md"
-	begin = "<!-- the sweep: written by go test ./internal/tests/sweep -scale=whole -update -timeout 1h -->\n"
-	end   = "<!-- the sweep ends -->\n"
-)
+// figuresFile is written by go test ./internal/tests/sweep -scale=whole -update -timeout 1h.
+const figuresFile = "docs/sweep.csv"
 
 // figures are what a sweep has done, by package.
 type figures struct {
@@ -52,9 +51,9 @@ func (f *figures) count(r registry.Row, said outcome) {
 	f.of(r).outcomes[said]++
 }
 
-const head = "| package | rows | commands | faults | then done | not done | unknown |\n|---|--:|--:|--:|--:|--:|--:|\n"
+var head = []string{"package", "rows", "commands", "faults", "then done", "not done", "unknown"}
 
-// lines are the numbers of the page's table, by package.
+// lines are the numbers of the file, by package.
 type lines map[string][6]int
 
 func (f *figures) lines() lines {
@@ -66,77 +65,52 @@ func (f *figures) lines() lines {
 	return out
 }
 
-// parsed returns the lines of a table, and no lines if the page has no table yet.
-func parsed(text string) lines {
+// stored returns the lines of the file.
+func stored(t *testing.T) lines {
+	t.Helper()
+	text, err := os.ReadFile(figuresFile)
+	testkit.OK(t, err)
+	records, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+	testkit.OK(t, err)
 	out := lines{}
-	for line := range strings.Lines(text) {
-		var name string
+	for _, r := range records[1:] {
 		var n [6]int
-		if _, err := fmt.Sscanf(line, "| %s | %d | %d | %d | %d | %d | %d |", &name, &n[0], &n[1], &n[2], &n[3], &n[4], &n[5]); err == nil && name != "all" {
-			out[name] = n
+		for i := range n {
+			n[i], err = strconv.Atoi(r[i+1])
+			testkit.OK(t, err)
 		}
+		out[r[0]] = n
 	}
+	delete(out, "all")
 	return out
 }
 
-// String is the table of the page.
-func (l lines) String() string {
-	var out strings.Builder
-	out.WriteString(head)
+// records are the lines of the file, with their sums at the end.
+func (l lines) records() [][]string {
+	out := [][]string{head}
 	var total [6]int
-	write := func(name string, n [6]int) {
-		fmt.Fprintf(&out, "| %s | %d | %d | %d | %d | %d | %d |\n", name, n[0], n[1], n[2], n[3], n[4], n[5])
+	add := func(name string, numbers [6]int) {
+		record := []string{name}
+		for _, n := range numbers {
+			record = append(record, strconv.Itoa(n))
+		}
+		out = append(out, record)
 	}
 	for _, name := range slices.Sorted(maps.Keys(l)) {
 		for i, n := range l[name] {
 			total[i] += n
 		}
-		write(name, l[name])
+		add(name, l[name])
 	}
-	write("all", total)
-	return out.String()
+	add("all", total)
+	return out
 }
 
-// listed is the list of the calls for the page, a line a package.
-func listed() string {
-	var out strings.Builder
-	last := ""
-	for _, name := range registry.Methods(registry.Writes()) {
-		if p, _, _ := strings.Cut(name, "."); p != last {
-			if last != "" {
-				out.WriteString("\n")
-			}
-			out.WriteString("- " + p + ": ")
-			last = p
-		} else {
-			out.WriteString(", ")
-		}
-		out.WriteString(strings.TrimPrefix(name, last+"."))
-	}
-	return out.String() + "\n"
-}
-
-// block returns the text of the page between its marks, and the text around it.
-func block(t *testing.T) (before, inside, after string) {
-	t.Helper()
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, found := strings.Cut(string(text), begin)
-	inside, after, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		t.Fatalf("%s has no block of the sweep", page)
-	}
-	return before, inside, after
-}
-
-// write puts the figures of the packages that were swept as a whole into the page; -run can choose
+// write puts the figures of the packages that were swept as a whole into the file; -run can choose
 // some, and the others keep theirs.
 func (f *figures) write(t *testing.T) {
 	t.Helper()
-	before, inside, after := block(t)
-	all, rows := parsed(inside), map[string]int{}
+	all, rows := stored(t), map[string]int{}
 	for _, r := range registry.Writes() {
 		rows[r.Package()]++
 	}
@@ -148,18 +122,17 @@ func (f *figures) write(t *testing.T) {
 		all[name] = n
 	}
 	maps.DeleteFunc(all, func(name string, _ [6]int) bool { return rows[name] == 0 })
-	text := before + begin + "\n" + all.String() + "\nThe calls:\n\n" + listed() + "\n" + end + after
-	if err := os.WriteFile(page, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	var out bytes.Buffer
+	testkit.OK(t, csv.NewWriter(&out).WriteAll(all.records()))
+	testkit.OK(t, os.WriteFile(figuresFile, out.Bytes(), 0o600))
 }
 
-// The page lists the calls that are swept.
-func TestPage(t *testing.T) {
-	if *update {
-		t.Skip("it is being written")
-	}
-	if _, inside, _ := block(t); !strings.Contains(inside, "\n"+listed()) {
-		t.Errorf("%s lists other calls than the table has; with -scale=whole -update the sweep writes it. It should have:\n%s", page, listed())
+// The file has figures for each package whose calls are swept.
+func TestFigures(t *testing.T) {
+	have := stored(t)
+	for _, r := range registry.Writes() {
+		if have[r.Package()][0] == 0 {
+			t.Errorf("%s has no figures of %s; with -scale=whole -update the sweep writes them", figuresFile, r.Package())
+		}
 	}
 }

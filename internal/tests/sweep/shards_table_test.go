@@ -1,7 +1,9 @@
 package sweep
 
 import (
+	"bytes"
 	"context"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"maps"
@@ -21,9 +23,9 @@ import (
 )
 
 const (
-	shardsPage  = "docs/compatibility.md"
-	shardsBegin = "<!-- the shards: written by go test ./internal/tests/sweep -run TestShardsTable -scale=whole -update -timeout 1h -->\n"
-	shardsEnd   = "<!-- the shards end -->\n"
+	shardsPage = "docs/compatibility.md"
+	// shardsFile is written by go test ./internal/tests/sweep -run TestShardsTable -scale=whole -update -timeout 1h.
+	shardsFile = "docs/shards.csv"
 )
 
 // seen is what a call did on two shards that have half of the documents each.
@@ -126,8 +128,8 @@ func refusalOf(err error) string {
 	return "no: " + text
 }
 
-// shardsTable returns the table of the page: one line for the calls of a package that did the same.
-func shardsTable(all map[string]seen) string {
+// shardsTable returns the lines of the file: one for the calls of a package that did the same.
+func shardsTable(all map[string]seen) [][]string {
 	type line struct {
 		pkg string
 		seen
@@ -142,7 +144,7 @@ func shardsTable(all map[string]seen) string {
 		}
 		calls[l][call] = append(calls[l][call], kind)
 	}
-	var lines []string
+	var lines [][]string
 	for l, names := range calls {
 		var texts []string
 		for _, name := range slices.Sorted(maps.Keys(names)) {
@@ -159,10 +161,10 @@ func shardsTable(all map[string]seen) string {
 			}
 			texts = append(texts, short)
 		}
-		lines = append(lines, fmt.Sprintf("| %s | %s | %s | %s | %s |\n", l.pkg, strings.Join(texts, ", "), l.everywhere, l.commits, l.inside))
+		lines = append(lines, []string{l.pkg, strings.Join(texts, ", "), l.everywhere, l.commits, l.inside})
 	}
-	slices.Sort(lines)
-	return "| package | calls | asked both shards | commits over | in a transaction |\n|---|---|---|---|---|\n" + strings.Join(lines, "")
+	slices.SortFunc(lines, slices.Compare)
+	return append([][]string{{"package", "calls", "asked both shards", "commits over", "in a transaction"}}, lines...)
 }
 
 // kindsOf counts the rows of a call.
@@ -175,40 +177,42 @@ func kindsOf(all map[string]seen, call string) (n int) {
 	return n
 }
 
-// The test counts what each call asks of a cluster, and compares it with the page.
+// The test counts what each call asks of a cluster, and compares it with the file.
 func TestShardsTable(t *testing.T) {
 	cluster := cluster(t)
-	text, err := os.ReadFile(shardsPage)
+	file, err := os.ReadFile(shardsFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, found := strings.Cut(string(text), shardsBegin)
-	inside, after, closed := strings.Cut(rest, shardsEnd)
-	if !found || !closed {
-		t.Fatalf("%s has no block of the shards", shardsPage)
+	lines, err := csv.NewReader(bytes.NewReader(file)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
 	}
 	all := map[string]seen{}
 	for _, r := range append(onShards(registry.Writes()), onShards(registry.Reads())...) {
 		t.Run(strings.ReplaceAll(r.Name, "/", ": "), func(t *testing.T) {
 			s := placed{Row: r, cluster: cluster}.look(t)
 			all[r.Name] = s
-			call, _, _ := strings.Cut(strings.TrimPrefix(r.Name, r.Package()+"."), "/")
-			line := fmt.Sprintf("| %s | %s | %s |\n", s.everywhere, s.commits, s.inside)
 			if *update {
 				return
 			}
-			for l := range strings.Lines(inside) {
-				if strings.HasPrefix(l, "| "+r.Package()+" |") && strings.HasSuffix(l, line) && strings.Contains(l, call[strings.LastIndex(call, ".")+1:]) {
-					return
-				}
+			call, _, _ := strings.Cut(strings.TrimPrefix(r.Name, r.Package()+"."), "/")
+			call = call[strings.LastIndex(call, ".")+1:]
+			if !slices.ContainsFunc(lines, func(l []string) bool {
+				return l[0] == r.Package() && strings.Contains(l[1], call) && slices.Equal(l[2:], []string{s.everywhere, s.commits, s.inside})
+			}) {
+				t.Errorf("%s says otherwise: %s %+v", shardsFile, r.Name, s)
 			}
-			t.Errorf("the page says otherwise: %s %s", r.Name, line)
 		})
 	}
 	if t.Failed() || !*update || !scale.Whole() {
 		return
 	}
-	if err := os.WriteFile(shardsPage, []byte(before+shardsBegin+"\n"+shardsTable(all)+"\n"+shardsEnd+after), 0o600); err != nil {
+	var out bytes.Buffer
+	if err := csv.NewWriter(&out).WriteAll(shardsTable(all)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(shardsFile, out.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

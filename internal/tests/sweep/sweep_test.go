@@ -25,7 +25,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-var update = flag.Bool("update", false, "with -scale=whole, write the figures of the packages that were swept to docs/failures.md")
+var update = flag.Bool("update", false, "with -scale=whole, write the figures of the packages that were swept to docs/sweep.csv")
 
 // workers is how many rows are swept at the same time; most of a case is waiting.
 const workers = 12
