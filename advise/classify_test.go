@@ -16,7 +16,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-var update = flag.Bool("update", false, "write the figures to docs/advise.md")
+var update = flag.Bool("update", false, "write the figures to docs/advise.csv")
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
@@ -116,10 +116,9 @@ func classifyAll(t *testing.T, kinds []kind, n int, labelled []string) {
 	}
 	if *update {
 		if !scale.Whole() {
-			t.Fatal("the figures in docs/advise.md are those of -scale=whole")
+			t.Fatal("the figures in docs/advise.csv are those of -scale=whole")
 		}
-		name := strings.ReplaceAll(t.Name()[strings.Index(t.Name(), "/")+1:], "_", " ")
-		writeTable(t, name, fmt.Sprintf("%d databases of six collections with %d documents each", runs, n), labelled, scores)
+		writeFigures(t, n, labelled, scores)
 	}
 }
 
@@ -158,36 +157,21 @@ func about(report *advise.Report, collection string) (out []string) {
 	return out
 }
 
-const docs = "../docs/advise.md"
+const (
+	figures    = "../docs/advise.csv"
+	figureHead = "detector,documents,pays,right,wrong\n"
+)
 
-// writeTable replaces a table between its two marks.
-func writeTable(t *testing.T, name, title string, labelled []string, scores map[string]*score) {
+// writeFigures replaces the lines of these detectors for this number of documents.
+func writeFigures(t *testing.T, documents int, labelled []string, scores map[string]*score) {
 	t.Helper()
-	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s:\n\n", title)
-	b.WriteString("| detector | collections where it pays | advised, and pays | advised, but does not pay | precision | recall |\n|---|---:|---:|---:|---:|---:|\n")
+	text := testkit.Value[[]byte](t)(os.ReadFile(figures))
+	lines := strings.Split(strings.TrimSpace(strings.TrimPrefix(string(text), figureHead)), "\n")
 	for _, pattern := range labelled {
-		s := scores[pattern]
-		figure := func(value float64, of int) string {
-			if of == 0 {
-				return "–"
-			}
-			return fmt.Sprintf("%.3f", value)
-		}
-		fmt.Fprintf(&b, "| %s | %d | %d | %d | %s | %s |\n", pattern, s.right+s.missed, s.right, s.wrong,
-			figure(s.precision(), s.right+s.wrong), figure(s.recall(), s.right+s.missed))
+		s, begin := scores[pattern], fmt.Sprintf("%s,%d,", pattern, documents)
+		lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, begin) })
+		lines = append(lines, fmt.Sprintf("%s%d,%d,%d", begin, s.right+s.missed, s.right, s.wrong))
 	}
-	text, err := os.ReadFile(docs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	begin, end := "<!-- "+name+" -->\n", "<!-- end -->\n"
-	before, rest, ok := strings.Cut(string(text), begin)
-	_, after, found := strings.Cut(rest, end)
-	if !ok || !found {
-		t.Fatalf("%s has no place for the table", docs)
-	}
-	if err := os.WriteFile(docs, []byte(before+begin+b.String()+end+after), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	slices.Sort(lines)
+	testkit.OK(t, os.WriteFile(figures, []byte(figureHead+strings.Join(lines, "\n")+"\n"), 0o644))
 }
