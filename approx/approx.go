@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"reflect"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -55,7 +56,7 @@ type Options struct {
 	// It must be safe for concurrent use. Default: that of math/rand/v2. Only NewSampled takes it.
 	Random func() float64
 	// Registry and BSON encode keys, and the values of Distinct. BSON is by default what the client has. Its registry
-	// cannot be read: if it has its own, set Registry. Default nil: the driver's.
+	// cannot be read: if it has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -86,10 +87,12 @@ func (c *Counters[ID]) Indexes() map[string][]mongo.IndexModel { return c.core.i
 
 // EnsureIndexes creates the missing indexes. It refuses a collection with a default collation.
 //
-// Cost: 1 round trip; with a KeyField 1 more, 2 if its index is missing.
+// Cost: 1 round trip; with a KeyField 1 more, 2 if its index is missing. Where New got a type of yours and no
+// Registry, 1 more, which refuses a client with a registry that encodes it in another way.
 func (c *Counters[ID]) EnsureIndexes(ctx context.Context) (err error) {
+	ctx = comment.Call(ctx, "approx.EnsureIndexes")
 	defer fault.In(&err, "approx: ensure indexes")
-	return c.core.ensureIndexes(ctx)
+	return c.core.ensureIndexes(ctx, reflect.TypeFor[ID]())
 }
 
 // ShardKey returns the recommended shard key, KeyField, by collection name.
@@ -239,8 +242,11 @@ func (c *core) indexes() map[string][]mongo.IndexModel {
 	}}}
 }
 
-func (c *core) ensureIndexes(ctx context.Context) error {
+func (c *core) ensureIndexes(ctx context.Context, types ...reflect.Type) error {
 	if err := collation.Refuse(ctx, c.coll); err != nil {
+		return err
+	}
+	if err := c.codec.Agree(ctx, c.coll, types...); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, c.coll.Database(), c.indexes())

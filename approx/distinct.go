@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math"
 	"math/bits"
+	"reflect"
 	"strconv"
 	"sync"
 	"time"
@@ -80,10 +81,12 @@ func (d *Distinct[ID, V]) Indexes() map[string][]mongo.IndexModel { return d.cor
 
 // EnsureIndexes creates the missing indexes. It refuses a collection with a default collation.
 //
-// Cost: 1 round trip; with a KeyField 1 more, 2 if its index is missing.
+// Cost: 1 round trip; with a KeyField 1 more, 2 if its index is missing. Where New got a type of yours and no
+// Registry, 1 more, which refuses a client with a registry that encodes it in another way.
 func (d *Distinct[ID, V]) EnsureIndexes(ctx context.Context) (err error) {
+	ctx = comment.Call(ctx, "approx.Distinct.EnsureIndexes")
 	defer fault.In(&err, "approx: ensure indexes")
-	return d.core.ensureIndexes(ctx)
+	return d.core.ensureIndexes(ctx, reflect.TypeFor[ID](), reflect.TypeFor[V]())
 }
 
 // ShardKey returns the recommended shard key, KeyField, by collection name.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"reflect"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -48,10 +49,12 @@ func (s *Sampled[ID]) Indexes() map[string][]mongo.IndexModel { return s.core.in
 
 // EnsureIndexes creates the missing indexes. It refuses a collection with a default collation.
 //
-// Cost: 1 round trip; with a KeyField 1 more, 2 if its index is missing.
+// Cost: 1 round trip; with a KeyField 1 more, 2 if its index is missing. Where New got a type of yours and no
+// Registry, 1 more, which refuses a client with a registry that encodes it in another way.
 func (s *Sampled[ID]) EnsureIndexes(ctx context.Context) (err error) {
+	ctx = comment.Call(ctx, "approx.Sampled.EnsureIndexes")
 	defer fault.In(&err, "approx: ensure indexes")
-	return s.core.ensureIndexes(ctx)
+	return s.core.ensureIndexes(ctx, reflect.TypeFor[ID]())
 }
 
 // ShardKey returns the recommended shard key, KeyField, by collection name.

@@ -2,6 +2,7 @@ package bucket
 
 import (
 	"context"
+	"reflect"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -91,10 +92,15 @@ func (b *Buckets[ID, M]) Indexes() map[string][]mongo.IndexModel {
 // other options, it returns ErrIndexConflict. It refuses a collection with a default collation, which could
 // treat different series as equal, with ErrInvalid.
 //
-// Cost: 2 round trips, 3 if an index is missing.
+// Cost: 2 round trips, 3 if an index is missing. Where New got a type of yours and no Registry, 1 more, which
+// refuses a client with a registry that encodes it in another way.
 func (b *Buckets[ID, M]) EnsureIndexes(ctx context.Context) (err error) {
+	ctx = comment.Call(ctx, "bucket.EnsureIndexes")
 	defer fault.In(&err, "bucket: ensure indexes")
 	if err := collation.Refuse(ctx, b.core.Coll); err != nil {
+		return err
+	}
+	if err := b.core.Codec.Agree(ctx, b.core.Coll, reflect.TypeFor[ID](), reflect.TypeFor[M]()); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, b.core.Coll.Database(), b.Indexes())

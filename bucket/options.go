@@ -64,7 +64,7 @@ type Options struct {
 	Metadata func(series any, start time.Time) bson.D
 
 	// Registry and BSON encode and decode. BSON is by default what the client has. Its registry cannot be read: if it
-	// has its own, set Registry. Default nil: the driver's.
+	// has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -56,7 +57,7 @@ type Options struct {
 	// Default nil.
 	Then Level
 	// Registry and BSON encode the IDs. BSON is by default what the client has. Its registry cannot be read: if it has
-	// its own, set Registry. Default nil: the driver's.
+	// its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -176,10 +177,15 @@ func (c *Computed[SourceID, ID, T]) Indexes() map[string][]mongo.IndexModel {
 // EnsureIndexes creates the missing indexes. Like Check, Repair and Adopt it refuses sources and
 // targets with a default collation.
 //
-// Cost: 3 round trips, 1 more for each collection that lacks an index.
+// Cost: 3 round trips, 1 more for each collection that lacks an index. Where New got a type of yours and no
+// Registry, 1 more, which refuses a client with a registry that encodes it in another way.
 func (c *Computed[SourceID, ID, T]) EnsureIndexes(ctx context.Context) (err error) {
+	ctx = comment.Call(ctx, "computed.EnsureIndexes")
 	defer fault.In(&err, "computed: ensure indexes")
 	if err := collation.Refuse(ctx, c.core.sources, c.core.targets); err != nil {
+		return err
+	}
+	if err := c.core.codec.Agree(ctx, c.core.sources, reflect.TypeFor[SourceID](), reflect.TypeFor[ID]()); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, c.core.targets.Database(), c.Indexes())

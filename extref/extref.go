@@ -158,10 +158,15 @@ func (r *Source[ID, T]) Indexes() map[string][]mongo.IndexModel { return r.core.
 // EnsureIndexes creates the indexes that are missing. If an index on the same keys has other
 // options, it returns mongopatterns.ErrIndexConflict; it drops nothing.
 //
-// Cost: 1 round trip, and 1 for each collection if its indexes are there, else 2.
+// Cost: 1 round trip, and 1 for each collection if its indexes are there, else 2. Where New got a type of yours
+// and no Registry, 1 more, which refuses a client with a registry that encodes it in another way.
 func (r *Source[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
+	ctx = comment.Call(ctx, "extref.EnsureIndexes")
 	defer fault.In(&err, "extref: ensure indexes")
 	if err := r.core.ready(ctx, nil); err != nil {
+		return err
+	}
+	if err := r.core.codec.Agree(ctx, r.core.source, reflect.TypeFor[ID](), reflect.TypeFor[T]()); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, r.core.source.Database(), r.core.indexes())

@@ -45,8 +45,8 @@ type Options struct {
 	// be combined with Outbox. Default false.
 	Deferred bool
 
-	// Registry and BSON encode IDs, sources and updates. BSON is by default what the client has. Its registry cannot
-	// be read: if it has its own, set Registry. Default nil: the driver's.
+	// Registry and BSON encode IDs, sources and updates. BSON is by default what the client has. Its registry cannot be
+	// read: if it has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

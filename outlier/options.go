@@ -61,7 +61,7 @@ type Options struct {
 	ElementIndex bool
 
 	// Registry and BSON encode IDs and elements and decode elements. BSON is by default what the client has. Its
-	// registry cannot be read: if it has its own, set Registry. Default nil: the driver's.
+	// registry cannot be read: if it has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -86,10 +87,15 @@ func (l *Lists[ID, E]) Indexes() map[string][]mongo.IndexModel {
 // EnsureIndexes creates the Indexes that are missing. If an index on the same keys has other
 // options, it returns ErrIndexConflict; it drops nothing.
 //
-// Cost: 1 round trip, and 1 for each of the two collections; where one is missing 2.
+// Cost: 1 round trip, and 1 for each of the two collections; where one is missing 2. Where New got a type of yours
+// and no Registry, 1 more, which refuses a client with a registry that encodes it in another way.
 func (l *Lists[ID, E]) EnsureIndexes(ctx context.Context) (err error) {
+	ctx = comment.Call(ctx, "outlier.EnsureIndexes")
 	defer fault.In(&err, "outlier: ensure indexes")
 	if err := l.c.ready(ctx, nil); err != nil {
+		return err
+	}
+	if err := l.c.codec.Agree(ctx, l.c.coll, reflect.TypeFor[ID](), reflect.TypeFor[E]()); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, l.c.coll.Database(), l.Indexes())

@@ -54,8 +54,8 @@ type Options struct {
 	Sequential bool
 
 	// Registry and BSON encode filters when tokens are bound to them, projections, and documents given to Token. BSON
-	// is by default what the client has. Its registry cannot be read: if it has its own, set Registry. Default nil:
-	// the driver's.
+	// is by default what the client has. Its registry cannot be read: if it has its own, set Registry, which
+	// EnsureIndexes checks. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

@@ -125,8 +125,8 @@ type Options struct {
 	HolderField, UntilField string
 	// Flat: the cells are directly in CellsField, without sections. Default false.
 	Flat bool
-	// Registry and BSON encode IDs and holders. BSON is by default what the client has. Its registry cannot be read:
-	// if it has its own, set Registry. Default nil: the driver's.
+	// Registry and BSON encode IDs and holders. BSON is by default what the client has. Its registry cannot be read: if
+	// it has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -172,10 +172,15 @@ func (g *Grids[ID, H]) Indexes() map[string][]mongo.IndexModel {
 // EnsureIndexes creates no index. Like Insert and Check it refuses a collection with a default
 // collation, because with one the holder "order-a" may also be "ORDER-A".
 //
-// Cost: 1 round trip.
+// Cost: 1 round trip. Where New got a type of yours and no Registry, 1 more, which refuses a client with a
+// registry that encodes it in another way.
 func (g *Grids[ID, H]) EnsureIndexes(ctx context.Context) (err error) {
+	ctx = comment.Call(ctx, "prealloc.EnsureIndexes")
 	defer fault.In(&err, "prealloc: ensure indexes")
-	return collation.Refuse(ctx, g.core.coll)
+	if err := collation.Refuse(ctx, g.core.coll); err != nil {
+		return err
+	}
+	return g.core.codec.Agree(ctx, g.core.coll, reflect.TypeFor[ID](), reflect.TypeFor[H]())
 }
 
 // ShardKey returns the recommended shard key, _id, by collection name.

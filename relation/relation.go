@@ -61,8 +61,8 @@ type Options struct {
 	// Children, return the children of a parent, such as {at: -1}. Their index ends with it.
 	// Default {_id: -1}.
 	Sort bson.D
-	// Registry and BSON encode the IDs and the children. BSON is by default what the client has. Its registry cannot
-	// be read: if it has its own, set Registry. Default nil: the driver's.
+	// Registry and BSON encode the IDs and the children. BSON is by default what the client has. Its registry cannot be
+	// read: if it has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -206,10 +206,15 @@ func (r *Relation[ParentID, ChildID, T]) Indexes() map[string][]mongo.IndexModel
 // EnsureIndexes creates the indexes that are missing. It refuses collections with a default
 // collation, as Check, Repair, Extract and Embed do.
 //
-// Cost: 1 round trip, and 1 for each collection with references, 2 if an index is missing.
+// Cost: 1 round trip, and 1 for each collection with references, 2 if an index is missing. Where New got a type of
+// yours and no Registry, 1 more, which refuses a client with a registry that encodes it in another way.
 func (r *Relation[ParentID, ChildID, T]) EnsureIndexes(ctx context.Context) (err error) {
+	ctx = comment.Call(ctx, "relation.EnsureIndexes")
 	defer fault.In(&err, "relation: ensure indexes")
 	if err := collation.Refuse(ctx, r.core.collections()...); err != nil {
+		return err
+	}
+	if err := r.core.codec.Agree(ctx, r.core.parents, reflect.TypeFor[ParentID](), reflect.TypeFor[ChildID](), reflect.TypeFor[T]()); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, r.core.parents.Database(), r.Indexes())

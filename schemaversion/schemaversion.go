@@ -48,7 +48,7 @@ type Options struct {
 	// plus ".migrations".
 	Leases *mongo.Collection
 	// Registry and BSON encode and decode T and the types of Between. BSON is by default what the client has. Its
-	// registry cannot be read: if it has its own, set Registry. Default nil: the driver's.
+	// registry cannot be read: if it has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -128,10 +128,15 @@ func (v *Collection[T]) Indexes() map[string][]mongo.IndexModel {
 // EnsureIndexes creates the index on the version if it is missing. It refuses collections with a
 // default collation.
 //
-// Cost: 2 round trips, 3 if an index is missing.
+// Cost: 2 round trips, 3 if an index is missing. Where New got a type of yours and no Registry, 1 more, which
+// refuses a client with a registry that encodes it in another way.
 func (v *Collection[T]) EnsureIndexes(ctx context.Context) (err error) {
+	ctx = comment.Call(ctx, "schemaversion.EnsureIndexes")
 	defer fault.In(&err, "schemaversion: ensure indexes")
 	if err := collation.Refuse(ctx, v.core.coll, v.core.leases); err != nil {
+		return err
+	}
+	if err := v.core.codec.Agree(ctx, v.core.coll, reflect.TypeFor[T]()); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, v.core.coll.Database(), v.Indexes())

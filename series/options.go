@@ -71,8 +71,8 @@ type Options struct {
 	MaxCount, MaxBytes int
 
 	// Registry and BSON encode series and measurements, and decode measurements. BSON is by default what the client
-	// has. Its registry cannot be read: if it has its own, set Registry. Default nil: the driver's. With either of
-	// them, encoding and decoding a flat struct takes about ten times as long.
+	// has. Its registry cannot be read: if it has its own, set Registry, which EnsureIndexes checks. Default nil: the
+	// driver's. With either of them, encoding and decoding a flat struct takes about ten times as long.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

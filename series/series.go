@@ -2,6 +2,7 @@ package series
 
 import (
 	"context"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -116,10 +117,15 @@ func (c *store) batchID() string { return c.opts.BatchField + ".id" }
 // other options, it returns ErrIndexConflict. It refuses a collection with a default collation, which could
 // treat different series as equal, with ErrInvalid.
 //
-// Cost: 2 round trips, 3 if an index is missing.
+// Cost: 2 round trips, 3 if an index is missing. Where New got a type of yours and no Registry, 1 more, which
+// refuses a client with a registry that encodes it in another way.
 func (s *Series[ID, M]) EnsureIndexes(ctx context.Context) (err error) {
+	ctx = comment.Call(ctx, "series.EnsureIndexes")
 	defer fault.In(&err, "series: ensure indexes")
 	if err := collation.Refuse(ctx, s.core.Coll); err != nil {
+		return err
+	}
+	if err := s.core.Codec.Agree(ctx, s.core.Coll, reflect.TypeFor[ID](), reflect.TypeFor[M]()); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, s.core.Coll.Database(), s.Indexes())

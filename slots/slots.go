@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"time"
@@ -49,7 +50,7 @@ type Options struct {
 	Metadata func(series any, start time.Time) bson.D
 
 	// Registry and BSON encode and decode. BSON is by default what the client has. Its registry cannot be read: if it
-	// has its own, set Registry. Default nil: the driver's.
+	// has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -137,10 +138,15 @@ func (s *Slots[ID, M]) Indexes() map[string][]mongo.IndexModel {
 // other options, it returns ErrIndexConflict. It refuses a collection with a default collation, which could
 // treat different series as equal, with ErrInvalid.
 //
-// Cost: 2 round trips, 3 if an index is missing.
+// Cost: 2 round trips, 3 if an index is missing. Where New got a type of yours and no Registry, 1 more, which
+// refuses a client with a registry that encodes it in another way.
 func (s *Slots[ID, M]) EnsureIndexes(ctx context.Context) (err error) {
+	ctx = comment.Call(ctx, "slots.EnsureIndexes")
 	defer fault.In(&err, "slots: ensure indexes")
 	if err := collation.Refuse(ctx, s.core.Coll); err != nil {
+		return err
+	}
+	if err := s.core.Codec.Agree(ctx, s.core.Coll, reflect.TypeFor[ID](), reflect.TypeFor[M]()); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, s.core.Coll.Database(), s.Indexes())

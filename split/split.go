@@ -59,7 +59,7 @@ type Options struct {
 	Prefer Side
 
 	// Registry and BSON encode IDs and documents. BSON is by default what the client has. Its registry cannot be read:
-	// if it has its own, set Registry. Default nil: the driver's.
+	// if it has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -183,10 +183,15 @@ func (s *Split[ID, H, C]) Indexes() map[string][]mongo.IndexModel {
 // EnsureIndexes creates the index of the cold documents if it is missing. If an index on the
 // same key has other options, it returns mongopatterns.ErrIndexConflict.
 //
-// Cost: 2 round trips, 3 if an index is missing; 1 if IDField is _id.
+// Cost: 2 round trips, 3 if an index is missing; 1 if IDField is _id. Where New got a type of yours and no
+// Registry, 1 more, which refuses a client with a registry that encodes it in another way.
 func (s *Split[ID, H, C]) EnsureIndexes(ctx context.Context) (err error) {
+	ctx = comment.Call(ctx, "split.EnsureIndexes")
 	defer fault.In(&err, "split: ensure indexes")
 	if err := s.core.ready(ctx, nil); err != nil {
+		return err
+	}
+	if err := s.core.codec.Agree(ctx, s.core.hot, reflect.TypeFor[ID](), reflect.TypeFor[H](), reflect.TypeFor[C]()); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, s.core.cold.Database(), s.Indexes())

@@ -51,8 +51,8 @@ type Options struct {
 	Values []Value
 
 	// Registry and BSON encode the parents' _ids and the items, and decode the items that Top returns. BSON is by
-	// default what the client has. Its registry cannot be read: if it has its own, set Registry. Default nil: the
-	// driver's.
+	// default what the client has. Its registry cannot be read: if it has its own, set Registry, which EnsureIndexes
+	// checks. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

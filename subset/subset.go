@@ -162,10 +162,15 @@ func (s *Subset[ID, T]) Indexes() map[string][]mongo.IndexModel {
 // EnsureIndexes creates the index of the items if it is missing. If an index on the same
 // keys has other options, it returns mongopatterns.ErrIndexConflict.
 //
-// Cost: 2 round trips, 3 if an index is missing.
+// Cost: 2 round trips, 3 if an index is missing. Where New got a type of yours and no Registry, 1 more, which
+// refuses a client with a registry that encodes it in another way.
 func (s *Subset[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
+	ctx = comment.Call(ctx, "subset.EnsureIndexes")
 	defer fault.In(&err, "subset: ensure indexes")
 	if err := s.core.ready(ctx, nil); err != nil {
+		return err
+	}
+	if err := s.core.codec.Agree(ctx, s.core.items, reflect.TypeFor[ID](), reflect.TypeFor[T]()); err != nil {
 		return err
 	}
 	return indexes.EnsureAll(ctx, s.core.items.Database(), s.Indexes())

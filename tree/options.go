@@ -94,7 +94,7 @@ type Options struct {
 	// plus "_locks".
 	LockCollection string
 	// Registry and BSON encode documents and IDs, and decode IDs. BSON is by default what the client has. Its registry
-	// cannot be read: if it has its own, set Registry. Default nil: the driver's.
+	// cannot be read: if it has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

@@ -189,11 +189,15 @@ func (s *store) keyed(fields ...string) bson.D {
 // The indexes are the same for all scopes of a collection, so one Tree can create them for all; the lock
 // document of another scope is made on first use.
 //
-// Cost: 3 round trips when all indexes are there, otherwise 4; 1 document written.
+// Cost: 3 round trips when all indexes are there, otherwise 4; 1 document written. Where New got a type of yours
+// and no Registry, 1 more, which refuses a client with a registry that encodes it in another way.
 func (t *Tree[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "tree.EnsureIndexes")
 	defer fault.In(&err, "tree: ensure indexes")
 	if err := collation.Refuse(ctx, t.c.coll); err != nil {
+		return err
+	}
+	if err := t.c.codec.Agree(ctx, t.c.coll, reflect.TypeFor[ID](), reflect.TypeFor[T]()); err != nil {
 		return err
 	}
 	if err := indexes.EnsureAll(ctx, t.c.coll.Database(), t.Indexes()); err != nil {

@@ -71,7 +71,7 @@ type Options struct {
 	NoHistory bool
 
 	// Registry and BSON encode and decode documents and IDs. BSON is by default what the client has. Its registry
-	// cannot be read: if it has its own, set Registry. Default nil: the driver's.
+	// cannot be read: if it has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

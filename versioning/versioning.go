@@ -162,10 +162,15 @@ func (d *store) byTime() bson.D {
 // EnsureIndexes creates the missing indexes. If a unique index with the same keys covers all rows,
 // the error is mongopatterns.ErrIndexConflict; if two rows have the same number, ErrInconsistent.
 //
-// Cost: 2 round trips, 3 if an index is missing; without a history 1.
+// Cost: 2 round trips, 3 if an index is missing; without a history 1. Where New got a type of yours and no
+// Registry, 1 more, which refuses a client with a registry that encodes it in another way.
 func (d *History[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
+	ctx = comment.Call(ctx, "versioning.EnsureIndexes")
 	defer fault.In(&err, "versioning: ensure indexes")
 	if err := d.core.refuseCollation(ctx); err != nil {
+		return err
+	}
+	if err := d.core.codec.Agree(ctx, d.core.current, reflect.TypeFor[ID](), reflect.TypeFor[T]()); err != nil {
 		return err
 	}
 	err = indexes.EnsureAll(ctx, d.core.current.Database(), d.Indexes())

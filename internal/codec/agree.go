@@ -1,0 +1,145 @@
+package codec
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/comment"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+)
+
+// Agree returns ErrInvalid if the client of coll encodes one of the types otherwise than the driver's registry does, and
+// c has no registry of its own. The client's registry cannot be read, so the client sends a filled value of each type, and
+// the server returns what it got. Types that no registry changes alone, such as int or bson.D, are not asked for. A
+// server that does not know $documents says nothing.
+//
+// Cost: 1 round trip, none if there is nothing to ask.
+func (c Codec) Agree(ctx context.Context, coll *comment.Collection, types ...reflect.Type) error {
+	if c.Registry != nil {
+		return nil
+	}
+	asked, values := Codec{BSON: client(coll.Driver())}, bson.A{}
+	var own []bson.RawValue
+	for _, t := range types {
+		if !named(t, nil) {
+			continue
+		}
+		v := filled(t, 3).Interface()
+		encoded, err := asked.Value(v)
+		if err != nil {
+			continue // the type has values that cannot be stored; this is one
+		}
+		own = append(own, encoded)
+		values = append(values, expr.D("v", expr.Literal(v)))
+	}
+	if len(own) == 0 {
+		return nil
+	}
+	ctx = mongo.NewSessionContext(ctx, nil)
+	got, err := documents(ctx, coll, values)
+	var server mongo.ServerError
+	if errors.As(err, &server) && (server.HasErrorCode(unknownStage) || server.HasErrorCode(notInStableAPI)) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for i, raw := range got {
+		if v := raw.Lookup("v"); !v.Equal(own[i]) {
+			return fault.Invalid("the client has a registry that encodes a value as %v, where this helper encodes it as %v: set Options.Registry to that of the client", v, own[i])
+		}
+	}
+	return nil
+}
+
+// The server's codes for a stage that it does not know, or does not permit with a strict API.
+const (
+	unknownStage   = 40324
+	notInStableAPI = 323
+)
+
+// documents returns the documents as the server gets them.
+func documents(ctx context.Context, coll *comment.Collection, all bson.A) (out []bson.Raw, err error) {
+	cursor, err := comment.Aggregate(ctx, coll.Database(), mongo.Pipeline{expr.Op("$documents", all)})
+	if err != nil {
+		return nil, err
+	}
+	err = cursor.All(ctx, &out)
+	return out, err
+}
+
+// named reports whether t has a type of a program in it, or a time, for which a registry can have an encoder.
+func named(t reflect.Type, seen []reflect.Type) bool {
+	for _, s := range seen {
+		if s == t {
+			return false
+		}
+	}
+	seen = append(seen, t)
+	if path := t.PkgPath(); path != "" && !strings.HasSuffix(path, "mongo-driver/v2/bson") {
+		return true
+	}
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return named(t.Elem(), seen)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if named(t.Field(i).Type, seen) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// filled returns a value of t without zeros, as far as that is possible: nothing is left out as empty.
+func filled(t reflect.Type, depth int) reflect.Value {
+	v := reflect.New(t).Elem()
+	if t == reflect.TypeFor[time.Time]() {
+		v.Set(reflect.ValueOf(time.Unix(1, 0).UTC()))
+		return v
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		v.SetInt(1)
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		v.SetUint(1)
+	case reflect.Float32, reflect.Float64:
+		v.SetFloat(1.5)
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Array:
+		for i := range t.Len() {
+			v.Index(i).Set(filled(t.Elem(), depth))
+		}
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if t.Field(i).IsExported() {
+				v.Field(i).Set(filled(t.Field(i).Type, depth))
+			}
+		}
+	}
+	if depth == 0 { // of a type that contains itself
+		return v
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(t.Elem()))
+		v.Elem().Set(filled(t.Elem(), depth-1))
+	case reflect.Slice:
+		v.Set(reflect.Append(v, filled(t.Elem(), depth-1)))
+	case reflect.Map:
+		v.Set(reflect.MakeMap(t))
+		v.SetMapIndex(filled(t.Key(), depth-1), filled(t.Elem(), depth-1))
+	}
+	return v
+}
