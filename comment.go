@@ -6,8 +6,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/comment"
 )
 
-// WithComment returns a context in which the calls of this library give their commands text as the comment, in place of
-// their own names: a trace, for instance, or a request. With an empty text they have none.
+// WithComment returns a context in which the calls of this library send text as the comment of their commands, in place
+// of the name of the call: the number of a trace or a request, for instance. With an empty text they send none.
 func WithComment(ctx context.Context, text string) context.Context {
 	return comment.With(ctx, text)
 }

@@ -97,15 +97,15 @@
 //
 // # Comments
 //
-// The commands of a call carry the comment "mongopatterns subset.Insert", which is its package and name, so that the
-// profiler, the log, currentOp and Atlas name it. The name has the type as well if New does not return it, as
-// "mongopatterns approx.Sampled.Add". The functions of this package are "mongopatterns Transact" and "mongopatterns Shard".
-// A call inside another, as in the function of computed's Change, names its own commands. The comment of
-// [WithComment] comes first, and so does one in options that a call takes or New got, such as those of a find.
+// The commands of a call carry its package and name as their comment, such as "mongopatterns subset.Insert", so that the
+// profiler, the log, currentOp and Atlas show which call sent them. The calls of Distinct and Sampled of approx and of
+// Gatherer of series have the type as well: "mongopatterns approx.Sampled.Add". Functions of this package are
+// "mongopatterns Transact" and "mongopatterns Shard". A call inside another, as in the function of computed's Change, names
+// its own commands. [WithComment] gives another comment or none, and a comment in the options of a find comes before both.
 //
-// These commands carry none, because the driver takes none for them or they belong to a transaction as a whole:
-// commitTransaction, abortTransaction, createIndexes, listIndexes, listCollections, killCursors, killSessions,
-// endSessions and hello. Nor do the commands that your own code sends in a callback.
+// Some commands have no comment, because the driver takes none for them or because they end a transaction, a cursor or a
+// session: createIndexes, listIndexes, listCollections, hello, commitTransaction, abortTransaction, killCursors,
+// killSessions and endSessions. Commands that your own code sends in a callback have only yours.
 //
 // # Collations
 //

@@ -1,0 +1,121 @@
+package comment_test
+
+import (
+	"context"
+	"reflect"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/comment"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// Every command of a Collection carries the comment of its context.
+func TestEveryCommand(t *testing.T) {
+	db := mongotest.Database(t)
+	c, all, touch := comment.On(db.Collection("c")), bson.D{}, testkit.D("$set", testkit.D("n", 1))
+	calls := map[string]func(ctx context.Context) error{
+		"Find": func(ctx context.Context) error {
+			cur, err := c.Find(ctx, all, options.Find().SetBatchSize(1)) // a getMore as well
+			if err != nil {
+				return err
+			}
+			return cur.All(ctx, new([]bson.D))
+		},
+		"FindOne": func(ctx context.Context) error { return c.FindOne(ctx, all).Err() },
+		"Aggregate": func(ctx context.Context) error {
+			cur, err := c.Aggregate(ctx, mongo.Pipeline{}, options.Aggregate().SetBatchSize(1))
+			if err != nil {
+				return err
+			}
+			return cur.All(ctx, new([]bson.D))
+		},
+		"CountDocuments":         func(ctx context.Context) error { return testkit.ErrorOf(c.CountDocuments(ctx, all)) },
+		"EstimatedDocumentCount": func(ctx context.Context) error { return testkit.ErrorOf(c.EstimatedDocumentCount(ctx)) },
+		"Watch": func(ctx context.Context) error {
+			s, err := c.Watch(ctx, mongo.Pipeline{}, options.ChangeStream().SetMaxAwaitTime(time.Millisecond))
+			if err != nil {
+				return err
+			}
+			s.TryNext(ctx)
+			return s.Err()
+		},
+		"InsertOne":  func(ctx context.Context) error { return testkit.ErrorOf(c.InsertOne(ctx, bson.D{})) },
+		"InsertMany": func(ctx context.Context) error { return testkit.ErrorOf(c.InsertMany(ctx, []any{bson.D{}})) },
+		"UpdateOne":  func(ctx context.Context) error { return testkit.ErrorOf(c.UpdateOne(ctx, all, touch)) },
+		"UpdateMany": func(ctx context.Context) error { return testkit.ErrorOf(c.UpdateMany(ctx, all, touch)) },
+		"ReplaceOne": func(ctx context.Context) error { return testkit.ErrorOf(c.ReplaceOne(ctx, all, bson.D{})) },
+		"DeleteOne":  func(ctx context.Context) error { return testkit.ErrorOf(c.DeleteOne(ctx, testkit.D("_id", 99))) },
+		"DeleteMany": func(ctx context.Context) error { return testkit.ErrorOf(c.DeleteMany(ctx, testkit.D("_id", 99))) },
+		"BulkWrite": func(ctx context.Context) error {
+			return testkit.ErrorOf(c.BulkWrite(ctx, []mongo.WriteModel{mongo.NewInsertOneModel().SetDocument(bson.D{}),
+				mongo.NewUpdateOneModel().SetFilter(all).SetUpdate(touch), mongo.NewDeleteOneModel().SetFilter(testkit.D("_id", 99))}))
+		},
+		"FindOneAndUpdate":  func(ctx context.Context) error { return c.FindOneAndUpdate(ctx, all, touch).Err() },
+		"FindOneAndReplace": func(ctx context.Context) error { return c.FindOneAndReplace(ctx, all, bson.D{}).Err() },
+		"FindOneAndDelete":  func(ctx context.Context) error { return c.FindOneAndDelete(ctx, testkit.D("n", 1)).Err() },
+		"function Aggregate": func(ctx context.Context) error {
+			return testkit.ErrorOf(comment.Aggregate(ctx, db, mongo.Pipeline{{{Key: "$documents", Value: bson.A{}}}}))
+		},
+		"function Command": func(ctx context.Context) error {
+			return db.RunCommand(ctx, comment.Command(ctx, testkit.D("ping", 1))).Err()
+		},
+	}
+	for name := range methods(reflect.TypeFor[*comment.Collection]()) {
+		if _, ok := calls[name]; !ok {
+			t.Errorf("%s is not called", name)
+		}
+	}
+	for name, call := range calls {
+		for id := range 3 {
+			testkit.OK(t, testkit.ErrorOf(c.UpdateOne(t.Context(), testkit.D("_id", id), touch, options.UpdateOne().SetUpsert(true))))
+		}
+		for want, ctx := range map[string]context.Context{
+			"mongopatterns inner": comment.Call(comment.Call(t.Context(), "outer"), "inner"),
+			"theirs":              comment.Call(comment.With(t.Context(), "theirs"), "inner"),
+			"":                    comment.Call(comment.With(t.Context(), ""), "inner"),
+		} {
+			var err error
+			cmds := mongotest.Record(t, db, func() { err = call(ctx) })
+			testkit.OK(t, err)
+			for _, cmd := range cmds {
+				if got, _ := cmd.Body.Lookup("comment").StringValueOK(); got != want && cmd.Name != "killCursors" {
+					t.Errorf("%s: %s carries %q, not %q", name, cmd.Name, got, want)
+				}
+			}
+		}
+	}
+}
+
+// methods are the methods that take a context.
+func methods(of reflect.Type) map[string]bool {
+	out := map[string]bool{}
+	for i := range of.NumMethod() {
+		m := of.Method(i)
+		if m.Type.NumIn() > 1 && m.Type.In(1) == reflect.TypeFor[context.Context]() {
+			out[m.Name] = true
+		}
+	}
+	return out
+}
+
+// The options of the caller are neither changed nor written over.
+func TestOptionsOfTheCaller(t *testing.T) {
+	db := mongotest.Database(t)
+	c := comment.On(db.Collection("c"))
+	opts := make([]options.Lister[options.FindOptions], 1, 2)
+	opts[0] = options.Find().SetComment("theirs")
+	cmds := mongotest.Record(t, db, func() {
+		testkit.OK(t, testkit.ErrorOf(c.Find(comment.Call(t.Context(), "x"), bson.D{}, opts...)))
+	})
+	if got := cmds[0].Body.Lookup("comment").StringValue(); got != "theirs" || opts[:2][1] != nil {
+		t.Errorf("comment %q, options %v", got, opts[:2])
+	}
+}
