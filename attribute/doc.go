@@ -133,9 +133,9 @@
 // the fields' indexes that is not used. When no code queries the fields any more, drop the others.
 //
 // With Options.Copy the fields stay for code that still reads them; a last run without Copy removes them.
-// A null field does not become an entry, and is removed, too.
+// A null field does not become an entry, and is removed as well.
 //
-// Old code may continue to write the fields; the next Adopt turns these into entries, too. [Collision] says
+// Old code may continue to write the fields; the next Adopt also turns these into entries. [Collision] says
 // what happens if field and entry differ. By default both stay, reads return the entry, and the document is
 // counted as Remaining. Choose KeepSource if the fields are newer as long as old code writes, and only for
 // columns that new code does not write: Set changes the entry and not a field that Copy has left, so the next

@@ -69,7 +69,7 @@
 //	coll.UpdateOne(ctx, cats.Filter("Databases"), bson.D{{Key: "$set", Value: changes}})
 //
 // ID may be a type of your own, such as type CategoryID string. One that is made from bson.ObjectID needs
-// the two methods of the example TypedID of relation.New: without them the driver stores it as binary data.
+// the two methods of the [example of New with typed IDs]; without them the driver stores it as binary data.
 //
 // If a node has children, Restrict refuses to delete it, Cascade deletes all below it, Promote puts the
 // children in its place, and Unlink makes them roots.
@@ -193,6 +193,8 @@
 // IsDescendant and AncestorsFilter in AncestorArray and MaterializedPath.
 //
 // docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
+//
+// [example of New with typed IDs]: https://pkg.go.dev/github.com/mongopatterns/mongopatterns/relation#example-New-TypedID
 package tree
 
 // Notes for those who change this package.
