@@ -17,7 +17,7 @@
 //
 // # Documents
 //
-// Each key has one document. The key is _id, or [Options].KeyField; the count is in
+// Each key has one document. The key is _id, or [Options].KeyField. The count is in
 // [Options].CountField, at any path in a document of yours:
 //
 //	{_id: "/about", count: 700000}

@@ -184,7 +184,7 @@ package extref
 //   - The version rises only with a followed field, and a copy is written only by a higher one: propagation is
 //     idempotent, needs neither order nor a transaction, and can be cut off anywhere.
 //   - Without a version in the copies, values are compared by equalities in the filter, and each batch is a
-//     transaction that first writes to the source. It is dearer; the manual says what it costs.
+//     transaction that first writes to the source, which is more expensive.
 //   - The outbox has one entry a source, not one a change, and an entry is removed only with the mark that the worker
 //     read. Failing entries back off and stop nobody. Its times are `$$NOW`, as those of all leases are: a process
 //     whose own clock was ahead took the entries of others and held back its own. `$$NOW` in `$expr` has bounds in the

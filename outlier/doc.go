@@ -38,7 +38,7 @@
 //	{_id: ObjectId("…"), book_id: 18, n: 0, customers_purchased: ["user00", …, "user999"]}
 //	{_id: ObjectId("…"), book_id: 18, n: 1, customers_purchased: ["user1000", …, "user1799"]}
 //
-// customers_purchased_outside counts the elements in overflow documents; customers_purchased_moved is an
+// customers_purchased_outside counts the elements in overflow documents, and customers_purchased_moved is an
 // ObjectID that changes when elements move. A parent may have several lists, each with its own Lists,
 // ArrayField and overflow collection.
 //

@@ -32,7 +32,7 @@
 //
 //	{_id: "room 1, April 2019", cells: {"2019-04-01": {}, "2019-04-02": {by: "Ann"}, …}}
 //
-// Other fields of the grid and of its cells, such as a price, are yours; the package keeps them. Insert makes
+// Other fields of the grid and of its cells, such as a price, are yours, and the package keeps them. Insert makes
 // empty cells: set a price afterwards, by an update of "cells.A.1.price", and add a cell by setting
 // "cells.A.11" to {} where it does not exist.
 //

@@ -54,12 +54,11 @@
 // code can be neither saved nor deleted: Adopt counts it as Failed, and Check reports it as Malformed. The same holds
 // for a document with an empty timestamp in a top-level field, which the server would replace, but it can be deleted.
 //
-// Numbers begin at 1 and have no gaps; times never decrease. Options.Ignored names fields that the history
-// does not keep, such as "last_seen" or a counter. A name can be added later; do not take one away, because
-// the revisions from before do not hold the field. With Options.SnapshotEvery: 20 only every twentieth
-// revision is stored whole, the others as the differences to the next one (deltas): a large document with
-// small changes then takes a few per cent of the space. It can be changed later: stored revisions stay as they
-// are.
+// Numbers begin at 1 and have no gaps; times never decrease. Options.Ignored names fields that the history does
+// not keep, such as "last_seen" or a counter. A name can be added later; do not take one away, because the
+// revisions from before do not hold the field. With Options.SnapshotEvery: 20 only every twentieth revision is
+// stored whole, the others as the differences to the next one (deltas). A large document with small changes then
+// takes a few per cent of the space. It can be changed later: stored revisions stay as they are.
 //
 // # Five calls
 //
