@@ -6,7 +6,7 @@
 // Each schema pattern is a package of its own: a typed helper over your collections, beside the official
 // driver and not instead of it. docs/choosing.md leads from a symptom to a pattern. In the manual of each, the
 // sections on when to use it, its documents and its calls are enough to begin; the others are for reference.
-// The examples that a manual names are in the example_test.go of its package.
+// The examples that a manual names are links, as go doc prints none.
 // docs/questions.md answers what a team asks before it adopts the library.
 //
 //   - [github.com/mongopatterns/mongopatterns/tree]: hierarchies in five representations

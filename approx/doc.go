@@ -8,7 +8,7 @@
 // Use it where one document changes so often that the writes are the load, and where an error of
 // some hundred does not matter: page views, likes, the population of a city. Do not use it for
 // money, stock or seats. If a program collects counts anyway, one bulk write at intervals is
-// cheapest. If counts are seldom read, store the events in buckets and add them up. Up to a
+// cheapest. If counts are rarely read, store the events in buckets and add them up. Up to a
 // thousand distinct values take no more space in an array with $addToSet, which is exact.
 //
 // Adding up is exact if every process calls Close before it ends. Sampling loses nothing in a crash
@@ -17,7 +17,7 @@
 //
 // # Documents
 //
-// Each key has one document. The key is _id, or [Options].KeyField; the count is in
+// Each key has one document. The key is _id, or [Options].KeyField. The count is in
 // [Options].CountField, at any path in a document of yours:
 //
 //	{_id: "/about", count: 700000}
@@ -60,7 +60,7 @@
 //	e, err := visitors.Estimate(ctx, "2024-05-01") // {Count: 51200, StdErr: 1664}
 //	e, err = visitors.Union(ctx, may)              // may is a filter of days: not the sum of them
 //
-// Its types are those of a key and of a value. It has Flush, Close and Run, too.
+// Its types are those of a key and of a value. It also has Flush, Close and Run.
 //
 // # Concurrency, adoption
 //

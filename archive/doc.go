@@ -4,7 +4,7 @@
 //
 // # When to use it, and when not
 //
-// Use it if queries and indexes of the live collection get slow or dear because of documents that
+// Use it if queries and indexes of the live collection get slow or expensive because of documents that
 // are hardly read any more but must be kept. The archive may have fewer indexes, be on other
 // shards, or be compressed harder. Do not use it
 //
@@ -39,10 +39,9 @@
 //	for problem, err := range orders.Check(ctx, nil) { ... }
 //	result, err = orders.Repair(ctx, nil)
 //
-// Move is for a job: it moves one batch after the other, can be killed, and run again. The result
-// counts as Done what was moved, as Skipped what another writer was quicker with, and as Failed, with
-// its error, what could not be moved; the others are moved all the same. Everything else, such as
-// reading the archive, is the driver's.
+// Move is for a job: it moves one batch after the other, can be killed, and run again. The result counts as Done
+// what was moved, as Skipped what another writer moved first, and as Failed, with its error, what could not be
+// moved; the others are moved. Everything else, such as reading the archive, is the driver's.
 //
 // # Which documents are old
 //
@@ -73,17 +72,17 @@
 // then its Check reports WrongField. If archived documents are not to count, Mark the targets after the Move. If they are to
 // count, keep their sum in another field of the target, or archive only targets together with all their sources.
 //
-// A document of package versioning moves with its revisions, by an Archive of each of its two collections
-// and one transaction for each document; a History of the two archives then reads both. The example History of
-// Move runs this. Do not use the _id again: the new document would begin at revision 1 and could not be
+// A document of package versioning moves with its revisions, by an Archive of each of its two collections and one
+// transaction for each document; a History of the two archives then reads both. The [example of Move with a
+// history] runs this. Do not use the _id again: the new document would begin at revision 1 and could not be
 // archived.
 //
 // # Reading both sides
 //
-// A program that reads a document by its _id looks at the live collection first and then at the
-// archive. A Restore between the two can hide the document: to exclude that, read both in a
-// transaction or in a session with snapshot reads. Do so, too, to read many documents of both sides
-// and see each once. The example Union of New has an aggregation over both.
+// A program that reads a document by its _id looks at the live collection first and then at the archive. A Restore
+// between the two can hide the document: to exclude that, read both in a transaction or in a session with snapshot
+// reads. Do the same to read many documents of both sides and see each once. The [example of a union] aggregates
+// over both.
 //
 // # Concurrency
 //
@@ -162,6 +161,9 @@
 // there the server keeps an _id unique only on each shard.
 //
 // docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
+//
+// [example of Move with a history]: https://pkg.go.dev/github.com/mongopatterns/mongopatterns/archive#example-Archive.Move-History
+// [example of a union]: https://pkg.go.dev/github.com/mongopatterns/mongopatterns/archive#example-New-Union
 package archive
 
 // Notes for those who change this package.

@@ -86,11 +86,11 @@
 //	{"releases.location": 1, "releases.date": 1, title: 1}    Index{Suffix: []string{"title"}}
 //	{…, title: 1, _id: 1}, for pages by title                 Index{Suffix: []string{"title", "_id"}}
 //
-// Prefix names other fields that your queries compare for equality, such as the filters of GetBy and
-// Values; Suffix names the fields by which pages are sorted, for package paging with "_id" as the last:
-// without it the server reads and sorts all matches for each page. Neither may hold arrays, because MongoDB
-// cannot index two arrays of a document ([ErrTwoArrays]). A filter of several conditions uses the index
-// for one of them and tests the others on the documents found. NotOrMissing alone uses no index.
+// Prefix names other fields that your queries compare for equality, such as the filters of GetBy and Values.
+// Suffix names the fields by which pages are sorted, for package paging with "_id" as the last. Without it the
+// server reads and sorts all matches for each page. Neither may hold arrays, because MongoDB cannot index two
+// arrays of a document ([ErrTwoArrays]). A filter of several conditions uses the index for one of them and tests
+// the others on the documents found. NotOrMissing alone uses no index.
 //
 // # Concurrency
 //
@@ -121,8 +121,8 @@
 //
 // # Adoption and maintenance
 //
-// [Attributes.Adopt] turns fields into entries, [Attributes.Unadopt] turns them back. Each document
-// changes in one update; they work in bounded batches, beside live writes:
+// [Attributes.Adopt] turns fields into entries, [Attributes.Unadopt] turns them back. Each document changes in one
+// update. Both work in bounded batches, beside live writes:
 //
 //	result, err := releases.Adopt(ctx, []attribute.Column{
 //		{Path: "release_US", Key: "USA"},
@@ -133,9 +133,9 @@
 // the fields' indexes that is not used. When no code queries the fields any more, drop the others.
 //
 // With Options.Copy the fields stay for code that still reads them; a last run without Copy removes them.
-// A null field does not become an entry, and is removed, too.
+// A null field does not become an entry, and is removed as well.
 //
-// Old code may continue to write the fields; the next Adopt turns these into entries, too. [Collision] says
+// Old code may continue to write the fields; the next Adopt also turns these into entries. [Collision] says
 // what happens if field and entry differ. By default both stay, reads return the entry, and the document is
 // counted as Remaining. Choose KeepSource if the fields are newer as long as old code writes, and only for
 // columns that new code does not write: Set changes the entry and not a field that Copy has left, so the next

@@ -20,8 +20,8 @@
 //
 // # Documents
 //
-// [Buckets] append measurements to an array until the bucket is full, and keep running aggregates. All
-// names are options; these are those of the example below:
+// [Buckets] append measurements to an array until the bucket is full, and keep running aggregates. All names are
+// options. These are the names of the example below:
 //
 //	{
 //	  _id: {sensor_id: 12345, start_date: 2019-01-31T10:00:00Z, n: 0},
@@ -36,9 +36,8 @@
 //	  sum_temperature: 81.5
 //	}
 //
-// A bucket takes Options.MaxCount measurements, 1000 by default; then the next bucket of the same window
-// begins, with n: 1. With [ByCount] there is one window for all times, and the buckets are the numbered
-// pages of a series.
+// A bucket takes Options.MaxCount measurements, 1000 by default. Then the next bucket of the same window begins,
+// with n: 1. With [ByCount] there is one window for all times, and the buckets are the numbered pages of a series.
 //
 // # The calls
 //

@@ -4,11 +4,10 @@
 //
 // # When to use it, and when not
 //
-// Use it where a value is read far more often than it changes, such as a million reads for a
-// thousand writes an hour. At that ratio TestReadsAgainstWrites counts the documents examined with
-// and without this package, and BenchmarkRead measures the time, on your server. Where a value is
-// read as seldom as it is written, aggregate at each read. For counters that may be off by some
-// hundred, see approx; for sums over periods of time, bucket.
+// Use it where a value is read far more often than it changes, such as a million reads for a thousand writes an
+// hour. At that ratio TestReadsAgainstWrites counts the documents examined with and without this package, and
+// BenchmarkRead measures the time, on your server. Where a value is read as rarely as it is written, aggregate at
+// each read. For counters that may be off by some hundred, see approx; for sums over periods of time, bucket.
 //
 // # Documents
 //
@@ -55,14 +54,14 @@
 //
 // # The queue
 //
-// Several workers, in any processes, may call Drain. Each target is computed by one worker; if that
-// dies, another takes over after Options.Lease. If a target cannot be computed, because the
-// pipeline fails on a source, it keeps its old values and the other targets are computed. After the
-// number of attempts in Options.Attempts it is set aside with its error and not tried again:
+// Several workers, in any processes, may call Drain. Each target is computed by one worker. If that dies, another
+// takes over after Options.Lease. If a target cannot be computed, because the pipeline fails on a source, it keeps
+// its old values and the other targets are computed. After the number of attempts in Options.Attempts it is set
+// aside with its error and not tried again:
 //
 //	{_id: "Dumbo", …, computed: {…, dirty: "set aside", attempts: 5, error: "…"}}
 //
-// Failures lists the targets set aside; readers still get the old values. To compute one again,
+// Failures lists the targets set aside, and readers still get the old values. To compute one again,
 // correct the source and Mark the target: Drain takes it when Options.Lease has passed since its last
 // attempt. An attempt is counted when it begins, so a computation
 // that kills its worker is set aside too.
@@ -76,14 +75,13 @@
 //
 // # Concurrency, drift, adoption
 //
-// Each write of a target's values raises its epoch. A computation outside a transaction is stored
-// only if the epoch has not changed since it began, so an old result never overwrites a newer one.
-// Code that writes sources without this package makes the values wrong. Check finds these targets,
-// and Repair computes them again, both while others write. A target that cannot be computed is
-// reported, and the others are still handled. Adopt gives every target its first values. Old code
-// may write sources, and targets too, even replace targets with old values: Check finds that as
-// well. Check and Repair leave marked targets to Drain, and targets that Drain has set aside to
-// you. A source without KeyField, or in which it cannot be an _id, counts for no target.
+// Each write of a target's values raises its epoch. A computation outside a transaction is stored only if the
+// epoch has not changed since it began, so an old result never overwrites a newer one. Code that writes sources
+// without this package makes the values wrong. Check finds these targets, and Repair computes them again, both
+// while others write. A target that cannot be computed is reported, and the others are still handled. Adopt gives
+// every target its first values. Old code may write sources and also targets, and even replace targets with old
+// values. Check finds that as well. Check and Repair leave marked targets to Drain, and targets that Drain has set
+// aside to you. A source without KeyField, or in which it cannot be an _id, counts for no target.
 //
 // # Failures
 //

@@ -26,7 +26,7 @@
 //
 // The types are those of the source's _id and of the source. T, here Customer, is a struct, a map or
 // bson.D; for Copy a struct needs the copied fields and the version. ID may be a type of your own, such
-// as type CustomerID string; for one made from bson.ObjectID see the example TypedID of relation.New.
+// as type CustomerID string; for one made from bson.ObjectID see the [example of New with typed IDs].
 //
 // A source has any number of targets. Copies of other forms, with the settings for them:
 //
@@ -118,9 +118,9 @@
 //
 // # Targets with a history
 //
-// If the versioning package keeps revisions of the targets, a copy that follows changes also
-// changes their past. Propagation does not make a revision, so the current one shows the new name
-// for earlier times, too, and older revisions stored as deltas of it are lost. Choose for each field:
+// If the versioning package keeps revisions of the targets, a copy that follows changes also changes their past.
+// Propagation does not make a revision, so the current one also shows the new name for earlier times, and older
+// revisions stored as deltas of it are lost. Choose for each field:
 //
 //   - Frozen: the history shows the copy as it was at that time.
 //   - Not Frozen, with the field that holds the copy in versioning.Options.Ignored: the history
@@ -129,11 +129,10 @@
 //   - Frozen, with a versioning Edit of each document after an Update of the source, which sets
 //     the copy that Fetch builds: each propagation is a revision. [Source.Filter] finds the documents.
 //
-// A copy that the history does not contain stays as it is when an Undo, a Restore or a Save changes its
-// key, and is then the copy of another source. Versions of different sources do not compare, so an Update
-// of the new source may pass over it; Repair corrects it. Whatever changes the key must set the copy as
-// well, in the same transaction: Pin the new key and $set what it returns. The example of Undo in
-// package versioning does this.
+// A copy that the history does not contain stays as it is when an Undo, a Restore or a Save changes its key, and
+// is then the copy of another source. Versions of different sources do not compare, so an Update of the new source
+// may pass over it; Repair corrects it. Whatever changes the key must set the copy as well, in the same
+// transaction: Pin the new key and $set what it returns. The [example of Undo] in package versioning does this.
 //
 // # Costs
 //
@@ -156,10 +155,10 @@
 //
 // # Adoption
 //
-// [Source.Adopt] completes references that have only a key so far, and gives their sources a
-// version. {customer_id: 123} needs no change: it is a target with Path "". To turn plain IDs into
-// {customer: {_id: 123}} or [{id: 7}], run an update of your own first, as the example of Adopt
-// does. To follow another field, configure it and run Repair.
+// [Source.Adopt] completes references that have only a key so far, and gives their sources a version.
+// {customer_id: 123} needs no change: it is a target with Path "". To turn plain IDs into {customer: {_id: 123}}
+// or [{id: 7}], run an update of your own first, as the [example of Adopt] does. To follow another field,
+// configure it and run Repair.
 //
 // Beside Adopt and after it, old code may change, replace, delete and insert sources, with a
 // version or without, as long as Watch runs, or Repair is run afterwards. It may insert, replace
@@ -174,6 +173,10 @@
 // unsharded. Watch has not been tested on a sharded cluster.
 //
 // docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
+//
+// [example of New with typed IDs]: https://pkg.go.dev/github.com/mongopatterns/mongopatterns/relation#example-New-TypedID
+// [example of Undo]: https://pkg.go.dev/github.com/mongopatterns/mongopatterns/versioning#example-History.Undo
+// [example of Adopt]: https://pkg.go.dev/github.com/mongopatterns/mongopatterns/extref#example-Source.Adopt
 package extref
 
 // Notes for those who change this package.
@@ -181,7 +184,7 @@ package extref
 //   - The version rises only with a followed field, and a copy is written only by a higher one: propagation is
 //     idempotent, needs neither order nor a transaction, and can be cut off anywhere.
 //   - Without a version in the copies, values are compared by equalities in the filter, and each batch is a
-//     transaction that first writes to the source. It is dearer; the manual says what it costs.
+//     transaction that first writes to the source, which is more expensive.
 //   - The outbox has one entry a source, not one a change, and an entry is removed only with the mark that the worker
 //     read. Failing entries back off and stop nobody. Its times are `$$NOW`, as those of all leases are: a process
 //     whose own clock was ahead took the entries of others and held back its own. `$$NOW` in `$expr` has bounds in the

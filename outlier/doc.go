@@ -38,7 +38,7 @@
 //	{_id: ObjectId("…"), book_id: 18, n: 0, customers_purchased: ["user00", …, "user999"]}
 //	{_id: ObjectId("…"), book_id: 18, n: 1, customers_purchased: ["user1000", …, "user1799"]}
 //
-// customers_purchased_outside counts the elements in overflow documents; customers_purchased_moved is an
+// customers_purchased_outside counts the elements in overflow documents, and customers_purchased_moved is an
 // ObjectID that changes when elements move. A parent may have several lists, each with its own Lists,
 // ArrayField and overflow collection.
 //
@@ -58,12 +58,12 @@
 //	n, err := books.Total(ctx, 17)
 //	removed, err := books.Remove(ctx, 17, "user02")
 //
-// int is the type of the books' _id, string that of an element. Insert, find and update parents with the
-// driver, as before; an array that is missing or null is an empty list, a missing parent is
-// [mongopatterns.ErrNotFound]. Two things differ. Call [Lists.Delete] where a parent may be an outlier, so
-// that its overflow documents are deleted, too. And a query or a $size on the array sees only the elements in
-// the parent: use [Lists.ContainingPipeline] to find the parents that hold an element, [Lists.ItemsPipeline]
-// for all elements, [Lists.TotalExpression] for their number.
+// int is the type of the books' _id, string that of an element. Insert, find and update parents with the driver,
+// as before; an array that is missing or null is an empty list, a missing parent is [mongopatterns.ErrNotFound].
+// Two things differ. Call [Lists.Delete] where a parent may be an outlier, so that its overflow documents are
+// deleted as well. And a query or a $size on the array sees only the elements in the parent: use
+// [Lists.ContainingPipeline] to find the parents that hold an element, [Lists.ItemsPipeline] for all elements,
+// [Lists.TotalExpression] for their number.
 //
 // The elements are in the order in which they were added: first those of the overflow documents, ordered
 // by n, then those of the parent's array. An Add to a full parent moves the older half out. When a removal

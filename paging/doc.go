@@ -74,18 +74,16 @@
 // A category that is added below or moved away changes the filter, and so makes older tokens
 // invalid. For many categories (see the 200 ranges under Costs), let each product hold the
 // IDs of its category and those above, in an array; the filter is then {categories: "Storage"},
-// with Equality "categories". The examples of Page and of tree's Move show the two.
+// with Equality "categories". The [example of Page] and the [example of Move] in package tree show the two.
 //
 // # Order
 //
-// Values come as MongoDB sorts them, null and missing as equals. `_id` is added as the
-// last field, in the direction of the one before it. A page that meets a document with
-// an array as a sort value, or another that has no place in the order, is [ErrUnsortable].
-// Null comes first in ascending order. To have it last, store beside the field a bool that
-// says that it has no value, and sort by the bool first: {unscheduled: 1, starts: 1}.
-// Under a collation that includes symbols, a type that no driver writes any more: the server
-// sorts them by one rule and compares them by another. A page that begins after a text can
-// leave one out; the index of EnsureIndexes rules that out, as the server takes none into it.
+// Values come as MongoDB sorts them, null and missing as equals. `_id` is added as the last field, in the
+// direction of the one before it. A page that meets a document with an array as a sort value, or another that has
+// no place in the order, is [ErrUnsortable]. Null comes first in ascending order. To have it last, store beside
+// the field a bool that says that it has no value, and sort by the bool first: {unscheduled: 1, starts: 1}. With a
+// collation, BSON symbols (obsolete) sort by one rule and compare by another, so a page could leave one out. With
+// the index of EnsureIndexes this cannot happen, because the server takes none into it.
 //
 // Pages are right where some documents hold null and others lack the field. Two
 // orders are the server's alone: that of a query of your own with [Pager.Filter] over
@@ -151,6 +149,9 @@
 // shard key. DocumentDB does not merge the ranges of $or: set Options.Sequential there.
 //
 // docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
+//
+// [example of Page]: https://pkg.go.dev/github.com/mongopatterns/mongopatterns/paging#example-Pager.Page-Category
+// [example of Move]: https://pkg.go.dev/github.com/mongopatterns/mongopatterns/tree#example-Tree.Move-Products
 package paging
 
 // Notes for those who change this package.

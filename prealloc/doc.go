@@ -32,7 +32,7 @@
 //
 //	{_id: "room 1, April 2019", cells: {"2019-04-01": {}, "2019-04-02": {by: "Ann"}, …}}
 //
-// Other fields of the grid and of its cells, such as a price, are yours; the package keeps them. Insert makes
+// Other fields of the grid and of its cells, such as a price, are yours, and the package keeps them. Insert makes
 // empty cells: set a price afterwards, by an update of "cells.A.1.price", and add a cell by setting
 // "cells.A.11" to {} where it does not exist.
 //
@@ -56,16 +56,16 @@
 // Release frees cells of the holder; if you do not know which, those of Cells whose By it is. Cells reads
 // the whole grid. To delete a grid, use the driver: DeleteOne of Filter(id).
 //
-// Use the order or the request as the holder, not the person; Hold and Claim refuse an empty string. Then a call can be repeated if its
-// answer was lost: a second Claim by the same holder succeeds and changes nothing. A second Release
-// is ErrTaken if another holder has taken one of the cells since the first.
+// Use the order or the request as the holder, not the person; Hold and Claim refuse an empty string. Then a call
+// can be repeated if its answer was lost: a second Claim by the same holder succeeds and changes nothing. A second
+// Release is ErrTaken if another holder has taken one of the cells since the first.
 //
 // # Any free cell
 //
-// Where the place does not matter, such as one of the four seats of an appointment at 09:00, make a section
-// of each time, choose a free cell of it from Cells, and choose again after ErrTaken. If one of the cells is
-// the holder's already, choose that: then a repeated request does not take a second one. The example of
-// Claim does this, and stores the appointment in the same transaction.
+// Where the place does not matter, such as one of the four seats of an appointment at 09:00, make a section of
+// each time, choose a free cell of it from Cells, and choose again after ErrTaken. If one of the cells is the
+// holder's already, choose that: then a repeated request does not take a second one. The [example of Claim] does
+// this, and stores the appointment in the same transaction.
 //
 // # Concurrency, time, adoption
 //
@@ -106,6 +106,8 @@
 // Shard by _id ([Grids.ShardKey]).
 //
 // docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
+//
+// [example of Claim]: https://pkg.go.dev/github.com/mongopatterns/mongopatterns/prealloc#example-Grids.Claim-AnyCell
 package prealloc
 
 // Notes for those who change this package.

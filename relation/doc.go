@@ -12,7 +12,7 @@
 //
 // A list in the parent suits hundreds of children, in an order of their own. An owner in the child
 // suits any number of children, Links any number on both sides. Keep both sides only if both are
-// queried much, because each link is then a transaction. To copy fields of a referenced
+// queried often, because each link is then a transaction. To copy fields of a referenced
 // document, see package extref; to find all employees below a manager, package tree.
 //
 // # Documents
@@ -97,9 +97,8 @@
 //
 // # Costs
 //
-// Round trips, and documents written. "One side" is ChildrenField, OwnerField or OwnersField
-// alone. A list is ChildrenField or OwnersField; n is the number of children in the call; –
-// means that there is no such call.
+// Round trips, and documents written. "One side" is ChildrenField, OwnerField or OwnersField alone. A list is
+// ChildrenField or OwnersField, n is the number of children in the call, and – means that there is no such call.
 //
 //	call           one side                           both sides            Links
 //	Link, Unlink   1, writes 1; without               3, writes 1 + n       1, writes n
@@ -120,13 +119,12 @@
 //
 // # Adoption, check and repair
 //
-// For existing references only the names of their fields are needed. If children name their
-// parent by a KeyField, its values must be unique, as all calls take parents with the same value
-// for one parent: EnsureIndexes creates the unique index. Check finds dangling, one-sided and
-// repeated references; Repair removes or completes them. If an owner and a list disagree, Repair
-// trusts the owner. Extract turns embedded documents into children with references, Embed turns
-// them back; both can be stopped and run again. Check, Repair, Extract, Embed and EnsureIndexes
-// refuse collections with a default collation.
+// For existing references only the names of their fields are needed. If children name their parent by a KeyField,
+// its values must be unique, because all calls take parents with the same value for one parent. EnsureIndexes
+// creates the unique index. Check finds dangling, one-sided and repeated references; Repair removes or completes
+// them. If an owner and a list disagree, Repair trusts the owner. Extract turns embedded documents into children
+// with references, Embed turns them back; both can be stopped and run again. Check, Repair, Extract, Embed and
+// EnsureIndexes refuse collections with a default collation.
 //
 // Other programs may leave values among the references that cannot be an _id: null, a regular
 // expression, operators, an array. Check reports them, reads return them as Malformed, and no call

@@ -56,8 +56,8 @@
 // A page with a document of a newer version, or with one that a step refuses, is an error. To show the
 // others, make a Pager of bson.Raw, paging.New[bson.Raw], and Decode each item.
 //
-// With package versioning old revisions are read in the newest version, too: see its manual and its
-// example SchemaVersions.
+// Package versioning also reads old revisions in the newest version: see its manual and its [example of New with
+// schema versions].
 //
 // # Rollout
 //
@@ -107,6 +107,8 @@
 // key.
 //
 // docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
+//
+// [example of New with schema versions]: https://pkg.go.dev/github.com/mongopatterns/mongopatterns/versioning#example-New-SchemaVersions
 package schemaversion
 
 // Notes for those who change this package.

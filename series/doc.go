@@ -1,7 +1,7 @@
-// Package series stores the measurements of a series as packed blocks, in one document for a window of the
-// series. On disk a measurement of three values takes 3 bytes where they are smooth decimals, 24 where
-// they are random doubles at irregular times, and 37 with a random string as well; as a document of its
-// own it takes 19, 37 and 57 (all zstd, without indexes; cmd/patternbench measures it as "kinds of data").
+// Package series stores the measurements of a series as packed blocks, in one document for a window of the series.
+// On disk a measurement of three values takes 3 bytes where they are smooth decimals, 24 where they are random
+// doubles at irregular times, and 37 with a random string as well. As a document of its own it takes 19, 37 and 57
+// (all zstd, without indexes; cmd/patternbench measures it as "kinds of data").
 //
 // # When to use it, and when not
 //
@@ -48,8 +48,8 @@
 // field mark, a random number, distinguishes the document from an earlier one with the same _id that was
 // archived or expired.
 //
-// A document takes Options.MaxCount measurements or Options.MaxBytes of blocks, by default 100,000 or 256
-// KiB; then the next document of the same window begins, with n: 1.
+// A document takes Options.MaxCount measurements or Options.MaxBytes of blocks, by default 100,000 or 256 KiB.
+// Then the next document of the same window begins, with n: 1.
 //
 // A block holds columns, one for each field. Times, integers and doubles with few decimal places (21.5,
 // not 1/3) are stored as integers: their differences from their neighbours, or from a line through 128 of

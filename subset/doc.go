@@ -64,12 +64,12 @@
 //	err = reviews.Delete(ctx, 1, 786)
 //
 // int is the type of the products' _id. The parents are your own documents: insert them, read them whole, and
-// change their other fields with update operators. Insert gives an item an ObjectID only if it encodes without
-// an _id: for that, tag the field bson:"_id,omitempty"; otherwise a zero ID is stored as it is. An Insert for
-// a parent that does not exist returns [mongopatterns.ErrNoParent]. Change items only with this package. Sort
-// may be any order; _id is added as its last field, so that the best N are always the same items. With
-// Options.Filter only some items are kept in the parent and counted: {approved: true}. A log host, stored as
-// $push with $slice: -1000 would store it:
+// change their other fields with update operators. Insert gives an item an ObjectID only if it encodes without an
+// _id. For that, tag the field bson:"_id,omitempty", because a zero ID is stored as it is. An Insert for a parent
+// that does not exist returns [mongopatterns.ErrNoParent]. Change items only with this package. Sort may be any
+// order; _id is added as its last field, so that the best N are always the same items. With Options.Filter only
+// some items are kept in the parent and counted: {approved: true}. A log host, stored as $push with $slice: -1000
+// would store it:
 //
 //	logs, err := subset.New[string, Message](hosts, messages, &subset.Options{
 //		ParentField: "host", ArrayField: "logs", N: 1000, BestLast: true,

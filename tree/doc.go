@@ -40,7 +40,7 @@
 //	// {_id: ObjectId("…"), slug: "databases", path: "/books/programming/"}
 //	cats, err := tree.New[bson.ObjectID, Page](coll, tree.MaterializedPath, &tree.Options{SegmentField: "slug", PathDelimiter: "/"})
 //
-// The path of a node is its parent's path plus the parent's slug; the path of a root is the delimiter. A
+// The path of a node is its parent's path plus the parent's slug, and the path of a root is the delimiter. A
 // slug is a string that is not empty and does not contain the delimiter. EnsureIndexes creates an index
 // because of which a second sibling with the same slug is a duplicate key error. To find the node of a URL,
 // query {path, slug}. [Tree.Rename] changes a slug and the paths below it; if you set a slug with the
@@ -69,7 +69,7 @@
 //	coll.UpdateOne(ctx, cats.Filter("Databases"), bson.D{{Key: "$set", Value: changes}})
 //
 // ID may be a type of your own, such as type CategoryID string. One that is made from bson.ObjectID needs
-// the two methods of the example TypedID of relation.New: without them the driver stores it as binary data.
+// the two methods of the [example of New with typed IDs]; without them the driver stores it as binary data.
 //
 // If a node has children, Restrict refuses to delete it, Cascade deletes all below it, Promote puts the
 // children in its place, and Unlink makes them roots.
@@ -139,13 +139,12 @@
 //
 // # Adoption
 //
-// [Tree.Adopt] adds the fields to a collection of plain parent references; [Convert] changes the
-// representation in place; [Tree.Dump], [Tree.Forest] and [Tree.Load] export and import trees. [Tree.Check]
-// finds wrong fields, and [Tree.Repair] computes them again from the parent references (in a path the last
-// ID, in child references the arrays), beside live writes. A node with a path of slugs has no other
-// reference to its parent: if the path does not lead to a node, Repair can only make the node a root. If
-// old code that writes only the parent is running: run Adopt, start the new code, stop the old code, then
-// run Adopt again and Repair.
+// [Tree.Adopt] adds the fields to a collection of plain parent references, and [Convert] changes the
+// representation in place. [Tree.Dump], [Tree.Forest] and [Tree.Load] export and import trees. [Tree.Check] finds
+// wrong fields, and [Tree.Repair] computes them again from the parent references (in a path the last ID, in child
+// references the arrays), beside live writes. A node with a path of slugs has no other reference to its parent: if
+// the path does not lead to a node, Repair can only make the node a root. If old code that writes only the parent
+// is running: run Adopt, start the new code, stop the old code, then run Adopt again and Repair.
 //
 // A node that names a parent in Options.ParentField but lacks its ancestors, path or numbers is not
 // adopted. It is not a root. In ChildReferences a node is not adopted if it names a parent, has no array of
@@ -193,6 +192,8 @@
 // IsDescendant and AncestorsFilter in AncestorArray and MaterializedPath.
 //
 // docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
+//
+// [example of New with typed IDs]: https://pkg.go.dev/github.com/mongopatterns/mongopatterns/relation#example-New-TypedID
 package tree
 
 // Notes for those who change this package.

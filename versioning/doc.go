@@ -44,7 +44,7 @@
 //	err = policies.EnsureIndexes(ctx) // {policy_id, revision} unique where it is a number, {policy_id, change.at, revision}
 //
 // The types are those of the _id and of a document. ID may be a type of your own, such as type
-// PolicyID string; for one made from bson.ObjectID see the example TypedID of relation.New. T,
+// PolicyID string; for one made from bson.ObjectID see the [example of New with typed IDs]. T,
 // here Policy, is a struct with the fields you need, bson.M, bson.D or a type that decodes itself.
 // It may have the fields revision, an int64, and change, a [Change]; reads set them, except Change.Fields,
 // and saves ignore them.
@@ -54,12 +54,11 @@
 // code can be neither saved nor deleted: Adopt counts it as Failed, and Check reports it as Malformed. The same holds
 // for a document with an empty timestamp in a top-level field, which the server would replace, but it can be deleted.
 //
-// Numbers begin at 1 and have no gaps; times never decrease. Options.Ignored names fields that the history
-// does not keep, such as "last_seen" or a counter. A name can be added later; do not take one away, because
-// the revisions from before do not hold the field. With Options.SnapshotEvery: 20 only every twentieth
-// revision is stored whole, the others as the differences to the next one (deltas): a large document with
-// small changes then takes a few per cent of the space. It can be changed later: stored revisions stay as they
-// are.
+// Numbers begin at 1 and have no gaps; times never decrease. Options.Ignored names fields that the history does
+// not keep, such as "last_seen" or a counter. A name can be added later; do not take one away, because the
+// revisions from before do not hold the field. With Options.SnapshotEvery: 20 only every twentieth revision is
+// stored whole, the others as the differences to the next one (deltas). A large document with small changes then
+// takes a few per cent of the space. It can be changed later: stored revisions stay as they are.
 //
 // # Five calls
 //
@@ -78,7 +77,7 @@
 //	policy, err = policies.AsOf(ctx, "bilbo", march)
 //
 // policy is a [Revision]: its Number, Change and Document. Save is for a document that somebody has
-// had on a screen, and Edit for a change by a program. The example of Save uses the number as an
+// had on a screen, and Edit for a change by a program. The [example of Save] uses the number as an
 // ETag.
 //
 // At reads one old revision and Revisions all, newest first. For pages leave the loop after as many
@@ -98,7 +97,7 @@
 // [History.Diff] compares two revisions, [History.Differences] two documents in memory.
 // [History.Restore] makes an old revision current again, [History.Undo] takes back the changes of
 // one revision; both make a new revision. After Delete, an Insert of the same _id continues the
-// numbers. SaveMany saves in bulk, [History.Prune] deletes old revisions. The example of Diff shows
+// numbers. SaveMany saves in bulk, [History.Prune] deletes old revisions. The [example of Diff] shows
 // who last changed a field.
 //
 // # What a save stores
@@ -124,11 +123,11 @@
 //	claims, err := versioning.New[string, ClaimDoc](current, revisions, nil)
 //	_, err = claims.Edit(ctx, "c1", func(c *ClaimDoc) error { c.V.Items = …; return nil }, by)
 //
-// The example SchemaVersions of New runs this. A ClaimDoc{V: body} that you make yourself, from a
-// request for example, is saved in the same way. Inside T a Doc that you make replaces the stored one. Migrate of schemaversion writes the current documents
-// without a revision: do not run it with SnapshotEvery.
+// The [example of New with schema versions] runs this. A ClaimDoc{V: body} that you make yourself, from a request
+// for example, is saved in the same way. Inside T a Doc that you make replaces the stored one. Migrate of
+// schemaversion writes the current documents without a revision: do not run it with SnapshotEvery.
 //
-// Another T with its own UnmarshalBSON may compute one field from others, too. Such fields are
+// Another T with its own UnmarshalBSON may also compute one field from others. Such fields are
 // stored. Before it writes, the save decodes the result; if T does not show it as you handed it
 // back, the whole document is stored as T encodes it, and fields that T does not encode are lost. So
 // such a T must keep the fields that it does not have, as schemaversion.Doc does, and have a method
@@ -161,9 +160,9 @@
 // Restore writes nothing. But Edit calls fn again.
 //
 // A repeated Save that was stored conflicts with itself. To recognise that, put an ID of the request into
-// Change.Fields. After a ConflictError read the revision after ConflictError.Read by At: if it has the
-// ID, the save is done. Without a history Get shows the ID, but only until the next save. The example
-// Repeated of Save runs this.
+// Change.Fields. After a ConflictError read the revision after ConflictError.Read by At: if it has the ID, the
+// save is done. Without a history Get shows the ID, but only until the next save. The [example of a repeated Save]
+// runs this.
 //
 // # Copies that follow their source
 //
@@ -178,14 +177,14 @@
 //     in Options.Ignored. The history then does not hold it, and the current document has the
 //     newest name. Keep the customer's key in a separate field that is not ignored.
 //   - The old name until the change, and the new one after it: make it Frozen, and copy the new
-//     name with one Edit of each order, which makes a revision of each. The example of Edit does
+//     name with one Edit of each order, which makes a revision of each. The [example of Edit] does
 //     this.
 //
 // A copy in Options.Ignored does not change when its key does. After an Undo, a Restore or a save that
 // changes the customer's key, the order has the new key beside the copy of the other customer. Versions
 // of different sources do not compare, so propagation may pass over this copy when the new customer is
 // renamed, until Repair of extref corrects it. Whatever changes the key must set the copy as well, in
-// the same mongopatterns.Transact: Pin the new key and $set what it returns. The example of Undo does this.
+// the same mongopatterns.Transact: Pin the new key and $set what it returns. The [example of Undo] does this.
 //
 // # Costs
 //
@@ -228,6 +227,14 @@
 // beforehand: a transaction over several shards cannot create a collection.
 //
 // docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
+//
+// [example of New with typed IDs]: https://pkg.go.dev/github.com/mongopatterns/mongopatterns/relation#example-New-TypedID
+// [example of Save]: https://pkg.go.dev/github.com/mongopatterns/mongopatterns/versioning#example-History.Save
+// [example of Diff]: https://pkg.go.dev/github.com/mongopatterns/mongopatterns/versioning#example-History.Diff
+// [example of New with schema versions]: https://pkg.go.dev/github.com/mongopatterns/mongopatterns/versioning#example-New-SchemaVersions
+// [example of Edit]: https://pkg.go.dev/github.com/mongopatterns/mongopatterns/versioning#example-History.Edit
+// [example of Undo]: https://pkg.go.dev/github.com/mongopatterns/mongopatterns/versioning#example-History.Undo
+// [example of a repeated Save]: https://pkg.go.dev/github.com/mongopatterns/mongopatterns/versioning#example-History.Save-Repeated
 package versioning
 
 // Notes for those who change this package.

@@ -233,6 +233,52 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// A link to an example names one that is there, and a manual or page names examples by links alone.
+func TestExampleLinks(t *testing.T) {
+	link := regexp.MustCompile(`https://pkg\.go\.dev/` + testkit.Module + `/(\w+)#example-([\w.-]+)`)
+	plain := regexp.MustCompile(`\b[Tt]he examples? (of )?[A-Z]`)
+	files, err := filepath.Glob("docs/*.md")
+	testkit.OK(t, err)
+	manuals, err := filepath.Glob("*/doc.go")
+	testkit.OK(t, err)
+	found := 0
+	for _, name := range slices.Concat(files, manuals, []string{"README.md", "doc.go"}) {
+		text, err := os.ReadFile(name)
+		testkit.OK(t, err)
+		for _, l := range link.FindAllStringSubmatch(string(text), -1) {
+			found++
+			if !slices.Contains(examplesOf(t, l[1]), l[2]) {
+				t.Errorf("%s: package %s has no example %s", name, l[1], l[2])
+			}
+		}
+		if said := plain.FindString(strings.Join(strings.Fields(string(text)), " ")); said != "" {
+			t.Errorf("%s: %q is no link", name, said)
+		}
+	}
+	if found < 15 {
+		t.Errorf("only %d links", found)
+	}
+}
+
+// examplesOf are the anchors of a package's examples on pkg.go.dev.
+func examplesOf(t *testing.T, dir string) (anchors []string) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "example*_test.go"))
+	testkit.OK(t, err)
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		testkit.OK(t, err)
+		for _, e := range regexp.MustCompile(`(?m)^func Example([A-Z]\w*)\(`).FindAllStringSubmatch(string(text), -1) {
+			symbol, suffix := strings.Split(e[1], "_"), ""
+			if last := symbol[len(symbol)-1]; last != "" && last[0] >= 'a' && last[0] <= 'z' {
+				symbol, suffix = symbol[:len(symbol)-1], "-"+strings.ToUpper(last[:1])+last[1:]
+			}
+			anchors = append(anchors, strings.Join(symbol, ".")+suffix)
+		}
+	}
+	return anchors
+}
+
 // The manual of each pattern in the table of shards leads to it.
 func TestManualsLeadToTheShards(t *testing.T) {
 	page, err := os.ReadFile("docs/shards.csv")
