@@ -162,9 +162,9 @@ func TestCosts(t *testing.T) {
 			}
 		}},
 
-		{Name: "EnsureIndexes", Sends: []string{"listIndexes"}, Call: pager.EnsureIndexes},
-		{Name: "EnsureIndexes that creates one", Sends: []string{"listIndexes", "createIndexes"}, Call: newPager[costDoc](t, coll, bson.D{{Key: "x", Value: 1}}, nil).EnsureIndexes},
-		{Name: "EnsureIndexes without a sort", Call: newPager[costDoc](t, coll, nil, nil).EnsureIndexes},
+		{Name: "EnsureIndexes", Sends: []string{"aggregate", "listIndexes"}, Call: pager.EnsureIndexes},
+		{Name: "EnsureIndexes that creates one", Sends: []string{"aggregate", "listIndexes", "createIndexes"}, Call: newPager[costDoc](t, coll, bson.D{{Key: "x", Value: 1}}, nil).EnsureIndexes},
+		{Name: "EnsureIndexes without a sort", Sends: []string{"aggregate"}, Call: newPager[costDoc](t, coll, nil, nil).EnsureIndexes},
 	})
 }
 

@@ -30,8 +30,8 @@ func TestCosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	costs.Run(t, db, []costs.Case{
-		{Name: "new indexes", Sends: []string{"listCollections", "listIndexes", "createIndexes"}, Call: s.EnsureIndexes},
-		{Name: "indexes", Sends: []string{"listCollections", "listIndexes"}, Call: s.EnsureIndexes},
+		{Name: "new indexes", Sends: []string{"listCollections", "aggregate", "listIndexes", "createIndexes"}, Call: s.EnsureIndexes},
+		{Name: "indexes", Sends: []string{"listCollections", "aggregate", "listIndexes"}, Call: s.EnsureIndexes},
 	})
 	if _, err := coll.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "start", Value: 1}}}); err != nil {
 		t.Fatal(err)

@@ -25,7 +25,8 @@ func (c Codec) Agree(ctx context.Context, coll *comment.Collection, types ...ref
 	if c.Registry != nil {
 		return nil
 	}
-	asked, values := Codec{BSON: client(coll.Driver())}, bson.A{}
+	// A registry of its own, because one keeps how it first read a type, by JSON tags or not.
+	asked, values := Codec{Registry: bson.NewRegistry(), BSON: client(coll.Driver())}, bson.A{}
 	var own []bson.RawValue
 	for _, t := range types {
 		if !named(t, nil) {
@@ -65,14 +66,19 @@ const (
 	notInStableAPI = 323
 )
 
-// documents returns the documents as the server gets them.
+// documents returns the documents as the server gets them. The driver's Aggregate of a database passes over the client's
+// BSON options.
 func documents(ctx context.Context, coll *comment.Collection, all bson.A) (out []bson.Raw, err error) {
-	cursor, err := comment.Aggregate(ctx, coll.Database(), mongo.Pipeline{expr.Op("$documents", all)})
+	raw, err := fault.Single(coll.Database().RunCommand(ctx, comment.Command(ctx,
+		expr.D("aggregate", 1, "pipeline", bson.A{expr.Op("$documents", all)}, "cursor", bson.D{})))).Raw()
 	if err != nil {
 		return nil, err
 	}
-	err = cursor.All(ctx, &out)
-	return out, err
+	batch, _ := raw.Lookup("cursor", "firstBatch").Array().Values()
+	for _, v := range batch {
+		out = append(out, v.Document())
+	}
+	return out, nil
 }
 
 // named reports whether t has a type of a program in it, or a time, for which a registry can have an encoder.

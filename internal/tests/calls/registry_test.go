@@ -67,7 +67,7 @@ func TestRegistryOfTheClient(t *testing.T) {
 			testkit.Must(schemaversion.New[coded](c, nil, &schemaversion.Options{Registry: r})),
 			testkit.Must(series.New[code, bson.D](c, hourly, &series.Options{Registry: r})),
 			testkit.Must(slots.New[code, int](c, timeseries.Days(nil), &slots.Options{Registry: r})),
-			testkit.Must(split.New[int, bson.D, coded](c, d, &split.Options{ColdFields: []string{"cold"}, Registry: r})),
+			testkit.Must(split.New[code, bson.D, bson.D](c, d, &split.Options{ColdFields: []string{"cold"}, Registry: r})),
 			testkit.Must(subset.New[int, coded](c, d, &subset.Options{Registry: r})),
 			testkit.Must(tree.New[code, bson.D](c, tree.ParentReferences, &tree.Options{Registry: r})),
 			testkit.Must(versioning.New[int, coded](c, d, &versioning.Options{Registry: r})),
@@ -82,6 +82,7 @@ func TestRegistryOfTheClient(t *testing.T) {
 		t.Errorf("created %v", got)
 	}
 	for _, h := range helpers(registry) {
+		testkit.OK(t, c.Drop(t.Context()))
 		testkit.OK(t, h.EnsureIndexes(t.Context()))
 	}
 }
