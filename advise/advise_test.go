@@ -3,10 +3,8 @@ package advise_test
 import (
 	"context"
 	"encoding/json"
-	"encoding/xml"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -545,43 +543,17 @@ func TestTextIsShort(t *testing.T) {
 
 var folded = regexp.MustCompile(`,\n {14}`)
 
-var tag = regexp.MustCompile(`<(meta|!DOCTYPE)[^>]*>`)
-
-// The three forms of a report hold each finding; the page is well-formed and escapes
-// what the database holds; text fits a screen.
+// Both forms of a report hold each finding; text fits a screen.
 func TestForms(t *testing.T) {
 	db := mongotest.Database(t)
-	all := seven(t, 200)
-	hostile := all[0]
-	hostile.name = "<script>alert(1)</script>"
-	report := look(t, db, unhurried(store(t, db, append(all, hostile))))
-	var text, page, lines strings.Builder
-	if err := errors.Join(report.Text(&text), report.HTML(&page), report.JSON(&lines)); err != nil {
+	report := look(t, db, unhurried(store(t, db, seven(t, 200))))
+	var text, lines strings.Builder
+	if err := errors.Join(report.Text(&text), report.JSON(&lines)); err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(page.String(), "<script>") {
-		t.Error("the page has a script")
-	}
-	decoder := xml.NewDecoder(strings.NewReader(tag.ReplaceAllString(page.String(), "")))
-	rects := 0
-	for {
-		token, err := decoder.Token()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatalf("the page: %v", err)
-		}
-		if start, ok := token.(xml.StartElement); ok && start.Name.Local == "rect" {
-			rects++
-		}
-	}
-	if rects < 6 {
-		t.Errorf("the page has %d bars", rects)
-	}
 	for _, f := range report.Findings {
-		if !strings.Contains(folded.ReplaceAllString(text.String(), ","), f.Check.Shell) || !strings.Contains(page.String(), f.Pattern+"</h2>") {
-			t.Errorf("%s is not in the text or the page", f.Name())
+		if !strings.Contains(folded.ReplaceAllString(text.String(), ","), f.Check.Shell) {
+			t.Errorf("%s is not in the text", f.Name())
 		}
 		_, screen, _ := strings.Cut(text.String(), f.Name()[len(f.Pattern)+1:]+": "+f.Pattern+"\n")
 		screen, _, _ = strings.Cut(screen, "   check    ")
