@@ -111,8 +111,6 @@ func (l *looker) pages(ctx context.Context, c *collection, s skips) error {
 			Low: s.least, High: check.Answer - limit, Before: check.Answer,
 			Unit: examined(check) + "s", What: "that a deep page no longer examines",
 		},
-		Rests: []Row{rowPagingShallow, rowPagingDeep},
-		Costs: []Row{rowPagingFirst},
 		Code:  l.pagingCode(ctx, c, s.sort),
 		Check: check,
 		Against: []string{

@@ -136,8 +136,6 @@ func (l *looker) children(ctx context.Context, c *collection, o oneByOne) error 
 			{"finds between the first and the last of them for other values", o.others, seen},
 		},
 		Saving: Interval{Low: o.finds - o.parents, High: o.finds - o.parents, Before: o.finds, Unit: "round trips", What: "of the reads that were seen"},
-		Rests:  []Row{rowRelationEach, rowRelationTrips, rowRelationEachTime, rowRelationTime},
-		Costs:  []Row{rowRelationInsert},
 		Code:   l.relationCode(ctx, c, children, owner, list),
 		Check:  check,
 		Against: []string{
@@ -243,8 +241,6 @@ func (l *looker) alone(ctx context.Context, c *collection, path string) error {
 			{"reads of the list", all, seen},
 		},
 		Saving: Interval{Low: (check.Answer - check.figure("ids")) * looking / max(all, 1), High: check.Answer - check.figure("ids"), Before: c.size, Unit: "bytes", What: "that leave the parents, and so their reads and writes"},
-		Rests:  []Row{rowRelationInsert},
-		Costs:  []Row{rowRelationNewest, rowRelationTime},
 		Code:   l.extractCode(ctx, c, path, kind), takes: "Extract", try: tryExtract(c, path),
 		Check: check,
 		Against: []string{
@@ -404,8 +400,6 @@ func (l *looker) owned(ctx context.Context, c, children *collection, a *list, pu
 			{"$push to the list", pushes, seen},
 		},
 		Saving: Interval{Low: a.bytes - emptyList*a.docs, High: a.bytes, Before: a.all, Unit: "bytes", What: "that leave the parents, and so their reads and writes"},
-		Rests:  []Row{rowRelationInsert},
-		Costs:  []Row{rowRelationNewest},
 		Code:   l.relationCode(ctx, c, children, owner, a.path), takes: "Repair",
 		Check:        check,
 		Distribution: a.bars,

@@ -100,9 +100,7 @@ func (l *looker) subset(ctx context.Context, c *collection, a *list) error {
 			Unit: "bytes", What: "that leave the documents, which reads keep in the cache",
 			Before: a.all,
 		},
-		Rests: []Row{rowSubsetBytes, rowSubsetList},
-		Costs: []Row{rowSubsetAdd, rowSubsetAll},
-		Code:  l.subsetCode(ctx, c, a, want), try: trySubset(c, a, want),
+		Code: l.subsetCode(ctx, c, a, want), try: trySubset(c, a, want),
 		Check: check,
 		Against: []string{
 			"An element needs an _id, and is written twice while it is kept: a new one takes 3 round trips.",

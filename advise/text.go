@@ -43,11 +43,8 @@ func (r *Report) Text(w io.Writer) error {
 func (f Finding) text(b *strings.Builder) {
 	fmt.Fprintf(b, "%s\n", wrap(f.Summary, "   "))
 	fmt.Fprintf(b, "   saves    %s\n", f.Saving)
-	for _, row := range f.Rests {
-		fmt.Fprintf(b, "   measured %s\n", row)
-	}
-	for _, row := range f.Costs {
-		fmt.Fprintf(b, "   costs    %s\n", row)
+	for _, g := range f.Grows {
+		fmt.Fprintf(b, "   grows    %s\n", g.growth())
 	}
 	fmt.Fprintf(b, "   sure     %s\n", f.Sure)
 	for _, against := range f.Against {
@@ -56,7 +53,7 @@ func (f Finding) text(b *strings.Builder) {
 	fmt.Fprintf(b, "\n%s\n", indent(f.Code))
 	fmt.Fprintf(b, "\n%s\n\n", indent(f.Adopt))
 	fmt.Fprintf(b, "   check    %s\n            gives %s: %d\n", fold(visible.Name(f.Check.Shell)), visible.Name(strings.Join(f.Check.Path, ".")), f.Check.Answer)
-	fmt.Fprintf(b, "   manual   %s\n", f.Manual)
+	fmt.Fprintf(b, "   manual   %s\n            docs/benchmarks.md has times, of other data: they promise nothing for this\n", f.Manual)
 }
 
 // fold breaks a command into lines of some 100 characters, behind commas that are not in a string.
@@ -81,12 +78,21 @@ func fold(command string) string {
 	return b.String()
 }
 
+// growth says what is added.
+func (s Interval) growth() string {
+	if s.Unit == "bytes" {
+		times := func(n int64) float64 { return 1 + float64(n)/float64(max(s.Before, 1)) }
+		return fmt.Sprintf("%s to %s more than %s %s (× %.2g to %.2g)", bytes(s.Low), bytes(s.High), bytes(s.Before), s.What, times(s.Low), times(s.High))
+	}
+	return fmt.Sprintf("%s to %s more %s %s", group(s.Low), group(s.High), s.Unit, s.What)
+}
+
 func (s Interval) String() string {
 	if s.Unit == "bytes" {
 		return fmt.Sprintf("%s to %s of %s %s", bytes(s.Low), bytes(s.High), bytes(s.Before), s.What)
 	}
-	if s.Unit == "%" {
-		return fmt.Sprintf("%d to %d %% %s", s.Low, s.High, s.What)
+	if s.Unit == "" {
+		return "not computed: " + s.What
 	}
 	if s.Low == s.High {
 		return fmt.Sprintf("%s of %s %s %s", group(s.Low), group(s.Before), s.Unit, s.What)
