@@ -2,6 +2,7 @@ package advise_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -145,6 +146,10 @@ func TestSeriesLeavesWhatOthersName(t *testing.T) {
 		{"a field", func(int) any { return bson.NewObjectID() }, func(id any) bson.D { return bson.D{{Key: "for", Value: id}} }, nil, false},
 		{"a field of a subdocument", func(i int) any { return fmt.Sprint("o", i) }, func(id any) bson.D { return bson.D{{Key: "for", Value: bson.D{{Key: "order", Value: id}}}} }, nil, false},
 		{"a list", func(int) any { return bson.NewObjectID() }, func(id any) bson.D { return bson.D{{Key: "orders", Value: bson.A{id}}} }, nil, false},
+		{"a field in a list of documents", func(int) any { return bson.NewObjectID() }, func(id any) bson.D {
+			return bson.D{{Key: "lines", Value: bson.A{bson.D{{Key: "sum", Value: 7}, {Key: "for", Value: id}}}}}
+		}, nil, false},
+		{"numbers in a list of documents", func(i int) any { return i }, func(any) bson.D { return bson.D{{Key: "lines", Value: bson.A{bson.D{{Key: "sum", Value: 7}}}}} }, nil, true},
 		{"a number", func(i int) any { return i }, func(id any) bson.D { return bson.D{{Key: "order_id", Value: id}} }, nil, false},
 		{"another number", func(i int) any { return i }, func(any) bson.D { return bson.D{{Key: "stars", Value: 3}} }, nil, true},
 		{"a join", func(i int) any { return i }, func(id any) bson.D { return bson.D{{Key: "for", Value: id}} }, []advise.Query{query(t, 1, bson.D{{Key: "aggregate", Value: "payments"},
@@ -212,5 +217,32 @@ func TestWritesAreWeighed(t *testing.T) {
 				t.Errorf("%s, written %v: advised %v; %v", kind, written, named(report), about(report, "things"))
 			}
 		}
+	}
+}
+
+// A join that was seen is asked about, unless it writes.
+func TestSeenJoinsDoNotWrite(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	all := []labelled{generate(rand.New(rand.NewPCG(3, 3)), kindOf(t, "extref: names of sources that change now and then"), 300, "things")}
+	queries := store(t, db, all)
+	var join bson.D
+	for _, q := range queries {
+		if pipeline, ok := q.Command.Lookup("pipeline").ArrayOK(); ok {
+			var stages bson.A
+			testkit.OK(t, bson.UnmarshalValue(bson.TypeArray, pipeline, &stages))
+			join = bson.D{{Key: "aggregate", Value: "things"}, {Key: "pipeline", Value: append(stages, bson.D{{Key: "$out", Value: "written"}})}}
+		}
+	}
+	cut := bson.D{{Key: "aggregate", Value: "things"}, {Key: "pipeline", Value: append(join[1].Value.(bson.A)[:2:2], bson.D{{Key: "$project", Value: bson.D{{Key: "joined.name", Value: "$truncated.."}}}})}}
+	queries = append(queries, query(t, 7, join), query(t, 1, cut))
+	var report *advise.Report
+	for _, c := range mongotest.Record(t, db, func() { report = look(t, db, unhurried(queries)) }) {
+		if strings.Contains(c.Body.String(), "$out") {
+			t.Errorf("sent %s", c.Body)
+		}
+	}
+	if !slices.Equal(named(report), []string{"extref:things"}) || report.Findings[0].Saving.Unit != "documents" {
+		t.Errorf("advised %v, %v", report.Findings, about(report, "things"))
 	}
 }

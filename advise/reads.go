@@ -75,7 +75,7 @@ func (t *traffic) add(c command) {
 	t.span(c)
 	t.total(c)
 	for _, j := range c.joins {
-		if !c.shape {
+		if !c.shape && !operators(c.pipeline, "$out", "$merge") { // it is sent again
 			j.seen = []command{c}
 		}
 		t.joined(j)

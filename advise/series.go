@@ -25,7 +25,7 @@ const (
 	bucketEach  = 10    // documents for each bucket, on average
 )
 
-const noReferences = "No reference to their _id was found; those in lists of documents, and in collections that were not looked at, are not seen."
+const noReferences = "No reference to their _id was found; those of collections that were not looked at are not seen."
 
 // span are finds of one value of a field, by a range of another.
 type span struct {

@@ -28,6 +28,9 @@ func (r *Report) Text(w io.Writer) error {
 		fmt.Fprintf(&b, "\n%d. %s: %s\n", i+1, visible.Name(f.place()), f.Pattern)
 		f.text(&b)
 	}
+	if len(r.Findings) > 0 {
+		b.WriteString("\nTimes of other data, which promise nothing for this, are in docs/benchmarks.md.\n")
+	}
 	if len(r.Shapes) > 0 {
 		b.WriteString("\nQueries that get slower with the data:\n")
 	}
@@ -53,7 +56,7 @@ func (f Finding) text(b *strings.Builder) {
 	fmt.Fprintf(b, "\n%s\n", indent(f.Code))
 	fmt.Fprintf(b, "\n%s\n\n", indent(f.Adopt))
 	fmt.Fprintf(b, "   check    %s\n            gives %s: %d\n", fold(visible.Name(f.Check.Shell)), visible.Name(strings.Join(f.Check.Path, ".")), f.Check.Answer)
-	fmt.Fprintf(b, "   manual   %s\n            docs/benchmarks.md has times, of other data: they promise nothing for this\n", f.Manual)
+	fmt.Fprintf(b, "   manual   %s\n", f.Manual)
 }
 
 // fold breaks a command into lines of some 100 characters, behind commas that are not in a string.
