@@ -145,6 +145,6 @@
 // empty and is dropped at the end. It adopts the pattern there and measures what was promised, and what
 // the reads that were seen send and examine before and after. It compares their answers value by value. A test
 // sees that none of them loses a value and no promise is off by more than a factor of two, for outlier, subset,
-// split, tree, extref, attribute, series, bucket, computed and relation of embedded children. The others cannot be
+// split, paging, tree, extref, attribute, series, bucket, computed and relation of embedded children. The others cannot be
 // tried, and Try says why.
 package advise

@@ -11,9 +11,11 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/paging"
 )
 
 // Replay are the reads of one shape, sent to the copy before the pattern is adopted and after.
@@ -576,6 +578,40 @@ func entered(paths []string, filter func(path string, value any) bson.D) rewrite
 			out[i].Value = d("$and", several)
 		}
 		return out
+	}
+}
+
+// behind makes of a page that skips one that begins behind the last document of the page before.
+func behind(pages *paging.Pager[bson.D], order bson.D) func(ctx context.Context, db *mongo.Database, c command) (find bson.D, told bool, err error) {
+	return func(ctx context.Context, db *mongo.Database, c command) (bson.D, bool, error) {
+		skip, _ := number(c.skip)
+		sorted := slices.Equal(keys(c.sort), keys(order)) || len(c.sort) == 0 && order[0].Key == "_id"
+		switch {
+		case skip == 0 && !c.skips:
+			return c.body, true, nil
+		case skip <= 0 || !sorted || c.name != "find" && len(c.pipeline) != len(c.stages()):
+			return nil, false, nil
+		}
+		over := append(bson.D{}, c.filter...)
+		first := c.asFind()
+		before, err := db.Collection(c.Collection).Find(ctx, over, options.Find().SetSort(pages.Sort(paging.Request{})).SetSkip(skip-1).SetLimit(1))
+		if err != nil {
+			return nil, true, err
+		}
+		var last []bson.D
+		if err := before.All(ctx, &last); err != nil || len(last) == 0 {
+			return first, true, err // behind the end
+		}
+		token, err := pages.Token(over, last[0])
+		if err != nil {
+			return nil, true, err
+		}
+		filter, err := pages.Filter(over, paging.Request{After: token})
+		if err != nil {
+			return nil, true, err
+		}
+		first = slices.DeleteFunc(first, func(e bson.E) bool { return e.Key == "skip" || e.Key == "hint" })
+		return with(with(first, "filter", filter), "sort", pages.Sort(paging.Request{})), true, nil
 	}
 }
 

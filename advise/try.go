@@ -25,6 +25,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/visible"
 	"github.com/mongopatterns/mongopatterns/outlier"
+	"github.com/mongopatterns/mongopatterns/paging"
 	"github.com/mongopatterns/mongopatterns/relation"
 	"github.com/mongopatterns/mongopatterns/series"
 	"github.com/mongopatterns/mongopatterns/split"
@@ -68,7 +69,6 @@ type Trial struct {
 // notTried are the patterns that a copy cannot show, and why.
 var notTried = map[string]string{
 	"approx": "how many changes are one write is its option Every, and needs no measurement",
-	"paging": "it stores nothing: the finding's explain is of the query itself, on all of the data",
 }
 
 // Try copies a part of the finding's collection, and of those that it names, into scratch,
@@ -506,6 +506,45 @@ func tryAttribute(c *collection, paths []string) trying {
 		return before - after, entering(paths, attributesName(c), func(path string, value any) bson.D {
 			return attributes.Filter(attributes.Equals(attribute.Named(path), value))
 		}), err
+	}
+}
+
+// tryPaging measures the deepest page.
+func tryPaging(c *collection, s skips) trying {
+	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
+		order := s.sort
+		if len(order) == 0 {
+			order = d("_id", 1)
+		}
+		pages, err := paging.New[bson.D](db.Collection(c.name), order, nil)
+		if err != nil {
+			return 0, service{}, err
+		}
+		examined := func(find bson.D) (n int64, err error) {
+			plan, err := db.RunCommand(ctx, bson.D{{Key: "explain", Value: find}, {Key: "verbosity", Value: "executionStats"}}).Raw()
+			return max(integer(plan, "executionStats", "totalKeysExamined"), integer(plan, "executionStats", "totalDocsExamined")), err
+		}
+		before, err := examined(s.deepest.asFind())
+		if err != nil {
+			return 0, service{}, err
+		}
+		if err := pages.EnsureIndexes(ctx); err != nil {
+			return 0, service{}, err
+		}
+		now := behind(pages, order)
+		find, _, err := now(ctx, db, s.deepest)
+		if err != nil {
+			return 0, service{}, err
+		}
+		after, err := examined(find)
+		return before - after, service{read: func(ctx context.Context, m *meter, c command) ([]bson.D, bool, error) {
+			find, told, err := now(ctx, db, c)
+			if !told || err != nil {
+				return nil, told, err
+			}
+			answer, err := m.read(ctx, find)
+			return answer, true, err
+		}}, err
 	}
 }
 
