@@ -56,7 +56,19 @@ func TestSplitLeavesSlicedLists(t *testing.T) {
 			t.Errorf("%v: advised %v", command, named(report))
 		}
 	}
-	report := look(t, db, unhurried([]advise.Query{query(t, 200, bson.D{{Key: "find", Value: "products"}, {Key: "projection", Value: list}})}))
+	// Joins need the documents of the collection that they read.
+	join := func(project bson.D) bson.D {
+		return bson.D{{Key: "aggregate", Value: "orders"}, {Key: "pipeline", Value: bson.A{bson.D{{Key: "$lookup", Value: bson.D{{Key: "from", Value: "products"},
+			{Key: "localField", Value: "product"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "of"}}}}, bson.D{{Key: "$project", Value: project}}}}}
+	}
+	lists := query(t, 200, bson.D{{Key: "find", Value: "products"}, {Key: "projection", Value: list}})
+	for field, advised := range map[string]bool{"of.title": true, "of.reviews": false, "of": false} {
+		report := look(t, db, unhurried([]advise.Query{lists, query(t, 100, join(bson.D{{Key: field, Value: 1}}))}))
+		if slices.Contains(named(report), "split:products") != advised {
+			t.Errorf("joins for %s: advised %v; %v", field, named(report), about(report, "products"))
+		}
+	}
+	report := look(t, db, unhurried([]advise.Query{lists}))
 	if !slices.Contains(named(report), "split:products") {
 		t.Errorf("without the list: advised %v; %v", named(report), about(report, "products"))
 	}

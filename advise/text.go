@@ -73,7 +73,7 @@ func fold(command string) string {
 			escaped = true
 		case r == '"':
 			quoted = !quoted
-		case r == ',' && !quoted && line > 100:
+		case r == ',' && !quoted && line > 80:
 			b.WriteString("\n              ")
 			line = 0
 		}
@@ -84,23 +84,29 @@ func fold(command string) string {
 // growth says what is added.
 func (s Interval) growth() string {
 	if s.Unit == "bytes" {
-		times := func(n int64) float64 { return 1 + float64(n)/float64(max(s.Before, 1)) }
-		return fmt.Sprintf("%s to %s more than %s %s (× %.2g to %.2g)", bytes(s.Low), bytes(s.High), bytes(s.Before), s.What, times(s.Low), times(s.High))
+		times := func(n int64) string { return fmt.Sprintf("%.2g", 1+float64(n)/float64(max(s.Before, 1))) }
+		return fmt.Sprintf("%s more than %s %s (× %s)", s.printed(bytes), bytes(s.Before), s.What, s.printed(times))
 	}
-	return fmt.Sprintf("%s to %s more %s %s", group(s.Low), group(s.High), s.Unit, s.What)
+	return fmt.Sprintf("%s more %s %s", s.printed(group), s.Unit, s.What)
 }
 
 func (s Interval) String() string {
-	if s.Unit == "bytes" {
-		return fmt.Sprintf("%s to %s of %s %s", bytes(s.Low), bytes(s.High), bytes(s.Before), s.What)
-	}
-	if s.Unit == "" {
+	switch s.Unit {
+	case "bytes":
+		return fmt.Sprintf("%s of %s %s", s.printed(bytes), bytes(s.Before), s.What)
+	case "":
 		return "not computed: " + s.What
 	}
-	if s.Low == s.High {
-		return fmt.Sprintf("%s of %s %s %s", group(s.Low), group(s.Before), s.Unit, s.What)
+	return fmt.Sprintf("%s of %s %s %s", s.printed(group), group(s.Before), s.Unit, s.What)
+}
+
+// printed is one figure, or two that differ as they are printed.
+func (s Interval) printed(figure func(n int64) string) string {
+	low, high := figure(s.Low), figure(s.High)
+	if low == high {
+		return low
 	}
-	return fmt.Sprintf("%s to %s of %s %s %s", group(s.Low), group(s.High), group(s.Before), s.Unit, s.What)
+	return low + " to " + high
 }
 
 // notes writes one line for each reason, with all the places that it holds for.
