@@ -57,7 +57,8 @@ const least = 100
 // for its fields, 2 if it is large, 1 scan for each array of 16 elements or more, 1 for
 // each reference that queries follow, a few for each list of references or children that
 // they name, 1 where ten fields beside each other are of one type, 2 if some of their values are
-// not, 1 or 2 for each finding, and 1 for each type that its code names. Options.MaxTime, Budget and MaxCommands bound it.
+// not, 1 or 2 for each finding, 1 for each type that its code names, 1 for what grows by tree and
+// extref, and 2 for each of up to 20 different joins that were seen. Options.MaxTime, Budget and MaxCommands bound it.
 func Look(ctx context.Context, db *mongo.Database, opts *Options) (report *Report, err error) {
 	defer fault.In(&err, "advise: look")
 	var o Options

@@ -146,8 +146,6 @@ func (l *looker) counted(ctx context.Context, c *collection, n counter) error {
 			{"updates that raise it by 1", n.calls, seen},
 		},
 		Saving: Interval{Low: n.rate - writes - 1, High: n.rate - writes, Before: n.rate, Unit: "writes", What: "of that document in that second"},
-		Rests:  []Row{rowApproxWrites, rowApproxTime},
-		Costs:  []Row{rowApproxAdd},
 		Code:   approxCode(c, n),
 		Check:  check,
 		Against: []string{

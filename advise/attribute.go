@@ -19,6 +19,7 @@ const (
 	attributeShare   = 0.5
 	attributeSeveral = 0.25
 	attributeWrites  = 10 // for each read
+	entryKey         = 3  // bytes of the type and the key of an element
 	attributeOther   = 0.05
 	// attributeMixed is the part of a field's values, as far as was seen, that may be of other types: of a
 	// field with more the type is not clear.
@@ -203,7 +204,13 @@ func (l *looker) indexed(ctx context.Context, c *collection, s *siblings, indexe
 	}
 	count := bson.D{{Key: "_id", Value: nil}, {Key: "n", Value: d("$sum", 1)}}
 	for i, path := range s.paths {
-		count = append(count, bson.E{Key: fmt.Sprint("f", i), Value: d("$sum", d("$cond", bson.A{d("$gt", bson.A{"$" + path, nil}), 1, 0}))})
+		has := func(then any) bson.D {
+			return d("$sum", d("$cond", bson.A{d("$gt", bson.A{"$" + path, nil}), then, 0}))
+		}
+		name := path[strings.LastIndex(path, ".")+1:]
+		// An entry is a document in an array, where the field has only its name.
+		more := d("$subtract", bson.A{d("$bsonSize", bson.D{{Key: "k", Value: d("$literal", path)}, {Key: "v", Value: "$" + path}}), d("$subtract", bson.A{d("$bsonSize", d(name, "$"+path)), 5 + entryKey})})
+		count = append(count, bson.E{Key: fmt.Sprint("f", i), Value: has(1)}, bson.E{Key: fmt.Sprint("g", i), Value: has(more)})
 	}
 	batch, err := l.aggregate(ctx, c.name, bson.A{d("$group", count)})
 	if err != nil {
@@ -213,13 +220,14 @@ func (l *looker) indexed(ctx context.Context, c *collection, s *siblings, indexe
 		return nil // emptied meanwhile
 	}
 	total, entries := integer(batch[0], "n"), int64(0)
-	most := int64(0)
+	most, grown := int64(0), int64(0)
 	var sparse []string
 	for i, path := range s.paths {
 		n := integer(batch[0], fmt.Sprint("f", i))
 		if float64(n) < attributeShare*float64(total) {
 			sparse = append(sparse, path)
 			entries += n
+			grown += integer(batch[0], fmt.Sprint("g", i))
 			most = max(most, n)
 		}
 	}
@@ -258,10 +266,10 @@ func (l *looker) indexed(ctx context.Context, c *collection, s *siblings, indexe
 			{"reads that name one of them", one, seen},
 			{"writes to them", c.writesTo(sparse), seen},
 		},
-		Saving: Interval{Low: saves, High: saves, Before: max(check.Answer, int64(indexes)), Unit: "indexes", What: "of the collection; their bytes stay as many"},
-		Rests:  []Row{rowAttributeIndexes},
-		Costs:  []Row{rowAttributeBytes, rowAttributeFind, rowAttributeSet, rowAttributeTwo},
-		Code:   l.attributeCode(ctx, c, s.kind), try: tryAttribute(c, sparse),
+		Saving: Interval{Low: saves, High: saves, Before: max(check.Answer, int64(indexes)), Unit: "indexes", What: "of the collection; their keys stay as many"},
+		// Each document with an entry has the array besides.
+		Grows: []Interval{{Low: max(grown, 0), High: max(grown, 0) + total*(int64(len(attributesName(c)))+emptyList), Before: c.size, Unit: "bytes", What: ofDocuments}},
+		Code:  l.attributeCode(ctx, c, s.kind), try: tryAttribute(c, sparse),
 		Check: check,
 		Against: []string{
 			"An index that nobody uses can simply go: $indexStats shows which.",

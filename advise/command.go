@@ -162,7 +162,7 @@ func (c *command) join(from string, document bson.D) {
 	if foreign != "_id" {
 		r.match = []string{foreign}
 	} else if local != "" {
-		c.joins = append(c.joins, joins{from, local, c.calls, fields})
+		c.joins = append(c.joins, joins{from: from, local: local, calls: c.calls, fields: fields})
 	}
 	if c.inner == nil {
 		c.inner = map[string][]read{}

@@ -187,13 +187,11 @@ func (l *looker) total(ctx context.Context, c *collection, t totals) error {
 			Low: t.calls * mean / 2, High: t.calls * (most - 1), Before: t.calls * most,
 			Unit: "documents", What: "that reads no longer examine, of the reads that were seen",
 		},
-		Rests: []Row{rowComputedOften, rowComputedRatio},
-		Costs: []Row{rowComputedWrite},
-		Code:  l.computedCode(ctx, c, targets, t), try: tryComputed(c, targets, t, l.report.commands), others: []string{targets.name},
+		Code: l.computedCode(ctx, c, targets, t), try: tryComputed(c, targets, t, l.report.commands), others: []string{targets.name},
 		Check: check,
 		Against: []string{
 			"Each write goes through Change, in a transaction; writes by other programs leave the totals old until Repair or Drain.",
-			"A write takes several times as long, see the costs; the writes that were not seen count, too.",
+			"A write computes the totals again, in its transaction; the writes that were not seen count, too.",
 			"A total that may be a minute old is simpler: keep the answer for that long.",
 		},
 	})

@@ -21,6 +21,7 @@ func TestCosts(t *testing.T) {
 		9 + // its fields; none is large
 		2 + // the lists of books and products
 		3 + // the references of categories, orders and students
+		1 + 3 + // the ancestors of categories; the copies in orders, and a join with and without them
 		7 + 1 + // a check for each finding, and one more where no index serves the page
 		7 + 1 // the types of the _ids that code names, which are those of seven collections, and of the books' elements
 	if cmds.RoundTrips() != want {

@@ -22,10 +22,11 @@
 //
 // # What a finding says
 //
-// A Finding has a summary of what was counted, how sure that is, the saving as an
-// interval, the measurements of docs/benchmarks.md that it rests on and those of what
-// the pattern costs, the constructor to paste, a query that gives the main figure once
-// more, and what speaks against the pattern. Read that last part first.
+// A Finding has a summary of what was counted, how sure that is, the saving as an interval and
+// what grows, both computed from this collection, the constructor to paste, the call that adopts, a
+// query that gives the main figure once more, and what speaks against the pattern. Read that last
+// part first. A saving that cannot be computed is not printed, and the reason is: the times in
+// docs/benchmarks.md are of other data.
 //
 // A Report also lists what was looked at and is not advised, with the reason, and what
 // could not be told, with what would tell it: a role, the profiler, more time.
@@ -66,7 +67,8 @@
 //	series    documents under 300 B with a date and numbers, read 10 times or more, and in
 //	          three of four reads, by a range of the date for one value of another field;
 //	          100 or more have such a value, 24 or more in a day or month; no update or
-//	          delete was seen, and no other collection refers to their _id
+//	          delete was seen, no other collection refers to their _id, and 8 bytes for each
+//	          number and date would be fewer
 //	bucket    the same, but the documents have no numbers or something nested; ten or more
 //	          are in a bucket, on average
 //	computed  100 aggregations or more sum up the documents with one value of a field, 100
@@ -142,9 +144,9 @@
 // [Try] copies a part of a finding's collection into a scratch database, on any server, which must be
 // empty and is dropped at the end. It adopts the pattern there and measures what was promised, and what
 // the reads that were seen send and examine before and after. It compares their answers value by value. A test
-// sees that none of them loses a value and no promise is off by more than a factor of two, for outlier, subset, split, attribute,
-// series, bucket, computed and relation of embedded children. The others cannot be tried, and Try says
-// why.
+// sees that none of them loses a value and no promise is off by more than a factor of two, for outlier, subset,
+// split, paging, tree, extref, attribute, series, bucket, computed and relation of embedded children. The others cannot be
+// tried, and Try says why.
 package advise
 
 // Notes for those who change this package.

@@ -7,9 +7,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Rows are the measurements that findings rest on.
-func Rows() []Row { return rows }
-
 // ShapeQuery makes a query of an answer of $queryStats.
 func ShapeQuery(raw bson.Raw) (Query, bool) { return shapeQuery(raw) }
 

@@ -2,6 +2,7 @@ package advise_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -55,7 +56,19 @@ func TestSplitLeavesSlicedLists(t *testing.T) {
 			t.Errorf("%v: advised %v", command, named(report))
 		}
 	}
-	report := look(t, db, unhurried([]advise.Query{query(t, 200, bson.D{{Key: "find", Value: "products"}, {Key: "projection", Value: list}})}))
+	// Joins need the documents of the collection that they read.
+	join := func(project bson.D) bson.D {
+		return bson.D{{Key: "aggregate", Value: "orders"}, {Key: "pipeline", Value: bson.A{bson.D{{Key: "$lookup", Value: bson.D{{Key: "from", Value: "products"},
+			{Key: "localField", Value: "product"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "of"}}}}, bson.D{{Key: "$project", Value: project}}}}}
+	}
+	lists := query(t, 200, bson.D{{Key: "find", Value: "products"}, {Key: "projection", Value: list}})
+	for field, advised := range map[string]bool{"of.title": true, "of.reviews": false, "of": false} {
+		report := look(t, db, unhurried([]advise.Query{lists, query(t, 100, join(bson.D{{Key: field, Value: 1}}))}))
+		if slices.Contains(named(report), "split:products") != advised {
+			t.Errorf("joins for %s: advised %v; %v", field, named(report), about(report, "products"))
+		}
+	}
+	report := look(t, db, unhurried([]advise.Query{lists}))
 	if !slices.Contains(named(report), "split:products") {
 		t.Errorf("without the list: advised %v; %v", named(report), about(report, "products"))
 	}
@@ -145,6 +158,10 @@ func TestSeriesLeavesWhatOthersName(t *testing.T) {
 		{"a field", func(int) any { return bson.NewObjectID() }, func(id any) bson.D { return bson.D{{Key: "for", Value: id}} }, nil, false},
 		{"a field of a subdocument", func(i int) any { return fmt.Sprint("o", i) }, func(id any) bson.D { return bson.D{{Key: "for", Value: bson.D{{Key: "order", Value: id}}}} }, nil, false},
 		{"a list", func(int) any { return bson.NewObjectID() }, func(id any) bson.D { return bson.D{{Key: "orders", Value: bson.A{id}}} }, nil, false},
+		{"a field in a list of documents", func(int) any { return bson.NewObjectID() }, func(id any) bson.D {
+			return bson.D{{Key: "lines", Value: bson.A{bson.D{{Key: "sum", Value: 7}, {Key: "for", Value: id}}}}}
+		}, nil, false},
+		{"numbers in a list of documents", func(i int) any { return i }, func(any) bson.D { return bson.D{{Key: "lines", Value: bson.A{bson.D{{Key: "sum", Value: 7}}}}} }, nil, true},
 		{"a number", func(i int) any { return i }, func(id any) bson.D { return bson.D{{Key: "order_id", Value: id}} }, nil, false},
 		{"another number", func(i int) any { return i }, func(any) bson.D { return bson.D{{Key: "stars", Value: 3}} }, nil, true},
 		{"a join", func(i int) any { return i }, func(id any) bson.D { return bson.D{{Key: "for", Value: id}} }, []advise.Query{query(t, 1, bson.D{{Key: "aggregate", Value: "payments"},
@@ -212,5 +229,32 @@ func TestWritesAreWeighed(t *testing.T) {
 				t.Errorf("%s, written %v: advised %v; %v", kind, written, named(report), about(report, "things"))
 			}
 		}
+	}
+}
+
+// A join that was seen is asked about, unless it writes.
+func TestSeenJoinsDoNotWrite(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	all := []labelled{generate(rand.New(rand.NewPCG(3, 3)), kindOf(t, "extref: names of sources that change now and then"), 300, "things")}
+	queries := store(t, db, all)
+	var join bson.D
+	for _, q := range queries {
+		if pipeline, ok := q.Command.Lookup("pipeline").ArrayOK(); ok {
+			var stages bson.A
+			testkit.OK(t, bson.UnmarshalValue(bson.TypeArray, pipeline, &stages))
+			join = bson.D{{Key: "aggregate", Value: "things"}, {Key: "pipeline", Value: append(stages, bson.D{{Key: "$out", Value: "written"}})}}
+		}
+	}
+	cut := bson.D{{Key: "aggregate", Value: "things"}, {Key: "pipeline", Value: append(join[1].Value.(bson.A)[:2:2], bson.D{{Key: "$project", Value: bson.D{{Key: "joined.name", Value: "$truncated.."}}}})}}
+	queries = append(queries, query(t, 7, join), query(t, 1, cut))
+	var report *advise.Report
+	for _, c := range mongotest.Record(t, db, func() { report = look(t, db, unhurried(queries)) }) {
+		if strings.Contains(c.Body.String(), "$out") {
+			t.Errorf("sent %s", c.Body)
+		}
+	}
+	if !slices.Equal(named(report), []string{"extref:things"}) || report.Findings[0].Saving.Unit != "documents" {
+		t.Errorf("advised %v, %v", report.Findings, about(report, "things"))
 	}
 }

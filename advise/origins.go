@@ -28,8 +28,8 @@ const (
 	answersKept  = 16
 	valuesKept   = 10_000
 	originValues = 3 // that a path gave, at least
-	// originShare is the part of the finds between the first and the last one whose values a path gave, at least:
-	// the others may ask for the user who is logged in.
+	// originShare is the part of the values between the first find and the last one that a path gave, at least:
+	// the others may be the user who is logged in.
 	originShare = 0.75
 	// groupShare is the part of the values of a $group of everything that are asked for, at least: it has every value.
 	groupShare = 0.5
@@ -50,11 +50,14 @@ type answer struct {
 type loop struct {
 	answer *answer
 	finds  []int // indexes of the queries
+	field  string
 	others int64 // finds between them for other values
-	since  int64 // the last one: no part of the loop unless another one follows
-	values map[string]bool
-	paths  map[Origin]int // how many values a path gave
-	small  bool           // some values are small integers, which stand everywhere
+	// strangers are these values, since those after the last find: no part of the loop unless another one follows.
+	strangers map[string]bool
+	since     []string
+	values    map[string]bool
+	paths     map[Origin]int // how many values a path gave
+	small     bool           // some values are small integers, which stand everywhere
 }
 
 // origins sets the Origin of finds among recorded commands. A find belongs to a path if
@@ -72,27 +75,30 @@ func origins(commands []Command, queries []Query, index []int) {
 	loops := map[kind]*loop{}
 	var order []*loop
 	for i, c := range commands {
-		if field, value, ok := single(c); ok {
+		if f, ok := askedBy(c.Body); ok {
 			for _, a := range answers {
-				k := kind{a, c.Collection, field}
+				k := kind{a, c.Collection, f.field}
 				l := loops[k]
-				paths := a.paths[value]
+				paths := a.paths[f.key]
 				if len(paths) == 0 || a.database != text(c.Body, "$db") {
 					if l != nil {
-						l.since++
+						l.since = append(l.since, f.key)
 					}
 					continue
 				}
 				a.used = i
 				if l == nil {
-					l = &loop{answer: a, values: map[string]bool{}, paths: map[Origin]int{}}
+					l = &loop{answer: a, field: f.field, values: map[string]bool{}, strangers: map[string]bool{}, paths: map[Origin]int{}}
 					loops[k], order = l, append(order, l)
 				}
 				l.finds = append(l.finds, index[i])
-				l.others, l.since = l.others+l.since, 0
-				l.small = l.small || small(c)
-				if !l.values[value] {
-					l.values[value] = true
+				for _, stranger := range l.since {
+					l.strangers[stranger] = true
+				}
+				l.others, l.since = l.others+int64(len(l.since)), nil
+				l.small = l.small || small(f.value)
+				if !l.values[f.key] {
+					l.values[f.key] = true
 					for _, p := range paths {
 						l.paths[p]++
 					}
@@ -121,20 +127,19 @@ func (l *loop) assign(queries []Query) {
 			from = append(from, p)
 		}
 	}
-	strangers := float64(l.others) > (1-originShare)*float64(int64(len(l.finds))+l.others)
-	if len(from) != 1 || from[0].Path == "" || strangers ||
+	mixed := float64(len(l.values)) < originShare*float64(len(l.values)+len(l.strangers))
+	if len(from) != 1 || from[0].Path == "" || mixed ||
 		l.answer.everything && float64(len(l.values)) < groupShare*float64(l.answer.values[from[0]]) {
 		return
 	}
 	first := queries[l.finds[0]]
-	field, _, _ := single(Command{Name: "find", Body: first.Command})
-	same := first.Collection == l.answer.collection && field == "_id"
+	same := first.Collection == l.answer.collection && l.field == "_id"
 	switch up := same && !l.small && !l.answer.computed; {
 	case same && from[0].Path == "_id": // the same documents again
 		return
 	case len(l.values) < originValues && !up:
 		return
-	case l.small && !akin(from[0].Path, first.Collection) && !(from[0].Path == "_id" && akin(field, l.answer.collection)):
+	case l.small && !akin(from[0].Path, first.Collection) && !(from[0].Path == "_id" && akin(l.field, l.answer.collection)):
 		return
 	}
 	origin := from[0]
@@ -147,21 +152,20 @@ func (l *loop) assign(queries []Query) {
 	}
 }
 
-// single is the field and value of a find that asks for one value of one field.
-func single(c Command) (field, value string, ok bool) {
-	if c.Name != "find" {
-		return "", "", false
+// asked is what a find for one value of one field asks for.
+type asked struct {
+	field string
+	value bson.RawValue
+	key   string // of the value
+}
+
+func askedBy(command bson.Raw) (a asked, ok bool) {
+	filter, _ := command.Lookup("filter").DocumentOK()
+	if a.field, a.value, ok = one(filter); !ok || command.Lookup("find").Type == 0 {
+		return a, false
 	}
-	filter, ok := c.Body.Lookup("filter").DocumentOK()
-	if !ok {
-		return "", "", false
-	}
-	field, v, ok := one(filter)
-	if !ok {
-		return "", "", false
-	}
-	value, ok = refers(v)
-	return field, value, ok
+	a.key, ok = refers(a.value)
+	return a, ok
 }
 
 // one is the field and value of a filter for one value of one field.
@@ -183,10 +187,7 @@ func one(filter bson.Raw) (field string, v bson.RawValue, ok bool) {
 // be the _id of something.
 const smallIntegers = 10_000
 
-// small reports a find for a small integer.
-func small(c Command) bool {
-	filter, _ := c.Body.Lookup("filter").DocumentOK()
-	_, v, _ := one(filter)
+func small(v bson.RawValue) bool {
 	n, ok := v.AsInt64OK()
 	return ok && n < smallIntegers
 }

@@ -91,6 +91,10 @@ func TestOrigins(t *testing.T) {
 			find("courses", "_id", 99)
 			find("courses", "_id", 12, 13)
 		}, []string{"", "students.courses list first +1", "", "students.courses list", "students.courses list"}},
+		{"the same user before each", func() {
+			find("students", "_id", 1)
+			find("courses", "_id", 99, 11, 99, 12, 99, 13)
+		}, []string{"", "", "students.courses list first +2", "", "students.courses list", "", "students.courses list"}},
 		{"mostly others", func() {
 			find("students", "_id", 1)
 			find("courses", "_id", 11, 97, 98, 12, 99, 13)

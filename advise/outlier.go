@@ -84,9 +84,7 @@ func (l *looker) outlier(ctx context.Context, c *collection, a *list) error {
 			Unit: "bytes", What: "that leave the parents, and so the reads and writes of them",
 			Before: a.all,
 		},
-		Rests: []Row{rowOutlierWhole, rowOutlierPage},
-		Costs: []Row{rowOutlierAll, rowOutlierAdd, rowOutlierContains},
-		Code:  l.outlierCode(ctx, c, a, limit), try: tryOutlier(c, a, limit),
+		Code: l.outlierCode(ctx, c, a, limit), try: tryOutlier(c, a, limit),
 		Check: check,
 		Against: []string{
 			"A query or index on the elements sees those in the parent only; ContainingPipeline sees all.",

@@ -111,9 +111,7 @@ func (l *looker) pages(ctx context.Context, c *collection, s skips) error {
 			Low: s.least, High: check.Answer - limit, Before: check.Answer,
 			Unit: examined(check) + "s", What: "that a deep page no longer examines",
 		},
-		Rests: []Row{rowPagingShallow, rowPagingDeep},
-		Costs: []Row{rowPagingFirst},
-		Code:  l.pagingCode(ctx, c, s.sort),
+		Code: l.pagingCode(ctx, c, s.sort), try: tryPaging(c, s),
 		Check: check,
 		Against: []string{
 			"A token leads to the next page and the one before; page 5,000 by its number needs skip, or a count from a page nearby.",

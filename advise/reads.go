@@ -75,6 +75,9 @@ func (t *traffic) add(c command) {
 	t.span(c)
 	t.total(c)
 	for _, j := range c.joins {
+		if !c.shape && !operators(c.pipeline, "$out", "$merge") { // it is sent again
+			j.seen = []command{c}
+		}
 		t.joined(j)
 	}
 	for _, g := range c.graphs {

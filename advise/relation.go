@@ -136,8 +136,6 @@ func (l *looker) children(ctx context.Context, c *collection, o oneByOne) error 
 			{"finds between the first and the last of them for other values", o.others, seen},
 		},
 		Saving: Interval{Low: o.finds - o.parents, High: o.finds - o.parents, Before: o.finds, Unit: "round trips", What: "of the reads that were seen"},
-		Rests:  []Row{rowRelationEach, rowRelationTrips, rowRelationEachTime, rowRelationTime},
-		Costs:  []Row{rowRelationInsert},
 		Code:   l.relationCode(ctx, c, children, owner, list),
 		Check:  check,
 		Against: []string{
@@ -243,8 +241,6 @@ func (l *looker) alone(ctx context.Context, c *collection, path string) error {
 			{"reads of the list", all, seen},
 		},
 		Saving: Interval{Low: (check.Answer - check.figure("ids")) * looking / max(all, 1), High: check.Answer - check.figure("ids"), Before: c.size, Unit: "bytes", What: "that leave the parents, and so their reads and writes"},
-		Rests:  []Row{rowRelationInsert},
-		Costs:  []Row{rowRelationNewest, rowRelationTime},
 		Code:   l.extractCode(ctx, c, path, kind), takes: "Extract", try: tryExtract(c, path),
 		Check: check,
 		Against: []string{
@@ -283,10 +279,19 @@ func (l *looker) named(ctx context.Context, c *collection) (string, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.all)) {
 		other := l.all[name]
+		if other == c || c.idType == "mixed" {
+			continue
+		}
+		for _, path := range other.documentLists() {
+			field, err := l.namedInside(ctx, c, other, path)
+			if err != nil || field != "" {
+				return name + "." + path + "." + field, err
+			}
+		}
 		for _, f := range other.fields {
 			number := slices.Contains(numbers, c.idType)
 			refers := f.kind == c.idType || f.kind == "array" && f.element == c.idType || number && slices.Contains(numbers, f.kind)
-			if other == c || f.path == "_id" || !refers || number && !akin(f.path, c.name) {
+			if f.path == "_id" || !refers || number && !akin(f.path, c.name) {
 				continue
 			}
 			least := 1
@@ -300,6 +305,31 @@ func (l *looker) named(ctx context.Context, c *collection) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// namedInside is the field of a list's documents whose values are _ids of c.
+func (l *looker) namedInside(ctx context.Context, c, other *collection, path string) (string, error) {
+	inside := d("$cond", bson.A{d("$eq", bson.A{d("$type", "$l"), "object"}), d("$objectToArray", "$l"), bson.A{}})
+	batch, err := l.aggregate(ctx, other.name, bson.A{
+		d("$match", d(path, d("$type", "array"))),
+		d("$limit", 200),
+		d("$project", d("l", "$"+path)), d("$unwind", "$l"), d("$limit", 1000),
+		d("$project", d("f", inside)), d("$unwind", "$f"),
+		d("$match", d("f.v", d("$type", c.idType))),
+		d("$group", bson.D{{Key: "_id", Value: "$f.k"}, {Key: "values", Value: d("$addToSet", "$f.v")}}),
+		d("$lookup", bson.D{{Key: "from", Value: c.name}, {Key: "localField", Value: "values"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "found"},
+			{Key: "pipeline", Value: bson.A{d("$project", d("_id", 1))}}}),
+		d("$project", bson.D{{Key: "named", Value: d("$size", "$values")}, {Key: "found", Value: d("$size", "$found")}}),
+		d("$sort", d("_id", 1)), d("$limit", 100),
+	})
+	for _, raw := range batch {
+		field, named := text(raw, "_id"), integer(raw, "named")
+		numeric := slices.Contains(numbers, c.idType) && (named < relationNumbers || !akin(field, c.name))
+		if 2*integer(raw, "found") >= named && !numeric {
+			return field, nil
+		}
+	}
+	return "", err
 }
 
 // sampleFound reports whether half of a field's values, and least different ones, are _ids of another collection.
@@ -404,8 +434,6 @@ func (l *looker) owned(ctx context.Context, c, children *collection, a *list, pu
 			{"$push to the list", pushes, seen},
 		},
 		Saving: Interval{Low: a.bytes - emptyList*a.docs, High: a.bytes, Before: a.all, Unit: "bytes", What: "that leave the parents, and so their reads and writes"},
-		Rests:  []Row{rowRelationInsert},
-		Costs:  []Row{rowRelationNewest},
 		Code:   l.relationCode(ctx, c, children, owner, a.path), takes: "Repair",
 		Check:        check,
 		Distribution: a.bars,

@@ -11,9 +11,11 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/paging"
 )
 
 // Replay are the reads of one shape, sent to the copy before the pattern is adopted and after.
@@ -42,13 +44,13 @@ const (
 
 // replays groups the finds and aggregations of a collection that can be sent once more, the commonest
 // first. left are those without values, and those that read or write other collections.
-func replays(name string, commands []command) (out []Replay, left int64) {
+func replays(name string, copied []string, commands []command) (out []Replay, left int64) {
 	known := map[string]bool{}
 	for _, q := range commands {
 		if q.Collection != name || q.name != "find" && q.name != "aggregate" {
 			continue
 		}
-		command, ok := q.plain()
+		command, ok := q.plain(copied)
 		if !ok {
 			left += q.calls
 			continue
@@ -72,25 +74,57 @@ func replays(name string, commands []command) (out []Replay, left int64) {
 	return out, left
 }
 
-// plain is a read without what belongs to its session. ok is false without values, and for several collections.
-func (c command) plain() (out command, ok bool) {
-	if c.shape || operators(c.pipeline, "$out", "$merge", "$lookup", "$graphLookup", "$unionWith") {
+// plain is a read without what belongs to its session. ok is false without values, and if it reads collections that the
+// copy does not have.
+func (c command) plain(copied []string) (out command, ok bool) {
+	for _, p := range c.pipeline {
+		_, value := stage(p)
+		document, _ := value.(bson.D)
+		from, joins := at(document, "from").(string)
+		if joins && !slices.Contains(copied, from) || operators(value, "$lookup", "$graphLookup", "$unionWith", "$out", "$merge") {
+			return c, false
+		}
+	}
+	raw, err := bson.Marshal(sendable(c.body))
+	if c.shape || err != nil || slices.ContainsFunc(c.pipeline, func(p any) bool {
+		name, _ := stage(p)
+		return slices.Contains([]string{"$out", "$merge", "$unionWith"}, name)
+	}) {
 		return c, false
 	}
-	body := c.body[:1:1]
-	if c.name == "aggregate" {
+	return parse(Query{Collection: c.Collection, Command: raw, Calls: c.Calls})
+}
+
+// sendable is a read without what belongs to its session.
+func sendable(read bson.D) bson.D {
+	body := slices.Clone(read[:1])
+	if body[0].Key == "aggregate" {
 		body = append(body, bson.E{Key: "cursor", Value: bson.D{}})
 	}
-	for _, e := range c.body[1:] {
+	for _, e := range read[1:] {
 		if slices.Contains([]string{"filter", "sort", "projection", "hint", "collation", "let", "skip", "limit", "pipeline"}, e.Key) {
 			body = append(body, e)
 		}
 	}
-	raw, err := bson.Marshal(body)
-	if err != nil {
-		return c, false
+	return body
+}
+
+// of is the read of another collection that has the same documents, also where it joins itself.
+func (c command) of(name string) bson.D {
+	out := slices.Clone(c.body)
+	out[0].Value = name
+	var stages bson.A
+	for _, p := range c.pipeline {
+		operator, value := stage(p)
+		if document, ok := value.(bson.D); ok && at(document, "from") == c.Collection {
+			p = d(operator, with(document, "from", name))
+		}
+		stages = append(stages, p)
 	}
-	return parse(Query{Collection: c.Collection, Command: raw, Calls: c.Calls})
+	if stages != nil {
+		return with(out, "pipeline", stages)
+	}
+	return out
 }
 
 // service is how a service reads once a pattern is adopted.
@@ -151,10 +185,8 @@ func (m *meter) read(ctx context.Context, command bson.D) (answer []bson.D, err 
 // whether the others could all be told.
 func (r *Replay) replay(ctx context.Context, db *mongo.Database, original string, s service) (bool, error) {
 	for _, c := range r.commands {
-		asked := slices.Clone(c.body)
-		asked[0].Value = original
 		earlier, now := &meter{db: db}, &meter{db: db}
-		before, err := earlier.read(ctx, asked)
+		before, err := earlier.read(ctx, c.of(original))
 		if ctx.Err() != nil {
 			return false, ctx.Err()
 		}
@@ -547,6 +579,72 @@ func entered(paths []string, filter func(path string, value any) bson.D) rewrite
 		}
 		return out
 	}
+}
+
+// behind makes of a page that skips one that begins behind the last document of the page before.
+func behind(pages *paging.Pager[bson.D], order bson.D) func(ctx context.Context, db *mongo.Database, c command) (find bson.D, told bool, err error) {
+	return func(ctx context.Context, db *mongo.Database, c command) (bson.D, bool, error) {
+		skip, _ := number(c.skip)
+		sorted := slices.Equal(keys(c.sort), keys(order)) || len(c.sort) == 0 && order[0].Key == "_id"
+		switch {
+		case skip == 0 && !c.skips:
+			return c.body, true, nil
+		case skip <= 0 || !sorted || c.name != "find" && len(c.pipeline) != len(c.stages()):
+			return nil, false, nil
+		}
+		over := append(bson.D{}, c.filter...)
+		first := c.asFind()
+		before, err := db.Collection(c.Collection).Find(ctx, over, options.Find().SetSort(pages.Sort(paging.Request{})).SetSkip(skip-1).SetLimit(1))
+		if err != nil {
+			return nil, true, err
+		}
+		var last []bson.D
+		if err := before.All(ctx, &last); err != nil || len(last) == 0 {
+			return first, true, err // behind the end
+		}
+		token, err := pages.Token(over, last[0])
+		if err != nil {
+			return nil, true, err
+		}
+		filter, err := pages.Filter(over, paging.Request{After: token})
+		if err != nil {
+			return nil, true, err
+		}
+		first = slices.DeleteFunc(first, func(e bson.E) bool { return e.Key == "skip" || e.Key == "hint" })
+		return with(with(first, "filter", filter), "sort", pages.Sort(paging.Request{})), true, nil
+	}
+}
+
+// climbing reads the nodes above and below by the array of ancestors. The rest of the pipeline stays.
+func climbing(field string) service {
+	s := sending(func(c command) bson.D {
+		var stages bson.A
+		for _, p := range c.pipeline {
+			name, value := stage(p)
+			graph, _ := value.(bson.D)
+			from, to := at(graph, "connectFromField"), at(graph, "connectToField")
+			lookup := bson.D{{Key: "from", Value: at(graph, "from")}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: "ancestors"}, {Key: "as", Value: at(graph, "as")}}
+			switch {
+			case name != "$graphLookup":
+				stages = append(stages, p)
+				continue
+			case len(graph) != 5: // a depth, or a filter
+				return nil
+			case from == "_id" && to == field && at(graph, "startWith") == "$_id":
+			case from == field && to == "_id" && at(graph, "startWith") == "$"+field:
+				lookup[1].Value, lookup[2].Value = "ancestors", "_id"
+			default:
+				return nil
+			}
+			stages = append(stages, d("$lookup", lookup))
+		}
+		if stages == nil {
+			return c.body
+		}
+		return with(c.body, "pipeline", stages)
+	})
+	s.unordered = true
+	return s
 }
 
 // totalling reads the totals of the documents with one value where they are stored. The stages behind them stay.

@@ -43,11 +43,10 @@ type Finding struct {
 	Summary string `json:"summary"` // a sentence or two
 	Sure    string `json:"sure"`    // how sure, and from what
 	Facts   []Fact `json:"facts"`
-	// Saving is what the pattern saves, Rests the measurements of docs/benchmarks.md
-	// that show it, Costs those of what it costs.
+	// Saving is what the pattern saves, computed from this collection. Without a Unit it is not, and its What says why.
 	Saving Interval `json:"saving"`
-	Rests  []Row    `json:"rests"`
-	Costs  []Row    `json:"costs"`
+	// Grows is what grows in turn, by Low to High and from Before, computed from this collection.
+	Grows []Interval `json:"grows,omitempty"`
 	// Code is Go that compiles where db is a *mongo.Database and err is handled.
 	Code string `json:"code"`
 	// Adopt is Go behind the Code that takes over the documents that exist, with a ctx. Where there is nothing to take
@@ -115,14 +114,20 @@ const (
 	seen    = "of the queries seen"
 )
 
-// Interval is a saving, of Before.
+// Interval is a saving or a growth, of Before.
 type Interval struct {
 	Low    int64  `json:"low"`
 	High   int64  `json:"high"`
-	Unit   string `json:"unit"` // bytes, keys, documents, round trips, writes, indexes, %
+	Unit   string `json:"unit"` // bytes, keys, documents, round trips, writes, indexes; "": not computed
 	What   string `json:"what"`
 	Before int64  `json:"before"`
 }
+
+// What grows.
+const (
+	ofDocuments = "of the documents"
+	ofIndexes   = "of the indexes"
+)
 
 // Check is a command that only reads, and the figure in its answer.
 type Check struct {
@@ -182,7 +187,10 @@ func (r *Report) finish(commands int, took time.Duration) {
 
 // unit puts bytes before what single reads save, which is not comparable.
 func unit(f Finding) int {
-	return slices.Index([]string{"bytes", "keys", "documents", "round trips", "writes", "indexes", "%"}, f.Saving.Unit)
+	if f.Saving.Unit == "" {
+		return 100
+	}
+	return slices.Index([]string{"bytes", "keys", "documents", "round trips", "writes", "indexes"}, f.Saving.Unit)
 }
 
 // check runs the query that a reader can run by hand.

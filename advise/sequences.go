@@ -74,46 +74,49 @@ func (s *sequences) add(e sent, index int) {
 		return
 	}
 	name := key.Key()
-	filter, _ := e.Command.Lookup("filter").DocumentOK()
-	field, value, single := one(filter)
-	text, refers := refers(value)
-	kind := kindOfFind{e.Collection, field}
+	f, single := askedBy(e.Command)
+	kind := kindOfFind{e.Collection, f.field}
+	same := func(r *run) bool { return kindOfFind{r.find.Collection, r.field} == kind }
 	switch {
-	case name == "find" && single && refers && e.Command.Lookup("skip").IsZero():
-		asked := slices.ContainsFunc(c.open, func(r *run) bool { return r.find.Collection == e.Collection && r.field == field && r.known[text] > 0 })
-		if kind == c.first && kind != c.last && !asked { // the next round of a loop of loops
+	case single && e.Command.Lookup("skip").IsZero():
+		again := slices.ContainsFunc(c.open, func(r *run) bool { return same(r) && r.known[f.key] > 0 })
+		if kind == c.first && kind != c.last && !again { // the next round of a loop of loops
 			c.open = nil
 		}
 		if len(c.open) == 0 && c.first.collection == "" {
 			c.first = kind
 		}
 		c.last = kind
-		i := slices.IndexFunc(c.open, func(r *run) bool { return r.find.Collection == e.Collection && r.field == field })
+		i := slices.IndexFunc(c.open, same)
 		if i < 0 && len(s.runs) < runsKept {
 			i = len(c.open)
-			c.open = append(c.open, &run{find: e, field: field, known: map[string]int64{}, parents: slices.Clone(c.parents)})
+			c.open = append(c.open, &run{find: e, field: f.field, known: map[string]int64{}, parents: slices.Clone(c.parents)})
 			s.runs = append(s.runs, c.open[i])
 		}
 		if i >= 0 {
-			c.open[i].value(value, text, index)
+			c.open[i].value(f, index)
 		}
 	case name == "find", name == "aggregate":
 		c.open, c.first, c.last = nil, kindOfFind{collection: e.Collection}, kindOfFind{}
 	default:
 		return
 	}
-	if e.returned > 0 && !slices.ContainsFunc(c.open, func(r *run) bool { return len(r.values) > 1 && r.find.Collection == e.Collection && r.field == field }) {
+	if e.returned > 0 && !slices.ContainsFunc(c.open, func(r *run) bool { return len(r.values) > 1 && same(r) }) {
 		c.parents = append([]sent{e}, c.parents...)
 		c.parents = c.parents[:min(len(c.parents), parentsKept)]
 	}
 }
 
-func (r *run) value(v bson.RawValue, text string, index int) {
+func (r *run) value(f asked, index int) {
 	r.indexes = append(r.indexes, index)
-	if r.known[text] == 0 && len(r.values) < valuesOfRun {
-		r.values = append(r.values, v)
+	switch {
+	case r.known[f.key] > 0:
+	case len(r.values) < valuesOfRun:
+		r.values = append(r.values, f.value)
+	default:
+		return // too many to ask for all
 	}
-	r.known[text]++
+	r.known[f.key]++
 }
 
 // others is how many finds ask for other values than those given.
@@ -259,7 +262,7 @@ func (l *looker) gave(ctx context.Context, parent sent, r *run) (Origin, error) 
 			found = append(found, o)
 		}
 	}
-	small := slices.ContainsFunc(r.values, func(v bson.RawValue) bool { n, ok := v.AsInt64OK(); return ok && n < smallIntegers })
+	small := slices.ContainsFunc(r.values, small)
 	if len(found) != 1 || small && !same && !akin(found[0].Path, r.find.Collection) && !(found[0].Path == "_id" && akin(r.field, parent.Collection)) {
 		return Origin{}, nil
 	}

@@ -25,7 +25,7 @@ const (
 	bucketEach  = 10    // documents for each bucket, on average
 )
 
-const noReferences = "No reference to their _id was found; those in lists of documents, and in collections that were not looked at, are not seen."
+const noReferences = "No reference to their _id was found; those of collections that were not looked at are not seen."
 
 // span are finds of one value of a field, by a range of another.
 type span struct {
@@ -142,11 +142,34 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 	if !packed {
 		return l.bucket(ctx, c, s, window)
 	}
-	// The benchmark's numbers change little; random ones take up to half of a document.
+	numeric := int64(0)
+	rest := bson.D{} // what is no number
+	for _, name := range c.tops() {
+		switch {
+		case name == "_id" || name == s.id || name == s.at:
+		case slices.ContainsFunc(types("number"), func(kind string) bool { return c.has(name, kind) }):
+			numeric++
+		default:
+			rest = append(rest, bson.E{Key: name, Value: "$" + name})
+		}
+	}
+	batch, err = l.aggregate(ctx, c.name, bson.A{d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "rest", Value: d("$sum", d("$subtract", bson.A{d("$bsonSize", rest), 5}))}})})
+	if err != nil {
+		return l.failed(ctx, err, pattern, c, s.at)
+	}
+	if len(batch) == 0 {
+		return nil // emptied meanwhile
+	}
+	// A packed number takes 8 bytes at most, and so does a time; those that change little take a part of a byte.
+	least := c.size - c.count*8*(numeric+1) - integer(batch[0], "rest")
+	if least <= 0 {
+		l.not(pattern, c.name, s.at, "what is packed could take as many bytes")
+		return nil
+	}
 	l.found(Finding{
 		Pattern: pattern, Collection: c.name, Path: s.at,
 		Summary: fmt.Sprintf("%s documents of %s on average are measurements, of %d series (counted): %d of %d reads take a range of %s for one %s, and no write to a single one was seen. "+
-			"In packed blocks they take a fraction of the bytes.",
+			"In packed blocks a number takes 8 bytes at most, and no names.",
 			group(c.count), bytes(c.mean()), check.Answer, s.calls, c.reads(), s.at, s.id),
 		Sure: "counted: series; of queries: those that were seen",
 		Facts: []Fact{
@@ -157,16 +180,14 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 			{"reads", c.reads(), seen},
 		},
 		Saving: Interval{
-			Low: c.size / 2, High: int64(float64(c.size) * (1 - rowSeriesBytes.Times)), Before: c.size,
+			Low: least, High: max(c.size-c.count, least), Before: c.size,
 			Unit: "bytes", What: "of the documents; those of an index on " + s.id + " and " + s.at + " besides",
 		},
-		Rests: []Row{rowSeriesBytes, rowSeriesRead, rowSeriesMeans},
-		Costs: []Row{rowSeriesCPU},
-		Code:  l.seriesCode(ctx, c, s, window), Adopt: measurementsAdoption(c, s, goType(c.kind(s.id)), "[]bson.D"), try: trySeries(c, s, window),
+		Code: l.seriesCode(ctx, c, s, window), Adopt: measurementsAdoption(c, s, goType(c.kind(s.id)), "[]bson.D"), try: trySeries(c, s, window),
 		Check: check,
 		Against: []string{
 			"The rate of new measurements matters: those that come one by one need a Gatherer, which loses the last seconds if the process ends.",
-			"MongoDB's own time-series collections need no library, and take × 0.034 of the data there; try these first.",
+			"MongoDB's own time-series collections need no library; try these first.",
 			"Single measurements can no longer be found by other fields or joined by queries of yours, and lose their _id: bucket leaves them readable.",
 			noReferences,
 		},
@@ -223,9 +244,7 @@ func (l *looker) bucket(ctx context.Context, c *collection, s span, window strin
 			Low: documents - 2*check.Answer, High: documents - check.Answer, Before: documents,
 			Unit: "documents", What: "and as many keys of each index",
 		},
-		Rests: []Row{rowBucketDocuments, rowBucketRead},
-		Costs: []Row{rowBucketMeans},
-		Code:  l.bucketCode(ctx, c, s, window), Adopt: measurementsAdoption(c, s, goType(c.kind(s.id)), ""), try: tryBucket(c, s, window),
+		Code: l.bucketCode(ctx, c, s, window), Adopt: measurementsAdoption(c, s, goType(c.kind(s.id)), ""), try: tryBucket(c, s, window),
 		Check: check,
 		Against: []string{
 			"Events that come one by one take longer to store than as documents, by what their bucket holds already: see trickle in docs/benchmarks.md.",

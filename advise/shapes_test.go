@@ -170,17 +170,12 @@ func TestShapesOfService(t *testing.T) {
 		}
 	}
 	report := reports["commands"]
-	var text, page strings.Builder
+	var text strings.Builder
 	if err := report.Text(&text); err != nil {
 		t.Fatal(err)
 	}
-	if err := report.HTML(&page); err != nil {
-		t.Fatal(err)
-	}
-	for _, form := range []string{text.String(), page.String()} {
-		if !strings.Contains(form, "find items {_id: ?}") {
-			t.Errorf("the shapes are not in %s", form)
-		}
+	if !strings.Contains(text.String(), "find items {_id: ?}") {
+		t.Errorf("the shapes are not in %s", text.String())
 	}
 }
 
@@ -286,6 +281,7 @@ func TestLoopsAmongStrangers(t *testing.T) {
 		want string
 	}{
 		{"the user of another collection", func(send func(bson.D)) {
+			send(find("sessions", "_id", "me"))
 			send(find("posts", "page", 1))
 			for i := range 10 {
 				send(find("sessions", "_id", "me"))

@@ -39,7 +39,7 @@ func (l *looker) split(ctx context.Context, c *collection) error {
 	need, writes := c.need(cold), c.writesTo(cold)
 	switch {
 	case float64(need) > splitNeed*float64(c.reads()):
-		l.not(pattern, c.name, "", fmt.Sprintf("%d of %d reads need %s: each would take longer (%s)", need, c.reads(), names, rowSplitPage))
+		l.not(pattern, c.name, "", fmt.Sprintf("%d of %d reads need %s: each would take a look-up more", need, c.reads(), names))
 		return nil
 	case writes > hot:
 		l.not(pattern, c.name, "", fmt.Sprintf("%s are written more often (%d) than lists are read without them (%d)", names, writes, hot))
@@ -91,13 +91,11 @@ func (l *looker) split(ctx context.Context, c *collection) error {
 			Unit: "bytes", What: "that leave the documents which lists read",
 			Before: c.size,
 		},
-		Rests: []Row{rowSplitBytes, rowSplitList},
-		Costs: []Row{rowSplitPage, rowSplitUpdate, rowSplitAdd},
-		Code:  l.splitCode(ctx, c, cold), try: trySplit(c, cold),
+		Code: l.splitCode(ctx, c, cold), try: trySplit(c, cold),
 		Check: check,
 		Against: []string{
 			"If all of the collection fits in the server's cache, lists become no faster: a projection saves the transfer already.",
-			"A read of both parts, a new document and a change of these fields take longer, see the costs.",
+			"A read of both parts is a look-up more, and a new document two writes in a transaction.",
 			"Queries that were not seen may need the fields.",
 		},
 	})

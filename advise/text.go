@@ -28,6 +28,9 @@ func (r *Report) Text(w io.Writer) error {
 		fmt.Fprintf(&b, "\n%d. %s: %s\n", i+1, visible.Name(f.place()), f.Pattern)
 		f.text(&b)
 	}
+	if len(r.Findings) > 0 {
+		b.WriteString("\nTimes of other data, which promise nothing for this, are in docs/benchmarks.md.\n")
+	}
 	if len(r.Shapes) > 0 {
 		b.WriteString("\nQueries that get slower with the data:\n")
 	}
@@ -43,11 +46,8 @@ func (r *Report) Text(w io.Writer) error {
 func (f Finding) text(b *strings.Builder) {
 	fmt.Fprintf(b, "%s\n", wrap(f.Summary, "   "))
 	fmt.Fprintf(b, "   saves    %s\n", f.Saving)
-	for _, row := range f.Rests {
-		fmt.Fprintf(b, "   measured %s\n", row)
-	}
-	for _, row := range f.Costs {
-		fmt.Fprintf(b, "   costs    %s\n", row)
+	for _, g := range f.Grows {
+		fmt.Fprintf(b, "   grows    %s\n", g.growth())
 	}
 	fmt.Fprintf(b, "   sure     %s\n", f.Sure)
 	for _, against := range f.Against {
@@ -73,7 +73,7 @@ func fold(command string) string {
 			escaped = true
 		case r == '"':
 			quoted = !quoted
-		case r == ',' && !quoted && line > 100:
+		case r == ',' && !quoted && line > 80:
 			b.WriteString("\n              ")
 			line = 0
 		}
@@ -81,17 +81,32 @@ func fold(command string) string {
 	return b.String()
 }
 
-func (s Interval) String() string {
+// growth says what is added.
+func (s Interval) growth() string {
 	if s.Unit == "bytes" {
-		return fmt.Sprintf("%s to %s of %s %s", bytes(s.Low), bytes(s.High), bytes(s.Before), s.What)
+		times := func(n int64) string { return fmt.Sprintf("%.2g", 1+float64(n)/float64(max(s.Before, 1))) }
+		return fmt.Sprintf("%s more than %s %s (× %s)", s.printed(bytes), bytes(s.Before), s.What, s.printed(times))
 	}
-	if s.Unit == "%" {
-		return fmt.Sprintf("%d to %d %% %s", s.Low, s.High, s.What)
+	return fmt.Sprintf("%s more %s %s", s.printed(group), s.Unit, s.What)
+}
+
+func (s Interval) String() string {
+	switch s.Unit {
+	case "bytes":
+		return fmt.Sprintf("%s of %s %s", s.printed(bytes), bytes(s.Before), s.What)
+	case "":
+		return "not computed: " + s.What
 	}
-	if s.Low == s.High {
-		return fmt.Sprintf("%s of %s %s %s", group(s.Low), group(s.Before), s.Unit, s.What)
+	return fmt.Sprintf("%s of %s %s %s", s.printed(group), group(s.Before), s.Unit, s.What)
+}
+
+// printed is one figure, or two that differ as they are printed.
+func (s Interval) printed(figure func(n int64) string) string {
+	low, high := figure(s.Low), figure(s.High)
+	if low == high {
+		return low
 	}
-	return fmt.Sprintf("%s to %s of %s %s %s", group(s.Low), group(s.High), group(s.Before), s.Unit, s.What)
+	return low + " to " + high
 }
 
 // notes writes one line for each reason, with all the places that it holds for.

@@ -20,15 +20,18 @@ import (
 	"github.com/mongopatterns/mongopatterns/attribute"
 	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/computed"
+	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/visible"
 	"github.com/mongopatterns/mongopatterns/outlier"
+	"github.com/mongopatterns/mongopatterns/paging"
 	"github.com/mongopatterns/mongopatterns/relation"
 	"github.com/mongopatterns/mongopatterns/series"
 	"github.com/mongopatterns/mongopatterns/split"
 	"github.com/mongopatterns/mongopatterns/subset"
 	"github.com/mongopatterns/mongopatterns/timeseries"
+	"github.com/mongopatterns/mongopatterns/tree"
 )
 
 // TryOptions bound the part that Try copies.
@@ -49,6 +52,8 @@ type Trial struct {
 	Of        int64 `json:"of"`
 	// Saved was measured after the pattern was adopted, in the unit of the promise.
 	Saved int64 `json:"saved"`
+	// Grown was measured as well, for each of the finding's Grows.
+	Grown []int64 `json:"grown,omitempty"`
 	// ReadBefore and ReadAfter are the bytes of the largest document of the collection, which
 	// a read of it sends; 0 if the pattern writes another collection.
 	ReadBefore int64 `json:"readBefore"`
@@ -64,9 +69,6 @@ type Trial struct {
 // notTried are the patterns that a copy cannot show, and why.
 var notTried = map[string]string{
 	"approx": "how many changes are one write is its option Every, and needs no measurement",
-	"extref": "it saves time, which a part of the data on another server does not show",
-	"paging": "it stores nothing: the finding's explain is of the query itself, on all of the data",
-	"tree":   "it saves time, which a part of the data on another server does not show",
 }
 
 // Try copies a part of the finding's collection, and of those that it names, into scratch,
@@ -137,7 +139,7 @@ func Try(ctx context.Context, db, scratch *mongo.Database, report *Report, f Fin
 	if trial.ReadBefore, err = figure(ctx, scratch.Collection(f.Collection), "$max"); err != nil {
 		return nil, err
 	}
-	reads, left := replays(f.Collection, report.commands)
+	reads, left := replays(f.Collection, append([]string{f.Collection}, f.others...), report.commands)
 	trial.NotReplayed = left
 	original := f.Collection + "_before"
 	if len(reads) > 0 { // the answers of the two are compared
@@ -145,11 +147,21 @@ func Try(ctx context.Context, db, scratch *mongo.Database, report *Report, f Fin
 			return nil, err
 		}
 	}
+	before, err := grown(ctx, scratch.Collection(f.Collection), trial.Finding.Grows)
+	if err != nil {
+		return nil, err
+	}
 	saved, service, err := trial.Finding.try(ctx, scratch)
 	if err != nil {
 		return nil, err
 	}
 	trial.Saved = saved
+	if trial.Grown, err = grown(ctx, scratch.Collection(f.Collection), trial.Finding.Grows); err != nil {
+		return nil, err
+	}
+	for i := range before {
+		trial.Grown[i] -= before[i]
+	}
 	for i := range reads {
 		told, err := reads[i].replay(ctx, scratch, original, service)
 		switch {
@@ -173,9 +185,15 @@ func Try(ctx context.Context, db, scratch *mongo.Database, report *Report, f Fin
 func (t *Trial) Kept() bool { return t.promised() && !t.lost() }
 
 func (t *Trial) promised() bool {
-	p := t.Finding.Saving
-	return 2*t.Saved >= p.Low && t.Saved <= 2*p.High
+	for i, g := range t.Finding.Grows {
+		if !g.kept(t.Grown[i]) {
+			return false
+		}
+	}
+	return t.Finding.Saving.Unit == "" || t.Finding.Saving.kept(t.Saved)
 }
+
+func (s Interval) kept(measured int64) bool { return 2*measured >= s.Low && measured <= 2*s.High }
 
 func (t *Trial) lost() bool {
 	return slices.ContainsFunc(t.Replays, func(r Replay) bool { return r.LostIn > 0 })
@@ -185,11 +203,21 @@ func (t *Trial) lost() bool {
 func (t *Trial) Text(w io.Writer) error {
 	p := t.Finding.Saving
 	saved := many(t.Saved, strings.TrimSuffix(p.Unit, "s"))
-	if p.Unit == "bytes" {
+	switch p.Unit {
+	case "bytes":
 		saved = bytes(t.Saved)
+	case "":
+		saved = "the reads below"
 	}
 	text := fmt.Sprintf("%s, on a copy of %s of %s documents:\n   promised %s\n   measured %s\n",
 		visible.Name(t.Finding.Name()), group(t.Documents), group(t.Of), p, saved)
+	for i, g := range t.Finding.Grows {
+		measured := group(t.Grown[i])
+		if g.Unit == "bytes" {
+			measured = bytes(t.Grown[i])
+		}
+		text += fmt.Sprintf("   grows    %s\n   measured %s\n", g.growth(), measured)
+	}
 	if t.ReadBefore > 0 {
 		text += fmt.Sprintf("   a read of the largest document: %s, before %s\n", bytes(t.ReadAfter), bytes(t.ReadBefore))
 	}
@@ -286,6 +314,37 @@ func figure(ctx context.Context, coll *mongo.Collection, accumulator string) (in
 		return 0, err
 	}
 	return integer(out[0], "n"), nil
+}
+
+// grown is what a collection has of what grows.
+func grown(ctx context.Context, coll *mongo.Collection, what []Interval) (out []int64, err error) {
+	for _, g := range what {
+		n := int64(0)
+		if g.Unit == "bytes" {
+			n, err = figure(ctx, coll, "$sum")
+		} else {
+			n, err = keysOf(ctx, coll)
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// keysOf is how many keys all indexes of a collection have.
+func keysOf(ctx context.Context, coll *mongo.Collection) (n int64, err error) {
+	reply, err := coll.Database().RunCommand(ctx, bson.D{{Key: "validate", Value: coll.Name()}}).Raw()
+	if err != nil {
+		return 0, err
+	}
+	indexes, _ := reply.Lookup("keysPerIndex").Document().Elements()
+	for _, e := range indexes {
+		keys, _ := e.Value().AsInt64OK()
+		n += keys
+	}
+	return n, nil
 }
 
 // trying is the trial of a finding: it adopts the pattern and returns what was saved, and what
@@ -447,6 +506,90 @@ func tryAttribute(c *collection, paths []string) trying {
 		return before - after, entering(paths, attributesName(c), func(path string, value any) bson.D {
 			return attributes.Filter(attributes.Equals(attribute.Named(path), value))
 		}), err
+	}
+}
+
+// tryPaging measures the deepest page.
+func tryPaging(c *collection, s skips) trying {
+	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
+		order := s.sort
+		if len(order) == 0 {
+			order = d("_id", 1)
+		}
+		pages, err := paging.New[bson.D](db.Collection(c.name), order, nil)
+		if err != nil {
+			return 0, service{}, err
+		}
+		examined := func(find bson.D) (n int64, err error) {
+			plan, err := db.RunCommand(ctx, bson.D{{Key: "explain", Value: find}, {Key: "verbosity", Value: "executionStats"}}).Raw()
+			return max(integer(plan, "executionStats", "totalKeysExamined"), integer(plan, "executionStats", "totalDocsExamined")), err
+		}
+		before, err := examined(s.deepest.asFind())
+		if err != nil {
+			return 0, service{}, err
+		}
+		if err := pages.EnsureIndexes(ctx); err != nil {
+			return 0, service{}, err
+		}
+		now := behind(pages, order)
+		find, _, err := now(ctx, db, s.deepest)
+		if err != nil {
+			return 0, service{}, err
+		}
+		after, err := examined(find)
+		return before - after, service{read: func(ctx context.Context, m *meter, c command) ([]bson.D, bool, error) {
+			find, told, err := now(ctx, db, c)
+			if !told || err != nil {
+				return nil, told, err
+			}
+			answer, err := m.read(ctx, find)
+			return answer, true, err
+		}}, err
+	}
+}
+
+func tryTree(c *collection, field string) trying {
+	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
+		nodes, err := tree.New[any, bson.M](db.Collection(c.name), tree.AncestorArray, &tree.Options{ParentField: field})
+		if err != nil {
+			return 0, service{}, err
+		}
+		return 0, climbing(field), errors.Join(nodes.EnsureIndexes(ctx), adopting(nodes.Adopt(ctx, nil)))
+	}
+}
+
+// tryExtref measures what the joins that were seen examine, and what they do by the copies.
+func tryExtref(c, source *collection, j joins) trying {
+	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
+		var fields []extref.Field
+		for _, path := range j.fields {
+			fields = append(fields, extref.Field{Path: path, As: copyName(j.local, path)})
+		}
+		references, err := extref.New[any, bson.M](db.Collection(source.name), []extref.Target{{Collection: db.Collection(c.name), IDField: j.local,
+			VersionField: j.local + "_version", Fields: fields}}, nil)
+		if err != nil {
+			return 0, service{}, err
+		}
+		now := func(c command) bson.D { return c.without(j) }
+		examined := func(body func(c command) bson.D) (n int64, err error) {
+			for _, c := range j.seen {
+				m := meter{db: db}
+				if _, err := m.read(ctx, sendable(body(c))); err != nil {
+					return 0, err
+				}
+				n += c.calls * m.documents
+			}
+			return n, nil
+		}
+		before, err := examined(func(c command) bson.D { return c.body })
+		if err != nil {
+			return 0, service{}, err
+		}
+		if err := errors.Join(references.EnsureIndexes(ctx), adopting(references.Adopt(ctx, c.name, nil))); err != nil {
+			return 0, service{}, err
+		}
+		after, err := examined(now)
+		return before - after, sending(now), err
 	}
 }
 

@@ -4,7 +4,6 @@
 //
 //	go run ./cmd/advise -uri mongodb://localhost:27017 -db shop
 //	go run ./cmd/advise -uri … -db shop -log mongod.log      # with the slow queries of a log
-//	go run ./cmd/advise -uri … -db shop -html page.html      # with the distributions
 //	go run ./cmd/advise -uri … -db shop -json > known.json   # one object a finding, query or unknown
 //	go run ./cmd/advise -uri … -db shop -baseline known.json # what is new since then
 //	go run ./cmd/advise -uri … -db shop -ignore 'outlier:orders.*' -ignore 'skip:find orders *'
@@ -64,7 +63,6 @@ type settings struct {
 	logs        list
 	ignore      list
 	baseline    string
-	html        string
 	json, quiet bool
 	try, tryURI string
 	tryOptions  advise.TryOptions
@@ -87,7 +85,6 @@ func parse(args []string, notes io.Writer) (settings, error) {
 	flags.Var(&s.logs, "log", "take slow queries from this `file`, a mongod's log; may be repeated")
 	flags.Var(&s.ignore, "ignore", "leave out findings such as outlier:orders.items, or unknown:*; * is any characters; may be repeated")
 	flags.StringVar(&s.baseline, "baseline", "", "leave out the findings in this `file`, an earlier output of -json")
-	flags.StringVar(&s.html, "html", "", "write a page to this `file`")
 	flags.BoolVar(&s.json, "json", false, "print one JSON object a finding, a query or what could not be told")
 	flags.BoolVar(&s.quiet, "quiet", false, "no progress")
 	flags.DurationVar(&s.options.MaxTime, "max-time", 2*time.Second, "bound of each command")
@@ -239,15 +236,6 @@ func advised(r *advise.Report) int {
 }
 
 func write(s settings, report *advise.Report, out io.Writer) error {
-	if s.html != "" {
-		file, err := os.Create(s.html)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(report.HTML(file), file.Close()); err != nil {
-			return err
-		}
-	}
 	if s.json {
 		return report.JSON(out)
 	}

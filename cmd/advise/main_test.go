@@ -63,7 +63,7 @@ func TestExitCodes(t *testing.T) {
 		t.Errorf("-json: exit code %d, %s", code, found)
 	}
 	dir := t.TempDir()
-	known, broken, page := filepath.Join(dir, "known.json"), filepath.Join(dir, "broken.json"), filepath.Join(dir, "page.html")
+	known, broken := filepath.Join(dir, "known.json"), filepath.Join(dir, "broken.json")
 	if err := os.WriteFile(known, []byte(found), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,6 @@ func TestExitCodes(t *testing.T) {
 		{"what the baseline has", t.Context(), []string{"-baseline", known}, exitNothing, "1 left out"},
 		{"what is ignored", t.Context(), []string{"-ignore", "split:*", "-ignore", "outlier:books.*"}, exitNothing, "1 left out"},
 		{"another is ignored", t.Context(), []string{"-ignore", "outlier:films.*"}, exitAdvised, ""},
-		{"a page", t.Context(), []string{"-html", page}, exitAdvised, ""},
 		{"interrupted", cancelled, nil, exitFailed, "context canceled"},
 		{"a broken baseline", t.Context(), []string{"-baseline", broken}, exitFailed, "broken.json"},
 		{"no baseline", t.Context(), []string{"-baseline", "none.json"}, exitFailed, "none.json"},
@@ -124,9 +123,6 @@ func TestExitCodes(t *testing.T) {
 		if code, _, notes := advise(t.Context(), append(slices.Clone(quiet), test.args...)...); code != test.code {
 			t.Errorf("%v: exit code %d, want %d; %s", test.args, code, test.code, notes)
 		}
-	}
-	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "<rect") {
-		t.Errorf("the page: %v, %s", err, text)
 	}
 }
 
