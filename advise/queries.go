@@ -414,6 +414,6 @@ func shapeQuery(raw bson.Raw) (Query, bool) {
 	if name == "" || verb == "" {
 		return Query{}, false
 	}
-	command, err := bson.Marshal(append(bson.D{{Key: verb, Value: name}}, entry.Shape...))
+	command, err := bson.Marshal(append(append(bson.D{{Key: verb, Value: name}}, entry.Shape...), bson.E{Key: "comment", Value: entry.Comment}))
 	return Query{Database: database, Collection: name, Command: command, Calls: entry.Calls, shape: true}, err == nil
 }

@@ -22,6 +22,8 @@ type Shape struct {
 	Query string `json:"query"`
 	Seen  int64  `json:"seen"`
 	Why   string `json:"why"`
+	// Calls are the calls of this library that sent it, such as subset.Top: its commands name them in their comment.
+	Calls []string `json:"calls,omitempty"`
 	// Reasons are why a Report advises none of the packages that avoid it.
 	Reasons []string `json:"reasons,omitempty"`
 
@@ -32,7 +34,7 @@ type Shape struct {
 func (s Shape) Name() string { return s.Kind + ":" + s.Query }
 
 func (s Shape) String() string {
-	return fmt.Sprintf("%s (%d seen): %s", s.Query, s.Seen, s.Why) + after(" → ", strings.Join(s.Patterns, ", "), "") + after("; not ", strings.Join(s.Reasons, "; not "), "")
+	return fmt.Sprintf("%s (%d seen%s): %s", s.Query, s.Seen, after(", by ", strings.Join(s.Calls, ", "), ""), s.Why) + after(" → ", strings.Join(s.Patterns, ", "), "") + after("; not ", strings.Join(s.Reasons, "; not "), "")
 }
 
 // Advised reports a query that a package or an index is advised for.
@@ -97,11 +99,17 @@ func shapesOf(commands []command) []Shape {
 	return s.list()
 }
 
+// ours begins the comments of this library's commands. The name of the call follows.
+const ours = "mongopatterns "
+
 // asShape is a shape of a command, with what the packages that avoid it are about.
 func (c command) asShape(kind, why string, about ...link) Shape {
 	sh := Shape{Kind: kind, Collection: c.Collection, Query: printed(c.body), Seen: c.calls, Why: why, about: about}
 	for _, l := range about {
 		sh.Patterns = append(sh.Patterns, l.pattern)
+	}
+	if text, _ := at(c.body, "comment").(string); strings.HasPrefix(text, ours) {
+		sh.Calls = []string{text[len(ours):]}
 	}
 	return sh
 }
@@ -127,6 +135,12 @@ func (s shapes) add(sh Shape) *shape {
 		s[key].Seen = 0
 	}
 	s[key].Seen += sh.Seen
+	for _, call := range sh.Calls {
+		if !slices.Contains(s[key].Calls, call) {
+			s[key].Calls = append(s[key].Calls, call)
+			slices.Sort(s[key].Calls)
+		}
+	}
 	return s[key]
 }
 

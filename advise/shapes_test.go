@@ -233,6 +233,20 @@ func TestShapesAgreeWithFindings(t *testing.T) {
 	}
 }
 
+// A query says which calls of this library sent it, and no other comment.
+func TestShapesNameTheirCalls(t *testing.T) {
+	var queries []advise.Query
+	for _, comment := range []string{"mongopatterns paging.Page", "SECRET", "mongopatterns paging.All", "mongopatterns paging.Page"} {
+		command := testkit.Must(bson.Marshal(bson.D{{Key: "find", Value: "x"}, {Key: "sort", Value: bson.D{{Key: "b", Value: 1}}},
+			{Key: "skip", Value: 20}, {Key: "limit", Value: 10}, {Key: "comment", Value: comment}}))
+		queries = append(queries, advise.Query{Collection: "x", Command: command})
+	}
+	const want = "find x sort {b: 1} skip ? limit ? (4 seen, by paging.All, paging.Page): "
+	if got := advise.Shapes(queries); len(got) != 1 || !strings.HasPrefix(got[0].String(), want) {
+		t.Errorf("%v, want one that begins with %s", got, want)
+	}
+}
+
 // agrees reports queries of which the report says that a pattern is advised, and advises none.
 func agrees(t *testing.T, report *advise.Report) {
 	t.Helper()
