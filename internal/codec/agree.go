@@ -21,10 +21,15 @@ import (
 // server that does not know $documents says nothing.
 //
 // Cost: 1 round trip, none if there is nothing to ask.
-func (c Codec) Agree(ctx context.Context, coll *comment.Collection, types ...reflect.Type) error {
+func (c Codec) Agree(ctx context.Context, coll *comment.Collection, types ...reflect.Type) (err error) {
 	if c.Registry != nil {
 		return nil
 	}
+	defer func() {
+		if recover() != nil {
+			err = nil // an encoder of the user does not expect such a value
+		}
+	}()
 	// A registry of its own, because one keeps how it first read a type, by JSON tags or not.
 	asked, values := Codec{Registry: bson.NewRegistry(), BSON: client(coll.Driver())}, bson.A{}
 	var own []bson.RawValue
@@ -48,6 +53,9 @@ func (c Codec) Agree(ctx context.Context, coll *comment.Collection, types ...ref
 	var server mongo.ServerError
 	if errors.As(err, &server) && (server.HasErrorCode(unknownStage) || server.HasErrorCode(notInStableAPI)) {
 		return nil
+	}
+	if errors.As(err, new(mongo.MarshalError)) { // what the driver's registry has encoded
+		return fault.Invalid("the client has a registry of its own: set Options.Registry to it: %w", err)
 	}
 	if err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
 // A note is a comment as the driver takes it: an option of each kind of command. Making these anew for each
@@ -44,7 +43,7 @@ func (l *lister[T]) List() []func(*T) error { return *l }
 // made makes the note of a text.
 func made(text string) *note {
 	// The driver takes a value of this type as it is, and encodes any other for each command.
-	var v any = bsoncore.Value{Type: bsoncore.TypeString, Data: bsoncore.AppendString(nil, text)}
+	v := any(text)
 	return &note{
 		value:      v,
 		find:       setting(v, func(o *options.FindOptions) *any { return &o.Comment }),
@@ -117,9 +116,9 @@ func With(ctx context.Context, text string) context.Context {
 
 // Command adds the comment of ctx to a command that goes through RunCommand.
 func Command(ctx context.Context, command bson.D) bson.D {
-	v, ok := of(ctx).value.(bsoncore.Value)
+	v, ok := of(ctx).value.(string)
 	if !ok {
 		return command
 	}
-	return append(command, bson.E{Key: "comment", Value: v.StringValue()})
+	return append(command, bson.E{Key: "comment", Value: v})
 }
