@@ -40,7 +40,9 @@ func TestAgreeAsks(t *testing.T) {
 			t.Errorf("%v: asks %v", test.t, got)
 		}
 	}
-	if cmds := mongotest.Record(t, db, func() { testkit.OK(t, Codec{Registry: bson.NewRegistry()}.Agree(t.Context(), coll, reflect.TypeFor[word]())) }); len(cmds) > 0 {
+	if cmds := mongotest.Record(t, db, func() {
+		testkit.OK(t, Codec{Registry: bson.NewRegistry()}.Agree(t.Context(), coll, reflect.TypeFor[word]()))
+	}); len(cmds) > 0 {
 		t.Error("asked in spite of a registry")
 	}
 }

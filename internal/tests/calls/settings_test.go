@@ -38,12 +38,17 @@ var clientSettings = map[string]func(o *options.ClientOptions){
 	},
 }
 
+// firsts are the first rows of the methods.
+func firsts(rows []registry.Row) []registry.Row {
+	return slices.CompactFunc(rows, func(a, b registry.Row) bool { return a.Method() == b.Method() })
+}
+
 // Each call does its work under each setting; in a small run, the first row of each method under all together.
 func TestSettings(t *testing.T) {
 	rows := slices.Concat(registry.Writes(), registry.Reads(), registry.Indexes(t))
 	cases := clientSettings
 	if !scale.Whole() {
-		rows = slices.CompactFunc(rows, func(a, b registry.Row) bool { return a.Method() == b.Method() })
+		rows = firsts(rows)
 		cases = map[string]func(o *options.ClientOptions){"together": func(o *options.ClientOptions) {
 			for _, set := range clientSettings {
 				set(o)
