@@ -39,8 +39,11 @@ func TestOutcomeOf(t *testing.T) {
 		return err
 	}
 	single := func(err error) error {
-		return fault.Single(mongo.NewSingleResultFromDocument(struct{}{}, err, nil)).Err()
+		result := mongo.NewSingleResultFromDocument(struct{}{}, err, nil)
+		result.Acknowledged = true
+		return fault.Single(result).Err()
 	}
+	second := func(_ *mongo.UpdateResult, err error) error { return err }
 	called := func(err error) error { fault.In(&err, "x: call"); return err }
 	for name, test := range map[string]struct {
 		err  error
@@ -77,6 +80,7 @@ func TestOutcomeOf(t *testing.T) {
 		"a retry's answer":             {one(mongo.CommandError{Code: 10107, Labels: []string{"RetryableWriteError"}}), unknown},
 		"a retry's refusal":            {one(mongo.WriteException{WriteErrors: refusal.WriteErrors, Labels: []string{"RetryableWriteError"}}), unknown},
 		"network":                      {one(mongo.CommandError{Labels: []string{"NetworkError"}}), unknown},
+		"unacknowledged":               {second(fault.One(&mongo.UpdateResult{}, nil)), unknown},
 		"time-out":                     {one(context.DeadlineExceeded), unknown},
 		"cancelled":                    {single(context.Canceled), unknown},
 		"after another write":          {fault.Unknown(fault.Invalid("item 7")), unknown},
@@ -171,8 +175,9 @@ func TestOutcomeOfWhatWasNotSent(t *testing.T) {
 
 // Recording costs nothing for a call that succeeds.
 func TestRecordingAllocatesNothing(t *testing.T) {
-	result := &mongo.UpdateResult{}
+	result := &mongo.UpdateResult{Acknowledged: true}
 	document := mongo.NewSingleResultFromDocument(struct{}{}, nil, nil)
+	document.Acknowledged = true
 	if n := testing.AllocsPerRun(100, func() {
 		_, _ = fault.One(result, nil)
 		_, _ = fault.Many(result, nil)
