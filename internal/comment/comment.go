@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
 // A note is a comment as the driver takes it: an option of each kind of command. Making these anew for each
@@ -42,8 +43,8 @@ func (l *lister[T]) List() []func(*T) error { return *l }
 
 // made makes the note of a text.
 func made(text string) *note {
-	// The driver takes a value of this type as it is, and encodes any other for each command.
-	v := any(text)
+	// The driver takes a value of this type as it is. It encodes any other for each command, with 10 allocations.
+	var v any = bsoncore.Value{Type: bsoncore.TypeString, Data: bsoncore.AppendString(nil, text)}
 	return &note{
 		value:      v,
 		find:       setting(v, func(o *options.FindOptions) *any { return &o.Comment }),
@@ -116,9 +117,9 @@ func With(ctx context.Context, text string) context.Context {
 
 // Command adds the comment of ctx to a command that goes through RunCommand.
 func Command(ctx context.Context, command bson.D) bson.D {
-	v, ok := of(ctx).value.(string)
+	v, ok := of(ctx).value.(bsoncore.Value)
 	if !ok {
 		return command
 	}
-	return append(command, bson.E{Key: "comment", Value: v})
+	return append(command, bson.E{Key: "comment", Value: v.StringValue()})
 }
