@@ -43,12 +43,14 @@ func firsts(rows []registry.Row) []registry.Row {
 	return slices.CompactFunc(rows, func(a, b registry.Row) bool { return a.Method() == b.Method() })
 }
 
-// Each call does its work under each setting; in a small run, the first row of each method under all together.
+// Each call does its work under each setting: the first row of each method in a part, and in a small run under all together.
 func TestSettings(t *testing.T) {
 	rows := slices.Concat(registry.Writes(), registry.Reads(), registry.Indexes(t))
 	cases := clientSettings
 	if !scale.Whole() {
 		rows = firsts(rows)
+	}
+	if together := scale.Of(true, false, false); together {
 		cases = map[string]func(o *options.ClientOptions){"together": func(o *options.ClientOptions) {
 			for _, set := range clientSettings {
 				set(o)
