@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,25 +32,24 @@ func (c Codec) Agree(ctx context.Context, coll *comment.Collection, types ...ref
 		}
 	}()
 	// A registry of its own, because one keeps how it first read a type, by JSON tags or not.
-	asked, values := Codec{Registry: bson.NewRegistry(), BSON: client(coll.Driver())}, bson.A{}
+	c = Codec{Registry: bson.NewRegistry(), BSON: client(coll.Driver())}
+	var sent, values bson.A
 	var own []bson.RawValue
 	for _, t := range types {
 		if !named(t, nil) {
 			continue
 		}
 		v := filled(t, 3).Interface()
-		encoded, err := asked.Value(v)
-		if err != nil {
-			continue // the type has values that cannot be stored; this is one
+		encoded, err := c.Value(v)
+		if err != nil || len(encoded.Value) > largest {
+			continue // the type has values that cannot be stored, and this may be one
 		}
-		own = append(own, encoded)
-		values = append(values, expr.D("v", expr.Literal(v)))
+		own, values, sent = append(own, encoded), append(values, v), append(sent, expr.D("v", expr.Literal(v)))
 	}
 	if len(own) == 0 {
 		return nil
 	}
-	ctx = mongo.NewSessionContext(ctx, nil)
-	got, err := documents(ctx, coll, values)
+	got, err := documents(mongo.NewSessionContext(ctx, nil), coll, sent)
 	var server mongo.ServerError
 	if errors.As(err, &server) && (server.HasErrorCode(unknownStage) || server.HasErrorCode(notInStableAPI)) {
 		return nil
@@ -61,12 +61,20 @@ func (c Codec) Agree(ctx context.Context, coll *comment.Collection, types ...ref
 		return err
 	}
 	for i, raw := range got {
-		if v := raw.Lookup("v"); !v.Equal(own[i]) {
-			return fault.Invalid("the client has a registry that encodes a value as %v, where this helper encodes it as %v: set Options.Registry to that of the client", v, own[i])
+		v := raw.Lookup("v")
+		if v.Equal(own[i]) {
+			continue
 		}
+		if again, err := c.Value(values[i]); err != nil || !again.Equal(own[i]) {
+			continue // each time it is another, as with the present time or a random number in it
+		}
+		return fault.Invalid("the client has a registry that encodes a value as %v, where this helper encodes it as %v: set Options.Registry to that of the client", v, own[i])
 	}
 	return nil
 }
+
+// largest is the size up to which a value is sent.
+const largest = 1 << 20
 
 // The server's codes for a stage that it does not know, or does not permit with a strict API.
 const (
@@ -91,10 +99,8 @@ func documents(ctx context.Context, coll *comment.Collection, all bson.A) (out [
 
 // named reports whether t has a type of a program in it, or a time, for which a registry can have an encoder.
 func named(t reflect.Type, seen []reflect.Type) bool {
-	for _, s := range seen {
-		if s == t {
-			return false
-		}
+	if slices.Contains(seen, t) {
+		return false
 	}
 	seen = append(seen, t)
 	if path := t.PkgPath(); path != "" && !strings.HasSuffix(path, "mongo-driver/v2/bson") {

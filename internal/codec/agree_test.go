@@ -57,6 +57,20 @@ func TestAgreeRefused(t *testing.T) {
 	testkit.Is(t, Codec{}.Agree(t.Context(), coll, reflect.TypeFor[word]()), fault.ErrInvalid)
 }
 
+type stamped struct{ At time.Time }
+
+func (s stamped) MarshalBSON() ([]byte, error) {
+	return bson.Marshal(bson.D{{Key: "at", Value: time.Now().UnixNano()}})
+}
+
+type huge struct{ All [1 << 18]word }
+
+// A type that is encoded in another way each time, or in many bytes, is no reason to refuse the client.
+func TestAgreeLetsPass(t *testing.T) {
+	coll := comment.On(mongotest.Database(t).Collection("c"))
+	testkit.OK(t, Codec{}.Agree(t.Context(), coll, reflect.TypeFor[stamped](), reflect.TypeFor[huge]()))
+}
+
 // What the client encodes by its BSON options is no difference, and asking for a type does not decide how it is read later.
 func TestAgreeByJSONTags(t *testing.T) {
 	type tagged struct {
