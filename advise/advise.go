@@ -48,8 +48,8 @@ const least = 100
 
 // Look looks at the collections of a database and says which patterns would pay.
 // It only reads. If ctx ends, it returns what it has found by then, and the error. It returns no
-// report if it cannot list the collections, and ErrInvalid if there are none. A collection that cannot be read, for lack of a role or of time, is no error: the
-// report names it.
+// report if it cannot list the collections, and ErrInvalid if there are none. If it cannot read one
+// collection, because the user lacks a role or the time is over, the report names that collection.
 //
 // Cost: 1 round trip for the list of collections, 1 for each of two sources of queries and 1
 // more if the profiler has more than 4,000, up to 200 for loops of finds in a profile or log,

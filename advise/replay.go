@@ -466,7 +466,8 @@ func overflowing(into, path string, limit int64, filter func(id any) bson.D) ser
 	}}
 }
 
-// keeping reads lists of which the best elements are in their document, and all in a collection of their own.
+// keeping reads lists after subset has taken them over: their best elements stay in the document, and another
+// collection has all of them.
 func keeping(into, path string, w want, items func(id any) bson.D, sort bson.D) service {
 	return service{unordered: true, read: func(ctx context.Context, m *meter, c command) ([]bson.D, bool, error) {
 		r, whole := c.read, c.whole(path)

@@ -247,7 +247,7 @@ func TestShapesNameTheirCalls(t *testing.T) {
 	}
 }
 
-// agrees reports queries of which the report says that a pattern is advised, and advises none.
+// agrees fails if a query is said to lead to a pattern that the report does not advise, or to none without a reason.
 func agrees(t *testing.T, report *advise.Report) {
 	t.Helper()
 	for _, s := range report.Shapes {
@@ -257,7 +257,7 @@ func agrees(t *testing.T, report *advise.Report) {
 			}
 		}
 		if s.Kind != "sort" && (len(s.Patterns) == 0) != (len(s.Reasons) > 0) || strings.Contains(s.String(), "nothing else was seen") {
-			t.Errorf("%s, of which nobody says why: %v", s, about(report, s.Collection))
+			t.Errorf("%s has no reason: %v", s, about(report, s.Collection))
 		}
 	}
 }

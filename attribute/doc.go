@@ -167,6 +167,6 @@ package attribute
 //   - Values are encoded and decoded by the driver everywhere, entries being projected to fixed names, so there is no
 //     Registry.
 //   - A key that makes no sense, or a zero Condition, puts a value into the filter that cannot be encoded: the query
-//     fails instead of matching something else or everything.
+//     fails. It does not match other documents.
 //   - Index fields stand in the order key, qualifier, value: a range of values under one qualifier is one range of
 //     keys.

@@ -125,7 +125,7 @@ func TestIncompleteBuckets(t *testing.T) {
 	diff(t, 8, testkit.Count(t, archive, bson.D{}))
 }
 
-// A measurement whose time is an array with the time in it is none of that time: nothing is changed, and the caller is told.
+// A measurement whose time is stored as an array is not found by the time in the array, and nothing is changed.
 func TestTimeInAnArray(t *testing.T) {
 	coll := fresh(t)
 	b := newBuckets[int, reading](t, coll, timeseries.Every(time.Hour), scenario())

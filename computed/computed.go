@@ -177,8 +177,8 @@ func (c *Computed[SourceID, ID, T]) Indexes() map[string][]mongo.IndexModel {
 // EnsureIndexes creates the missing indexes. Like Check, Repair and Adopt it refuses sources and
 // targets with a default collation.
 //
-// Cost: 3 round trips, 1 more for each collection that lacks an index. Where New got a type of yours and no
-// Registry, 1 more, which refuses a client with a registry that encodes it in another way.
+// Cost: 3 round trips, 1 more for each collection that lacks an index. If New got types of yours and no
+// Registry, 1 more: the client must encode them alike.
 func (c *Computed[SourceID, ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "computed.EnsureIndexes")
 	defer fault.In(&err, "computed: ensure indexes")

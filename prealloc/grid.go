@@ -172,8 +172,7 @@ func (g *Grids[ID, H]) Indexes() map[string][]mongo.IndexModel {
 // EnsureIndexes creates no index. Like Insert and Check it refuses a collection with a default
 // collation, because with one the holder "order-a" may also be "ORDER-A".
 //
-// Cost: 1 round trip. Where New got a type of yours and no Registry, 1 more, which refuses a client with a
-// registry that encodes it in another way.
+// Cost: 1 round trip. If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (g *Grids[ID, H]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "prealloc.EnsureIndexes")
 	defer fault.In(&err, "prealloc: ensure indexes")

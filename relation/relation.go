@@ -206,8 +206,8 @@ func (r *Relation[ParentID, ChildID, T]) Indexes() map[string][]mongo.IndexModel
 // EnsureIndexes creates the indexes that are missing. It refuses collections with a default
 // collation, as Check, Repair, Extract and Embed do.
 //
-// Cost: 1 round trip, and 1 for each collection with references, 2 if an index is missing. Where New got a type of
-// yours and no Registry, 1 more, which refuses a client with a registry that encodes it in another way.
+// Cost: 1 round trip, and 1 for each collection with references, 2 if an index is missing. If New got types of
+// yours and no Registry, 1 more: the client must encode them alike.
 func (r *Relation[ParentID, ChildID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "relation.EnsureIndexes")
 	defer fault.In(&err, "relation: ensure indexes")

@@ -14,7 +14,7 @@ import (
 )
 
 var approxCases = []benchmark{
-	{"approx", "page views", "Views of 20 pages, of which the first takes a quarter: a write a view, a bulk write for every 1,000, and every hundredth view alone, added up in memory or sampled; and how far off the counts are.", approxViews},
+	{"approx", "page views", "Views of 20 pages, a quarter of them views of the first page: a write a view, a bulk write for every 1,000, and every hundredth view alone, added up in memory or sampled; and how far off the counts are.", approxViews},
 }
 
 const (

@@ -72,7 +72,7 @@ func (r runInfo) String() string {
 	return text + fmt.Sprintf(", %s, %s; %s scale, seed %d.", r.OS, r.Go, r.Scale, r.Seed)
 }
 
-// writeGoals lists what was aimed at, without the hot calls, each of which has the same goals.
+// writeGoals lists the goals. The hot calls are left out, because they all have the same ones.
 func writeGoals(w *strings.Builder, r *report) {
 	var goals []result
 	for _, c := range r.Cases {

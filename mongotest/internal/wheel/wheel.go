@@ -95,6 +95,8 @@ func (s Server) Genuine(dir string) error {
 }
 
 // Pip returns the command that downloads the wheels into dir, a folder that only this user can write to.
+//
+// Cost: two processes for each Python on the PATH, and one that makes an environment if none has pip.
 func (s Server) Pip(ctx context.Context, dir string) (argv []string, err error) {
 	python, err := findPip(ctx, dir)
 	if err != nil {
@@ -151,7 +153,9 @@ func findPip(ctx context.Context, dir string) (python string, err error) {
 // outputBound is how long a program may take that needs no network.
 const outputBound = 60 * time.Second
 
-// Output runs a program that needs no network.
+// Output runs a program that needs no network, for up to a minute.
+//
+// Cost: one process.
 func Output(ctx context.Context, argv ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, outputBound)
 	defer cancel()
