@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -64,11 +65,13 @@ func (p *process) exited() (status string, dead bool) {
 	return "", false
 }
 
-// tail returns the end of a log for an error.
+// tail returns the end of a log for an error, and the last that the thread that starts a mongod says before it: of a
+// mongod that does not get ready, other threads may have the end to themselves.
 func tail(log []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(log)), "\n")
-	if len(lines) > 15 {
-		lines = lines[len(lines)-15:]
+	if from := len(lines) - 15; from > 0 {
+		starting := slices.DeleteFunc(slices.Clone(lines[:from]), func(line string) bool { return !strings.Contains(line, `"ctx":"initandlisten"`) })
+		lines = append(starting[max(len(starting)-5, 0):], lines[from:]...)
 	}
 	for i, line := range lines {
 		if len(line) > 500 {

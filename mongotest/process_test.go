@@ -178,3 +178,19 @@ func TestLaunchReportsTheEnd(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// The end of a log has what the thread that starts the server said last, however much others say after it.
+func TestTail(t *testing.T) {
+	log := "first\n"
+	for i := range 7 {
+		log += fmt.Sprintf(`{"ctx":"initandlisten","msg":"step %d"}`+"\n", i)
+	}
+	log += strings.Repeat("another thread\n", 20)
+	got := tail([]byte(log))
+	if n := strings.Count(got, "\n"); n != 20 || strings.Contains(got, "step 1") || !strings.Contains(got, "step 2") || !strings.Contains(got, "step 6") {
+		t.Errorf("%d lines:\n%s", n, got)
+	}
+	if got := tail([]byte("a\nb\n")); got != "the end of its log:\na\nb" {
+		t.Error(got)
+	}
+}
