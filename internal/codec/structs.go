@@ -443,7 +443,13 @@ func shuffledIn(field string, v reflect.Value) bool {
 }
 
 // byName are the stages and operators for which the order of the fields in their argument means nothing.
-var byName = []string{"$match", "$and", "$or", "$nor", "$project", "$set", "$addFields", "$group"}
+var byName = []string{
+	"$match", "$and", "$or", "$nor", "$project", "$set", "$addFields", "$group",
+	"$lookup", "$graphLookup", "$unwind", "$bucket", "$fill", "$setWindowFields",
+	"$cond", "$switch", "$let", "$filter", "$map", "$reduce", "$zip", "$sortArray", "$top", "$topN", "$bottom", "$bottomN", "$firstN", "$lastN", "$maxN", "$minN",
+	"$getField", "$setField", "$convert", "$dateAdd", "$dateDiff", "$dateFromParts", "$dateFromString", "$dateSubtract", "$dateToParts", "$dateToString", "$dateTrunc",
+	"$ltrim", "$regexFind", "$regexFindAll", "$regexMatch", "$replaceAll", "$replaceOne", "$rtrim", "$trim",
+}
 
 // holding is whether values of a type contain maps.
 type holding int

@@ -235,6 +235,10 @@ func TestOrderedIn(t *testing.T) {
 		"": {
 			{mongo.Pipeline{{{Key: "$match", Value: two}}, {{Key: "$group", Value: bson.M{"_id": "$a", "n": bson.M{"$sum": 1}}}}}, false},
 			{mongo.Pipeline{{{Key: "$lookup", Value: bson.D{{Key: "pipeline", Value: mongo.Pipeline{{{Key: "$set", Value: &two}}}}}}}}, false},
+			{mongo.Pipeline{{{Key: "$lookup", Value: bson.M{"from": "c", "as": "c", "pipeline": mongo.Pipeline{{{Key: "$unwind", Value: bson.M{"path": "$a", "includeArrayIndex": "i"}}}}}}}}, false},
+			{mongo.Pipeline{{{Key: "$set", Value: bson.M{"a": bson.M{"$cond": bson.M{"if": true, "then": "$b", "else": "$c"}}}}}}, false},
+			{mongo.Pipeline{{{Key: "$set", Value: bson.M{"a": bson.M{"$sortArray": bson.M{"input": "$b", "sortBy": bson.M{"c": 1}}}}}}}, false},
+			{mongo.Pipeline{{{Key: "$set", Value: bson.M{"a": bson.M{"$sortArray": bson.M{"input": "$b", "sortBy": two}}}}}}, true},
 			{mongo.Pipeline{{{Key: "$sort", Value: two}}}, true},
 			{mongo.Pipeline{{{Key: "$group", Value: bson.M{"_id": two, "n": 1}}}}, true},
 			{mongo.Pipeline{{{Key: "$set", Value: bson.D{{Key: "a", Value: named{{Key: "b", Value: two}}}}}}}, true},
