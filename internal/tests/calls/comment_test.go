@@ -13,7 +13,6 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/tests/registry"
-	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/polymorphic"
@@ -32,28 +31,6 @@ var ofTheRow = map[string]string{
 	"mongopatterns.Transact":   "update",
 	"tree.Tree.ChildrenFilter": "find", "tree.Tree.DescendantsFilter": "find", "tree.Tree.AncestorsFilter": "find",
 	"tree.Tree.RootsFilter": "find", "tree.Tree.Filter": "find",
-}
-
-// Every command of every call carries the name of the call, or what the caller says. In a small run a call is the first
-// row of a method: a Collection has no method without a comment.
-func TestComments(t *testing.T) {
-	rows := slices.Concat(registry.Writes(), registry.Reads(), registry.Indexes(t))
-	if !scale.Whole() {
-		rows = firsts(rows)
-	}
-	for _, r := range rows {
-		t.Run(r.Name, func(t *testing.T) {
-			t.Parallel()
-			db := mongotest.Database(t)
-			c := r.Start(&registry.Scene{T: t, DB: db})
-			for _, cmd := range mongotest.Record(t, db, func() { _, _ = c.Do(t.Context()) }) {
-				got, commented := cmd.Body.Lookup("comment").StringValueOK()
-				if want := commentOf(r); got != want && (commented || !slices.Contains(append(uncommented, ofTheRow[r.Method()]), cmd.Name)) {
-					t.Errorf("%s carries %q, not %q", cmd.Name, got, want)
-				}
-			}
-		})
-	}
 }
 
 // commentOf is the comment of a row: the type is left out if New returns it, or it has the calls of another.

@@ -2,6 +2,7 @@ package calls_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
@@ -43,7 +45,8 @@ func firsts(rows []registry.Row) []registry.Row {
 	return slices.CompactFunc(rows, func(a, b registry.Row) bool { return a.Method() == b.Method() })
 }
 
-// Each call does its work under each setting: the first row of each method in a part, and in a small run under all together.
+// Under each setting each call does nothing in a context that has ended, otherwise its work, and all its commands carry its
+// name. A part has the first row of each method, and a small run has it under all settings together.
 func TestSettings(t *testing.T) {
 	rows := slices.Concat(registry.Writes(), registry.Reads(), registry.Indexes(t))
 	cases := clientSettings
@@ -63,14 +66,42 @@ func TestSettings(t *testing.T) {
 				t.Parallel()
 				o := options.Client()
 				set(o)
-				c := r.Start(&registry.Scene{T: t, DB: mongotest.Database(t, o)})
-				_, err := c.Do(t.Context())
-				testkit.OK(t, err)
+				db := mongotest.Database(t, o)
+				c := r.Start(&registry.Scene{T: t, DB: db})
+				doneNothing(t, db, c)
+				commented(t, r, mongotest.Record(t, db, func() {
+					_, err := c.Do(t.Context())
+					testkit.OK(t, err)
+				}))
 				if c.Settle != nil {
 					testkit.OK(t, c.Settle(t.Context()))
 				}
 				testkit.Healthy(t, c.Check...)
 			})
+		}
+	}
+}
+
+// doneNothing makes a call in a context that has ended. Its outcome may be Unknown: the driver does not say that it has
+// sent nothing.
+func doneNothing(t *testing.T, db *mongo.Database, c registry.Call) {
+	t.Helper()
+	before := everything(t, db)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Do(ctx); !errors.Is(err, context.Canceled) || mongopatterns.OutcomeOf(err) == mongopatterns.Done {
+		t.Errorf("in a context that has ended: %v: %v", mongopatterns.OutcomeOf(err), err)
+	}
+	testkit.Same(t, "stored in a context that has ended", before, everything(t, db))
+}
+
+// commented fails t for a command of r's call that carries another comment than its name.
+func commented(t *testing.T, r registry.Row, cmds mongotest.Commands) {
+	t.Helper()
+	for _, cmd := range cmds {
+		got, has := cmd.Body.Lookup("comment").StringValueOK()
+		if want := commentOf(r); got != want && (has || !slices.Contains(append(uncommented, ofTheRow[r.Method()]), cmd.Name)) {
+			t.Errorf("%s carries %q, not %q", cmd.Name, got, want)
 		}
 	}
 }

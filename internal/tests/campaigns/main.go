@@ -87,7 +87,6 @@ func all() ([]campaign, error) {
 		campaign{"classifier", "./advise", `^TestClassifier$`},
 		campaign{"numbers/bucket", "./bucket", `^TestEveryNumber$`},
 		campaign{"numbers/series", "./series", `^TestEveryNumber$`},
-		campaign{"comments", tests + "calls", `^TestComments$`},
 		campaign{"privileges", tests + "privileges", `^TestPrivileges$`},
 	), nil
 }
