@@ -40,18 +40,13 @@ var clientSettings = map[string]func(o *options.ClientOptions){
 	},
 }
 
-// firsts are the first rows of the methods.
-func firsts(rows []registry.Row) []registry.Row {
-	return slices.CompactFunc(rows, func(a, b registry.Row) bool { return a.Method() == b.Method() })
-}
-
 // Under each setting each call does nothing in a context that has ended, otherwise its work, and all its commands carry its
 // name. A part has the first row of each method, and a small run has it under all settings together.
 func TestSettings(t *testing.T) {
 	rows := slices.Concat(registry.Writes(), registry.Reads(), registry.Indexes(t))
 	cases := clientSettings
 	if !scale.Whole() {
-		rows = firsts(rows)
+		rows = registry.Firsts(rows)
 	}
 	if together := scale.Of(true, false, false); together {
 		cases = map[string]func(o *options.ClientOptions){"together": func(o *options.ClientOptions) {

@@ -104,6 +104,19 @@ func Methods(rows []Row) []string {
 	return slices.Compact(out)
 }
 
+// Firsts are the first rows of the methods.
+func Firsts(rows []Row) []Row {
+	met := map[string]bool{}
+	var out []Row
+	for _, r := range rows {
+		if !met[r.Method()] {
+			met[r.Method()] = true
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
 // Call is a call and what is expected of it.
 type Call struct {
 	// One makes one change, all of it or nothing, or reads.

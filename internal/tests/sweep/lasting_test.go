@@ -68,12 +68,12 @@ func (f lasting) most(took time.Duration) int {
 // A fault that lasts is met with few commands and in a bounded time, and leaves no goroutine, no lock and no lease.
 // After it the same call succeeds.
 func TestLasting(t *testing.T) {
-	rows := slices.Concat(registry.Writes(), registry.Reads(), registry.Indexes(t))
 	var all []placed
-	for i, r := range rows {
-		if (uint64(i)+scale.Seed())%scale.Of[uint64](3, 1, 1) == 0 {
-			all = append(all, placed{Row: r, reads: i >= len(registry.Writes())})
-		}
+	for _, r := range third(calls(registry.Writes())) {
+		all = append(all, placed{Row: r})
+	}
+	for _, r := range third(calls(slices.Concat(registry.Reads(), registry.Indexes(t)))) {
+		all = append(all, placed{Row: r, reads: true})
 	}
 	together(t, all, func(t *testing.T, r placed) { r.last(t) })
 }

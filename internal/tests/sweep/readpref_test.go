@@ -9,7 +9,6 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/tests/proxy"
 	"github.com/mongopatterns/mongopatterns/internal/tests/registry"
-	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 )
 
 // preferred counts the reads of a call that may go to a secondary: those that would be all, if nothing is stale or old,
@@ -21,10 +20,8 @@ var preferred = map[string]int{"computed.Computed.Get": 1, "extref.Source.Watch"
 // twice, because many read only when there is nothing to write.
 func TestReadsOfWrites(t *testing.T) {
 	var all []placed
-	for i, r := range registry.Writes() {
-		if (uint64(i)+scale.Seed())%scale.Of[uint64](3, 1, 1) == 0 {
-			all = append(all, placed{Row: r})
-		}
+	for _, r := range third(calls(registry.Writes())) {
+		all = append(all, placed{Row: r})
 	}
 	together(t, all, func(t *testing.T, r placed) {
 		p, c := r.stage(t, r.database(t), options.Client().SetReadPreference(readpref.SecondaryPreferred()))
