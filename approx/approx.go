@@ -87,8 +87,8 @@ func (c *Counters[ID]) Indexes() map[string][]mongo.IndexModel { return c.core.i
 
 // EnsureIndexes creates the missing indexes. It refuses a collection with a default collation.
 //
-// Cost: 1 round trip; with a KeyField 1 more, 2 if its index is missing. If New got types of yours and no
-// Registry, 1 more: the client must encode them alike.
+// Cost: 1 round trip; with a KeyField 1 more, 2 if its index is missing.
+//   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (c *Counters[ID]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "approx.EnsureIndexes")
 	defer fault.In(&err, "approx: ensure indexes")

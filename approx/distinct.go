@@ -81,8 +81,8 @@ func (d *Distinct[ID, V]) Indexes() map[string][]mongo.IndexModel { return d.cor
 
 // EnsureIndexes creates the missing indexes. It refuses a collection with a default collation.
 //
-// Cost: 1 round trip; with a KeyField 1 more, 2 if its index is missing. If New got types of yours and no
-// Registry, 1 more: the client must encode them alike.
+// Cost: 1 round trip; with a KeyField 1 more, 2 if its index is missing.
+//   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (d *Distinct[ID, V]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "approx.Distinct.EnsureIndexes")
 	defer fault.In(&err, "approx: ensure indexes")

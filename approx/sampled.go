@@ -49,8 +49,8 @@ func (s *Sampled[ID]) Indexes() map[string][]mongo.IndexModel { return s.core.in
 
 // EnsureIndexes creates the missing indexes. It refuses a collection with a default collation.
 //
-// Cost: 1 round trip; with a KeyField 1 more, 2 if its index is missing. If New got types of yours and no
-// Registry, 1 more: the client must encode them alike.
+// Cost: 1 round trip; with a KeyField 1 more, 2 if its index is missing.
+//   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (s *Sampled[ID]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "approx.Sampled.EnsureIndexes")
 	defer fault.In(&err, "approx: ensure indexes")

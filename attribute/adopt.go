@@ -59,9 +59,10 @@ type Column struct {
 // Skipped counts documents that lost the fields meanwhile, or were deleted. Adopt can be stopped and
 // run again; it then also converts fields that old code has written since.
 //
-// Cost: 1 round trip, 2 for each batch and perhaps 1 at the end, 1 write for each document with one of the
-// fields, found in the order of _id, or by an index on the fields; 1 more for a batch in which not all are
-// written.
+// Cost: 1 round trip, 2 for each batch and perhaps 1 at the end, and 1 write for each document with one of the
+// fields.
+//   - These are found in the order of _id, or by an index on the fields.
+//   - A batch in which not all are written: 1 more.
 func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "attribute.Adopt")
 	defer fault.In(&err, "attribute: adopt")

@@ -21,8 +21,8 @@ import (
 // not an array, or because somebody changed or deleted them meanwhile. The former two still have
 // the key from: find them with Exists.
 //
-// Cost: 1 round trip, 2 for each batch and perhaps 1 at the end, 1 write for each document with the key, found
-// by the index on the keys or in the order of _id.
+// Cost: 1 round trip, 2 for each batch and perhaps 1 at the end, and 1 write for each document with the key.
+//   - These are found by the index on the keys, or in the order of _id.
 func (a *Attributes[ID, V]) RenameKey(ctx context.Context, from, to string, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "attribute.RenameKey")
 	defer fault.In(&err, "attribute: rename key")

@@ -124,8 +124,8 @@ type Value[ID, V any] struct {
 // them, else all entries with the key. It leaves out malformed entries and documents whose
 // ArrayField is not an array, see Check.
 //
-// Cost: 1 round trip for each batch of the cursor; the documents with the key are read, by the index if its
-// Prefix is in the filter.
+// Cost: 1 round trip for each batch of the cursor.
+//   - The documents with the key are read, by the index if its Prefix is in the filter.
 func (a *Attributes[ID, V]) Values(ctx context.Context, filter any, key Key) iter.Seq2[Value[ID, V], error] {
 	ctx = comment.Call(ctx, "attribute.Values")
 	if err := codec.CheckFilter("filter", filter); err != nil {

@@ -45,9 +45,11 @@ import (
 // one that begins while the last transaction of a killed one is still being committed: run it again. Adopt returns ErrInvalid for a
 // source with a default collation, and when it meets an _id of the source twice.
 //
-// Cost: 3 round trips to begin, 4 if src is in another database, 1 for each collection that it creates, more to
-// read the source by _id, whole, and the ledger, 1 for some 40,000 documents; for each batch of new ones 4,
-// commit included, 1 write for each bucket it falls into and each 700 entries.
+// Cost: for each batch of new measurements 4 round trips, commit included, and 1 write for each bucket it falls into
+// and each 700 entries.
+//   - 3 round trips to begin, 4 if src is in another database, and 1 for each collection that it creates.
+//   - The source is read whole by its index _id.
+//   - The ledger: 1 for some 40,000 documents.
 func (b *Buckets[ID, M]) Adopt(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (ID, M, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "bucket.Adopt")
 	defer fault.In(&err, "bucket: adopt")

@@ -27,8 +27,10 @@ import (
 // again, and stored is false. Without it, repeating an Append whose outcome is unknown may store the
 // measurement twice.
 //
-// Cost: 1 round trip, 1 document written, index _id. When other writers filled the bucket, or this one has
-// not written to the window yet and its first is full: 2 more. In a transaction: 2.
+// Cost: 1 round trip, 1 document written, index _id.
+//   - When other writers filled the bucket, or this one has not written to the window yet and its first is full: 2
+//     more.
+//   - In a transaction: 2.
 func (b *Buckets[ID, M]) Append(ctx context.Context, series ID, m M) (stored bool, err error) {
 	ctx = comment.Call(ctx, "bucket.Append")
 	defer fault.In(&err, "bucket: append")
@@ -51,8 +53,9 @@ func (b *Buckets[ID, M]) Append(ctx context.Context, series ID, m M) (stored boo
 // stored. With IDField the same input can be given again; without it, Unknown ones may then be stored
 // twice.
 //
-// Cost: 1 round trip for each batch, and 1 document written for each bucket in it, index _id. Each time that
-// it meets buckets which cannot take a whole group: 2 more. In a transaction: 2 for each batch.
+// Cost: 1 round trip for each batch, and 1 document written for each bucket in it, index _id.
+//   - Each time that it meets buckets which cannot take a whole group: 2 more.
+//   - In a transaction: 2 for each batch.
 func (b *Buckets[ID, M]) AppendMany(ctx context.Context, items iter.Seq2[ID, M], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "bucket.AppendMany")
 	defer fault.In(&err, "bucket: append many")

@@ -92,8 +92,8 @@ func (b *Buckets[ID, M]) Indexes() map[string][]mongo.IndexModel {
 // other options, it returns ErrIndexConflict. It refuses a collection with a default collation, which could
 // treat different series as equal, with ErrInvalid.
 //
-// Cost: 2 round trips, 3 if an index is missing. If New got types of yours and no Registry, 1 more: the client
-// must encode them alike.
+// Cost: 2 round trips, 3 if an index is missing.
+//   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (b *Buckets[ID, M]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "bucket.EnsureIndexes")
 	defer fault.In(&err, "bucket: ensure indexes")

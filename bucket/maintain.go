@@ -147,9 +147,10 @@ func (d derived) agree(doc bson.Raw, have, want bson.RawValue) bool {
 // To index and read target, make a second Buckets with the same options but without IDField, because an
 // archive may hold an ID twice.
 //
-// Cost: 2 round trips, 1 to create target, and more for many documents, to find them (index {series, start} with a
-// filter on the series, {start} if you have made it, else a scan); for each batch 5 and 2 writes for each
-// document.
+// Cost: 2 round trips, and for each batch 5, commit included, and 2 writes for each document.
+//   - 1 more to create target, and more for many documents, to find them.
+//   - They are found by the index {series, start} with a filter on the series, by {start} if you have made it,
+//     otherwise by a scan.
 func (b *Buckets[ID, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "bucket.Archive")
 	defer fault.In(&err, "bucket: archive")

@@ -32,8 +32,9 @@ import (
 // only the buckets of the range, and from those at its ends only the measurements inside it. Memory holds
 // one window.
 //
-// Cost: 1 round trip, more beyond 101 buckets or 16 MiB; index {series, start}, no sort on the server; 1 key
-// and 1 document for each bucket of the range.
+// Cost: 1 round trip, index {series, start}, no sort on the server; 1 key and 1 document for each bucket of the
+// range.
+//   - More than 101 buckets or 16 MiB: 1 for each further batch.
 func (b *Buckets[ID, M]) Range(ctx context.Context, series ID, from, to time.Time) iter.Seq2[M, error] {
 	ctx = comment.Call(ctx, "bucket.Range")
 	c := b.core

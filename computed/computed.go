@@ -177,8 +177,8 @@ func (c *Computed[SourceID, ID, T]) Indexes() map[string][]mongo.IndexModel {
 // EnsureIndexes creates the missing indexes. Like Check, Repair and Adopt it refuses sources and
 // targets with a default collation.
 //
-// Cost: 3 round trips, 1 more for each collection that lacks an index. If New got types of yours and no
-// Registry, 1 more: the client must encode them alike.
+// Cost: 3 round trips, 1 more for each collection that lacks an index.
+//   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (c *Computed[SourceID, ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "computed.EnsureIndexes")
 	defer fault.In(&err, "computed: ensure indexes")
@@ -201,8 +201,8 @@ func (c *Computed[SourceID, ID, T]) ShardKey() map[string]bson.D {
 // others, and updates their targets, those before and those after the write, in one transaction.
 // write can run several times. A target that does not exist is ignored.
 //
-// Cost: 5 round trips besides those of write, 1 document written for each target,
-// index _id and {key: 1}. Additive: 4; if a target is computed from all its sources, 2 more.
+// Cost: 5 round trips besides those of write, 1 document written for each target, index _id and {key: 1}.
+//   - Additive: 4; if a target is computed from all its sources, 2 more.
 func (c *Computed[SourceID, ID, T]) Change(ctx context.Context, sources []SourceID, write func(ctx context.Context) error) (err error) {
 	ctx = comment.Call(ctx, "computed.Change")
 	defer fault.In(&err, "computed: change")
@@ -241,9 +241,10 @@ func (c *Computed[SourceID, ID, T]) Get(ctx context.Context, id ID, maxAge time.
 // exist, Failed those that cannot be computed: they keep their values, and the others are still
 // computed.
 //
-// Cost: 3 round trips, 1 document written for each target, index _id and {key: 1};
-// once more for those that somebody else changed meanwhile, the twelfth time in a
-// transaction that keeps others out. If one target cannot be computed, 3 for each.
+// Cost: 3 round trips, 1 document written for each target, index _id and {key: 1}.
+//   - Targets that somebody else changed meanwhile: once more; the twelfth time in a transaction that keeps others
+//     out.
+//   - If one target cannot be computed: 3 for each.
 func (c *Computed[SourceID, ID, T]) Refresh(ctx context.Context, targets ...ID) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "computed.Refresh")
 	defer fault.In(&err, "computed: refresh")
@@ -285,9 +286,9 @@ func (c *Computed[SourceID, ID, T]) Mark(ctx context.Context, targets ...ID) (er
 // target that the server cannot compute is counted as Failed with its error, and a Drain after the
 // lease tries it again, Options.Attempts times in all; the others are still computed.
 //
-// Cost: 4 round trips and 2 documents written for each target, index _id, and 1 for 100
-// targets and at the end, index {"computed.dirty": 1}. Where the server refuses: 1 more to
-// note why.
+// Cost: 4 round trips and 2 documents written for each target, index _id, and 1 for 100 targets and at the end, index
+// {"computed.dirty": 1}.
+//   - Where the server refuses: 1 more to note why.
 func (c *Computed[SourceID, ID, T]) Drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "computed.Drain")
 	defer fault.In(&err, "computed: drain")
@@ -322,7 +323,7 @@ const (
 //     yet. Only a Check without Work.Filter looks for it.
 //
 // Cost: 2 round trips, and 2 for each batch of 100 targets, index {key: 1}; 3 more for a batch with problems.
-// A batch that cannot be computed: 1 for each of its targets.
+//   - A batch that cannot be computed: 1 for each of its targets.
 func (c *Computed[SourceID, ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "computed.Check")
 	return fault.Seq("computed: check", collation.Seq(ctx, c.core.check(ctx, work), c.core.sources, c.core.targets))
@@ -331,8 +332,8 @@ func (c *Computed[SourceID, ID, T]) Check(ctx context.Context, work *mongopatter
 // Repair computes the targets that Check finds. It is safe while others write. Work.Filter selects
 // targets.
 //
-// Cost: 1 round trip, and 2 for each batch of 100 targets, as Check; 3 more for a batch with problems, 1
-// write for each of these.
+// Cost: 1 round trip, and 2 for each batch of 100 targets, as Check.
+//   - A batch with problems: 3 more, and 1 write for each of these.
 func (c *Computed[SourceID, ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "computed.Repair")
 	defer fault.In(&err, "computed: repair")

@@ -31,9 +31,11 @@ import (
 // Each batch is a transaction that writes to its sources (it sets and removes a field), so that no
 // change of them is missed.
 //
-// Cost: 1 round trip; 1 for each batch (default 100) to read the target in the order of _id, and 1 for its
-// sources; where something is to be filled in 4 more, commit included, 1 write for each document (and 1 for
-// those that get frozen fields) and 2 for each source, 3 if it has no version.
+// Cost: 1 round trip, and for each batch (default 100) 1 to read the target in the order of _id, and 1 for its
+// sources.
+//   - Where something is to be filled in: 4 more, commit included, 1 write for each document, and 1 for those that
+//     get frozen fields.
+//   - The sources of these: 2 writes for each, 3 if it has no version.
 func (r *Source[ID, T]) Adopt(ctx context.Context, target string, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "extref.Adopt")
 	defer fault.In(&err, "extref: adopt")

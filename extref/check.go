@@ -63,10 +63,10 @@ type finding struct {
 //     of the target has, or a copied field that no source has: its name is misspelt, or there are no such
 //     documents yet.
 //
-// Cost: 1 round trip, 1 for each target and each copied field to see that they exist, and scans each target
-// in the order of _id, 1 round trip for each batch, and 1 more for the sources of each, by their keys; 1 more
-// for a batch that has problems, and if the target is Unversioned 1 for the sources of these. With a filter 1
-// round trip for each batch of sources, and the copies of these by the targets' indexes.
+// Cost: a scan of each target in the order of _id, and for each batch 1 round trip for the sources, by their keys.
+//   - 1 round trip to begin, and 1 for each target and each copied field, to see that they exist.
+//   - A batch that has problems: 1 more, and if the target is Unversioned 1 for the sources of these.
+//   - With a filter: 1 for each batch of sources, and the copies of these by the indexes of the targets.
 func (r *Source[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "extref.Check")
 	found := func(yield func(mongopatterns.Problem, error) bool) {
@@ -108,8 +108,8 @@ func (c *core) absent(ctx context.Context, work *mongopatterns.Work) iter.Seq2[m
 // that it leaves: NoVersion, Dangling and Malformed. Documents that the server refuses to
 // write are Failed and named. Work.Filter selects sources, as in Check.
 //
-// Cost: that of Check, and for each source with wrong copies a Propagate, whose first round trip writes to
-// the source if some are Ahead or Different.
+// Cost: that of Check, and a Propagate for each source with wrong copies.
+//   - The first round trip of that Propagate writes to the source if some copies are Ahead or Different.
 func (r *Source[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "extref.Repair")
 	defer fault.In(&err, "extref: repair")

@@ -22,9 +22,8 @@ import (
 // time: either Delete sees the reference, or Pin sees the deletion. Repeated after an unknown
 // outcome, it returns mongopatterns.ErrNotFound if the first call had succeeded.
 //
-// Cost: 2 round trips, commit included, 1 document deleted by its key; 1 round trip
-// for each target but Keep, by its index, and with Unlink or Cascade 1 write for each
-// document.
+// Cost: 2 round trips, commit included, 1 document deleted by its key; 1 for each target but Keep, by its index.
+//   - Unlink and Cascade: 1 write for each document.
 func (r *Source[ID, T]) Delete(ctx context.Context, id ID) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "extref.Delete")
 	defer fault.In(&err, "extref: delete")

@@ -158,8 +158,8 @@ func (r *Source[ID, T]) Indexes() map[string][]mongo.IndexModel { return r.core.
 // EnsureIndexes creates the indexes that are missing. If an index on the same keys has other
 // options, it returns mongopatterns.ErrIndexConflict; it drops nothing.
 //
-// Cost: 1 round trip, and 1 for each collection if its indexes are there, else 2. If New got types of yours and
-// no Registry, 1 more: the client must encode them alike.
+// Cost: 1 round trip, and 1 for each collection if its indexes are there, else 2.
+//   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (r *Source[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "extref.EnsureIndexes")
 	defer fault.In(&err, "extref: ensure indexes")

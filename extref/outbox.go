@@ -52,9 +52,8 @@ func (c *core) enqueue(ctx context.Context, key bson.RawValue) error {
 // worker may take the entry, with the index {due: 1}, and error exists after a failure. All times
 // are by the server's clock. Any other error of the server ends Drain: call it again.
 //
-// Cost: 2 round trips and 2 writes to the outbox for each entry, the first by the
-// index {due: 1}, the second by _id, and those of a Propagate; 1 round trip at
-// the end.
+// Cost: for each entry 2 round trips and 2 writes to the outbox, and those of a Propagate; 1 round trip at the end.
+//   - The entry is found by the index {due: 1}, and then by _id.
 func (r *Source[ID, T]) Drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "extref.Drain")
 	defer fault.In(&err, "extref: drain")

@@ -30,11 +30,12 @@ import (
 // with copies ahead of the source (run Repair) or without a version (run Adopt). Work.Filter
 // restricts the documents to be written, in all targets.
 //
-// Cost: 1 round trip for the source, by its key; for each target with followed fields 1 to find the copies
-// that differ, by its index, and for each batch 1 to write it, index _id, and 1 to read on, unless it is the
-// last. A batch with documents that stay as they are: 1 more. If the target is Unversioned a batch takes 4 to
-// write, commit included, and 2 writes to the source. In a transaction 1 for the source, or with an
-// Unversioned target 2, which write to it, and 1 for each target, whatever the size of a batch.
+// Cost: 1 round trip for the source, by its key, and 1 for each target with followed fields, by its index.
+//   - For each batch of copies that differ: 1 to write it, index _id, and 1 to read on, unless it is the last.
+//   - A batch with documents that stay as they are: 1 more.
+//   - If the target is Unversioned: 4 to write a batch, commit included, and 2 writes to the source.
+//   - In a transaction: 1 for the source, or with an Unversioned target 2, which write to it, and 1 for each target,
+//     whatever the size of a batch.
 func (r *Source[ID, T]) Propagate(ctx context.Context, id ID, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "extref.Propagate")
 	defer fault.In(&err, "extref: propagate")

@@ -33,11 +33,12 @@ type UpdateResult struct {
 // invalid source may be updated if the operators show that the update touches no followed field,
 // version or key. Repeated after an unknown outcome, Update may apply the update twice.
 //
-// Cost: 1 round trip, 1 document written, by its key, if operators show that no followed field, version or
-// key is touched. 2 and 1 for each target with followed fields, commit included, if all they do to these is
-// to $set or $unset them, up to 5 MiB, and one changes: 1 write to the source and 1 for each document with a
-// copy. Other updates: 2 more, and 1 write to the source; 3 in all if nothing changes. With an outbox 1 round
-// trip and 1 write in place of the targets', with Deferred neither.
+// Cost: 1 round trip, 1 document written, by its key, if operators show that no followed field, version or key is
+// touched.
+//   - Only $set or $unset of followed fields, up to 5 MiB: 2 and 1 for each target with followed fields, commit
+//     included, 1 write to the source and 1 for each document with a copy.
+//   - Other updates: 2 more, and 1 write to the source; 3 in all if nothing changes.
+//   - With an outbox: 1 round trip and 1 write in place of those of the targets, with Deferred neither.
 func (r *Source[ID, T]) Update(ctx context.Context, id ID, update any) (result UpdateResult, err error) {
 	ctx = comment.Call(ctx, "extref.Update")
 	defer fault.In(&err, "extref: update")

@@ -68,11 +68,12 @@ type WatchOptions struct {
 // Watch does not follow deletions of sources (use Delete, and Check), nor changes of a natural
 // key: the copies then dangle. A write to a copy is not an event of the source: Check finds it.
 //
-// Cost: 1 round trip for each batch of events, for each source in it that changed a Propagate and 1 for each
-// target with versions, by its index, and 1 write of the token, index _id; with a natural key 1 more for each
-// batch. A change without a higher version: 1 write of the source more, 1 more for each of these targets and
-// 2 for each with such copies; and as for any change once more, for the event of that write. While nothing
-// happens 1 round trip every MaxAwait and a write of the token every minute.
+// Cost: 1 round trip for each batch of events, a Propagate for each source that changed in it, and 1 write of the
+// token, index _id.
+//   - 1 more for each target with versions, by its index, and with a natural key 1 for each batch.
+//   - A change without a higher version: 1 write of the source more, 1 more for each of these targets and 2 for each
+//     with such copies; and as for any change once more, for the event of that write.
+//   - While nothing happens: 1 round trip every MaxAwait, and a write of the token every minute.
 func (r *Source[ID, T]) Watch(ctx context.Context, tokens *mongo.Collection, opts *WatchOptions) (err error) {
 	ctx = comment.Call(ctx, "extref.Watch")
 	defer fault.In(&err, "extref: watch")

@@ -75,8 +75,9 @@ func (s *Server) Shard(ctx context.Context, coll *mongo.Collection, key bson.D, 
 // have all fields of the shard key; bson.MinKey and bson.MaxKey are the ends. When it returns, the shard that
 // had them has deleted them: they leave no orphans.
 //
-// Cost: a migration, which waits for cursors on these documents to end, and for the one that the shard is
-// in: it does one at a time. One that transactions keep from its lock for half a second begins again.
+// Cost: a migration, which waits for cursors on these documents to end, and for the one that the shard is in.
+//   - A shard does one at a time.
+//   - One that transactions keep from its lock for half a second begins again.
 func (s *Server) Move(ctx context.Context, coll *mongo.Collection, low, high bson.D, shard int) error {
 	if err := move(ctx, coll, low, high, shard); err != nil {
 		return fmt.Errorf("mongotest: move %s: %w", namespace(coll), err)

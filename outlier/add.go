@@ -38,10 +38,13 @@ const (
 // After an unknown outcome, repeat an Add only if the list is a set; another list could get
 // the elements twice.
 //
-// Cost: 1 round trip, 1 document written, index _id; 3 for an array that is null, or with Options.Set for an
-// outlier, by the index {parent, n} or that of Options.ElementIndex; 2 for an element that a full set holds.
-// No elements: none. The Add that finds the parent full moves the older half out: 7 round trips, 2 documents
-// written and the parent twice; 1 more if the last overflow document takes a part.
+// Cost: 1 round trip, 1 document written, index _id.
+//   - No elements: none.
+//   - An array that is null: 3.
+//   - With Options.Set: 3 for an outlier, by the index {parent, n} or that of Options.ElementIndex; 2 for an element
+//     that a full set holds.
+//   - The Add that finds the parent full moves the older half out: 7, 2 documents written and the parent twice; 1
+//     more if the last overflow document takes a part.
 func (l *Lists[ID, E]) Add(ctx context.Context, id ID, elements ...E) (added int64, err error) {
 	ctx = comment.Call(ctx, "outlier.Add")
 	defer fault.In(&err, "outlier: add")

@@ -43,9 +43,9 @@ var _ mongopatterns.Checker = (*Lists[int, int])(nil)
 //   - Orphan: overflow documents whose parent does not exist.
 //   - Malformed: the array field of the parent or of an overflow document is not an array.
 //
-// Cost: 1 round trip, a scan of both collections, and for each batch of outliers and lists that seem
-// wrong 1 round trip, with a $lookup for each of them; 1 more with Options.Set, and 1
-// for a batch with orphans.
+// Cost: 1 round trip, a scan of both collections, and 1 for each batch of outliers and of lists that seem wrong.
+//   - Such a batch has a $lookup for each of its lists; with Options.Set 1 more.
+//   - A batch with orphans: 1 more.
 func (l *Lists[ID, E]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "outlier.Check")
 	c := &l.c
@@ -212,9 +212,10 @@ func (c *core) strays() maintain.Scan {
 // other list with a problem into form as Adopt does. Each list is a transaction of its own,
 // beside live writes. Done counts lists, Remaining those whose field is not an array.
 //
-// Cost: that of Check, and for each list with a problem 4 round trips, the parent written twice; of a set 1
-// more; 2 to split, 2 to fold back. A list of other code or with duplicates is folded, and so read and
-// written as a whole. Orphans: 3 for each parent.
+// Cost: that of Check, and for each list with a problem 4 round trips, the parent written twice.
+//   - A set: 1 more. To split it or to fold it back: 2 more.
+//   - A list of other code or with duplicates is folded, and so read and written as a whole.
+//   - Orphans: 3 for each parent.
 func (l *Lists[ID, E]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "outlier.Repair")
 	defer fault.In(&err, "outlier: repair")

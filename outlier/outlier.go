@@ -87,8 +87,8 @@ func (l *Lists[ID, E]) Indexes() map[string][]mongo.IndexModel {
 // EnsureIndexes creates the Indexes that are missing. If an index on the same keys has other
 // options, it returns ErrIndexConflict; it drops nothing.
 //
-// Cost: 1 round trip, and 1 for each of the two collections; where one is missing 2. If New got types of yours
-// and no Registry, 1 more: the client must encode them alike.
+// Cost: 1 round trip, and 1 for each of the two collections; where one is missing 2.
+//   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (l *Lists[ID, E]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "outlier.EnsureIndexes")
 	defer fault.In(&err, "outlier: ensure indexes")

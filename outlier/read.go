@@ -34,9 +34,9 @@ func (l *Lists[ID, E]) Total(ctx context.Context, id ID) (total int64, err error
 // Contains reports whether a list holds an element that equals e. It returns ErrNotFound if
 // the parent does not exist.
 //
-// Cost: 1 round trip, 1 document, index _id, if the parent has no overflow or holds the element. Else 2, or 3
-// if it holds none, by the index {parent, n} all its overflow documents up to the element, or with
-// Options.ElementIndex 1 key and 1 document.
+// Cost: 1 round trip, 1 document, index _id, if the parent has no overflow or holds the element.
+//   - Else 2, or 3 if it holds none, by the index {parent, n} all its overflow documents up to the element, or with
+//     Options.ElementIndex 1 key and 1 document.
 func (l *Lists[ID, E]) Contains(ctx context.Context, id ID, e E) (held bool, err error) {
 	ctx = comment.Call(ctx, "outlier.Contains")
 	defer fault.In(&err, "outlier: contains")
@@ -95,9 +95,9 @@ func decode[E any](c codec.Codec, array bson.RawValue) (elements[E], error) {
 // exist. An outlier is read into memory before the first element is yielded; read a list too
 // long for that with Slice.
 //
-// Cost: 1 round trip, 1 document, index _id, if the parent has no overflow. Outliers: 3, more beyond 16 MiB,
-// by the index {parent, n} 1 key and 1 document for each overflow document; 3 again if elements have moved
-// meanwhile.
+// Cost: 1 round trip, 1 document, index _id, if the parent has no overflow.
+//   - Outliers: 3, more beyond 16 MiB, by the index {parent, n} 1 key and 1 document for each overflow document; 3
+//     again if elements have moved meanwhile.
 func (l *Lists[ID, E]) All(ctx context.Context, id ID) iter.Seq2[E, error] {
 	ctx = comment.Call(ctx, "outlier.All")
 	return fault.Seq("outlier: all", func(yield func(E, error) bool) {
@@ -161,9 +161,11 @@ type Slice[E any] struct {
 // elements move up. So slices read one after the other can miss elements while others remove,
 // but do not repeat any.
 //
-// Cost: 1 round trip, 1 document, index _id, if the parent has no overflow or holds the whole slice, as it
-// does the last ones (outliers: 2). Else 3, more beyond 16 MiB, by the index {parent, n}: the server reads
-// the overflow documents to the end of the slice, and some ahead.
+// Cost: 1 round trip, 1 document, index _id, if the parent has no overflow or holds the whole slice, as it does the
+// last ones.
+//   - An outlier whose parent holds the slice: 2.
+//   - Else 3, more beyond 16 MiB, by the index {parent, n}: the server reads the overflow documents to the end of the
+//     slice, and some ahead.
 func (l *Lists[ID, E]) Slice(ctx context.Context, id ID, offset, limit int64) (slice Slice[E], err error) {
 	ctx = comment.Call(ctx, "outlier.Slice")
 	defer fault.In(&err, "outlier: slice")

@@ -22,10 +22,12 @@ import (
 // Repeated after an unknown outcome, it may remove a second equal element, if the list is not
 // a set.
 //
-// Cost: 1 round trip, 1 document written, index _id, if the parent has no overflow. Outliers: 3, 1 document
-// written, if the parent holds the element; else 4, 2 documents written (5 if there is none, the parent
-// written twice). An overflow document that is empty then is deleted: 1 more. Folding back: 5 more; of a set
-// 1 more. An element of more than 4 MiB, in an outlier: 1 more, or 2.
+// Cost: 1 round trip, 1 document written, index _id, if the parent has no overflow.
+//   - Outliers: 3, 1 document written, if the parent holds the element; else 4, 2 documents written (5 if there is
+//     none, the parent written twice).
+//   - An overflow document that is empty then is deleted: 1 more.
+//   - Folding back: 5 more; of a set 1 more.
+//   - An element of more than 4 MiB, in an outlier: 1 more, or 2.
 func (l *Lists[ID, E]) Remove(ctx context.Context, id ID, e E) (removed bool, err error) {
 	ctx = comment.Call(ctx, "outlier.Remove")
 	defer fault.In(&err, "outlier: remove")

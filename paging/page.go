@@ -50,9 +50,9 @@ func (r Request) backward() bool { return r.Before != "" || r.FromEnd }
 // Count up to so many, which is enough for "1,000+". Like CountExact it is an aggregation,
 // where a filter cannot hold $near or $where.
 //
-// Cost: 1 round trip, none if the page shows the whole list. CountExact walks all matching
-// index keys, or, without a filter, all documents; a positive one at most one more than
-// its number; CountEstimated none.
+// Cost: 1 round trip, none if the page shows the whole list.
+//   - CountExact walks all matching index keys, or, without a filter, all documents; a positive one at most one more
+//     than its number; CountEstimated none.
 type Count int64
 
 const (
@@ -118,9 +118,9 @@ func (p *Page[T]) Cursor(i int) string {
 // nil is every document. Tokens work with the over they were made with. A page that
 // turns out empty has the tokens to go back from where it is.
 //
-// Cost: 1 round trip on the index of Indexes, examining Size plus 1 or 2 keys and one for each branch of the $or. 1
-// more, with limit 1, if the document of the token is gone or has moved, the token came from an empty page,
-// or a page by number is empty; a count is 1 more.
+// Cost: 1 round trip on the index of Indexes, examining Size plus 1 or 2 keys and one for each branch of the $or.
+//   - 1 more, with limit 1, if the document of the token is gone or has moved, the token came from an empty page, or
+//     a page by number is empty; a count is 1 more.
 //
 // Cost: by Number it walks all skipped keys; with From at most Group·Size of them.
 // The manual has the rest.
@@ -319,8 +319,8 @@ func (p *core) decodeItem(cursor *mongo.Cursor, raw bson.Raw, item any) error {
 // back to the beginning, in reverse order. No cursor stays open between batches,
 // so the loop may take hours. req.Number and req.Count must be zero.
 //
-// Cost: 1 round trip for each batch on the index of Indexes, examining Size keys and one for each branch of the $or; the
-// last batch comes short or empty.
+// Cost: 1 round trip for each batch on the index of Indexes, examining Size keys and one for each branch of the $or.
+//   - The last batch comes short or empty.
 func (p *Pager[T]) All(ctx context.Context, over any, req Request) iter.Seq2[T, error] {
 	ctx = comment.Call(ctx, "paging.All")
 	return fault.Seq("paging: all", func(yield func(T, error) bool) {

@@ -187,8 +187,8 @@ func indexName(keys bson.D, collation options.Collation) string {
 // EnsureIndexes creates the index if it is missing. One on the same fields with other
 // options is ErrIndexConflict; none is dropped.
 //
-// Cost: 1 round trip, 2 if an index is missing, none for a sort by `_id` alone. If New got types of yours and
-// no Registry, 1 more: the client must encode them alike.
+// Cost: 1 round trip, 2 if an index is missing, none for a sort by `_id` alone.
+//   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (p *Pager[T]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "paging.EnsureIndexes")
 	defer fault.In(&err, "paging: ensure indexes")

@@ -46,9 +46,9 @@ const (
 //     the ID cannot hold, such as "2" where IDs are ints: it may mean a document with the right type, 2. Repair
 //     leaves the document with the reference alone: correct it.
 //
-// Cost: 1 round trip; for each side with references, 2 round trips for each batch of 1000 documents, and 1
-// more for one side of Links; 3 or 4 more for a batch with problems, which are looked at again in one
-// snapshot.
+// Cost: 1 round trip; for each side with references 2 round trips for each batch of 1000 documents.
+//   - One side of Links: 1 more for each batch.
+//   - A batch with problems, which are looked at again in one snapshot: 3 or 4 more.
 func (r *Relation[ParentID, ChildID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "relation.Check")
 	c := r.core
@@ -104,9 +104,9 @@ func (c *core) confirmed(ctx context.Context, e end, batch []bson.Raw) ([]mongop
 // Repair repairs what Check finds, each document in a transaction of its own. Result.Remaining
 // counts Malformed documents, and references for which a list has no room.
 //
-// Cost: that of Check without its second look, and for each document with problems 4
-// round trips, 5 of Links, and 1 for each one-sided reference; the document is written,
-// and each that a one-sided reference leads to.
+// Cost: that of Check without its second look, and for each document with problems 4 round trips and 1 write.
+//   - Links: 5.
+//   - Each one-sided reference: 1 more, and 1 write to the document that it leads to.
 func (r *Relation[ParentID, ChildID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "relation.Repair")
 	defer fault.In(&err, "relation: repair")
@@ -327,8 +327,9 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 // that replaces whole parents may have put it back. Result.Remaining counts parents that others
 // kept changing. IDs that are documents themselves are taken for children.
 //
-// Cost: 1 round trip and 1 for each batch, and for each parent 3, its children and 1 document written; 3 more
-// at most if an _id is taken, 4 whenever the parent changes meanwhile.
+// Cost: 1 round trip and 1 for each batch, and for each parent 3, its children and 1 document written.
+//   - An _id that is taken: 3 more at most.
+//   - Whenever the parent changes meanwhile: 4 more.
 func (r *Relation[ParentID, ChildID, T]) Extract(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "relation.Extract")
 	defer fault.In(&err, "relation: extract")
@@ -342,8 +343,8 @@ func (r *Relation[ParentID, ChildID, T]) Extract(ctx context.Context, work *mong
 // reference, or a child that another parent has, too. Result.Remaining counts parents that
 // others kept changing. Embed can be stopped and run again. Work.Filter selects parents.
 //
-// Cost: 1 round trip and 1 for each batch, and for each parent 5, its children deleted and 1 document
-// written; 6 more whenever the parent changes meanwhile.
+// Cost: 1 round trip and 1 for each batch, and for each parent 5, its children deleted and 1 document written.
+//   - Whenever the parent changes meanwhile: 6 more.
 func (r *Relation[ParentID, ChildID, T]) Embed(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "relation.Embed")
 	defer fault.In(&err, "relation: embed")

@@ -185,8 +185,8 @@ func (r *Relation[ParentID, ChildID, T]) Children(ctx context.Context, parent Pa
 // ChildrenOf is Children for many parents, in their order; a parent that does not exist has no
 // children. With OwnerField or OwnersField alone a projection must keep that field.
 //
-// Cost: 2 round trips for 1000 parents with 1000 children in all; 1 more for each
-// further 1000 of either, index _id. OwnerField or OwnersField alone: 1 for 1000 parents.
+// Cost: 2 round trips for 1000 parents with 1000 children in all; 1 more for each further 1000 of either, index _id.
+//   - OwnerField or OwnersField alone: 1 for 1000 parents.
 func (r *Relation[ParentID, ChildID, T]) ChildrenOf(ctx context.Context, parents []ParentID, projection any) (all []Joined[ChildID, T], err error) {
 	ctx = comment.Call(ctx, "relation.ChildrenOf")
 	defer fault.In(&err, "relation: children of")

@@ -206,8 +206,8 @@ func (r *Relation[ParentID, ChildID, T]) Indexes() map[string][]mongo.IndexModel
 // EnsureIndexes creates the indexes that are missing. It refuses collections with a default
 // collation, as Check, Repair, Extract and Embed do.
 //
-// Cost: 1 round trip, and 1 for each collection with references, 2 if an index is missing. If New got types of
-// yours and no Registry, 1 more: the client must encode them alike.
+// Cost: 1 round trip, and 1 for each collection with references, 2 if an index is missing.
+//   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (r *Relation[ParentID, ChildID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "relation.EnsureIndexes")
 	defer fault.In(&err, "relation: ensure indexes")
@@ -235,9 +235,10 @@ func (r *Relation[ParentID, ChildID, T]) ShardKey() map[string]bson.D {
 // so it can be repeated. Without children it does nothing, nor does Unlink. With an OwnerField it returns [ErrOwned] for a child of another
 // parent.
 //
-// Cost: 1 round trip, 1 document written, index _id, with ChildrenField alone or for one
-// child; with Links 1 and n. n children of an OwnerField or OwnersField: 2 and n. Both sides: 3
-// and 1 + n. A list that is null, or has no room for n more: 1 more.
+// Cost: 1 round trip, 1 document written, index _id, with ChildrenField alone or for one child; with Links 1 and n.
+//   - n children of an OwnerField or OwnersField: 2 and n.
+//   - Both sides: 3 and 1 + n.
+//   - A list that is null, or has no room for n more: 1 more.
 func (r *Relation[ParentID, ChildID, T]) Link(ctx context.Context, parent ParentID, children ...ChildID) (err error) {
 	ctx = comment.Call(ctx, "relation.Link")
 	defer fault.In(&err, "relation: link")
@@ -330,9 +331,9 @@ func (r *Relation[ParentID, ChildID, T]) Has(ctx context.Context, parent ParentI
 // because package tree deletes subtrees; the other policies also remove the document's links as
 // a child.
 //
-// Cost: 2 round trips with ChildrenField alone, else 3; 1 document written, and each child
-// with Unlink or Cascade. Cascade: 4 with ChildrenField alone or OwnersField, 6 with Links. One
-// collection: 1 more if links lead to children.
+// Cost: 2 round trips with ChildrenField alone, else 3; 1 document written, and each child with Unlink or Cascade.
+//   - Cascade: 4 with ChildrenField alone or OwnersField, 6 with Links.
+//   - One collection: 1 more if links lead to children.
 func (r *Relation[ParentID, ChildID, T]) DeleteParent(ctx context.Context, parent ParentID, policy mongopatterns.DeletePolicy) (children int64, err error) {
 	ctx = comment.Call(ctx, "relation.DeleteParent")
 	defer fault.In(&err, "relation: delete parent")
@@ -342,9 +343,9 @@ func (r *Relation[ParentID, ChildID, T]) DeleteParent(ctx context.Context, paren
 // DeleteChild deletes a child, with Restrict or Unlink. If parents and children are one collection,
 // its links as a parent are removed, too.
 //
-// Cost: 2 round trips with OwnerField or OwnersField alone, else 3, index {children: 1} or
-// {child: 1, parent: 1}; 1 document written, and each parent or link with Unlink. One
-// collection: 1 more if links lead to parents.
+// Cost: 2 round trips with OwnerField or OwnersField alone, otherwise 3; 1 document written.
+//   - Unlink: a write for each parent or link, found by the index {children: 1} or {child: 1, parent: 1}.
+//   - One collection: 1 more if links lead to parents.
 func (r *Relation[ParentID, ChildID, T]) DeleteChild(ctx context.Context, child ChildID, policy mongopatterns.DeletePolicy) (err error) {
 	ctx = comment.Call(ctx, "relation.DeleteChild")
 	defer fault.In(&err, "relation: delete child")

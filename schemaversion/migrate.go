@@ -40,8 +40,8 @@ import (
 // the first ends or, if its process was killed, has not prolonged its lease for Options.Lease; the
 // error says until when it has it. A dry run needs no lease: it runs the steps and writes nothing.
 //
-// Cost: 1 round trip, 3 for each batch of 1000, 3 in all for the lease; 1 document written for each that
-// changes. Reads by _id, or by the index on the version.
+// Cost: 1 round trip, 3 for each batch of 1000, 3 in all for the lease; 1 document written for each that changes.
+//   - Reads by _id, or by the index on the version.
 func (v *Collection[T]) Migrate(ctx context.Context, to int, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "schemaversion.Migrate")
 	defer fault.In(&err, "schemaversion: migrate")

@@ -128,8 +128,8 @@ func (v *Collection[T]) Indexes() map[string][]mongo.IndexModel {
 // EnsureIndexes creates the index on the version if it is missing. It refuses collections with a
 // default collation.
 //
-// Cost: 2 round trips, 3 if an index is missing. If New got types of yours and no Registry, 1 more: the client
-// must encode them alike.
+// Cost: 2 round trips, 3 if an index is missing.
+//   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (v *Collection[T]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "schemaversion.EnsureIndexes")
 	defer fault.In(&err, "schemaversion: ensure indexes")

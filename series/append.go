@@ -57,10 +57,10 @@ func (s *Series[ID, M]) Append(ctx context.Context, series ID, m M) (err error) 
 // Delete removes the ID of the block. Without BatchField give only what is not stored; Unknown measurements
 // may then be stored twice.
 //
-// Cost: 1 round trip for each batch, and 1 document written for each document in it, index _id. A batch that
-// meets full documents or known blocks: 2 more for as often as that happens; the first batch of a process on
-// a sharded collection: 2 more, as the server then asks for the shard key. In a transaction: 2 round trips
-// for each batch.
+// Cost: 1 round trip for each batch, and 1 document written for each document in it, index _id.
+//   - A batch that meets full documents or known blocks: 2 more for as often as that happens; the first batch of a
+//     process on a sharded collection: 2 more, as the server then asks for the shard key.
+//   - In a transaction: 2 round trips for each batch.
 func (s *Series[ID, M]) AppendMany(ctx context.Context, items iter.Seq2[ID, M], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "series.AppendMany")
 	defer fault.In(&err, "series: append many")

@@ -21,9 +21,10 @@ import (
 //
 // To index and read target, make a second Series with the same options but without BatchField.
 //
-// Cost: 2 round trips, 1 to create target, and more for many documents, to find them (index {series, start} with a
-// filter on the series, {start} if you have made it, else a scan of the collection); for each batch 5, commit
-// included, and 2 writes for each document.
+// Cost: 2 round trips, and for each batch 5, commit included, and 2 writes for each document.
+//   - 1 more to create target, and more for many documents, to find them.
+//   - They are found by the index {series, start} with a filter on the series, by {start} if you have made it,
+//     otherwise by a scan of the collection.
 func (s *Series[ID, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "series.Archive")
 	defer fault.In(&err, "series: archive")

@@ -56,8 +56,8 @@ func (s *Series[ID, M]) measured() (paths []string) {
 //     it is a SeriesField, or the Min or Max of a Value, that no document has: a name is misspelt, or the data
 //     does not exist yet; Check finds it only without Work.Filter.
 //
-// Cost: 2 round trips, 1 for each of Values if M is not a struct, and 1 for each batch of 100 documents;
-// scans the collection by _id.
+// Cost: 2 round trips, and 1 for each batch of 100 documents; scans the collection by _id.
+//   - If M is not a struct: 1 for each of Values.
 func (s *Series[ID, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "series.Check")
 	c := s.core

@@ -27,8 +27,9 @@ import (
 // removes the IDs of batches that are ten minutes old or older: a batch that is repeated after that is
 // stored twice.
 //
-// Cost: 1 round trip, and for each batch of 100 documents 1 to read, scanning the collection by _id unless
-// the filter has a better index, and 1 to write, 1 document for each with several blocks.
+// Cost: 1 round trip, and for each batch of 100 documents 1 to read and 1 to write, 1 document for each with several
+// blocks.
+//   - The collection is scanned by _id, unless the filter has a better index.
 func (s *Series[ID, M]) Compact(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "series.Compact")
 	defer fault.In(&err, "series: compact")

@@ -28,8 +28,9 @@ import (
 // stored; those of one millisecond document by document in the order they arrived. A zero time sets no
 // limit. Memory holds one window. A damaged block ends it with ErrDamaged.
 //
-// Cost: 1 round trip, more for what exceeds the server's first batch (101 documents or 16 MiB); index
-// {series, start}, no sort on the server; 1 key and 1 document for each document of the range.
+// Cost: 1 round trip, index {series, start}, no sort on the server; 1 key and 1 document for each document of the
+// range.
+//   - More than 101 documents or 16 MiB: 1 for each further batch.
 func (s *Series[ID, M]) Range(ctx context.Context, series ID, from, to time.Time) iter.Seq2[M, error] {
 	ctx = comment.Call(ctx, "series.Range")
 	c := s.core

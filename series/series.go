@@ -117,8 +117,8 @@ func (c *store) batchID() string { return c.opts.BatchField + ".id" }
 // other options, it returns ErrIndexConflict. It refuses a collection with a default collation, which could
 // treat different series as equal, with ErrInvalid.
 //
-// Cost: 2 round trips, 3 if an index is missing. If New got types of yours and no Registry, 1 more: the client
-// must encode them alike.
+// Cost: 2 round trips, 3 if an index is missing.
+//   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (s *Series[ID, M]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "series.EnsureIndexes")
 	defer fault.In(&err, "series: ensure indexes")

@@ -138,8 +138,8 @@ func (s *Slots[ID, M]) Indexes() map[string][]mongo.IndexModel {
 // other options, it returns ErrIndexConflict. It refuses a collection with a default collation, which could
 // treat different series as equal, with ErrInvalid.
 //
-// Cost: 2 round trips, 3 if an index is missing. If New got types of yours and no Registry, 1 more: the client
-// must encode them alike.
+// Cost: 2 round trips, 3 if an index is missing.
+//   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (s *Slots[ID, M]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "slots.EnsureIndexes")
 	defer fault.In(&err, "slots: ensure indexes")
@@ -207,8 +207,9 @@ func (s *Slots[ID, M]) Set(ctx context.Context, series ID, t time.Time, m M) (er
 // ErrInvalid that names its index, after those before it are stored. A nil sequence sets nothing. SetMany
 // can be repeated.
 //
-// Cost: 1 round trip for each batch and 1 document written for each document in it; index {series, start}, 1
-// key each. 1 more if another writer makes one of them at the same moment.
+// Cost: 1 round trip for each batch and 1 document written for each document in it; index {series, start}, 1 key
+// each.
+//   - 1 more if another writer makes one of them at the same moment.
 func (s *Slots[ID, M]) SetMany(ctx context.Context, slots iter.Seq2[ID, Slot[M]], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "slots.SetMany")
 	defer fault.In(&err, "slots: set many")
@@ -413,8 +414,9 @@ func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
 // no limit. For a range within one window the server sends only its slots; for a longer one it sends whole
 // windows.
 //
-// Cost: 1 round trip, more beyond 101 documents or 16 MiB; index {series, start}, no sort on the server; 1
-// key and 1 document for each window. No document: 1 more, as for Get.
+// Cost: 1 round trip, index {series, start}, no sort on the server; 1 key and 1 document for each window.
+//   - More than 101 documents or 16 MiB: 1 for each further batch.
+//   - No document: 1 more, as for Get.
 func (s *Slots[ID, M]) Range(ctx context.Context, series ID, from, to time.Time) iter.Seq2[Slot[M], error] {
 	ctx = comment.Call(ctx, "slots.Range")
 	g := s.core
@@ -586,9 +588,10 @@ func (g *grid) audit(doc bson.Raw, report windows.Report) mongo.Pipeline {
 // is another collection of the same database; Archive creates it if it does not exist. To index and read it,
 // make a second Slots with the same options, and call its EnsureIndexes before Archive.
 //
-// Cost: 2 round trips, 1 to create target, and more for many documents, to find them (index {series, start} with a
-// filter on the series, {start} if you have made it, else a scan); for each batch 4 and 2 writes for each
-// document.
+// Cost: 2 round trips, and for each batch 4, commit included, and 2 writes for each document.
+//   - 1 more to create target, and more for many documents, to find them.
+//   - They are found by the index {series, start} with a filter on the series, by {start} if you have made it,
+//     otherwise by a scan.
 func (s *Slots[ID, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "slots.Archive")
 	defer fault.In(&err, "slots: archive")
@@ -636,8 +639,9 @@ func (g *grid) bring(doc bson.Raw, p windows.Place, later bool) mongo.WriteModel
 // document that was deleted meanwhile is Skipped. EnsureIndexes must have run, because otherwise a writer
 // could create a second document of the window.
 //
-// Cost: 1 round trip to begin, 1 to find 1000 documents, by a scan; for each batch of 100 4, commit included,
-// and 2 writes for each document.
+// Cost: 1 round trip to begin, and for each batch of 100 documents 4, commit included, and 2 writes for each
+// document.
+//   - The documents are found by a scan, 1 round trip for each 1000.
 func (s *Slots[ID, M]) Adopt(ctx context.Context, parse func(start string) (time.Time, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "slots.Adopt")
 	defer fault.In(&err, "slots: adopt")

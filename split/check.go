@@ -42,8 +42,9 @@ const (
 // Besides the kinds of this package, it yields these of package mongopatterns:
 //   - Orphan: a cold document without a hot one. Repair leaves it alone.
 //
-// Cost: 1 round trip, and 1 for each batch of 100 documents, 3 more if some seem wrong;
-// without a Filter a scan of the cold ones, and 3 more for each batch of Orphans.
+// Cost: 1 round trip, and 1 for each batch of 100 documents.
+//   - A batch in which some seem wrong: 3 more.
+//   - Without a Filter: a scan of the cold ones, and 3 for each batch of Orphans.
 func (s *Split[ID, H, C]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "split.Check")
 	c := s.core
@@ -122,9 +123,9 @@ func (c *core) check(ctx context.Context, hot []bson.Raw) (problems []mongopatte
 //
 // In a transaction of yours on a sharded cluster it needs MongoDB 8.0, because it joins the collections.
 //
-// Cost: 1 round trip, and 1 for each batch of 100 documents; 6 more if some are wrong, 7 if
-// of these some have a cold one and others do not; 2 writes to the hot document and 1
-// to the cold one.
+// Cost: 1 round trip, and 1 for each batch of 100 documents.
+//   - A batch in which some are wrong: 6 more, 7 if of these some have a cold one and others do not; 2 writes to the
+//     hot document and 1 to the cold one.
 func (s *Split[ID, H, C]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "split.Repair")
 	defer fault.In(&err, "split: repair")

@@ -183,8 +183,8 @@ func (s *Split[ID, H, C]) Indexes() map[string][]mongo.IndexModel {
 // EnsureIndexes creates the index of the cold documents if it is missing. If an index on the
 // same key has other options, it returns mongopatterns.ErrIndexConflict.
 //
-// Cost: 2 round trips, 3 if an index is missing; 1 if IDField is _id. If New got types of yours and no
-// Registry, 1 more: the client must encode them alike.
+// Cost: 2 round trips, 3 if an index is missing; 1 if IDField is _id.
+//   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (s *Split[ID, H, C]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "split.EnsureIndexes")
 	defer fault.In(&err, "split: ensure indexes")

@@ -94,9 +94,9 @@ func (c *core) documents(id, hot, cold any) (hotDoc, coldDoc bson.Raw, err error
 // has cold fields, because Adopt has not reached it or an old program has written them, they
 // first move to the cold document, in the same transaction; those InBoth stay where they are.
 //
-// Cost: both 3 round trips, 2 documents written; hot alone 1 and 1; cold alone 2 and
-// 1, and no transaction. Where the hot document has cold fields 6 round trips more,
-// and 7 where it has no cold document. 1 key of each index.
+// Cost: both 3 round trips, 2 documents written; hot alone 1 and 1; cold alone 2 and 1, and no transaction.
+//   - Where the hot document has cold fields 6 round trips more, and 7 where it has no cold document.
+//   - 1 key of each index.
 func (s *Split[ID, H, C]) Update(ctx context.Context, id ID, hot, cold any) (err error) {
 	ctx = comment.Call(ctx, "split.Update")
 	defer fault.In(&err, "split: update")

@@ -60,10 +60,10 @@ const (
 //   - Orphan: items whose parent does not exist. Repair leaves them alone: insert the parent and repair, or
 //     delete the items.
 //
-// Cost: 1 round trip, and 2 for each batch of 100 parents, whose items are read by
-// the index {parent, order…}, and 3 more if some seem wrong; without a Filter 2 scans
-// of the items, 3 round trips for each batch of Orphans, and
-// 1 for each field of Sort if T is not a struct.
+// Cost: 1 round trip, and 2 for each batch of 100 parents, whose items are read by the index {parent, order…}.
+//   - A batch in which some seem wrong: 3 more.
+//   - Without a Filter: 2 scans of the items, and 3 round trips for each batch of Orphans.
+//   - If T is not a struct: 1 for each field of Sort.
 func (s *Subset[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "subset.Check")
 	c := s.core

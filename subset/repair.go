@@ -23,8 +23,8 @@ import (
 // NotAdopted is left alone and counted as Remaining, a Malformed one as Failed. Run Repair after
 // changing N, Sort, Fields, Filter, CountField or Values, once all writers have the new options.
 //
-// Cost: 1 round trip, and 2 for each batch of 100 parents as in Check; 5 more if some are
-// wrong, and 1 more if arrays are; 2 writes to each wrong parent.
+// Cost: 1 round trip, and 2 for each batch of 100 parents as in Check.
+//   - A batch in which some are wrong: 5 more, and 1 more if arrays are; 2 writes to each wrong parent.
 func (s *Subset[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "subset.Repair")
 	defer fault.In(&err, "subset: repair")

@@ -162,8 +162,8 @@ func (s *Subset[ID, T]) Indexes() map[string][]mongo.IndexModel {
 // EnsureIndexes creates the index of the items if it is missing. If an index on the same
 // keys has other options, it returns mongopatterns.ErrIndexConflict.
 //
-// Cost: 2 round trips, 3 if an index is missing. If New got types of yours and no Registry, 1 more: the client
-// must encode them alike.
+// Cost: 2 round trips, 3 if an index is missing.
+//   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (s *Subset[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "subset.EnsureIndexes")
 	defer fault.In(&err, "subset: ensure indexes")

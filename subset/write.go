@@ -36,10 +36,11 @@ import (
 // documents and arrays, which its parent could not keep. It returns mongopatterns.ErrExists if the
 // _id exists, as when a stored item is inserted again.
 //
-// Cost: 3 round trips, 2 documents written, index _id of both, 1 key for the parent and for each item pushed
-// out. The first item of a parent: 1 more. A parent that holds fewer than it should, after N was raised: 2
-// more. A sum that is computed from all items: 2 more. A parent that is to be adopted: 8 or 9 more, and 1
-// write for each item in its array.
+// Cost: 3 round trips, 2 documents written, index _id of both, 1 key for the parent and for each item pushed out.
+//   - The first item of a parent: 1 more.
+//   - A parent that holds fewer than it should, after N was raised: 2 more.
+//   - A sum that is computed from all items: 2 more.
+//   - A parent that is to be adopted: 8 or 9 more, and 1 write for each item in its array.
 func (s *Subset[ID, T]) Insert(ctx context.Context, parent ID, item T) (id any, err error) {
 	ctx = comment.Call(ctx, "subset.Insert")
 	defer fault.In(&err, "subset: insert")
@@ -182,10 +183,12 @@ const (
 // cannot be stored. If items have _ids of their own, send Unknown ones again as a batch: a
 // duplicate key says that all of them are stored. A nil sequence has no items.
 //
-// Cost: 4 round trips for each batch, 1 write for each item and each parent in it. If items are pushed out of
-// full parents: 1 more. If parents have no count yet: 1 more. If sums are computed from all items: 4 more.
-// For each parent that holds fewer than it should, after N was raised: 3 more. If parents are to be adopted:
-// 8 more, and 1 write for each item in their arrays.
+// Cost: 4 round trips for each batch, 1 write for each item and each parent in it.
+//   - If items are pushed out of full parents: 1 more.
+//   - If parents have no count yet: 1 more.
+//   - If sums are computed from all items: 4 more.
+//   - For each parent that holds fewer than it should, after N was raised: 3 more.
+//   - If parents are to be adopted: 8 more, and 1 write for each item in their arrays.
 func (s *Subset[ID, T]) InsertMany(ctx context.Context, items iter.Seq2[ID, T], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "subset.InsertMany")
 	defer fault.In(&err, "subset: insert many")
@@ -427,12 +430,13 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 // update changes its parent: delete the item and insert it at the other parent, in one
 // transaction.
 //
-// Cost: 4 round trips, 2 documents written; for an item that is not kept 1 write
-// more. Nothing that the parent keeps or adds up changes: 3, and 1 document. By
-// another rank the item pushes one out, or stays out: 1 more. It sinks out of the best
-// N: 2 more, as Delete. It begins or ends to count: as Insert, or Delete, and 1 more. A sum that
-// is computed from all items: 2 or 3 more. A parent that is to be adopted: 8 to 12 more, and 1
-// write for each item in its array. An item that is not there: 2 round trips.
+// Cost: 4 round trips, 2 documents written; for an item that is not kept 1 write more.
+//   - Nothing that the parent keeps or adds up changes: 3, and 1 document.
+//   - A changed rank: 1 more. Leaving the best N: 2 more, as Delete.
+//   - It begins or ends to count: as Insert or Delete, and 1 more.
+//   - A sum that is computed from all items: 2 or 3 more.
+//   - A parent that is to be adopted: 8 to 12 more, and 1 write for each item in its array.
+//   - An item that is not there: 2 round trips.
 func (s *Subset[ID, T]) Update(ctx context.Context, parent ID, id, update any) (err error) {
 	ctx = comment.Call(ctx, "subset.Update")
 	defer fault.In(&err, "subset: update")
@@ -523,10 +527,11 @@ func (c *core) edited(ctx context.Context, parent bson.RawValue, before, after i
 // stored _id, such as hex digits in place of an ObjectID. The item is deleted even if its
 // parent does not exist.
 //
-// Cost: 3 round trips, 2 documents written. The next one follows: 5 and 3; it alone is
-// read, by the index {parent, order…}, where the server passes over N-1 others. A sum that is
-// computed from all items: 2 more. A parent that is to be adopted, and an item that is not
-// there: as Update.
+// Cost: 3 round trips, 2 documents written.
+//   - The next one follows: 5 and 3; it alone is read, by the index {parent, order…}, where the server passes over
+//     N-1 others.
+//   - A sum that is computed from all items: 2 more.
+//   - A parent that is to be adopted, and an item that is not there: as Update.
 func (s *Subset[ID, T]) Delete(ctx context.Context, parent ID, id any) (err error) {
 	ctx = comment.Call(ctx, "subset.Delete")
 	defer fault.In(&err, "subset: delete")

@@ -35,9 +35,10 @@ const (
 //   - Malformed: no node has the field that links parents and children: its name is misspelt, or the documents
 //     have another representation. Check finds it only without Work.Filter.
 //
-// Cost: for each 1,000 nodes 1 round trip, 1 for each level above them that is not known yet, and 1 for
-// children where there are counters, an order, numbers or child references; 4 for the whole. Suspects: 4 more
-// (counter, nodes, what belongs to them, commit). If others restructure meanwhile: 1 more.
+// Cost: for each 1,000 nodes 1 round trip, and 1 for each level above them that is not known yet; 4 for the whole.
+//   - Counters, an order, numbers or child references: 1 more for each 1,000, for the children.
+//   - Suspects: 4 more (counter, nodes, what belongs to them, commit).
+//   - If others restructure meanwhile: 1 more.
 func (t *Tree[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "tree.Check")
 	return fault.Seq("tree: check", collation.Seq(ctx, maintain.Chain(newEngine(t.c, t.c).check(ctx, work),
@@ -60,8 +61,9 @@ const maxPasses = 100
 // fields of all nodes in memory: for more than some 100,000 nodes it may exceed the server's limit for
 // transactions (60 s).
 //
-// Cost: as Check, and for each batch with problems 2 round trips (lock, one command of updates); each document
-// is written once. Nested sets: 4 more (lock, all nodes, updates, commit).
+// Cost: as Check, and for each batch with problems 2 round trips (lock, one command of updates); each document is
+// written once.
+//   - Nested sets: 4 more (lock, all nodes, updates, commit).
 func (t *Tree[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (total mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "tree.Repair")
 	defer fault.In(&err, "tree: repair")

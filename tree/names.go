@@ -16,8 +16,9 @@ import (
 // callers create each node once. Names are the values of Options.NameField, by default the segments or IDs.
 // If several siblings have a name, it takes one of them.
 //
-// Cost: 1 round trip for each name. If one is missing: 2 more (lock, commit), 1 for each name again (for a root of
-// ChildReferences 2), and for each new node as Insert without the commit.
+// Cost: 1 round trip for each name.
+//   - If one is missing: 2 more (lock, commit), 1 for each name again (for a root of ChildReferences 2), and for each
+//     new node as Insert without the commit.
 func (t *Tree[ID, T]) FindOrInsert(ctx context.Context, names []string, make func(name string) (T, error)) (id ID, err error) {
 	ctx = comment.Call(ctx, "tree.FindOrInsert")
 	defer fault.In(&err, "tree: find or insert")

@@ -189,9 +189,10 @@ func (t *Tree[ID, T]) Leaves(ctx context.Context) iter.Seq2[T, error] {
 
 // Descendants yields the nodes below a node in no particular order. For an order see Preorder.
 //
-// Cost: 1 round trip for 101 nodes, then 1 for each 16 MB; AncestorArray streams from the first on. A key for
-// each descendant: of the ancestors, path or left index; of the parent or ID index, level by level in one
-// $graphLookup (100 MB at most), which is complete before the first comes.
+// Cost: 1 round trip for 101 nodes, then 1 for each 16 MB; a key for each descendant.
+//   - AncestorArray streams from the first on. The keys are those of the ancestors, path or left index.
+//   - ParentReferences and ChildReferences: of the parent or ID index, level by level in one $graphLookup (100 MB at
+//     most), which is complete before the first node comes.
 func (t *Tree[ID, T]) Descendants(ctx context.Context, id ID, maxDepth int) iter.Seq2[T, error] {
 	ctx = comment.Call(ctx, "tree.Descendants")
 	raw, err := t.c.downFrom(id, maxDepth)
@@ -620,8 +621,9 @@ func (c *core) filter(ctx context.Context, id bson.RawValue, of func(n node) (bs
 // For paging use AncestorArray or MaterializedPath: the filters of the others change with the tree, and a
 // paging token is only valid for its filter.
 //
-// Cost: none for AncestorArray. The others: 1 round trip; MaterializedPath and NestedSets without a maxDepth
-// read the node, the others the IDs of all descendants into the filter.
+// Cost: none for AncestorArray.
+//   - The others: 1 round trip; MaterializedPath and NestedSets without a maxDepth read the node, the others the IDs
+//     of all descendants into the filter.
 func (t *Tree[ID, T]) DescendantsFilter(ctx context.Context, id ID, maxDepth int) (filter bson.D, err error) {
 	ctx = comment.Call(ctx, "tree.DescendantsFilter")
 	defer fault.In(&err, "tree: descendants filter")

@@ -189,8 +189,8 @@ func (s *store) keyed(fields ...string) bson.D {
 // The indexes are the same for all scopes of a collection, so one Tree can create them for all; the lock
 // document of another scope is made on first use.
 //
-// Cost: 3 round trips when all indexes are there, otherwise 4; 1 document written. If New got types of yours
-// and no Registry, 1 more: the client must encode them alike.
+// Cost: 3 round trips when all indexes are there, otherwise 4; 1 document written.
+//   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (t *Tree[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "tree.EnsureIndexes")
 	defer fault.In(&err, "tree: ensure indexes")

@@ -19,11 +19,13 @@ import (
 // and the fields of the scope in doc. A missing _id becomes an ObjectID. An ID that exists already is
 // mongopatterns.ErrExists.
 //
-// Cost: under a parent 3 round trips (mark the parent, insert and take the mark off, commit), 3 documents
-// written, 2 with a ChildCountField; as a root 1 and 1. OrderField: 1 round trip more, and 3 for a root,
-// which takes the lock; Before and After 1 more, and 1 if siblings make room. NestedSets: 5 (lock, parent,
-// numbers, insert, commit), 6 Before and After a node below a root; every node after the new one is written,
-// and its ancestors.
+// Cost: under a parent 3 round trips (mark the parent, insert and take the mark off, commit), 3 documents written; as
+// a root 1 and 1.
+//   - ChildCountField: 2 documents written.
+//   - OrderField: 1 round trip more, and 3 for a root, which takes the lock; Before and After 1 more, and 1 if
+//     siblings make room.
+//   - NestedSets: 5 (lock, parent, numbers, insert, commit), 6 Before and After a node below a root; every node after
+//     the new one is written, and its ancestors.
 func (t *Tree[ID, T]) Insert(ctx context.Context, doc T, pos Position[ID]) (id ID, err error) {
 	ctx = comment.Call(ctx, "tree.Insert")
 	defer fault.In(&err, "tree: insert")
@@ -52,11 +54,13 @@ func (t *Tree[ID, T]) prepare(user T) (doc bson.D, raw bson.RawValue, id ID, err
 // ErrCycle. Only tree fields change. A move Before or After the node itself changes nothing. A Move can be
 // repeated.
 //
-// Cost: 4 round trips for any number of descendants (lock, both nodes, one command of updates, commit);
-// written are the subtree and the lock. ParentReferences and ChildReferences under a parent: 5 (and
-// $graphLookup up from it; on shards 1 more for each level above it), 1 or 2 documents. OrderField: 1 more,
-// Before and After 2 more. NestedSets: all nodes between the old and the new place are written; to the last
-// root 2 more, Before and After a node below a root 1.
+// Cost: 4 round trips for any number of descendants (lock, both nodes, one command of updates, commit); written are
+// the subtree and the lock.
+//   - ParentReferences and ChildReferences under a parent: 5, and 1 or 2 documents; on shards 1 more for each level
+//     above the parent.
+//   - OrderField: 1 more, Before and After 2 more.
+//   - NestedSets: all nodes between the old and the new place are written; to the last root 2 more, Before and After
+//     a node below a root 1.
 func (t *Tree[ID, T]) Move(ctx context.Context, id ID, pos Position[ID]) (err error) {
 	ctx = comment.Call(ctx, "tree.Move")
 	defer fault.In(&err, "tree: move")
@@ -82,14 +86,16 @@ func (t *Tree[ID, T]) Move(ctx context.Context, id ID, pos Position[ID]) (err er
 // ParentReferences and ChildReferences a document without the fields of the tree is a root or a leaf, and
 // Delete removes it; Check reports a collection in which no document has them.
 //
-// Cost: a leaf 4 round trips (lock, node, children, commit), with children that move 5 (and one command of
-// updates); ChildReferences 5 (and their parents' arrays). Cascade 4 (lock, node and what is not adopted,
-// subtree, commit), of NestedSets 5, of ChildReferences 6; 1 more for each 50,000 descendants of
-// ParentReferences, 2 of ChildReferences and 3 of a graph, on shards there 1 for each level, and 1 where nodes are not
-// adopted.
-// ChildCountField: 1 more for a leaf or Cascade. Unlink: with an OrderField 1 more, in NestedSets 2.
-// MaterializedPath also examines the roots, because their path is null; in a forest of many roots an index
-// {PathField, ParentField} spares it that. With a SegmentField nodes that move are written twice.
+// Cost: for a leaf 4 round trips (lock, node, children, commit), of ChildReferences 5, and the arrays of its parents.
+//   - With children that move: 1 more, and a command of updates.
+//   - Cascade: 4 (lock, node and what is not adopted, subtree, commit), of NestedSets 5, of ChildReferences 6.
+//   - Cascade of many descendants: 1 more for each 50,000 of ParentReferences, 2 of ChildReferences and 3 of a graph;
+//     on shards 1 for each level there, and 1 where nodes are not adopted.
+//   - ChildCountField: 1 more for a leaf or Cascade.
+//   - Unlink with an OrderField: 1 more, in NestedSets 2.
+//   - MaterializedPath also examines the roots, because their path is null; in a forest of many roots an index
+//     {PathField, ParentField} spares it that.
+//   - With a SegmentField nodes that move are written twice.
 func (t *Tree[ID, T]) Delete(ctx context.Context, id ID, policy mongopatterns.DeletePolicy) (n int64, err error) {
 	ctx = comment.Call(ctx, "tree.Delete")
 	defer fault.In(&err, "tree: delete")

@@ -132,8 +132,8 @@ func (d *store) ends(ctx context.Context, ids bson.A) (map[string]head, error) {
 // Adopt the current documents afterwards, if they have no numbers: they continue where the history
 // ends. work.Filter selects rows.
 //
-// Cost: 1 round trip, and reads all rows; for each 100 documents 1 round trip to write them, index _id, and 1
-// more if one of them has changed meanwhile.
+// Cost: 1 round trip, and reads all rows; for each 100 documents 1 round trip to write them, index _id.
+//   - If one of them has changed meanwhile: 1 more.
 func (d *History[ID, T]) AdoptRevisions(ctx context.Context, read func(row bson.Raw) (*Revision[bson.Raw], error),
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "versioning.AdoptRevisions")

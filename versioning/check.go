@@ -57,8 +57,10 @@ const (
 //   - Malformed: a document in one of the two collections is not a revision, or a current document has more
 //     than 16,760,832 bytes or 179 levels and cannot be saved: make it smaller or flatter.
 //
-// Cost: 1 round trip, and for each 100 documents 3, and more for many revisions, all of which are read; 1 or
-// more to list those that only the history has; 3 for each document with a problem.
+// Cost: 1 round trip, and for each 100 documents 3.
+//   - Many revisions, all of which are read: more.
+//   - Those that only the history has: 1 or more to list them.
+//   - Each document with a problem: 3.
 func (d *History[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "versioning.Check")
 	problems := maintain.Check(ctx, d.core.current, work, whole, d.core.audit)

@@ -450,9 +450,9 @@ func (d *store) exists(ctx context.Context, id bson.RawValue) (bool, error) {
 // ErrDeleted if revision n is a deletion, ErrPruned if it is no longer in the history, by Prune or
 // otherwise, mongopatterns.ErrNotFound if it never was, and ErrInconsistent if it is lost.
 //
-// Cost: 1 round trip, 1 key and 1 document by the unique index; 2 if it is the current one. With deltas up to
-// SnapshotEvery keys and documents, and 1 more where no whole revision follows; 3 where there is no such
-// revision.
+// Cost: 1 round trip, 1 key and 1 document by the unique index; 2 if it is the current one.
+//   - With deltas up to SnapshotEvery keys and documents, and 1 more where no whole revision follows; 3 where there
+//     is no such revision.
 func (d *History[ID, T]) At(ctx context.Context, id ID, n int64) (revision Revision[T], err error) {
 	ctx = comment.Call(ctx, "versioning.At")
 	defer fault.In(&err, "versioning: at")
@@ -467,8 +467,9 @@ func (d *History[ID, T]) At(ctx context.Context, id ID, n int64) (revision Revis
 // same millisecond, the last one. For a time before the first revision the error is
 // mongopatterns.ErrNotFound, outside the years 1 to 9999 ErrInvalid.
 //
-// Cost: 1 round trip, 1 key and 1 document, if that is the current one, else 2, with 1 key and 1 document by
-// the index on time. With deltas 1 more; 3 for a time before the history.
+// Cost: 1 round trip, 1 key and 1 document if that is the current one, otherwise 2, by the index on time.
+//   - With deltas: 1 more.
+//   - A time before the history: 3.
 func (d *History[ID, T]) AsOf(ctx context.Context, id ID, moment time.Time) (revision Revision[T], err error) {
 	ctx = comment.Call(ctx, "versioning.AsOf")
 	defer fault.In(&err, "versioning: as of")
@@ -494,8 +495,9 @@ func (d *History[ID, T]) Revisions(ctx context.Context, id ID) iter.Seq2[Revisio
 // math.MaxInt64, for the first page, it is Revisions. If there are no such revisions, also because the
 // document does not exist, it yields mongopatterns.ErrNotFound with math.MaxInt64 and nothing otherwise.
 //
-// Cost: that of Revisions; with deltas 1 more, for the revisions up to the next whole one, and up to 4 more if
-// SnapshotEvery was changed or other code removed the document.
+// Cost: that of Revisions.
+//   - With deltas: 1 more, for the revisions up to the next whole one, and up to 4 more if SnapshotEvery was changed
+//     or other code removed the document.
 func (d *History[ID, T]) RevisionsBefore(ctx context.Context, id ID, n int64) iter.Seq2[Revision[T], error] {
 	ctx = comment.Call(ctx, "versioning.RevisionsBefore")
 	return d.each("versioning: revisions before", id, func(key bson.RawValue) iter.Seq2[*row, error] { return d.core.backward(ctx, key, n) })

@@ -24,8 +24,9 @@ import (
 // value of ID encodes to the _id, mongopatterns.ErrInvalid. If other code removed the document, its
 // deletion is recorded first, without author.
 //
-// Cost: 3 round trips, 1 document written, unique index, 1 key. Over a deleted one 4 and 2 writes, 5 and 3
-// where the deletion is missing. Without _id, or a history, 1; if it exists 2.
+// Cost: 3 round trips, 1 document written, unique index, 1 key.
+//   - Over a deleted one 4 and 2 writes, 5 and 3 where the deletion is missing.
+//   - Without _id, or a history, 1; if it exists 2.
 func (d *History[ID, T]) Insert(ctx context.Context, document T, change Change) (revision Revision[T], err error) {
 	ctx = comment.Call(ctx, "versioning.Insert")
 	defer fault.In(&err, "versioning: insert")
@@ -111,8 +112,9 @@ func (d *store) within(ctx context.Context, fn func(ctx context.Context) error) 
 // the deletion to the history. If the revision is a later one, the error is a *ConflictError; if there is no
 // document, as when the call is repeated, it is mongopatterns.ErrNotFound.
 //
-// Cost: 3 round trips, 3 documents written, index _id, 1 key; 1 without a history. 1 more for a document
-// without a number. A conflict costs 3, with the abort.
+// Cost: 3 round trips, 3 documents written, index _id, 1 key; 1 without a history.
+//   - 1 more for a document without a number.
+//   - A conflict costs 3, with the abort.
 func (d *History[ID, T]) Delete(ctx context.Context, id ID, read int64, change Change) (err error) {
 	ctx = comment.Call(ctx, "versioning.Delete")
 	defer fault.In(&err, "versioning: delete")
@@ -163,9 +165,9 @@ func (d *store) delete(ctx context.Context, id bson.RawValue, read int64, by sta
 // extref afterwards. If the current document has this content already, as when the call is repeated,
 // nothing is written. After a conflict it retries as Edit does.
 //
-// Cost: that of At and 4 round trips, 2 documents written. Of a deleted document
-// that of At and 5, of one that something else removed 6 and 3; 1 more for a document
-// without a number.
+// Cost: that of At and 4 round trips, 2 documents written.
+//   - Of a deleted document that of At and 5, of one that something else removed 6 and 3; 1 more for a document
+//     without a number.
 func (d *History[ID, T]) Restore(ctx context.Context, id ID, n int64, change Change) (revision Revision[T], err error) {
 	ctx = comment.Call(ctx, "versioning.Restore")
 	defer fault.In(&err, "versioning: restore")

@@ -31,8 +31,8 @@ import (
 // nil, otherwise the error is mongopatterns.ErrInvalid. With DryRun nothing is written and no
 // revision is replaced.
 //
-// Cost: for each batch 4 round trips, commit included, and 2 documents written for each document changed,
-// index _id; 1 more if one of them has had no number.
+// Cost: for each batch 4 round trips, commit included, and 2 documents written for each document changed, index _id.
+//   - If one of them has had no number: 1 more.
 func (d *History[ID, T]) SaveMany(ctx context.Context, revisions iter.Seq2[*Revision[T], error], change Change,
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "versioning.SaveMany")

@@ -35,8 +35,9 @@ type Retention struct {
 //
 // In a transaction of yours on a sharded cluster it needs MongoDB 8.0, because it joins the collections.
 //
-// Cost: 1 round trip, and for each 100 documents 2, reading the index on time alone, and 1
-// to delete, by the unique index; 1 or more to list those that only the history has.
+// Cost: 1 round trip, and for each 100 documents 2, reading the index on time alone, and 1 to delete, by the unique
+// index.
+//   - Those that only the history has: 1 or more to list them.
 func (d *History[ID, T]) Prune(ctx context.Context, keep Retention, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "versioning.Prune")
 	defer fault.In(&err, "versioning: prune")

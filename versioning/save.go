@@ -35,11 +35,13 @@ import (
 // value; an array is one value. If you made r by hand, or it is from the history, Options.Ignored stay
 // as they are stored.
 //
-// Cost: 3 round trips, 2 documents written, index _id, 1 key; 1 round trip if nothing, or only ignored
-// fields, changed, and without a history. 1 more, so 4, for r made by hand, as from an If-Match header, or of the
-// history where fields are ignored; 1 more if something else has changed the same value since it was read; 1 more
-// for the first save of a document without a number. A conflict costs 3, with the abort. 3 more where
-// r changes a field inside a subdocument, and other code has replaced that by a plain value.
+// Cost: 3 round trips, 2 documents written, index _id, 1 key; 1 round trip if nothing, or only ignored fields,
+// changed, and without a history.
+//   - 1 more, so 4, for r made by hand, as from an If-Match header, or of the history where fields are ignored; 1
+//     more if something else has changed the same value since it was read; 1 more for the first save of a document
+//     without a number.
+//   - A conflict costs 3, with the abort.
+//   - 3 more where r changes a field inside a subdocument, and other code has replaced that by a plain value.
 func (d *History[ID, T]) Save(ctx context.Context, r Revision[T], change Change) (revision Revision[T], err error) {
 	ctx = comment.Call(ctx, "versioning.Save")
 	defer fault.In(&err, "versioning: save")
@@ -452,8 +454,8 @@ func (d *store) archive(ctx context.Context, rows ...bson.Raw) error {
 // error of fn ends Edit, which returns it. The result is the new revision, or the current one if fn changed nothing. In a
 // transaction of the caller's Edit does not retry: the error is the *ConflictError.
 //
-// Cost: 4 round trips, 2 documents written; 2 if nothing changed, and without a
-// history. 4 more for each conflict; 1 more for a document without a number.
+// Cost: 4 round trips, 2 documents written; 2 if nothing changed, and without a history.
+//   - 4 more for each conflict; 1 more for a document without a number.
 func (d *History[ID, T]) Edit(ctx context.Context, id ID, fn func(*T) error, change Change) (revision Revision[T], err error) {
 	ctx = comment.Call(ctx, "versioning.Edit")
 	defer fault.In(&err, "versioning: edit")

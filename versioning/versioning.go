@@ -162,8 +162,8 @@ func (d *store) byTime() bson.D {
 // EnsureIndexes creates the missing indexes. If a unique index with the same keys covers all rows,
 // the error is mongopatterns.ErrIndexConflict; if two rows have the same number, ErrInconsistent.
 //
-// Cost: 2 round trips, 3 if an index is missing; without a history 1. If New got types of yours and no
-// Registry, 1 more: the client must encode them alike.
+// Cost: 2 round trips, 3 if an index is missing; without a history 1.
+//   - If New got types of yours and no Registry, 1 more: the client must encode them alike.
 func (d *History[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "versioning.EnsureIndexes")
 	defer fault.In(&err, "versioning: ensure indexes")
