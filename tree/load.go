@@ -157,8 +157,8 @@ func slim(n node) node {
 // transaction; until then the new nodes are not in the range of any node, and a Delete with Cascade above
 // them leaves them as orphans.
 //
-// Cost: for each batch at most 5 round trips (lock, nodes and parents that exist, insert, counters or children of the
-// parents, commit); each entry is written once.
+// Cost: for each batch at most 5 round trips (lock, existing nodes, insert, counters or children of parents, commit);
+// each entry is written once.
 //   - OrderField: 1 more.
 //   - NestedSets: 2 more for the last number, and then 4 for the numbers.
 func (t *Tree[ID, T]) Load(ctx context.Context, entries iter.Seq2[Entry[ID, T], error], pos Position[ID],

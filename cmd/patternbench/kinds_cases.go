@@ -1,14 +1,9 @@
 package main
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
-	_ "embed"
-	"encoding/csv"
 	"iter"
 	"math/rand/v2"
-	"strconv"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -16,15 +11,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/examples/data"
 	"github.com/mongopatterns/mongopatterns/series"
 	"github.com/mongopatterns/mongopatterns/timeseries"
 )
-
-// seattle is the hourly climate normals of Seattle, 1981 to 2010, of the National Oceanic and
-// Atmospheric Administration, which are in the public domain: date, pressure, temperature and wind.
-//
-//go:embed data/seattle-hourly-normals.csv.gz
-var seattle []byte
 
 // measured is a set of measurements, by series and then by time.
 type measured struct {
@@ -90,14 +80,10 @@ func randomText(random *rand.Rand) string {
 	return string(text[:])
 }
 
+// readNormals are the hourly climate normals of Seattle, in which pressure, temperature and wind change slowly.
 func readNormals() (out []bson.D) {
-	rows := must(csv.NewReader(must(gzip.NewReader(bytes.NewReader(seattle)))).ReadAll())
-	for _, row := range rows[1:] {
-		m := d("at", must(time.Parse("2006-01-02T15:04:05", row[0])))
-		for i, field := range rows[0][1:] {
-			m = append(m, bson.E{Key: field, Value: must(strconv.ParseFloat(row[i+1], 64))})
-		}
-		out = append(out, m)
+	for _, w := range must(data.SeattleWeather()) {
+		out = append(out, d("at", w.Time, "pressure", w.Pressure, "temperature", w.Temperature, "wind", w.Wind))
 	}
 	return out
 }
