@@ -43,7 +43,8 @@ const (
 	OutsideWindow ProblemKind = "outside window"
 )
 
-// Problem is an inconsistency that a Check found.
+// Problem is an inconsistency that a Check found. ID, Have, Want and Detail hold values of documents, which may be personal
+// data; the other fields do not, so that they can go to a log.
 type Problem struct {
 	// Pattern is the package that found it: "tree".
 	Pattern string

@@ -150,7 +150,7 @@ func TestShard(t *testing.T) {
 
 // A server that is not a mongos is refused, and nothing is created.
 func TestShardOnReplicaSet(t *testing.T) {
-	db := mongotest.Database(t)
+	db := mongotest.Admin(t, mongotest.Database(t)) // who may read the database config
 	if cluster := db.Client().Database("admin").RunCommand(t.Context(), bson.D{{Key: "listShards", Value: 1}}); cluster.Err() == nil {
 		t.Skip("MONGODB_URI is a cluster")
 	}

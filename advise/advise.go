@@ -158,7 +158,8 @@ func (l *looker) list(ctx context.Context) ([]string, error) {
 	if len(l.options.Collections) > 0 {
 		only = bson.D{{Key: "name", Value: bson.D{{Key: "$in", Value: l.options.Collections}}}}
 	}
-	command := bson.D{{Key: "listCollections", Value: 1}, {Key: "nameOnly", Value: true}, {Key: "cursor", Value: bson.D{{Key: "batchSize", Value: 100_000}}}}
+	command := bson.D{{Key: "listCollections", Value: 1}, {Key: "nameOnly", Value: true}, {Key: "authorizedCollections", Value: true},
+		{Key: "cursor", Value: bson.D{{Key: "batchSize", Value: 100_000}}}}
 	if only != nil {
 		command = append(command, bson.E{Key: "filter", Value: only})
 	}
@@ -190,7 +191,7 @@ func (l *looker) list(ctx context.Context) ([]string, error) {
 		}
 	}
 	if len(names)+len(others)+len(l.options.Collections) == 0 {
-		return nil, fault.Invalid("there is no database %q, or it has no collections", l.db.Name())
+		return nil, fault.Invalid("there is no database %q, or it has no collections that the user may read", l.db.Name())
 	}
 	for _, name := range l.options.Collections {
 		if !slices.Contains(names, name) && !slices.Contains(others, name) {

@@ -122,7 +122,8 @@
 //
 // # On a live server
 //
-// The role read on the database is enough. One command runs at a time, on a secondary
+// The role read on the database is enough; for one collection, the actions find, collStats and listIndexes on it. One
+// command runs at a time, on a secondary
 // if there is one, with Options.MaxTime (2 s) on the server and a comment; Options.Budget
 // (1 minute) and MaxCommands bound them all. Sizes and lengths are computed on the
 // server, which sends numbers, never documents. At most 5 % of a large collection is
@@ -142,7 +143,8 @@
 // # Before you believe it
 //
 // [Try] copies a part of a finding's collection into a scratch database, on any server, which must be
-// empty and is dropped at the end. It adopts the pattern there and measures what was promised, and what
+// empty and is dropped at the end. The role readWrite is enough there, and for tree and extref dbAdmin too, which may run
+// validate. It adopts the pattern there and measures what was promised, and what
 // the reads that were seen send and examine before and after. It compares their answers value by value. A test
 // sees that none of them loses a value and no promise is off by more than a factor of two, for outlier, subset,
 // split, paging, tree, extref, attribute, series, bucket, computed and relation of embedded children. The others cannot be

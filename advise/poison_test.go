@@ -200,3 +200,31 @@ func TestRoleRead(t *testing.T) {
 		t.Errorf("a database that the user may not read: %+v", report)
 	}
 }
+
+// A user who may read one collection gets its findings, and sees no other. What a right less leaves untold is said.
+func TestRightsOnOneCollection(t *testing.T) {
+	t.Parallel()
+	server := testkit.Authenticate(t)
+	root := server.Root.Database("shop")
+	queries := store(t, root, three(t, 200))
+	whole := look(t, root, unhurried(queries))
+	name := whole.Findings[0].Collection
+	rights := []string{"find", "collStats", "listIndexes"}
+	as := func(user string, actions ...string) (*advise.Report, error) {
+		testkit.OK(t, root.RunCommand(t.Context(), testkit.D("createRole", user, "roles", bson.A{}, "privileges", bson.A{
+			testkit.D("resource", testkit.D("db", "shop", "collection", name), "actions", actions)})).Err())
+		server.User(t, user, user, "shop")
+		return advise.Look(t.Context(), server.As(t, user).Database("shop"), unhurried(queries))
+	}
+	report, err := as("all", rights...)
+	if err != nil || len(report.Findings) != 1 || report.Findings[0].Name() != whole.Findings[0].Name() || len(report.Unknown) > 0 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	for i, right := range []string{"find", "collStats"} { // listIndexes is for the patterns that are about indexes
+		report, err := as("without_"+right, slices.Delete(slices.Clone(rights), i, i+1)...)
+		told := err == nil && slices.ContainsFunc(report.Unknown, func(n advise.Note) bool { return strings.Contains(n.Tells, right) })
+		if !told {
+			t.Errorf("without %s: %+v, %v", right, report, err)
+		}
+	}
+}

@@ -36,7 +36,7 @@ func service(t *testing.T, db *mongo.Database, all []labelled, times int) {
 // profile sets the profiler's level, and how slow a command is that the log has.
 func profile(t *testing.T, db *mongo.Database, level, slow int) {
 	t.Helper()
-	if err := db.RunCommand(t.Context(), bson.D{{Key: "profile", Value: level}, {Key: "slowms", Value: slow}}).Err(); err != nil {
+	if err := mongotest.Admin(t, db).RunCommand(t.Context(), bson.D{{Key: "profile", Value: level}, {Key: "slowms", Value: slow}}).Err(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -44,7 +44,7 @@ func profile(t *testing.T, db *mongo.Database, level, slow int) {
 // serverLog reads the last lines of the server's log.
 func serverLog(t *testing.T, db *mongo.Database) []advise.Query {
 	t.Helper()
-	reply, err := db.Client().Database("admin").RunCommand(t.Context(), bson.D{{Key: "getLog", Value: "global"}}).Raw()
+	reply, err := mongotest.Admin(t, db).Client().Database("admin").RunCommand(t.Context(), bson.D{{Key: "getLog", Value: "global"}}).Raw()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,9 +88,9 @@ func TestSources(t *testing.T) {
 
 	profile(t, db, 2, 100)
 	service(t, db, all, 60)
-	look(t, db, unhurried(nil)) // its own reads are in the profile, and do not count
+	look(t, mongotest.Admin(t, db), unhurried(nil)) // its own reads are in the profile, and do not count
 	profile(t, db, 0, 100)
-	report := look(t, db, unhurried(nil))
+	report := look(t, mongotest.Admin(t, db), unhurried(nil))
 	if got := named(report); !slices.Equal(got, want) {
 		t.Errorf("with the profile: %v, %v", got, report.Sources)
 	}
@@ -130,7 +130,7 @@ func TestSeenOnce(t *testing.T) {
 	}
 	seen := func(queries []advise.Query, kind string, want int64) *advise.Report {
 		t.Helper()
-		report := look(t, db, unhurried(queries))
+		report := look(t, mongotest.Admin(t, db), unhurried(queries))
 		total := int64(0)
 		for _, q := range advise.QueriesOf(report) {
 			if q.Collection == "pages" && q.Command.Lookup(kind).Type != 0 {
@@ -169,7 +169,7 @@ func TestRateOfProfile(t *testing.T) {
 	ctx := t.Context()
 	all := []labelled{generate(rand.New(rand.NewPCG(6, 6)), kindOf(t, "approx: views of one page"), 200, "pages")}
 	store(t, db, all)
-	testkit.OK(t, db.CreateCollection(ctx, "system.profile", options.CreateCollection().SetCapped(true).SetSizeInBytes(16<<20)))
+	testkit.OK(t, mongotest.Admin(t, db).CreateCollection(ctx, "system.profile", options.CreateCollection().SetCapped(true).SetSizeInBytes(16<<20)))
 	var many []mongo.WriteModel
 	for i := range 4_100 { // in one command: any machine sends more than 100 in a second
 		many = append(many, mongo.NewUpdateOneModel().SetFilter(bson.D{{Key: "_id", Value: max(i/100, 1)}}).SetUpdate(bson.D{{Key: "$inc", Value: bson.D{{Key: "views", Value: 1}}}}))
@@ -181,7 +181,7 @@ func TestRateOfProfile(t *testing.T) {
 	_, err := db.Collection("pages").BulkWrite(ctx, many)
 	testkit.OK(t, err)
 	profile(t, db, 0, 100)
-	report := look(t, db, unhurried(nil))
+	report := look(t, mongotest.Admin(t, db), unhurried(nil))
 	if got := named(report); !slices.Equal(got, []string{"approx:pages"}) || report.Findings[0].Facts[1].Value <= 100 {
 		t.Errorf("advised %v, %v; %v", got, report.Findings, about(report, "pages"))
 	}

@@ -130,7 +130,7 @@ func (s *server) remedy(err error) string {
 	case errors.Is(err, errBudget):
 		return "a larger budget, or only this collection"
 	case errors.As(err, &refused) && refused.Code == 13:
-		return "a user with the role read on this database"
+		return "the actions find, collStats and listIndexes on the collection, or the role read on this database"
 	case mongo.IsTimeout(err), errors.As(err, &refused) && refused.Code == 50:
 		return "more time for a command, on a secondary"
 	}

@@ -130,8 +130,8 @@ func TestShapesOfService(t *testing.T) {
 	profile(t, db, 2, 100)
 	serve()
 	profile(t, db, 0, 100)
-	reports["profile"] = look(t, db, unhurried(nil))
-	if err := db.Collection("system.profile").Drop(ctx); err != nil {
+	reports["profile"] = look(t, mongotest.Admin(t, db), unhurried(nil))
+	if err := mongotest.Admin(t, db).Collection("system.profile").Drop(ctx); err != nil {
 		t.Fatal(err)
 	}
 	profile(t, db, 0, -1)

@@ -107,7 +107,7 @@ func Try(ctx context.Context, db, scratch *mongo.Database, report *Report, f Fin
 	if len(names) > 0 {
 		return nil, fault.Invalid("the scratch database %s has collections", scratch.Name())
 	}
-	defer func() { err = errors.Join(err, scratch.Drop(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, empty(context.WithoutCancel(ctx), scratch)) }()
 	trial = &Trial{}
 	from := db.Client().Database(db.Name(), options.Database().SetReadPreference(readpref.SecondaryPreferred()))
 	for _, name := range append([]string{f.Collection}, f.others...) {
@@ -178,6 +178,16 @@ func Try(ctx context.Context, db, scratch *mongo.Database, report *Report, f Fin
 		trial.ReadBefore, trial.ReadAfter = 0, 0
 	}
 	return trial, err
+}
+
+// empty drops all collections of db. The database itself ends with the last one, and a user may drop a collection but not a
+// database with readWrite.
+func empty(ctx context.Context, db *mongo.Database) error {
+	names, err := db.ListCollectionNames(ctx, bson.D{})
+	for _, name := range names {
+		err = errors.Join(err, db.Collection(name).Drop(ctx))
+	}
+	return err
 }
 
 // Kept reports whether what was measured is half of the least that was promised or more, and

@@ -46,7 +46,8 @@ func triable(t *testing.T, seed uint64, n int) []labelled {
 // of the others the reason is said. The scratch database is empty again, the other unchanged.
 func TestHonesty(t *testing.T) {
 	t.Parallel()
-	db, scratch := mongotest.Database(t), mongotest.Database(t)
+	db := mongotest.Database(t)
+	scratch := mongotest.Admin(t, mongotest.Database(t)) // validate tells the size of indexes
 	ctx := t.Context()
 	r := rand.New(rand.NewPCG(3, 3))
 	all := append(triable(t, 2, 500), generate(r, kindOf(t, "paging: deep pages by a field"), 1_200, "articles"))
@@ -165,7 +166,7 @@ func TestReplays(t *testing.T) {
 			t.Parallel()
 			pattern, _, _ := strings.Cut(test.kind, ":")
 			c := generate(rand.New(rand.NewPCG(5, 5)), kindOf(t, test.kind), 400, "things")
-			db, scratch := mongotest.Database(t), mongotest.Database(t)
+			db, scratch := mongotest.Database(t), mongotest.Admin(t, mongotest.Database(t))
 			queries := store(t, db, []labelled{c})
 			find := func(filter bson.D) {
 				raw, err := bson.Marshal(bson.D{{Key: "find", Value: "things"}, {Key: "filter", Value: filter}, {Key: "lsid", Value: 7}})

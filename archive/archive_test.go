@@ -84,7 +84,8 @@ func TestAnotherDatabase(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	cold := db.Client().Database(db.Name() + "_cold")
-	t.Cleanup(func() { testkit.OK(t, cold.Drop(context.Background())) })
+	admin := mongotest.Admin(t, db).Client().Database(cold.Name())
+	t.Cleanup(func() { testkit.OK(t, admin.Drop(context.Background())) })
 	live, archived := db.Collection("orders"), cold.Collection("orders")
 	a := open(t, live, archived, &archive.Options{TimeField: "at"})
 	testkit.Insert(t, live, d("_id", 1, "at", on(1)), d("_id", 2, "at", on(2)))
@@ -188,7 +189,7 @@ func TestValidators(t *testing.T) {
 	if err != nil || result.Failed != 6 || result.Done != 0 || testkit.Count(t, live, all) != 6 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	testkit.OK(t, db.RunCommand(t.Context(), d("collMod", "live", "validator", d())).Err())
+	testkit.OK(t, mongotest.Admin(t, db).RunCommand(t.Context(), d("collMod", "live", "validator", d())).Err())
 	result, err = a.Move(t.Context(), all, nil)
 	if err != nil || result.Failed != 3 || result.Done != 3 {
 		t.Errorf("%+v, %v", result, err)

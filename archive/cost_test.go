@@ -75,7 +75,8 @@ func TestCosts(t *testing.T) {
 
 	// With an archive in another database each call begins with a round trip more.
 	cold := db.Client().Database(db.Name() + "_cold")
-	t.Cleanup(func() { testkit.OK(t, cold.Drop(context.Background())) })
+	admin := mongotest.Admin(t, db).Client().Database(cold.Name())
+	t.Cleanup(func() { testkit.OK(t, admin.Drop(context.Background())) })
 	far := open(t, live, cold.Collection("orders"), nil)
 	costs.Run(t, db, []costs.Case{
 		{Name: "EnsureIndexes, two databases", Sends: []string{"listCollections", "listCollections", "create"}, Call: far.EnsureIndexes},

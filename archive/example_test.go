@@ -56,7 +56,6 @@ func exampleOrders() (*mongo.Database, *archive.Archive) {
 func Example() {
 	ctx := context.Background()
 	db, orders := exampleOrders()
-	defer db.Drop(ctx)
 
 	cut := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 	result, err := orders.Move(ctx, orders.BeforeFilter(cut), nil)
@@ -88,7 +87,6 @@ func Example() {
 func ExampleNew_union() {
 	ctx := context.Background()
 	db, orders := exampleOrders()
-	defer db.Drop(ctx)
 	if _, err := orders.Move(ctx, orders.BeforeFilter(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)), nil); err != nil {
 		log.Fatal(err)
 	}
@@ -124,7 +122,6 @@ func ExampleNew_union() {
 func ExampleArchive_Restore() {
 	ctx := context.Background()
 	db, orders := exampleOrders()
-	defer db.Drop(ctx)
 	if _, err := orders.Move(ctx, orders.BeforeFilter(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)), nil); err != nil {
 		log.Fatal(err)
 	}
@@ -157,7 +154,6 @@ func ExampleArchive_Restore() {
 func ExampleArchive_Check() {
 	ctx := context.Background()
 	db, orders := exampleOrders()
-	defer db.Drop(ctx)
 	if _, err := orders.Move(ctx, orders.BeforeFilter(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)), nil); err != nil {
 		log.Fatal(err)
 	}
@@ -191,7 +187,6 @@ func ExampleArchive_Check() {
 func ExampleArchive_Move_history() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()
-	defer db.Drop(ctx)
 	current, revisions := db.Collection("contracts"), db.Collection("contract_revisions")
 	oldCurrent, oldRevisions := db.Collection("contracts_archive"), db.Collection("contract_revisions_archive")
 	contracts, err := versioning.New[string, bson.M](current, revisions, nil)

@@ -289,7 +289,7 @@ func TestDrain(t *testing.T) {
 	opts := perFilm()
 	opts.Lease = time.Hour
 	db, c := cinema(t, opts)
-	check(t, db.RunCommand(t.Context(), bson.D{{Key: "collMod", Value: "films"}, {Key: "validator", Value: bson.M{"$or": bson.A{
+	check(t, mongotest.Admin(t, db).RunCommand(t.Context(), bson.D{{Key: "collMod", Value: "films"}, {Key: "validator", Value: bson.M{"$or": bson.A{
 		bson.M{"_id": bson.M{"$ne": "B"}}, bson.M{"viewers": bson.M{"$exists": false}}}}}}).Err())
 	check(t, c.Mark(t.Context(), "A", "B", "C", "Z"))
 	fam, up := "findAndModify", "update"
@@ -305,7 +305,7 @@ func TestDrain(t *testing.T) {
 	if again := testkit.Must(c.Drain(t.Context(), nil)); again.Examined != 0 { // leased
 		t.Errorf("%+v", again)
 	}
-	check(t, db.RunCommand(t.Context(), bson.D{{Key: "collMod", Value: "films"}, {Key: "validator", Value: bson.M{}}}).Err())
+	check(t, mongotest.Admin(t, db).RunCommand(t.Context(), bson.D{{Key: "collMod", Value: "films"}, {Key: "validator", Value: bson.M{}}}).Err())
 	_, err := db.Collection("films").UpdateByID(t.Context(), "B", bson.M{"$set": bson.M{"computed.until": time.Now().Add(-time.Hour)}})
 	check(t, err)
 	if again := testkit.Must(c.Drain(t.Context(), &mongopatterns.Work{Filter: bson.M{"_id": "A"}})); again.Examined != 0 {

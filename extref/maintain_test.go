@@ -356,7 +356,7 @@ func TestStrict(t *testing.T) {
 	for i := range 6 {
 		insert(t, colls[0], d("_id", i, "team", ref, "closed", i == 2))
 	}
-	must(t)(nil, teams.Database().RunCommand(t.Context(), d("collMod", "single", "validator",
+	must(t)(nil, mongotest.Admin(t, teams.Database()).RunCommand(t.Context(), d("collMod", "single", "validator",
 		d("$or", bson.A{d("closed", false), d("team.name", "old")}))).Err())
 	ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "new")))
 	if result, err := r.Propagate(t.Context(), 1, &mongopatterns.Work{Strict: true, BatchSize: 4}); err == nil {

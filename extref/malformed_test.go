@@ -257,7 +257,7 @@ func TestRefusedDocument(t *testing.T) {
 			for i := range 6 {
 				insert(t, colls[0], d("_id", i, "team", ref, "closed", i == 2))
 			}
-			err := teams.Database().RunCommand(t.Context(), d("collMod", "single", "validator",
+			err := mongotest.Admin(t, teams.Database()).RunCommand(t.Context(), d("collMod", "single", "validator",
 				d("$or", bson.A{d("closed", false), d("team.name", "old")}))).Err()
 			if err != nil {
 				t.Fatal(err)

@@ -34,20 +34,16 @@ func RunAgain(t testing.TB, db *mongo.Database, do func(n int) error) {
 		t.Fatal("mongotest: RunAgain needs a database from mongotest.Database")
 	}
 	made := of.(known)
-	first, err := claim(made.uri, t.Name())
+	first, err := claim(made.server, t.Name())
 	if err != nil {
 		t.Fatalf("mongotest: %v", err)
 	}
 	if first {
-		defer letGo(made.uri)
+		defer letGo(made.server)
 	}
-	admin, err := mongo.Connect(shortLived(made.uri)) // in the middle of a command, that of db may have no connection left
-	if err != nil {
-		t.Fatalf("mongotest: RunAgain: %v", err)
-	}
-	defer func() { _ = admin.Disconnect(context.WithoutCancel(t.Context())) }()
+	admin := Admin(t, db) // in the middle of a command, the client of db may have no connection left
 	for n := 0; ; n++ {
-		c := conflict{nth: n, app: made.app, admin: admin.Database(db.Name())}
+		c := conflict{nth: n, app: made.app, admin: admin}
 		made.recorder.watch(func(e *event.CommandStartedEvent) { c.sent(t.Context(), e) })
 		err := do(n)
 		made.recorder.watch(nil)

@@ -20,7 +20,8 @@ import (
 const cleanupTimeout = 2 * time.Minute
 
 // Database returns a database of its own for t, on a client of its own, and
-// drops both when t ends. It skips t under -short and fails it when there is no
+// drops both when t ends. On a server that this package started, the client's user may do what the role readWrite allows
+// and nothing else: see [Admin] for the rest. It skips t under -short and fails it when there is no
 // server. opts are applied to the client after the URI; a command monitor among
 // them is called besides the one [Record] uses.
 //
@@ -43,7 +44,7 @@ func (s *Server) Database(t testing.TB, opts ...*options.ClientOptions) *mongo.D
 	t.Cleanup(func() {
 		if len(s.members) > 1 || len(s.shards) > 0 {
 			disconnect(db, time.Second)
-		} else if err := discard(db); err != nil {
+		} else if err := s.discard(db); err != nil {
 			t.Errorf("mongotest: clean up after the test: %v", err)
 		}
 	})
@@ -52,7 +53,7 @@ func (s *Server) Database(t testing.TB, opts ...*options.ClientOptions) *mongo.D
 
 // URI returns the URI of the server that [Database] uses, for code under test
 // that connects by itself. Give it the Name of a Database, which drops what the
-// code leaves there. Like Database, it skips t under -short and fails it when
+// code leaves there. It names the user of Database. Like Database, it skips t under -short and fails it when
 // there is no server.
 //
 // Cost: starts the process's server the first time.
@@ -99,18 +100,15 @@ var examples struct {
 // known is what this package knows about a client that it made.
 type known struct {
 	recorder *Recorder
-	uri, app string // the server, and the name by which fail points know the client
+	server   *Server
+	app      string // the name by which fail points know the client
 }
 
 var clients sync.Map // *mongo.Client -> known
 
 func (s *Server) database(opts ...*options.ClientOptions) (*mongo.Database, error) {
 	recorder := NewRecorder()
-	first := shortLived(s.URI)
-	if len(s.members) > 1 { // an election has to be seen at once
-		first = options.Client().ApplyURI(s.URI)
-	}
-	merged := options.MergeClientOptions(append([]*options.ClientOptions{first}, opts...)...)
+	merged := options.MergeClientOptions(append([]*options.ClientOptions{s.clientOptions(s.URI)}, opts...)...)
 	merged.SetMonitor(both(merged.Monitor, recorder.Monitor()))
 	name := databaseName()
 	if merged.AppName == nil {
@@ -120,7 +118,7 @@ func (s *Server) database(opts ...*options.ClientOptions) (*mongo.Database, erro
 	if err != nil {
 		return nil, err
 	}
-	clients.Store(connected, known{recorder, s.URI, *merged.AppName})
+	clients.Store(connected, known{recorder, s, *merged.AppName})
 	return connected.Database(name), nil
 }
 
@@ -132,12 +130,15 @@ func databaseName() string {
 }
 
 // discard drops db and disconnects its client.
-func discard(db *mongo.Database) error {
+func (s *Server) discard(db *mongo.Database) error {
+	defer disconnect(db, cleanupTimeout)
 	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
 	defer cancel()
-	err := db.Drop(ctx)
-	disconnect(db, cleanupTimeout)
-	return err
+	client, err := s.admin()
+	if err != nil {
+		return err
+	}
+	return client.Database(db.Name()).Drop(ctx)
 }
 
 // disconnect closes the client of db. If it cannot tell the server about open sessions, the server ends them

@@ -16,7 +16,8 @@
 //	}
 //
 // Tests may run in parallel, each with a [Database] of its own. With -short they are skipped. Only a package
-// with an [ExampleDatabase] needs a TestMain: see [Main]. [FailPoint] makes the server fail commands of the
+// with an [ExampleDatabase] needs a TestMain: see [Main]. The client's user may do what the role readWrite allows in each
+// database; what a test sets up beyond that, it does by [Admin]. Only clusters of [Sharded] have no users. [FailPoint] makes the server fail commands of the
 // test's client until the test ends, and [RunAgain] makes the functions of its transactions run again.
 // docs/mongotest.md introduces all of it by examples.
 //

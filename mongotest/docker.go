@@ -25,7 +25,8 @@ import (
 )
 
 const (
-	dockerImage = "mongo:8"
+	dockerImage  = "mongo:8"
+	containerKey = "/data/configdb/key"
 
 	engineBound    = 3 * time.Second  // for an engine to answer
 	pullPatience   = 4 * time.Second  // for a pull to begin
@@ -184,7 +185,7 @@ func (s *starter) runContainer(ctx context.Context, provider *testcontainers.Doc
 	if err != nil {
 		return nil, err
 	}
-	name := "mongotest-" + randomName()
+	name, key := "mongotest-"+randomName(), randomName()
 	removed := watchContainer(provider, name)
 	opts := []testcontainers.ContainerCustomizer{
 		testcontainers.WithLogger(tclog.NewNoopLogger()),
@@ -192,7 +193,9 @@ func (s *starter) runContainer(ctx context.Context, provider *testcontainers.Doc
 		// This replaces the module's own strategy, which also runs a shell in the container to see the port:
 		// the driver finds that out.
 		testcontainers.WithWaitStrategy(wait.ForLog("Waiting for connections").WithStartupTimeout(startBound)),
-		testcontainers.WithCmdArgs(append([]string{"--replSet", replicaSet}, mongodArgs...)...),
+		// The image gives what is in this folder to the user of mongod.
+		testcontainers.WithFiles(testcontainers.ContainerFile{Reader: strings.NewReader(key), ContainerFilePath: containerKey, FileMode: 0o400}),
+		testcontainers.WithCmdArgs(append([]string{"--replSet", replicaSet, "--keyFile", containerKey}, mongodArgs...)...),
 	}
 	local := host == "localhost" || host == "127.0.0.1"
 	if local {
@@ -224,11 +227,17 @@ func (s *starter) runContainer(ctx context.Context, provider *testcontainers.Doc
 	if port, ok := strings.CutPrefix(endpoint, "localhost:"); ok && local {
 		endpoint = "127.0.0.1:" + port
 	}
-	server.URI = "mongodb://" + endpoint + "/?directConnection=true"
+	const options = "directConnection=true"
+	server.AdminURI = system(key).uri(endpoint, options)
 	// The member of the set has a name that is valid only in the container.
-	if err := server.initiate(ctx, server.URI, replicaSet, []string{"127.0.0.1:27017"}, s.journal()...); err != nil {
+	if err := server.initiate(ctx, server.AdminURI, replicaSet, []string{"127.0.0.1:27017"}, s.journal()...); err != nil {
 		return nil, s.failed(ctx, server, started, err)
 	}
+	tester, err := server.tester(ctx)
+	if err != nil {
+		return nil, s.failed(ctx, server, started, err)
+	}
+	server.URI = tester.uri(endpoint, options)
 	return server, nil
 }
 

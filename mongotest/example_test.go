@@ -20,7 +20,7 @@ func ExampleStart() {
 	}
 	defer server.Close()
 	recorder := mongotest.NewRecorder()
-	client, err := mongo.Connect(options.Client().ApplyURI(server.URI).SetMonitor(recorder.Monitor()))
+	client, err := mongo.Connect(options.Client().ApplyURI(server.AdminURI).SetMonitor(recorder.Monitor()))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -73,8 +73,8 @@ const failCommand = "failCommand"
 var holders = struct {
 	sync.Mutex
 	changed *sync.Cond
-	by      map[string]string // the name of the test, by server
-}{by: map[string]string{}}
+	by      map[*Server]string // the name of the test
+}{by: map[*Server]string{}}
 
 func init() { holders.changed = sync.NewCond(&holders) }
 
@@ -99,7 +99,7 @@ func FailPoint(t testing.TB, db *mongo.Database, fail Fail) (stop func()) {
 	if err != nil {
 		t.Fatalf("mongotest: %v", err)
 	}
-	first, err := claim(made.uri, t.Name())
+	first, err := claim(made.server, t.Name())
 	if err != nil {
 		t.Fatalf("mongotest: %v", err)
 	}
@@ -113,7 +113,7 @@ func FailPoint(t testing.TB, db *mongo.Database, fail Fail) (stop func()) {
 	}
 	if first {
 		t.Cleanup(func() {
-			defer letGo(made.uri)
+			defer letGo(made.server)
 			stop()
 		})
 	}
@@ -128,7 +128,7 @@ func configure(ctx context.Context, db *mongo.Database, point bson.D) error {
 }
 
 // claim waits until no other test has the fail point of a server. first is false if this test has it already.
-func claim(server, test string) (first bool, err error) {
+func claim(server *Server, test string) (first bool, err error) {
 	holders.Lock()
 	defer holders.Unlock()
 	for {
@@ -145,7 +145,7 @@ func claim(server, test string) (first bool, err error) {
 	}
 }
 
-func letGo(server string) {
+func letGo(server *Server) {
 	holders.Lock()
 	defer holders.Unlock()
 	delete(holders.by, server)

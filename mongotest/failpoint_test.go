@@ -147,7 +147,7 @@ func TestFailPoint(t *testing.T) {
 // Tests that have a fail point run one after the other; one inside another fails.
 func TestFailPointsTakeTurns(t *testing.T) {
 	t.Parallel()
-	const server = "x"
+	server, other := &Server{}, &Server{}
 	if first, err := claim(server, "TestA"); !first || err != nil {
 		t.Fatal(first, err)
 	}
@@ -157,7 +157,7 @@ func TestFailPointsTakeTurns(t *testing.T) {
 	if _, err := claim(server, "TestA/part"); err == nil {
 		t.Error("a part of the test waits for it")
 	}
-	if first, err := claim("y", "TestB"); !first || err != nil {
+	if first, err := claim(other, "TestB"); !first || err != nil {
 		t.Error("another server: ", first, err)
 	}
 	var mu sync.Mutex
@@ -175,7 +175,7 @@ func TestFailPointsTakeTurns(t *testing.T) {
 		t.Error(err, order)
 	}
 	letGo(server)
-	letGo("y")
+	letGo(other)
 }
 
 // A recording without a command says why that may be.

@@ -5,6 +5,10 @@ package mongotest
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/pbkdf2"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -130,7 +134,13 @@ func playServer() {
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	}
-	(&fakeServer{build: bson.D{{Key: "version", Value: "8.0.1"}, {Key: "storageEngines", Value: bson.A{"devnull", "wiredTiger"}}}}).listen(flags)
+	f := &fakeServer{build: bson.D{{Key: "version", Value: "8.0.1"}, {Key: "storageEngines", Value: bson.A{"devnull", "wiredTiger"}}}}
+	if path := flags["--keyFile"]; path != "" {
+		key, err := os.ReadFile(path)
+		say(err)
+		f.users = map[string]string{"__system": string(key)}
+	}
+	f.listen(flags)
 }
 
 // playRouter is a mongos as far as a cluster looks at one. It writes its arguments and the commands that it gets
@@ -227,7 +237,7 @@ func (f *fakeServer) listen(flags map[string]string) {
 	}
 }
 
-// fakeServer answers hello, buildInfo and replSetInitiate, after which it takes
+// fakeServer answers hello, buildInfo, logins, the commands that make a user, and replSetInitiate, after which it takes
 // some hellos until it is the primary; more answers the other commands.
 type fakeServer struct {
 	build, hello bson.D
@@ -237,6 +247,52 @@ type fakeServer struct {
 	initiated bool
 	hellos    int
 	primary   bool
+	users     map[string]string // their passwords; without any, everybody may do everything
+	logins    []login
+}
+
+// A login is a conversation of SCRAM-SHA-256 up to the server's first answer.
+type login struct{ password, asked, answered string }
+
+const loginRounds = 4096 // the fewest that the driver takes
+
+// begin answers the first message of a login.
+func (f *fakeServer) begin(payload []byte) bson.D {
+	_, asked, _ := strings.Cut(string(payload), ",,")
+	name, nonce, _ := strings.Cut(strings.TrimPrefix(asked, "n="), ",")
+	answered := fmt.Sprintf("%sfake,s=%s,i=%d", nonce, base64.StdEncoding.EncodeToString([]byte(name)), loginRounds)
+	f.logins = append(f.logins, login{f.users[name], asked, answered})
+	return conversation(len(f.logins), answered, false)
+}
+
+// prove answers the second message of a login, which must prove the password.
+func (f *fakeServer) prove(id int, payload []byte) bson.D {
+	l := f.logins[id-1]
+	final, proof, _ := strings.Cut(string(payload), ",p=")
+	name, _, _ := strings.Cut(strings.TrimPrefix(l.asked, "n="), ",")
+	salted, err := pbkdf2.Key(sha256.New, l.password, []byte(name), loginRounds, sha256.Size)
+	say(err)
+	signed := l.asked + "," + l.answered + "," + final
+	clientKey := mac(salted, "Client Key")
+	stored := sha256.Sum256(clientKey)
+	want := mac(stored[:], signed)
+	for i := range want {
+		want[i] ^= clientKey[i]
+	}
+	if l.password == "" || proof != base64.StdEncoding.EncodeToString(want) {
+		return bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 18}, {Key: "codeName", Value: "AuthenticationFailed"}, {Key: "errmsg", Value: "Authentication failed."}}
+	}
+	return conversation(id, "v="+base64.StdEncoding.EncodeToString(mac(mac(salted, "Server Key"), signed)), true)
+}
+
+func mac(key []byte, text string) []byte {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(text))
+	return h.Sum(nil)
+}
+
+func conversation(id int, payload string, done bool) bson.D {
+	return bson.D{{Key: "ok", Value: 1}, {Key: "conversationId", Value: id}, {Key: "done", Value: done}, {Key: "payload", Value: []byte(payload)}}
 }
 
 func (f *fakeServer) serve(conn net.Conn) error {
@@ -296,6 +352,17 @@ func (f *fakeServer) answer(body bson.Raw) bson.D {
 			hello = append(hello, bson.E{Key: "setName", Value: replicaSet}, bson.E{Key: "secondary", Value: !f.primary})
 		}
 		return append(hello, f.hello...)
+	case "saslStart":
+		_, payload := body.Lookup("payload").Binary()
+		return f.begin(payload)
+	case "saslContinue":
+		_, payload := body.Lookup("payload").Binary()
+		return f.prove(int(body.Lookup("conversationId").AsInt64()), payload)
+	case "rolesInfo":
+		return bson.D{ok, {Key: "roles", Value: bson.A{bson.D{{Key: "privileges", Value: bson.A{bson.D{{Key: "actions", Value: bson.A{"find", "insert"}}}}}}}}}
+	case "createUser":
+		f.users[first.Value().StringValue()] = body.Lookup("pwd").StringValue()
+		return bson.D{ok}
 	case "replSetInitiate":
 		f.initiated = true
 		return bson.D{ok}

@@ -26,7 +26,7 @@ func Main(m *testing.M) {
 	code := m.Run()
 	examples.Lock()
 	for _, db := range examples.dbs {
-		_ = discard(db) // best effort: the server goes with the process
+		_ = theShared.Load().discard(db) // best effort: the server goes with the process
 	}
 	examples.Unlock()
 	stopShared()

@@ -20,11 +20,12 @@ import (
 // Member is one mongod of a replica set that [Start] started as a process. Its
 // methods end and start that process for real. They need a Unix system.
 type Member struct {
-	// URI connects to this member alone, whether it is the primary or not.
+	// URI connects to this member alone, whether it is the primary or not, with all rights.
 	URI string
 
 	host    string
 	process *process
+	gone    func() // called when the process has ended; nil: nobody asks
 }
 
 // ReplicaSet starts a replica set of this many members for t alone, and closes
@@ -106,7 +107,7 @@ func (s *Server) StepDown(ctx context.Context) error {
 	}
 	var refused mongo.CommandError
 	for range 3 { // an operation of a busy server can hold a lock for long
-		err = command(ctx, s.URI, nil, bson.D{{Key: "replSetStepDown", Value: away},
+		err = command(ctx, s.AdminURI, nil, bson.D{{Key: "replSetStepDown", Value: away},
 			{Key: "secondaryCatchUpPeriodSecs", Value: catchUp}, {Key: "force", Value: true}})
 		if !errors.As(err, &refused) || refused.Code != lockTimeout {
 			break
@@ -135,6 +136,9 @@ func (m *Member) Kill() error {
 	bound := time.Now().Add(stopBound)
 	for time.Now().Before(bound) {
 		if _, dead := m.process.exited(); dead {
+			if m.gone != nil {
+				m.gone()
+			}
 			return nil
 		}
 		time.Sleep(5 * time.Millisecond)
@@ -261,7 +265,7 @@ type hello struct {
 func (s *Server) primary(ctx context.Context, fits func(hello) bool) (h hello, err error) {
 	for {
 		h = hello{}
-		err = command(ctx, s.URI, &h, bson.D{{Key: "hello", Value: 1}})
+		err = command(ctx, s.AdminURI, &h, bson.D{{Key: "hello", Value: 1}})
 		if err == nil && h.Primary && fits(h) {
 			return h, nil
 		}

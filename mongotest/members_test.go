@@ -101,7 +101,7 @@ func TestMembers(t *testing.T) {
 func term(t *testing.T, set *Server) int {
 	t.Helper()
 	var status struct{ Term int }
-	if err := command(t.Context(), set.URI, &status, bson.D{{Key: "replSetGetStatus", Value: 1}}); err != nil {
+	if err := command(t.Context(), set.AdminURI, &status, bson.D{{Key: "replSetGetStatus", Value: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	return status.Term

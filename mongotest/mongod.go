@@ -61,22 +61,27 @@ func (s *starter) replicaSet(ctx context.Context, path string) (*Server, error) 
 // fill starts the members of a set and makes them one.
 func (s *starter) fill(ctx context.Context, server *Server, path string) error {
 	members := server.members
-	hosts := make([]string, len(members))
+	hosts, key := make([]string, len(members)), randomName()
 	err := each(len(members), func(i int) (err error) {
-		if members[i], err = startMember(ctx, path, replicaSet, len(members) > 1); err != nil {
+		if members[i], err = startMember(ctx, path, replicaSet, key, len(members) > 1); err != nil {
 			return err
 		}
-		hosts[i] = members[i].host
+		hosts[i], members[i].gone = members[i].host, server.forgetAdmin
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	server.URI = members[0].URI
+	options := "directConnection=true"
 	if len(members) > 1 { // clients notice soon that a member does not answer
-		server.URI = "mongodb://" + strings.Join(hosts, ",") + "/?connectTimeoutMS=2000&heartbeatFrequencyMS=500&replicaSet=" + replicaSet
+		options = "connectTimeoutMS=2000&heartbeatFrequencyMS=500&replicaSet=" + replicaSet
 	}
-	if err := server.initiate(ctx, members[0].URI, replicaSet, hosts, s.journal()...); err != nil || len(members) == 1 {
+	server.AdminURI = system(key).uri(strings.Join(hosts, ","), options)
+	if err := server.initiate(ctx, members[0].URI, replicaSet, hosts, s.journal()...); err != nil {
+		return err
+	}
+	tester, err := server.tester(ctx)
+	if server.URI = tester.uri(strings.Join(hosts, ","), options); err != nil || len(members) == 1 {
 		return err
 	}
 	return each(len(members), func(i int) error { return members[i].ready(ctx) }) // they have copied what there is
@@ -96,16 +101,19 @@ func each(n int, fn func(int) error) error {
 // mongodArgs are the arguments of every mongod, in a container or not: room for
 // big transactions, no statistics on disk, fail points. The journal is flushed each 10 ms instead of each 100:
 // a drop and an index on a collection with documents wait for it.
-var mongodArgs = []string{"--oplogSize", "256", "--wiredTigerCacheSizeGB", "0.5", "--journalCommitInterval", "10",
-	"--setParameter", "diagnosticDataCollectionEnabled=false", "--setParameter", "enableTestCommands=1"}
+var mongodArgs = append([]string{"--oplogSize", "256", "--wiredTigerCacheSizeGB", "0.5", "--journalCommitInterval", "10",
+	"--setParameter", "diagnosticDataCollectionEnabled=false", "--setParameter", "enableTestCommands=1"}, cheapPasswords...)
 
-// startMember starts one mongod of a set on a free port of 127.0.0.1. With several members, one that stops answering is
-// given up soon as a source to copy from, but only after heartbeats report it as gone: otherwise it could be chosen again,
-// which costs 30 s.
-func startMember(ctx context.Context, path, set string, several bool, more ...string) (*Member, error) {
-	p, host, err := onFreePort(ctx, func(dir string) []string {
+// startMember starts one mongod of a set on a free port of 127.0.0.1. An empty key is no authentication. With several
+// members, one that stops answering is given up soon as a source to copy from, but only after heartbeats report it as
+// gone: otherwise it could be chosen again, which costs 30 s.
+func startMember(ctx context.Context, path, set, key string, several bool, more ...string) (*Member, error) {
+	p, host, err := onFreePort(ctx, key, func(dir string) []string {
 		argv := append([]string{path, "--dbpath", filepath.Join(dir, "data"), "--replSet", set}, mongodArgs...)
 		argv = append(argv, more...)
+		if key != "" {
+			argv = append(argv, "--keyFile", filepath.Join(dir, "key"))
+		}
 		if several {
 			argv = append(argv, "--setParameter", "oplogNetworkTimeoutBufferSeconds=3")
 		}
@@ -114,19 +122,19 @@ func startMember(ctx context.Context, path, set string, several bool, more ...st
 	if err != nil {
 		return nil, err
 	}
-	return &Member{URI: "mongodb://" + host + "/?directConnection=true", host: host, process: p}, nil
+	return &Member{URI: system(key).uri(host, "directConnection=true"), host: host, process: p}, nil
 }
 
 // onFreePort launches a mongod or mongos on a free port of 127.0.0.1, and waits until it listens there. argv
-// are its other arguments, which may name files in its folder.
-func onFreePort(ctx context.Context, argv func(dir string) []string) (p *process, host string, err error) {
+// are its other arguments, which may name files in its folder, such as key.
+func onFreePort(ctx context.Context, key string, argv func(dir string) []string) (p *process, host string, err error) {
 	for attempt := 1; ; attempt++ {
 		port, err := freePort()
 		if err != nil {
 			return nil, "", err
 		}
 		dir := newFolderName()
-		p, err := launch(dir, os.Environ(), append(argv(dir), "--bind_ip", "127.0.0.1", "--port", port, "--nounixsocket")...) // a socket would outlive a kill
+		p, err := launch(dir, append(os.Environ(), keyVariable+"="+key), append(argv(dir), "--bind_ip", "127.0.0.1", "--port", port, "--nounixsocket")...) // a socket would outlive a kill
 		if err != nil {
 			return nil, "", err
 		}
@@ -182,5 +190,5 @@ func (s *Server) initiate(ctx context.Context, first, set string, hosts []string
 	if _, err := s.primary(ctx, func(hello) bool { return true }); err != nil {
 		return fmt.Errorf("wait for a primary: %w", err)
 	}
-	return s.describe(ctx, shortLived(s.URI))
+	return s.describe(ctx, shortLived(s.AdminURI))
 }

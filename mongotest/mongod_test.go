@@ -41,7 +41,7 @@ func TestMongod(t *testing.T) {
 	}
 	p := w.start(t, "FAKE_FAULT=taken:"+taken)
 	s := w.started(t, p)
-	if s.Engine != "mongodb" || s.Version != "8.0.1" || !strings.HasPrefix(s.URI, "mongodb://127.0.0.1:") {
+	if s.Engine != "mongodb" || s.Version != "8.0.1" || !strings.Contains(s.URI, "@127.0.0.1:") {
 		t.Errorf("got %+v", s)
 	}
 	if _, err := os.Stat(taken); err == nil {

@@ -20,11 +20,15 @@ import (
 //	log     what the child printed
 //	pid     the child's process id
 //	exit    the child's exit status, once it has one
+//	key     what keyVariable has in the environment, for the owner alone
 type process struct {
 	dir   string
 	stop  func() error // ends the child and removes dir; idempotent
 	again func() error // starts the child anew in the same folder, ending it first if it runs
 }
+
+// keyVariable of the environment hands the key of a replica set to the watchdog, because everyone sees arguments.
+const keyVariable = "MONGOTEST_KEY"
 
 // roomForData is the free space that a memory file system needs to hold the data of a server: the tests of a
 // big module leave some 100 MB, the log of operations grows to 256 MB.

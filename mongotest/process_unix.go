@@ -22,6 +22,8 @@ PATH=${PATH:+$PATH:}/usr/bin:/bin
 dir=$1
 shift
 mkdir -m 700 "$dir" && mkdir "$dir/data" "$dir/tmp" || exit 1
+( umask 077; printf %s "$MONGOTEST_KEY" >"$dir/key" )
+unset MONGOTEST_KEY
 : >"$dir/log"
 exec 3<&0 </dev/null
 trap '' TERM INT HUP QUIT

@@ -23,8 +23,12 @@ import (
 
 // Server is a running server.
 type Server struct {
-	// URI connects to it.
+	// URI connects to it as the user of the tests, who may in each database do what the role readWrite allows, and nothing
+	// else. A cluster of [Sharded] has no authentication, and the server of MONGODB_URI has the user named there: then
+	// URI and AdminURI are the same.
 	URI string
+	// AdminURI connects to it with all rights, to drop a database or to see the statistics of the server.
+	AdminURI string
 	// Engine is "mongodb", "documentdb" (the PostgreSQL extension), or "other".
 	Engine string
 	// Version is the version of MongoDB that it is, or says it is like.
@@ -34,6 +38,9 @@ type Server struct {
 	stop    func() error // idempotent; nil when Start only connected
 	members []*Member
 	shards  []*Member // of a cluster that was started here
+
+	mu          sync.Mutex
+	adminClient *mongo.Client
 }
 
 // Options chooses the server that [Start] starts.
@@ -103,6 +110,7 @@ func newStarter(opts *Options) *starter {
 //
 // Cost: none.
 func (s *Server) Close() error {
+	s.forgetAdmin()
 	if s.stop == nil {
 		return nil
 	}
@@ -241,6 +249,14 @@ func (s *starter) start(ctx context.Context) (*Server, error) {
 
 func (s *starter) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.stderr, "mongotest: "+format+"\n", args...)
+}
+
+// clientOptions returns the options of a client for tests.
+func (s *Server) clientOptions(uri string) *options.ClientOptions {
+	if len(s.members) > 1 { // an election has to be seen at once
+		return options.Client().ApplyURI(uri)
+	}
+	return shortLived(uri)
 }
 
 // shortLived returns the options of a client that will soon be closed. It polls the server: a client that streams the

@@ -304,10 +304,10 @@ func (s *starter) cluster(ctx context.Context, path string) (*Server, error) {
 		if i == s.shards {
 			name, role, more = "config", "--configsvr", []bson.E{{Key: "configsvr", Value: true}}
 		}
-		if members[i], err = startMember(ctx, path, name, false, role); err != nil {
+		if members[i], err = startMember(ctx, path, name, "", false, role); err != nil {
 			return err
 		}
-		alone := &Server{URI: members[i].URI}
+		alone := &Server{AdminURI: members[i].URI}
 		if err := alone.initiate(ctx, members[i].URI, name, []string{members[i].host}, more...); err != nil {
 			return err
 		}
@@ -327,6 +327,7 @@ func (s *starter) cluster(ctx context.Context, path string) (*Server, error) {
 		return nil, failed(err)
 	}
 	server.URI = "mongodb://" + addr + "/"
+	server.AdminURI = server.URI
 	return server, nil
 }
 
@@ -340,7 +341,7 @@ func (s *starter) route(ctx context.Context, config, version string, shards []ro
 		}
 		return r.Addr(), r.Close, nil
 	}
-	p, addr, err := onFreePort(ctx, func(string) []string {
+	p, addr, err := onFreePort(ctx, "", func(string) []string {
 		return []string{path, "--configdb", "config/" + config, "--setParameter", "enableTestCommands=1"}
 	})
 	if err != nil {

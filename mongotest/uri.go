@@ -45,7 +45,7 @@ func (b bounds) connect(ctx context.Context, uri string) (*Server, error) {
 }
 
 func (b bounds) try(ctx context.Context, uri string, bound time.Duration) (*Server, error) {
-	s, answers := &Server{URI: uri}, make(chan error, 1)
+	s, answers := &Server{URI: uri, AdminURI: uri}, make(chan error, 1)
 	go func() { answers <- s.reach(ctx, bound, b.selecting(bound)) }()
 	select {
 	case err := <-answers:

@@ -122,7 +122,7 @@ func TestRefused(t *testing.T) {
 	for id := range 3 {
 		insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: id}, {Key: "items", Value: ints(0, 9)}})
 	}
-	if err := db.RunCommand(t.Context(), bson.D{{Key: "collMod", Value: "parents"}, {Key: "validator", Value: bson.D{{Key: "$or", Value: bson.A{
+	if err := mongotest.Admin(t, db).RunCommand(t.Context(), bson.D{{Key: "collMod", Value: "parents"}, {Key: "validator", Value: bson.D{{Key: "$or", Value: bson.A{
 		bson.D{{Key: "_id", Value: bson.D{{Key: "$ne", Value: 1}}}}, bson.D{{Key: "items_outside", Value: bson.D{{Key: "$exists", Value: false}}}}}}}}}).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -176,7 +176,7 @@ func TestRepairBesideARefusal(t *testing.T) {
 		insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: i}, {Key: "items", Value: ints(1, 9)}})
 	}
 	refuse := bson.D{{Key: "collMod", Value: "parents"}, {Key: "validator", Value: bson.D{{Key: "_id", Value: bson.D{{Key: "$ne", Value: 3}}}}}}
-	if err := db.RunCommand(t.Context(), refuse).Err(); err != nil {
+	if err := mongotest.Admin(t, db).RunCommand(t.Context(), refuse).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if result, err := lists.Repair(t.Context(), nil); err != nil || result.Done != 3 || result.Failed != 1 {

@@ -284,7 +284,7 @@ func TestValidator(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = coll.Database().RunCommand(t.Context(), bson.D{{Key: "collMod", Value: "athletes"}, {Key: "validator", Value: validator}}).Err()
+	err = mongotest.Admin(t, coll.Database()).RunCommand(t.Context(), bson.D{{Key: "collMod", Value: "athletes"}, {Key: "validator", Value: validator}}).Err()
 	if err != nil {
 		t.Fatal(err)
 	}

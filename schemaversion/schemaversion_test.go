@@ -327,7 +327,7 @@ func TestVersionsInOtherWords(t *testing.T) {
 // refuse makes the server refuse the newest version of contact 2.
 func refuse(t testing.TB, coll *mongo.Collection) {
 	t.Helper()
-	testkit.OK(t, coll.Database().RunCommand(t.Context(), bson.D{{Key: "collMod", Value: "contacts"}, {Key: "validator", Value: bson.D{{Key: "$or", Value: bson.A{
+	testkit.OK(t, mongotest.Admin(t, coll.Database()).RunCommand(t.Context(), bson.D{{Key: "collMod", Value: "contacts"}, {Key: "validator", Value: bson.D{{Key: "$or", Value: bson.A{
 		bson.D{{Key: "methods", Value: bson.D{{Key: "$exists", Value: false}}}}, bson.D{{Key: "methods", Value: bson.D{{Key: "$ne", Value: 3}}}}}}}}}).Err())
 }
 

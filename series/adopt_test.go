@@ -152,7 +152,7 @@ func TestArchive(t *testing.T) {
 		t.Fatalf("%+v, %v; %d", result, err, total(t, archived))
 	}
 	// A document that the archive refuses stays and is named, or with Strict ends the call.
-	if err := db.RunCommand(t.Context(), bson.D{{Key: "collMod", Value: "archive"}, {Key: "validator", Value: bson.D{{Key: "never", Value: 1}}}}).Err(); err != nil {
+	if err := mongotest.Admin(t, db).RunCommand(t.Context(), bson.D{{Key: "collMod", Value: "archive"}, {Key: "validator", Value: bson.D{{Key: "never", Value: 1}}}}).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if result, err := s.Archive(t.Context(), at(4, 0, 0), target, nil); err != nil || result.Failed != 2 || total(t, s) != 3 {

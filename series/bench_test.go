@@ -168,7 +168,7 @@ func batches[M any](b *testing.B, each int, make func(i int) M) {
 
 // serverCPU is the CPU time that the server has taken, in µs.
 func serverCPU(b *testing.B, db *mongo.Database) float64 {
-	status, err := db.RunCommand(b.Context(), bson.D{{Key: "serverStatus", Value: 1}}).Raw()
+	status, err := mongotest.Admin(b, db).RunCommand(b.Context(), bson.D{{Key: "serverStatus", Value: 1}}).Raw()
 	testkit.OK(b, err)
 	info := status.Lookup("extra_info").Document()
 	return float64(info.Lookup("user_time_us").AsInt64() + info.Lookup("system_time_us").AsInt64())

@@ -96,7 +96,7 @@ func TestLoadStrict(t *testing.T) {
 	coll := db.Collection("n")
 	nodes := opened(t, coll, tree.AncestorArray, nil)
 	refuse := bson.D{{Key: "collMod", Value: "n"}, {Key: "validator", Value: bson.M{"_id": bson.M{"$ne": "b"}}}}
-	if err := db.RunCommand(t.Context(), refuse).Err(); err != nil {
+	if err := mongotest.Admin(t, db).RunCommand(t.Context(), refuse).Err(); err != nil {
 		t.Fatal(err)
 	}
 	entries := func(yield func(tree.Entry[string, bson.M], error) bool) {

@@ -330,7 +330,7 @@ func TestRefusedDeletion(t *testing.T) {
 	get(t)(d.Insert(ctx, counter{ID: "a"}, nobody))
 	get(t)(d.Edit(ctx, "a", func(c *counter) error { c.N = 1; return nil }, nobody))
 	remove(t, db.Collection("current"), d.Filter("a"))
-	if err := db.RunCommand(ctx, bson.D{{Key: "collMod", Value: "revisions"},
+	if err := mongotest.Admin(t, db).RunCommand(ctx, bson.D{{Key: "collMod", Value: "revisions"},
 		{Key: "validator", Value: bson.D{{Key: "deleted", Value: nil}}}}).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -167,7 +167,7 @@ func TestSaveManyGoesOn(t *testing.T) {
 // refuse has the server refuse documents that match.
 func refuse(t *testing.T, db *mongo.Database, match bson.D) {
 	t.Helper()
-	if err := db.RunCommand(t.Context(), doc("collMod", "current", "validator", doc("$nor", bson.A{match}))).Err(); err != nil {
+	if err := mongotest.Admin(t, db).RunCommand(t.Context(), doc("collMod", "current", "validator", doc("$nor", bson.A{match}))).Err(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -56,7 +56,7 @@ func TestInterrupt(t *testing.T) {
 	// Each command on films hangs for seconds, but for the first, which asks for their size.
 	fail(bson.D{{Key: "skip", Value: 1}})
 	defer func() {
-		kill(t, db.Client()) // the fail point would wait for those that hang
+		kill(t, mongotest.Admin(t, db).Client()) // the fail point would wait for those that hang
 		fail("off")
 	}()
 

@@ -10,6 +10,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 	"github.com/mongopatterns/mongopatterns/mongotest"
@@ -169,7 +170,7 @@ func TestNoReport(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, server, _ := strings.Cut(mongotest.URI(t), "://")
+	server := options.Client().ApplyURI(mongotest.URI(t)).Hosts[0] + "/?directConnection=true"
 	for _, test := range []struct {
 		name string
 		args []string

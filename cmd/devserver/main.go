@@ -5,7 +5,8 @@
 //	go run ./cmd/devserver -members 3     # with elections
 //	go run ./cmd/devserver -shards 2      # a sharded cluster
 //
-// Give the URI to a service in another shell, most often as MONGODB_URI. In a
+// Give the URI to a service in another shell, most often as MONGODB_URI. Its user may do
+// what the role readWrite allows; stderr has the URI of one with all rights. In a
 // script run the built command: go run does not pass SIGTERM on.
 // The server is the one that tests get: package mongotest says which, and which
 // variables choose another. Its data goes with it.
@@ -48,6 +49,9 @@ func run(ctx context.Context, opts mongotest.Options, out, notes io.Writer) erro
 		return err
 	}
 	_, _ = fmt.Fprintf(notes, "%s %s runs until Ctrl-C\n", server.Engine, server.Version)
+	if server.AdminURI != server.URI {
+		_, _ = fmt.Fprintf(notes, "with all rights: %s\n", server.AdminURI)
+	}
 	<-ctx.Done()
 	return server.Close()
 }

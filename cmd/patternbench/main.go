@@ -322,7 +322,7 @@ func connect(ctx context.Context, uri string, notes io.Writer) (_ *server, err e
 	}
 	s := &server{
 		meter:    &meter{},
-		uri:      started.URI,
+		uri:      started.AdminURI,
 		engine:   started.Engine + " " + started.Version,
 		prefix:   fmt.Sprintf("patternbench_%x_%x", os.Getpid(), time.Now().UnixNano()),
 		progress: &progress{out: notes, terminal: isTerminal(notes)},
@@ -333,10 +333,10 @@ func connect(ctx context.Context, uri string, notes io.Writer) (_ *server, err e
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if s.client, err = mongo.Connect(options.Client().ApplyURI(started.URI).SetMonitor(s.meter.monitor())); err != nil {
+	if s.client, err = mongo.Connect(options.Client().ApplyURI(started.AdminURI).SetMonitor(s.meter.monitor())); err != nil {
 		return nil, err
 	}
-	if s.admin, err = mongo.Connect(options.Client().ApplyURI(started.URI)); err != nil {
+	if s.admin, err = mongo.Connect(options.Client().ApplyURI(started.AdminURI)); err != nil {
 		return nil, err
 	}
 	var costs []float64

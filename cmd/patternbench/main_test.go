@@ -234,7 +234,7 @@ func databases(t *testing.T, client *mongo.Client, pid int) []string {
 
 // TestCases runs every case, with very little data.
 func TestCases(t *testing.T) {
-	t.Setenv("MONGODB_URI", mongotest.URI(t))
+	t.Setenv("MONGODB_URI", mongotest.AdminURI(t))
 	client := mongotest.Database(t).Client()
 	r := tiny(t)
 	if len(r.Cases) != len(cases) {
@@ -429,7 +429,7 @@ func TestBeforeMeasuring(t *testing.T) {
 
 // TestFailure: a case that fails is reported, the others go on, and nothing is left.
 func TestFailure(t *testing.T) {
-	t.Setenv("MONGODB_URI", mongotest.URI(t))
+	t.Setenv("MONGODB_URI", mongotest.AdminURI(t))
 	client := mongotest.Database(t).Client()
 	write := func(ctx context.Context, b *bench) []comparison {
 		must(b.db().Collection("c").InsertOne(ctx, bson.D{}))
@@ -525,7 +525,7 @@ func TestInterrupt(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no signals")
 	}
-	uri, client := mongotest.URI(t), mongotest.Database(t).Client()
+	uri, client := mongotest.AdminURI(t), mongotest.Database(t).Client()
 	for _, end := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		t.Run(end.String(), func(t *testing.T) {
 			pid, notes, err := interrupted(t, end, func(pid int) bool {
@@ -549,7 +549,7 @@ func TestInterruptLater(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no signals")
 	}
-	uri, client := mongotest.URI(t), mongotest.Database(t).Client()
+	uri, client := mongotest.AdminURI(t), mongotest.Database(t).Client()
 	results, docs := filepath.Join(t.TempDir(), "results.json"), t.TempDir()
 	_, notes, err := interrupted(t, os.Interrupt, func(pid int) bool { // in the second case
 		written, _ := os.ReadFile(results)

@@ -85,7 +85,7 @@ func draw(ctx context.Context, folder string) error {
 		return err
 	}
 	defer server.Close()
-	client, err := mongo.Connect(options.Client().ApplyURI(server.URI))
+	client, err := mongo.Connect(options.Client().ApplyURI(server.AdminURI))
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func tour(ctx context.Context, out io.Writer, asJSON bool, names []string) (err 
 	}
 	defer server.Close()
 	recorder := mongotest.NewRecorder()
-	client, err := mongo.Connect(options.Client().ApplyURI(server.URI).SetMonitor(recorder.Monitor()))
+	client, err := mongo.Connect(options.Client().ApplyURI(server.AdminURI).SetMonitor(recorder.Monitor()))
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func TestTour(t *testing.T) {
 	}
 	var lines bytes.Buffer
 	own := os.Getenv("MONGODB_URI")
-	t.Setenv("MONGODB_URI", mongotest.URI(t)) // the server that is there
+	t.Setenv("MONGODB_URI", mongotest.AdminURI(t)) // the server that is there
 	if err := tour(t.Context(), &lines, true, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestUnknownPattern(t *testing.T) {
 func TestPictures(t *testing.T) {
 	folder := t.TempDir()
 	db := mongotest.Database(t)
-	if err := paint(t.Context(), db.Client(), db.Name(), folder); err != nil {
+	if err := paint(t.Context(), mongotest.Admin(t, db).Client(), db.Name(), folder); err != nil {
 		t.Fatal(err)
 	}
 	kept, err := filepath.Glob(filepath.Join("..", "..", "docs", "pictures", "*.svg"))

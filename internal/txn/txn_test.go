@@ -354,8 +354,9 @@ func TestDeadlinesLeaveNothingOpen(t *testing.T) {
 	}
 	group.Wait()
 	var open []bson.M
+	admin := mongotest.Admin(t, db).Client().Database("admin")
 	for range 300 { // the server itself ends them after a minute
-		cursor, err := db.Client().Database("admin").Aggregate(t.Context(), mongo.Pipeline{
+		cursor, err := admin.Aggregate(t.Context(), mongo.Pipeline{
 			{{Key: "$currentOp", Value: bson.D{{Key: "allUsers", Value: true}, {Key: "idleSessions", Value: true}}}},
 			{{Key: "$match", Value: bson.D{{Key: "appName", Value: name}, {Key: "transaction", Value: bson.D{{Key: "$exists", Value: true}}}}}}})
 		if err == nil {

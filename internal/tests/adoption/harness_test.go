@@ -346,7 +346,7 @@ func TestAdoption(t *testing.T) {
 			db := mongotest.Database(t)
 			if kills(i) {
 				limit := bson.D{{Key: "setParameter", Value: 1}, {Key: "transactionLifetimeLimitSeconds", Value: 3}}
-				if err := db.Client().Database("admin").RunCommand(t.Context(), limit).Err(); err != nil {
+				if err := mongotest.Admin(t, db).Client().Database("admin").RunCommand(t.Context(), limit).Err(); err != nil {
 					t.Fatal(err)
 				}
 			}

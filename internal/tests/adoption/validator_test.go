@@ -50,7 +50,7 @@ func TestBesideAValidator(t *testing.T) {
 			testkit.Insert(t, db.Collection("c"), d("_id", 1, "plot", "long", "items", bson.A{d("_id", 11)}))
 			testkit.Insert(t, db.Collection("orders"), d("_id", 1, "film", d("_id", 1)))
 			schema := d("$jsonSchema", d("additionalProperties", false, "properties", d("_id", bson.D{}, "plot", bson.D{}, "items", bson.D{})))
-			testkit.OK(t, db.RunCommand(t.Context(), d("collMod", "c", "validator", schema)).Err())
+			testkit.OK(t, mongotest.Admin(t, db).RunCommand(t.Context(), d("collMod", "c", "validator", schema)).Err())
 			call, err := open(db)
 			testkit.OK(t, err)
 			if dry, err := call(t.Context(), &mongopatterns.Work{DryRun: true}); err != nil || dry.Done != 1 {
@@ -60,7 +60,7 @@ func TestBesideAValidator(t *testing.T) {
 			if err != nil || result.Failed != 1 || !strings.Contains(result.Failures[0].Err.Error(), "failed validation") {
 				t.Errorf("%+v, %v", result, err)
 			}
-			testkit.OK(t, db.RunCommand(t.Context(), d("collMod", "c", "validationAction", "warn")).Err())
+			testkit.OK(t, mongotest.Admin(t, db).RunCommand(t.Context(), d("collMod", "c", "validationAction", "warn")).Err())
 			ended(t)(call(t.Context(), nil))
 		})
 	}

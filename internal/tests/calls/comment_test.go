@@ -76,12 +76,13 @@ func TestCommentOfTheCaller(t *testing.T) {
 func TestProfiler(t *testing.T) {
 	db := mongotest.Database(t)
 	s := testkit.Must(subset.New[int, bson.D](db.Collection("products"), db.Collection("reviews"), nil))
-	testkit.OK(t, db.RunCommand(t.Context(), testkit.D("profile", 2)).Err())
+	admin := mongotest.Admin(t, db)
+	testkit.OK(t, admin.RunCommand(t.Context(), testkit.D("profile", 2)).Err())
 	if _, err := s.Top(t.Context(), 1); !errors.Is(err, mongopatterns.ErrNoParent) {
 		t.Fatal(err)
 	}
-	testkit.OK(t, db.RunCommand(t.Context(), testkit.D("profile", 0)).Err())
-	n := testkit.Value[int64](t)(db.Collection("system.profile").CountDocuments(t.Context(), testkit.D("command.comment", "mongopatterns subset.Top")))
+	testkit.OK(t, admin.RunCommand(t.Context(), testkit.D("profile", 0)).Err())
+	n := testkit.Value[int64](t)(admin.Collection("system.profile").CountDocuments(t.Context(), testkit.D("command.comment", "mongopatterns subset.Top")))
 	if n != 1 {
 		t.Errorf("%d lines of the profiler name the call", n)
 	}

@@ -219,10 +219,11 @@ func TestKilled(t *testing.T) {
 // endSoon has the server end the transactions of killed processes after two seconds, until t ends.
 func endSoon(t *testing.T, db *mongo.Database) {
 	t.Helper()
+	admin := mongotest.Admin(t, db).Client().Database("admin")
 	set := func(ctx context.Context, seconds int32) (was int32, err error) {
 		var reply struct{ Was int32 }
 		cmd := bson.D{{Key: "setParameter", Value: 1}, {Key: "transactionLifetimeLimitSeconds", Value: seconds}}
-		err = db.Client().Database("admin").RunCommand(ctx, cmd).Decode(&reply)
+		err = admin.RunCommand(ctx, cmd).Decode(&reply)
 		return reply.Was, err
 	}
 	was, err := set(t.Context(), 2)
@@ -240,8 +241,9 @@ func ended(t *testing.T, db *mongo.Database) {
 			Open int64 `bson:"currentOpen"`
 		}
 	}
+	admin := mongotest.Admin(t, db)
 	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		testkit.OK(t, db.Client().Database("admin").RunCommand(t.Context(), bson.D{{Key: "serverStatus", Value: 1}}).Decode(&status))
+		testkit.OK(t, admin.RunCommand(t.Context(), bson.D{{Key: "serverStatus", Value: 1}}).Decode(&status))
 		if status.Transactions.Open == 0 {
 			return
 		}

@@ -91,6 +91,7 @@ func New(t testing.TB, uri string) *Proxy {
 	p := &Proxy{target: opts.Hosts[0], listener: listener, seen: map[[2]string]int{}, sessions: map[string]bson.Raw{}, conns: map[net.Conn]bool{}}
 	p.settled.L = &p.mu
 	p.options = options.Client().SetHosts([]string{listener.Addr().String()}).SetDirect(true)
+	p.options.Auth = opts.Auth
 	p.links.Go(p.accept)
 	t.Cleanup(p.Close)
 	return p

@@ -27,7 +27,12 @@ func main() {
 		log.Fatal(err)
 	}
 	defer client.Disconnect(ctx)
-	w.db = client.Database(os.Args[1])
+	admin, err := mongo.Connect(options.Client().ApplyURI(os.Getenv("ADMIN_URI")))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer admin.Disconnect(ctx)
+	w.db, w.admin = client.Database(os.Args[1]), admin.Database(os.Args[1])
 	for _, scenario := range []struct {
 		name string
 		run  func(context.Context, *world) error
@@ -46,6 +51,7 @@ func main() {
 // world is a database and the commands that were sent to it.
 type world struct {
 	db       *mongo.Database
+	admin    *mongo.Database // of a user who may read the statistics of indexes
 	mu       sync.Mutex
 	commands []bson.Raw
 }
@@ -185,7 +191,7 @@ func (w *world) by(ctx context.Context, coll, keys string, multiKey bool, calls 
 // $lookup.
 func (w *world) used(ctx context.Context, coll, keys string, calls func() error) error {
 	count := func() (ops int64, err error) {
-		cursor, err := w.coll(coll).Aggregate(ctx, mongo.Pipeline{{{Key: "$indexStats", Value: bson.D{}}}})
+		cursor, err := w.admin.Collection(coll).Aggregate(ctx, mongo.Pipeline{{{Key: "$indexStats", Value: bson.D{}}}})
 		if err != nil {
 			return 0, err
 		}

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 func TestScenarios(t *testing.T) {
 	db := mongotest.Database(t) // skips under -short
 	dir := testkit.Consumer(t, testkit.Programs(t, "internal/tests/scenarios"))
-	got := testkit.Command(t, dir, []string{"MONGODB_URI=" + mongotest.URI(t)}, "go", "run", ".", db.Name())
+	got := testkit.Command(t, dir, []string{"MONGODB_URI=" + mongotest.URI(t), "ADMIN_URI=" + mongotest.AdminURI(t)}, "go", "run", ".", db.Name())
 	want := ""
 	for _, heading := range strings.Fields("tree bucket paging attribute outlier subset extref relation versioning schemaversion computed approx prealloc polymorphic") {
 		want += "ok " + heading + "\n"

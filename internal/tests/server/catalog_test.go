@@ -107,14 +107,14 @@ var catalog = []row{
 			if msg, _ := s.hello().Lookup("msg").StringValueOK(); msg == "isdbgrid" {
 				s.skip("a router has no profiler")
 			}
-			_, err := s.run("profile", 2)
+			err := s.profile(2)
 			s.may(err)
 			_, err = s.run("find", s.c.Name(), "filter", expr.D("v", 1))
-			_ = testkit.Must(s.run("profile", 0))
+			testkit.OK(s.t, s.profile(0))
 			if err != nil {
 				return err
 			}
-			kept, err := s.db.Collection("system.profile").FindOne(s.t.Context(), expr.D("op", "query", "command.find", s.c.Name())).Raw()
+			kept, err := mongotest.Admin(s.t, s.db).Collection("system.profile").FindOne(s.t.Context(), expr.D("op", "query", "command.find", s.c.Name())).Raw()
 			if err != nil {
 				return err
 			}
@@ -126,14 +126,14 @@ var catalog = []row{
 			if msg, _ := s.hello().Lookup("msg").StringValueOK(); msg == "isdbgrid" {
 				s.skip("a router has no profiler")
 			}
-			_, err := s.run("profile", 2)
+			err := s.profile(2)
 			s.may(err)
 			_, err = s.c.UpdateOne(s.t.Context(), expr.D("v", 1), expr.Op("$inc", expr.D("w", 1)))
-			_ = testkit.Must(s.run("profile", 0))
+			testkit.OK(s.t, s.profile(0))
 			if err != nil {
 				return err
 			}
-			kept, err := s.db.Collection("system.profile").FindOne(s.t.Context(), expr.D("op", "update", "ns", s.db.Name()+"."+s.c.Name())).Raw()
+			kept, err := mongotest.Admin(s.t, s.db).Collection("system.profile").FindOne(s.t.Context(), expr.D("op", "update", "ns", s.db.Name()+"."+s.c.Name())).Raw()
 			if err != nil {
 				return err
 			}
@@ -154,7 +154,7 @@ var catalog = []row{
 			if msg, _ := s.hello().Lookup("msg").StringValueOK(); msg == "isdbgrid" {
 				s.skip("the server is a router")
 			}
-			err := s.db.Client().Database("config").Collection("shards").FindOne(s.t.Context(), bson.D{}).Err()
+			err := mongotest.Admin(s.t, s.db).Client().Database("config").Collection("shards").FindOne(s.t.Context(), bson.D{}).Err()
 			if err == mongo.ErrNoDocuments {
 				return "no document"
 			}

@@ -350,6 +350,11 @@ func (s *server) admin(pairs ...any) (bson.Raw, error) {
 	return s.db.Client().Database("admin").RunCommand(s.t.Context(), expr.D(pairs...)).Raw()
 }
 
+// profile sets the level of the profiler, for which the user of the tests lacks the right.
+func (s *server) profile(level int) error {
+	return mongotest.Admin(s.t, s.db).RunCommand(s.t.Context(), expr.D("profile", level)).Err()
+}
+
 // decimal is a Decimal128.
 func decimal(digits string) bson.Decimal128 { return testkit.Must(bson.ParseDecimal128(digits)) }
 

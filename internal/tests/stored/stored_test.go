@@ -157,9 +157,10 @@ func (s scenario) database(t *testing.T) *mongo.Database {
 		return mongotest.Database(t)
 	}
 	db := mongotest.Database(t).Client().Database("mongotest_stored_" + s.name)
-	testkit.OK(t, db.Drop(t.Context())) // what a killed run has left
+	admin := mongotest.Admin(t, db)
+	testkit.OK(t, admin.Drop(t.Context())) // what a killed run has left
 	t.Cleanup(func() {
-		if err := db.Drop(context.WithoutCancel(t.Context())); err != nil {
+		if err := admin.Drop(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -20,7 +22,7 @@ func KeepsPassword(t *testing.T, asCommand string, arguments ...string) {
 	OK(t, err)
 	closed := listener.Addr().String()
 	OK(t, listener.Close())
-	_, server, _ := strings.Cut(mongotest.URI(t), "://")
+	server := options.Client().ApplyURI(mongotest.URI(t)).Hosts[0] + "/?directConnection=true"
 	const soon = "serverSelectionTimeoutMS=300"
 	for name, uri := range map[string]string{
 		"closed port":       "mongodb://bob:Hush@" + closed + "/?" + soon,
