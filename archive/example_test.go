@@ -186,23 +186,25 @@ func ExampleArchive_Check() {
 	// repaired: 1 remaining: 1
 }
 
-// A document with its history: the current document and its revisions are moved in one transaction, and a History of
-// the two archives reads them.
+// A document with its history: the current document and its revisions move together, and a History of the two archives
+// reads them.
 func ExampleArchive_Move_history() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()
 	defer db.Drop(ctx)
 	current, revisions := db.Collection("contracts"), db.Collection("contract_revisions")
 	oldCurrent, oldRevisions := db.Collection("contracts_archive"), db.Collection("contract_revisions_archive")
-	contracts, err := versioning.New[string, bson.M](current, revisions, nil)
+	opts := &versioning.Options{DocumentIDField: "contract_id"}
+	contracts, err := versioning.New[string, bson.M](current, revisions, opts)
 	check(err)
-	archived, err := versioning.New[string, bson.M](oldCurrent, oldRevisions, nil)
+	archived, err := versioning.New[string, bson.M](oldCurrent, oldRevisions, opts)
 	check(err)
-	documents, err := archive.New(current, oldCurrent, &archive.Options{TimeField: "ends"})
+	documents, err := archive.New(current, oldCurrent, &archive.Options{
+		TimeField:  "ends",
+		Companions: []archive.Companion{{Live: revisions, Archived: oldRevisions, Field: "contract_id"}},
+	})
 	check(err)
-	rows, err := archive.New(revisions, oldRevisions, nil)
-	check(err)
-	for _, helper := range []interface{ EnsureIndexes(context.Context) error }{contracts, archived, documents, rows} {
+	for _, helper := range []interface{ EnsureIndexes(context.Context) error }{contracts, archived, documents} {
 		check(helper.EnsureIndexes(ctx))
 	}
 
@@ -214,21 +216,8 @@ func ExampleArchive_Move_history() {
 		check(err)
 	}
 
-	old := documents.BeforeFilter(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC))
-	found, err := current.Find(ctx, old, options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}))
+	_, err = documents.Move(ctx, documents.BeforeFilter(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)), nil)
 	check(err)
-	for found.Next(ctx) {
-		id := found.Current.Lookup("_id").StringValue()
-		check(mongopatterns.Transact(ctx, db.Client(), func(ctx context.Context) error {
-			moved, err := documents.Move(ctx, old, &mongopatterns.Work{Filter: contracts.Filter(id)})
-			if err != nil || moved.Done == 0 { // 0: it is not old any more
-				return err
-			}
-			_, err = rows.Move(ctx, contracts.RevisionsFilter(id), nil)
-			return err
-		}))
-	}
-	check(found.Err())
 
 	_, err = contracts.Get(ctx, "c1")
 	fmt.Println(errors.Is(err, mongopatterns.ErrNotFound))
@@ -236,7 +225,7 @@ func ExampleArchive_Move_history() {
 		check(err)
 		fmt.Println(r.Number, r.Document["rent"], r.Change.Author)
 	}
-	for problem, err := range mongopatterns.CheckAll(ctx, contracts, archived, documents, rows) {
+	for problem, err := range mongopatterns.CheckAll(ctx, contracts, archived, documents) {
 		fmt.Println(problem, err)
 	}
 	// Output:
