@@ -88,6 +88,7 @@ func all() ([]campaign, error) {
 		campaign{"numbers/bucket", "./bucket", `^TestEveryNumber$`},
 		campaign{"numbers/series", "./series", `^TestEveryNumber$`},
 		campaign{"comments", tests + "calls", `^TestComments$`},
+		campaign{"pairs", tests + "pairs", `^TestPairs$`},
 		campaign{"privileges", tests + "privileges", `^TestPrivileges$`},
 	), nil
 }

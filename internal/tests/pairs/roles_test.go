@@ -9,7 +9,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/approx"
@@ -48,6 +47,8 @@ type side struct {
 	// met says that the condition of the pair is met: what the side does otherwise then, its role says.
 	met   bool
 	other *helper
+	// between makes the other side's write, where this one has read a document and not yet written it.
+	between func(ctx context.Context) error
 }
 
 func (s *side) coll(name string) *mongo.Collection { return s.db.Collection(name + "_" + s.tag) }
@@ -69,6 +70,12 @@ type helper struct {
 	step func(ctx context.Context, ids []any, n int) error
 	// oracle returns what the writes should have left.
 	oracle func(ctx context.Context, ids []any) error
+	// reads says that step reads a document before it writes it.
+	reads bool
+	// own selects the documents of the pattern's own.
+	own bson.D
+	// leaf says that only the last document belongs to no other.
+	leaf bool
 	// parts are the collections with what belongs to the documents.
 	parts []part
 }
@@ -151,6 +158,31 @@ func opened(h *helper, value any, err error) (*helper, error) {
 	return h, err
 }
 
+// even and odd are the kinds of polymorphic.
+type even struct {
+	Rest bson.M `bson:",inline"`
+}
+
+type odd struct {
+	Rest bson.M `bson:",inline"`
+}
+
+// again is a value as one of the kind of write n.
+func again(v any, field string, n int) any {
+	rest := bson.M{}
+	switch v := v.(type) {
+	case even:
+		maps.Copy(rest, v.Rest)
+	case odd:
+		maps.Copy(rest, v.Rest)
+	}
+	delete(rest, field)
+	if n%2 == 0 {
+		return even{rest}
+	}
+	return odd{rest}
+}
+
 var roles = []role{
 	{"approx", func(s *side) (*helper, error) {
 		c, err := approx.New[any](s.main, &approx.Options{CountField: s.name("count"), Every: 2, Existing: true})
@@ -182,12 +214,15 @@ var roles = []role{
 		return opened(&helper{
 			// The other pattern's Check must find nothing while a document is away.
 			step: func(ctx context.Context, ids []any, n int) error {
+				if s.met && s.other != nil && s.other.leaf {
+					n = shared - 1
+				}
 				id := d("_id", ids[n%shared])
 				if result, err := a.Move(ctx, id, nil); err != nil || result.Done != 1 {
 					return fmt.Errorf("Move: %+v: %w", result, err)
 				}
-				if s.other != nil && n > 2*shared {
-					if err := s.other.check(ctx); err != nil {
+				if s.other != nil {
+					if err := s.other.check(ctx, s.met); err != nil {
 						return fmt.Errorf("while a document is archived: %w", err)
 					}
 				}
@@ -231,6 +266,7 @@ var roles = []role{
 			return testkit.ErrorOf(b.Append(ctx, "A", reading{at(n), n}))
 		}
 		return opened(&helper{
+			own:  d(s.name("start"), d("$exists", true)),
 			seed: func(ctx context.Context) error { return first(ctx, put) },
 			step: func(ctx context.Context, _ []any, n int) error { return later(ctx, n, put) },
 			oracle: func(ctx context.Context, _ []any) error {
@@ -332,25 +368,14 @@ var roles = []role{
 	}},
 	{"polymorphic", func(s *side) (*helper, error) {
 		field := s.name("kind")
-		type even struct {
-			Rest bson.M `bson:",inline"`
-		}
-		type odd struct {
-			Rest bson.M `bson:",inline"`
-		}
 		k, err := polymorphic.New[any]([]polymorphic.Kind{polymorphic.Of[even]("even"), polymorphic.Of[odd]("odd")}, &polymorphic.Options[any]{KindField: field})
-		kind := func(n int) any {
-			if n%2 == 0 {
-				return even{bson.M{}}
-			}
-			return odd{bson.M{}}
-		}
 		name := func(n int) string { return []string{"even", "odd"}[n%2] }
 		return opened(&helper{
 			adopt: func(ctx context.Context, ids []any) error {
 				return each(ids, func(i int, id any) error { return s.set(ctx, id, field, "even") })
 			},
-			// A document that is of another kind is read, and written whole as one of that.
+			reads: true,
+			// A document is read, and written whole as one of another kind, or the field of the kind is set.
 			step: func(ctx context.Context, ids []any, n int) error {
 				id := d("_id", ids[n%shared])
 				stored, err := s.main.FindOne(ctx, id).Raw()
@@ -361,22 +386,13 @@ var roles = []role{
 				if err != nil {
 					return err
 				}
-				rest := bson.M{}
-				switch v := v.(type) {
-				case even:
-					rest = v.Rest
-				case odd:
-					rest = v.Rest
+				if err := s.between(ctx); err != nil {
+					return err
 				}
-				delete(rest, field)
-				next := kind(n)
-				switch v := next.(type) {
-				case even:
-					maps.Copy(v.Rest, rest)
-				case odd:
-					maps.Copy(v.Rest, rest)
+				if s.met {
+					return s.set(ctx, ids[n%shared], field, name(n))
 				}
-				encoded, err := k.Encode(next)
+				encoded, err := k.Encode(again(v, field, n))
 				if err != nil {
 					return err
 				}
@@ -394,6 +410,7 @@ var roles = []role{
 		g, err := prealloc.New[any, int](s.main, &prealloc.Options{CellsField: s.name("cells")})
 		grid := func(n int) string { return fmt.Sprint(s.name("grid"), n%shared) }
 		return opened(&helper{
+			own: d(s.name("cells"), d("$exists", true)),
 			seed: func(ctx context.Context) error {
 				for i := range shared {
 					if err := g.Insert(ctx, grid(i), nil, prealloc.Row("A", steps)...); err != nil {
@@ -471,6 +488,7 @@ var roles = []role{
 			EndField: s.name("end"), CountField: s.name("n"), BytesField: s.name("bytes"), BlocksField: s.name("blocks"), RevisionField: s.name("revision"), MarkField: s.name("mark")})
 		put := func(ctx context.Context, n int) error { return c.Append(ctx, "A", reading{at(n), n}) }
 		return opened(&helper{
+			own:  d(s.name("start"), d("$exists", true)),
 			seed: func(ctx context.Context) error { return first(ctx, put) },
 			step: func(ctx context.Context, _ []any, n int) error { return later(ctx, n, put) },
 			oracle: func(ctx context.Context, _ []any) error {
@@ -484,6 +502,7 @@ var roles = []role{
 		c, err := slots.New[string, int](s.main, timeseries.Every(time.Hour), &slots.Options{SeriesField: s.name("series"), StartField: s.name("start"), DataField: s.name("data")})
 		put := func(ctx context.Context, n int) error { return c.Set(ctx, "A", at(n), n) }
 		return opened(&helper{
+			own:  d(s.name("start"), d("$exists", true)),
 			seed: func(ctx context.Context) error { return first(ctx, put) },
 			step: func(ctx context.Context, _ []any, n int) error { return later(ctx, n, put) },
 			oracle: func(ctx context.Context, _ []any) error {
@@ -553,6 +572,7 @@ var roles = []role{
 				}
 				return err
 			},
+			leaf: true,
 			// The last document goes under the first, and back, and in the end below the second.
 			step: func(ctx context.Context, ids []any, n int) error {
 				if n%2 == 0 {
@@ -578,9 +598,13 @@ var roles = []role{
 		c, err := versioning.New[any, bson.M](s.main, rows, &versioning.Options{RevisionField: s.name("revision"), ChangeField: s.name("change"), DocumentIDField: "of"})
 		return opened(&helper{
 			parts: []part{{rows, "of"}},
+			reads: true,
 			adopt: func(ctx context.Context, _ []any) error { return testkit.ErrorOf(c.Adopt(ctx, nil, nil)) },
 			step: func(ctx context.Context, ids []any, n int) error {
-				return testkit.ErrorOf(c.Edit(ctx, ids[n%shared], func(m *bson.M) error { (*m)[field] = n; return nil }, versioning.Change{}))
+				return testkit.ErrorOf(c.Edit(ctx, ids[n%shared], func(m *bson.M) error {
+					(*m)[field] = n
+					return s.between(ctx)
+				}, versioning.Change{}))
 			},
 			oracle: func(ctx context.Context, ids []any) error {
 				return each(ids, func(i int, id any) error {
@@ -629,22 +653,28 @@ func sum(of []int) (n int) {
 
 // has requires that a field of a document has a value.
 func (s *side) has(ctx context.Context, id any, field string, want any) error {
-	doc, err := s.main.FindOne(ctx, d("_id", id, field, want), options.FindOne().SetProjection(d("_id", 1))).Raw()
+	stored, err := s.main.FindOne(ctx, d("_id", id)).Raw()
 	if err != nil {
-		stored, _ := s.main.FindOne(ctx, d("_id", id)).Raw()
-		return fmt.Errorf("%s is not %v: %v", field, want, stored)
+		return err
 	}
-	_ = doc
-	return nil
+	n, err := s.main.CountDocuments(ctx, d("_id", id, field, want))
+	if err == nil && n != 1 {
+		err = fmt.Errorf("%s is not %v: %v", field, want, stored)
+	}
+	return err
 }
 
-// check returns the first problem of the helper's Check as an error.
-func (h *helper) check(ctx context.Context) error {
+// check returns the first problem of the helper's Check as an error. With own it checks the documents of its own.
+func (h *helper) check(ctx context.Context, own bool) error {
 	c, ok := h.value.(mongopatterns.Checker)
 	if !ok {
 		return nil
 	}
-	for p, err := range c.Check(ctx, nil) {
+	var work *mongopatterns.Work
+	if own && h.own != nil {
+		work = &mongopatterns.Work{Filter: h.own}
+	}
+	for p, err := range c.Check(ctx, work) {
 		if err != nil {
 			return err
 		}
