@@ -77,7 +77,7 @@
 //	outlier   {Live: extras, Archived: oldExtras, Field: "book_id"}      // its ParentField
 //	split     {Live: cold, Archived: oldCold, Field: "movie_id"}         // its IDField, without one "_id"
 //
-// Documents of package tree belong to one another and stay in the live collection.
+// Documents of package tree belong to one another: archive only those without children.
 //
 // All companions of a document are moved in one transaction. If they are larger than Work.BatchBytes, by default 8
 // MiB, nothing is written, and the document is Failed with [mongopatterns.ErrInvalid]: a trip with 100,000 comments
@@ -87,8 +87,8 @@
 //
 // A program may add a comment while or after its trip is archived, if it does not write to the trip in the same
 // transaction, as subset, outlier and split do. The comment is then live, and its trip is not: Check calls it
-// [Apart], and Repair moves it to its trip. The same holds for comments of trips that were archived without them,
-// and for one that has other content on the other side.
+// [Apart], and Repair moves it to its trip, as it moves comments of trips that were archived without them. It leaves
+// one that has other content on the other side. The [example of patterns together] has all of this in one program.
 //
 // Other references are not followed: afterwards a reference in the live collection points at a document that is
 // elsewhere, and helpers of other packages on the live collection call it missing (a dangling reference, an orphan).
@@ -190,6 +190,7 @@
 //
 // docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 //
+// [example of patterns together]: https://pkg.go.dev/github.com/mongopatterns/mongopatterns/archive#example-New-Together
 // [example of Move with a history]: https://pkg.go.dev/github.com/mongopatterns/mongopatterns/archive#example-Archive.Move-History
 // [example of a union]: https://pkg.go.dev/github.com/mongopatterns/mongopatterns/archive#example-New-Union
 package archive
