@@ -20,6 +20,7 @@ import (
 // Archive moves documents between a live collection and an archive. It is safe for concurrent use.
 type Archive struct {
 	live, archived *comment.Collection
+	companions     []companion // on the way to the archive
 	opts           Options
 }
 
@@ -28,7 +29,7 @@ var (
 	_ mongopatterns.Sharder = (*Archive)(nil)
 )
 
-// Options names the fields of an Archive.
+// Options names the fields of an Archive, and what belongs to its documents.
 type Options struct {
 	// TimeField is the path of the date that decides how old a document is. Default "_id": the time in an
 	// ObjectID.
@@ -36,6 +37,8 @@ type Options struct {
 	// MarkField is a field that only archived documents have, with the time of the move. It must not be a
 	// field of yours. Default "archived_at".
 	MarkField string
+	// Companions are the collections whose documents move with those of the Archive. Default: none.
+	Companions []Companion
 }
 
 // New returns an Archive of two collections of one client; they may be in two databases. It does no I/O. opts
@@ -52,7 +55,7 @@ func New(live, archived *mongo.Collection, opts *Options) (a *Archive, err error
 	if live.Database().Client() != archived.Database().Client() {
 		return nil, fault.Invalid("archived: the collection is of another client")
 	}
-	if live.Name() == archived.Name() && a.together() {
+	if live.Name() == archived.Name() && a.near(a.archived) {
 		return nil, fault.Invalid("archived: the collection %q is also live", live.Name())
 	}
 	// _id is no option, but no option may lie inside it.
@@ -66,41 +69,70 @@ func New(live, archived *mongo.Collection, opts *Options) (a *Archive, err error
 	if err := config.Apply(append(of, config.Name("_id", &id, ""))...); err != nil {
 		return nil, err
 	}
-	return a, nil
+	return a, a.join()
 }
 
-// together reports whether both collections are in one database.
-func (a *Archive) together() bool { return a.live.Database().Name() == a.archived.Database().Name() }
+// near reports whether a collection is in the database of the live one.
+func (a *Archive) near(coll *comment.Collection) bool {
+	return coll.Database().Name() == a.live.Database().Name()
+}
 
-// Indexes returns the index on TimeField in the live collection; none if that is _id.
+// Indexes returns the index on TimeField in the live collection, unless that is _id, and those on the fields of
+// companions, on both sides. It leaves out collections of other databases than the live one's.
 func (a *Archive) Indexes() map[string][]mongo.IndexModel {
-	if a.opts.TimeField == "_id" {
-		return nil
+	out := map[string][]mongo.IndexModel{}
+	if a.opts.TimeField != "_id" {
+		out[a.live.Name()] = []mongo.IndexModel{{Keys: expr.D(a.opts.TimeField, 1)}}
 	}
-	return map[string][]mongo.IndexModel{a.live.Name(): {{Keys: expr.D(a.opts.TimeField, 1)}}}
+	for field, coll := range a.followed() {
+		if field != "_id" && a.near(coll) {
+			out[coll.Name()] = []mongo.IndexModel{{Keys: expr.D(field, 1)}}
+		}
+	}
+	return out
 }
 
-// EnsureIndexes creates the index on TimeField if it is missing, and the archive if it does not exist. If an
-// index on TimeField has other options, it returns ErrIndexConflict. It refuses collections with a default
-// collation with ErrInvalid.
+// EnsureIndexes creates the index on TimeField if it is missing, those on the fields of companions unless an index
+// begins with the field, and the archives if they do not exist. If an index on TimeField has other options, it
+// returns ErrIndexConflict. It refuses collections with a default collation with ErrInvalid. For companions of another
+// package call its EnsureIndexes first, on both sides.
 //
 // Cost: 2 round trips, 3 if the archive is in another database; 1 more to create the index and 1 to create the
-// archive; 1 less if TimeField is _id.
+// archive; 1 less if TimeField is _id. For each companion 2 more, and 3 to create its archive and both indexes.
 func (a *Archive) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "archive.EnsureIndexes")
 	defer fault.In(&err, "archive: ensure indexes")
-	if err := collation.Create(ctx, []*comment.Collection{a.archived}, a.live); err != nil {
+	way := a.away()
+	if err := collation.Create(ctx, way.targets(), way.sources()...); err != nil {
 		return err
 	}
-	return indexes.EnsureAll(ctx, a.live.Database(), a.Indexes())
+	if a.opts.TimeField != "_id" {
+		if err := indexes.Ensure(ctx, a.live.Driver(), []mongo.IndexModel{{Keys: expr.D(a.opts.TimeField, 1)}}); err != nil {
+			return err
+		}
+	}
+	for field, coll := range a.followed() {
+		if field == "_id" {
+			continue
+		}
+		if err := indexes.EnsureFirst(ctx, coll.Driver(), field); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// ShardKey returns the recommended shard key, _id, of the live collection, and of the archive if it is in the
-// same database.
+// ShardKey returns the recommended shard keys: _id of both collections, and the fields of companions. It leaves out
+// collections of other databases than the live one's.
 func (a *Archive) ShardKey() map[string]bson.D {
 	out := map[string]bson.D{a.live.Name(): expr.D("_id", 1)}
-	if a.together() {
+	if a.near(a.archived) {
 		out[a.archived.Name()] = expr.D("_id", 1)
+	}
+	for field, coll := range a.followed() {
+		if a.near(coll) {
+			out[coll.Name()] = expr.D(field, 1)
+		}
 	}
 	return out
 }
@@ -144,15 +176,18 @@ func (a *Archive) LiveFilter() bson.D {
 // use $text or $near; bson.D{} selects all documents, and nil is refused. work.Filter narrows it. Move
 // can be stopped and run again. A document that another writer changes so that it does not match any more, or that
 // another Move has moved, is Skipped. One whose _id exists in the archive with other content is Failed with
-// ErrExists. It creates the archive if it does not exist.
+// ErrExists. It creates the archive if it does not exist. Companions move in the same transaction; a document whose
+// companions are larger than Work.BatchBytes is Failed with ErrInvalid, which a dry run does not see. Your own
+// transaction takes companions of any size.
 //
 // A document whose TimeField changes during the call may be left for the next one.
 //
 // Cost: 2 round trips, 3 if the archive is in another database, 1 to create it, and more for many documents, to
 // find them (by BeforeFilter the index on TimeField); for each batch (by default 100 documents, at most 8 MiB)
-// 5 round trips, and 3 writes for each document. A batch with an _id that exists in the archive costs up to 8
+// 5 round trips, and 3 writes for each document; 3 round trips more for each collection of companions that the batch
+// has, 1 that it has not, and 2 writes for each companion. A batch with an _id that exists in the archive costs up to 8
 // round trips more. In your own transaction, which a refused insert would end, a batch costs 1 round trip more,
-// with such an _id 3.
+// with such an _id 3; and so it does for each collection of companions.
 func (a *Archive) Move(ctx context.Context, old any, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "archive.Move")
 	defer fault.In(&err, "archive: move")
@@ -169,11 +204,19 @@ func (a *Archive) Restore(ctx context.Context, filter any, work *mongopatterns.W
 	ctx = comment.Call(ctx, "archive.Restore")
 	defer fault.In(&err, "archive: restore")
 	defer fault.PartlyDone(&err, &result.Done, &result.Unknown)
-	back := &way{mark: a.opts.MarkField, from: a.archived, to: a.live}
-	return back.run(ctx, "filter", filter, work)
+	return a.back().run(ctx, "filter", filter, work)
 }
 
 // away is the way into the archive.
 func (a *Archive) away() *way {
-	return &way{mark: a.opts.MarkField, marks: true, from: a.live, to: a.archived}
+	return &way{mark: a.opts.MarkField, marks: true, from: a.live, to: a.archived, with: a.companions}
+}
+
+// back is the way out of the archive.
+func (a *Archive) back() *way {
+	w := &way{mark: a.opts.MarkField, from: a.archived, to: a.live}
+	for _, c := range a.companions {
+		w.with = append(w.with, companion{c.to, c.from, c.field})
+	}
+	return w
 }

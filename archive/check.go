@@ -33,8 +33,8 @@ const (
 )
 
 // Check yields the problems of the live documents that work selects, and without a work.Filter also the
-// Unmarked documents of the archive. What is in both is read again in one snapshot, so a move at the same time
-// is no problem.
+// Unmarked documents of the archive and the companions that are Apart. What is in both is read again in one snapshot,
+// so a move at the same time is no problem.
 //
 // Besides the kinds of this package, it yields these of package mongopatterns:
 //   - Duplicate: a document is live and archived, with the same content. Repair deletes the live one.
@@ -42,7 +42,9 @@ const (
 //     Have its live value. Delete one of the two.
 //
 // Cost: 1 round trip, 2 if the archive is in another database; 2 for each batch (by default 1000) of live
-// documents, by _id, and 3 for every 100 that exist in the archive too; a scan of the archive for Unmarked.
+// documents, by _id, and 3 for every 100 that exist in the archive too; a scan of the archive for Unmarked. On each
+// side of a companion 1 round trip, 1 for each 1000 documents that have some, and 5 for a batch of which some are Apart;
+// it reads the keys of an index on Field.
 func (a *Archive) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "archive.Check")
 	all := maintain.Check(ctx, a.live, work, a.scan(), a.problems)
@@ -54,8 +56,17 @@ func (a *Archive) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2
 			}
 			return out, nil
 		}))
+		for _, s := range a.strays() {
+			all = maintain.Chain(all, maintain.Check(ctx, s.from, work, s.scan(), s.problems))
+		}
 	}
-	return fault.Seq("archive: check", collation.Seq(ctx, all, a.live, a.archived))
+	return fault.Seq("archive: check", collation.Seq(ctx, all, a.everything()...))
+}
+
+// everything are all collections.
+func (a *Archive) everything() []*comment.Collection {
+	way := a.away()
+	return slices.Concat(way.sources(), way.targets())
 }
 
 // scan reads the live documents: their marks.
@@ -146,12 +157,13 @@ func (a *Archive) difference(p pair) (field string, have bson.RawValue, detail s
 	return field, p.here.Lookup(field), "archived: " + value.Text(p.there.Lookup(field))
 }
 
-// Repair deletes the live documents that are archived with the same content, and marks the Unmarked ones in the
-// archive. work.Filter selects live documents; with it, Repair does not look for Unmarked ones. Remaining
-// counts the Different and the Marked ones.
+// Repair deletes the live documents that are archived with the same content, marks the Unmarked ones in the
+// archive, and moves the companions that are Apart, in as many transactions as Work.BatchBytes asks for: Done counts
+// each of them. work.Filter selects live documents; with it, Repair does nothing else. Remaining counts the Different
+// and the Marked ones, and the companions that have other content on the other side.
 //
 // Cost: that of Check, where what is in both costs 4 round trips for every 100, and 1 for each batch of
-// Unmarked ones.
+// Unmarked ones; 8 for each batch of documents whose companions are Apart.
 func (a *Archive) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "archive.Repair")
 	defer fault.In(&err, "archive: repair")
@@ -160,35 +172,51 @@ func (a *Archive) Repair(ctx context.Context, work *mongopatterns.Work) (result 
 	if err != nil {
 		return result, err
 	}
-	if err := collation.Refuse(ctx, a.live, a.archived); err != nil {
+	if err := collation.Refuse(ctx, a.everything()...); err != nil {
 		return result, err
 	}
 	result, err = maintain.Run(ctx, a.live, work, a.scan(), a.finish)
 	if err != nil || w.Filter != nil {
 		return result, err
 	}
-	first, progress := result, w.Progress
-	w.Progress = func(more mongopatterns.Result) {
-		all := first
-		maintain.Add(&all, more)
-		progress(all)
-	}
-	more, err := maintain.Run(ctx, a.archived, &w, a.unmarked(), func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
-		now := bson.NewDateTimeFromTime(time.Now())
-		models := make([]mongo.WriteModel, len(batch))
-		for i, doc := range batch {
-			models[i] = mongo.NewUpdateOneModel().SetFilter(expr.And(expr.D("_id", value.Equal(doc.Lookup("_id"))), a.LiveFilter())).
-				SetUpdate(expr.Op("$set", expr.D(a.opts.MarkField, now)))
+	progress := w.Progress
+	then := func(coll *comment.Collection, scan maintain.Scan, step maintain.Step) error {
+		first := result
+		w.Progress = func(more mongopatterns.Result) {
+			all := first
+			maintain.Add(&all, more)
+			progress(all)
 		}
-		return maintain.Rewrite(ctx, a.archived, models, w, result)
-	})
-	maintain.Add(&result, more)
-	return result, err
+		more, err := maintain.Run(ctx, coll, &w, scan, step)
+		maintain.Add(&result, more)
+		return err
+	}
+	if err := then(a.archived, a.unmarked(), a.marks); err != nil {
+		return result, err
+	}
+	for _, s := range a.strays() {
+		if err := then(s.from, s.scan(), s.finish); err != nil {
+			return result, err
+		}
+	}
+	return result, nil
+}
+
+// marks marks archived documents.
+func (a *Archive) marks(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+	now := bson.NewDateTimeFromTime(time.Now())
+	models := make([]mongo.WriteModel, len(batch))
+	for i, doc := range batch {
+		models[i] = mongo.NewUpdateOneModel().SetFilter(expr.And(expr.D("_id", value.Equal(doc.Lookup("_id"))), a.LiveFilter())).
+			SetUpdate(expr.Op("$set", expr.D(a.opts.MarkField, now)))
+	}
+	return maintain.Rewrite(ctx, a.archived, models, w, result)
 }
 
 // finish deletes the live documents of a batch that are archived with the same content.
 func (a *Archive) finish(ctx context.Context, batch []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) error {
 	way := a.away()
+	way.room = bound(ctx, work)
 	marked, err := a.compare(ctx, batch, func(part []bson.Raw) error {
 		if work.DryRun {
 			pairs, err := a.pairs(ctx, part)

@@ -85,3 +85,62 @@ func TestCosts(t *testing.T) {
 		}},
 	})
 }
+
+// A thousand trips with three comments each take three commands more for each batch than without.
+func TestCompanionCosts(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	trips, comments := db.Collection("trips"), db.Collection("comments")
+	a := open(t, trips, db.Collection("trips_old"), &archive.Options{TimeField: "at", Companions: []archive.Companion{
+		{Live: comments, Archived: db.Collection("comments_old"), Field: "trip_id"}}})
+	move := func(filter any) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return testkit.ErrorOf(a.Move(ctx, filter, nil)) }
+	}
+	var docs, said []any
+	for i := range 1000 {
+		docs = append(docs, d("_id", i, "at", on(i)))
+		for c := range 3 {
+			said = append(said, d("_id", 3*i+c, "trip_id", i))
+		}
+	}
+	begin := []string{"listCollections", "find"}
+	batch := []string{"update", "find", "find", "insert", "delete", "insert", "delete", "commitTransaction"}
+	none := []string{"update", "find", "find", "insert", "delete", "commitTransaction"}
+	apart := []string{"find", "find"} // of the documents, here and there
+	costs.Run(t, db, []costs.Case{
+		{Name: "EnsureIndexes that creates three", Sends: []string{"listCollections", "create", "create", "listIndexes", "createIndexes", "listIndexes", "createIndexes", "listIndexes", "createIndexes"}, Call: a.EnsureIndexes},
+		{Name: "EnsureIndexes", Sends: []string{"listCollections", "listIndexes", "listIndexes", "listIndexes"}, Call: a.EnsureIndexes},
+		{Name: "Move of a thousand", Before: func() {
+			testkit.Insert(t, trips, docs...)
+			testkit.Insert(t, comments, said...)
+		}, Sends: slices.Concat(begin, slices.Concat(slices.Repeat([][]string{batch}, 10)...)), Writes: 1000*3 + 3000*2, Call: move(all),
+			Check: func(cmds mongotest.Commands) {
+				testkit.Insert(t, comments, said[:300]...)
+				costs.Examined(t, db, cmds[4], "trip_id_1", 301, 300)
+				if plan := mongotest.Explain(t, db, cmds[6].Body); plan.Has("COLLSCAN") {
+					t.Error(plan)
+				}
+				_, err := comments.DeleteMany(t.Context(), all)
+				testkit.OK(t, err)
+			}},
+		{Name: "Restore", Sends: slices.Concat(begin, batch), Writes: 100*3 + 300*2, Call: func(ctx context.Context) error {
+			return testkit.ErrorOf(a.Restore(ctx, d("_id", d("$lt", 100)), nil))
+		}},
+		{Name: "Move of trips without comments", Before: func() {
+			_, err := comments.DeleteMany(t.Context(), d("trip_id", d("$lt", 50)))
+			testkit.OK(t, err)
+		}, Sends: slices.Concat(begin, none), Writes: 50 * 3, Call: move(d("_id", d("$lt", 50)))},
+		{Name: "Move in a transaction", Sends: slices.Concat(begin, []string{"find", "update", "find", "find", "find", "insert", "delete", "insert", "delete", "commitTransaction"}), Writes: 3 + 3*2,
+			Call: func(ctx context.Context) error { return mongopatterns.Transact(ctx, db.Client(), move(d("_id", 50))) }},
+		{Name: "Check", Sends: slices.Concat([]string{"listCollections", "find", "find", "find"}, []string{"aggregate", "find", "aggregate", "find"}),
+			Call: func(ctx context.Context) error { return testkit.Drain(a.Check(ctx, nil)) },
+			Check: func(cmds mongotest.Commands) {
+				if plan := mongotest.Explain(t, db, cmds.Named("aggregate")[0].Body); !plan.Has("DISTINCT_SCAN") {
+					t.Error(plan)
+				}
+			}},
+		{Name: "Repair", Before: func() { testkit.Insert(t, comments, d("_id", 0, "trip_id", 0)) },
+			Sends: slices.Concat([]string{"listCollections", "find", "find", "find", "aggregate"}, apart, apart, []string{"update", "find", "find", "insert", "delete", "commitTransaction", "aggregate", "find"}), Writes: 2 + 2,
+			Call: func(ctx context.Context) error { return testkit.ErrorOf(a.Repair(ctx, nil)) }},
+	})
+}

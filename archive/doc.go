@@ -55,27 +55,53 @@
 // Choose a cut that lies behind every deadline of your programs: archive what is complete
 // ("closed two years ago"), not what is only unchanged for a while.
 //
-// # Self-contained documents
+// # Documents with companions
 //
-// A document is moved alone. References from it and to it are not followed: afterwards a
-// reference in the live collection points at a document that is elsewhere, and helpers of other
-// packages on the live collection call it missing (a dangling reference, an orphan). So archive
-// documents that hold what their readers need, or copy it into them before the move. Children
-// that must go with their parents need a filter of their own, and are for a while on the other
-// side; nothing is promised between two documents. To move a parent and its children at one
-// moment, call Move of both helpers in one mongopatterns.Transact, with filters for that parent.
-// Documents of packages tree, outlier, subset and split are not self-contained: keep them in the live
-// collection.
+// A document is moved alone, unless Options.Companions names the collections whose documents belong to it, and the
+// field in which they hold its _id:
+//
+//	trips, err := archive.New(db.Collection("trips"), db.Collection("trips_archive"), &archive.Options{
+//		TimeField: "ended",
+//		Companions: []archive.Companion{
+//			{Live: db.Collection("comments"), Archived: db.Collection("comments_archive"), Field: "trip_id"},
+//		},
+//	})
+//
+// Then a trip and its comments are on one side at any time: Move and Restore move both in one transaction. The
+// comments are as they were, without the MarkField, and no Result counts them. Companions have no companions of
+// their own: a like of a comment needs a field with the _id of the trip.
+//
+// The documents of these packages move with their parts, and a helper on each side reads them:
+//
+//	subset    {Live: items, Archived: oldItems, Field: "product_id"}     // its ParentField
+//	outlier   {Live: extras, Archived: oldExtras, Field: "book_id"}      // its ParentField
+//	split     {Live: cold, Archived: oldCold, Field: "movie_id"}         // its IDField, without one "_id"
+//
+// Documents of package tree belong to one another: archive only those without children.
+//
+// All companions of a document are moved in one transaction. If they are larger than Work.BatchBytes, by default 8
+// MiB, nothing is written, and the document is Failed with [mongopatterns.ErrInvalid]: a trip with 100,000 comments
+// stays live until a call allows it a larger transaction, which the server must be able to hold in its cache.
+//
+//	result, err := trips.Move(ctx, bson.D{{Key: "_id", Value: 17}}, &mongopatterns.Work{BatchBytes: 64 << 20})
+//
+// A program may add a comment while or after its trip is archived, if it does not write to the trip in the same
+// transaction, as subset, outlier and split do. The comment is then live, and its trip is not: Check calls it
+// [Apart], and Repair moves it to its trip, as it moves comments of trips that were archived without them. It leaves
+// one that has other content on the other side. The [example of patterns together] has all of this in one program.
+//
+// Other references are not followed: afterwards a reference in the live collection points at a document that is
+// elsewhere, and helpers of other packages on the live collection call it missing (a dangling reference, an orphan).
+// So archive documents that hold what their readers need, or copy it into them before the move.
 //
 // A sum over documents is one over live ones. A target of package computed keeps its values at the Move of its
 // sources, which is no Change, and leaves out what is archived when it is next computed from all sources; until
 // then its Check reports WrongField. If archived documents are not to count, Mark the targets after the Move. If they are to
 // count, keep their sum in another field of the target, or archive only targets together with all their sources.
 //
-// A document of package versioning moves with its revisions, by an Archive of each of its two collections and one
-// transaction for each document; a History of the two archives then reads both. The [example of Move with a
-// history] runs this. Do not use the _id again: the new document would begin at revision 1 and could not be
-// archived.
+// A document of package versioning moves with its revisions as companions; a History of the two archives then
+// reads both. The [example of Move with a history] runs this. Do not use the _id again: the new document would begin
+// at revision 1 and could not be archived.
 //
 // # Reading both sides
 //
@@ -147,6 +173,8 @@
 //	Move, Restore    2 RT to begin, and 5 RT a batch of 100 documents, 3 writes for each document
 //	Check            1 RT to begin, 2 RT for each 1000 live documents and 1 for each 1000 unmarked ones in the archive
 //	Repair           as Check, and 4 RT for each batch with something to repair
+//	Companions       3 RT more a batch for each collection of them, 2 writes for each one; in Check 4 RT more
+//	                 for each 1000 documents that have some
 //
 // All take 1 RT more to begin if the archive is in another database.
 //
@@ -158,10 +186,11 @@
 // Shard both collections by _id, hashed or not: then every write of a batch goes to the shards of
 // its documents. Where both are on one shard the commit is a plain one, otherwise two-phase. A
 // collection that is sharded by other fields works, and all its shards are asked for each batch;
-// there the server keeps an _id unique only on each shard.
+// there the server keeps an _id unique only on each shard. Shard companions by their Field.
 //
 // docs/shards.csv lists for each call the shards it asks, and what a transaction refuses.
 //
+// [example of patterns together]: https://pkg.go.dev/github.com/mongopatterns/mongopatterns/archive#example-New-Together
 // [example of Move with a history]: https://pkg.go.dev/github.com/mongopatterns/mongopatterns/archive#example-Archive.Move-History
 // [example of a union]: https://pkg.go.dev/github.com/mongopatterns/mongopatterns/archive#example-New-Union
 package archive
@@ -180,5 +209,10 @@ package archive
 //     all. Only such a batch is compared, document by document.
 //   - Old is a filter of the user's; BeforeFilter is one for a date or for the time in an ObjectID. A cut as an
 //     argument, with the filter beside it, was two ways to say one thing. nil is refused, as it says "all" elsewhere.
+//   - Companions are not marked: a helper such as subset compares them with copies in the parent. They are not locked
+//     either, as parents are: whoever writes both meets the lock of the parent, and another writer of a companion
+//     conflicts, which costs a repetition. So a batch takes three commands for them, and two writes.
+//   - A parent with too many companions is refused. To move them in several transactions was weighed: between two of
+//     them, a helper that writes to the parent counts, refills or adopts from a part of its items.
 //   - The buckets' Archive keeps its own transaction: what arrives there depends on the layout, and its guards are
 //     fields that every append changes. Both share the exchange and the creation of the target.

@@ -13,7 +13,14 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/archive"
+	"github.com/mongopatterns/mongopatterns/attribute"
+	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/computed"
+	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/slots"
+	"github.com/mongopatterns/mongopatterns/subset"
+	"github.com/mongopatterns/mongopatterns/timeseries"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
@@ -182,22 +189,24 @@ func ExampleArchive_Check() {
 	// repaired: 1 remaining: 1
 }
 
-// A document with its history: the current document and its revisions are moved in one transaction, and a History of
-// the two archives reads them.
+// A document with its history: the current document and its revisions move together, and a History of the two archives
+// reads them.
 func ExampleArchive_Move_history() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()
 	current, revisions := db.Collection("contracts"), db.Collection("contract_revisions")
 	oldCurrent, oldRevisions := db.Collection("contracts_archive"), db.Collection("contract_revisions_archive")
-	contracts, err := versioning.New[string, bson.M](current, revisions, nil)
+	opts := &versioning.Options{DocumentIDField: "contract_id"}
+	contracts, err := versioning.New[string, bson.M](current, revisions, opts)
 	check(err)
-	archived, err := versioning.New[string, bson.M](oldCurrent, oldRevisions, nil)
+	archived, err := versioning.New[string, bson.M](oldCurrent, oldRevisions, opts)
 	check(err)
-	documents, err := archive.New(current, oldCurrent, &archive.Options{TimeField: "ends"})
+	documents, err := archive.New(current, oldCurrent, &archive.Options{
+		TimeField:  "ends",
+		Companions: []archive.Companion{{Live: revisions, Archived: oldRevisions, Field: "contract_id"}},
+	})
 	check(err)
-	rows, err := archive.New(revisions, oldRevisions, nil)
-	check(err)
-	for _, helper := range []interface{ EnsureIndexes(context.Context) error }{contracts, archived, documents, rows} {
+	for _, helper := range []interface{ EnsureIndexes(context.Context) error }{contracts, archived, documents} {
 		check(helper.EnsureIndexes(ctx))
 	}
 
@@ -209,21 +218,8 @@ func ExampleArchive_Move_history() {
 		check(err)
 	}
 
-	old := documents.BeforeFilter(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC))
-	found, err := current.Find(ctx, old, options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}))
+	_, err = documents.Move(ctx, documents.BeforeFilter(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)), nil)
 	check(err)
-	for found.Next(ctx) {
-		id := found.Current.Lookup("_id").StringValue()
-		check(mongopatterns.Transact(ctx, db.Client(), func(ctx context.Context) error {
-			moved, err := documents.Move(ctx, old, &mongopatterns.Work{Filter: contracts.Filter(id)})
-			if err != nil || moved.Done == 0 { // 0: it is not old any more
-				return err
-			}
-			_, err = rows.Move(ctx, contracts.RevisionsFilter(id), nil)
-			return err
-		}))
-	}
-	check(found.Err())
 
 	_, err = contracts.Get(ctx, "c1")
 	fmt.Println(errors.Is(err, mongopatterns.ErrNotFound))
@@ -231,13 +227,184 @@ func ExampleArchive_Move_history() {
 		check(err)
 		fmt.Println(r.Number, r.Document["rent"], r.Change.Author)
 	}
-	for problem, err := range mongopatterns.CheckAll(ctx, contracts, archived, documents, rows) {
+	for problem, err := range mongopatterns.CheckAll(ctx, contracts, archived, documents) {
 		fmt.Println(problem, err)
 	}
 	// Output:
 	// true
 	// 2 950 Ann
 	// 1 900
+}
+
+// A service of trips with six patterns: a thousand old trips are archived with their comments, the names of their
+// drivers still follow, and the totals of a driver are there with and without them.
+func ExampleNew_together() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	defer db.Drop(ctx)
+	trips, old := db.Collection("trips"), db.Collection("trips_archive")
+	comments, oldComments := db.Collection("comments"), db.Collection("comments_archive")
+	drivers := db.Collection("drivers")
+
+	// A trip moves with its comments, and so do the ones inside: the newest two.
+	archived, err := archive.New(trips, old, &archive.Options{
+		TimeField:  "ended",
+		Companions: []archive.Companion{{Live: comments, Archived: oldComments, Field: "trip_id"}},
+	})
+	check(err)
+	newest := &subset.Options{ParentField: "trip_id", ArrayField: "comments", N: 2, CountField: "num_comments"}
+	said, err := subset.New[int, bson.M](trips, comments, newest)
+	check(err)
+	saidThen, err := subset.New[int, bson.M](old, oldComments, newest)
+	check(err)
+
+	// Copies follow in both collections: each is a target.
+	name := []extref.Field{{Path: "name"}}
+	people, err := extref.New[string, bson.M](drivers, []extref.Target{
+		{Collection: trips, Path: "driver", Fields: name},
+		{Collection: old, Path: "driver", Fields: name},
+	}, nil)
+	check(err)
+
+	// Totals of the live trips, and of the archived ones in a field of their own.
+	count := func(sources *mongo.Collection, field string) *computed.Computed[int, string, bson.M] {
+		c, err := computed.New[int, string, bson.M](sources, drivers, computed.Rule{
+			KeyField: "driver._id",
+			Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$driver._id"}, {Key: field, Value: bson.D{{Key: "$sum", Value: "$km"}}}}}}},
+			Empty:    bson.D{{Key: field, Value: 0}},
+		}, &computed.Options{StateField: field + "_state"})
+		check(err)
+		return c
+	}
+	km, oldKm := count(trips, "km"), count(old, "old_km")
+
+	// An index holds one array: depot_path has one of its own, and attribute another.
+	specs, err := attribute.New[int, string](trips, &attribute.Options{ArrayField: "specs"})
+	check(err)
+	_, err = trips.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: bson.D{{Key: "depot_path", Value: 1}}})
+	check(err)
+	for _, helper := range []mongopatterns.Sharder{said, saidThen, archived, people, km, oldKm, specs} {
+		check(helper.EnsureIndexes(ctx))
+	}
+
+	_, err = drivers.InsertOne(ctx, bson.D{{Key: "_id", Value: "d1"}, {Key: "name", Value: "Katrina"}})
+	check(err)
+	fuel, err := specs.Elements(attribute.Attribute[string]{Key: "fuel", Value: "diesel"})
+	check(err)
+	driver, err := people.Fetch(ctx, "trips.driver", "d1")
+	check(err)
+	var docs []any
+	for i := range 1010 {
+		ended := march.AddDate(0, 0, i%300)
+		if i >= 1000 {
+			ended = march.AddDate(5, 0, i)
+		}
+		docs = append(docs, bson.D{{Key: "_id", Value: i}, {Key: "ended", Value: ended}, {Key: "km", Value: 10}, {Key: "driver", Value: driver},
+			{Key: "depot_path", Value: []string{"Germany", "Berlin"}},
+			{Key: "specs", Value: fuel}})
+	}
+	_, err = trips.InsertMany(ctx, docs)
+	check(err)
+	_, err = said.InsertMany(ctx, func(yield func(int, bson.M) bool) {
+		for i := range 3030 {
+			if !yield(i/3, bson.M{"_id": i, "text": "late"}) {
+				return
+			}
+		}
+	}, nil)
+	check(err)
+	refresh := func() {
+		for _, c := range []*computed.Computed[int, string, bson.M]{km, oldKm} {
+			_, err := c.RefreshAll(ctx, nil)
+			check(err)
+		}
+	}
+	refresh()
+
+	result, err := archived.Move(ctx, archived.BeforeFilter(march.AddDate(1, 0, 0)), nil)
+	check(err)
+	refresh() // a move is no Change of the totals
+	fmt.Println("archived:", result.Done)
+	top, err := saidThen.Top(ctx, 7)
+	check(err)
+	all := 0
+	for _, err := range saidThen.All(ctx, 7) {
+		check(err)
+		all++
+	}
+	fmt.Println("comments of an archived trip:", len(top), "of", all)
+
+	_, err = people.Update(ctx, "d1", bson.D{{Key: "$set", Value: bson.D{{Key: "name", Value: "Katrina Pop"}}}})
+	check(err)
+	n, err := old.CountDocuments(ctx, bson.D{{Key: "driver.name", Value: "Katrina Pop"}})
+	check(err)
+	fmt.Println("archived copies that followed:", n)
+	total, err := km.Get(ctx, "d1", time.Hour)
+	check(err)
+	fmt.Println("km, live and archived:", total["km"], total["old_km"])
+
+	diesel := specs.Filter(specs.Equals(attribute.Named("fuel"), "diesel"))
+	n, err = trips.CountDocuments(ctx, append(diesel, bson.E{Key: "depot_path", Value: "Berlin"}))
+	check(err)
+	fmt.Println("live, diesel, below Berlin:", n)
+	cursor, err := trips.Aggregate(ctx, mongo.Pipeline{
+		{{Key: "$unionWith", Value: old.Name()}},
+		{{Key: "$match", Value: append(diesel, bson.E{Key: "depot_path", Value: "Berlin"})}},
+		{{Key: "$count", Value: "trips"}},
+	})
+	check(err)
+	var both []bson.M
+	check(cursor.All(ctx, &both))
+	fmt.Println("both:", both[0]["trips"])
+
+	for problem, err := range mongopatterns.CheckAll(ctx, archived, said, saidThen, people, km, oldKm, specs) {
+		fmt.Println(problem, err)
+	}
+	// Output:
+	// archived: 1000
+	// comments of an archived trip: 2 of 3
+	// archived copies that followed: 1000
+	// km, live and archived: 100 10000
+	// live, diesel, below Berlin: 10
+	// both: 1010
+}
+
+// One write keeps the last value of each minute, and the mean of each hour: both or none is stored.
+func ExampleNew_minutes() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	defer db.Drop(ctx)
+	type reading struct {
+		At    time.Time `bson:"timestamp"`
+		Speed float64   `bson:"speed"`
+	}
+	minutes, err := slots.New[string, float64](db.Collection("minutes"), timeseries.Days(nil), nil)
+	check(err)
+	hours, err := bucket.New[string, reading](db.Collection("hours"), timeseries.Every(time.Hour), &bucket.Options{
+		Values: []timeseries.Value{{Field: "speed", Sum: "sum_speed"}},
+	})
+	check(err)
+	check(minutes.EnsureIndexes(ctx))
+	check(hours.EnsureIndexes(ctx))
+	store := func(r reading) {
+		check(mongopatterns.Transact(ctx, db.Client(), func(ctx context.Context) error {
+			if err := minutes.Set(ctx, "bus 7", r.At, r.Speed); err != nil {
+				return err
+			}
+			_, err := hours.Append(ctx, "bus 7", r)
+			return err
+		}))
+	}
+	store(reading{march, 30})
+	store(reading{march.Add(20 * time.Second), 40})
+	store(reading{march.Add(90 * time.Second), 50})
+
+	last, err := minutes.Get(ctx, "bus 7", march)
+	check(err)
+	stats, err := hours.Aggregate(ctx, "bus 7", march, march.Add(time.Hour))
+	check(err)
+	fmt.Println(last, stats.Values["speed"].Mean())
+	// Output: 40 40
 }
 
 func check(err error) {

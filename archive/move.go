@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -28,7 +29,9 @@ type way struct {
 	mark     string // the MarkField
 	marks    bool   // documents get the mark; otherwise they lose it
 	from, to *comment.Collection
-	filter   any // selects the documents
+	filter   any         // selects the documents
+	with     []companion // what moves with them
+	room     int         // for the bytes of all companions of a transaction
 }
 
 // run moves the documents that filter, an argument with the name what, and work select.
@@ -43,7 +46,7 @@ func (w *way) run(ctx context.Context, what string, filter any, work *mongopatte
 	if err != nil {
 		return result, err
 	}
-	if err := transfer.Ready(ctx, work, []*comment.Collection{w.to}, w.from); err != nil {
+	if err := transfer.Ready(ctx, work, w.targets(), w.sources()...); err != nil {
 		return result, err
 	}
 	w.filter = expr.And(filter, checked.Filter)
@@ -52,10 +55,36 @@ func (w *way) run(ctx context.Context, what string, filter any, work *mongopatte
 	return maintain.Run(ctx, w.from, work, scan, w.step)
 }
 
+// sources are the collections that documents leave, targets those where they arrive.
+func (w *way) sources() []*comment.Collection {
+	all := []*comment.Collection{w.from}
+	for _, c := range w.with {
+		all = append(all, c.from)
+	}
+	return all
+}
+
+func (w *way) targets() []*comment.Collection {
+	all := []*comment.Collection{w.to}
+	for _, c := range w.with {
+		all = append(all, c.to)
+	}
+	return all
+}
+
+// bound is how large the companions of a transaction can be: what a transaction of the caller moves, the caller decides.
+func bound(ctx context.Context, work mongopatterns.Work) int {
+	if txn.Running(ctx) {
+		return math.MaxInt
+	}
+	return work.BatchBytes
+}
+
 // step moves a batch.
 func (w *way) step(ctx context.Context, batch []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) error {
 	docs, refused := w.movable(batch)
 	joined := txn.Running(ctx)
+	w.room = bound(ctx, work)
 	if len(refused) > 0 && (work.Strict || joined) {
 		return refused[0].err
 	}
@@ -67,7 +96,7 @@ func (w *way) step(ctx context.Context, batch []bson.Raw, work mongopatterns.Wor
 	var moved int64
 	var err error
 	if !joined {
-		moved, err = w.move(ctx, docs)
+		moved, err = w.move(ctx, docs, false)
 	}
 	// In a transaction of the caller an insert that is refused would end it: there the other side is looked at first.
 	if cause := err; joined || mongo.IsDuplicateKeyError(cause) {
@@ -75,7 +104,7 @@ func (w *way) step(ctx context.Context, batch []bson.Raw, work mongopatterns.Wor
 		if err != nil {
 			return err
 		}
-		if !joined && len(rest) == len(docs) {
+		if !joined && len(rest) == len(docs) && len(w.with) == 0 {
 			return cause // of another unique index
 		}
 		result.Done += same
@@ -83,7 +112,7 @@ func (w *way) step(ctx context.Context, batch []bson.Raw, work mongopatterns.Wor
 		if len(taken) > 0 && (work.Strict || joined) {
 			return taken[0].err
 		}
-		if moved, err = w.move(ctx, rest); err != nil {
+		if moved, err = w.move(ctx, rest, true); err != nil {
 			return err
 		}
 	} else if err != nil {
@@ -122,8 +151,8 @@ func (w *way) movable(batch []bson.Raw) (docs []bson.Raw, refused []refusal) {
 
 // move moves documents in a transaction. Its first statement writes what is to be moved, so that from then on
 // other writers wait, and the transaction cannot conflict with them; what is written must be all that is read
-// and deleted.
-func (w *way) move(ctx context.Context, batch []bson.Raw) (moved int64, err error) {
+// and deleted. With look it compares companions with the other side.
+func (w *way) move(ctx context.Context, batch []bson.Raw, look bool) (moved int64, err error) {
 	if len(batch) == 0 {
 		return 0, nil
 	}
@@ -146,18 +175,33 @@ func (w *way) move(ctx context.Context, batch []bson.Raw) (moved int64, err erro
 		arrivals := make([]mongo.WriteModel, len(docs))
 		for i, doc := range docs {
 			if field := value.Replaced(doc); field != "" {
-				return fault.Refuse(fault.Of(doc.Lookup("_id"), fmt.Errorf("%w: the server would replace the empty timestamp in %q", fault.ErrMalformed, field)))
+				return fault.Refuse(emptied(doc, field))
 			}
 			if !w.marks {
 				doc = w.plain(doc)
 			}
 			arrivals[i] = mongo.NewInsertOneModel().SetDocument(doc)
 		}
+		loads, refused, err := w.gather(ctx, docs, look)
+		if err != nil {
+			return err
+		}
+		if len(refused) > 0 {
+			return fault.Refuse(refused[0].err)
+		}
+		if err := deliver(ctx, loads); err != nil {
+			return err
+		}
 		moved = locked.MatchedCount
 		departure := mongo.NewDeleteManyModel().SetFilter(held)
 		return transfer.Exchange(ctx, w.from, w.to, arrivals, []mongo.WriteModel{departure}, moved)
 	})
 	return moved, err
+}
+
+// emptied is the error of a document with an empty timestamp.
+func emptied(doc bson.Raw, field string) error {
+	return fault.Of(doc.Lookup("_id"), fmt.Errorf("%w: the server would replace the empty timestamp in %q", fault.ErrMalformed, field))
 }
 
 func find(ctx context.Context, coll *comment.Collection, filter any, most int) ([]bson.Raw, error) {
@@ -171,8 +215,8 @@ func (w *way) plain(doc bson.Raw) bson.Raw {
 	return value.Pick(doc, func(field []byte) bool { return string(field) != w.mark })
 }
 
-// meet deletes the documents that are the same on the other side, and refuses those that differ there. rest are
-// the others.
+// meet deletes the documents that are the same on the other side, and moves their companions. It refuses those that
+// differ there, or whose companions do. rest are the others.
 func (w *way) meet(ctx context.Context, docs []bson.Raw) (same int64, taken []refusal, rest []bson.Raw, err error) {
 	var there map[string]bson.Raw
 	err = maintain.Once(ctx, w.from.Database(), func(ctx context.Context) error {
@@ -182,19 +226,29 @@ func (w *way) meet(ctx context.Context, docs []bson.Raw) (same int64, taken []re
 			return err
 		}
 		there = others
-		var deletes []mongo.WriteModel
+		var leaving []bson.Raw
 		for _, p := range pairs {
 			if w.same(p) {
-				deletes = append(deletes, mongo.NewDeleteOneModel().SetFilter(expr.D("_id", value.Equal(p.here.Lookup("_id")))))
-			} else {
-				id := p.here.Lookup("_id")
-				taken = append(taken, refusal{id, fault.Of(id, fmt.Errorf("%w: %s has it with other content", fault.ErrExists, w.to.Name()))})
+				leaving = append(leaving, p.here)
+				continue
 			}
+			id := p.here.Lookup("_id")
+			taken = append(taken, refusal{id, fault.Of(id, fmt.Errorf("%w: %s has it with other content", fault.ErrExists, w.to.Name()))})
 		}
-		if len(deletes) == 0 {
+		refused, err := w.accompany(ctx, leaving)
+		if err != nil {
+			return err
+		}
+		taken = append(taken, refused...)
+		leaving = slices.DeleteFunc(leaving, func(doc bson.Raw) bool { return refusedOf(refused, doc.Lookup("_id")) })
+		if len(leaving) == 0 {
 			return nil
 		}
-		same = int64(len(deletes))
+		same = int64(len(leaving))
+		deletes := make([]mongo.WriteModel, same)
+		for i, doc := range leaving {
+			deletes[i] = mongo.NewDeleteOneModel().SetFilter(expr.D("_id", value.Equal(doc.Lookup("_id"))))
+		}
 		done, err := fault.Many(w.from.BulkWrite(ctx, deletes))
 		if err == nil && done.DeletedCount != same {
 			err = txn.Conflict("archive")

@@ -60,7 +60,7 @@ type Options struct {
 // Index describes an index over the entries: {prefix…, key, qualifier, value,
 // suffix…}, all ascending. The paths may be dotted.
 type Index struct {
-	// Prefix are paths of other fields that queries compare for equality. Default
+	// Prefix are paths of other fields that queries compare for equality. They must not hold arrays. Default
 	// none.
 	Prefix []string
 	// KeyOnly leaves qualifier and value out of the index. Default false.

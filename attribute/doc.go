@@ -89,7 +89,10 @@
 // Prefix names other fields that your queries compare for equality, such as the filters of GetBy and Values.
 // Suffix names the fields by which pages are sorted, for package paging with "_id" as the last. Without it the
 // server reads and sorts all matches for each page. Neither may hold arrays, because MongoDB cannot index two
-// arrays of a document ([ErrTwoArrays]). A filter of several conditions uses the index for one of them and tests
+// arrays of a document ([ErrTwoArrays]). In a collection without such documents the index is created all the same,
+// because no type shows their fields to New; then each insert of one fails with "cannot index parallel arrays". So the
+// ancestors of package tree cannot be a Prefix: leave them to the index {ancestors: 1}, of which and this one the server
+// chooses the better for a query, or take a field with one value, such as the root. A filter of several conditions uses the index for one of them and tests
 // the others on the documents found. NotOrMissing alone uses no index.
 //
 // # Concurrency

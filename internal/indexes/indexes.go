@@ -38,19 +38,9 @@ func EnsureAll(ctx context.Context, db *mongo.Database, models map[string][]mong
 //
 // Cost: 1 round trip, 2 if an index is missing.
 func Ensure(ctx context.Context, coll *mongo.Collection, models []mongo.IndexModel) error {
-	cursor, err := coll.Indexes().List(ctx)
+	existing, err := list(ctx, coll)
 	if err != nil {
-		return fmt.Errorf("list indexes: %w", err)
-	}
-	var existing []spec
-	if err := cursor.All(ctx, &existing); err != nil {
-		return fmt.Errorf("list indexes: %w", err)
-	}
-	for i := range existing {
-		if existing[i].Key, err = normalKey(existing[i].Key); err != nil {
-			return fmt.Errorf("list indexes: %w", err)
-		}
-		existing[i].Collation.complete()
+		return err
 	}
 	var missing []mongo.IndexModel
 	for _, model := range models {
@@ -83,14 +73,57 @@ func Ensure(ctx context.Context, coll *mongo.Collection, models []mongo.IndexMod
 	if len(missing) == 0 {
 		return nil
 	}
-	if _, err := fault.Many(coll.Indexes().CreateMany(ctx, missing)); err != nil {
-		var server mongo.ServerError
-		if errors.As(err, &server) && (server.HasErrorCode(85) || server.HasErrorCode(86)) {
-			return fmt.Errorf("%w: %s: %w", fault.ErrIndexConflict, coll.Name(), &shortened{err})
-		}
-		return fmt.Errorf("create indexes: %w", err)
+	_, err = fault.Many(coll.Indexes().CreateMany(ctx, missing))
+	return createError(coll, err)
+}
+
+// createError says what a server has against new indexes.
+func createError(coll *mongo.Collection, err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	var server mongo.ServerError
+	if errors.As(err, &server) && (server.HasErrorCode(85) || server.HasErrorCode(86)) {
+		return fmt.Errorf("%w: %s: %w", fault.ErrIndexConflict, coll.Name(), &shortened{err})
+	}
+	return fmt.Errorf("create indexes: %w", err)
+}
+
+// list returns the indexes that exist, in a form in which they can be compared.
+func list(ctx context.Context, coll *mongo.Collection) (existing []spec, err error) {
+	cursor, err := coll.Indexes().List(ctx)
+	if err == nil {
+		err = cursor.All(ctx, &existing)
+	}
+	for i := range existing {
+		if err == nil {
+			existing[i].Key, err = normalKey(existing[i].Key)
+		}
+		existing[i].Collation.complete()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list indexes: %w", err)
+	}
+	return existing, nil
+}
+
+// EnsureFirst creates an index on a field, unless the collection has one that begins with it and finds all documents.
+//
+// Cost: that of Ensure.
+func EnsureFirst(ctx context.Context, coll *mongo.Collection, field string) error {
+	existing, err := list(ctx, coll)
+	if err != nil {
+		return err
+	}
+	for _, have := range existing {
+		first, err := have.Key.IndexErr(0)
+		_, ordered := first.Value().AsInt64OK()
+		if err == nil && first.Key() == field && ordered && !have.Sparse && len(have.PartialFilter) == 0 && have.Collation.Locale == "" {
+			return nil
+		}
+	}
+	_, err = fault.One(coll.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: expr.D(field, 1)}))
+	return createError(coll, err)
 }
 
 // shortened leaves out what the server says about its documentation.

@@ -163,6 +163,14 @@ func Run(ctx context.Context, coll *comment.Collection, work *mongopatterns.Work
 	return total, nil
 }
 
+// TooLarge is the error of a step whose batch is too large for one transaction, and has written nothing. Run does the
+// batch in halves, also with Work.Strict, and refuses a document that is too large alone.
+func TooLarge(err error) error { return fault.Refuse(&large{err}) }
+
+type large struct{ error }
+
+func (l *large) Unwrap() error { return l.error }
+
 // Rewrite sends the guarded updates of a step. A document that has changed since it was read is counted as
 // Skipped.
 func Rewrite(ctx context.Context, coll *comment.Collection, models []mongo.WriteModel, work mongopatterns.Work, result *mongopatterns.Result) error {
@@ -203,7 +211,8 @@ func apart(ctx context.Context, collection string, batch []bson.Raw, strict bool
 			total.Done += result.Done // not the rest of the result: patiently does the documents again
 			return err
 		}
-		if strict || !fault.Refused(err) || joined {
+		divisible := len(batch) > 1 && errors.As(err, new(*large))
+		if strict && !divisible || !fault.Refused(err) || joined {
 			if result.Unknown == 0 && fault.MayBeDone(err) && !joined {
 				result.Unknown = max(0, int64(len(batch))-result.Done)
 			}
@@ -220,7 +229,7 @@ func apart(ctx context.Context, collection string, batch []bson.Raw, strict bool
 		skipped := total.Skipped
 		total.Done += result.Done
 		for _, part := range [][]bson.Raw{batch[:len(batch)/2], batch[len(batch)/2:]} {
-			if err := apart(ctx, collection, part, false, total, progress, do); err != nil {
+			if err := apart(ctx, collection, part, strict, total, progress, do); err != nil {
 				return err
 			}
 		}

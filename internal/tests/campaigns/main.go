@@ -87,6 +87,7 @@ func all() ([]campaign, error) {
 		campaign{"classifier", "./advise", `^TestClassifier$`},
 		campaign{"numbers/bucket", "./bucket", `^TestEveryNumber$`},
 		campaign{"numbers/series", "./series", `^TestEveryNumber$`},
+		campaign{"pairs", tests + "pairs", `^TestPairs$`},
 		campaign{"privileges", tests + "privileges", `^TestPrivileges$`},
 	), nil
 }

@@ -21,6 +21,32 @@ func newInvoices(s *Scene) *archive.Archive {
 	return a
 }
 
+// withPayments are six invoices with two payments each.
+func withPayments(s *Scene) *archive.Archive {
+	paid(s)
+	a := testkit.Must(archive.New(s.Coll("invoices"), s.Coll("invoices_old"), &archive.Options{TimeField: "paid",
+		Companions: []archive.Companion{{Live: s.Coll("payments"), Archived: s.Coll("payments_old"), Field: "invoice"}}}))
+	s.OK(a.EnsureIndexes(s.Context()))
+	for id := range 12 {
+		s.Insert("payments", testkit.D("_id", id, "invoice", id/2))
+	}
+	return a
+}
+
+// withOld are two archived invoices and four live ones.
+func withOld(s *Scene) *archive.Archive {
+	a := withPayments(s)
+	s.OK(testkit.ErrorOf(a.Move(s.Context(), a.BeforeFilter(at(120)), nil)))
+	return a
+}
+
+// apart is withOld, with a live payment of an archived invoice.
+func apart(s *Scene) *archive.Archive {
+	a := withOld(s)
+	s.Insert("payments", testkit.D("_id", 100, "invoice", 1))
+	return a
+}
+
 // paid are six invoices, paid at nine, ten and so on.
 func paid(s *Scene) *archive.Archive {
 	a := newInvoices(s)
@@ -59,6 +85,16 @@ var archiveRows = []Row{
 	{"archive.Archive.Move/archived already", moving(copied, "invoices", func(ctx context.Context, a *archive.Archive) (mongopatterns.Result, error) {
 		return a.Move(ctx, a.BeforeFilter(at(180)), &mongopatterns.Work{BatchSize: 3})
 	})},
+	{"archive.Archive.Move/companions", moving(withPayments, "invoices", func(ctx context.Context, a *archive.Archive) (mongopatterns.Result, error) {
+		return a.Move(ctx, a.BeforeFilter(at(120)), small)
+	})},
+	{"archive.Archive.Move/companions archived already", moving(func(s *Scene) *archive.Archive {
+		a := withPayments(s)
+		s.Insert("payments_old", testkit.D("_id", 1, "invoice", 0))
+		return a
+	}, "invoices", func(ctx context.Context, a *archive.Archive) (mongopatterns.Result, error) {
+		return a.Move(ctx, a.BeforeFilter(at(60)), small)
+	})},
 	{"archive.Archive.Restore", func(s *Scene) Call {
 		c := moving(paid, "invoices_old", func(ctx context.Context, a *archive.Archive) (mongopatterns.Result, error) {
 			return a.Restore(ctx, testkit.D("_id", testkit.D("$lt", 2)), small)
@@ -67,7 +103,13 @@ var archiveRows = []Row{
 		s.OK(testkit.ErrorOf(a.Move(s.Context(), bson.D{}, nil)))
 		return c
 	}},
+	{"archive.Archive.Restore/companions", moving(withOld, "invoices_old", func(ctx context.Context, a *archive.Archive) (mongopatterns.Result, error) {
+		return a.Restore(ctx, testkit.D("_id", 0), small)
+	})},
 	{"archive.Archive.Repair", moving(unmarked, "", func(ctx context.Context, a *archive.Archive) (mongopatterns.Result, error) {
+		return a.Repair(ctx, small)
+	})},
+	{"archive.Archive.Repair/companions", moving(apart, "", func(ctx context.Context, a *archive.Archive) (mongopatterns.Result, error) {
 		return a.Repair(ctx, small)
 	})},
 }
@@ -80,11 +122,15 @@ func archiveReads() []Row {
 
 func archiveSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
 	live, archived := db.Collection("invoices"), db.Collection("invoices_archive")
-	a := testkit.Must(archive.New(live, archived, nil))
+	payments, oldPayments := db.Collection("payments"), db.Collection("payments_archive")
+	a := testkit.Must(archive.New(live, archived, &archive.Options{Companions: []archive.Companion{{Live: payments, Archived: oldPayments, Field: "invoice"}}}))
 	testkit.OK(t, a.EnsureIndexes(t.Context()))
-	// The invoice before this one moves; every third comes back.
+	// The invoice before this one moves with its payment; every third comes back.
 	step := func(ctx context.Context, n int) error {
 		if err := done(testkit.ErrorOf(live.InsertOne(ctx, bson.M{"_id": n, "total": n}))); err != nil {
+			return err
+		}
+		if err := done(testkit.ErrorOf(payments.InsertOne(ctx, bson.M{"_id": n, "invoice": n}))); err != nil {
 			return err
 		}
 		err := testkit.ErrorOf(a.Move(ctx, bson.M{"_id": n - 1}, nil))
@@ -105,6 +151,9 @@ func archiveSteps(t *testing.T, db *mongo.Database) (func(context.Context, int) 
 		}
 		if l, o := ids(t, live, bson.M{}), ids(t, archived, bson.M{}); !slices.Equal(l, here) || !slices.Equal(o, there) {
 			t.Errorf("%v live and %v archived of %d", l, o, n)
+		}
+		if l, o := ids(t, payments, bson.M{}), ids(t, oldPayments, bson.M{}); !slices.Equal(l, here) || !slices.Equal(o, there) {
+			t.Errorf("payments: %v live and %v archived of %d", l, o, n)
 		}
 	}
 }

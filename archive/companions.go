@@ -1,0 +1,347 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/comment"
+	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/hold"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/transfer"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+// Apart: the document that companions belong to is only on the other side. Collection and ID name one of them, Field
+// and Have its document. Repair moves them to it, but for those that have other content there.
+const Apart mongopatterns.ProblemKind = "apart"
+
+// A Companion is a collection of documents that belong to those of an Archive, and move with them.
+type Companion struct {
+	// Live and Archived are its two collections, of the same client.
+	Live, Archived *mongo.Collection
+	// Field is the path of the field with the _id of the document that a companion belongs to; "_id" if both have the
+	// same. It must not be in an array.
+	Field string
+}
+
+// A companion is a Companion on one way.
+type companion struct {
+	from, to *comment.Collection
+	field    string
+}
+
+// join checks the companions. Each collection is used once.
+func (a *Archive) join() error {
+	used := map[string]string{}
+	take := func(option string, coll *mongo.Collection) error {
+		switch {
+		case coll == nil:
+			return fault.Invalid("%s: the collection is nil", option)
+		case coll.Database().Client() != a.live.Database().Client():
+			return fault.Invalid("%s: the collection is of another client", option)
+		}
+		name := coll.Database().Name() + "." + coll.Name()
+		if other, ok := used[name]; ok {
+			return fault.Invalid("%s: the collection %q is also %s", option, coll.Name(), other)
+		}
+		used[name] = option
+		return nil
+	}
+	err := errors.Join(take("live", a.live.Driver()), take("archived", a.archived.Driver()))
+	for i := range a.opts.Companions {
+		if err != nil {
+			return err
+		}
+		c := a.opts.Companions[i]
+		option := fmt.Sprintf("Options.Companions[%d]", i)
+		if c.Field == "" {
+			return fault.Invalid("%s.Field: it must name the field with the _id of the document", option)
+		}
+		err = errors.Join(config.Apply(config.Path(option+".Field", &c.Field, "")),
+			take(option+".Live", c.Live), take(option+".Archived", c.Archived))
+		a.companions = append(a.companions, companion{comment.On(c.Live), comment.On(c.Archived), c.Field})
+	}
+	return err
+}
+
+// followed yields the field and both collections of each companion.
+func (a *Archive) followed() iter.Seq2[string, *comment.Collection] {
+	return func(yield func(string, *comment.Collection) bool) {
+		for _, c := range a.companions {
+			if !yield(c.field, c.from) || !yield(c.field, c.to) {
+				return
+			}
+		}
+	}
+}
+
+// of selects the companions of parents.
+func (c companion) of(parents []bson.RawValue) bson.D {
+	return expr.D(c.field, expr.Op("$in", parents))
+}
+
+// A load is what a transaction moves of a companion.
+type load struct {
+	companion
+	filter bson.D // selects docs, and perhaps others
+	docs   []bson.Raw
+	same   map[string]bool // the value.Key of the _ids that the other side has with the same content
+}
+
+// gather reads the companions of parents in a transaction. With look it compares them with the other side, and returns
+// the parents of those that differ there as refused.
+func (w *way) gather(ctx context.Context, parents []bson.Raw, look bool) (loads []load, refused []refusal, err error) {
+	room := w.room
+	for _, c := range w.with {
+		l := load{companion: c, filter: c.of(transfer.IDs(parents))}
+		more, err := l.read(ctx, &room)
+		if err != nil {
+			return nil, nil, err
+		}
+		if more {
+			return nil, nil, maintain.TooLarge(fault.Of(parents[0].Lookup("_id"),
+				fault.Invalid("its companions are larger than Work.BatchBytes, and one transaction moves all of them")))
+		}
+		if len(l.docs) == 0 {
+			continue
+		}
+		if look {
+			differ, err := l.compare(ctx)
+			if err != nil {
+				return nil, nil, err
+			}
+			for _, doc := range differ {
+				parent := value.Lookup(doc, c.field)
+				refused = append(refused, refusal{parent, fault.Of(parent, fmt.Errorf("%w: %s has its companion %s with other content",
+					fault.ErrExists, c.to.Name(), value.Text(doc.Lookup("_id"))))})
+			}
+		}
+		loads = append(loads, l)
+	}
+	return loads, refused, nil
+}
+
+// accompany moves the companions of documents, except of those that it returns as refused.
+func (w *way) accompany(ctx context.Context, parents []bson.Raw) (refused []refusal, err error) {
+	if len(parents) == 0 {
+		return nil, nil
+	}
+	loads, refused, err := w.gather(ctx, parents, true)
+	if err != nil {
+		return nil, err
+	}
+	for i, l := range loads {
+		loads[i].docs = slices.DeleteFunc(l.docs, func(doc bson.Raw) bool { return refusedOf(refused, value.Lookup(doc, l.field)) })
+	}
+	return refused, deliver(ctx, loads)
+}
+
+// refusedOf reports whether a document is refused.
+func refusedOf(refused []refusal, id bson.RawValue) bool {
+	return slices.ContainsFunc(refused, func(r refusal) bool { return value.Key(r.id) == value.Key(id) })
+}
+
+// read reads the documents of the filter while they have room, and at least one. It reports whether there are more.
+func (l *load) read(ctx context.Context, room *int) (more bool, err error) {
+	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return l.from.Find(ctx, l.filter, options.Find().SetBatchSize(replies))
+	}) {
+		if err != nil {
+			return false, err
+		}
+		if len(l.docs) > 0 && len(doc) > *room {
+			return true, nil
+		}
+		if kind := value.Lookup(doc, l.field).Type; kind == 0 || kind == bson.TypeArray {
+			return false, fault.Refuse(fault.Of(doc.Lookup("_id"), fmt.Errorf("%w: %q of the companion is in an array, or is one", fault.ErrMalformed, l.field)))
+		}
+		*room -= len(doc)
+		l.docs = append(l.docs, doc)
+	}
+	return false, nil
+}
+
+// replies is more documents than the 16 MiB of a reply hold.
+const replies = 1 << 20
+
+// compare looks for the documents on the other side. It takes those that have other content there out of the load, and
+// returns them.
+func (l *load) compare(ctx context.Context) (differ []bson.Raw, err error) {
+	if len(l.docs) == 0 {
+		return nil, nil
+	}
+	others, err := transfer.ByID(ctx, l.to, l.docs, nil)
+	if err != nil || len(others) == 0 {
+		return nil, err
+	}
+	there := map[string]bson.Raw{}
+	for _, other := range others {
+		there[value.Key(other.Lookup("_id"))] = other
+	}
+	var rest []bson.Raw
+	l.same = map[string]bool{}
+	for _, doc := range l.docs {
+		key := value.Key(doc.Lookup("_id"))
+		other := there[key]
+		if other != nil && !bytes.Equal(doc, other) {
+			differ = append(differ, doc)
+			continue
+		}
+		l.same[key] = other != nil
+		rest = append(rest, doc)
+	}
+	l.docs = rest
+	return differ, nil
+}
+
+// deliver moves what was gathered.
+//
+// Cost: 2 round trips for each load, 1 if the other side has all of it.
+func deliver(ctx context.Context, loads []load) error {
+	for _, l := range loads {
+		if len(l.docs) == 0 {
+			continue
+		}
+		var arrivals []mongo.WriteModel
+		for _, doc := range l.docs {
+			if field := value.Replaced(doc); field != "" {
+				return fault.Refuse(emptied(doc, field))
+			}
+			if !l.same[value.Key(doc.Lookup("_id"))] {
+				arrivals = append(arrivals, mongo.NewInsertOneModel().SetDocument(doc))
+			}
+		}
+		departure := mongo.NewDeleteManyModel().SetFilter(expr.And(l.filter, expr.D("_id", expr.Op("$in", transfer.IDs(l.docs)))))
+		if err := transfer.Exchange(ctx, l.from, l.to, arrivals, []mongo.WriteModel{departure}, int64(len(l.docs))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A stray is a companion on the way to its documents.
+type stray struct {
+	companion
+	parents, parentsThere *comment.Collection
+}
+
+// strays are the ways of all companions: to the archive, and back.
+func (a *Archive) strays() (all []stray) {
+	for _, c := range a.companions {
+		all = append(all, stray{c, a.live, a.archived}, stray{companion{c.to, c.from, c.field}, a.archived, a.live})
+	}
+	return all
+}
+
+// scan reads the _ids of the documents that companions belong to. It needs only the keys of an index on the field.
+func (s stray) scan() maintain.Scan {
+	return maintain.Scan{Pipeline: mongo.Pipeline{expr.Op("$group", expr.D("_id", expr.Field(s.field)))}}
+}
+
+// lost returns those of the documents that are only on the other side.
+func (s stray) lost(ctx context.Context, parents []bson.Raw) ([]bson.Raw, error) {
+	here, err := transfer.ByID(ctx, cursor.Primary(s.parents), parents, expr.D("_id", 1))
+	if err != nil || len(here) == len(parents) {
+		return nil, err
+	}
+	found := map[string]bool{}
+	for _, doc := range here {
+		found[value.Key(doc.Lookup("_id"))] = true
+	}
+	var missing []bson.Raw
+	for _, doc := range parents {
+		if !found[value.Key(doc.Lookup("_id"))] {
+			missing = append(missing, doc)
+		}
+	}
+	return transfer.ByID(ctx, cursor.Primary(s.parentsThere), missing, expr.D("_id", 1))
+}
+
+// problems names the strays of a batch of documents. It reads them again in one snapshot.
+func (s stray) problems(ctx context.Context, batch []bson.Raw) (out []mongopatterns.Problem, err error) {
+	lost, err := s.lost(ctx, batch)
+	if err != nil || len(lost) == 0 {
+		return nil, err
+	}
+	err = txn.Run(ctx, s.from.Database(), func(ctx context.Context) error {
+		out = nil
+		lost, err := s.lost(ctx, lost)
+		if err != nil || len(lost) == 0 {
+			return err
+		}
+		group := expr.Op("$group", expr.D("_id", expr.Field(s.field), "n", expr.Op("$sum", 1), "first", expr.Op("$min", "$_id")))
+		for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+			return s.from.Aggregate(ctx, mongo.Pipeline{expr.Op("$match", s.of(transfer.IDs(lost))), group, expr.Op("$sort", expr.D("_id", 1))})
+		}) {
+			if err != nil {
+				return err
+			}
+			out = append(out, mongopatterns.Problem{Pattern: "archive", Kind: Apart, Collection: s.from.Name(), ID: doc.Lookup("first"), Field: s.field,
+				Have: doc.Lookup("_id"), Detail: fmt.Sprintf("%d documents; theirs is in %s", doc.Lookup("n").AsInt64(), s.parentsThere.Name())})
+		}
+		return nil
+	})
+	return out, err
+}
+
+// finish moves the strays of a batch of documents, in as many transactions as their size needs.
+func (s stray) finish(ctx context.Context, batch []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) error {
+	lost, err := s.lost(ctx, batch)
+	if err != nil || len(lost) == 0 {
+		return err
+	}
+	left := []bson.RawValue{} // the _ids of what stays where it is
+	for more := true; more; {
+		var l load
+		var differ []bson.Raw
+		err := maintain.Once(ctx, s.from.Database(), func(ctx context.Context) error {
+			more, differ = false, nil
+			l = load{companion: s.companion}
+			lost, err := s.lost(ctx, lost)
+			if err != nil || len(lost) == 0 {
+				return err
+			}
+			// Their documents must not leave while they arrive.
+			if !work.DryRun {
+				if err := hold.Documents(ctx, s.parentsThere, expr.D("_id", expr.Op("$in", transfer.IDs(lost)))); err != nil {
+					return err
+				}
+			}
+			l.filter = append(s.of(transfer.IDs(lost)), expr.Element("$nor", bson.A{expr.D("_id", expr.Op("$in", left))}))
+			room := work.BatchBytes
+			if more, err = l.read(ctx, &room); err != nil {
+				return err
+			}
+			if differ, err = l.compare(ctx); err != nil || work.DryRun {
+				return err
+			}
+			return deliver(ctx, []load{l})
+		})
+		if err != nil {
+			return err
+		}
+		result.Done += int64(len(l.docs))
+		result.Remaining += int64(len(differ))
+		if work.DryRun {
+			differ = append(differ, l.docs...)
+		}
+		for _, doc := range differ {
+			left = append(left, value.Clone(doc.Lookup("_id")))
+		}
+	}
+	return nil
+}
