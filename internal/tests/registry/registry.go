@@ -20,6 +20,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
 	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
 )
 
@@ -113,6 +114,15 @@ func Firsts(rows []Row) []Row {
 			met[r.Method()] = true
 			out = append(out, r)
 		}
+	}
+	return out
+}
+
+// Every is every nth row; the seed says which.
+func Every(n int, rows []Row) []Row {
+	var out []Row
+	for i := int(scale.Seed() % uint64(n)); i < len(rows); i += n {
+		out = append(out, rows[i])
 	}
 	return out
 }

@@ -427,13 +427,7 @@ func TestSweep(t *testing.T) {
 func calls(rows []registry.Row) []registry.Row { return scale.Of(registry.Firsts(rows), rows, rows) }
 
 // third is every third row in a small run.
-func third(rows []registry.Row) []registry.Row {
-	var out []registry.Row
-	for i := scale.Of(int(scale.Seed()%3), 0, 0); i < len(rows); i += scale.Of(3, 1, 1) {
-		out = append(out, rows[i])
-	}
-	return out
-}
+func third(rows []registry.Row) []registry.Row { return registry.Every(scale.Of(3, 1, 1), rows) }
 
 // together runs test for some rows at the same time.
 func together(t *testing.T, rows []placed, test func(t *testing.T, r placed)) {
