@@ -97,8 +97,10 @@ func (a *Archive) Indexes() map[string][]mongo.IndexModel {
 // returns ErrIndexConflict. It refuses collections with a default collation with ErrInvalid. For companions of another
 // package call its EnsureIndexes first, on both sides.
 //
-// Cost: 2 round trips, 3 if the archive is in another database; 1 more to create the index and 1 to create the
-// archive; 1 less if TimeField is _id. For each companion 2 more, and 3 to create its archive and both indexes.
+// Cost: 2 round trips, 1 less if TimeField is _id.
+//   - The archive is in another database: 1 more.
+//   - What is missing: 1 for the index and 1 for the archive.
+//   - Each companion: 2, and 3 to create its archive and both indexes.
 func (a *Archive) EnsureIndexes(ctx context.Context) (err error) {
 	ctx = comment.Call(ctx, "archive.EnsureIndexes")
 	defer fault.In(&err, "archive: ensure indexes")
@@ -182,12 +184,15 @@ func (a *Archive) LiveFilter() bson.D {
 //
 // A document whose TimeField changes during the call may be left for the next one.
 //
-// Cost: 2 round trips, 3 if the archive is in another database, 1 to create it, and more for many documents, to
-// find them (by BeforeFilter the index on TimeField); for each batch (by default 100 documents, at most 8 MiB)
-// 5 round trips, and 3 writes for each document; 3 round trips more for each collection of companions that the batch
-// has, 1 that it has not, and 2 writes for each companion. A batch with an _id that exists in the archive costs up to 8
-// round trips more. In your own transaction, which a refused insert would end, a batch costs 1 round trip more,
-// with such an _id 3; and so it does for each collection of companions.
+// Cost: 2 round trips, and 5 for each batch (by default 100 documents, at most 8 MiB), with 3 writes for each
+// document.
+//   - The archive is in another database: 1 more. To create it: 1.
+//   - To find many documents: more, by BeforeFilter on the index of TimeField.
+//   - Each collection of companions: 3 more for a batch that has some, 1 for another, and 2 writes for each
+//     companion.
+//   - A batch with an _id that exists in the archive: up to 8 more.
+//   - In your own transaction, which a refused insert would end: 1 more for a batch and for each collection of
+//     companions, with such an _id 3.
 func (a *Archive) Move(ctx context.Context, old any, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "archive.Move")
 	defer fault.In(&err, "archive: move")

@@ -41,10 +41,12 @@ const (
 //   - Different: an _id is live and archived, with different content. Field is the first field that differs,
 //     Have its live value. Delete one of the two.
 //
-// Cost: 1 round trip, 2 if the archive is in another database; 2 for each batch (by default 1000) of live
-// documents, by _id, and 3 for every 100 that exist in the archive too; a scan of the archive for Unmarked. On each
-// side of a companion 1 round trip, 1 for each 1000 documents that have some, and 5 for a batch of which some are Apart;
-// it reads the keys of an index on Field.
+// Cost: 1 round trip, 2 for each batch (by default 1000) of live documents, by _id, and a scan of the archive for
+// Unmarked.
+//   - The archive is in another database: 1 more.
+//   - For every 100 documents that exist in the archive too: 3.
+//   - Each side of a companion, by the keys of the index on Field: 1, 1 for each 1000 documents that have some, and 5
+//     for a batch of which some are Apart.
 func (a *Archive) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "archive.Check")
 	all := maintain.Check(ctx, a.live, work, a.scan(), a.problems)
@@ -162,8 +164,9 @@ func (a *Archive) difference(p pair) (field string, have bson.RawValue, detail s
 // each of them. work.Filter selects live documents; with it, Repair does nothing else. Remaining counts the Different
 // and the Marked ones, and the companions that have other content on the other side.
 //
-// Cost: that of Check, where what is in both costs 4 round trips for every 100, and 1 for each batch of
-// Unmarked ones; 8 for each batch of documents whose companions are Apart.
+// Cost: that of Check, where what is in both costs 4 round trips for every 100.
+//   - Unmarked documents: 1 for each batch.
+//   - Documents whose companions are Apart: 8 for each batch.
 func (a *Archive) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "archive.Repair")
 	defer fault.In(&err, "archive: repair")
