@@ -5,6 +5,7 @@ package adoption_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,7 +31,8 @@ func closed(c *client, old bool) bson.DateTime {
 }
 
 func openArchive(db *mongo.Database) (helper, error) {
-	a, err := archive.New(db.Collection("orders"), db.Collection("orders_archive"), &archive.Options{TimeField: "closed"})
+	a, err := archive.New(db.Collection("orders"), db.Collection("orders_archive"), &archive.Options{TimeField: "closed",
+		Companions: []archive.Companion{{Live: db.Collection("remarks"), Archived: db.Collection("remarks_archive"), Field: "order"}}})
 	if err != nil {
 		return helper{}, err
 	}
@@ -45,6 +47,8 @@ func startArchive(w *world) service {
 	a := w.h.value.(*archive.Archive)
 	live, archived := w.db.Collection("orders"), w.db.Collection("orders_archive")
 	m := &model{coll: live}
+	remarks, oldRemarks := w.db.Collection("remarks"), w.db.Collection("remarks_archive")
+	var remarked atomic.Int64
 	isOld := func(r *record) bool {
 		return alive(r) && r.doc["closed"].(bson.DateTime) < bson.NewDateTimeFromTime(cut)
 	}
@@ -68,6 +72,24 @@ func startArchive(w *world) service {
 		}),
 		m.write("close", recent, func(ctx context.Context, c *client, r *record) error {
 			return m.update(ctx, r, d("$set", d("closed", closed(c, true))))
+		}),
+		m.write("remark", recent, func(ctx context.Context, _ *client, r *record) error {
+			change := d("$inc", d("own.remarks", int32(1)))
+			err := mongopatterns.Transact(ctx, w.db.Client(), func(ctx context.Context) error {
+				result, err := live.UpdateOne(ctx, d("_id", r.id), change)
+				if err == nil && result.MatchedCount != 1 {
+					err = mongo.ErrNoDocuments
+				}
+				if err == nil {
+					_, err = remarks.InsertOne(ctx, d("order", r.id))
+				}
+				return err
+			})
+			if err == nil {
+				remarked.Add(1)
+				m.follow(r, change)
+			}
+			return err
 		}),
 		// Either it still is live, or nothing happens.
 		m.write("change of an old document", isOld, func(ctx context.Context, c *client, r *record) error {
@@ -101,14 +123,20 @@ func startArchive(w *world) service {
 	}
 	oracle := func(t *testing.T) {
 		here, there := read(t, live), read(t, archived)
+		if n := testkit.Count(t, remarks, bson.D{}) + testkit.Count(t, oldRemarks, bson.D{}); int64(n) != remarked.Load() {
+			differ(t, "%d remarks of %d", n, remarked.Load())
+		}
 		for _, r := range m.living() {
 			name := fmt.Sprint(r.id)
-			side, other := here, there
+			side, other, away := here, there, oldRemarks
 			if isOld(r) {
-				side, other = there, here
+				side, other, away = there, here, remarks
 				if _, ok := there[name]["archived_at"].(bson.DateTime); !ok {
 					differ(t, "%s is archived without a mark", name)
 				}
+			}
+			if n := testkit.Count(t, away, d("order", r.id)); n > 0 {
+				differ(t, "%s: %d remarks are in %s", name, n, away.Name())
 			}
 			if side[name] == nil || other[name] != nil {
 				differ(t, "%s: old %v, live %v, archived %v", name, isOld(r), here[name], there[name])
