@@ -75,10 +75,10 @@ func (s *store) isParent(n node) bool {
 	return n.id.Type != 0 || s.o.SegmentField != "" && s.checkUsable(n) == nil
 }
 
-// child returns what x would be under parent, or as a root if parent is nil. Only the fields from which those of its
-// children are derived are set.
-func (s *store) child(x node, parent *node) *node {
-	n := &node{id: x.id, segment: x.segment, parent: value.Null, up: parent, path: s.o.PathDelimiter}
+// child returns what a node with an ID and a segment would be under parent, or as a root if parent is nil. Only the fields
+// from which those of its children are derived are set.
+func (s *store) child(id, segment bson.RawValue, parent *node) *node {
+	n := &node{id: id, segment: segment, parent: value.Null, up: parent, path: s.o.PathDelimiter}
 	if parent != nil {
 		n.parent, n.path = parent.id, s.full(*parent)
 	}

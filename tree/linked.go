@@ -217,18 +217,15 @@ func (l linked) childrenByParent(ctx context.Context, nodes []node) ([][]node, e
 	return out, nil
 }
 
-func (l linked) named(s *place) node {
-	up, _ := l.parent(s.node)
-	return up
-}
+func (l linked) unconfirmed(n node, _ []*place) (up node, broken string) { return l.parent(n) }
 
-// catchUp has nothing to write but the fields of the nodes, because these name their parents.
-func (l linked) catchUp(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error) {
+// prepareAdoption has nothing to write but the fields of the nodes, because these name their parents.
+func (l linked) prepareAdoption(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error) {
 	return nil, false, e.readChildren(ctx, b)
 }
 
 // cut: a node has one parent, so no node outside leads into a cycle.
-func (l linked) cut(*finding, node, *place) {}
+func (l linked) cut(node, *place) []mongo.WriteModel { return nil }
 
 // addChildren changes the counter only, because it is the children that name the parent.
 func (l linked) addChildren(children []bson.RawValue) bson.D {
@@ -244,7 +241,7 @@ func (l linked) makeRoot(n node) []mongo.WriteModel {
 	if l.keepsParent || l.checkUsable(n) != nil {
 		return models
 	}
-	return append(models, l.updatesBelow(n, l.child(n, nil))...)
+	return append(models, l.updatesBelow(n, l.child(n.id, n.segment, nil))...)
 }
 
 // checkSound refuses a node if its fields do not tell where it is, or contradict each other. The fields of a node under

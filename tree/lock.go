@@ -24,7 +24,7 @@ func (s *store) atomically(ctx context.Context, locked bool, fn func(ctx context
 	return s.exclusively(ctx, func(ctx context.Context, _ int64) error { return fn(ctx) })
 }
 
-// exclusively is atomically with the lock; before is the value of the lock's counter before this transaction. A
+// exclusively is atomically with the lock; before is the epoch before this transaction. A
 // conflict on the lock document is one like any other: txn.Run waits for it, and leaves it to the caller if the
 // transaction is the caller's.
 func (s *store) exclusively(ctx context.Context, fn func(ctx context.Context, before int64) error) error {
@@ -62,7 +62,7 @@ func (s *store) refusesJoins(err error) bool {
 	return true
 }
 
-// lock increments the counter of the lock document, which it creates if necessary, and returns its old value.
+// lock increments the epoch in the lock document, which it creates if necessary, and returns its old value.
 func (s *store) lock(ctx context.Context) (int64, error) {
 	raw, err := fault.Single(s.locks.FindOneAndUpdate(ctx, s.lockMatch(), expr.Op("$inc", expr.D(s.lockField(), int64(1))),
 		options.FindOneAndUpdate().SetUpsert(true))).Raw()
@@ -85,7 +85,7 @@ func (s *store) ensureLock(ctx context.Context) error {
 	return err
 }
 
-// lockField is the name of the counter in the lock document: "n", unless the scope has a field of this name.
+// lockField is the name of the epoch in the lock document: "n", unless the scope has a field of this name.
 func (s *store) lockField() string {
 	if lookup(s.scope, "n") != nil {
 		return fieldLock
@@ -96,8 +96,8 @@ func (s *store) lockField() string {
 // lockMatch contains the scope, so that in a lock collection sharded by it one shard is asked.
 func (s *store) lockMatch() bson.D { return s.in("_id", s.lockID) }
 
-// restructurings reads the counter of the lock document, 0 if there is no such document yet.
-func (s *store) restructurings(ctx context.Context) (int64, error) {
+// readEpoch reads the epoch from the lock document, 0 if there is no such document yet.
+func (s *store) readEpoch(ctx context.Context) (int64, error) {
 	raw, err := s.locks.FindOne(ctx, s.lockMatch()).Raw()
 	if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
 		return 0, err

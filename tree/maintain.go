@@ -40,7 +40,7 @@ const (
 // (counter, nodes, what belongs to them, commit). If others restructure meanwhile: 1 more.
 func (t *Tree[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "tree.Check")
-	return fault.Seq("tree: check", collation.Seq(ctx, maintain.Chain(newEngine(t.c, t.c).check(ctx, work),
+	return fault.Seq("tree: check", collation.Seq(ctx, maintain.Chain(newEngine(repairing, t.c, t.c, work).check(ctx),
 		maintain.Absent(ctx, t.c.coll, work, "tree", t.c.refField)), t.c.coll))
 }
 
@@ -70,12 +70,11 @@ func (t *Tree[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (tot
 		return total, err
 	}
 	for pass := range maxPasses {
-		e := newEngine(t.c, t.c)
-		result, err := e.run(ctx, work)
+		result, newWays, err := newEngine(repairing, t.c, t.c, work).run(ctx)
 		if pass > 0 { // the last pass says what remains
 			result.Examined, total.Remaining, total.Failed, total.Failures = 0, 0, 0, nil
 		}
-		if maintain.Add(&total, result); err != nil || !e.moved || e.dry {
+		if maintain.Add(&total, result); err != nil || !newWays || work != nil && work.DryRun {
 			return total, err
 		}
 	}
@@ -118,9 +117,7 @@ func (t *Tree[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (tota
 			total.Failed, total.Failures = 0, nil
 		}
 	}
-	e := newEngine(t.c, t.c)
-	e.quick = true
-	again, err := e.run(ctx, work)
+	again, _, err := newEngine(adopting, t.c, t.c, work).run(ctx)
 	if total.Examined > 0 {
 		again.Examined = 0
 	}
@@ -139,9 +136,8 @@ func (c *core) adoptByParents(ctx context.Context, work *mongopatterns.Work) (re
 	if err := agree(from, c); err != nil {
 		return result, err
 	}
-	e := newEngine(from, c)
-	e.catchUp = true
-	return e.run(ctx, work)
+	result, _, err = newEngine(adoptingPlaces, from, c, work).run(ctx)
+	return result, err
 }
 
 // Convert adds the fields of another tree of the same collection, with a different representation or other
@@ -180,7 +176,8 @@ func Convert[ID, T, U any](ctx context.Context, from *Tree[ID, T], to *Tree[ID, 
 	if err := collation.Refuse(ctx, a); err != nil {
 		return result, err
 	}
-	return newEngine(from.c, to.c).run(ctx, work)
+	result, _, err = newEngine(converting, from.c, to.c, work).run(ctx)
+	return result, err
 }
 
 // agree refuses two trees of one collection if to writes a field that from reads with another meaning: a conversion

@@ -65,7 +65,7 @@ func (t *Tree[ID, T]) insertNamed(ctx context.Context, above *node, name string,
 		return nil, err
 	}
 	segment, _ := lookup(doc, t.c.o.SegmentField).(bson.RawValue)
-	return t.c.child(node{id: id, segment: segment}, above), nil
+	return t.c.child(id, segment, above), nil
 }
 
 // walkDown goes down from the roots by names and returns the last node. What is missing comes from create; without

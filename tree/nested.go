@@ -206,29 +206,42 @@ func (s numbers) whole(n node) bool {
 	return left && right
 }
 
-// audit compares the range of a node with those of its children, which have to fill it. With n.raw nil the
-// children are the roots, between which there may be gaps but no overlaps.
+// audit compares the range of a node with those of its children, which have to fill it.
 func (s numbers) audit(e *engine, n node, _ *place, children []node) []finding {
-	next, detail := n.left+1, ""
-	for i, child := range children {
-		if detail == "" && (n.raw != nil && child.left != next || i > 0 && child.left < next) {
-			detail = fmt.Sprintf("%s begins at %d, not at %d", text(child.id), child.left, next)
+	if s.checkNumbered(n) != nil || !s.whole(n) {
+		return s.misnumbered(e, n, fmt.Sprintf("%s is %s, %s is %s", s.o.LeftField, text(n.raw.Lookup(s.o.LeftField)),
+			s.o.RightField, text(n.raw.Lookup(s.o.RightField))))
+	}
+	next := n.left + 1
+	for _, child := range children {
+		if child.left != next {
+			return s.misnumbered(e, n, misplacedBeginning(child, next))
 		}
 		next = child.right + 1
 	}
-	switch {
-	case n.raw == nil:
-	case s.checkNumbered(n) != nil || !s.whole(n):
-		detail = fmt.Sprintf("%s is %s, %s is %s", s.o.LeftField, text(n.raw.Lookup(s.o.LeftField)),
-			s.o.RightField, text(n.raw.Lookup(s.o.RightField)))
-	case detail == "" && next != n.right:
-		detail = fmt.Sprintf("right is %d, the children end at %d", n.right, next-1)
+	if next != n.right {
+		return s.misnumbered(e, n, fmt.Sprintf("right is %d, the children end at %d", n.right, next-1))
 	}
-	if detail == "" {
-		return nil
+	return nil
+}
+
+// auditRoots looks for overlaps, because between roots there may be gaps.
+func (s numbers) auditRoots(e *engine, roots []node) []finding {
+	for i := 1; i < len(roots); i++ {
+		if next := roots[i-1].right + 1; roots[i].left < next {
+			return s.misnumbered(e, noNode, misplacedBeginning(roots[i], next))
+		}
 	}
-	f := e.finding(mongopatterns.WrongField, n, s.o.LeftField, detail)
-	f.renumber = true
+	return nil
+}
+
+func misplacedBeginning(n node, next int64) string {
+	return fmt.Sprintf("%s begins at %d, not at %d", text(n.id), n.left, next)
+}
+
+func (s numbers) misnumbered(e *engine, n node, detail string) []finding {
+	f := one(n, e.problem(mongopatterns.WrongField, n, s.o.LeftField, detail))
+	f.remedy = newNumbers
 	return []finding{f}
 }
 

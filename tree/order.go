@@ -104,10 +104,11 @@ type siblingOrder interface {
 	afterDelete(ctx context.Context, x node, to *node, children []node, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error)
 	// afterCascade returns the writes that close the gap after x and all below it were deleted, that many nodes in all.
 	afterCascade(x node, deleted int64) ([]mongo.WriteModel, error)
-	// width, renumber and audit are those of shape.
+	// width, renumber, audit and auditRoots are those of shape.
 	width(n node) (descendants int64, known bool)
 	renumber(ctx context.Context, dry bool) (written int64, err error)
 	audit(e *engine, n node, s *place, children []node) []finding
+	auditRoots(e *engine, roots []node) []finding
 	// orderLast returns, for each document of a Load, the fields that put it after its siblings.
 	orderLast(ctx context.Context, items []*item) ([]bson.D, error)
 }
@@ -124,6 +125,7 @@ func (g gaps) checkNumbered(node) error                             { return nil
 func (g gaps) afterCascade(node, int64) ([]mongo.WriteModel, error) { return nil, nil }
 func (g gaps) width(node) (int64, bool)                             { return 0, false }
 func (g gaps) renumber(context.Context, bool) (int64, error)        { return 0, nil }
+func (g gaps) auditRoots(*engine, []node) []finding                 { return nil }
 
 // checkPosition refuses positions among siblings that are not ordered.
 func (l linked) checkPosition(pos position) error {
@@ -294,8 +296,8 @@ func (s *store) fixOrder(siblings []node) (models []mongo.WriteModel) {
 
 // audit reports an ID, or a segment, that cannot be in a path.
 func (g gaps) audit(e *engine, n node, _ *place, _ []node) []finding {
-	if n.raw == nil || g.checkUsable(n) == nil {
+	if g.checkUsable(n) == nil {
 		return nil
 	}
-	return []finding{e.finding(mongopatterns.WrongField, n, g.segmentField(), g.checkSegment(n).Error())}
+	return []finding{one(n, e.problem(mongopatterns.WrongField, n, g.segmentField(), g.checkSegment(n).Error()))}
 }

@@ -19,7 +19,7 @@ import (
 //	layout        the names of the fields of a representation
 //	engine        Check, Repair, Adopt and Convert: one scan over all nodes
 //	place         where the engine has found a node; its way up is the places above
-//	counter       that of the lock document: how often the tree was restructured
+//	epoch         the number in the lock document: how often the tree was restructured
 //	piece         the keys of a node that was read, from which nested values are assembled
 
 // representation says how a node stores its parent, in trees in which every node names one: parentRefs,
@@ -109,24 +109,26 @@ type upkeep interface {
 	parent(n node) (up node, broken string)
 	// parents is the filter for the parents of nodes.
 	parents(nodes []node) bson.D
-	// named returns the parent that the node of a place names, after those that list it were linked to the place.
-	named(s *place) node
+	// unconfirmed returns the parent that a node names, unless that is in ups, the parents that list the node. It has no ID
+	// if there is none. broken is that of parent.
+	unconfirmed(n node, ups []*place) (up node, broken string)
 	// sortedChildren yields the children of nodes, siblings in order. childrenByParent reads them in one query, and
 	// returns them by node.
 	sortedChildren(nodes []node) mongo.Pipeline
 	childrenByParent(ctx context.Context, nodes []node) ([][]node, error)
 	// fieldsOf returns the tree fields of a node with this parent, nil for a root, and these children.
 	fieldsOf(parent *node, children []node) bson.D
-	// audit finds problems that do not follow from the way up: wrong elements of lists, numbers, and IDs that cannot
-	// be in a path. With n.raw nil it looks at the roots as children of one node.
+	// audit finds problems that do not depend on the way up: wrong elements of lists, numbers, and IDs that cannot
+	// be in a path. auditRoots does so for the roots as siblings.
 	audit(e *engine, n node, s *place, children []node) []finding
-	// catchUp prepares a batch of Adopt: it reads the children, and finds what has to be written besides the fields of
-	// the nodes. stale says that a parent has changed since the engine saw it.
-	catchUp(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error)
+	auditRoots(e *engine, roots []node) []finding
+	// prepareAdoption prepares a batch for the mode adoptingPlaces: it reads the children, and finds what has to be written
+	// besides the fields of the nodes. stale says that a parent has changed since the engine saw it.
+	prepareAdoption(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error)
 	// makeRoot returns the writes that make a root of a node and keep all below it there.
 	makeRoot(n node) []mongo.WriteModel
-	// cut opens a cycle that n lies on and that a node outside leads to, with writes in f.
-	cut(f *finding, n node, s *place)
+	// cut returns the writes that open a cycle that n lies on and that a node outside leads to.
+	cut(n node, s *place) []mongo.WriteModel
 }
 
 // layout are the fields of a representation, from which the reads and writes that all have in common are made.

@@ -228,7 +228,7 @@ func (f families) move(ctx context.Context, id bson.RawValue, pos position) erro
 			return f.write(ctx, append(to.first, f.set(x, to.fields)...)...)
 		}
 		models := append(to.first, f.set(x, append(f.fieldsUnder(parent), to.fields...))...)
-		models = append(models, f.updatesBelow(x, f.child(x, parent))...)
+		models = append(models, f.updatesBelow(x, f.child(x.id, x.segment, parent))...)
 		models = append(models, f.changeChildCount(f.parentNode(x), -1)...)
 		return f.write(ctx, append(models, f.changeChildCount(parent, 1)...)...)
 	})
