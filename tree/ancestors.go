@@ -42,17 +42,27 @@ func (a ancestorArray) through(n *node) []bson.RawValue {
 	return append(a.above(*n), n.id)
 }
 
-// updatesBelow replaces the beginning of each descendant's array, up to and including x. It looks for x in each array,
-// so that a wrong beginning is replaced too, and a second run changes nothing.
-func (a ancestorArray) updatesBelow(x node, to *node) []mongo.WriteModel {
-	f, parent := expr.Field(a.o.AncestorsField), expr.Field(a.o.ParentField)
+func (a ancestorArray) updatesBelow(x, to node) []mongo.WriteModel {
+	return a.setBelow(x, expr.D(a.o.AncestorsField, a.newAncestors(x, &to)))
+}
+
+func (a ancestorArray) handOver(x node, heir *node) []mongo.WriteModel {
+	parent, other := expr.Field(a.o.ParentField), lookup(a.fieldsUnder(heir), a.o.ParentField)
+	return a.setBelow(x, expr.D(a.o.AncestorsField, a.newAncestors(x, heir),
+		a.o.ParentField, expr.Cond(expr.Op("$eq", parent, expr.Literal(x.id)), expr.Literal(other), parent)))
+}
+
+// newAncestors is an expression for the array of a descendant of x, with another beginning up to and including x: that of
+// the children of n. It looks for x in each array, so that a wrong beginning is replaced too, and a second run changes
+// nothing.
+func (a ancestorArray) newAncestors(x node, n *node) bson.D {
+	f := expr.Field(a.o.AncestorsField)
 	rest := expr.Op("$slice", f, expr.Op("$add", expr.Op("$indexOfArray", f, expr.Literal(x.id)), 1), expr.Op("$size", f))
-	set := expr.D(a.o.AncestorsField, expr.Op("$concatArrays", expr.Literal(a.through(to)), rest))
-	if to == nil || !same(to.id, x.id) { // x is deleted: its children get another parent
-		other := lookup(a.fieldsUnder(to), a.o.ParentField)
-		set = append(set, expr.Element(a.o.ParentField, expr.Cond(expr.Op("$eq", parent, expr.Literal(x.id)), expr.Literal(other), parent)))
-	}
-	return []mongo.WriteModel{update(a.in(a.o.AncestorsField, equal(x.id)), mongo.Pipeline{expr.Op("$set", set)})}
+	return expr.Op("$concatArrays", expr.Literal(a.through(n)), rest)
+}
+
+func (a ancestorArray) setBelow(x node, fields bson.D) []mongo.WriteModel {
+	return []mongo.WriteModel{update(a.in(a.o.AncestorsField, equal(x.id)), mongo.Pipeline{expr.Op("$set", fields)})}
 }
 
 func (a ancestorArray) refExpr() any { return expr.Field(a.o.IDField) }

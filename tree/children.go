@@ -99,7 +99,6 @@ func (l *lists) leaves() mongo.Pipeline {
 func (l *lists) childrenOf(n node) (bson.D, bool)              { return l.byIDs(n.children), true }
 func (l *lists) rootsMatch() bson.D                            { return nil }
 func (l *lists) parentsOf(id any) bson.D                       { return l.in(l.o.ChildrenField, equal(id)) }
-func (l *lists) width(node) (int64, bool)                      { return 0, false }
 func (l *lists) renumber(context.Context, bool) (int64, error) { return 0, nil }
 
 func (l *lists) parent(node) (up node, broken string) { return node{}, "" }

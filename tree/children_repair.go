@@ -24,7 +24,7 @@ func (l *lists) cut(n node, s *place) (models []mongo.WriteModel) {
 		return nil
 	}
 	for _, p := range s.closing {
-		models = append(models, l.unlink(p.id, n.id))
+		models = append(models, l.pull(p.id, n.id))
 	}
 	return models
 }
@@ -46,7 +46,7 @@ func (l *lists) audit(e *engine, n node, s *place, children []node) (found []fin
 	several.remedy = newWay
 	for _, p := range s.ups {
 		if p != l.keeper(s) {
-			several.writes = append(several.writes, l.unlink(p.id, n.id))
+			several.writes = append(several.writes, l.pull(p.id, n.id))
 		}
 	}
 	return append(found, several)
@@ -213,7 +213,7 @@ func (l *lists) relist(e *engine, n node, parent *place, by []node) []finding {
 			listed = true
 			continue
 		}
-		f.writes = append(f.writes, l.unlink(p.id, n.id))
+		f.writes = append(f.writes, l.pull(p.id, n.id))
 	}
 	if parent.kept && !listed {
 		f.writes = append(f.writes, l.push(parent.id, -1, n.id))
@@ -226,5 +226,5 @@ func (l *lists) relist(e *engine, n node, parent *place, by []node) []finding {
 
 // makeRoot also gives the node an array: with one it is a root, whatever its parent field names.
 func (l *lists) makeRoot(n node) []mongo.WriteModel {
-	return []mongo.WriteModel{l.unlink(value.Null, n.id), l.addArray(n)}
+	return []mongo.WriteModel{l.pull(value.Null, n.id), l.addArray(n)}
 }

@@ -40,6 +40,9 @@ type node struct {
 	order       int64
 }
 
+// width is the number of descendants in NestedSets: half the numbers between left and right. It is 0 without numbers.
+func (n node) width() int64 { return max(n.right-n.left, 1) / 2 }
+
 // parse reads the fields of the tree from a document. A field of the wrong type counts as missing.
 func (s *store) parse(raw bson.Raw) node {
 	n := node{raw: raw, id: raw.Lookup(s.o.IDField), segment: s.field(raw, s.o.SegmentField), parent: s.field(raw, s.o.ParentField), path: s.o.PathDelimiter,

@@ -241,7 +241,7 @@ func (l linked) makeRoot(n node) []mongo.WriteModel {
 	if l.keepsParent || l.checkUsable(n) != nil {
 		return models
 	}
-	return append(models, l.updatesBelow(n, l.child(n.id, n.segment, nil))...)
+	return append(models, l.updatesBelow(n, *l.child(n.id, n.segment, nil))...)
 }
 
 // checkSound refuses a node if its fields do not tell where it is, or contradict each other. The fields of a node under

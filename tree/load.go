@@ -176,7 +176,7 @@ func (t *Tree[ID, T]) Load(ctx context.Context, entries iter.Seq2[Entry[ID, T], 
 	if entries == nil {
 		return result, nil
 	}
-	for batch, err := range cursor.Batches(t.encoded(entries, pos.at.ref), w.BatchSize, w.BatchBytes) {
+	for batch, err := range cursor.Batches(t.encoded(entries, pos.at.anchor), w.BatchSize, w.BatchBytes) {
 		if err != nil {
 			return result, err
 		}

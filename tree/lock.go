@@ -129,15 +129,6 @@ func (s *store) childCountBy(by int64) bson.D {
 	return expr.Op("$inc", expr.D(s.o.ChildCountField, by))
 }
 
-// counter returns the write that changes a child counter, nothing if there is no counter or no change.
-func (s *store) counter(match bson.D, by int64) []mongo.WriteModel {
-	inc := s.childCountBy(by)
-	if len(match) == 0 || inc == nil {
-		return nil
-	}
-	return []mongo.WriteModel{update(match, inc)}
-}
-
 // update is a write to any number of nodes. It is also used for one node, because the driver sends a separate
 // command for each kind of write, and one kind is one round trip.
 func update(match, change any) mongo.WriteModel {

@@ -27,12 +27,13 @@ func nestedLayout(o *Options) layout {
 		refField: o.ParentField, order: o.LeftField, keepsParent: true, derived: o.LeftField}
 }
 
-func (s nestedSets) parent(n node) (node, string)                     { return s.namedParent(n) }
-func (s nestedSets) fieldsUnder(parent *node) bson.D                  { return s.parentField(parent) }
-func (s nestedSets) updatesBelow(x node, to *node) []mongo.WriteModel { return s.handOver(x, to) }
-func (s nestedSets) refExpr() any                                     { return expr.Field(s.o.IDField) }
-func (s nestedSets) up(levels int) mongo.Pipeline                     { return s.parentUp(levels) }
-func (s nestedSets) above(node) []bson.RawValue                       { return nil }
+func (s nestedSets) parent(n node) (node, string)                   { return s.namedParent(n) }
+func (s nestedSets) fieldsUnder(parent *node) bson.D                { return s.parentField(parent) }
+func (s nestedSets) updatesBelow(node, node) []mongo.WriteModel     { return nil }
+func (s nestedSets) handOver(x node, heir *node) []mongo.WriteModel { return s.parentHandOver(x, heir) }
+func (s nestedSets) refExpr() any                                   { return expr.Field(s.o.IDField) }
+func (s nestedSets) up(levels int) mongo.Pipeline                   { return s.parentUp(levels) }
+func (s nestedSets) above(node) []bson.RawValue                     { return nil }
 
 // down joins the nodes in the range of the node. A range does not tell the depth, so to a depth it follows the
 // parent fields.
@@ -60,9 +61,6 @@ func (s nestedSets) descendantsOf(n node, depth int) (bson.D, bool) {
 type numbers struct{ linked }
 
 func (s numbers) alwaysLocks() bool { return true }
-
-// width is half the numbers between left and right. It is 0 for a node without numbers.
-func (s numbers) width(n node) (int64, bool) { return max(n.right-n.left, 1) / 2, true }
 
 // stretch is a range of numbers that move by the same amount; both ends belong to it.
 type stretch struct{ from, to, by int64 }
@@ -100,51 +98,63 @@ func (s numbers) checkNumbered(n node) error {
 }
 
 // orderAt finds the number at which a node begins, and makes room for it: everything from there on moves by 2
-// for a new node. For a move it swaps the range of x and the numbers between the old and the new place; the
-// numbers beyond these do not change.
-func (s numbers) orderAt(ctx context.Context, to *target, pos position, ref, x node) error {
-	at, err := s.number(ctx, pos, ref)
-	switch {
-	case err != nil:
-		return err
-	case x.raw == nil:
-		to.fields = expr.D(s.o.LeftField, at, s.o.RightField, at+1)
-		if pos.kind != atRoot || pos.first {
-			to.first = []mongo.WriteModel{s.shift(stretch{at, math.MaxInt64, 2})}
-		}
-		return nil
+// for a new node. A node that moves keeps its range for now: room moves it.
+func (s numbers) orderAt(ctx context.Context, p placement) (fields bson.D, room []mongo.WriteModel, err error) {
+	at, err := s.number(ctx, p)
+	if err != nil {
+		return nil, nil, err
 	}
+	if p.moving != nil {
+		room, err = s.swap(*p.moving, at)
+		return nil, room, err
+	}
+	if p.kind != atRoot || p.first {
+		room = []mongo.WriteModel{s.shift(stretch{at, math.MaxInt64, 2})}
+	}
+	return expr.D(s.o.LeftField, at, s.o.RightField, at+1), room, nil
+}
+
+// swap exchanges the range of x and the numbers between it and its new beginning; the numbers beyond these do not change.
+func (s numbers) swap(x node, at int64) ([]mongo.WriteModel, error) {
 	width := x.right - x.left + 1
 	switch {
 	case at > x.left && at <= x.right: // below x itself
-		return s.about(x.id, ErrCycle)
+		return nil, s.about(x.id, ErrCycle)
 	case at > x.right+1:
-		to.first = []mongo.WriteModel{s.shift(stretch{x.left, x.right, at - 1 - x.right}, stretch{x.right + 1, at - 1, -width})}
+		return []mongo.WriteModel{s.shift(stretch{x.left, x.right, at - 1 - x.right}, stretch{x.right + 1, at - 1, -width})}, nil
 	case at < x.left:
-		to.first = []mongo.WriteModel{s.shift(stretch{x.left, x.right, at - x.left}, stretch{at, x.left - 1, width})}
+		return []mongo.WriteModel{s.shift(stretch{x.left, x.right, at - x.left}, stretch{at, x.left - 1, width})}, nil
 	}
-	return nil
+	return nil, nil
 }
 
-// number returns the number at which a node begins at a position. ref is the node that the position names.
-func (s numbers) number(ctx context.Context, pos position, ref node) (int64, error) {
+// number returns the number at which a node begins at a position.
+func (s numbers) number(ctx context.Context, p placement) (int64, error) {
+	if p.kind == atRoot {
+		return s.rootNumber(ctx, p.first)
+	}
+	if err := s.checkNumbered(p.anchor); err != nil {
+		return 0, err
+	}
 	switch {
-	case pos.kind == atRoot && pos.first:
-		n, err := s.findOne(ctx, s.in(s.o.LeftField, expr.Op("$gte", 1)), nil, s.o.LeftField, 1)
-		return max(n.left, 1), err
-	case pos.kind == atRoot:
+	case p.kind == beforeSibling:
+		return p.anchor.left, nil
+	case p.kind == afterSibling:
+		return p.anchor.right + 1, nil
+	case p.first:
+		return p.anchor.left + 1, nil
+	}
+	return p.anchor.right, nil
+}
+
+// rootNumber returns the number at which a new first or last root begins.
+func (s numbers) rootNumber(ctx context.Context, first bool) (int64, error) {
+	if !first {
 		last, err := s.lastNumber(ctx)
 		return last + 1, err
-	case s.checkNumbered(ref) != nil:
-		return 0, s.checkNumbered(ref)
-	case pos.kind == beforeSibling:
-		return ref.left, nil
-	case pos.kind == afterSibling:
-		return ref.right + 1, nil
-	case pos.first:
-		return ref.left + 1, nil
 	}
-	return ref.right, nil
+	n, err := s.findOne(ctx, s.in(s.o.LeftField, expr.Op("$gte", 1)), nil, s.o.LeftField, 1)
+	return max(n.left, 1), err
 }
 
 // lastNumber returns the greatest number in the tree. It is the right of the last root, except where orphans or
@@ -161,9 +171,10 @@ func (s numbers) lastNumber(ctx context.Context) (int64, error) {
 
 // afterDelete closes the gap that x leaves. With Promote the children stay where they are and move by 1, because
 // only the left of x was before them. With Unlink they move behind the last root.
-func (s numbers) afterDelete(ctx context.Context, x node, _ *node, children []node, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error) {
+func (s numbers) afterDelete(ctx context.Context, d deletion) ([]mongo.WriteModel, error) {
+	x := d.x
 	inner, after := int64(-1), stretch{x.right + 1, math.MaxInt64, -2}
-	if policy == mongopatterns.Unlink && len(children) > 0 {
+	if d.policy == mongopatterns.Unlink && len(d.children) > 0 {
 		last, err := s.lastNumber(ctx)
 		if err != nil {
 			return nil, err

@@ -26,7 +26,8 @@ func (p parentRefs) refExpr() any                                      { return 
 func (p parentRefs) up(levels int) mongo.Pipeline                      { return p.parentUp(levels) }
 func (p parentRefs) above(node) []bson.RawValue                        { return nil }
 func (p parentRefs) descendantsOf(node, int) (match bson.D, read bool) { return nil, false }
-func (p parentRefs) updatesBelow(x node, to *node) []mongo.WriteModel  { return p.handOver(x, to) }
+func (p parentRefs) updatesBelow(node, node) []mongo.WriteModel        { return nil }
+func (p parentRefs) handOver(x node, heir *node) []mongo.WriteModel    { return p.parentHandOver(x, heir) }
 func (p parentRefs) down(id any, depth int, self bool) mongo.Pipeline {
 	return p.parentDown(id, depth, self)
 }
@@ -93,14 +94,9 @@ func (s *store) except(field string) bson.D {
 	return expr.Op("$nor", bson.A{expr.D(field, expr.Op("$type", "array"))})
 }
 
-// handOver gives the children of a deleted x to another node. If x moves they keep their parent, and
-// nothing is written.
-func (s *store) handOver(x node, to *node) []mongo.WriteModel {
-	if to != nil && same(to.id, x.id) {
-		return nil
-	}
+func (s *store) parentHandOver(x node, heir *node) []mongo.WriteModel {
 	match := append(s.in(s.o.ParentField, equal(x.id)), s.except(s.o.ParentField)...)
-	return []mongo.WriteModel{update(match, expr.Op("$set", s.parentField(to)))}
+	return []mongo.WriteModel{update(match, expr.Op("$set", s.parentField(heir)))}
 }
 
 // parentUp begins at the node itself, which has the depth 0, so that one pipeline yields the node and its

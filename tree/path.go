@@ -84,24 +84,32 @@ func (p pathShape) fieldsUnder(parent *node) bson.D {
 	return expr.D(p.o.PathField, p.full(*parent))
 }
 
-// updatesBelow replaces the beginning of all paths below x. Segments are unique among siblings, so if a deleted x
+func (p pathShape) updatesBelow(x, to node) []mongo.WriteModel {
+	return p.restart(p.full(x), p.full(to))
+}
+
+func (p pathShape) handOver(x node, heir *node) []mongo.WriteModel {
+	if heir == nil {
+		return p.restart(p.full(x), p.o.PathDelimiter)
+	}
+	return p.restart(p.full(x), p.full(*heir))
+}
+
+// restart replaces the beginning of all paths that have it. Segments are unique among siblings, so if a deleted node
 // leaves its children to its parent, a child may get its new path while another node still has it: x/x/y becomes x/y
 // before x/y has left. Then all paths first get one that no node has, and then the new one.
-func (p pathShape) updatesBelow(x node, to *node) []mongo.WriteModel {
-	from, start := p.full(x), p.o.PathDelimiter
-	if to != nil {
-		start = p.full(*to)
-	}
-	switch way := p.o.PathDelimiter + from; {
-	case from == start:
+func (p pathShape) restart(from, start string) []mongo.WriteModel {
+	if from == start {
 		return nil
-	case p.o.SegmentField != "" && strings.HasPrefix(from, start):
-		return append(p.replace(from, way), p.replace(way, start)...)
+	}
+	if p.o.SegmentField != "" && strings.HasPrefix(from, start) {
+		unused := p.o.PathDelimiter + from
+		return append(p.replace(from, unused), p.replace(unused, start)...)
 	}
 	return p.replace(from, start)
 }
 
-// replace replaces the beginning from of all paths that have it.
+// replace is restart in one write.
 func (p pathShape) replace(from, start string) []mongo.WriteModel {
 	f := expr.Field(p.o.PathField)
 	var moved any = expr.Op("$concat", expr.Literal(start), expr.Op("$substrBytes", f, len(from), -1))
@@ -144,7 +152,7 @@ func (p pathShape) rename(ctx context.Context, id, segment bson.RawValue) error 
 		models := []mongo.WriteModel{update(p.byID(id), expr.Op("$set", expr.D(p.o.SegmentField, segment)))}
 		if to := x; p.checkUsable(x) == nil {
 			to.segment = segment
-			models = append(models, p.updatesBelow(x, &to)...)
+			models = append(models, p.updatesBelow(x, to)...)
 		}
 		return p.write(ctx, models...)
 	})

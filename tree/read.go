@@ -562,10 +562,9 @@ func (t *Tree[ID, T]) CountDescendants(ctx context.Context, id ID, maxDepth int)
 	if err != nil {
 		return 0, err
 	}
-	if _, known := t.c.width(node{}); known && maxDepth == 0 {
+	if t.c.kind == NestedSets && maxDepth == 0 {
 		x, err := t.c.readNode(ctx, raw)
-		n, _ = t.c.width(x)
-		return n, err
+		return x.width(), err
 	}
 	return t.c.total(ctx, t.c.down(raw, maxDepth, false))
 }

@@ -33,9 +33,10 @@ type representation interface {
 	parent(n node) (up node, broken string)
 	// fieldsUnder returns the tree fields of a node under a parent, nil for a root.
 	fieldsUnder(parent *node) bson.D
-	// updatesBelow returns the writes to the nodes below x. Either x moves, and to is x in its new place; or x is
-	// deleted, and to is the node that gets its children, nil if they become roots.
-	updatesBelow(x node, to *node) []mongo.WriteModel
+	// updatesBelow returns the writes to the nodes below x, which moves; to is x where it moves.
+	updatesBelow(x, to node) []mongo.WriteModel
+	// handOver returns the writes to the nodes below a deleted x. heir gets its children, nil if they become roots.
+	handOver(x node, heir *node) []mongo.WriteModel
 	// refExpr is an expression for the value that the children of a node hold to name it.
 	refExpr() any
 }
@@ -78,8 +79,6 @@ type shape interface {
 	rootWith(ctx context.Context, match bson.D) (node, error)
 	// childrenOf is the filter for the children of a node; read is as in descendantsOf.
 	childrenOf(n node) (match bson.D, read bool)
-	// width returns the number of descendants. known says that the node contains it: width(node{}) tells.
-	width(n node) (descendants int64, known bool)
 
 	// checkAdopted refuses a node that is not adopted.
 	checkAdopted(ctx context.Context, n node) error

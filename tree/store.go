@@ -28,12 +28,12 @@ func (s *store) about(id bson.RawValue, err error) error {
 // missing is the error for a node that a call names and that does not exist.
 func (s *store) missing(id bson.RawValue) error { return s.about(id, mongopatterns.ErrNotFound) }
 
-// absent is the error if the node that a position names does not exist.
+// absent is the error if the anchor of a position does not exist.
 func (s *store) absent(pos position) error {
 	if pos.sibling() {
-		return s.missing(pos.ref)
+		return s.missing(pos.anchor)
 	}
-	return s.about(pos.ref, mongopatterns.ErrNoParent)
+	return s.about(pos.anchor, mongopatterns.ErrNoParent)
 }
 
 // findOne reads the tree fields of the first node that matches. If none does, it returns the error absent, or, if that is
@@ -74,31 +74,24 @@ func (s *store) findAll(ctx context.Context, match bson.D, limit ...int64) ([]no
 	return s.readNodes(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return s.primary.Find(ctx, match, opts) })
 }
 
-// both reads two nodes in one round trip: the one that moves and the one that the position names. With a field it also
-// reads the nodes that contain one of them there, which are the parents in ChildReferences.
-func (s *store) both(ctx context.Context, id bson.RawValue, pos position, field string) (
-	x, ref node, nodes []node, err error) {
-	ids := []bson.RawValue{id}
-	if pos.kind != atRoot {
-		ids = append(ids, pos.ref)
+// readMoving reads the node that moves and the anchor of its position in one round trip.
+func (s *store) readMoving(ctx context.Context, id bson.RawValue, pos position) (x, anchor node, err error) {
+	nodes, err := s.findAll(ctx, s.byIDs(pos.with(id)))
+	if err != nil {
+		return x, anchor, err
 	}
-	match, named := s.byIDs(ids), ids
-	if !pos.sibling() {
-		named = ids[:1]
+	return pick(nodes, id), pick(nodes, pos.anchor), s.checkRead(nodes, id, pos)
+}
+
+// checkRead refuses a move if the node or the anchor of its position is not among the nodes that were read.
+func (s *store) checkRead(nodes []node, id bson.RawValue, pos position) error {
+	if pick(nodes, id).raw == nil {
+		return s.missing(id)
 	}
-	if field != "" {
-		match = s.in("$or", bson.A{expr.D(s.o.IDField, expr.Op("$in", ids)), expr.D(field, anyOf(named))})
+	if pos.kind != atRoot && pick(nodes, pos.anchor).raw == nil {
+		return s.absent(pos)
 	}
-	if nodes, err = s.findAll(ctx, match); err != nil {
-		return x, ref, nil, err
-	}
-	x, ref = pick(nodes, id), pick(nodes, pos.ref)
-	if x.raw == nil {
-		err = s.missing(id)
-	} else if ref.raw == nil && pos.kind != atRoot {
-		err = s.absent(pos)
-	}
-	return x, ref, nodes, err
+	return nil
 }
 
 // pick returns the node with this ID, or a node without raw.

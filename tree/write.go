@@ -133,51 +133,49 @@ func (f families) insert(ctx context.Context, doc bson.D, pos position) error {
 		return err
 	}
 	return f.atomically(ctx, f.alwaysLocks() || pos.kind != underParent, func(ctx context.Context) error {
-		parent, ref, err := f.parentForInsert(ctx, pos)
+		p, err := f.placeNew(ctx, pos)
 		if err != nil {
 			return err
 		}
-		to := target{parent: parent}
-		if err := f.orderAt(ctx, &to, pos, ref, node{}); err != nil { // node{}: a new one
+		order, room, err := f.orderAt(ctx, p)
+		if err != nil {
 			return err
 		}
-		touched := parent
+		touched := p.parent
 		if f.alwaysLocks() { // touchParent has not written to the parent
 			touched = nil
-			to.first = append(f.changeChildCount(parent, 1), to.first...)
+			room = append(f.changeChildCount(p.parent, 1), room...)
 		}
-		if err := f.write(ctx, to.first...); err != nil {
+		if err := f.write(ctx, room...); err != nil {
 			return err
 		}
-		return f.insertUnder(ctx, append(slices.Clone(doc), f.withOrder(parent, to.fields)...), touched)
+		return f.insertUnder(ctx, append(slices.Clone(doc), f.withOrder(p.parent, order)...), touched)
 	})
 }
 
-// parentForInsert returns the parent for the position of a new node, nil for a root, and the node that the position
-// names.
-func (f families) parentForInsert(ctx context.Context, pos position) (parent *node, ref node, err error) {
+// placeNew reads the parent of a new node, and the sibling that the position names.
+func (f families) placeNew(ctx context.Context, pos position) (p placement, err error) {
+	p.position = pos
 	if pos.kind == atRoot {
-		return nil, ref, nil
+		return p, nil
 	}
 	if !pos.sibling() {
-		parent, err = f.touchParent(ctx, f.byID(pos.ref), f.absent(pos))
-		if err != nil {
-			return nil, ref, err
+		if p.parent, err = f.touchParent(ctx, f.byID(pos.anchor), f.absent(pos)); err != nil {
+			return p, err
 		}
-		return parent, *parent, nil
+		p.anchor = *p.parent
+		return p, nil
 	}
-	if ref, err = f.findOne(ctx, f.byID(pos.ref), f.absent(pos)); err != nil {
-		return nil, ref, err
+	if p.anchor, err = f.findOne(ctx, f.byID(pos.anchor), f.absent(pos)); err != nil {
+		return p, err
 	}
-	if err := f.checkNotBare(ref); err != nil {
-		return nil, ref, err
+	if err := f.checkNotBare(p.anchor); err != nil {
+		return p, err
 	}
-	match := f.parentOf(ref)
-	if match == nil {
-		return nil, ref, nil
+	if match := f.parentOf(p.anchor); match != nil {
+		p.parent, err = f.touchParent(ctx, match, f.orphaned(p.anchor))
 	}
-	parent, err = f.touchParent(ctx, match, f.orphaned(ref))
-	return parent, ref, err
+	return p, err
 }
 
 // touchParent reads a parent for a new node, by a write if the lock alone does not protect it.
@@ -196,23 +194,23 @@ func (f families) touchParent(ctx context.Context, match bson.D, absent error) (
 }
 
 // move sends one command: the writes that make room, then those to the node and its descendants, then those to the
-// counters of both parents.
+// child counts of both parents.
 func (f families) move(ctx context.Context, id bson.RawValue, pos position) error {
 	if err := f.checkPosition(pos); err != nil {
 		return err
 	}
 	return f.atomically(ctx, true, func(ctx context.Context) error {
-		x, ref, _, err := f.both(ctx, id, pos, "")
+		x, anchor, err := f.readMoving(ctx, id, pos)
 		if err != nil {
 			return err
 		}
 		if err := f.checkSound(x); err != nil {
 			return err
 		}
-		if pos.sibling() && same(pos.ref, id) {
+		if pos.sibling() && same(pos.anchor, id) {
 			return nil
 		}
-		parent, err := f.parentForMove(ctx, pos, ref, x)
+		parent, err := f.parentForMove(ctx, pos, anchor, x)
 		if err != nil {
 			return err
 		}
@@ -220,15 +218,15 @@ func (f families) move(ctx context.Context, id bson.RawValue, pos position) erro
 		if stays && f.order == "" {
 			return nil
 		}
-		to := target{parent: parent}
-		if err := f.orderAt(ctx, &to, pos, ref, x); err != nil {
+		order, models, err := f.orderAt(ctx, placement{pos, anchor, parent, &x})
+		if err != nil {
 			return err
 		}
 		if stays {
-			return f.write(ctx, append(to.first, f.set(x, to.fields)...)...)
+			return f.write(ctx, append(models, f.set(x, order)...)...)
 		}
-		models := append(to.first, f.set(x, append(f.fieldsUnder(parent), to.fields...))...)
-		models = append(models, f.updatesBelow(x, f.child(x.id, x.segment, parent))...)
+		models = append(models, f.set(x, append(f.fieldsUnder(parent), order...))...)
+		models = append(models, f.updatesBelow(x, *f.child(x.id, x.segment, parent))...)
 		models = append(models, f.changeChildCount(f.parentNode(x), -1)...)
 		return f.write(ctx, append(models, f.changeChildCount(parent, 1)...)...)
 	})
@@ -254,41 +252,41 @@ func (f families) set(x node, fields bson.D) []mongo.WriteModel {
 	return []mongo.WriteModel{update(f.byID(x.id), expr.Op("$set", fields))}
 }
 
-// parentForMove returns the parent that a position gives x, nil for a root; ref is the node that the position
-// names.
-func (f families) parentForMove(ctx context.Context, pos position, ref, x node) (*node, error) {
+// parentForMove returns the parent that a position gives x, nil for a root.
+func (f families) parentForMove(ctx context.Context, pos position, anchor, x node) (*node, error) {
 	if pos.kind == atRoot {
 		return nil, nil
 	}
-	parent := ref
+	parent := anchor
 	if pos.sibling() {
-		if err := f.checkNotBare(ref); err != nil {
+		if err := f.checkNotBare(anchor); err != nil {
 			return nil, err
 		}
-		match := f.parentOf(ref)
+		match := f.parentOf(anchor)
 		if match == nil {
 			return nil, nil
 		}
 		var err error
-		if parent, err = f.findOne(ctx, match, f.orphaned(ref)); err != nil {
+		if parent, err = f.findOne(ctx, match, f.orphaned(anchor)); err != nil {
 			return nil, err
 		}
 	}
 	if err := f.checkSound(parent); err != nil {
 		return nil, err
 	}
-	if f.alwaysLocks() { // numbers.orderAt finds a cycle by the numbers
+	if f.alwaysLocks() { // numbers.swap finds a cycle by the numbers
 		return &parent, nil
 	}
 	return &parent, f.checkNoCycle(ctx, x, parent)
 }
 
-// changeChildCount returns the write to the child counter of a node, if there are counters.
+// changeChildCount returns the write to the child count of a node, if there is one to change.
 func (f families) changeChildCount(n *node, by int64) []mongo.WriteModel {
-	if n == nil {
+	change := f.childCountBy(by)
+	if n == nil || change == nil {
 		return nil
 	}
-	return f.counter(f.byRefs(*n), by)
+	return []mongo.WriteModel{update(f.byRefs(*n), change)}
 }
 
 // removeOne deletes a node, and then looks for its children: see deleteOne. It returns the writes that move the
@@ -301,29 +299,29 @@ func (f families) removeOne(ctx context.Context, id bson.RawValue, policy mongop
 	if err := cmp.Or(f.checkUsable(x), f.checkNotBare(x), f.checkNumbered(x)); err != nil {
 		return nil, err
 	}
-	children, to, err := f.survey(ctx, x, policy)
+	d, err := f.survey(ctx, x, policy)
 	if err != nil {
 		return nil, err
 	}
-	if policy == mongopatterns.Restrict && len(children) > 0 {
+	if policy == mongopatterns.Restrict && len(d.children) > 0 {
 		return nil, f.about(x.id, mongopatterns.ErrReferenced)
 	}
-	if err := cmp.Or(f.checkDeletable(x), f.checkAllSound(x, children)); err != nil {
+	if err := cmp.Or(f.checkDeletable(x), f.checkAllSound(x, d.children)); err != nil {
 		return nil, err
 	}
 	gained := int64(-1) // children that the parent of x gets
 	if policy == mongopatterns.Promote {
-		gained += int64(len(children))
+		gained += int64(len(d.children))
 	}
-	ordered, err := f.afterDelete(ctx, x, to, children, policy)
+	ordered, err := f.afterDelete(ctx, d)
 	if err != nil {
 		return nil, err
 	}
 	models := append(f.changeChildCount(f.parentNode(x), gained), ordered...)
-	if len(children) == 0 {
+	if len(d.children) == 0 {
 		return models, nil
 	}
-	return append(models, f.updatesBelow(x, to)...), nil
+	return append(models, f.handOver(x, d.heir)...), nil
 }
 
 // checkAllSound refuses the children of x, and x itself, if the fields of the children are computed from theirs, and
@@ -340,33 +338,33 @@ func (f families) checkAllSound(x node, children []node) error {
 	return nil
 }
 
-// survey reads the children of x, only one for Restrict, and for Promote also the parent that gets them, in the same
-// round trip.
-func (f families) survey(ctx context.Context, x node, policy mongopatterns.DeletePolicy) (children []node, to *node, err error) {
+// survey reads the children of x, and for Promote also the parent that gets them, in the same round trip.
+func (f families) survey(ctx context.Context, x node, policy mongopatterns.DeletePolicy) (d deletion, err error) {
+	d = deletion{x: x, policy: policy}
 	match, up := f.allChildren(x), f.parentNode(x)
-	switch {
-	case policy == mongopatterns.Restrict:
-		children, err = f.findAll(ctx, match, 1)
-		return children, nil, err
-	case policy == mongopatterns.Unlink, up == nil:
-		children, err = f.findAll(ctx, match)
-		return children, nil, err
+	if policy == mongopatterns.Restrict {
+		d.children, err = f.findAll(ctx, match, 1)
+		return d, err
+	}
+	if policy == mongopatterns.Unlink || up == nil {
+		d.children, err = f.findAll(ctx, match)
+		return d, err
 	}
 	nodes, err := f.findAll(ctx, expr.Op("$or", bson.A{match, f.byRefs(*up)}))
 	if err != nil {
-		return nil, nil, err
+		return d, err
 	}
 	for _, n := range nodes {
 		if f.refKey(n) == f.refKey(*up) {
-			to = &n
+			d.heir = &n
 		} else {
-			children = append(children, n)
+			d.children = append(d.children, n)
 		}
 	}
-	if to == nil {
-		return nil, nil, f.orphaned(x)
+	if d.heir == nil {
+		return d, f.orphaned(x)
 	}
-	return children, to, nil
+	return d, nil
 }
 
 // removeAll deletes a node and its descendants.
