@@ -204,13 +204,14 @@ package tree
 //     their children and a graph has several parents: they are `lists`, with reads (`children.go`), writes
 //     (`children_write.go`) and parts of Check, Repair and Adopt (`children_repair.go`) of their own, behind the same
 //     interface `shape`: nobody else asks whether a tree has lists.
-//   - A `representation` is eight small functions, and nobody else knows which fields it has:
+//   - A `representation` is nine small functions, and nobody else knows which fields it has:
 //
 //	| function | says | used by |
 //	|---|---|---|
 //	| `parent` | the parent that a node names, the truth | everything |
 //	| `fieldsUnder` | what a node holds under a parent | Insert, Move, Load, Check, Repair, Adopt, Convert |
-//	| `updatesBelow` | the updates of a subtree whose top moves, or goes and leaves its children to another node | Move, Delete, Repair |
+//	| `updatesBelow` | the updates of a subtree whose top moves | Move, Rename, Repair |
+//	| `handOver` | the updates of a subtree whose top is deleted and leaves its children to another node | Delete |
 //	| `refExpr` | what the children of a node hold to name it, as an expression | Children, Leaves |
 //	| `up`, `above` | the nodes above, and their IDs where the node tells them | Ancestors, Parent; IsDescendant, the test for cycles |
 //	| `down`, `descendantsOf` | the nodes below, as a pipeline and as a filter | Descendants, Subtree; filters, Cascade |

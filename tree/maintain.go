@@ -17,8 +17,8 @@ const (
 	Cycle mongopatterns.ProblemKind = "cycle"
 	// SeveralParents: more than one node has the node among its children.
 	SeveralParents mongopatterns.ProblemKind = "several parents"
-	// WrongOrder: children of the node (or roots) lack a position, have one that is not a whole number, or
-	// share one.
+	// WrongOrder: children of the node (or roots) lack an order, share one, or have one that is not a whole number, or is
+	// beyond ±2^62.
 	WrongOrder mongopatterns.ProblemKind = "wrong order"
 )
 

@@ -3,6 +3,7 @@ package tree
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 
@@ -132,6 +133,10 @@ type siblingOrder interface {
 // have to move.
 const orderGap = 1 << 16
 
+// orderMax is the greatest order, and -orderMax the least, that a node may have which gives another its order: no sum or
+// difference of two such numbers and some gaps overflows. Only other code writes greater numbers.
+const orderMax = math.MaxInt64 / 2
+
 // gaps order siblings by an OrderField; without one siblings are not ordered.
 type gaps struct{ linked }
 
@@ -176,17 +181,20 @@ func (g gaps) orderUnder(ctx context.Context, p placement) (int64, error) {
 	if p.first {
 		descending, out = 1, -orderGap
 	}
-	edge, err := g.edge(ctx, p, descending, expr.Op("$lt", int64(math.MaxInt64-orderGap)))
+	edge, err := g.edge(ctx, p, descending, anyNumber)
 	if err != nil || edge.raw == nil {
 		return 0, err
 	}
-	return edge.order + out, nil
+	return edge.order + out, g.checkOrder(edge)
 }
 
 // orderBeside is in the middle between the anchor and the next sibling, or one gap from the anchor if it has no
 // neighbour there. If there is no room, all siblings after the new place move up by one gap; room is that write, which
 // has to come first.
 func (g gaps) orderBeside(ctx context.Context, p placement) (at int64, room []mongo.WriteModel, err error) {
+	if err := g.checkOrder(p.anchor); err != nil {
+		return 0, nil, err
+	}
 	anchor := p.anchor.order
 	low, high, moves := anchor, anchor+2*orderGap, "$gt"
 	ascending, beyond := 1, "$gt"
@@ -198,6 +206,9 @@ func (g gaps) orderBeside(ctx context.Context, p placement) (at int64, room []mo
 	if err != nil {
 		return 0, nil, err
 	}
+	if err := g.checkOrder(next); err != nil {
+		return 0, nil, err
+	}
 	if next.raw != nil {
 		low, high = min(anchor, next.order), max(anchor, next.order)
 	}
@@ -207,6 +218,18 @@ func (g gaps) orderBeside(ctx context.Context, p placement) (at int64, room []mo
 		high += orderGap
 	}
 	return low + (high-low)/2, room, nil
+}
+
+// anyNumber excludes what sorts before and after numbers.
+var anyNumber = expr.Op("$gte", math.Inf(-1))
+
+// checkOrder refuses a node with an order so great that one beside it could not be computed.
+func (g gaps) checkOrder(n node) error {
+	v := g.field(n.raw, g.o.OrderField)
+	if f, ok := v.DoubleOK(); ok && math.Abs(f) < orderMax || !ok && n.order >= -orderMax && n.order <= orderMax {
+		return nil
+	}
+	return g.about(n.id, fmt.Errorf("%w: %s is %s, which leaves no number beside it, run Repair", mongopatterns.ErrMalformed, g.o.OrderField, text(v)))
 }
 
 // edge returns the first sibling with an order within bounds, or a node without raw. The node that moves does not
@@ -227,6 +250,11 @@ func (g gaps) afterDelete(ctx context.Context, d deletion) (models []mongo.Write
 		return nil, nil
 	}
 	low, high := d.children[0].order, d.children[0].order
+	for _, n := range append(slices.Clone(d.children), d.x) {
+		if err := g.checkOrder(n); err != nil {
+			return nil, err
+		}
+	}
 	for _, n := range d.children {
 		low, high = min(low, n.order), max(high, n.order)
 	}
@@ -255,7 +283,7 @@ func (g gaps) orderAfterRoots(ctx context.Context, x node) (int64, error) {
 	if err != nil || last.raw == nil {
 		return x.order, err
 	}
-	return last.order + orderGap, nil
+	return last.order + orderGap, g.checkOrder(last)
 }
 
 // orderLast numbers all items of a batch after the greatest order that a child of one of their parents has. So one
@@ -276,9 +304,8 @@ func (g gaps) orderLast(ctx context.Context, items []*item) ([]bson.D, error) {
 			}
 		}
 	}
-	siblings := g.in(g.refField, expr.Op("$in", at), field, expr.Op("$lt", int64(math.MaxInt64-orderGap)))
-	last, err := g.findOne(ctx, siblings, nil, field, -1)
-	if err != nil {
+	last, err := g.findOne(ctx, g.in(g.refField, expr.Op("$in", at), field, anyNumber), nil, field, -1)
+	if err := cmp.Or(err, g.checkOrder(last)); err != nil {
 		return nil, err
 	}
 	next := int64(0)
@@ -294,14 +321,15 @@ func (g gaps) orderLast(ctx context.Context, items []*item) ([]bson.D, error) {
 
 // orderOf is the order of a node among its siblings. A node without a whole number comes last.
 func (s *store) orderOf(n node) int64 {
-	if at, ok := integral(s.field(n.raw, s.order)); ok && at <= math.MaxInt64-orderGap {
+	if at, ok := integral(s.field(n.raw, s.order)); ok {
 		return at
 	}
 	return math.MaxInt64
 }
 
 // fixOrder returns the writes that give siblings, which come sorted, distinct whole numbers. Siblings keep the numbers
-// they have, and those without one follow in their order. If two have the same number, all are renumbered.
+// they have, and those without one come after them. If two have the same number, or one has a number beyond orderMax, all
+// are renumbered.
 func (s *store) fixOrder(siblings []node) (models []mongo.WriteModel) {
 	field := s.order
 	if field == "" {
@@ -312,7 +340,7 @@ func (s *store) fixOrder(siblings []node) (models []mongo.WriteModel) {
 	start, next := 0, int64(0) // from where on, and with what number
 	for start < len(siblings) && s.orderOf(siblings[start]) != math.MaxInt64 {
 		at := s.orderOf(siblings[start])
-		if start > 0 && at == s.orderOf(siblings[start-1]) {
+		if at < -orderMax || at > orderMax || start > 0 && at == s.orderOf(siblings[start-1]) {
 			start, next = 0, 0
 			break
 		}
