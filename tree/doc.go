@@ -169,7 +169,7 @@
 // move a node. A document that old code replaces loses the derived fields, and Adopt adds them again. In
 // ChildReferences, however, the children of a node that old code replaces are roots until Adopt has run,
 // and the children of a node that it deletes stay roots: there, old code should use $set, and delete only
-// leaves.
+// leaves. Repair takes the ID of a deleted leaf out of its parent's array.
 //
 // # Sharding
 //
