@@ -226,5 +226,5 @@ func (l *lists) relist(e *engine, n node, parent *place, by []node) []finding {
 
 // makeRoot also gives the node an array: with one it is a root, whatever its parent field names.
 func (l *lists) makeRoot(n node) []mongo.WriteModel {
-	return []mongo.WriteModel{l.pull(value.Null, n.id), l.addArray(n)}
+	return []mongo.WriteModel{l.pullFromAll(n.id), l.addArray(n)}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 var errUnordered = fault.Invalid("the roots of ChildReferences have no order")
@@ -200,13 +199,20 @@ func (l *lists) pushTo(match bson.D, offset int, ids ...bson.RawValue) mongo.Wri
 	return update(match, append(expr.Op("$push", expr.D(l.o.ChildrenField, each)), l.childCountBy(int64(len(ids)))...))
 }
 
-// pull removes a node from a parent's list, or, if parent is null, from the lists of all its parents.
+// pull removes a node from the list of a parent.
 func (l *lists) pull(parent, id bson.RawValue) mongo.WriteModel {
-	match := l.parentsOf(id)
-	if !isNull(parent) {
-		match = append(match, expr.Element(l.o.IDField, equal(parent)))
-	}
-	return update(match, append(expr.Op("$pull", expr.D(l.o.ChildrenField, expr.Op("$in", bson.A{id}))), l.childCountBy(-1)...))
+	return l.pullFrom(append(l.parentsOf(id), expr.Element(l.o.IDField, equal(parent))), id)
+}
+
+// pullFromAll removes a node from the lists of all its parents.
+func (l *lists) pullFromAll(id bson.RawValue) mongo.WriteModel {
+	return l.pullFrom(l.parentsOf(id), id)
+}
+
+// pullFrom removes a node from the lists of the parents that match, all of which list it.
+func (l *lists) pullFrom(match bson.D, id bson.RawValue) mongo.WriteModel {
+	pull := expr.Op("$pull", expr.D(l.o.ChildrenField, expr.Op("$in", bson.A{id})))
+	return update(match, append(pull, l.childCountBy(-1)...))
 }
 
 // ensureArray gives an array to a node that is about to be written and has none, or refuses it if it is not adopted.
@@ -218,17 +224,14 @@ func (l *lists) ensureArray(ctx context.Context, n node) error {
 	if err := l.checkAdopted(ctx, n); err != nil {
 		return err
 	}
-	return l.write(ctx, l.adopt(n)...)
+	return l.write(ctx, l.giveArray(n)...)
 }
 
-// adopt gives a bare node an empty array, and removes the node from the arrays of all but the parent that
+// giveArray gives a bare node an empty array, and removes the node from the arrays of all but the parent that
 // it names. Old code may have left it there; without an array of its own the parent field had precedence.
-func (l *lists) adopt(n node) []mongo.WriteModel {
-	left := append(l.parentsOf(n.id), expr.Element(l.o.IDField, expr.Op("$ne", n.parent)))
-	return []mongo.WriteModel{
-		update(left, append(expr.Op("$pull", expr.D(l.o.ChildrenField, expr.Op("$in", bson.A{n.id}))), l.childCountBy(-1)...)),
-		l.addArray(n),
-	}
+func (l *lists) giveArray(n node) []mongo.WriteModel {
+	others := append(l.parentsOf(n.id), expr.Element(l.o.IDField, expr.Op("$ne", n.parent)))
+	return []mongo.WriteModel{l.pullFrom(others, n.id), l.addArray(n)}
 }
 
 // addArray gives an empty array to a node if it is bare.
@@ -256,25 +259,33 @@ func (l *lists) removeOne(ctx context.Context, id bson.RawValue, policy mongopat
 		return nil, err
 	}
 	if policy == mongopatterns.Restrict || len(x.children) == 0 {
-		return []mongo.WriteModel{l.pull(value.Null, x.id)}, nil
+		return []mongo.WriteModel{l.pullFromAll(x.id)}, nil
 	}
 	var models []mongo.WriteModel
 	for _, n := range bareChildren {
-		models = append(models, l.adopt(n)...)
+		models = append(models, l.giveArray(n)...)
 	}
 	if policy != mongopatterns.Promote {
-		return append(models, l.pull(value.Null, x.id)), nil
+		return append(models, l.pullFromAll(x.id)), nil
 	}
-	adopted := idsOf(bareChildren)
 	for _, p := range parents {
-		models = append(models, l.pull(p.id, x.id))
-		at := slices.IndexFunc(p.children, func(id bson.RawValue) bool { return same(id, x.id) })
-		added := slices.DeleteFunc(slices.Clone(x.children), func(id bson.RawValue) bool { return holds(p.children, id) && !holds(adopted, id) })
-		if len(added) > 0 {
-			models = append(models, l.push(p.id, at, added...))
-		}
+		models = append(models, l.promote(x, p, idsOf(bareChildren))...)
 	}
 	return models, nil
+}
+
+// promote replaces a deleted x in the list of a parent by its children. Those that the parent lists already stay where
+// they are, except former bare ones: giveArray has removed these.
+func (l *lists) promote(x, parent node, formerBare []bson.RawValue) []mongo.WriteModel {
+	models := []mongo.WriteModel{l.pull(parent.id, x.id)}
+	added := slices.DeleteFunc(slices.Clone(x.children), func(id bson.RawValue) bool {
+		return holds(parent.children, id) && !holds(formerBare, id)
+	})
+	if len(added) == 0 {
+		return models
+	}
+	offset := slices.IndexFunc(parent.children, func(id bson.RawValue) bool { return same(id, x.id) })
+	return append(models, l.push(parent.id, offset, added...))
 }
 
 // checkChildless refuses a node with children. A listed child counts if it exists, and old code has not deleted it and
@@ -347,7 +358,7 @@ func (l *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo
 		return 0, nil, err
 	}
 	deleted, err := l.deleteIDs(ctx, ids)
-	return deleted, []mongo.WriteModel{l.pull(value.Null, id)}, err
+	return deleted, []mongo.WriteModel{l.pullFromAll(id)}, err
 }
 
 // allListed refuses if a node without an array, one of those deleted with x or one that names them as its parent, is
@@ -497,7 +508,7 @@ func (l *lists) removeLink(ctx context.Context, parent, child node) error {
 	}
 	var models []mongo.WriteModel
 	if l.isBare(child.raw) && same(child.parent, parent.id) {
-		models = l.adopt(child)
+		models = l.giveArray(child)
 	}
 	return l.write(ctx, append(models, l.pull(parent.id, child.id))...)
 }
