@@ -20,7 +20,7 @@ func ancestorsLayout(o *Options) layout {
 	return layout{settings: []config.Setting{config.Name("Options.AncestorsField", &o.AncestorsField, "ancestors"),
 		config.Name("Options.ParentField", &o.ParentField, "parent")},
 		fields: []string{o.AncestorsField, o.ParentField}, extraIndex: []string{o.AncestorsField},
-		refField: o.ParentField, order: o.OrderField, keepsParent: true, derived: o.AncestorsField}
+		refField: o.ParentField, order: o.OrderField, keepsParent: true, derived: o.AncestorsField, inherits: true}
 }
 
 func (a ancestorArray) parent(n node) (node, string) { return a.namedParent(n) }
@@ -39,7 +39,7 @@ func (a ancestorArray) through(n *node) []bson.RawValue {
 	if n == nil {
 		return []bson.RawValue{}
 	}
-	return append(a.above(*n), n.id)
+	return append(a.above(*n, n.id), n.id)
 }
 
 func (a ancestorArray) updatesBelow(x, to node) []mongo.WriteModel {
@@ -89,7 +89,7 @@ func (s *store) upBy(way any, levels int) mongo.Pipeline {
 }
 
 // above gives a node that was not read the ancestors of its parent's children.
-func (a ancestorArray) above(n node) []bson.RawValue {
+func (a ancestorArray) above(n node, _ bson.RawValue) []bson.RawValue {
 	if n.raw == nil {
 		return a.through(n.up)
 	}
@@ -105,9 +105,7 @@ func (a ancestorArray) down(id any, depth int, self bool) mongo.Pipeline {
 	return mongo.Pipeline{expr.Op("$match", match)}
 }
 
-func (a ancestorArray) descendantsOf(n node, depth int) (bson.D, bool) {
-	return a.containing(n.id, depth), false
-}
+func (a ancestorArray) descendantsOf(n node, depth int) bson.D { return a.containing(n.id, depth) }
 
 // containing matches the nodes that have id among their ancestors, by one range of the index. The distance
 // from id to the end of the array says how far below id they are.

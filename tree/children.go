@@ -21,7 +21,8 @@ type lists struct{ *store }
 // listsLayout takes the lists for the derived field too, because a node of old code has none.
 func listsLayout(o *Options) layout {
 	return layout{settings: []config.Setting{config.Name("Options.ChildrenField", &o.ChildrenField, "children"), o.oldParent()},
-		fields: []string{o.ChildrenField}, refField: o.ChildrenField, derived: o.ChildrenField, namesChildren: true}
+		fields: []string{o.ChildrenField}, refField: o.ChildrenField, derived: o.ChildrenField, namesChildren: true,
+		childrenFrom: fromNode, descendantsFrom: fromQuery}
 }
 
 // up follows {children: id} from the node. $graphLookup does not return the node that it starts from, so it is
@@ -37,8 +38,8 @@ func (l *lists) up(levels int) mongo.Pipeline {
 		fieldDepth, expr.IfNull(expr.Op("$add", expr.Field(fieldTree+"."+fieldDepth), 1), 0)))
 }
 
-func (l *lists) above(node) []bson.RawValue                        { return nil }
-func (l *lists) descendantsOf(node, int) (match bson.D, read bool) { return nil, false }
+func (l *lists) above(node, bson.RawValue) []bson.RawValue { return nil }
+func (l *lists) descendantsOf(node, int) bson.D            { return nil }
 
 // down passes over a node with a regular expression in its list, which would lead to all nodes that match it.
 func (l *lists) down(id any, depth int, self bool) mongo.Pipeline {
@@ -96,7 +97,7 @@ func (l *lists) leaves() mongo.Pipeline {
 }
 
 // childrenOf needs the stored list. A filter for the roots does not exist, because a root is a node that no list names.
-func (l *lists) childrenOf(n node) (bson.D, bool)              { return l.byIDs(n.children), true }
+func (l *lists) childrenOf(n node) bson.D                      { return l.byIDs(n.children) }
 func (l *lists) rootsMatch() bson.D                            { return nil }
 func (l *lists) parentsOf(id any) bson.D                       { return l.in(l.o.ChildrenField, equal(id)) }
 func (l *lists) renumber(context.Context, bool) (int64, error) { return 0, nil }

@@ -73,6 +73,9 @@ func (s *store) refKey(n node) string {
 	return key(n.id)
 }
 
+// tellsAncestors reports whether a node holds the IDs of its ancestors. Segments of a SegmentField are not IDs.
+func (s *store) tellsAncestors() bool { return s.inherits && s.o.SegmentField == "" }
+
 // isParent reports whether n, the result of parent, is a node at all: refKey is not "".
 func (s *store) isParent(n node) bool {
 	return n.id.Type != 0 || s.o.SegmentField != "" && s.checkUsable(n) == nil

@@ -102,9 +102,7 @@ func (l linked) rootRefs() bson.A {
 	return bson.A{nil}
 }
 
-func (l linked) childrenOf(n node) (match bson.D, read bool) {
-	return l.childrenUnder(&n), !l.keepsParent
-}
+func (l linked) childrenOf(n node) bson.D { return l.childrenUnder(&n) }
 
 func (l linked) rootsMatch() bson.D { return append(l.childrenUnder(nil), l.notBareRoots()...) }
 
@@ -115,10 +113,6 @@ func (l linked) notBareRoots() bson.D {
 	}
 	return l.notBareMatch()
 }
-
-// holdsAncestors reports whether a node contains its ancestors. Then the fields of its children are computed from its
-// own, which have to be right: see checkSound.
-func (l linked) holdsAncestors() bool { return l.above(node{}) != nil || l.o.SegmentField != "" }
 
 // children by a path need the node first, because its path and segment make the path of its children.
 func (l linked) children(id any) mongo.Pipeline {
@@ -250,7 +244,8 @@ func (l linked) checkSound(n node) error {
 	if err := l.checkNotBare(n); err != nil {
 		return err
 	}
-	if above := l.above(n); above != nil && l.keepsParent {
+	if l.tellsAncestors() && l.keepsParent {
+		above := l.above(n, n.id)
 		last := value.Null
 		if len(above) > 0 {
 			last = above[len(above)-1]
@@ -286,19 +281,17 @@ func (l linked) orphaned(n node) error {
 	return l.about(n.id, fmt.Errorf("%w: %s", mongopatterns.ErrNoParent, text(n.raw.Lookup(l.refField))))
 }
 
-// checkNoCycle refuses to put x under n if n is x or lies below x. It reads only where n does not contain its
-// ancestors. Segments of a path are decoded to the type of x's ID, so that x is found above a node with an ID of
-// another type.
+// checkNoCycle refuses to put x under n if n is x or lies below x. It reads only where n does not say what is above it.
+// IDs in its path are decoded to the type of x's ID, so that x is found above a node with an ID of another type.
 func (l linked) checkNoCycle(ctx context.Context, x, n node) error {
-	like := n
-	like.id = x.id
-	above := l.above(like)
-	below := same(n.id, x.id) || holds(above, x.id)
+	var below bool
 	switch {
-	case l.o.SegmentField != "":
-		below = strings.HasPrefix(l.full(n), l.full(x))
-	case above == nil:
+	case !l.inherits:
 		return l.store.checkNoCycle(ctx, l, x.id, n.id)
+	case l.tellsAncestors():
+		below = same(n.id, x.id) || holds(l.above(n, x.id), x.id)
+	default: // a path of segments
+		below = strings.HasPrefix(l.full(n), l.full(x))
 	}
 	if below {
 		return l.about(x.id, ErrCycle)

@@ -24,7 +24,8 @@ func nestedLayout(o *Options) layout {
 		config.Name("Options.RightField", &o.RightField, "right"),
 		config.Name("Options.ParentField", &o.ParentField, "parent")},
 		fields: []string{o.ParentField, o.LeftField, o.RightField}, extraIndex: []string{o.LeftField, o.RightField},
-		refField: o.ParentField, order: o.LeftField, keepsParent: true, derived: o.LeftField}
+		refField: o.ParentField, order: o.LeftField, keepsParent: true, derived: o.LeftField,
+		ranges: true, descendantsFrom: fromNode}
 }
 
 func (s nestedSets) parent(n node) (node, string)                   { return s.namedParent(n) }
@@ -33,7 +34,7 @@ func (s nestedSets) updatesBelow(node, node) []mongo.WriteModel     { return nil
 func (s nestedSets) handOver(x node, heir *node) []mongo.WriteModel { return s.parentHandOver(x, heir) }
 func (s nestedSets) refExpr() any                                   { return expr.Field(s.o.IDField) }
 func (s nestedSets) up(levels int) mongo.Pipeline                   { return s.parentUp(levels) }
-func (s nestedSets) above(node) []bson.RawValue                     { return nil }
+func (s nestedSets) above(node, bson.RawValue) []bson.RawValue      { return nil }
 
 // down joins the nodes in the range of the node. A range does not tell the depth, so to a depth it follows the
 // parent fields.
@@ -48,12 +49,8 @@ func (s nestedSets) down(id any, depth int, self bool) mongo.Pipeline {
 	return s.rangeDown(id, left, expr.Field(s.o.RightField), within, self)
 }
 
-// descendantsOf needs the numbers of the stored node. To a depth the descendants can only be found by a query.
-func (s nestedSets) descendantsOf(n node, depth int) (bson.D, bool) {
-	if depth > 0 {
-		return nil, false
-	}
-	return s.in(s.o.LeftField, expr.D("$gt", n.left, "$lt", n.right)), true
+func (s nestedSets) descendantsOf(n node, _ int) bson.D {
+	return s.in(s.o.LeftField, expr.D("$gt", n.left, "$lt", n.right))
 }
 
 // numbers keeps siblings in order, and each subtree in a range: left and right of NestedSets. Every write that

@@ -17,17 +17,17 @@ type parentRefs struct{ *store }
 
 func parentLayout(o *Options) layout {
 	return layout{settings: []config.Setting{config.Name("Options.ParentField", &o.ParentField, "parent")},
-		fields: []string{o.ParentField}, refField: o.ParentField, order: o.OrderField, keepsParent: true}
+		fields: []string{o.ParentField}, refField: o.ParentField, order: o.OrderField, keepsParent: true, descendantsFrom: fromQuery}
 }
 
-func (p parentRefs) parent(n node) (node, string)                      { return p.namedParent(n) }
-func (p parentRefs) fieldsUnder(parent *node) bson.D                   { return p.parentField(parent) }
-func (p parentRefs) refExpr() any                                      { return expr.Field(p.o.IDField) }
-func (p parentRefs) up(levels int) mongo.Pipeline                      { return p.parentUp(levels) }
-func (p parentRefs) above(node) []bson.RawValue                        { return nil }
-func (p parentRefs) descendantsOf(node, int) (match bson.D, read bool) { return nil, false }
-func (p parentRefs) updatesBelow(node, node) []mongo.WriteModel        { return nil }
-func (p parentRefs) handOver(x node, heir *node) []mongo.WriteModel    { return p.parentHandOver(x, heir) }
+func (p parentRefs) parent(n node) (node, string)                   { return p.namedParent(n) }
+func (p parentRefs) fieldsUnder(parent *node) bson.D                { return p.parentField(parent) }
+func (p parentRefs) refExpr() any                                   { return expr.Field(p.o.IDField) }
+func (p parentRefs) up(levels int) mongo.Pipeline                   { return p.parentUp(levels) }
+func (p parentRefs) above(node, bson.RawValue) []bson.RawValue      { return nil }
+func (p parentRefs) descendantsOf(node, int) bson.D                 { return nil }
+func (p parentRefs) updatesBelow(node, node) []mongo.WriteModel     { return nil }
+func (p parentRefs) handOver(x node, heir *node) []mongo.WriteModel { return p.parentHandOver(x, heir) }
 func (p parentRefs) down(id any, depth int, self bool) mongo.Pipeline {
 	return p.parentDown(id, depth, self)
 }

@@ -35,7 +35,8 @@ func pathLayout(o *Options) layout {
 	})
 	return layout{settings: []config.Setting{config.Name("Options.PathField", &o.PathField, "path"), delimiter, o.oldParent(),
 		config.Name("Options.SegmentField", &o.SegmentField, "")},
-		fields: []string{o.PathField}, refField: o.PathField, order: o.OrderField, derived: o.PathField}
+		fields: []string{o.PathField}, refField: o.PathField, order: o.OrderField, derived: o.PathField, inherits: true,
+		childrenFrom: fromNode, descendantsFrom: fromNode}
 }
 
 // malformed says that a path is not a string, does not begin and end with one delimiter, or has a last segment that
@@ -160,14 +161,10 @@ func (p pathShape) rename(ctx context.Context, id, segment bson.RawValue) error 
 
 func (p pathShape) refExpr() any { return p.fullExpr(p.o.PathDelimiter) }
 
-// above decodes the segments to IDs of the type that the node itself has. Segments of a SegmentField are not IDs.
-func (p pathShape) above(n node) []bson.RawValue {
-	if p.o.SegmentField != "" {
-		return nil
-	}
+func (p pathShape) above(n node, like bson.RawValue) []bson.RawValue {
 	ids := []bson.RawValue{}
 	for _, s := range p.segments(n.path) {
-		id, _ := segmentID(s, n.id)
+		id, _ := segmentID(s, like)
 		ids = append(ids, id)
 	}
 	return ids
@@ -229,14 +226,13 @@ func (p pathShape) down(id any, depth int, self bool) mongo.Pipeline {
 	return p.rangeDown(id, p.fullExpr(p.o.PathDelimiter), p.fullExpr(p.afterDelimiter()), within, self)
 }
 
-// descendantsOf needs the stored node, because its path is the beginning of theirs.
-func (p pathShape) descendantsOf(n node, depth int) (bson.D, bool) {
+func (p pathShape) descendantsOf(n node, depth int) bson.D {
 	full := p.full(n)
 	match := p.in(p.o.PathField, p.pathRange(full))
 	if depth > 0 {
 		match = append(match, p.toDepth(strings.Count(full, p.o.PathDelimiter)+1, depth)...)
 	}
-	return match, true
+	return match
 }
 
 // toDepth matches the paths that have fewer than parts+depth parts. parts is the number in the full path of the node.

@@ -362,7 +362,7 @@ func (c *core) ancestry(ctx context.Context, id any) (ids []bson.RawValue, err e
 	if err != nil {
 		return nil, err
 	}
-	if c.above(node{}) == nil {
+	if !c.tellsAncestors() {
 		return c.ancestryByWay(ctx, raw)
 	}
 	n, err := c.readNode(ctx, raw)
@@ -372,7 +372,7 @@ func (c *core) ancestry(ctx context.Context, id any) (ids []bson.RawValue, err e
 	if n.raw == nil {
 		return nil, c.missing(raw)
 	}
-	return c.above(n), c.checkWay(ctx, raw, 1, c.isBare(n.raw))
+	return c.above(n, n.id), c.checkWay(ctx, raw, 1, c.isBare(n.raw))
 }
 
 // ancestryByWay is ancestry where the node does not contain its ancestors.
@@ -562,7 +562,7 @@ func (t *Tree[ID, T]) CountDescendants(ctx context.Context, id ID, maxDepth int)
 	if err != nil {
 		return 0, err
 	}
-	if t.c.kind == NestedSets && maxDepth == 0 {
+	if t.c.ranges && maxDepth == 0 {
 		x, err := t.c.readNode(ctx, raw)
 		return x.width(), err
 	}
@@ -591,14 +591,14 @@ func (t *Tree[ID, T]) ChildrenFilter(ctx context.Context, id ID) (filter bson.D,
 	if err != nil {
 		return nil, err
 	}
-	return t.c.filter(ctx, raw, t.c.childrenOf)
+	return t.c.filter(ctx, raw, t.c.childrenFrom, t.c.childrenOf)
 }
 
-// filter makes a filter from a node, which it reads only if of needs it. The filter for an unknown ID matches nothing.
-func (c *core) filter(ctx context.Context, id bson.RawValue, of func(n node) (bson.D, bool)) (bson.D, error) {
-	match, reads := of(node{id: id})
-	if !reads {
-		return match, nil
+// filter makes a filter from a node, which it reads unless the ID is enough. The filter for an unknown ID matches
+// nothing.
+func (c *core) filter(ctx context.Context, id bson.RawValue, from source, of func(n node) bson.D) (bson.D, error) {
+	if from == fromID {
+		return of(node{id: id}), nil
 	}
 	n, err := c.readNode(ctx, id)
 	if err != nil {
@@ -610,8 +610,7 @@ func (c *core) filter(ctx context.Context, id bson.RawValue, of func(n node) (bs
 	if err := c.checkAdopted(ctx, n); err != nil {
 		return nil, err
 	}
-	match, _ = of(n)
-	return match, c.checkUsable(n)
+	return of(n), c.checkUsable(n)
 }
 
 // DescendantsFilter matches the nodes below a node.
@@ -628,10 +627,11 @@ func (t *Tree[ID, T]) DescendantsFilter(ctx context.Context, id ID, maxDepth int
 	if err != nil {
 		return nil, err
 	}
-	if match, _ := t.c.descendantsOf(node{id: raw}, maxDepth); match != nil {
-		return t.c.filter(ctx, raw, func(n node) (bson.D, bool) { return t.c.descendantsOf(n, maxDepth) })
+	from := t.c.descendantsSource(maxDepth)
+	if from == fromQuery {
+		return t.c.idFilter(ctx, t.c.down(raw, maxDepth, false))
 	}
-	return t.c.idFilter(ctx, t.c.down(raw, maxDepth, false))
+	return t.c.filter(ctx, raw, from, func(n node) bson.D { return t.c.descendantsOf(n, maxDepth) })
 }
 
 // idFilter matches, by ID, the nodes that a pipeline yields.

@@ -47,15 +47,14 @@ type reads interface {
 	// up are the stages that turn a node into the node and its ancestors, in no order, with their distance in
 	// fieldDepth: 0 for the node itself. levels is the number of ancestors, 0 means all.
 	up(levels int) mongo.Pipeline
-	// above returns the IDs of the ancestors, root first, or nil in a representation in which nodes do not
-	// contain them: above(node{}) tells which it is.
-	above(n node) []bson.RawValue
+	// above returns the IDs of the ancestors that a node holds, root first, where tellsAncestors. IDs in a path get the
+	// type of like.
+	above(n node, like bson.RawValue) []bson.RawValue
 	// down yields the descendants of a node in no order, and with self the node too. depth is the number of
 	// levels, 0 means all.
 	down(id any, depth int, self bool) mongo.Pipeline
-	// descendantsOf returns the filter for the descendants of a node to a depth, nil if they can only be found by a
-	// query. read says that the filter needs the stored node, and not only its ID.
-	descendantsOf(n node, depth int) (match bson.D, read bool)
+	// descendantsOf returns the filter for the descendants of a node to a depth; see descendantsSource.
+	descendantsOf(n node, depth int) bson.D
 }
 
 // shape has the operations of a tree that the calls use. It has two implementations: families, on a
@@ -77,8 +76,8 @@ type shape interface {
 	rootsMatch() bson.D
 	// rootWith finds a root that matches, and returns a node without raw if there is none.
 	rootWith(ctx context.Context, match bson.D) (node, error)
-	// childrenOf is the filter for the children of a node; read is as in descendantsOf.
-	childrenOf(n node) (match bson.D, read bool)
+	// childrenOf is the filter for the children of a node; see layout.childrenFrom.
+	childrenOf(n node) bson.D
 
 	// checkAdopted refuses a node that is not adopted.
 	checkAdopted(ctx context.Context, n node) error
@@ -139,9 +138,31 @@ type layout struct {
 	order       string   // the field that orders siblings, "" if they are not ordered
 	keepsParent bool     // refField is the ParentField
 	derived     string   // a node that names a parent and lacks this field is bare; "" if nothing is derived
+	inherits    bool     // the fields of a node are computed from those of its parent
+	ranges      bool     // the descendants of a node have a range of numbers
+
+	childrenFrom, descendantsFrom source // of the filters for them
+
 	// namesChildren says that refField is a list of children, which follows from no other field. So only a query finds
 	// the parents of a node, and several lists may name it.
 	namesChildren bool
+}
+
+// source is what the filter for the children or the descendants of a node is made from.
+type source int
+
+const (
+	fromID    source = iota
+	fromNode         // the stored node
+	fromQuery        // there is no filter, only a query finds them
+)
+
+// descendantsSource is descendantsFrom to a depth, 0 for all levels: a range does not tell the depth.
+func (l layout) descendantsSource(depth int) source {
+	if l.ranges && depth > 0 {
+		return fromQuery
+	}
+	return l.descendantsFrom
 }
 
 // layoutOf returns the layout of a representation. Applying its settings fills in default names in o, so it has to

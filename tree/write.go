@@ -327,7 +327,7 @@ func (f families) removeOne(ctx context.Context, id bson.RawValue, policy mongop
 // checkAllSound refuses the children of x, and x itself, if the fields of the children are computed from theirs, and
 // these are not sound. Without children nothing is computed.
 func (f families) checkAllSound(x node, children []node) error {
-	if len(children) == 0 || !f.holdsAncestors() {
+	if len(children) == 0 || !f.inherits {
 		return nil
 	}
 	for _, n := range append(slices.Clone(children), x) {
@@ -370,7 +370,7 @@ func (f families) survey(ctx context.Context, x node, policy mongopatterns.Delet
 // removeAll deletes a node and its descendants.
 func (f families) removeAll(ctx context.Context, id bson.RawValue) (deleted int64, after []mongo.WriteModel, err error) {
 	remove := f.removeByFilter
-	if match, _ := f.descendantsOf(node{id: id}, 0); match == nil {
+	if f.descendantsFrom == fromQuery {
 		remove = f.removeByIDs
 	}
 	x, deleted, err := remove(ctx, id)
@@ -402,8 +402,7 @@ func (f families) removeByFilter(ctx context.Context, id bson.RawValue) (x node,
 	if err := cmp.Or(f.checkUsable(x), f.checkNumbered(x)); err != nil {
 		return x, 0, err
 	}
-	match, _ := f.descendantsOf(x, 0)
-	done, err := fault.Many(f.primary.DeleteMany(ctx, expr.Op("$or", bson.A{f.byID(id), match})))
+	done, err := fault.Many(f.primary.DeleteMany(ctx, expr.Op("$or", bson.A{f.byID(id), f.descendantsOf(x, 0)})))
 	if err != nil {
 		return x, 0, err
 	}
@@ -413,7 +412,7 @@ func (f families) removeByFilter(ctx context.Context, id bson.RawValue) (x node,
 // arrange places the documents of a Load.
 func (f families) arrange(ctx context.Context, items []*item) error {
 	for _, it := range items {
-		if it.parent != nil && f.holdsAncestors() {
+		if it.parent != nil && f.inherits {
 			if err := f.checkSound(*it.parent); err != nil {
 				return err
 			}
