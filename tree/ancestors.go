@@ -83,9 +83,9 @@ func (s *store) upBy(way any, levels int) mongo.Pipeline {
 		way = expr.Op("$slice", way, levels+1)
 	}
 	return slices.Concat(mongo.Pipeline{
-		expr.Op("$project", expr.D(fieldTouch, way)),
-		s.lookup(fieldTouch, s.o.IDField),
-	}, unfold(fieldDepth, expr.Op("$indexOfArray", expr.Field(fieldTouch), expr.Field(fieldTree+"."+s.o.IDField))))
+		expr.Op("$project", expr.D(fieldRef, way)),
+		s.lookup(fieldRef, s.o.IDField),
+	}, unfold(fieldDepth, expr.Op("$indexOfArray", expr.Field(fieldRef), expr.Field(fieldTree+"."+s.o.IDField))))
 }
 
 // above gives a node that was not read the ancestors of its parent's children.

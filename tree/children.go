@@ -31,7 +31,7 @@ func (l *lists) up(levels int) mongo.Pipeline {
 	id := l.o.IDField
 	return slices.Concat(mongo.Pipeline{
 		expr.Op("$set", expr.D(fieldSelf, expr.Var("ROOT"))),
-		l.graphLookup(expr.Field(id), id, l.o.ChildrenField, levels, noPattern(id), expr.Element("depthField", fieldDepth)),
+		l.graphLookup(graphSearch{start: expr.Field(id), from: id, to: l.o.ChildrenField, depth: levels, only: noPattern(id), depthTo: fieldDepth}),
 		expr.Op("$project", expr.D(fieldTree, expr.Op("$concatArrays", bson.A{expr.Field(fieldSelf)}, expr.Field(fieldTree)))),
 	}, unfold(
 		// The node itself has no depth, and its parents have 0.
@@ -43,14 +43,14 @@ func (l *lists) descendantsOf(node, int) bson.D            { return nil }
 
 // down passes over a node with a regular expression in its list, which would lead to all nodes that match it.
 func (l *lists) down(id any, depth int, self bool) mongo.Pipeline {
-	return l.graphDown(id, expr.Filter(expr.Array(expr.Field(l.o.ChildrenField)), "c", expr.Op("$ne", expr.Op("$type", expr.Var("c")), "regex")),
-		l.o.ChildrenField, l.o.IDField, depth, self, noPattern(l.o.ChildrenField)...)
+	start := expr.Filter(expr.Array(expr.Field(l.o.ChildrenField)), "c", expr.Op("$ne", expr.Op("$type", expr.Var("c")), "regex"))
+	return l.graphDown(id, graphSearch{start: start, from: l.o.ChildrenField, to: l.o.IDField, depth: depth, only: noPattern(l.o.ChildrenField)}, self)
 }
 
 // withPatterns finds all nodes below a node, and others where a list contains a regular expression. Cascade needs
 // all of them: listedBelow removes the others.
 func (l *lists) withPatterns(id any) mongo.Pipeline {
-	return l.graphDown(id, expr.Field(l.o.ChildrenField), l.o.ChildrenField, l.o.IDField, 0, true)
+	return l.graphDown(id, graphSearch{start: expr.Field(l.o.ChildrenField), from: l.o.ChildrenField, to: l.o.IDField}, true)
 }
 
 // referenced yields the nodes that the lists of matching nodes name, in their order.

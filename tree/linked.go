@@ -125,8 +125,8 @@ func (l linked) children(id any) mongo.Pipeline {
 	}
 	return slices.Concat(mongo.Pipeline{
 		expr.Op("$match", l.byID(id)),
-		expr.Op("$project", expr.D(fieldTouch, l.refExpr())),
-		l.lookup(fieldTouch, l.refField, l.inOrder()...),
+		expr.Op("$project", expr.D(fieldRef, l.refExpr())),
+		l.lookup(fieldRef, l.refField, l.inOrder()...),
 	}, unfold())
 }
 
@@ -140,7 +140,7 @@ func (l linked) siblings(id any) mongo.Pipeline {
 	self := mongo.Pipeline{expr.Op("$match", append(append(l.byID(id), l.except(l.refField)...), l.notBareRoots()...))}
 	local := l.refField
 	if roots := l.rootRefs(); len(roots) > 1 {
-		local = fieldTouch
+		local = fieldRef
 		link := expr.IfNull(expr.Field(l.refField), nil)
 		self = append(self, expr.Op("$set", expr.D(local, expr.Cond(expr.Op("$in", link, expr.Literal(roots)), expr.Literal(roots), bson.A{link}))))
 	}
@@ -156,7 +156,7 @@ func (l linked) leaves() mongo.Pipeline {
 	case l.keepsParent:
 		return l.unreferenced(l.o.IDField, l.refField)
 	}
-	return l.unreferenced(fieldTouch, l.refField, expr.Op("$match", l.notBareMatch()), expr.Op("$set", expr.D(fieldTouch, l.refExpr())))
+	return l.unreferenced(fieldRef, l.refField, expr.Op("$match", l.notBareMatch()), expr.Op("$set", expr.D(fieldRef, l.refExpr())))
 }
 
 // otherRoots: siblings are also those of a root.

@@ -165,35 +165,42 @@ func Convert[ID, T, U any](ctx context.Context, from *Tree[ID, T], to *Tree[ID, 
 	if from.c.o.Graph || to.c.o.Graph {
 		return result, fault.Invalid("Options.Graph: a graph cannot be converted")
 	}
-	a, b := from.c.coll, to.c.coll
-	if a.Name() != b.Name() || a.Database().Name() != b.Database().Name() || a.Database().Client() != b.Database().Client() ||
-		from.c.lockID != to.c.lockID || from.c.o.IDField != to.c.o.IDField {
+	if !sameNodes(from.c, to.c) {
 		return result, fault.Invalid("from, to: they differ in the collection, the Scope or the IDField")
 	}
 	if err := agree(from.c, to.c); err != nil {
 		return result, err
 	}
-	if err := collation.Refuse(ctx, a); err != nil {
+	if err := collation.Refuse(ctx, from.c.coll); err != nil {
 		return result, err
 	}
 	result, _, err = newEngine(converting, from.c, to.c, work).run(ctx)
 	return result, err
 }
 
+// sameNodes reports whether two trees have the same nodes.
+func sameNodes(a, b *core) bool {
+	x, y := a.coll.Database(), b.coll.Database()
+	return a.coll.Name() == b.coll.Name() && x.Name() == y.Name() && x.Client() == y.Client() &&
+		a.lockID == b.lockID && a.o.IDField == b.o.IDField
+}
+
 // agree refuses two trees of one collection if to writes a field that from reads with another meaning: a conversion
 // would destroy its own source. An order, or a parent, that both store in the same field is fine.
 func agree(from, to *core) error {
-	link, order := from.refField, from.order
-	alike := from.keepsParent && to.keepsParent ||
-		from.kind == to.kind && from.o.PathDelimiter == to.o.PathDelimiter && from.o.SegmentField == to.o.SegmentField
 	for _, f := range append(to.fields, to.order, to.o.ChildCountField) {
-		switch {
-		case f == "", f != link && f != order:
-		case f == order && f == to.order:
-		case f == link && f == to.refField && alike:
-		default:
+		read := f != "" && (f == from.refField || f == from.order)
+		if read && !(f == from.order && f == to.order) && !(f == from.refField && f == to.refField && sameReferences(from, to)) {
 			return fault.Invalid("the field %s has one meaning in the old tree and another in the new one", f)
 		}
 	}
 	return nil
+}
+
+// sameReferences reports whether the nodes of two trees name their parents, or children, in the same way.
+func sameReferences(a, b *core) bool {
+	if a.keepsParent && b.keepsParent {
+		return true
+	}
+	return a.kind == b.kind && a.o.PathDelimiter == b.o.PathDelimiter && a.o.SegmentField == b.o.SegmentField
 }

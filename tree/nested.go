@@ -43,10 +43,10 @@ func (s nestedSets) down(id any, depth int, self bool) mongo.Pipeline {
 		return s.parentDown(id, depth, self)
 	}
 	left := expr.Field(s.o.LeftField)
-	within := mongo.Pipeline{
+	stages := mongo.Pipeline{
 		s.match("$expr", expr.Op("$and", expr.Op("$gt", left, expr.Var("from")), expr.Op("$lt", left, expr.Var("to")))),
 	}
-	return s.rangeDown(id, left, expr.Field(s.o.RightField), within, self)
+	return s.rangeDown(id, [2]any{left, expr.Field(s.o.RightField)}, stages, self)
 }
 
 func (s nestedSets) descendantsOf(n node, _ int) bson.D {
@@ -262,33 +262,10 @@ func (s numbers) renumber(ctx context.Context, dry bool) (written int64, err err
 		if err != nil {
 			return err
 		}
-		pieces, below := make([]piece, len(nodes)), make([][]int, len(nodes))
-		for i, n := range nodes {
-			up, broken := s.parent(n)
-			pieces[i] = s.pieceOf(n, up, broken, i)
-		}
-		s.assemble(pieces, func(parent, child int) { below[parent] = append(below[parent], child) })
-		left, right := make([]int64, len(nodes)), make([]int64, len(nodes))
-		next := int64(0)
-		var number func(i int)
-		number = func(i int) {
-			next++
-			left[i] = next
-			for _, child := range below[i] {
-				number(child)
-			}
-			next++
-			right[i] = next
-		}
-		for _, n := range pieces {
-			if !n.child && n.up != n.id {
-				number(n.at)
-			}
-		}
 		var models []mongo.WriteModel
-		for i, n := range nodes {
-			if !s.whole(n) || n.left != left[i] || n.right != right[i] {
-				models = append(models, update(s.byID(n.id), expr.Op("$set", expr.D(s.o.LeftField, left[i], s.o.RightField, right[i]))))
+		for i, r := range s.newRanges(nodes) {
+			if n := nodes[i]; !s.whole(n) || n.left != r.left || n.right != r.right {
+				models = append(models, update(s.byID(n.id), expr.Op("$set", expr.D(s.o.LeftField, r.left, s.o.RightField, r.right))))
 			}
 		}
 		written = int64(len(models))
@@ -298,4 +275,34 @@ func (s numbers) renumber(ctx context.Context, dry bool) (written int64, err err
 		return s.write(ctx, models...)
 	})
 	return written, err
+}
+
+// span is the range of a node.
+type span struct{ left, right int64 }
+
+// newRanges numbers nodes from their parent fields.
+func (s numbers) newRanges(nodes []node) []span {
+	pieces, below := make([]piece, len(nodes)), make([][]int, len(nodes))
+	for i, n := range nodes {
+		up, broken := s.parent(n)
+		pieces[i] = s.pieceOf(n, up, broken, i)
+	}
+	s.assemble(pieces, func(parent, child int) { below[parent] = append(below[parent], child) })
+	ranges, next := make([]span, len(nodes)), int64(0)
+	var number func(i int)
+	number = func(i int) {
+		next++
+		ranges[i].left = next
+		for _, child := range below[i] {
+			number(child)
+		}
+		next++
+		ranges[i].right = next
+	}
+	for _, n := range pieces {
+		if !n.child && n.up != n.id {
+			number(n.at)
+		}
+	}
+	return ranges
 }

@@ -295,7 +295,7 @@ func (g gaps) orderLast(ctx context.Context, items []*item) ([]bson.D, error) {
 	}
 	at, seen := bson.A{}, map[string]bool{}
 	for _, it := range items {
-		if k := key(it.above); !seen[k] && (it.parent == nil || it.parent.raw != nil) {
+		if k := key(it.parentID); !seen[k] && (it.parent == nil || it.parent.raw != nil) {
 			seen[k] = true
 			if it.parent == nil {
 				at = append(at, g.rootRefs()...)

@@ -105,8 +105,8 @@ func (s *store) parentUp(levels int) mongo.Pipeline {
 	if levels > 0 {
 		levels++ // the node itself
 	}
-	return slices.Concat(mongo.Pipeline{s.graphLookup(expr.Field(s.o.IDField), s.o.ParentField, s.o.IDField, levels, nil,
-		expr.Element("depthField", fieldDepth)), s.upToNoID()}, unfold())
+	search := graphSearch{start: expr.Field(s.o.IDField), from: s.o.ParentField, to: s.o.IDField, depth: levels, depthTo: fieldDepth}
+	return slices.Concat(mongo.Pipeline{s.graphLookup(search), s.upToNoID()}, unfold())
 }
 
 // upToNoID ends a way up at the first parent that cannot be an ID. For the server a regular expression is a
@@ -120,5 +120,6 @@ func (s *store) upToNoID() bson.D {
 
 // parentDown passes over a node with a regular expression as its ID, which would lead to the children of others.
 func (s *store) parentDown(id any, depth int, self bool) mongo.Pipeline {
-	return s.graphDown(id, expr.Field(s.o.IDField), s.o.IDField, s.o.ParentField, depth, self, noPattern(s.o.IDField)...)
+	own := s.o.IDField
+	return s.graphDown(id, graphSearch{start: expr.Field(own), from: own, to: s.o.ParentField, depth: depth, only: noPattern(own)}, self)
 }

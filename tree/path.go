@@ -201,15 +201,15 @@ func (p pathShape) upBySegments(segments any, levels int) mongo.Pipeline {
 	if levels > 0 {
 		way = expr.Op("$slice", way, levels+1)
 	}
-	join := expr.D("from", p.coll.Name(), "localField", fieldTouch+".path", "foreignField", p.o.PathField,
-		"let", expr.D("segment", expr.Field(fieldTouch+".segment")),
+	join := expr.D("from", p.coll.Name(), "localField", fieldRef+".path", "foreignField", p.o.PathField,
+		"let", expr.D("segment", expr.Field(fieldRef+".segment")),
 		"pipeline", bson.A{p.match("$expr", expr.Op("$eq", expr.Field(p.o.SegmentField), expr.Var("segment")),
 			"$nor", bson.A{p.bareMatch(p.aParent())})},
 		"as", fieldTree)
 	self := expr.Op("$eq", expr.Field(fieldDepth), 0)
 	return slices.Concat(mongo.Pipeline{
-		expr.Op("$project", expr.D(fieldSelf, expr.Var("ROOT"), fieldTouch, way)),
-		expr.Op("$unwind", expr.D("path", expr.Field(fieldTouch), "includeArrayIndex", fieldDepth)),
+		expr.Op("$project", expr.D(fieldSelf, expr.Var("ROOT"), fieldRef, way)),
+		expr.Op("$unwind", expr.D("path", expr.Field(fieldRef), "includeArrayIndex", fieldDepth)),
 		expr.Op("$lookup", join),
 		expr.Op("$set", expr.D(fieldTree, expr.Cond(self, bson.A{expr.Field(fieldSelf)}, expr.Field(fieldTree)))),
 	}, unfold(fieldDepth, expr.Field(fieldDepth)))
@@ -218,12 +218,12 @@ func (p pathShape) upBySegments(segments any, levels int) mongo.Pipeline {
 // down joins the nodes by the bounds of pathRange, in terms of the node that the pipeline reads first.
 func (p pathShape) down(id any, depth int, self bool) mongo.Pipeline {
 	path := expr.Field(p.o.PathField)
-	within := mongo.Pipeline{p.match("$expr", expr.Op("$and",
+	stages := mongo.Pipeline{p.match("$expr", expr.Op("$and",
 		expr.Op("$gte", path, expr.Var("from")), expr.Op("$lt", path, expr.Var("to"))))}
 	if depth > 0 {
-		within = append(within, expr.Op("$match", p.toDepth(expr.Op("$size", p.split(expr.Var("from"))), depth)))
+		stages = append(stages, expr.Op("$match", p.toDepth(expr.Op("$size", p.split(expr.Var("from"))), depth)))
 	}
-	return p.rangeDown(id, p.fullExpr(p.o.PathDelimiter), p.fullExpr(p.afterDelimiter()), within, self)
+	return p.rangeDown(id, [2]any{p.fullExpr(p.o.PathDelimiter), p.fullExpr(p.afterDelimiter())}, stages, self)
 }
 
 func (p pathShape) descendantsOf(n node, depth int) bson.D {

@@ -247,8 +247,7 @@ func (t *Tree[ID, T]) Ancestors(ctx context.Context, id ID) (nodes []T, err erro
 		return nil, err
 	}
 	bare := false // of the node itself, which comes last
-	open := t.c.runFrom(raw, t.c.wayUp)
-	all, err := upFrom(ctx, t.c.store, raw, open, func(cur *mongo.Cursor) (v T, err error) {
+	all, err := readUp(ctx, t.c.runFrom(raw, t.c.ancestors), func(cur *mongo.Cursor) (v T, err error) {
 		bare = t.c.isBare(cur.Current)
 		return v, cur.Decode(&v)
 	})
@@ -270,7 +269,7 @@ func encodeStages(p mongo.Pipeline) []bson.RawValue {
 
 // runFrom runs encoded stages from one node on. New encodes them once, because encoding them for each call would
 // double the client's work.
-func (c *core) runFrom(id bson.RawValue, stages []bson.RawValue) opener {
+func (c *core) runFrom(id bson.RawValue, stages []bson.RawValue) wayUp {
 	b := codec.Build(1024)
 	b.Open("0")
 	b.Open("$match")
@@ -284,15 +283,21 @@ func (c *core) runFrom(id bson.RawValue, stages []bson.RawValue) opener {
 		b.Value(strconv.Itoa(i+1), stage)
 	}
 	p := expr.Stages(b.Done())
-	return func(ctx context.Context) (*mongo.Cursor, error) {
+	return wayUp{c.store, id, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.coll.Aggregate(ctx, p, options.Aggregate().SetBatchSize(math.MaxInt32))
-	}
+	}}
 }
 
-// upFrom reads the result of a pipeline that yields a node and its ancestors. If it is empty, there is no such node.
-func upFrom[V any](ctx context.Context, s *store, id bson.RawValue, open opener,
-	read func(cur *mongo.Cursor) (V, error)) (all []V, err error) {
-	for cur, err := range cursor.Each(ctx, open) {
+// wayUp is a read of a node and its ancestors.
+type wayUp struct {
+	*store
+	id   bson.RawValue
+	open opener
+}
+
+// readUp reads a way up. If it is empty, there is no such node.
+func readUp[V any](ctx context.Context, w wayUp, read func(cur *mongo.Cursor) (V, error)) (all []V, err error) {
+	for cur, err := range cursor.Each(ctx, w.open) {
 		if err != nil {
 			return nil, err
 		}
@@ -303,7 +308,7 @@ func upFrom[V any](ctx context.Context, s *store, id bson.RawValue, open opener,
 		all = append(all, v)
 	}
 	if len(all) == 0 {
-		return nil, s.missing(id)
+		return nil, w.missing(w.id)
 	}
 	return all, nil
 }
@@ -323,7 +328,7 @@ func (t *Tree[ID, T]) Parent(ctx context.Context, id ID) (parent T, err error) {
 	}
 	p := slices.Concat(mongo.Pipeline{expr.Op("$match", t.c.byID(raw))}, t.c.up(1))
 	p = withoutDepth(p, expr.Op("$sort", expr.D(fieldDepth, -1)))
-	all, err := upFrom(ctx, t.c.store, raw, opening(t.c.coll, p), func(cur *mongo.Cursor) (v T, err error) {
+	all, err := readUp(ctx, wayUp{t.c.store, raw, opening(t.c.coll, p)}, func(cur *mongo.Cursor) (v T, err error) {
 		x = t.c.parse(slices.Clone(cur.Current)) // at last the node itself
 		return v, cur.Decode(&v)
 	})
@@ -378,7 +383,7 @@ func (c *core) ancestry(ctx context.Context, id any) (ids []bson.RawValue, err e
 // ancestryByWay is ancestry where the node does not contain its ancestors.
 func (c *core) ancestryByWay(ctx context.Context, id bson.RawValue) (ids []bson.RawValue, err error) {
 	bare := false // of the node itself, which comes last
-	ids, err = upFrom(ctx, c.store, id, c.runFrom(id, c.crumbs), func(cur *mongo.Cursor) (bson.RawValue, error) {
+	ids, err = readUp(ctx, c.runFrom(id, c.crumbs), func(cur *mongo.Cursor) (bson.RawValue, error) {
 		doc := slices.Clone(cur.Current)
 		bare = doc.Lookup("bare").Boolean()
 		return doc.Lookup("id"), nil
@@ -416,7 +421,7 @@ func (t *Tree[ID, T]) Breadcrumb(ctx context.Context, id ID) (crumbs []Crumb[ID]
 		return nil, err
 	}
 	bare := false
-	all, err := upFrom(ctx, t.c.store, raw, t.c.runFrom(raw, t.c.crumbs), func(cur *mongo.Cursor) (crumb Crumb[ID], err error) {
+	all, err := readUp(ctx, t.c.runFrom(raw, t.c.crumbs), func(cur *mongo.Cursor) (crumb Crumb[ID], err error) {
 		bare = cur.Current.Lookup("bare").Boolean()
 		name := cur.Current.Lookup("name")
 		if crumb.Name, err = segmentString(name); err != nil && !isNull(name) {

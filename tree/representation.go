@@ -188,7 +188,7 @@ type core struct {
 	*store
 	shape
 
-	wayUp, crumbs []bson.RawValue // the encoded stages for runFrom
+	ancestors, crumbs []bson.RawValue // the encoded stages for runFrom
 }
 
 // core combines a store with its representation and its order of siblings.

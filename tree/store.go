@@ -290,16 +290,26 @@ func noPattern(field string) bson.D {
 	return expr.D(field, expr.Op("$not", expr.Op("$type", "regex")))
 }
 
-// graphLookup follows references, from a field to a field, through depth levels, 0 for all. It visits only nodes in the
-// scope that match only.
-func (s *store) graphLookup(start any, from, to string, depth int, only bson.D, more ...bson.E) bson.D {
-	spec := append(expr.D("from", s.coll.Name(), "startWith", start, "connectFromField", from, "connectToField", to, "as", fieldTree), more...)
-	if depth > 0 {
-		spec = append(spec, expr.Element("maxDepth", depth-1))
+// graphSearch is a $graphLookup that goes along references, from a field to a field, through depth levels, 0 for all.
+type graphSearch struct {
+	start    any // the expression for the first references
+	from, to string
+	depth    int
+	only     bson.D // of the nodes in the scope it visits those that match; nil for all
+	depthTo  string // the field for the depth, "" for none
+}
+
+func (s *store) graphLookup(g graphSearch) bson.D {
+	spec := expr.D("from", s.coll.Name(), "startWith", g.start, "connectFromField", g.from, "connectToField", g.to, "as", fieldTree)
+	if g.depthTo != "" {
+		spec = append(spec, expr.Element("depthField", g.depthTo))
 	}
-	restrict := slices.Concat(s.in(), s.except(to), only)
-	if to != "_id" && to == s.o.IDField {
-		restrict = append(restrict, expr.Element("$nor", bson.A{expr.D(to, nil)}))
+	if g.depth > 0 {
+		spec = append(spec, expr.Element("maxDepth", g.depth-1))
+	}
+	restrict := slices.Concat(s.in(), s.except(g.to), g.only)
+	if g.to != "_id" && g.to == s.o.IDField {
+		restrict = append(restrict, expr.Element("$nor", bson.A{expr.D(g.to, nil)}))
 	}
 	if len(restrict) > 0 {
 		spec = append(spec, expr.Element("restrictSearchWithMatch", restrict))
@@ -307,34 +317,38 @@ func (s *store) graphLookup(start any, from, to string, depth int, only bson.D, 
 	return expr.Op("$graphLookup", spec)
 }
 
-// graphDown joins a node with those that references lead to; start is the expression for the first references.
-func (s *store) graphDown(id, start any, from, to string, depth int, self bool, only ...bson.E) mongo.Pipeline {
-	return s.downBy(id, self, func(unless func(v, otherwise any) any) bson.D {
-		return s.graphLookup(unless(start, bson.A{}), from, to, depth, only)
+// graphDown joins a node with those that a search finds.
+func (s *store) graphDown(id any, g graphSearch, self bool) mongo.Pipeline {
+	return s.downBy(id, self, func(unless unless) bson.D {
+		g.start = unless(g.start, bson.A{})
+		return s.graphLookup(g)
 	})
 }
 
-// rangeDown joins a node with those that the stages within find. They use $$from and $$to, the ends of its range.
-func (s *store) rangeDown(id any, from, to any, within mongo.Pipeline, self bool) mongo.Pipeline {
-	return s.downBy(id, self, func(unless func(v, otherwise any) any) bson.D {
-		return expr.Op("$lookup", expr.D("from", s.coll.Name(), "let", expr.D("from", from, "to", unless(to, from)), "pipeline", within, "as", fieldTree))
+// rangeDown joins a node with those that stages find. These use $$from and $$to, the ends of the node's range.
+func (s *store) rangeDown(id any, ends [2]any, stages mongo.Pipeline, self bool) mongo.Pipeline {
+	return s.downBy(id, self, func(unless unless) bson.D {
+		let := expr.D("from", ends[0], "to", unless(ends[1], ends[0]))
+		return expr.Op("$lookup", expr.D("from", s.coll.Name(), "let", let, "pipeline", stages, "as", fieldTree))
 	})
 }
+
+// unless is an expression for v, or otherwise for the copy of a node that joins nothing: see downBy.
+type unless = func(v, otherwise any) any
 
 // downBy joins a node with those below it. With self the result contains the node, too. For that it makes two copies
 // of the node: one joins as usual, and in the other one unless returns otherwise, so that it joins nothing and stays
 // as it is. ($unionWith would be simpler, but transactions refuse it.)
-func (s *store) downBy(id any, self bool, join func(unless func(v, otherwise any) any) bson.D) mongo.Pipeline {
+func (s *store) downBy(id any, self bool, join func(unless) bson.D) mongo.Pipeline {
 	match := expr.Op("$match", s.byID(id))
 	if !self {
 		return slices.Concat(mongo.Pipeline{match, join(func(v, _ any) any { return v })}, unfold())
 	}
-	unless := func(v, otherwise any) any { return expr.Cond(expr.Field(fieldSelf), otherwise, v) }
 	return mongo.Pipeline{
 		match,
 		expr.Op("$set", expr.D(fieldSelf, bson.A{true, false})),
 		expr.Op("$unwind", expr.Field(fieldSelf)),
-		join(unless),
+		join(func(v, otherwise any) any { return expr.Cond(expr.Field(fieldSelf), otherwise, v) }),
 		expr.Op("$unwind", expr.D("path", expr.Field(fieldTree), "preserveNullAndEmptyArrays", true)),
 		expr.Op("$match", expr.Op("$or", bson.A{expr.D(fieldSelf, true), expr.D(fieldTree, expr.Op("$exists", true))})),
 		expr.Op("$replaceRoot", expr.D("newRoot", expr.IfNull(expr.Field(fieldTree), expr.Var("ROOT")))),
@@ -374,6 +388,6 @@ func (s *store) unreferenced(local, foreign string, before ...bson.D) mongo.Pipe
 	return slices.Concat(mongo.Pipeline{s.match()}, before, mongo.Pipeline{
 		s.lookup(local, foreign, expr.Op("$limit", 1), expr.Op("$project", expr.D("_id", 1))),
 		expr.Op("$match", expr.D(fieldTree, expr.Op("$size", 0))),
-		expr.Op("$unset", bson.A{fieldTree, fieldTouch}),
+		expr.Op("$unset", bson.A{fieldTree, fieldRef}),
 	})
 }

@@ -93,7 +93,7 @@ func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, err
 		return nil, err
 	}
 	c := s.core()
-	c.wayUp = encodeStages(withoutDepth(c.rootFirst(c, nil)))
+	c.ancestors = encodeStages(withoutDepth(c.rootFirst(c, nil)))
 	c.crumbs = encodeStages(c.breadcrumb(nil))
 	return c, nil
 }
@@ -128,18 +128,8 @@ func newStore(coll *mongo.Collection, kind Representation, o Options) (*store, e
 	if s.o.Graph && kind != ChildReferences {
 		return nil, fault.Invalid("Options.Graph: only ChildReferences can hold a node with several parents")
 	}
-	for _, e := range s.o.Scope {
-		v, err := s.codec.Compared(e.Value)
-		if err := cmp.Or(err, value.CheckID(v)); err != nil {
-			return nil, fault.Invalid("Options.Scope: %s: %w", e.Key, err)
-		}
-		s.scope = append(s.scope, expr.Element(e.Key, v))
-	}
-	if s.o.RootParent != nil {
-		var err error
-		if s.rootParent, err = s.codec.ID("Options.RootParent", s.o.RootParent); err != nil {
-			return nil, err
-		}
+	if err := s.encodeOptions(); err != nil {
+		return nil, err
 	}
 	s.lockID, s.shown = s.scopeID(), expr.Raw(projection(s))
 	s.mark = expr.Raw(expr.Op("$inc", expr.D(cmp.Or(s.o.ChildCountField, fieldTouch), int64(1))))
@@ -147,6 +137,21 @@ func newStore(coll *mongo.Collection, kind Representation, o Options) (*store, e
 		s.unmark = expr.Op("$unset", expr.D(fieldTouch, ""))
 	}
 	return s, nil
+}
+
+// encodeOptions encodes the values in the options.
+func (s *store) encodeOptions() (err error) {
+	for _, e := range s.o.Scope {
+		v, err := s.codec.Compared(e.Value)
+		if err := cmp.Or(err, value.CheckID(v)); err != nil {
+			return fault.Invalid("Options.Scope: %s: %w", e.Key, err)
+		}
+		s.scope = append(s.scope, expr.Element(e.Key, v))
+	}
+	if s.o.RootParent != nil {
+		s.rootParent, err = s.codec.ID("Options.RootParent", s.o.RootParent)
+	}
+	return err
 }
 
 // Indexes returns, by the collection's name, the indexes that the tree's reads and writes use.

@@ -40,11 +40,11 @@ func (t *Tree[ID, T]) Insert(ctx context.Context, doc T, pos Position[ID]) (id I
 // prepare is core.prepare, and checks that the ID decodes to the type ID. A node with another ID could be stored, but
 // not named by any call.
 func (t *Tree[ID, T]) prepare(user T) (doc bson.D, raw bson.RawValue, id ID, err error) {
-	doc, raw, fresh, err := t.c.prepare(user)
+	doc, raw, made, err := t.c.prepare(user)
 	if err != nil {
 		return nil, raw, id, err
 	}
-	id, err = codec.DecodeNew[ID](t.c.codec, raw, fresh)
+	id, err = codec.DecodeNew[ID](t.c.codec, raw, made)
 	return doc, raw, id, err
 }
 
