@@ -76,7 +76,7 @@ func (a ancestorArray) up(levels int) mongo.Pipeline {
 	return a.upBy(expr.Op("$reverseArray", expr.Op("$concatArrays", a.array(), bson.A{expr.Field(a.o.IDField)})), levels)
 }
 
-// upBy joins the nodes that way names: an array of IDs, the node itself first and the root last. The place in
+// upBy joins the nodes that way names: an array of IDs, the node itself first and the root last. The offset in
 // the array is the depth. The result has no order. One $lookup for all IDs is faster than one for each.
 func (s *store) upBy(way any, levels int) mongo.Pipeline {
 	if levels > 0 {

@@ -70,9 +70,9 @@ func (s *store) withBare(match bson.D, n node) bson.D {
 }
 
 // allChildren is the filter for the children of a node, the bare ones too.
-func (l linked) allChildren(n node) bson.D { return l.withBare(l.childrenUnder(&n), n) }
+func (l oneParent) allChildren(n node) bson.D { return l.withBare(l.childrenUnder(&n), n) }
 
-// allChildren is that of linked, for all five representations.
+// allChildren is that of oneParent, for all five representations.
 func (c *core) allChildren(n node) bson.D { return c.withBare(c.childrenOf(n), n) }
 
 // bareMax bounds the bare nodes that Cascade reads, to find out whether they are below.

@@ -25,7 +25,7 @@ func listsLayout(o *Options) layout {
 		childrenFrom: fromNode, descendantsFrom: fromQuery}
 }
 
-// up follows {children: id} from the node. $graphLookup does not return the node that it starts from, so it is
+// up searches by {children: id} from the node on. $graphLookup does not return the node that it starts from, so it is
 // put before the result. It is kept in a field, because $unsetField does not belong to the stable API.
 func (l *lists) up(levels int) mongo.Pipeline {
 	id := l.o.IDField
@@ -111,16 +111,16 @@ func (l *lists) fieldsOf(_ *node, children []node) bson.D {
 // parents are the nodes that list one of nodes. For bare nodes they are also those that the parent
 // fields name, because Adopt and Check have to know whether they exist.
 func (l *lists) parents(nodes []node) bson.D {
-	listing, named := expr.D(l.o.ChildrenField, anyOf(idsOf(nodes))), []bson.RawValue{}
+	listing, parents := expr.D(l.o.ChildrenField, anyOf(idsOf(nodes))), []bson.RawValue{}
 	for _, n := range nodes {
 		if l.isBare(n.raw) {
-			named = append(named, n.parent)
+			parents = append(parents, n.parent)
 		}
 	}
-	if len(named) == 0 {
+	if len(parents) == 0 {
 		return append(l.in(), listing...)
 	}
-	return l.in("$or", bson.A{listing, expr.D(l.o.IDField, anyOf(named))})
+	return l.in("$or", bson.A{listing, expr.D(l.o.IDField, anyOf(parents))})
 }
 
 // childrenOfAll is the filter for the nodes that the lists name.

@@ -461,7 +461,7 @@ func (t *Tree[ID, T]) Unlink(ctx context.Context, parent, child ID) (err error) 
 	return t.c.relink(ctx, parent, child, (*lists).removeLink)
 }
 
-// relink changes one link of a graph under the lock, by addLink or removeLink.
+// relink changes one link of a graph, with the lock, by addLink or removeLink.
 func (c *core) relink(ctx context.Context, parent, child any, change func(l *lists, ctx context.Context, parent, child node) error) error {
 	l, ok := c.shape.(*lists)
 	if !ok || !c.o.Graph {

@@ -99,11 +99,11 @@
 //
 // # Concurrency
 //
-// Any number of processes may write. A move, rename, delete, load or repair first increments a counter in
+// Any number of processes may write. A move, rename, delete, load or repair first increments a number in
 // the tree's document in Options.LockCollection. So two of them conflict, and the second waits and runs
 // again on the result of the first. An insertion takes that lock only in nested sets and beside ordered
 // roots. Otherwise it writes to its parent, so that it conflicts with a move or deletion of the parent.
-// That write changes the child counter, the parent's children, or a field (__touch) that the same
+// That write changes the child count, the parent's children, or a field (__touch) that the same
 // transaction removes again; if a validator refuses unknown fields, set Options.ChildCountField.
 //
 // Every call joins the transaction in its context. After an error from a call that writes, abort your
@@ -237,7 +237,7 @@ package tree
 //     upsert that matches nothing) and takes the mark off. All updates are `updateMany`, as the driver sends one
 //     command only for updates of one kind.
 //   - Check, Repair, Adopt and Convert are one engine: one scan ordered by `_id` with a memo of the ways up, which is
-//     valid while the lock's counter stands still; suspects are looked at again, in a snapshot or under the lock. It
+//     valid while the lock's epoch stands still; suspects are looked at again, in a snapshot or under the lock. It
 //     is linear in the nodes.
 //   - A derived field that is missing beside a parent says that a node is not adopted, and nothing else: it is no root
 //     and no leaf. Nothing is guessed for such a node: what needs its place refuses, and Adopt writes it. Cascade asks
@@ -255,5 +255,5 @@ package tree
 //     reach.
 //   - Path: descendants are the range [",A,", ",A-"), not a regular expression: exact bounds without escaping, the
 //     same in `$expr`.
-//   - Positions are sparse int64 with gaps of 65,536; when a gap is used up the siblings after it move by one `$inc`.
-//     Fractional positions were weighed: they run out of digits without a word.
+//   - Orders are sparse int64 with gaps of 65,536; when a gap is used up the siblings after it move by one `$inc`.
+//     Fractional orders were weighed: they run out of digits without a word.

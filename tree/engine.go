@@ -36,7 +36,7 @@ type engine struct {
 	added   []string          // keys that known got in this look
 	epoch   int64             // of the lock document, when known was begun
 	ahead   bool              // the scan may have read nodes before the tree had this epoch
-	writing bool              // under the lock: the findings will be written
+	writing bool              // it holds the lock, and the findings will be written
 }
 
 // mode is what a run of the engine does.
@@ -306,7 +306,7 @@ func (e *engine) apply(ctx context.Context, parts []part, result *mongopatterns.
 	return nil
 }
 
-// applyPart looks and writes under the lock. A dry run only looks, in a snapshot.
+// applyPart looks and writes with the lock. A dry run only looks, in a snapshot.
 func (e *engine) applyPart(ctx context.Context, p part) (out outcome, err error) {
 	if e.dry() {
 		found, err := e.snapshot(ctx, p)
@@ -329,7 +329,7 @@ func (e *engine) applyPart(ctx context.Context, p part) (out outcome, err error)
 	return out, err
 }
 
-// finish does what follows the scan: the order of the roots, and the numbers of nested sets.
+// finish does what comes after the scan: the order of the roots, and the numbers of nested sets.
 func (e *engine) finish(ctx context.Context, result *mongopatterns.Result, all *outcome) error {
 	parts, err := e.suspectRoots(ctx)
 	if err != nil {

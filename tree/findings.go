@@ -96,7 +96,7 @@ func (e *engine) findings(b *batch) (found []finding) {
 	return found
 }
 
-// examine compares one node with what follows from its place and its children.
+// examine compares one node with what its place and its children require.
 func (e *engine) examine(n node, s *place, children []node) (found []finding) {
 	if !e.converts {
 		found = e.audit(n, s, children)

@@ -134,7 +134,7 @@ func (t *Tree[ID, T]) entry(cur *mongo.Cursor, id, parent bson.RawValue) (e Entr
 	return e, err
 }
 
-// slim copies the fields of a node that family needs, so that the reply it was read from can be freed.
+// slim copies the fields of a node that sortedChildren needs, so that the reply it was read from can be freed.
 func slim(n node) node {
 	out := node{id: value.Clone(n.id), segment: value.Clone(n.segment), path: n.path}
 	for _, id := range n.children {
@@ -158,7 +158,7 @@ func slim(n node) node {
 // them leaves them as orphans.
 //
 // Cost: for each batch at most 5 round trips (lock, what is there of its nodes and their parents, insert, the
-// parents' counters, children or marks, commit), and with an OrderField 1 more; each entry is written once.
+// parents' counts, children or marks, commit), and with an OrderField 1 more; each entry is written once.
 // NestedSets: 2 more for the last number, and then 4 for the numbers.
 func (t *Tree[ID, T]) Load(ctx context.Context, entries iter.Seq2[Entry[ID, T], error], pos Position[ID],
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
@@ -261,7 +261,7 @@ type items struct {
 	taken   int              // entries of the batch, the existing ones too
 }
 
-// loadBatch inserts the new items of a batch. It runs under the lock, so parents cannot move or be deleted. They are
+// loadBatch inserts the new items of a batch. It holds the lock, so parents cannot move or be deleted. They are
 // written only for the list or count of children, or because insertions choose an order without the lock.
 func (c *core) loadBatch(ctx context.Context, batch []bson.Raw) (inserted, taken int, err error) {
 	these, err := c.itemsOf(ctx, batch)
@@ -374,7 +374,7 @@ func sizeOf(fields bson.D) (n int) {
 			n += len(v)
 		case []bson.RawValue:
 			for _, id := range v {
-				n += len(id.Value) + 8 // with its index in the array
+				n += len(id.Value) + 8 // with its offset in the array
 			}
 		}
 	}

@@ -106,7 +106,7 @@ func (s *store) readEpoch(ctx context.Context) (int64, error) {
 }
 
 // touch writes to the node that matches, so that a transaction that moves or deletes it at the same time
-// conflicts with this one, and returns the node. The write increments the child counter, or else sets a
+// conflicts with this one, and returns the node. The write increments the child count, or else sets a
 // temporary field, which insertUnder removes.
 func (s *store) touch(ctx context.Context, match bson.D, absent error) (node, error) {
 	opts := options.FindOneAndUpdate().SetProjection(s.shown).SetReturnDocument(options.After)
@@ -121,7 +121,7 @@ func (s *store) marked(n *node) []mongo.WriteModel {
 	return []mongo.WriteModel{update(s.byID(n.id), s.mark), update(s.byID(n.id), s.unmark)}
 }
 
-// childCountBy is the part of an update that changes the child counter.
+// childCountBy is the part of an update that changes the child count.
 func (s *store) childCountBy(by int64) bson.D {
 	if s.o.ChildCountField == "" || by == 0 {
 		return nil

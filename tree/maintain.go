@@ -13,7 +13,7 @@ import (
 
 // The kinds of problems that Check finds.
 const (
-	// Cycle: the node lies under itself.
+	// Cycle: the node lies below itself.
 	Cycle mongopatterns.ProblemKind = "cycle"
 	// SeveralParents: more than one node has the node among its children.
 	SeveralParents mongopatterns.ProblemKind = "several parents"
@@ -29,15 +29,15 @@ const (
 // Besides the kinds of this package, it yields these of package mongopatterns:
 //   - Orphan: the parent does not exist, or its reference cannot be an ID, such as an array or a regular
 //     expression.
-//   - WrongField: Problem.Field (ancestors, path, numbers, children or the child counter) does not agree with
+//   - WrongField: Problem.Field (ancestors, path, numbers, children or the child count) does not agree with
 //     the parents. Nodes that are not adopted are reported so, too. Repair cannot solve it for an ID or
 //     segment that a path cannot contain.
 //   - Malformed: no node has the field that links parents and children: its name is misspelt, or the documents
 //     have another representation. Check finds it only without Work.Filter.
 //
 // Cost: for each 1,000 nodes 1 round trip, 1 for each level above them that is not known yet, and 1 for
-// children where there are counters, an order, numbers or child references; 4 for the whole. Suspects: 4 more
-// (counter, nodes, what belongs to them, commit). If others restructure meanwhile: 1 more.
+// children where there are child counts, an order, numbers or child references; 4 for the whole. Suspects: 4 more
+// (lock document, nodes, what belongs to them, commit). If others restructure meanwhile: 1 more.
 func (t *Tree[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "tree.Check")
 	return fault.Seq("tree: check", collation.Seq(ctx, maintain.Chain(newEngine(repairing, t.c, t.c, work).check(ctx),
@@ -88,8 +88,8 @@ func (t *Tree[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (tot
 // nodes.
 //
 // Adopt can be run again, to finish or to adopt nodes inserted by code that writes only the parent. Once a
-// node has a path or an array of children, its parent field is ignored. Ancestors and numbers always follow
-// from the parent field: Adopt replaces any other value in their fields, so choose names that your documents
+// node has a path or an array of children, its parent field is ignored. Ancestors and numbers are always
+// derived from the parent field: Adopt replaces any other value in their fields, so choose names that your documents
 // do not have. Adopt may run beside all other calls; a node that it has not reached yet is not
 // adopted, see the package documentation. In ChildReferences it adopts a node together with those above it.
 //
@@ -110,7 +110,7 @@ func (t *Tree[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (tota
 		if err != nil || work != nil && work.DryRun {
 			return total, err
 		}
-		// The second run, below, adds counters and orders. It also finds orphans that were adopted before, and again
+		// The second run, below, adds child counts and orders. It also finds orphans that were adopted before, and again
 		// the nodes that remain and, in paths, those that failed.
 		total.Remaining = 0
 		if !t.c.namesChildren {

@@ -11,7 +11,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// FindOrInsert follows names down from the roots, as mkdir -p does, and returns the ID of the last node. It
+// FindOrInsert goes down from the roots by names, as mkdir -p does, and returns the ID of the last node. It
 // inserts a missing node as the last child of its parent, with the document that make returns. Concurrent
 // callers create each node once. Names are the values of Options.NameField, by default the segments or IDs.
 // If several siblings have a name, it takes one of them.

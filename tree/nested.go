@@ -36,8 +36,8 @@ func (s nestedSets) refExpr() any                                   { return exp
 func (s nestedSets) up(levels int) mongo.Pipeline                   { return s.parentUp(levels) }
 func (s nestedSets) above(node, bson.RawValue) []bson.RawValue      { return nil }
 
-// down joins the nodes in the range of the node. A range does not tell the depth, so to a depth it follows the
-// parent fields.
+// down joins the nodes in the range of the node. A range does not tell the depth, so to a depth it searches by
+// the parent fields.
 func (s nestedSets) down(id any, depth int, self bool) mongo.Pipeline {
 	if depth > 0 {
 		return s.parentDown(id, depth, self)
@@ -55,7 +55,7 @@ func (s nestedSets) descendantsOf(n node, _ int) bson.D {
 
 // numbers keeps siblings in order, and each subtree in a range: left and right of NestedSets. Every write that
 // changes numbers takes the lock, because it shifts the numbers of nodes anywhere in the tree.
-type numbers struct{ linked }
+type numbers struct{ oneParent }
 
 func (s numbers) alwaysLocks() bool { return true }
 

@@ -25,7 +25,7 @@ const (
 	afterSibling
 )
 
-// Position is a place in the tree for Insert, Move and Load. Make one with Tree.AsRoot, Under, Before or After;
+// Position is where in the tree a node goes, for Insert, Move and Load. Make one with Tree.AsRoot, Under, Before or After;
 // the zero value is AsRoot.
 type Position[ID any] struct {
 	at  position
@@ -138,7 +138,7 @@ const orderGap = 1 << 16
 const orderMax = math.MaxInt64 / 2
 
 // gaps order siblings by an OrderField; without one siblings are not ordered.
-type gaps struct{ linked }
+type gaps struct{ oneParent }
 
 func (g gaps) alwaysLocks() bool                                    { return false }
 func (g gaps) checkNumbered(node) error                             { return nil }
@@ -147,7 +147,7 @@ func (g gaps) renumber(context.Context, bool) (int64, error)        { return 0, 
 func (g gaps) auditRoots(*engine, []node) []finding                 { return nil }
 
 // checkPosition refuses positions among siblings that are not ordered.
-func (l linked) checkPosition(pos position) error {
+func (l oneParent) checkPosition(pos position) error {
 	if l.order == "" && (pos.first || pos.sibling()) {
 		return fault.Invalid("First, Before and After need Options.OrderField")
 	}

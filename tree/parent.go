@@ -12,7 +12,7 @@ import (
 )
 
 // parentRefs: {_id, parent}. Nothing is derived from the parent, so a move writes one node, and reads of more
-// than one level follow the parents with $graphLookup.
+// than one level use $graphLookup.
 type parentRefs struct{ *store }
 
 func parentLayout(o *Options) layout {

@@ -27,7 +27,7 @@ import (
 // are its strings; then only the whole path names the parent, and the path of a root is stored as the delimiter.
 type pathShape struct{ *store }
 
-// pathLayout links by the path: the children of a node are those that have its full path.
+// pathLayout refers by the path: the children of a node are those that have its full path.
 func pathLayout(o *Options) layout {
 	delimiter := config.Check("Options.PathDelimiter", func() error {
 		o.PathDelimiter = cmp.Or(o.PathDelimiter, ",")

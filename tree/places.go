@@ -28,7 +28,7 @@ type place struct {
 	reached   bool     // a way up ends at a root
 	rooted    bool     // every way up ends at a root
 	cycle     *cycle   // that it lies on
-	closing   []*place // its parents on the cycle whose links close it
+	closing   []*place // its parents on the cycle with the links that close it
 
 	computed *node // the result of compute
 }
@@ -100,8 +100,8 @@ func (e *engine) moved(n node) bool {
 	return !s.kept && s.said.up != e.from.refKey(up)
 }
 
-// readParents reads the parents of places that are not known, links the places to them, and returns the places of the
-// parents.
+// readParents reads the parents of places that are not known, makes them their ups, and returns the
+// places of the parents.
 func (e *engine) readParents(ctx context.Context, places []*place) (parents []*place, err error) {
 	var nodes []node
 	below := map[string]*place{}
@@ -134,7 +134,7 @@ func (e *engine) readParents(ctx context.Context, places []*place) (parents []*p
 	return parents, nil
 }
 
-// needsRead links a place to its parent if that is known, and reports whether the parent has to be read.
+// needsRead gives a place its parent if that is known, and reports whether the parent has to be read.
 func (e *engine) needsRead(s *place) bool {
 	if s.resolved {
 		return false

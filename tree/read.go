@@ -514,7 +514,7 @@ func (t *Tree[ID, T]) Forest(ctx context.Context) (roots []*Node[T], err error) 
 	return roots, err
 }
 
-// nest reads documents and nests them; pieces[i].at is the index in nodes. several says that a node has more than one
+// nest reads documents and nests them; pieces[i].at is the offset in nodes. several says that a node has more than one
 // parent, so that there may be a cycle. The node with the key root is taken once, although a cycle yields it twice.
 func (t *Tree[ID, T]) nest(ctx context.Context, p mongo.Pipeline, root string) (
 	pieces []piece, nodes []*Node[T], several bool, err error) {

@@ -13,13 +13,20 @@ import (
 // The words of this package:
 //
 //	under, below  one level down; any number of levels down
-//	reference     what a node holds to name its parent, or its children; ref in names
-//	link          an edge between a parent and a child
-//	bare          a node that names a parent and lacks the derived field: see bare.go
-//	layout        the names of the fields of a representation
+//	to name       to hold a reference to a parent, or to children
+//	to list       to name in an array of children
+//	reference     what a node holds to name another; ref in names of the code
+//	to derive     to compute a field from the parent that a node names
+//	link          an edge between a parent and a child, in a graph
+//	bare          of a node that names a parent and lacks the derived field: see bare.go
+//	not adopted   bare, and in ChildReferences not listed by the parent that it names
+//	layout        the names of the fields of a representation, and what it can tell
+//	position      where Insert and Move put a node; its anchor is the parent or sibling that it gives
+//	order         what sorts siblings: a number in a field, or the offset in a list
+//	count         of children, in the ChildCountField
+//	lock, epoch   the document that restructurings write; the number in it, which they increment
 //	engine        Check, Repair, Adopt and Convert: one scan over all nodes
 //	place         where the engine has found a node; its way up is the places above
-//	epoch         the number in the lock document: how often the tree was restructured
 //	piece         the keys of a node that was read, from which nested values are assembled
 
 // representation says how a node stores its parent, in trees in which every node names one: parentRefs,
@@ -143,7 +150,7 @@ type layout struct {
 
 	childrenFrom, descendantsFrom source // of the filters for them
 
-	// namesChildren says that refField is a list of children, which follows from no other field. So only a query finds
+	// namesChildren says that refField is a list of children, which is derived from nothing. So only a query finds
 	// the parents of a node, and several lists may name it.
 	namesChildren bool
 }
@@ -196,7 +203,7 @@ func (s *store) core() *core {
 	if s.kind == ChildReferences {
 		return &core{store: s, shape: &lists{s}}
 	}
-	l := linked{store: s}
+	l := oneParent{store: s}
 	switch s.kind {
 	case ParentReferences:
 		l.representation = parentRefs{s}

@@ -161,30 +161,31 @@ func open(coll *comment.Collection, p mongo.Pipeline, batch int32) opener {
 type piece struct {
 	id      string   // the key of the ID
 	ref, up string   // the refKey of the node, and that of its parent
-	names   []string // the keys of its children, in ChildReferences
+	listed  []string // the keys of its children, in ChildReferences
 	order   int64
 	root    bool // it names no parent
 	child   bool // a node among the pieces is its parent
 	bare    bool
-	at      int // the index in the caller's slice
+	at      int // the offset in the caller's slice
 }
 
-// pieceOf makes the piece of a node; up and broken are the results of parent. A bare node is linked to the
-// parent that its field names, so that Forest shows it.
+// pieceOf makes the piece of a node; up and broken are the results of parent. A bare node gets the parent that its
+// field names, so that Forest shows it.
 func (s *store) pieceOf(n, up node, broken string, at int) piece {
-	l := piece{id: key(n.id), ref: s.refKey(n), order: s.orderOf(n), bare: s.isBare(n.raw), at: at}
-	l.root = !s.isParent(up) && broken == "" && !l.bare
-	switch {
-	case broken != "":
-	case s.isParent(up):
-		l.up = s.refKey(up)
-	case l.bare && n.parent.Type != bson.TypeArray:
-		l.up = key(n.parent)
-	}
+	p := piece{id: key(n.id), ref: s.refKey(n), order: s.orderOf(n), bare: s.isBare(n.raw), at: at}
 	for _, id := range n.children {
-		l.names = append(l.names, key(id))
+		p.listed = append(p.listed, key(id))
 	}
-	return l
+	if broken != "" {
+		return p
+	}
+	if s.isParent(up) {
+		p.up = s.refKey(up)
+	} else if p.bare && n.parent.Type != bson.TypeArray {
+		p.up = key(n.parent)
+	}
+	p.root = p.up == "" && !p.bare
+	return p
 }
 
 // assemble sorts the pieces and calls join for each parent and child, siblings in order. A parent's list has precedence
@@ -202,7 +203,7 @@ func (s *store) assemble(pieces []piece, join func(parent, child int)) {
 		join(pieces[parent].at, pieces[child].at)
 	}
 	for i, n := range pieces {
-		for _, id := range n.names {
+		for _, id := range n.listed {
 			if child, ok := byID[id]; ok {
 				put(i, child)
 			}
@@ -221,7 +222,7 @@ func chunks(ids []bson.RawValue) iter.Seq[[]bson.RawValue] {
 		for len(ids) > 0 {
 			n, size := 0, 0
 			for n < len(ids) && n < 50_000 && (n == 0 || size+len(ids[n].Value) < 8<<20) {
-				size += len(ids[n].Value) + 8 // with its index in the array
+				size += len(ids[n].Value) + 8 // with its offset in the array
 				n++
 			}
 			if !yield(ids[:n]) {
@@ -270,7 +271,7 @@ func idsOf(nodes []node) []bson.RawValue {
 // match is a $match within the scope.
 func (s *store) match(pairs ...any) bson.D { return expr.Op("$match", s.in(pairs...)) }
 
-// lookup joins the collection to itself, within the scope, and puts the nodes under fieldTree.
+// lookup joins the collection to itself, within the scope, and puts the nodes into fieldTree.
 func (s *store) lookup(local, foreign string, stages ...bson.D) bson.D {
 	spec := expr.D("from", s.coll.Name(), "localField", local, "foreignField", foreign)
 	if restrict := append(s.in(), s.except(foreign)...); len(restrict) > 0 {
@@ -282,7 +283,7 @@ func (s *store) lookup(local, foreign string, stages ...bson.D) bson.D {
 	return expr.Op("$lookup", append(spec, expr.Element("as", fieldTree)))
 }
 
-// noPattern keeps a $graphLookup away from nodes with a regular expression in a field, which it would follow.
+// noPattern keeps a $graphLookup away from nodes with a regular expression in a field, which it would take for a pattern.
 func noPattern(field string) bson.D {
 	if field == "_id" { // the server refuses it there
 		return nil
@@ -356,7 +357,7 @@ func (s *store) downBy(id any, self bool, join func(unless) bson.D) mongo.Pipeli
 	}
 }
 
-// unfold replaces each document by those under its fieldTree, with further fields computed from it.
+// unfold replaces each document by those in its fieldTree, with further fields computed from it.
 func unfold(extra ...any) mongo.Pipeline {
 	var root any = expr.Field(fieldTree)
 	if len(extra) > 0 {
@@ -373,7 +374,7 @@ func (s *store) inOrder() mongo.Pipeline {
 	return nil
 }
 
-// sorting is inOrder for reads that must return the same order each time: siblings that share a position, or have none,
+// sorting is inOrder for reads that must return the same order each time: siblings that share an order, or have none,
 // are ordered by _id.
 func (s *store) sorting() bson.D {
 	if f := s.order; f != "" {

@@ -28,8 +28,8 @@ import (
 var (
 	// ErrIsRoot: Parent was called for a root. It matches mongopatterns.ErrNotFound.
 	ErrIsRoot = fault.New("the node is a root and has no parent", mongopatterns.ErrNotFound)
-	// ErrCycle: a node would lie under itself. It matches mongopatterns.ErrConflict.
-	ErrCycle = fault.New("the node would lie under itself", mongopatterns.ErrConflict)
+	// ErrCycle: a node would lie below itself. It matches mongopatterns.ErrConflict.
+	ErrCycle = fault.New("the node would lie below itself", mongopatterns.ErrConflict)
 )
 
 // Tree reads and changes the shape of one tree, or of several with a root each, in a collection. ID is the

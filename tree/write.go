@@ -108,14 +108,14 @@ func (t *Tree[ID, T]) Delete(ctx context.Context, id ID, policy mongopatterns.De
 
 // families implements the calls in the four representations in which a node names one parent.
 type families struct {
-	linked
+	oneParent
 	siblingOrder
 }
 
-// checkSound refuses a node that cannot move, and under which no node can be placed: see linked.checkSound and
+// checkSound refuses a node that cannot move, and under which no node can be placed: see oneParent.checkSound and
 // checkNumbered.
 func (f families) checkSound(n node) error {
-	if err := f.linked.checkSound(n); err != nil {
+	if err := f.oneParent.checkSound(n); err != nil {
 		return err
 	}
 	return f.checkNumbered(n)
