@@ -11,6 +11,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -105,6 +106,21 @@ func (l *lists) unconfirmed(n node, ups []*place) (up node, broken string) {
 		return node{}, ""
 	}
 	return l.namedParent(n)
+}
+
+// readRoots needs a $lookup. If the server refuses it in a transaction, all nodes are read.
+func (l *lists) readRoots(ctx context.Context) ([]node, error) {
+	if !txn.Running(ctx) || !l.byLevels.Load() {
+		return l.aggregate(ctx, l.sortedRoots())
+	}
+	nodes, err := l.aggregate(ctx, mongo.Pipeline{expr.Op("$match", l.allNodes()), l.sorting()})
+	listed := map[string]bool{}
+	for _, n := range nodes {
+		for _, id := range n.children {
+			listed[key(id)] = true
+		}
+	}
+	return slices.DeleteFunc(nodes, func(n node) bool { return listed[key(n.id)] }), err
 }
 
 // prepareAdoption prepares a batch of Adopt, where some nodes have an array and others are bare.

@@ -195,6 +195,9 @@ func (s *store) in(pairs ...any) bson.D {
 	return append(out, expr.D(pairs...)...)
 }
 
+// allNodes matches the nodes of the tree. A document without an ID cannot be one.
+func (s *store) allNodes() bson.D { return s.in(s.o.IDField, expr.Op("$ne", nil)) }
+
 func (s *store) byID(id any) bson.D { return s.in(s.o.IDField, equal(id)) }
 
 func (s *store) byIDs(ids []bson.RawValue) bson.D {

@@ -69,20 +69,19 @@ const (
 	writesMax = 512 << 10
 )
 
-// newEngine gives from the projection of both trees, because the nodes that it reads are compared in to.
+// newEngine lets from read the fields of both trees, because its nodes are compared with what to has.
 func newEngine(m mode, from, to *core, work *mongopatterns.Work) *engine {
 	if from != to {
-		from = from.withProjection(projection(from.store, to.store)).core()
+		from = from.readingFor(to.store).core()
 	}
 	return &engine{mode: m, from: from, to: to, work: work}
 }
 
 func (e *engine) dry() bool { return e.work != nil && e.work.DryRun }
 
-// scan selects the nodes of the tree. A document without an ID cannot be one.
+// scan selects the nodes of the tree, with the fields of both trees.
 func (e *engine) scan() maintain.Scan {
-	nodes := e.from.in(e.from.o.IDField, expr.Op("$ne", nil))
-	return maintain.Scan{Filter: nodes, Projection: projection(e.from.store, e.to.store)}
+	return maintain.Scan{Filter: e.from.allNodes(), Projection: projection(e.from.store, e.to.store)}
 }
 
 // begin reads the epoch before the scan reads nodes, so that a move in between changes it.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
-	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -239,7 +238,7 @@ func (e *engine) lookAtRoots(ctx context.Context) ([]finding, error) {
 	if e.to.order == "" {
 		return nil, nil
 	}
-	roots, err := e.readRoots(ctx)
+	roots, err := e.from.readRoots(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -248,20 +247,4 @@ func (e *engine) lookAtRoots(ctx context.Context) ([]finding, error) {
 		return found, nil
 	}
 	return append(found, e.to.auditRoots(e, roots)...), nil
-}
-
-// readRoots reads the roots in their order and by _id. Where lists name the children that is a $lookup: if the server
-// refuses it, all nodes are read.
-func (e *engine) readRoots(ctx context.Context) ([]node, error) {
-	if !e.from.namesChildren || !txn.Running(ctx) || !e.to.byLevels.Load() {
-		return e.from.aggregate(ctx, e.from.sortedRoots())
-	}
-	nodes, err := e.from.aggregate(ctx, mongo.Pipeline{expr.Op("$match", e.scan().Filter), e.from.sorting()})
-	listed := map[string]bool{}
-	for _, n := range nodes {
-		for _, id := range n.children {
-			listed[key(id)] = true
-		}
-	}
-	return slices.DeleteFunc(nodes, func(n node) bool { return listed[key(n.id)] }), err
 }

@@ -258,7 +258,7 @@ func (s numbers) misnumbered(e *engine, n node, detail string) []finding {
 // the shapes of all nodes in memory, and runs in one transaction, because half of a new numbering is wrong.
 func (s numbers) renumber(ctx context.Context, dry bool) (written int64, err error) {
 	err = s.atomically(ctx, !dry, func(ctx context.Context) error {
-		nodes, err := s.aggregate(ctx, mongo.Pipeline{s.match(s.o.IDField, expr.Op("$ne", nil)), expr.Op("$sort", expr.D("_id", 1))})
+		nodes, err := s.aggregate(ctx, mongo.Pipeline{expr.Op("$match", s.allNodes()), expr.Op("$sort", expr.D("_id", 1))})
 		if err != nil {
 			return err
 		}

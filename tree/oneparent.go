@@ -159,15 +159,16 @@ func (l oneParent) leaves() mongo.Pipeline {
 	return l.unreferenced(fieldRef, l.refField, expr.Op("$match", l.notBareMatch()), expr.Op("$set", expr.D(fieldRef, l.refExpr())))
 }
 
-// otherRoots: siblings are also those of a root.
-func (l oneParent) otherRoots(any) mongo.Pipeline { return nil }
-
 func (l oneParent) roots() mongo.Pipeline {
 	return slices.Concat(mongo.Pipeline{expr.Op("$match", l.rootsMatch())}, l.inOrder())
 }
 
 func (l oneParent) sortedRoots() mongo.Pipeline {
 	return mongo.Pipeline{expr.Op("$match", append(l.rootsMatch(), l.except(l.refField)...)), l.sorting()}
+}
+
+func (l oneParent) readRoots(ctx context.Context) ([]node, error) {
+	return l.aggregate(ctx, l.sortedRoots())
 }
 
 func (l oneParent) rootWith(ctx context.Context, match bson.D) (node, error) {

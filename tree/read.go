@@ -154,7 +154,8 @@ func (t *Tree[ID, T]) Children(ctx context.Context, id ID) iter.Seq2[T, error] {
 func (t *Tree[ID, T]) Siblings(ctx context.Context, id ID) iter.Seq2[T, error] {
 	ctx = comment.Call(ctx, "tree.Siblings")
 	found := t.each(ctx, "siblings", id, t.c.siblings)
-	if t.c.otherRoots(nil) == nil {
+	l, ok := t.c.shape.(*lists)
+	if !ok {
 		return found
 	}
 	return func(yield func(T, error) bool) {
@@ -166,7 +167,7 @@ func (t *Tree[ID, T]) Siblings(ctx context.Context, id ID) iter.Seq2[T, error] {
 			}
 		}
 		if !some {
-			t.each(ctx, "siblings", id, t.c.otherRoots)(yield)
+			t.each(ctx, "siblings", id, l.otherRoots)(yield)
 		}
 	}
 }
@@ -501,7 +502,7 @@ func (n *Node[T]) cutCycles(above map[*Node[T]]bool) {
 func (t *Tree[ID, T]) Forest(ctx context.Context) (roots []*Node[T], err error) {
 	ctx = comment.Call(ctx, "tree.Forest")
 	defer fault.In(&err, "tree: forest")
-	pieces, nodes, several, err := t.nest(ctx, mongo.Pipeline{t.c.match(t.c.o.IDField, expr.Op("$ne", nil))}, "")
+	pieces, nodes, several, err := t.nest(ctx, mongo.Pipeline{expr.Op("$match", t.c.allNodes())}, "")
 	seen := map[*Node[T]]bool{}
 	for _, n := range pieces {
 		if n.root && !n.child {

@@ -70,11 +70,9 @@ type reads interface {
 type shape interface {
 	reads
 
-	// children and siblings are in order. The siblings of a root are the other roots.
+	// children and siblings are in order. The siblings of a root are the other roots, but see lists.otherRoots.
 	children(id any) mongo.Pipeline
 	siblings(id any) mongo.Pipeline
-	// otherRoots yields the siblings of a root where siblings does not. Otherwise it is nil.
-	otherRoots(id any) mongo.Pipeline
 	leaves() mongo.Pipeline
 	// roots are in order if the tree orders them. sortedRoots are ordered by _id as well, for Dump and Check.
 	roots() mongo.Pipeline
@@ -117,6 +115,8 @@ type upkeep interface {
 	// unconfirmed returns the parent that a node names, unless that is in ups, the parents that list the node. It has no ID
 	// if there is none. broken is that of parent.
 	unconfirmed(n node, ups []*place) (up node, broken string)
+	// readRoots reads the roots in their order and by _id.
+	readRoots(ctx context.Context) ([]node, error)
 	// sortedChildren yields the children of nodes, siblings in order. childrenByParent reads them in one query, and
 	// returns them by node.
 	sortedChildren(nodes []node) mongo.Pipeline

@@ -79,7 +79,7 @@ type store struct {
 
 	rootParent bson.RawValue // Options.RootParent
 
-	byLevels atomic.Bool // see refusesJoins
+	byLevels *atomic.Bool // see refusesJoins
 
 	shown  bson.Raw // the projection: see projection
 	mark   bson.Raw // the update of touch
@@ -98,10 +98,12 @@ func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, err
 	return c, nil
 }
 
-// withProjection returns a copy of the store with another projection.
-func (s *store) withProjection(shown bson.D) *store {
-	return &store{layout: s.layout, o: s.o, kind: s.kind, coll: s.coll, primary: s.primary, durable: s.durable, locks: s.locks,
-		lockID: s.lockID, codec: s.codec, scope: s.scope, rootParent: s.rootParent, shown: expr.Raw(shown), mark: s.mark, unmark: s.unmark}
+// readingFor returns a copy of the store for a conversion: it also reads the fields of to, and reads in the transactions
+// of to, which find out whether the server refuses joins.
+func (s *store) readingFor(to *store) *store {
+	from := *s
+	from.shown, from.byLevels = expr.Raw(projection(s, to)), to.byLevels
+	return &from
 }
 
 // newStore checks the options and fills in defaults. The layout is made twice, before and after the default names.
@@ -113,7 +115,7 @@ func newStore(coll *mongo.Collection, kind Representation, o Options) (*store, e
 	}
 	o.Scope = append(bson.D{}, o.Scope...)
 	locks := coll.Database().Collection(cmp.Or(o.LockCollection, coll.Name()+"_locks"))
-	s := &store{kind: kind, coll: comment.On(coll), primary: primary, durable: primary.Clone(majority), o: o,
+	s := &store{byLevels: new(atomic.Bool), kind: kind, coll: comment.On(coll), primary: primary, durable: primary.Clone(majority), o: o,
 		locks: cursor.Primary(comment.On(locks)).Clone(majority), codec: codec.Of(coll, o.Registry, o.BSON)}
 	if s.layout = layoutOf(kind, &s.o); s.settings == nil {
 		return nil, fault.Invalid("rep: unknown %v", kind)
