@@ -98,34 +98,41 @@ func (l *lists) move(ctx context.Context, id bson.RawValue, pos position) error 
 	}
 	return l.atomically(ctx, true, func(ctx context.Context) error {
 		nodes, err := l.readMovingIn(ctx, id, pos)
-		if err != nil || pos.sibling() && same(pos.anchor, id) {
-			return err
-		}
-		x := pick(nodes, id)
-		parent, offset, err := l.parentIn(nodes, pos, &x)
 		if err != nil {
 			return err
 		}
-		if err := l.ensureArray(ctx, x); err != nil {
-			return err
+		if pos.sibling() && same(pos.anchor, id) {
+			return nil
 		}
-		var models []mongo.WriteModel
-		for _, n := range nodes {
-			if holds(n.children, id) {
-				models = append(models, l.pull(n.id, id))
-			}
-		}
-		if parent == nil {
-			return l.write(ctx, models...)
-		}
-		if err := l.ensureArray(ctx, *parent); err != nil {
-			return err
-		}
-		if err := l.checkNoCycle(ctx, l, id, parent.id); err != nil {
-			return err
-		}
-		return l.write(ctx, append(models, l.push(parent.id, offset, id))...)
+		return l.relocate(ctx, pick(nodes, id), nodes, pos)
 	})
+}
+
+// relocate moves x among the nodes that were read for a position.
+func (l *lists) relocate(ctx context.Context, x node, nodes []node, pos position) error {
+	parent, offset, err := l.parentIn(nodes, pos, &x)
+	if err != nil {
+		return err
+	}
+	if err := l.ensureArray(ctx, x); err != nil {
+		return err
+	}
+	var models []mongo.WriteModel
+	for _, n := range nodes {
+		if holds(n.children, x.id) {
+			models = append(models, l.pull(n.id, x.id))
+		}
+	}
+	if parent == nil {
+		return l.write(ctx, models...)
+	}
+	if err := l.ensureArray(ctx, *parent); err != nil {
+		return err
+	}
+	if err := l.checkNoCycle(ctx, l, x.id, parent.id); err != nil {
+		return err
+	}
+	return l.write(ctx, append(models, l.push(parent.id, offset, x.id))...)
 }
 
 // readMovingIn reads the node that moves, the anchor of its position, and the nodes that list it or list a sibling that

@@ -180,21 +180,20 @@ func (f families) placeNew(ctx context.Context, pos position) (p placement, err 
 
 // touchParent reads a parent for a new node, by a write if the lock alone does not protect it.
 func (f families) touchParent(ctx context.Context, match bson.D, absent error) (*node, error) {
-	read := f.touch
+	var n node
+	var err error
 	if f.alwaysLocks() {
-		read = func(ctx context.Context, match bson.D, absent error) (node, error) {
-			return f.findOne(ctx, match, absent)
-		}
+		n, err = f.findOne(ctx, match, absent)
+	} else {
+		n, err = f.touch(ctx, match, absent)
 	}
-	n, err := read(ctx, match, absent)
 	if err != nil {
 		return nil, err
 	}
 	return &n, f.checkSound(n)
 }
 
-// move sends one command: the writes that make room, then those to the node and its descendants, then those to the
-// child counts of both parents.
+// move sends one command: the writes that make room have to come first.
 func (f families) move(ctx context.Context, id bson.RawValue, pos position) error {
 	if err := f.checkPosition(pos); err != nil {
 		return err
@@ -214,25 +213,28 @@ func (f families) move(ctx context.Context, id bson.RawValue, pos position) erro
 		if err != nil {
 			return err
 		}
-		stays := f.isChildOf(x, parent)
-		if stays && f.order == "" {
-			return nil
-		}
-		order, models, err := f.orderAt(ctx, placement{pos, anchor, parent, &x})
+		order, room, err := f.orderAt(ctx, placement{pos, anchor, parent, &x})
 		if err != nil {
 			return err
 		}
-		if stays {
-			return f.write(ctx, append(models, f.set(x, order)...)...)
-		}
-		models = append(models, f.set(x, append(f.fieldsUnder(parent), order...))...)
-		models = append(models, f.updatesBelow(x, *f.child(x.id, x.segment, parent))...)
-		models = append(models, f.changeChildCount(f.parentNode(x), -1)...)
-		return f.write(ctx, append(models, f.changeChildCount(parent, 1)...)...)
+		return f.write(ctx, append(room, f.relocate(x, parent, order)...)...)
 	})
 }
 
-// isChildOf reports whether a node is a child of parent, or a root for nil. There a move changes at most the order.
+// relocate returns the writes to a node that moves under a parent, to its descendants, and to the child counts of both
+// parents. Under the same parent a move changes at most the order.
+func (f families) relocate(x node, parent *node, order bson.D) []mongo.WriteModel {
+	if f.isChildOf(x, parent) {
+		return f.set(x, order)
+	}
+	return slices.Concat(
+		f.set(x, append(f.fieldsUnder(parent), order...)),
+		f.updatesBelow(x, *f.child(x.id, x.segment, parent)),
+		f.changeChildCount(f.parentNode(x), -1),
+		f.changeChildCount(parent, 1))
+}
+
+// isChildOf reports whether a node is a child of parent, or a root for nil.
 func (f families) isChildOf(x node, parent *node) bool {
 	up, broken := f.parent(x)
 	switch {
