@@ -177,11 +177,11 @@ func (g gaps) orderAt(ctx context.Context, p placement) (fields bson.D, room []m
 
 // orderUnder is a gap after the last sibling, or before the first.
 func (g gaps) orderUnder(ctx context.Context, p placement) (int64, error) {
-	descending, out := -1, int64(orderGap)
+	direction, out := -1, int64(orderGap)
 	if p.first {
-		descending, out = 1, -orderGap
+		direction, out = 1, -orderGap
 	}
-	edge, err := g.edge(ctx, p, descending, anyNumber)
+	edge, err := g.edge(ctx, p, direction, anyNumber)
 	if err != nil || edge.raw == nil {
 		return 0, err
 	}
@@ -197,12 +197,12 @@ func (g gaps) orderBeside(ctx context.Context, p placement) (at int64, room []mo
 	}
 	anchor := p.anchor.order
 	low, high, moves := anchor, anchor+2*orderGap, "$gt"
-	ascending, beyond := 1, "$gt"
+	direction, beyond := 1, "$gt"
 	if p.kind == beforeSibling {
 		low, high, moves = anchor-2*orderGap, anchor, "$gte"
-		ascending, beyond = -1, "$lt"
+		direction, beyond = -1, "$lt"
 	}
-	next, err := g.edge(ctx, p, ascending, expr.Op(beyond, anchor))
+	next, err := g.edge(ctx, p, direction, expr.Op(beyond, anchor))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -223,13 +223,24 @@ func (g gaps) orderBeside(ctx context.Context, p placement) (at int64, room []mo
 // anyNumber excludes what sorts before and after numbers.
 var anyNumber = expr.Op("$gte", math.Inf(-1))
 
-// checkOrder refuses a node with an order so great that one beside it could not be computed.
+// checkOrder refuses a node with a number in the OrderField beside which none can be computed.
 func (g gaps) checkOrder(n node) error {
 	v := g.field(n.raw, g.o.OrderField)
-	if f, ok := v.DoubleOK(); ok && math.Abs(f) < orderMax || !ok && n.order >= -orderMax && n.order <= orderMax {
+	if hasRoom(v) {
 		return nil
 	}
 	return g.about(n.id, fmt.Errorf("%w: %s is %s, which leaves no number beside it, run Repair", mongopatterns.ErrMalformed, g.o.OrderField, text(v)))
+}
+
+// hasRoom is also true for what is not a number, which counts as 0 as if it were missing.
+func hasRoom(v bson.RawValue) bool {
+	switch v.Type {
+	case bson.TypeInt64:
+		return v.Int64() >= -orderMax && v.Int64() <= orderMax
+	case bson.TypeDouble:
+		return math.Abs(v.Double()) < orderMax
+	}
+	return v.Type != bson.TypeDecimal128
 }
 
 // edge returns the first sibling with an order within bounds, or a node without raw. The node that moves does not

@@ -28,7 +28,7 @@ type place struct {
 	reached   bool     // a way up ends at a root
 	rooted    bool     // every way up ends at a root
 	cycle     *cycle   // that it lies on
-	closing   []*place // its parents on the cycle with the links that close it
+	closing   []*place // those of its ups whose links close the cycle
 
 	computed *node // the result of compute
 }
