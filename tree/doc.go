@@ -221,7 +221,7 @@ package tree
 //     for parent references, one update of the descendants' beginning for arrays and paths.
 //   - The order of siblings is a second question, with two answers: gaps in an OrderField, and the numbers of
 //     NestedSets. So nested sets are parent references whose siblings are numbered in a way that makes a subtree a
-//     range; what a Move shifts is in `numbers.orderAt`.
+//     range; what a Move shifts is in `numbers.swap`.
 //   - Stored documents have the literature's fields and no other. The lock lives in a collection beside it, so that
 //     `Roots` and users' queries never meet them.
 //   - Moves, deletes, loads and repairs begin with a real `$inc` of the tree's lock document; snapshot isolation alone
@@ -237,8 +237,8 @@ package tree
 //     upsert that matches nothing) and takes the mark off. All updates are `updateMany`, as the driver sends one
 //     command only for updates of one kind.
 //   - Check, Repair, Adopt and Convert are one engine: one scan ordered by `_id` with a memo of the ways up, which is
-//     valid while the lock's epoch stands still; suspects are looked at again, in a snapshot or under the lock. It
-//     is linear in the nodes.
+//     valid while the lock's epoch stands still; suspects are looked at again, in a snapshot or with the lock. It
+//     is linear in the nodes. What the calls do differently is their `mode`, in `engine.go`.
 //   - A derived field that is missing beside a parent says that a node is not adopted, and nothing else: it is no root
 //     and no leaf. Nothing is guessed for such a node: what needs its place refuses, and Adopt writes it. Cascade asks
 //     for such nodes before it deletes by the derived field, which is a round trip more in AncestorArray and

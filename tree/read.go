@@ -464,18 +464,19 @@ func (t *Tree[ID, T]) subtree(ctx context.Context, id ID, maxDepth int) (*Node[T
 	if err != nil {
 		return nil, raw, err
 	}
-	pieces, nodes, several, err := t.nest(ctx, t.c.down(raw, maxDepth, true), key(raw))
-	at := slices.IndexFunc(pieces, func(n piece) bool { return n.id == key(raw) })
+	all, err := t.nest(ctx, t.c.down(raw, maxDepth, true), key(raw))
+	at := slices.IndexFunc(all.pieces, func(n piece) bool { return n.id == key(raw) })
 	if err != nil || at < 0 {
 		return nil, raw, err
 	}
-	if pieces[at].bare { // in ChildReferences its parent may list it
+	top := all.pieces[at]
+	if top.bare { // in ChildReferences its parent may list it
 		if err := t.c.checkWay(ctx, raw, 1, true); err != nil {
 			return nil, raw, err
 		}
 	}
-	root := nodes[pieces[at].at]
-	if several || pieces[at].child { // otherwise there is no cycle
+	root := all.nodes[top.at]
+	if all.several || top.child { // otherwise there is no cycle
 		root.cutCycles(map[*Node[T]]bool{})
 	}
 	return root, raw, nil
@@ -502,47 +503,52 @@ func (n *Node[T]) cutCycles(above map[*Node[T]]bool) {
 func (t *Tree[ID, T]) Forest(ctx context.Context) (roots []*Node[T], err error) {
 	ctx = comment.Call(ctx, "tree.Forest")
 	defer fault.In(&err, "tree: forest")
-	pieces, nodes, several, err := t.nest(ctx, mongo.Pipeline{expr.Op("$match", t.c.allNodes())}, "")
+	all, err := t.nest(ctx, mongo.Pipeline{expr.Op("$match", t.c.allNodes())}, "")
 	seen := map[*Node[T]]bool{}
-	for _, n := range pieces {
+	for _, n := range all.pieces {
 		if n.root && !n.child {
-			roots = append(roots, nodes[n.at])
-			if several {
-				nodes[n.at].cutCycles(seen)
+			roots = append(roots, all.nodes[n.at])
+			if all.several {
+				all.nodes[n.at].cutCycles(seen)
 			}
 		}
 	}
 	return roots, err
 }
 
-// nest reads documents and nests them; pieces[i].at is the offset in nodes. several says that a node has more than one
-// parent, so that there may be a cycle. The node with the key root is taken once, although a cycle yields it twice.
-func (t *Tree[ID, T]) nest(ctx context.Context, p mongo.Pipeline, root string) (
-	pieces []piece, nodes []*Node[T], several bool, err error) {
+// nested is documents that were read and nested.
+type nested[T any] struct {
+	pieces  []piece // at is the offset in nodes
+	nodes   []*Node[T]
+	several bool // a node has more than one parent, so that there may be a cycle
+}
+
+// nest reads documents and nests them. It takes the node with the key root once, although a cycle yields it twice.
+func (t *Tree[ID, T]) nest(ctx context.Context, p mongo.Pipeline, root string) (all nested[T], err error) {
 	found := false
 	for cur, err := range cursor.Each(ctx, opening(t.c.coll, p)) {
 		if err != nil {
-			return nil, nil, false, err
+			return nested[T]{}, err
 		}
 		n := &Node[T]{}
 		if err := cur.Decode(&n.Value); err != nil {
-			return nil, nil, false, err
+			return nested[T]{}, err
 		}
 		x := t.c.parse(cur.Current)
 		up, broken := t.c.parent(x)
-		at := t.c.pieceOf(x, up, broken, len(pieces))
-		if at.id == root && found {
+		its := t.c.pieceOf(x, up, broken, len(all.nodes))
+		if its.id == root && found {
 			continue
 		}
-		found = found || at.id == root
-		pieces, nodes = append(pieces, at), append(nodes, n)
+		found = found || its.id == root
+		all.pieces, all.nodes = append(all.pieces, its), append(all.nodes, n)
 	}
-	joined := make([]bool, len(nodes))
-	t.c.assemble(pieces, func(parent, child int) {
-		several, joined[child] = several || joined[child], true
-		nodes[parent].Children = append(nodes[parent].Children, nodes[child])
+	joined := make([]bool, len(all.nodes))
+	t.c.assemble(all.pieces, func(parent, child int) {
+		all.several, joined[child] = all.several || joined[child], true
+		all.nodes[parent].Children = append(all.nodes[parent].Children, all.nodes[child])
 	})
-	return pieces, nodes, several, nil
+	return all, nil
 }
 
 // CountChildren returns the number of a node's children.
