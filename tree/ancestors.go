@@ -20,7 +20,7 @@ func ancestorsLayout(o *Options) layout {
 	return layout{settings: []config.Setting{config.Name("Options.AncestorsField", &o.AncestorsField, "ancestors"),
 		config.Name("Options.ParentField", &o.ParentField, "parent")},
 		fields: []string{o.AncestorsField, o.ParentField}, extraIndex: []string{o.AncestorsField},
-		refField: o.ParentField, order: o.OrderField, keepsParent: true, derived: o.AncestorsField}
+		refField: o.ParentField, order: o.OrderField, keepsParent: true, derived: o.AncestorsField, inherits: true}
 }
 
 func (a ancestorArray) parent(n node) (node, string) { return a.namedParent(n) }
@@ -39,20 +39,30 @@ func (a ancestorArray) through(n *node) []bson.RawValue {
 	if n == nil {
 		return []bson.RawValue{}
 	}
-	return append(a.above(*n), n.id)
+	return append(a.above(*n, n.id), n.id)
 }
 
-// updatesBelow replaces the beginning of each descendant's array, up to and including x. It looks for x in each array,
-// so that a wrong beginning is replaced too, and a second run changes nothing.
-func (a ancestorArray) updatesBelow(x node, to *node) []mongo.WriteModel {
-	f, parent := expr.Field(a.o.AncestorsField), expr.Field(a.o.ParentField)
+func (a ancestorArray) updatesBelow(x, to node) []mongo.WriteModel {
+	return a.setBelow(x, expr.D(a.o.AncestorsField, a.newAncestors(x, &to)))
+}
+
+func (a ancestorArray) handOver(x node, heir *node) []mongo.WriteModel {
+	parent, other := expr.Field(a.o.ParentField), lookup(a.fieldsUnder(heir), a.o.ParentField)
+	return a.setBelow(x, expr.D(a.o.AncestorsField, a.newAncestors(x, heir),
+		a.o.ParentField, expr.Cond(expr.Op("$eq", parent, expr.Literal(x.id)), expr.Literal(other), parent)))
+}
+
+// newAncestors is an expression for the array of a descendant of x, with another beginning up to and including x: that of
+// the children of n. It looks for x in each array, so that a wrong beginning is replaced too, and a second run changes
+// nothing.
+func (a ancestorArray) newAncestors(x node, n *node) bson.D {
+	f := expr.Field(a.o.AncestorsField)
 	rest := expr.Op("$slice", f, expr.Op("$add", expr.Op("$indexOfArray", f, expr.Literal(x.id)), 1), expr.Op("$size", f))
-	set := expr.D(a.o.AncestorsField, expr.Op("$concatArrays", expr.Literal(a.through(to)), rest))
-	if to == nil || !same(to.id, x.id) { // x is deleted: its children get another parent
-		other := lookup(a.fieldsUnder(to), a.o.ParentField)
-		set = append(set, expr.Element(a.o.ParentField, expr.Cond(expr.Op("$eq", parent, expr.Literal(x.id)), expr.Literal(other), parent)))
-	}
-	return []mongo.WriteModel{update(a.in(a.o.AncestorsField, equal(x.id)), mongo.Pipeline{expr.Op("$set", set)})}
+	return expr.Op("$concatArrays", expr.Literal(a.through(n)), rest)
+}
+
+func (a ancestorArray) setBelow(x node, fields bson.D) []mongo.WriteModel {
+	return []mongo.WriteModel{update(a.in(a.o.AncestorsField, equal(x.id)), mongo.Pipeline{expr.Op("$set", fields)})}
 }
 
 func (a ancestorArray) refExpr() any { return expr.Field(a.o.IDField) }
@@ -66,20 +76,20 @@ func (a ancestorArray) up(levels int) mongo.Pipeline {
 	return a.upBy(expr.Op("$reverseArray", expr.Op("$concatArrays", a.array(), bson.A{expr.Field(a.o.IDField)})), levels)
 }
 
-// upBy joins the nodes that way names: an array of IDs, the node itself first and the root last. The place in
+// upBy joins the nodes that way names: an array of IDs, the node itself first and the root last. The offset in
 // the array is the depth. The result has no order. One $lookup for all IDs is faster than one for each.
 func (s *store) upBy(way any, levels int) mongo.Pipeline {
 	if levels > 0 {
 		way = expr.Op("$slice", way, levels+1)
 	}
 	return slices.Concat(mongo.Pipeline{
-		expr.Op("$project", expr.D(fieldTouch, way)),
-		s.lookup(fieldTouch, s.o.IDField),
-	}, unfold(fieldDepth, expr.Op("$indexOfArray", expr.Field(fieldTouch), expr.Field(fieldTree+"."+s.o.IDField))))
+		expr.Op("$project", expr.D(fieldRef, way)),
+		s.lookup(fieldRef, s.o.IDField),
+	}, unfold(fieldDepth, expr.Op("$indexOfArray", expr.Field(fieldRef), expr.Field(fieldTree+"."+s.o.IDField))))
 }
 
 // above gives a node that was not read the ancestors of its parent's children.
-func (a ancestorArray) above(n node) []bson.RawValue {
+func (a ancestorArray) above(n node, _ bson.RawValue) []bson.RawValue {
 	if n.raw == nil {
 		return a.through(n.up)
 	}
@@ -95,9 +105,7 @@ func (a ancestorArray) down(id any, depth int, self bool) mongo.Pipeline {
 	return mongo.Pipeline{expr.Op("$match", match)}
 }
 
-func (a ancestorArray) descendantsOf(n node, depth int) (bson.D, bool) {
-	return a.containing(n.id, depth), false
-}
+func (a ancestorArray) descendantsOf(n node, depth int) bson.D { return a.containing(n.id, depth) }
 
 // containing matches the nodes that have id among their ancestors, by one range of the index. The distance
 // from id to the end of the array says how far below id they are.

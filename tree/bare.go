@@ -70,13 +70,10 @@ func (s *store) withBare(match bson.D, n node) bson.D {
 }
 
 // allChildren is the filter for the children of a node, the bare ones too.
-func (l linked) allChildren(n node) bson.D { return l.withBare(l.childrenUnder(&n), n) }
+func (l oneParent) allChildren(n node) bson.D { return l.withBare(l.childrenUnder(&n), n) }
 
-// allChildren is that of linked, for all five representations.
-func (c *core) allChildren(n node) bson.D {
-	match, _ := c.childrenOf(n)
-	return c.withBare(match, n)
-}
+// allChildren is that of oneParent, for all five representations.
+func (c *core) allChildren(n node) bson.D { return c.withBare(c.childrenOf(n), n) }
 
 // bareMax bounds the bare nodes that Cascade reads, to find out whether they are below.
 const bareMax = 10_000
@@ -110,8 +107,7 @@ func (f families) readForCascade(ctx context.Context, id bson.RawValue) (x node,
 	if len(parents) == 0 {
 		return x, nil
 	}
-	match, _ := f.descendantsOf(x, 0)
-	n, err := f.findOne(ctx, append(match, expr.Element(f.o.IDField, anyOf(parents))), nil)
+	n, err := f.findOne(ctx, append(f.descendantsOf(x, 0), expr.Element(f.o.IDField, anyOf(parents))), nil)
 	if err != nil || n.raw == nil {
 		return x, err
 	}

@@ -609,3 +609,27 @@ func TestWorkFilter(t *testing.T) {
 		t.Error(found)
 	}
 }
+
+// A leaf that old code deletes leaves its ID in the array of its parent. Repair takes it out and keeps the others in
+// their order, and the calls that read the array do not wait for it.
+func TestLeafDeletedByOldCode(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	coll := mongotest.Database(t).Collection("nodes")
+	tr := newAny(t, coll, tree.ChildReferences, &tree.Options{ChildCountField: "n"})
+	for _, n := range [][2]any{{"P", nil}, {"a", "P"}, {"b", "P"}, {"c", "P"}} {
+		plant(t, tr, bson.M{"_id": n[0]}, n[1])
+	}
+	get(coll.DeleteOne(ctx, tr.Filter("b")))(t)
+	good(t, tr.Move(ctx, "a", tr.After("c")))
+	var kinds []string
+	for p, err := range tr.Check(ctx, nil) {
+		ok(t, err)
+		kinds = append(kinds, fmt.Sprint(p.Kind, " ", p.Field, " ", p.Detail))
+	}
+	match(t, "found", []string{`wrong field children "b" does not exist`, "wrong field n "}, kinds)
+	get(tr.Repair(ctx, nil))(t)
+	p := get(coll.FindOne(ctx, tr.Filter("P")).Raw())(t)
+	match(t, "repaired", `["c","a"] 2`, fmt.Sprintf("%s %d", p.Lookup("children"), p.Lookup("n").AsInt64()))
+	allRight(t, tr)
+}

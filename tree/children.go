@@ -21,35 +21,36 @@ type lists struct{ *store }
 // listsLayout takes the lists for the derived field too, because a node of old code has none.
 func listsLayout(o *Options) layout {
 	return layout{settings: []config.Setting{config.Name("Options.ChildrenField", &o.ChildrenField, "children"), o.oldParent()},
-		fields: []string{o.ChildrenField}, refField: o.ChildrenField, derived: o.ChildrenField, namesChildren: true}
+		fields: []string{o.ChildrenField}, refField: o.ChildrenField, derived: o.ChildrenField, namesChildren: true,
+		childrenFrom: fromNode, descendantsFrom: fromQuery}
 }
 
-// up follows {children: id} from the node. $graphLookup does not return the node that it starts from, so it is
+// up searches by {children: id} from the node on. $graphLookup does not return the node that it starts from, so it is
 // put before the result. It is kept in a field, because $unsetField does not belong to the stable API.
 func (l *lists) up(levels int) mongo.Pipeline {
 	id := l.o.IDField
 	return slices.Concat(mongo.Pipeline{
 		expr.Op("$set", expr.D(fieldSelf, expr.Var("ROOT"))),
-		l.graphLookup(expr.Field(id), id, l.o.ChildrenField, levels, noPattern(id), expr.Element("depthField", fieldDepth)),
+		l.graphLookup(graphSearch{start: expr.Field(id), from: id, to: l.o.ChildrenField, depth: levels, only: noPattern(id), depthTo: fieldDepth}),
 		expr.Op("$project", expr.D(fieldTree, expr.Op("$concatArrays", bson.A{expr.Field(fieldSelf)}, expr.Field(fieldTree)))),
 	}, unfold(
 		// The node itself has no depth, and its parents have 0.
 		fieldDepth, expr.IfNull(expr.Op("$add", expr.Field(fieldTree+"."+fieldDepth), 1), 0)))
 }
 
-func (l *lists) above(node) []bson.RawValue                        { return nil }
-func (l *lists) descendantsOf(node, int) (match bson.D, read bool) { return nil, false }
+func (l *lists) above(node, bson.RawValue) []bson.RawValue { return nil }
+func (l *lists) descendantsOf(node, int) bson.D            { return nil }
 
 // down passes over a node with a regular expression in its list, which would lead to all nodes that match it.
 func (l *lists) down(id any, depth int, self bool) mongo.Pipeline {
-	return l.graphDown(id, expr.Filter(expr.Array(expr.Field(l.o.ChildrenField)), "c", expr.Op("$ne", expr.Op("$type", expr.Var("c")), "regex")),
-		l.o.ChildrenField, l.o.IDField, depth, self, noPattern(l.o.ChildrenField)...)
+	start := expr.Filter(expr.Array(expr.Field(l.o.ChildrenField)), "c", expr.Op("$ne", expr.Op("$type", expr.Var("c")), "regex"))
+	return l.graphDown(id, graphSearch{start: start, from: l.o.ChildrenField, to: l.o.IDField, depth: depth, only: noPattern(l.o.ChildrenField)}, self)
 }
 
 // withPatterns finds all nodes below a node, and others where a list contains a regular expression. Cascade needs
 // all of them: listedBelow removes the others.
 func (l *lists) withPatterns(id any) mongo.Pipeline {
-	return l.graphDown(id, expr.Field(l.o.ChildrenField), l.o.ChildrenField, l.o.IDField, 0, true)
+	return l.graphDown(id, graphSearch{start: expr.Field(l.o.ChildrenField), from: l.o.ChildrenField, to: l.o.IDField}, true)
 }
 
 // referenced yields the nodes that the lists of matching nodes name, in their order.
@@ -96,10 +97,9 @@ func (l *lists) leaves() mongo.Pipeline {
 }
 
 // childrenOf needs the stored list. A filter for the roots does not exist, because a root is a node that no list names.
-func (l *lists) childrenOf(n node) (bson.D, bool)              { return l.byIDs(n.children), true }
+func (l *lists) childrenOf(n node) bson.D                      { return l.byIDs(n.children) }
 func (l *lists) rootsMatch() bson.D                            { return nil }
 func (l *lists) parentsOf(id any) bson.D                       { return l.in(l.o.ChildrenField, equal(id)) }
-func (l *lists) width(node) (int64, bool)                      { return 0, false }
 func (l *lists) renumber(context.Context, bool) (int64, error) { return 0, nil }
 
 func (l *lists) parent(node) (up node, broken string) { return node{}, "" }
@@ -111,16 +111,16 @@ func (l *lists) fieldsOf(_ *node, children []node) bson.D {
 // parents are the nodes that list one of nodes. For bare nodes they are also those that the parent
 // fields name, because Adopt and Check have to know whether they exist.
 func (l *lists) parents(nodes []node) bson.D {
-	listing, named := expr.D(l.o.ChildrenField, anyOf(idsOf(nodes))), []bson.RawValue{}
+	listing, parents := expr.D(l.o.ChildrenField, anyOf(idsOf(nodes))), []bson.RawValue{}
 	for _, n := range nodes {
 		if l.isBare(n.raw) {
-			named = append(named, n.parent)
+			parents = append(parents, n.parent)
 		}
 	}
-	if len(named) == 0 {
+	if len(parents) == 0 {
 		return append(l.in(), listing...)
 	}
-	return l.in("$or", bson.A{listing, expr.D(l.o.IDField, anyOf(named))})
+	return l.in("$or", bson.A{listing, expr.D(l.o.IDField, anyOf(parents))})
 }
 
 // childrenOfAll is the filter for the nodes that the lists name.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -19,40 +20,41 @@ import (
 
 // cut opens, in a graph, the cycle that n lies on: n leaves the lists that close it. In a tree n has several parents
 // then, and keeper opens the cycle.
-func (l *lists) cut(f *finding, n node, s *place) {
+func (l *lists) cut(n node, s *place) (models []mongo.WriteModel) {
 	if !l.o.Graph {
-		return
+		return nil
 	}
 	for _, p := range s.closing {
-		f.moves = true
-		f.writes = append(f.writes, l.unlink(p.id, n.id))
+		models = append(models, l.pull(p.id, n.id))
 	}
+	return models
 }
 
 // audit finds elements that are wrong and, in a tree, nodes with several parents.
 func (l *lists) audit(e *engine, n node, s *place, children []node) (found []finding) {
 	f := l.o.ChildrenField
 	if detail, keep := l.elements(n, children); detail != "" {
-		found = append(found, e.finding(mongopatterns.WrongField, n, f, detail, update(l.byID(n.id), expr.Op("$set", expr.D(f, keep)))))
+		p := e.problem(mongopatterns.WrongField, n, f, detail)
+		found = append(found, one(n, p, update(l.byID(n.id), expr.Op("$set", expr.D(f, keep)))))
 	}
-	if s == nil {
-		return found
-	}
-	if s.unlisted && s.lost == "" && s.loop == nil && !e.quick { // for Adopt to repair
-		found = append(found, e.finding(mongopatterns.WrongField, n, f, "not adopted: its parent "+text(n.parent)+" does not list it"))
+	if s.unlisted && s.lost == "" && s.cycle == nil && e.repairs { // for Adopt to repair
+		found = append(found, one(n, e.problem(mongopatterns.WrongField, n, f, "not adopted: its parent "+text(n.parent)+" does not list it")))
 	}
 	if l.o.Graph || len(s.ups) < 2 {
 		return found
 	}
-	several := e.finding(SeveralParents, n, "", fmt.Sprintf("%d parents", len(s.ups)))
-	several.moves = true
+	several := one(n, e.problem(SeveralParents, n, "", fmt.Sprintf("%d parents", len(s.ups))))
+	several.remedy = newWay
 	for _, p := range s.ups {
 		if p != l.keeper(s) {
-			several.writes = append(several.writes, l.unlink(p.id, n.id))
+			several.writes = append(several.writes, l.pull(p.id, n.id))
 		}
 	}
 	return append(found, several)
 }
+
+// auditRoots: the roots have no order.
+func (l *lists) auditRoots(*engine, []node) []finding { return nil }
 
 // elements says what is wrong with the list of a node, "" if nothing is, and returns the elements to keep, in their
 // order.
@@ -95,21 +97,33 @@ func (l *lists) keeper(s *place) *place {
 	})
 }
 
-// named is the parent that the ParentField of a node without an array names, if that parent does not list it. Then no
-// list says where the node is, even if others have it.
-func (l *lists) named(s *place) node {
-	if !l.isBare(s.node.raw) {
-		return node{}
+// unconfirmed is the parent that the ParentField of a node without an array names, if that parent does not list it.
+func (l *lists) unconfirmed(n node, ups []*place) (up node, broken string) {
+	if !l.isBare(n.raw) {
+		return node{}, ""
 	}
-	up, broken := l.namedParent(s.node)
-	if slices.ContainsFunc(s.ups, func(p *place) bool { return key(p.id) == l.refKey(up) }) {
-		return node{}
+	if slices.ContainsFunc(ups, func(p *place) bool { return same(p.id, n.parent) }) {
+		return node{}, ""
 	}
-	s.unlisted, s.lost, s.ups = true, broken, nil
-	return up
+	return l.namedParent(n)
 }
 
-// catchUp prepares a batch of Adopt, where some nodes have an array and others are bare.
+// readRoots needs a $lookup. If the server refuses it in a transaction, all nodes are read.
+func (l *lists) readRoots(ctx context.Context) ([]node, error) {
+	if !txn.Running(ctx) || !l.byLevels.Load() {
+		return l.aggregate(ctx, l.sortedRoots())
+	}
+	nodes, err := l.aggregate(ctx, mongo.Pipeline{expr.Op("$match", l.allNodes()), l.sorting()})
+	listed := map[string]bool{}
+	for _, n := range nodes {
+		for _, id := range n.children {
+			listed[key(id)] = true
+		}
+	}
+	return slices.DeleteFunc(nodes, func(n node) bool { return listed[key(n.id)] }), err
+}
+
+// prepareAdoption prepares a batch of Adopt, where some nodes have an array and others are bare.
 //
 // b.children are the nodes that name a node of the batch as their parent. Those that have an array and are in a list
 // stay where that list has them, so they are removed from b.children; so are all that have an array if their parent is
@@ -120,9 +134,9 @@ func (l *lists) named(s *place) node {
 //
 // stale says that a parent has lost its array since the engine saw it, because old code has replaced the document.
 // A push would give it an array and so keep it, wrongly, in the list that contains it.
-func (l *lists) catchUp(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error) {
+func (l *lists) prepareAdoption(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error) {
 	if e.writing {
-		if err := l.upwards(ctx, e, b); err != nil {
+		if err := l.addUnadopted(ctx, e, b); err != nil {
 			return nil, false, err
 		}
 	}
@@ -135,9 +149,9 @@ func (l *lists) catchUp(ctx context.Context, e *engine, b *batch) (found []findi
 	}
 	for i, n := range b.nodes {
 		by := listing[key(n.id)]
-		fresh := !isNull(n.parent) && len(by) == 0
+		unlisted := !isNull(n.parent) && len(by) == 0
 		b.children[i] = slices.DeleteFunc(b.children[i], func(child node) bool {
-			return child.raw.Lookup(l.refField).Type != 0 && (fresh || len(listing[key(child.id)]) > 0)
+			return child.raw.Lookup(l.refField).Type != 0 && (unlisted || len(listing[key(child.id)]) > 0)
 		})
 		if s := b.places[i]; !s.kept && len(s.ups) == 1 {
 			found = append(found, l.relist(e, n, s.ups[0], by)...)
@@ -146,10 +160,10 @@ func (l *lists) catchUp(ctx context.Context, e *engine, b *batch) (found []findi
 	return found, false, nil
 }
 
-// upwards adds to a batch the nodes above it that are not adopted, so that whole ways are written at once. A node with
+// addUnadopted adds to a batch the nodes above it that are not adopted, so that whole ways are written at once. A node with
 // an array is adopted, and only a list says where it is. If the parent got its list in a later batch, the node would be
 // a root until then.
-func (l *lists) upwards(ctx context.Context, e *engine, b *batch) error {
+func (l *lists) addUnadopted(ctx context.Context, e *engine, b *batch) error {
 	seen := map[*place]bool{}
 	for _, s := range b.places {
 		seen[s] = true
@@ -209,15 +223,15 @@ func (l *lists) listing(ctx context.Context, b *batch) (listing map[string][]nod
 
 // relist moves a node from the lists of the nodes by to that of its parent, if the parent has one already.
 func (l *lists) relist(e *engine, n node, parent *place, by []node) []finding {
-	f, there := e.finding(mongopatterns.WrongField, n, "", ""), false
+	f, listed := one(n, e.problem(mongopatterns.WrongField, n, "", "")), false
 	for _, p := range by {
 		if same(p.id, parent.id) {
-			there = true
+			listed = true
 			continue
 		}
-		f.writes = append(f.writes, l.unlink(p.id, n.id))
+		f.writes = append(f.writes, l.pull(p.id, n.id))
 	}
-	if parent.kept && !there {
+	if parent.kept && !listed {
 		f.writes = append(f.writes, l.push(parent.id, -1, n.id))
 	}
 	if len(f.writes) == 0 {
@@ -228,5 +242,5 @@ func (l *lists) relist(e *engine, n node, parent *place, by []node) []finding {
 
 // makeRoot also gives the node an array: with one it is a root, whatever its parent field names.
 func (l *lists) makeRoot(n node) []mongo.WriteModel {
-	return []mongo.WriteModel{l.unlink(value.Null, n.id), l.addArray(n)}
+	return []mongo.WriteModel{l.pullFromAll(n.id), l.addArray(n)}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/comment"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 var errUnordered = fault.Invalid("the roots of ChildReferences have no order")
@@ -40,40 +39,41 @@ func (l *lists) insert(ctx context.Context, doc bson.D, pos position) error {
 		return err
 	}
 	return l.atomically(ctx, false, func(ctx context.Context) error {
-		parent, at, err := l.spot(ctx, pos)
+		parent, offset, err := l.parentForInsert(ctx, pos)
 		if err != nil {
 			return err
 		}
 		id, _ := lookup(doc, l.o.IDField).(bson.RawValue)
-		if err := l.pushUnread(ctx, parent, at, id); err != nil {
+		if err := l.pushUnread(ctx, parent, offset, id); err != nil {
 			return err
 		}
-		return l.insertUnder(ctx, doc, nil)
+		_, err = fault.One(l.primary.InsertOne(ctx, doc))
+		return err
 	})
 }
 
-// spot finds the parent for a new node and the index among its children, -1 for the end. It reads nothing if the
-// position names the parent.
-func (l *lists) spot(ctx context.Context, pos position) (parent bson.RawValue, at int, err error) {
+// parentForInsert finds the ID of the parent for a new node and the offset in its list, -1 for the end. It reads nothing
+// if the position names the parent.
+func (l *lists) parentForInsert(ctx context.Context, pos position) (parent bson.RawValue, offset int, err error) {
 	if !pos.sibling() {
-		return pos.ref, pos.end(), nil
+		return pos.anchor, pos.offset(), nil
 	}
-	either := bson.A{expr.D(l.o.ChildrenField, equal(pos.ref)), expr.D(l.o.IDField, equal(pos.ref))}
+	either := bson.A{expr.D(l.o.ChildrenField, equal(pos.anchor)), expr.D(l.o.IDField, equal(pos.anchor))}
 	nodes, err := l.findAll(ctx, l.in("$or", either))
 	if err != nil {
 		return parent, 0, err
 	}
-	p, at, err := l.target(pos, nodes, bson.RawValue{})
+	p, offset, err := l.parentIn(nodes, pos, nil)
 	if err != nil {
 		return parent, 0, err
 	}
-	return p.id, at, nil
+	return p.id, offset, nil
 }
 
 // pushUnread puts an ID into the list of a parent that was not read. The push does not match a bare one; if it
 // matches nothing, a read finds out why.
-func (l *lists) pushUnread(ctx context.Context, parent bson.RawValue, at int, id bson.RawValue) error {
-	res, err := fault.Many(l.primary.BulkWrite(ctx, []mongo.WriteModel{l.pushTo(append(l.byID(parent), l.notBareMatch()...), at, id)}))
+func (l *lists) pushUnread(ctx context.Context, parent bson.RawValue, offset int, id bson.RawValue) error {
+	res, err := fault.Many(l.primary.BulkWrite(ctx, []mongo.WriteModel{l.pushTo(append(l.byID(parent), l.notBareMatch()...), offset, id)}))
 	if err != nil || res.MatchedCount > 0 {
 		return err
 	}
@@ -84,7 +84,7 @@ func (l *lists) pushUnread(ctx context.Context, parent bson.RawValue, at int, id
 	if err := l.ensureArray(ctx, n); err != nil {
 		return err
 	}
-	return l.write(ctx, l.push(parent, at, id)) // its parent lists it, and it has an array now
+	return l.write(ctx, l.push(parent, offset, id)) // its parent lists it, and it has an array now
 }
 
 // move takes the node from the lists that contain it and puts it into that of the new parent. Nodes below it do not
@@ -97,95 +97,129 @@ func (l *lists) move(ctx context.Context, id bson.RawValue, pos position) error 
 		return err
 	}
 	return l.atomically(ctx, true, func(ctx context.Context) error {
-		x, _, nodes, err := l.both(ctx, id, pos, l.o.ChildrenField)
-		if err != nil || pos.sibling() && same(pos.ref, id) {
-			return err
-		}
-		parent, at, err := l.target(pos, nodes, id)
+		nodes, err := l.readMovingIn(ctx, id, pos)
 		if err != nil {
 			return err
 		}
-		if err := l.ensureArray(ctx, x); err != nil {
-			return err
+		if pos.sibling() && same(pos.anchor, id) {
+			return nil
 		}
-		var models []mongo.WriteModel
-		for _, n := range nodes {
-			if holds(n.children, id) {
-				models = append(models, l.unlink(n.id, id))
-			}
-		}
-		if parent == nil {
-			return l.write(ctx, models...)
-		}
-		if err := l.ensureArray(ctx, *parent); err != nil {
-			return err
-		}
-		if err := l.checkNoCycle(ctx, l, id, parent.id); err != nil {
-			return err
-		}
-		return l.write(ctx, append(models, l.push(parent.id, at, id))...)
+		return l.relocate(ctx, pick(nodes, id), nodes, pos)
 	})
 }
 
-// target finds the parent for a position among the nodes that were read, nil for a root, and the index in its
-// children, -1 for the end. It counts without self, the node that moves, because that leaves its list first.
-func (l *lists) target(pos position, nodes []node, self bson.RawValue) (parent *node, at int, err error) {
+// relocate moves x among the nodes that were read for a position.
+func (l *lists) relocate(ctx context.Context, x node, nodes []node, pos position) error {
+	parent, offset, err := l.parentIn(nodes, pos, &x)
+	if err != nil {
+		return err
+	}
+	if err := l.ensureArray(ctx, x); err != nil {
+		return err
+	}
+	var models []mongo.WriteModel
+	for _, n := range nodes {
+		if holds(n.children, x.id) {
+			models = append(models, l.pull(n.id, x.id))
+		}
+	}
+	if parent == nil {
+		return l.write(ctx, models...)
+	}
+	if err := l.ensureArray(ctx, *parent); err != nil {
+		return err
+	}
+	if err := l.checkNoCycle(ctx, l, x.id, parent.id); err != nil {
+		return err
+	}
+	return l.write(ctx, append(models, l.push(parent.id, offset, x.id))...)
+}
+
+// readMovingIn reads the node that moves, the anchor of its position, and the nodes that list it or list a sibling that
+// the position names.
+func (l *lists) readMovingIn(ctx context.Context, id bson.RawValue, pos position) ([]node, error) {
+	ids := pos.with(id)
+	listed := ids
+	if !pos.sibling() {
+		listed = ids[:1]
+	}
+	either := bson.A{expr.D(l.o.IDField, expr.Op("$in", ids)), expr.D(l.o.ChildrenField, anyOf(listed))}
+	nodes, err := l.findAll(ctx, l.in("$or", either))
+	if err != nil {
+		return nil, err
+	}
+	return nodes, l.checkRead(nodes, id, pos)
+}
+
+// parentIn finds the parent for a position among nodes that were read, nil for a root, and the offset in its list, -1
+// for the end. moving is nil for a new node.
+func (l *lists) parentIn(nodes []node, pos position, moving *node) (parent *node, offset int, err error) {
 	if pos.kind == atRoot {
 		return nil, -1, nil
 	}
-	ref := pick(nodes, pos.ref)
-	if ref.raw == nil {
+	anchor := pick(nodes, pos.anchor)
+	if anchor.raw == nil {
 		return nil, 0, l.absent(pos)
 	}
-	if pos.sibling() {
-		return l.beside(ref, pos, nodes, self)
+	if !pos.sibling() {
+		return &anchor, pos.offset(), nil
 	}
-	return &ref, pos.end(), nil
+	parent, err = l.parentListing(nodes, anchor)
+	if err != nil {
+		return nil, 0, err
+	}
+	siblings := parent.children
+	if moving != nil { // it leaves its list first
+		siblings = without(siblings, moving.id)
+	}
+	offset = slices.IndexFunc(siblings, func(id bson.RawValue) bool { return same(id, anchor.id) })
+	if pos.kind == afterSibling {
+		offset++
+	}
+	return parent, offset, nil
 }
 
-// beside is target for a position before or after ref.
-func (l *lists) beside(ref node, pos position, nodes []node, self bson.RawValue) (parent *node, at int, err error) {
-	bare := l.isBare(ref.raw)
-	for _, n := range nodes {
-		at := slices.IndexFunc(without(n.children, self), func(id bson.RawValue) bool { return same(id, ref.id) })
-		if at < 0 {
-			continue
-		}
-		if bare && !same(ref.parent, n.id) { // old code has moved ref elsewhere
-			break
-		}
-		if pos.kind == afterSibling {
-			at++
-		}
-		return &n, at, nil
+// parentListing finds the parent of a sibling that a position names.
+func (l *lists) parentListing(nodes []node, anchor node) (*node, error) {
+	bare := l.isBare(anchor.raw)
+	at := slices.IndexFunc(nodes, func(n node) bool { return holds(n.children, anchor.id) })
+	switch {
+	case at >= 0 && (!bare || same(anchor.parent, nodes[at].id)):
+		return &nodes[at], nil
+	case bare: // old code has moved it elsewhere, or inserted it
+		return nil, l.notAdopted(anchor.id)
 	}
-	if bare {
-		return nil, 0, l.notAdopted(ref.id)
-	}
-	return nil, 0, errUnordered
+	return nil, errUnordered
 }
 
-// push is the write that inserts ids into the list of a parent at an index, -1 for the end.
-func (l *lists) push(parent bson.RawValue, at int, ids ...bson.RawValue) mongo.WriteModel {
-	return l.pushTo(l.byID(parent), at, ids...)
+// push is the write that inserts ids into the list of a parent at an offset, -1 for the end.
+func (l *lists) push(parent bson.RawValue, offset int, ids ...bson.RawValue) mongo.WriteModel {
+	return l.pushTo(l.byID(parent), offset, ids...)
 }
 
 // pushTo is push for the parent that matches.
-func (l *lists) pushTo(match bson.D, at int, ids ...bson.RawValue) mongo.WriteModel {
+func (l *lists) pushTo(match bson.D, offset int, ids ...bson.RawValue) mongo.WriteModel {
 	each := expr.Op("$each", ids)
-	if at >= 0 {
-		each = append(each, expr.Element("$position", at))
+	if offset >= 0 {
+		each = append(each, expr.Element("$position", offset))
 	}
 	return update(match, append(expr.Op("$push", expr.D(l.o.ChildrenField, each)), l.childCountBy(int64(len(ids)))...))
 }
 
-// unlink removes a node from a parent's list, or, if parent is null, from the lists of all its parents.
-func (l *lists) unlink(parent, id bson.RawValue) mongo.WriteModel {
-	match := l.parentsOf(id)
-	if !isNull(parent) {
-		match = append(match, expr.Element(l.o.IDField, equal(parent)))
-	}
-	return update(match, append(expr.Op("$pull", expr.D(l.o.ChildrenField, expr.Op("$in", bson.A{id}))), l.childCountBy(-1)...))
+// pull removes a node from the list of a parent.
+func (l *lists) pull(parent, id bson.RawValue) mongo.WriteModel {
+	return l.pullFrom(append(l.parentsOf(id), expr.Element(l.o.IDField, equal(parent))), id)
+}
+
+// pullFromAll removes a node from the lists of all its parents.
+func (l *lists) pullFromAll(id bson.RawValue) mongo.WriteModel {
+	return l.pullFrom(l.parentsOf(id), id)
+}
+
+// pullFrom removes a node from the lists of the parents that match, all of which list it.
+func (l *lists) pullFrom(match bson.D, id bson.RawValue) mongo.WriteModel {
+	pull := expr.Op("$pull", expr.D(l.o.ChildrenField, expr.Op("$in", bson.A{id})))
+	return update(match, append(pull, l.childCountBy(-1)...))
 }
 
 // ensureArray gives an array to a node that is about to be written and has none, or refuses it if it is not adopted.
@@ -197,17 +231,14 @@ func (l *lists) ensureArray(ctx context.Context, n node) error {
 	if err := l.checkAdopted(ctx, n); err != nil {
 		return err
 	}
-	return l.write(ctx, l.adopt(n)...)
+	return l.write(ctx, l.giveArray(n)...)
 }
 
-// adopt gives a bare node an empty array, and removes the node from the arrays of all but the parent that
+// giveArray gives a bare node an empty array, and removes the node from the arrays of all but the parent that
 // it names. Old code may have left it there; without an array of its own the parent field had precedence.
-func (l *lists) adopt(n node) []mongo.WriteModel {
-	left := append(l.parentsOf(n.id), expr.Element(l.o.IDField, expr.Op("$ne", n.parent)))
-	return []mongo.WriteModel{
-		update(left, append(expr.Op("$pull", expr.D(l.o.ChildrenField, expr.Op("$in", bson.A{n.id}))), l.childCountBy(-1)...)),
-		l.addArray(n),
-	}
+func (l *lists) giveArray(n node) []mongo.WriteModel {
+	others := append(l.parentsOf(n.id), expr.Element(l.o.IDField, expr.Op("$ne", n.parent)))
+	return []mongo.WriteModel{l.pullFrom(others, n.id), l.addArray(n)}
 }
 
 // addArray gives an empty array to a node if it is bare.
@@ -235,25 +266,33 @@ func (l *lists) removeOne(ctx context.Context, id bson.RawValue, policy mongopat
 		return nil, err
 	}
 	if policy == mongopatterns.Restrict || len(x.children) == 0 {
-		return []mongo.WriteModel{l.unlink(value.Null, x.id)}, nil
+		return []mongo.WriteModel{l.pullFromAll(x.id)}, nil
 	}
 	var models []mongo.WriteModel
 	for _, n := range bareChildren {
-		models = append(models, l.adopt(n)...)
+		models = append(models, l.giveArray(n)...)
 	}
 	if policy != mongopatterns.Promote {
-		return append(models, l.unlink(value.Null, x.id)), nil
+		return append(models, l.pullFromAll(x.id)), nil
 	}
-	adopted := idsOf(bareChildren)
 	for _, p := range parents {
-		models = append(models, l.unlink(p.id, x.id))
-		at := slices.IndexFunc(p.children, func(id bson.RawValue) bool { return same(id, x.id) })
-		added := slices.DeleteFunc(slices.Clone(x.children), func(id bson.RawValue) bool { return holds(p.children, id) && !holds(adopted, id) })
-		if len(added) > 0 {
-			models = append(models, l.push(p.id, at, added...))
-		}
+		models = append(models, l.promote(x, p, idsOf(bareChildren))...)
 	}
 	return models, nil
+}
+
+// promote replaces a deleted x in the list of a parent by its children. Those that the parent lists already stay where
+// they are, except former bare ones: giveArray has removed these.
+func (l *lists) promote(x, parent node, formerBare []bson.RawValue) []mongo.WriteModel {
+	models := []mongo.WriteModel{l.pull(parent.id, x.id)}
+	added := slices.DeleteFunc(slices.Clone(x.children), func(id bson.RawValue) bool {
+		return holds(parent.children, id) && !holds(formerBare, id)
+	})
+	if len(added) == 0 {
+		return models
+	}
+	offset := slices.IndexFunc(parent.children, func(id bson.RawValue) bool { return same(id, x.id) })
+	return append(models, l.push(parent.id, offset, added...))
 }
 
 // checkChildless refuses a node with children. A listed child counts if it exists, and old code has not deleted it and
@@ -326,7 +365,7 @@ func (l *lists) removeAll(ctx context.Context, id bson.RawValue) (int64, []mongo
 		return 0, nil, err
 	}
 	deleted, err := l.deleteIDs(ctx, ids)
-	return deleted, []mongo.WriteModel{l.unlink(value.Null, id)}, err
+	return deleted, []mongo.WriteModel{l.pullFromAll(id)}, err
 }
 
 // allListed refuses if a node without an array, one of those deleted with x or one that names them as its parent, is
@@ -429,7 +468,7 @@ func (t *Tree[ID, T]) Unlink(ctx context.Context, parent, child ID) (err error) 
 	return t.c.relink(ctx, parent, child, (*lists).removeLink)
 }
 
-// relink changes one link of a graph under the lock, by addLink or removeLink.
+// relink changes one link of a graph, with the lock, by addLink or removeLink.
 func (c *core) relink(ctx context.Context, parent, child any, change func(l *lists, ctx context.Context, parent, child node) error) error {
 	l, ok := c.shape.(*lists)
 	if !ok || !c.o.Graph {
@@ -444,7 +483,7 @@ func (c *core) relink(ctx context.Context, parent, child any, change func(l *lis
 		return err
 	}
 	return c.atomically(ctx, true, func(ctx context.Context) error {
-		child, parent, _, err := c.both(ctx, x, positionUnder(p), "")
+		child, parent, err := c.readMoving(ctx, x, positionUnder(p))
 		if err != nil {
 			return err
 		}
@@ -476,7 +515,7 @@ func (l *lists) removeLink(ctx context.Context, parent, child node) error {
 	}
 	var models []mongo.WriteModel
 	if l.isBare(child.raw) && same(child.parent, parent.id) {
-		models = l.adopt(child)
+		models = l.giveArray(child)
 	}
-	return l.write(ctx, append(models, l.unlink(parent.id, child.id))...)
+	return l.write(ctx, append(models, l.pull(parent.id, child.id))...)
 }

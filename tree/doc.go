@@ -99,11 +99,11 @@
 //
 // # Concurrency
 //
-// Any number of processes may write. A move, rename, delete, load or repair first increments a counter in
+// Any number of processes may write. A move, rename, delete, load or repair first increments a number in
 // the tree's document in Options.LockCollection. So two of them conflict, and the second waits and runs
 // again on the result of the first. An insertion takes that lock only in nested sets and beside ordered
 // roots. Otherwise it writes to its parent, so that it conflicts with a move or deletion of the parent.
-// That write changes the child counter, the parent's children, or a field (__touch) that the same
+// That write changes the child count, the parent's children, or a field (__touch) that the same
 // transaction removes again; if a validator refuses unknown fields, set Options.ChildCountField.
 //
 // Every call joins the transaction in its context. After an error from a call that writes, abort your
@@ -169,7 +169,7 @@
 // move a node. A document that old code replaces loses the derived fields, and Adopt adds them again. In
 // ChildReferences, however, the children of a node that old code replaces are roots until Adopt has run,
 // and the children of a node that it deletes stay roots: there, old code should use $set, and delete only
-// leaves.
+// leaves. Repair takes the ID of a deleted leaf out of its parent's array.
 //
 // # Sharding
 //
@@ -204,13 +204,14 @@ package tree
 //     their children and a graph has several parents: they are `lists`, with reads (`children.go`), writes
 //     (`children_write.go`) and parts of Check, Repair and Adopt (`children_repair.go`) of their own, behind the same
 //     interface `shape`: nobody else asks whether a tree has lists.
-//   - A `representation` is eight small functions, and nobody else knows which fields it has:
+//   - A `representation` is nine small functions, and nobody else knows which fields it has:
 //
 //	| function | says | used by |
 //	|---|---|---|
 //	| `parent` | the parent that a node names, the truth | everything |
 //	| `fieldsUnder` | what a node holds under a parent | Insert, Move, Load, Check, Repair, Adopt, Convert |
-//	| `updatesBelow` | the updates of a subtree whose top moves, or goes and leaves its children to another node | Move, Delete, Repair |
+//	| `updatesBelow` | the updates of a subtree whose top moves | Move, Rename, Repair |
+//	| `handOver` | the updates of a subtree whose top is deleted and leaves its children to another node | Delete |
 //	| `refExpr` | what the children of a node hold to name it, as an expression | Children, Leaves |
 //	| `up`, `above` | the nodes above, and their IDs where the node tells them | Ancestors, Parent; IsDescendant, the test for cycles |
 //	| `down`, `descendantsOf` | the nodes below, as a pipeline and as a filter | Descendants, Subtree; filters, Cascade |
@@ -220,7 +221,7 @@ package tree
 //     for parent references, one update of the descendants' beginning for arrays and paths.
 //   - The order of siblings is a second question, with two answers: gaps in an OrderField, and the numbers of
 //     NestedSets. So nested sets are parent references whose siblings are numbered in a way that makes a subtree a
-//     range; what a Move shifts is in `numbers.orderAt`.
+//     range; what a Move shifts is in `numbers.swap`.
 //   - Stored documents have the literature's fields and no other. The lock lives in a collection beside it, so that
 //     `Roots` and users' queries never meet them.
 //   - Moves, deletes, loads and repairs begin with a real `$inc` of the tree's lock document; snapshot isolation alone
@@ -236,8 +237,8 @@ package tree
 //     upsert that matches nothing) and takes the mark off. All updates are `updateMany`, as the driver sends one
 //     command only for updates of one kind.
 //   - Check, Repair, Adopt and Convert are one engine: one scan ordered by `_id` with a memo of the ways up, which is
-//     valid while the lock's counter stands still; suspects are looked at again, in a snapshot or under the lock. It
-//     is linear in the nodes.
+//     valid while the lock's epoch stands still; suspects are looked at again, in a snapshot or with the lock. It
+//     is linear in the nodes. What the calls do differently is their `mode`, in `engine.go`.
 //   - A derived field that is missing beside a parent says that a node is not adopted, and nothing else: it is no root
 //     and no leaf. Nothing is guessed for such a node: what needs its place refuses, and Adopt writes it. Cascade asks
 //     for such nodes before it deletes by the derived field, which is a round trip more in AncestorArray and
@@ -254,5 +255,5 @@ package tree
 //     reach.
 //   - Path: descendants are the range [",A,", ",A-"), not a regular expression: exact bounds without escaping, the
 //     same in `$expr`.
-//   - Positions are sparse int64 with gaps of 65,536; when a gap is used up the siblings after it move by one `$inc`.
-//     Fractional positions were weighed: they run out of digits without a word.
+//   - Orders are sparse int64 with gaps of 65,536; when a gap is used up the siblings after it move by one `$inc`.
+//     Fractional orders were weighed: they run out of digits without a word.

@@ -20,7 +20,8 @@ import (
 const (
 	fieldDepth = "__depth"  // distance from the node that a pipeline starts from
 	fieldTree  = "__tree"   // the result of a $lookup or $graphLookup
-	fieldTouch = hold.Field // the mark of touch; in pipelines a computed reference
+	fieldTouch = hold.Field // the mark of touch
+	fieldRef   = fieldTouch // a computed reference
 	fieldSelf  = "__self"   // the node itself; in downBy it tells the two copies apart
 	fieldLock  = "__locked" // see lockField
 )
@@ -39,6 +40,9 @@ type node struct {
 	left, right int64
 	order       int64
 }
+
+// width is the number of descendants in NestedSets: half the numbers between left and right. It is 0 without numbers.
+func (n node) width() int64 { return max(n.right-n.left, 1) / 2 }
 
 // parse reads the fields of the tree from a document. A field of the wrong type counts as missing.
 func (s *store) parse(raw bson.Raw) node {
@@ -70,15 +74,18 @@ func (s *store) refKey(n node) string {
 	return key(n.id)
 }
 
+// tellsAncestors reports whether a node holds the IDs of its ancestors. Segments of a SegmentField are not IDs.
+func (s *store) tellsAncestors() bool { return s.inherits && s.o.SegmentField == "" }
+
 // isParent reports whether n, the result of parent, is a node at all: refKey is not "".
 func (s *store) isParent(n node) bool {
 	return n.id.Type != 0 || s.o.SegmentField != "" && s.checkUsable(n) == nil
 }
 
-// child returns what x would be under parent, or as a root if parent is nil. Only the fields from which those of its
-// children are derived are set.
-func (s *store) child(x node, parent *node) *node {
-	n := &node{id: x.id, segment: x.segment, parent: value.Null, up: parent, path: s.o.PathDelimiter}
+// child returns what a node with an ID and a segment would be under parent, or as a root if parent is nil. Only the fields
+// from which those of its children are derived are set.
+func (s *store) child(id, segment bson.RawValue, parent *node) *node {
+	n := &node{id: id, segment: segment, parent: value.Null, up: parent, path: s.o.PathDelimiter}
 	if parent != nil {
 		n.parent, n.path = parent.id, s.full(*parent)
 	}
@@ -188,6 +195,9 @@ func (s *store) in(pairs ...any) bson.D {
 	return append(out, expr.D(pairs...)...)
 }
 
+// allNodes matches the nodes of the tree. A document without an ID cannot be one.
+func (s *store) allNodes() bson.D { return s.in(s.o.IDField, expr.Op("$ne", nil)) }
+
 func (s *store) byID(id any) bson.D { return s.in(s.o.IDField, equal(id)) }
 
 func (s *store) byIDs(ids []bson.RawValue) bson.D {
@@ -206,49 +216,66 @@ func anyOf[V any](values []V) bson.D {
 func (s *store) id(v any) (bson.RawValue, error) { return s.codec.ID("id", v) }
 
 // prepare encodes a new document of the user: without the fields that the tree writes itself, and with an _id, the
-// scope and a child counter. fresh says that its ID is an ObjectID that was made here.
-func (s *store) prepare(user any) (doc bson.D, id bson.RawValue, fresh bool, err error) {
-	raw, err := s.codec.Stored(user, s.o.IDField)
+// scope and a child count. made says that its ID is an ObjectID that was made here.
+func (s *store) prepare(user any) (doc bson.D, id bson.RawValue, made bool, err error) {
+	doc, err = s.ownFields(user)
 	if err != nil {
 		return nil, id, false, err
 	}
-	drop := append(append(s.fields, s.o.OrderField, s.o.ChildCountField), internal...)
-	for _, e := range s.scope {
-		drop = append(drop, e.Key)
-	}
-	all, err := raw.Elements()
-	if err != nil { // a RawValue inside that is not valid BSON
-		return nil, id, false, fault.Invalid("%w", err)
-	}
-	for _, e := range all {
-		if k := e.Key(); k == s.o.IDField || !slices.Contains(drop, k) {
-			doc = append(doc, expr.Element(k, e.Value()))
-		}
-	}
 	if lookup(doc, "_id") == nil {
-		made, err := s.codec.Value(bson.NewObjectID())
+		generated, err := s.codec.Value(bson.NewObjectID())
 		if err != nil {
 			return nil, id, false, err
 		}
-		fresh = s.o.IDField == "_id"
-		doc = append(expr.D("_id", made), doc...)
+		made = s.o.IDField == "_id"
+		doc = append(expr.D("_id", generated), doc...)
 	}
 	id, _ = lookup(doc, s.o.IDField).(bson.RawValue)
-	if err := value.CheckID(id); err != nil {
-		return nil, id, false, fault.Invalid("%s: %w", s.o.IDField, err)
-	}
-	if text, ok := id.StringValueOK(); ok && text == "" {
-		return nil, id, false, fault.Invalid("%s: an empty string cannot be the ID of a new node", s.o.IDField)
-	}
-	if s.noParent(id) {
-		return nil, id, false, fault.Invalid("%s: %s is Options.RootParent and cannot be an ID", s.o.IDField, text(id))
+	if err := s.checkNewID(id); err != nil {
+		return nil, id, false, err
 	}
 	doc = append(doc, s.scope...)
 	if s.o.ChildCountField != "" {
 		doc = append(doc, expr.Element(s.o.ChildCountField, int64(0)))
 	}
 	segment, _ := lookup(doc, s.o.SegmentField).(bson.RawValue)
-	return doc, id, fresh, s.checkUsable(node{id: id, segment: segment})
+	return doc, id, made, s.checkUsable(node{id: id, segment: segment})
+}
+
+// ownFields encodes a document of the user, without the fields that the tree writes itself.
+func (s *store) ownFields(user any) (doc bson.D, err error) {
+	raw, err := s.codec.Stored(user, s.o.IDField)
+	if err != nil {
+		return nil, err
+	}
+	drop := slices.Concat(s.fields, []string{s.o.OrderField, s.o.ChildCountField}, internal)
+	for _, e := range s.scope {
+		drop = append(drop, e.Key)
+	}
+	all, err := raw.Elements()
+	if err != nil { // a RawValue inside that is not valid BSON
+		return nil, fault.Invalid("%w", err)
+	}
+	for _, e := range all {
+		if k := e.Key(); k == s.o.IDField || !slices.Contains(drop, k) {
+			doc = append(doc, expr.Element(k, e.Value()))
+		}
+	}
+	return doc, nil
+}
+
+// checkNewID refuses what cannot be the ID of a new node.
+func (s *store) checkNewID(id bson.RawValue) error {
+	if err := value.CheckID(id); err != nil {
+		return fault.Invalid("%s: %w", s.o.IDField, err)
+	}
+	if text, ok := id.StringValueOK(); ok && text == "" {
+		return fault.Invalid("%s: an empty string cannot be the ID of a new node", s.o.IDField)
+	}
+	if s.noParent(id) {
+		return fault.Invalid("%s: %s is Options.RootParent and cannot be an ID", s.o.IDField, text(id))
+	}
+	return nil
 }
 
 // scopeID is the _id of the lock document. Scopes that the server holds equal have the same one, whatever the types

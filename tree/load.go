@@ -134,7 +134,7 @@ func (t *Tree[ID, T]) entry(cur *mongo.Cursor, id, parent bson.RawValue) (e Entr
 	return e, err
 }
 
-// slim copies the fields of a node that family needs, so that the reply it was read from can be freed.
+// slim copies the fields of a node that sortedChildren needs, so that the reply it was read from can be freed.
 func slim(n node) node {
 	out := node{id: value.Clone(n.id), segment: value.Clone(n.segment), path: n.path}
 	for _, id := range n.children {
@@ -157,7 +157,7 @@ func slim(n node) node {
 // transaction; until then the new nodes are not in the range of any node, and a Delete with Cascade above
 // them leaves them as orphans.
 //
-// Cost: for each batch at most 5 round trips (lock, existing nodes, insert, counters or children of parents, commit);
+// Cost: for each batch at most 5 round trips (lock, existing nodes, insert, counts or children of parents, commit);
 // each entry is written once.
 //   - OrderField: 1 more.
 //   - NestedSets: 2 more for the last number, and then 4 for the numbers.
@@ -177,7 +177,7 @@ func (t *Tree[ID, T]) Load(ctx context.Context, entries iter.Seq2[Entry[ID, T], 
 	if entries == nil {
 		return result, nil
 	}
-	for batch, err := range cursor.Batches(t.encoded(entries, pos.at.ref), w.BatchSize, w.BatchBytes) {
+	for batch, err := range cursor.Batches(t.encoded(entries, pos.at.anchor), w.BatchSize, w.BatchBytes) {
 		if err != nil {
 			return result, err
 		}
@@ -247,89 +247,102 @@ func (t *Tree[ID, T]) encoded(entries iter.Seq2[Entry[ID, T], error], above bson
 
 // item is a document of a batch that is not stored yet.
 type item struct {
-	doc       bson.D
-	id, above bson.RawValue   // above is the parent's ID, null for a root
-	parent    *node           // nil for a root; without raw if the parent is in the same batch
-	node      node            // the document as its children see it
-	children  []bson.RawValue // IDs of its children in the same batch
+	doc      bson.D
+	id       bson.RawValue
+	parentID bson.RawValue   // null for a root
+	parent   *node           // nil for a root; without raw if the parent is in the same batch
+	node     node            // the document as its children see it
+	children []bson.RawValue // IDs of its children in the same batch
 }
 
-// loadBatch inserts the first taken entries of a batch, except those that exist: as many as one transaction can hold
-// with their derived fields. It runs under the lock, so parents cannot move or be deleted. They are written only
-// for the list or counter of children, or because insertions choose an order without the lock.
+// items are the first entries of a batch that one transaction can hold with their derived fields.
+type items struct {
+	new     []*item          // without those that exist
+	parents map[string]*node // those of the new ones that exist, by the key of the ID
+	taken   int              // entries of the batch, the existing ones too
+}
+
+// loadBatch inserts the new items of a batch. It holds the lock, so parents cannot move or be deleted. They are
+// written only for the list or count of children, or because insertions choose an order without the lock.
 func (c *core) loadBatch(ctx context.Context, batch []bson.Raw) (inserted, taken int, err error) {
-	items, parents, taken, err := c.fresh(ctx, batch)
-	if err != nil || len(items) == 0 {
-		return 0, taken, err
+	these, err := c.itemsOf(ctx, batch)
+	if err != nil || len(these.new) == 0 {
+		return 0, these.taken, err
 	}
-	if err := c.arrange(ctx, items); err != nil {
-		return 0, taken, err
+	if err := c.arrange(ctx, these.new); err != nil {
+		return 0, these.taken, err
 	}
-	docs := make([]bson.D, len(items))
+	docs := make([]bson.D, len(these.new))
 	children := map[string][]bson.RawValue{}
-	for i, it := range items {
-		for j, e := range it.doc {
-			if e.Key == c.o.ChildCountField {
-				it.doc[j].Value = int64(len(it.children))
-			}
-		}
-		docs[i] = it.doc
-		children[key(it.above)] = append(children[key(it.above)], it.id)
+	for i, it := range these.new {
+		docs[i] = c.withChildCount(it)
+		children[key(it.parentID)] = append(children[key(it.parentID)], it.id)
 	}
 	if _, err := fault.Many(c.primary.InsertMany(ctx, docs)); err != nil {
-		return 0, taken, err
+		return 0, these.taken, err
 	}
 	var models []mongo.WriteModel
-	for k, p := range parents {
+	for k, p := range these.parents {
 		if change := c.addChildren(children[k]); len(change) > 0 {
 			models = append(models, update(c.byID(p.id), change))
 		} else if c.o.OrderField != "" { // an insertion beside its new children conflicts
 			models = append(models, c.marked(p)...)
 		}
 	}
-	return len(items), taken, c.write(ctx, models...)
+	return len(docs), these.taken, c.write(ctx, models...)
 }
 
-// fresh returns the first taken entries of a batch, except those that exist, as items, and those of their parents
-// that exist. It stops before the batch ends if the derived fields become too large, as they do far below a root.
-func (c *core) fresh(ctx context.Context, batch []bson.Raw) (items []*item, parents map[string]*node, taken int, err error) {
-	there, err := c.there(ctx, batch)
-	if err != nil {
-		return nil, nil, 0, err
+// withChildCount is the document of an item with the number of its children in the batch.
+func (c *core) withChildCount(it *item) bson.D {
+	for i, e := range it.doc {
+		if e.Key == c.o.ChildCountField {
+			it.doc[i].Value = int64(len(it.children))
+		}
 	}
-	parents = map[string]*node{}
+	return it.doc
+}
+
+// itemsOf makes items of a batch. It stops before the batch ends if the derived fields become too large, as they do far
+// below a root.
+func (c *core) itemsOf(ctx context.Context, batch []bson.Raw) (these items, err error) {
+	stored, err := c.stored(ctx, batch)
+	if err != nil {
+		return these, err
+	}
+	these.parents = map[string]*node{}
 	own, derived := map[string]*item{}, 0
 	for i, entry := range batch {
-		it := &item{id: entry.Lookup("_id"), above: entry.Lookup("parent")}
-		k, p := key(it.id), key(it.above)
-		if there[k] != nil || own[k] != nil { // it exists
+		it := &item{id: entry.Lookup("_id"), parentID: entry.Lookup("parent")}
+		k, p := key(it.id), key(it.parentID)
+		if stored[k] != nil || own[k] != nil {
 			continue
 		}
-		stored, loaded := there[p], own[p] // the parent, in the collection or in this batch
-		if it.parent = stored; stored == nil && loaded != nil {
-			it.parent = &loaded.node
+		if it.parent = stored[p]; it.parent == nil && own[p] != nil {
+			it.parent = &own[p].node
 		}
-		if it.parent == nil && !isNull(it.above) {
-			return nil, nil, 0, c.about(it.id, fmt.Errorf("%w: %s", mongopatterns.ErrNoParent, text(it.above)))
+		if it.parent == nil && !isNull(it.parentID) {
+			return these, c.about(it.id, fmt.Errorf("%w: %s", mongopatterns.ErrNoParent, text(it.parentID)))
 		}
 		derived += sizeOf(c.fieldsOf(it.parent, nil))
-		if derived > writesMax && len(items) > 0 {
-			return items, parents, i, nil
+		if derived > writesMax && len(these.new) > 0 {
+			these.taken = i
+			return these, nil
 		}
-		if stored != nil { // it gets its child by a write, and one of this batch in its own document
-			parents[p] = stored
-		} else if loaded != nil {
-			loaded.children = append(loaded.children, it.id)
+		if stored[p] != nil { // it gets its child by a write, and one of this batch in its own document
+			these.parents[p] = stored[p]
+		} else if own[p] != nil {
+			own[p].children = append(own[p].children, it.id)
 		}
 		c.fill(it, entry.Lookup("doc").Document())
 		own[k] = it
-		items = append(items, it)
+		these.new = append(these.new, it)
 	}
-	return items, parents, len(batch), nil
+	these.taken = len(batch)
+	return these, nil
 }
 
-// there reads the nodes of a batch that exist, and those of their parents that do.
-func (c *core) there(ctx context.Context, batch []bson.Raw) (map[string]*node, error) {
+// stored reads the nodes of a batch that exist, and those of their parents that do, by the key of the ID.
+func (c *core) stored(ctx context.Context, batch []bson.Raw) (map[string]*node, error) {
 	var ids []bson.RawValue
 	for _, entry := range batch {
 		ids = append(ids, entry.Lookup("_id"))
@@ -338,16 +351,16 @@ func (c *core) there(ctx context.Context, batch []bson.Raw) (map[string]*node, e
 		}
 	}
 	nodes, err := c.findAll(ctx, c.byIDs(ids))
-	there := map[string]*node{}
+	stored := map[string]*node{}
 	for i := range nodes {
-		there[key(nodes[i].id)] = &nodes[i]
+		stored[key(nodes[i].id)] = &nodes[i]
 	}
-	return there, err
+	return stored, err
 }
 
 // fill sets the document of an item, and the node that its children see.
 func (c *core) fill(it *item, doc bson.Raw) {
-	it.node = *c.child(node{id: it.id, segment: c.field(doc, c.o.SegmentField)}, it.parent)
+	it.node = *c.child(it.id, c.field(doc, c.o.SegmentField), it.parent)
 	all, _ := doc.Elements()
 	for _, e := range all {
 		it.doc = append(it.doc, expr.Element(e.Key(), e.Value()))
@@ -362,7 +375,7 @@ func sizeOf(fields bson.D) (n int) {
 			n += len(v)
 		case []bson.RawValue:
 			for _, id := range v {
-				n += len(id.Value) + 8 // with its index in the array
+				n += len(id.Value) + 8 // with its offset in the array
 			}
 		}
 	}

@@ -24,7 +24,7 @@ func (s *store) atomically(ctx context.Context, locked bool, fn func(ctx context
 	return s.exclusively(ctx, func(ctx context.Context, _ int64) error { return fn(ctx) })
 }
 
-// exclusively is atomically with the lock; before is the value of the lock's counter before this transaction. A
+// exclusively is atomically with the lock; before is the epoch before this transaction. A
 // conflict on the lock document is one like any other: txn.Run waits for it, and leaves it to the caller if the
 // transaction is the caller's.
 func (s *store) exclusively(ctx context.Context, fn func(ctx context.Context, before int64) error) error {
@@ -62,7 +62,7 @@ func (s *store) refusesJoins(err error) bool {
 	return true
 }
 
-// lock increments the counter of the lock document, which it creates if necessary, and returns its old value.
+// lock increments the epoch in the lock document, which it creates if necessary, and returns its old value.
 func (s *store) lock(ctx context.Context) (int64, error) {
 	raw, err := fault.Single(s.locks.FindOneAndUpdate(ctx, s.lockMatch(), expr.Op("$inc", expr.D(s.lockField(), int64(1))),
 		options.FindOneAndUpdate().SetUpsert(true))).Raw()
@@ -85,7 +85,7 @@ func (s *store) ensureLock(ctx context.Context) error {
 	return err
 }
 
-// lockField is the name of the counter in the lock document: "n", unless the scope has a field of this name.
+// lockField is the name of the epoch in the lock document: "n", unless the scope has a field of this name.
 func (s *store) lockField() string {
 	if lookup(s.scope, "n") != nil {
 		return fieldLock
@@ -96,8 +96,8 @@ func (s *store) lockField() string {
 // lockMatch contains the scope, so that in a lock collection sharded by it one shard is asked.
 func (s *store) lockMatch() bson.D { return s.in("_id", s.lockID) }
 
-// restructurings reads the counter of the lock document, 0 if there is no such document yet.
-func (s *store) restructurings(ctx context.Context) (int64, error) {
+// readEpoch reads the epoch from the lock document, 0 if there is no such document yet.
+func (s *store) readEpoch(ctx context.Context) (int64, error) {
 	raw, err := s.locks.FindOne(ctx, s.lockMatch()).Raw()
 	if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
 		return 0, err
@@ -106,7 +106,7 @@ func (s *store) restructurings(ctx context.Context) (int64, error) {
 }
 
 // touch writes to the node that matches, so that a transaction that moves or deletes it at the same time
-// conflicts with this one, and returns the node. The write increments the child counter, or else sets a
+// conflicts with this one, and returns the node. The write increments the child count, or else sets a
 // temporary field, which insertUnder removes.
 func (s *store) touch(ctx context.Context, match bson.D, absent error) (node, error) {
 	opts := options.FindOneAndUpdate().SetProjection(s.shown).SetReturnDocument(options.After)
@@ -121,21 +121,12 @@ func (s *store) marked(n *node) []mongo.WriteModel {
 	return []mongo.WriteModel{update(s.byID(n.id), s.mark), update(s.byID(n.id), s.unmark)}
 }
 
-// childCountBy is the part of an update that changes the child counter.
+// childCountBy is the part of an update that changes the child count.
 func (s *store) childCountBy(by int64) bson.D {
 	if s.o.ChildCountField == "" || by == 0 {
 		return nil
 	}
 	return expr.Op("$inc", expr.D(s.o.ChildCountField, by))
-}
-
-// counter returns the write that changes a child counter, nothing if there is no counter or no change.
-func (s *store) counter(match bson.D, by int64) []mongo.WriteModel {
-	inc := s.childCountBy(by)
-	if len(match) == 0 || inc == nil {
-		return nil
-	}
-	return []mongo.WriteModel{update(match, inc)}
 }
 
 // update is a write to any number of nodes. It is also used for one node, because the driver sends a separate

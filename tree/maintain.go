@@ -13,12 +13,12 @@ import (
 
 // The kinds of problems that Check finds.
 const (
-	// Cycle: the node lies under itself.
+	// Cycle: the node lies below itself.
 	Cycle mongopatterns.ProblemKind = "cycle"
 	// SeveralParents: more than one node has the node among its children.
 	SeveralParents mongopatterns.ProblemKind = "several parents"
-	// WrongOrder: children of the node (or roots) lack a position, have one that is not a whole number, or
-	// share one.
+	// WrongOrder: children of the node (or roots) lack an order, share one, or have one that is not a whole number, or is
+	// beyond ±2^62.
 	WrongOrder mongopatterns.ProblemKind = "wrong order"
 )
 
@@ -29,19 +29,19 @@ const (
 // Besides the kinds of this package, it yields these of package mongopatterns:
 //   - Orphan: the parent does not exist, or its reference cannot be an ID, such as an array or a regular
 //     expression.
-//   - WrongField: Problem.Field (ancestors, path, numbers, children or the child counter) does not agree with
+//   - WrongField: Problem.Field (ancestors, path, numbers, children or the child count) does not agree with
 //     the parents. Nodes that are not adopted are reported so, too. Repair cannot solve it for an ID or
 //     segment that a path cannot contain.
 //   - Malformed: no node has the field that links parents and children: its name is misspelt, or the documents
 //     have another representation. Check finds it only without Work.Filter.
 //
 // Cost: for each 1,000 nodes 1 round trip, and 1 for each level above them that is not known yet; 4 for the whole.
-//   - Counters, an order, numbers or child references: 1 more for each 1,000, for the children.
-//   - Suspects: 4 more (counter, nodes, what belongs to them, commit).
+//   - Child counts, an order, numbers or child references: 1 more for each 1,000, for the children.
+//   - Suspects: 4 more (lock document, nodes, what belongs to them, commit).
 //   - If others restructure meanwhile: 1 more.
 func (t *Tree[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	ctx = comment.Call(ctx, "tree.Check")
-	return fault.Seq("tree: check", collation.Seq(ctx, maintain.Chain(newEngine(t.c, t.c).check(ctx, work),
+	return fault.Seq("tree: check", collation.Seq(ctx, maintain.Chain(newEngine(repairing, t.c, t.c, work).check(ctx),
 		maintain.Absent(ctx, t.c.coll, work, "tree", t.c.refField)), t.c.coll))
 }
 
@@ -72,12 +72,11 @@ func (t *Tree[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (tot
 		return total, err
 	}
 	for pass := range maxPasses {
-		e := newEngine(t.c, t.c)
-		result, err := e.run(ctx, work)
+		result, newWays, err := newEngine(repairing, t.c, t.c, work).run(ctx)
 		if pass > 0 { // the last pass says what remains
 			result.Examined, total.Remaining, total.Failed, total.Failures = 0, 0, 0, nil
 		}
-		if maintain.Add(&total, result); err != nil || !e.moved || e.dry {
+		if maintain.Add(&total, result); err != nil || !newWays || work != nil && work.DryRun {
 			return total, err
 		}
 	}
@@ -91,8 +90,8 @@ func (t *Tree[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (tot
 // nodes.
 //
 // Adopt can be run again, to finish or to adopt nodes inserted by code that writes only the parent. Once a
-// node has a path or an array of children, its parent field is ignored. Ancestors and numbers always follow
-// from the parent field: Adopt replaces any other value in their fields, so choose names that your documents
+// node has a path or an array of children, its parent field is ignored. Ancestors and numbers are always
+// derived from the parent field: Adopt replaces any other value in their fields, so choose names that your documents
 // do not have. Adopt may run beside all other calls; a node that it has not reached yet is not
 // adopted, see the package documentation. In ChildReferences it adopts a node together with those above it.
 //
@@ -113,16 +112,14 @@ func (t *Tree[ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (tota
 		if err != nil || work != nil && work.DryRun {
 			return total, err
 		}
-		// The second run, below, adds counters and orders. It also finds orphans that were adopted before, and again
+		// The second run, below, adds child counts and orders. It also finds orphans that were adopted before, and again
 		// the nodes that remain and, in paths, those that failed.
 		total.Remaining = 0
 		if !t.c.namesChildren {
 			total.Failed, total.Failures = 0, nil
 		}
 	}
-	e := newEngine(t.c, t.c)
-	e.quick = true
-	again, err := e.run(ctx, work)
+	again, _, err := newEngine(adopting, t.c, t.c, work).run(ctx)
 	if total.Examined > 0 {
 		again.Examined = 0
 	}
@@ -141,9 +138,8 @@ func (c *core) adoptByParents(ctx context.Context, work *mongopatterns.Work) (re
 	if err := agree(from, c); err != nil {
 		return result, err
 	}
-	e := newEngine(from, c)
-	e.catchUp = true
-	return e.run(ctx, work)
+	result, _, err = newEngine(adoptingPlaces, from, c, work).run(ctx)
+	return result, err
 }
 
 // Convert adds the fields of another tree of the same collection, with a different representation or other
@@ -171,34 +167,42 @@ func Convert[ID, T, U any](ctx context.Context, from *Tree[ID, T], to *Tree[ID, 
 	if from.c.o.Graph || to.c.o.Graph {
 		return result, fault.Invalid("Options.Graph: a graph cannot be converted")
 	}
-	a, b := from.c.coll, to.c.coll
-	if a.Name() != b.Name() || a.Database().Name() != b.Database().Name() || a.Database().Client() != b.Database().Client() ||
-		from.c.lockID != to.c.lockID || from.c.o.IDField != to.c.o.IDField {
+	if !sameNodes(from.c, to.c) {
 		return result, fault.Invalid("from, to: they differ in the collection, the Scope or the IDField")
 	}
 	if err := agree(from.c, to.c); err != nil {
 		return result, err
 	}
-	if err := collation.Refuse(ctx, a); err != nil {
+	if err := collation.Refuse(ctx, from.c.coll); err != nil {
 		return result, err
 	}
-	return newEngine(from.c, to.c).run(ctx, work)
+	result, _, err = newEngine(converting, from.c, to.c, work).run(ctx)
+	return result, err
+}
+
+// sameNodes reports whether two trees have the same nodes.
+func sameNodes(a, b *core) bool {
+	x, y := a.coll.Database(), b.coll.Database()
+	return a.coll.Name() == b.coll.Name() && x.Name() == y.Name() && x.Client() == y.Client() &&
+		a.lockID == b.lockID && a.o.IDField == b.o.IDField
 }
 
 // agree refuses two trees of one collection if to writes a field that from reads with another meaning: a conversion
 // would destroy its own source. An order, or a parent, that both store in the same field is fine.
 func agree(from, to *core) error {
-	link, order := from.refField, from.order
-	alike := from.keepsParent && to.keepsParent ||
-		from.kind == to.kind && from.o.PathDelimiter == to.o.PathDelimiter && from.o.SegmentField == to.o.SegmentField
 	for _, f := range append(to.fields, to.order, to.o.ChildCountField) {
-		switch {
-		case f == "", f != link && f != order:
-		case f == order && f == to.order:
-		case f == link && f == to.refField && alike:
-		default:
+		read := f != "" && (f == from.refField || f == from.order)
+		if read && !(f == from.order && f == to.order) && !(f == from.refField && f == to.refField && sameReferences(from, to)) {
 			return fault.Invalid("the field %s has one meaning in the old tree and another in the new one", f)
 		}
 	}
 	return nil
+}
+
+// sameReferences reports whether the nodes of two trees name their parents, or children, in the same way.
+func sameReferences(a, b *core) bool {
+	if a.keepsParent && b.keepsParent {
+		return true
+	}
+	return a.kind == b.kind && a.o.PathDelimiter == b.o.PathDelimiter && a.o.SegmentField == b.o.SegmentField
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// FindOrInsert follows names down from the roots, as mkdir -p does, and returns the ID of the last node. It
+// FindOrInsert goes down from the roots by names, as mkdir -p does, and returns the ID of the last node. It
 // inserts a missing node as the last child of its parent, with the document that make returns. Concurrent
 // callers create each node once. Names are the values of Options.NameField, by default the segments or IDs.
 // If several siblings have a name, it takes one of them.
@@ -66,7 +66,7 @@ func (t *Tree[ID, T]) insertNamed(ctx context.Context, above *node, name string,
 		return nil, err
 	}
 	segment, _ := lookup(doc, t.c.o.SegmentField).(bson.RawValue)
-	return t.c.child(node{id: id, segment: segment}, above), nil
+	return t.c.child(id, segment, above), nil
 }
 
 // walkDown goes down from the roots by names and returns the last node. What is missing comes from create; without

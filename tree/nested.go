@@ -24,45 +24,40 @@ func nestedLayout(o *Options) layout {
 		config.Name("Options.RightField", &o.RightField, "right"),
 		config.Name("Options.ParentField", &o.ParentField, "parent")},
 		fields: []string{o.ParentField, o.LeftField, o.RightField}, extraIndex: []string{o.LeftField, o.RightField},
-		refField: o.ParentField, order: o.LeftField, keepsParent: true, derived: o.LeftField}
+		refField: o.ParentField, order: o.LeftField, keepsParent: true, derived: o.LeftField,
+		ranges: true, descendantsFrom: fromNode}
 }
 
-func (s nestedSets) parent(n node) (node, string)                     { return s.namedParent(n) }
-func (s nestedSets) fieldsUnder(parent *node) bson.D                  { return s.parentField(parent) }
-func (s nestedSets) updatesBelow(x node, to *node) []mongo.WriteModel { return s.handOver(x, to) }
-func (s nestedSets) refExpr() any                                     { return expr.Field(s.o.IDField) }
-func (s nestedSets) up(levels int) mongo.Pipeline                     { return s.parentUp(levels) }
-func (s nestedSets) above(node) []bson.RawValue                       { return nil }
+func (s nestedSets) parent(n node) (node, string)                   { return s.namedParent(n) }
+func (s nestedSets) fieldsUnder(parent *node) bson.D                { return s.parentField(parent) }
+func (s nestedSets) updatesBelow(node, node) []mongo.WriteModel     { return nil }
+func (s nestedSets) handOver(x node, heir *node) []mongo.WriteModel { return s.parentHandOver(x, heir) }
+func (s nestedSets) refExpr() any                                   { return expr.Field(s.o.IDField) }
+func (s nestedSets) up(levels int) mongo.Pipeline                   { return s.parentUp(levels) }
+func (s nestedSets) above(node, bson.RawValue) []bson.RawValue      { return nil }
 
-// down joins the nodes in the range of the node. A range does not tell the depth, so to a depth it follows the
-// parent fields.
+// down joins the nodes in the range of the node. A range does not tell the depth, so to a depth it searches by
+// the parent fields.
 func (s nestedSets) down(id any, depth int, self bool) mongo.Pipeline {
 	if depth > 0 {
 		return s.parentDown(id, depth, self)
 	}
 	left := expr.Field(s.o.LeftField)
-	within := mongo.Pipeline{
+	stages := mongo.Pipeline{
 		s.match("$expr", expr.Op("$and", expr.Op("$gt", left, expr.Var("from")), expr.Op("$lt", left, expr.Var("to")))),
 	}
-	return s.rangeDown(id, left, expr.Field(s.o.RightField), within, self)
+	return s.rangeDown(id, [2]any{left, expr.Field(s.o.RightField)}, stages, self)
 }
 
-// descendantsOf needs the numbers of the stored node. To a depth the descendants can only be found by a query.
-func (s nestedSets) descendantsOf(n node, depth int) (bson.D, bool) {
-	if depth > 0 {
-		return nil, false
-	}
-	return s.in(s.o.LeftField, expr.D("$gt", n.left, "$lt", n.right)), true
+func (s nestedSets) descendantsOf(n node, _ int) bson.D {
+	return s.in(s.o.LeftField, expr.D("$gt", n.left, "$lt", n.right))
 }
 
 // numbers keeps siblings in order, and each subtree in a range: left and right of NestedSets. Every write that
 // changes numbers takes the lock, because it shifts the numbers of nodes anywhere in the tree.
-type numbers struct{ linked }
+type numbers struct{ oneParent }
 
 func (s numbers) alwaysLocks() bool { return true }
-
-// width is half the numbers between left and right. It is 0 for a node without numbers.
-func (s numbers) width(n node) (int64, bool) { return max(n.right-n.left, 1) / 2, true }
 
 // stretch is a range of numbers that move by the same amount; both ends belong to it.
 type stretch struct{ from, to, by int64 }
@@ -100,51 +95,63 @@ func (s numbers) checkNumbered(n node) error {
 }
 
 // orderAt finds the number at which a node begins, and makes room for it: everything from there on moves by 2
-// for a new node. For a move it swaps the range of x and the numbers between the old and the new place; the
-// numbers beyond these do not change.
-func (s numbers) orderAt(ctx context.Context, to *target, pos position, ref, x node) error {
-	at, err := s.number(ctx, pos, ref)
-	switch {
-	case err != nil:
-		return err
-	case x.raw == nil:
-		to.fields = expr.D(s.o.LeftField, at, s.o.RightField, at+1)
-		if pos.kind != atRoot || pos.first {
-			to.first = []mongo.WriteModel{s.shift(stretch{at, math.MaxInt64, 2})}
-		}
-		return nil
+// for a new node. A node that moves keeps its range for now: room moves it.
+func (s numbers) orderAt(ctx context.Context, p placement) (fields bson.D, room []mongo.WriteModel, err error) {
+	at, err := s.number(ctx, p)
+	if err != nil {
+		return nil, nil, err
 	}
+	if p.moving != nil {
+		room, err = s.swap(*p.moving, at)
+		return nil, room, err
+	}
+	if p.kind != atRoot || p.first {
+		room = []mongo.WriteModel{s.shift(stretch{at, math.MaxInt64, 2})}
+	}
+	return expr.D(s.o.LeftField, at, s.o.RightField, at+1), room, nil
+}
+
+// swap exchanges the range of x and the numbers between it and its new beginning; the numbers beyond these do not change.
+func (s numbers) swap(x node, at int64) ([]mongo.WriteModel, error) {
 	width := x.right - x.left + 1
 	switch {
 	case at > x.left && at <= x.right: // below x itself
-		return s.about(x.id, ErrCycle)
+		return nil, s.about(x.id, ErrCycle)
 	case at > x.right+1:
-		to.first = []mongo.WriteModel{s.shift(stretch{x.left, x.right, at - 1 - x.right}, stretch{x.right + 1, at - 1, -width})}
+		return []mongo.WriteModel{s.shift(stretch{x.left, x.right, at - 1 - x.right}, stretch{x.right + 1, at - 1, -width})}, nil
 	case at < x.left:
-		to.first = []mongo.WriteModel{s.shift(stretch{x.left, x.right, at - x.left}, stretch{at, x.left - 1, width})}
+		return []mongo.WriteModel{s.shift(stretch{x.left, x.right, at - x.left}, stretch{at, x.left - 1, width})}, nil
 	}
-	return nil
+	return nil, nil
 }
 
-// number returns the number at which a node begins at a position. ref is the node that the position names.
-func (s numbers) number(ctx context.Context, pos position, ref node) (int64, error) {
+// number returns the number at which a node begins at a position.
+func (s numbers) number(ctx context.Context, p placement) (int64, error) {
+	if p.kind == atRoot {
+		return s.rootNumber(ctx, p.first)
+	}
+	if err := s.checkNumbered(p.anchor); err != nil {
+		return 0, err
+	}
 	switch {
-	case pos.kind == atRoot && pos.first:
-		n, err := s.findOne(ctx, s.in(s.o.LeftField, expr.Op("$gte", 1)), nil, s.o.LeftField, 1)
-		return max(n.left, 1), err
-	case pos.kind == atRoot:
+	case p.kind == beforeSibling:
+		return p.anchor.left, nil
+	case p.kind == afterSibling:
+		return p.anchor.right + 1, nil
+	case p.first:
+		return p.anchor.left + 1, nil
+	}
+	return p.anchor.right, nil
+}
+
+// rootNumber returns the number at which a new first or last root begins.
+func (s numbers) rootNumber(ctx context.Context, first bool) (int64, error) {
+	if !first {
 		last, err := s.lastNumber(ctx)
 		return last + 1, err
-	case s.checkNumbered(ref) != nil:
-		return 0, s.checkNumbered(ref)
-	case pos.kind == beforeSibling:
-		return ref.left, nil
-	case pos.kind == afterSibling:
-		return ref.right + 1, nil
-	case pos.first:
-		return ref.left + 1, nil
 	}
-	return ref.right, nil
+	n, err := s.findOne(ctx, s.in(s.o.LeftField, expr.Op("$gte", 1)), nil, s.o.LeftField, 1)
+	return max(n.left, 1), err
 }
 
 // lastNumber returns the greatest number in the tree. It is the right of the last root, except where orphans or
@@ -161,9 +168,10 @@ func (s numbers) lastNumber(ctx context.Context) (int64, error) {
 
 // afterDelete closes the gap that x leaves. With Promote the children stay where they are and move by 1, because
 // only the left of x was before them. With Unlink they move behind the last root.
-func (s numbers) afterDelete(ctx context.Context, x node, _ *node, children []node, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error) {
+func (s numbers) afterDelete(ctx context.Context, d deletion) ([]mongo.WriteModel, error) {
+	x := d.x
 	inner, after := int64(-1), stretch{x.right + 1, math.MaxInt64, -2}
-	if policy == mongopatterns.Unlink && len(children) > 0 {
+	if d.policy == mongopatterns.Unlink && len(d.children) > 0 {
 		last, err := s.lastNumber(ctx)
 		if err != nil {
 			return nil, err
@@ -206,29 +214,42 @@ func (s numbers) whole(n node) bool {
 	return left && right
 }
 
-// audit compares the range of a node with those of its children, which have to fill it. With n.raw nil the
-// children are the roots, between which there may be gaps but no overlaps.
+// audit compares the range of a node with those of its children, which have to fill it.
 func (s numbers) audit(e *engine, n node, _ *place, children []node) []finding {
-	next, detail := n.left+1, ""
-	for i, child := range children {
-		if detail == "" && (n.raw != nil && child.left != next || i > 0 && child.left < next) {
-			detail = fmt.Sprintf("%s begins at %d, not at %d", text(child.id), child.left, next)
+	if s.checkNumbered(n) != nil || !s.whole(n) {
+		return s.misnumbered(e, n, fmt.Sprintf("%s is %s, %s is %s", s.o.LeftField, text(n.raw.Lookup(s.o.LeftField)),
+			s.o.RightField, text(n.raw.Lookup(s.o.RightField))))
+	}
+	next := n.left + 1
+	for _, child := range children {
+		if child.left != next {
+			return s.misnumbered(e, n, misplacedBeginning(child, next))
 		}
 		next = child.right + 1
 	}
-	switch {
-	case n.raw == nil:
-	case s.checkNumbered(n) != nil || !s.whole(n):
-		detail = fmt.Sprintf("%s is %s, %s is %s", s.o.LeftField, text(n.raw.Lookup(s.o.LeftField)),
-			s.o.RightField, text(n.raw.Lookup(s.o.RightField)))
-	case detail == "" && next != n.right:
-		detail = fmt.Sprintf("right is %d, the children end at %d", n.right, next-1)
+	if next != n.right {
+		return s.misnumbered(e, n, fmt.Sprintf("right is %d, the children end at %d", n.right, next-1))
 	}
-	if detail == "" {
-		return nil
+	return nil
+}
+
+// auditRoots looks for overlaps, because between roots there may be gaps.
+func (s numbers) auditRoots(e *engine, roots []node) []finding {
+	for i := 1; i < len(roots); i++ {
+		if next := roots[i-1].right + 1; roots[i].left < next {
+			return s.misnumbered(e, noNode, misplacedBeginning(roots[i], next))
+		}
 	}
-	f := e.finding(mongopatterns.WrongField, n, s.o.LeftField, detail)
-	f.renumber = true
+	return nil
+}
+
+func misplacedBeginning(n node, next int64) string {
+	return fmt.Sprintf("%s begins at %d, not at %d", text(n.id), n.left, next)
+}
+
+func (s numbers) misnumbered(e *engine, n node, detail string) []finding {
+	f := one(n, e.problem(mongopatterns.WrongField, n, s.o.LeftField, detail))
+	f.remedy = newNumbers
 	return []finding{f}
 }
 
@@ -237,37 +258,14 @@ func (s numbers) audit(e *engine, n node, _ *place, children []node) []finding {
 // the shapes of all nodes in memory, and runs in one transaction, because half of a new numbering is wrong.
 func (s numbers) renumber(ctx context.Context, dry bool) (written int64, err error) {
 	err = s.atomically(ctx, !dry, func(ctx context.Context) error {
-		nodes, err := s.aggregate(ctx, mongo.Pipeline{s.match(s.o.IDField, expr.Op("$ne", nil)), expr.Op("$sort", expr.D("_id", 1))})
+		nodes, err := s.aggregate(ctx, mongo.Pipeline{expr.Op("$match", s.allNodes()), expr.Op("$sort", expr.D("_id", 1))})
 		if err != nil {
 			return err
 		}
-		pieces, below := make([]piece, len(nodes)), make([][]int, len(nodes))
-		for i, n := range nodes {
-			up, broken := s.parent(n)
-			pieces[i] = s.pieceOf(n, up, broken, i)
-		}
-		s.assemble(pieces, func(parent, child int) { below[parent] = append(below[parent], child) })
-		left, right := make([]int64, len(nodes)), make([]int64, len(nodes))
-		next := int64(0)
-		var number func(i int)
-		number = func(i int) {
-			next++
-			left[i] = next
-			for _, child := range below[i] {
-				number(child)
-			}
-			next++
-			right[i] = next
-		}
-		for _, n := range pieces {
-			if !n.child && n.up != n.id {
-				number(n.at)
-			}
-		}
 		var models []mongo.WriteModel
-		for i, n := range nodes {
-			if !s.whole(n) || n.left != left[i] || n.right != right[i] {
-				models = append(models, update(s.byID(n.id), expr.Op("$set", expr.D(s.o.LeftField, left[i], s.o.RightField, right[i]))))
+		for i, r := range s.newRanges(nodes) {
+			if n := nodes[i]; !s.whole(n) || n.left != r.left || n.right != r.right {
+				models = append(models, update(s.byID(n.id), expr.Op("$set", expr.D(s.o.LeftField, r.left, s.o.RightField, r.right))))
 			}
 		}
 		written = int64(len(models))
@@ -277,4 +275,34 @@ func (s numbers) renumber(ctx context.Context, dry bool) (written int64, err err
 		return s.write(ctx, models...)
 	})
 	return written, err
+}
+
+// span is the range of a node.
+type span struct{ left, right int64 }
+
+// newRanges numbers nodes from their parent fields.
+func (s numbers) newRanges(nodes []node) []span {
+	pieces, below := make([]piece, len(nodes)), make([][]int, len(nodes))
+	for i, n := range nodes {
+		up, broken := s.parent(n)
+		pieces[i] = s.pieceOf(n, up, broken, i)
+	}
+	s.assemble(pieces, func(parent, child int) { below[parent] = append(below[parent], child) })
+	ranges, next := make([]span, len(nodes)), int64(0)
+	var number func(i int)
+	number = func(i int) {
+		next++
+		ranges[i].left = next
+		for _, child := range below[i] {
+			number(child)
+		}
+		next++
+		ranges[i].right = next
+	}
+	for _, n := range pieces {
+		if !n.child && n.up != n.id {
+			number(n.at)
+		}
+	}
+	return ranges
 }

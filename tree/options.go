@@ -68,7 +68,8 @@ type Options struct {
 	LeftField, RightField string
 
 	// OrderField holds an int64 that orders siblings; the library writes it and leaves gaps between
-	// siblings. ChildReferences and NestedSets always keep siblings in order and refuse this option. But
+	// siblings. Beside a number beyond ±2^62, which only other code writes, no node can be placed until Repair has
+	// run. ChildReferences and NestedSets always keep siblings in order and refuse this option. But
 	// the roots of ChildReferences have no order, because no parent lists them: for an order, put them under
 	// one root. Default none: siblings are not ordered.
 	OrderField string

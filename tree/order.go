@@ -3,6 +3,7 @@ package tree
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 
@@ -14,17 +15,17 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// placeKind says where a position is, in relation to the node that it names.
-type placeKind int
+// positionKind says where a position is, in relation to its anchor.
+type positionKind int
 
 const (
-	atRoot placeKind = iota
+	atRoot positionKind = iota
 	underParent
 	beforeSibling
 	afterSibling
 )
 
-// Position is a place in the tree for Insert, Move and Load. Make one with Tree.AsRoot, Under, Before or After;
+// Position is where in the tree a node goes, for Insert, Move and Load. Make one with Tree.AsRoot, Under, Before or After;
 // the zero value is AsRoot.
 type Position[ID any] struct {
 	at  position
@@ -52,22 +53,30 @@ func (t *Tree[ID, T]) Before(sibling ID) Position[ID] { return t.position(before
 func (t *Tree[ID, T]) After(sibling ID) Position[ID] { return t.position(afterSibling, sibling) }
 
 // position keeps an error for the call that gets the Position, so that Under and the others return one value.
-func (t *Tree[ID, T]) position(kind placeKind, id ID) Position[ID] {
-	ref, err := t.c.id(id)
-	return Position[ID]{position{kind: kind, ref: ref}, err}
+func (t *Tree[ID, T]) position(kind positionKind, id ID) Position[ID] {
+	anchor, err := t.c.id(id)
+	return Position[ID]{position{kind: kind, anchor: anchor}, err}
 }
 
 // position is a Position without its type parameter.
 type position struct {
-	kind  placeKind
-	ref   bson.RawValue // the ID of the parent or sibling
-	first bool
+	kind   positionKind
+	anchor bson.RawValue // the ID of the node that the position names: the parent or a sibling
+	first  bool
 }
 
 func (p position) sibling() bool { return p.kind == beforeSibling || p.kind == afterSibling }
 
-// end is the index in the children of a parent for a position under it, -1 after the last.
-func (p position) end() int {
+// with returns the ID of the node that moves to the position, and that of the anchor if there is one.
+func (p position) with(id bson.RawValue) []bson.RawValue {
+	if p.kind == atRoot {
+		return []bson.RawValue{id}
+	}
+	return []bson.RawValue{id, p.anchor}
+}
+
+// offset is the one in the list of children for a position under a parent, -1 for the end.
+func (p position) offset() int {
 	if p.first {
 		return 0
 	}
@@ -79,14 +88,23 @@ func positionUnder(parent bson.RawValue) position {
 	if isNull(parent) {
 		return position{}
 	}
-	return position{kind: underParent, ref: parent}
+	return position{kind: underParent, anchor: parent}
 }
 
-// target is the place where Insert or Move stores a node.
-type target struct {
-	parent *node              // nil for a root
-	fields bson.D             // the fields that order it among its siblings
-	first  []mongo.WriteModel // writes to other nodes, which make room
+// placement is a position with the nodes that Insert and Move have read for it.
+type placement struct {
+	position
+	anchor node  // without raw for a root
+	parent *node // nil for a root
+	moving *node // the node that moves there, nil for a new one
+}
+
+// deletion is a deleted node with what was read for its children.
+type deletion struct {
+	x        node
+	policy   mongopatterns.DeletePolicy
+	children []node // only one for Restrict
+	heir     *node  // gets the children, nil if they become roots
 }
 
 // siblingOrder keeps siblings in order. It has two implementations: gaps, with or without an OrderField, and the
@@ -96,18 +114,17 @@ type siblingOrder interface {
 	alwaysLocks() bool
 	// checkNumbered refuses a node with numbers that do not tell where it is.
 	checkNumbered(n node) error
-	// orderAt sets fields and first of a target that has its parent. ref is the node that the position names, and x
-	// the node that moves there, without raw if it is new.
-	orderAt(ctx context.Context, to *target, pos position, ref, x node) error
-	// afterDelete returns the writes that order the children of a deleted x at their new place: under to, or as roots
-	// if to is nil. It also closes the gap of x.
-	afterDelete(ctx context.Context, x node, to *node, children []node, policy mongopatterns.DeletePolicy) ([]mongo.WriteModel, error)
+	// orderAt returns the fields that order a node among its siblings, and the writes to other nodes that make room.
+	orderAt(ctx context.Context, p placement) (fields bson.D, room []mongo.WriteModel, err error)
+	// afterDelete returns the writes that order the children of a deleted node under its heir, or as roots. It also
+	// closes the gap of the node.
+	afterDelete(ctx context.Context, d deletion) ([]mongo.WriteModel, error)
 	// afterCascade returns the writes that close the gap after x and all below it were deleted, that many nodes in all.
 	afterCascade(x node, deleted int64) ([]mongo.WriteModel, error)
-	// width, renumber and audit are those of shape.
-	width(n node) (descendants int64, known bool)
+	// renumber, audit and auditRoots are those of shape.
 	renumber(ctx context.Context, dry bool) (written int64, err error)
 	audit(e *engine, n node, s *place, children []node) []finding
+	auditRoots(e *engine, roots []node) []finding
 	// orderLast returns, for each document of a Load, the fields that put it after its siblings.
 	orderLast(ctx context.Context, items []*item) ([]bson.D, error)
 }
@@ -116,113 +133,168 @@ type siblingOrder interface {
 // have to move.
 const orderGap = 1 << 16
 
+// orderMax is the greatest order, and -orderMax the least, that a node may have which gives another its order: no sum or
+// difference of two such numbers and some gaps overflows. Only other code writes greater numbers.
+const orderMax = math.MaxInt64 / 2
+
 // gaps order siblings by an OrderField; without one siblings are not ordered.
-type gaps struct{ linked }
+type gaps struct{ oneParent }
 
 func (g gaps) alwaysLocks() bool                                    { return false }
 func (g gaps) checkNumbered(node) error                             { return nil }
 func (g gaps) afterCascade(node, int64) ([]mongo.WriteModel, error) { return nil, nil }
-func (g gaps) width(node) (int64, bool)                             { return 0, false }
 func (g gaps) renumber(context.Context, bool) (int64, error)        { return 0, nil }
+func (g gaps) auditRoots(*engine, []node) []finding                 { return nil }
 
 // checkPosition refuses positions among siblings that are not ordered.
-func (l linked) checkPosition(pos position) error {
+func (l oneParent) checkPosition(pos position) error {
 	if l.order == "" && (pos.first || pos.sibling()) {
 		return fault.Invalid("First, Before and After need Options.OrderField")
 	}
 	return nil
 }
 
-// orderAt lets a move write to the new parent, too. Insertions under it choose positions without the lock, and must
+// orderAt lets a move write to the new parent, too. Insertions under it choose orders without the lock, and must
 // conflict with this one.
-func (g gaps) orderAt(ctx context.Context, to *target, pos position, ref, x node) error {
+func (g gaps) orderAt(ctx context.Context, p placement) (fields bson.D, room []mongo.WriteModel, err error) {
 	if g.o.OrderField == "" {
-		return nil
+		return nil, nil, nil
 	}
-	at, room, err := g.between(ctx, g.childrenUnder(to.parent), pos, ref, x.id)
+	var at int64
+	if p.sibling() {
+		at, room, err = g.orderBeside(ctx, p)
+	} else {
+		at, err = g.orderUnder(ctx, p)
+	}
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	to.fields, to.first = expr.D(g.o.OrderField, at), room
-	if x.raw != nil {
-		to.first = append(to.first, g.marked(to.parent)...)
+	if p.moving != nil {
+		room = append(room, g.marked(p.parent)...)
 	}
-	return nil
+	return expr.D(g.o.OrderField, at), room, nil
 }
 
-// between finds the order of a node at a position among siblings. self is the ID of the node if it moves: its old order
-// does not count. If there is no room next to the sibling, all siblings after it move up by one gap; room is that
-// write, which has to come first.
-func (g gaps) between(ctx context.Context, siblings bson.D, pos position, sibling node,
-	self bson.RawValue) (at int64, room []mongo.WriteModel, err error) {
-	field := g.o.OrderField
-	// edge returns the first order within bounds, in ascending or descending direction, or otherwise if there is none.
-	edge := func(dir int, otherwise int64, bounds ...any) (int64, error) {
-		match := append(slices.Clone(siblings), expr.D(bounds...)...)
-		if self.Type != 0 {
-			match = append(match, expr.Element(g.o.IDField, expr.Op("$ne", self)))
-		}
-		n, err := g.findOne(ctx, match, nil, field, dir)
-		if err != nil || n.raw == nil {
-			return otherwise, err
-		}
-		return n.order, nil
+// orderUnder is a gap after the last sibling, or before the first.
+func (g gaps) orderUnder(ctx context.Context, p placement) (int64, error) {
+	direction, out := -1, int64(orderGap)
+	if p.first {
+		direction, out = 1, -orderGap
 	}
-	if !pos.sibling() {
-		dir, out := -1, int64(orderGap) // a gap after the last
-		if pos.first {
-			dir, out = 1, -orderGap
-		}
-		at, err := edge(dir, -out, field, expr.Op("$lt", int64(math.MaxInt64-orderGap)))
-		return at + out, nil, err
+	edge, err := g.edge(ctx, p, direction, anyNumber)
+	if err != nil || edge.raw == nil {
+		return 0, err
 	}
-	low, high, bound := sibling.order, sibling.order, "$gt" // the neighbours; a missing one is a gap away
-	if pos.kind == afterSibling {
-		high, err = edge(1, low+2*orderGap, field, expr.Op("$gt", low))
-	} else {
-		bound = "$gte"
-		low, err = edge(-1, high-2*orderGap, field, expr.Op("$lt", high))
+	return edge.order + out, g.checkOrder(edge)
+}
+
+// orderBeside is in the middle between the anchor and the next sibling, or one gap from the anchor if it has no
+// neighbour there. If there is no room, all siblings after the new place move up by one gap; room is that write, which
+// has to come first.
+func (g gaps) orderBeside(ctx context.Context, p placement) (at int64, room []mongo.WriteModel, err error) {
+	if err := g.checkOrder(p.anchor); err != nil {
+		return 0, nil, err
 	}
+	anchor := p.anchor.order
+	low, high, moves := anchor, anchor+2*orderGap, "$gt"
+	direction, beyond := 1, "$gt"
+	if p.kind == beforeSibling {
+		low, high, moves = anchor-2*orderGap, anchor, "$gte"
+		direction, beyond = -1, "$lt"
+	}
+	next, err := g.edge(ctx, p, direction, expr.Op(beyond, anchor))
 	if err != nil {
 		return 0, nil, err
 	}
+	if err := g.checkOrder(next); err != nil {
+		return 0, nil, err
+	}
+	if next.raw != nil {
+		low, high = min(anchor, next.order), max(anchor, next.order)
+	}
 	if high-low < 2 {
-		after := append(slices.Clone(siblings), expr.Element(field, expr.D(bound, sibling.order)))
-		room = []mongo.WriteModel{update(after, expr.Op("$inc", expr.D(field, int64(orderGap))))}
+		after := append(g.childrenUnder(p.parent), expr.Element(g.o.OrderField, expr.D(moves, anchor)))
+		room = []mongo.WriteModel{update(after, expr.Op("$inc", expr.D(g.o.OrderField, int64(orderGap))))}
 		high += orderGap
 	}
 	return low + (high-low)/2, room, nil
 }
 
+// anyNumber excludes what sorts before and after numbers.
+var anyNumber = expr.Op("$gte", math.Inf(-1))
+
+// checkOrder refuses a node with a number in the OrderField beside which none can be computed.
+func (g gaps) checkOrder(n node) error {
+	v := g.field(n.raw, g.o.OrderField)
+	if hasRoom(v) {
+		return nil
+	}
+	return g.about(n.id, fmt.Errorf("%w: %s is %s, which leaves no number beside it, run Repair", mongopatterns.ErrMalformed, g.o.OrderField, text(v)))
+}
+
+// hasRoom is also true for what is not a number, which counts as 0 as if it were missing.
+func hasRoom(v bson.RawValue) bool {
+	switch v.Type {
+	case bson.TypeInt64:
+		return v.Int64() >= -orderMax && v.Int64() <= orderMax
+	case bson.TypeDouble:
+		return math.Abs(v.Double()) < orderMax
+	}
+	return v.Type != bson.TypeDecimal128
+}
+
+// edge returns the first sibling with an order within bounds, or a node without raw. The node that moves does not
+// count.
+func (g gaps) edge(ctx context.Context, p placement, direction int, bounds bson.D) (node, error) {
+	match := append(g.childrenUnder(p.parent), expr.Element(g.o.OrderField, bounds))
+	if p.moving != nil {
+		match = append(match, expr.Element(g.o.IDField, expr.Op("$ne", p.moving.id)))
+	}
+	return g.findOne(ctx, match, nil, g.o.OrderField, direction)
+}
+
 // afterDelete moves the children of x, all by the same amount: with Promote to its place among its siblings, which make
 // room, and otherwise after the roots.
-func (g gaps) afterDelete(ctx context.Context, x node, to *node, children []node, policy mongopatterns.DeletePolicy) (
-	models []mongo.WriteModel, err error) {
+func (g gaps) afterDelete(ctx context.Context, d deletion) (models []mongo.WriteModel, err error) {
 	field := g.o.OrderField
-	if field == "" || len(children) == 0 {
+	if field == "" || len(d.children) == 0 {
 		return nil, nil
 	}
-	first, low, high := x.order, children[0].order, children[0].order
-	for _, n := range children {
-		low, high = min(low, n.order), max(high, n.order)
-	}
-	if policy == mongopatterns.Promote {
-		if high > low {
-			after := append(g.childrenUnder(to), expr.Element(field, expr.Op("$gt", x.order)))
-			models = append(models, update(after, expr.Op("$inc", expr.D(field, high-low))))
-		}
-		// Insertions under the same parent choose positions without the lock.
-		models = append(models, g.marked(to)...)
-	} else {
-		last, err := g.findOne(ctx, g.rootsMatch(), nil, field, -1)
-		if err != nil {
+	low, high := d.children[0].order, d.children[0].order
+	for _, n := range append(slices.Clone(d.children), d.x) {
+		if err := g.checkOrder(n); err != nil {
 			return nil, err
 		}
-		if last.raw != nil {
-			first = last.order + orderGap
-		}
 	}
-	return append(models, update(g.allChildren(x), expr.Op("$inc", expr.D(field, first-low)))), nil
+	for _, n := range d.children {
+		low, high = min(low, n.order), max(high, n.order)
+	}
+	first := d.x.order
+	if d.policy == mongopatterns.Promote {
+		models = g.roomForChildren(d, high-low)
+	} else if first, err = g.orderAfterRoots(ctx, d.x); err != nil {
+		return nil, err
+	}
+	return append(models, update(g.allChildren(d.x), expr.Op("$inc", expr.D(field, first-low)))), nil
+}
+
+// roomForChildren moves the siblings after a deleted node, and conflicts with insertions under the same parent, which
+// choose orders without the lock.
+func (g gaps) roomForChildren(d deletion, width int64) (models []mongo.WriteModel) {
+	if width > 0 {
+		after := append(g.childrenUnder(d.heir), expr.Element(g.o.OrderField, expr.Op("$gt", d.x.order)))
+		models = append(models, update(after, expr.Op("$inc", expr.D(g.o.OrderField, width))))
+	}
+	return append(models, g.marked(d.heir)...)
+}
+
+// orderAfterRoots is a gap after the last root, or the order of x if there is none.
+func (g gaps) orderAfterRoots(ctx context.Context, x node) (int64, error) {
+	last, err := g.findOne(ctx, g.rootsMatch(), nil, g.o.OrderField, -1)
+	if err != nil || last.raw == nil {
+		return x.order, err
+	}
+	return last.order + orderGap, g.checkOrder(last)
 }
 
 // orderLast numbers all items of a batch after the greatest order that a child of one of their parents has. So one
@@ -234,7 +306,7 @@ func (g gaps) orderLast(ctx context.Context, items []*item) ([]bson.D, error) {
 	}
 	at, seen := bson.A{}, map[string]bool{}
 	for _, it := range items {
-		if k := key(it.above); !seen[k] && (it.parent == nil || it.parent.raw != nil) {
+		if k := key(it.parentID); !seen[k] && (it.parent == nil || it.parent.raw != nil) {
 			seen[k] = true
 			if it.parent == nil {
 				at = append(at, g.rootRefs()...)
@@ -243,9 +315,8 @@ func (g gaps) orderLast(ctx context.Context, items []*item) ([]bson.D, error) {
 			}
 		}
 	}
-	siblings := g.in(g.refField, expr.Op("$in", at), field, expr.Op("$lt", int64(math.MaxInt64-orderGap)))
-	last, err := g.findOne(ctx, siblings, nil, field, -1)
-	if err != nil {
+	last, err := g.findOne(ctx, g.in(g.refField, expr.Op("$in", at), field, anyNumber), nil, field, -1)
+	if err := cmp.Or(err, g.checkOrder(last)); err != nil {
 		return nil, err
 	}
 	next := int64(0)
@@ -261,14 +332,15 @@ func (g gaps) orderLast(ctx context.Context, items []*item) ([]bson.D, error) {
 
 // orderOf is the order of a node among its siblings. A node without a whole number comes last.
 func (s *store) orderOf(n node) int64 {
-	if at, ok := integral(s.field(n.raw, s.order)); ok && at <= math.MaxInt64-orderGap {
+	if at, ok := integral(s.field(n.raw, s.order)); ok {
 		return at
 	}
 	return math.MaxInt64
 }
 
 // fixOrder returns the writes that give siblings, which come sorted, distinct whole numbers. Siblings keep the numbers
-// they have, and those without one follow in their order. If two have the same number, all are renumbered.
+// they have, and those without one come after them. If two have the same number, or one has a number beyond orderMax, all
+// are renumbered.
 func (s *store) fixOrder(siblings []node) (models []mongo.WriteModel) {
 	field := s.order
 	if field == "" {
@@ -279,7 +351,7 @@ func (s *store) fixOrder(siblings []node) (models []mongo.WriteModel) {
 	start, next := 0, int64(0) // from where on, and with what number
 	for start < len(siblings) && s.orderOf(siblings[start]) != math.MaxInt64 {
 		at := s.orderOf(siblings[start])
-		if start > 0 && at == s.orderOf(siblings[start-1]) {
+		if at < -orderMax || at > orderMax || start > 0 && at == s.orderOf(siblings[start-1]) {
 			start, next = 0, 0
 			break
 		}
@@ -294,8 +366,8 @@ func (s *store) fixOrder(siblings []node) (models []mongo.WriteModel) {
 
 // audit reports an ID, or a segment, that cannot be in a path.
 func (g gaps) audit(e *engine, n node, _ *place, _ []node) []finding {
-	if n.raw == nil || g.checkUsable(n) == nil {
+	if g.checkUsable(n) == nil {
 		return nil
 	}
-	return []finding{e.finding(mongopatterns.WrongField, n, g.segmentField(), g.checkSegment(n).Error())}
+	return []finding{one(n, e.problem(mongopatterns.WrongField, n, g.segmentField(), g.checkSegment(n).Error()))}
 }

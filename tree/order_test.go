@@ -3,6 +3,8 @@ package tree_test
 import (
 	"context"
 	"fmt"
+	"math"
+	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -94,6 +96,94 @@ func TestOrderBesideInsert(t *testing.T) {
 					untouched(t, coll)
 				})
 			}
+		}
+	}
+}
+
+// TestOrderAtTheEnds: beside an order near the ends of int64, which only other code writes, calls return an error and
+// write nothing, or keep the order. Repair keeps the order and gives numbers that have room beside them.
+func TestOrderAtTheEnds(t *testing.T) {
+	t.Parallel()
+	insert := func(at func(tr *anyTree) tree.Position[any]) func(context.Context, *anyTree) error {
+		return func(ctx context.Context, tr *anyTree) error {
+			_, err := tr.Insert(ctx, bson.M{"_id": "new"}, at(tr))
+			return err
+		}
+	}
+	remove := func(id string, policy mongopatterns.DeletePolicy) func(context.Context, *anyTree) error {
+		return func(ctx context.Context, tr *anyTree) error {
+			_, err := tr.Delete(ctx, id, policy)
+			return err
+		}
+	}
+	// want are the children of P where the call is right: "" for one that must fail.
+	for name, c := range map[string]struct {
+		call                    func(ctx context.Context, tr *anyTree) error
+		low, high, both, double string
+	}{
+		"last":     {insert(func(tr *anyTree) tree.Position[any] { return tr.Under("P") }), "a b c new", "", "", ""},
+		"first":    {insert(func(tr *anyTree) tree.Position[any] { return tr.Under("P").First() }), "", "new a b c", "", "new a b c"},
+		"before":   {insert(func(tr *anyTree) tree.Position[any] { return tr.Before("b") }), "", "", "", "a new b c"},
+		"after":    {insert(func(tr *anyTree) tree.Position[any] { return tr.After("b") }), "a b new c", "", "", ""},
+		"before a": {insert(func(tr *anyTree) tree.Position[any] { return tr.Before("a") }), "", "new a b c", "", "new a b c"},
+		"after c":  {insert(func(tr *anyTree) tree.Position[any] { return tr.After("c") }), "a b c new", "", "", ""},
+		"move":     {func(ctx context.Context, tr *anyTree) error { return tr.Move(ctx, "b", tr.After("c")) }, "a c b", "", "", ""},
+		"load": {func(ctx context.Context, tr *anyTree) error {
+			_, err := tr.Load(ctx, entriesOf[any]("_id", node("new")), tr.Under("P"), nil)
+			return err
+		}, "a b c new", "", "", ""},
+		"promote": {remove("b", mongopatterns.Promote), "a b1 b2 c", "", "", "a b1 b2 c"},
+		"unlink":  {remove("P", mongopatterns.Unlink), "", "", "", ""},
+	} {
+		for kind, w := range map[string]struct {
+			a, c any
+			want string
+		}{
+			"low":    {int64(math.MinInt64), int64(2), c.low},
+			"high":   {int64(0), int64(math.MaxInt64), c.high},
+			"both":   {int64(math.MinInt64), int64(math.MaxInt64), c.both},
+			"double": {int64(0), 1e300, c.double},
+			// A whole number, but not of a type that the library computes with.
+			"decimal": {int64(0), bson.NewDecimal128(0x3040000000000000, 5), c.double},
+		} {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				t.Parallel()
+				ctx := t.Context()
+				coll := mongotest.Database(t).Collection("nodes")
+				tr := newAny(t, coll, tree.ParentReferences, &tree.Options{OrderField: "o"})
+				for _, n := range [][2]any{{"P", nil}, {"a", "P"}, {"b", "P"}, {"c", "P"}, {"b1", "b"}, {"b2", "b"}} {
+					plant(t, tr, bson.M{"_id": n[0]}, n[1])
+				}
+				for id, order := range map[string]any{"a": w.a, "b": int64(1), "c": w.c} {
+					if _, err := coll.UpdateByID(ctx, id, bson.M{"$set": bson.M{"o": order}}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				children := func() string {
+					var ids []string
+					for n, err := range tr.Children(ctx, "P") {
+						wrong(t, err != nil, "%v", err)
+						ids = append(ids, fmt.Sprint(n["_id"]))
+					}
+					return strings.Join(ids, " ")
+				}
+				before := fmt.Sprint(stored(t, coll))
+				err := c.call(ctx, tr)
+				if w.want == "" {
+					wrong(t, err == nil, "no error, and the children are %s", children())
+					match(t, "after an error", before, fmt.Sprint(stored(t, coll)))
+					_, err = tr.Repair(ctx, nil)
+					wrong(t, err != nil || children() != "a b c", "Repair: %s, %v", children(), err)
+					err = c.call(ctx, tr)
+					wrong(t, err != nil, "after Repair: %v", err)
+					allRight(t, tr)
+					return
+				}
+				wrong(t, err != nil || children() != w.want, "%s, not %s, %v", children(), w.want, err)
+				_, err = tr.Repair(ctx, nil)
+				wrong(t, err != nil || children() != w.want, "Repair: %s, not %s, %v", children(), w.want, err)
+				allRight(t, tr)
+			})
 		}
 	}
 }

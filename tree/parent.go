@@ -12,21 +12,22 @@ import (
 )
 
 // parentRefs: {_id, parent}. Nothing is derived from the parent, so a move writes one node, and reads of more
-// than one level follow the parents with $graphLookup.
+// than one level use $graphLookup.
 type parentRefs struct{ *store }
 
 func parentLayout(o *Options) layout {
 	return layout{settings: []config.Setting{config.Name("Options.ParentField", &o.ParentField, "parent")},
-		fields: []string{o.ParentField}, refField: o.ParentField, order: o.OrderField, keepsParent: true}
+		fields: []string{o.ParentField}, refField: o.ParentField, order: o.OrderField, keepsParent: true, descendantsFrom: fromQuery}
 }
 
-func (p parentRefs) parent(n node) (node, string)                      { return p.namedParent(n) }
-func (p parentRefs) fieldsUnder(parent *node) bson.D                   { return p.parentField(parent) }
-func (p parentRefs) refExpr() any                                      { return expr.Field(p.o.IDField) }
-func (p parentRefs) up(levels int) mongo.Pipeline                      { return p.parentUp(levels) }
-func (p parentRefs) above(node) []bson.RawValue                        { return nil }
-func (p parentRefs) descendantsOf(node, int) (match bson.D, read bool) { return nil, false }
-func (p parentRefs) updatesBelow(x node, to *node) []mongo.WriteModel  { return p.handOver(x, to) }
+func (p parentRefs) parent(n node) (node, string)                   { return p.namedParent(n) }
+func (p parentRefs) fieldsUnder(parent *node) bson.D                { return p.parentField(parent) }
+func (p parentRefs) refExpr() any                                   { return expr.Field(p.o.IDField) }
+func (p parentRefs) up(levels int) mongo.Pipeline                   { return p.parentUp(levels) }
+func (p parentRefs) above(node, bson.RawValue) []bson.RawValue      { return nil }
+func (p parentRefs) descendantsOf(node, int) bson.D                 { return nil }
+func (p parentRefs) updatesBelow(node, node) []mongo.WriteModel     { return nil }
+func (p parentRefs) handOver(x node, heir *node) []mongo.WriteModel { return p.parentHandOver(x, heir) }
 func (p parentRefs) down(id any, depth int, self bool) mongo.Pipeline {
 	return p.parentDown(id, depth, self)
 }
@@ -93,14 +94,9 @@ func (s *store) except(field string) bson.D {
 	return expr.Op("$nor", bson.A{expr.D(field, expr.Op("$type", "array"))})
 }
 
-// handOver gives the children of a deleted x to another node. If x moves they keep their parent, and
-// nothing is written.
-func (s *store) handOver(x node, to *node) []mongo.WriteModel {
-	if to != nil && same(to.id, x.id) {
-		return nil
-	}
+func (s *store) parentHandOver(x node, heir *node) []mongo.WriteModel {
 	match := append(s.in(s.o.ParentField, equal(x.id)), s.except(s.o.ParentField)...)
-	return []mongo.WriteModel{update(match, expr.Op("$set", s.parentField(to)))}
+	return []mongo.WriteModel{update(match, expr.Op("$set", s.parentField(heir)))}
 }
 
 // parentUp begins at the node itself, which has the depth 0, so that one pipeline yields the node and its
@@ -109,8 +105,8 @@ func (s *store) parentUp(levels int) mongo.Pipeline {
 	if levels > 0 {
 		levels++ // the node itself
 	}
-	return slices.Concat(mongo.Pipeline{s.graphLookup(expr.Field(s.o.IDField), s.o.ParentField, s.o.IDField, levels, nil,
-		expr.Element("depthField", fieldDepth)), s.upToNoID()}, unfold())
+	search := graphSearch{start: expr.Field(s.o.IDField), from: s.o.ParentField, to: s.o.IDField, depth: levels, depthTo: fieldDepth}
+	return slices.Concat(mongo.Pipeline{s.graphLookup(search), s.upToNoID()}, unfold())
 }
 
 // upToNoID ends a way up at the first parent that cannot be an ID. For the server a regular expression is a
@@ -124,5 +120,6 @@ func (s *store) upToNoID() bson.D {
 
 // parentDown passes over a node with a regular expression as its ID, which would lead to the children of others.
 func (s *store) parentDown(id any, depth int, self bool) mongo.Pipeline {
-	return s.graphDown(id, expr.Field(s.o.IDField), s.o.IDField, s.o.ParentField, depth, self, noPattern(s.o.IDField)...)
+	own := s.o.IDField
+	return s.graphDown(id, graphSearch{start: expr.Field(own), from: own, to: s.o.ParentField, depth: depth, only: noPattern(own)}, self)
 }

@@ -27,7 +27,7 @@ import (
 // are its strings; then only the whole path names the parent, and the path of a root is stored as the delimiter.
 type pathShape struct{ *store }
 
-// pathLayout links by the path: the children of a node are those that have its full path.
+// pathLayout refers by the path: the children of a node are those that have its full path.
 func pathLayout(o *Options) layout {
 	delimiter := config.Check("Options.PathDelimiter", func() error {
 		o.PathDelimiter = cmp.Or(o.PathDelimiter, ",")
@@ -35,7 +35,8 @@ func pathLayout(o *Options) layout {
 	})
 	return layout{settings: []config.Setting{config.Name("Options.PathField", &o.PathField, "path"), delimiter, o.oldParent(),
 		config.Name("Options.SegmentField", &o.SegmentField, "")},
-		fields: []string{o.PathField}, refField: o.PathField, order: o.OrderField, derived: o.PathField}
+		fields: []string{o.PathField}, refField: o.PathField, order: o.OrderField, derived: o.PathField, inherits: true,
+		childrenFrom: fromNode, descendantsFrom: fromNode}
 }
 
 // malformed says that a path is not a string, does not begin and end with one delimiter, or has a last segment that
@@ -84,24 +85,32 @@ func (p pathShape) fieldsUnder(parent *node) bson.D {
 	return expr.D(p.o.PathField, p.full(*parent))
 }
 
-// updatesBelow replaces the beginning of all paths below x. Segments are unique among siblings, so if a deleted x
+func (p pathShape) updatesBelow(x, to node) []mongo.WriteModel {
+	return p.restart(p.full(x), p.full(to))
+}
+
+func (p pathShape) handOver(x node, heir *node) []mongo.WriteModel {
+	if heir == nil {
+		return p.restart(p.full(x), p.o.PathDelimiter)
+	}
+	return p.restart(p.full(x), p.full(*heir))
+}
+
+// restart replaces the beginning of all paths that have it. Segments are unique among siblings, so if a deleted node
 // leaves its children to its parent, a child may get its new path while another node still has it: x/x/y becomes x/y
 // before x/y has left. Then all paths first get one that no node has, and then the new one.
-func (p pathShape) updatesBelow(x node, to *node) []mongo.WriteModel {
-	from, start := p.full(x), p.o.PathDelimiter
-	if to != nil {
-		start = p.full(*to)
-	}
-	switch way := p.o.PathDelimiter + from; {
-	case from == start:
+func (p pathShape) restart(from, start string) []mongo.WriteModel {
+	if from == start {
 		return nil
-	case p.o.SegmentField != "" && strings.HasPrefix(from, start):
-		return append(p.replace(from, way), p.replace(way, start)...)
+	}
+	if p.o.SegmentField != "" && strings.HasPrefix(from, start) {
+		unused := p.o.PathDelimiter + from
+		return append(p.replace(from, unused), p.replace(unused, start)...)
 	}
 	return p.replace(from, start)
 }
 
-// replace replaces the beginning from of all paths that have it.
+// replace is restart in one write.
 func (p pathShape) replace(from, start string) []mongo.WriteModel {
 	f := expr.Field(p.o.PathField)
 	var moved any = expr.Op("$concat", expr.Literal(start), expr.Op("$substrBytes", f, len(from), -1))
@@ -144,7 +153,7 @@ func (p pathShape) rename(ctx context.Context, id, segment bson.RawValue) error 
 		models := []mongo.WriteModel{update(p.byID(id), expr.Op("$set", expr.D(p.o.SegmentField, segment)))}
 		if to := x; p.checkUsable(x) == nil {
 			to.segment = segment
-			models = append(models, p.updatesBelow(x, &to)...)
+			models = append(models, p.updatesBelow(x, to)...)
 		}
 		return p.write(ctx, models...)
 	})
@@ -152,14 +161,10 @@ func (p pathShape) rename(ctx context.Context, id, segment bson.RawValue) error 
 
 func (p pathShape) refExpr() any { return p.fullExpr(p.o.PathDelimiter) }
 
-// above decodes the segments to IDs of the type that the node itself has. Segments of a SegmentField are not IDs.
-func (p pathShape) above(n node) []bson.RawValue {
-	if p.o.SegmentField != "" {
-		return nil
-	}
+func (p pathShape) above(n node, like bson.RawValue) []bson.RawValue {
 	ids := []bson.RawValue{}
 	for _, s := range p.segments(n.path) {
-		id, _ := segmentID(s, n.id)
+		id, _ := segmentID(s, like)
 		ids = append(ids, id)
 	}
 	return ids
@@ -196,15 +201,15 @@ func (p pathShape) upBySegments(segments any, levels int) mongo.Pipeline {
 	if levels > 0 {
 		way = expr.Op("$slice", way, levels+1)
 	}
-	join := expr.D("from", p.coll.Name(), "localField", fieldTouch+".path", "foreignField", p.o.PathField,
-		"let", expr.D("segment", expr.Field(fieldTouch+".segment")),
+	join := expr.D("from", p.coll.Name(), "localField", fieldRef+".path", "foreignField", p.o.PathField,
+		"let", expr.D("segment", expr.Field(fieldRef+".segment")),
 		"pipeline", bson.A{p.match("$expr", expr.Op("$eq", expr.Field(p.o.SegmentField), expr.Var("segment")),
 			"$nor", bson.A{p.bareMatch(p.aParent())})},
 		"as", fieldTree)
 	self := expr.Op("$eq", expr.Field(fieldDepth), 0)
 	return slices.Concat(mongo.Pipeline{
-		expr.Op("$project", expr.D(fieldSelf, expr.Var("ROOT"), fieldTouch, way)),
-		expr.Op("$unwind", expr.D("path", expr.Field(fieldTouch), "includeArrayIndex", fieldDepth)),
+		expr.Op("$project", expr.D(fieldSelf, expr.Var("ROOT"), fieldRef, way)),
+		expr.Op("$unwind", expr.D("path", expr.Field(fieldRef), "includeArrayIndex", fieldDepth)),
 		expr.Op("$lookup", join),
 		expr.Op("$set", expr.D(fieldTree, expr.Cond(self, bson.A{expr.Field(fieldSelf)}, expr.Field(fieldTree)))),
 	}, unfold(fieldDepth, expr.Field(fieldDepth)))
@@ -213,22 +218,21 @@ func (p pathShape) upBySegments(segments any, levels int) mongo.Pipeline {
 // down joins the nodes by the bounds of pathRange, in terms of the node that the pipeline reads first.
 func (p pathShape) down(id any, depth int, self bool) mongo.Pipeline {
 	path := expr.Field(p.o.PathField)
-	within := mongo.Pipeline{p.match("$expr", expr.Op("$and",
+	stages := mongo.Pipeline{p.match("$expr", expr.Op("$and",
 		expr.Op("$gte", path, expr.Var("from")), expr.Op("$lt", path, expr.Var("to"))))}
 	if depth > 0 {
-		within = append(within, expr.Op("$match", p.toDepth(expr.Op("$size", p.split(expr.Var("from"))), depth)))
+		stages = append(stages, expr.Op("$match", p.toDepth(expr.Op("$size", p.split(expr.Var("from"))), depth)))
 	}
-	return p.rangeDown(id, p.fullExpr(p.o.PathDelimiter), p.fullExpr(p.afterDelimiter()), within, self)
+	return p.rangeDown(id, [2]any{p.fullExpr(p.o.PathDelimiter), p.fullExpr(p.afterDelimiter())}, stages, self)
 }
 
-// descendantsOf needs the stored node, because its path is the beginning of theirs.
-func (p pathShape) descendantsOf(n node, depth int) (bson.D, bool) {
+func (p pathShape) descendantsOf(n node, depth int) bson.D {
 	full := p.full(n)
 	match := p.in(p.o.PathField, p.pathRange(full))
 	if depth > 0 {
 		match = append(match, p.toDepth(strings.Count(full, p.o.PathDelimiter)+1, depth)...)
 	}
-	return match, true
+	return match
 }
 
 // toDepth matches the paths that have fewer than parts+depth parts. parts is the number in the full path of the node.

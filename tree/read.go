@@ -154,7 +154,8 @@ func (t *Tree[ID, T]) Children(ctx context.Context, id ID) iter.Seq2[T, error] {
 func (t *Tree[ID, T]) Siblings(ctx context.Context, id ID) iter.Seq2[T, error] {
 	ctx = comment.Call(ctx, "tree.Siblings")
 	found := t.each(ctx, "siblings", id, t.c.siblings)
-	if t.c.otherRoots(nil) == nil {
+	l, ok := t.c.shape.(*lists)
+	if !ok {
 		return found
 	}
 	return func(yield func(T, error) bool) {
@@ -166,7 +167,7 @@ func (t *Tree[ID, T]) Siblings(ctx context.Context, id ID) iter.Seq2[T, error] {
 			}
 		}
 		if !some {
-			t.each(ctx, "siblings", id, t.c.otherRoots)(yield)
+			t.each(ctx, "siblings", id, l.otherRoots)(yield)
 		}
 	}
 }
@@ -248,8 +249,7 @@ func (t *Tree[ID, T]) Ancestors(ctx context.Context, id ID) (nodes []T, err erro
 		return nil, err
 	}
 	bare := false // of the node itself, which comes last
-	open := t.c.runFrom(raw, t.c.wayUp)
-	all, err := upFrom(ctx, t.c.store, raw, open, func(cur *mongo.Cursor) (v T, err error) {
+	all, err := readUp(ctx, t.c.runFrom(raw, t.c.ancestors), func(cur *mongo.Cursor) (v T, err error) {
 		bare = t.c.isBare(cur.Current)
 		return v, cur.Decode(&v)
 	})
@@ -271,7 +271,7 @@ func encodeStages(p mongo.Pipeline) []bson.RawValue {
 
 // runFrom runs encoded stages from one node on. New encodes them once, because encoding them for each call would
 // double the client's work.
-func (c *core) runFrom(id bson.RawValue, stages []bson.RawValue) opener {
+func (c *core) runFrom(id bson.RawValue, stages []bson.RawValue) wayUp {
 	b := codec.Build(1024)
 	b.Open("0")
 	b.Open("$match")
@@ -285,15 +285,21 @@ func (c *core) runFrom(id bson.RawValue, stages []bson.RawValue) opener {
 		b.Value(strconv.Itoa(i+1), stage)
 	}
 	p := expr.Stages(b.Done())
-	return func(ctx context.Context) (*mongo.Cursor, error) {
+	return wayUp{c.store, id, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.coll.Aggregate(ctx, p, options.Aggregate().SetBatchSize(math.MaxInt32))
-	}
+	}}
 }
 
-// upFrom reads the result of a pipeline that yields a node and its ancestors. If it is empty, there is no such node.
-func upFrom[V any](ctx context.Context, s *store, id bson.RawValue, open opener,
-	read func(cur *mongo.Cursor) (V, error)) (all []V, err error) {
-	for cur, err := range cursor.Each(ctx, open) {
+// wayUp is a read of a node and its ancestors.
+type wayUp struct {
+	*store
+	id   bson.RawValue
+	open opener
+}
+
+// readUp reads a way up. If it is empty, there is no such node.
+func readUp[V any](ctx context.Context, w wayUp, read func(cur *mongo.Cursor) (V, error)) (all []V, err error) {
+	for cur, err := range cursor.Each(ctx, w.open) {
 		if err != nil {
 			return nil, err
 		}
@@ -304,7 +310,7 @@ func upFrom[V any](ctx context.Context, s *store, id bson.RawValue, open opener,
 		all = append(all, v)
 	}
 	if len(all) == 0 {
-		return nil, s.missing(id)
+		return nil, w.missing(w.id)
 	}
 	return all, nil
 }
@@ -324,7 +330,7 @@ func (t *Tree[ID, T]) Parent(ctx context.Context, id ID) (parent T, err error) {
 	}
 	p := slices.Concat(mongo.Pipeline{expr.Op("$match", t.c.byID(raw))}, t.c.up(1))
 	p = withoutDepth(p, expr.Op("$sort", expr.D(fieldDepth, -1)))
-	all, err := upFrom(ctx, t.c.store, raw, opening(t.c.coll, p), func(cur *mongo.Cursor) (v T, err error) {
+	all, err := readUp(ctx, wayUp{t.c.store, raw, opening(t.c.coll, p)}, func(cur *mongo.Cursor) (v T, err error) {
 		x = t.c.parse(slices.Clone(cur.Current)) // at last the node itself
 		return v, cur.Decode(&v)
 	})
@@ -363,7 +369,7 @@ func (c *core) ancestry(ctx context.Context, id any) (ids []bson.RawValue, err e
 	if err != nil {
 		return nil, err
 	}
-	if c.above(node{}) == nil {
+	if !c.tellsAncestors() {
 		return c.ancestryByWay(ctx, raw)
 	}
 	n, err := c.readNode(ctx, raw)
@@ -373,13 +379,13 @@ func (c *core) ancestry(ctx context.Context, id any) (ids []bson.RawValue, err e
 	if n.raw == nil {
 		return nil, c.missing(raw)
 	}
-	return c.above(n), c.checkWay(ctx, raw, 1, c.isBare(n.raw))
+	return c.above(n, n.id), c.checkWay(ctx, raw, 1, c.isBare(n.raw))
 }
 
 // ancestryByWay is ancestry where the node does not contain its ancestors.
 func (c *core) ancestryByWay(ctx context.Context, id bson.RawValue) (ids []bson.RawValue, err error) {
 	bare := false // of the node itself, which comes last
-	ids, err = upFrom(ctx, c.store, id, c.runFrom(id, c.crumbs), func(cur *mongo.Cursor) (bson.RawValue, error) {
+	ids, err = readUp(ctx, c.runFrom(id, c.crumbs), func(cur *mongo.Cursor) (bson.RawValue, error) {
 		doc := slices.Clone(cur.Current)
 		bare = doc.Lookup("bare").Boolean()
 		return doc.Lookup("id"), nil
@@ -417,7 +423,7 @@ func (t *Tree[ID, T]) Breadcrumb(ctx context.Context, id ID) (crumbs []Crumb[ID]
 		return nil, err
 	}
 	bare := false
-	all, err := upFrom(ctx, t.c.store, raw, t.c.runFrom(raw, t.c.crumbs), func(cur *mongo.Cursor) (crumb Crumb[ID], err error) {
+	all, err := readUp(ctx, t.c.runFrom(raw, t.c.crumbs), func(cur *mongo.Cursor) (crumb Crumb[ID], err error) {
 		bare = cur.Current.Lookup("bare").Boolean()
 		name := cur.Current.Lookup("name")
 		if crumb.Name, err = segmentString(name); err != nil && !isNull(name) {
@@ -459,18 +465,19 @@ func (t *Tree[ID, T]) subtree(ctx context.Context, id ID, maxDepth int) (*Node[T
 	if err != nil {
 		return nil, raw, err
 	}
-	pieces, nodes, several, err := t.nest(ctx, t.c.down(raw, maxDepth, true), key(raw))
-	at := slices.IndexFunc(pieces, func(n piece) bool { return n.id == key(raw) })
+	all, err := t.nest(ctx, t.c.down(raw, maxDepth, true), key(raw))
+	at := slices.IndexFunc(all.pieces, func(n piece) bool { return n.id == key(raw) })
 	if err != nil || at < 0 {
 		return nil, raw, err
 	}
-	if pieces[at].bare { // in ChildReferences its parent may list it
+	top := all.pieces[at]
+	if top.bare { // in ChildReferences its parent may list it
 		if err := t.c.checkWay(ctx, raw, 1, true); err != nil {
 			return nil, raw, err
 		}
 	}
-	root := nodes[pieces[at].at]
-	if several || pieces[at].child { // otherwise there is no cycle
+	root := all.nodes[top.at]
+	if all.several || top.child { // otherwise there is no cycle
 		root.cutCycles(map[*Node[T]]bool{})
 	}
 	return root, raw, nil
@@ -497,47 +504,52 @@ func (n *Node[T]) cutCycles(above map[*Node[T]]bool) {
 func (t *Tree[ID, T]) Forest(ctx context.Context) (roots []*Node[T], err error) {
 	ctx = comment.Call(ctx, "tree.Forest")
 	defer fault.In(&err, "tree: forest")
-	pieces, nodes, several, err := t.nest(ctx, mongo.Pipeline{t.c.match(t.c.o.IDField, expr.Op("$ne", nil))}, "")
+	all, err := t.nest(ctx, mongo.Pipeline{expr.Op("$match", t.c.allNodes())}, "")
 	seen := map[*Node[T]]bool{}
-	for _, n := range pieces {
+	for _, n := range all.pieces {
 		if n.root && !n.child {
-			roots = append(roots, nodes[n.at])
-			if several {
-				nodes[n.at].cutCycles(seen)
+			roots = append(roots, all.nodes[n.at])
+			if all.several {
+				all.nodes[n.at].cutCycles(seen)
 			}
 		}
 	}
 	return roots, err
 }
 
-// nest reads documents and nests them; pieces[i].at is the index in nodes. several says that a node has more than one
-// parent, so that there may be a cycle. The node with the key root is taken once, although a cycle yields it twice.
-func (t *Tree[ID, T]) nest(ctx context.Context, p mongo.Pipeline, root string) (
-	pieces []piece, nodes []*Node[T], several bool, err error) {
+// nested is documents that were read and nested.
+type nested[T any] struct {
+	pieces  []piece // at is the offset in nodes
+	nodes   []*Node[T]
+	several bool // a node has more than one parent, so that there may be a cycle
+}
+
+// nest reads documents and nests them. It takes the node with the key root once, although a cycle yields it twice.
+func (t *Tree[ID, T]) nest(ctx context.Context, p mongo.Pipeline, root string) (all nested[T], err error) {
 	found := false
 	for cur, err := range cursor.Each(ctx, opening(t.c.coll, p)) {
 		if err != nil {
-			return nil, nil, false, err
+			return nested[T]{}, err
 		}
 		n := &Node[T]{}
 		if err := cur.Decode(&n.Value); err != nil {
-			return nil, nil, false, err
+			return nested[T]{}, err
 		}
 		x := t.c.parse(cur.Current)
 		up, broken := t.c.parent(x)
-		at := t.c.pieceOf(x, up, broken, len(pieces))
-		if at.id == root && found {
+		its := t.c.pieceOf(x, up, broken, len(all.nodes))
+		if its.id == root && found {
 			continue
 		}
-		found = found || at.id == root
-		pieces, nodes = append(pieces, at), append(nodes, n)
+		found = found || its.id == root
+		all.pieces, all.nodes = append(all.pieces, its), append(all.nodes, n)
 	}
-	joined := make([]bool, len(nodes))
-	t.c.assemble(pieces, func(parent, child int) {
-		several, joined[child] = several || joined[child], true
-		nodes[parent].Children = append(nodes[parent].Children, nodes[child])
+	joined := make([]bool, len(all.nodes))
+	t.c.assemble(all.pieces, func(parent, child int) {
+		all.several, joined[child] = all.several || joined[child], true
+		all.nodes[parent].Children = append(all.nodes[parent].Children, all.nodes[child])
 	})
-	return pieces, nodes, several, nil
+	return all, nil
 }
 
 // CountChildren returns the number of a node's children.
@@ -563,10 +575,9 @@ func (t *Tree[ID, T]) CountDescendants(ctx context.Context, id ID, maxDepth int)
 	if err != nil {
 		return 0, err
 	}
-	if _, known := t.c.width(node{}); known && maxDepth == 0 {
+	if t.c.ranges && maxDepth == 0 {
 		x, err := t.c.readNode(ctx, raw)
-		n, _ = t.c.width(x)
-		return n, err
+		return x.width(), err
 	}
 	return t.c.total(ctx, t.c.down(raw, maxDepth, false))
 }
@@ -593,14 +604,14 @@ func (t *Tree[ID, T]) ChildrenFilter(ctx context.Context, id ID) (filter bson.D,
 	if err != nil {
 		return nil, err
 	}
-	return t.c.filter(ctx, raw, t.c.childrenOf)
+	return t.c.filter(ctx, raw, t.c.childrenFrom, t.c.childrenOf)
 }
 
-// filter makes a filter from a node, which it reads only if of needs it. The filter for an unknown ID matches nothing.
-func (c *core) filter(ctx context.Context, id bson.RawValue, of func(n node) (bson.D, bool)) (bson.D, error) {
-	match, reads := of(node{id: id})
-	if !reads {
-		return match, nil
+// filter makes a filter from a node, which it reads unless the ID is enough. The filter for an unknown ID matches
+// nothing.
+func (c *core) filter(ctx context.Context, id bson.RawValue, from source, of func(n node) bson.D) (bson.D, error) {
+	if from == fromID {
+		return of(node{id: id}), nil
 	}
 	n, err := c.readNode(ctx, id)
 	if err != nil {
@@ -612,8 +623,7 @@ func (c *core) filter(ctx context.Context, id bson.RawValue, of func(n node) (bs
 	if err := c.checkAdopted(ctx, n); err != nil {
 		return nil, err
 	}
-	match, _ = of(n)
-	return match, c.checkUsable(n)
+	return of(n), c.checkUsable(n)
 }
 
 // DescendantsFilter matches the nodes below a node.
@@ -631,10 +641,11 @@ func (t *Tree[ID, T]) DescendantsFilter(ctx context.Context, id ID, maxDepth int
 	if err != nil {
 		return nil, err
 	}
-	if match, _ := t.c.descendantsOf(node{id: raw}, maxDepth); match != nil {
-		return t.c.filter(ctx, raw, func(n node) (bson.D, bool) { return t.c.descendantsOf(n, maxDepth) })
+	from := t.c.descendantsSource(maxDepth)
+	if from == fromQuery {
+		return t.c.idFilter(ctx, t.c.down(raw, maxDepth, false))
 	}
-	return t.c.idFilter(ctx, t.c.down(raw, maxDepth, false))
+	return t.c.filter(ctx, raw, from, func(n node) bson.D { return t.c.descendantsOf(n, maxDepth) })
 }
 
 // idFilter matches, by ID, the nodes that a pipeline yields.

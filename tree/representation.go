@@ -13,13 +13,20 @@ import (
 // The words of this package:
 //
 //	under, below  one level down; any number of levels down
-//	reference     what a node holds to name its parent, or its children; ref in names
-//	link          an edge between a parent and a child
-//	bare          a node that names a parent and lacks the derived field: see bare.go
-//	layout        the names of the fields of a representation
+//	to name       to hold a reference to a parent, or to children
+//	to list       to name in an array of children
+//	reference     what a node holds to name another; ref in names of the code
+//	to derive     to compute a field from the parent that a node names
+//	link          an edge between a parent and a child, in a graph
+//	bare          of a node that names a parent and lacks the derived field: see bare.go
+//	not adopted   bare, and in ChildReferences not listed by the parent that it names
+//	layout        the names of the fields of a representation, and what it can tell
+//	position      where Insert and Move put a node; its anchor is the parent or sibling that it gives
+//	order         what sorts siblings: a number in a field, or the offset in a list
+//	count         of children, in the ChildCountField
+//	lock, epoch   the document that restructurings write; the number in it, which they increment
 //	engine        Check, Repair, Adopt and Convert: one scan over all nodes
 //	place         where the engine has found a node; its way up is the places above
-//	counter       that of the lock document: how often the tree was restructured
 //	piece         the keys of a node that was read, from which nested values are assembled
 
 // representation says how a node stores its parent, in trees in which every node names one: parentRefs,
@@ -33,9 +40,10 @@ type representation interface {
 	parent(n node) (up node, broken string)
 	// fieldsUnder returns the tree fields of a node under a parent, nil for a root.
 	fieldsUnder(parent *node) bson.D
-	// updatesBelow returns the writes to the nodes below x. Either x moves, and to is x in its new place; or x is
-	// deleted, and to is the node that gets its children, nil if they become roots.
-	updatesBelow(x node, to *node) []mongo.WriteModel
+	// updatesBelow returns the writes to the nodes below x, which moves; to is x where it moves.
+	updatesBelow(x, to node) []mongo.WriteModel
+	// handOver returns the writes to the nodes below a deleted x. heir gets its children, nil if they become roots.
+	handOver(x node, heir *node) []mongo.WriteModel
 	// refExpr is an expression for the value that the children of a node hold to name it.
 	refExpr() any
 }
@@ -46,15 +54,14 @@ type reads interface {
 	// up are the stages that turn a node into the node and its ancestors, in no order, with their distance in
 	// fieldDepth: 0 for the node itself. levels is the number of ancestors, 0 means all.
 	up(levels int) mongo.Pipeline
-	// above returns the IDs of the ancestors, root first, or nil in a representation in which nodes do not
-	// contain them: above(node{}) tells which it is.
-	above(n node) []bson.RawValue
+	// above returns the IDs of the ancestors that a node holds, root first, where tellsAncestors. IDs in a path get the
+	// type of like.
+	above(n node, like bson.RawValue) []bson.RawValue
 	// down yields the descendants of a node in no order, and with self the node too. depth is the number of
 	// levels, 0 means all.
 	down(id any, depth int, self bool) mongo.Pipeline
-	// descendantsOf returns the filter for the descendants of a node to a depth, nil if they can only be found by a
-	// query. read says that the filter needs the stored node, and not only its ID.
-	descendantsOf(n node, depth int) (match bson.D, read bool)
+	// descendantsOf returns the filter for the descendants of a node to a depth; see descendantsSource.
+	descendantsOf(n node, depth int) bson.D
 }
 
 // shape has the operations of a tree that the calls use. It has two implementations: families, on a
@@ -63,11 +70,9 @@ type reads interface {
 type shape interface {
 	reads
 
-	// children and siblings are in order. The siblings of a root are the other roots.
+	// children and siblings are in order. The siblings of a root are the other roots, but see lists.otherRoots.
 	children(id any) mongo.Pipeline
 	siblings(id any) mongo.Pipeline
-	// otherRoots yields the siblings of a root where siblings does not. Otherwise it is nil.
-	otherRoots(id any) mongo.Pipeline
 	leaves() mongo.Pipeline
 	// roots are in order if the tree orders them. sortedRoots are ordered by _id as well, for Dump and Check.
 	roots() mongo.Pipeline
@@ -76,10 +81,8 @@ type shape interface {
 	rootsMatch() bson.D
 	// rootWith finds a root that matches, and returns a node without raw if there is none.
 	rootWith(ctx context.Context, match bson.D) (node, error)
-	// childrenOf is the filter for the children of a node; read is as in descendantsOf.
-	childrenOf(n node) (match bson.D, read bool)
-	// width returns the number of descendants. known says that the node contains it: width(node{}) tells.
-	width(n node) (descendants int64, known bool)
+	// childrenOf is the filter for the children of a node; see layout.childrenFrom.
+	childrenOf(n node) bson.D
 
 	// checkAdopted refuses a node that is not adopted.
 	checkAdopted(ctx context.Context, n node) error
@@ -109,24 +112,28 @@ type upkeep interface {
 	parent(n node) (up node, broken string)
 	// parents is the filter for the parents of nodes.
 	parents(nodes []node) bson.D
-	// named returns the parent that the node of a place names, after those that list it were linked to the place.
-	named(s *place) node
+	// unconfirmed returns the parent that a node names, unless that is in ups, the parents that list the node. It has no ID
+	// if there is none. broken is that of parent.
+	unconfirmed(n node, ups []*place) (up node, broken string)
+	// readRoots reads the roots in their order and by _id.
+	readRoots(ctx context.Context) ([]node, error)
 	// sortedChildren yields the children of nodes, siblings in order. childrenByParent reads them in one query, and
 	// returns them by node.
 	sortedChildren(nodes []node) mongo.Pipeline
 	childrenByParent(ctx context.Context, nodes []node) ([][]node, error)
 	// fieldsOf returns the tree fields of a node with this parent, nil for a root, and these children.
 	fieldsOf(parent *node, children []node) bson.D
-	// audit finds problems that do not follow from the way up: wrong elements of lists, numbers, and IDs that cannot
-	// be in a path. With n.raw nil it looks at the roots as children of one node.
+	// audit finds problems that do not depend on the way up: wrong elements of lists, numbers, and IDs that cannot
+	// be in a path. auditRoots does so for the roots as siblings.
 	audit(e *engine, n node, s *place, children []node) []finding
-	// catchUp prepares a batch of Adopt: it reads the children, and finds what has to be written besides the fields of
-	// the nodes. stale says that a parent has changed since the engine saw it.
-	catchUp(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error)
+	auditRoots(e *engine, roots []node) []finding
+	// prepareAdoption prepares a batch for the mode adoptingPlaces: it reads the children, and finds what has to be written
+	// besides the fields of the nodes. stale says that a parent has changed since the engine saw it.
+	prepareAdoption(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error)
 	// makeRoot returns the writes that make a root of a node and keep all below it there.
 	makeRoot(n node) []mongo.WriteModel
-	// cut opens a cycle that n lies on and that a node outside leads to, with writes in f.
-	cut(f *finding, n node, s *place)
+	// cut returns the writes that open a cycle that n lies on and that a node outside leads to.
+	cut(n node, s *place) []mongo.WriteModel
 }
 
 // layout are the fields of a representation, from which the reads and writes that all have in common are made.
@@ -138,9 +145,31 @@ type layout struct {
 	order       string   // the field that orders siblings, "" if they are not ordered
 	keepsParent bool     // refField is the ParentField
 	derived     string   // a node that names a parent and lacks this field is bare; "" if nothing is derived
-	// namesChildren says that refField is a list of children, which follows from no other field. So only a query finds
+	inherits    bool     // the fields of a node are computed from those of its parent
+	ranges      bool     // the descendants of a node have a range of numbers
+
+	childrenFrom, descendantsFrom source // of the filters for them
+
+	// namesChildren says that refField is a list of children, which is derived from nothing. So only a query finds
 	// the parents of a node, and several lists may name it.
 	namesChildren bool
+}
+
+// source is what the filter for the children or the descendants of a node is made from.
+type source int
+
+const (
+	fromID    source = iota
+	fromNode         // the stored node
+	fromQuery        // there is no filter, only a query finds them
+)
+
+// descendantsSource is descendantsFrom to a depth, 0 for all levels: a range does not tell the depth.
+func (l layout) descendantsSource(depth int) source {
+	if l.ranges && depth > 0 {
+		return fromQuery
+	}
+	return l.descendantsFrom
 }
 
 // layoutOf returns the layout of a representation. Applying its settings fills in default names in o, so it has to
@@ -166,7 +195,7 @@ type core struct {
 	*store
 	shape
 
-	wayUp, crumbs []bson.RawValue // the encoded stages for runFrom
+	ancestors, crumbs []bson.RawValue // the encoded stages for runFrom
 }
 
 // core combines a store with its representation and its order of siblings.
@@ -174,7 +203,7 @@ func (s *store) core() *core {
 	if s.kind == ChildReferences {
 		return &core{store: s, shape: &lists{s}}
 	}
-	l := linked{store: s}
+	l := oneParent{store: s}
 	switch s.kind {
 	case ParentReferences:
 		l.representation = parentRefs{s}

@@ -28,12 +28,12 @@ func (s *store) about(id bson.RawValue, err error) error {
 // missing is the error for a node that a call names and that does not exist.
 func (s *store) missing(id bson.RawValue) error { return s.about(id, mongopatterns.ErrNotFound) }
 
-// absent is the error if the node that a position names does not exist.
+// absent is the error if the anchor of a position does not exist.
 func (s *store) absent(pos position) error {
 	if pos.sibling() {
-		return s.missing(pos.ref)
+		return s.missing(pos.anchor)
 	}
-	return s.about(pos.ref, mongopatterns.ErrNoParent)
+	return s.about(pos.anchor, mongopatterns.ErrNoParent)
 }
 
 // findOne reads the tree fields of the first node that matches. If none does, it returns the error absent, or, if that is
@@ -74,31 +74,24 @@ func (s *store) findAll(ctx context.Context, match bson.D, limit ...int64) ([]no
 	return s.readNodes(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return s.primary.Find(ctx, match, opts) })
 }
 
-// both reads two nodes in one round trip: the one that moves and the one that the position names. With a field it also
-// reads the nodes that contain one of them there, which are the parents in ChildReferences.
-func (s *store) both(ctx context.Context, id bson.RawValue, pos position, field string) (
-	x, ref node, nodes []node, err error) {
-	ids := []bson.RawValue{id}
-	if pos.kind != atRoot {
-		ids = append(ids, pos.ref)
+// readMoving reads the node that moves and the anchor of its position in one round trip.
+func (s *store) readMoving(ctx context.Context, id bson.RawValue, pos position) (x, anchor node, err error) {
+	nodes, err := s.findAll(ctx, s.byIDs(pos.with(id)))
+	if err != nil {
+		return x, anchor, err
 	}
-	match, named := s.byIDs(ids), ids
-	if !pos.sibling() {
-		named = ids[:1]
+	return pick(nodes, id), pick(nodes, pos.anchor), s.checkRead(nodes, id, pos)
+}
+
+// checkRead refuses a move if the node or the anchor of its position is not among the nodes that were read.
+func (s *store) checkRead(nodes []node, id bson.RawValue, pos position) error {
+	if pick(nodes, id).raw == nil {
+		return s.missing(id)
 	}
-	if field != "" {
-		match = s.in("$or", bson.A{expr.D(s.o.IDField, expr.Op("$in", ids)), expr.D(field, anyOf(named))})
+	if pos.kind != atRoot && pick(nodes, pos.anchor).raw == nil {
+		return s.absent(pos)
 	}
-	if nodes, err = s.findAll(ctx, match); err != nil {
-		return x, ref, nil, err
-	}
-	x, ref = pick(nodes, id), pick(nodes, pos.ref)
-	if x.raw == nil {
-		err = s.missing(id)
-	} else if ref.raw == nil && pos.kind != atRoot {
-		err = s.absent(pos)
-	}
-	return x, ref, nodes, err
+	return nil
 }
 
 // pick returns the node with this ID, or a node without raw.
@@ -168,30 +161,31 @@ func open(coll *comment.Collection, p mongo.Pipeline, batch int32) opener {
 type piece struct {
 	id      string   // the key of the ID
 	ref, up string   // the refKey of the node, and that of its parent
-	names   []string // the keys of its children, in ChildReferences
+	listed  []string // the keys of its children, in ChildReferences
 	order   int64
 	root    bool // it names no parent
 	child   bool // a node among the pieces is its parent
 	bare    bool
-	at      int // the index in the caller's slice
+	at      int // the offset in the caller's slice
 }
 
-// pieceOf makes the piece of a node; up and broken are the results of parent. A bare node is linked to the
-// parent that its field names, so that Forest shows it.
+// pieceOf makes the piece of a node; up and broken are the results of parent. A bare node gets the parent that its
+// field names, so that Forest shows it.
 func (s *store) pieceOf(n, up node, broken string, at int) piece {
-	l := piece{id: key(n.id), ref: s.refKey(n), order: s.orderOf(n), bare: s.isBare(n.raw), at: at}
-	l.root = !s.isParent(up) && broken == "" && !l.bare
-	switch {
-	case broken != "":
-	case s.isParent(up):
-		l.up = s.refKey(up)
-	case l.bare && n.parent.Type != bson.TypeArray:
-		l.up = key(n.parent)
-	}
+	p := piece{id: key(n.id), ref: s.refKey(n), order: s.orderOf(n), bare: s.isBare(n.raw), at: at}
 	for _, id := range n.children {
-		l.names = append(l.names, key(id))
+		p.listed = append(p.listed, key(id))
 	}
-	return l
+	if broken != "" {
+		return p
+	}
+	if s.isParent(up) {
+		p.up = s.refKey(up)
+	} else if p.bare && n.parent.Type != bson.TypeArray {
+		p.up = key(n.parent)
+	}
+	p.root = p.up == "" && !p.bare
+	return p
 }
 
 // assemble sorts the pieces and calls join for each parent and child, siblings in order. A parent's list has precedence
@@ -209,7 +203,7 @@ func (s *store) assemble(pieces []piece, join func(parent, child int)) {
 		join(pieces[parent].at, pieces[child].at)
 	}
 	for i, n := range pieces {
-		for _, id := range n.names {
+		for _, id := range n.listed {
 			if child, ok := byID[id]; ok {
 				put(i, child)
 			}
@@ -228,7 +222,7 @@ func chunks(ids []bson.RawValue) iter.Seq[[]bson.RawValue] {
 		for len(ids) > 0 {
 			n, size := 0, 0
 			for n < len(ids) && n < 50_000 && (n == 0 || size+len(ids[n].Value) < 8<<20) {
-				size += len(ids[n].Value) + 8 // with its index in the array
+				size += len(ids[n].Value) + 8 // with its offset in the array
 				n++
 			}
 			if !yield(ids[:n]) {
@@ -277,7 +271,7 @@ func idsOf(nodes []node) []bson.RawValue {
 // match is a $match within the scope.
 func (s *store) match(pairs ...any) bson.D { return expr.Op("$match", s.in(pairs...)) }
 
-// lookup joins the collection to itself, within the scope, and puts the nodes under fieldTree.
+// lookup joins the collection to itself, within the scope, and puts the nodes into fieldTree.
 func (s *store) lookup(local, foreign string, stages ...bson.D) bson.D {
 	spec := expr.D("from", s.coll.Name(), "localField", local, "foreignField", foreign)
 	if restrict := append(s.in(), s.except(foreign)...); len(restrict) > 0 {
@@ -289,7 +283,7 @@ func (s *store) lookup(local, foreign string, stages ...bson.D) bson.D {
 	return expr.Op("$lookup", append(spec, expr.Element("as", fieldTree)))
 }
 
-// noPattern keeps a $graphLookup away from nodes with a regular expression in a field, which it would follow.
+// noPattern keeps a $graphLookup away from nodes with a regular expression in a field, which it would take for a pattern.
 func noPattern(field string) bson.D {
 	if field == "_id" { // the server refuses it there
 		return nil
@@ -297,16 +291,26 @@ func noPattern(field string) bson.D {
 	return expr.D(field, expr.Op("$not", expr.Op("$type", "regex")))
 }
 
-// graphLookup follows references, from a field to a field, through depth levels, 0 for all. It visits only nodes in the
-// scope that match only.
-func (s *store) graphLookup(start any, from, to string, depth int, only bson.D, more ...bson.E) bson.D {
-	spec := append(expr.D("from", s.coll.Name(), "startWith", start, "connectFromField", from, "connectToField", to, "as", fieldTree), more...)
-	if depth > 0 {
-		spec = append(spec, expr.Element("maxDepth", depth-1))
+// graphSearch is a $graphLookup that goes along references, from a field to a field, through depth levels, 0 for all.
+type graphSearch struct {
+	start    any // the expression for the first references
+	from, to string
+	depth    int
+	only     bson.D // of the nodes in the scope it visits those that match; nil for all
+	depthTo  string // the field for the depth, "" for none
+}
+
+func (s *store) graphLookup(g graphSearch) bson.D {
+	spec := expr.D("from", s.coll.Name(), "startWith", g.start, "connectFromField", g.from, "connectToField", g.to, "as", fieldTree)
+	if g.depthTo != "" {
+		spec = append(spec, expr.Element("depthField", g.depthTo))
 	}
-	restrict := slices.Concat(s.in(), s.except(to), only)
-	if to != "_id" && to == s.o.IDField {
-		restrict = append(restrict, expr.Element("$nor", bson.A{expr.D(to, nil)}))
+	if g.depth > 0 {
+		spec = append(spec, expr.Element("maxDepth", g.depth-1))
+	}
+	restrict := slices.Concat(s.in(), s.except(g.to), g.only)
+	if g.to != "_id" && g.to == s.o.IDField {
+		restrict = append(restrict, expr.Element("$nor", bson.A{expr.D(g.to, nil)}))
 	}
 	if len(restrict) > 0 {
 		spec = append(spec, expr.Element("restrictSearchWithMatch", restrict))
@@ -314,34 +318,38 @@ func (s *store) graphLookup(start any, from, to string, depth int, only bson.D, 
 	return expr.Op("$graphLookup", spec)
 }
 
-// graphDown joins a node with those that references lead to; start is the expression for the first references.
-func (s *store) graphDown(id, start any, from, to string, depth int, self bool, only ...bson.E) mongo.Pipeline {
-	return s.downBy(id, self, func(unless func(v, otherwise any) any) bson.D {
-		return s.graphLookup(unless(start, bson.A{}), from, to, depth, only)
+// graphDown joins a node with those that a search finds.
+func (s *store) graphDown(id any, g graphSearch, self bool) mongo.Pipeline {
+	return s.downBy(id, self, func(unless unless) bson.D {
+		g.start = unless(g.start, bson.A{})
+		return s.graphLookup(g)
 	})
 }
 
-// rangeDown joins a node with those that the stages within find. They use $$from and $$to, the ends of its range.
-func (s *store) rangeDown(id any, from, to any, within mongo.Pipeline, self bool) mongo.Pipeline {
-	return s.downBy(id, self, func(unless func(v, otherwise any) any) bson.D {
-		return expr.Op("$lookup", expr.D("from", s.coll.Name(), "let", expr.D("from", from, "to", unless(to, from)), "pipeline", within, "as", fieldTree))
+// rangeDown joins a node with those that stages find. These use $$from and $$to, the ends of the node's range.
+func (s *store) rangeDown(id any, ends [2]any, stages mongo.Pipeline, self bool) mongo.Pipeline {
+	return s.downBy(id, self, func(unless unless) bson.D {
+		let := expr.D("from", ends[0], "to", unless(ends[1], ends[0]))
+		return expr.Op("$lookup", expr.D("from", s.coll.Name(), "let", let, "pipeline", stages, "as", fieldTree))
 	})
 }
+
+// unless is an expression for v, or otherwise for the copy of a node that joins nothing: see downBy.
+type unless = func(v, otherwise any) any
 
 // downBy joins a node with those below it. With self the result contains the node, too. For that it makes two copies
 // of the node: one joins as usual, and in the other one unless returns otherwise, so that it joins nothing and stays
 // as it is. ($unionWith would be simpler, but transactions refuse it.)
-func (s *store) downBy(id any, self bool, join func(unless func(v, otherwise any) any) bson.D) mongo.Pipeline {
+func (s *store) downBy(id any, self bool, join func(unless) bson.D) mongo.Pipeline {
 	match := expr.Op("$match", s.byID(id))
 	if !self {
 		return slices.Concat(mongo.Pipeline{match, join(func(v, _ any) any { return v })}, unfold())
 	}
-	unless := func(v, otherwise any) any { return expr.Cond(expr.Field(fieldSelf), otherwise, v) }
 	return mongo.Pipeline{
 		match,
 		expr.Op("$set", expr.D(fieldSelf, bson.A{true, false})),
 		expr.Op("$unwind", expr.Field(fieldSelf)),
-		join(unless),
+		join(func(v, otherwise any) any { return expr.Cond(expr.Field(fieldSelf), otherwise, v) }),
 		expr.Op("$unwind", expr.D("path", expr.Field(fieldTree), "preserveNullAndEmptyArrays", true)),
 		expr.Op("$match", expr.Op("$or", bson.A{expr.D(fieldSelf, true), expr.D(fieldTree, expr.Op("$exists", true))})),
 		expr.Op("$replaceRoot", expr.D("newRoot", expr.IfNull(expr.Field(fieldTree), expr.Var("ROOT")))),
@@ -349,7 +357,7 @@ func (s *store) downBy(id any, self bool, join func(unless func(v, otherwise any
 	}
 }
 
-// unfold replaces each document by those under its fieldTree, with further fields computed from it.
+// unfold replaces each document by those in its fieldTree, with further fields computed from it.
 func unfold(extra ...any) mongo.Pipeline {
 	var root any = expr.Field(fieldTree)
 	if len(extra) > 0 {
@@ -366,7 +374,7 @@ func (s *store) inOrder() mongo.Pipeline {
 	return nil
 }
 
-// sorting is inOrder for reads that must return the same order each time: siblings that share a position, or have none,
+// sorting is inOrder for reads that must return the same order each time: siblings that share an order, or have none,
 // are ordered by _id.
 func (s *store) sorting() bson.D {
 	if f := s.order; f != "" {
@@ -381,6 +389,6 @@ func (s *store) unreferenced(local, foreign string, before ...bson.D) mongo.Pipe
 	return slices.Concat(mongo.Pipeline{s.match()}, before, mongo.Pipeline{
 		s.lookup(local, foreign, expr.Op("$limit", 1), expr.Op("$project", expr.D("_id", 1))),
 		expr.Op("$match", expr.D(fieldTree, expr.Op("$size", 0))),
-		expr.Op("$unset", bson.A{fieldTree, fieldTouch}),
+		expr.Op("$unset", bson.A{fieldTree, fieldRef}),
 	})
 }

@@ -28,8 +28,8 @@ import (
 var (
 	// ErrIsRoot: Parent was called for a root. It matches mongopatterns.ErrNotFound.
 	ErrIsRoot = fault.New("the node is a root and has no parent", mongopatterns.ErrNotFound)
-	// ErrCycle: a node would lie under itself. It matches mongopatterns.ErrConflict.
-	ErrCycle = fault.New("the node would lie under itself", mongopatterns.ErrConflict)
+	// ErrCycle: a node would lie below itself. It matches mongopatterns.ErrConflict.
+	ErrCycle = fault.New("the node would lie below itself", mongopatterns.ErrConflict)
 )
 
 // Tree reads and changes the shape of one tree, or of several with a root each, in a collection. ID is the
@@ -79,7 +79,7 @@ type store struct {
 
 	rootParent bson.RawValue // Options.RootParent
 
-	byLevels atomic.Bool // see refusesJoins
+	byLevels *atomic.Bool // see refusesJoins
 
 	shown  bson.Raw // the projection: see projection
 	mark   bson.Raw // the update of touch
@@ -93,15 +93,17 @@ func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, err
 		return nil, err
 	}
 	c := s.core()
-	c.wayUp = encodeStages(withoutDepth(c.rootFirst(c, nil)))
+	c.ancestors = encodeStages(withoutDepth(c.rootFirst(c, nil)))
 	c.crumbs = encodeStages(c.breadcrumb(nil))
 	return c, nil
 }
 
-// withProjection returns a copy of the store with another projection.
-func (s *store) withProjection(shown bson.D) *store {
-	return &store{layout: s.layout, o: s.o, kind: s.kind, coll: s.coll, primary: s.primary, durable: s.durable, locks: s.locks,
-		lockID: s.lockID, codec: s.codec, scope: s.scope, rootParent: s.rootParent, shown: expr.Raw(shown), mark: s.mark, unmark: s.unmark}
+// readingFor returns a copy of the store for a conversion: it also reads the fields of to, and reads in the transactions
+// of to, which find out whether the server refuses joins.
+func (s *store) readingFor(to *store) *store {
+	from := *s
+	from.shown, from.byLevels = expr.Raw(projection(s, to)), to.byLevels
+	return &from
 }
 
 // newStore checks the options and fills in defaults. The layout is made twice, before and after the default names.
@@ -113,7 +115,7 @@ func newStore(coll *mongo.Collection, kind Representation, o Options) (*store, e
 	}
 	o.Scope = append(bson.D{}, o.Scope...)
 	locks := coll.Database().Collection(cmp.Or(o.LockCollection, coll.Name()+"_locks"))
-	s := &store{kind: kind, coll: comment.On(coll), primary: primary, durable: primary.Clone(majority), o: o,
+	s := &store{byLevels: new(atomic.Bool), kind: kind, coll: comment.On(coll), primary: primary, durable: primary.Clone(majority), o: o,
 		locks: cursor.Primary(comment.On(locks)).Clone(majority), codec: codec.Of(coll, o.Registry, o.BSON)}
 	if s.layout = layoutOf(kind, &s.o); s.settings == nil {
 		return nil, fault.Invalid("rep: unknown %v", kind)
@@ -128,18 +130,8 @@ func newStore(coll *mongo.Collection, kind Representation, o Options) (*store, e
 	if s.o.Graph && kind != ChildReferences {
 		return nil, fault.Invalid("Options.Graph: only ChildReferences can hold a node with several parents")
 	}
-	for _, e := range s.o.Scope {
-		v, err := s.codec.Compared(e.Value)
-		if err := cmp.Or(err, value.CheckID(v)); err != nil {
-			return nil, fault.Invalid("Options.Scope: %s: %w", e.Key, err)
-		}
-		s.scope = append(s.scope, expr.Element(e.Key, v))
-	}
-	if s.o.RootParent != nil {
-		var err error
-		if s.rootParent, err = s.codec.ID("Options.RootParent", s.o.RootParent); err != nil {
-			return nil, err
-		}
+	if err := s.encodeOptions(); err != nil {
+		return nil, err
 	}
 	s.lockID, s.shown = s.scopeID(), expr.Raw(projection(s))
 	s.mark = expr.Raw(expr.Op("$inc", expr.D(cmp.Or(s.o.ChildCountField, fieldTouch), int64(1))))
@@ -147,6 +139,21 @@ func newStore(coll *mongo.Collection, kind Representation, o Options) (*store, e
 		s.unmark = expr.Op("$unset", expr.D(fieldTouch, ""))
 	}
 	return s, nil
+}
+
+// encodeOptions encodes the values in the options.
+func (s *store) encodeOptions() (err error) {
+	for _, e := range s.o.Scope {
+		v, err := s.codec.Compared(e.Value)
+		if err := cmp.Or(err, value.CheckID(v)); err != nil {
+			return fault.Invalid("Options.Scope: %s: %w", e.Key, err)
+		}
+		s.scope = append(s.scope, expr.Element(e.Key, v))
+	}
+	if s.o.RootParent != nil {
+		s.rootParent, err = s.codec.ID("Options.RootParent", s.o.RootParent)
+	}
+	return err
 }
 
 // Indexes returns, by the collection's name, the indexes that the tree's reads and writes use.

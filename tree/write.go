@@ -42,11 +42,11 @@ func (t *Tree[ID, T]) Insert(ctx context.Context, doc T, pos Position[ID]) (id I
 // prepare is core.prepare, and checks that the ID decodes to the type ID. A node with another ID could be stored, but
 // not named by any call.
 func (t *Tree[ID, T]) prepare(user T) (doc bson.D, raw bson.RawValue, id ID, err error) {
-	doc, raw, fresh, err := t.c.prepare(user)
+	doc, raw, made, err := t.c.prepare(user)
 	if err != nil {
 		return nil, raw, id, err
 	}
-	id, err = codec.DecodeNew[ID](t.c.codec, raw, fresh)
+	id, err = codec.DecodeNew[ID](t.c.codec, raw, made)
 	return doc, raw, id, err
 }
 
@@ -114,14 +114,14 @@ func (t *Tree[ID, T]) Delete(ctx context.Context, id ID, policy mongopatterns.De
 
 // families implements the calls in the four representations in which a node names one parent.
 type families struct {
-	linked
+	oneParent
 	siblingOrder
 }
 
-// checkSound refuses a node that cannot move, and under which no node can be placed: see linked.checkSound and
+// checkSound refuses a node that cannot move, and under which no node can be placed: see oneParent.checkSound and
 // checkNumbered.
 func (f families) checkSound(n node) error {
-	if err := f.linked.checkSound(n); err != nil {
+	if err := f.oneParent.checkSound(n); err != nil {
 		return err
 	}
 	return f.checkNumbered(n)
@@ -139,108 +139,108 @@ func (f families) insert(ctx context.Context, doc bson.D, pos position) error {
 		return err
 	}
 	return f.atomically(ctx, f.alwaysLocks() || pos.kind != underParent, func(ctx context.Context) error {
-		parent, ref, err := f.parentForInsert(ctx, pos)
+		p, err := f.placeNew(ctx, pos)
 		if err != nil {
 			return err
 		}
-		to := target{parent: parent}
-		if err := f.orderAt(ctx, &to, pos, ref, node{}); err != nil { // node{}: a new one
+		order, room, err := f.orderAt(ctx, p)
+		if err != nil {
 			return err
 		}
-		touched := parent
+		touched := p.parent
 		if f.alwaysLocks() { // touchParent has not written to the parent
 			touched = nil
-			to.first = append(f.changeChildCount(parent, 1), to.first...)
+			room = append(f.changeChildCount(p.parent, 1), room...)
 		}
-		if err := f.write(ctx, to.first...); err != nil {
+		if err := f.write(ctx, room...); err != nil {
 			return err
 		}
-		return f.insertUnder(ctx, append(slices.Clone(doc), f.withOrder(parent, to.fields)...), touched)
+		return f.insertUnder(ctx, append(slices.Clone(doc), f.withOrder(p.parent, order)...), touched)
 	})
 }
 
-// parentForInsert returns the parent for the position of a new node, nil for a root, and the node that the position
-// names.
-func (f families) parentForInsert(ctx context.Context, pos position) (parent *node, ref node, err error) {
+// placeNew reads the parent of a new node, and the sibling that the position names.
+func (f families) placeNew(ctx context.Context, pos position) (p placement, err error) {
+	p.position = pos
 	if pos.kind == atRoot {
-		return nil, ref, nil
+		return p, nil
 	}
 	if !pos.sibling() {
-		parent, err = f.touchParent(ctx, f.byID(pos.ref), f.absent(pos))
-		if err != nil {
-			return nil, ref, err
+		if p.parent, err = f.touchParent(ctx, f.byID(pos.anchor), f.absent(pos)); err != nil {
+			return p, err
 		}
-		return parent, *parent, nil
+		p.anchor = *p.parent
+		return p, nil
 	}
-	if ref, err = f.findOne(ctx, f.byID(pos.ref), f.absent(pos)); err != nil {
-		return nil, ref, err
+	if p.anchor, err = f.findOne(ctx, f.byID(pos.anchor), f.absent(pos)); err != nil {
+		return p, err
 	}
-	if err := f.checkNotBare(ref); err != nil {
-		return nil, ref, err
+	if err := f.checkNotBare(p.anchor); err != nil {
+		return p, err
 	}
-	match := f.parentOf(ref)
-	if match == nil {
-		return nil, ref, nil
+	if match := f.parentOf(p.anchor); match != nil {
+		p.parent, err = f.touchParent(ctx, match, f.orphaned(p.anchor))
 	}
-	parent, err = f.touchParent(ctx, match, f.orphaned(ref))
-	return parent, ref, err
+	return p, err
 }
 
 // touchParent reads a parent for a new node, by a write if the lock alone does not protect it.
 func (f families) touchParent(ctx context.Context, match bson.D, absent error) (*node, error) {
-	read := f.touch
+	var n node
+	var err error
 	if f.alwaysLocks() {
-		read = func(ctx context.Context, match bson.D, absent error) (node, error) {
-			return f.findOne(ctx, match, absent)
-		}
+		n, err = f.findOne(ctx, match, absent)
+	} else {
+		n, err = f.touch(ctx, match, absent)
 	}
-	n, err := read(ctx, match, absent)
 	if err != nil {
 		return nil, err
 	}
 	return &n, f.checkSound(n)
 }
 
-// move sends one command: the writes that make room, then those to the node and its descendants, then those to the
-// counters of both parents.
+// move sends one command: the writes that make room have to come first.
 func (f families) move(ctx context.Context, id bson.RawValue, pos position) error {
 	if err := f.checkPosition(pos); err != nil {
 		return err
 	}
 	return f.atomically(ctx, true, func(ctx context.Context) error {
-		x, ref, _, err := f.both(ctx, id, pos, "")
+		x, anchor, err := f.readMoving(ctx, id, pos)
 		if err != nil {
 			return err
 		}
 		if err := f.checkSound(x); err != nil {
 			return err
 		}
-		if pos.sibling() && same(pos.ref, id) {
+		if pos.sibling() && same(pos.anchor, id) {
 			return nil
 		}
-		parent, err := f.parentForMove(ctx, pos, ref, x)
+		parent, err := f.parentForMove(ctx, pos, anchor, x)
 		if err != nil {
 			return err
 		}
-		stays := f.isChildOf(x, parent)
-		if stays && f.order == "" {
-			return nil
-		}
-		to := target{parent: parent}
-		if err := f.orderAt(ctx, &to, pos, ref, x); err != nil {
+		order, room, err := f.orderAt(ctx, placement{pos, anchor, parent, &x})
+		if err != nil {
 			return err
 		}
-		if stays {
-			return f.write(ctx, append(to.first, f.set(x, to.fields)...)...)
-		}
-		models := append(to.first, f.set(x, append(f.fieldsUnder(parent), to.fields...))...)
-		models = append(models, f.updatesBelow(x, f.child(x, parent))...)
-		models = append(models, f.changeChildCount(f.parentNode(x), -1)...)
-		return f.write(ctx, append(models, f.changeChildCount(parent, 1)...)...)
+		return f.write(ctx, append(room, f.relocate(x, parent, order)...)...)
 	})
 }
 
-// isChildOf reports whether a node is a child of parent, or a root for nil. There a move changes at most the order.
+// relocate returns the writes to a node that moves under a parent, to its descendants, and to the child counts of both
+// parents. Under the same parent a move changes at most the order.
+func (f families) relocate(x node, parent *node, order bson.D) []mongo.WriteModel {
+	if f.isChildOf(x, parent) {
+		return f.set(x, order)
+	}
+	return slices.Concat(
+		f.set(x, append(f.fieldsUnder(parent), order...)),
+		f.updatesBelow(x, *f.child(x.id, x.segment, parent)),
+		f.changeChildCount(f.parentNode(x), -1),
+		f.changeChildCount(parent, 1))
+}
+
+// isChildOf reports whether a node is a child of parent, or a root for nil.
 func (f families) isChildOf(x node, parent *node) bool {
 	up, broken := f.parent(x)
 	switch {
@@ -260,41 +260,41 @@ func (f families) set(x node, fields bson.D) []mongo.WriteModel {
 	return []mongo.WriteModel{update(f.byID(x.id), expr.Op("$set", fields))}
 }
 
-// parentForMove returns the parent that a position gives x, nil for a root; ref is the node that the position
-// names.
-func (f families) parentForMove(ctx context.Context, pos position, ref, x node) (*node, error) {
+// parentForMove returns the parent that a position gives x, nil for a root.
+func (f families) parentForMove(ctx context.Context, pos position, anchor, x node) (*node, error) {
 	if pos.kind == atRoot {
 		return nil, nil
 	}
-	parent := ref
+	parent := anchor
 	if pos.sibling() {
-		if err := f.checkNotBare(ref); err != nil {
+		if err := f.checkNotBare(anchor); err != nil {
 			return nil, err
 		}
-		match := f.parentOf(ref)
+		match := f.parentOf(anchor)
 		if match == nil {
 			return nil, nil
 		}
 		var err error
-		if parent, err = f.findOne(ctx, match, f.orphaned(ref)); err != nil {
+		if parent, err = f.findOne(ctx, match, f.orphaned(anchor)); err != nil {
 			return nil, err
 		}
 	}
 	if err := f.checkSound(parent); err != nil {
 		return nil, err
 	}
-	if f.alwaysLocks() { // numbers.orderAt finds a cycle by the numbers
+	if f.alwaysLocks() { // numbers.swap finds a cycle by the numbers
 		return &parent, nil
 	}
 	return &parent, f.checkNoCycle(ctx, x, parent)
 }
 
-// changeChildCount returns the write to the child counter of a node, if there are counters.
+// changeChildCount returns the write to the child count of a node, if there is one to change.
 func (f families) changeChildCount(n *node, by int64) []mongo.WriteModel {
-	if n == nil {
+	change := f.childCountBy(by)
+	if n == nil || change == nil {
 		return nil
 	}
-	return f.counter(f.byRefs(*n), by)
+	return []mongo.WriteModel{update(f.byRefs(*n), change)}
 }
 
 // removeOne deletes a node, and then looks for its children: see deleteOne. It returns the writes that move the
@@ -307,35 +307,35 @@ func (f families) removeOne(ctx context.Context, id bson.RawValue, policy mongop
 	if err := cmp.Or(f.checkUsable(x), f.checkNotBare(x), f.checkNumbered(x)); err != nil {
 		return nil, err
 	}
-	children, to, err := f.survey(ctx, x, policy)
+	d, err := f.survey(ctx, x, policy)
 	if err != nil {
 		return nil, err
 	}
-	if policy == mongopatterns.Restrict && len(children) > 0 {
+	if policy == mongopatterns.Restrict && len(d.children) > 0 {
 		return nil, f.about(x.id, mongopatterns.ErrReferenced)
 	}
-	if err := cmp.Or(f.checkDeletable(x), f.checkAllSound(x, children)); err != nil {
+	if err := cmp.Or(f.checkDeletable(x), f.checkAllSound(x, d.children)); err != nil {
 		return nil, err
 	}
 	gained := int64(-1) // children that the parent of x gets
 	if policy == mongopatterns.Promote {
-		gained += int64(len(children))
+		gained += int64(len(d.children))
 	}
-	ordered, err := f.afterDelete(ctx, x, to, children, policy)
+	ordered, err := f.afterDelete(ctx, d)
 	if err != nil {
 		return nil, err
 	}
 	models := append(f.changeChildCount(f.parentNode(x), gained), ordered...)
-	if len(children) == 0 {
+	if len(d.children) == 0 {
 		return models, nil
 	}
-	return append(models, f.updatesBelow(x, to)...), nil
+	return append(models, f.handOver(x, d.heir)...), nil
 }
 
 // checkAllSound refuses the children of x, and x itself, if the fields of the children are computed from theirs, and
 // these are not sound. Without children nothing is computed.
 func (f families) checkAllSound(x node, children []node) error {
-	if len(children) == 0 || !f.holdsAncestors() {
+	if len(children) == 0 || !f.inherits {
 		return nil
 	}
 	for _, n := range append(slices.Clone(children), x) {
@@ -346,39 +346,39 @@ func (f families) checkAllSound(x node, children []node) error {
 	return nil
 }
 
-// survey reads the children of x, only one for Restrict, and for Promote also the parent that gets them, in the same
-// round trip.
-func (f families) survey(ctx context.Context, x node, policy mongopatterns.DeletePolicy) (children []node, to *node, err error) {
+// survey reads the children of x, and for Promote also the parent that gets them, in the same round trip.
+func (f families) survey(ctx context.Context, x node, policy mongopatterns.DeletePolicy) (d deletion, err error) {
+	d = deletion{x: x, policy: policy}
 	match, up := f.allChildren(x), f.parentNode(x)
-	switch {
-	case policy == mongopatterns.Restrict:
-		children, err = f.findAll(ctx, match, 1)
-		return children, nil, err
-	case policy == mongopatterns.Unlink, up == nil:
-		children, err = f.findAll(ctx, match)
-		return children, nil, err
+	if policy == mongopatterns.Restrict {
+		d.children, err = f.findAll(ctx, match, 1)
+		return d, err
+	}
+	if policy == mongopatterns.Unlink || up == nil {
+		d.children, err = f.findAll(ctx, match)
+		return d, err
 	}
 	nodes, err := f.findAll(ctx, expr.Op("$or", bson.A{match, f.byRefs(*up)}))
 	if err != nil {
-		return nil, nil, err
+		return d, err
 	}
 	for _, n := range nodes {
 		if f.refKey(n) == f.refKey(*up) {
-			to = &n
+			d.heir = &n
 		} else {
-			children = append(children, n)
+			d.children = append(d.children, n)
 		}
 	}
-	if to == nil {
-		return nil, nil, f.orphaned(x)
+	if d.heir == nil {
+		return d, f.orphaned(x)
 	}
-	return children, to, nil
+	return d, nil
 }
 
 // removeAll deletes a node and its descendants.
 func (f families) removeAll(ctx context.Context, id bson.RawValue) (deleted int64, after []mongo.WriteModel, err error) {
 	remove := f.removeByFilter
-	if match, _ := f.descendantsOf(node{id: id}, 0); match == nil {
+	if f.descendantsFrom == fromQuery {
 		remove = f.removeByIDs
 	}
 	x, deleted, err := remove(ctx, id)
@@ -410,8 +410,7 @@ func (f families) removeByFilter(ctx context.Context, id bson.RawValue) (x node,
 	if err := cmp.Or(f.checkUsable(x), f.checkNumbered(x)); err != nil {
 		return x, 0, err
 	}
-	match, _ := f.descendantsOf(x, 0)
-	done, err := fault.Many(f.primary.DeleteMany(ctx, expr.Op("$or", bson.A{f.byID(id), match})))
+	done, err := fault.Many(f.primary.DeleteMany(ctx, expr.Op("$or", bson.A{f.byID(id), f.descendantsOf(x, 0)})))
 	if err != nil {
 		return x, 0, err
 	}
@@ -421,7 +420,7 @@ func (f families) removeByFilter(ctx context.Context, id bson.RawValue) (x node,
 // arrange places the documents of a Load.
 func (f families) arrange(ctx context.Context, items []*item) error {
 	for _, it := range items {
-		if it.parent != nil && f.holdsAncestors() {
+		if it.parent != nil && f.inherits {
 			if err := f.checkSound(*it.parent); err != nil {
 				return err
 			}

@@ -15,14 +15,14 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// linked has the functions that follow from a representation and its layout alone, the same in all four.
-type linked struct {
+// oneParent has the functions that need only a representation and its layout: each node names one parent.
+type oneParent struct {
 	*store
 	representation
 }
 
 // parentNode returns the parent that a node names, nil for a root. It need not exist.
-func (l linked) parentNode(n node) *node {
+func (l oneParent) parentNode(n node) *node {
 	if up, _ := l.parent(n); l.isParent(up) {
 		return &up
 	}
@@ -31,7 +31,7 @@ func (l linked) parentNode(n node) *node {
 
 // byRefs is the filter for nodes as parent returns them: with an ID, or, where a path of segments names them, with
 // a path and a segment. Those of one path share a condition, because they may be the parents of many nodes.
-func (l linked) byRefs(ups ...node) bson.D {
+func (l oneParent) byRefs(ups ...node) bson.D {
 	ids, segments := []bson.RawValue{}, map[string][]bson.RawValue{}
 	for _, up := range ups {
 		if up.id.Type != 0 {
@@ -59,7 +59,7 @@ func (l linked) byRefs(ups ...node) bson.D {
 }
 
 // parentOf is the filter for the parent of a node, nil for a root.
-func (l linked) parentOf(n node) bson.D {
+func (l oneParent) parentOf(n node) bson.D {
 	if up := l.parentNode(n); up != nil {
 		return l.byRefs(*up)
 	}
@@ -67,7 +67,7 @@ func (l linked) parentOf(n node) bson.D {
 }
 
 // parents matches nothing if all nodes are roots.
-func (l linked) parents(nodes []node) bson.D {
+func (l oneParent) parents(nodes []node) bson.D {
 	var ups []node
 	for _, n := range nodes {
 		if up := l.parentNode(n); up != nil {
@@ -78,10 +78,10 @@ func (l linked) parents(nodes []node) bson.D {
 }
 
 // refTo is the value of refField in the children of parent, or in the roots for nil.
-func (l linked) refTo(parent *node) any { return lookup(l.fieldsUnder(parent), l.refField) }
+func (l oneParent) refTo(parent *node) any { return lookup(l.fieldsUnder(parent), l.refField) }
 
 // childrenUnder is the filter for the children of parent, or for the roots if parent is nil.
-func (l linked) childrenUnder(parent *node) bson.D {
+func (l oneParent) childrenUnder(parent *node) bson.D {
 	switch roots := l.rootRefs(); {
 	case parent == nil && len(roots) > 1:
 		return l.in(l.refField, expr.Op("$in", roots))
@@ -92,7 +92,7 @@ func (l linked) childrenUnder(parent *node) bson.D {
 }
 
 // rootRefs are the values that refField can have in a root.
-func (l linked) rootRefs() bson.A {
+func (l oneParent) rootRefs() bson.A {
 	if l.keepsParent {
 		return l.rootParents()
 	}
@@ -102,26 +102,20 @@ func (l linked) rootRefs() bson.A {
 	return bson.A{nil}
 }
 
-func (l linked) childrenOf(n node) (match bson.D, read bool) {
-	return l.childrenUnder(&n), !l.keepsParent
-}
+func (l oneParent) childrenOf(n node) bson.D { return l.childrenUnder(&n) }
 
-func (l linked) rootsMatch() bson.D { return append(l.childrenUnder(nil), l.notBareRoots()...) }
+func (l oneParent) rootsMatch() bson.D { return append(l.childrenUnder(nil), l.notBareRoots()...) }
 
-// notBareRoots are the conditions that tell roots from bare nodes, where both may lack the link.
-func (l linked) notBareRoots() bson.D {
+// notBareRoots are the conditions that tell roots from bare nodes, where both may lack the reference.
+func (l oneParent) notBareRoots() bson.D {
 	if l.derived != l.refField {
 		return nil
 	}
 	return l.notBareMatch()
 }
 
-// holdsAncestors reports whether a node contains its ancestors. Then the fields of its children are computed from its
-// own, which have to be right: see checkSound.
-func (l linked) holdsAncestors() bool { return l.above(node{}) != nil || l.o.SegmentField != "" }
-
 // children by a path need the node first, because its path and segment make the path of its children.
-func (l linked) children(id any) mongo.Pipeline {
+func (l oneParent) children(id any) mongo.Pipeline {
 	if l.keepsParent {
 		match := l.in(l.refField, equal(id))
 		if raw, ok := id.(bson.RawValue); ok {
@@ -131,14 +125,14 @@ func (l linked) children(id any) mongo.Pipeline {
 	}
 	return slices.Concat(mongo.Pipeline{
 		expr.Op("$match", l.byID(id)),
-		expr.Op("$project", expr.D(fieldTouch, l.refExpr())),
-		l.lookup(fieldTouch, l.refField, l.inOrder()...),
+		expr.Op("$project", expr.D(fieldRef, l.refExpr())),
+		l.lookup(fieldRef, l.refField, l.inOrder()...),
 	}, unfold())
 }
 
 // siblings are the other nodes that name the same parent, or the other roots. Roots may name it by several values,
 // which all match then.
-func (l linked) siblings(id any) mongo.Pipeline {
+func (l oneParent) siblings(id any) mongo.Pipeline {
 	var among mongo.Pipeline
 	if match := l.notBareRoots(); match != nil {
 		among = mongo.Pipeline{expr.Op("$match", match)}
@@ -146,42 +140,43 @@ func (l linked) siblings(id any) mongo.Pipeline {
 	self := mongo.Pipeline{expr.Op("$match", append(append(l.byID(id), l.except(l.refField)...), l.notBareRoots()...))}
 	local := l.refField
 	if roots := l.rootRefs(); len(roots) > 1 {
-		local = fieldTouch
-		link := expr.IfNull(expr.Field(l.refField), nil)
-		self = append(self, expr.Op("$set", expr.D(local, expr.Cond(expr.Op("$in", link, expr.Literal(roots)), expr.Literal(roots), bson.A{link}))))
+		local = fieldRef
+		ref := expr.IfNull(expr.Field(l.refField), nil)
+		self = append(self, expr.Op("$set", expr.D(local, expr.Cond(expr.Op("$in", ref, expr.Literal(roots)), expr.Literal(roots), bson.A{ref}))))
 	}
 	return slices.Concat(self, mongo.Pipeline{l.lookup(local, l.refField, append(among, l.inOrder()...)...)},
 		unfold(), mongo.Pipeline{expr.Op("$match", expr.D(l.o.IDField, expr.Op("$ne", id)))})
 }
 
-// leaves looks for children of every node unless there are counters.
-func (l linked) leaves() mongo.Pipeline {
+// leaves looks for children of every node unless there are counts.
+func (l oneParent) leaves() mongo.Pipeline {
 	switch {
 	case l.o.ChildCountField != "":
 		return mongo.Pipeline{l.match(l.o.ChildCountField, 0)}
 	case l.keepsParent:
 		return l.unreferenced(l.o.IDField, l.refField)
 	}
-	return l.unreferenced(fieldTouch, l.refField, expr.Op("$match", l.notBareMatch()), expr.Op("$set", expr.D(fieldTouch, l.refExpr())))
+	return l.unreferenced(fieldRef, l.refField, expr.Op("$match", l.notBareMatch()), expr.Op("$set", expr.D(fieldRef, l.refExpr())))
 }
 
-// otherRoots: siblings are also those of a root.
-func (l linked) otherRoots(any) mongo.Pipeline { return nil }
-
-func (l linked) roots() mongo.Pipeline {
+func (l oneParent) roots() mongo.Pipeline {
 	return slices.Concat(mongo.Pipeline{expr.Op("$match", l.rootsMatch())}, l.inOrder())
 }
 
-func (l linked) sortedRoots() mongo.Pipeline {
+func (l oneParent) sortedRoots() mongo.Pipeline {
 	return mongo.Pipeline{expr.Op("$match", append(l.rootsMatch(), l.except(l.refField)...)), l.sorting()}
 }
 
-func (l linked) rootWith(ctx context.Context, match bson.D) (node, error) {
+func (l oneParent) readRoots(ctx context.Context) ([]node, error) {
+	return l.aggregate(ctx, l.sortedRoots())
+}
+
+func (l oneParent) rootWith(ctx context.Context, match bson.D) (node, error) {
 	return l.first(ctx, append(l.roots(), expr.Op("$match", match)))
 }
 
 // sortedChildren also finds bare children, where only the parent field names them.
-func (l linked) sortedChildren(nodes []node) mongo.Pipeline {
+func (l oneParent) sortedChildren(nodes []node) mongo.Pipeline {
 	refs, ids := bson.A{}, bson.A{}
 	for _, n := range nodes {
 		if l.checkUsable(n) == nil {
@@ -195,8 +190,8 @@ func (l linked) sortedChildren(nodes []node) mongo.Pipeline {
 	return mongo.Pipeline{expr.Op("$match", match), l.sorting()}
 }
 
-// childrenByParent groups the result of family by what the children name.
-func (l linked) childrenByParent(ctx context.Context, nodes []node) ([][]node, error) {
+// childrenByParent groups the result of sortedChildren by what the children name.
+func (l oneParent) childrenByParent(ctx context.Context, nodes []node) ([][]node, error) {
 	found, err := l.aggregate(ctx, l.sortedChildren(nodes))
 	if err != nil {
 		return nil, err
@@ -217,43 +212,41 @@ func (l linked) childrenByParent(ctx context.Context, nodes []node) ([][]node, e
 	return out, nil
 }
 
-func (l linked) named(s *place) node {
-	up, _ := l.parent(s.node)
-	return up
-}
+func (l oneParent) unconfirmed(n node, _ []*place) (up node, broken string) { return l.parent(n) }
 
-// catchUp has nothing to write but the fields of the nodes, because these name their parents.
-func (l linked) catchUp(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error) {
+// prepareAdoption has nothing to write but the fields of the nodes, because these name their parents.
+func (l oneParent) prepareAdoption(ctx context.Context, e *engine, b *batch) (found []finding, stale bool, err error) {
 	return nil, false, e.readChildren(ctx, b)
 }
 
 // cut: a node has one parent, so no node outside leads into a cycle.
-func (l linked) cut(*finding, node, *place) {}
+func (l oneParent) cut(node, *place) []mongo.WriteModel { return nil }
 
-// addChildren changes the counter only, because it is the children that name the parent.
-func (l linked) addChildren(children []bson.RawValue) bson.D {
+// addChildren changes the count only, because it is the children that name the parent.
+func (l oneParent) addChildren(children []bson.RawValue) bson.D {
 	return l.childCountBy(int64(len(children)))
 }
 
-func (l linked) fieldsOf(parent *node, _ []node) bson.D { return l.fieldsUnder(parent) }
+func (l oneParent) fieldsOf(parent *node, _ []node) bson.D { return l.fieldsUnder(parent) }
 
 // makeRoot leaves the nodes below to Repair where they name their parent by its ID. In a path they name the whole
 // way, and would be orphans.
-func (l linked) makeRoot(n node) []mongo.WriteModel {
+func (l oneParent) makeRoot(n node) []mongo.WriteModel {
 	models := []mongo.WriteModel{update(l.byID(n.id), expr.Op("$set", l.fieldsUnder(nil)))}
 	if l.keepsParent || l.checkUsable(n) != nil {
 		return models
 	}
-	return append(models, l.updatesBelow(n, l.child(n, nil))...)
+	return append(models, l.updatesBelow(n, *l.child(n.id, n.segment, nil))...)
 }
 
 // checkSound refuses a node if its fields do not tell where it is, or contradict each other. The fields of a node under
 // it would be wrong as well, and a move could close a cycle.
-func (l linked) checkSound(n node) error {
+func (l oneParent) checkSound(n node) error {
 	if err := l.checkNotBare(n); err != nil {
 		return err
 	}
-	if above := l.above(n); above != nil && l.keepsParent {
+	if l.tellsAncestors() && l.keepsParent {
+		above := l.above(n, n.id)
 		last := value.Null
 		if len(above) > 0 {
 			last = above[len(above)-1]
@@ -267,17 +260,17 @@ func (l linked) checkSound(n node) error {
 }
 
 // checkNotBare refuses a bare node: in these representations it is not adopted.
-func (l linked) checkNotBare(n node) error {
+func (l oneParent) checkNotBare(n node) error {
 	if l.isBare(n.raw) {
 		return l.notAdopted(n.id)
 	}
 	return nil
 }
 
-func (l linked) checkAdopted(_ context.Context, n node) error { return l.checkNotBare(n) }
+func (l oneParent) checkAdopted(_ context.Context, n node) error { return l.checkNotBare(n) }
 
 // checkWay: where the parent field has led to ancestors, nothing is missing.
-func (l linked) checkWay(_ context.Context, id bson.RawValue, way int, bare bool) error {
+func (l oneParent) checkWay(_ context.Context, id bson.RawValue, way int, bare bool) error {
 	if !bare || way > 1 && l.keepsParent {
 		return nil
 	}
@@ -285,23 +278,21 @@ func (l linked) checkWay(_ context.Context, id bson.RawValue, way int, bare bool
 }
 
 // orphaned is the error for a node that names a parent that does not exist.
-func (l linked) orphaned(n node) error {
+func (l oneParent) orphaned(n node) error {
 	return l.about(n.id, fmt.Errorf("%w: %s", mongopatterns.ErrNoParent, text(n.raw.Lookup(l.refField))))
 }
 
-// checkNoCycle refuses to put x under n if n is x or lies below x. It reads only where n does not contain its
-// ancestors. Segments of a path are decoded to the type of x's ID, so that x is found above a node with an ID of
-// another type.
-func (l linked) checkNoCycle(ctx context.Context, x, n node) error {
-	like := n
-	like.id = x.id
-	above := l.above(like)
-	below := same(n.id, x.id) || holds(above, x.id)
+// checkNoCycle refuses to put x under n if n is x or lies below x. It reads only where n does not say what is above it.
+// IDs in its path are decoded to the type of x's ID, so that x is found above a node with an ID of another type.
+func (l oneParent) checkNoCycle(ctx context.Context, x, n node) error {
+	var below bool
 	switch {
-	case l.o.SegmentField != "":
-		below = strings.HasPrefix(l.full(n), l.full(x))
-	case above == nil:
+	case !l.inherits:
 		return l.store.checkNoCycle(ctx, l, x.id, n.id)
+	case l.tellsAncestors():
+		below = same(n.id, x.id) || holds(l.above(n, x.id), x.id)
+	default: // a path of segments
+		below = strings.HasPrefix(l.full(n), l.full(x))
 	}
 	if below {
 		return l.about(x.id, ErrCycle)
@@ -310,7 +301,7 @@ func (l linked) checkNoCycle(ctx context.Context, x, n node) error {
 }
 
 // childrenOfAll is the filter for the children of nodes.
-func (l linked) childrenOfAll(nodes []node) bson.D {
+func (l oneParent) childrenOfAll(nodes []node) bson.D {
 	refs := bson.A{}
 	for _, n := range nodes {
 		refs = append(refs, l.refTo(&n))
