@@ -146,3 +146,36 @@ func TestANameThatIsTaken(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An index that begins with the field will do, unless it leaves out documents or orders them otherwise.
+func TestEnsureFirst(t *testing.T) {
+	db := mongotest.Database(t)
+	partial := options.Index().SetPartialFilterExpression(bson.D{{Key: "a", Value: bson.D{{Key: "$exists", Value: true}}}})
+	for name, test := range map[string]struct {
+		keys bson.D
+		opts *options.IndexOptionsBuilder
+		will bool
+	}{
+		"alone":     {bson.D{{Key: "a", Value: 1}}, nil, true},
+		"first":     {bson.D{{Key: "a", Value: -1}, {Key: "b", Value: 1}}, nil, true},
+		"unique":    {bson.D{{Key: "a", Value: 1}}, options.Index().SetUnique(true), true},
+		"second":    {bson.D{{Key: "b", Value: 1}, {Key: "a", Value: 1}}, nil, false},
+		"hashed":    {bson.D{{Key: "a", Value: "hashed"}}, nil, false},
+		"sparse":    {bson.D{{Key: "a", Value: 1}, {Key: "b", Value: 1}}, options.Index().SetSparse(true), false},
+		"partial":   {bson.D{{Key: "a", Value: 1}, {Key: "b", Value: 1}}, partial, false},
+		"collation": {bson.D{{Key: "a", Value: 1}, {Key: "b", Value: 1}}, options.Index().SetCollation(&options.Collation{Locale: "en"}), false},
+	} {
+		coll := db.Collection(name)
+		if _, err := coll.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: test.keys, Options: test.opts}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := indexes.EnsureFirst(t.Context(), coll, "a"); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if n := len(names(t, coll)); n != map[bool]int{true: 2, false: 3}[test.will] {
+			t.Errorf("%s: %v", name, names(t, coll))
+		}
+	}
+}
