@@ -228,3 +228,43 @@ func TestRightsOnOneCollection(t *testing.T) {
 		}
 	}
 }
+
+// A report has names of fields, and numbers, but no text of a document or of a query.
+func TestReportsHoldNoTexts(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	queries := store(t, db, triable(t, 7, 300))
+	report := look(t, db, unhurried(queries))
+	if len(report.Findings) == 0 {
+		t.Fatal("no findings")
+	}
+	var text, lines strings.Builder
+	testkit.OK(t, report.Text(&text))
+	testkit.OK(t, report.JSON(&lines))
+	texts := map[string]bool{}
+	var walk func(v bson.RawValue)
+	walk = func(v bson.RawValue) {
+		if s, ok := v.StringValueOK(); ok && len(s) > 7 {
+			texts[s] = true
+		}
+		if v.Type == bson.TypeArray || v.Type == bson.TypeEmbeddedDocument {
+			elements, _ := bson.Raw(v.Value).Elements()
+			for _, e := range elements {
+				walk(e.Value())
+			}
+		}
+	}
+	for _, name := range testkit.Must(db.ListCollectionNames(t.Context(), bson.D{})) {
+		for _, doc := range testkit.Stored[bson.Raw](t, db.Collection(name)) {
+			walk(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: doc})
+		}
+	}
+	for s := range texts {
+		if strings.Contains(text.String(), s) || strings.Contains(lines.String(), s) {
+			t.Errorf("it has the text %q", s)
+		}
+	}
+	if len(texts) < 100 {
+		t.Errorf("the documents have only %d texts", len(texts))
+	}
+}

@@ -194,3 +194,22 @@ func TestTail(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A signal for a server whose process is not known, while it is started again, reaches nobody: neither the process of before,
+// whose number may be another's, nor this one, which the number 0 stands for.
+func TestSignalBetweenTwoProcesses(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := &process{dir: dir}
+	if err := p.signal("CONT"); err == nil || strings.Contains(err.Error(), "does not run") {
+		t.Errorf("no pid: %v", err)
+	}
+	for _, text := range []string{"", "0\n", "-1\n"} {
+		if err := os.WriteFile(filepath.Join(dir, "pid"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.signal("CONT"); err == nil {
+			t.Errorf("a signal for pid %q", text)
+		}
+	}
+}

@@ -47,7 +47,7 @@ while :; do
 	wait $child 2>/dev/null
 	echo $? >"$dir/exit"
 	wait $guard || break
-	rm "$dir/exit"
+	rm "$dir/pid" "$dir/exit"
 done
 exec 3<&-
 rm -rf "$dir"
@@ -100,7 +100,11 @@ func (p *process) signal(name string) error {
 	if _, dead := p.exited(); dead {
 		return errors.New("it does not run")
 	}
-	return syscall.Kill(p.pid(), signals[name])
+	pid := p.pid()
+	if pid <= 0 { // it is being started again; 0 would be this process and its group
+		return errors.New("its process is not known yet")
+	}
+	return syscall.Kill(pid, signals[name])
 }
 
 // guarded runs a shell script whose input ends with release, or with this process. It has a session of its

@@ -2,7 +2,10 @@ package versioning_test
 
 import (
 	"fmt"
+	"runtime"
+	"runtime/debug"
 	"slices"
+	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -83,5 +86,45 @@ func TestDeltasBesidePlainWrites(t *testing.T) {
 				t.Errorf("%+v", r)
 			}
 		})
+	}
+}
+
+// A revision of many deltas is read in the memory of some documents, not of one for each delta.
+func TestMemoryOfAChain(t *testing.T) { // not in parallel: it measures what the process holds
+	ctx, db := t.Context(), mongotest.Database(t)
+	h := testkit.Must(versioning.New[int, bson.D](db.Collection("current"), db.Collection("revisions"), &versioning.Options{SnapshotEvery: 1000}))
+	const size, edits = 1 << 19, 100
+	inside := func(n int) bson.D {
+		return bson.D{{Key: "text", Value: strings.Repeat("x", size)}, {Key: "n", Value: n}}
+	}
+	testkit.Must(h.Insert(ctx, bson.D{{Key: "_id", Value: 1}, {Key: "in", Value: inside(0)}}, nobody))
+	for n := range edits {
+		testkit.Must(h.Edit(ctx, 1, func(doc *bson.D) error { (*doc)[1].Value = inside(n + 1); return nil }, nobody))
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(10))
+	var most uint64
+	done, measured := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(measured)
+		for {
+			var now runtime.MemStats
+			runtime.ReadMemStats(&now)
+			most = max(most, now.HeapAlloc)
+			select {
+			case <-done:
+				return
+			default:
+			}
+		}
+	}()
+	r, err := h.At(ctx, 1, 1)
+	close(done)
+	<-measured
+	testkit.OK(t, err)
+	if in, _ := r.Document[1].Value.(bson.D); len(in) != 2 || in[1].Value != int32(0) {
+		t.Errorf("%v", r.Document[1].Key)
+	}
+	if most > edits*size/2 {
+		t.Errorf("it holds up to %d KiB for a document of %d", most>>10, size>>10)
 	}
 }

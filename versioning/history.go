@@ -263,10 +263,11 @@ func (d *store) revision(ctx context.Context, id bson.RawValue, n int64, rows []
 	if current != nil {
 		next = d.asRow(current)
 	}
-	for _, r := range slices.Backward(rows) {
+	for i, r := range slices.Backward(rows) {
 		if err, next = d.resolve(r, next), r; err != nil && r.number == n {
 			return nil, err
 		}
+		rows[i] = nil // or each of a long chain would hold its document
 	}
 	switch {
 	case len(rows) == 0 && (current == nil || current.number < n):
