@@ -296,6 +296,7 @@ func (l *looker) lookAt(ctx context.Context, c *collection) error {
 		return err
 	}
 	c.lists = lists
+	l.maps(c)
 	for _, list := range lists {
 		if err := l.outlier(ctx, c, list); err != nil {
 			return err

@@ -33,10 +33,11 @@
 //
 // # Which patterns
 //
-//	outlier   at most 5 % of the documents hold at least 10 % of the elements of a
-//	          list beyond max(100, five times what three quarters have), and the
-//	          largest list takes 32 KiB or more; not if a quarter of the reads select
-//	          documents by elements, or as many writes change some or take them out
+//	outlier   at most 10 % of the documents hold at least 10 % of the elements of a
+//	          list, and three times their own part, beyond max(100, five times what three
+//	          quarters have), and the largest list takes 32 KiB or more; not if a quarter
+//	          of the reads select documents by elements, or as many writes change some or
+//	          take them out
 //	subset    a list takes half of the bytes or more, over 2 KiB on average, and most
 //	          reads of it take a part, all at one end: $slice, or $unwind, $sort and
 //	          $limit. Not if it is written more often, nor if the reads name no order
@@ -44,10 +45,11 @@
 //	split     in half of the documents or more, fields that no projected read needs take
 //	          70 % of the bytes or more, over 1 KiB; 50 such reads or more, and at most
 //	          one read in four needs the fields; documents take over 1 KiB on average
-//	paging    10 finds of one order or more skip over 1,000 documents
-//	tree      10 $graphLookups of a collection in itself or more, by a field that
-//	          names one _id in 95 % of the documents that have it, in three levels or
-//	          more, with more than one child a parent, and not more moves than reads
+//	paging    10 finds of one order or more skip over 1,000 documents, or over 100 behind
+//	          a filter for which the server examines over 1,000; also in pipelines
+//	tree      10 $graphLookups in a collection or more, or walks of finds by $in, a level
+//	          each, by a field that names one _id in 95 % of the documents that have it,
+//	          in three levels or more, with more than one child a parent, and not more moves than reads
 //	extref    50 $lookups or more by a reference that names an _id in 95 % of the
 //	          documents that have it, all for the same one to five fields, and ten or
 //	          more for each copy that the writes seen would change; not if the reference
@@ -58,12 +60,13 @@
 //	          there twice; or a list of
 //	          references takes half of the bytes, over 2 KiB on average, grows by $push,
 //	          and each child stands in one list alone
-//	attribute 10 fields or more of one type beside each other, each in less than half of
-//	          the documents, have a plain index each; and at most one read in four of
-//	          those that name one names several; and at most ten writes to a read.
-//	          Numbers are of one type. Up to 5 % of
-//	          the documents may have values of other types; a field is passed over if
-//	          more than a quarter of its values, as far as seen, have other types
+//	attribute 10 fields or more beside each other, or 6 whose names begin alike and of
+//	          which documents have some alone, each in less than half of the documents,
+//	          have a plain index each or reads that filter by them; at most one read in
+//	          four of those that name one names several, and there are at most ten writes
+//	          to a read. Up to 5 % of the documents may have values of other types than the
+//	          usual one; a field is passed over if more than a quarter of its values, as
+//	          far as seen, have other types
 //	series    documents under 300 B with a date and numbers, read 10 times or more, and in
 //	          three of four reads, by a range of the date for one value of another field;
 //	          100 or more have such a value, 24 or more in a day or month; no update or
@@ -71,8 +74,8 @@
 //	          number and date would be fewer
 //	bucket    the same, but the documents have no numbers or something nested; ten or more
 //	          are in a bucket, on average
-//	computed  100 aggregations or more sum up the documents with one value of a field, 100
-//	          or more for each write that was seen; ten documents or more have a value, on
+//	computed  100 aggregations or more sum up the documents with one value of a field, or
+//	          with several each for itself, 100 or more for each write that was seen; ten documents or more have a value, on
 //	          average, and the values are _ids of another collection
 //	approx    an update raises one field of one document by 1 more than 100 times in a
 //	          second; nothing else sets the field, asks for its value or reads what an

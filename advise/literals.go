@@ -137,12 +137,9 @@ func (l *looker) computedCode(ctx context.Context, sources, targets *collection,
 	options := "&computed.Options{Additive: true}"
 	for _, f := range t.fields {
 		accumulator := f.Value.(bson.D)[0]
-		operand, zero := "1", "0"
-		switch v := accumulator.Value.(type) {
-		case string:
-			operand = fmt.Sprintf("%q", v)
-		case bson.D:
-			operand, options = "bson.D{}", "nil"
+		operand, zero := goValue(accumulator.Value), "0"
+		if accumulator.Key == "$count" {
+			options = "nil"
 		}
 		if accumulator.Key != "$sum" && accumulator.Key != "$count" {
 			zero, options = "nil", "nil"
@@ -238,6 +235,39 @@ func goType(kind string) string {
 		return "bson.Binary"
 	}
 	return "any"
+}
+
+// goValue is Go for a value of a command, "" if it has none.
+func goValue(v any) string {
+	switch v := v.(type) {
+	case bson.D:
+		var fields []string
+		for _, f := range v {
+			value := goValue(f.Value)
+			if value == "" {
+				return ""
+			}
+			fields = append(fields, fmt.Sprintf("{Key: %q, Value: %s}", f.Key, value))
+		}
+		return "bson.D{" + strings.Join(fields, ", ") + "}"
+	case bson.A:
+		var values []string
+		for _, element := range v {
+			value := goValue(element)
+			if value == "" {
+				return ""
+			}
+			values = append(values, value)
+		}
+		return "bson.A{" + strings.Join(values, ", ") + "}"
+	case string:
+		return fmt.Sprintf("%q", v)
+	case int32, bool:
+		return fmt.Sprint(v)
+	case int64, float64:
+		return fmt.Sprintf("%T(%v)", v, v)
+	}
+	return ""
 }
 
 func goSort(order bson.D) string {

@@ -9,13 +9,24 @@ import (
 )
 
 // The rule: at most outlierDocuments of the documents hold at least outlierElements
-// of all elements beyond a limit of max(100, five times the third quartile), the
+// of all elements beyond a limit of max(100, five times the third quartile), and outlierTimes as large a part of them, the
 // largest array is worth the trouble, and few reads and writes look for elements inside it.
 const (
-	outlierDocuments = 0.05
+	outlierDocuments = 0.10
 	outlierElements  = 0.10
+	outlierTimes     = 3
 	outlierBytes     = 32 << 10
+	mapKeys          = 1_000 // an object with as many has keys that are data
 )
+
+// maps says of objects that grow as lists do why they are no lists.
+func (l *looker) maps(c *collection) {
+	for _, f := range c.fields {
+		if f.kind == "object" && f.most >= mapKeys {
+			l.not("outlier", c.name, f.path, fmt.Sprintf("a document has a map of %d keys or more there, and the package takes lists alone, of {k, v} for example", mapKeys))
+		}
+	}
+}
 
 func (l *looker) outlier(ctx context.Context, c *collection, a *list) error {
 	const pattern = "outlier"
@@ -46,7 +57,7 @@ func (l *looker) outlier(ctx context.Context, c *collection, a *list) error {
 	case float64(over.Documents) > outlierDocuments*float64(a.docs):
 		l.not(pattern, c.name, a.path, fmt.Sprintf("long lists are no exception: %s have more than %d elements", share(over.Documents, a.docs), limit))
 		return nil
-	case float64(over.Elements) < outlierElements*float64(a.elements):
+	case float64(over.Elements) < max(outlierElements, outlierTimes*float64(over.Documents)/float64(a.docs))*float64(a.elements):
 		l.not(pattern, c.name, a.path, fmt.Sprintf("the long lists hold %s of all elements", share(over.Elements, a.elements)))
 		return nil
 	case a.largest() < outlierBytes:

@@ -14,6 +14,7 @@ type traffic struct {
 	writes []write
 	pages  []skips
 	graphs []climbs
+	levels []level
 	joins  []joins
 	pushes map[string]int64 // by path
 	loops  []oneByOne
@@ -62,6 +63,9 @@ func (l *looker) add(c command) {
 	for name, inner := range c.inner {
 		l.trafficOf(name).finds = append(l.trafficOf(name).finds, inner...)
 	}
+	for _, g := range c.graphs {
+		l.trafficOf(g.in).climb(g)
+	}
 	if links := c.links(); len(links) > 0 {
 		l.trafficOf(c.From.Collection).loop(c, links[0])
 	}
@@ -72,6 +76,7 @@ func (t *traffic) add(c command) {
 		t.finds = append(t.finds, *c.read)
 	}
 	t.page(c)
+	t.level(c)
 	t.span(c)
 	t.total(c)
 	for _, j := range c.joins {
@@ -79,9 +84,6 @@ func (t *traffic) add(c command) {
 			j.seen = []command{c}
 		}
 		t.joined(j)
-	}
-	for _, g := range c.graphs {
-		t.climb(g)
 	}
 	for _, s := range c.statements {
 		t.writes = append(t.writes, s.write)

@@ -267,7 +267,7 @@ func (t *traffic) byElement(id string) (n int64) {
 func (l *looker) named(ctx context.Context, c *collection) (string, error) {
 	for _, name := range slices.Sorted(maps.Keys(l.reads)) {
 		for _, j := range l.reads[name].joins {
-			if j.from == c.name {
+			if j.from == c.name && j.local != "" {
 				return name + "." + j.local, nil
 			}
 		}

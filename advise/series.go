@@ -3,6 +3,7 @@ package advise
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -31,43 +32,71 @@ const noReferences = "No reference to their _id was found; those of collections 
 type span struct {
 	id, at string
 	calls  int64
+	more   []string // fields beside id that one value is asked of, too
+	form   string   // of the times, where they are no dates
 }
 
 // spans are what reads ask for: {sensor: 7, at: {$gte: …, $lt: …}}.
 func (t *traffic) span(c command) {
 	if s, ok := c.span(); ok {
-		i := slices.IndexFunc(t.spans, func(o span) bool { return o.id == s.id && o.at == s.at })
+		i := slices.IndexFunc(t.spans, func(o span) bool {
+			return o.id == s.id && o.at == s.at && slices.Equal(o.more, s.more) && o.form == s.form
+		})
 		if i < 0 {
-			i, t.spans = len(t.spans), append(t.spans, span{id: s.id, at: s.at})
+			i, t.spans = len(t.spans), append(t.spans, s)
 		}
 		t.spans[i].calls += c.calls
 	}
 }
 
 func (c command) span() (s span, ok bool) {
-	if len(c.filter) != 2 {
-		return s, false
-	}
 	for _, f := range c.filter {
 		condition, _ := f.Value.(bson.D)
 		switch {
 		case len(condition) > 0 && at(condition, "$gte") == nil && at(condition, "$gt") == nil && at(condition, "$eq") == nil:
 			return s, false
-		case equals(c.filter, f.Key):
+		case equals(c.filter, f.Key) && s.id == "":
 			s.id = f.Key
-		case condition != nil:
-			s.at = f.Key
+		case equals(c.filter, f.Key):
+			s.more = append(s.more, f.Key)
+		case condition == nil || s.at != "":
+			return s, false
+		default:
+			s.at, s.form = f.Key, timeForm(condition[0].Value)
 		}
 	}
 	return s, s.id != "" && s.at != "" && s.id != "_id"
 }
 
+var isoText = regexp.MustCompile(`^\d{4}-\d\d-\d\d`)
+
+// timeForm is what a bound is that looks like a time, and is no date.
+func timeForm(bound any) string {
+	text, _ := bound.(string)
+	n, _ := number(bound)
+	switch {
+	case isoText.MatchString(text):
+		return "text"
+	case n >= 1e12 && n < 1e13:
+		return "milliseconds since 1970"
+	case n >= 1e9 && n < 1e10:
+		return "seconds since 1970"
+	}
+	return ""
+}
+
 func (l *looker) series(ctx context.Context, c *collection) error {
 	for _, s := range c.spans {
-		if c.has(s.at, "date") {
+		switch {
+		case s.calls < seriesReads && !c.has(s.at, "date"):
+		case c.has(s.at, "date") && len(s.more) > 0 && s.calls >= seriesReads:
+			l.not("series", c.name, s.at, fmt.Sprintf("reads take a range for one value of %s and %s, and the package has one field for a series: put these into one subdocument", strings.Join(s.more, ", "), s.id))
+		case c.has(s.at, "date") && len(s.more) == 0:
 			if err := l.measured(ctx, c, s); err != nil {
 				return err
 			}
+		case s.form != "":
+			l.not("series", c.name, s.at, "the times are "+s.form+", and the packages need dates, as $toDate makes them")
 		}
 	}
 	return nil

@@ -27,7 +27,7 @@ type field struct {
 	kind    string // the server's name of the type
 	element string // the type of an array's first element
 	n       int64  // documents seen with it
-	most    int64  // elements of the longest array seen
+	most    int64  // elements of the longest array seen, keys of the largest object
 }
 
 // d is a document of one field: most expressions are.
@@ -212,7 +212,10 @@ func shapeStages() bson.A {
 				{Key: "e", Value: d("$cond", bson.A{isArray, d("$type", d("$first", "$v")), ""})},
 			}},
 			{Key: "n", Value: d("$sum", 1)},
-			{Key: "most", Value: d("$max", d("$cond", bson.A{isArray, d("$size", "$v"), 0}))},
+			{Key: "most", Value: d("$max", d("$switch", bson.D{{Key: "branches", Value: bson.A{
+				bson.D{{Key: "case", Value: isArray}, {Key: "then", Value: d("$size", "$v")}},
+				bson.D{{Key: "case", Value: d("$eq", bson.A{d("$type", "$v"), "object"})}, {Key: "then", Value: d("$size", d("$objectToArray", "$v"))}},
+			}}, {Key: "default", Value: 0}}))},
 		}),
 		d("$sort", bson.D{{Key: "n", Value: -1}, {Key: "_id", Value: 1}}),
 		d("$limit", maxReply/2),

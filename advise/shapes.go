@@ -90,7 +90,7 @@ func shapesOf(commands []command) []Shape {
 			}
 		}
 		for _, g := range c.graphs {
-			s.add(c.asShape("climb", "one look-up a level of the tree; with the ancestors in each document it is one range", link{"tree", c.Collection, g.field, false}))
+			s.add(c.asShape("climb", "one look-up a level of the tree; with the ancestors in each document it is one range", link{"tree", g.in, g.field, false}))
 		}
 		for _, u := range c.statements {
 			s.push(c, u, shortened)

@@ -475,6 +475,8 @@ func tryBucket(c *collection, s span, window string) trying {
 	}
 }
 
+const indexNotFound = 27
+
 func tryAttribute(c *collection, paths []string) trying {
 	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
 		coll := db.Collection(c.name)
@@ -493,8 +495,9 @@ func tryAttribute(c *collection, paths []string) trying {
 		var columns []attribute.Column
 		for _, path := range paths {
 			columns = append(columns, attribute.Column{Path: path, Key: path})
-			if err := coll.Indexes().DropWithKey(ctx, bson.D{{Key: path, Value: 1}}); err != nil {
-				if err := coll.Indexes().DropWithKey(ctx, bson.D{{Key: path, Value: -1}}); err != nil {
+			for _, direction := range []int{1, -1} {
+				var none mongo.CommandError
+				if err := coll.Indexes().DropWithKey(ctx, bson.D{{Key: path, Value: direction}}); err != nil && !(errors.As(err, &none) && none.HasErrorCode(indexNotFound)) {
 					return 0, service{}, err
 				}
 			}
