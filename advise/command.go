@@ -25,6 +25,7 @@ type command struct {
 
 	read       *read // what it needs of documents; nil: it reads none
 	joins      []joins
+	gathers    []joins // from _id to a field of a collection
 	graphs     []climbs
 	inner      map[string][]read // of the collections that it joins
 	statements []statement
@@ -279,6 +280,9 @@ func (c *command) join(from string, document bson.D) {
 	r := read{calls: c.calls, uses: append(slices.Clone(fields), foreign), all: fields == nil}
 	if foreign != "_id" {
 		r.match = []string{foreign}
+		if local == "_id" && !operators(pipeline, "$match", "$limit", "$sample") {
+			c.gathers = append(c.gathers, joins{from: from, local: foreign, calls: c.calls})
+		}
 	} else if local != "" {
 		c.joins = append(c.joins, joins{from: from, local: local, calls: c.calls, fields: fields})
 	}

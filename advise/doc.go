@@ -59,7 +59,9 @@
 //	          the reads of the list or more and not fewer than its writes, and no _id is
 //	          there twice; or a list of
 //	          references takes half of the bytes, over 2 KiB on average, grows by $push,
-//	          and each child stands in one list alone
+//	          and each child stands in one list alone; or 50 $lookups or more join the
+//	          children of a parent, 100 of 64 KiB at most, as half of the reads of the
+//	          parents and nine of ten of those of the children do
 //	attribute 10 fields or more beside each other, or 6 whose names begin alike and of
 //	          which documents have some alone, each in less than half of the documents,
 //	          have a plain index each or reads that filter by them; at most one read in
@@ -148,8 +150,8 @@
 // empty and is dropped at the end. It adopts the pattern there and measures what was promised, and what
 // the reads that were seen send and examine before and after. It compares their answers value by value. A test
 // sees that none of them loses a value and no promise is off by more than a factor of two, for outlier, subset,
-// split, paging, tree, extref, attribute, series, bucket, computed and relation of embedded children. The others cannot be
-// tried, and Try says why.
+// split, paging, tree, extref, attribute, series, bucket, computed and relation of children that are embedded or will
+// be. The others cannot be tried, and Try says why.
 package advise
 
 // Notes for those who change this package.

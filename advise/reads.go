@@ -16,9 +16,11 @@ type traffic struct {
 	graphs []climbs
 	levels []level
 	joins  []joins
-	pushes map[string]int64 // by path
-	loops  []oneByOne
-	spans  []span
+	// gathers are joins of the documents that refer to this collection.
+	gathers []joins
+	pushes  map[string]int64 // by path
+	loops   []oneByOne
+	spans   []span
 
 	totals []totals
 
@@ -84,6 +86,9 @@ func (t *traffic) add(c command) {
 			j.seen = []command{c}
 		}
 		t.joined(j)
+	}
+	for _, j := range c.gathers {
+		t.gather(j)
 	}
 	for _, s := range c.statements {
 		t.writes = append(t.writes, s.write)

@@ -72,6 +72,11 @@ func (l *looker) relation(ctx context.Context, c *collection) error {
 			return err
 		}
 	}
+	for _, j := range c.gathers {
+		if err := l.together(ctx, c, j); err != nil {
+			return err
+		}
+	}
 	for _, path := range c.documentLists() {
 		if err := l.alone(ctx, c, path); err != nil {
 			return err

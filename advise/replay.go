@@ -109,14 +109,16 @@ func sendable(read bson.D) bson.D {
 	return body
 }
 
-// of is the read of another collection that has the same documents, also where it joins itself.
-func (c command) of(name string) bson.D {
+// of is the read of other collections that have the same documents, by name.
+func (c command) of(originals map[string]string) bson.D {
 	out := slices.Clone(c.body)
-	out[0].Value = name
+	out[0].Value = originals[c.Collection]
 	var stages bson.A
 	for _, p := range c.pipeline {
 		operator, value := stage(p)
-		if document, ok := value.(bson.D); ok && at(document, "from") == c.Collection {
+		document, _ := value.(bson.D)
+		from, _ := at(document, "from").(string)
+		if name := originals[from]; name != "" {
 			p = d(operator, with(document, "from", name))
 		}
 		stages = append(stages, p)
@@ -180,13 +182,13 @@ func (m *meter) read(ctx context.Context, command bson.D) (answer []bson.D, err 
 	return answer, err
 }
 
-// replay sends the reads to the collection original, which has the documents as they were, and as the service sends them
+// replay sends the reads to the collections that have the documents as they were, and as the service sends them
 // to where the pattern is adopted, and compares the answers. It leaves out reads that the server refuses, and reports
 // whether the others could all be told.
-func (r *Replay) replay(ctx context.Context, db *mongo.Database, original string, s service) (bool, error) {
+func (r *Replay) replay(ctx context.Context, db *mongo.Database, originals map[string]string, s service) (bool, error) {
 	for _, c := range r.commands {
 		earlier, now := &meter{db: db}, &meter{db: db}
-		before, err := earlier.read(ctx, c.of(original))
+		before, err := earlier.read(ctx, c.of(originals))
 		if ctx.Err() != nil {
 			return false, ctx.Err()
 		}

@@ -67,6 +67,7 @@ type Finding struct {
 	try    trying   // nil: it cannot be tried
 	takes  string   // the call that takes over documents, where it is not Adopt
 	others []string // collections that it needs besides
+	moves  []string // those of them whose documents it moves
 }
 
 // Name is the finding in a word: outlier:orders.items.

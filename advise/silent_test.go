@@ -333,3 +333,39 @@ func TestAttributesOfAllKinds(t *testing.T) {
 		t.Errorf("advised %v; %q", named(report), about(report, "plain"))
 	}
 }
+
+// Lines that are always read with their order belong into it, unless something else needs them.
+func TestChildrenReadWithTheirParent(t *testing.T) {
+	t.Parallel()
+	join := sends(t, 60, `{"aggregate": "orders", "pipeline": [{"$match": {"year": 7}}, {"$lookup": {"from": "lines", "localField": "_id", "foreignField": "order", "as": "all"}}]}`)[0]
+	for _, test := range []struct {
+		each          int // lines of the first order
+		others        []advise.Query
+		finding, want string
+	}{
+		{4, nil, "relation:orders.lines", ""},
+		{4, sends(t, 40, `{"find": "lines", "filter": {"product": 3}}`), "", "60 of 100 reads ask for all of one parent"},
+		{4, sends(t, 90, `{"find": "orders", "filter": {"year": 3}}`), "", "60 of 150 reads join them"},
+		{4, sends(t, 90, `{"update": "lines", "updates": [{"q": {"_id": 7}, "u": {"$set": {"sent": true}}}]}`), "", "they are written more often by themselves (90)"},
+		{101, nil, "", "they may grow without a bound"},
+	} {
+		db := mongotest.Database(t)
+		ids := make([]bson.ObjectID, 150)
+		for i := range ids {
+			ids[i] = bson.NewObjectID()
+		}
+		insert(t, db.Collection("orders"), times(len(ids), func(i int) bson.D { return bson.D{{Key: "_id", Value: ids[i]}, {Key: "year", Value: i % 9}} }))
+		insert(t, db.Collection("lines"), times(test.each+400, func(i int) bson.D {
+			return bson.D{{Key: "_id", Value: i}, {Key: "order", Value: ids[max(i-test.each+1, 0)%len(ids)]}, {Key: "product", Value: i % 9}, {Key: "amount", Value: i}}
+		}))
+		report := said(t, db, append(test.others, join), test.finding, "orders", test.want)
+		if test.finding == "" || len(report.Findings) == 0 {
+			continue
+		}
+		compile(t, report.Findings)
+		trial, err := advise.Try(t.Context(), db, mongotest.Database(t), report, report.Findings[0], nil)
+		if err != nil || !trial.Kept() || trial.Saved == 0 || len(trial.Replays) != 1 {
+			t.Errorf("%s, %v", printedTrial(t, trial), err)
+		}
+	}
+}

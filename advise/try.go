@@ -82,7 +82,7 @@ var notTried = map[string]string{
 //
 // Cost: on db, 1 round trip for the indexes of each collection that is copied, those of a find
 // for its part, and 1 for its number of documents. On scratch, the inserts in batches, for the
-// finding's collection twice, a Look, the Adopt of the pattern, a few aggregations, and 4 round
+// finding's collection twice, as one whose documents it moves, a Look, the Adopt of the pattern, a few aggregations, and 4 round
 // trips for each read that is replayed, 2 more for each list that it gets from elsewhere.
 func Try(ctx context.Context, db, scratch *mongo.Database, report *Report, f Finding, opts *TryOptions) (trial *Trial, err error) {
 	defer fault.In(&err, "advise: try")
@@ -141,9 +141,13 @@ func Try(ctx context.Context, db, scratch *mongo.Database, report *Report, f Fin
 	}
 	reads, left := replays(f.Collection, append([]string{f.Collection}, f.others...), report.commands)
 	trial.NotReplayed = left
-	original := f.Collection + "_before"
-	if len(reads) > 0 { // the answers of the two are compared
-		if _, err := copied(ctx, scratch.Collection(f.Collection), scratch.Collection(original), o); err != nil {
+	originals := map[string]string{}
+	for _, name := range append([]string{f.Collection}, f.moves...) {
+		originals[name] = name + "_before"
+		if len(reads) == 0 { // there are no answers to compare
+			continue
+		}
+		if _, err := copied(ctx, scratch.Collection(name), scratch.Collection(originals[name]), o); err != nil {
 			return nil, err
 		}
 	}
@@ -163,7 +167,7 @@ func Try(ctx context.Context, db, scratch *mongo.Database, report *Report, f Fin
 		trial.Grown[i] -= before[i]
 	}
 	for i := range reads {
-		told, err := reads[i].replay(ctx, scratch, original, service)
+		told, err := reads[i].replay(ctx, scratch, originals, service)
 		switch {
 		case err != nil:
 			return nil, err
