@@ -54,7 +54,7 @@ const least = 100
 // Cost: 1 round trip for the list of collections, 1 for each of two sources of queries and 1
 // more if the profiler has more than 4,000, up to 200 for loops of finds in a profile or log,
 // 1 for each collection and 1 more if reads sort it; for each of at least 100 documents 1
-// for its fields, 2 if it is large, 1 scan for each array of 16 elements or more, 1 for
+// for its fields, 1 or 2 for its indexes, 2 if it is large, 1 scan for each array of 16 elements or more, 1 for
 // each reference that queries follow, a few for each list of references or children that
 // they name, 1 where ten fields beside each other are of one type, 2 if some of their values are
 // not, 1 or 2 for each finding, 1 for each type that its code names, 1 for what grows by tree and
@@ -78,6 +78,8 @@ func Look(ctx context.Context, db *mongo.Database, opts *Options) (report *Repor
 		server:  &server{db: db, maxTime: o.MaxTime, ends: begin.Add(o.Budget), left: o.MaxCommands},
 		report:  &Report{Database: db.Name(), At: begin},
 		others:  map[string]string{},
+
+		indexesOf: map[string][]index{},
 	}
 	names, err := l.list(ctx)
 	if err != nil { // there is nothing to report: no server, no right, no database
@@ -100,6 +102,8 @@ type looker struct {
 	reads  map[string]*traffic    // by collection
 	all    map[string]*collection // those that are looked at
 	others map[string]string      // why others are not, by collection
+
+	indexesOf map[string][]index // by collection, once they are known
 }
 
 // collection is what is known of a collection.
@@ -148,7 +152,7 @@ func (l *looker) look(ctx context.Context, names []string) error {
 			}
 		}
 	}
-	return nil
+	return l.indexAdvice(ctx, all)
 }
 
 // list returns the names of the plain collections. Views have no documents, and

@@ -34,8 +34,10 @@ const (
 
 // index is an index of a collection.
 type index struct {
+	name  string
 	keys  bson.D
 	plain bool // it holds all values of its fields, in the order of bytes, and for ever
+	whole bool // it has each document, in that order
 }
 
 // indexes lists the indexes of a collection.
@@ -51,8 +53,13 @@ func (l *looker) indexes(ctx context.Context, c *collection) ([]index, error) {
 		if err := bson.Unmarshal(raw, &document); err != nil {
 			return nil, err
 		}
-		i := index{plain: true}
+		i := index{plain: true, whole: true}
+		i.name, _ = at(document, "name").(string)
 		i.keys, _ = at(document, "key").(bson.D)
+		for _, option := range []string{"partialFilterExpression", "collation", "sparse", "hidden"} {
+			value := at(document, option)
+			i.whole = i.whole && (value == nil || value == false)
+		}
 		for _, option := range []string{"unique", "partialFilterExpression", "expireAfterSeconds", "collation", "wildcardProjection"} {
 			i.plain = i.plain && at(document, option) == nil
 		}
@@ -167,7 +174,7 @@ func (l *looker) attribute(ctx context.Context, c *collection) error {
 	if !slices.ContainsFunc(unite(groups), func(s *siblings) bool { return len(s.paths) >= attributeFamily }) {
 		return nil
 	}
-	all, err := l.indexes(ctx, c)
+	all, err := l.plainIndexes(ctx, c.name)
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, "")
 	}

@@ -21,6 +21,8 @@ type Report struct {
 	Findings []Finding `json:"findings"`
 	// Shapes are the queries that will be slow when there is more data, the commonest first.
 	Shapes []Shape `json:"shapes"`
+	// Indexes are those that are missing, those that most commands would use first, and those that could go.
+	Indexes []Index `json:"indexes"`
 	// NotAdvised are the patterns that were weighed and would not pay.
 	NotAdvised []Note `json:"notAdvised"`
 	// Unknown could not be told.

@@ -37,6 +37,12 @@ func (r *Report) Text(w io.Writer) error {
 	for _, s := range r.Shapes {
 		fmt.Fprintf(&b, "   %s\n", strings.TrimLeft(wrap(s.String(), "      "), " "))
 	}
+	if len(r.Indexes) > 0 {
+		b.WriteString("\nIndexes:\n")
+	}
+	for _, i := range r.Indexes {
+		fmt.Fprintf(&b, "   %s\n", strings.TrimLeft(wrap(i.String(), "      "), " "))
+	}
 	notes(&b, "Not advised", r.NotAdvised)
 	notes(&b, "Could not be told", r.Unknown)
 	_, err := io.WriteString(w, visible.Text(b.String()))
@@ -180,7 +186,7 @@ func wrap(text, margin string) string {
 	return b.String()
 }
 
-// JSON writes the findings, the shapes and what is unknown, one object a line.
+// JSON writes the findings, the shapes, the indexes and what is unknown, one object a line.
 func (r *Report) JSON(w io.Writer) error {
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
@@ -191,6 +197,11 @@ func (r *Report) JSON(w io.Writer) error {
 	}
 	for _, s := range r.Shapes {
 		if err := out.Encode(s); err != nil {
+			return err
+		}
+	}
+	for _, i := range r.Indexes {
+		if err := out.Encode(map[string]Index{"index": i}); err != nil {
 			return err
 		}
 	}
