@@ -51,14 +51,8 @@ const least = 100
 // report if it cannot list the collections, and ErrInvalid if there are none. If it cannot read one
 // collection, because the user lacks a role or the time is over, the report names that collection.
 //
-// Cost: 1 round trip for the list of collections, 1 for each of two sources of queries and 1
-// more if the profiler has more than 4,000, up to 200 for loops of finds in a profile or log,
-// 1 for each collection and 1 more if reads sort it; for each of at least 100 documents 1
-// for its fields, 1 or 2 for its indexes, 2 if it is large, 1 scan for each array of 16 elements or more, 1 for
-// each reference that queries follow, a few for each list of references or children that
-// they name, 1 where ten fields beside each other are of one type, 2 if some of their values are
-// not, 1 or 2 for each finding, 1 for each type that its code names, 1 for what grows by tree and
-// extref, and 2 for each of up to 20 different joins that were seen. Options.MaxTime, Budget and MaxCommands bound it.
+// Cost: 3 round trips, and for each collection with 100 documents or more some 6, and 1 or 2 scans for each thing that
+// it suspects. The package's manual has the list.
 func Look(ctx context.Context, db *mongo.Database, opts *Options) (report *Report, err error) {
 	defer fault.In(&err, "advise: look")
 	var o Options
@@ -146,7 +140,7 @@ func (l *looker) look(ctx context.Context, names []string) error {
 		}
 	}
 	for _, c := range all { // once the fields of all are known
-		for _, detect := range []func(context.Context, *collection) error{l.series, l.relation, l.computed} {
+		for _, detect := range []func(context.Context, *collection) error{l.series, l.relation, l.computed, l.dangling} {
 			if err := detect(ctx, c); err != nil {
 				return err
 			}
@@ -309,7 +303,7 @@ func (l *looker) lookAt(ctx context.Context, c *collection) error {
 			return err
 		}
 	}
-	for _, detect := range []func(context.Context, *collection) error{l.split, l.paging, l.tree, l.extref, l.attribute, l.approx} {
+	for _, detect := range []func(context.Context, *collection) error{l.split, l.paging, l.tree, l.extref, l.attribute, l.approx, l.data} {
 		if err := detect(ctx, c); err != nil {
 			return err
 		}

@@ -31,6 +31,12 @@
 // A Report also lists what was looked at and is not advised, with the reason, and what
 // could not be told, with what would tell it: a role, the profiler, more time.
 //
+// It has the indexes that are missing for the queries that were seen, those that are prefixes of others, and,
+// where the user may ask for $indexStats, those that were not used for a day. And it has what
+// the data shows without queries: documents of 4 MiB or more, references that lead
+// nowhere or are text where ObjectIDs are, fields of which few values have another type, dates as text,
+// documents of several kinds, and large collections of which half are two years old. Each has a command that shows it.
+//
 // # Which patterns
 //
 //	outlier   at most 10 % of the documents hold at least 10 % of the elements of a
@@ -133,7 +139,20 @@
 // server, which sends numbers, never documents. At most 5 % of a large collection is
 // sampled, as above that $sample sorts it. The profiler is never switched on and
 // nothing is stored. A scan does read the whole collection through the cache, for
-// MaxTime at most: run it on a secondary, or at night.
+// MaxTime at most: run it on a secondary, or at night. The round trips are
+//
+//	database         1 for its collections, 2 for queries, 1 more if the profiler has over 4,000
+//	                 entries, up to 200 for loops of finds in a profile or log, and up to 50 for
+//	                 filters without an index
+//	collection       1 for its size; of 100 documents or more 1 for its fields, 2 if it is large,
+//	                 1 for its indexes, 1 for their use if there are several, 1 for the kinds of
+//	                 its documents and 1 for its texts
+//	list             1 scan for each list of 16 elements or more
+//	field            1 scan for each of several types, of dates or ObjectIDs as text, and 2 for
+//	                 references by name or ObjectID; 1 or 2 where ten fields are of one type
+//	reference        1 scan for each that queries follow, and a few for lists of references
+//	finding          1 or 2, 1 for each type that its code names, 1 for what grows by tree and
+//	                 extref, and 2 for each of up to 20 different joins that were seen
 //
 // # Before production
 //

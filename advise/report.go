@@ -23,6 +23,8 @@ type Report struct {
 	Shapes []Shape `json:"shapes"`
 	// Indexes are those that are missing, those that most commands would use first, and those that could go.
 	Indexes []Index `json:"indexes"`
+	// Remarks are what the data shows without a query: what fails first, first.
+	Remarks []Remark `json:"remarks"`
 	// NotAdvised are the patterns that were weighed and would not pay.
 	NotAdvised []Note `json:"notAdvised"`
 	// Unknown could not be told.
@@ -179,6 +181,9 @@ func (r *Report) finish(commands int, took time.Duration) {
 			}
 		}
 	}
+	slices.SortStableFunc(r.Remarks, func(a, b Remark) int {
+		return cmp.Or(cmp.Compare(slices.Index(remarkKinds, a.Kind), slices.Index(remarkKinds, b.Kind)), cmp.Compare(b.Check.Answer, a.Check.Answer), strings.Compare(a.Name(), b.Name()))
+	})
 	byPlace := func(a, b Note) int {
 		return cmp.Or(strings.Compare(a.Collection, b.Collection), strings.Compare(a.Path, b.Path), strings.Compare(a.Pattern, b.Pattern))
 	}
