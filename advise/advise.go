@@ -111,6 +111,7 @@ type collection struct {
 	idType string
 	types  map[string]string // counted
 	mixed  []string          // which types there are, where there are several
+	strata []stratum         // once it is estimated
 	// derived are the reference to the parent and a field that tells the ancestors besides.
 	derived []string
 	*traffic

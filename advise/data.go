@@ -77,7 +77,7 @@ func (c *collection) first() bson.A {
 
 // limit looks for documents near 16 MB.
 func (l *looker) limit(ctx context.Context, c *collection) error {
-	if c.size < limitBytes {
+	if c.size < limitBytes || l.slow(c) { // see shapeOfRanges
 		return nil
 	}
 	large := d("$match", d("$expr", d("$gte", bson.A{d("$bsonSize", "$$ROOT"), limitBytes})))
@@ -105,6 +105,10 @@ func (l *looker) limit(ctx context.Context, c *collection) error {
 // types looks for fields of which few values have another type. Numbers are of one type.
 func (l *looker) types(ctx context.Context, c *collection) error {
 	for _, path := range c.mixedPaths() {
+		if l.slow(c) {
+			l.unknown("", c.name, path, "values of several types were seen, and a scan takes too long", l.tells(c))
+			continue
+		}
 		check, err := l.check(ctx, bson.D{{Key: "aggregate", Value: c.name}, {Key: "pipeline", Value: bson.A{
 			d("$match", d(path, d("$ne", nil))), d("$group", bson.D{{Key: "_id", Value: d("$type", "$"+path)}, {Key: "n", Value: d("$sum", 1)}}), d("$sort", bson.D{{Key: "n", Value: -1}, {Key: "_id", Value: 1}}),
 		}}, {Key: "cursor", Value: bson.D{}}}, "cursor", "firstBatch", "0", "n")
@@ -160,15 +164,11 @@ func (l *looker) texts(ctx context.Context, c *collection) error {
 		if f.kind != "string" || slices.Contains(paths, f.path) || len(paths) == probed || f.path == "_id" {
 			continue
 		}
-		value := "$" + f.path
-		matches := func(pattern string) bson.D {
-			return d("$sum", d("$cond", bson.A{d("$and", bson.A{d("$eq", bson.A{d("$type", value), "string"}), d("$regexMatch", bson.D{
-				{Key: "input", Value: d("$cond", bson.A{d("$eq", bson.A{d("$type", value), "string"}), value, ""})}, {Key: "regex", Value: pattern}})}), 1, 0}))
-		}
 		i := fmt.Sprint(len(paths))
 		paths = append(paths, f.path)
-		group = append(group, bson.E{Key: "s" + i, Value: d("$sum", d("$cond", bson.A{d("$eq", bson.A{d("$type", value), "string"}), 1, 0}))},
-			bson.E{Key: "d" + i, Value: matches(isoDate)}, bson.E{Key: "o" + i, Value: matches(objectID)})
+		group = append(group, bson.E{Key: "s" + i, Value: d("$sum", d("$cond", bson.A{matching(f.path, ""), 1, 0}))},
+			bson.E{Key: "d" + i, Value: d("$sum", d("$cond", bson.A{matching(f.path, isoDate), 1, 0}))},
+			bson.E{Key: "o" + i, Value: d("$sum", d("$cond", bson.A{matching(f.path, objectID), 1, 0}))})
 	}
 	if len(paths) == 0 {
 		return nil
@@ -183,11 +183,11 @@ func (l *looker) texts(ctx context.Context, c *collection) error {
 		switch {
 		case n("s") == 0:
 		case n("d") >= least:
-			check, err := l.check(ctx, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d(path, d("$regex", isoDate))}}, "n")
-			if err != nil {
+			check, ok, err := l.tally(ctx, c, partOf(matching(path, isoDate)), bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d(path, d("$regex", isoDate))}}, "n")
+			if err != nil || !ok {
 				return err
 			}
-			l.remark(Remark{Kind: "dates", Collection: c.name, Path: path, Pattern: "schemaversion", Check: check, Sure: "counted; that they are dates is by their form",
+			l.remark(Remark{Kind: "dates", Collection: c.name, Path: path, Pattern: "schemaversion", Check: check, Sure: check.sure() + "; that they are dates is by their form",
 				Reason: fmt.Sprintf("%s dates as text: no TTL index, window or date expression takes them, and ranges are right in one format and zone alone", has(check.Answer))})
 		case n("o") >= least:
 			if err := l.textReferences(ctx, c, path); err != nil {
@@ -205,6 +205,12 @@ func has(n int64) string {
 	return group(n) + " documents have"
 }
 
+// matching is the condition of a text that a pattern matches.
+func matching(path, pattern string) bson.D {
+	isText := d("$eq", bson.A{d("$type", "$"+path), "string"})
+	return d("$and", bson.A{isText, d("$regexMatch", bson.D{{Key: "input", Value: d("$cond", bson.A{isText, "$" + path, ""})}, {Key: "regex", Value: pattern}})})
+}
+
 // textReferences looks for the collection whose ObjectIDs are here as text.
 func (l *looker) textReferences(ctx context.Context, c *collection, path string) error {
 	for _, name := range slices.Sorted(maps.Keys(l.all)) {
@@ -220,11 +226,11 @@ func (l *looker) textReferences(ctx context.Context, c *collection, path string)
 		if len(batch) == 0 || 2*integer(batch[0], "found") < integer(batch[0], "named") {
 			continue
 		}
-		check, err := l.check(ctx, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d(path, d("$regex", objectID))}}, "n")
-		if err != nil {
+		check, ok, err := l.tally(ctx, c, partOf(matching(path, objectID)), bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d(path, d("$regex", objectID))}}, "n")
+		if err != nil || !ok {
 			return err
 		}
-		l.remark(Remark{Kind: "references", Collection: c.name, Path: path, Pattern: "schemaversion", Check: check, Sure: "counted; half of 200 or more name a document",
+		l.remark(Remark{Kind: "references", Collection: c.name, Path: path, Pattern: "schemaversion", Check: check, Sure: check.sure() + "; half of 200 or more name a document",
 			Reason: fmt.Sprintf("%s text that is the _id of %s, an ObjectID there: no $lookup joins these, and they take twice the bytes", has(check.Answer), name)})
 		return nil
 	}
@@ -265,11 +271,12 @@ func (l *looker) kinds(ctx context.Context, c *collection) error {
 	}
 	// The field of the rarest of the kinds.
 	last := own[len(own)-1]
-	check, err := l.check(ctx, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d(last, d("$exists", true))}}, "n")
-	if err != nil {
+	there := d("$ne", bson.A{d("$type", "$"+last), "missing"})
+	check, ok, err := l.tally(ctx, c, partOf(there), bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d(last, d("$exists", true))}}, "n")
+	if err != nil || !ok {
 		return err
 	}
-	l.remark(Remark{Kind: "shapes", Collection: c.name, Path: last, Pattern: "schemaversion, polymorphic", Check: check, Sure: "counted; the others as far as was seen, and whether it is meant, only you know",
+	l.remark(Remark{Kind: "shapes", Collection: c.name, Path: last, Pattern: "schemaversion, polymorphic", Check: check, Sure: check.sure() + "; the others as far as was seen, and whether it is meant, only you know",
 		Reason: fmt.Sprintf("documents are of %d kinds, each with a field that the others lack: %s (%s the last one)", len(kinds), strings.Join(own, ", "), has(check.Answer))})
 	return nil
 }
@@ -301,22 +308,23 @@ func (l *looker) old(ctx context.Context, c *collection) error {
 		return nil
 	}
 	before := l.report.At.AddDate(-oldYears, 0, 0)
-	path, query := "_id", d("_id", d("$lt", bson.NewObjectIDFromTimestamp(before)))
+	path, bound := "_id", any(bson.NewObjectIDFromTimestamp(before))
 	if c.idType != "objectId" {
 		i := slices.IndexFunc(c.fields, func(f field) bool { return f.kind == "date" && creation.MatchString(f.path) })
 		if i < 0 {
 			return nil
 		}
-		path, query = c.fields[i].path, d(c.fields[i].path, d("$lt", before))
+		path, bound = c.fields[i].path, before
 	}
-	check, err := l.check(ctx, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: query}}, "n")
-	if err != nil || float64(check.Answer) < oldShare*float64(c.count) {
+	earlier := d("$and", bson.A{d("$gt", bson.A{"$" + path, nil}), d("$lt", bson.A{"$" + path, bound})})
+	check, ok, err := l.tally(ctx, c, partOf(earlier), bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: d(path, d("$lt", bound))}}, "n")
+	if err != nil || !ok || float64(check.Answer) < oldShare*float64(c.count) {
 		return err
 	}
 	if strings.Contains(check.Shell, `{"$`) { // values of any type
 		check.Shell = "db.runCommand(EJSON.deserialize(" + strings.TrimPrefix(check.Shell, "db.runCommand(") + ")"
 	}
-	l.remark(Remark{Kind: "old", Collection: c.name, Path: path, Pattern: "archive", Check: check, Sure: "counted; whether they are still read, no data says",
+	l.remark(Remark{Kind: "old", Collection: c.name, Path: path, Pattern: "archive", Check: check, Sure: check.sure() + "; whether they are still read, no data says",
 		Reason: fmt.Sprintf("%s of %s are from before %s, by %s", group(check.Answer), many(c.count, "document"), before.UTC().Format(time.DateOnly), path)})
 	return nil
 }
@@ -374,17 +382,22 @@ func (l *looker) referred(c *collection, f field) (out []*collection) {
 }
 
 func (l *looker) dangle(ctx context.Context, c *collection, path string, other *collection) error {
-	check, err := l.check(ctx, bson.D{{Key: "aggregate", Value: c.name}, {Key: "pipeline", Value: bson.A{
+	pipeline := bson.A{
 		d("$match", d(path, d("$ne", nil))),
 		d("$group", bson.D{{Key: "_id", Value: "$" + path}, {Key: "n", Value: d("$sum", 1)}}),
 		d("$lookup", bson.D{{Key: "from", Value: other.name}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: "_id"}, {Key: "as", Value: "to"}, {Key: "pipeline", Value: bson.A{d("$project", d("_id", 1))}}}),
-		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "all", Value: d("$sum", "$n")}, {Key: "dangling", Value: d("$sum", d("$cond", bson.A{d("$eq", bson.A{d("$size", "$to"), 0}), "$n", 0}))}}),
-	}}, {Key: "cursor", Value: bson.D{}}}, "cursor", "firstBatch", "0", "dangling")
-	if err != nil || check.Answer == 0 {
+		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "all", Value: d("$sum", "$n")}, {Key: "part", Value: d("$sum", d("$cond", bson.A{d("$eq", bson.A{d("$size", "$to"), 0}), "$n", 0}))}}),
+	}
+	check, ok, err := l.tally(ctx, c, pipeline, bson.D{{Key: "aggregate", Value: c.name}, {Key: "pipeline", Value: pipeline}, {Key: "cursor", Value: bson.D{}}}, "cursor", "firstBatch", "0", "part")
+	if err != nil || !ok || check.Answer == 0 {
 		return err
 	}
-	if all := check.figure("all"); float64(all-check.Answer) >= danglingShare*float64(all) {
-		l.remark(Remark{Kind: "dangling", Collection: c.name, Path: path, Pattern: "relation", Check: check, Sure: "counted; that it is a reference is by its values",
+	all := c.count
+	if !check.Estimated {
+		all = check.figure("all")
+	}
+	if float64(all-check.Answer) >= danglingShare*float64(all) {
+		l.remark(Remark{Kind: "dangling", Collection: c.name, Path: path, Pattern: "relation", Check: check, Sure: check.sure() + "; that it is a reference is by its values",
 			Reason: fmt.Sprintf("%s of %s name no document of %s", group(check.Answer), many(all, "reference"), other.name)})
 	}
 	return nil

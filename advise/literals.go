@@ -177,6 +177,9 @@ func (l *looker) elementType(ctx context.Context, c *collection, a *list) string
 
 // counting is the one type that holds all values, or "mixed"; it notes which there are then.
 func (l *looker) counting(ctx context.Context, c *collection, what string, kinds any, sampled string) string {
+	if l.slow(c) {
+		return sampled
+	}
 	batch, err := l.aggregate(ctx, c.name, bson.A{
 		d("$project", d("k", kinds)), d("$unwind", "$k"), d("$group", bson.D{{Key: "_id", Value: "$k"}, {Key: "n", Value: d("$sum", 1)}}), d("$sort", bson.D{{Key: "n", Value: -1}, {Key: "_id", Value: 1}}),
 	})

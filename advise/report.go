@@ -107,14 +107,15 @@ func (f Finding) overlaps(other Finding) bool {
 type Fact struct {
 	What  string `json:"what"`
 	Value int64  `json:"value"`
-	How   string `json:"how"` // counted, kept by the server, or of the queries seen
+	How   string `json:"how"` // counted, estimated, kept by the server, or of the queries seen
 }
 
-// How a figure was found. The server keeps the number and size of a collection's
+// How a figure was found: estimates are of ranges of _id, where a scan would take too long. The server keeps the number and size of a collection's
 // documents without a scan; after a crash they may be off, and on a sharded cluster they may count orphaned
 // documents.
 const (
 	counted = "counted"
+	guessed = "estimated"
 	kept    = "kept by the server"
 	seen    = "of the queries seen"
 )
@@ -139,8 +140,19 @@ type Check struct {
 	Shell  string   `json:"shell"` // for mongosh
 	Answer int64    `json:"answer"`
 	Path   []string `json:"path"` // of the figure in the answer
+	// Estimated is an Answer that was not counted, as the command would take too long.
+	Estimated bool `json:"estimated,omitempty"`
 
-	reply bson.Raw
+	reply  bson.Raw
+	within string // the interval of an estimate
+}
+
+// sure says how the Answer was found.
+func (c Check) sure() string {
+	if c.Estimated {
+		return c.within
+	}
+	return counted
 }
 
 // Bar is the documents whose lists have From to To elements.
@@ -203,19 +215,33 @@ func unit(f Finding) int {
 
 // check runs the query that a reader can run by hand.
 func (l *looker) check(ctx context.Context, command bson.D, path ...string) (Check, error) {
-	printed, err := bson.MarshalExtJSON(command, false, false)
+	shell, err := shellOf(command)
 	if err != nil {
 		return Check{}, err
-	}
-	shell := "db.runCommand(" + string(printed) + ")"
-	if strings.Contains(shell, `{"$`) && command[0].Key == "explain" { // values of any type
-		shell = "db.runCommand(EJSON.deserialize(" + string(printed) + "))"
 	}
 	reply, err := l.run(ctx, l.db, command)
 	if err != nil {
 		return Check{}, err
 	}
-	return Check{shell, integer(reply, path...), path, reply}, nil
+	return Check{Shell: shell, Answer: integer(reply, path...), Path: path, reply: reply}, nil
+}
+
+// unchecked is a query that is not run, and an estimate of its answer.
+func unchecked(command bson.D, answer int64, path ...string) (Check, error) {
+	shell, err := shellOf(command)
+	return Check{Shell: shell, Answer: answer, Path: path, Estimated: true}, err
+}
+
+func shellOf(command bson.D) (string, error) {
+	printed, err := bson.MarshalExtJSON(command, false, false)
+	if err != nil {
+		return "", err
+	}
+	shell := "db.runCommand(" + string(printed) + ")"
+	if strings.Contains(shell, `{"$`) && command[0].Key == "explain" { // values of any type
+		shell = "db.runCommand(EJSON.deserialize(" + string(printed) + "))"
+	}
+	return shell, nil
 }
 
 // figure is another figure beside the Answer.

@@ -131,8 +131,8 @@ func (s *server) remedy(err error) string {
 		return "a larger budget, or only this collection"
 	case errors.As(err, &refused) && refused.Code == 13:
 		return "a user with the role read on this database"
-	case mongo.IsTimeout(err), errors.As(err, &refused) && refused.Code == 50:
-		return "more time for a command, on a secondary"
+	case errors.Is(err, errRanges), mongo.IsTimeout(err), errors.As(err, &refused) && refused.Code == 50:
+		return "-max-time (Options.MaxTime) of more, on a secondary"
 	}
 	return "the command by hand"
 }

@@ -49,9 +49,28 @@ func (l *looker) shape(ctx context.Context, c *collection) error {
 		d("$match", d("$expr", d("$gt", bson.A{d("$bsonSize", "$$ROOT"), 4 * c.mean()}))),
 		d("$limit", 100),
 	}
+	if l.slow(c) {
+		return l.shapeOfRanges(ctx, c, large)
+	}
 	if err := l.addFields(ctx, c, large); err != nil {
 		return l.failed(ctx, fmt.Errorf("documents far above the mean size: %w", err), "", c, "")
 	}
+	return nil
+}
+
+// shapeOfRanges looks for large documents where a scan would take too long.
+func (l *looker) shapeOfRanges(ctx context.Context, c *collection, large bson.A) error {
+	const what = "documents far above the mean size, or near 16 MB, "
+	strata, err := l.strata(ctx, c)
+	if err != nil {
+		return l.failed(ctx, fmt.Errorf(what+"were not looked for: %w", err), "", c, "")
+	}
+	for _, s := range strata {
+		if err := l.addFields(ctx, c, append(s.stages(), large...)); err != nil {
+			return l.failed(ctx, fmt.Errorf(what+"were not looked for: %w", err), "", c, "")
+		}
+	}
+	l.unknown("", c.name, "", fmt.Sprintf(what+"were looked for in %d ranges of _id alone", len(strata)), l.tells(c))
 	return nil
 }
 

@@ -59,7 +59,14 @@ func (r Remark) text(b *strings.Builder) {
 	line := fmt.Sprintf("%s, %s: %s", visible.Name(r.Collection+after(".", r.Path, "")), r.Kind, visible.Name(r.Reason)) + after(" → ", r.Pattern, "")
 	fmt.Fprintf(b, "   %s\n", strings.TrimLeft(wrap(line, "      "), " "))
 	fmt.Fprintf(b, "      sure     %s\n", r.Sure)
-	fmt.Fprintf(b, "      check    %s\n               gives %s: %d\n", fold(visible.Name(r.Check.Shell)), strings.Join(r.Check.Path, "."), r.Check.Answer)
+	fmt.Fprintf(b, "      check    %s\n               gives %s: %s\n", fold(visible.Name(r.Check.Shell)), strings.Join(r.Check.Path, "."), r.Check.gives())
+}
+
+func (c Check) gives() string {
+	if c.Estimated {
+		return fmt.Sprintf("about %d; it takes longer than -max-time", c.Answer)
+	}
+	return fmt.Sprint(c.Answer)
 }
 
 func (f Finding) text(b *strings.Builder) {
@@ -74,7 +81,7 @@ func (f Finding) text(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "\n%s\n", indent(f.Code))
 	fmt.Fprintf(b, "\n%s\n\n", indent(f.Adopt))
-	fmt.Fprintf(b, "   check    %s\n            gives %s: %d\n", fold(visible.Name(f.Check.Shell)), visible.Name(strings.Join(f.Check.Path, ".")), f.Check.Answer)
+	fmt.Fprintf(b, "   check    %s\n            gives %s: %s\n", fold(visible.Name(f.Check.Shell)), visible.Name(strings.Join(f.Check.Path, ".")), f.Check.gives())
 	fmt.Fprintf(b, "   manual   %s\n", f.Manual)
 }
 
