@@ -70,15 +70,15 @@ func (l *looker) strata(ctx context.Context, c *collection) ([]stratum, error) {
 		return nil, errRanges
 	}
 	high.Add(high, big.NewInt(1))
-	count := func(from, to *big.Int) (int64, error) {
+	count := func(from, to *big.Int, most int64) (int64, error) {
 		query := d("_id", bson.D{{Key: "$gte", Value: value(from)}, {Key: "$lt", Value: value(to)}})
-		reply, err := l.run(ctx, l.db, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: query}})
+		reply, err := l.run(ctx, l.db, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: query}, {Key: "limit", Value: most}}) // 0: all
 		return integer(reply, "n"), err
 	}
 	var all []stratum
 	for i := range int64(rangesKept) {
 		s := stratum{from: between(low, high, i, rangesKept), to: between(low, high, i+1, rangesKept)}
-		if s.count, err = count(s.from, s.to); err != nil {
+		if s.count, err = count(s.from, s.to, 0); err != nil {
 			return nil, err
 		}
 		all = append(all, s)
@@ -95,7 +95,7 @@ func (l *looker) strata(ctx context.Context, c *collection) ([]stratum, error) {
 		if right.from = left.to; rangesKept*all[i].count <= 2*c.count || left.from.Cmp(left.to) == 0 {
 			break
 		}
-		if left.count, err = count(left.from, left.to); err != nil {
+		if left.count, err = count(left.from, left.to, 0); err != nil {
 			return nil, err
 		}
 		right.count -= left.count
@@ -103,9 +103,13 @@ func (l *looker) strata(ctx context.Context, c *collection) ([]stratum, error) {
 	}
 	all = slices.DeleteFunc(all, func(s stratum) bool { return s.count <= 0 })
 	for i, s := range all {
-		begin := s.from
-		if s.count > rangeLength {
-			begin = between(s.from, s.to, rand.Int64N(900), 1000)
+		begin := between(s.from, s.to, rand.Int64N(900), 1000)
+		there, err := count(begin, s.to, 1)
+		if err != nil {
+			return nil, err
+		}
+		if s.count <= rangeLength || there == 0 {
+			begin = s.from
 		}
 		all[i].start, all[i].end = value(begin), value(s.to)
 	}

@@ -135,3 +135,33 @@ func TestTwoMillionDocuments(t *testing.T) {
 	}
 	t.Log(report.Took, report.Remarks, report.Unknown)
 }
+
+// Documents of many fields are unwound once, and where all of them take too long a sample has to do.
+func TestWideDocuments(t *testing.T) {
+	db := mongotest.Database(t)
+	insert(t, db.Collection("wide"), times(1500, func(i int) bson.D {
+		doc := bson.D{{Key: "_id", Value: i}, {Key: "at", Value: "2026-01-01T00:00:00Z"}, {Key: "in", Value: bson.D{{Key: "a", Value: bson.D{{Key: "b", Value: "2026-01-01"}}}}}}
+		for j := range 150 {
+			doc = append(doc, bson.E{Key: fmt.Sprint("field", j), Value: j})
+		}
+		return doc
+	}))
+	for _, late := range []bool{false, true} {
+		opts := unhurried(nil)
+		opts.Progress = func(advise.Progress) {
+			if late {
+				mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{"aggregate"}, Times: 1, Code: 50})
+			}
+		}
+		var report *advise.Report
+		cmds := mongotest.Record(t, db, func() { report = look(t, db, opts) })
+		if len(report.Remarks) != 2 || report.Remarks[0].Name() != "data:dates:wide.at" || report.Remarks[1].Name() != "data:dates:wide.in.a.b" {
+			t.Errorf("late %v: %v; %v", late, report.Remarks, report.Unknown)
+		}
+		for _, c := range cmds {
+			if text := c.Body.String(); strings.Contains(text, `"$all.p"`) && strings.Count(text, `"$unwind"`) != 1 {
+				t.Errorf("%s", text)
+			}
+		}
+	}
+}
