@@ -4,7 +4,7 @@
 //
 //	go run ./cmd/advise -uri mongodb://localhost:27017 -db shop
 //	go run ./cmd/advise -uri … -db shop -log mongod.log      # with the slow queries of a log
-//	go run ./cmd/advise -uri … -db shop -json > known.json   # one object a finding, query or unknown
+//	go run ./cmd/advise -uri … -db shop -json > known.json   # one object a line
 //	go run ./cmd/advise -uri … -db shop -baseline known.json # what is new since then
 //	go run ./cmd/advise -uri … -db shop -ignore 'outlier:orders.*' -ignore 'skip:find orders *'
 //	go run ./cmd/advise -uri … -db shop -try outlier orders.items -try-uri mongodb://localhost
@@ -85,7 +85,7 @@ func parse(args []string, notes io.Writer) (settings, error) {
 	flags.Var(&s.logs, "log", "take slow queries from this `file`, a mongod's log; may be repeated")
 	flags.Var(&s.ignore, "ignore", "leave out findings such as outlier:orders.items, or unknown:*; * is any characters; may be repeated")
 	flags.StringVar(&s.baseline, "baseline", "", "leave out the findings in this `file`, an earlier output of -json")
-	flags.BoolVar(&s.json, "json", false, "print one JSON object a finding, a query or what could not be told")
+	flags.BoolVar(&s.json, "json", false, "print one JSON object a line: findings, queries, indexes, remarks on the data, and what could not be told")
 	flags.BoolVar(&s.quiet, "quiet", false, "no progress")
 	flags.DurationVar(&s.options.MaxTime, "max-time", 2*time.Second, "bound of each command")
 	flags.DurationVar(&s.options.Budget, "budget", time.Minute, "bound of all together")
