@@ -141,13 +141,21 @@ func (l *looker) look(ctx context.Context, names []string) error {
 		}
 	}
 	for _, c := range all { // once the fields of all are known
-		for _, detect := range []func(context.Context, *collection) error{l.series, l.relation, l.computed, l.dangling} {
+		for _, detect := range []func(context.Context, *collection) error{l.series, l.relation, l.computed} {
 			if err := detect(ctx, c); err != nil {
 				return err
 			}
 		}
 	}
-	return l.indexAdvice(ctx, all)
+	if err := l.indexAdvice(ctx, all); err != nil {
+		return err
+	}
+	for _, c := range all { // last, as it asks the most
+		if err := l.dangling(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // list returns the names of the plain collections. Views have no documents, and

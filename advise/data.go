@@ -38,8 +38,9 @@ const (
 	mixedShare    = 0.2     // of a field's values may be of other types, for a remark: more are meant
 	textShare     = 0.95    // of a field's texts are dates or ObjectIDs
 	danglingShare = 0.8     // of a field's values name a document, if it is a reference
-	danglingOf    = 10      // collections that a field without a kindred name may refer to
+	danglingOf    = 4       // collections that a field without a kindred name may refer to
 	shapesMost    = 8       // kinds of documents
+	shapeNames    = 100     // of a document that are compared
 	shapesShare   = 0.95    // of the documents that they are
 	shapesLeast   = 0.05    // of the documents are of each
 	oldYears      = 2
@@ -241,29 +242,31 @@ func (l *looker) textReferences(ctx context.Context, c *collection, path string)
 func (l *looker) kinds(ctx context.Context, c *collection) error {
 	names := d("$map", bson.D{{Key: "input", Value: d("$objectToArray", "$$ROOT")}, {Key: "in", Value: "$$this.k"}})
 	batch, err := l.aggregate(ctx, c.name, append(c.first(),
-		d("$project", d("k", d("$setUnion", bson.A{names, bson.A{}}))),
+		d("$project", d("k", d("$slice", bson.A{d("$setUnion", bson.A{names, bson.A{}}), shapeNames}))),
 		d("$group", bson.D{{Key: "_id", Value: "$k"}, {Key: "n", Value: d("$sum", 1)}}),
-		d("$sort", bson.D{{Key: "n", Value: -1}, {Key: "_id", Value: 1}}), d("$limit", 50)))
-	if err != nil {
+		d("$sort", bson.D{{Key: "n", Value: -1}, {Key: "_id", Value: 1}}),
+		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "all", Value: d("$sum", "$n")}, {Key: "kinds", Value: d("$push", bson.D{{Key: "names", Value: "$_id"}, {Key: "n", Value: "$n"}})}}),
+		d("$project", bson.D{{Key: "all", Value: 1}, {Key: "kinds", Value: d("$slice", bson.A{"$kinds", shapesMost + 1})}})))
+	if err != nil || len(batch) == 0 {
 		return err
 	}
-	all, some := int64(0), int64(0)
-	var kinds [][]string
-	for _, raw := range batch {
-		all += integer(raw, "n")
+	var seen struct {
+		All   int64
+		Kinds []struct {
+			Names []string
+			N     int64
+		}
 	}
-	for _, raw := range batch {
-		if float64(integer(raw, "n")) < shapesLeast*float64(all) {
-			continue
+	if err := bson.Unmarshal(batch[0], &seen); err != nil {
+		return err
+	}
+	all, some := seen.All, int64(0)
+	var kinds [][]string
+	for _, kind := range seen.Kinds {
+		if float64(kind.N) >= shapesLeast*float64(all) {
+			some += kind.N
+			kinds = append(kinds, kind.Names)
 		}
-		some += integer(raw, "n")
-		var own struct {
-			Names []string `bson:"_id"`
-		}
-		if err := bson.Unmarshal(raw, &own); err != nil {
-			return err
-		}
-		kinds = append(kinds, own.Names)
 	}
 	own := exclusive(kinds)
 	if len(kinds) < 2 || len(kinds) > shapesMost || float64(some) < shapesShare*float64(all) || own == nil {

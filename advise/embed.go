@@ -33,6 +33,18 @@ func (t *traffic) gather(more joins) {
 	t.gathers[i].calls += more.calls
 }
 
+// moved reports a list of which outlier or subset keep a part elsewhere.
+func (c *collection) moved() bool {
+	return slices.ContainsFunc(c.tops(), func(name string) bool {
+		for _, end := range []string{"_moved", "_count", "_overflow"} {
+			if list, ok := strings.CutSuffix(name, end); ok && c.has(list, "array") {
+				return true
+			}
+		}
+		return false
+	})
+}
+
 // together looks for children that are always read with their parent.
 func (l *looker) together(ctx context.Context, c *collection, j joins) error {
 	const pattern = "relation"
@@ -51,6 +63,9 @@ func (l *looker) together(ctx context.Context, c *collection, j joins) error {
 		changes += w.calls
 	}
 	switch {
+	case l.overflows(children) != nil || c.moved():
+		l.not(pattern, c.name, list, "is in another pattern already: a list of the parents continues there")
+		return nil
 	case strings.ContainsAny(list, ".$") || c.has(list) || strings.Contains(j.local, ".") || children.has(j.local, "array"):
 		l.not(pattern, c.name, list, "they could be embedded, but for names with dots, a field of that name or references in lists")
 		return nil

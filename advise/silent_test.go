@@ -334,6 +334,19 @@ func TestAttributesOfAllKinds(t *testing.T) {
 	}
 }
 
+// What a list of outlier continues in stays where it is.
+func TestOverflowIsNotEmbedded(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("books"), times(150, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "buyers", Value: bson.A{i}}, {Key: "buyers_moved", Value: bson.NewObjectID()}}
+	}))
+	insert(t, db.Collection("more"), times(300, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: bson.NewObjectID()}, {Key: "parent", Value: i % 150}, {Key: "n", Value: i}, {Key: "buyers", Value: bson.A{i}}}
+	}))
+	said(t, db, sends(t, 60, `{"aggregate": "books", "pipeline": [{"$lookup": {"from": "more", "localField": "_id", "foreignField": "parent", "as": "all"}}]}`), "", "books", "is in another pattern already")
+}
+
 // Lines that are always read with their order belong into it, unless something else needs them.
 func TestChildrenReadWithTheirParent(t *testing.T) {
 	t.Parallel()

@@ -64,18 +64,19 @@ func (t *traffic) level(c command) {
 // walks notes the subtrees that finds read level by level: each find after the first one for children of the documents
 // that the find before it gave. The server compares.
 func (l *looker) walks(ctx context.Context, c *collection) error {
-	group, walks := bson.D{{Key: "_id", Value: nil}}, map[string]int{}
+	group, walks, children := bson.D{{Key: "_id", Value: nil}}, map[string]int{}, bson.A{}
 	for i, next := range c.levels {
 		if i == 0 || c.levels[i-1].field != next.field || !c.has(next.field, c.idType) {
 			continue
 		}
+		children = append(children, next.parents...)
 		child := d("$and", bson.A{d("$in", bson.A{"$_id", d("$literal", next.parents)}), d("$in", bson.A{"$" + next.field, d("$literal", c.levels[i-1].parents)})})
 		group = append(group, bson.E{Key: fmt.Sprint("l", i), Value: d("$sum", d("$cond", bson.A{child, 1, 0}))})
 	}
 	if len(group) < treeReads {
 		return nil
 	}
-	batch, err := l.aggregate(ctx, c.name, bson.A{d("$group", group)})
+	batch, err := l.aggregate(ctx, c.name, bson.A{d("$match", d("_id", d("$in", children))), d("$group", group)})
 	if err != nil || len(batch) == 0 {
 		return err
 	}
