@@ -96,6 +96,7 @@ type looker struct {
 	reads  map[string]*traffic    // by collection
 	all    map[string]*collection // those that are looked at
 	others map[string]string      // why others are not, by collection
+	small  []*collection          // those with too few documents, which may refer to others
 
 	indexesOf map[string][]index // by collection, once they are known
 }
@@ -225,6 +226,7 @@ func (l *looker) sizes(ctx context.Context, names []string) ([]*collection, erro
 			l.others[name] = "could not be read"
 			l.unknown("", name, "", l.reason(err), l.remedy(err))
 		case c.count < least:
+			l.small = append(l.small, c)
 			l.others[name] = fmt.Sprintf("has %s, fewer than %d", many(c.count, "document"), least)
 			if len(l.options.Collections) == 0 {
 				small++
