@@ -370,15 +370,26 @@ func (l *looker) siblings(ctx context.Context, c *collection, s *siblings, all [
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, s.above)
 	}
-	own := int64(0)
-	for _, path := range sparse {
-		if indexed(all, path) {
-			own++
+	own, keys := int64(0), int64(0)
+	for i, path := range s.paths {
+		n := slices.IndexFunc(all, func(i index) bool { return i.plain && len(i.keys) == 1 && i.keys[0].Key == path })
+		switch {
+		case n < 0 || !slices.Contains(sparse, path):
+			continue
+		case all[n].whole: // a document without the field has a key, too
+			keys += total
+		default:
+			keys += integer(batch[0], fmt.Sprint("f", i))
 		}
+		own++
 	}
 	saving := Interval{Low: own - 1, High: own - 1, Before: max(check.Answer, int64(len(all))), Unit: "indexes", What: "of the collection; their keys stay as many"}
-	if own < 2 {
+	less := keys - entries - (total - integer(batch[0], "any")) // a document without entries has one key
+	switch {
+	case own < 2:
 		saving = Interval{What: "reads filter by fields without an index, and one index would serve all of them"}
+	case less > 0:
+		saving = Interval{Low: less, High: less, Before: keys, Unit: "keys", What: fmt.Sprintf("of %d indexes, which become one", own)}
 	}
 	kinds, one := "one type ("+s.kind+")", c.naming(sparse)
 	if strings.Contains(s.kind, " and ") {
@@ -406,7 +417,7 @@ func (l *looker) siblings(ctx context.Context, c *collection, s *siblings, all [
 		Saving: saving,
 		// Each document with an entry has the array besides.
 		Grows: []Interval{{Low: max(grown, 0), High: max(grown, 0) + total*(int64(len(attributesName(c)))+emptyList), Before: c.size, Unit: "bytes", What: ofDocuments}},
-		Code:  l.attributeCode(ctx, c, s.kind), try: tryAttribute(c, sparse),
+		Code:  l.attributeCode(ctx, c, s.kind), try: tryAttribute(c, sparse, saving.Unit),
 		Check: check,
 		Against: []string{
 			"An index that nobody uses can simply go: $indexStats shows which.",

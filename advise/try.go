@@ -481,7 +481,7 @@ func tryBucket(c *collection, s span, window string) trying {
 
 const indexNotFound = 27
 
-func tryAttribute(c *collection, paths []string) trying {
+func tryAttribute(c *collection, paths []string, unit string) trying {
 	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
 		coll := db.Collection(c.name)
 		attributes, err := attribute.New[any, any](coll, &attribute.Options{ArrayField: attributesName(c)})
@@ -489,6 +489,9 @@ func tryAttribute(c *collection, paths []string) trying {
 			return 0, service{}, err
 		}
 		count := func() (int64, error) {
+			if unit == "keys" {
+				return keysOf(ctx, coll)
+			}
 			all, err := coll.Indexes().ListSpecifications(ctx)
 			return int64(len(all)), err
 		}
