@@ -121,14 +121,14 @@ func (l *looker) seriesCode(ctx context.Context, c *collection, s span, window s
 	return fmt.Sprintf(`measurements, err := series.New[%s, bson.D](db.Collection(%q), timeseries.%s(nil), &series.Options{
 	SeriesField: %q,
 	TimeField:   %q,
-})`, goType(c.kind(s.id)), c.name+"_series", window, s.id, s.at)
+})`, s.goType(c), c.name+"_series", window, s.field(), s.at)
 }
 
 func (l *looker) bucketCode(ctx context.Context, c *collection, s span, window string) string {
 	return fmt.Sprintf(`measurements, err := bucket.New[%s, bson.D](db.Collection(%q), timeseries.%s(nil), &bucket.Options{
 	SeriesField: %q,
 	TimeField:   %q,
-})`, goType(c.kind(s.id)), c.name+"_buckets", window, s.id, s.at)
+})`, s.goType(c), c.name+"_buckets", window, s.field(), s.at)
 }
 
 // computedCode adds up by differences if all fields are sums.
@@ -311,13 +311,24 @@ func measurementsAdoption(c *collection, s span, id, several string) string {
 	if several != "" {
 		one, all = several, several+"{m}"
 	}
+	var quoted, parts []string
+	for _, name := range append([]string{"_id"}, s.ids()...) {
+		quoted = append(quoted, fmt.Sprintf("%q", name))
+	}
+	read := fmt.Sprintf("errors.Join(bson.Unmarshal(doc, &m), doc.Lookup(%q).Unmarshal(&id))", s.id)
+	if len(s.more) > 0 {
+		for _, name := range s.ids() {
+			parts = append(parts, fmt.Sprintf("{Key: %q, Value: doc.Lookup(%q)}", name, name))
+		}
+		read, parts = "bson.Unmarshal(doc, &m)", []string{"\tid = bson.D{" + strings.Join(parts, ", ") + "}\n"}
+	}
 	return fmt.Sprintf(`err = measurements.EnsureIndexes(ctx)
 result, err := measurements.Adopt(ctx, db.Collection(%q), func(doc bson.Raw) (id %s, _ %s, err error) {
 	var m bson.D
-	if err := errors.Join(bson.Unmarshal(doc, &m), doc.Lookup(%q).Unmarshal(&id)); err != nil {
+	if err := %s; err != nil {
 		return id, nil, err
 	}
-	m = slices.DeleteFunc(m, func(e bson.E) bool { return e.Key == "_id" || e.Key == %q })
+%s	m = slices.DeleteFunc(m, func(e bson.E) bool { return slices.Contains([]string{%s}, e.Key) })
 	return id, %s, nil
-}, nil)`, c.name, id, one, s.id, s.id, all)
+}, nil)`, c.name, id, one, read, strings.Join(parts, ""), strings.Join(quoted, ", "), all)
 }

@@ -334,7 +334,9 @@ func ranging(into string, s span, filter func(id any, from, to time.Time) bson.D
 			}
 			answer, err := cursor.Collect(rows(ctx, id, from, to))
 			for i := range answer {
-				answer[i] = append(answer[i], bson.E{Key: s.id, Value: id})
+				for _, name := range s.ids() {
+					answer[i] = append(answer[i], bson.E{Key: name, Value: equal(c.filter, name)})
+				}
 			}
 			return answer, true, err
 		},
@@ -343,13 +345,14 @@ func ranging(into string, s span, filter func(id any, from, to time.Time) bson.D
 
 // bounds are what a find for one series in a range of time asks for.
 func (s span) bounds(c command) (id any, from, to time.Time, ok bool) {
-	if own, ok := c.span(); !ok || c.name != "find" || c.limit != nil || c.skip != nil || own.id != s.id || own.at != s.at {
+	if own, ok := c.span(); !ok || c.name != "find" || c.limit != nil || c.skip != nil || own.field() != s.field() || own.at != s.at {
 		return nil, from, to, false
 	}
-	id = at(c.filter, s.id)
-	if operator, ok := id.(bson.D); ok {
-		id = at(operator, "$eq")
+	var one bson.D
+	for _, name := range s.ids() {
+		one = append(one, bson.E{Key: name, Value: equal(c.filter, name)})
 	}
+	id = s.of(one)
 	bounds, _ := at(c.filter, s.at).(bson.D)
 	for _, bound := range bounds {
 		date, ok := bound.Value.(bson.DateTime)
@@ -365,6 +368,15 @@ func (s span) bounds(c command) (id any, from, to time.Time, ok bool) {
 		}
 	}
 	return id, from, to, true
+}
+
+// equal is the one value of a field that a filter asks for.
+func equal(filter bson.D, name string) any {
+	value := at(filter, name)
+	if operator, ok := value.(bson.D); ok {
+		return at(operator, "$eq")
+	}
+	return value
 }
 
 // joined turns a find that needs moved fields into an aggregation that joins them, where its filter

@@ -235,7 +235,7 @@ func TestTreesOfAllKinds(t *testing.T) {
 	}
 }
 
-// Measurements whose times are no dates, and series of two fields, say so.
+// Measurements whose times are no dates say so. Two fields may tell a series.
 func TestSeriesOfAllKinds(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -249,9 +249,34 @@ func TestSeriesOfAllKinds(t *testing.T) {
 		{`{"host": "h", "ms": {"$gte": 1767225600000}}`, "the times are milliseconds since 1970"},
 		{`{"host": "h", "s": {"$gte": 1767225600}}`, "the times are seconds since 1970"},
 		{`{"host": "h", "text": {"$gte": "2026-01-01T00:00:00Z"}}`, "the times are text"},
-		{`{"host": "h", "metric": "cpu", "at": {"$gte": {"$date": "2026-01-01T00:00:00Z"}}}`, "reads take a range for one value of metric and host"},
 	} {
 		said(t, db, sends(t, 30, `{"find": "points", "filter": `+test[0]+`}`), "", "points", test[1])
+	}
+	two := sends(t, 30, `{"find": "readings", "filter": {"metric": "cpu", "host": "h1", "at": {"$gte": {"$date": "2026-01-01T00:00:00Z"}, "$lt": {"$date": "2026-01-01T05:00:00Z"}}}}`)
+	for _, number := range []bool{true, false} {
+		if err := db.Collection("readings").Drop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		insert(t, db.Collection("readings"), times(600, func(i int) bson.D {
+			value := any(i)
+			if !number {
+				value = "up"
+			}
+			return bson.D{{Key: "_id", Value: i}, {Key: "host", Value: fmt.Sprint("h", i%2)}, {Key: "metric", Value: "cpu"}, {Key: "value", Value: value}, {Key: "at", Value: begin.Add(time.Duration(i) * time.Minute)}}
+		}))
+		want := "bucket:readings.at"
+		if number {
+			want = "series:readings.at"
+		}
+		report := said(t, db, two, want, "readings", "")
+		if len(report.Findings) == 0 {
+			continue
+		}
+		compile(t, report.Findings)
+		trial, err := advise.Try(t.Context(), db, mongotest.Database(t), report, report.Findings[0], nil)
+		if err != nil || !trial.Kept() || len(trial.Replays) != 1 || !strings.Contains(report.Findings[0].Code, `SeriesField: "host_metric"`) {
+			t.Errorf("%s, %v; %s", printedTrial(t, trial), err, report.Findings[0].Code)
+		}
 	}
 }
 

@@ -436,14 +436,26 @@ func measurement(doc bson.Raw, s span) (id any, rest bson.D, err error) {
 	if err := bson.Unmarshal(doc, &rest); err != nil {
 		return nil, nil, err
 	}
-	id = at(rest, s.id)
-	return id, slices.DeleteFunc(rest, func(e bson.E) bool { return e.Key == "_id" || e.Key == s.id }), nil
+	id = s.of(rest)
+	return id, slices.DeleteFunc(rest, func(e bson.E) bool { return e.Key == "_id" || slices.Contains(s.ids(), e.Key) }), nil
+}
+
+// of is the series of a document.
+func (s span) of(document bson.D) any {
+	if len(s.more) == 0 {
+		return at(document, s.id)
+	}
+	var out bson.D
+	for _, name := range s.ids() {
+		out = append(out, bson.E{Key: name, Value: at(document, name)})
+	}
+	return out
 }
 
 func trySeries(c *collection, s span, window string) trying {
 	into := c.name + "_series"
 	return shrinking(c.name, into, func(ctx context.Context, db *mongo.Database) (service, error) {
-		measurements, err := series.New[any, bson.D](db.Collection(into), windowOf(window), &series.Options{SeriesField: s.id, TimeField: s.at})
+		measurements, err := series.New[any, bson.D](db.Collection(into), windowOf(window), &series.Options{SeriesField: s.field(), TimeField: s.at})
 		if err != nil {
 			return service{}, err
 		}
@@ -460,7 +472,7 @@ func trySeries(c *collection, s span, window string) trying {
 func tryBucket(c *collection, s span, window string) trying {
 	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
 		into := db.Collection(c.name + "_buckets")
-		buckets, err := bucket.New[any, bson.D](into, windowOf(window), &bucket.Options{SeriesField: s.id, TimeField: s.at})
+		buckets, err := bucket.New[any, bson.D](into, windowOf(window), &bucket.Options{SeriesField: s.field(), TimeField: s.at})
 		if err != nil {
 			return 0, service{}, err
 		}
