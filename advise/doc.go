@@ -77,9 +77,8 @@
 //	          far as seen, have other types
 //	series    documents under 300 B with a date and numbers, read 10 times or more, and in
 //	          three of four reads, by a range of the date for one value of another field, or
-//	          of several;
-//	          100 or more have such a value, 24 or more in a day or month; no update or
-//	          delete was seen, no other collection refers to their _id, and 8 bytes for each
+//	          of several; 100 or more have such a value, 24 or more in a day or month; no
+//	          update or delete was seen, no other collection refers to their _id, and 8 bytes for each
 //	          number and date would be fewer
 //	bucket    the same, but the documents have no numbers or something nested; ten or more
 //	          are in a bucket, on average
