@@ -51,14 +51,8 @@ const least = 100
 // report if it cannot list the collections, and ErrInvalid if there are none. If it cannot read one
 // collection, because the user lacks a role or the time is over, the report names that collection.
 //
-// Cost: 1 round trip for the list of collections, 1 for each of two sources of queries and 1
-// more if the profiler has more than 4,000, up to 200 for loops of finds in a profile or log,
-// 1 for each collection and 1 more if reads sort it; for each of at least 100 documents 1
-// for its fields, 2 if it is large, 1 scan for each array of 16 elements or more, 1 for
-// each reference that queries follow, a few for each list of references or children that
-// they name, 1 where ten fields beside each other are of one type, 2 if some of their values are
-// not, 1 or 2 for each finding, 1 for each type that its code names, 1 for what grows by tree and
-// extref, and 2 for each of up to 20 different joins that were seen. Options.MaxTime, Budget and MaxCommands bound it.
+// Cost: 3 round trips, and for each collection with 100 documents or more some 6, and 1 or 2 scans for each thing that
+// it suspects. The package's manual has the list.
 func Look(ctx context.Context, db *mongo.Database, opts *Options) (report *Report, err error) {
 	defer fault.In(&err, "advise: look")
 	var o Options
@@ -78,6 +72,8 @@ func Look(ctx context.Context, db *mongo.Database, opts *Options) (report *Repor
 		server:  &server{db: db, maxTime: o.MaxTime, ends: begin.Add(o.Budget), left: o.MaxCommands},
 		report:  &Report{Database: db.Name(), At: begin},
 		others:  map[string]string{},
+
+		indexesOf: map[string][]index{},
 	}
 	names, err := l.list(ctx)
 	if err != nil { // there is nothing to report: no server, no right, no database
@@ -100,6 +96,9 @@ type looker struct {
 	reads  map[string]*traffic    // by collection
 	all    map[string]*collection // those that are looked at
 	others map[string]string      // why others are not, by collection
+	small  []*collection          // those with too few documents, which may refer to others
+
+	indexesOf map[string][]index // by collection, once they are known
 }
 
 // collection is what is known of a collection.
@@ -113,6 +112,7 @@ type collection struct {
 	idType string
 	types  map[string]string // counted
 	mixed  []string          // which types there are, where there are several
+	strata []stratum         // once it is estimated
 	// derived are the reference to the parent and a field that tells the ancestors besides.
 	derived []string
 	*traffic
@@ -146,6 +146,14 @@ func (l *looker) look(ctx context.Context, names []string) error {
 			if err := detect(ctx, c); err != nil {
 				return err
 			}
+		}
+	}
+	if err := l.indexAdvice(ctx, all); err != nil {
+		return err
+	}
+	for _, c := range all { // last, as it asks the most
+		if err := l.dangling(ctx, c); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -219,6 +227,7 @@ func (l *looker) sizes(ctx context.Context, names []string) ([]*collection, erro
 			l.others[name] = "could not be read"
 			l.unknown("", name, "", l.reason(err), l.remedy(err))
 		case c.count < least:
+			l.small = append(l.small, c)
 			l.others[name] = fmt.Sprintf("has %s, fewer than %d", many(c.count, "document"), least)
 			if len(l.options.Collections) == 0 {
 				small++
@@ -297,6 +306,7 @@ func (l *looker) lookAt(ctx context.Context, c *collection) error {
 		return err
 	}
 	c.lists = lists
+	l.maps(c)
 	for _, list := range lists {
 		if err := l.outlier(ctx, c, list); err != nil {
 			return err
@@ -305,7 +315,7 @@ func (l *looker) lookAt(ctx context.Context, c *collection) error {
 			return err
 		}
 	}
-	for _, detect := range []func(context.Context, *collection) error{l.split, l.paging, l.tree, l.extref, l.attribute, l.approx} {
+	for _, detect := range []func(context.Context, *collection) error{l.split, l.paging, l.tree, l.extref, l.attribute, l.approx, l.data} {
 		if err := detect(ctx, c); err != nil {
 			return err
 		}

@@ -4,18 +4,24 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"unicode"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// The rule: at least attributeIndexes fields beside each other, of one type, each in less
-// than attributeShare of the documents, have a plain index of their own, and at most one
+// The rule: at least attributeIndexes fields beside each other, each in less
+// than attributeShare of the documents, have a plain index of their own or reads that filter by them, and at most one
 // read in four of those that name one names several, with at most attributeWrites writes to a read. Up to attributeOther of the documents may
 // have values of other types there.
 const (
 	attributeIndexes = 10
+	// attributeFamily fields are enough if their names begin alike, as release_USA and release_France, and the documents
+	// that have some have attributeVaried of them at most, on average: else they are the parts of one thing.
+	attributeFamily  = 6
+	attributeVaried  = 0.75
 	attributeShare   = 0.5
 	attributeSeveral = 0.25
 	attributeWrites  = 10 // for each read
@@ -28,8 +34,10 @@ const (
 
 // index is an index of a collection.
 type index struct {
+	name  string
 	keys  bson.D
 	plain bool // it holds all values of its fields, in the order of bytes, and for ever
+	whole bool // it has each document, in that order
 }
 
 // indexes lists the indexes of a collection.
@@ -45,8 +53,13 @@ func (l *looker) indexes(ctx context.Context, c *collection) ([]index, error) {
 		if err := bson.Unmarshal(raw, &document); err != nil {
 			return nil, err
 		}
-		i := index{plain: true}
+		i := index{plain: true, whole: true}
+		i.name, _ = at(document, "name").(string)
 		i.keys, _ = at(document, "key").(bson.D)
+		for _, option := range []string{"partialFilterExpression", "collation", "sparse", "hidden"} {
+			value := at(document, option)
+			i.whole = i.whole && (value == nil || value == false)
+		}
 		for _, option := range []string{"unique", "partialFilterExpression", "expireAfterSeconds", "collation", "wildcardProjection"} {
 			i.plain = i.plain && at(document, option) == nil
 		}
@@ -66,6 +79,7 @@ var numbers = []string{"int", "long", "double", "decimal"}
 type siblings struct {
 	above string // the subdocument; "": at the top
 	kind  string
+	alike string // how their names begin, of fewer than attributeIndexes
 	paths []string
 	mixed []string // those of them with too many values of other types
 	other []string // the types of these values, as far as was seen
@@ -116,12 +130,10 @@ func (c *collection) sparse() []*siblings {
 	}
 	var out []*siblings
 	for _, s := range all {
-		if len(s.paths) >= attributeIndexes {
-			s.kind = cmp.Or(s.kind, "mixed")
-			slices.Sort(s.paths)
-			slices.Sort(s.other)
-			out = append(out, s)
-		}
+		s.kind = cmp.Or(s.kind, "mixed")
+		slices.Sort(s.paths)
+		slices.Sort(s.other)
+		out = append(out, s)
 	}
 	slices.SortFunc(out, func(a, b *siblings) int { return strings.Compare(a.above+a.kind, b.above+b.kind) })
 	return out
@@ -159,37 +171,141 @@ type groupKey struct{ above, kind string }
 func (l *looker) attribute(ctx context.Context, c *collection) error {
 	const pattern = "attribute"
 	groups := c.sparse()
-	if len(groups) == 0 {
+	if !slices.ContainsFunc(unite(groups), func(s *siblings) bool { return len(s.paths) >= attributeFamily }) {
 		return nil
 	}
-	all, err := l.indexes(ctx, c)
+	all, err := l.plainIndexes(ctx, c.name)
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, "")
 	}
 	for _, s := range groups {
-		plain := func(path string) bool {
-			return slices.ContainsFunc(all, func(i index) bool { return i.plain && len(i.keys) == 1 && i.keys[0].Key == path })
-		}
-		s.paths = slices.DeleteFunc(s.paths, func(path string) bool { return !plain(path) })
-		s.mixed = slices.DeleteFunc(s.mixed, func(path string) bool { return !plain(path) })
+		l.unindexed(c, s, all)
+		needed := func(path string) bool { return indexed(all, path) || c.filtersBy(path) && c.rare(path) }
+		s.paths = slices.DeleteFunc(s.paths, func(path string) bool { return !needed(path) })
+		s.mixed = slices.DeleteFunc(s.mixed, func(path string) bool { return !needed(path) })
+	}
+	for _, s := range unite(groups) {
 		if len(s.paths) == 0 {
 			continue
 		}
-		if err := l.indexed(ctx, c, s, len(all)); err != nil {
+		if err := l.siblings(ctx, c, s, all); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// indexed advises on siblings that each have an index.
-func (l *looker) indexed(ctx context.Context, c *collection, s *siblings, indexes int) error {
+// unite joins the groups below one subdocument that are too small by themselves, as fields of several types.
+func unite(groups []*siblings) (out []*siblings) {
+	small := map[string]*siblings{}
+	var order []*siblings
+	for _, s := range groups {
+		if len(s.paths)-len(s.mixed) >= attributeIndexes || s.family() != "" {
+			out = append(out, s)
+			continue
+		}
+		u := small[s.above]
+		if u == nil {
+			u = &siblings{above: s.above, kind: s.kind}
+			small[s.above], order = u, append(order, u)
+		}
+		if len(s.paths) > 0 && !strings.Contains(u.kind, s.kind) {
+			u.kind += " and " + s.kind
+		}
+		u.paths, u.mixed = append(u.paths, s.paths...), append(u.mixed, s.mixed...)
+	}
+	return append(out, order...)
+}
+
+// indexed reports a field that has a plain index of its own.
+func indexed(all []index, path string) bool {
+	return slices.ContainsFunc(all, func(i index) bool { return i.plain && len(i.keys) == 1 && i.keys[0].Key == path })
+}
+
+// filtersBy reports reads whose filter names a field.
+func (t *traffic) filtersBy(path string) bool {
+	return slices.ContainsFunc(t.finds, func(r read) bool { return slices.Contains(r.match, path) })
+}
+
+// rare reports a field that, as far as was seen, less than attributeShare of the documents have.
+func (c *collection) rare(path string) bool {
+	n, all := int64(0), int64(0)
+	for _, f := range c.fields {
+		switch f.path {
+		case path:
+			n += f.n
+		case "_id":
+			all += f.n
+		}
+	}
+	return float64(n) < attributeShare*float64(all)
+}
+
+// unindexed says of many fields that most documents lack, as far as was seen, why no index of them can go.
+func (l *looker) unindexed(c *collection, s *siblings, all []index) {
+	rare, compound := 0, 0
+	for _, path := range s.paths {
+		if indexed(all, path) || c.filtersBy(path) || !c.rare(path) {
+			continue
+		}
+		rare++
+		if slices.ContainsFunc(all, func(i index) bool { return len(i.keys) > 1 && at(i.keys, path) != nil }) {
+			compound++
+		}
+	}
+	switch {
+	case compound >= attributeFamily:
+		l.not("attribute", c.name, s.above, "fields that many documents lack are in indexes with others, and the index of entries has no third field")
+	case rare >= attributeIndexes:
+		l.not("attribute", c.name, s.above, "fields that many documents lack have no index, and no read that was seen filters by them: one would be for nothing")
+	}
+}
+
+// family is how the names of attributeFamily fields or more begin, "" if none do.
+func (s *siblings) family() string {
+	count := map[string]int{}
+	for _, path := range s.paths {
+		if !slices.Contains(s.mixed, path) {
+			count[beginning(path)]++
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		if name != "" && count[name] >= attributeFamily {
+			return name
+		}
+	}
+	return ""
+}
+
+// beginning is a name up to its first underscore, or second capital word; "" if it has one word.
+func beginning(path string) string {
+	name := path[strings.LastIndex(path, ".")+1:]
+	if i := strings.IndexAny(name, "_-"); i > 0 {
+		return name[:i]
+	}
+	if i := strings.IndexFunc(name, unicode.IsUpper); i > 0 {
+		return name[:i]
+	}
+	return ""
+}
+
+// siblings advises on fields that each have an index, or need one.
+func (l *looker) siblings(ctx context.Context, c *collection, s *siblings, all []index) error {
 	const pattern = "attribute"
-	if len(s.paths) < attributeIndexes {
-		l.not(pattern, c.name, s.above, fmt.Sprintf("%s of its %s fields have an index of their own", group(int64(len(s.paths))), s.kind))
+	if len(s.paths)-len(s.mixed) < attributeIndexes {
+		if s.alike = s.family(); s.alike != "" {
+			s.paths = slices.DeleteFunc(s.paths, func(path string) bool { return beginning(path) != s.alike })
+		}
+	}
+	least := attributeIndexes
+	if s.alike != "" {
+		least = attributeFamily
+	}
+	if len(s.paths) < least {
+		l.not(pattern, c.name, s.above, fmt.Sprintf("%s of its %s fields have an index of their own, or reads that filter by them", group(int64(len(s.paths))), s.kind))
 		return nil
 	}
-	if clean := len(s.paths) - len(s.mixed); clean < attributeIndexes {
+	if clean := len(s.paths) - len(s.mixed); clean < least {
 		l.not(pattern, c.name, s.above, fmt.Sprintf("%d of its %d indexed fields hold values of several types", len(s.mixed), len(s.paths)))
 		return nil
 	}
@@ -203,7 +319,9 @@ func (l *looker) indexed(ctx context.Context, c *collection, s *siblings, indexe
 		return nil
 	}
 	count := bson.D{{Key: "_id", Value: nil}, {Key: "n", Value: d("$sum", 1)}}
+	var present bson.A
 	for i, path := range s.paths {
+		present = append(present, d("$gt", bson.A{"$" + path, nil}))
 		has := func(then any) bson.D {
 			return d("$sum", d("$cond", bson.A{d("$gt", bson.A{"$" + path, nil}), then, 0}))
 		}
@@ -212,6 +330,7 @@ func (l *looker) indexed(ctx context.Context, c *collection, s *siblings, indexe
 		more := d("$subtract", bson.A{d("$bsonSize", bson.D{{Key: "k", Value: d("$literal", path)}, {Key: "v", Value: "$" + path}}), d("$subtract", bson.A{d("$bsonSize", d(name, "$"+path)), 5 + entryKey})})
 		count = append(count, bson.E{Key: fmt.Sprint("f", i), Value: has(1)}, bson.E{Key: fmt.Sprint("g", i), Value: has(more)})
 	}
+	count = append(count, bson.E{Key: "any", Value: d("$sum", d("$cond", bson.A{d("$or", present), 1, 0}))})
 	batch, err := l.aggregate(ctx, c.name, bson.A{d("$group", count)})
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, s.above)
@@ -231,8 +350,12 @@ func (l *looker) indexed(ctx context.Context, c *collection, s *siblings, indexe
 			most = max(most, n)
 		}
 	}
-	if len(sparse) < attributeIndexes {
+	if len(sparse) < least {
 		l.not(pattern, c.name, s.above, fmt.Sprintf("%d of %d indexed fields are in less than half of the documents", len(sparse), len(s.paths)))
+		return nil
+	}
+	if some := integer(batch[0], "any"); s.alike != "" && float64(entries) > attributeVaried*float64(some)*float64(len(sparse)) {
+		l.not(pattern, c.name, s.above, fmt.Sprintf("documents with one of the %d fields have %.1f of them on average: they are parts of one thing", len(sparse), float64(entries)/float64(max(some, 1))))
 		return nil
 	}
 	differ, err := l.differ(ctx, c, s, sparse)
@@ -247,29 +370,54 @@ func (l *looker) indexed(ctx context.Context, c *collection, s *siblings, indexe
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, s.above)
 	}
-	saves, one := int64(len(sparse))-1, c.naming(sparse)
+	own, keys := int64(0), int64(0)
+	for i, path := range s.paths {
+		n := slices.IndexFunc(all, func(i index) bool { return i.plain && len(i.keys) == 1 && i.keys[0].Key == path })
+		switch {
+		case n < 0 || !slices.Contains(sparse, path):
+			continue
+		case all[n].whole: // a document without the field has a key, too
+			keys += total
+		default:
+			keys += integer(batch[0], fmt.Sprint("f", i))
+		}
+		own++
+	}
+	saving := Interval{Low: own - 1, High: own - 1, Before: max(check.Answer, int64(len(all))), Unit: "indexes", What: "of the collection; their keys stay as many"}
+	less := keys - entries - (total - integer(batch[0], "any")) // a document without entries has one key
+	switch {
+	case own < 2:
+		saving = Interval{What: "reads filter by fields without an index, and one index would serve all of them"}
+	case less > 0:
+		saving = Interval{Low: less, High: less, Before: keys, Unit: "keys", What: fmt.Sprintf("of %d indexes, which become one", own)}
+	}
+	kinds, one := "one type ("+s.kind+")", c.naming(sparse)
+	if strings.Contains(s.kind, " and ") {
+		kinds = "several types (" + s.kind + ")"
+	}
 	if goType(s.kind) == "any" {
 		c.mixed = append(c.mixed, fmt.Sprintf("// any: the values are of several types of %s\n", s.kind))
 	}
 	f := Finding{
 		Pattern: pattern, Collection: c.name, Path: s.above, Fields: sparse,
-		Summary: fmt.Sprintf("%d fields of one type (%s) have an index each, and each is in %s of the documents at most (counted). "+
+		Summary: fmt.Sprintf("%d fields of %s, of which %d have an index and the others reads that filter by them, are each in %s of the documents at most (counted). "+
 			"The collection has %d indexes (counted) of the 64 that it may have. As entries of one array the fields share one index, and a new field needs none.",
-			len(sparse), s.kind, share(most, total), check.Answer),
+			len(sparse), kinds, own, share(most, total), check.Answer),
 		Sure: "counted: fields and indexes; of queries: those that were seen",
 		Facts: []Fact{
 			{"documents", total, counted},
 			{"indexes of the collection", check.Answer, counted},
-			{"fields with an index of their own", int64(len(sparse)), counted},
+			{"fields that would be entries", int64(len(sparse)), counted},
+			{"of them with an index of their own", own, counted},
 			{"documents that have the commonest of them", most, counted},
 			{"values that would be entries", entries, counted},
 			{"reads that name one of them", one, seen},
 			{"writes to them", c.writesTo(sparse), seen},
 		},
-		Saving: Interval{Low: saves, High: saves, Before: max(check.Answer, int64(indexes)), Unit: "indexes", What: "of the collection; their keys stay as many"},
+		Saving: saving,
 		// Each document with an entry has the array besides.
 		Grows: []Interval{{Low: max(grown, 0), High: max(grown, 0) + total*(int64(len(attributesName(c)))+emptyList), Before: c.size, Unit: "bytes", What: ofDocuments}},
-		Code:  l.attributeCode(ctx, c, s.kind), try: tryAttribute(c, sparse),
+		Code:  l.attributeCode(ctx, c, s.kind), try: tryAttribute(c, sparse, saving.Unit),
 		Check: check,
 		Against: []string{
 			"An index that nobody uses can simply go: $indexStats shows which.",

@@ -20,10 +20,12 @@ type command struct {
 	skip, limit any
 	grouped     bool // then all is read, whatever the order
 	skips       bool // it skips documents in an order, there or later
+	pages       []page
 	pipeline    bson.A
 
 	read       *read // what it needs of documents; nil: it reads none
 	joins      []joins
+	gathers    []joins // from _id to a field of a collection
 	graphs     []climbs
 	inner      map[string][]read // of the collections that it joins
 	statements []statement
@@ -56,10 +58,13 @@ func parse(q Query) (c command, ok bool) {
 		c.sort, _ = at(c.body, "sort").(bson.D)
 		c.skip, c.limit = at(c.body, "skip"), at(c.body, "limit")
 		c.skips = positive(c.skip) && positive(c.limit)
+		c.pages = []page{{c.filter, c.sort, c.skip, c.limit, nil}}
 		c.read = find(c.body, c.calls)
 	case "aggregate":
 		c.pipeline, _ = at(c.body, "pipeline").(bson.A)
 		c.begin()
+		c.pages = page{}.of(c.pipeline)
+		c.skips = skipsInOrder(c.pipeline, false)
 		c.read = aggregation(c.pipeline, c.calls)
 		c.follow()
 	case "count", "distinct":
@@ -114,30 +119,137 @@ func (c *command) begin() {
 	}
 }
 
-// follow reads the stages that skip documents, and those that read other collections.
+// page is what a find or pipeline skips to.
+type page struct {
+	filter, sort bson.D
+	skip, limit  any
+	made         []string // names whose values stages before make
+}
+
+// of are the pages that a pipeline skips to, also in the branches of a $facet, up to a stage that makes other documents.
+func (pg page) of(pipeline bson.A) (out []page) {
+	for _, p := range pipeline {
+		name, value := stage(p)
+		document, _ := value.(bson.D)
+		cut := pg.skip != nil || pg.limit != nil
+		switch {
+		case name == "$match" && !cut && pg.filter == nil:
+			pg.filter = document
+		case name == "$match" && !cut:
+			pg.filter = d("$and", bson.A{pg.filter, document})
+		case name == "$sort" && !cut:
+			pg.sort = document
+		case name == "$skip" && pg.skip == nil:
+			pg.skip = value
+			limit, limited := number(pg.limit)
+			if skip, ok := number(value); limited && ok { // the limit came first
+				pg.limit = max(limit-skip, 0)
+			}
+		case name == "$limit" && pg.limit == nil:
+			pg.limit = value
+		case name == "$facet" && !cut:
+			for _, branch := range document {
+				inner, _ := branch.Value.(bson.A)
+				out = append(out, pg.of(inner)...)
+			}
+			return out
+		case name == "$lookup":
+			as, _ := at(document, "as").(string)
+			pg.made = append(slices.Clone(pg.made), as)
+		case slices.Contains([]string{"$addFields", "$set", "$project"}, name):
+			pg.made = slices.Clone(pg.made)
+			for _, f := range document {
+				_, counts := number(f.Value)
+				_, flag := f.Value.(bool)
+				if name != "$project" || !counts && !flag {
+					pg.made = append(pg.made, f.Key)
+				}
+			}
+		default:
+			return pg.skipping()
+		}
+	}
+	return pg.skipping()
+}
+
+// skipsInOrder reports a pipeline that skips documents, of whatever stages make, in an order.
+func skipsInOrder(pipeline bson.A, sorted bool) bool {
+	for _, p := range pipeline {
+		name, value := stage(p)
+		branches, _ := value.(bson.D)
+		sorted = sorted || name == "$sort"
+		switch {
+		case name == "$skip" && sorted && positive(value):
+			return true
+		case name == "$facet" && slices.ContainsFunc(branches, func(e bson.E) bool {
+			inner, _ := e.Value.(bson.A)
+			return skipsInOrder(inner, sorted)
+		}):
+			return true
+		}
+	}
+	return false
+}
+
+func (pg page) skipping() []page {
+	if pg.skip == nil {
+		return nil
+	}
+	return []page{pg}
+}
+
+// order names a sort.
+func (pg page) order() string {
+	if len(pg.sort) == 0 {
+		return "_id"
+	}
+	return strings.Join(keys(pg.sort), ", ")
+}
+
+// order names the order of the pages that a command skips to.
+func (c command) order() string {
+	if len(c.pages) > 0 {
+		return c.pages[0].order()
+	}
+	return page{sort: c.sort}.order()
+}
+
+// find is a find of the page.
+func (c command) find(pg page) command {
+	c.filter, c.sort, c.skip, c.limit = pg.filter, pg.sort, pg.skip, pg.limit
+	raw, err := bson.Marshal(c.asFind())
+	if err != nil {
+		return c
+	}
+	out, ok := parse(Query{Database: c.Database, Collection: c.Collection, Command: raw, Calls: c.Calls})
+	if !ok {
+		return c
+	}
+	return out
+}
+
+// follow reads the stages that read other collections.
 func (c *command) follow() {
-	sorted := false
 	for _, p := range c.pipeline {
 		name, value := stage(p)
 		document, _ := value.(bson.D)
 		from, _ := at(document, "from").(string)
 		switch name {
-		case "$sort":
-			sorted = true
-		case "$skip":
-			c.skips = c.skips || sorted && positive(value)
 		case "$lookup":
 			c.join(from, document)
 		case "$graphLookup":
 			up, _ := at(document, "connectFromField").(string)
 			down, _ := at(document, "connectToField").(string)
-			field, subtrees, paths := up, int64(0), c.calls
-			if up == "_id" {
-				field, subtrees, paths = down, c.calls, 0
+			g := climbs{in: from, field: up, paths: c.calls}
+			switch {
+			case from == "" || up == "" || down == "" || up == down:
+				continue
+			case up == "_id":
+				g = climbs{in: from, field: down, subtrees: c.calls}
+			case down != "_id":
+				g.by = "from " + up + " to " + down
 			}
-			if from == c.Collection && field != "" && field != "_id" && (up == "_id") != (down == "_id") {
-				c.graphs = append(c.graphs, climbs{field, subtrees, paths})
-			}
+			c.graphs = append(c.graphs, g)
 		}
 	}
 }
@@ -145,14 +257,21 @@ func (c *command) follow() {
 // join notes a $lookup. What it wants are the paths below its array that the read names, or the inclusions of its own
 // pipeline.
 func (c *command) join(from string, document bson.D) {
-	local, _ := at(document, "localField").(string)
-	foreign, _ := at(document, "foreignField").(string)
+	local, foreign, pipeline := equality(document)
 	as, _ := at(document, "as").(string)
-	if from == "" || foreign == "" {
+	if from == "" {
+		return
+	}
+	if c.inner == nil {
+		c.inner = map[string][]read{}
+	}
+	if foreign == "" {
+		c.joins = append(c.joins, joins{from: from, calls: c.calls})
+		c.inner[from] = append(c.inner[from], *aggregation(pipeline, c.calls))
 		return
 	}
 	fields := below(*c.read, as)
-	if pipeline, ok := at(document, "pipeline").(bson.A); ok && len(pipeline) > 0 {
+	if len(pipeline) > 0 {
 		fields = nil
 		if inner := aggregation(pipeline, 1); len(pipeline) == 1 && !inner.all {
 			fields = inner.uses
@@ -161,13 +280,39 @@ func (c *command) join(from string, document bson.D) {
 	r := read{calls: c.calls, uses: append(slices.Clone(fields), foreign), all: fields == nil}
 	if foreign != "_id" {
 		r.match = []string{foreign}
+		if local == "_id" && !operators(pipeline, "$match", "$limit", "$sample") {
+			c.gathers = append(c.gathers, joins{from: from, local: foreign, calls: c.calls})
+		}
 	} else if local != "" {
 		c.joins = append(c.joins, joins{from: from, local: local, calls: c.calls, fields: fields})
 	}
-	if c.inner == nil {
-		c.inner = map[string][]read{}
-	}
 	c.inner[from] = append(c.inner[from], r)
+}
+
+// equality is what a $lookup compares: localField and foreignField, or in the first stage of a pipeline a variable of
+// let. It returns the stages behind that as well.
+func equality(lookup bson.D) (local, foreign string, pipeline bson.A) {
+	local, _ = at(lookup, "localField").(string)
+	foreign, _ = at(lookup, "foreignField").(string)
+	pipeline, _ = at(lookup, "pipeline").(bson.A)
+	let, _ := at(lookup, "let").(bson.D)
+	if foreign != "" || len(let) != 1 || len(pipeline) == 0 {
+		return local, foreign, pipeline
+	}
+	name, value := stage(pipeline[0])
+	match, _ := value.(bson.D)
+	expression, _ := at(match, "$expr").(bson.D)
+	sides, _ := at(expression, "$eq").(bson.A)
+	if name != "$match" || len(match) != 1 || len(expression) != 1 || len(sides) != 2 {
+		return "", "", pipeline
+	}
+	own := expressionPaths(let[0].Value)
+	theirs := expressionPaths(sides)
+	variable := "$$" + let[0].Key
+	if len(own) != 1 || len(theirs) != 1 || let[0].Value != "$"+own[0] || sides[0] != variable && sides[1] != variable {
+		return "", "", pipeline
+	}
+	return own[0], theirs[0], pipeline[1:]
 }
 
 func (c *command) statement(filter, update any, own, shape bson.D) statement {
@@ -197,14 +342,6 @@ func (c *command) statement(filter, update any, own, shape bson.D) statement {
 		}
 	}
 	return s
-}
-
-// order names a sort.
-func (c command) order() string {
-	if len(c.sort) == 0 {
-		return "_id"
-	}
-	return strings.Join(keys(c.sort), ", ")
 }
 
 // asFind is a find of what the command chooses.

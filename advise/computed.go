@@ -11,7 +11,7 @@ import (
 )
 
 // The rule: at least computedReads aggregations sum up the documents with one value of a
-// field, by $group alone and for computedRatio such reads or more to a write of the
+// field, or with several, each for itself, by $group alone and for computedRatio such reads or more to a write of the
 // collection; the values are _ids of another collection in computedFound of the cases, and
 // computedEach documents or more have one, on average. Of values other than ObjectIDs and
 // UUIDs the names of field and collection must be akin.
@@ -28,6 +28,8 @@ type totals struct {
 	fields bson.D // of the $group, but for its _id
 	text   string // the same, to be compared
 	calls  int64
+	values int64  // that the calls ask for
+	report string // why no document could hold them
 }
 
 func (t *traffic) total(c command) {
@@ -41,42 +43,47 @@ func (t *traffic) total(c command) {
 		return
 	}
 	t.totals[i].calls += more.calls
+	t.totals[i].values += more.values
 }
 
-func (t totals) same(o totals) bool { return t.key == o.key && t.text == o.text }
+func (t totals) same(o totals) bool {
+	return t.key == o.key && t.text == o.text && t.report == o.report
+}
 
 // totals are those of [{$match: {product: 7}}, {$group: {_id: …, stars: {$avg: "$stars"}}}].
 func (c command) totals() (t totals, ok bool) {
-	if len(c.pipeline) < 2 || len(c.filter) != 1 {
+	stages := c.pipeline
+	if len(stages) == 0 {
 		return t, false
 	}
-	first, _ := stage(c.pipeline[0])
-	name, value := stage(c.pipeline[1])
+	if name, _ := stage(stages[0]); name == "$match" {
+		stages = stages[1:]
+	}
+	if len(stages) == 0 {
+		return t, false
+	}
+	name, value := stage(stages[0])
 	grouped, _ := value.(bson.D)
-	key := c.filter[0].Key
-	if first != "$match" || name != "$group" || !equals(c.filter, key) || strings.HasPrefix(key, "$") || key == "_id" || len(grouped) < 2 {
+	if name != "$group" || len(grouped) < 2 {
 		return t, false
 	}
-	for _, p := range c.pipeline[2:] {
+	for _, p := range stages[1:] {
 		if name, _ := stage(p); !slices.Contains([]string{"$project", "$limit", "$addFields", "$set", "$unset"}, name) {
 			return t, false
 		}
 	}
-	switch id := at(grouped, "_id").(type) {
-	case bson.D, bson.A:
-		return t, false // a report by several fields
-	case string:
-		if strings.HasPrefix(id, "$") && id != "$"+key {
-			return t, false
-		}
+	t = totals{calls: c.calls}
+	t.key, t.values, t.report = c.totalled(at(grouped, "_id"))
+	t.values *= c.calls
+	if t.key == "_id" {
+		return t, false
 	}
-	t = totals{key: key, calls: c.calls}
 	for _, f := range grouped {
 		if f.Key == "_id" {
 			continue
 		}
-		if !summed(f.Value) {
-			return t, false
+		if t.report == "" && !summed(f.Value) {
+			t.report = f.Key + " is no sum, mean, least or greatest value of an expression"
 		}
 		t.fields = append(t.fields, f)
 	}
@@ -84,20 +91,48 @@ func (c command) totals() (t totals, ok bool) {
 	return t, true
 }
 
-// summed reports an accumulator that this package can print: of a field, or of a number.
+// totalled is the field whose values each have totals in a $group by id, and how many the filter asks for; or a report,
+// and why its totals have no place.
+func (c command) totalled(id any) (key string, values int64, report string) {
+	by, _ := id.(string)
+	if len(c.filter) > 0 {
+		key = c.filter[0].Key
+	} else {
+		key = strings.TrimPrefix(by, "$")
+	}
+	switch several := len(expressionPaths(id)); {
+	case several > 1:
+		return key, 0, "by several fields at once, which are no _id of another collection"
+	case len(c.filter) == 0:
+		return key, 0, "of the whole collection, which is a report: $merge can store it now and then"
+	case len(c.filter) > 1 || strings.HasPrefix(key, "$"):
+		return key, 0, "of what a filter by several fields selects, which is a report"
+	case by != "$"+key && (several > 0 || !equals(c.filter, key)):
+		return key, 0, "by another field than that of the filter, which is a report"
+	case equals(c.filter, key):
+		return key, 1, ""
+	}
+	operator, _ := at(c.filter, key).(bson.D)
+	list, _ := at(operator, "$in").(bson.A)
+	if len(list) == 0 || len(operator) > 1 {
+		return key, 0, "of what a filter by a range selects, which is a report"
+	}
+	return key, int64(len(list)), ""
+}
+
+// summed reports an accumulator that this package can print.
 func summed(value any) bool {
 	accumulator, _ := value.(bson.D)
 	if len(accumulator) != 1 {
 		return false
 	}
-	switch operand := accumulator[0].Value.(type) {
-	case string:
-		return strings.HasPrefix(operand, "$") && !strings.HasPrefix(operand, "$$") && slices.Contains([]string{"$sum", "$avg", "$min", "$max"}, accumulator[0].Key)
-	case bson.D:
-		return accumulator[0].Key == "$count" && len(operand) == 0
+	operand := accumulator[0].Value
+	document, _ := operand.(bson.D)
+	if accumulator[0].Key == "$count" {
+		return len(document) == 0
 	}
-	n, ok := number(accumulator[0].Value)
-	return ok && n == 1 && accumulator[0].Key == "$sum"
+	changing := slices.ContainsFunc(variables(operand), func(v string) bool { return strings.HasPrefix(v, "$$") }) || operators(operand, "$rand", "$function", "$meta", "$let", "$map", "$filter", "$reduce")
+	return slices.Contains([]string{"$sum", "$avg", "$min", "$max"}, accumulator[0].Key) && !changing && goValue(operand) != ""
 }
 
 func (l *looker) computed(ctx context.Context, c *collection) error {
@@ -116,6 +151,9 @@ func (l *looker) total(ctx context.Context, c *collection, t totals) error {
 	switch {
 	case t.calls < computedReads:
 		l.not(pattern, c.name, t.key, fmt.Sprintf("%s add up %s by %s", many(t.calls, "read"), names, t.key))
+		return nil
+	case t.report != "":
+		l.not(pattern, c.name, t.key, fmt.Sprintf("%s add up %s %s", many(t.calls, "read"), names, t.report))
 		return nil
 	case writes == 0:
 		l.unknown(pattern, c.name, t.key, fmt.Sprintf("%d reads add up %s, and no write was seen", t.calls, names), "writes: the profiler at level 2, or advise.Commands in a test")
@@ -184,7 +222,7 @@ func (l *looker) total(ctx context.Context, c *collection, t totals) error {
 		},
 		// Reads prefer some values; half of the mean is less than what most have.
 		Saving: Interval{
-			Low: t.calls * mean / 2, High: t.calls * (most - 1), Before: t.calls * most,
+			Low: t.values * mean / 2, High: t.values * (most - 1), Before: t.values * most,
 			Unit: "documents", What: "that reads no longer examine, of the reads that were seen",
 		},
 		Code: l.computedCode(ctx, c, targets, t), try: tryComputed(c, targets, t, l.report.commands), others: []string{targets.name},

@@ -19,6 +19,8 @@ func TestCosts(t *testing.T) {
 		1 + // the indexes of articles, which are read in an order
 		9 + // the size of each collection
 		9 + // its fields; none is large
+		8 + // the indexes of the others, which have one each
+		9 + 9 + // the kinds of its documents, and its texts
 		2 + // the lists of books and products
 		3 + // the references of categories, orders and students
 		1 + 3 + // the ancestors of categories; the copies in orders, and a join with and without them

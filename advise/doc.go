@@ -31,12 +31,19 @@
 // A Report also lists what was looked at and is not advised, with the reason, and what
 // could not be told, with what would tell it: a role, the profiler, more time.
 //
+// It has the indexes that are missing for the queries that were seen, those that are prefixes of others, and,
+// where the user may ask for $indexStats, those that were not used for a day. And it has what
+// the data shows without queries: documents of 4 MiB or more, references that lead
+// nowhere or are text where ObjectIDs are, fields of which few values have another type, dates as text,
+// documents of several kinds, and large collections of which half are two years old. Each has a command that shows it.
+//
 // # Which patterns
 //
-//	outlier   at most 5 % of the documents hold at least 10 % of the elements of a
-//	          list beyond max(100, five times what three quarters have), and the
-//	          largest list takes 32 KiB or more; not if a quarter of the reads select
-//	          documents by elements, or as many writes change some or take them out
+//	outlier   at most 10 % of the documents hold at least 10 % of the elements of a
+//	          list, and three times their own part, beyond max(100, five times what three
+//	          quarters have), and the largest list takes 32 KiB or more; not if a quarter
+//	          of the reads select documents by elements, or as many writes change some or
+//	          take them out
 //	subset    a list takes half of the bytes or more, over 2 KiB on average, and most
 //	          reads of it take a part, all at one end: $slice, or $unwind, $sort and
 //	          $limit. Not if it is written more often, nor if the reads name no order
@@ -44,10 +51,11 @@
 //	split     in half of the documents or more, fields that no projected read needs take
 //	          70 % of the bytes or more, over 1 KiB; 50 such reads or more, and at most
 //	          one read in four needs the fields; documents take over 1 KiB on average
-//	paging    10 finds of one order or more skip over 1,000 documents
-//	tree      10 $graphLookups of a collection in itself or more, by a field that
-//	          names one _id in 95 % of the documents that have it, in three levels or
-//	          more, with more than one child a parent, and not more moves than reads
+//	paging    10 finds of one order or more skip over 1,000 documents, or over 100 behind
+//	          a filter for which the server examines over 1,000; also in pipelines
+//	tree      10 $graphLookups in a collection or more, or walks of finds by $in, a level
+//	          each, by a field that names one _id in 95 % of the documents that have it,
+//	          in three levels or more, with more than one child a parent, and not more moves than reads
 //	extref    50 $lookups or more by a reference that names an _id in 95 % of the
 //	          documents that have it, all for the same one to five fields, and ten or
 //	          more for each copy that the writes seen would change; not if the reference
@@ -57,22 +65,25 @@
 //	          the reads of the list or more and not fewer than its writes, and no _id is
 //	          there twice; or a list of
 //	          references takes half of the bytes, over 2 KiB on average, grows by $push,
-//	          and each child stands in one list alone
-//	attribute 10 fields or more of one type beside each other, each in less than half of
-//	          the documents, have a plain index each; and at most one read in four of
-//	          those that name one names several; and at most ten writes to a read.
-//	          Numbers are of one type. Up to 5 % of
-//	          the documents may have values of other types; a field is passed over if
-//	          more than a quarter of its values, as far as seen, have other types
+//	          and each child stands in one list alone; or 50 $lookups or more join the
+//	          children of a parent, 100 of 64 KiB at most, as half of the reads of the
+//	          parents and nine of ten of those of the children do
+//	attribute 10 fields or more beside each other, or 6 whose names begin alike and of
+//	          which documents have some alone, each in less than half of the documents,
+//	          have a plain index each or reads that filter by them; at most one read in
+//	          four of those that name one names several, and there are at most ten writes
+//	          to a read. Up to 5 % of the documents may have values of other types than the
+//	          usual one; a field is passed over if more than a quarter of its values, as
+//	          far as seen, have other types
 //	series    documents under 300 B with a date and numbers, read 10 times or more, and in
-//	          three of four reads, by a range of the date for one value of another field;
-//	          100 or more have such a value, 24 or more in a day or month; no update or
-//	          delete was seen, no other collection refers to their _id, and 8 bytes for each
+//	          three of four reads, by a range of the date for one value of another field, or
+//	          of several; 100 or more have such a value, 24 or more in a day or month; no
+//	          update or delete was seen, no other collection refers to their _id, and 8 bytes for each
 //	          number and date would be fewer
 //	bucket    the same, but the documents have no numbers or something nested; ten or more
 //	          are in a bucket, on average
-//	computed  100 aggregations or more sum up the documents with one value of a field, 100
-//	          or more for each write that was seen; ten documents or more have a value, on
+//	computed  100 aggregations or more sum up the documents with one value of a field, or
+//	          with several each for itself, 100 or more for each write that was seen; ten documents or more have a value, on
 //	          average, and the values are _ids of another collection
 //	approx    an update raises one field of one document by 1 more than 100 times in a
 //	          second; nothing else sets the field, asks for its value or reads what an
@@ -91,8 +102,14 @@
 // as there are, or miss them all. Here it only suggests which fields to count. Every
 // figure in a report was counted by the server, over all documents, or is of the
 // queries seen, and says so; only the number and size of a collection's documents are
-// those that the server keeps, which may be off after a crash. What cannot be counted in the
-// time is listed as Unknown; nothing is extrapolated.
+// those that the server keeps, which may be off after a crash.
+//
+// A collection that no scan reads in Options.MaxTime, from some 800,000 documents or 400 MB on, is estimated: some 20
+// ranges of _id, each of 2,000 documents at most, and the index counts for how many documents each stands.
+// Lengths of lists (outlier) and what the data shows without queries have such estimates, with an interval for 95 %
+// of the cases. Where the ranges differ too much, or follow the order of _id, and for _ids that are texts or
+// documents, nothing is said but how long -max-time has to be. So it is with all else that cannot be counted in the
+// time: it is listed as Unknown.
 //
 // Real data is dirty: what up to 5 % of the documents have of another shape (a string among numbers, a
 // list of parents, a reference to nothing) does not hide a finding of attribute, tree or extref. The
@@ -129,7 +146,20 @@
 // server, which sends numbers, never documents. At most 5 % of a large collection is
 // sampled, as above that $sample sorts it. The profiler is never switched on and
 // nothing is stored. A scan does read the whole collection through the cache, for
-// MaxTime at most: run it on a secondary, or at night.
+// MaxTime at most: run it on a secondary, or at night. The round trips are
+//
+//	database         1 for its collections, 2 for queries, 1 more if the profiler has over 4,000
+//	                 entries, up to 200 for loops of finds in a profile or log, and up to 50 for
+//	                 filters without an index
+//	collection       1 for its size; of 100 documents or more 1 for its fields, 2 if it is large,
+//	                 1 for its indexes, 1 for their use if there are several, 1 for the kinds of
+//	                 its documents and 1 for its texts
+//	list             1 scan for each list of 16 elements or more
+//	field            1 scan for each of several types, of dates or ObjectIDs as text, and 2 for
+//	                 references by name or ObjectID; 1 or 2 where ten fields are of one type
+//	reference        1 scan for each that queries follow, and a few for lists of references
+//	finding          1 or 2, 1 for each type that its code names, 1 for what grows by tree and
+//	                 extref, and 2 for each of up to 20 different joins that were seen
 //
 // # Before production
 //
@@ -147,16 +177,17 @@
 // validate. It adopts the pattern there and measures what was promised, and what
 // the reads that were seen send and examine before and after. It compares their answers value by value. A test
 // sees that none of them loses a value and no promise is off by more than a factor of two, for outlier, subset,
-// split, paging, tree, extref, attribute, series, bucket, computed and relation of embedded children. The others cannot be
-// tried, and Try says why.
+// split, paging, tree, extref, attribute, series, bucket, computed and relation of children that are embedded or will
+// be. The others cannot be tried, and Try says why.
 package advise
 
 // Notes for those who change this package.
 //
 //   - `$sample` is not uniform: of 0.5 % large documents it showed 10.5 %, of 0.305 % in another collection 1.7 %. So
-//     a sample only names the fields that are then counted, by a scan under maxTimeMS. Estimates from random `_id`s
-//     were weighed: an interval is as long to explain as a scan is to wait for, and what a scan cannot count in time
-//     is listed as unknown instead.
+//     a sample only names the fields that are then counted, by a scan under maxTimeMS, or estimated from ranges of `_id`.
+//     Neither `$sampleRate`, which reads everything, nor `$sample` gives a size. The documents of a range are alike, so
+//     the interval is that of the ranges, not of their documents. A range is chosen by place, among the values of `_id`,
+//     and weighed by the documents of its part: times of day with many inserts count for as many.
 //   - The largest documents are looked for beside the sample, by their size: a list that one document has is found.
 //   - A finding's main figure is the answer of the query that it prints, run once more.
 //   - The deadline of each command's context becomes its maxTimeMS by the driver; naming it in the command as well

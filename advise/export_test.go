@@ -23,6 +23,20 @@ func Unhurried(t testing.TB) {
 	t.Cleanup(func() { pause = was })
 }
 
+// YoungIndexes lets the use of an index be judged at once.
+func YoungIndexes(t testing.TB) {
+	was := indexAge
+	indexAge = 0
+	t.Cleanup(func() { indexAge = was })
+}
+
+// SlowScans lets collections with more documents than a limit be estimated, if a command may take a minute.
+func SlowScans(t testing.TB, documents int) {
+	was := scanRate
+	scanRate = float64(documents) / 60
+	t.Cleanup(func() { scanRate = was })
+}
+
 // Part reports whether a query wants a part of a list, and of how many elements.
 func Part(q Query, path string) (part bool, n int64) {
 	var t traffic

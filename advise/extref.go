@@ -87,6 +87,9 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 	case j.calls < extrefReads:
 		l.not(pattern, c.name, j.local, fmt.Sprintf("%s join %s", many(j.calls, "read"), j.from))
 		return nil
+	case j.local == "":
+		l.not(pattern, c.name, "", fmt.Sprintf("reads that join %s do so by something else than one equality", j.from))
+		return nil
 	case len(j.fields) == 0:
 		l.not(pattern, c.name, j.local, fmt.Sprintf("reads that join %s hand on all of it, or name no field", j.from))
 		return nil
@@ -222,12 +225,12 @@ func (c command) without(j joins) bson.D {
 	for _, p := range c.pipeline {
 		name, value := stage(p)
 		lookup, _ := value.(bson.D)
-		if name != "$lookup" || at(lookup, "from") != j.from || at(lookup, "localField") != j.local {
+		if local, _, _ := equality(lookup); name != "$lookup" || at(lookup, "from") != j.from || local != j.local {
 			stages = append(stages, p)
 			continue
 		}
 		as, _ := at(lookup, "as").(string)
-		copies := bson.D{}
+		copies := bson.D{{Key: "_id", Value: "$" + j.local}}
 		for _, path := range j.fields {
 			if !strings.Contains(path, ".") {
 				copies = append(copies, bson.E{Key: path, Value: "$" + copyName(j.local, path)})

@@ -3,6 +3,8 @@ package advise
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"math"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -18,6 +20,35 @@ type list struct {
 	elements int64
 	bytes    int64 // of the arrays
 	all      int64 // bytes of all documents
+	// ranges are those that the figures are estimated from, of collections that are not counted; weights are how many
+	// documents each stands for.
+	ranges  []*list
+	weights []float64
+}
+
+// how says how the figures were found.
+func (a *list) how() string {
+	if a.ranges != nil {
+		return guessed
+	}
+	return counted
+}
+
+// where says of which lists figures are that were not counted.
+func (a *list) where() string {
+	if a.ranges != nil {
+		return fmt.Sprintf("in %d ranges of _id ", len(a.ranges))
+	}
+	return ""
+}
+
+// estimate is a figure of all documents, by those of each range.
+func (a *list) estimate(figure func(*list) float64) estimate {
+	var values []float64
+	for _, r := range a.ranges {
+		values = append(values, figure(r))
+	}
+	return estimated(values, a.weights)
 }
 
 // lists counts the arrays that were seen with more than a few elements.
@@ -61,13 +92,13 @@ func (c *collection) element(path string) string {
 	return most.element
 }
 
-// count reads the lengths of all arrays of a path in one scan. Lengths up to 256 are
+// count reads the lengths of all arrays of a path in one scan, or in ranges of _id if it would take too long. Lengths up to 256 are
 // counted one by one, longer ones within 1 %: some thousand groups at most.
 func (l *looker) count(ctx context.Context, c *collection, path string) (*list, error) {
 	array := d("$cond", bson.A{d("$isArray", "$"+path), "$" + path, nil})
 	step := d("$pow", bson.A{2, d("$subtract", bson.A{d("$floor", d("$log", bson.A{"$n", 2})), 7})})
 	rounded := d("$multiply", bson.A{d("$floor", d("$divide", bson.A{"$n", step})), step})
-	batch, err := l.aggregate(ctx, c.name, bson.A{
+	pipeline := bson.A{
 		d("$project", bson.D{
 			{Key: "_id", Value: 0},
 			{Key: "all", Value: d("$bsonSize", "$$ROOT")},
@@ -87,11 +118,57 @@ func (l *looker) count(ctx context.Context, c *collection, path string) (*list, 
 			{Key: "most", Value: d("$max", "$n")},
 			{Key: "largest", Value: d("$max", "$b")},
 		}),
-	})
+	}
+	if l.slow(c) {
+		return l.estimateList(ctx, c, path, pipeline)
+	}
+	batch, err := l.aggregate(ctx, c.name, pipeline)
+	if err != nil {
+		return nil, err
+	}
+	return listOf(path, c.element(path), batch), nil
+}
+
+// estimateList adds up the ranges, each for all documents of its part.
+func (l *looker) estimateList(ctx context.Context, c *collection, path string, pipeline bson.A) (*list, error) {
+	parts, err := l.ranged(ctx, c, pipeline)
 	if err != nil {
 		return nil, err
 	}
 	out := &list{path: path, element: c.element(path)}
+	for i, batch := range parts {
+		r := listOf(path, out.element, batch)
+		if r.total == 0 {
+			continue // emptied meanwhile
+		}
+		out.ranges, out.weights = append(out.ranges, r), append(out.weights, float64(c.strata[i].count))
+		times := func(n int64) int64 {
+			return int64(math.Round(float64(n) * float64(c.strata[i].count) / float64(r.total)))
+		}
+		out.total += times(r.total)
+		out.docs += times(r.docs)
+		out.elements += times(r.elements)
+		out.bytes += times(r.bytes)
+		out.all += times(r.all)
+		for _, bar := range r.bars {
+			bar.Documents, bar.Elements, bar.Bytes = times(bar.Documents), times(bar.Elements), times(bar.Bytes)
+			j := slices.IndexFunc(out.bars, func(b Bar) bool { return b.From == bar.From })
+			if j < 0 {
+				out.bars = append(out.bars, bar)
+				continue
+			}
+			b := &out.bars[j]
+			b.Documents, b.Elements, b.Bytes = b.Documents+bar.Documents, b.Elements+bar.Elements, b.Bytes+bar.Bytes
+			b.To, b.Largest = max(b.To, bar.To), max(b.Largest, bar.Largest)
+		}
+	}
+	slices.SortFunc(out.bars, func(a, b Bar) int { return cmp.Compare(a.From, b.From) })
+	return out, nil
+}
+
+// listOf adds up groups of lists of one length.
+func listOf(path, element string, batch []bson.Raw) *list {
+	out := &list{path: path, element: element}
 	for _, raw := range batch {
 		out.all += integer(raw, "all")
 		out.total += integer(raw, "docs")
@@ -108,7 +185,7 @@ func (l *looker) count(ctx context.Context, c *collection, path string) (*list, 
 		out.bars = append(out.bars, bar)
 	}
 	slices.SortFunc(out.bars, func(a, b Bar) int { return cmp.Compare(a.From, b.From) })
-	return out, nil
+	return out
 }
 
 // quantile is the length below which a share of the documents lies.

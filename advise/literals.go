@@ -121,14 +121,14 @@ func (l *looker) seriesCode(ctx context.Context, c *collection, s span, window s
 	return fmt.Sprintf(`measurements, err := series.New[%s, bson.D](db.Collection(%q), timeseries.%s(nil), &series.Options{
 	SeriesField: %q,
 	TimeField:   %q,
-})`, goType(c.kind(s.id)), c.name+"_series", window, s.id, s.at)
+})`, s.goType(c), c.name+"_series", window, s.field(), s.at)
 }
 
 func (l *looker) bucketCode(ctx context.Context, c *collection, s span, window string) string {
 	return fmt.Sprintf(`measurements, err := bucket.New[%s, bson.D](db.Collection(%q), timeseries.%s(nil), &bucket.Options{
 	SeriesField: %q,
 	TimeField:   %q,
-})`, goType(c.kind(s.id)), c.name+"_buckets", window, s.id, s.at)
+})`, s.goType(c), c.name+"_buckets", window, s.field(), s.at)
 }
 
 // computedCode adds up by differences if all fields are sums.
@@ -137,12 +137,9 @@ func (l *looker) computedCode(ctx context.Context, sources, targets *collection,
 	options := "&computed.Options{Additive: true}"
 	for _, f := range t.fields {
 		accumulator := f.Value.(bson.D)[0]
-		operand, zero := "1", "0"
-		switch v := accumulator.Value.(type) {
-		case string:
-			operand = fmt.Sprintf("%q", v)
-		case bson.D:
-			operand, options = "bson.D{}", "nil"
+		operand, zero := goValue(accumulator.Value), "0"
+		if accumulator.Key == "$count" {
+			options = "nil"
 		}
 		if accumulator.Key != "$sum" && accumulator.Key != "$count" {
 			zero, options = "nil", "nil"
@@ -180,6 +177,9 @@ func (l *looker) elementType(ctx context.Context, c *collection, a *list) string
 
 // counting is the one type that holds all values, or "mixed"; it notes which there are then.
 func (l *looker) counting(ctx context.Context, c *collection, what string, kinds any, sampled string) string {
+	if l.slow(c) {
+		return sampled
+	}
 	batch, err := l.aggregate(ctx, c.name, bson.A{
 		d("$project", d("k", kinds)), d("$unwind", "$k"), d("$group", bson.D{{Key: "_id", Value: "$k"}, {Key: "n", Value: d("$sum", 1)}}), d("$sort", bson.D{{Key: "n", Value: -1}, {Key: "_id", Value: 1}}),
 	})
@@ -240,6 +240,39 @@ func goType(kind string) string {
 	return "any"
 }
 
+// goValue is Go for a value of a command, "" if it has none.
+func goValue(v any) string {
+	switch v := v.(type) {
+	case bson.D:
+		var fields []string
+		for _, f := range v {
+			value := goValue(f.Value)
+			if value == "" {
+				return ""
+			}
+			fields = append(fields, fmt.Sprintf("{Key: %q, Value: %s}", f.Key, value))
+		}
+		return "bson.D{" + strings.Join(fields, ", ") + "}"
+	case bson.A:
+		var values []string
+		for _, element := range v {
+			value := goValue(element)
+			if value == "" {
+				return ""
+			}
+			values = append(values, value)
+		}
+		return "bson.A{" + strings.Join(values, ", ") + "}"
+	case string:
+		return fmt.Sprintf("%q", v)
+	case int32, bool:
+		return fmt.Sprint(v)
+	case int64, float64:
+		return fmt.Sprintf("%T(%v)", v, v)
+	}
+	return ""
+}
+
 func goSort(order bson.D) string {
 	var fields []string
 	for _, f := range order {
@@ -278,13 +311,24 @@ func measurementsAdoption(c *collection, s span, id, several string) string {
 	if several != "" {
 		one, all = several, several+"{m}"
 	}
+	var quoted, parts []string
+	for _, name := range append([]string{"_id"}, s.ids()...) {
+		quoted = append(quoted, fmt.Sprintf("%q", name))
+	}
+	read := fmt.Sprintf("errors.Join(bson.Unmarshal(doc, &m), doc.Lookup(%q).Unmarshal(&id))", s.id)
+	if len(s.more) > 0 {
+		for _, name := range s.ids() {
+			parts = append(parts, fmt.Sprintf("{Key: %q, Value: doc.Lookup(%q)}", name, name))
+		}
+		read, parts = "bson.Unmarshal(doc, &m)", []string{"\tid = bson.D{" + strings.Join(parts, ", ") + "}\n"}
+	}
 	return fmt.Sprintf(`err = measurements.EnsureIndexes(ctx)
 result, err := measurements.Adopt(ctx, db.Collection(%q), func(doc bson.Raw) (id %s, _ %s, err error) {
 	var m bson.D
-	if err := errors.Join(bson.Unmarshal(doc, &m), doc.Lookup(%q).Unmarshal(&id)); err != nil {
+	if err := %s; err != nil {
 		return id, nil, err
 	}
-	m = slices.DeleteFunc(m, func(e bson.E) bool { return e.Key == "_id" || e.Key == %q })
+%s	m = slices.DeleteFunc(m, func(e bson.E) bool { return slices.Contains([]string{%s}, e.Key) })
 	return id, %s, nil
-}, nil)`, c.name, id, one, s.id, s.id, all)
+}, nil)`, c.name, id, one, read, strings.Join(parts, ""), strings.Join(quoted, ", "), all)
 }

@@ -9,21 +9,36 @@ import (
 )
 
 // The rule: at most outlierDocuments of the documents hold at least outlierElements
-// of all elements beyond a limit of max(100, five times the third quartile), the
+// of all elements beyond a limit of max(100, five times the third quartile), and outlierTimes as large a part of them, the
 // largest array is worth the trouble, and few reads and writes look for elements inside it.
 const (
-	outlierDocuments = 0.05
+	outlierDocuments = 0.10
 	outlierElements  = 0.10
+	outlierTimes     = 3
 	outlierBytes     = 32 << 10
+	mapKeys          = 1_000 // an object with as many has keys that are data
 )
+
+// maps says of objects that grow as lists do why they are no lists.
+func (l *looker) maps(c *collection) {
+	for _, f := range c.fields {
+		if f.kind == "object" && f.most >= mapKeys {
+			l.not("outlier", c.name, f.path, fmt.Sprintf("a document has a map of %d keys or more there, and the package takes lists alone, of {k, v} for example", mapKeys))
+		}
+	}
+}
 
 func (l *looker) outlier(ctx context.Context, c *collection, a *list) error {
 	const pattern = "outlier"
 	limit := round(max(100, 5*a.quantile(0.75)))
 	over := a.above(limit)
+	var e estimate
+	if a.ranges != nil {
+		e = a.estimate(func(r *list) float64 { return float64(r.above(limit).Documents) / float64(r.total) })
+	}
 	switch {
 	case a.longest() <= 100:
-		l.not(pattern, c.name, a.path, fmt.Sprintf("the longest list has %s", many(a.longest(), "element")))
+		l.not(pattern, c.name, a.path, fmt.Sprintf("%sthe longest list has %s", a.where(), many(a.longest(), "element")))
 		return nil
 	case strings.Contains(a.path, "."):
 		l.not(pattern, c.name, a.path, "the list is inside a subdocument; the package takes lists at the top")
@@ -40,13 +55,16 @@ func (l *looker) outlier(ctx context.Context, c *collection, a *list) error {
 	case 4*c.inside(a.path) > c.reads()+c.writesTo([]string{a.path}):
 		l.not(pattern, c.name, a.path, fmt.Sprintf("%s change elements inside the list or take them out; the pattern moves some of these away", many(c.inside(a.path), "write")))
 		return nil
+	case a.ranges != nil && over.Documents > 0 && !e.steady():
+		l.unknown(pattern, c.name, a.path, "long lists are in "+e.unsteady(), l.tells(c))
+		return nil
 	case over.Documents == 0:
-		l.not(pattern, c.name, a.path, fmt.Sprintf("no list is longer than five times the usual: half have up to %d elements, the longest %d", a.quantile(0.5), a.longest()))
+		l.not(pattern, c.name, a.path, fmt.Sprintf("%sno list is longer than five times the usual: half have up to %d elements, the longest %d", a.where(), a.quantile(0.5), a.longest()))
 		return nil
 	case float64(over.Documents) > outlierDocuments*float64(a.docs):
 		l.not(pattern, c.name, a.path, fmt.Sprintf("long lists are no exception: %s have more than %d elements", share(over.Documents, a.docs), limit))
 		return nil
-	case float64(over.Elements) < outlierElements*float64(a.elements):
+	case float64(over.Elements) < max(outlierElements, outlierTimes*float64(over.Documents)/float64(a.docs))*float64(a.elements):
 		l.not(pattern, c.name, a.path, fmt.Sprintf("the long lists hold %s of all elements", share(over.Elements, a.elements)))
 		return nil
 	case a.largest() < outlierBytes:
@@ -55,9 +73,19 @@ func (l *looker) outlier(ctx context.Context, c *collection, a *list) error {
 	}
 	// The figure that is printed is the one that the query to check it by hand gives.
 	query := d(fmt.Sprintf("%s.%d", a.path, limit), d("$exists", true))
-	check, err := l.check(ctx, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: query}}, "n")
+	command, sure, part := bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: query}}, "counted: all lengths and bytes, in one scan", "counted"
+	check, err := unchecked(command, over.Documents, "n")
+	if a.ranges == nil {
+		check, err = l.check(ctx, command, "n")
+	} else {
+		sure, part = "estimated: "+l.tells(c)+" counts all lengths and bytes", e.in()
+	}
 	if err != nil {
 		return l.failed(ctx, err, pattern, c, a.path)
+	}
+	wide := 0.0 // half of the interval, as a part of the estimate
+	if e.mean > 0 {
+		wide = e.half / e.mean
 	}
 	mean := float64(over.Bytes) / float64(over.Elements)
 	// After Adopt the parent of an outlier holds limit elements, and half of them
@@ -65,22 +93,22 @@ func (l *looker) outlier(ctx context.Context, c *collection, a *list) error {
 	stays := mean * float64(limit) * float64(over.Documents)
 	f := Finding{
 		Pattern: pattern, Collection: c.name, Path: a.path,
-		Summary: fmt.Sprintf("%s of the documents (%s, counted) hold %s of all elements. "+
-			"The largest list takes %s (counted) of each read of its document, and of each write. "+
+		Summary: fmt.Sprintf("%s of the documents (%s, %s) hold %s of all elements. "+
+			"The largest list takes %s (%s) of each read of its document, and of each write. "+
 			"The pattern bounds it to about %s; to read such a list whole then takes 3 round trips.",
-			share(check.Answer, a.total), group(check.Answer), share(over.Elements, a.elements),
-			bytes(a.largest()), bytes(int64(mean*float64(limit)))),
-		Sure: "counted: all lengths and bytes, in one scan",
+			share(check.Answer, a.total), group(check.Answer), part, share(over.Elements, a.elements),
+			bytes(a.largest()), a.how(), bytes(int64(mean*float64(limit)))),
+		Sure: sure,
 		Facts: []Fact{
-			{"documents", a.total, counted},
-			{"documents with the list", a.docs, counted},
+			{"documents", a.total, a.how()},
+			{"documents with the list", a.docs, a.how()},
 			{"writes that change elements inside the list or take them out", c.inside(a.path), seen},
-			{fmt.Sprintf("of them with more than %d elements", limit), check.Answer, counted},
-			{"elements of the longest list", a.longest(), counted},
-			{"elements of the usual list (three quarters have as many or fewer)", a.quantile(0.75), counted},
+			{fmt.Sprintf("of them with more than %d elements", limit), check.Answer, a.how()},
+			{"elements of the longest list", a.longest(), a.how()},
+			{"elements of the usual list (three quarters have as many or fewer)", a.quantile(0.75), a.how()},
 		},
 		Saving: Interval{
-			Low: int64(float64(over.Bytes) - stays), High: int64(float64(over.Bytes) - stays/2),
+			Low: int64((float64(over.Bytes) - stays) * (1 - wide)), High: min(int64((float64(over.Bytes)-stays/2)*(1+wide)), a.all),
 			Unit: "bytes", What: "that leave the parents, and so the reads and writes of them",
 			Before: a.all,
 		},

@@ -9,51 +9,62 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// The rule: at least pagingReads finds of one order skip more than pagingSkip
-// documents.
+// The rule: at least pagingReads finds of one order skip more than pagingSkip documents, or behind a filter more than
+// pagingFiltered and the server examines more than pagingSkip for the deepest.
 const (
-	pagingReads = 10
-	pagingSkip  = 1_000
+	pagingReads    = 10
+	pagingSkip     = 1_000
+	pagingFiltered = 100
 )
 
 // skips are the finds of one order and filter that skip documents.
 type skips struct {
-	key     string
-	sort    bson.D
-	order   string
-	deep    int64 // finds that skip more than pagingSkip
-	all     int64 // finds of this order that skip
-	least   int64 // that a deep one skips
-	most    int64 // by the deepest
-	deepest command
+	key   string
+	sort  bson.D
+	order string
+	made  bool  // the order or the filter is of fields that the pipeline makes
+	deep  int64 // finds that skip more than pagingSkip
+	// filtered are finds behind a filter that skip more than pagingFiltered.
+	filtered int64
+	all      int64 // finds of this order that skip
+	least    int64 // that a deep one skips
+	most     int64 // by the deepest
+	deepest  command
 }
 
-// page notes a read that skips. Shapes without values do not say how many.
+// page notes the pages that a read skips to. Shapes without values do not say how far.
 func (t *traffic) page(c command) {
-	skip, _ := number(c.skip)
-	limit, _ := number(c.limit)
-	if skip <= 0 || limit <= 0 || len(variables(c.sort)) > 0 {
-		return
-	}
-	filter := filterPaths(c.filter)
-	slices.Sort(filter)
-	key := fmt.Sprint(c.sort, slices.Compact(filter))
-	i := slices.IndexFunc(t.pages, func(s skips) bool { return s.key == key })
-	if i < 0 {
-		i = len(t.pages)
-		t.pages = append(t.pages, skips{key: key, sort: c.sort, order: c.order()})
-	}
-	s := &t.pages[i]
-	s.all += c.calls
-	if skip <= pagingSkip {
-		return
-	}
-	s.deep += c.calls
-	if s.least == 0 || skip < s.least {
-		s.least = skip
-	}
-	if skip > s.most {
-		s.most, s.deepest = skip, c
+	for _, p := range c.pages {
+		skip, _ := number(p.skip)
+		limit, _ := number(p.limit)
+		if skip <= 0 || limit <= 0 || len(variables(p.sort)) > 0 {
+			continue
+		}
+		filter := filterPaths(p.filter)
+		slices.Sort(filter)
+		made := slices.ContainsFunc(append(keys(p.sort), filter...), func(name string) bool {
+			return slices.ContainsFunc(p.made, func(made string) bool { return related(made, name) })
+		})
+		key := fmt.Sprint(p.sort, slices.Compact(filter), made)
+		i := slices.IndexFunc(t.pages, func(s skips) bool { return s.key == key })
+		if i < 0 {
+			i = len(t.pages)
+			t.pages = append(t.pages, skips{key: key, sort: p.sort, order: p.order(), made: made})
+		}
+		s := &t.pages[i]
+		s.all += c.calls
+		if skip > pagingSkip {
+			s.deep += c.calls
+			if s.least == 0 || skip < s.least {
+				s.least = skip
+			}
+		}
+		if len(filter) > 0 && skip > pagingFiltered {
+			s.filtered += c.calls
+		}
+		if skip > s.most {
+			s.most, s.deepest = skip, c.find(p)
+		}
 	}
 }
 
@@ -69,7 +80,10 @@ func (l *looker) paging(ctx context.Context, c *collection) error {
 func (l *looker) pages(ctx context.Context, c *collection, s skips) error {
 	const pattern = "paging"
 	switch {
-	case s.deep < pagingReads:
+	case s.made && s.deep+s.filtered >= pagingReads:
+		l.not(pattern, c.name, s.order, "the pipeline makes the fields that it sorts or filters by: no index has them")
+		return nil
+	case s.deep < pagingReads && s.filtered < pagingReads:
 		l.not(pattern, c.name, s.order, fmt.Sprintf("%d of %d pages skip more than %s documents", s.deep, s.all, group(pagingSkip)))
 		return nil
 	case s.most >= c.count:
@@ -91,20 +105,33 @@ func (l *looker) pages(ctx context.Context, c *collection, s skips) error {
 		return l.failed(ctx, err, pattern, c, s.order)
 	}
 	limit, _ := number(s.deepest.limit)
+	if s.deep < pagingReads {
+		if s, err = l.behindFilter(ctx, c, s, check.Answer, limit); err != nil {
+			return l.failed(ctx, err, pattern, c, s.order)
+		}
+		if s.least <= 0 {
+			l.not(pattern, c.name, s.order, fmt.Sprintf("%d of %d pages skip more than %s documents, and behind the filter the server examines %s for the deepest", s.deep, s.all, group(pagingSkip), group(check.Answer)))
+			return nil
+		}
+	}
 	if check.Answer <= s.most {
 		l.not(pattern, c.name, s.order, fmt.Sprintf("the server examines %s for a page that skips %s", group(check.Answer), group(s.most)))
 		return nil
 	}
+	pages, over := s.deep, int64(pagingSkip)
+	if s.deep < pagingReads {
+		pages, over = s.filtered, pagingFiltered
+	}
 	f := Finding{
 		Pattern: pattern, Collection: c.name, Fields: keys(s.sort),
 		Summary: fmt.Sprintf("%d pages by %s skip more than %s documents; for the deepest, which skips %s, the server examines %s (counted). "+
-			"A page that begins behind the last document of the one before examines its %s and a few more.",
-			s.deep, s.order, group(pagingSkip), group(s.most), many(check.Answer, examined(check)), many(limit, "document")),
+			"A page that begins behind the last document of the one before examines its %s and those between them that the filter leaves out.",
+			pages, s.order, group(over), group(s.most), many(check.Answer, examined(check)), many(limit, "document")),
 		Sure: "counted: what the server examines, by explain; of queries: those that were seen",
 		Facts: []Fact{
 			{"documents", c.count, kept},
 			{"examined for the deepest page", check.Answer, counted},
-			{"pages that skip more than 1,000", s.deep, seen},
+			{"pages that skip more than " + group(over), pages, seen},
 			{"pages that skip", s.all, seen},
 		},
 		Saving: Interval{
@@ -123,6 +150,23 @@ func (l *looker) pages(ctx context.Context, c *collection, s skips) error {
 	}
 	l.found(f)
 	return nil
+}
+
+// behindFilter sets what the deepest page saves at least, of what it examines: an index in its order leads past one
+// document in so many that the filter selects. It is 0 where that is less than half.
+func (l *looker) behindFilter(ctx context.Context, c *collection, s skips, examined, limit int64) (skips, error) {
+	s.least = 0
+	if examined <= pagingSkip {
+		return s, nil
+	}
+	reply, err := l.run(ctx, l.db, bson.D{{Key: "count", Value: c.name}, {Key: "query", Value: s.deepest.filter}})
+	if err != nil {
+		return s, err
+	}
+	if after := 2 * limit * c.count / max(integer(reply, "n"), 1); 2*after <= examined {
+		s.least = examined - after
+	}
+	return s, nil
 }
 
 func examined(c Check) string {

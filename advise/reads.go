@@ -14,10 +14,13 @@ type traffic struct {
 	writes []write
 	pages  []skips
 	graphs []climbs
+	levels []level
 	joins  []joins
-	pushes map[string]int64 // by path
-	loops  []oneByOne
-	spans  []span
+	// gathers are joins of the documents that refer to this collection.
+	gathers []joins
+	pushes  map[string]int64 // by path
+	loops   []oneByOne
+	spans   []span
 
 	totals []totals
 
@@ -62,6 +65,9 @@ func (l *looker) add(c command) {
 	for name, inner := range c.inner {
 		l.trafficOf(name).finds = append(l.trafficOf(name).finds, inner...)
 	}
+	for _, g := range c.graphs {
+		l.trafficOf(g.in).climb(g)
+	}
 	if links := c.links(); len(links) > 0 {
 		l.trafficOf(c.From.Collection).loop(c, links[0])
 	}
@@ -72,6 +78,7 @@ func (t *traffic) add(c command) {
 		t.finds = append(t.finds, *c.read)
 	}
 	t.page(c)
+	t.level(c)
 	t.span(c)
 	t.total(c)
 	for _, j := range c.joins {
@@ -80,8 +87,8 @@ func (t *traffic) add(c command) {
 		}
 		t.joined(j)
 	}
-	for _, g := range c.graphs {
-		t.climb(g)
+	for _, j := range c.gathers {
+		t.gather(j)
 	}
 	for _, s := range c.statements {
 		t.writes = append(t.writes, s.write)

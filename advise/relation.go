@@ -72,6 +72,11 @@ func (l *looker) relation(ctx context.Context, c *collection) error {
 			return err
 		}
 	}
+	for _, j := range c.gathers {
+		if err := l.together(ctx, c, j); err != nil {
+			return err
+		}
+	}
 	for _, path := range c.documentLists() {
 		if err := l.alone(ctx, c, path); err != nil {
 			return err
@@ -267,7 +272,7 @@ func (t *traffic) byElement(id string) (n int64) {
 func (l *looker) named(ctx context.Context, c *collection) (string, error) {
 	for _, name := range slices.Sorted(maps.Keys(l.reads)) {
 		for _, j := range l.reads[name].joins {
-			if j.from == c.name {
+			if j.from == c.name && j.local != "" {
 				return name + "." + j.local, nil
 			}
 		}
@@ -277,8 +282,12 @@ func (l *looker) named(ctx context.Context, c *collection) (string, error) {
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(l.all)) {
-		other := l.all[name]
+	others, err := l.referring(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, other := range others {
+		name := other.name
 		if other == c || c.idType == "mixed" {
 			continue
 		}
@@ -296,7 +305,7 @@ func (l *looker) named(ctx context.Context, c *collection) (string, error) {
 			}
 			least := 1
 			if number {
-				least = relationNumbers
+				least = int(min(relationNumbers, other.count))
 			}
 			found, err := l.sampleFound(ctx, other, f.path, c.name, least)
 			if err != nil || found {
@@ -305,6 +314,22 @@ func (l *looker) named(ctx context.Context, c *collection) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// referring are all collections with documents, also the small ones, whose fields are looked for when they are needed.
+func (l *looker) referring(ctx context.Context) (out []*collection, err error) {
+	for _, name := range slices.Sorted(maps.Keys(l.all)) {
+		out = append(out, l.all[name])
+	}
+	for _, c := range l.small {
+		if c.count > 0 && c.fields == nil {
+			if err := l.addFields(ctx, c, nil); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, c)
+	}
+	return out, nil
 }
 
 // namedInside is the field of a list's documents whose values are _ids of c.

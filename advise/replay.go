@@ -109,14 +109,16 @@ func sendable(read bson.D) bson.D {
 	return body
 }
 
-// of is the read of another collection that has the same documents, also where it joins itself.
-func (c command) of(name string) bson.D {
+// of is the read of other collections that have the same documents, by name.
+func (c command) of(originals map[string]string) bson.D {
 	out := slices.Clone(c.body)
-	out[0].Value = name
+	out[0].Value = originals[c.Collection]
 	var stages bson.A
 	for _, p := range c.pipeline {
 		operator, value := stage(p)
-		if document, ok := value.(bson.D); ok && at(document, "from") == c.Collection {
+		document, _ := value.(bson.D)
+		from, _ := at(document, "from").(string)
+		if name := originals[from]; name != "" {
 			p = d(operator, with(document, "from", name))
 		}
 		stages = append(stages, p)
@@ -180,13 +182,13 @@ func (m *meter) read(ctx context.Context, command bson.D) (answer []bson.D, err 
 	return answer, err
 }
 
-// replay sends the reads to the collection original, which has the documents as they were, and as the service sends them
+// replay sends the reads to the collections that have the documents as they were, and as the service sends them
 // to where the pattern is adopted, and compares the answers. It leaves out reads that the server refuses, and reports
 // whether the others could all be told.
-func (r *Replay) replay(ctx context.Context, db *mongo.Database, original string, s service) (bool, error) {
+func (r *Replay) replay(ctx context.Context, db *mongo.Database, originals map[string]string, s service) (bool, error) {
 	for _, c := range r.commands {
 		earlier, now := &meter{db: db}, &meter{db: db}
-		before, err := earlier.read(ctx, c.of(original))
+		before, err := earlier.read(ctx, c.of(originals))
 		if ctx.Err() != nil {
 			return false, ctx.Err()
 		}
@@ -332,7 +334,9 @@ func ranging(into string, s span, filter func(id any, from, to time.Time) bson.D
 			}
 			answer, err := cursor.Collect(rows(ctx, id, from, to))
 			for i := range answer {
-				answer[i] = append(answer[i], bson.E{Key: s.id, Value: id})
+				for _, name := range s.ids() {
+					answer[i] = append(answer[i], bson.E{Key: name, Value: equal(c.filter, name)})
+				}
 			}
 			return answer, true, err
 		},
@@ -341,13 +345,14 @@ func ranging(into string, s span, filter func(id any, from, to time.Time) bson.D
 
 // bounds are what a find for one series in a range of time asks for.
 func (s span) bounds(c command) (id any, from, to time.Time, ok bool) {
-	if own, ok := c.span(); !ok || c.name != "find" || c.limit != nil || c.skip != nil || own.id != s.id || own.at != s.at {
+	if own, ok := c.span(); !ok || c.name != "find" || c.limit != nil || c.skip != nil || own.field() != s.field() || own.at != s.at {
 		return nil, from, to, false
 	}
-	id = at(c.filter, s.id)
-	if operator, ok := id.(bson.D); ok {
-		id = at(operator, "$eq")
+	var one bson.D
+	for _, name := range s.ids() {
+		one = append(one, bson.E{Key: name, Value: equal(c.filter, name)})
 	}
+	id = s.of(one)
 	bounds, _ := at(c.filter, s.at).(bson.D)
 	for _, bound := range bounds {
 		date, ok := bound.Value.(bson.DateTime)
@@ -363,6 +368,15 @@ func (s span) bounds(c command) (id any, from, to time.Time, ok bool) {
 		}
 	}
 	return id, from, to, true
+}
+
+// equal is the one value of a field that a filter asks for.
+func equal(filter bson.D, name string) any {
+	value := at(filter, name)
+	if operator, ok := value.(bson.D); ok {
+		return at(operator, "$eq")
+	}
+	return value
 }
 
 // joined turns a find that needs moved fields into an aggregation that joins them, where its filter

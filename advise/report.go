@@ -21,6 +21,10 @@ type Report struct {
 	Findings []Finding `json:"findings"`
 	// Shapes are the queries that will be slow when there is more data, the commonest first.
 	Shapes []Shape `json:"shapes"`
+	// Indexes are those that are missing, those that most commands would use first, and those that could go.
+	Indexes []Index `json:"indexes"`
+	// Remarks are what the data shows without a query: what fails first, first.
+	Remarks []Remark `json:"remarks"`
 	// NotAdvised are the patterns that were weighed and would not pay.
 	NotAdvised []Note `json:"notAdvised"`
 	// Unknown could not be told.
@@ -67,6 +71,7 @@ type Finding struct {
 	try    trying   // nil: it cannot be tried
 	takes  string   // the call that takes over documents, where it is not Adopt
 	others []string // collections that it needs besides
+	moves  []string // those of them whose documents it moves
 }
 
 // Name is the finding in a word: outlier:orders.items.
@@ -102,14 +107,15 @@ func (f Finding) overlaps(other Finding) bool {
 type Fact struct {
 	What  string `json:"what"`
 	Value int64  `json:"value"`
-	How   string `json:"how"` // counted, kept by the server, or of the queries seen
+	How   string `json:"how"` // counted, estimated, kept by the server, or of the queries seen
 }
 
-// How a figure was found. The server keeps the number and size of a collection's
+// How a figure was found: estimates are of ranges of _id, where a scan would take too long. The server keeps the number and size of a collection's
 // documents without a scan; after a crash they may be off, and on a sharded cluster they may count orphaned
 // documents.
 const (
 	counted = "counted"
+	guessed = "estimated"
 	kept    = "kept by the server"
 	seen    = "of the queries seen"
 )
@@ -134,8 +140,19 @@ type Check struct {
 	Shell  string   `json:"shell"` // for mongosh
 	Answer int64    `json:"answer"`
 	Path   []string `json:"path"` // of the figure in the answer
+	// Estimated is an Answer that was not counted, as the command would take too long.
+	Estimated bool `json:"estimated,omitempty"`
 
-	reply bson.Raw
+	reply  bson.Raw
+	within string // the interval of an estimate
+}
+
+// sure says how the Answer was found.
+func (c Check) sure() string {
+	if c.Estimated {
+		return c.within
+	}
+	return counted
 }
 
 // Bar is the documents whose lists have From to To elements.
@@ -176,6 +193,9 @@ func (r *Report) finish(commands int, took time.Duration) {
 			}
 		}
 	}
+	slices.SortStableFunc(r.Remarks, func(a, b Remark) int {
+		return cmp.Or(cmp.Compare(slices.Index(remarkKinds, a.Kind), slices.Index(remarkKinds, b.Kind)), cmp.Compare(b.Check.Answer, a.Check.Answer), strings.Compare(a.Name(), b.Name()))
+	})
 	byPlace := func(a, b Note) int {
 		return cmp.Or(strings.Compare(a.Collection, b.Collection), strings.Compare(a.Path, b.Path), strings.Compare(a.Pattern, b.Pattern))
 	}
@@ -195,19 +215,33 @@ func unit(f Finding) int {
 
 // check runs the query that a reader can run by hand.
 func (l *looker) check(ctx context.Context, command bson.D, path ...string) (Check, error) {
-	printed, err := bson.MarshalExtJSON(command, false, false)
+	shell, err := shellOf(command)
 	if err != nil {
 		return Check{}, err
-	}
-	shell := "db.runCommand(" + string(printed) + ")"
-	if strings.Contains(shell, `{"$`) && command[0].Key == "explain" { // values of any type
-		shell = "db.runCommand(EJSON.deserialize(" + string(printed) + "))"
 	}
 	reply, err := l.run(ctx, l.db, command)
 	if err != nil {
 		return Check{}, err
 	}
-	return Check{shell, integer(reply, path...), path, reply}, nil
+	return Check{Shell: shell, Answer: integer(reply, path...), Path: path, reply: reply}, nil
+}
+
+// unchecked is a query that is not run, and an estimate of its answer.
+func unchecked(command bson.D, answer int64, path ...string) (Check, error) {
+	shell, err := shellOf(command)
+	return Check{Shell: shell, Answer: answer, Path: path, Estimated: true}, err
+}
+
+func shellOf(command bson.D) (string, error) {
+	printed, err := bson.MarshalExtJSON(command, false, false)
+	if err != nil {
+		return "", err
+	}
+	shell := "db.runCommand(" + string(printed) + ")"
+	if strings.Contains(shell, `{"$`) && command[0].Key == "explain" { // values of any type
+		shell = "db.runCommand(EJSON.deserialize(" + string(printed) + "))"
+	}
+	return shell, nil
 }
 
 // figure is another figure beside the Answer.

@@ -3,6 +3,7 @@ package advise
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -31,43 +32,102 @@ const noReferences = "No reference to their _id was found; those of collections 
 type span struct {
 	id, at string
 	calls  int64
+	more   []string // fields beside id that one value is asked of, too, by name
+	form   string   // of the times, where they are no dates
 }
 
 // spans are what reads ask for: {sensor: 7, at: {$gte: …, $lt: …}}.
 func (t *traffic) span(c command) {
 	if s, ok := c.span(); ok {
-		i := slices.IndexFunc(t.spans, func(o span) bool { return o.id == s.id && o.at == s.at })
+		i := slices.IndexFunc(t.spans, func(o span) bool {
+			return o.id == s.id && o.at == s.at && slices.Equal(o.more, s.more) && o.form == s.form
+		})
 		if i < 0 {
-			i, t.spans = len(t.spans), append(t.spans, span{id: s.id, at: s.at})
+			i, t.spans = len(t.spans), append(t.spans, s)
 		}
 		t.spans[i].calls += c.calls
 	}
 }
 
 func (c command) span() (s span, ok bool) {
-	if len(c.filter) != 2 {
-		return s, false
-	}
+	var ids []string
 	for _, f := range c.filter {
 		condition, _ := f.Value.(bson.D)
 		switch {
 		case len(condition) > 0 && at(condition, "$gte") == nil && at(condition, "$gt") == nil && at(condition, "$eq") == nil:
 			return s, false
 		case equals(c.filter, f.Key):
-			s.id = f.Key
-		case condition != nil:
-			s.at = f.Key
+			ids = append(ids, f.Key)
+		case condition == nil || s.at != "":
+			return s, false
+		default:
+			s.at, s.form = f.Key, timeForm(condition[0].Value)
 		}
 	}
-	return s, s.id != "" && s.at != "" && s.id != "_id"
+	if len(ids) == 0 || s.at == "" || slices.Contains(ids, "_id") {
+		return s, false
+	}
+	slices.Sort(ids)
+	s.id, s.more = ids[0], ids[1:]
+	return s, true
+}
+
+// ids are the fields that tell a series.
+func (s span) ids() []string { return append([]string{s.id}, s.more...) }
+
+// text names them.
+func (s span) text() string { return strings.Join(s.ids(), " and ") }
+
+// field is the one of the package: a document, if several tell a series.
+func (s span) field() string { return strings.Join(s.ids(), "_") }
+
+// value is a series, as an expression.
+func (s span) value() any {
+	if len(s.more) == 0 {
+		return "$" + s.id
+	}
+	var out bson.D
+	for _, name := range s.ids() {
+		out = append(out, bson.E{Key: name, Value: "$" + name})
+	}
+	return out
+}
+
+// goType is the type of a series.
+func (s span) goType(c *collection) string {
+	if len(s.more) > 0 {
+		return "bson.D"
+	}
+	return goType(c.kind(s.id))
+}
+
+var isoText = regexp.MustCompile(`^\d{4}-\d\d-\d\d`)
+
+// timeForm is what a bound is that looks like a time, and is no date.
+func timeForm(bound any) string {
+	text, _ := bound.(string)
+	n, _ := number(bound)
+	switch {
+	case isoText.MatchString(text):
+		return "text"
+	case n >= 1e12 && n < 1e13:
+		return "milliseconds since 1970"
+	case n >= 1e9 && n < 1e10:
+		return "seconds since 1970"
+	}
+	return ""
 }
 
 func (l *looker) series(ctx context.Context, c *collection) error {
 	for _, s := range c.spans {
-		if c.has(s.at, "date") {
+		switch {
+		case s.calls < seriesReads && !c.has(s.at, "date"):
+		case c.has(s.at, "date"):
 			if err := l.measured(ctx, c, s); err != nil {
 				return err
 			}
+		case s.form != "":
+			l.not("series", c.name, s.at, "the times are "+s.form+", and the packages need dates, as $toDate makes them")
 		}
 	}
 	return nil
@@ -76,21 +136,24 @@ func (l *looker) series(ctx context.Context, c *collection) error {
 func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 	nested := slices.ContainsFunc(c.fields, func(f field) bool { return f.kind == "array" || f.kind == "object" })
 	numbers := slices.ContainsFunc(c.fields, func(f field) bool {
-		return f.path != s.id && f.path != s.at && f.path != "_id" && slices.Contains([]string{"int", "long", "double", "decimal"}, f.kind)
+		return !slices.Contains(s.ids(), f.path) && f.path != s.at && f.path != "_id" && slices.Contains([]string{"int", "long", "double", "decimal"}, f.kind)
 	})
 	pattern, packed := "series", numbers && !nested
 	if !packed {
 		pattern = "bucket"
 	}
 	switch {
-	case strings.Contains(s.id+s.at, "."):
+	case strings.Contains(s.field()+s.at, "."):
 		l.not(pattern, c.name, s.at, "the fields are inside a subdocument; the package takes fields at the top")
+		return nil
+	case len(s.more) > 0 && c.has(s.field()):
+		l.not(pattern, c.name, s.at, "documents have a field "+s.field()+", as the series would be called")
 		return nil
 	case c.mean() >= seriesBytes:
 		l.not(pattern, c.name, s.at, fmt.Sprintf("documents take %s on average: no measurements", bytes(c.mean())))
 		return nil
 	case s.calls < seriesReads || float64(s.calls) < seriesShare*float64(c.reads()):
-		l.not(pattern, c.name, s.at, fmt.Sprintf("%d of %d reads are a range of %s for one %s", s.calls, c.reads(), s.at, s.id))
+		l.not(pattern, c.name, s.at, fmt.Sprintf("%d of %d reads are a range of %s for one %s", s.calls, c.reads(), s.at, s.text()))
 		return nil
 	case len(c.writes) > 0 || c.deletes > 0:
 		l.not(pattern, c.name, s.at, "updates or deletes of single documents were seen")
@@ -107,7 +170,7 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 	check, err := l.check(ctx, bson.D{
 		{Key: "aggregate", Value: c.name},
 		{Key: "pipeline", Value: bson.A{
-			d("$group", d("_id", "$"+s.id)),
+			d("$group", d("_id", s.value())),
 			d("$count", "series"),
 		}},
 		{Key: "cursor", Value: bson.D{}},
@@ -116,11 +179,11 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 		return l.failed(ctx, err, pattern, c, s.at)
 	}
 	if c.count < seriesEach*check.Answer {
-		l.not(pattern, c.name, s.at, fmt.Sprintf("%s of %s: %d documents each", many(check.Answer, "value"), s.id, c.count/max(check.Answer, 1)))
+		l.not(pattern, c.name, s.at, fmt.Sprintf("%s of %s: %d documents each", many(check.Answer, "value"), s.text(), c.count/max(check.Answer, 1)))
 		return nil
 	}
 	batch, err := l.aggregate(ctx, c.name, bson.A{
-		d("$group", bson.D{{Key: "_id", Value: "$" + s.id}, {Key: "first", Value: d("$min", "$"+s.at)}, {Key: "last", Value: d("$max", "$"+s.at)}}),
+		d("$group", bson.D{{Key: "_id", Value: s.value()}, {Key: "first", Value: d("$min", "$"+s.at)}, {Key: "last", Value: d("$max", "$"+s.at)}}),
 		d("$match", d("first", d("$type", "date"))),
 		d("$group", bson.D{{Key: "_id", Value: nil}, {Key: "time", Value: d("$sum", d("$subtract", bson.A{"$last", "$first"}))}}),
 	})
@@ -146,7 +209,7 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 	rest := bson.D{} // what is no number
 	for _, name := range c.tops() {
 		switch {
-		case name == "_id" || name == s.id || name == s.at:
+		case name == "_id" || slices.Contains(s.ids(), name) || name == s.at:
 		case slices.ContainsFunc(types("number"), func(kind string) bool { return c.has(name, kind) }):
 			numeric++
 		default:
@@ -170,7 +233,7 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 		Pattern: pattern, Collection: c.name, Path: s.at,
 		Summary: fmt.Sprintf("%s documents of %s on average are measurements, of %d series (counted): %d of %d reads take a range of %s for one %s, and no write to a single one was seen. "+
 			"In packed blocks a number takes 8 bytes at most, and no names.",
-			group(c.count), bytes(c.mean()), check.Answer, s.calls, c.reads(), s.at, s.id),
+			group(c.count), bytes(c.mean()), check.Answer, s.calls, c.reads(), s.at, s.text()),
 		Sure: "counted: series; of queries: those that were seen",
 		Facts: []Fact{
 			{"documents", c.count, kept},
@@ -181,9 +244,9 @@ func (l *looker) measured(ctx context.Context, c *collection, s span) error {
 		},
 		Saving: Interval{
 			Low: least, High: max(c.size-c.count, least), Before: c.size,
-			Unit: "bytes", What: "of the documents; those of an index on " + s.id + " and " + s.at + " besides",
+			Unit: "bytes", What: "of the documents; those of an index on " + s.text() + " and " + s.at + " besides",
 		},
-		Code: l.seriesCode(ctx, c, s, window), Adopt: measurementsAdoption(c, s, goType(c.kind(s.id)), "[]bson.D"), try: trySeries(c, s, window),
+		Code: l.seriesCode(ctx, c, s, window), Adopt: measurementsAdoption(c, s, s.goType(c), "[]bson.D"), try: trySeries(c, s, window),
 		Check: check,
 		Against: []string{
 			"The rate of new measurements matters: those that come one by one need a Gatherer, which loses the last seconds if the process ends.",
@@ -209,7 +272,7 @@ func (l *looker) bucket(ctx context.Context, c *collection, s span, window strin
 		{Key: "pipeline", Value: bson.A{
 			d("$match", d(s.at, d("$type", "date"))),
 			d("$group", bson.D{
-				{Key: "_id", Value: bson.D{{Key: "series", Value: "$" + s.id}, {Key: "window", Value: d("$dateToString", bson.D{{Key: "date", Value: "$" + s.at}, {Key: "format", Value: format}})}}},
+				{Key: "_id", Value: bson.D{{Key: "series", Value: s.value()}, {Key: "window", Value: d("$dateToString", bson.D{{Key: "date", Value: "$" + s.at}, {Key: "format", Value: format}})}}},
 				{Key: "n", Value: d("$sum", 1)},
 			}),
 			d("$group", bson.D{
@@ -230,7 +293,7 @@ func (l *looker) bucket(ctx context.Context, c *collection, s span, window strin
 		Pattern: pattern, Collection: c.name, Path: s.at,
 		Summary: fmt.Sprintf("%s documents of %s on average are events: %d of %d reads take a range of %s for one %s, and no write to a single one was seen. "+
 			"In arrays, one for each %s and %s, they are %s (counted): a range reads as many documents and index keys fewer.",
-			group(c.count), bytes(c.mean()), s.calls, c.reads(), s.at, s.id, s.id, strings.ToLower(strings.TrimSuffix(window, "s")), many(check.Answer, "document")),
+			group(c.count), bytes(c.mean()), s.calls, c.reads(), s.at, s.text(), s.text(), strings.ToLower(strings.TrimSuffix(window, "s")), many(check.Answer, "document")),
 		Sure: "counted: documents for each window; of queries: those that were seen",
 		Facts: []Fact{
 			{"documents with a date", documents, counted},
@@ -244,7 +307,7 @@ func (l *looker) bucket(ctx context.Context, c *collection, s span, window strin
 			Low: documents - 2*check.Answer, High: documents - check.Answer, Before: documents,
 			Unit: "documents", What: "and as many keys of each index",
 		},
-		Code: l.bucketCode(ctx, c, s, window), Adopt: measurementsAdoption(c, s, goType(c.kind(s.id)), ""), try: tryBucket(c, s, window),
+		Code: l.bucketCode(ctx, c, s, window), Adopt: measurementsAdoption(c, s, s.goType(c), ""), try: tryBucket(c, s, window),
 		Check: check,
 		Against: []string{
 			"Events that come one by one take longer to store than as documents, by what their bucket holds already: see trickle in docs/benchmarks.md.",

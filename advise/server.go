@@ -107,6 +107,12 @@ func (s *server) batch(ctx context.Context, db *mongo.Database, reply bson.Raw) 
 	return answer.Cursor.Batch, nil
 }
 
+// tookTooLong reports a command that the server, or the client, stopped.
+func tookTooLong(err error) bool {
+	var refused mongo.CommandError
+	return mongo.IsTimeout(err) || errors.As(err, &refused) && refused.Code == 50
+}
+
 // reason says in words why a command failed.
 func (s *server) reason(err error) string {
 	var refused mongo.CommandError
@@ -115,7 +121,7 @@ func (s *server) reason(err error) string {
 		return "the budget was spent before"
 	case errors.As(err, &refused) && refused.Code == 13:
 		return "the user may not read it"
-	case mongo.IsTimeout(err), errors.As(err, &refused) && refused.Code == 50:
+	case tookTooLong(err):
 		return fmt.Sprintf("counting takes longer than %v", s.maxTime)
 	case errors.As(err, &refused):
 		return "the server refused: " + refused.Message
@@ -131,8 +137,8 @@ func (s *server) remedy(err error) string {
 		return "a larger budget, or only this collection"
 	case errors.As(err, &refused) && refused.Code == 13:
 		return "the actions find, collStats and listIndexes on the collection, or the role read on this database"
-	case mongo.IsTimeout(err), errors.As(err, &refused) && refused.Code == 50:
-		return "more time for a command, on a secondary"
+	case errors.Is(err, errRanges), tookTooLong(err):
+		return "-max-time (Options.MaxTime) of more, on a secondary"
 	}
 	return "the command by hand"
 }

@@ -3,6 +3,7 @@ package advise
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -18,6 +19,8 @@ const (
 	fewElements = 16
 	// depth is how many names of a path are seen.
 	depth = 3
+	// objectsOpened are the objects of a document whose members are seen, at each depth.
+	objectsOpened = 100
 )
 
 // field is a path that documents have, with one type of value. What comes from a
@@ -27,7 +30,7 @@ type field struct {
 	kind    string // the server's name of the type
 	element string // the type of an array's first element
 	n       int64  // documents seen with it
-	most    int64  // elements of the longest array seen
+	most    int64  // elements of the longest array seen, keys of the largest object
 }
 
 // d is a document of one field: most expressions are.
@@ -36,22 +39,45 @@ func d(key string, value any) bson.D { return bson.D{{Key: key, Value: value}} }
 // shape finds the fields of a collection. $sample prefers large documents or misses
 // them, so the largest are looked for besides: by a scan, under MaxTime.
 func (l *looker) shape(ctx context.Context, c *collection) error {
-	var first bson.A
+	sample := bson.A{d("$sample", d("size", max(min(sampleSize, c.count/20), 1)))} // above 5 % it sorts the collection
 	sampled := c.count > wholeCount || c.size > wholeSize
-	if sampled {
-		// Above 5 % $sample sorts the collection.
-		first = bson.A{d("$sample", d("size", min(sampleSize, c.count/20)))}
+	var err error
+	if !sampled {
+		err = l.addFields(ctx, c, nil)
+		sampled = tookTooLong(err) // documents with hundreds of fields
 	}
-	if err := l.addFields(ctx, c, first); err != nil || !sampled {
+	if sampled {
+		err = l.addFields(ctx, c, sample)
+	}
+	if err != nil || !sampled {
 		return err
 	}
 	large := bson.A{
 		d("$match", d("$expr", d("$gt", bson.A{d("$bsonSize", "$$ROOT"), 4 * c.mean()}))),
 		d("$limit", 100),
 	}
+	if l.slow(c) {
+		return l.shapeOfRanges(ctx, c, large)
+	}
 	if err := l.addFields(ctx, c, large); err != nil {
 		return l.failed(ctx, fmt.Errorf("documents far above the mean size: %w", err), "", c, "")
 	}
+	return nil
+}
+
+// shapeOfRanges looks for large documents where a scan would take too long.
+func (l *looker) shapeOfRanges(ctx context.Context, c *collection, large bson.A) error {
+	const what = "documents far above the mean size, or near 16 MB, "
+	strata, err := l.strata(ctx, c)
+	if err != nil {
+		return l.failed(ctx, fmt.Errorf(what+"were not looked for: %w", err), "", c, "")
+	}
+	for _, s := range strata {
+		if err := l.addFields(ctx, c, append(s.stages(), large...)); err != nil {
+			return l.failed(ctx, fmt.Errorf(what+"were not looked for: %w", err), "", c, "")
+		}
+	}
+	l.unknown("", c.name, "", fmt.Sprintf(what+"were looked for in %d ranges of _id alone", len(strata)), l.tells(c))
 	return nil
 }
 
@@ -183,36 +209,34 @@ func shapeStages() bson.A {
 			}},
 		})
 	}
-	stages := bson.A{
-		d("$project", bson.D{{Key: "_id", Value: 0}, {Key: "f", Value: members("$$ROOT", nil)}}),
-		d("$unwind", "$f"),
-		d("$project", bson.D{{Key: "p", Value: "$f.p"}, {Key: "v", Value: "$f.v"}, {Key: "deep", Value: d("$literal", 1)}}),
+	// The members of a list's objects, one list. Most documents have few objects, and are unwound once.
+	opened := func(list string) bson.D {
+		isObject := d("$and", bson.A{d("$eq", bson.A{d("$type", "$$o.v"), "object"}), d("$ne", bson.A{"$$o.p", nil})})
+		objects := d("$slice", bson.A{d("$filter", bson.D{{Key: "input", Value: list}, {Key: "as", Value: "o"}, {Key: "cond", Value: isObject}}), objectsOpened})
+		each := d("$map", bson.D{{Key: "input", Value: objects}, {Key: "as", Value: "o"}, {Key: "in", Value: members("$$o.v", "$$o.p")}})
+		return d("$reduce", bson.D{{Key: "input", Value: each}, {Key: "initialValue", Value: bson.A{}}, {Key: "in", Value: d("$concatArrays", bson.A{"$$value", "$$this"})}})
 	}
-	for level := 1; level < depth; level++ {
-		inside := d("$map", bson.D{
-			{Key: "input", Value: members("$v", "$p")},
-			{Key: "as", Value: "m"},
-			{Key: "in", Value: bson.D{{Key: "p", Value: "$$m.p"}, {Key: "v", Value: "$$m.v"}, {Key: "deep", Value: d("$literal", level+1)}}},
-		})
-		opened := d("$and", bson.A{
-			d("$eq", bson.A{d("$type", "$v"), "object"}), d("$eq", bson.A{"$deep", level}), d("$ne", bson.A{"$p", nil}),
-		})
-		itself := bson.D{{Key: "p", Value: "$p"}, {Key: "v", Value: "$v"}, {Key: "deep", Value: "$deep"}}
-		stages = append(stages,
-			d("$project", d("all", d("$concatArrays", bson.A{bson.A{itself}, d("$cond", bson.A{opened, inside, bson.A{}})}))),
-			d("$unwind", "$all"),
-			d("$replaceWith", "$all"),
-		)
+	stages := bson.A{d("$project", bson.D{{Key: "_id", Value: 0}, {Key: "l1", Value: members("$$ROOT", nil)}})}
+	levels, kept := bson.A{"$l1"}, bson.D{{Key: "l1", Value: 1}}
+	for level := 2; level <= depth; level++ {
+		name := fmt.Sprint("l", level)
+		kept = append(kept, bson.E{Key: name, Value: opened(fmt.Sprint("$l", level-1))})
+		stages = append(stages, d("$project", slices.Clone(kept)))
+		levels, kept[len(kept)-1].Value = append(levels, "$"+name), 1
 	}
-	isArray := d("$isArray", "$v")
+	stages = append(stages, d("$project", d("all", d("$concatArrays", levels))), d("$unwind", "$all"))
+	isArray := d("$isArray", "$all.v")
 	return append(stages,
 		d("$group", bson.D{
 			{Key: "_id", Value: bson.D{
-				{Key: "p", Value: "$p"}, {Key: "t", Value: d("$type", "$v")},
-				{Key: "e", Value: d("$cond", bson.A{isArray, d("$type", d("$first", "$v")), ""})},
+				{Key: "p", Value: "$all.p"}, {Key: "t", Value: d("$type", "$all.v")},
+				{Key: "e", Value: d("$cond", bson.A{isArray, d("$type", d("$first", "$all.v")), ""})},
 			}},
 			{Key: "n", Value: d("$sum", 1)},
-			{Key: "most", Value: d("$max", d("$cond", bson.A{isArray, d("$size", "$v"), 0}))},
+			{Key: "most", Value: d("$max", d("$switch", bson.D{{Key: "branches", Value: bson.A{
+				bson.D{{Key: "case", Value: isArray}, {Key: "then", Value: d("$size", "$all.v")}},
+				bson.D{{Key: "case", Value: d("$eq", bson.A{d("$type", "$all.v"), "object"})}, {Key: "then", Value: d("$size", d("$objectToArray", "$all.v"))}},
+			}}, {Key: "default", Value: 0}}))},
 		}),
 		d("$sort", bson.D{{Key: "n", Value: -1}, {Key: "_id", Value: 1}}),
 		d("$limit", maxReply/2),

@@ -90,7 +90,7 @@ func shapesOf(commands []command) []Shape {
 			}
 		}
 		for _, g := range c.graphs {
-			s.add(c.asShape("climb", "one look-up a level of the tree; with the ancestors in each document it is one range", link{"tree", c.Collection, g.field, false}))
+			s.add(c.asShape("climb", "one look-up a level of the tree; with the ancestors in each document it is one range", link{"tree", g.in, g.field, false}))
 		}
 		for _, u := range c.statements {
 			s.push(c, u, shortened)
@@ -466,21 +466,16 @@ func (p *printer) pipeline(value any) {
 // sorts adds queries that no index helps: the server reads and sorts the whole collection.
 func (l *looker) sorts(ctx context.Context, commands []command, names []string) error {
 	s := shapes{}
-	known := map[string][]index{}
 	for _, c := range commands {
 		filtered := filterPaths(c.filter)
 		if len(c.sort) == 0 || c.grouped || !slices.Contains(names, c.Collection) || c.unpageable() || slices.Contains(filtered, "_id") || c.sort[0].Key == "_id" {
 			continue
 		}
-		all, ok := known[c.Collection]
-		if !ok {
-			var err error
-			if all, err = l.indexes(ctx, &collection{name: c.Collection}); err != nil {
-				if err := l.failed(ctx, err, "", &collection{name: c.Collection}, ""); err != nil {
-					return err
-				}
+		all, err := l.plainIndexes(ctx, c.Collection)
+		if err != nil {
+			if err := l.failed(ctx, err, "", &collection{name: c.Collection}, ""); err != nil {
+				return err
 			}
-			known[c.Collection] = all
 		}
 		if len(all) == 0 || slices.ContainsFunc(all, func(i index) bool {
 			return len(i.keys) > 0 && (i.keys[0].Key == c.sort[0].Key || slices.Contains(filtered, i.keys[0].Key) || strings.Contains(i.keys[0].Key, "$**"))

@@ -37,10 +37,36 @@ func (r *Report) Text(w io.Writer) error {
 	for _, s := range r.Shapes {
 		fmt.Fprintf(&b, "   %s\n", strings.TrimLeft(wrap(s.String(), "      "), " "))
 	}
+	if len(r.Indexes) > 0 {
+		b.WriteString("\nIndexes:\n")
+	}
+	for _, i := range r.Indexes {
+		fmt.Fprintf(&b, "   %s\n", strings.TrimLeft(wrap(i.String(), "      "), " "))
+	}
+	if len(r.Remarks) > 0 {
+		b.WriteString("\nWhat the data shows:\n")
+	}
+	for _, m := range r.Remarks {
+		m.text(&b)
+	}
 	notes(&b, "Not advised", r.NotAdvised)
 	notes(&b, "Could not be told", r.Unknown)
 	_, err := io.WriteString(w, visible.Text(b.String()))
 	return err
+}
+
+func (r Remark) text(b *strings.Builder) {
+	line := fmt.Sprintf("%s, %s: %s", visible.Name(r.Collection+after(".", r.Path, "")), r.Kind, visible.Name(r.Reason)) + after(" → ", r.Pattern, "")
+	fmt.Fprintf(b, "   %s\n", strings.TrimLeft(wrap(line, "      "), " "))
+	fmt.Fprintf(b, "      sure     %s\n", r.Sure)
+	fmt.Fprintf(b, "      check    %s\n               gives %s: %s\n", fold(visible.Name(r.Check.Shell)), strings.Join(r.Check.Path, "."), r.Check.gives())
+}
+
+func (c Check) gives() string {
+	if c.Estimated {
+		return fmt.Sprintf("about %d; it takes longer than -max-time", c.Answer)
+	}
+	return fmt.Sprint(c.Answer)
 }
 
 func (f Finding) text(b *strings.Builder) {
@@ -55,7 +81,7 @@ func (f Finding) text(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "\n%s\n", indent(f.Code))
 	fmt.Fprintf(b, "\n%s\n\n", indent(f.Adopt))
-	fmt.Fprintf(b, "   check    %s\n            gives %s: %d\n", fold(visible.Name(f.Check.Shell)), visible.Name(strings.Join(f.Check.Path, ".")), f.Check.Answer)
+	fmt.Fprintf(b, "   check    %s\n            gives %s: %s\n", fold(visible.Name(f.Check.Shell)), visible.Name(strings.Join(f.Check.Path, ".")), f.Check.gives())
 	fmt.Fprintf(b, "   manual   %s\n", f.Manual)
 }
 
@@ -180,7 +206,7 @@ func wrap(text, margin string) string {
 	return b.String()
 }
 
-// JSON writes the findings, the shapes and what is unknown, one object a line.
+// JSON writes the findings, the shapes, the indexes, the remarks and what is unknown, one object a line.
 func (r *Report) JSON(w io.Writer) error {
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
@@ -191,6 +217,16 @@ func (r *Report) JSON(w io.Writer) error {
 	}
 	for _, s := range r.Shapes {
 		if err := out.Encode(s); err != nil {
+			return err
+		}
+	}
+	for _, i := range r.Indexes {
+		if err := out.Encode(map[string]Index{"index": i}); err != nil {
+			return err
+		}
+	}
+	for _, m := range r.Remarks {
+		if err := out.Encode(map[string]Remark{"remark": m}); err != nil {
 			return err
 		}
 	}

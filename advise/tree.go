@@ -3,13 +3,14 @@ package advise
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// The rule: at least treeReads $graphLookups of a collection in itself climb or descend
+// The rule: at least treeReads $graphLookups of a collection in itself, or walks of finds, climb or descend
 // by one field, at least as many as its writes, which names an _id in treeFound of the documents that have it, with
 // more than one child a parent on average, and three levels or more.
 const (
@@ -17,25 +18,88 @@ const (
 	treeFound = 0.95
 )
 
-// climbs are the $graphLookups of a collection in itself by one field.
+// climbs are the $graphLookups in a collection by one field.
 type climbs struct {
+	in       string // the collection
 	field    string
-	subtrees int64 // reads of all below
-	paths    int64 // reads of all above
+	by       string // which fields are compared, where neither is _id
+	subtrees int64  // reads of all below
+	paths    int64  // reads of all above
 }
 
 // climb notes reads of all below, or all above.
 func (t *traffic) climb(more climbs) {
-	i := slices.IndexFunc(t.graphs, func(c climbs) bool { return c.field == more.field })
+	i := slices.IndexFunc(t.graphs, func(c climbs) bool { return c.field == more.field && c.by == more.by })
 	if i < 0 {
 		i = len(t.graphs)
-		t.graphs = append(t.graphs, climbs{field: more.field})
+		t.graphs = append(t.graphs, climbs{field: more.field, by: more.by})
 	}
 	t.graphs[i].subtrees += more.subtrees
 	t.graphs[i].paths += more.paths
 }
 
+// level is a find for the children of several parents.
+type level struct {
+	field   string
+	parents bson.A
+}
+
+// Bounds of the finds, and of their parents, that are compared.
+const (
+	levelsKept  = 100
+	levelLength = 200
+)
+
+func (t *traffic) level(c command) {
+	if c.name != "find" || len(c.filter) != 1 || len(t.levels) == levelsKept {
+		return
+	}
+	operator, _ := c.filter[0].Value.(bson.D)
+	list, _ := at(operator, "$in").(bson.A)
+	if len(operator) == 1 && len(list) > 0 && len(list) <= levelLength && c.filter[0].Key != "_id" {
+		t.levels = append(t.levels, level{c.filter[0].Key, list})
+	}
+}
+
+// walks notes the subtrees that finds read level by level: each find after the first one for children of the documents
+// that the find before it gave. The server compares.
+func (l *looker) walks(ctx context.Context, c *collection) error {
+	group, walks, children := bson.D{{Key: "_id", Value: nil}}, map[string]int{}, bson.A{}
+	for i, next := range c.levels {
+		if i == 0 || c.levels[i-1].field != next.field || !c.has(next.field, c.idType) {
+			continue
+		}
+		children = append(children, next.parents...)
+		child := d("$and", bson.A{d("$in", bson.A{"$_id", d("$literal", next.parents)}), d("$in", bson.A{"$" + next.field, d("$literal", c.levels[i-1].parents)})})
+		group = append(group, bson.E{Key: fmt.Sprint("l", i), Value: d("$sum", d("$cond", bson.A{child, 1, 0}))})
+	}
+	if len(group) < treeReads {
+		return nil
+	}
+	batch, err := l.aggregate(ctx, c.name, bson.A{d("$match", d("_id", d("$in", children))), d("$group", group)})
+	if err != nil || len(batch) == 0 {
+		return err
+	}
+	follows := func(i int) bool {
+		return i > 0 && c.levels[i].field == c.levels[i-1].field && integer(batch[0], fmt.Sprint("l", i)) == int64(len(c.levels[i].parents))
+	}
+	for i, next := range c.levels {
+		if follows(i) && !follows(i-1) {
+			walks[next.field]++
+		}
+	}
+	for _, field := range slices.Sorted(maps.Keys(walks)) {
+		c.climb(climbs{field: field, subtrees: int64(walks[field])})
+	}
+	return nil
+}
+
 func (l *looker) tree(ctx context.Context, c *collection) error {
+	if err := l.walks(ctx, c); err != nil {
+		if err := l.failed(ctx, err, "tree", c, ""); err != nil {
+			return err
+		}
+	}
 	for _, g := range c.graphs {
 		if err := l.climb(ctx, c, g); err != nil {
 			return err
@@ -49,6 +113,9 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 	switch {
 	case g.subtrees+g.paths < treeReads:
 		l.not(pattern, c.name, g.field, many(g.subtrees+g.paths, "read")+" up or down the tree")
+		return nil
+	case g.by != "":
+		l.not(pattern, c.name, g.field, "the $graphLookup goes "+g.by+", and the package's references are to _id")
 		return nil
 	case c.writesTo([]string{g.field}) > g.subtrees+g.paths:
 		l.not(pattern, c.name, g.field, fmt.Sprintf("%d moves were seen, and %d reads up or down the tree: a move writes every document below", c.writesTo([]string{g.field}), g.subtrees+g.paths))
@@ -98,7 +165,7 @@ func (l *looker) climb(ctx context.Context, c *collection, g climbs) error {
 	f := Finding{
 		Pattern: pattern, Collection: c.name, Path: g.field,
 		Summary: fmt.Sprintf("%s (counted) have a parent in %s, %s of them one that exists, in three levels or more; "+
-			"of the reads seen, %s went down, by $graphLookup or a find for each node, and %s up. With the ancestors in each document one range of an index gives a subtree, and one document the way up.",
+			"of the reads seen, %s went down, by $graphLookup or by finds, and %s up. With the ancestors in each document one range of an index gives a subtree, and one document the way up.",
 			many(check.Answer, "document"), g.field, share(links.found, links.named), many(g.subtrees, "read"), many(g.paths, "read")),
 		Sure: "counted: references; of queries: those that were seen",
 		Facts: []Fact{

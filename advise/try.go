@@ -82,7 +82,7 @@ var notTried = map[string]string{
 //
 // Cost: on db, 1 round trip for the indexes of each collection that is copied, those of a find
 // for its part, and 1 for its number of documents. On scratch, the inserts in batches, for the
-// finding's collection twice, a Look, the Adopt of the pattern, a few aggregations, and 4 round
+// finding's collection twice, as one whose documents it moves, a Look, the Adopt of the pattern, a few aggregations, and 4 round
 // trips for each read that is replayed, 2 more for each list that it gets from elsewhere.
 func Try(ctx context.Context, db, scratch *mongo.Database, report *Report, f Finding, opts *TryOptions) (trial *Trial, err error) {
 	defer fault.In(&err, "advise: try")
@@ -141,9 +141,13 @@ func Try(ctx context.Context, db, scratch *mongo.Database, report *Report, f Fin
 	}
 	reads, left := replays(f.Collection, append([]string{f.Collection}, f.others...), report.commands)
 	trial.NotReplayed = left
-	original := f.Collection + "_before"
-	if len(reads) > 0 { // the answers of the two are compared
-		if _, err := copied(ctx, scratch.Collection(f.Collection), scratch.Collection(original), o); err != nil {
+	originals := map[string]string{}
+	for _, name := range append([]string{f.Collection}, f.moves...) {
+		originals[name] = name + "_before"
+		if len(reads) == 0 { // there are no answers to compare
+			continue
+		}
+		if _, err := copied(ctx, scratch.Collection(name), scratch.Collection(originals[name]), o); err != nil {
 			return nil, err
 		}
 	}
@@ -163,7 +167,7 @@ func Try(ctx context.Context, db, scratch *mongo.Database, report *Report, f Fin
 		trial.Grown[i] -= before[i]
 	}
 	for i := range reads {
-		told, err := reads[i].replay(ctx, scratch, original, service)
+		told, err := reads[i].replay(ctx, scratch, originals, service)
 		switch {
 		case err != nil:
 			return nil, err
@@ -442,14 +446,26 @@ func measurement(doc bson.Raw, s span) (id any, rest bson.D, err error) {
 	if err := bson.Unmarshal(doc, &rest); err != nil {
 		return nil, nil, err
 	}
-	id = at(rest, s.id)
-	return id, slices.DeleteFunc(rest, func(e bson.E) bool { return e.Key == "_id" || e.Key == s.id }), nil
+	id = s.of(rest)
+	return id, slices.DeleteFunc(rest, func(e bson.E) bool { return e.Key == "_id" || slices.Contains(s.ids(), e.Key) }), nil
+}
+
+// of is the series of a document.
+func (s span) of(document bson.D) any {
+	if len(s.more) == 0 {
+		return at(document, s.id)
+	}
+	var out bson.D
+	for _, name := range s.ids() {
+		out = append(out, bson.E{Key: name, Value: at(document, name)})
+	}
+	return out
 }
 
 func trySeries(c *collection, s span, window string) trying {
 	into := c.name + "_series"
 	return shrinking(c.name, into, func(ctx context.Context, db *mongo.Database) (service, error) {
-		measurements, err := series.New[any, bson.D](db.Collection(into), windowOf(window), &series.Options{SeriesField: s.id, TimeField: s.at})
+		measurements, err := series.New[any, bson.D](db.Collection(into), windowOf(window), &series.Options{SeriesField: s.field(), TimeField: s.at})
 		if err != nil {
 			return service{}, err
 		}
@@ -466,7 +482,7 @@ func trySeries(c *collection, s span, window string) trying {
 func tryBucket(c *collection, s span, window string) trying {
 	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
 		into := db.Collection(c.name + "_buckets")
-		buckets, err := bucket.New[any, bson.D](into, windowOf(window), &bucket.Options{SeriesField: s.id, TimeField: s.at})
+		buckets, err := bucket.New[any, bson.D](into, windowOf(window), &bucket.Options{SeriesField: s.field(), TimeField: s.at})
 		if err != nil {
 			return 0, service{}, err
 		}
@@ -485,7 +501,9 @@ func tryBucket(c *collection, s span, window string) trying {
 	}
 }
 
-func tryAttribute(c *collection, paths []string) trying {
+const indexNotFound = 27
+
+func tryAttribute(c *collection, paths []string, unit string) trying {
 	return func(ctx context.Context, db *mongo.Database) (int64, service, error) {
 		coll := db.Collection(c.name)
 		attributes, err := attribute.New[any, any](coll, &attribute.Options{ArrayField: attributesName(c)})
@@ -493,6 +511,9 @@ func tryAttribute(c *collection, paths []string) trying {
 			return 0, service{}, err
 		}
 		count := func() (int64, error) {
+			if unit == "keys" {
+				return keysOf(ctx, coll)
+			}
 			all, err := coll.Indexes().ListSpecifications(ctx)
 			return int64(len(all)), err
 		}
@@ -503,8 +524,9 @@ func tryAttribute(c *collection, paths []string) trying {
 		var columns []attribute.Column
 		for _, path := range paths {
 			columns = append(columns, attribute.Column{Path: path, Key: path})
-			if err := coll.Indexes().DropWithKey(ctx, bson.D{{Key: path, Value: 1}}); err != nil {
-				if err := coll.Indexes().DropWithKey(ctx, bson.D{{Key: path, Value: -1}}); err != nil {
+			for _, direction := range []int{1, -1} {
+				var none mongo.CommandError
+				if err := coll.Indexes().DropWithKey(ctx, bson.D{{Key: path, Value: direction}}); err != nil && !(errors.As(err, &none) && none.HasErrorCode(indexNotFound)) {
 					return 0, service{}, err
 				}
 			}

@@ -4,13 +4,13 @@
 //
 //	go run ./cmd/advise -uri mongodb://localhost:27017 -db shop
 //	go run ./cmd/advise -uri … -db shop -log mongod.log      # with the slow queries of a log
-//	go run ./cmd/advise -uri … -db shop -json > known.json   # one object a finding, query or unknown
+//	go run ./cmd/advise -uri … -db shop -json > known.json   # one object a line
 //	go run ./cmd/advise -uri … -db shop -baseline known.json # what is new since then
 //	go run ./cmd/advise -uri … -db shop -ignore 'outlier:orders.*' -ignore 'skip:find orders *'
 //	go run ./cmd/advise -uri … -db shop -try outlier orders.items -try-uri mongodb://localhost
 //
 // Queries that get slower with the data count as findings do, if a pattern is advised for them or an
-// index is missing. It exits with 0 if it
+// index is missing, and so do indexes that are missing or could go, and what the data shows. It exits with 0 if it
 // advises nothing, or nothing that is new and not ignored, with 1 if it advises something, with 3
 // if it advises nothing but something could not be told, and with 2 if it failed or was interrupted:
 // what it has found by then is printed. With -try
@@ -85,7 +85,7 @@ func parse(args []string, notes io.Writer) (settings, error) {
 	flags.Var(&s.logs, "log", "take slow queries from this `file`, a mongod's log; may be repeated")
 	flags.Var(&s.ignore, "ignore", "leave out findings such as outlier:orders.items, or unknown:*; * is any characters; may be repeated")
 	flags.StringVar(&s.baseline, "baseline", "", "leave out the findings in this `file`, an earlier output of -json")
-	flags.BoolVar(&s.json, "json", false, "print one JSON object a finding, a query or what could not be told")
+	flags.BoolVar(&s.json, "json", false, "print one JSON object a line: findings, queries, indexes, remarks on the data, and what could not be told")
 	flags.BoolVar(&s.quiet, "quiet", false, "no progress")
 	flags.DurationVar(&s.options.MaxTime, "max-time", 2*time.Second, "bound of each command")
 	flags.DurationVar(&s.options.Budget, "budget", time.Minute, "bound of all together")
@@ -168,6 +168,8 @@ func advice(ctx context.Context, s settings, w, notes io.Writer) (int, error) {
 	out := func(name string) bool { return known[name] || ignored(s.ignore, name) }
 	report.Findings = slices.DeleteFunc(report.Findings, func(f advise.Finding) bool { return out(f.Name()) })
 	report.Shapes = slices.DeleteFunc(report.Shapes, func(s advise.Shape) bool { return out(s.Name()) })
+	report.Indexes = slices.DeleteFunc(report.Indexes, func(i advise.Index) bool { return out(i.Name()) })
+	report.Remarks = slices.DeleteFunc(report.Remarks, func(r advise.Remark) bool { return out(r.Name()) })
 	report.Unknown = slices.DeleteFunc(report.Unknown, func(n advise.Note) bool { return out(n.Name()) })
 	if left := all - reported(report); left > 0 {
 		fmt.Fprintf(notes, "%d left out by -ignore or -baseline\n", left)
@@ -222,11 +224,13 @@ func try(ctx context.Context, s settings, db *mongo.Database, report *advise.Rep
 	return exitNothing, nil
 }
 
-// reported is how many findings, queries and unknowns a report has, advised how many of them call for something.
-func reported(r *advise.Report) int { return len(r.Findings) + len(r.Shapes) + len(r.Unknown) }
+// reported is how many findings, queries, indexes, remarks and unknowns a report has, advised how many of them call for something.
+func reported(r *advise.Report) int {
+	return len(r.Findings) + len(r.Shapes) + len(r.Indexes) + len(r.Remarks) + len(r.Unknown)
+}
 
 func advised(r *advise.Report) int {
-	n := len(r.Findings)
+	n := len(r.Findings) + len(r.Indexes) + len(r.Remarks)
 	for _, s := range r.Shapes {
 		if s.Advised() {
 			n++
@@ -263,7 +267,9 @@ func baseline(file string) (map[string]bool, error) {
 		var finding advise.Finding
 		var shape advise.Shape
 		var note struct {
-			Unknown *advise.Note `json:"unknown"`
+			Unknown *advise.Note   `json:"unknown"`
+			Index   *advise.Index  `json:"index"`
+			Remark  *advise.Remark `json:"remark"`
 		}
 		if err != nil {
 			return nil, fmt.Errorf("-baseline %s: %w", file, err)
@@ -274,6 +280,10 @@ func baseline(file string) (map[string]bool, error) {
 		switch {
 		case note.Unknown != nil:
 			known[note.Unknown.Name()] = true
+		case note.Remark != nil:
+			known[note.Remark.Name()] = true
+		case note.Index != nil:
+			known[note.Index.Name()] = true
 		case shape.Kind != "":
 			known[shape.Name()] = true
 		default:

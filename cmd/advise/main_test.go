@@ -157,6 +157,47 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
+// Indexes and what the data shows count as findings do.
+func TestIndexesAndRemarks(t *testing.T) {
+	db := mongotest.Database(t)
+	var docs []any
+	for range 120 {
+		docs = append(docs, bson.D{{Key: "at", Value: "2026-01-01T00:00:00Z"}, {Key: "n", Value: 1}})
+	}
+	if _, err := db.Collection("visits").InsertMany(t.Context(), docs); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Collection("visits").Indexes().CreateMany(t.Context(), []mongo.IndexModel{{Keys: bson.D{{Key: "n", Value: 1}}}, {Keys: bson.D{{Key: "n", Value: 1}, {Key: "at", Value: 1}}}}); err != nil {
+		t.Fatal(err)
+	}
+	advise := func(more ...string) (code int, out string) {
+		var o, n strings.Builder
+		code = run(t.Context(), append([]string{"-uri", mongotest.URI(t), "-db", db.Name(), "-max-time", "1m", "-budget", "1h", "-quiet"}, more...), &o, &n)
+		return code, o.String()
+	}
+	code, found := advise("-json")
+	if code != exitAdvised || strings.Count(found, "\n") != 2 || !strings.Contains(found, `{"index":{"kind":"prefix","collection":"visits","keys":"{n: 1}",`) || !strings.Contains(found, `{"remark":{"kind":"dates","collection":"visits","path":"at",`) {
+		t.Errorf("exit code %d, %s", code, found)
+	}
+	known := filepath.Join(t.TempDir(), "known.json")
+	if err := os.WriteFile(known, []byte(found), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		args []string
+		code int
+	}{
+		{[]string{"-baseline", known}, exitNothing},
+		{[]string{"-ignore", "data:dates:visits.at", "-ignore", "index:prefix:visits {n: 1}"}, exitNothing},
+		{[]string{"-ignore", "data:*"}, exitAdvised},
+		{[]string{"-ignore", "index:*"}, exitAdvised},
+	} {
+		if code, out := advise(test.args...); code != test.code {
+			t.Errorf("%v: exit code %d, %s", test.args, code, out)
+		}
+	}
+}
+
 // Where nothing can be looked at there is an error, and no report that advises nothing.
 func TestNoReport(t *testing.T) {
 	db := books(t, 120)

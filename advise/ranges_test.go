@@ -1,0 +1,166 @@
+package advise_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/advise"
+	"github.com/mongopatterns/mongopatterns/internal/tests/scale"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// fill inserts many documents, a batch at a time.
+func fill(t *testing.T, coll *mongo.Collection, n int, make func(i int) bson.D) {
+	t.Helper()
+	for from := 0; from < n; from += 20_000 {
+		insert(t, coll, times(min(20_000, n-from), func(i int) bson.D { return make(from + i) }))
+	}
+}
+
+// A collection that no scan reads in the time is estimated from ranges of _id, of whatever type, with an interval that
+// holds the truth; where the order of _id tells the answer, nothing is said but how to count it.
+func TestEstimates(t *testing.T) {
+	const n = 40_000
+	advise.SlowScans(t, n-1)
+	long := make(bson.A, 1200)
+	for i := range long {
+		long[i] = fmt.Sprintf("%030d", i)
+	}
+	r := rand.New(rand.NewPCG(5, 5))
+	random := func(i int) bool { return r.IntN(200) == 0 }
+	type estimate struct {
+		name    string
+		id      func(i int) any
+		long    func(i int) bool
+		unknown string
+	}
+	all := []estimate{
+		{"numbers with gaps", func(i int) any { return i + i/25_000*1_000_000 }, random, ""},
+		{"object ids", func(i int) any { return bson.NewObjectIDFromTimestamp(time.Unix(int64(1_700_000_000+i), 0)) }, random, ""},
+		{"by age", func(i int) any { return i }, func(i int) bool { return r.IntN(100*n) < i }, "more or fewer with its order: an estimate would be wrong"},
+		{"texts", func(i int) any { return fmt.Sprintf("t%07d", i) }, random, "no ranges of its _ids can be chosen"},
+		{"uuids", func(i int) any {
+			data := make([]byte, 16)
+			binary.BigEndian.PutUint64(data, r.Uint64())
+			return bson.Binary{Subtype: 4, Data: data}
+		}, random, ""},
+		{"one place", func(i int) any { return i }, func(i int) bool { return i > 30_000 && i < 32_000 && i%8 == 0 }, "too different for an estimate"},
+	}
+	for _, test := range all[:scale.Of(4, len(all), len(all))] {
+		db, truth := mongotest.Database(t), 0
+		fill(t, db.Collection("things"), n, func(i int) bson.D {
+			list := bson.A{"a", "b"}
+			if test.long(i) {
+				list, truth = long, truth+1
+			}
+			return bson.D{{Key: "_id", Value: test.id(i)}, {Key: "list", Value: list}}
+		})
+		report := look(t, db, unhurried(nil))
+		notes := strings.Join(about(report, "things"), "; ")
+		if test.unknown != "" {
+			if len(report.Findings) > 0 || !strings.Contains(notes, test.unknown) || !strings.Contains(notes, "-max-time") {
+				t.Errorf("%s: advised %v; %s", test.name, report.Findings, notes)
+			}
+			continue
+		}
+		if !slices.Equal(named(report), []string{"outlier:things"}) {
+			t.Errorf("%s: advised %v; %s", test.name, named(report), notes)
+			continue
+		}
+		f := report.Findings[0]
+		if got := f.Check.Answer; !f.Check.Estimated || got < int64(truth)/2 || got > 2*int64(truth) || !strings.Contains(f.Summary, "estimated from ") {
+			t.Errorf("%s: %d long lists, estimated %d: %s", test.name, truth, got, f.Summary)
+		}
+		for _, fact := range f.Facts {
+			if fact.How == "counted" {
+				t.Errorf("%s: %+v", test.name, fact)
+			}
+		}
+		var text strings.Builder
+		testkit.OK(t, report.Text(&text))
+		if !strings.Contains(text.String(), "; it takes longer than -max-time") {
+			t.Errorf("%s", &text)
+		}
+	}
+}
+
+// Estimates of remarks.
+func TestEstimatedRemarks(t *testing.T) {
+	const n = 40_000
+	advise.SlowScans(t, n-1)
+	db := mongotest.Database(t)
+	insert(t, db.Collection("users"), times(200, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}} }))
+	fill(t, db.Collection("visits"), n, func(i int) bson.D {
+		user := i % 200
+		if i%10 == 0 {
+			user += 200
+		}
+		return bson.D{{Key: "_id", Value: i}, {Key: "user", Value: user}, {Key: "at", Value: "2026-01-01T00:00:00Z"}}
+	})
+	report := look(t, db, unhurried(nil))
+	got := map[string]int64{}
+	for _, r := range report.Remarks {
+		got[r.Name()] = r.Check.Answer
+		if !strings.HasPrefix(r.Sure, "estimated from 20 ranges of _id, ") {
+			t.Errorf("%s: %s", r.Name(), r.Sure)
+		}
+	}
+	if len(got) != 2 || got["data:dangling:visits.user"] < 3000 || got["data:dangling:visits.user"] > 5000 || got["data:dates:visits.at"] != n {
+		t.Errorf("%v; %v", report.Remarks, report.Unknown)
+	}
+}
+
+// With the default bounds, as many small documents as no scan reads in the time get an answer. As that is a matter of
+// the machine's pace, the small tier has none.
+func TestTwoMillionDocuments(t *testing.T) {
+	for _, n := range scale.Of(nil, nil, []int{2_000_000}) {
+		db := mongotest.Database(t)
+		fill(t, db.Collection("visits"), n, func(i int) bson.D {
+			return bson.D{{Key: "_id", Value: bson.NewObjectID()}, {Key: "at", Value: "2026-01-01T00:00:00Z"}, {Key: "page", Value: "/a/page/of/some/length"}, {Key: "n", Value: i}}
+		})
+		report := look(t, db, nil)
+		if len(report.Remarks) != 1 || !strings.HasPrefix(report.Remarks[0].Sure, "estimated from ") {
+			t.Errorf("%v; %v", report.Remarks, report.Unknown)
+		}
+		t.Log(report.Took, report.Remarks, report.Unknown)
+	}
+}
+
+// Documents of many fields are unwound once, and where all of them take too long a sample has to do.
+func TestWideDocuments(t *testing.T) {
+	db := mongotest.Database(t)
+	insert(t, db.Collection("wide"), times(1500, func(i int) bson.D {
+		doc := bson.D{{Key: "_id", Value: i}, {Key: "at", Value: "2026-01-01T00:00:00Z"}, {Key: "in", Value: bson.D{{Key: "a", Value: bson.D{{Key: "b", Value: "2026-01-01"}}}}}}
+		for j := range 150 {
+			doc = append(doc, bson.E{Key: fmt.Sprint("field", j), Value: j})
+		}
+		return doc
+	}))
+	for _, late := range []bool{false, true} {
+		opts := unhurried(nil)
+		opts.Progress = func(advise.Progress) {
+			if late {
+				mongotest.FailPoint(t, db, mongotest.Fail{Commands: []string{"aggregate"}, Times: 1, Code: 50})
+			}
+		}
+		var report *advise.Report
+		cmds := mongotest.Record(t, db, func() { report = look(t, db, opts) })
+		if len(report.Remarks) != 2 || report.Remarks[0].Name() != "data:dates:wide.at" || report.Remarks[1].Name() != "data:dates:wide.in.a.b" {
+			t.Errorf("late %v: %v; %v", late, report.Remarks, report.Unknown)
+		}
+		for _, c := range cmds {
+			if text := c.Body.String(); strings.Contains(text, `"$all.p"`) && strings.Count(text, `"$unwind"`) != 1 {
+				t.Errorf("%s", text)
+			}
+		}
+	}
+}

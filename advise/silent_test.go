@@ -1,0 +1,415 @@
+package advise_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/advise"
+	"github.com/mongopatterns/mongopatterns/internal/tests/testkit"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// document reads a document in JSON.
+func document(t *testing.T, text string) (d bson.D) {
+	t.Helper()
+	testkit.OK(t, bson.UnmarshalExtJSON([]byte(text), false, &d))
+	return d
+}
+
+// sends are queries, each a command in JSON.
+func sends(t *testing.T, calls int64, commands ...string) (out []advise.Query) {
+	t.Helper()
+	for _, command := range commands {
+		out = append(out, query(t, calls, document(t, command)))
+	}
+	return out
+}
+
+// said checks that a finding, or a note with a reason, is there. It returns the report.
+func said(t *testing.T, db *mongo.Database, queries []advise.Query, finding, place, reason string) *advise.Report {
+	t.Helper()
+	report := look(t, db, unhurried(queries))
+	found := slices.ContainsFunc(report.Findings, func(f advise.Finding) bool { return f.Name() == finding })
+	noted := slices.ContainsFunc(about(report, place), func(note string) bool { return strings.Contains(note, reason) })
+	if finding != "" && !found || finding == "" && (len(report.Findings) > 0 || !noted) {
+		t.Errorf("%s %q: advised %v; %q", finding, reason, named(report), about(report, place))
+	}
+	return report
+}
+
+// printedTrial is a trial in words.
+func printedTrial(t *testing.T, trial *advise.Trial) string {
+	t.Helper()
+	if trial == nil {
+		return "none"
+	}
+	var text strings.Builder
+	testkit.OK(t, trial.Text(&text))
+	return text.String()
+}
+
+// times repeats what depends on a number.
+func times(n int, make func(i int) bson.D) (out []any) {
+	for i := range n {
+		out = append(out, make(i))
+	}
+	return out
+}
+
+// Totals are found of expressions and of several values; reports say why they are none.
+func TestTotalsOfAllKinds(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ids := make([]bson.ObjectID, 100)
+	for i := range ids {
+		ids[i] = bson.NewObjectID()
+	}
+	insert(t, db.Collection("products"), times(100, func(i int) bson.D { return bson.D{{Key: "_id", Value: ids[i]}} }))
+	insert(t, db.Collection("sales"), times(2000, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "product", Value: ids[i%100]}, {Key: "price", Value: i % 7}, {Key: "amount", Value: i % 3}, {Key: "shop", Value: i % 9}}
+	}))
+	write := sends(t, 1, `{"insert": "sales", "documents": [{"price": 3}]}`)[0]
+	one, several := fmt.Sprintf(`{"$oid": %q}`, ids[3].Hex()), fmt.Sprintf(`{"$in": [{"$oid": %q}, {"$oid": %q}]}`, ids[3].Hex(), ids[4].Hex())
+	report := func(match, group string) (*advise.Report, string) {
+		sum := sends(t, 200, `{"aggregate": "sales", "pipeline": [`+match+`{"$group": {"_id": `+group+`, "sum": {"$sum": {"$multiply": ["$price", "$amount"]}}}}]}`)[0]
+		r := look(t, db, unhurried([]advise.Query{sum, write}))
+		return r, strings.Join(about(r, "sales"), "; ")
+	}
+	for _, match := range []string{one, several} {
+		r, notes := report(`{"$match": {"product": `+match+`}}, `, `"$product"`)
+		if !slices.Equal(named(r), []string{"computed:sales"}) || !strings.Contains(r.Findings[0].Code, `{Key: "$multiply", Value: bson.A{"$price", "$amount"}}`) {
+			t.Fatalf("%s: advised %v; %s", match, r.Findings, notes)
+		}
+		if match == several {
+			compile(t, r.Findings)
+		}
+		trial, err := advise.Try(t.Context(), db, mongotest.Database(t), r, r.Findings[0], nil)
+		if err != nil || !trial.Kept() || trial.Saved == 0 || len(trial.Replays) != 1 {
+			t.Errorf("%s: %s, %v", match, printedTrial(t, trial), err)
+		}
+	}
+	for _, test := range [][3]string{
+		{`{"$match": {"product": ` + one + `}}, `, `{"p": "$product", "s": "$shop"}`, "by several fields at once"},
+		{``, `"$product"`, "of the whole collection, which is a report"},
+		{``, `null`, "of the whole collection, which is a report"},
+		{`{"$match": {"product": ` + one + `, "shop": 3}}, `, `"$product"`, "of what a filter by several fields selects"},
+		{`{"$match": {"product": ` + one + `}}, `, `"$shop"`, "by another field than that of the filter"},
+	} {
+		if r, notes := report(test[0], test[1]); len(r.Findings) > 0 || !strings.Contains(notes, test[2]) {
+			t.Errorf("%s, by %s: advised %v; %s", test[0], test[1], named(r), notes)
+		}
+	}
+}
+
+// A tail of 6 % is a tail, a map is none, and a list inside a subdocument is said to be there.
+func TestTailsOfAllKinds(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	list := func(n int) bson.A {
+		return bson.A(times(n, func(i int) bson.D { return bson.D{{Key: "sku", Value: i}} }))
+	}
+	insert(t, db.Collection("fat"), times(300, func(i int) bson.D {
+		n := 4
+		if i%16 == 0 {
+			n = 2000
+		}
+		return bson.D{{Key: "_id", Value: i}, {Key: "items", Value: list(n)}}
+	}))
+	said(t, db, nil, "outlier:fat.items", "fat", "")
+	insert(t, db.Collection("nested"), times(300, func(i int) bson.D {
+		n := 4
+		if i%60 == 0 {
+			n = 2000
+		}
+		return bson.D{{Key: "_id", Value: i}, {Key: "of", Value: bson.D{{Key: "items", Value: list(n)}}}}
+	}))
+	insert(t, db.Collection("maps"), times(300, func(i int) bson.D {
+		all := bson.D{{Key: "k", Value: 1}}
+		for j := range 12_000 {
+			if i == 77 {
+				all = append(all, bson.E{Key: fmt.Sprint("k", j), Value: 1})
+			}
+		}
+		return bson.D{{Key: "_id", Value: i}, {Key: "all", Value: all}}
+	}))
+	report := look(t, db, unhurried(nil))
+	for place, want := range map[string]string{"nested": "nested.of.items, outlier: the list is inside a subdocument; the package takes lists at the top",
+		"maps": "maps.all, outlier: a document has a map of 1000 keys or more there, and the package takes lists alone, of {k, v} for example"} {
+		if !slices.Contains(about(report, place), want) {
+			t.Errorf("%s: %q", place, about(report, place))
+		}
+	}
+}
+
+// Deep pages are found in pipelines, in a $facet and behind a filter.
+func TestPagesOfAllKinds(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("things"), times(3000, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "year", Value: i * 7919 % 3001}, {Key: "kind", Value: i % 3}, {Key: "maker", Value: i % 50}}
+	}))
+	aggregate := func(stages string) string { return `{"aggregate": "things", "pipeline": [` + stages + `]}` }
+	const far, finding = `{"$skip": 2000}, {"$limit": 20}`, "paging:things.year"
+	for _, test := range []struct{ command, finding, reason string }{
+		{aggregate(`{"$sort": {"year": 1}}, ` + far), finding, ""},
+		{aggregate(`{"$sort": {"year": 1}}, {"$limit": 2020}, {"$skip": 2000}`), finding, ""},
+		{aggregate(`{"$lookup": {"from": "makers", "localField": "maker", "foreignField": "_id", "as": "of"}}, {"$sort": {"year": 1}}, ` + far), finding, ""},
+		{aggregate(`{"$sort": {"year": 1}}, {"$facet": {"docs": [` + far + `], "count": [{"$count": "count"}]}}`), finding, ""},
+		{aggregate(`{"$facet": {"count": [{"$count": "count"}], "docs": [{"$sort": {"year": 1}}, ` + far + `]}}`), finding, ""},
+		{aggregate(`{"$set": {"year": {"$add": ["$year", 1]}}}, {"$sort": {"year": 1}}, ` + far), "", "the pipeline makes the fields"},
+		{`{"find": "things", "filter": {"kind": 1}, "sort": {"year": 1}, "skip": 400, "limit": 20}`, finding, ""},
+		{`{"find": "things", "filter": {"maker": 1}, "sort": {"year": 1}, "skip": 50, "limit": 20}`, "", "0 of 20 pages skip more"},
+		{`{"find": "things", "filter": {"maker": 1}, "sort": {"year": 1}, "skip": 101, "limit": 20}`, "", "behind the filter the server examines 3,000 for the deepest"},
+	} {
+		report := said(t, db, sends(t, 20, test.command), test.finding, "things", test.reason)
+		shape := slices.ContainsFunc(report.Shapes, func(s advise.Shape) bool { return s.Kind == "skip" && s.Advised() == (test.finding != "") })
+		if !shape {
+			t.Errorf("%s: %v", test.command, report.Shapes)
+		}
+		if test.finding == "" {
+			continue
+		}
+		trial, err := advise.Try(t.Context(), db, mongotest.Database(t), report, report.Findings[0], nil)
+		if err != nil || !trial.Kept() || trial.Saved == 0 {
+			t.Errorf("%s: %s, %v", test.command, printedTrial(t, trial), err)
+		}
+	}
+}
+
+// A join by let and one equality is one by a field.
+func TestJoinsOfAllKinds(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("orders"), times(400, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "customer", Value: i % 200}, {Key: "year", Value: i % 9}}
+	}))
+	insert(t, db.Collection("customers"), times(200, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "name", Value: fmt.Sprint("n", i)}, {Key: "notes", Value: "x"}}
+	}))
+	join := func(match string) string {
+		return `{"aggregate": "orders", "pipeline": [{"$match": {"year": 7}}, {"$lookup": {"from": "customers", "let": {"c": "$customer"}, "pipeline": [{"$match": {"$expr": ` + match +
+			`}}, {"$project": {"name": 1}}], "as": "of"}}]}`
+	}
+	for _, match := range []string{`{"$eq": ["$_id", "$$c"]}`, `{"$eq": ["$$c", "$_id"]}`} {
+		report := said(t, db, sends(t, 100, join(match)), "extref:orders.customer", "orders", "")
+		if len(report.Findings) == 0 {
+			continue
+		}
+		trial, err := advise.Try(t.Context(), db, mongotest.Database(t), report, report.Findings[0], nil)
+		if err != nil || !trial.Kept() || trial.Saved == 0 {
+			t.Errorf("%s: %v, %v", match, printedTrial(t, trial), err)
+		}
+	}
+	said(t, db, sends(t, 100, join(`{"$gt": ["$_id", "$$c"]}`)), "", "orders", "reads that join customers do so by something else than one equality")
+}
+
+// A tree is found by finds for one level after the other; one by other fields than _id says so.
+func TestTreesOfAllKinds(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("nodes"), times(400, func(i int) bson.D {
+		d := bson.D{{Key: "_id", Value: i}, {Key: "code", Value: fmt.Sprint("c", i)}}
+		if i > 0 {
+			d = append(d, bson.E{Key: "parent", Value: (i - 1) / 3}, bson.E{Key: "up", Value: fmt.Sprint("c", (i-1)/3)})
+		}
+		return d
+	}))
+	insert(t, db.Collection("goods"), times(400, func(i int) bson.D { return bson.D{{Key: "_id", Value: i}, {Key: "node", Value: i}} }))
+	var levels []advise.Query
+	for range 12 {
+		levels = append(levels, sends(t, 1, `{"find": "nodes", "filter": {"parent": {"$in": [1, 2, 3]}}}`, `{"find": "nodes", "filter": {"parent": {"$in": [4, 5, 6, 7, 8, 9, 10, 11, 12]}}}`)...)
+	}
+	said(t, db, levels, "tree:nodes.parent", "nodes", "")
+	climb := func(coll, start, from, to string) []advise.Query {
+		return sends(t, 20, fmt.Sprintf(`{"aggregate": %q, "pipeline": [{"$graphLookup": {"from": "nodes", "startWith": %q, "connectFromField": %q, "connectToField": %q, "as": "all"}}]}`, coll, start, from, to))
+	}
+	said(t, db, climb("nodes", "$code", "code", "up"), "", "nodes", "goes from code to up, and the package's references are to _id")
+	said(t, db, climb("goods", "$node", "parent", "_id"), "tree:nodes.parent", "nodes", "")
+	others := sends(t, 1, `{"find": "nodes", "filter": {"parent": {"$in": [1, 2, 3]}}}`, `{"find": "nodes", "filter": {"parent": {"$in": [40, 50, 60]}}}`)
+	if report := look(t, db, unhurried(slices.Repeat(others, 12))); len(report.Findings) > 0 {
+		t.Errorf("lists of categories: advised %v", named(report))
+	}
+}
+
+// Measurements whose times are no dates say so. Two fields may tell a series.
+func TestSeriesOfAllKinds(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	insert(t, db.Collection("points"), times(600, func(i int) bson.D {
+		at := begin.Add(time.Duration(i) * time.Minute)
+		return bson.D{{Key: "_id", Value: i}, {Key: "host", Value: "h"}, {Key: "metric", Value: "cpu"}, {Key: "value", Value: i}, {Key: "at", Value: at},
+			{Key: "ms", Value: at.UnixMilli()}, {Key: "s", Value: at.Unix()}, {Key: "text", Value: at.Format(time.RFC3339)}}
+	}))
+	for _, test := range [][2]string{
+		{`{"host": "h", "ms": {"$gte": 1767225600000}}`, "the times are milliseconds since 1970"},
+		{`{"host": "h", "s": {"$gte": 1767225600}}`, "the times are seconds since 1970"},
+		{`{"host": "h", "text": {"$gte": "2026-01-01T00:00:00Z"}}`, "the times are text"},
+	} {
+		said(t, db, sends(t, 30, `{"find": "points", "filter": `+test[0]+`}`), "", "points", test[1])
+	}
+	two := sends(t, 30, `{"find": "readings", "filter": {"metric": "cpu", "host": "h1", "at": {"$gte": {"$date": "2026-01-01T00:00:00Z"}, "$lt": {"$date": "2026-01-01T05:00:00Z"}}}}`)
+	var findings []advise.Finding
+	for _, number := range []bool{true, false} {
+		if err := db.Collection("readings").Drop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		insert(t, db.Collection("readings"), times(600, func(i int) bson.D {
+			value := any(i)
+			if !number {
+				value = "up"
+			}
+			return bson.D{{Key: "_id", Value: i}, {Key: "host", Value: fmt.Sprint("h", i%2)}, {Key: "metric", Value: "cpu"}, {Key: "value", Value: value}, {Key: "at", Value: begin.Add(time.Duration(i) * time.Minute)}}
+		}))
+		want := "bucket:readings.at"
+		if number {
+			want = "series:readings.at"
+		}
+		report := said(t, db, two, want, "readings", "")
+		if len(report.Findings) == 0 {
+			continue
+		}
+		findings = append(findings, report.Findings...)
+		trial, err := advise.Try(t.Context(), db, mongotest.Database(t), report, report.Findings[0], nil)
+		if err != nil || !trial.Kept() || len(trial.Replays) != 1 || !strings.Contains(report.Findings[0].Code, `SeriesField: "host_metric"`) {
+			t.Errorf("%s, %v; %s", printedTrial(t, trial), err, report.Findings[0].Code)
+		}
+	}
+	compile(t, findings)
+}
+
+// Fields are found where they are of several types, few of one name, or without an index, and else it is said why not.
+func TestAttributesOfAllKinds(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	fields := func(format string, n int) (names []string) {
+		for i := range n {
+			names = append(names, fmt.Sprintf(format, i))
+		}
+		return names
+	}
+	type goods struct {
+		names   []string
+		each    int // documents have every so many of them
+		value   func(i int) any
+		indexed []string // besides the field
+	}
+	number := func(i int) any { return i }
+	mixed := func(i int) any { return []any{i, "x"}[i%2] }
+	for name, g := range map[string]goods{
+		"plain":    {fields("size%d", 16), 4, number, nil},
+		"mixed":    {fields("size%d", 16), 4, mixed, []string{}},
+		"releases": {fields("release_%d", 8), 4, func(i int) any { return time.Unix(int64(i), 0) }, []string{}},
+		"address":  {fields("address_%d", 8), 0, func(int) any { return "x" }, []string{}},
+		"compound": {fields("size%d", 16), 4, number, []string{"t"}},
+	} {
+		insert(t, db.Collection(name), times(400, func(i int) bson.D {
+			doc := bson.D{{Key: "_id", Value: i}, {Key: "t", Value: i}}
+			for j, field := range g.names {
+				if g.each > 0 && (i+j)%g.each == 0 || g.each == 0 && i%4 == 0 {
+					doc = append(doc, bson.E{Key: field, Value: g.value(j)})
+				}
+			}
+			return doc
+		}))
+		var models []mongo.IndexModel
+		for _, field := range g.names {
+			keys := bson.D{{Key: field, Value: 1}}
+			for _, also := range g.indexed {
+				keys = append(keys, bson.E{Key: also, Value: 1})
+			}
+			models = append(models, mongo.IndexModel{Keys: keys})
+		}
+		if g.indexed != nil {
+			if _, err := db.Collection(name).Indexes().CreateMany(t.Context(), models); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	report := look(t, db, unhurried(nil))
+	if got := named(report); !slices.Equal(got, []string{"attribute:mixed", "attribute:releases"}) {
+		t.Fatalf("advised %v: %v", got, report.NotAdvised)
+	}
+	compile(t, report.Findings)
+	for _, f := range report.Findings {
+		if want := map[string]string{"mixed": "16 fields of several types (int and string)", "releases": "8 fields of one type (date)"}[f.Collection]; !strings.HasPrefix(f.Summary, want) {
+			t.Errorf("%s: %s", f.Name(), f.Summary)
+		}
+		// An index has a key for each document, also for those without the field.
+		trial, err := advise.Try(t.Context(), db, mongotest.Database(t), report, f, nil)
+		if err != nil || f.Saving.Unit != "keys" || trial.Saved != trial.Finding.Saving.Low {
+			t.Errorf("%s: %s, %v", f.Name(), printedTrial(t, trial), err)
+		}
+	}
+	for place, want := range map[string]string{
+		"plain":    "have no index, and no read that was seen filters by them",
+		"address":  "documents with one of the 8 fields have 8.0 of them on average: they are parts of one thing",
+		"compound": "are in indexes with others",
+	} {
+		if !slices.ContainsFunc(about(report, place), func(note string) bool { return strings.Contains(note, want) }) {
+			t.Errorf("%s: %q", place, about(report, place))
+		}
+	}
+	var reads []advise.Query
+	for _, field := range fields("size%d", 16) {
+		reads = append(reads, sends(t, 5, fmt.Sprintf(`{"find": "plain", "filter": {%q: 7}}`, field))...)
+	}
+	if report := look(t, db, unhurried(reads)); !slices.Contains(named(report), "attribute:plain") {
+		t.Errorf("advised %v; %q", named(report), about(report, "plain"))
+	}
+}
+
+// What a list of outlier continues in stays where it is.
+func TestOverflowIsNotEmbedded(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	insert(t, db.Collection("books"), times(150, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: i}, {Key: "buyers", Value: bson.A{i}}, {Key: "buyers_moved", Value: bson.NewObjectID()}}
+	}))
+	insert(t, db.Collection("more"), times(300, func(i int) bson.D {
+		return bson.D{{Key: "_id", Value: bson.NewObjectID()}, {Key: "parent", Value: i % 150}, {Key: "n", Value: i}, {Key: "buyers", Value: bson.A{i}}}
+	}))
+	said(t, db, sends(t, 60, `{"aggregate": "books", "pipeline": [{"$lookup": {"from": "more", "localField": "_id", "foreignField": "parent", "as": "all"}}]}`), "", "books", "is in another pattern already")
+}
+
+// Lines that are always read with their order belong into it, unless something else needs them.
+func TestChildrenReadWithTheirParent(t *testing.T) {
+	t.Parallel()
+	join := sends(t, 60, `{"aggregate": "orders", "pipeline": [{"$match": {"year": 7}}, {"$lookup": {"from": "lines", "localField": "_id", "foreignField": "order", "as": "all"}}]}`)[0]
+	for _, test := range []struct {
+		each          int // lines of the first order
+		others        []advise.Query
+		finding, want string
+	}{
+		{4, nil, "relation:orders.lines", ""},
+		{4, sends(t, 40, `{"find": "lines", "filter": {"product": 3}}`), "", "60 of 100 reads ask for all of one parent"},
+		{4, sends(t, 90, `{"find": "orders", "filter": {"year": 3}}`), "", "60 of 150 reads join them"},
+		{4, sends(t, 90, `{"update": "lines", "updates": [{"q": {"_id": 7}, "u": {"$set": {"sent": true}}}]}`), "", "they are written more often by themselves (90)"},
+		{101, nil, "", "they may grow without a bound"},
+	} {
+		db := mongotest.Database(t)
+		ids := make([]bson.ObjectID, 150)
+		for i := range ids {
+			ids[i] = bson.NewObjectID()
+		}
+		insert(t, db.Collection("orders"), times(len(ids), func(i int) bson.D { return bson.D{{Key: "_id", Value: ids[i]}, {Key: "year", Value: i % 9}} }))
+		insert(t, db.Collection("lines"), times(test.each+400, func(i int) bson.D {
+			return bson.D{{Key: "_id", Value: i}, {Key: "order", Value: ids[max(i-test.each+1, 0)%len(ids)]}, {Key: "product", Value: i % 9}, {Key: "amount", Value: i}}
+		}))
+		report := said(t, db, append(test.others, join), test.finding, "orders", test.want)
+		if test.finding == "" || len(report.Findings) == 0 {
+			continue
+		}
+		compile(t, report.Findings)
+		trial, err := advise.Try(t.Context(), db, mongotest.Database(t), report, report.Findings[0], nil)
+		if err != nil || !trial.Kept() || trial.Saved == 0 || len(trial.Replays) != 1 {
+			t.Errorf("%s, %v", printedTrial(t, trial), err)
+		}
+	}
+}
