@@ -51,8 +51,9 @@ const least = 100
 // report if it cannot list the collections, and ErrInvalid if there are none. If it cannot read one
 // collection, because the user lacks a role or the time is over, the report names that collection.
 //
-// Cost: 3 round trips, and for each collection with 100 documents or more some 6, and 1 or 2 scans for each thing that
-// it suspects. The package's manual has the list.
+// Cost: 3 round trips, some 6 for each collection with 100 documents or more, and 1 or 2 scans for each thing that it
+// suspects.
+//   - The manual of the package has the list.
 func Look(ctx context.Context, db *mongo.Database, opts *Options) (report *Report, err error) {
 	defer fault.In(&err, "advise: look")
 	var o Options

@@ -80,10 +80,13 @@ var notTried = map[string]string{
 // It returns ErrInvalid for a pattern that cannot be tried, and says why, for a report that is
 // not of this process, and if the part does not have what the finding is about: copy more.
 //
-// Cost: on db, 1 round trip for the indexes of each collection that is copied, those of a find
-// for its part, and 1 for its number of documents. On scratch, the inserts in batches, for the
-// finding's collection twice, as one whose documents it moves, a Look, the Adopt of the pattern, a few aggregations, and 4 round
-// trips for each read that is replayed, 2 more for each list that it gets from elsewhere.
+// Cost: a copy of a part of the collections, a Look and the Adopt of the pattern on scratch, and a replay of the
+// reads.
+//   - On db: 1 round trip for the indexes of each collection that is copied, those of a find for its part, and 1 for
+//     its number of documents.
+//   - On scratch: the inserts in batches, for the collection of the finding and those whose documents it moves twice,
+//     and a few aggregations.
+//   - Each read that is replayed: 4, and 2 more for each list that it gets from elsewhere.
 func Try(ctx context.Context, db, scratch *mongo.Database, report *Report, f Finding, opts *TryOptions) (trial *Trial, err error) {
 	defer fault.In(&err, "advise: try")
 	var o TryOptions

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math/bits"
 	"math/rand/v2"
 	"runtime/pprof"
 	"slices"
@@ -56,13 +57,15 @@ const (
 // Without repetitions that is the broken one, the abort of its transaction, the end of a cursor or of a lease, and
 // the killSessions in the background, after a transaction that fails to begin: five, and three in reserve. Each
 // repetition is a command and an abort, or twice a commit. The pauses between them grow to 50 ms and take half of
-// that or more; six are shorter.
+// that or more; six are shorter. Behind each abort that is refused the fence of its transaction begins another one, after
+// pauses that begin with 5 ms and double.
 func (f lasting) most(took time.Duration) int {
 	const once, short, pause = 8, 6, 25 * time.Millisecond
 	if !f.repeats {
 		return once
 	}
-	return once + 2*(short+int(took/pause))
+	fences := bits.Len(uint(took / (5 * time.Millisecond)))
+	return once + (2+fences)*(short+int(took/pause))
 }
 
 // A fault that lasts is met with few commands and in a bounded time, and leaves no goroutine, no lock and no lease.
