@@ -23,7 +23,7 @@ const (
 	rangeLength  = 2_000
 	rangeError   = 2.1 // standard errors, for 95 % of the intervals of 20 ranges
 	rangeWidth   = 0.5 // of the estimate, half of the interval at most
-	rangeTrend   = 0.6 // of a rank correlation with the order of _id, at most
+	rangeTrend   = 2.6 // standard errors of a rank correlation with the order of _id, at most
 	rangesHalved = 60
 )
 
@@ -102,8 +102,9 @@ func (l *looker) strata(ctx context.Context, c *collection) ([]stratum, error) {
 		all = slices.Replace(all, i, i+1, left, right)
 	}
 	all = slices.DeleteFunc(all, func(s stratum) bool { return s.count <= 0 })
+	random := rand.New(rand.NewPCG(1, 1)) // each run takes the same ranges, so a report does not change by chance
 	for i, s := range all {
-		begin := between(s.from, s.to, rand.Int64N(900), 1000)
+		begin := between(s.from, s.to, random.Int64N(900), 1000)
 		there, err := count(begin, s.to, 1)
 		if err != nil {
 			return nil, err
@@ -272,7 +273,12 @@ func ranks(values []float64) float64 {
 
 // steady reports that the ranges agree well enough.
 func (e estimate) steady() bool {
-	return e.half <= rangeWidth*e.mean && math.Abs(e.trend) <= rangeTrend
+	return e.half <= rangeWidth*e.mean && !e.follows()
+}
+
+// follows reports that the figures of the ranges go with the order of _id, more than by chance.
+func (e estimate) follows() bool {
+	return math.Abs(e.trend)*math.Sqrt(float64(e.ranges-1)) > rangeTrend
 }
 
 // in prints a share of the documents with its interval.
@@ -284,7 +290,7 @@ func (e estimate) in() string {
 // unsteady says why an estimate is none.
 func (e estimate) unsteady() string {
 	part := func(v float64) string { return share(int64(1e9*v), 1e9) }
-	if math.Abs(e.trend) > rangeTrend {
+	if e.follows() {
 		return fmt.Sprintf("%s to %s of the documents in ranges of _id, more or fewer with its order: an estimate would be wrong", part(e.low), part(e.high))
 	}
 	return fmt.Sprintf("%s to %s of the documents in ranges of _id: too different for an estimate", part(e.low), part(e.high))

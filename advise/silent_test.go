@@ -175,7 +175,7 @@ func TestPagesOfAllKinds(t *testing.T) {
 		if test.finding == "" {
 			continue
 		}
-		trial, err := advise.Try(t.Context(), db, mongotest.Database(t), report, report.Findings[0], nil)
+		trial, err := advise.Try(t.Context(), db, mongotest.Admin(t, mongotest.Database(t)), report, report.Findings[0], nil)
 		if err != nil || !trial.Kept() || trial.Saved == 0 {
 			t.Errorf("%s: %s, %v", test.command, printedTrial(t, trial), err)
 		}
@@ -201,7 +201,7 @@ func TestJoinsOfAllKinds(t *testing.T) {
 		if len(report.Findings) == 0 {
 			continue
 		}
-		trial, err := advise.Try(t.Context(), db, mongotest.Database(t), report, report.Findings[0], nil)
+		trial, err := advise.Try(t.Context(), db, mongotest.Admin(t, mongotest.Database(t)), report, report.Findings[0], nil)
 		if err != nil || !trial.Kept() || trial.Saved == 0 {
 			t.Errorf("%s: %v, %v", match, printedTrial(t, trial), err)
 		}
@@ -276,7 +276,7 @@ func TestSeriesOfAllKinds(t *testing.T) {
 			continue
 		}
 		findings = append(findings, report.Findings...)
-		trial, err := advise.Try(t.Context(), db, mongotest.Database(t), report, report.Findings[0], nil)
+		trial, err := advise.Try(t.Context(), db, mongotest.Admin(t, mongotest.Database(t)), report, report.Findings[0], nil)
 		if err != nil || !trial.Kept() || len(trial.Replays) != 1 || !strings.Contains(report.Findings[0].Code, `SeriesField: "host_metric"`) {
 			t.Errorf("%s, %v; %s", printedTrial(t, trial), err, report.Findings[0].Code)
 		}
@@ -342,7 +342,7 @@ func TestAttributesOfAllKinds(t *testing.T) {
 			t.Errorf("%s: %s", f.Name(), f.Summary)
 		}
 		// An index has a key for each document, also for those without the field.
-		trial, err := advise.Try(t.Context(), db, mongotest.Database(t), report, f, nil)
+		trial, err := advise.Try(t.Context(), db, mongotest.Admin(t, mongotest.Database(t)), report, f, nil)
 		if err != nil || f.Saving.Unit != "keys" || trial.Saved != trial.Finding.Saving.Low {
 			t.Errorf("%s: %s, %v", f.Name(), printedTrial(t, trial), err)
 		}
@@ -407,7 +407,7 @@ func TestChildrenReadWithTheirParent(t *testing.T) {
 			continue
 		}
 		compile(t, report.Findings)
-		trial, err := advise.Try(t.Context(), db, mongotest.Database(t), report, report.Findings[0], nil)
+		trial, err := advise.Try(t.Context(), db, mongotest.Admin(t, mongotest.Database(t)), report, report.Findings[0], nil)
 		if err != nil || !trial.Kept() || trial.Saved == 0 || len(trial.Replays) != 1 {
 			t.Errorf("%s, %v", printedTrial(t, trial), err)
 		}
