@@ -173,9 +173,8 @@
 // # Before you believe it
 //
 // [Try] copies a part of a finding's collection into a scratch database, on any server, which must be
-// empty and is dropped at the end. The role readWrite is enough there, and for tree and extref dbAdmin too, which may run
-// validate. It adopts the pattern there and measures what was promised, and what
-// the reads that were seen send and examine before and after. It compares their answers value by value. A test
+// empty and is dropped at the end. The role readWrite is enough there, and for tree, extref and attribute dbAdmin too,
+// which may run validate. It adopts the pattern there and measures what was promised, and what the reads that were seen send and examine before and after. It compares their answers value by value. A test
 // sees that none of them loses a value and no promise is off by more than a factor of two, for outlier, subset,
 // split, paging, tree, extref, attribute, series, bucket, computed and relation of children that are embedded or will
 // be. The others cannot be tried, and Try says why.
