@@ -192,7 +192,7 @@ func (g gaps) orderUnder(ctx context.Context, p placement) (int64, error) {
 // neighbour there. If there is no room, all siblings after the new place move up by one gap; room is that write, which
 // has to come first.
 func (g gaps) orderBeside(ctx context.Context, p placement) (at int64, room []mongo.WriteModel, err error) {
-	if err := g.checkOrder(p.anchor); err != nil {
+	if err := g.checkWhole(p.anchor); err != nil {
 		return 0, nil, err
 	}
 	anchor := p.anchor.order
@@ -206,7 +206,7 @@ func (g gaps) orderBeside(ctx context.Context, p placement) (at int64, room []mo
 	if err != nil {
 		return 0, nil, err
 	}
-	if err := g.checkOrder(next); err != nil {
+	if err := g.checkWhole(next); err != nil {
 		return 0, nil, err
 	}
 	if next.raw != nil {
@@ -230,6 +230,15 @@ func (g gaps) checkOrder(n node) error {
 		return nil
 	}
 	return g.about(n.id, fmt.Errorf("%w: %s is %s, which leaves no number beside it, run Repair", mongopatterns.ErrMalformed, g.o.OrderField, text(v)))
+}
+
+// checkWhole also refuses a node with a fraction, beside which a whole number may lie on the wrong side.
+func (g gaps) checkWhole(n node) error {
+	v := g.field(n.raw, g.o.OrderField)
+	if f, ok := v.DoubleOK(); ok && f != math.Trunc(f) {
+		return g.about(n.id, fmt.Errorf("%w: %s is %s, which is no whole number, run Repair", mongopatterns.ErrMalformed, g.o.OrderField, text(v)))
+	}
+	return g.checkOrder(n)
 }
 
 // hasRoom is also true for what is not a number, which counts as 0 as if it were missing.
@@ -290,7 +299,7 @@ func (g gaps) roomForChildren(d deletion, width int64) (models []mongo.WriteMode
 
 // orderAfterRoots is a gap after the last root, or the order of x if there is none.
 func (g gaps) orderAfterRoots(ctx context.Context, x node) (int64, error) {
-	last, err := g.findOne(ctx, g.rootsMatch(), nil, g.o.OrderField, -1)
+	last, err := g.findOne(ctx, append(g.rootsMatch(), expr.Element(g.o.OrderField, anyNumber)), nil, g.o.OrderField, -1)
 	if err != nil || last.raw == nil {
 		return x.order, err
 	}
@@ -339,8 +348,8 @@ func (s *store) orderOf(n node) int64 {
 }
 
 // fixOrder returns the writes that give siblings, which come sorted, distinct whole numbers. Siblings keep the numbers
-// they have, and those without one come after them. If two have the same number, or one has a number beyond orderMax, all
-// are renumbered.
+// they have, and those without one come after them. If two have the same number, or one has a number beyond orderMax or so
+// near to it that the others find no room, all are renumbered.
 func (s *store) fixOrder(siblings []node) (models []mongo.WriteModel) {
 	field := s.order
 	if field == "" {
@@ -356,6 +365,9 @@ func (s *store) fixOrder(siblings []node) (models []mongo.WriteModel) {
 			break
 		}
 		start, next = start+1, at+orderGap
+	}
+	if rest := int64(len(siblings) - start); rest > 0 && next > orderMax-rest*orderGap { // no room for those without a number
+		start, next = 0, 0
 	}
 	for _, n := range siblings[start:] {
 		models = append(models, update(s.byID(n.id), expr.Op("$set", expr.D(field, next))))

@@ -2,6 +2,7 @@ package tree_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -185,5 +186,45 @@ func TestOrderAtTheEnds(t *testing.T) {
 				allRight(t, tr)
 			})
 		}
+	}
+}
+
+// Beside an order with a fraction a whole number may lie on the wrong side: that is an error, and Repair mends it. So it
+// does where siblings without an order find no room after the last one.
+func TestOrdersThatRepairMends(t *testing.T) {
+	t.Parallel()
+	for name, orders := range map[string][2]any{"fractions": {1.5, 2.5}, "no room": {int64(math.MaxInt64 / 2), nil}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			coll := mongotest.Database(t).Collection("nodes")
+			tr := newAny(t, coll, tree.ParentReferences, &tree.Options{OrderField: "o"})
+			plant(t, tr, bson.M{"_id": "P"}, nil)
+			for i, id := range []string{"a", "b"} {
+				plant(t, tr, bson.M{"_id": id}, "P")
+				if _, err := coll.UpdateByID(ctx, id, bson.M{"$set": bson.M{"o": orders[i]}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			insert := func() error {
+				_, err := tr.Insert(ctx, bson.M{"_id": "new"}, tr.After("a"))
+				return err
+			}
+			if err := insert(); name == "fractions" && !errors.Is(err, mongopatterns.ErrMalformed) {
+				t.Errorf("after a fraction: %v", err)
+			}
+			_, err := tr.Repair(ctx, nil)
+			wrong(t, err != nil, "%v", err)
+			for problem, err := range tr.Check(ctx, nil) {
+				t.Errorf("after Repair: %v %v", problem, err)
+			}
+			wrong(t, name == "fractions" && insert() != nil, "no room after Repair")
+			var ids []string
+			for n, err := range tr.Children(ctx, "P") {
+				wrong(t, err != nil, "%v", err)
+				ids = append(ids, fmt.Sprint(n["_id"]))
+			}
+			match(t, "children", "a new b", strings.Join(ids, " "))
+		})
 	}
 }
