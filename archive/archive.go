@@ -190,9 +190,9 @@ func (a *Archive) LiveFilter() bson.D {
 //   - To find many documents: more, by BeforeFilter on the index of TimeField.
 //   - Each collection of companions: 3 more for a batch that has some, 1 for another, and 2 writes for each
 //     companion.
-//   - A batch with an _id that exists in the archive: up to 8 more.
+//   - A batch with an _id that exists in the archive: up to 9 more, and 2 writes for it there.
 //   - In your own transaction, which a refused insert would end: 1 more for a batch and for each collection of
-//     companions, with such an _id 3.
+//     companions, with such an _id 4.
 func (a *Archive) Move(ctx context.Context, old any, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	ctx = comment.Call(ctx, "archive.Move")
 	defer fault.In(&err, "archive: move")

@@ -164,7 +164,7 @@ func (a *Archive) difference(p pair) (field string, have bson.RawValue, detail s
 // each of them. work.Filter selects live documents; with it, Repair does nothing else. Remaining counts the Different
 // and the Marked ones, and the companions that have other content on the other side.
 //
-// Cost: that of Check, where what is in both costs 4 round trips for every 100.
+// Cost: that of Check, where what is in both costs 5 round trips for every 100.
 //   - Unmarked documents: 1 for each batch.
 //   - Documents whose companions are Apart: 8 for each batch.
 func (a *Archive) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {

@@ -34,7 +34,7 @@ type Companion struct {
 	// Live and Archived are its two collections, of the same client.
 	Live, Archived *mongo.Collection
 	// Field is the path of the field with the _id of the document that a companion belongs to; "_id" if both have the
-	// same. It must not be in an array.
+	// same. It must not be in an array, and no step of it may be a number.
 	Field string
 }
 
@@ -71,7 +71,7 @@ func (a *Archive) join() error {
 		if c.Field == "" {
 			return fault.Invalid("%s.Field: it must name the field with the _id of the document", option)
 		}
-		err = errors.Join(config.Apply(config.Path(option+".Field", &c.Field, "")),
+		err = errors.Join(config.Apply(config.Named(option+".Field", &c.Field, "")),
 			take(option+".Live", c.Live), take(option+".Archived", c.Archived))
 		a.companions = append(a.companions, companion{comment.On(c.Live), comment.On(c.Archived), c.Field})
 	}
@@ -105,7 +105,7 @@ type load struct {
 // gather reads the companions of parents in a transaction. With look it compares them with the other side, and returns
 // the parents of those that differ there as refused.
 func (w *way) gather(ctx context.Context, parents []bson.Raw, look bool) (loads []load, refused []refusal, err error) {
-	room := w.room
+	room, met := w.room, map[string]bool{}
 	for _, c := range w.with {
 		l := load{companion: c, filter: c.of(transfer.IDs(parents))}
 		more, err := l.read(ctx, &room)
@@ -126,6 +126,10 @@ func (w *way) gather(ctx context.Context, parents []bson.Raw, look bool) (loads 
 			}
 			for _, doc := range differ {
 				parent := value.Lookup(doc, c.field)
+				if met[value.Key(parent)] {
+					continue
+				}
+				met[value.Key(parent)] = true
 				refused = append(refused, refusal{parent, fault.Of(parent, fmt.Errorf("%w: %s has its companion %s with other content",
 					fault.ErrExists, c.to.Name(), value.Text(doc.Lookup("_id"))))})
 			}
@@ -144,15 +148,20 @@ func (w *way) accompany(ctx context.Context, parents []bson.Raw) (refused []refu
 	if err != nil {
 		return nil, err
 	}
+	stay := keysOf(refused)
 	for i, l := range loads {
-		loads[i].docs = slices.DeleteFunc(l.docs, func(doc bson.Raw) bool { return refusedOf(refused, value.Lookup(doc, l.field)) })
+		loads[i].docs = slices.DeleteFunc(l.docs, func(doc bson.Raw) bool { return stay[value.Key(value.Lookup(doc, l.field))] })
 	}
 	return refused, deliver(ctx, loads)
 }
 
-// refusedOf reports whether a document is refused.
-func refusedOf(refused []refusal, id bson.RawValue) bool {
-	return slices.ContainsFunc(refused, func(r refusal) bool { return value.Key(r.id) == value.Key(id) })
+// keysOf are the value.Keys of what is refused.
+func keysOf(refused []refusal) map[string]bool {
+	out := map[string]bool{}
+	for _, r := range refused {
+		out[value.Key(r.id)] = true
+	}
+	return out
 }
 
 // read reads the documents of the filter while they have room, and at least one. It reports whether there are more.

@@ -317,3 +317,54 @@ func TestCheckBesideMoves(t *testing.T) {
 	same(t, []any{int32(1)}, ids(t, live))
 	same(t, true, finds.Load() >= 4)
 }
+
+// Two calls meet the same document on both sides, and each would delete the copy that the other relies on. One copy stays.
+func TestOppositeWays(t *testing.T) {
+	t.Parallel()
+	type way = func(a *archive.Archive, ctx context.Context, work *mongopatterns.Work) error
+	move := func(a *archive.Archive, ctx context.Context, work *mongopatterns.Work) error {
+		return testkit.ErrorOf(a.Move(ctx, bson.D{}, work))
+	}
+	restore := func(a *archive.Archive, ctx context.Context, work *mongopatterns.Work) error {
+		return testkit.ErrorOf(a.Restore(ctx, bson.D{}, work))
+	}
+	repair := func(a *archive.Archive, ctx context.Context, work *mongopatterns.Work) error {
+		return testkit.ErrorOf(a.Repair(ctx, work))
+	}
+	for name, ways := range map[string][2]way{
+		"Move, then Restore": {move, restore}, "Restore, then Move": {restore, move}, "Restore, then Repair": {restore, repair},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, live, archived := orders(t)
+			testkit.Insert(t, live, d("_id", 1, "v", 1))
+			testkit.Insert(t, archived, d("_id", 1, "v", 1, "archived_at", on(9)))
+			beside := sync.OnceValue(func() <-chan error {
+				met, ended := make(chan error, 1), make(chan error, 1)
+				conflicts := sync.OnceFunc(func() { met <- nil })
+				go func() {
+					err := ways[1](a, t.Context(), &mongopatterns.Work{Progress: func(r mongopatterns.Result) {
+						if r.Conflicts > 0 {
+							conflicts()
+						}
+					}})
+					conflicts()
+					ended <- err
+				}()
+				<-met // it waits for the transaction, or it has ended
+				return ended
+			})
+			testkit.OK(t, mongopatterns.Transact(t.Context(), live.Database().Client(), func(ctx context.Context) error {
+				if err := ways[0](a, ctx, nil); err != nil {
+					return err
+				}
+				beside()
+				return nil
+			}))
+			testkit.OK(t, <-beside())
+			if n := testkit.Count(t, live, bson.D{}) + testkit.Count(t, archived, bson.D{}); n != 1 {
+				t.Errorf("%d copies are left", n)
+			}
+		})
+	}
+}

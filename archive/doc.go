@@ -24,7 +24,7 @@
 // It keeps its _id, its types and the order of its fields. The MarkField, here archived_at, is
 // the only addition: the time of the move, by the clock of the program. It tells archived from
 // live documents wherever both are read together, and a TTL index on it can delete archived
-// documents. Restore removes it again.
+// documents, though not their companions. Restore removes it again.
 //
 // # The calls
 //
@@ -179,7 +179,7 @@
 // All take 1 RT more to begin if the archive is in another database.
 //
 // Each batch is a transaction, which the server keeps in its cache: make Work.BatchSize smaller
-// rather than larger. A batch that meets an _id in the archive costs up to 8 RT more.
+// rather than larger. A batch that meets an _id in the archive costs up to 9 RT more.
 //
 // # Sharding
 //

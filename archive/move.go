@@ -18,6 +18,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/hold"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/transfer"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
@@ -240,9 +241,14 @@ func (w *way) meet(ctx context.Context, docs []bson.Raw) (same int64, taken []re
 			return err
 		}
 		taken = append(taken, refused...)
-		leaving = slices.DeleteFunc(leaving, func(doc bson.Raw) bool { return refusedOf(refused, doc.Lookup("_id")) })
+		gone := keysOf(refused)
+		leaving = slices.DeleteFunc(leaving, func(doc bson.Raw) bool { return gone[value.Key(doc.Lookup("_id"))] })
 		if len(leaving) == 0 {
 			return nil
+		}
+		// What stays must not leave meanwhile, as by the way back, which meets the same pair.
+		if err := hold.Documents(ctx, w.to, expr.D("_id", expr.Op("$in", transfer.IDs(leaving)))); err != nil {
+			return err
 		}
 		same = int64(len(leaving))
 		deletes := make([]mongo.WriteModel, same)
