@@ -49,15 +49,6 @@ func New(live, archived *mongo.Collection, opts *Options) (a *Archive, err error
 	if opts != nil {
 		a.opts = *opts
 	}
-	if live == nil || archived == nil {
-		return nil, fault.Invalid("live and archived must not be nil")
-	}
-	if live.Database().Client() != archived.Database().Client() {
-		return nil, fault.Invalid("archived: the collection is of another client")
-	}
-	if live.Name() == archived.Name() && a.near(a.archived) {
-		return nil, fault.Invalid("archived: the collection %q is also live", live.Name())
-	}
 	// _id is no option, but no option may lie inside it.
 	id := "_id"
 	of := []config.Setting{config.Name("Options.MarkField", &a.opts.MarkField, "archived_at")}

@@ -298,20 +298,20 @@ func TestInvalid(t *testing.T) {
 	second := func(_ any, err error) error { return err }
 	db := live.Database()
 	for what, err := range map[string]error{
-		"live and archived must":    second(archive.New(nil, archived, nil)),
-		"must not be nil":           second(archive.New(live, nil, nil)),
-		"is also live":              second(archive.New(live, db.Collection("orders"), nil)),
-		"is of another client":      second(archive.New(live, other.Database(db.Name()).Collection("x"), nil)),
-		"Options.MarkField":         second(archive.New(live, archived, &archive.Options{MarkField: "a.b"})),
-		"Options.TimeField":         second(archive.New(live, archived, &archive.Options{TimeField: "$x"})),
-		`"_id"`:                     second(archive.New(live, archived, &archive.Options{MarkField: "_id"})),
-		`"at"`:                      second(archive.New(live, archived, &archive.Options{MarkField: "at", TimeField: "at"})),
-		"old: the filter is nil":    second(a.Move(ctx, nil, nil)),
-		"filter: the filter is nil": second(a.Restore(ctx, nil, nil)),
-		"old: int cannot":           second(a.Move(ctx, 7, nil)),
-		"Work.BatchSize":            second(a.Move(ctx, all, &mongopatterns.Work{BatchSize: -1})),
-		"Work.Filter":               second(a.Move(ctx, all, &mongopatterns.Work{Filter: "x"})),
-		"archive: repair: invalid:": second(a.Repair(ctx, &mongopatterns.Work{BatchBytes: -1})),
+		"live: the collection is nil":     second(archive.New(nil, archived, nil)),
+		"archived: the collection is nil": second(archive.New(live, nil, nil)),
+		"is also live":                    second(archive.New(live, db.Collection("orders"), nil)),
+		"is of another client":            second(archive.New(live, other.Database(db.Name()).Collection("x"), nil)),
+		"Options.MarkField":               second(archive.New(live, archived, &archive.Options{MarkField: "a.b"})),
+		"Options.TimeField":               second(archive.New(live, archived, &archive.Options{TimeField: "$x"})),
+		`"_id"`:                           second(archive.New(live, archived, &archive.Options{MarkField: "_id"})),
+		`"at"`:                            second(archive.New(live, archived, &archive.Options{MarkField: "at", TimeField: "at"})),
+		"old: the filter is nil":          second(a.Move(ctx, nil, nil)),
+		"filter: the filter is nil":       second(a.Restore(ctx, nil, nil)),
+		"old: int cannot":                 second(a.Move(ctx, 7, nil)),
+		"Work.BatchSize":                  second(a.Move(ctx, all, &mongopatterns.Work{BatchSize: -1})),
+		"Work.Filter":                     second(a.Move(ctx, all, &mongopatterns.Work{Filter: "x"})),
+		"archive: repair: invalid:":       second(a.Repair(ctx, &mongopatterns.Work{BatchBytes: -1})),
 	} {
 		if !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(fmt.Sprint(err), what) {
 			t.Errorf("%s: %v", what, err)

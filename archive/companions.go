@@ -3,7 +3,6 @@ package archive
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -44,38 +43,22 @@ type companion struct {
 	field    string
 }
 
-// join checks the companions. Each collection is used once.
+// join checks the collections, each of which is used once, and the fields of companions.
 func (a *Archive) join() error {
-	used := map[string]string{}
-	take := func(option string, coll *mongo.Collection) error {
-		switch {
-		case coll == nil:
-			return fault.Invalid("%s: the collection is nil", option)
-		case coll.Database().Client() != a.live.Database().Client():
-			return fault.Invalid("%s: the collection is of another client", option)
-		}
-		name := coll.Database().Name() + "." + coll.Name()
-		if other, ok := used[name]; ok {
-			return fault.Invalid("%s: the collection %q is also %s", option, coll.Name(), other)
-		}
-		used[name] = option
-		return nil
-	}
-	err := errors.Join(take("live", a.live.Driver()), take("archived", a.archived.Driver()))
+	named := []any{"live", a.live.Driver(), "archived", a.archived.Driver()}
 	for i := range a.opts.Companions {
-		if err != nil {
-			return err
-		}
 		c := a.opts.Companions[i]
 		option := fmt.Sprintf("Options.Companions[%d]", i)
 		if c.Field == "" {
 			return fault.Invalid("%s.Field: it must name the field with the _id of the document", option)
 		}
-		err = errors.Join(config.Apply(config.Named(option+".Field", &c.Field, "")),
-			take(option+".Live", c.Live), take(option+".Archived", c.Archived))
+		if err := config.Apply(config.Named(option+".Field", &c.Field, "")); err != nil {
+			return err
+		}
+		named = append(named, option+".Live", c.Live, option+".Archived", c.Archived)
 		a.companions = append(a.companions, companion{comment.On(c.Live), comment.On(c.Archived), c.Field})
 	}
-	return err
+	return config.OfOneClient(named...)
 }
 
 // followed yields the field and both collections of each companion.

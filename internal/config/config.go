@@ -95,7 +95,12 @@ func Check(option string, check func() error) Setting {
 // Collections refuses nil collections, two collections of a helper with the same name, and collections of
 // two databases, because results identify collections by name and transactions write to all of them.
 // Arguments alternate name and collection.
-func Collections(named ...any) error {
+func Collections(named ...any) error { return collections(true, named) }
+
+// OfOneClient is Collections for a helper that takes several databases of a client.
+func OfOneClient(named ...any) error { return collections(false, named) }
+
+func collections(inOneDatabase bool, named []any) error {
 	seen := map[string]string{}
 	var db *mongo.Database
 	for i := 0; i+1 < len(named); i += 2 {
@@ -104,14 +109,23 @@ func Collections(named ...any) error {
 		if coll == nil {
 			return fault.Invalid("%s: the collection is nil", argument)
 		}
-		if other, ok := seen[coll.Name()]; ok {
+		name := coll.Name()
+		if !inOneDatabase {
+			name = coll.Database().Name() + "." + name
+		}
+		if other, ok := seen[name]; ok {
 			return fault.Invalid("%s: the collection %q is also %s", argument, coll.Name(), other)
 		}
-		seen[coll.Name()] = argument
+		seen[name] = argument
 		if db == nil {
 			db = coll.Database()
-		} else if db.Name() != coll.Database().Name() || db.Client() != coll.Database().Client() {
+			continue
+		}
+		switch same := db.Client() == coll.Database().Client(); {
+		case inOneDatabase && (!same || db.Name() != coll.Database().Name()):
 			return fault.Invalid("%s: the collection is in another database or of another client", argument)
+		case !same:
+			return fault.Invalid("%s: the collection is of another client", argument)
 		}
 	}
 	return nil
