@@ -246,8 +246,14 @@ func (s stray) scan() maintain.Scan {
 
 // lost returns those of the documents that are only on the other side.
 func (s stray) lost(ctx context.Context, parents []bson.Raw) ([]bson.Raw, error) {
+	parents = slices.DeleteFunc(slices.Clone(parents), func(doc bson.Raw) bool { // nothing has such an _id
+		return value.CheckID(doc.Lookup("_id")) != nil
+	})
+	if len(parents) == 0 {
+		return nil, nil
+	}
 	here, err := transfer.ByID(ctx, cursor.Primary(s.parents), parents, expr.D("_id", 1))
-	if err != nil || len(here) == len(parents) {
+	if err != nil {
 		return nil, err
 	}
 	found := map[string]bool{}
@@ -259,6 +265,9 @@ func (s stray) lost(ctx context.Context, parents []bson.Raw) ([]bson.Raw, error)
 		if !found[value.Key(doc.Lookup("_id"))] {
 			missing = append(missing, doc)
 		}
+	}
+	if len(missing) == 0 {
+		return nil, nil
 	}
 	return transfer.ByID(ctx, cursor.Primary(s.parentsThere), missing, expr.D("_id", 1))
 }

@@ -194,6 +194,20 @@ func TestApart(t *testing.T) {
 	same(t, "other", field(t, j.comments, 0, "text").StringValue())
 }
 
+// A value that no document has as its _id names none, and hides no other companion.
+func TestCompanionsOfNone(t *testing.T) {
+	t.Parallel()
+	j := trips(t)
+	testkit.Insert(t, j.trips, d("_id", "a1"), d("_id", "a2"))
+	testkit.Insert(t, j.oldTrips, d("_id", "b", "archived_at", on(9)))
+	testkit.Insert(t, j.comments, d("_id", 1, "trip_id", "b"), d("_id", 2, "trip_id", bson.Regex{Pattern: "^a"}), d("_id", 3, "trip_id", nil),
+		d("_id", 4, "trip_id", bson.Undefined{}), d("_id", 5))
+	same(t, []string{`archive: comments 1: apart: trip_id is "b": 1 documents; theirs is in trips_old`}, testkit.Problems(t, j))
+	done(t, 1)(j.Repair(t.Context(), nil))
+	same(t, 1, testkit.Count(t, j.oldComments, all))
+	same(t, 4, testkit.Count(t, j.comments, all))
+}
+
 // A comment whose trip is named in an array belongs to several, and is refused.
 func TestCompanionInArray(t *testing.T) {
 	t.Parallel()
