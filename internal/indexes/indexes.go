@@ -91,18 +91,23 @@ func createError(coll *mongo.Collection, err error) error {
 
 // list returns the indexes that exist, in a form in which they can be compared.
 func list(ctx context.Context, coll *mongo.Collection) (existing []spec, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("list indexes: %w", err)
+		}
+	}()
 	cursor, err := coll.Indexes().List(ctx)
-	if err == nil {
-		err = cursor.All(ctx, &existing)
+	if err != nil {
+		return nil, err
+	}
+	if err := cursor.All(ctx, &existing); err != nil {
+		return nil, err
 	}
 	for i := range existing {
-		if err == nil {
-			existing[i].Key, err = normalKey(existing[i].Key)
+		if existing[i].Key, err = normalKey(existing[i].Key); err != nil {
+			return nil, err
 		}
 		existing[i].Collation.complete()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list indexes: %w", err)
 	}
 	return existing, nil
 }
@@ -117,8 +122,11 @@ func EnsureFirst(ctx context.Context, coll *mongo.Collection, field string) erro
 	}
 	for _, have := range existing {
 		first, err := have.Key.IndexErr(0)
+		if err != nil {
+			continue
+		}
 		_, ordered := first.Value().AsInt64OK()
-		if err == nil && first.Key() == field && ordered && !have.Sparse && len(have.PartialFilter) == 0 && have.Collation.Locale == "" {
+		if first.Key() == field && ordered && !have.Sparse && len(have.PartialFilter) == 0 && have.Collation.Locale == "" {
 			return nil
 		}
 	}
