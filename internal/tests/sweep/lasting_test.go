@@ -57,15 +57,18 @@ const (
 // Without repetitions that is the broken one, the abort of its transaction, the end of a cursor or of a lease, and
 // the killSessions in the background, after a transaction that fails to begin: five, and three in reserve. Each
 // repetition is a command and an abort, or twice a commit. The pauses between them grow to 50 ms and take half of
-// that or more; six are shorter. Behind each abort that is refused the fence of its transaction begins another one, after
+// that or more; six are shorter. Behind each abort that is refused, the fence of its transaction begins another one, after
 // pauses that begin with 5 ms and double.
-func (f lasting) most(took time.Duration) int {
-	const once, short, pause = 8, 6, 25 * time.Millisecond
+func (f lasting) most(took time.Duration, transacts bool) int {
+	const once, short, pause, fence = 8, 6, 25 * time.Millisecond, 5 * time.Millisecond
 	if !f.repeats {
 		return once
 	}
-	fences := bits.Len(uint(took / (5 * time.Millisecond)))
-	return once + (2+fences)*(short+int(took/pause))
+	each := 2
+	if transacts {
+		each += bits.Len(uint(took / fence))
+	}
+	return once + each*(short+int(took/pause))
 }
 
 // A fault that lasts is met with few commands and in a bounded time, and leaves no goroutine, no lock and no lease.
@@ -175,7 +178,8 @@ func (p plan) endured(t *testing.T, direct *mongo.Database, from int, f lasting,
 	if len(broken) == 0 {
 		return p.late(t, ctx, got)
 	}
-	if most := f.most(took); len(broken) > most {
+	transacts := slices.ContainsFunc(p.commands, func(c command) bool { return c.InTransaction() })
+	if most := f.most(took, transacts); len(broken) > most {
 		t.Errorf("%d commands in %v, want %d or fewer: %v …", len(broken), took, most, broken[:most])
 	}
 	if errors.Is(got.err, context.Canceled) && !f.alone {
