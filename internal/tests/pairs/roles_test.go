@@ -3,6 +3,7 @@ package pairs_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -183,6 +184,20 @@ func again(v any, field string, n int) any {
 	return odd{rest}
 }
 
+// readings appends to a series, and reads it by range.
+func readings(s *side, put func(ctx context.Context, n int) error, read func(ctx context.Context, series string, from, to time.Time) iter.Seq2[reading, error]) *helper {
+	return &helper{
+		own:  d(s.name("start"), d("$exists", true)),
+		seed: func(ctx context.Context) error { return first(ctx, put) },
+		step: func(ctx context.Context, _ []any, n int) error { return later(ctx, n, put) },
+		oracle: func(ctx context.Context, _ []any) error {
+			return measured(func(from, to time.Time) ([]int, error) {
+				return numbers(read(ctx, "A", from, to), func(r reading) int { return r.N })
+			})
+		},
+	}
+}
+
 var roles = []role{
 	{"approx", func(s *side) (*helper, error) {
 		c, err := approx.New[any](s.main, &approx.Options{CountField: s.name("count"), Every: 2, Existing: true})
@@ -265,16 +280,7 @@ var roles = []role{
 		put := func(ctx context.Context, n int) error {
 			return testkit.ErrorOf(b.Append(ctx, "A", reading{at(n), n}))
 		}
-		return opened(&helper{
-			own:  d(s.name("start"), d("$exists", true)),
-			seed: func(ctx context.Context) error { return first(ctx, put) },
-			step: func(ctx context.Context, _ []any, n int) error { return later(ctx, n, put) },
-			oracle: func(ctx context.Context, _ []any) error {
-				return measured(func(from, to time.Time) ([]int, error) {
-					return numbers(b.Range(ctx, "A", from, to), func(r reading) int { return r.N })
-				})
-			},
-		}, b, err)
+		return opened(readings(s, put, b.Range), b, err)
 	}},
 	{"computed", func(s *side) (*helper, error) {
 		sources := s.coll("sources")
@@ -487,16 +493,7 @@ var roles = []role{
 		c, err := series.New[string, reading](s.main, timeseries.Every(time.Hour), &series.Options{SeriesField: s.name("series"), StartField: s.name("start"),
 			EndField: s.name("end"), CountField: s.name("n"), BytesField: s.name("bytes"), BlocksField: s.name("blocks"), RevisionField: s.name("revision"), MarkField: s.name("mark")})
 		put := func(ctx context.Context, n int) error { return c.Append(ctx, "A", reading{at(n), n}) }
-		return opened(&helper{
-			own:  d(s.name("start"), d("$exists", true)),
-			seed: func(ctx context.Context) error { return first(ctx, put) },
-			step: func(ctx context.Context, _ []any, n int) error { return later(ctx, n, put) },
-			oracle: func(ctx context.Context, _ []any) error {
-				return measured(func(from, to time.Time) ([]int, error) {
-					return numbers(c.Range(ctx, "A", from, to), func(r reading) int { return r.N })
-				})
-			},
-		}, c, err)
+		return opened(readings(s, put, c.Range), c, err)
 	}},
 	{"slots", func(s *side) (*helper, error) {
 		c, err := slots.New[string, int](s.main, timeseries.Every(time.Hour), &slots.Options{SeriesField: s.name("series"), StartField: s.name("start"), DataField: s.name("data")})
