@@ -47,9 +47,9 @@ type Progress struct {
 const least = 100
 
 // Look looks at the collections of a database and says which patterns would pay.
-// It only reads. If ctx ends, it returns what it has found by then, and the error. It returns no
-// report if it cannot list the collections, and ErrInvalid if there are none. If it cannot read one
-// collection, because the user lacks a role or the time is over, the report names that collection.
+// It only reads. If ctx ends, it returns what it has found by then, and the error. If it cannot list the
+// collections, it returns no report, and if there are none, ErrInvalid. A collection that it cannot read, because
+// the user lacks a role or the time is over, is named in the report.
 //
 // Cost: 3 round trips, some 6 for each collection with 100 documents or more, and 1 or 2 scans for each thing that it
 // suspects.

@@ -400,9 +400,9 @@ func (l *looker) siblings(ctx context.Context, c *collection, s *siblings, all [
 	}
 	f := Finding{
 		Pattern: pattern, Collection: c.name, Path: s.above, Fields: sparse,
-		Summary: fmt.Sprintf("%d fields of %s, of which %d have an index and the others reads that filter by them, are each in %s of the documents at most (counted). "+
+		Summary: fmt.Sprintf("%d fields of %s are each in at most %s of the documents (counted). %d of them have an index, and reads filter by the others. "+
 			"The collection has %d indexes (counted) of the 64 that it may have. As entries of one array the fields share one index, and a new field needs none.",
-			len(sparse), kinds, own, share(most, total), check.Answer),
+			len(sparse), kinds, share(most, total), own, check.Answer),
 		Sure: "counted: fields and indexes; of queries: those that were seen",
 		Facts: []Fact{
 			{"documents", total, counted},

@@ -48,7 +48,7 @@ const (
 	probed        = 100 // fields, and types, of a collection at most
 )
 
-// Texts that are something else.
+// Texts that should be values of another type.
 const (
 	isoDate  = `^\d{4}-(0[1-9]|1[0-2])-([0-2]\d|3[01])([T ][0-2]\d:[0-5]\d.*)?$`
 	objectID = `^[0-9a-fA-F]{24}$`
@@ -103,7 +103,7 @@ func (l *looker) limit(ctx context.Context, c *collection) error {
 	return nil
 }
 
-// types looks for fields of which few values have another type. Numbers are of one type.
+// types looks for fields in which a few values differ in type from the rest. All numbers count as one type.
 func (l *looker) types(ctx context.Context, c *collection) error {
 	for _, path := range c.mixedPaths() {
 		if l.slow(c) {
@@ -137,7 +137,7 @@ func (l *looker) types(ctx context.Context, c *collection) error {
 	return nil
 }
 
-// mixedPaths are fields of which few values have another type, as far as was seen.
+// mixedPaths are the fields in which a few of the values seen differ in type from the rest.
 func (c *collection) mixedPaths() (out []string) {
 	seen := map[string]map[string]int64{}
 	for _, f := range c.fields {

@@ -31,11 +31,12 @@
 // A Report also lists what was looked at and is not advised, with the reason, and what
 // could not be told, with what would tell it: a role, the profiler, more time.
 //
-// It has the indexes that are missing for the queries that were seen, those that are prefixes of others, and,
-// where the user may ask for $indexStats, those that were not used for a day. And it has what
-// the data shows without queries: documents of 4 MiB or more, references that lead
-// nowhere or are text where ObjectIDs are, fields of which few values have another type, dates as text,
-// documents of several kinds, and large collections of which half are two years old. Each has a command that shows it.
+// It lists the indexes that the queries it saw lack, indexes that are prefixes of others, and, where the user may
+// run $indexStats, indexes that nothing has used for a day. It also lists what the data shows without queries:
+// documents of 4 MiB or more, references to documents that do not exist, references stored as text to ObjectIDs,
+// fields in which a few values differ in type from the rest, dates stored as text, collections with several kinds
+// of documents, and large collections in which half of the documents are two years old. Each comes with a command
+// that shows it.
 //
 // # Which patterns
 //

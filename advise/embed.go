@@ -33,7 +33,7 @@ func (t *traffic) gather(more joins) {
 	t.gathers[i].calls += more.calls
 }
 
-// moved reports a list of which outlier or subset keep a part elsewhere.
+// moved reports whether outlier or subset keep a part of a list in another collection.
 func (c *collection) moved() bool {
 	return slices.ContainsFunc(c.tops(), func(name string) bool {
 		for _, end := range []string{"_moved", "_count", "_overflow"} {
@@ -128,7 +128,7 @@ func (l *looker) together(ctx context.Context, c *collection, j joins) error {
 			{"bytes of those of one parent at most", check.figure("largest"), counted},
 			{"references that lead to a document of " + c.name, found, counted},
 			{"reads that join them", j.calls, seen},
-			{"reads of the children by something else", children.reads() - with, seen},
+			{"reads of the children by other fields", children.reads() - with, seen},
 			{"writes to children", changes, seen},
 		},
 		Saving: Interval{Low: found, High: found, Before: max(children.count, found), Unit: "documents", What: "of " + children.name + ", which become elements, and their keys of its indexes"},

@@ -88,7 +88,7 @@ func (l *looker) join(ctx context.Context, c *collection, j joins) error {
 		l.not(pattern, c.name, j.local, fmt.Sprintf("%s join %s", many(j.calls, "read"), j.from))
 		return nil
 	case j.local == "":
-		l.not(pattern, c.name, "", fmt.Sprintf("reads that join %s do so by something else than one equality", j.from))
+		l.not(pattern, c.name, "", fmt.Sprintf("reads join %s by other conditions than one equality", j.from))
 		return nil
 	case len(j.fields) == 0:
 		l.not(pattern, c.name, j.local, fmt.Sprintf("reads that join %s hand on all of it, or name no field", j.from))

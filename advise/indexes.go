@@ -269,7 +269,7 @@ func (c command) filters() (out []bson.D) {
 }
 
 // seek is what a filter selects by, with an index for it: first the fields of one value, then the sort, then ranges.
-// Filters with branches, or that something else than a plain index serves, are not judged.
+// It does not judge a filter with branches, or one that needs another kind of index.
 func seek(filter, sort bson.D) (s sought, ok bool) {
 	var ranges []string
 	add := func(name string, direction int) {

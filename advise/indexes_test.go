@@ -43,7 +43,7 @@ func TestIndexes(t *testing.T) {
 		`{"find": "orders", "filter": {"n": 7, "customer": 3}}`,              // an index begins with n
 		`{"find": "orders", "filter": {"_id": 7}}`,                           //
 		`{"find": "orders", "filter": {"$or": [{"customer": 7}, {"n": 1}]}}`, // not judged
-		`{"find": "few", "filter": {"n": 7}}`,                                // a scan of 300 is none
+		`{"find": "few", "filter": {"n": 7}}`,                                // 300 documents need no index
 		`{"aggregate": "orders", "pipeline": [{"$match": {"_id": 7}}, {"$lookup": {"from": "lines", "localField": "_id", "foreignField": "order", "as": "l"}}]}`)
 	for range 2 { // the scan of an index of m counts as its use
 		if _, err := db.Collection("orders").Find(t.Context(), bson.D{{Key: "m", Value: 3}}, options.Find().SetHint(bson.D{{Key: "m", Value: 1}})); err != nil {

@@ -206,7 +206,7 @@ func TestJoinsOfAllKinds(t *testing.T) {
 			t.Errorf("%s: %v, %v", match, printedTrial(t, trial), err)
 		}
 	}
-	said(t, db, sends(t, 100, join(`{"$gt": ["$_id", "$$c"]}`)), "", "orders", "reads that join customers do so by something else than one equality")
+	said(t, db, sends(t, 100, join(`{"$gt": ["$_id", "$$c"]}`)), "", "orders", "reads join customers by other conditions than one equality")
 }
 
 // A tree is found by finds for one level after the other; one by other fields than _id says so.
