@@ -13,7 +13,7 @@ import (
 //
 // Such a call writes in bounded batches and can be stopped and run again: finished batches stay. If the
 // server refuses to write a document, the call counts and names it and goes on. In a transaction of the
-// caller it cannot go on, because the error has ended the transaction.
+// caller it returns the error instead, and the caller has to abort the transaction.
 //
 // Calls that store many items of yours, such as AppendMany, take a Work too. Their batches are of items; a
 // Filter is ErrInvalid, and so is DryRun where the call has none. If items were refused, such a call returns
