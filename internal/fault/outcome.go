@@ -2,6 +2,7 @@ package fault
 
 import (
 	"errors"
+	"io"
 	"net"
 	"reflect"
 	"slices"
@@ -194,6 +195,13 @@ func unsent(err error) bool {
 	return of(err, "topology.ServerSelectionError", "topology.WaitQueueTimeoutError") ||
 		errors.As(err, new(mongo.MarshalError)) || errors.As(err, new(mongo.InvalidArgumentError)) ||
 		errors.As(err, new(mongo.ErrMapForOrderedArgument)) || errors.Is(err, mongo.ErrClientDisconnected)
+}
+
+// Unconnected reports whether err is that of a connection which the network did not let through, or cut off. A server
+// that refuses a login has answered.
+func Unconnected(err error) bool {
+	var network net.Error
+	return of(err, "topology.ConnectionError") && (errors.Is(err, io.EOF) || errors.As(err, &network))
 }
 
 // of reports whether an error in the tree of err has one of these types. They are named and not imported, because

@@ -541,9 +541,10 @@ func Conflict(what string) error {
 	})
 }
 
-// transient reports whether the transaction is run again after this error.
+// transient reports whether the transaction is run again after this error. If a new connection ends during its login,
+// the driver adds no label and does not try another.
 func transient(err error) bool {
-	return labelled(err, labelTransient) || unlabelledConflict(err) || expired(err)
+	return labelled(err, labelTransient) || unlabelledConflict(err) || expired(err) || fault.Unconnected(err)
 }
 
 // expired reports whether the server ended a transaction during a command because it took too long. Such an error

@@ -417,3 +417,48 @@ func TestNoServerIsNoConflict(t *testing.T) {
 		t.Errorf("%d runs, %v", selections, err)
 	}
 }
+
+// An old connection of the client ends in the middle of a transaction, and the new ones end during their login, as those of
+// a server do that is about to stop. The driver gives such an error no label, though the command was never sent.
+func TestLoginsCut(t *testing.T) {
+	for _, login := range []string{"hello", "saslContinue"} {
+		for _, command := range []string{"update", "commitTransaction"} {
+			t.Run(login+" "+command, func(t *testing.T) {
+				p := proxy.New(t, mongotest.URI(t))
+				coll := mongotest.Database(t, p.Options()).Collection("c")
+				if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "a"}}); err != nil {
+					t.Fatal(err)
+				}
+				p.HangUp(login, 3)
+				broken := false
+				p.Break(func(c proxy.Command) *proxy.Fault {
+					if c.Name != command || broken {
+						return nil
+					}
+					broken = true
+					return &proxy.CloseBefore
+				})
+				if err := txn.Run(patient(t), coll.Database(), func(ctx context.Context) error { return inc(ctx, coll, "a") }); err != nil {
+					t.Errorf("%T %v", err, err)
+				}
+				p.HangUp(login, 0)
+				if n := value(t, coll, "a"); n != 1 {
+					t.Errorf("done %d times", n)
+				}
+			})
+		}
+	}
+}
+
+// Logins that the server refuses do not pass: the error comes at once.
+func TestLoginsRefused(t *testing.T) {
+	client := mongotest.Database(t, options.Client().SetAuth(options.Credential{Username: "nobody", Password: "wrong"})).Client()
+	runs := 0
+	err := txn.RunOf(patient(t), client, func(ctx context.Context) error {
+		runs++
+		return client.Ping(ctx, nil)
+	})
+	if err == nil || runs != 1 || !strings.Contains(err.Error(), "AuthenticationFailed") {
+		t.Errorf("%d runs: %v", runs, err)
+	}
+}

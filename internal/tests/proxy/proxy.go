@@ -4,6 +4,7 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
 	"net"
 	"sync"
@@ -32,6 +33,7 @@ type Proxy struct {
 	conns    map[net.Conn]bool
 	silent   []net.Conn // of clients that wait in vain
 	closed   bool
+	logins   map[string]int // by command, how many are still to be hung up on
 }
 
 // A Command is one command on its way to the server.
@@ -88,7 +90,7 @@ func New(t testing.TB, uri string) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{target: opts.Hosts[0], listener: listener, seen: map[[2]string]int{}, sessions: map[string]bson.Raw{}, conns: map[net.Conn]bool{}}
+	p := &Proxy{target: opts.Hosts[0], listener: listener, seen: map[[2]string]int{}, sessions: map[string]bson.Raw{}, conns: map[net.Conn]bool{}, logins: map[string]int{}}
 	p.settled.L = &p.mu
 	p.options = options.Client().SetHosts([]string{listener.Addr().String()}).SetDirect(true)
 	p.options.Auth = opts.Auth
@@ -108,6 +110,26 @@ func (p *Proxy) Break(rule Rule) {
 	defer p.mu.Unlock()
 	p.rule = rule
 	clear(p.seen)
+}
+
+// HangUp closes the connection of each of the next n logins when it sends this command: hello, which begins every
+// login, or saslContinue, which ends it with the proof of the password. A monitor does not log in.
+func (p *Proxy) HangUp(command string, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.logins = map[string]int{command: n}
+}
+
+// hangsUp reports whether a login ends at this command.
+func (p *Proxy) hangsUp(m wire.Message, c Command) bool {
+	name := c.Name
+	if bytes.Contains(m, []byte("speculativeAuthenticate")) {
+		name = "hello" // also in its old form
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.logins[name]--
+	return p.logins[name] >= 0
 }
 
 // Settle waits until the server has answered every command that has arrived, including those whose answers are
@@ -230,6 +252,9 @@ func (l *link) requests() {
 		c, ok, err := command(m)
 		if err != nil {
 			panic(err) // nothing that a driver sends by default: a test could not trust the proxy
+		}
+		if (!ok || own[c.Name]) && l.p.hangsUp(m, c) {
+			return
 		}
 		wait := &pending{request: m.ID()}
 		if ok && !own[c.Name] {
