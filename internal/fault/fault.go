@@ -154,11 +154,12 @@ func duplicate(err error) (pattern bson.Raw, ok bool) {
 
 const labelUnanswered = "UnknownTransactionCommitResult"
 
-// Unanswered reports whether err is a commit without an answer: either all of the transaction is stored or
-// nothing.
+// Unanswered reports whether err is a commit without an answer that is certain: either all of the transaction is stored
+// or nothing. A new primary that does not know the transaction says so even if it cannot ask the majority, and then its
+// answer has no label.
 func Unanswered(err error) bool {
 	var server mongo.ServerError
-	return errors.As(err, &server) && server.HasErrorLabel(labelUnanswered)
+	return errors.As(err, &server) && (server.HasErrorLabel(labelUnanswered) || unsafe(err))
 }
 
 // refusal is an error of Refuse.

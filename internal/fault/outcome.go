@@ -169,20 +169,18 @@ func Denied(err error) bool {
 	if unsafe(err) {
 		return false
 	}
-	if command := (mongo.CommandError{}); errors.As(err, &command) {
-		if _, err := command.Raw.LookupErr("writeConcernError"); err == nil { // of a commit
-			return false
-		}
-	}
 	codes := server.ErrorCodes()
 	return len(codes) > 0 && !slices.ContainsFunc(codes, func(code int) bool { return vague[code] || interrupted[code] })
 }
 
-// unsafe reports whether a write is done, and may still be rolled back.
+// unsafe reports whether the majority does not have yet what the server answers: a write that is done, the end of a
+// transaction.
 func unsafe(err error) bool {
 	var write mongo.WriteException
 	var bulk mongo.BulkWriteException
-	return errors.As(err, &write) && write.WriteConcernError != nil || errors.As(err, &bulk) && bulk.WriteConcernError != nil
+	var command mongo.CommandError
+	return errors.As(err, &write) && write.WriteConcernError != nil || errors.As(err, &bulk) && bulk.WriteConcernError != nil ||
+		errors.As(err, &command) && command.Raw.Lookup("writeConcernError").Type != 0
 }
 
 // unsent reports whether err is an error of the driver from before the first attempt: a later attempt

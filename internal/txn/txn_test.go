@@ -462,3 +462,20 @@ func TestLoginsRefused(t *testing.T) {
 		t.Errorf("%d runs: %v", runs, err)
 	}
 }
+
+// A server that does not know the transaction of a commit answers without a label while it cannot make sure that the
+// majority does not know it either. The commit is sent again.
+func TestCommitNotSure(t *testing.T) {
+	p := proxy.New(t, mongotest.URI(t))
+	coll := mongotest.Database(t, p.Options()).Collection("c")
+	if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "a"}}); err != nil {
+		t.Fatal(err)
+	}
+	p.Break(proxy.Nth("commitTransaction", "", 0, proxy.NotSure, proxy.NotSure))
+	if err := txn.Run(patient(t), coll.Database(), func(ctx context.Context) error { return inc(ctx, coll, "a") }); err != nil {
+		t.Errorf("%T %v", err, err)
+	}
+	if n := value(t, coll, "a"); n != 1 {
+		t.Errorf("done %d times", n)
+	}
+}

@@ -43,7 +43,10 @@ const (
 	WriteConflict         = 112
 	Unauthorized          = 13
 	InterruptedAtShutdown = 11600
-	NotWritablePrimary    = 10107
+
+	InterruptedDueToElection = 11602
+
+	NotWritablePrimary = 10107
 
 	overloaded        = 462 // IngressRequestRateLimitExceeded, of MongoDB 8.2
 	noSuchTransaction = 251
@@ -65,6 +68,12 @@ var (
 	Overloaded = Fault{Lost: true, refusal: overloaded}
 	// Unknown is that of a mongos which does not know the transaction, because it began at another one.
 	Unknown = Fault{Lost: true, refusal: noSuchTransaction}
+	// NotSure is that of a new primary to the commit of a transaction which it does not know, if an election ends its
+	// question to the majority.
+	NotSure = Fault{Lost: true, Answer: func(bson.Raw) bson.Raw {
+		return marshal(bson.D{{Key: "ok", Value: 0.0}, {Key: "code", Value: noSuchTransaction}, {Key: "codeName", Value: "NoSuchTransaction"},
+			{Key: "errmsg", Value: "not known, says the proxy"}, {Key: "writeConcernError", Value: bson.D{{Key: "code", Value: InterruptedDueToElection}, {Key: "errmsg", Value: "an election"}}}})
+	}}
 )
 
 // ConcernError applies the command and adds the error of a write concern to its answer. A server does that to
