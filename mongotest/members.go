@@ -25,6 +25,7 @@ type Member struct {
 
 	host    string
 	process *process
+	shard   bool   // started with applyNothing
 	gone    func() // called when the process has ended; nil: nobody asks
 }
 
@@ -217,6 +218,9 @@ func (m *Member) ready(ctx context.Context) error {
 			return false
 		}
 		_ = conn.Close()
+		if m.shard && m.apply(ctx) != nil {
+			return false
+		}
 		var h hello
 		if err := command(ctx, m.URI, &h, bson.D{{Key: "hello", Value: 1}}); err != nil || !h.Secondary {
 			return err == nil && h.Primary

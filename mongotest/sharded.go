@@ -278,6 +278,16 @@ func (s *starter) namedCluster(ctx context.Context, uri string) (server *Server,
 	return server, "", nil
 }
 
+// applyNothing makes a shard start as no primary until apply is called. A shard that has a prepared transaction on its
+// disk must not become primary before it listens: the transaction would take its locks again, the start would wait for
+// them, and the coordinator of the transaction could not reach the shard.
+var applyNothing = []string{"--setParameter", `failpoint.rsSyncApplyStop={mode: "alwaysOn"}`}
+
+// apply ends applyNothing.
+func (m *Member) apply(ctx context.Context) error {
+	return command(ctx, m.URI, nil, bson.D{{Key: "configureFailPoint", Value: "rsSyncApplyStop"}, {Key: "mode", Value: "off"}})
+}
+
 // cluster starts a config server and shards with the mongod at path, and a router for them.
 func (s *starter) cluster(ctx context.Context, path string) (*Server, error) {
 	members := make([]*Member, s.shards+1) // the last is the config server
@@ -300,12 +310,17 @@ func (s *starter) cluster(ctx context.Context, path string) (*Server, error) {
 		return errors.Join(fmt.Errorf("start a cluster of %s: %w", path, err), server.stop())
 	}
 	err := each(len(members), func(i int) (err error) {
-		name, role, more := fmt.Sprintf("shard%d", i), "--shardsvr", []bson.E(nil)
+		name, role, more := fmt.Sprintf("shard%d", i), append([]string{"--shardsvr"}, applyNothing...), []bson.E(nil)
 		if i == s.shards {
-			name, role, more = "config", "--configsvr", []bson.E{{Key: "configsvr", Value: true}}
+			name, role, more = "config", []string{"--configsvr"}, []bson.E{{Key: "configsvr", Value: true}}
 		}
-		if members[i], err = startMember(ctx, path, name, "", false, role); err != nil {
+		if members[i], err = startMember(ctx, path, name, "", false, role...); err != nil {
 			return err
+		}
+		if members[i].shard = i < s.shards; members[i].shard {
+			if err := members[i].apply(ctx); err != nil {
+				return err
+			}
 		}
 		alone := &Server{AdminURI: members[i].URI}
 		if err := alone.initiate(ctx, members[i].URI, name, []string{members[i].host}, more...); err != nil {

@@ -3,6 +3,7 @@
 package mongotest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -566,5 +567,22 @@ func TestShardedMoves(t *testing.T) {
 				t.Errorf("shard %d: %v", victim, err)
 			}
 		}
+	}
+}
+
+// A shard that starts again listens before it becomes primary. Otherwise one with a prepared transaction could wait for
+// itself without end.
+func TestShardListensFirst(t *testing.T) {
+	t.Parallel()
+	s, _ := sharded(t)
+	m := s.Shards()[0]
+	if err := m.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	log := m.process.log()
+	log = log[bytes.LastIndex(log, []byte(`"MongoDB starting"`)):]
+	listens, primary := bytes.Index(log, []byte(`"Waiting for connections"`)), bytes.Index(log, []byte(`"newState":"PRIMARY"`))
+	if listens < 0 || primary < listens || !bytes.Contains(log, []byte("rsSyncApplyStop")) {
+		t.Errorf("listens at %d of the log, is primary at %d", listens, primary)
 	}
 }
