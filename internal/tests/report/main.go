@@ -8,6 +8,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -87,6 +88,12 @@ func main() {
 				delete(running, name)
 				if e.Action == "fail" {
 					failed++
+					for _, of := range slices.Sorted(maps.Keys(output)) { // the tests that its end cut off
+						if strings.HasPrefix(of, name+".") {
+							fmt.Print(strings.Join(output[of], ""))
+							delete(output, of)
+						}
+					}
 				}
 				if e.Action != "skip" { // it has tests
 					fmt.Printf("%s %7.1f s  %s\n", e.Action, e.Elapsed, name)
