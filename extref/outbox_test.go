@@ -263,12 +263,17 @@ func serverTime(t *testing.T, db *mongo.Database) time.Time {
 }
 
 // wrongClock calls fn as if in a process whose clock shows the year 2000 and so much more, with the database and the
-// source of orders. Beside a monitor that waits for an answer all the time the clock would not go on in a pause.
+// source of orders. Beside a monitor that waits for an answer all the time the clock would not go on in a pause. The client
+// is made and closed under this clock: one that others use waits on channels of theirs, and the process would crash.
 func wrongClock(t *testing.T, ahead time.Duration, db *mongo.Database, fn func(*testing.T, *mongo.Database, *extref.Source[int, bson.D])) {
 	t.Helper()
+	uri := mongotest.URI(t)
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(ahead)
-		same := mongotest.Database(t, options.Client().SetServerMonitoringMode("poll")).Client().Database(db.Name())
+		client, err := mongo.Connect(options.Client().ApplyURI(uri).SetServerMonitoringMode("poll"))
+		testkit.OK(t, err)
+		defer func() { testkit.OK(t, client.Disconnect(context.WithoutCancel(t.Context()))) }()
+		same := client.Database(db.Name())
 		fn(t, same, newRef[int, bson.D](t, same.Collection("customers"), []extref.Target{{
 			Collection: same.Collection("orders"), Path: "customer", Fields: []extref.Field{{Path: "name"}, {Path: "address.city"}},
 		}}, &extref.Options{Outbox: same.Collection("outbox")}))
