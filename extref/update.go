@@ -29,7 +29,7 @@ type UpdateResult struct {
 // the version and writes the change to the copies or to the outbox. The version never goes back,
 // even if the update sets a lower one.
 //
-// Update returns ErrInvalid if the update changes a natural key, or if the source is invalid; an
+// Update returns ErrInvalid if the update changes a natural key, or if the source is invalid. An
 // invalid source may be updated if the operators show that the update touches no followed field,
 // version or key. Repeated after an unknown outcome, Update may apply the update twice.
 //
