@@ -69,6 +69,23 @@
 // such as the _id of an item, must have the type of the stored _id, so a string of hex digits does not match
 // an ObjectID.
 //
+// # Words
+//
+//   - A pattern is a way to store data. Its package has a helper, which is what New returns, and a manual, which is the
+//     package's documentation.
+//   - Old code is a program that writes the same data without this library. Adopt takes over what old code stored; until
+//     then a document is not adopted.
+//   - A parent has children, items, elements or copies. In tree it is the node above. In extref and computed, targets
+//     are the documents that hold copies of a source, or values that are computed from sources.
+//   - A conflict is a write that another writer prevented. An outcome says whether a call that failed has written.
+//   - A guard is a condition in the filter of a write, so that the write changes nothing if the document has changed.
+//   - A lease is the right of one worker to a document. It ends by itself, so that another worker can go on after a crash.
+//   - An outbox is a collection with an entry for each source whose change is still to be propagated.
+//   - A ledger is a collection in which Adopt of bucket and series notes what it has copied.
+//   - A series is what one source measures, a window is a period of a series, and a bucket is a document with the
+//     measurements of a window.
+//   - "Left alone" means not changed, and "beside" means at the same time as.
+//
 // # Transactions and failures
 //
 // The packages need MongoDB 6.0 or later. A call that must change several documents together uses a
