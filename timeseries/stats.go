@@ -61,12 +61,12 @@ type WindowStats struct {
 	Stats
 }
 
-// Mean returns Sum / Count; NaN, which JSON does not have, if there are no measurements or Sum is not kept.
+// Mean returns Sum / Count. If there are no measurements, or Sum is not kept, it returns NaN, which JSON does not have.
 func (v ValueStats) Mean() float64 { return v.Sum.Float64() / float64(v.Count) }
 
-// Variance returns the population variance; NaN without Sum, Squares or measurements. A mean that is large
-// relative to the deviation does not make it less exact until the squares exceed the 34 digits of a
-// Decimal128. If their rounding then leaves no digit of the result certain, it is NaN.
+// Variance returns the population variance, or NaN without Sum, Squares or measurements. A mean that is
+// large relative to the deviation does not make it less exact until the squares exceed the 34 digits of a
+// Decimal128. If their rounding then leaves no digit of the result certain, it returns NaN.
 func (v ValueStats) Variance() float64 {
 	sum, squares := value.Number(v.Sum.raw), value.Number(v.Squares.raw)
 	if sum == nil || squares == nil || v.Count == 0 {
