@@ -38,10 +38,10 @@
 //
 // # What they have in common
 //
-// New makes a helper from a *mongo.Collection. It does no I/O; if it refuses an option, it returns
-// [ErrInvalid] and names the option. A helper is safe for concurrent use: make one when the program
-// starts. Its type parameters are those of IDs first, then those of documents or values. Most helpers have
-// these methods:
+// New makes a helper from a *mongo.Collection. It does no I/O. If it refuses an option, it returns
+// [ErrInvalid] and names the option. A helper is safe for concurrent use, so make one when the program
+// starts. Its type parameters are first the types of IDs, then those of documents or values. Most helpers
+// have these methods:
 //
 //	Indexes() map[string][]mongo.IndexModel      // by collection name
 //	EnsureIndexes(ctx) error                     // creates what is missing, drops nothing
@@ -55,13 +55,13 @@
 // A call with an empty list or sequence does nothing and returns nil. Exceptions are calls of prealloc without cells
 // and Change of computed without sources, which are surely mistakes and return ErrInvalid.
 //
-// Call EnsureIndexes before the first write: some guarantees are unique indexes. Most reads are also
-// available as a filter or a pipeline, to which you can add stages of your own. Reads that decode stored
-// data in Go, such as packed series and the deltas of a history, are not.
+// Call EnsureIndexes before the first write, because some guarantees rest on unique indexes. Most reads
+// are also available as a filter or a pipeline, to which you can add stages of your own. Reads that
+// decode stored data in Go, such as packed series and the deltas of a history, are not.
 //
-// If your client has a registry or BSON options, set them in the Registry and BSON of each Options as well.
-// A helper cannot read a registry from a collection, and without it would encode IDs and documents
-// differently from your own writes.
+// If your client has a registry of its own, set it in the Registry of each Options as well. A helper cannot
+// read it from a collection, and without it would encode IDs and documents differently from your own
+// writes. The client's BSON options apply unless you set BSON.
 //
 // An ID may be of a type of your own, or any if the IDs of a collection have several types. A type made from a
 // string or a number needs nothing more. A type made from bson.ObjectID needs the methods that the manual of

@@ -55,8 +55,9 @@ type Options struct {
 	// Random returns the numbers in [0, 1) that Sampled counters use. Give a seeded one in tests.
 	// It must be safe for concurrent use. Only NewSampled takes it. Default: that of math/rand/v2.
 	Random func() float64
-	// Registry and BSON encode keys, and the values of Distinct. BSON is by default what the client has. Its registry
-	// cannot be read: if it has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
+	// Registry and BSON encode keys, and the values of Distinct. By default BSON is what the client has. The client's
+	// registry cannot be read, so if it has one of its own, set Registry; EnsureIndexes compares the two. Default
+	// nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

@@ -32,8 +32,8 @@ func (a *Attributes[ID, V]) Get(ctx context.Context, id ID, key Key) (v V, err e
 	return v, ofDocument(id, err)
 }
 
-// GetBy returns the value of this key in the first document found that filter selects. It returns
-// ErrNoAttribute if none of the documents has such an entry.
+// GetBy returns the value of this key in a document that filter selects and that has the key. If
+// there are several, it takes the first one found. If there is none, it returns ErrNoAttribute.
 //
 // Cost: 1 round trip; 1 document read, by an index whose Prefix the filter names.
 func (a *Attributes[ID, V]) GetBy(ctx context.Context, filter any, key Key) (v V, err error) {

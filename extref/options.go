@@ -45,8 +45,9 @@ type Options struct {
 	// be combined with Outbox. Default false.
 	Deferred bool
 
-	// Registry and BSON encode IDs, sources and updates. BSON is by default what the client has. Its registry cannot be
-	// read: if it has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
+	// Registry and BSON encode IDs, sources and updates. By default BSON is what the client has. The client's registry
+	// cannot be read, so if it has one of its own, set Registry; EnsureIndexes compares the two. Default nil: the
+	// driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

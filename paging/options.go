@@ -53,9 +53,9 @@ type Options struct {
 	// each branch of the $or, two to four a sort field. Default false.
 	Sequential bool
 
-	// Registry and BSON encode filters when tokens are bound to them, projections, and documents given to Token. BSON
-	// is by default what the client has. Its registry cannot be read: if it has its own, set Registry, which
-	// EnsureIndexes checks. Default nil: the driver's.
+	// Registry and BSON encode filters when tokens are bound to them, projections, and documents given to Token. By
+	// default BSON is what the client has. The client's registry cannot be read, so if it has one of its own, set
+	// Registry; EnsureIndexes compares the two. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

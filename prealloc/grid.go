@@ -125,8 +125,8 @@ type Options struct {
 	HolderField, UntilField string
 	// Flat says that the cells are directly in CellsField, without sections. Default false.
 	Flat bool
-	// Registry and BSON encode IDs and holders. BSON is by default what the client has. Its registry cannot be read: if
-	// it has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
+	// Registry and BSON encode IDs and holders. By default BSON is what the client has. The client's registry cannot be
+	// read, so if it has one of its own, set Registry; EnsureIndexes compares the two. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

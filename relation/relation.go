@@ -60,8 +60,9 @@ type Options struct {
 	// Children, return the children of a parent, such as {at: -1}. Their index ends with it.
 	// Default {_id: -1}.
 	Sort bson.D
-	// Registry and BSON encode the IDs and the children. BSON is by default what the client has. Its registry cannot be
-	// read: if it has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
+	// Registry and BSON encode the IDs and the children. By default BSON is what the client has. The client's registry
+	// cannot be read, so if it has one of its own, set Registry; EnsureIndexes compares the two. Default nil: the
+	// driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

@@ -48,8 +48,9 @@ type Options struct {
 	// Leases is the collection of the leases. Default: a collection with the name of the documents'
 	// plus ".migrations".
 	Leases *mongo.Collection
-	// Registry and BSON encode and decode T and the types of Between. BSON is by default what the client has. Its
-	// registry cannot be read: if it has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
+	// Registry and BSON encode and decode T and the types of Between. By default BSON is what the client has. The
+	// client's registry cannot be read, so if it has one of its own, set Registry; EnsureIndexes compares the two.
+	// Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

@@ -70,9 +70,10 @@ type Options struct {
 	// sixteenth before it notices. Default 100,000 and 256 KiB.
 	MaxCount, MaxBytes int
 
-	// Registry and BSON encode series and measurements, and decode measurements. BSON is by default what the client
-	// has. Its registry cannot be read: if it has its own, set Registry, which EnsureIndexes checks. Default nil: the
-	// driver's. With either of them, encoding and decoding a flat struct takes about ten times as long.
+	// Registry and BSON encode series and measurements, and decode measurements. By default BSON is what the client
+	// has. The client's registry cannot be read, so if it has one of its own, set Registry; EnsureIndexes compares
+	// the two. Default nil: the driver's. With either of them, encoding and decoding a flat struct takes about ten
+	// times as long.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

@@ -49,8 +49,8 @@ type Options struct {
 	// into one document. Default nil: no further fields.
 	Metadata func(series any, start time.Time) bson.D
 
-	// Registry and BSON encode and decode. BSON is by default what the client has. Its registry cannot be read: if it
-	// has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
+	// Registry and BSON encode and decode. By default BSON is what the client has. The client's registry cannot be
+	// read, so if it has one of its own, set Registry; EnsureIndexes compares the two. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

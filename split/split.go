@@ -58,8 +58,8 @@ type Options struct {
 	// count the document as Remaining.
 	Prefer Side
 
-	// Registry and BSON encode IDs and documents. BSON is by default what the client has. Its registry cannot be read:
-	// if it has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
+	// Registry and BSON encode IDs and documents. By default BSON is what the client has. The client's registry cannot
+	// be read, so if it has one of its own, set Registry; EnsureIndexes compares the two. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

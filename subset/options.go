@@ -50,9 +50,9 @@ type Options struct {
 	// Values are the numbers in items that parents aggregate. Default none.
 	Values []Value
 
-	// Registry and BSON encode the parents' _ids and the items, and decode the items that Top returns. BSON is by
-	// default what the client has. Its registry cannot be read: if it has its own, set Registry, which EnsureIndexes
-	// checks. Default nil: the driver's.
+	// Registry and BSON encode the parents' _ids and the items, and decode the items that Top returns. By default
+	// BSON is what the client has. The client's registry cannot be read, so if it has one of its own, set Registry;
+	// EnsureIndexes compares the two. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

@@ -94,8 +94,9 @@ type Options struct {
 	// LockCollection holds one document for each tree that was restructured. Default: the collection's name
 	// plus "_locks".
 	LockCollection string
-	// Registry and BSON encode documents and IDs, and decode IDs. BSON is by default what the client has. Its registry
-	// cannot be read: if it has its own, set Registry, which EnsureIndexes checks. Default nil: the driver's.
+	// Registry and BSON encode documents and IDs, and decode IDs. By default BSON is what the client has. The client's
+	// registry cannot be read, so if it has one of its own, set Registry; EnsureIndexes compares the two. Default nil:
+	// the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
