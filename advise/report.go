@@ -31,7 +31,7 @@ type Report struct {
 	Unknown []Note `json:"unknown"`
 	// Sources say where queries were looked for.
 	Sources  []Source      `json:"sources"`
-	Commands int           `json:"commands"` // sent
+	Commands int           `json:"commands"` // how many were sent
 	Took     time.Duration `json:"took"`
 
 	commands []command // for Try
@@ -179,7 +179,7 @@ type Note struct {
 type Source struct {
 	Name    string `json:"name"`
 	Queries int    `json:"queries"`
-	Of      int64  `json:"of,omitempty"`   // of how many: those read are the newest. 0: of no more
+	Of      int64  `json:"of,omitempty"`   // how many there were; the newest were read. 0: all were read
 	Note    string `json:"note,omitempty"` // why there are none
 }
 

@@ -30,9 +30,9 @@ type Options struct {
 	SeriesField string             // the key of the series. Default "series"
 	StartField  string             // the window's first instant. Default "start"
 	EndField    string             // the window's end. Default "": not stored
-	EndTime     timeseries.EndTime // which instant that is. Default LastMillisecond
-	ArrayField  string             // the measurements, in the order they came. Default "measurements"
-	CountField  string             // their number. Default "count"
+	EndTime     timeseries.EndTime // which instant EndField holds. Default LastMillisecond
+	ArrayField  string             // the measurements, in the order in which they came. Default "measurements"
+	CountField  string             // the number of measurements. Default "count"
 
 	// TimeField is the path, inside a measurement, of its time, a BSON date. A measurement with the zero
 	// time.Time is refused. Default "timestamp".

@@ -20,7 +20,7 @@ import (
 type UpdateResult struct {
 	Changed bool                 `json:"changed"` // whether a followed field changed, or the update itself changed the version
 	Version int64                `json:"version"` // the source's new version; 0 if no target has versions
-	Copies  mongopatterns.Result `json:"copies"`  // as of Propagate; empty with an outbox or Deferred
+	Copies  mongopatterns.Result `json:"copies"`  // as Propagate returns it; empty with an outbox or Deferred
 }
 
 // Update changes a source by any update that the driver's UpdateOne accepts: operators, such as

@@ -67,8 +67,8 @@ const (
 // Total is the number of documents of a list, exact unless it says otherwise.
 type Total struct {
 	N         int64 `json:"n"`
-	Estimated bool  `json:"estimated,omitempty"` // about so many
-	AtLeast   bool  `json:"atLeast,omitempty"`   // so many or more
+	Estimated bool  `json:"estimated,omitempty"` // it is an estimate
+	AtLeast   bool  `json:"atLeast,omitempty"`   // there are this many or more
 }
 
 // Page is a part of a list, always in the order of the sort.

@@ -38,7 +38,7 @@ type Options struct {
 	SeriesField string             // the key of the series. Default "series"
 	StartField  string             // the window's first instant. Default "start"
 	EndField    string             // the window's end. Default "": not stored
-	EndTime     timeseries.EndTime // which instant that is. Default LastMillisecond
+	EndTime     timeseries.EndTime // which instant EndField holds. Default LastMillisecond
 	DataField   string             // holds the slots. Default "data"
 	// Levels are the units of time that the nested keys of DataField count, outermost first: one to three,
 	// each a whole multiple of the next. The last one is the length of a slot. Default time.Hour,

@@ -34,13 +34,13 @@ type Value struct {
 // Stats are the aggregates of the measurements in a range.
 type Stats struct {
 	Count  int64                 `json:"count"`
-	Values map[string]ValueStats `json:"values"` // of each of Options.Values, by Value.Field
+	Values map[string]ValueStats `json:"values"` // the aggregates of each of Options.Values, by its Field
 }
 
 // ValueStats are the aggregates of one value. An aggregate that the Value does not name, or without a
 // measurement, is the zero Number or Sample and is left out of JSON.
 type ValueStats struct {
-	Count   int64  `json:"count"` // of the measurements that have the value
+	Count   int64  `json:"count"` // how many measurements have the value
 	Sum     Number `json:"sum,omitzero"`
 	Squares Number `json:"squares,omitzero"`
 	Min     Number `json:"min,omitzero"`

@@ -81,7 +81,7 @@ var (
 // matches mongopatterns.ErrConflict.
 type ConflictError struct {
 	ID            bson.RawValue // of the document
-	Read, Current int64         // numbers of revisions
+	Read, Current int64         // the revision that was read, and the current one
 }
 
 func (e *ConflictError) Error() string {
